@@ -30,10 +30,10 @@ from .learning.learn import (
     Peak as Peak,
     learn_kernel as learn_kernel,
 )
-from .learning.named_kernels import kernel_of as kernel_of
+from .learning.named_kernels import select_kernel as select_kernel
 from .learning.scikit_learn import (
     from_sklearn as from_sklearn,
-    gamma as gamma,
+    rbf_gamma as rbf_gamma,
     to_sklearn as to_sklearn,
 )
 from .likelihood_free.distances import MMD as MMD, Summaries as Summaries

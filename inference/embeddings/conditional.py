@@ -17,8 +17,8 @@ from bke.models.kernels.base import Covariance
 
 from ..core.errors import InputError
 from ..data.checks import as_sample
-from ..learning.multiples import factors_for, widened
-from ..learning.named_kernels import kernel_of
+from ..learning.multiples import check_factors, scale_lengthscales
+from ..learning.named_kernels import select_kernel
 
 #: Multiples of the lengthscale of X that are tried.
 FACTORS = (0.25, 0.5, 1.0, 2.0)
@@ -47,14 +47,14 @@ def learn_conditional(
         X: what is conditioned on, shape (n, D) or (n,).
         Y: row by row with X, shape (n, E) or (n,).
         kernel_x: ``"bkl"``, learned from X alone; ``"median"``; or a kernel. See
-            :func:`~bke.inference.learning.named_kernels.kernel_of`.
+            :func:`~bke.inference.learning.named_kernels.select_kernel`.
         kernel_y: likewise, of Y.
         regularisation: ``"leave-one-out"``, the error at rows left out (CME-5);
             ``"marginal-likelihood"``, of the features of Y as Gaussian processes of x; or lambda,
             a number, with which the kernel of X stays as chosen.
         factors: of the lengthscale of X that are compared, a quarter to twice by default; (1,)
             keeps the kernel, as is done with one that has no lengthscale.
-        scale: see :func:`~bke.inference.learning.named_kernels.kernel_of`.
+        scale: see :func:`~bke.inference.learning.named_kernels.select_kernel`.
         seed: likewise.
         tolerance: of the incomplete Cholesky factorisations, see
             :func:`~bke.models.conditional_embedding`.
@@ -73,10 +73,10 @@ def learn_conditional(
         raise InputError(f"regularisation must be a number or one of {CHOICES}")
     if factors is not None and not compared and len(factors) > 1:
         raise InputError("with a number as regularisation nothing is compared: give one factor")
-    of_y = kernel_of(outputs, kernel_y, scale=scale, seed=seed, name="Y")
-    start = kernel_of(inputs, kernel_x, scale=scale, seed=seed, name="X")
-    multiples = factors_for(factors, FACTORS if compared else (1.0,), start)
-    kernels = [widened(start, factor) for factor in multiples]
+    of_y = select_kernel(outputs, kernel_y, scale=scale, seed=seed, name="Y")
+    start = select_kernel(inputs, kernel_x, scale=scale, seed=seed, name="X")
+    multiples = check_factors(factors, FACTORS if compared else (1.0,), start)
+    kernels = [scale_lengthscales(start, factor) for factor in multiples]
     tried = [features(inputs, one, tolerance=tolerance, rank=rank) for one in kernels]
     if not isinstance(regularisation, str):
         return ConditionalEmbedding(tried[0], outputs, of_y, float(regularisation))

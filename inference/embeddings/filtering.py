@@ -15,8 +15,8 @@ from ..core.errors import InputError
 from ..core.notebook import Shown
 from ..core.progress import progress_bar
 from ..data.checks import as_sample, check_positive
-from ..learning.multiples import described, factors_for, widened
-from ..learning.named_kernels import kernel_of
+from ..learning.multiples import check_factors, format_kernel, scale_lengthscales
+from ..learning.named_kernels import select_kernel
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,8 +80,8 @@ class LearnedFilter(Shown):
     def __str__(self) -> str:
         best = self.trials[0]
         lines = [
-            f"States: {described(self.filter.observation.kernel_x)}",
-            f"Observations: {described(self.filter.observation.kernel_y)}",
+            f"States: {format_kernel(self.filter.observation.kernel_x)}",
+            f"Observations: {format_kernel(self.filter.observation.kernel_y)}",
             f"regularisation {best.regularisation:g} / {len(self.filter.states)}, lengthscales "
             f"times {best.factor:g}: root mean squared error {best.error**0.5:.4g} standard "
             f"deviations of the states on held out halves, the best of {len(self.trials)} "
@@ -118,11 +118,11 @@ def learn_filter(
         X: states in order of time, shape (T, D) or (T,).
         Y: observations, row by row, shape (T, E) or (T,).
         kernel_x: ``"bkl"``, learned from the states; ``"median"``; or a kernel. See
-            :func:`~bke.inference.learning.named_kernels.kernel_of`.
+            :func:`~bke.inference.learning.named_kernels.select_kernel`.
         kernel_y: of the observations, as ``kernel_x`` of the states.
         factors: of both lengthscales, a quarter to 1 by default; 1 where a kernel has none.
         regularisations: epsilon times the number of rows.
-        scale: see :func:`~bke.inference.learning.named_kernels.kernel_of`.
+        scale: see :func:`~bke.inference.learning.named_kernels.select_kernel`.
         seed: likewise.
         tolerance: see :func:`~bke.models.kernel_bayes_filter`; while settings are compared a
             hundredth of epsilon by default.
@@ -138,10 +138,10 @@ def learn_filter(
         raise InputError("regularisations must hold at least one number")
     for value in regularisations:
         check_positive(value, "a regularisation")
-    of_x = kernel_of(states, kernel_x, scale=scale, seed=seed, name="X")
-    of_y = kernel_of(outputs, kernel_y, scale=scale, seed=seed, name="Y")
+    of_x = select_kernel(states, kernel_x, scale=scale, seed=seed, name="X")
+    of_y = select_kernel(outputs, kernel_y, scale=scale, seed=seed, name="Y")
     without = [kernel for kernel in (of_x, of_y) if not lengths_of(kernel)]
-    multiples = factors_for(factors, FACTORS, without[0] if without else of_x)
+    multiples = check_factors(factors, FACTORS, without[0] if without else of_x)
     series = _Series(states, outputs, of_x, of_y, tolerance, rank)
     settings = [(factor, value) for factor in multiples for value in regularisations]
     with progress_bar("settings", len(settings), shown=progress and len(settings) > 1) as advance:
@@ -202,8 +202,8 @@ class _Series:
         return kernel_bayes_filter(
             part,
             self.outputs[rows],
-            widened(self.kernel_x, factor),
-            widened(self.kernel_y, factor),
+            scale_lengthscales(self.kernel_x, factor),
+            scale_lengthscales(self.kernel_y, factor),
             regularisation=epsilon,
             tolerance=rough if self.tolerance is None else self.tolerance,
             rank=self.rank,

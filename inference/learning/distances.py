@@ -7,14 +7,14 @@ from scipy.spatial.distance import pdist
 
 from ..data.canonical import random_part
 
-#: Rows whose distances give the median and the ladder.
+#: Rows whose distances give the median and the bandwidth_grid.
 DISTANCE_ROWS = 1000
-#: Lengthscales of the ladder, from half a small quantile of the distances to a large one.
+#: Lengthscales of the bandwidth_grid, from half a small quantile of the distances to a large one.
 RUNGS = 12
 LADDER = (0.05, 0.95)
 
 
-def some_distances(points: np.ndarray, seed: int) -> np.ndarray:
+def pairwise_distances(points: np.ndarray, seed: int) -> np.ndarray:
     """Distances between some rows, zeros left out; between different rows where all are zero.
 
     Args:
@@ -30,7 +30,7 @@ def some_distances(points: np.ndarray, seed: int) -> np.ndarray:
     return np.asarray(distances[distances > 0.0])
 
 
-def ladder(points: np.ndarray, seed: int) -> np.ndarray:
+def bandwidth_grid(points: np.ndarray, seed: int) -> np.ndarray:
     """Lengthscales (:data:`RUNGS`,) for scaled points (N, D), short to long."""
-    low, high = np.quantile(some_distances(points, seed), LADDER)
+    low, high = np.quantile(pairwise_distances(points, seed), LADDER)
     return np.geomspace(0.5 * low, high, RUNGS)

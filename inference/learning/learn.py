@@ -95,8 +95,8 @@ class LearnedKernel(Shown):
 
     @property
     def gamma(self) -> float:
-        """The gamma of scikit-learn's exp(-gamma |x - y|^2), see :func:`~bke.inference.gamma`."""
-        return scikit_learn.gamma(self.kernel)
+        """``gamma`` of scikit-learn's RBF kernels, see :func:`~bke.inference.rbf_gamma`."""
+        return scikit_learn.rbf_gamma(self.kernel)
 
     def to_sklearn(self) -> Any:
         """Turn it into a kernel of scikit-learn, see :func:`~bke.inference.to_sklearn`."""

@@ -17,7 +17,7 @@ from ..data.checks import check_positive
 MOST_SHOWN = 6
 
 
-def factors_for(
+def check_factors(
     factors: Sequence[float] | None, default: Sequence[float], kernel: Covariance
 ) -> tuple[float, ...]:
     """Check the multiples of a kernel's lengths to compare; 1 alone where it has none.
@@ -34,7 +34,7 @@ def factors_for(
     return tuple(factors)
 
 
-def described(kernel: Covariance) -> str:
+def format_kernel(kernel: Covariance) -> str:
     """Name a kernel in words, its lengths to four digits."""
     lengths = lengths_of(kernel)
     if not lengths:
@@ -48,7 +48,7 @@ def described(kernel: Covariance) -> str:
     return f"{type(kernel).__name__} with {' and '.join(told)}"
 
 
-def widened(kernel: Covariance, factor: float) -> Covariance:
+def scale_lengthscales(kernel: Covariance, factor: float) -> Covariance:
     """Multiply the lengths of ``kernel`` by ``factor``.
 
     Raises:

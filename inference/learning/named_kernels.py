@@ -33,13 +33,13 @@ from ..sampling.profile import smooth
 from ..sampling.run import kernel_in_data_units
 from ..sampling.samplers.quadrature import Quadrature
 from ..sampling.target import unflatten
-from .distances import ladder, some_distances
+from .distances import bandwidth_grid, pairwise_distances
 from .names import TwoSampleKernel
 from .peaks import PeakSearch
 
-CHOICES: tuple[str, ...] = get_args(TwoSampleKernel)
+KERNEL_NAMES: tuple[str, ...] = get_args(TwoSampleKernel)
 #: Those that serve a sample of its own, which has no labels to test.
-OF_ONE_SAMPLE = ("bkl", "median")
+SAMPLE_KERNEL_NAMES = ("bkl", "median")
 #: Rows from which a kernel is learned, at most: a random part of the pooled sample.
 LEARNED_ROWS = 500
 #: Rows that say which of its modes is the highest: few do not tell those of a mixture apart.
@@ -48,7 +48,7 @@ RANKED_ROWS = 2000
 STARTS = 4
 #: Draws of the posterior over which a kernel is averaged.
 POSTERIOR_DRAWS = 64
-#: Grid points of the profile whose modes join the ladder.
+#: Grid points of the profile whose modes join the bandwidth grid.
 PROFILE_POINTS = 200
 #: Columns from which on the profile of pooled rows has nothing but an end of its grid for a mode.
 MODES_COLUMNS = 20
@@ -70,7 +70,7 @@ def median_kernel(points: np.ndarray, scale: str | None, seed: int) -> SquaredEx
         seed: of the rows taken, where there are many.
     """
     unit = choose_scale(points, scale)
-    return scaled_kernel(float(np.median(some_distances(points / unit, seed))), unit)
+    return scaled_kernel(float(np.median(pairwise_distances(points / unit, seed))), unit)
 
 
 def scaled_kernel(
@@ -84,23 +84,23 @@ def scaled_kernel(
     return model(float(per_column[0]) if alike else per_column)
 
 
-def learned_scales(points: np.ndarray, seed: int) -> np.ndarray:
+def mode_lengthscales(points: np.ndarray, seed: int) -> np.ndarray:
     """Lengthscales at the modes of the smoothed marginal likelihood of scaled points (N, D)."""
     with computing():
-        search, *_ = _search(points, None, seed, LEARNED_ROWS)
+        search, *_ = _prepare_search(points, None, seed, LEARNED_ROWS)
         low, high = np.quantile(search.prior, [0.002, 0.9995])
         grid = np.linspace(low, high, PROFILE_POINTS)
         tops, _, _ = basins(smooth(search.values(grid[:, None]), grid[1] - grid[0]))
     return np.exp(grid[tops])
 
 
-def learned_kernel(points: np.ndarray, scale: str | None, seed: int) -> Kernel:
+def maximum_likelihood_kernel(points: np.ndarray, scale: str | None, seed: int) -> Kernel:
     """The lengthscale with the highest marginal likelihood, as ``learn_kernel`` finds it.
 
     Where there are more rows than its modes are looked for with, these say which is the highest.
     """
     with computing():
-        search, units, more = _search(points, scale, seed, RANKED_ROWS)
+        search, units, more = _prepare_search(points, scale, seed, RANKED_ROWS)
         tops = search.by_profile(STARTS)
         heights = np.array([top.value for top in tops])
         if len(more) > LEARNED_ROWS and len(tops) > 1:
@@ -114,7 +114,7 @@ def learned_kernel(points: np.ndarray, scale: str | None, seed: int) -> Kernel:
         return kernel_in_data_units(search.target, units, values)
 
 
-def _search(
+def _prepare_search(
     points: np.ndarray, scale: str | None, seed: int, most: int
 ) -> tuple[PeakSearch, Units, np.ndarray]:
     """Prepare the search for the best lengthscale of (N, D) points in canonical order.
@@ -126,7 +126,7 @@ def _search(
     observed = observe(part, scale=scale)
     target = Model().target(observed.units, observed.rows, seed)
     evaluate = programs.objectives(target, "ml")
-    units, _, prior_draws = _despite_ties(
+    units, _, prior_draws = _retry_with_dither(
         lambda dither: prepare(target, observed, evaluate, dither=dither, seed=seed), part
     )
     scaled = np.asarray(units.points(observed.rows))
@@ -138,18 +138,18 @@ def _search(
 def multiscale_kernels(
     points: np.ndarray, scale: str | None, seed: int
 ) -> list[SquaredExponential]:
-    """The ladder and, in few columns, the modes of the learned profile, short to long."""
+    """The bandwidth grid and, in few columns, the modes of the learned profile, short to long."""
     unit = choose_scale(points, scale)
     scaled, learned = points / unit, np.empty(0)
     if points.shape[1] < MODES_COLUMNS:
         # Rounding without a unit: the density is zero.
         with contextlib.suppress(InputError, SamplingError):
-            learned = learned_scales(scaled, seed)
-    lengths = np.sort(np.concatenate([ladder(scaled, seed), learned]))
+            learned = mode_lengthscales(scaled, seed)
+    lengths = np.sort(np.concatenate([bandwidth_grid(scaled, seed), learned]))
     return [scaled_kernel(float(length), unit) for length in lengths]
 
 
-def some(kernels: list[Any], most: int) -> list[Any]:
+def take_evenly(kernels: list[Any], most: int) -> list[Any]:
     """Thin kernels evenly to at most ``most``, the first and the last among them."""
     if len(kernels) <= most:
         return kernels
@@ -157,9 +157,9 @@ def some(kernels: list[Any], most: int) -> list[Any]:
     return [kernels[index] for index in chosen]
 
 
-def kernel_of(
+def select_kernel(
     X: Any,
-    choice: str | Covariance,
+    kernel: str | Covariance,
     *,
     scale: str | None = "column",
     seed: int = 0,
@@ -169,7 +169,7 @@ def kernel_of(
 
     Args:
         X: the sample, shape (n, D) or (n,).
-        choice: ``"bkl"``, a squared exponential with the lengthscale of highest marginal likelihood
+        kernel: ``"bkl"``, a squared exponential with the lengthscale of highest marginal likelihood
             (:func:`~bke.inference.learn_kernel`, of 500 rows at most, where several modes compete
             ranked by 2000); ``"median"``, the median distance between two rows (MMD-20); or a
             kernel, of this package or of ``sklearn.gaussian_process.kernels``.
@@ -182,24 +182,26 @@ def kernel_of(
         InputError: for a choice that there is not, or a sample that has no kernel.
     """
     try:
-        choice = given_kernel(choice)
+        kernel = given_kernel(kernel)
     except ValueError as error:
         raise InputError(str(error)) from None
-    if isinstance(choice, Covariance):
-        return choice
-    if choice not in OF_ONE_SAMPLE:
+    if isinstance(kernel, Covariance):
+        return kernel
+    if kernel not in SAMPLE_KERNEL_NAMES:
         raise InputError(
-            no_kernel(choice, f"a kernel or one of {OF_ONE_SAMPLE}")
-            + nearest(choice, OF_ONE_SAMPLE)
+            no_kernel(kernel, f"a kernel or one of {SAMPLE_KERNEL_NAMES}")
+            + nearest(kernel, SAMPLE_KERNEL_NAMES)
         )
     points = as_sample(X, name)
     if np.all(points == points[0]):
         raise InputError(f"all rows of {name} are equal: no kernel can be chosen from them")
     with computing():
-        return kernels_for(choice, points, scale, seed)[0]
+        return select_kernels(kernel, points, scale, seed)[0]
 
 
-def kernels_for(choice: Any, points: np.ndarray, scale: str | None, seed: int) -> list[Covariance]:
+def select_kernels(
+    choice: Any, points: np.ndarray, scale: str | None, seed: int
+) -> list[Covariance]:
     """Choose the kernels that a name stands for, in the units of the data.
 
     Args:
@@ -215,28 +217,30 @@ def kernels_for(choice: Any, points: np.ndarray, scale: str | None, seed: int) -
         return [choice]
     varying = np.ptp(points, axis=0) > 0.0
     if not varying.all() and varying.any():
-        some_columns = kernels_for(choice, points[:, varying], scale, seed)
-        return [widened(one, varying) for one in some_columns]
+        some_columns = select_kernels(choice, points[:, varying], scale, seed)
+        return [extend_kernel(one, varying) for one in some_columns]
     points = points[canonical_order(points)]
     if choice == "median":
         return [median_kernel(points, scale, seed)]
     if choice == "multiscale":
         return list(multiscale_kernels(points, scale, seed))
     if choice == "bkl":
-        return [_learned(lambda: learned_kernel(points, scale, seed))]
+        return [_explain_failure(lambda: maximum_likelihood_kernel(points, scale, seed))]
     if choice == "posterior":
         part = random_part(points, LEARNED_ROWS, seed)
         options: dict[str, Any] = {"scale": scale, "seed": seed, "progress": False}
         options |= {"method": Quadrature(tolerance=1e-2, draws=POSTERIOR_DRAWS, chains=1)}
-        run = _learned(
-            lambda: _despite_ties(lambda dither: fit(part, dither=dither, **options), part)
+        run = _explain_failure(
+            lambda: _retry_with_dither(lambda dither: fit(part, dither=dither, **options), part)
         )
         draws = run["posterior"].to_dataset()["lengthscale"].values
         return [GaussianMixture(draws.reshape(POSTERIOR_DRAWS, *draws.shape[2:]))]
-    raise InputError(no_kernel(choice, f"a kernel or one of {CHOICES}") + nearest(choice, CHOICES))
+    raise InputError(
+        no_kernel(choice, f"a kernel or one of {KERNEL_NAMES}") + nearest(choice, KERNEL_NAMES)
+    )
 
 
-def widened(kernel: Any, varying: np.ndarray) -> Any:
+def extend_kernel(kernel: Any, varying: np.ndarray) -> Any:
     """Take a kernel of the columns (D,) that vary for one of all: in others rows are not apart."""
     lengths = np.asarray(kernel.lengthscale)
     if lengths.ndim == 0 or lengths.shape[-1] != varying.sum():
@@ -246,7 +250,7 @@ def widened(kernel: Any, varying: np.ndarray) -> Any:
     return dataclasses.replace(kernel, lengthscale=whole)
 
 
-def _despite_ties(learn: Callable[[Any], T], part: np.ndarray) -> T:
+def _retry_with_dither(learn: Callable[[Any], T], part: np.ndarray) -> T:
     """Call ``learn`` with a dither: a small one where rows cancel but have no rounding unit.
 
     So do residuals of rounded columns. A kernel for a test need not be that of their density.
@@ -257,7 +261,7 @@ def _despite_ties(learn: Callable[[Any], T], part: np.ndarray) -> T:
         return learn(list(DITHER * part.std(axis=0)))
 
 
-def _learned(learn: Callable[[], Any]) -> Any:
+def _explain_failure(learn: Callable[[], Any]) -> Any:
     try:
         return learn()
     except (InputError, SamplingError) as error:

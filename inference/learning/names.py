@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 #: What a learned kernel maximises: the marginal likelihood, or the posterior density.
 Objective: TypeAlias = Literal["ml", "map"]
 #: The kernel of one variable: learned, or of the median distance.
-OneKernel: TypeAlias = Literal["bkl", "median"]
+SampleKernel: TypeAlias = Literal["bkl", "median"]
 #: A kernel that is one, though it may be an average.
 SingleKernel: TypeAlias = Literal["bkl", "posterior", "median"]
 #: The kernels of a variable whose dependence is tested.

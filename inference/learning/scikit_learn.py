@@ -21,7 +21,7 @@ from bke.models.kernels.scikit_learn import from_sklearn as from_sklearn
 from ..core.errors import InputError
 
 
-def gamma(kernel: Kernel) -> float:
+def rbf_gamma(kernel: Kernel) -> float:
     """1 / (2 lengthscale^2), the ``gamma`` of scikit-learn's exp(-gamma |x - y|^2).
 
     Raises:

@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike
 from ..core.errors import InputError, nearest
 from ..core.machine import computing
 from ..data.checks import as_sample, check_count
-from ..learning.multiples import described
-from ..learning.named_kernels import kernel_of
+from ..learning.multiples import format_kernel
+from ..learning.named_kernels import select_kernel
 from ..sampling.record import describe_kernel
 from .names import Estimator
 from .store import code_of
@@ -56,7 +56,7 @@ class MMD:
 
     Args:
         observed: shape (m, D) or (m,).
-        kernel: see :func:`~bke.inference.kernel_of`.
+        kernel: see :func:`~bke.inference.select_kernel`.
         estimator: ``"biased"`` (MMD-4), the distance of the two empirical embeddings;
             ``"unbiased"`` (MMD-5), which may be negative; ``"linear"`` (MMD-13), the mean over
             consecutive pairs of rows, which must not depend on each other (permute those of a
@@ -65,7 +65,7 @@ class MMD:
             Fourier features approximate (KER-14), linear in n too; 500 of them are faster than
             ``"biased"`` from several hundred rows on.
         features: how many, a cosine and a sine of half as many frequencies.
-        scale: of the kernel's choice, see :func:`~bke.inference.kernel_of`.
+        scale: of the kernel's choice, see :func:`~bke.inference.select_kernel`.
         seed: of the kernel's choice and of the frequencies.
 
     Attributes:
@@ -95,7 +95,7 @@ class MMD:
         check_count(features, "features", 2)
         check_count(seed, "seed", 0)
         self.observed = as_sample(observed, "observed", may_be_constant=True)
-        self.kernel = kernel_of(observed, kernel, scale=scale, seed=seed, name="observed")
+        self.kernel = select_kernel(observed, kernel, scale=scale, seed=seed, name="observed")
         self.estimator = estimator
         self._features = features if estimator == "features" else None
         self._seed = seed
@@ -143,7 +143,7 @@ class MMD:
         return {
             "distance": "MMD",
             "kernel": describe_kernel(self.kernel),
-            "kernel_in_words": described(self.kernel),
+            "kernel_in_words": format_kernel(self.kernel),
             "estimator": self.estimator,
             **({} if self._features is None else {"features": self._features, "seed": self._seed}),
         }

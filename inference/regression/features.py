@@ -12,7 +12,7 @@ from bke.models.kernels.base import Kernel
 from bke.models.linalg.seeding import spread_seeds
 
 from ..data.canonical import canonical_order, random_part
-from ..learning.distances import some_distances
+from ..learning.distances import pairwise_distances
 from .groups import Groups
 
 #: Lengthscales of the default kernel, as shares of the median distance.
@@ -56,7 +56,7 @@ class Features(NamedTuple):
         chosen = spread_seeds(spread, landmarks, np.random.default_rng([seed, 37]))
         if kernel is not None:
             return cls(centre, unit, scaled[chosen], (kernel,), linear=False)
-        distances = some_distances(scaled, seed)
+        distances = pairwise_distances(scaled, seed)
         median = float(np.median(distances)) if len(distances) else 1.0
         kernels = tuple(SquaredExponential(share * median) for share in SCALES)
         return cls(centre, unit, scaled[chosen], kernels, linear=True)

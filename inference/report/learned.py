@@ -12,7 +12,7 @@ from bke.models.bayes.likelihoods import any_likelihood
 from ..core.errors import InputError
 from ..learning.comparison import KernelComparison
 from ..learning.learn import LearnedKernel, Peak
-from ..learning.scikit_learn import gamma
+from ..learning.scikit_learn import rbf_gamma
 from ..sampling.record import describe_kernel, describe_prior
 
 
@@ -52,7 +52,7 @@ def _peak(peak: Peak, height: float) -> dict[str, Any]:
         "at_bound": peak.at_bound,
     }
     with contextlib.suppress(InputError):  # not every kernel has one
-        found["gamma"] = gamma(peak.kernel)
+        found["gamma"] = rbf_gamma(peak.kernel)
     return found
 
 

@@ -25,8 +25,8 @@ from ..core.machine import computing
 from ..core.notebook import Shown
 from ..core.progress import progress_bar
 from ..data.checks import as_sample, check_positive
-from ..learning.multiples import described, factors_for, widened
-from ..learning.named_kernels import kernel_of
+from ..learning.multiples import check_factors, format_kernel, scale_lengthscales
+from ..learning.named_kernels import select_kernel
 from .box import box_for
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class LearnedStudentT(Shown):
         of = self.density
         lines = [
             f"kernel Student-t density of {len(of.rows.data)} rows in {of.dimension} column(s)",
-            f"  {described(of.kernel)}",
+            f"  {format_kernel(of.kernel)}",
             f"  noise variance {of.noise_variance:.4g}, alpha {of.alpha:.4g}, beta {of.beta:.4g}",
         ]
         if np.isfinite(self.score):
@@ -158,7 +158,7 @@ def learn_student_t(
     Args:
         X: shape (n, D) or (n,).
         kernel: ``"median"``, ``"bkl"`` or a kernel, see
-            :func:`~bke.inference.learning.named_kernels.kernel_of`.
+            :func:`~bke.inference.learning.named_kernels.select_kernel`.
         factors: of its lengthscale that are tried, 1/8 to 4 by default; (1,) keeps it.
         noise_variance: sigma_0^2, one or several to try, beside k(x, x).
         alpha: one or several to try.
@@ -178,12 +178,12 @@ def learn_student_t(
     """
     points = as_sample(X)
     chosen = _criterion(criterion, points.shape[1])
-    start = kernel_of(points, kernel, scale=scale, seed=seed)
+    start = select_kernel(points, kernel, scale=scale, seed=seed)
     grid = _Grid(
         points,
         start,
         {
-            "factor": factors_for(factors, FACTORS, start),
+            "factor": check_factors(factors, FACTORS, start),
             "noise_variance": _values(noise_variance, "noise_variance"),
             "alpha": _values(alpha, "alpha"),
             "beta": _values(beta, "beta"),
@@ -217,7 +217,7 @@ class _Grid(NamedTuple):
         """The density of one combination, by the place of each value."""
         each = zip(self.values.items(), index, strict=True)
         chosen = {name: values[place] for (name, values), place in each}
-        kernel = widened(self.kernel, chosen.pop("factor"))
+        kernel = scale_lengthscales(self.kernel, chosen.pop("factor"))
         return kernel_student_t(self.points, kernel, **chosen)
 
     def scores(self, score: Callable[[KernelStudentT], float], progress: bool) -> np.ndarray:

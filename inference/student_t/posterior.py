@@ -26,7 +26,7 @@ from ..core.machine import computing
 from ..core.progress import chain_progress
 from ..data.checks import as_sample, check_count, check_positive
 from ..diagnostics.convergence import Convergence
-from ..learning.named_kernels import kernel_of
+from ..learning.named_kernels import select_kernel
 from ..sampling.algorithms.no_u_turn import NutsProgram, dispersed_start
 from ..sampling.chains import CANDIDATES
 from ..sampling.record import describe_kernel, restore_kernel
@@ -144,7 +144,7 @@ def student_t_posterior(
         )
     check_iterations(chains, warmup, draws)
     each = NODES[D] if nodes is None else check_count(nodes, "nodes", 8)
-    start = kernel_of(points, kernel, scale=scale, seed=seed)
+    start = select_kernel(points, kernel, scale=scale, seed=seed)
     problem = Hyperposterior(*_split(priors, start))
     box = box_for(points, start, bounds)
     if not np.all(np.isfinite(box)):

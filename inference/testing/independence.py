@@ -15,7 +15,7 @@ from ..core.machine import computing
 from ..core.progress import progress_bar
 from ..data.canonical import canonical_order, generator, mark, pairs_fingerprints
 from ..data.checks import as_sample, check_count, check_memory, check_same_rows
-from ..learning.named_kernels import some
+from ..learning.named_kernels import take_evenly
 from ..learning.names import PairKernel
 from ..permutation.enough import few_rows_note
 from ..permutation.stages import count_in_words, in_stages
@@ -48,7 +48,7 @@ class Variable(NamedTuple):
 
 def chosen_kernels(sample: np.ndarray, choice: KernelChoice) -> list[Any]:
     """At most :data:`SCALES` kernels for one variable, (n, D) in any order."""
-    return some(choice.kernels(sample), SCALES)
+    return take_evenly(choice.kernels(sample), SCALES)
 
 
 def variable(sample: np.ndarray, kernels: list[Any], choice: KernelChoice) -> Variable:

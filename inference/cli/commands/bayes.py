@@ -123,25 +123,25 @@ def _each(sample: Sample, what: str) -> list[str]:
 
 
 def _in_words(learned: ConditionalEmbedding, rule: BayesRule) -> str:
-    from ...learning.multiples import described
+    from ...learning.multiples import format_kernel
 
     return (
         f"epsilon {learned.regularisation:.3g}, delta {rule.regularisation:.3g}; kernels "
-        f"{described(learned.kernel_x)} and {described(learned.kernel_y)}"
+        f"{format_kernel(learned.kernel_x)} and {format_kernel(learned.kernel_y)}"
     )
 
 
 def _summary(
     learned: ConditionalEmbedding, rule: BayesRule, x: Sample, y: Sample, found: PosteriorPoints
 ) -> dict[str, Any]:
-    from ...learning.multiples import described
+    from ...learning.multiples import format_kernel
     from ...report.embeddings import listed
 
     return {
         "hidden": list(x.columns),
         "seen": list(y.columns),
-        "kernel_x": described(learned.kernel_x),
-        "kernel_y": described(learned.kernel_y),
+        "kernel_x": format_kernel(learned.kernel_x),
+        "kernel_y": format_kernel(learned.kernel_y),
         "regularisation": learned.regularisation,
         "posterior_regularisation": rule.regularisation,
         "mean": listed(found.mean),

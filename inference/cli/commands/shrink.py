@@ -51,14 +51,14 @@ def shrink(
     ) as folder:
         with terminal.step("shrink", "learning the kernel and the amounts"):
             from ...embeddings.shrinkage import shrinkage_estimates
-            from ...learning.multiples import described
-            from ...learning.named_kernels import kernel_of
+            from ...learning.multiples import format_kernel
+            from ...learning.named_kernels import select_kernel
             from ...report.embeddings import estimates_summary, estimates_text
 
             told = options.arguments()
-            kernel = kernel_of(table.values, told.pop("kernel"), **told)
+            kernel = select_kernel(table.values, told.pop("kernel"), **told)
             found = shrinkage_estimates(table.values, kernel)
-        terminal.say(f"{len(table.values)} rows, kernel {described(kernel)}")
+        terminal.say(f"{len(table.values)} rows, kernel {format_kernel(kernel)}")
         estimates = estimates_summary(found)
         terminal.say(estimates_text(estimates))
         files = {} if folder is None else _write(folder, table, found, terminal)
@@ -68,7 +68,7 @@ def shrink(
             "source": str(path),
             "rows": len(table.values),
             "columns": list(table.columns),
-            "kernel": described(kernel),
+            "kernel": format_kernel(kernel),
             "estimates": estimates,
         }
         steps.finish(summary, {**files, **drawn}, steps.summary_in(folder), missing, terminal)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 from bke.models.embeddings.conditional.names import Regularisation
 
-from ...learning.names import OneKernel
+from ...learning.names import SampleKernel
 from .data import FILE_KINDS
 from .model import ScaleName, distance_scale, scale_argument
 from .panels import LEARNED
@@ -24,7 +24,7 @@ TrainingArgument: TypeAlias = Annotated[
     ),
 ]
 KernelOption: TypeAlias = Annotated[
-    OneKernel,
+    SampleKernel,
     typer.Option(
         "--kernel",
         rich_help_panel=LEARNED,

@@ -6,9 +6,9 @@ from bke.inference import (
     InputError,
     fit,
     from_sklearn,
-    gamma,
     independence_test,
-    kernel_of,
+    rbf_gamma,
+    select_kernel,
     to_sklearn,
     two_sample_test,
 )
@@ -51,14 +51,14 @@ def test_the_gram_matrix_is_the_same(kernel):
 
 def test_gamma():
     kernel = SquaredExponential(1.7)
-    np.testing.assert_allclose(rbf_kernel(X, Y, gamma(kernel)), kernel(X, Y), rtol=1e-12)
-    assert gamma(SquaredExponential(np.array([2.0, 2.0]))) == 0.125
+    np.testing.assert_allclose(rbf_kernel(X, Y, rbf_gamma(kernel)), kernel(X, Y), rtol=1e-12)
+    assert rbf_gamma(SquaredExponential(np.array([2.0, 2.0]))) == 0.125
 
 
 @pytest.mark.parametrize("kernel", [SquaredExponential(ARD), Matern(1.5, 1.0)])
 def test_only_one_lengthscale_has_a_gamma(kernel):
     with pytest.raises(InputError, match="one lengthscale"):
-        gamma(kernel)
+        rbf_gamma(kernel)
 
 
 @pytest.mark.parametrize("kernel", [Laplace(ARD), RationalQuadratic(1.0, ARD)])
@@ -94,7 +94,7 @@ def test_others_are_evaluated_in_numpy():
 
 def test_tests_take_them():
     theirs, options = kernels.RBF(1.7), {"permutations": 99, "progress": False}
-    assert kernel_of(X, theirs) == SquaredExponential(1.7)
+    assert select_kernel(X, theirs) == SquaredExponential(1.7)
     same = two_sample_test(X, Y, kernel=SquaredExponential(1.7), **options)
     assert two_sample_test(X, Y, kernel=theirs, **options).pvalue == same.pvalue
     periodic = kernels.ExpSineSquared(0.9, 3.0)
