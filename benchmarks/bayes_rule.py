@@ -36,8 +36,7 @@ import numpy as np
 import report
 from bke.inference.core.machine import computing
 from bke.inference.embeddings.conditional import learn_conditional
-from bke.inference.learning.multiples import scale_lengthscales
-from bke.inference.learning.named_kernels import select_kernel
+from bke.inference.learning.kernel_selection import scale_lengthscales, select_kernel
 from bke.models import (
     BayesRule,
     bayes_rule,

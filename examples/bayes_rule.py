@@ -22,7 +22,7 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
-from bke.inference.learning.named_kernels import select_kernel
+from bke.inference.learning.kernel_selection import select_kernel
 from bke.models import bayes_rule, conditional_embedding, mean_embedding
 
 matplotlib.use("Agg")

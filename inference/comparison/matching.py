@@ -24,7 +24,7 @@ from ..data.checks import (
 )
 from ..data.file_table import default_names
 from ..data.named_columns import named_columns
-from ..learning.named_kernels import select_kernels
+from ..learning.kernel_selection import select_kernels
 from .matched import MatchedWeights, Moment
 
 #: Landmarks of the features, and the seed of the rows that the median distance is of.

@@ -17,8 +17,7 @@ from bke.models.kernels.base import Covariance
 
 from ..core.errors import InputError
 from ..data.checks import as_sample
-from ..learning.multiples import check_factors, scale_lengthscales
-from ..learning.named_kernels import select_kernel
+from ..learning.kernel_selection import check_factors, scale_lengthscales, select_kernel
 
 #: Multiples of the lengthscale of X that are tried.
 FACTORS = (0.25, 0.5, 1.0, 2.0)
@@ -47,14 +46,14 @@ def learn_conditional(
         X: what is conditioned on, shape (n, D) or (n,).
         Y: row by row with X, shape (n, E) or (n,).
         kernel_x: ``"bkl"``, learned from X alone; ``"median"``; or a kernel. See
-            :func:`~bke.inference.learning.named_kernels.select_kernel`.
+            :func:`~bke.inference.learning.kernel_selection.select_kernel`.
         kernel_y: likewise, of Y.
         regularisation: ``"leave-one-out"``, the error at rows left out (CME-5);
             ``"marginal-likelihood"``, of the features of Y as Gaussian processes of x; or lambda,
             a number, with which the kernel of X stays as chosen.
         factors: of the lengthscale of X that are compared, a quarter to twice by default; (1,)
             keeps the kernel, as is done with one that has no lengthscale.
-        scale: see :func:`~bke.inference.learning.named_kernels.select_kernel`.
+        scale: see :func:`~bke.inference.learning.kernel_selection.select_kernel`.
         seed: likewise.
         tolerance: of the incomplete Cholesky factorisations, see
             :func:`~bke.models.conditional_embedding`.

@@ -15,8 +15,12 @@ from ..core.errors import InputError
 from ..core.notebook import Shown
 from ..core.progress import progress_bar
 from ..data.checks import as_sample, check_positive
-from ..learning.multiples import check_factors, format_kernel, scale_lengthscales
-from ..learning.named_kernels import select_kernel
+from ..learning.kernel_selection import (
+    check_factors,
+    format_kernel,
+    scale_lengthscales,
+    select_kernel,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -118,11 +122,11 @@ def learn_filter(
         X: states in order of time, shape (T, D) or (T,).
         Y: observations, row by row, shape (T, E) or (T,).
         kernel_x: ``"bkl"``, learned from the states; ``"median"``; or a kernel. See
-            :func:`~bke.inference.learning.named_kernels.select_kernel`.
+            :func:`~bke.inference.learning.kernel_selection.select_kernel`.
         kernel_y: of the observations, as ``kernel_x`` of the states.
         factors: of both lengthscales, a quarter to 1 by default; 1 where a kernel has none.
         regularisations: epsilon times the number of rows.
-        scale: see :func:`~bke.inference.learning.named_kernels.select_kernel`.
+        scale: see :func:`~bke.inference.learning.kernel_selection.select_kernel`.
         seed: likewise.
         tolerance: see :func:`~bke.models.kernel_bayes_filter`; while settings are compared a
             hundredth of epsilon by default.

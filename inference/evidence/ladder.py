@@ -8,7 +8,7 @@ import numpy as np
 from scipy.spatial.distance import pdist
 
 from ..data.canonical import random_part
-from ..learning.distances import bandwidth_grid
+from ..learning.bandwidths import bandwidth_grid
 from ..permutation.relabelled import Relabelled
 from .families import GAUSSIAN, LAPLACE, Family, Metric
 from .spectrum import VERY_MANY

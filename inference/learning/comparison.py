@@ -27,7 +27,7 @@ from ..sampling.open_run import open_run
 from ..sampling.samplers.quadrature import MOST_EVALUATIONS, Quadrature
 from ..sampling.samplers.smc import Smc
 from ..sampling.target import Target
-from .learn import learn_kernel
+from .maximum_likelihood import learn_kernel
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike
 from ..core.errors import InputError, nearest
 from ..core.machine import computing
 from ..data.checks import as_sample, check_count
-from ..learning.multiples import format_kernel
-from ..learning.named_kernels import select_kernel
+from ..learning.kernel_selection import format_kernel, select_kernel
 from ..sampling.record import describe_kernel
 from .names import Estimator
 from .store import code_of

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..learning.distances import pairwise_distances
+from ..learning.bandwidths import pairwise_distances
 from .batches import Batches
 from .normal_scores import normal_scores
 

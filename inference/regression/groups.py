@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from bke.models import SquaredExponential
+from bke.models.kernels.base import Kernel
+from bke.models.linalg.seeding import spread_seeds
 
 from ..core.errors import InputError, nearest
 from ..data.arrays import from_objects, plain_array
+from ..data.canonical import canonical_order, random_part
 from ..data.checks import column_names, counted
+from ..learning.bandwidths import pairwise_distances
 
 
 class Groups(NamedTuple):
@@ -134,3 +140,177 @@ def _rows(given: Any, name: str, columns: Sequence[str] | None) -> np.ndarray:
             "from 1)"
         )
     return values
+
+
+#: Lengthscales of the default kernel, as shares of the median distance.
+SCALES = (0.5, 1.0, 2.0)
+#: Rows among which landmarks are chosen, and rows whose features are held at a time.
+MOST_ROWS, BLOCK = 4000, 32_768
+#: Rows to which fewer are filled up.
+FEWEST = 64
+
+
+class Features(NamedTuple):
+    """Kernels at landmarks, of columns over their deviations; and by default the columns.
+
+    Attributes:
+        centre: (D,), means of the columns.
+        unit: (D,), what they are divided by.
+        landmarks: (L, D), in these units.
+        kernels: of these units.
+        linear: whether the columns themselves are features.
+    """
+
+    centre: np.ndarray
+    unit: np.ndarray
+    landmarks: np.ndarray
+    kernels: tuple[Kernel, ...]
+    linear: bool
+
+    @classmethod
+    def of(cls, groups: Groups, kernel: Kernel | None, landmarks: int, seed: int) -> Features:
+        """Choose landmarks, and a kernel's lengthscales where none is given, by all rows.
+
+        What is given is a kernel of the data's own units.
+        """
+        rows = random_part(groups.rows[canonical_order(groups.rows)], MOST_ROWS, seed)
+        centre, unit = rows.mean(axis=0), rows.std(axis=0)
+        unit = np.where(unit > 0.0, unit, 1.0)
+        if kernel is not None:
+            centre, unit = np.zeros_like(centre), np.ones_like(unit)
+        scaled = (rows - centre) / unit
+        spread = scaled / np.where(scaled.std(axis=0) > 0.0, scaled.std(axis=0), 1.0)
+        chosen = spread_seeds(spread, landmarks, np.random.default_rng([seed, 37]))
+        if kernel is not None:
+            return cls(centre, unit, scaled[chosen], (kernel,), linear=False)
+        distances = pairwise_distances(scaled, seed)
+        median = float(np.median(distances)) if len(distances) else 1.0
+        kernels = tuple(SquaredExponential(share * median) for share in SCALES)
+        return cls(centre, unit, scaled[chosen], kernels, linear=True)
+
+    def at(self, rows: np.ndarray) -> np.ndarray:
+        """The features (n, m) of rows (n, D)."""
+        scaled = (rows - self.centre) / self.unit
+        # Few different numbers of rows: for each, a kernel's program is compiled.
+        size = max(FEWEST, 2 ** math.ceil(math.log2(len(scaled))))
+        padded = np.pad(scaled, ((0, size - len(scaled)), (0, 0)))
+        parts = [scaled] if self.linear else []
+        for kernel in self.kernels:
+            parts.append(np.asarray(kernel(padded, self.landmarks))[: len(scaled)])
+        return np.concatenate(parts, axis=1)
+
+
+class Means(NamedTuple):
+    """What groups are by their features.
+
+    Attributes:
+        values: (G, m), means.
+        counts: (G,), of rows.
+        variances: (m,), eigenvalues of the covariance of features within groups, pooled.
+        directions: (m, m), its eigenvectors, a column each.
+        freedom: its degrees of freedom: rows less groups.
+    """
+
+    values: np.ndarray
+    counts: np.ndarray
+    variances: np.ndarray
+    directions: np.ndarray
+    freedom: int
+
+    def of(self, some: np.ndarray) -> Means:
+        """Take some groups, with the covariance within all."""
+        return self._replace(values=self.values[some], counts=self.counts[some])
+
+
+def means_of(groups: Groups, features: Features) -> Means:
+    """Mean features of every group, and their covariance within, in blocks of rows."""
+    count = features.at(groups.rows[:1]).shape[1]
+    values, squares = np.empty((len(groups.counts), count)), np.zeros((count, count))
+    for some in _blocks(groups.counts):
+        counts = groups.counts[some]
+        start = int(groups.counts[: some.start].sum())
+        rows = groups.rows[start : start + int(counts.sum())]
+        if len(rows) > BLOCK:  # one group
+            parts = range(0, len(rows), BLOCK)
+            each = [features.at(rows[at : at + BLOCK]).sum(axis=0) for at in parts]
+            values[some] = np.sum(each, axis=0) / len(rows)
+            for at in parts:
+                apart = features.at(rows[at : at + BLOCK]) - values[some]
+                squares += apart.T @ apart
+            continue
+        apart = features.at(rows)
+        starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+        values[some] = np.add.reduceat(apart, starts, axis=0) / counts[:, np.newaxis]
+        apart -= np.repeat(values[some], counts, axis=0)
+        squares += apart.T @ apart
+    freedom = int(groups.counts.sum() - len(groups.counts))
+    return Means(values, groups.counts, *np.linalg.eigh(squares / max(freedom, 1)), freedom)
+
+
+def _blocks(counts: np.ndarray) -> Iterator[slice]:
+    """Groups whose rows are about as many as a block."""
+    start, ends = 0, np.cumsum(counts)
+    while start < len(counts):
+        before = ends[start - 1] if start else 0
+        end = max(int(np.searchsorted(ends, before + BLOCK, side="right")), start + 1)
+        yield slice(start, end)
+        start = end
+
+
+def as_targets(y: Any, groups: Groups) -> np.ndarray:
+    """Take one number for each group, (G,).
+
+    Args:
+        y: (G,) in the order of the groups; a mapping or pandas Series by their labels; or (N,), a
+            number for each row as rows were given with labels, that is the same within a group.
+        groups: the groups.
+
+    Raises:
+        InputError: they are not as many, differ within a group, or are no finite numbers.
+    """
+    values = _numbers(_by_label(y, groups))
+    count, rows = len(groups.labels), len(groups.rows)
+    if values.shape == (rows,) != (count,) and groups.order is not None:
+        values = _constant(values[groups.order], groups)
+    if values.shape != (count,):
+        raise InputError(f"y has shape {values.shape}, and there are {counted(count, 'group')}")
+    if not np.isfinite(values).all():
+        label = groups.labels[int(np.argmin(np.isfinite(values)))]
+        raise InputError(f"y of group {label!r} is missing or infinite")
+    return values
+
+
+def _by_label(y: Any, groups: Groups) -> Any:
+    """Values in the order of the groups where y has labels, and else y."""
+    advice = ""
+    if not isinstance(y, Mapping):
+        if not (groups.labelled and hasattr(y, "loc") and np.ndim(y) == 1):
+            return y
+        of_rows = groups.order is not None and len(y) == len(groups.rows) != len(groups.labels)
+        if of_rows or not set(y.index) & set(groups.labels):
+            return y
+        if not y.index.is_unique:
+            raise InputError(f"y has label {y.index[y.index.duplicated()][0]!r} twice")
+        y, advice = y.to_dict(), ": give y.to_numpy() if it is in their order"
+    if missing := [label for label in groups.labels if label not in y]:
+        raise InputError(f"y has no value for group {missing[0]!r}{advice}")
+    return [y[label] for label in groups.labels]
+
+
+def _numbers(y: Any) -> np.ndarray:
+    if isinstance(y, str):
+        raise InputError(
+            f"y is the text {y!r}, where numbers are needed: of a data frame's column give X[{y!r}]"
+        )
+    array = plain_array(y, "y")
+    if array.ndim == 1 and array.dtype.kind not in "iufb":
+        array = from_objects(array[:, np.newaxis], "y", lambda _: "its only column")[:, 0]
+    return np.asarray(array, dtype=float)
+
+
+def _constant(values: np.ndarray, groups: Groups) -> np.ndarray:
+    """Each group's value, which all of its rows (N,), beside each other, have."""
+    low, high = (one.reduceat(values, groups.starts) for one in (np.minimum, np.maximum))
+    if (differ := low < high).any():
+        raise InputError(f"y differs between rows of group {groups.labels[np.argmax(differ)]!r}")
+    return np.asarray(low)

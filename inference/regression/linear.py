@@ -1,8 +1,14 @@
-"""Bayesian linear regression on embeddings that are known up to their posterior.
+"""Coordinates in which groups' embeddings and their sampling errors are independent.
 
-Given the variance of every group the posterior of the slopes is normal; it is worked out in turns
-with these variances, which hang on the slopes. Noise and the slopes' scale are averaged over, which
-few groups leave open.
+With S the covariance of features within groups and R that of embeddings between them, one basis V
+has V'SV = I and V'RV = diag(spread): the posterior of an embedding given its rows, a Gaussian
+process that is conditioned on noisy values (Flaxman et al. 2016; Law et al. 2018, section 4.2), is
+then one number in each coordinate.
+
+To S a share of its largest variance is added in all directions, as if rows had so much noise of
+their own. Otherwise directions in which features hardly vary, of which the data tell next to
+nothing, would have values as large as all others, and those of groups apart from the rest would go
+beyond all bounds. How much is added is learned with the regression.
 """
 
 from __future__ import annotations
@@ -10,8 +16,95 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import xarray as xr
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.optimize import minimize
+
+from ..core.machine import computing
+from ..data.canonical import canonical_order
+from .groups import Means
+
+#: Directions that are left out where features vary less in them, as a share of most variance.
+NEGLIGIBLE = 1e-12
+#: Variance within groups that is taken for none, as a share of all variance of their means.
+CONSTANT = 1e-6
+#: Coordinates that are kept, those of the largest spread.
+MOST = 100
+
+
+class Coordinates(NamedTuple):
+    """The basis, and the prior of a group's embedding in it.
+
+    Attributes:
+        basis: V (m, q).
+        centre: (q,), the mean of the embeddings.
+        spread: (q,), their variances between groups, descending; within a group they are 1 over the
+            number of rows.
+    """
+
+    basis: np.ndarray
+    centre: np.ndarray
+    spread: np.ndarray
+
+    @classmethod
+    def of(cls, means: Means, share: float = 0.0) -> Coordinates:
+        """Estimate the basis and the prior by moments.
+
+        R is the weighted covariance of the groups' means less what sampling adds to it; directions
+        in which nothing is left are left out.
+
+        Args:
+            means: of the groups.
+            share: of the largest variance within groups, which is added to all.
+        """
+        most = max(means.variances[-1], CONSTANT * float(means.values.var(axis=0).sum()))
+        variances = np.maximum(means.variances, 0.0) + share * most
+        kept = variances > NEGLIGIBLE * most
+        if not kept.any():
+            return cls(np.zeros((len(variances), 0)), np.zeros(0), np.zeros(0))
+        white = means.directions[:, kept] / np.sqrt(variances[kept])
+        values = means.values @ white
+        # Between equal weights, best where groups differ most, and rows, where they hardly do.
+        weights = means.counts / (means.counts + np.median(means.counts))
+        weights = weights / weights.sum()
+        centre = weights @ values
+        sampling = np.sum(weights * (1.0 - weights) / means.counts)
+        squares, turned = _directions(np.sqrt(weights)[:, np.newaxis] * (values - centre))
+        spread = (squares - sampling) / (1.0 - np.sum(weights**2))
+        order = np.argsort(-spread, kind="stable")[:MOST]
+        order = order[spread[order] > 0.0]
+        return cls(white @ turned[:, order], centre @ turned[:, order], spread[order])
+
+    def empirical(self, means: np.ndarray) -> np.ndarray:
+        """Where mean features (G, m) are, (G, q), from the centre."""
+        return means @ self.basis - self.centre
+
+    def posterior(self, means: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means (G, q) and variances (G, q) of the embeddings given their rows."""
+        share = self.spread / (self.spread + 1.0 / counts[:, np.newaxis])
+        return share * self.empirical(means), self.spread * (1.0 - share)
+
+    def embedded(self, means: Means, shrinkage: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Where embeddings are (G, q) and their variances (G, q), none without shrinkage."""
+        if shrinkage:
+            return self.posterior(means.values, means.counts)
+        centre = self.empirical(means.values)
+        return centre, np.zeros_like(centre)
+
+
+def _directions(apart: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Squares (r,) of the singular values of ``apart`` (G, q), and their directions (q, r).
+
+    r = min(G, q), by the smaller of two products: there may be many more features than groups.
+    """
+    groups, count = apart.shape
+    if count <= groups:
+        squares, turned = np.linalg.eigh(apart.T @ apart)
+        return squares, turned
+    squares, left = np.linalg.eigh(apart @ apart.T)
+    lengths = np.sqrt(np.maximum(squares, np.finfo(float).tiny))
+    return squares, apart.T @ left / lengths
+
 
 #: Turns, and the change of the slopes, as a share of the largest, at which they end.
 TURNS, UNCHANGED = 50, 1e-4
@@ -188,3 +281,138 @@ def _posterior(
     log = 0.5 * (np.log(weights).sum() - weights @ y**2 + half @ half - np.log(prior).sum())
     log -= np.log(np.diag(factor[0])).sum()
     return float(log), cho_solve(factor, right), cho_solve(factor, np.eye(len(prior)))
+
+
+def sampled(
+    centre: np.ndarray,
+    variance: np.ndarray,
+    y: np.ndarray,
+    *,
+    chains: int,
+    warmup: int,
+    draws: int,
+    seed: int,
+    progress: bool,
+) -> xr.DataTree:
+    """Draw from :func:`~bke.models.distribution_regression_model` given y (G,).
+
+    Returns:
+        A tree with ``posterior`` (``intercept``, ``slopes``, ``scale``, ``noise``) and
+        ``sample_stats``.
+    """
+    import jax
+    from bke.models import distribution_regression_model
+    from bke.models.measures import lazy_numpyro  # noqa: F401  before NumPyro's own modules
+    from numpyro.infer import MCMC, NUTS
+
+    usual = float(np.sum(np.mean(centre**2, axis=0))) or 1.0
+    with computing():
+        sampler = MCMC(
+            NUTS(distribution_regression_model, target_accept_prob=0.9),
+            num_warmup=warmup,
+            num_samples=draws,
+            num_chains=chains,
+            chain_method="sequential",
+            progress_bar=progress,
+        )
+        sampler.run(
+            jax.random.key(seed), centre, variance, y, usual**-0.5, extra_fields=("diverging",)
+        )
+        found = {
+            name: np.asarray(v) for name, v in sampler.get_samples(group_by_chain=True).items()
+        }
+        diverging = np.asarray(sampler.get_extra_fields(group_by_chain=True)["diverging"])
+    return _tree(found, {"diverging": diverging})
+
+
+def of_average(average: Average, chains: int, draws: int, seed: int) -> xr.DataTree:
+    """Draw from fits by their weights, independently; a tree as of :func:`sampled`."""
+    rng = np.random.default_rng([seed, 53])
+    which = rng.choice(len(average.fits), (chains, draws), p=average.weights)
+    slopes = np.empty((chains, draws, len(average.fits[0].slopes)))
+    for at, fit in enumerate(average.fits):
+        root = np.linalg.cholesky(fit.covariance)
+        normal = rng.normal(size=(int(np.sum(which == at)), len(root)))
+        slopes[which == at] = fit.slopes + normal @ root.T
+    scale, noise = (
+        np.sqrt([getattr(fit, name) for fit in average.fits])[which] for name in ("scale", "noise")
+    )
+    drawn = {"intercept": slopes[..., 0], "slopes": slopes[..., 1:], "scale": scale, "noise": noise}
+    return _tree(drawn, {})
+
+
+def _tree(drawn: dict[str, np.ndarray], stats: dict[str, np.ndarray]) -> xr.DataTree:
+    """Arrays (chains, draws, ...) as a tree of ArviZ's."""
+    dims = ("chain", "draw")
+    chains, draws = drawn["noise"].shape
+    posterior = {
+        name: ((*dims, "coordinate") if drawn[name].ndim > 2 else dims, drawn[name])
+        for name in ("intercept", "slopes", "scale", "noise")
+    }
+    places = {"chain": np.arange(chains), "draw": np.arange(draws)}
+    of_sampler = xr.Dataset({name: (dims, values) for name, values in stats.items()}, places)
+    return xr.DataTree.from_dict(
+        {"posterior": xr.Dataset(posterior, places), "sample_stats": of_sampler}
+    )
+
+
+def of_draws(
+    tree: xr.DataTree, centre: np.ndarray, variance: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means and variances (S, G) of groups' y given each draw."""
+    posterior = tree["posterior"].to_dataset().stack(sample=("chain", "draw"))
+    slopes = posterior["slopes"].transpose("sample", "coordinate").values
+    means = posterior["intercept"].values[:, np.newaxis] + slopes @ centre.T
+    return means, posterior["noise"].values[:, np.newaxis] ** 2 + slopes**2 @ variance.T
+
+
+#: What may be added to the covariance within groups, as shares of its largest variance.
+SHARES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+#: Groups by which it is chosen.
+MOST_GROUPS = 1000
+
+
+class Learned(NamedTuple):
+    """A regression in its coordinates.
+
+    Attributes:
+        share: what was added to the covariance within groups, of its largest variance.
+        coordinates: in which it is.
+        average: slopes and variances.
+        shrinkage: whether embeddings are known up to a posterior.
+    """
+
+    share: float
+    coordinates: Coordinates
+    average: Average
+    shrinkage: bool
+
+    def predicted(self, means: Means) -> tuple[np.ndarray, np.ndarray]:
+        """The mean (G,) of y of groups, and its variance in parts (3, G)."""
+        return self.average.predicted(*self.coordinates.embedded(means, self.shrinkage))
+
+
+def learned(means: Means, y: np.ndarray, shrinkage: bool, seed: int) -> Learned:
+    """Learn coordinates and slopes.
+
+    Args:
+        means: of the groups.
+        y: (G,), with mean 0 and deviation 1 or so.
+        shrinkage: whether embeddings are known up to a posterior.
+        seed: which groups choose, where there are many.
+    """
+    order = canonical_order(means.values)
+    some = np.random.default_rng([seed, 47]).permutation(len(y))[:MOST_GROUPS]
+    part, targets = means.of(order[some]), y[order[some]]
+    found = [_with(part, targets, shrinkage, share) for share in SHARES]
+    # Nothing to regress on may be the likeliest, and is no regression.
+    found = [one for one in found if len(one.coordinates.spread)] or found
+    best = found[int(np.argmax([one.average.evidence for one in found]))]
+    return best if len(part.counts) == len(y) else _with(means, y, shrinkage, best.share)
+
+
+def _with(means: Means, y: np.ndarray, shrinkage: bool, share: float) -> Learned:
+    coordinates = Coordinates.of(means, share)
+    centre, variance = coordinates.embedded(means, shrinkage)
+    average = averaged(regression(centre, variance, y), variance, y)
+    return Learned(share, coordinates, average, shrinkage)

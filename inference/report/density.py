@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from ..learning.multiples import format_kernel
+from ..learning.kernel_selection import format_kernel
 from ..student_t.learning import LearnedStudentT
 from ..student_t.posterior import student_t_predictive
 from ..student_t.run import notes_of

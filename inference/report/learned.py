@@ -11,7 +11,7 @@ from bke.models.bayes.likelihoods import any_likelihood
 
 from ..core.errors import InputError
 from ..learning.comparison import KernelComparison
-from ..learning.learn import LearnedKernel, Peak
+from ..learning.maximum_likelihood import LearnedKernel, Peak
 from ..learning.scikit_learn import rbf_gamma
 from ..sampling.record import describe_kernel, describe_prior
 

@@ -25,8 +25,12 @@ from ..core.machine import computing
 from ..core.notebook import Shown
 from ..core.progress import progress_bar
 from ..data.checks import as_sample, check_positive
-from ..learning.multiples import check_factors, format_kernel, scale_lengthscales
-from ..learning.named_kernels import select_kernel
+from ..learning.kernel_selection import (
+    check_factors,
+    format_kernel,
+    scale_lengthscales,
+    select_kernel,
+)
 from .box import box_for
 
 if TYPE_CHECKING:
@@ -158,7 +162,7 @@ def learn_student_t(
     Args:
         X: shape (n, D) or (n,).
         kernel: ``"median"``, ``"bkl"`` or a kernel, see
-            :func:`~bke.inference.learning.named_kernels.select_kernel`.
+            :func:`~bke.inference.learning.kernel_selection.select_kernel`.
         factors: of its lengthscale that are tried, 1/8 to 4 by default; (1,) keeps it.
         noise_variance: sigma_0^2, one or several to try, beside k(x, x).
         alpha: one or several to try.

@@ -26,7 +26,7 @@ from ..core.machine import computing
 from ..core.progress import chain_progress
 from ..data.checks import as_sample, check_count, check_positive
 from ..diagnostics.convergence import Convergence
-from ..learning.named_kernels import select_kernel
+from ..learning.kernel_selection import select_kernel
 from ..sampling.algorithms.no_u_turn import NutsProgram, dispersed_start
 from ..sampling.chains import CANDIDATES
 from ..sampling.record import describe_kernel, restore_kernel

@@ -12,7 +12,7 @@ from scipy.stats import norm
 from ..core.progress import progress_bar
 from ..data.checks import check_memory
 from ..evidence.landmarks import LANDMARKS, evidence_rows, landmarks
-from ..learning.distances import bandwidth_grid
+from ..learning.bandwidths import bandwidth_grid
 from ..permutation.pair import Labelled, Pair
 from ..permutation.permutation import p_value, share_error
 from .combination import COMBINED, combine
@@ -62,8 +62,8 @@ def statistic(
     """Evaluate squared MMDs, or evidences at landmarks, for every labelling, and combine them.
 
     Args:
-        choice: of the kernels, one of
-            :data:`~bke.inference.learning.named_kernels.KERNEL_NAMES` but ``"fused"``, or a kernel.
+        choice: of the kernels, one of the names of
+            :data:`~bke.inference.learning.TwoSampleKernel` but ``"fused"``, or a kernel.
         labelled: rows with their labels.
         points: the same rows sorted, from which everything is learned.
         estimator: of the squared MMD.

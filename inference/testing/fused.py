@@ -13,7 +13,7 @@ from ..data.units import choose_scale
 from ..evidence.ladder import test_scales
 from ..evidence.places import cells
 from ..evidence.statistic import STATISTICS, Evidences, evidences
-from ..learning.named_kernels import extend_kernel, scaled_kernel
+from ..learning.kernel_selection import extend_kernel, scaled_kernel
 from ..permutation.pair import Pair
 from ..permutation.permutation import monte_carlo_error, p_value
 from ..permutation.pooling import relabelled, swapped

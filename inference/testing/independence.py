@@ -15,8 +15,8 @@ from ..core.machine import computing
 from ..core.progress import progress_bar
 from ..data.canonical import canonical_order, generator, mark, pairs_fingerprints
 from ..data.checks import as_sample, check_count, check_memory, check_same_rows
-from ..learning.named_kernels import take_evenly
-from ..learning.names import PairKernel
+from ..learning import PairKernel
+from ..learning.kernel_selection import take_evenly
 from ..permutation.enough import few_rows_note
 from ..permutation.stages import count_in_words, in_stages
 from .approximations import hsic_approximation

@@ -13,8 +13,8 @@ from bke.models.kernels.scikit_learn import given_kernel
 from ..core.errors import InputError, nearest
 from ..data.units import choose_scale, unit_of
 from ..diagnostics.modes import as_text
-from ..learning.named_kernels import select_kernels
-from ..learning.names import SingleKernel
+from ..learning import SingleKernel
+from ..learning.kernel_selection import select_kernels
 
 #: Choices that name one kernel, whose statistic needs no permutations to be calibrated.
 SINGLE: tuple[str, ...] = get_args(SingleKernel)

@@ -16,7 +16,7 @@ from ..core.progress import progress_bar
 from ..data.canonical import canonical_order
 from ..data.checks import check_count
 from ..data.units import choose_scale
-from ..learning.named_kernels import multiscale_kernels, take_evenly
+from ..learning.kernel_selection import multiscale_kernels, take_evenly
 from ..permutation.enough import check_permutations
 from ..permutation.permutation import in_batches
 from .combination import COMBINED, combine

@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from ..core.errors import InputError
 from ..core.machine import computing
 from ..data.checks import check_count
-from ..learning.named_kernels import KERNEL_NAMES
+from ..learning.kernel_selection import KERNEL_NAMES
 from ..permutation.deal import MANY
 from ..permutation.enough import few_rows_note
 from ..permutation.pair import Pair

@@ -123,7 +123,7 @@ def _each(sample: Sample, what: str) -> list[str]:
 
 
 def _in_words(learned: ConditionalEmbedding, rule: BayesRule) -> str:
-    from ...learning.multiples import format_kernel
+    from ...learning.kernel_selection import format_kernel
 
     return (
         f"epsilon {learned.regularisation:.3g}, delta {rule.regularisation:.3g}; kernels "
@@ -134,7 +134,7 @@ def _in_words(learned: ConditionalEmbedding, rule: BayesRule) -> str:
 def _summary(
     learned: ConditionalEmbedding, rule: BayesRule, x: Sample, y: Sample, found: PosteriorPoints
 ) -> dict[str, Any]:
-    from ...learning.multiples import format_kernel
+    from ...learning.kernel_selection import format_kernel
     from ...report.embeddings import listed
 
     return {

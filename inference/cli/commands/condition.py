@@ -91,7 +91,7 @@ def condition(
 
 
 def _in_words(learned: ConditionalEmbedding, x: Sample, y: Sample) -> str:
-    from ...learning.multiples import format_kernel
+    from ...learning.kernel_selection import format_kernel
 
     return (
         f"{', '.join(y.columns)} given {', '.join(x.columns)}: {len(x.values)} pairs, n lambda "
@@ -126,7 +126,7 @@ def _pictures(x: Sample, y: Sample, places: Sample, found: Moments) -> Pictures:
 
 
 def _summary(learned: ConditionalEmbedding, x: Sample, y: Sample, found: Moments) -> dict[str, Any]:
-    from ...learning.multiples import format_kernel
+    from ...learning.kernel_selection import format_kernel
     from ...report.embeddings import listed
 
     return {

@@ -51,8 +51,7 @@ def shrink(
     ) as folder:
         with terminal.step("shrink", "learning the kernel and the amounts"):
             from ...embeddings.shrinkage import shrinkage_estimates
-            from ...learning.multiples import format_kernel
-            from ...learning.named_kernels import select_kernel
+            from ...learning.kernel_selection import format_kernel, select_kernel
             from ...report.embeddings import estimates_summary, estimates_text
 
             told = options.arguments()

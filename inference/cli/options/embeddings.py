@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 from bke.models.embeddings.conditional.names import Regularisation
 
-from ...learning.names import SampleKernel
+from ...learning import SampleKernel
 from .data import FILE_KINDS
 from .model import ScaleName, distance_scale, scale_argument
 from .panels import LEARNED

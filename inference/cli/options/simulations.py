@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ...learning.names import SampleKernel
+from ...learning import SampleKernel
 from ...likelihood_free.names import Estimator
 from .model import ScaleName, distance_scale, scale_argument
 from .panels import LEARNED, SIMULATIONS

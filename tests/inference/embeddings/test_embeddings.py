@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from bke.inference import InputError, learn_conditional, learn_filter
-from bke.inference.learning.multiples import scale_lengthscales
-from bke.inference.learning.named_kernels import median_kernel, select_kernel
+from bke.inference.learning.kernel_selection import median_kernel, scale_lengthscales, select_kernel
 from bke.models import Dirac, Matern, SquaredExponential
 from scipy.spatial.distance import pdist
 

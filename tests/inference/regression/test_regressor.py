@@ -6,9 +6,8 @@ import pandas as pd
 import pytest
 import sklearn
 from bke.inference import DistributionRegressor, InputError
-from bke.inference.regression.coordinates import Coordinates
-from bke.inference.regression.features import Means
-from bke.inference.regression.linear import WIDE, averaged, regression
+from bke.inference.regression.groups import Means
+from bke.inference.regression.linear import WIDE, Coordinates, averaged, regression
 from bke.models import SquaredExponential
 from scipy.linalg import eigh
 from scipy.stats import binom, multivariate_normal

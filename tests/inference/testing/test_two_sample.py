@@ -10,7 +10,7 @@ from bke.inference.core.machine import computing
 from bke.inference.data.canonical import canonical_order, generator, random_part
 from bke.inference.evidence.places import cells
 from bke.inference.evidence.statistic import evidences
-from bke.inference.learning.named_kernels import (
+from bke.inference.learning.kernel_selection import (
     KERNEL_NAMES,
     LEARNED_ROWS,
     median_kernel,

@@ -1,27 +1,23 @@
-"""The kernels that names such as ``"bkl"`` and ``"median"`` stand for, chosen from a sample.
-
-For a test the sample is that of both labels pooled. Whatever is random or depends on the order of
-rows on the way (a subsample, a dither, landmarks) must not see the order in which the rows came,
-which tells the labels: rows are sorted first.
-"""
+"""Multiples of a kernel's lengthscale, compared where another than the sample's own may serve."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, get_args
 
 import jax.numpy as jnp
 import numpy as np
 from bke.models import GaussianMixture, Laplace, SquaredExponential
 from bke.models.kernels.base import Covariance, Kernel, no_kernel
+from bke.models.kernels.parameters import lengths_of
 from bke.models.kernels.scikit_learn import given_kernel
 
 from ..core.errors import InputError, SamplingError, nearest
 from ..core.machine import computing
 from ..data.canonical import canonical_order, random_part
-from ..data.checks import as_sample
+from ..data.checks import as_sample, check_positive
 from ..data.observed import observe
 from ..data.units import Units, choose_scale
 from ..diagnostics.profile_modes import basins
@@ -33,9 +29,62 @@ from ..sampling.profile import smooth
 from ..sampling.run import kernel_in_data_units
 from ..sampling.samplers.quadrature import Quadrature
 from ..sampling.target import unflatten
-from .distances import bandwidth_grid, pairwise_distances
-from .names import TwoSampleKernel
-from .peaks import PeakSearch
+from . import TwoSampleKernel
+from .bandwidths import bandwidth_grid, pairwise_distances
+from .maximum_likelihood import PeakSearch
+
+#: Lengthscales that are shown in words.
+MOST_SHOWN = 6
+
+
+def check_factors(
+    factors: Sequence[float] | None, default: Sequence[float], kernel: Covariance
+) -> tuple[float, ...]:
+    """Check the multiples of a kernel's lengths to compare; 1 alone where it has none.
+
+    Raises:
+        InputError: there are none, or one is not positive.
+    """
+    if factors is None:
+        return tuple(default) if lengths_of(kernel) else (1.0,)
+    if len(factors) == 0:
+        raise InputError("factors must hold at least one number")
+    for factor in factors:
+        check_positive(factor, "a factor")
+    return tuple(factors)
+
+
+def format_kernel(kernel: Covariance) -> str:
+    """Name a kernel in words, its lengths to four digits."""
+    lengths = lengths_of(kernel)
+    if not lengths:
+        return repr(kernel)
+    told = []
+    for name, length in lengths.items():
+        values = np.atleast_1d(np.asarray(length, dtype=float))
+        scales = ", ".join(f"{value:.4g}" for value in values[:MOST_SHOWN])
+        more = f", ... ({len(values)})" if len(values) > MOST_SHOWN else ""
+        told.append(f"{name} {scales}{more}")
+    return f"{type(kernel).__name__} with {' and '.join(told)}"
+
+
+def scale_lengthscales(kernel: Covariance, factor: float) -> Covariance:
+    """Multiply the lengths of ``kernel`` by ``factor``.
+
+    Raises:
+        InputError: it has no lengthscale.
+    """
+    if factor == 1.0:
+        return kernel
+    lengths = lengths_of(kernel)
+    if not lengths:
+        raise InputError(
+            f"{type(kernel).__name__} has no lengthscale to be multiplied: the only factor is 1"
+        )
+    longer = {name: np.asarray(length) * factor for name, length in lengths.items()}
+    changed: Any = dataclasses.replace(kernel, **longer)  # type: ignore[type-var]
+    return changed  # type: ignore[no-any-return]
+
 
 KERNEL_NAMES: tuple[str, ...] = get_args(TwoSampleKernel)
 #: Those that serve a sample of its own, which has no labels to test.
