@@ -1,4 +1,4 @@
-"""Distances between rows, and the lengthscales that they suggest."""
+"""Pairwise distances of rows, and the bandwidth grid that they suggest; imported without JAX."""
 
 from __future__ import annotations
 
@@ -7,30 +7,44 @@ from scipy.spatial.distance import pdist
 
 from ..data.canonical import random_part
 
-#: Rows whose distances give the median and the bandwidth_grid.
-DISTANCE_ROWS = 1000
-#: Lengthscales of the bandwidth_grid, from half a small quantile of the distances to a large one.
-RUNGS = 12
-LADDER = (0.05, 0.95)
 
+def pairwise_distances(points: np.ndarray, seed: int, *, max_rows: int = 1000) -> np.ndarray:
+    """Return the positive distances between rows of a random subsample.
 
-def pairwise_distances(points: np.ndarray, seed: int) -> np.ndarray:
-    """Distances between some rows, zeros left out; between different rows where all are zero.
+    If all distances of the subsample are zero, distinct rows are sampled instead.
 
     Args:
         points: (N, D) in canonical order.
-        seed: of the rows taken, where there are many.
+        seed: of the subsample.
+        max_rows: size of the subsample; not tuned.
 
     Returns:
-        (k,), of every pair of the rows taken.
+        (k,), one for each pair of different rows.
     """
-    distances = pdist(random_part(points, DISTANCE_ROWS, seed))
+    distances = pdist(random_part(points, max_rows, seed))
     if not distances.any():
-        distances = pdist(random_part(np.unique(points, axis=0), DISTANCE_ROWS, seed))
+        distances = pdist(random_part(np.unique(points, axis=0), max_rows, seed))
     return np.asarray(distances[distances > 0.0])
 
 
-def bandwidth_grid(points: np.ndarray, seed: int) -> np.ndarray:
-    """Lengthscales (:data:`RUNGS`,) for scaled points (N, D), short to long."""
-    low, high = np.quantile(pairwise_distances(points, seed), LADDER)
-    return np.geomspace(0.5 * low, high, RUNGS)
+def bandwidth_grid(
+    points: np.ndarray,
+    seed: int,
+    *,
+    count: int = 12,
+    quantiles: tuple[float, float] = (0.05, 0.95),
+) -> np.ndarray:
+    """Return a geometric grid of lengthscales for scaled points, ascending.
+
+    Args:
+        points: (N, D) in canonical order, each column over its scale.
+        seed: of the subsample whose distances are taken.
+        count: number of lengthscales; not tuned.
+        quantiles: of the pairwise distances: the grid goes from half the first to the second; not
+            tuned.
+
+    Returns:
+        (count,).
+    """
+    low, high = np.quantile(pairwise_distances(points, seed), quantiles)
+    return np.geomspace(0.5 * low, high, count)
