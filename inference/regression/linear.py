@@ -1,14 +1,13 @@
-"""Coordinates in which groups' embeddings and their sampling errors are independent.
+"""Bayesian linear regression on mean embeddings that are known up to their posterior.
 
-With S the covariance of features within groups and R that of embeddings between them, one basis V
-has V'SV = I and V'RV = diag(spread): the posterior of an embedding given its rows, a Gaussian
+With S the covariance of features within groups and R that of embeddings between groups, one basis V
+has V'SV = I and V'RV = diag(variances). The posterior of an embedding given its rows, a Gaussian
 process that is conditioned on noisy values (Flaxman et al. 2016; Law et al. 2018, section 4.2), is
-then one number in each coordinate.
+then independent in each coordinate.
 
-To S a share of its largest variance is added in all directions, as if rows had so much noise of
-their own. Otherwise directions in which features hardly vary, of which the data tell next to
-nothing, would have values as large as all others, and those of groups apart from the rest would go
-beyond all bounds. How much is added is learned with the regression.
+Given the variance of every group's target the posterior of the coefficients is normal. This
+variance depends on the coefficients, so both are updated in turn. The noise variance and the prior
+variance of the coefficients are integrated out, since few groups determine them poorly.
 """
 
 from __future__ import annotations
@@ -22,14 +21,12 @@ from scipy.optimize import minimize
 
 from ..core.machine import computing
 from ..data.canonical import canonical_order
-from .groups import Means
+from .groups import GroupMeans
 
-#: Directions that are left out where features vary less in them, as a share of most variance.
-NEGLIGIBLE = 1e-12
-#: Variance within groups that is taken for none, as a share of all variance of their means.
-CONSTANT = 1e-6
-#: Coordinates that are kept, those of the largest spread.
-MOST = 100
+#: Standard deviation of the prior of both log variances; wide, not tuned.
+PRIOR_STD = 3.0
+#: Search range of the log noise variance and the log prior variance, for standardized targets.
+BOUNDS = ((-14.0, 3.0), (-25.0, 25.0))
 
 
 class Coordinates(NamedTuple):
@@ -37,260 +34,346 @@ class Coordinates(NamedTuple):
 
     Attributes:
         basis: V (m, q).
-        centre: (q,), the mean of the embeddings.
-        spread: (q,), their variances between groups, descending; within a group they are 1 over the
-            number of rows.
+        center: (q,), the mean of the embeddings.
+        variances: (q,), of the embeddings between groups, descending; the sampling variance within
+            a group is 1 over its number of rows.
+        shrinkage: whether embeddings have a posterior, or are taken to be the empirical ones.
     """
 
     basis: np.ndarray
-    centre: np.ndarray
-    spread: np.ndarray
+    center: np.ndarray
+    variances: np.ndarray
+    shrinkage: bool = True
 
     @classmethod
-    def of(cls, means: Means, share: float = 0.0) -> Coordinates:
+    def estimate(
+        cls,
+        means: GroupMeans,
+        regularization: float = 0.0,
+        *,
+        shrinkage: bool = True,
+        constant: float = 1e-6,
+        negligible: float = 1e-12,
+        max_coordinates: int = 100,
+    ) -> Coordinates:
         """Estimate the basis and the prior by moments.
 
-        R is the weighted covariance of the groups' means less what sampling adds to it; directions
-        in which nothing is left are left out.
+        R is the weighted covariance of the groups' means less their sampling covariance; directions
+        without positive variance are left out.
 
         Args:
             means: of the groups.
-            share: of the largest variance within groups, which is added to all.
+            regularization: this fraction of the largest variance within groups is added in all
+                directions, as noise of rows. Without it, directions in which features hardly vary
+                have coordinates as large as all others, and outlying groups unbounded ones.
+            shrinkage: see :class:`Coordinates`.
+            constant: the largest variance within groups is at least this fraction of the variance
+                of their means; not tuned.
+            negligible: directions with a smaller fraction of the largest variance are left out.
+            max_coordinates: those of the largest variance are kept; not tuned.
         """
-        most = max(means.variances[-1], CONSTANT * float(means.values.var(axis=0).sum()))
-        variances = np.maximum(means.variances, 0.0) + share * most
-        kept = variances > NEGLIGIBLE * most
-        if not kept.any():
-            return cls(np.zeros((len(variances), 0)), np.zeros(0), np.zeros(0))
-        white = means.directions[:, kept] / np.sqrt(variances[kept])
-        values = means.values @ white
-        # Between equal weights, best where groups differ most, and rows, where they hardly do.
+        largest = max(means.variances[-1], constant * float(means.values.var(axis=0).sum()))
+        variances = np.maximum(means.variances, 0.0) + regularization * largest
+        varying = variances > negligible * largest
+        if not varying.any():
+            return cls(np.zeros((len(variances), 0)), np.zeros(0), np.zeros(0), shrinkage)
+        whitening = means.directions[:, varying] / np.sqrt(variances[varying])
+        values = means.values @ whitening
+        # Between equal weights, best where groups differ much, and weights by rows, best otherwise.
         weights = means.counts / (means.counts + np.median(means.counts))
         weights = weights / weights.sum()
-        centre = weights @ values
+        center = weights @ values
         sampling = np.sum(weights * (1.0 - weights) / means.counts)
-        squares, turned = _directions(np.sqrt(weights)[:, np.newaxis] * (values - centre))
-        spread = (squares - sampling) / (1.0 - np.sum(weights**2))
-        order = np.argsort(-spread, kind="stable")[:MOST]
-        order = order[spread[order] > 0.0]
-        return cls(white @ turned[:, order], centre @ turned[:, order], spread[order])
+        squares, axes = _principal_axes(np.sqrt(weights)[:, np.newaxis] * (values - center))
+        between = (squares - sampling) / (1.0 - np.sum(weights**2))
+        order = np.argsort(-between, kind="stable")[:max_coordinates]
+        order = order[between[order] > 0.0]
+        axes = axes[:, order]
+        return cls(whitening @ axes, center @ axes, between[order], shrinkage)
 
     def empirical(self, means: np.ndarray) -> np.ndarray:
-        """Where mean features (G, m) are, (G, q), from the centre."""
-        return means @ self.basis - self.centre
+        """Return the centered coordinates (G, q) of mean features (G, m)."""
+        return means @ self.basis - self.center
 
     def posterior(self, means: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Means (G, q) and variances (G, q) of the embeddings given their rows."""
-        share = self.spread / (self.spread + 1.0 / counts[:, np.newaxis])
-        return share * self.empirical(means), self.spread * (1.0 - share)
+        """Return means (G, q) and variances (G, q) of the embeddings given their rows."""
+        factor = self.variances / (self.variances + 1.0 / counts[:, np.newaxis])
+        return factor * self.empirical(means), self.variances * (1.0 - factor)
 
-    def embedded(self, means: Means, shrinkage: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Where embeddings are (G, q) and their variances (G, q), none without shrinkage."""
-        if shrinkage:
+    def embed(self, means: GroupMeans) -> tuple[np.ndarray, np.ndarray]:
+        """Return means (G, q) and variances (G, q) of embeddings, zero without shrinkage."""
+        if self.shrinkage:
             return self.posterior(means.values, means.counts)
-        centre = self.empirical(means.values)
-        return centre, np.zeros_like(centre)
+        mean = self.empirical(means.values)
+        return mean, np.zeros_like(mean)
 
 
-def _directions(apart: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Squares (r,) of the singular values of ``apart`` (G, q), and their directions (q, r).
+def _principal_axes(centered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the squared singular values (r,) of ``centered`` (G, q), and right vectors (q, r).
 
-    r = min(G, q), by the smaller of two products: there may be many more features than groups.
+    r = min(G, q). The smaller Gram matrix is decomposed: there may be many more features than
+    groups, for which a singular value decomposition is slower.
     """
-    groups, count = apart.shape
-    if count <= groups:
-        squares, turned = np.linalg.eigh(apart.T @ apart)
-        return squares, turned
-    squares, left = np.linalg.eigh(apart @ apart.T)
-    lengths = np.sqrt(np.maximum(squares, np.finfo(float).tiny))
-    return squares, apart.T @ left / lengths
+    if centered.shape[1] <= centered.shape[0]:
+        squares, axes = np.linalg.eigh(centered.T @ centered)
+        return squares, axes
+    squares, left = np.linalg.eigh(centered @ centered.T)
+    return squares, centered.T @ left / np.sqrt(np.maximum(squares, np.finfo(float).tiny))
 
 
-#: Turns, and the change of the slopes, as a share of the largest, at which they end.
-TURNS, UNCHANGED = 50, 1e-4
-#: Deviation of the prior of both log variances: they are hardly told by few groups.
-WIDE = 3.0
-#: Where log variances are looked for, of y over its deviation.
-BOUNDS = ((-14.0, 3.0), (-25.0, 25.0))
-#: Variance of the intercept's prior, in variances of y.
-INTERCEPT = 1e4
-#: Places of log variances in deviations of their posterior, and weights: Gauss and Hermite's rule.
-NODES, WEIGHTS = (-(3.0**0.5), 0.0, 3.0**0.5), (1.0 / 6.0, 2.0 / 3.0, 1.0 / 6.0)
-#: Steps of log variances by which the density's curvature is found.
-STEP = 0.3
-
-
-class Fit(NamedTuple):
-    """The posterior of a linear regression, for y over its deviation.
+class LinearFit(NamedTuple):
+    """The posterior of a linear regression of standardized targets, given two variances.
 
     Attributes:
-        slopes: (1 + q,), means, of the intercept first.
+        coefficients: (1 + q,), posterior means, of the intercept first.
         covariance: (1 + q, 1 + q).
-        noise: the variance of y given its embedding.
-        scale: the variance of the slopes' prior.
+        noise_variance: the variance of y given its embedding.
+        prior_variance: of the coefficients except the intercept.
         design: (G, 1 + q).
-        variances: (G,), of every group's y given the slopes: noise, and what its embedding adds.
+        variances: (G,), of every group's y given the coefficients: noise and embedding.
     """
 
-    slopes: np.ndarray
+    coefficients: np.ndarray
     covariance: np.ndarray
-    noise: float
-    scale: float
+    noise_variance: float
+    prior_variance: float
     design: np.ndarray
     variances: np.ndarray
 
-    def added(self, variance: np.ndarray) -> np.ndarray:
-        """What embeddings of these variances (G, q) add to the variance of y, (G,)."""
-        return np.asarray(variance @ (self.slopes[1:] ** 2 + np.diag(self.covariance)[1:]))
+    def embedding_variance(self, variance: np.ndarray) -> np.ndarray:
+        """Return the variance (G,) of y due to embeddings of these variances (G, q)."""
+        return variance @ (self.coefficients**2 + np.diag(self.covariance))[1:]
 
-    def predicted(self, centre: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The mean (G,) of y of groups, and its variance in parts (3, G).
+    def predict(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Predict from embeddings of these means and variances (G, q).
 
-        The parts are of the embeddings' sampling, of the slopes, and the noise.
+        Returns:
+            The mean of y (G,), and its variance components (3, G): the embeddings' sampling, the
+            coefficients, and noise.
         """
-        design = _design(centre)
-        of_slopes = np.sum((design @ self.covariance) * design, axis=1)
-        parts = np.stack([self.added(variance), of_slopes, np.full(len(design), self.noise)])
-        return design @ self.slopes, parts
+        design = _design(mean)
+        of_coefficients = np.sum((design @ self.covariance) * design, axis=1)
+        noise = np.full(len(design), self.noise_variance)
+        parts = np.stack([self.embedding_variance(variance), of_coefficients, noise])
+        return design @ self.coefficients, parts
 
 
-class Average(NamedTuple):
-    """Fits at several values of noise and scale, and the posterior of these.
+class FitAverage(NamedTuple):
+    """Fits at several noise and prior variances, with their posterior weights.
 
     Attributes:
-        fits: the first is that of the most probable values.
+        fits: the first is that of the most probable variances.
         weights: (F,), with sum 1.
-        evidence: the log marginal likelihood, up to a constant.
+        log_marginal_likelihood: up to a constant.
     """
 
-    fits: tuple[Fit, ...]
+    fits: tuple[LinearFit, ...]
     weights: np.ndarray
-    evidence: float
+    log_marginal_likelihood: float
 
-    def predicted(self, centre: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Predict as each fit and average; how fits differ is among what slopes leave open."""
-        each = [fit.predicted(centre, variance) for fit in self.fits]
-        means = np.stack([mean for mean, _ in each])
-        mean = self.weights @ means
-        parts = np.einsum("f,fpg->pg", self.weights, np.stack([parts for _, parts in each]))
-        parts[1] += self.weights @ (means - mean) ** 2
-        return mean, parts
+    def predict(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Predict as :meth:`LinearFit.predict`; fits that differ add to the second component."""
+        means, parts = zip(*(fit.predict(mean, variance) for fit in self.fits), strict=True)
+        average = self.weights @ np.stack(means)
+        components = np.einsum("f,fpg->pg", self.weights, np.stack(parts))
+        components[1] += self.weights @ (np.stack(means) - average) ** 2
+        return average, components
+
+    def draw(self, num_chains: int, num_samples: int, seed: int) -> xr.DataTree:
+        """Draw independently from the fits by their weights; a tree as :func:`sample_nuts`."""
+        rng = np.random.default_rng([seed, 53])
+        index = rng.choice(len(self.fits), (num_chains, num_samples), p=self.weights)
+        coefficients = np.empty((*index.shape, len(self.fits[0].coefficients)))
+        for number, fit in enumerate(self.fits):
+            root = np.linalg.cholesky(fit.covariance)
+            normal = rng.normal(size=(int(np.sum(index == number)), len(root)))
+            coefficients[index == number] = fit.coefficients + normal @ root.T
+        noise = np.sqrt([fit.noise_variance for fit in self.fits])[index]
+        scale = np.sqrt([fit.prior_variance for fit in self.fits])[index]
+        return _tree([coefficients[..., 0], coefficients[..., 1:], scale, noise])
 
 
-def averaged(best: Fit, variance: np.ndarray, y: np.ndarray) -> Average:
-    """Average over noise and scale around the most probable ones.
+def fit_linear(
+    mean: np.ndarray,
+    variance: np.ndarray,
+    y: np.ndarray,
+    *,
+    max_iterations: int = 50,
+    tolerance: float = 1e-4,
+) -> LinearFit:
+    """Fit coefficients at the most probable noise variance and prior variance.
 
-    Nodes of a Gauss-Hermite rule along the axes of the log posterior's curvature, weighed by the
-    posterior itself.
+    Both have the largest marginal likelihood under wide log-normal priors.
+
+    Args:
+        mean: (G, q), means of the embeddings.
+        variance: (G, q), their variances.
+        y: (G,), with mean 0 and standard deviation 1.
+        max_iterations: of the updates of coefficients and of the variance of y; not tuned.
+        tolerance: they end where the coefficients change by less than this fraction of the largest.
+    """
+    design = _design(mean)
+    theta, added = _prior_mean(design) - np.log([2.0, 1.0]), np.zeros(len(y))
+    coefficients = np.zeros(design.shape[1])
+    for _ in range(max_iterations):
+        theta = minimize(
+            lambda theta, added: -_log_posterior(theta, design, y, added),
+            theta,
+            (added,),
+            method="L-BFGS-B",
+            bounds=BOUNDS,
+        ).x
+        fit = _fit_given_variances(theta, design, y, added)
+        change = np.abs(fit.coefficients - coefficients).max()
+        converged = change <= tolerance * np.abs(fit.coefficients).max()
+        if converged or not variance.any():
+            break
+        coefficients, added = fit.coefficients, fit.embedding_variance(variance)
+    return fit
+
+
+def average_fits(
+    best: LinearFit, variance: np.ndarray, y: np.ndarray, *, step: float = 0.3
+) -> FitAverage:
+    """Integrate over the noise variance and the prior variance around the most probable ones.
+
+    Nodes of a 3 x 3 Gauss-Hermite rule along the axes of the log posterior's curvature, weighted by
+    the posterior itself.
 
     Args:
         best: the fit to the same data.
         variance: (G, q), of the embeddings.
         y: (G,).
+        step: of log variances, for finite differences; not tuned.
     """
-    added, typical = best.added(variance), _typical(best.design)
-    middle = np.log([best.noise, best.scale])
+    design, added = best.design, best.embedding_variance(variance)
+    center = np.log([best.noise_variance, best.prior_variance])
 
-    def log(at: np.ndarray) -> float:
-        return _log_density(at, best.design, y, added, typical)
+    def log_posterior(*shift: float) -> float:
+        return _log_posterior(center + np.array(shift), design, y, added)
 
-    step = STEP * np.eye(2)
-    sides = [log(middle + one) + log(middle - one) for one in step]
-    across = log(middle + step.sum(axis=0)) + log(middle - step.sum(axis=0))
-    across -= log(middle + step[0] - step[1]) + log(middle - step[0] + step[1])
-    curvature = np.diag(sides) - 2.0 * log(middle) * np.eye(2) + 0.25 * across * (1.0 - np.eye(2))
-    values, axes = np.linalg.eigh(-curvature / STEP**2)
-    spread = 1.0 / np.sqrt(np.maximum(values, WIDE**-2))
-    fits, logs = [best], []
-    nodes = sorted(np.ndindex(3, 3), key=lambda node: node != (1, 1))  # the best one first
-    for node in nodes:
-        place = np.array([NODES[at] for at in node])
-        theta = np.clip(middle + axes @ (spread * place), *np.transpose(BOUNDS))
-        rule = float(np.log([WEIGHTS[at] for at in node]).sum() + 0.5 * place @ place)
-        logs.append(_log_density(theta, best.design, y, added, typical) + rule)
-        if node != (1, 1):
-            _, slopes, covariance = _posterior(best.design, y, added, theta)
-            noise, scale = np.exp(theta).tolist()
-            fits.append(Fit(slopes, covariance, noise, scale, best.design, noise + added))
+    sides = [
+        log_posterior(step, 0.0) + log_posterior(-step, 0.0),
+        log_posterior(0.0, step) + log_posterior(0.0, -step),
+    ]
+    mixed = log_posterior(step, step) + log_posterior(-step, -step)
+    mixed -= log_posterior(step, -step) + log_posterior(-step, step)
+    hessian = np.diag(sides) - 2.0 * log_posterior(0.0, 0.0) * np.eye(2)
+    hessian += 0.25 * mixed * (1.0 - np.eye(2))
+    values, axes = np.linalg.eigh(-hessian / step**2)
+    deviations = 1.0 / np.sqrt(np.maximum(values, PRIOR_STD**-2))
+    nodes, node_weights = np.polynomial.hermite_e.hermegauss(3)
+    fits, logs = [], []
+    for index in sorted(np.ndindex(3, 3), key=lambda index: index != (1, 1)):  # the best first
+        node = nodes[list(index)]
+        theta = np.clip(center + axes @ (deviations * node), *np.transpose(BOUNDS))
+        rule = float(np.log(node_weights[list(index)]).sum() + 0.5 * node @ node)
+        logs.append(_log_posterior(theta, design, y, added) + rule)
+        fits.append(best if not fits else _fit_given_variances(theta, design, y, added))
     weights = np.exp(np.array(logs) - max(logs))
-    evidence = max(logs) + float(np.log(weights.sum()) + np.log(spread).sum())
-    return Average(tuple(fits), weights / weights.sum(), evidence)
+    log_marginal = max(logs) + float(np.log(weights.sum()) + np.log(deviations).sum())
+    return FitAverage(tuple(fits), weights / weights.sum(), log_marginal)
 
 
-def regression(centre: np.ndarray, variance: np.ndarray, y: np.ndarray) -> Fit:
-    """Fit slopes, with the noise and the slopes' scale that are most probable.
-
-    Both variances have the largest marginal likelihood under wide log-normal priors.
-
-    Args:
-        centre: (G, q), means of the embeddings.
-        variance: (G, q), their variances.
-        y: (G,), with mean 0 and deviation 1.
-    """
-    design = _design(centre)
-    typical = _typical(design)
-    theta, added = typical - np.log([2.0, 1.0]), np.zeros(len(y))
-    slopes = np.zeros(design.shape[1])
-
-    def lost(at: np.ndarray) -> float:
-        return -_log_density(at, design, y, added, typical)
-
-    for _ in range(TURNS):
-        theta = minimize(lost, theta, method="L-BFGS-B", bounds=BOUNDS).x
-        _, new, covariance = _posterior(design, y, added, theta)
-        still = np.abs(new - slopes).max() <= UNCHANGED * np.abs(new).max()
-        slopes, noise = new, float(np.exp(theta[0]))
-        variances = noise + added
-        if still or not variance.any():
-            break
-        added = variance @ (slopes[1:] ** 2 + np.diag(covariance)[1:])
-    return Fit(slopes, covariance, noise, float(np.exp(theta[1])), design, variances)
+def _design(mean: np.ndarray) -> np.ndarray:
+    return np.concatenate([np.ones((len(mean), 1)), mean], axis=1)
 
 
-def _design(centre: np.ndarray) -> np.ndarray:
-    return np.concatenate([np.ones((len(centre), 1)), centre], axis=1)
+def _prior_mean(design: np.ndarray) -> np.ndarray:
+    """Return the prior mean of the log variances: all of y noise, or all of it linear."""
+    total = float(np.sum(np.mean(design[:, 1:] ** 2, axis=0))) or 1.0
+    return np.array([0.0, -np.log(total)])
 
 
-def _typical(design: np.ndarray) -> np.ndarray:
-    """Log variances around which the prior is: all of y noise, or all of it told by slopes."""
-    usual = float(np.sum(np.mean(design[:, 1:] ** 2, axis=0))) or 1.0
-    return np.array([0.0, -np.log(usual)])
-
-
-def _log_density(
-    theta: np.ndarray, design: np.ndarray, y: np.ndarray, added: np.ndarray, typical: np.ndarray
+def _log_posterior(
+    theta: np.ndarray, design: np.ndarray, y: np.ndarray, added: np.ndarray
 ) -> float:
-    """Log posterior density of log variances, up to a constant."""
-    prior = -float(np.sum((theta - typical) ** 2)) / (2.0 * WIDE**2)
-    return prior + _posterior(design, y, added, theta)[0]
+    """Return the log posterior density of log variances, up to a constant."""
+    weights, prior, cholesky, right = _normal_equations(theta, design, y, added)
+    half = solve_triangular(cholesky, right, lower=True)
+    log = 0.5 * (np.log(weights).sum() - weights @ y**2 + half @ half - np.log(prior).sum())
+    log -= np.log(np.diag(cholesky)).sum()
+    return float(log - np.sum((theta - _prior_mean(design)) ** 2) / (2.0 * PRIOR_STD**2))
 
 
-def _posterior(
-    design: np.ndarray, y: np.ndarray, added: np.ndarray, theta: np.ndarray
-) -> tuple[float, np.ndarray, np.ndarray]:
-    """Log marginal likelihood, and mean and covariance of the slopes, given log variances."""
+def _fit_given_variances(
+    theta: np.ndarray, design: np.ndarray, y: np.ndarray, added: np.ndarray
+) -> LinearFit:
+    """Return the posterior of the coefficients given log variances."""
+    _, prior, cholesky, right = _normal_equations(theta, design, y, added)
+    coefficients = cho_solve((cholesky, True), right)
+    covariance = cho_solve((cholesky, True), np.eye(len(prior)))
+    noise, scale = np.exp(theta).tolist()
+    return LinearFit(coefficients, covariance, noise, scale, design, noise + added)
+
+
+def _normal_equations(
+    theta: np.ndarray,
+    design: np.ndarray,
+    y: np.ndarray,
+    added: np.ndarray,
+    intercept_variance: float = 1e4,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return precisions of y, prior variances, and the normal equations' factor and right side.
+
+    The ``intercept_variance`` of the prior, in variances of y, is wide.
+    """
     noise, scale = np.exp(theta)
     weights = 1.0 / (noise + added)
     prior = np.full(design.shape[1], scale)
-    prior[0] = INTERCEPT
-    factor = cho_factor(
-        design.T @ (weights[:, np.newaxis] * design) + np.diag(1.0 / prior), lower=True
-    )
-    right = design.T @ (weights * y)
-    half = solve_triangular(factor[0], right, lower=True)
-    log = 0.5 * (np.log(weights).sum() - weights @ y**2 + half @ half - np.log(prior).sum())
-    log -= np.log(np.diag(factor[0])).sum()
-    return float(log), cho_solve(factor, right), cho_solve(factor, np.eye(len(prior)))
+    prior[0] = intercept_variance
+    precision = design.T @ (weights[:, np.newaxis] * design) + np.diag(1.0 / prior)
+    return weights, prior, cho_factor(precision, lower=True)[0], design.T @ (weights * y)
 
 
-def sampled(
-    centre: np.ndarray,
+def fit_regression(
+    means: GroupMeans,
+    y: np.ndarray,
+    shrinkage: bool,
+    seed: int,
+    *,
+    regularizations: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1),
+    max_groups: int = 1000,
+) -> tuple[Coordinates, FitAverage]:
+    """Fit coordinates and coefficients, with regularization of highest marginal likelihood.
+
+    Args:
+        means: of the groups.
+        y: (G,), with mean 0 and standard deviation 1.
+        shrinkage: whether embeddings have a posterior.
+        seed: of the subsample of groups.
+        regularizations: see :meth:`Coordinates.estimate`; not tuned.
+        max_groups: size of the subsample by which regularization is chosen; not tuned.
+    """
+
+    def fit(
+        means: GroupMeans, y: np.ndarray, regularization: float
+    ) -> tuple[Coordinates, FitAverage]:
+        coordinates = Coordinates.estimate(means, regularization, shrinkage=shrinkage)
+        mean, variance = coordinates.embed(means)
+        return coordinates, average_fits(fit_linear(mean, variance, y), variance, y)
+
+    order = canonical_order(means.values)
+    subsample = order[np.random.default_rng([seed, 47]).permutation(len(y))[:max_groups]]
+    fits = [fit(means.take(subsample), y[subsample], value) for value in regularizations]
+    # A fit without coordinates may be the most probable, but is no regression.
+    usable = [bool(len(coordinates.variances)) for coordinates, _ in fits]
+    scores = [
+        average.log_marginal_likelihood if valid or not any(usable) else -np.inf
+        for (_, average), valid in zip(fits, usable, strict=True)
+    ]
+    best = int(np.argmax(scores))
+    return fits[best] if len(subsample) == len(y) else fit(means, y, regularizations[best])
+
+
+def sample_nuts(
+    mean: np.ndarray,
     variance: np.ndarray,
     y: np.ndarray,
     *,
-    chains: int,
-    warmup: int,
-    draws: int,
+    num_chains: int,
+    num_warmup: int,
+    num_samples: int,
     seed: int,
     progress: bool,
 ) -> xr.DataTree:
@@ -305,114 +388,37 @@ def sampled(
     from bke.models.measures import lazy_numpyro  # noqa: F401  before NumPyro's own modules
     from numpyro.infer import MCMC, NUTS
 
-    usual = float(np.sum(np.mean(centre**2, axis=0))) or 1.0
+    total = float(np.sum(np.mean(mean**2, axis=0))) or 1.0
     with computing():
         sampler = MCMC(
             NUTS(distribution_regression_model, target_accept_prob=0.9),
-            num_warmup=warmup,
-            num_samples=draws,
-            num_chains=chains,
+            num_warmup=num_warmup,
+            num_samples=num_samples,
+            num_chains=num_chains,
             chain_method="sequential",
             progress_bar=progress,
         )
-        sampler.run(
-            jax.random.key(seed), centre, variance, y, usual**-0.5, extra_fields=("diverging",)
-        )
-        found = {
-            name: np.asarray(v) for name, v in sampler.get_samples(group_by_chain=True).items()
-        }
-        diverging = np.asarray(sampler.get_extra_fields(group_by_chain=True)["diverging"])
-    return _tree(found, {"diverging": diverging})
+        key, data = jax.random.key(seed), (mean, variance, y, total**-0.5)
+        sampler.run(key, *data, extra_fields=("diverging",))
+        draws = sampler.get_samples(group_by_chain=True)
+        sites = [np.asarray(draws[name]) for name in ("intercept", "slopes", "scale", "noise")]
+        diverging = sampler.get_extra_fields(group_by_chain=True)["diverging"]
+    return _tree(sites, sample_stats={"diverging": np.asarray(diverging)})
 
 
-def of_average(average: Average, chains: int, draws: int, seed: int) -> xr.DataTree:
-    """Draw from fits by their weights, independently; a tree as of :func:`sampled`."""
-    rng = np.random.default_rng([seed, 53])
-    which = rng.choice(len(average.fits), (chains, draws), p=average.weights)
-    slopes = np.empty((chains, draws, len(average.fits[0].slopes)))
-    for at, fit in enumerate(average.fits):
-        root = np.linalg.cholesky(fit.covariance)
-        normal = rng.normal(size=(int(np.sum(which == at)), len(root)))
-        slopes[which == at] = fit.slopes + normal @ root.T
-    scale, noise = (
-        np.sqrt([getattr(fit, name) for fit in average.fits])[which] for name in ("scale", "noise")
-    )
-    drawn = {"intercept": slopes[..., 0], "slopes": slopes[..., 1:], "scale": scale, "noise": noise}
-    return _tree(drawn, {})
+def _tree(sites: list[np.ndarray], **groups: dict[str, np.ndarray]) -> xr.DataTree:
+    """Return intercept, slopes, scale and noise (chains, draws, ...) as a tree for ArviZ."""
+    from arviz_base import from_dict
+
+    posterior = dict(zip(("intercept", "slopes", "scale", "noise"), sites, strict=True))
+    return from_dict({"posterior": posterior, **groups}, dims={"slopes": ["coordinate"]})
 
 
-def _tree(drawn: dict[str, np.ndarray], stats: dict[str, np.ndarray]) -> xr.DataTree:
-    """Arrays (chains, draws, ...) as a tree of ArviZ's."""
-    dims = ("chain", "draw")
-    chains, draws = drawn["noise"].shape
-    posterior = {
-        name: ((*dims, "coordinate") if drawn[name].ndim > 2 else dims, drawn[name])
-        for name in ("intercept", "slopes", "scale", "noise")
-    }
-    places = {"chain": np.arange(chains), "draw": np.arange(draws)}
-    of_sampler = xr.Dataset({name: (dims, values) for name, values in stats.items()}, places)
-    return xr.DataTree.from_dict(
-        {"posterior": xr.Dataset(posterior, places), "sample_stats": of_sampler}
-    )
-
-
-def of_draws(
-    tree: xr.DataTree, centre: np.ndarray, variance: np.ndarray
+def predict_draws(
+    tree: xr.DataTree, mean: np.ndarray, variance: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Means and variances (S, G) of groups' y given each draw."""
+    """Return means and variances (S, G) of the groups' y given each draw."""
     posterior = tree["posterior"].to_dataset().stack(sample=("chain", "draw"))
     slopes = posterior["slopes"].transpose("sample", "coordinate").values
-    means = posterior["intercept"].values[:, np.newaxis] + slopes @ centre.T
+    means = posterior["intercept"].values[:, np.newaxis] + slopes @ mean.T
     return means, posterior["noise"].values[:, np.newaxis] ** 2 + slopes**2 @ variance.T
-
-
-#: What may be added to the covariance within groups, as shares of its largest variance.
-SHARES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-#: Groups by which it is chosen.
-MOST_GROUPS = 1000
-
-
-class Learned(NamedTuple):
-    """A regression in its coordinates.
-
-    Attributes:
-        share: what was added to the covariance within groups, of its largest variance.
-        coordinates: in which it is.
-        average: slopes and variances.
-        shrinkage: whether embeddings are known up to a posterior.
-    """
-
-    share: float
-    coordinates: Coordinates
-    average: Average
-    shrinkage: bool
-
-    def predicted(self, means: Means) -> tuple[np.ndarray, np.ndarray]:
-        """The mean (G,) of y of groups, and its variance in parts (3, G)."""
-        return self.average.predicted(*self.coordinates.embedded(means, self.shrinkage))
-
-
-def learned(means: Means, y: np.ndarray, shrinkage: bool, seed: int) -> Learned:
-    """Learn coordinates and slopes.
-
-    Args:
-        means: of the groups.
-        y: (G,), with mean 0 and deviation 1 or so.
-        shrinkage: whether embeddings are known up to a posterior.
-        seed: which groups choose, where there are many.
-    """
-    order = canonical_order(means.values)
-    some = np.random.default_rng([seed, 47]).permutation(len(y))[:MOST_GROUPS]
-    part, targets = means.of(order[some]), y[order[some]]
-    found = [_with(part, targets, shrinkage, share) for share in SHARES]
-    # Nothing to regress on may be the likeliest, and is no regression.
-    found = [one for one in found if len(one.coordinates.spread)] or found
-    best = found[int(np.argmax([one.average.evidence for one in found]))]
-    return best if len(part.counts) == len(y) else _with(means, y, shrinkage, best.share)
-
-
-def _with(means: Means, y: np.ndarray, shrinkage: bool, share: float) -> Learned:
-    coordinates = Coordinates.of(means, share)
-    centre, variance = coordinates.embedded(means, shrinkage)
-    average = averaged(regression(centre, variance, y), variance, y)
-    return Learned(share, coordinates, average, shrinkage)

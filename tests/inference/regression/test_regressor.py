@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 import sklearn
 from bke.inference import DistributionRegressor, InputError
-from bke.inference.regression.groups import Means
-from bke.inference.regression.linear import WIDE, Coordinates, averaged, regression
+from bke.inference.regression.groups import GroupMeans
+from bke.inference.regression.linear import PRIOR_STD, Coordinates, average_fits, fit_linear
 from bke.models import SquaredExponential
 from scipy.linalg import eigh
 from scipy.stats import binom, multivariate_normal
@@ -36,7 +36,7 @@ def means(groups, features, seed):
     truth = rng.multivariate_normal(rng.normal(size=features), between, groups)
     noise = rng.multivariate_normal(np.zeros(features), within, groups)
     values = truth + noise / np.sqrt(counts)[:, np.newaxis]
-    return Means(values, counts, *np.linalg.eigh(within), 1000), between
+    return GroupMeans(values, counts, *np.linalg.eigh(within), 1000), between
 
 
 def within(found):
@@ -46,13 +46,15 @@ def within(found):
 def test_basis_makes_both_covariances_diagonal():
     """V'SV = I, and the between-group covariance by moments is V'RV = diag(spread)."""
     found, between = means(4000, 4, 0)
-    coordinates = Coordinates.of(found)
+    coordinates = Coordinates.estimate(found)
     basis = coordinates.basis
     np.testing.assert_allclose(basis.T @ within(found) @ basis, np.eye(4), atol=1e-8)
     # The true one up to the error of 4000 groups.
-    assert (np.diff(coordinates.spread) <= 0.0).all()
+    assert (np.diff(coordinates.variances) <= 0.0).all()
     np.testing.assert_allclose(
-        basis.T @ between @ basis, np.diag(coordinates.spread), atol=0.15 * coordinates.spread[0]
+        basis.T @ between @ basis,
+        np.diag(coordinates.variances),
+        atol=0.15 * coordinates.variances[0],
     )
 
 
@@ -60,30 +62,30 @@ def test_basis_makes_both_covariances_diagonal():
 def test_fewer_groups_than_features_are_no_special_case(groups):
     """The generalised eigenvalues of the two covariances, by matrices of all features."""
     found, _ = means(groups, 30, 5)
-    coordinates = Coordinates.of(found)
+    coordinates = Coordinates.estimate(found)
     weights = found.counts / (found.counts + np.median(found.counts))
     weights /= weights.sum()
     apart = found.values - weights @ found.values
     sampling = np.sum(weights * (1.0 - weights) / found.counts)
     between = apart.T @ (weights[:, np.newaxis] * apart) - sampling * within(found)
     expected = eigh(between, within(found), eigvals_only=True)[::-1] / (1.0 - weights @ weights)
-    kept = len(coordinates.spread)
+    kept = len(coordinates.variances)
     assert 0 < kept < groups
     assert (expected[kept:] <= 1e-12).all()
-    np.testing.assert_allclose(coordinates.spread, expected[:kept], rtol=1e-8)
+    np.testing.assert_allclose(coordinates.variances, expected[:kept], rtol=1e-8)
     V = coordinates.basis
     np.testing.assert_allclose(V.T @ within(found) @ V, np.eye(kept), atol=1e-8)
     R = between / (1.0 - weights @ weights)
-    np.testing.assert_allclose(V.T @ R @ V, np.diag(coordinates.spread), atol=1e-8)
+    np.testing.assert_allclose(V.T @ R @ V, np.diag(coordinates.variances), atol=1e-8)
 
 
 def test_posterior_is_that_of_dense_matrices():
     """R (R + S/n)^-1 (mean - centre) and R - R (R + S/n)^-1 R, turned into the basis."""
     found, _ = means(300, 4, 1)
-    coordinates = Coordinates.of(found)
+    coordinates = Coordinates.estimate(found)
     inverse = np.linalg.inv(coordinates.basis)  # all four coordinates are kept
-    prior = inverse.T @ np.diag(coordinates.spread) @ inverse
-    centre = coordinates.centre @ inverse
+    prior = inverse.T @ np.diag(coordinates.variances) @ inverse
+    centre = coordinates.center @ inverse
     centres, variances = coordinates.posterior(found.values, found.counts)
     for group in (0, 7, 123):
         gain = prior @ np.linalg.inv(prior + within(found) / found.counts[group])
@@ -96,14 +98,14 @@ def test_posterior_is_that_of_dense_matrices():
 def test_many_rows_leave_nothing_to_shrink():
     """The posterior of an embedding of 10^9 rows is its mean, and of one row next to the centre."""
     found, _ = means(300, 3, 2)
-    coordinates = Coordinates.of(found)
+    coordinates = Coordinates.estimate(found)
     many = np.full(300, 10**9)
     centres, variances = coordinates.posterior(found.values, many)
     np.testing.assert_allclose(centres, coordinates.empirical(found.values), rtol=1e-6)
     assert variances.max() < 1e-8
     one, broad = coordinates.posterior(found.values, np.ones(300))
     assert (np.abs(one) < np.abs(centres)).all()
-    np.testing.assert_allclose(broad, np.tile(1.0 / (1.0 + 1.0 / coordinates.spread), (300, 1)))
+    np.testing.assert_allclose(broad, np.tile(1.0 / (1.0 + 1.0 / coordinates.variances), (300, 1)))
 
 
 def test_linear_regression_by_the_joint_normal():
@@ -111,22 +113,22 @@ def test_linear_regression_by_the_joint_normal():
     rng = np.random.default_rng(3)
     centre, variance = rng.normal(size=(30, 2)), rng.uniform(0.0, 0.5, (30, 2))
     y = centre @ [0.7, -0.4] + 0.5 * rng.normal(size=30)
-    fit = regression(centre, variance, y)
-    prior = np.diag([1e4, fit.scale, fit.scale])
+    fit = fit_linear(centre, variance, y)
+    prior = np.diag([1e4, fit.prior_variance, fit.prior_variance])
     signal = fit.design @ prior @ fit.design.T
     total = signal + np.diag(fit.variances)
     np.testing.assert_allclose(
-        fit.slopes, prior @ fit.design.T @ np.linalg.solve(total, y), rtol=1e-6
+        fit.coefficients, prior @ fit.design.T @ np.linalg.solve(total, y), rtol=1e-6
     )
     at = rng.normal(size=(1, 2))
-    mean, parts = fit.predicted(at, np.array([[0.2, 0.3]]))
+    mean, parts = fit.predict(at, np.array([[0.2, 0.3]]))
     cross = np.array([1.0, *at[0]]) @ prior @ fit.design.T
     assert mean[0] == pytest.approx(cross @ np.linalg.solve(total, y), rel=1e-6)
     known = np.array([1.0, *at[0]]) @ prior @ np.array([1.0, *at[0]])
     assert parts[1, 0] == pytest.approx(known - cross @ np.linalg.solve(total, cross), rel=1e-4)
-    assert parts[2, 0] == fit.noise
-    squares = fit.slopes[1:] ** 2 + np.diag(fit.covariance)[1:]
-    np.testing.assert_allclose(fit.variances, fit.noise + variance @ squares, rtol=1e-3)
+    assert parts[2, 0] == fit.noise_variance
+    squares = fit.coefficients[1:] ** 2 + np.diag(fit.covariance)[1:]
+    np.testing.assert_allclose(fit.variances, fit.noise_variance + variance @ squares, rtol=1e-3)
 
 
 def test_variances_have_the_largest_evidence():
@@ -134,7 +136,7 @@ def test_variances_have_the_largest_evidence():
     rng = np.random.default_rng(4)
     centre = rng.normal(size=(40, 3))
     y = centre @ [1.0, 0.0, -0.5] + 0.3 * rng.normal(size=40)
-    fit = regression(centre, np.zeros_like(centre), y)
+    fit = fit_linear(centre, np.zeros_like(centre), y)
     usual = -np.log(np.sum(np.mean(centre**2, axis=0)))
 
     def log(noise, scale):
@@ -143,9 +145,9 @@ def test_variances_have_the_largest_evidence():
         wide = np.log(noise) ** 2 + (np.log(scale) - usual) ** 2
         return multivariate_normal(np.zeros(40), covariance).logpdf(y) - wide / 18.0
 
-    best = log(fit.noise, fit.scale)
+    best = log(fit.noise_variance, fit.prior_variance)
     for noise, scale in ((1.1, 1.0), (0.9, 1.0), (1.0, 1.2), (1.0, 0.8)):
-        assert best > log(noise * fit.noise, scale * fit.scale)
+        assert best > log(noise * fit.noise_variance, scale * fit.prior_variance)
 
 
 def test_noise_and_scale_are_averaged_over():
@@ -155,9 +157,9 @@ def test_noise_and_scale_are_averaged_over():
     y = centre @ [0.8, -0.5] + 0.7 * rng.normal(size=12)
     y = (y - y.mean()) / y.std()
     none = np.zeros_like(centre)
-    found = averaged(regression(centre, none, y), none, y)
+    found = average_fits(fit_linear(centre, none, y), none, y)
     assert found.weights.sum() == pytest.approx(1.0)
-    mean, parts = found.predicted(at, np.zeros((6, 2)))
+    mean, parts = found.predict(at, np.zeros((6, 2)))
     usual = -np.log(np.sum(np.mean(centre**2, axis=0)))
     design, new = (np.column_stack([np.ones(len(one)), one]) for one in (centre, at))
     weights, means, squares = [], [], []
@@ -167,7 +169,7 @@ def test_noise_and_scale_are_averaged_over():
             total = design @ prior @ design.T + noise * np.eye(12)
             wide = np.log(noise) ** 2 + (np.log(scale) - usual) ** 2
             weights.append(
-                multivariate_normal(np.zeros(12), total).logpdf(y) - wide / (2 * WIDE**2)
+                multivariate_normal(np.zeros(12), total).logpdf(y) - wide / (2 * PRIOR_STD**2)
             )
             cross = new @ prior @ design.T
             means.append(cross @ np.linalg.solve(total, y))
@@ -257,13 +259,15 @@ def test_other_folds_are_told():
     """What the summary says is by other folds: it is worse than on the groups themselves."""
     summary = FITTED.summary_
     own = np.corrcoef(FITTED.predict(X), Y)[0, 1] ** 2
-    assert 0.0 < summary.explained < own
-    assert summary.explained > summary.explained_by_ridge
-    assert 0.82 < summary.covered < 0.97
-    assert f"{100 * summary.explained:.1f} % of the variance" in str(FITTED)
+    assert 0.0 < summary.r2 < own
+    assert summary.r2 > summary.ridge_r2
+    assert 0.82 < summary.coverage < 0.97
+    assert f"R^2 {summary.r2:.3f} (" in str(FITTED)
     told = summary.to_dict()
     assert told["groups"] == 150
-    assert sum(told["variance"].values()) == pytest.approx(sum(summary.parts))
+    assert sum(told["variance_components"].values()) == pytest.approx(
+        sum(summary.variance_components)
+    )
     assert FITTED.score(X, Y) == pytest.approx(1 - np.mean((FITTED.predict(X) - Y) ** 2) / Y.var())
 
 
@@ -281,7 +285,7 @@ def test_a_kernel_of_ones_own():
     found = DistributionRegressor(SquaredExponential(0.7), landmarks=20).fit(X, Y)
     assert found.features_.kernels == (SquaredExponential(0.7),)
     assert not found.features_.linear
-    assert found.features_.at(X[0]).shape == (len(X[0]), 20)
+    assert found.features_.transform(X[0]).shape == (len(X[0]), 20)
 
 
 @pytest.mark.slow
@@ -312,7 +316,7 @@ def test_nuts_agrees_with_the_empirical_way():
     arviz_stats = pytest.importorskip("arviz_stats")
     known, y = gammas(np.random.default_rng(0).choice([20, 200], 250), 8)
     drawn, empirical = (
-        DistributionRegressor(method=method, chains=2, seed=1).fit(known, y)
+        DistributionRegressor(method=method, num_chains=2, seed=1).fit(known, y)
         for method in ("nuts", "empirical")
     )
     groups, _ = gammas(np.full(100, 50), 7)
