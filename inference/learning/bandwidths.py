@@ -15,7 +15,7 @@ def pairwise_distances(points: np.ndarray, seed: int, *, max_rows: int = 1000) -
 
     Args:
         points: (N, D) in canonical order.
-        seed: of the subsample.
+        seed: seed of the subsample.
         max_rows: size of the subsample; not tuned.
 
     Returns:
@@ -38,10 +38,10 @@ def bandwidth_grid(
 
     Args:
         points: (N, D) in canonical order, each column over its scale.
-        seed: of the subsample whose distances are taken.
+        seed: seed of the subsample whose distances are taken.
         count: number of lengthscales; not tuned.
-        quantiles: of the pairwise distances: the grid goes from half the first to the second; not
-            tuned.
+        quantiles: the grid goes from half the first quantile of the pairwise distances to the
+            second; not tuned.
 
     Returns:
         (count,).

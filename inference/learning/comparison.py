@@ -128,7 +128,7 @@ def compare_kernels(
     learned from the other folds (:func:`~bke.inference.learn_kernel`, ``"map"``), and
     E_t (mu_tilde(t) - mu(t))^2 of its posterior embedding, with the sampling covariance for noise
     as in :func:`~bke.models.embedding_posterior`, is compared with that of mu_hat, both estimated
-    without bias at the held-out points. It measures how much a family's model gains over the
+    without bias at the held-out points. It measures the gain of a family's model over the
     empirical embedding of the same kernel, not which kernel is best for a task.
 
     Args:
@@ -140,9 +140,9 @@ def compare_kernels(
         likelihood: ``"auto"``, ``"dense"`` or ``"spectral"``.
         scale: as for :func:`~bke.inference.fit`.
         dither: as for :func:`~bke.inference.fit`.
-        folds: of the held-out error, from 2 to n / 4.
-        particles: of SMC, for families of more than two hyperparameters.
-        seed: of folds and SMC.
+        folds: number of folds, from 2 to n / 4.
+        particles: number of particles of SMC, for families of more than two hyperparameters.
+        seed: seed of folds and SMC.
         progress: show progress bars.
 
     Raises:
@@ -201,7 +201,7 @@ def _relative_mse(
     advance: Callable[[int], None],
 ) -> tuple[float, float]:
     """Return the risk of the posterior embedding over that of the empirical one, and its error."""
-    points = run.units.points(data)  # of one scale and dither for all folds
+    points = run.units.points(data)  # with the same scale and dither in all folds
     # Rows may cancel in a fold that do not in all data, but not if they are dithered already.
     dither = None if run.units.dither.any() else dither
     model = {**model, "measure": run.target.measure, "scale": None, "dither": dither}

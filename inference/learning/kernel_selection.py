@@ -63,9 +63,9 @@ def select_kernel(
             ranked by 2000); ``"median"``, the median distance between two rows (MMD-20); or a
             kernel, of this package or of ``sklearn.gaussian_process.kernels``.
         scale: ``"column"``: distances are taken with every column over its standard deviation;
-            ``"pooled"`` or ``None``: of the columns as they are.
-        seed: of the subsample of many rows.
-        name: of the sample, for messages.
+            ``"pooled"`` or ``None``: with the unscaled columns.
+        seed: seed of the subsample of many rows.
+        name: name of the sample, for messages.
 
     Raises:
         InputError: for an unknown name, or a sample of equal rows.
@@ -96,7 +96,7 @@ def select_kernels(
         kernel: ``"median"``, ``"bkl"``, ``"posterior"``, ``"multiscale"`` or a kernel.
         points: the sample (N, D), of a test the pooled one, its rows in any order.
         scale: see :func:`~bke.inference.fit`.
-        seed: of everything random.
+        seed: seed of everything random.
 
     Raises:
         InputError: for another name, or where no kernel can be learned from the points.
@@ -138,7 +138,7 @@ def median_kernel(points: np.ndarray, scale: str | None, seed: int) -> SquaredEx
     Args:
         points: (N, D) in canonical order.
         scale: see :func:`~bke.inference.fit`.
-        seed: of the subsample of many rows.
+        seed: seed of the subsample of many rows.
     """
     unit = choose_scale(points, scale)
     return scaled_kernel(float(np.median(pairwise_distances(points / unit, seed))), unit)
@@ -152,10 +152,10 @@ def multiscale_kernels(
     Args:
         points: (N, D) in canonical order.
         scale: see :func:`~bke.inference.fit`.
-        seed: of subsamples and of the profile.
+        seed: seed of subsamples and of the profile.
         max_columns: modes are added below this D: from here on the profile of pooled rows has its
             only mode at an end of its grid.
-        grid_points: of the profile; not tuned.
+        grid_points: size of the profile's grid; not tuned.
 
     Returns:
         Kernels by lengthscale, ascending.
@@ -186,10 +186,10 @@ def maximum_likelihood_kernel(
     Args:
         points: (N, D) in canonical order.
         scale: see :func:`~bke.inference.fit`.
-        seed: of subsamples and prior draws.
+        seed: seed of subsamples and prior draws.
         max_ranked_rows: modes are found with at most ``LEARNED_ROWS`` rows and ranked by this many,
             since few rows do not identify the highest mode of a mixture; not tuned.
-        starts: of the optimizer in each basin, fewer than ``learn_kernel`` has by default.
+        starts: starts of the optimizer in each basin, fewer than ``learn_kernel`` has by default.
     """
     with computing():
         search, units, ranking = _prepare_search(points, scale, seed, max_ranked_rows)
@@ -316,13 +316,13 @@ def scale_lengthscales(kernel: Covariance, factor: float) -> Covariance:
     return replaced  # type: ignore[no-any-return]
 
 
-def format_kernel(kernel: Covariance, max_shown: int = 6) -> str:
-    """Return the kernel's class and its first ``max_shown`` lengthscales to four digits."""
+def format_kernel(kernel: Covariance, max_lengthscales: int = 6) -> str:
+    """Return the kernel's class and its first ``max_lengthscales`` lengthscales to four digits."""
     parameters = []
     for name, lengthscale in lengths_of(kernel).items():
         values = np.atleast_1d(np.asarray(lengthscale, dtype=float))
-        numbers = ", ".join(f"{value:.4g}" for value in values[:max_shown])
-        more = f", ... ({len(values)})" if len(values) > max_shown else ""
+        numbers = ", ".join(f"{value:.4g}" for value in values[:max_lengthscales])
+        more = f", ... ({len(values)})" if len(values) > max_lengthscales else ""
         parameters.append(f"{name} {numbers}{more}")
     described = " and ".join(parameters)
     return f"{type(kernel).__name__} with {described}" if parameters else repr(kernel)

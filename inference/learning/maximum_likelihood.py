@@ -56,8 +56,8 @@ class LocalMaximum(NamedTuple):
         value: the objective there.
         center: where the curvature is taken, (p,); ``None`` at the end of the search range.
         basin: lower and upper end of the mode, with one hyperparameter.
-        starts: how many starts of the optimizer ended in this mode.
-        at_bound: whether it is at the end of the search range.
+        starts: number of starts of the optimizer that ended in this mode.
+        at_bound: true at the end of the search range.
     """
 
     z: np.ndarray
@@ -101,7 +101,7 @@ class PeakSearch:
         target: the model.
         points: the data, prepared for its likelihood.
         prior_draws: unconstrained draws of the prior; they give the search range.
-        name: of the objective, ``"ml"`` or ``"map"``.
+        name: name of the objective, ``"ml"`` or ``"map"``.
         progress: show a progress bar.
         margin: the optimizer may leave the range of the prior draws by this much in unconstrained
             coordinates; not tuned.
@@ -179,9 +179,9 @@ class PeakSearch:
         """Search every basin of the smoothed objective of one hyperparameter.
 
         Args:
-            starts: of the optimizer in each basin.
-            grid_points: of the profile; over the range of the default prior their distance is a
-                third of the smoothing. Three times as many find the same peaks.
+            starts: starts of the optimizer in each basin.
+            grid_points: size of the profile's grid; over the range of the default prior its step is
+                a third of the smoothing. Three times as many find the same peaks.
             window: starts are where the smoothed objective is this close to its maximum in the
                 basin, in nats; not tuned.
         """
@@ -218,8 +218,8 @@ class PeakSearch:
         """Search several hyperparameters: groups of end points, separated by lower objective.
 
         Args:
-            starts: of the optimizer in all, from the best of prior draws at different scales, and
-                again around the best end of each mode: intervals between zeros stop an optimizer.
+            starts: starts of the optimizer in all, from the best prior draws at different scales,
+                and again around the best end of each mode: intervals between zeros stop it.
             max_refined: modes that get the second round, the highest ones; not tuned.
         """
         values = self.objective(self.prior)
@@ -281,7 +281,7 @@ class Peak:
             estimate from points around it.
         basin: lower and upper end of the mode, in the units of the data, with one hyperparameter,
             the outermost ones those of the search range; ``None`` with several.
-        starts: how many starts of the optimizer ended in this mode.
+        starts: number of starts of the optimizer that ended in this mode.
         at_bound: the objective still rises at the end of the search range.
     """
 
@@ -411,7 +411,7 @@ def learn_kernel(
     One hyperparameter: a profile over the range of the prior, smoothed; ``starts`` optimizations in
     each basin. Several: ``starts`` optimizations from the best of prior draws at different scales,
     grouped into modes by the paths between their ends, then as many again around the highest ends
-    of the highest modes; how many modes are found depends on ``starts``. For D >= 2 the marginal
+    of the highest modes; the number of modes found depends on ``starts``. For D >= 2 the marginal
     likelihood, a pseudo-likelihood, may have no maximum: then the peak is marked ``at_bound``.
 
     The result depends on the order of rows by rounding only, so a kernel learned from a pooled
@@ -431,8 +431,9 @@ def learn_kernel(
         share: as for :func:`~bke.inference.fit`.
         scale: as for :func:`~bke.inference.fit`.
         dither: as for :func:`~bke.inference.fit`.
-        starts: of the optimizer, SciPy's L-BFGS-B, in each basin (one hyperparameter) or in all.
-        seed: of the prior draws.
+        starts: starts of the optimizer, SciPy's L-BFGS-B, in each basin (one hyperparameter) or in
+            all.
+        seed: seed of the prior draws.
         progress: show a progress bar.
         columns: names of the columns.
 

@@ -197,7 +197,7 @@ class LandmarkFeatures(NamedTuple):
         scale: (D,), by which they are divided.
         landmarks: (L, D), of standardized columns.
         kernels: of standardized columns.
-        linear: whether the columns themselves are features.
+        linear: if true, the columns are features, too.
     """
 
     center: np.ndarray
@@ -220,10 +220,10 @@ class LandmarkFeatures(NamedTuple):
         """Choose landmarks among the rows, and lengthscales by the median heuristic.
 
         Args:
-            groups: of rows.
+            groups: the groups.
             kernel: in the units of the data; ``None`` for squared exponentials and the columns.
             landmarks: their number.
-            seed: of the subsample and of the landmarks.
+            seed: seed of the subsample and of the landmarks.
             max_rows: size of the subsample among which landmarks are chosen; not tuned.
             multiples: lengthscales of the default kernels over the median distance; not tuned.
         """

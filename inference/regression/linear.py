@@ -35,9 +35,9 @@ class Coordinates(NamedTuple):
     Attributes:
         basis: V (m, q).
         center: (q,), the mean of the embeddings.
-        variances: (q,), of the embeddings between groups, descending; the sampling variance within
-            a group is 1 over its number of rows.
-        shrinkage: whether embeddings have a posterior, or are taken to be the empirical ones.
+        variances: (q,), variances of the embeddings between groups, descending; the sampling
+            variance within a group is 1 over its number of rows.
+        shrinkage: if false, embeddings are taken to be the empirical ones.
     """
 
     basis: np.ndarray
@@ -62,9 +62,9 @@ class Coordinates(NamedTuple):
         without positive variance are left out.
 
         Args:
-            means: of the groups.
+            means: mean embeddings of the groups.
             regularization: this fraction of the largest variance within groups is added in all
-                directions, as noise of rows. Without it, directions in which features hardly vary
+                directions, as noise of rows. Without it, directions in which features vary little
                 have coordinates as large as all others, and outlying groups unbounded ones.
             shrinkage: see :class:`Coordinates`.
             constant: the largest variance within groups is at least this fraction of the variance
@@ -128,7 +128,7 @@ class LinearFit(NamedTuple):
         coefficients: (1 + q,), posterior means, of the intercept first.
         covariance: (1 + q, 1 + q).
         noise_variance: the variance of y given its embedding.
-        prior_variance: of the coefficients except the intercept.
+        prior_variance: the prior variance of the coefficients except the intercept.
         design: (G, 1 + q).
         variances: (G,), of every group's y given the coefficients: noise and embedding.
     """
@@ -209,7 +209,7 @@ def fit_linear(
         mean: (G, q), means of the embeddings.
         variance: (G, q), their variances.
         y: (G,), with mean 0 and standard deviation 1.
-        max_iterations: of the updates of coefficients and of the variance of y; not tuned.
+        max_iterations: updates of coefficients and of the variance of y at most; not tuned.
         tolerance: they end where the coefficients change by less than this fraction of the largest.
     """
     design = _design(mean)
@@ -242,9 +242,9 @@ def average_fits(
 
     Args:
         best: the fit to the same data.
-        variance: (G, q), of the embeddings.
+        variance: (G, q), variances of the embeddings.
         y: (G,).
-        step: of log variances, for finite differences; not tuned.
+        step: step of log variances for finite differences; not tuned.
     """
     design, added = best.design, best.embedding_variance(variance)
     center = np.log([best.noise_variance, best.prior_variance])
@@ -338,10 +338,10 @@ def fit_regression(
     """Fit coordinates and coefficients, with regularization of highest marginal likelihood.
 
     Args:
-        means: of the groups.
+        means: mean embeddings of the groups.
         y: (G,), with mean 0 and standard deviation 1.
-        shrinkage: whether embeddings have a posterior.
-        seed: of the subsample of groups.
+        shrinkage: see :class:`Coordinates`.
+        seed: seed of the subsample of groups.
         regularizations: see :meth:`Coordinates.estimate`; not tuned.
         max_groups: size of the subsample by which regularization is chosen; not tuned.
     """
@@ -355,15 +355,11 @@ def fit_regression(
 
     order = canonical_order(means.values)
     subsample = order[np.random.default_rng([seed, 47]).permutation(len(y))[:max_groups]]
-    fits = [fit(means.take(subsample), y[subsample], value) for value in regularizations]
+    fits = {value: fit(means.take(subsample), y[subsample], value) for value in regularizations}
     # A fit without coordinates may be the most probable, but is no regression.
-    usable = [bool(len(coordinates.variances)) for coordinates, _ in fits]
-    scores = [
-        average.log_marginal_likelihood if valid or not any(usable) else -np.inf
-        for (_, average), valid in zip(fits, usable, strict=True)
-    ]
-    best = int(np.argmax(scores))
-    return fits[best] if len(subsample) == len(y) else fit(means, y, regularizations[best])
+    usable = {value: fit for value, fit in fits.items() if len(fit[0].variances)} or fits
+    best = max(usable, key=lambda value: usable[value][1].log_marginal_likelihood)
+    return fits[best] if len(subsample) == len(y) else fit(means, y, best)
 
 
 def sample_nuts(
@@ -419,6 +415,6 @@ def predict_draws(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return means and variances (S, G) of the groups' y given each draw."""
     posterior = tree["posterior"].to_dataset().stack(sample=("chain", "draw"))
-    slopes = posterior["slopes"].transpose("sample", "coordinate").values
-    means = posterior["intercept"].values[:, np.newaxis] + slopes @ mean.T
-    return means, posterior["noise"].values[:, np.newaxis] ** 2 + slopes**2 @ variance.T
+    coefficients = posterior["slopes"].transpose("sample", "coordinate").values
+    means = posterior["intercept"].values[:, np.newaxis] + coefficients @ mean.T
+    return means, posterior["noise"].values[:, np.newaxis] ** 2 + coefficients**2 @ variance.T

@@ -52,7 +52,7 @@ class RegressionSummary(Shown):
         variance_components: mean variance of y due to the sampling of embeddings, to the
             uncertainty of coefficients, and to noise.
         n_coordinates: number of coordinates of the embeddings.
-        shrinkage: whether embeddings have a posterior.
+        shrinkage: if false, embeddings were taken to be the empirical ones.
     """
 
     y: np.ndarray
@@ -109,12 +109,11 @@ class RegressionSummary(Shown):
 
     def __str__(self) -> str:
         low, median, high = np.quantile(self.counts, [0.0, 0.5, 1.0])
-        sampling, coefficients, noise = np.array(self.variance_components) / sum(
-            self.variance_components
-        )
+        total = sum(self.variance_components)
+        sampling, coefficients, noise = (part / total for part in self.variance_components)
         return (
             f"Cross-validated R^2 {self.r2:.3f} ({self.ridge_r2:.3f} by ridge regression on "
-            f"empirical embeddings); {self.coverage:.1%} of the 90 % intervals contain y.\n"
+            f"empirical embeddings); {self.coverage:.1%} of y are in their 90 % intervals.\n"
             f"  {counted(len(self.y), 'group')} of {low:.0f} to {high:.0f} rows (median "
             f"{median:.0f}), embeddings in {counted(self.n_coordinates, 'coordinate')}.\n"
             f"  Variance of predictions: {noise:.0%} noise, {sampling:.0%} sampling of rows within "
@@ -145,7 +144,7 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
             a tree for ArviZ. Predictions use them with ``method="nuts"``.
         features_: the kernels and landmarks.
         landmarks_: (L, D), in the units of the rows.
-        coordinates_: of the embeddings, which are independent in them.
+        coordinates_: coordinates in which the embeddings are independent.
         columns_: names of the columns.
         n_features_in_: D.
     """
@@ -169,15 +168,15 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
             kernel: of rows, in their units; by default squared exponentials of half, once and twice
                 the median distance of standardized columns, and the columns themselves.
             landmarks: number of points at which the kernel is evaluated.
-            shrinkage: whether embeddings have a posterior, as those of samples do; not where y is a
-                function of the very rows of the group, such as their mean of another column.
+            shrinkage: shrink embeddings of small groups; not where y is a function of the very rows
+                of the group, such as their mean of another column.
             method: ``"empirical"``: coefficients given their prior variance, the noise variance and
                 the variance that uncertain embeddings add, the first two integrated out by
                 quadrature, the last found by iteration; ``"nuts"``: all of them sampled.
-            num_chains: of NUTS.
+            num_chains: chains of NUTS.
             num_warmup: iterations of each chain before its draws.
             num_samples: draws of each chain.
-            seed: of landmarks and chains.
+            seed: seed of landmarks and chains.
             progress: show NUTS's progress.
         """
         self.kernel = kernel

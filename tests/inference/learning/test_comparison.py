@@ -67,7 +67,7 @@ def test_single_kernel():
 
 
 @pytest.mark.slow
-def test_many_hyperparameters_use_smc():
+def test_more_than_two_hyperparameters_use_smc():
     Y = np.column_stack([X, RNG.normal(size=(40, 2))])
     priors = {"ard": dist.Gamma(2.0, 1.0).expand([3])}
     comparison = compare_kernels(
