@@ -33,7 +33,7 @@ from ..sampling.preparation import prepare
 from ..sampling.profile import smooth
 from ..sampling.run import kernel_in_data_units
 from ..sampling.samplers.quadrature import Quadrature
-from ..sampling.target import unflatten
+from ..sampling.target import flatten, unflatten
 from . import SampleKernel, TwoSampleKernel
 from .bandwidths import bandwidth_grid, pairwise_distances
 from .maximum_likelihood import PeakSearch
@@ -236,7 +236,7 @@ def _prepare_search(
     )
     scaled = np.asarray(units.points(observed.rows))
     learned = target.prepared(random_part(scaled, LEARNED_ROWS, seed))
-    return PeakSearch(target, learned, prior_draws, "ml", False), units, scaled
+    return PeakSearch(target, learned, flatten(prior_draws), "ml", False), units, scaled
 
 
 def _retry_with_dither(

@@ -94,36 +94,32 @@ class LocalMaximum(NamedTuple):
         return -(hessian + hessian.T) / SMOOTHING**2
 
 
+@dataclasses.dataclass
 class PeakSearch:
     """Multi-start search for all local maxima of one objective on one data set.
 
-    Args:
+    Attributes:
         target: the model.
         points: the data, prepared for its likelihood.
-        prior_draws: unconstrained draws of the prior; they give the search range.
-        name: name of the objective, ``"ml"`` or ``"map"``.
+        prior: unconstrained draws of the prior (k, p); they give the search range.
+        name: the objective, ``"ml"`` or ``"map"``.
         progress: show a progress bar.
         margin: the optimizer may leave the range of the prior draws by this much in unconstrained
             coordinates; not tuned.
     """
 
-    def __init__(
-        self,
-        target: Target,
-        points: Points,
-        prior_draws: Mapping[str, np.ndarray],
-        name: str,
-        progress: bool,
-        margin: float = 1.0,
-    ) -> None:
-        self.target = target
-        self.points = points
-        self.prior = flatten(prior_draws)
-        self.low, self.high = self.prior.min(axis=0) - margin, self.prior.max(axis=0) + margin
-        self.name = name
-        self.evaluate = programs.objectives(target, name)
-        self.value_and_grad = programs.objective_slopes(target, name)
-        self.progress = progress
+    target: Target
+    points: Points
+    prior: np.ndarray
+    name: str
+    progress: bool
+    margin: float = 1.0
+
+    def __post_init__(self) -> None:
+        self.low = self.prior.min(axis=0) - self.margin
+        self.high = self.prior.max(axis=0) + self.margin
+        self.evaluate = programs.objectives(self.target, self.name)
+        self.value_and_grad = programs.objective_slopes(self.target, self.name)
 
     def objective(self, flat: np.ndarray, points: Points | None = None) -> np.ndarray:
         """Evaluate the objective (k,) at ``flat`` (k, p), of the search's points by default."""
@@ -455,7 +451,7 @@ def learn_kernel(
         target = model.target(observed.units, observed.rows, seed)
         evaluate = programs.objectives(target, objective)
         units, points, prior_draws = prepare(target, observed, evaluate, dither=dither, seed=seed)
-        search = PeakSearch(target, points, prior_draws, objective, progress)
+        search = PeakSearch(target, points, flatten(prior_draws), objective, progress)
         run = search.search_profile if target.is_scalar else search.search_multistart
         maxima = sorted(run(starts), key=lambda maximum: -maximum.value)
         peaks = [_peak(maximum, search, units) for maximum in maxima]

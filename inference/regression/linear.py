@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
+from arviz_base import from_dict, from_numpyro
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.optimize import minimize
 
@@ -190,7 +191,59 @@ class FitAverage(NamedTuple):
             coefficients[index == number] = fit.coefficients + normal @ root.T
         noise = np.sqrt([fit.noise_variance for fit in self.fits])[index]
         scale = np.sqrt([fit.prior_variance for fit in self.fits])[index]
-        return _tree([coefficients[..., 0], coefficients[..., 1:], scale, noise])
+        sites = {"intercept": coefficients[..., 0], "slopes": coefficients[..., 1:]}
+        sites |= {"scale": scale, "noise": noise}
+        return from_dict({"posterior": sites}, dims={"slopes": ["coordinate"]})
+
+
+class LinearModel(NamedTuple):
+    """Standardized targets, linear in embeddings whose uncertainty adds to their variance.
+
+    The parameters ``theta`` are the log noise variance and the log prior variance.
+
+    Attributes:
+        design: (G, 1 + q), ones and the means of the embeddings.
+        y: (G,), with mean 0 and standard deviation 1.
+        added: (G,), the variance of y due to the embeddings.
+    """
+
+    design: np.ndarray
+    y: np.ndarray
+    added: np.ndarray
+
+    def prior_mean(self) -> np.ndarray:
+        """Return the prior mean of theta: all of y noise, or all of it linear."""
+        total = float(np.sum(np.mean(self.design[:, 1:] ** 2, axis=0))) or 1.0
+        return np.array([0.0, -np.log(total)])
+
+    def log_posterior(self, theta: np.ndarray) -> float:
+        """Return the log posterior density of theta, up to a constant."""
+        weights, prior, cholesky, right = self._normal_equations(theta)
+        half = solve_triangular(cholesky, right, lower=True)
+        log = 0.5 * (np.log(weights).sum() - weights @ self.y**2 + half @ half)
+        log -= 0.5 * np.log(prior).sum() + np.log(np.diag(cholesky)).sum()
+        return float(log - np.sum((theta - self.prior_mean()) ** 2) / (2.0 * PRIOR_STD**2))
+
+    def fit(self, theta: np.ndarray) -> LinearFit:
+        """Return the posterior of the coefficients given theta."""
+        _, prior, cholesky, right = self._normal_equations(theta)
+        coefficients = cho_solve((cholesky, True), right)
+        covariance = cho_solve((cholesky, True), np.eye(len(prior)))
+        noise, scale = np.exp(theta).tolist()
+        return LinearFit(coefficients, covariance, noise, scale, self.design, noise + self.added)
+
+    def _normal_equations(self, theta: np.ndarray, intercept: float = 1e4) -> list[np.ndarray]:
+        """Return precisions of y, prior variances, and the normal equations' factor and right side.
+
+        The prior variance of the ``intercept``, in variances of y, is wide.
+        """
+        noise, scale = np.exp(theta)
+        weights = 1.0 / (noise + self.added)
+        prior = np.full(self.design.shape[1], scale)
+        prior[0] = intercept
+        precision = self.design.T @ (weights[:, np.newaxis] * self.design) + np.diag(1.0 / prior)
+        right = self.design.T @ (weights * self.y)
+        return [weights, prior, cho_factor(precision, lower=True)[0], right]
 
 
 def fit_linear(
@@ -212,23 +265,23 @@ def fit_linear(
         max_iterations: updates of coefficients and of the variance of y at most; not tuned.
         tolerance: they end where the coefficients change by less than this fraction of the largest.
     """
-    design = _design(mean)
-    theta, added = _prior_mean(design) - np.log([2.0, 1.0]), np.zeros(len(y))
-    coefficients = np.zeros(design.shape[1])
+    model = LinearModel(_design(mean), y, np.zeros(len(y)))
+    theta = model.prior_mean() - np.log([2.0, 1.0])
+    coefficients = np.zeros(model.design.shape[1])
     for _ in range(max_iterations):
         theta = minimize(
-            lambda theta, added: -_log_posterior(theta, design, y, added),
+            lambda theta, model: -model.log_posterior(theta),
             theta,
-            (added,),
+            (model,),
             method="L-BFGS-B",
             bounds=BOUNDS,
         ).x
-        fit = _fit_given_variances(theta, design, y, added)
+        fit = model.fit(theta)
         change = np.abs(fit.coefficients - coefficients).max()
-        converged = change <= tolerance * np.abs(fit.coefficients).max()
-        if converged or not variance.any():
+        if change <= tolerance * np.abs(fit.coefficients).max() or not variance.any():
             break
-        coefficients, added = fit.coefficients, fit.embedding_variance(variance)
+        coefficients = fit.coefficients
+        model = model._replace(added=fit.embedding_variance(variance))
     return fit
 
 
@@ -246,20 +299,13 @@ def average_fits(
         y: (G,).
         step: step of log variances for finite differences; not tuned.
     """
-    design, added = best.design, best.embedding_variance(variance)
+    model = LinearModel(best.design, y, best.embedding_variance(variance))
     center = np.log([best.noise_variance, best.prior_variance])
-
-    def log_posterior(*shift: float) -> float:
-        return _log_posterior(center + np.array(shift), design, y, added)
-
-    sides = [
-        log_posterior(step, 0.0) + log_posterior(-step, 0.0),
-        log_posterior(0.0, step) + log_posterior(0.0, -step),
-    ]
-    mixed = log_posterior(step, step) + log_posterior(-step, -step)
-    mixed -= log_posterior(step, -step) + log_posterior(-step, step)
-    hessian = np.diag(sides) - 2.0 * log_posterior(0.0, 0.0) * np.eye(2)
-    hessian += 0.25 * mixed * (1.0 - np.eye(2))
+    offsets = step * np.array(list(np.ndindex(3, 3))).reshape(3, 3, 2) - step
+    grid = np.apply_along_axis(lambda offset: model.log_posterior(center + offset), 2, offsets)
+    sides = [grid[2, 1] + grid[0, 1], grid[1, 2] + grid[1, 0]]
+    mixed = grid[2, 2] + grid[0, 0] - (grid[2, 0] + grid[0, 2])
+    hessian = np.diag(sides) - 2.0 * grid[1, 1] * np.eye(2) + 0.25 * mixed * (1.0 - np.eye(2))
     values, axes = np.linalg.eigh(-hessian / step**2)
     deviations = 1.0 / np.sqrt(np.maximum(values, PRIOR_STD**-2))
     nodes, node_weights = np.polynomial.hermite_e.hermegauss(3)
@@ -268,8 +314,8 @@ def average_fits(
         node = nodes[list(index)]
         theta = np.clip(center + axes @ (deviations * node), *np.transpose(BOUNDS))
         rule = float(np.log(node_weights[list(index)]).sum() + 0.5 * node @ node)
-        logs.append(_log_posterior(theta, design, y, added) + rule)
-        fits.append(best if not fits else _fit_given_variances(theta, design, y, added))
+        logs.append(model.log_posterior(theta) + rule)
+        fits.append(best if not fits else model.fit(theta))
     weights = np.exp(np.array(logs) - max(logs))
     log_marginal = max(logs) + float(np.log(weights.sum()) + np.log(deviations).sum())
     return FitAverage(tuple(fits), weights / weights.sum(), log_marginal)
@@ -277,53 +323,6 @@ def average_fits(
 
 def _design(mean: np.ndarray) -> np.ndarray:
     return np.concatenate([np.ones((len(mean), 1)), mean], axis=1)
-
-
-def _prior_mean(design: np.ndarray) -> np.ndarray:
-    """Return the prior mean of the log variances: all of y noise, or all of it linear."""
-    total = float(np.sum(np.mean(design[:, 1:] ** 2, axis=0))) or 1.0
-    return np.array([0.0, -np.log(total)])
-
-
-def _log_posterior(
-    theta: np.ndarray, design: np.ndarray, y: np.ndarray, added: np.ndarray
-) -> float:
-    """Return the log posterior density of log variances, up to a constant."""
-    weights, prior, cholesky, right = _normal_equations(theta, design, y, added)
-    half = solve_triangular(cholesky, right, lower=True)
-    log = 0.5 * (np.log(weights).sum() - weights @ y**2 + half @ half - np.log(prior).sum())
-    log -= np.log(np.diag(cholesky)).sum()
-    return float(log - np.sum((theta - _prior_mean(design)) ** 2) / (2.0 * PRIOR_STD**2))
-
-
-def _fit_given_variances(
-    theta: np.ndarray, design: np.ndarray, y: np.ndarray, added: np.ndarray
-) -> LinearFit:
-    """Return the posterior of the coefficients given log variances."""
-    _, prior, cholesky, right = _normal_equations(theta, design, y, added)
-    coefficients = cho_solve((cholesky, True), right)
-    covariance = cho_solve((cholesky, True), np.eye(len(prior)))
-    noise, scale = np.exp(theta).tolist()
-    return LinearFit(coefficients, covariance, noise, scale, design, noise + added)
-
-
-def _normal_equations(
-    theta: np.ndarray,
-    design: np.ndarray,
-    y: np.ndarray,
-    added: np.ndarray,
-    intercept_variance: float = 1e4,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return precisions of y, prior variances, and the normal equations' factor and right side.
-
-    The ``intercept_variance`` of the prior, in variances of y, is wide.
-    """
-    noise, scale = np.exp(theta)
-    weights = 1.0 / (noise + added)
-    prior = np.full(design.shape[1], scale)
-    prior[0] = intercept_variance
-    precision = design.T @ (weights[:, np.newaxis] * design) + np.diag(1.0 / prior)
-    return weights, prior, cho_factor(precision, lower=True)[0], design.T @ (weights * y)
 
 
 def fit_regression(
@@ -376,8 +375,7 @@ def sample_nuts(
     """Draw from :func:`~bke.models.distribution_regression_model` given y (G,).
 
     Returns:
-        A tree with ``posterior`` (``intercept``, ``slopes``, ``scale``, ``noise``) and
-        ``sample_stats``.
+        ArviZ's tree of the sampler, with ``slopes`` along ``coordinate``.
     """
     import jax
     from bke.models import distribution_regression_model
@@ -394,20 +392,8 @@ def sample_nuts(
             chain_method="sequential",
             progress_bar=progress,
         )
-        key, data = jax.random.key(seed), (mean, variance, y, total**-0.5)
-        sampler.run(key, *data, extra_fields=("diverging",))
-        draws = sampler.get_samples(group_by_chain=True)
-        sites = [np.asarray(draws[name]) for name in ("intercept", "slopes", "scale", "noise")]
-        diverging = sampler.get_extra_fields(group_by_chain=True)["diverging"]
-    return _tree(sites, sample_stats={"diverging": np.asarray(diverging)})
-
-
-def _tree(sites: list[np.ndarray], **groups: dict[str, np.ndarray]) -> xr.DataTree:
-    """Return intercept, slopes, scale and noise (chains, draws, ...) as a tree for ArviZ."""
-    from arviz_base import from_dict
-
-    posterior = dict(zip(("intercept", "slopes", "scale", "noise"), sites, strict=True))
-    return from_dict({"posterior": posterior, **groups}, dims={"slopes": ["coordinate"]})
+        sampler.run(jax.random.key(seed), mean, variance, y, total**-0.5)
+        return from_numpyro(sampler, dims={"slopes": ["coordinate"]}, log_likelihood=False)
 
 
 def predict_draws(

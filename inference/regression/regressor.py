@@ -210,10 +210,8 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
             )
         check_count(self.landmarks, "landmarks", 1, 1000)
         check_count(self.seed, "seed", 0, 2**63 - 1)
-        sizes = {"num_chains": self.num_chains, "num_samples": self.num_samples}
-        sampler = {**sizes, "num_warmup": self.num_warmup}
         for name, least in (("num_chains", 1), ("num_warmup", 20), ("num_samples", 4)):
-            check_count(sampler[name], name, least)
+            check_count(getattr(self, name), name, least)
         grouped = as_groups(X, groups)
         targets = as_targets(y, grouped)
         if len(targets) < 8:
@@ -241,15 +239,22 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
             )
             if not len(self.coordinates_.variances):
                 raise InputError("groups differ no more than samples of one distribution do")
+            embeddings = self.coordinates_.embed(means)
             self._uses_draws = self.method == "nuts"
             if self._uses_draws:
-                embeddings = self.coordinates_.embed(means)
-                options: dict[str, Any] = {"seed": self.seed, "progress": self.progress}
-                self.posterior_ = sample_nuts(*embeddings, standardized, **sampler, **options)
+                self.posterior_ = sample_nuts(
+                    *embeddings,
+                    standardized,
+                    num_chains=self.num_chains,
+                    num_warmup=self.num_warmup,
+                    num_samples=self.num_samples,
+                    seed=self.seed,
+                    progress=self.progress,
+                )
             else:
-                self.posterior_ = self._average.draw(**sizes, seed=self.seed)
+                self.posterior_ = self._average.draw(self.num_chains, self.num_samples, self.seed)
             predicted, std, ridge = self._cross_validate(means, standardized)
-            _, parts = self._average.predict(*self.coordinates_.embed(means))
+        _, parts = self._average.predict(*embeddings)
         sampling, coefficients, noise = (parts.mean(axis=1) * self._scale**2).tolist()
         self.summary_ = RegressionSummary(
             y=targets,
