@@ -62,9 +62,9 @@ def as_groups(X: Any, groups: Any = None, columns: Sequence[str] | None = None) 
     if isinstance(groups, str):
         import narwhals.stable.v1 as nw
 
-        names = column_names(X) or ()
-        if groups not in names:
-            raise InputError(f"X has no column {groups!r}{nearest(groups, names)}")
+        known = column_names(X) or ()
+        if groups not in known:
+            raise InputError(f"X has no column {groups!r}{nearest(groups, known)}")
         rest = nw.from_native(X, eager_only=True).drop(groups).to_native()
         X, groups = rest, X[groups]
     columns = columns or column_names(X)
@@ -96,7 +96,7 @@ def _from_sequence(X: Any, columns: Sequence[str] | None) -> GroupedRows:
         raise InputError("X has no groups")
     labels = labels or tuple(range(len(samples)))
     columns = columns or column_names(samples[0])
-    parts = []
+    parts: list[np.ndarray] = []
     for label, sample in zip(labels, samples, strict=True):
         part = _rows(sample, f"X[{label!r}]", columns)
         if parts and part.shape[1] != parts[0].shape[1]:
@@ -295,8 +295,10 @@ def group_means(
         part = slice(start, stop)
         if len(rows) > block:  # a single group
             blocks = [rows[at : at + block] for at in range(0, len(rows), block)]
-            sums = [features.transform(rows_of_block).sum(axis=0) for rows_of_block in blocks]
-            values[part] = np.sum(sums, axis=0) / len(rows)
+            sums = np.array(
+                [features.transform(rows_of_block).sum(axis=0) for rows_of_block in blocks]
+            )
+            values[part] = sums.sum(axis=0) / len(rows)
             for rows_of_block in blocks:
                 centered = features.transform(rows_of_block) - values[part]
                 scatter += centered.T @ centered

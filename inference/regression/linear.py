@@ -12,7 +12,7 @@ variance of the coefficients are integrated out, since few groups determine them
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -246,6 +246,10 @@ class LinearModel(NamedTuple):
         return [weights, prior, cho_factor(precision, lower=True)[0], right]
 
 
+def _negative_log_posterior(theta: np.ndarray, model: LinearModel) -> float:
+    return -model.log_posterior(theta)
+
+
 def fit_linear(
     mean: np.ndarray,
     variance: np.ndarray,
@@ -269,13 +273,8 @@ def fit_linear(
     theta = model.prior_mean() - np.log([2.0, 1.0])
     coefficients = np.zeros(model.design.shape[1])
     for _ in range(max_iterations):
-        theta = minimize(
-            lambda theta, model: -model.log_posterior(theta),
-            theta,
-            (model,),
-            method="L-BFGS-B",
-            bounds=BOUNDS,
-        ).x
+        options: dict[str, Any] = {"method": "L-BFGS-B", "bounds": BOUNDS, "args": (model,)}
+        theta = minimize(_negative_log_posterior, theta, **options).x
         fit = model.fit(theta)
         change = np.abs(fit.coefficients - coefficients).max()
         if change <= tolerance * np.abs(fit.coefficients).max() or not variance.any():
@@ -309,7 +308,8 @@ def average_fits(
     values, axes = np.linalg.eigh(-hessian / step**2)
     deviations = 1.0 / np.sqrt(np.maximum(values, PRIOR_STD**-2))
     nodes, node_weights = np.polynomial.hermite_e.hermegauss(3)
-    fits, logs = [], []
+    fits: list[LinearFit] = []
+    logs = []
     for index in sorted(np.ndindex(3, 3), key=lambda index: index != (1, 1)):  # the best first
         node = nodes[list(index)]
         theta = np.clip(center + axes @ (deviations * node), *np.transpose(BOUNDS))
