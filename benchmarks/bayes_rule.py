@@ -36,8 +36,7 @@ import numpy as np
 import report
 from bke.inference.core.machine import computing
 from bke.inference.filtering import learn_conditional
-from bke.inference.learning.multiples import widened
-from bke.inference.learning.named_kernels import kernel_of
+from bke.inference.learning.kernel_selection import scale_lengthscales, select_kernel
 from bke.models import (
     BayesRule,
     bayes_rule,
@@ -147,7 +146,7 @@ def draw(task: Task, n: int, seed: Sequence[int]) -> Pairs:
 def fixed_rule(pairs: Pairs, choice: str, constants: Sequence[float]) -> list[BayesRule]:
     """The slides' regularisation with every constant, the kernels by ``choice``."""
     n = len(pairs.X)
-    of_x, of_y = kernel_of(pairs.X, choice), kernel_of(pairs.Y, choice, name="Y")
+    of_x, of_y = select_kernel(pairs.X, choice), select_kernel(pairs.Y, choice, name="Y")
     tolerance = TOLERANCE / n
     outputs = low_rank_features(pairs.Y, of_y, tolerance=tolerance, rank=MOST_RANK)
     prior = mean_embedding(pairs.prior, of_x)
@@ -179,7 +178,7 @@ def chosen_rule(task: Task, n: int, seed: Sequence[int]) -> BayesRule:
     held_x = task.prior(held, rng)
     held_y = task.simulate(held_x, rng)
     size = len(pairs.X)
-    of_x, of_y = kernel_of(pairs.X, "median"), kernel_of(pairs.Y, "median", name="Y")
+    of_x, of_y = select_kernel(pairs.X, "median"), select_kernel(pairs.Y, "median", name="Y")
     part = min(size, CHOSEN_ROWS)
     options: dict[str, Any] = {"tolerance": TOLERANCE / part, "rank": MOST_RANK}
     first = learn_conditional(
@@ -191,7 +190,7 @@ def chosen_rule(task: Task, n: int, seed: Sequence[int]) -> BayesRule:
     same_x = conditional_embedding(pairs.X, pairs.Y, of_x, of_y, regularization=epsilon, **options)
     best: tuple[float, BayesRule | None] = np.inf, None
     for factor in FACTORS:
-        wide = widened(of_y, factor)
+        wide = scale_lengthscales(of_y, factor)
         likelihood = dataclasses.replace(same_x, kernel_y=wide)
         outputs = low_rank_features(pairs.Y, wide, **options)
         start = bayes_rule(likelihood, prior, features_y=outputs)
@@ -211,7 +210,7 @@ def direct(task: Task, n: int, y: np.ndarray, seed: Sequence[int]) -> np.ndarray
     X = task.prior(n, rng)
     Y = task.simulate(X, rng)
     part = min(n, CHOSEN_ROWS)
-    of_x, of_y = kernel_of(X, "median"), kernel_of(Y, "median", name="Y")
+    of_x, of_y = select_kernel(X, "median"), select_kernel(Y, "median", name="Y")
     options: dict[str, Any] = {"tolerance": TOLERANCE / part, "rank": MOST_RANK}
     first = learn_conditional(
         Y[:part], X[:part], kernel_x=of_y, kernel_y=of_x, factors=FACTORS, **options

@@ -32,7 +32,7 @@ import numpy as np
 import report
 from bke.inference import learn_kernel
 from bke.inference.core.machine import computing
-from bke.inference.learning.named_kernels import median_kernel
+from bke.inference.learning.kernel_selection import median_kernel
 from bke.models import (
     SquaredExponential,
     gaussian_inner_product,

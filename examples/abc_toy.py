@@ -26,7 +26,7 @@ from bke.inference import (
     Summaries,
     abc,
     k2_abc,
-    kernel_of,
+    select_kernel,
     sequential_k2_abc,
     vectorize,
     with_epsilon,
@@ -64,9 +64,9 @@ def moments(sample):
 
 
 common = {"seed": options.seed, "progress": False}
-learned = kernel_of(observed, "bkl")
+learned = select_kernel(observed, "bkl")
 print(
-    f"lengthscale {kernel_of(observed, 'median').lengthscale:.2f} by the median heuristic, "
+    f"lengthscale {select_kernel(observed, 'median').lengthscale:.2f} by the median heuristic, "
     f"{learned.lengthscale:.2f} learned"
 )
 runs = {

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
-from bke.inference.learning.named_kernels import kernel_of
+from bke.inference.learning.kernel_selection import select_kernel
 from bke.models import bayes_rule, conditional_embedding, mean_embedding
 
 matplotlib.use("Agg")
@@ -62,7 +62,7 @@ def by_rule(n, rng):
     """Kernel Bayes' rule at all y, (10,)."""
     x = WIDE * rng.normal(size=n)
     y = x + NOISE * rng.normal(size=n)
-    of_x, of_y = kernel_of(x, "median"), kernel_of(y, "median")
+    of_x, of_y = select_kernel(x, "median"), select_kernel(y, "median")
     likelihood = conditional_embedding(x, y, of_x, of_y, regularization=0.1 / n)
     prior = mean_embedding(MEAN + DEVIATION * rng.normal(size=n), of_x)
     posterior = bayes_rule(likelihood, prior)

@@ -30,7 +30,7 @@ import numpy as np
 import numpyro.distributions as dist
 from bke.inference import learn_kernel, two_sample_test
 from bke.inference.data.canonical import canonical_order
-from bke.inference.learning.named_kernels import median_kernel
+from bke.inference.learning.kernel_selection import median_kernel
 from bke.models import SquaredExponential, embedding_posterior, log_marginal_likelihood
 
 matplotlib.use("Agg")

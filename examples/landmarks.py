@@ -23,7 +23,7 @@ import numpy as np
 import numpyro.distributions as dist
 from bke.inference import learn_kernel
 from bke.inference.data.canonical import canonical_order
-from bke.inference.learning.named_kernels import median_kernel
+from bke.inference.learning.kernel_selection import median_kernel
 from bke.models import Landmark, SquaredExponential, landmark_log_likelihood
 
 matplotlib.use("Agg")

@@ -28,15 +28,15 @@ from .learning.comparison import (
     KernelScore as KernelScore,
     compare_kernels as compare_kernels,
 )
-from .learning.learn import (
+from .learning.kernel_selection import select_kernel as select_kernel
+from .learning.maximum_likelihood import (
     LearnedKernel as LearnedKernel,
     Peak as Peak,
     learn_kernel as learn_kernel,
 )
-from .learning.named_kernels import kernel_of as kernel_of
 from .learning.scikit_learn import (
     from_sklearn as from_sklearn,
-    gamma as gamma,
+    rbf_gamma as rbf_gamma,
     to_sklearn as to_sklearn,
 )
 from .likelihood_free.distances import MMD as MMD, Summaries as Summaries
@@ -85,8 +85,10 @@ from .plots.student_t import plot_student_t as plot_student_t
 from .plots.tables import plot_tables as plot_tables
 from .plots.trace import plot_rank as plot_rank, plot_trace as plot_trace
 from .plots.witness import plot_witness as plot_witness
-from .regression.regressor import DistributionRegressor as DistributionRegressor
-from .regression.summary import RegressionSummary as RegressionSummary
+from .regression.regressor import (
+    DistributionRegressor as DistributionRegressor,
+    RegressionSummary as RegressionSummary,
+)
 from .sampling.files import load_run as load_run, save_run as save_run
 from .sampling.fit import fit as fit
 from .sampling.open_run import OpenRun as OpenRun, open_run as open_run

@@ -30,8 +30,12 @@ from .core.notebook import Shown
 from .core.progress import progress_bar
 from .data.checks import as_sample, check_positive, column_names
 from .data.new_rows import ordered_rows
-from .learning.multiples import described, factors_for, widened
-from .learning.named_kernels import kernel_of
+from .learning.kernel_selection import (
+    check_factors,
+    format_kernel,
+    scale_lengthscales,
+    select_kernel,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,14 +110,14 @@ def learn_conditional(
         X: the conditioning variable, shape (n, D) or (n,).
         Y: shape (n, E) or (n,), row by row with X.
         kernel_x: ``"bkl"``, learned from X alone; ``"median"``; or a kernel. See
-            :func:`~bke.inference.learning.named_kernels.kernel_of`.
+            :func:`~bke.inference.learning.kernel_selection.select_kernel`.
         kernel_y: as ``kernel_x``, of Y.
         regularization: ``"leave-one-out"``, the error at rows left out (CME-5);
             ``"marginal-likelihood"``, of the features of Y as Gaussian processes of x; or lambda,
             a number, with which the kernel of X stays as chosen.
         factors: multiples of the lengthscale of X that are compared, (0.25, 0.5, 1, 2) by default;
             (1,) keeps the kernel, as for one that has no lengthscale.
-        scale: see :func:`~bke.inference.learning.named_kernels.kernel_of`.
+        scale: see :func:`~bke.inference.learning.kernel_selection.select_kernel`.
         seed: seed for the subsample from which kernels are chosen, with many rows.
         tolerance: for the incomplete Cholesky factorizations, see
             :func:`~bke.models.conditional_embedding`.
@@ -132,11 +136,13 @@ def learn_conditional(
         )
     if factors is not None and not by_score and len(factors) > 1:
         raise InputError("with a number as regularization nothing is compared: give one factor")
-    kernel_y = kernel_of(outputs, kernel_y, scale=scale, seed=seed, name="Y")
-    kernel_x = kernel_of(inputs, kernel_x, scale=scale, seed=seed, name="X")
-    multiples = factors_for(factors, (0.25, 0.5, 1.0, 2.0) if by_score else (1.0,), kernel_x)
+    kernel_y = select_kernel(outputs, kernel_y, scale=scale, seed=seed, name="Y")
+    kernel_x = select_kernel(inputs, kernel_x, scale=scale, seed=seed, name="X")
+    multiples = check_factors(factors, (0.25, 0.5, 1.0, 2.0) if by_score else (1.0,), kernel_x)
     candidates = [
-        low_rank_features(inputs, widened(kernel_x, factor), tolerance=tolerance, rank=rank)
+        low_rank_features(
+            inputs, scale_lengthscales(kernel_x, factor), tolerance=tolerance, rank=rank
+        )
         for factor in multiples
     ]
     if not isinstance(regularization, str):
@@ -206,8 +212,8 @@ class LearnedFilter(Shown):
     def __str__(self) -> str:
         best = self.trials[0]
         lines = [
-            f"States: {described(self.filter.observation.kernel_x)}",
-            f"Observations: {described(self.filter.observation.kernel_y)}",
+            f"States: {format_kernel(self.filter.observation.kernel_x)}",
+            f"Observations: {format_kernel(self.filter.observation.kernel_y)}",
             f"regularization {best.regularization:g} / {len(self.filter.states)}, lengthscales "
             f"times {best.factor:g}: root mean squared error {best.error**0.5:.4g} standard "
             f"deviations of the states on held out halves, the best of {len(self.trials)} "
@@ -245,11 +251,11 @@ def learn_filter(
         X: states in order of time, shape (T, D) or (T,).
         Y: observations, row by row, shape (T, E) or (T,).
         kernel_x: ``"bkl"``, learned from the states; ``"median"``; or a kernel. See
-            :func:`~bke.inference.learning.named_kernels.kernel_of`.
+            :func:`~bke.inference.learning.kernel_selection.select_kernel`.
         kernel_y: kernel of the observations, as ``kernel_x``.
         factors: of both lengthscales, (0.25, 0.5, 1) by default; 1 where a kernel has none.
         regularizations: epsilon times the number of rows.
-        scale: see :func:`~bke.inference.learning.named_kernels.kernel_of`.
+        scale: see :func:`~bke.inference.learning.kernel_selection.select_kernel`.
         seed: seed for the subsample from which kernels are chosen, with many rows.
         tolerance: see :func:`~bke.models.kernel_bayes_filter`; while settings are compared a
             hundredth of epsilon by default.
@@ -267,11 +273,11 @@ def learn_filter(
         raise InputError("regularizations must hold at least one number")
     for value in regularizations:
         check_positive(value, "a regularization")
-    kernel_x = kernel_of(states, kernel_x, scale=scale, seed=seed, name="X")
-    kernel_y = kernel_of(outputs, kernel_y, scale=scale, seed=seed, name="Y")
+    kernel_x = select_kernel(states, kernel_x, scale=scale, seed=seed, name="X")
+    kernel_y = select_kernel(outputs, kernel_y, scale=scale, seed=seed, name="Y")
     # With a kernel that has no lengthscale the only factor is 1.
     scaled = kernel_y if length_parameters(kernel_x) else kernel_x
-    multiples = factors_for(factors, (0.25, 0.5, 1.0), scaled)
+    multiples = check_factors(factors, (0.25, 0.5, 1.0), scaled)
     validation = _CrossValidation(states, outputs, kernel_x, kernel_y, tolerance, rank)
     settings = [(factor, value) for factor in multiples for value in regularizations]
     trials = []
@@ -326,8 +332,8 @@ class _CrossValidation:
         return kernel_bayes_filter(
             states,
             self.outputs[rows],
-            widened(self.kernel_x, factor),
-            widened(self.kernel_y, factor),
+            scale_lengthscales(self.kernel_x, factor),
+            scale_lengthscales(self.kernel_y, factor),
             regularization=regularization / len(states),
             tolerance=tolerance,
             rank=self.rank,

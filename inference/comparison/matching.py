@@ -24,7 +24,7 @@ from ..data.checks import (
 )
 from ..data.file_table import default_names
 from ..data.named_columns import named_columns
-from ..learning.named_kernels import kernels_for
+from ..learning.kernel_selection import select_kernels
 from .matched import MatchedWeights, Moment
 
 #: Landmarks of the features, and the seed of the rows that the median distance is of.
@@ -145,7 +145,7 @@ def match_weights(
     limit = float(len(x)) if most is None else _checked_limit(most)
     wanted = _moments(x, y, names, moments, limit)
     if kernel is None:
-        (kernel,) = kernels_for("median", np.concatenate([x, y]), "column", CHOOSING)
+        (kernel,) = select_kernels("median", np.concatenate([x, y]), "column", CHOOSING)
     with computing():
         features = _features(kernel, x, y)
         return _matched(x, y, names, kernel, wanted, features, limit)

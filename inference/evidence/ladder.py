@@ -9,7 +9,7 @@ from scipy.spatial.distance import pdist
 
 from ..data.canonical import random_part
 from ..data.equality import positive_distances
-from ..learning.distances import ladder
+from ..learning.bandwidths import bandwidth_grid
 from ..permutation.relabelled import Relabelled
 from .families import GAUSSIAN, LAPLACE, Family, Metric
 from .spectrum import VERY_MANY
@@ -56,7 +56,7 @@ def test_scales(rows: Relabelled) -> list[Scale]:
 
 def landmark_lengthscales(rows: Relabelled) -> np.ndarray:
     """Lengthscales (L,) of the evidence at landmarks."""
-    found = ladder(rows.choosing.points, 0)
+    found = bandwidth_grid(rows.choosing.points, 0)
     if _in_squares(rows):
         found = GAUSSIAN.squares(found[-1], found[0], 1)
     return found[found >= _distances(rows)[0]] if rows.weighted else found

@@ -1,1 +1,17 @@
-"""One kernel in place of a posterior: the best of every mode, or one that a name stands for."""
+"""Type-II maximum likelihood of kernels, kernel selection by name, and scores of kernel families.
+
+The names of kernels stand here because command-line options read them: nothing slow is imported.
+"""
+
+from typing import Literal, TypeAlias
+
+#: The objective of a learned kernel: marginal likelihood, or posterior density.
+Objective: TypeAlias = Literal["ml", "map"]
+#: The kernel of one sample: learned, or of the median distance.
+SampleKernel: TypeAlias = Literal["bkl", "median"]
+#: A single kernel, which may be an average over the posterior.
+SingleKernel: TypeAlias = Literal["bkl", "posterior", "median"]
+#: The kernels of each variable in an independence test.
+PairKernel: TypeAlias = Literal["multiscale", SingleKernel]
+#: The kernels of a two-sample test.
+TwoSampleKernel: TypeAlias = Literal["fused", "multiscale", "evidence", SingleKernel]

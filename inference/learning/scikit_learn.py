@@ -1,7 +1,9 @@
-"""Kernels of this package as kernels of scikit-learn, the same function of the data, and back."""
+"""Conversion of kernels to and from scikit-learn: the same functions of the data."""
 
 from __future__ import annotations
 
+import functools
+import operator
 from typing import Any
 
 import numpy as np
@@ -21,8 +23,8 @@ from bke.models.kernels.scikit_learn import from_sklearn as from_sklearn
 from ..core.errors import InputError
 
 
-def gamma(kernel: Kernel) -> float:
-    """1 / (2 lengthscale^2), the ``gamma`` of scikit-learn's exp(-gamma |x - y|^2).
+def rbf_gamma(kernel: Kernel) -> float:
+    """Return 1 / (2 lengthscale^2), the ``gamma`` of scikit-learn's exp(-gamma |x - y|^2).
 
     Raises:
         InputError: if the kernel is not a squared exponential with one lengthscale.
@@ -38,10 +40,10 @@ def gamma(kernel: Kernel) -> float:
 
 
 def to_sklearn(kernel: Kernel) -> Any:
-    """The kernel as one of ``sklearn.gaussian_process.kernels``.
+    """Convert a kernel to one of ``sklearn.gaussian_process.kernels``.
 
-    Any kernel with a Gram matrix serves scikit-learn as well: estimators with
-    ``kernel="precomputed"`` take ``kernel(X, X)``.
+    Scikit-learn's estimators with ``kernel="precomputed"`` take the Gram matrix ``kernel(X, X)`` of
+    any kernel.
 
     Raises:
         InputError: if scikit-learn has no such kernel or is not installed.
@@ -62,12 +64,19 @@ def to_sklearn(kernel: Kernel) -> Any:
     if isinstance(kernel, Matern):
         return kernels.Matern(_lengthscale(kernel), nu=kernel.nu)
     if isinstance(kernel, RationalQuadratic):
-        return kernels.RationalQuadratic(_one_lengthscale(kernel), alpha=float(kernel.alpha))
+        return kernels.RationalQuadratic(_scalar_lengthscale(kernel), alpha=float(kernel.alpha))
     if isinstance(kernel, Laplace):
-        rate = 1.0 / _one_lengthscale(kernel)
-        return kernels.PairwiseKernel(gamma=rate, metric="laplacian")
+        return kernels.PairwiseKernel(gamma=1.0 / _scalar_lengthscale(kernel), metric="laplacian")
     if isinstance(kernel, GaussianMixture):
-        return _mixture(kernel)
+        components = np.atleast_1d(np.asarray(kernel.lengthscale, dtype=float))
+        count = max(len(components), 1 if kernel.weights is None else np.size(kernel.weights))
+        weights = np.broadcast_to(1.0 / count if kernel.weights is None else kernel.weights, count)
+        components = np.broadcast_to(components, (count, *components.shape[1:]))
+        terms = [
+            kernels.ConstantKernel(float(weight)) * to_sklearn(SquaredExponential(lengthscale))
+            for weight, lengthscale in zip(weights, components, strict=True)
+        ]
+        return functools.reduce(operator.add, terms)
     raise InputError(
         f"scikit-learn has no kernel like {type(kernel).__name__}: use kernel='precomputed' with "
         "its Gram matrix kernel(X, X)"
@@ -80,12 +89,12 @@ def _check_instance(kernel: Any) -> None:
 
 
 def _lengthscale(kernel: Any) -> Any:
-    """A float, or one per column."""
+    """Return a float, or one per column."""
     value = np.asarray(kernel.lengthscale, dtype=float)
-    return value if value.ndim and len(value) > 1 else float(value.reshape(-1)[0])
+    return value if value.ndim and len(value) > 1 else value.item()
 
 
-def _one_lengthscale(kernel: Any) -> float:
+def _scalar_lengthscale(kernel: Any) -> float:
     value = np.unique(np.asarray(kernel.lengthscale, dtype=float))
     if len(value) > 1:
         raise InputError(
@@ -93,18 +102,3 @@ def _one_lengthscale(kernel: Any) -> float:
             "one has several: divide each column by its own, or learn with scale='pooled'"
         )
     return float(value[0])
-
-
-def _mixture(kernel: GaussianMixture) -> Any:
-    """The sum of its components."""
-    from sklearn.gaussian_process import kernels
-
-    rows = np.atleast_1d(np.asarray(kernel.lengthscale, dtype=float))
-    count = len(rows) if kernel.weights is None else max(len(rows), np.size(kernel.weights))
-    rows = np.broadcast_to(rows, (count, *rows.shape[1:]))
-    weights = np.full(count, 1.0 / count) if kernel.weights is None else kernel.weights
-    total: Any = None
-    for weight, row in zip(np.broadcast_to(weights, (count,)), rows, strict=True):
-        part = kernels.ConstantKernel(float(weight)) * to_sklearn(SquaredExponential(row))
-        total = part if total is None else total + part
-    return total

@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike
 from ..core.errors import InputError, nearest
 from ..core.machine import computing
 from ..data.checks import as_sample, check_count
-from ..learning.multiples import described
-from ..learning.named_kernels import kernel_of
+from ..learning.kernel_selection import format_kernel, select_kernel
 from ..sampling.record import describe_kernel
 from . import Estimator
 from .simulators import fingerprint
@@ -43,7 +42,7 @@ class MMD:
 
     Args:
         observed: shape (m, D) or (m,).
-        kernel: see :func:`~bke.inference.kernel_of`.
+        kernel: see :func:`~bke.inference.select_kernel`.
         estimator: ``"biased"`` (MMD-4), the distance of the two empirical embeddings;
             ``"unbiased"`` (MMD-5), which may be negative; ``"linear"`` (MMD-13), the mean over
             consecutive pairs of rows, which must be independent (permute those of a time series),
@@ -53,7 +52,7 @@ class MMD:
             several hundred rows on.
         num_features: number of random Fourier features, a cosine and a sine for half as many
             frequencies.
-        scale: column scaling for the choice of the kernel, see :func:`~bke.inference.kernel_of`.
+        scale: scaling of columns to choose the kernel, see :func:`~bke.inference.select_kernel`.
         seed: random seed for the choice of the kernel and the frequencies.
 
     Attributes:
@@ -83,7 +82,7 @@ class MMD:
         self._num_features = check_count(num_features, "num_features", 2)
         self._seed = check_count(seed, "seed", 0)
         self.observed = as_sample(observed, "observed", may_be_constant=True)
-        self.kernel = kernel_of(observed, kernel, scale=scale, seed=seed, name="observed")
+        self.kernel = select_kernel(observed, kernel, scale=scale, seed=seed, name="observed")
         self.estimator = estimator
         with computing():
             self._statistic, self._entries_per_row = self._prepare()
@@ -135,7 +134,7 @@ class MMD:
         return {
             "distance": "MMD",
             "kernel": describe_kernel(self.kernel),
-            "kernel_in_words": described(self.kernel),
+            "kernel_in_words": format_kernel(self.kernel),
             "estimator": self.estimator,
             **(features if self.estimator == "features" else {}),
         }

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..learning.distances import some_distances
+from ..learning.bandwidths import pairwise_distances
 from .batches import Batches
 from .normal_scores import normal_scores
 
@@ -109,7 +109,7 @@ def _grams(scores: np.ndarray, cut: Batches) -> np.ndarray:
     """Mean squared exponentials of all pairs of rows of two batches, at every scale."""
     kept, thinner = cut.thinned(MOST_ROWS)
     points = scores[kept]
-    median = float(np.median(some_distances(points, CHOOSING)))
+    median = float(np.median(pairwise_distances(points, CHOOSING)))
     x, lengths = jnp.asarray(points), jnp.asarray(median * np.array(SCALES))
     found = np.empty((len(SCALES), cut.count, cut.count))
     for some, rows in thinner.blocks(ENTRIES):

@@ -30,7 +30,7 @@ class Predicted(Protocol):
         """By groups of other folds, (G,)."""
 
     @property
-    def deviation(self) -> np.ndarray:
+    def predicted_std(self) -> np.ndarray:
         """The deviation of the error as it is expected, (G,)."""
 
     @property
@@ -38,11 +38,11 @@ class Predicted(Protocol):
         """Rows of each group, (G,)."""
 
     @property
-    def explained(self) -> float:
+    def r2(self) -> float:
         """R^2."""
 
     @property
-    def covered(self) -> float:
+    def coverage(self) -> float:
         """How many groups their interval holds."""
 
 
@@ -60,7 +60,7 @@ def plot_regression(found: Predicted, *, ax: Axes | None = None) -> Figure:
         place.errorbar(
             found.predicted,
             found.y,
-            xerr=HALF * found.deviation,
+            xerr=HALF * found.predicted_std,
             fmt="none",
             ecolor="0.85",
             linewidth=0.8,
@@ -82,7 +82,7 @@ def plot_regression(found: Predicted, *, ax: Axes | None = None) -> Figure:
     place.set_xlabel("predicted by groups of other folds, 90 % interval")
     place.set_ylabel("y")
     place.set_title(
-        f"{found.explained:.0%} explained, {found.covered:.0%} of intervals hold y",
+        f"R^2 {found.r2:.2f}, {found.coverage:.0%} of intervals contain y",
         loc="left",
         fontsize="medium",
     )

@@ -1,190 +1,406 @@
-"""Bayesian linear regression on embeddings that are known up to their posterior.
+"""Bayesian linear regression on mean embeddings that are known up to their posterior.
 
-Given the variance of every group the posterior of the slopes is normal; it is worked out in turns
-with these variances, which hang on the slopes. Noise and the slopes' scale are averaged over, which
-few groups leave open.
+With S the covariance of features within groups and R that of embeddings between groups, one basis V
+has V'SV = I and V'RV = diag(variances). The posterior of an embedding given its rows, a Gaussian
+process that is conditioned on noisy values (Flaxman et al. 2016; Law et al. 2018, section 4.2), is
+then independent in each coordinate.
+
+Given the variance of every group's target the posterior of the coefficients is normal. This
+variance depends on the coefficients, so both are updated in turn. The noise variance and the prior
+variance of the coefficients are integrated out, since few groups determine them poorly.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import xarray as xr
+from arviz_base import from_dict, from_numpyro
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.optimize import minimize
 
-#: Turns, and the change of the slopes, as a share of the largest, at which they end.
-TURNS, UNCHANGED = 50, 1e-4
-#: Deviation of the prior of both log variances: they are hardly told by few groups.
-WIDE = 3.0
-#: Where log variances are looked for, of y over its deviation.
+from ..core.machine import computing
+from ..data.canonical import canonical_order
+from .groups import GroupMeans
+
+#: Standard deviation of the prior of both log variances; wide, not tuned.
+PRIOR_STD = 3.0
+#: Search range of the log noise variance and the log prior variance, for standardized targets.
 BOUNDS = ((-14.0, 3.0), (-25.0, 25.0))
-#: Variance of the intercept's prior, in variances of y.
-INTERCEPT = 1e4
-#: Places of log variances in deviations of their posterior, and weights: Gauss and Hermite's rule.
-NODES, WEIGHTS = (-(3.0**0.5), 0.0, 3.0**0.5), (1.0 / 6.0, 2.0 / 3.0, 1.0 / 6.0)
-#: Steps of log variances by which the density's curvature is found.
-STEP = 0.3
 
 
-class Fit(NamedTuple):
-    """The posterior of a linear regression, for y over its deviation.
+class Coordinates(NamedTuple):
+    """The basis, and the prior of a group's embedding in it.
 
     Attributes:
-        slopes: (1 + q,), means, of the intercept first.
-        covariance: (1 + q, 1 + q).
-        noise: the variance of y given its embedding.
-        scale: the variance of the slopes' prior.
-        design: (G, 1 + q).
-        variances: (G,), of every group's y given the slopes: noise, and what its embedding adds.
+        basis: V (m, q).
+        center: (q,), the mean of the embeddings.
+        variances: (q,), variances of the embeddings between groups, descending; the sampling
+            variance within a group is 1 over its number of rows.
+        shrinkage: if false, embeddings are taken to be the empirical ones.
     """
 
-    slopes: np.ndarray
+    basis: np.ndarray
+    center: np.ndarray
+    variances: np.ndarray
+    shrinkage: bool = True
+
+    @classmethod
+    def estimate(
+        cls,
+        means: GroupMeans,
+        regularization: float = 0.0,
+        *,
+        shrinkage: bool = True,
+        constant: float = 1e-6,
+        negligible: float = 1e-12,
+        max_coordinates: int = 100,
+    ) -> Coordinates:
+        """Estimate the basis and the prior by moments.
+
+        R is the weighted covariance of the groups' means less their sampling covariance; directions
+        without positive variance are left out.
+
+        Args:
+            means: mean embeddings of the groups.
+            regularization: this fraction of the largest variance within groups is added in all
+                directions, as noise of rows. Without it, directions in which features vary little
+                have coordinates as large as all others, and outlying groups unbounded ones.
+            shrinkage: see :class:`Coordinates`.
+            constant: the largest variance within groups is at least this fraction of the variance
+                of their means; not tuned.
+            negligible: directions with a smaller fraction of the largest variance are left out.
+            max_coordinates: those of the largest variance are kept; not tuned.
+        """
+        largest = max(means.variances[-1], constant * float(means.values.var(axis=0).sum()))
+        variances = np.maximum(means.variances, 0.0) + regularization * largest
+        varying = variances > negligible * largest
+        if not varying.any():
+            return cls(np.zeros((len(variances), 0)), np.zeros(0), np.zeros(0), shrinkage)
+        whitening = means.directions[:, varying] / np.sqrt(variances[varying])
+        values = means.values @ whitening
+        # Between equal weights, best where groups differ much, and weights by rows, best otherwise.
+        weights = means.counts / (means.counts + np.median(means.counts))
+        weights = weights / weights.sum()
+        center = weights @ values
+        sampling = np.sum(weights * (1.0 - weights) / means.counts)
+        squares, axes = _principal_axes(np.sqrt(weights)[:, np.newaxis] * (values - center))
+        between = (squares - sampling) / (1.0 - np.sum(weights**2))
+        order = np.argsort(-between, kind="stable")[:max_coordinates]
+        order = order[between[order] > 0.0]
+        axes = axes[:, order]
+        return cls(whitening @ axes, center @ axes, between[order], shrinkage)
+
+    def empirical(self, means: np.ndarray) -> np.ndarray:
+        """Return the centered coordinates (G, q) of mean features (G, m)."""
+        return means @ self.basis - self.center
+
+    def posterior(self, means: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return means (G, q) and variances (G, q) of the embeddings given their rows."""
+        factor = self.variances / (self.variances + 1.0 / counts[:, np.newaxis])
+        return factor * self.empirical(means), self.variances * (1.0 - factor)
+
+    def embed(self, means: GroupMeans) -> tuple[np.ndarray, np.ndarray]:
+        """Return means (G, q) and variances (G, q) of embeddings, zero without shrinkage."""
+        if self.shrinkage:
+            return self.posterior(means.values, means.counts)
+        mean = self.empirical(means.values)
+        return mean, np.zeros_like(mean)
+
+
+def _principal_axes(centered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the squared singular values (r,) of ``centered`` (G, q), and right vectors (q, r).
+
+    r = min(G, q). The smaller Gram matrix is decomposed: there may be many more features than
+    groups, for which a singular value decomposition is slower.
+    """
+    if centered.shape[1] <= centered.shape[0]:
+        squares, axes = np.linalg.eigh(centered.T @ centered)
+        return squares, axes
+    squares, left = np.linalg.eigh(centered @ centered.T)
+    return squares, centered.T @ left / np.sqrt(np.maximum(squares, np.finfo(float).tiny))
+
+
+class LinearFit(NamedTuple):
+    """The posterior of a linear regression of standardized targets, given two variances.
+
+    Attributes:
+        coefficients: (1 + q,), posterior means, of the intercept first.
+        covariance: (1 + q, 1 + q).
+        noise_variance: the variance of y given its embedding.
+        prior_variance: the prior variance of the coefficients except the intercept.
+        design: (G, 1 + q).
+        variances: (G,), of every group's y given the coefficients: noise and embedding.
+    """
+
+    coefficients: np.ndarray
     covariance: np.ndarray
-    noise: float
-    scale: float
+    noise_variance: float
+    prior_variance: float
     design: np.ndarray
     variances: np.ndarray
 
-    def added(self, variance: np.ndarray) -> np.ndarray:
-        """What embeddings of these variances (G, q) add to the variance of y, (G,)."""
-        return np.asarray(variance @ (self.slopes[1:] ** 2 + np.diag(self.covariance)[1:]))
+    def embedding_variance(self, variance: np.ndarray) -> np.ndarray:
+        """Return the variance (G,) of y due to embeddings of these variances (G, q)."""
+        return variance @ (self.coefficients**2 + np.diag(self.covariance))[1:]
 
-    def predicted(self, centre: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The mean (G,) of y of groups, and its variance in parts (3, G).
+    def predict(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Predict from embeddings of these means and variances (G, q).
 
-        The parts are of the embeddings' sampling, of the slopes, and the noise.
+        Returns:
+            The mean of y (G,), and its variance components (3, G): the embeddings' sampling, the
+            coefficients, and noise.
         """
-        design = _design(centre)
-        of_slopes = np.sum((design @ self.covariance) * design, axis=1)
-        parts = np.stack([self.added(variance), of_slopes, np.full(len(design), self.noise)])
-        return design @ self.slopes, parts
+        design = _design(mean)
+        of_coefficients = np.sum((design @ self.covariance) * design, axis=1)
+        noise = np.full(len(design), self.noise_variance)
+        parts = np.stack([self.embedding_variance(variance), of_coefficients, noise])
+        return design @ self.coefficients, parts
 
 
-class Average(NamedTuple):
-    """Fits at several values of noise and scale, and the posterior of these.
+class FitAverage(NamedTuple):
+    """Fits at several noise and prior variances, with their posterior weights.
 
     Attributes:
-        fits: the first is that of the most probable values.
+        fits: the first is that of the most probable variances.
         weights: (F,), with sum 1.
-        evidence: the log marginal likelihood, up to a constant.
+        log_marginal_likelihood: up to a constant.
     """
 
-    fits: tuple[Fit, ...]
+    fits: tuple[LinearFit, ...]
     weights: np.ndarray
-    evidence: float
+    log_marginal_likelihood: float
 
-    def predicted(self, centre: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Predict as each fit and average; how fits differ is among what slopes leave open."""
-        each = [fit.predicted(centre, variance) for fit in self.fits]
-        means = np.stack([mean for mean, _ in each])
-        mean = self.weights @ means
-        parts = np.einsum("f,fpg->pg", self.weights, np.stack([parts for _, parts in each]))
-        parts[1] += self.weights @ (means - mean) ** 2
-        return mean, parts
+    def predict(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Predict as :meth:`LinearFit.predict`; fits that differ add to the second component."""
+        means, parts = zip(*(fit.predict(mean, variance) for fit in self.fits), strict=True)
+        average = self.weights @ np.stack(means)
+        components = np.einsum("f,fpg->pg", self.weights, np.stack(parts))
+        components[1] += self.weights @ (np.stack(means) - average) ** 2
+        return average, components
+
+    def draw(self, num_chains: int, num_samples: int, seed: int) -> xr.DataTree:
+        """Draw independently from the fits by their weights; a tree as :func:`sample_nuts`."""
+        rng = np.random.default_rng([seed, 53])
+        index = rng.choice(len(self.fits), (num_chains, num_samples), p=self.weights)
+        coefficients = np.empty((*index.shape, len(self.fits[0].coefficients)))
+        for number, fit in enumerate(self.fits):
+            root = np.linalg.cholesky(fit.covariance)
+            normal = rng.normal(size=(int(np.sum(index == number)), len(root)))
+            coefficients[index == number] = fit.coefficients + normal @ root.T
+        noise = np.sqrt([fit.noise_variance for fit in self.fits])[index]
+        scale = np.sqrt([fit.prior_variance for fit in self.fits])[index]
+        sites = {"intercept": coefficients[..., 0], "slopes": coefficients[..., 1:]}
+        sites |= {"scale": scale, "noise": noise}
+        return from_dict({"posterior": sites}, dims={"slopes": ["coordinate"]})
 
 
-def averaged(best: Fit, variance: np.ndarray, y: np.ndarray) -> Average:
-    """Average over noise and scale around the most probable ones.
+class LinearModel(NamedTuple):
+    """Standardized targets, linear in embeddings whose uncertainty adds to their variance.
 
-    Nodes of a Gauss-Hermite rule along the axes of the log posterior's curvature, weighed by the
-    posterior itself.
+    The parameters ``theta`` are the log noise variance and the log prior variance.
+
+    Attributes:
+        design: (G, 1 + q), ones and the means of the embeddings.
+        y: (G,), with mean 0 and standard deviation 1.
+        added: (G,), the variance of y due to the embeddings.
+    """
+
+    design: np.ndarray
+    y: np.ndarray
+    added: np.ndarray
+
+    def prior_mean(self) -> np.ndarray:
+        """Return the prior mean of theta: all of y noise, or all of it linear."""
+        total = float(np.sum(np.mean(self.design[:, 1:] ** 2, axis=0))) or 1.0
+        return np.array([0.0, -np.log(total)])
+
+    def log_posterior(self, theta: np.ndarray) -> float:
+        """Return the log posterior density of theta, up to a constant."""
+        weights, prior, cholesky, right = self._normal_equations(theta)
+        half = solve_triangular(cholesky, right, lower=True)
+        log = 0.5 * (np.log(weights).sum() - weights @ self.y**2 + half @ half)
+        log -= 0.5 * np.log(prior).sum() + np.log(np.diag(cholesky)).sum()
+        return float(log - np.sum((theta - self.prior_mean()) ** 2) / (2.0 * PRIOR_STD**2))
+
+    def fit(self, theta: np.ndarray) -> LinearFit:
+        """Return the posterior of the coefficients given theta."""
+        _, prior, cholesky, right = self._normal_equations(theta)
+        coefficients = cho_solve((cholesky, True), right)
+        covariance = cho_solve((cholesky, True), np.eye(len(prior)))
+        noise, scale = np.exp(theta).tolist()
+        return LinearFit(coefficients, covariance, noise, scale, self.design, noise + self.added)
+
+    def _normal_equations(self, theta: np.ndarray, intercept: float = 1e4) -> list[np.ndarray]:
+        """Return precisions of y, prior variances, and the normal equations' factor and right side.
+
+        The prior variance of the ``intercept``, in variances of y, is wide.
+        """
+        noise, scale = np.exp(theta)
+        weights = 1.0 / (noise + self.added)
+        prior = np.full(self.design.shape[1], scale)
+        prior[0] = intercept
+        precision = self.design.T @ (weights[:, np.newaxis] * self.design) + np.diag(1.0 / prior)
+        right = self.design.T @ (weights * self.y)
+        return [weights, prior, cho_factor(precision, lower=True)[0], right]
+
+
+def _negative_log_posterior(theta: np.ndarray, model: LinearModel) -> float:
+    return -model.log_posterior(theta)
+
+
+def fit_linear(
+    mean: np.ndarray,
+    variance: np.ndarray,
+    y: np.ndarray,
+    *,
+    max_iterations: int = 50,
+    tolerance: float = 1e-4,
+) -> LinearFit:
+    """Fit coefficients at the most probable noise variance and prior variance.
+
+    Both have the largest marginal likelihood under wide log-normal priors.
+
+    Args:
+        mean: (G, q), means of the embeddings.
+        variance: (G, q), their variances.
+        y: (G,), with mean 0 and standard deviation 1.
+        max_iterations: updates of coefficients and of the variance of y at most; not tuned.
+        tolerance: they end where the coefficients change by less than this fraction of the largest.
+    """
+    model = LinearModel(_design(mean), y, np.zeros(len(y)))
+    theta = model.prior_mean() - np.log([2.0, 1.0])
+    coefficients = np.zeros(model.design.shape[1])
+    for _ in range(max_iterations):
+        options: dict[str, Any] = {"method": "L-BFGS-B", "bounds": BOUNDS, "args": (model,)}
+        theta = minimize(_negative_log_posterior, theta, **options).x
+        fit = model.fit(theta)
+        change = np.abs(fit.coefficients - coefficients).max()
+        if change <= tolerance * np.abs(fit.coefficients).max() or not variance.any():
+            break
+        coefficients = fit.coefficients
+        model = model._replace(added=fit.embedding_variance(variance))
+    return fit
+
+
+def average_fits(
+    best: LinearFit, variance: np.ndarray, y: np.ndarray, *, step: float = 0.3
+) -> FitAverage:
+    """Integrate over the noise variance and the prior variance around the most probable ones.
+
+    Nodes of a 3 x 3 Gauss-Hermite rule along the axes of the log posterior's curvature, weighted by
+    the posterior itself.
 
     Args:
         best: the fit to the same data.
-        variance: (G, q), of the embeddings.
+        variance: (G, q), variances of the embeddings.
         y: (G,).
+        step: step of log variances for finite differences; not tuned.
     """
-    added, typical = best.added(variance), _typical(best.design)
-    middle = np.log([best.noise, best.scale])
-
-    def log(at: np.ndarray) -> float:
-        return _log_density(at, best.design, y, added, typical)
-
-    step = STEP * np.eye(2)
-    sides = [log(middle + one) + log(middle - one) for one in step]
-    across = log(middle + step.sum(axis=0)) + log(middle - step.sum(axis=0))
-    across -= log(middle + step[0] - step[1]) + log(middle - step[0] + step[1])
-    curvature = np.diag(sides) - 2.0 * log(middle) * np.eye(2) + 0.25 * across * (1.0 - np.eye(2))
-    values, axes = np.linalg.eigh(-curvature / STEP**2)
-    spread = 1.0 / np.sqrt(np.maximum(values, WIDE**-2))
-    fits, logs = [best], []
-    nodes = sorted(np.ndindex(3, 3), key=lambda node: node != (1, 1))  # the best one first
-    for node in nodes:
-        place = np.array([NODES[at] for at in node])
-        theta = np.clip(middle + axes @ (spread * place), *np.transpose(BOUNDS))
-        rule = float(np.log([WEIGHTS[at] for at in node]).sum() + 0.5 * place @ place)
-        logs.append(_log_density(theta, best.design, y, added, typical) + rule)
-        if node != (1, 1):
-            _, slopes, covariance = _posterior(best.design, y, added, theta)
-            noise, scale = np.exp(theta).tolist()
-            fits.append(Fit(slopes, covariance, noise, scale, best.design, noise + added))
+    model = LinearModel(best.design, y, best.embedding_variance(variance))
+    center = np.log([best.noise_variance, best.prior_variance])
+    offsets = step * np.array(list(np.ndindex(3, 3))).reshape(3, 3, 2) - step
+    grid = np.apply_along_axis(lambda offset: model.log_posterior(center + offset), 2, offsets)
+    sides = [grid[2, 1] + grid[0, 1], grid[1, 2] + grid[1, 0]]
+    mixed = grid[2, 2] + grid[0, 0] - (grid[2, 0] + grid[0, 2])
+    hessian = np.diag(sides) - 2.0 * grid[1, 1] * np.eye(2) + 0.25 * mixed * (1.0 - np.eye(2))
+    values, axes = np.linalg.eigh(-hessian / step**2)
+    deviations = 1.0 / np.sqrt(np.maximum(values, PRIOR_STD**-2))
+    nodes, node_weights = np.polynomial.hermite_e.hermegauss(3)
+    fits: list[LinearFit] = []
+    logs = []
+    for index in sorted(np.ndindex(3, 3), key=lambda index: index != (1, 1)):  # the best first
+        node = nodes[list(index)]
+        theta = np.clip(center + axes @ (deviations * node), *np.transpose(BOUNDS))
+        rule = float(np.log(node_weights[list(index)]).sum() + 0.5 * node @ node)
+        logs.append(model.log_posterior(theta) + rule)
+        fits.append(best if not fits else model.fit(theta))
     weights = np.exp(np.array(logs) - max(logs))
-    evidence = max(logs) + float(np.log(weights.sum()) + np.log(spread).sum())
-    return Average(tuple(fits), weights / weights.sum(), evidence)
+    log_marginal = max(logs) + float(np.log(weights.sum()) + np.log(deviations).sum())
+    return FitAverage(tuple(fits), weights / weights.sum(), log_marginal)
 
 
-def regression(centre: np.ndarray, variance: np.ndarray, y: np.ndarray) -> Fit:
-    """Fit slopes, with the noise and the slopes' scale that are most probable.
+def _design(mean: np.ndarray) -> np.ndarray:
+    return np.concatenate([np.ones((len(mean), 1)), mean], axis=1)
 
-    Both variances have the largest marginal likelihood under wide log-normal priors.
+
+def fit_regression(
+    means: GroupMeans,
+    y: np.ndarray,
+    shrinkage: bool,
+    seed: int,
+    *,
+    regularizations: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1),
+    max_groups: int = 1000,
+) -> tuple[Coordinates, FitAverage]:
+    """Fit coordinates and coefficients, with regularization of highest marginal likelihood.
 
     Args:
-        centre: (G, q), means of the embeddings.
-        variance: (G, q), their variances.
-        y: (G,), with mean 0 and deviation 1.
+        means: mean embeddings of the groups.
+        y: (G,), with mean 0 and standard deviation 1.
+        shrinkage: see :class:`Coordinates`.
+        seed: seed of the subsample of groups.
+        regularizations: see :meth:`Coordinates.estimate`; not tuned.
+        max_groups: size of the subsample by which regularization is chosen; not tuned.
     """
-    design = _design(centre)
-    typical = _typical(design)
-    theta, added = typical - np.log([2.0, 1.0]), np.zeros(len(y))
-    slopes = np.zeros(design.shape[1])
 
-    def lost(at: np.ndarray) -> float:
-        return -_log_density(at, design, y, added, typical)
+    def fit(
+        means: GroupMeans, y: np.ndarray, regularization: float
+    ) -> tuple[Coordinates, FitAverage]:
+        coordinates = Coordinates.estimate(means, regularization, shrinkage=shrinkage)
+        mean, variance = coordinates.embed(means)
+        return coordinates, average_fits(fit_linear(mean, variance, y), variance, y)
 
-    for _ in range(TURNS):
-        theta = minimize(lost, theta, method="L-BFGS-B", bounds=BOUNDS).x
-        _, new, covariance = _posterior(design, y, added, theta)
-        still = np.abs(new - slopes).max() <= UNCHANGED * np.abs(new).max()
-        slopes, noise = new, float(np.exp(theta[0]))
-        variances = noise + added
-        if still or not variance.any():
-            break
-        added = variance @ (slopes[1:] ** 2 + np.diag(covariance)[1:])
-    return Fit(slopes, covariance, noise, float(np.exp(theta[1])), design, variances)
+    order = canonical_order(means.values)
+    subsample = order[np.random.default_rng([seed, 47]).permutation(len(y))[:max_groups]]
+    fits = {value: fit(means.take(subsample), y[subsample], value) for value in regularizations}
+    # A fit without coordinates may be the most probable, but is no regression.
+    usable = {value: fit for value, fit in fits.items() if len(fit[0].variances)} or fits
+    best = max(usable, key=lambda value: usable[value][1].log_marginal_likelihood)
+    return fits[best] if len(subsample) == len(y) else fit(means, y, best)
 
 
-def _design(centre: np.ndarray) -> np.ndarray:
-    return np.concatenate([np.ones((len(centre), 1)), centre], axis=1)
+def sample_nuts(
+    mean: np.ndarray,
+    variance: np.ndarray,
+    y: np.ndarray,
+    *,
+    num_chains: int,
+    num_warmup: int,
+    num_samples: int,
+    seed: int,
+    progress: bool,
+) -> xr.DataTree:
+    """Draw from :func:`~bke.models.distribution_regression_model` given y (G,).
+
+    Returns:
+        ArviZ's tree of the sampler, with ``slopes`` along ``coordinate``.
+    """
+    import bke.models.measures  # noqa: F401  before modules of NumPyro, whose import it completes
+    import jax
+    from bke.models import distribution_regression_model
+    from numpyro.infer import MCMC, NUTS
+
+    total = float(np.sum(np.mean(mean**2, axis=0))) or 1.0
+    with computing():
+        sampler = MCMC(
+            NUTS(distribution_regression_model, target_accept_prob=0.9),
+            num_warmup=num_warmup,
+            num_samples=num_samples,
+            num_chains=num_chains,
+            chain_method="sequential",
+            progress_bar=progress,
+        )
+        sampler.run(jax.random.key(seed), mean, variance, y, total**-0.5)
+        return from_numpyro(sampler, dims={"slopes": ["coordinate"]}, log_likelihood=False)
 
 
-def _typical(design: np.ndarray) -> np.ndarray:
-    """Log variances around which the prior is: all of y noise, or all of it told by slopes."""
-    usual = float(np.sum(np.mean(design[:, 1:] ** 2, axis=0))) or 1.0
-    return np.array([0.0, -np.log(usual)])
-
-
-def _log_density(
-    theta: np.ndarray, design: np.ndarray, y: np.ndarray, added: np.ndarray, typical: np.ndarray
-) -> float:
-    """Log posterior density of log variances, up to a constant."""
-    prior = -float(np.sum((theta - typical) ** 2)) / (2.0 * WIDE**2)
-    return prior + _posterior(design, y, added, theta)[0]
-
-
-def _posterior(
-    design: np.ndarray, y: np.ndarray, added: np.ndarray, theta: np.ndarray
-) -> tuple[float, np.ndarray, np.ndarray]:
-    """Log marginal likelihood, and mean and covariance of the slopes, given log variances."""
-    noise, scale = np.exp(theta)
-    weights = 1.0 / (noise + added)
-    prior = np.full(design.shape[1], scale)
-    prior[0] = INTERCEPT
-    factor = cho_factor(
-        design.T @ (weights[:, np.newaxis] * design) + np.diag(1.0 / prior), lower=True
-    )
-    right = design.T @ (weights * y)
-    half = solve_triangular(factor[0], right, lower=True)
-    log = 0.5 * (np.log(weights).sum() - weights @ y**2 + half @ half - np.log(prior).sum())
-    log -= np.log(np.diag(factor[0])).sum()
-    return float(log), cho_solve(factor, right), cho_solve(factor, np.eye(len(prior)))
+def predict_draws(
+    tree: xr.DataTree, mean: np.ndarray, variance: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return means and variances (S, G) of the groups' y given each draw."""
+    posterior = tree["posterior"].to_dataset().stack(sample=("chain", "draw"))
+    coefficients = posterior["slopes"].transpose("sample", "coordinate").values
+    means = posterior["intercept"].values[:, np.newaxis] + coefficients @ mean.T
+    return means, posterior["noise"].values[:, np.newaxis] ** 2 + coefficients**2 @ variance.T

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from ..learning.multiples import described
+from ..learning.kernel_selection import format_kernel
 from ..student_t.learning import LearnedStudentT
 from ..student_t.posterior import student_t_predictive
 from ..student_t.sampling import run_notes
@@ -57,7 +57,7 @@ def density_summary(
 ) -> dict[str, Any]:
     """Parameters of the density, and what it says of the rows."""
     density = learned.density
-    told: dict[str, Any] = {"kernel": described(density.kernel)}
+    told: dict[str, Any] = {"kernel": format_kernel(density.kernel)}
     told |= {name: float(getattr(density, name)) for name in ("noise_variance", "alpha", "beta")}
     told["normalised"] = learned.normalizer is not None
     told["log_density"] = [None if np.isneginf(one) else float(one) for one in found.log_density]

@@ -10,9 +10,8 @@ import numpy as np
 from bke.models.likelihood.routes import any_likelihood
 
 from ..core.errors import InputError
-from ..learning.comparison import KernelComparison
-from ..learning.learn import LearnedKernel, Peak
-from ..learning.scikit_learn import gamma
+from ..learning.maximum_likelihood import LearnedKernel, Peak
+from ..learning.scikit_learn import rbf_gamma
 from ..sampling.record import describe_kernel, describe_prior
 
 
@@ -52,20 +51,5 @@ def _peak(peak: Peak, height: float) -> dict[str, Any]:
         "at_bound": peak.at_bound,
     }
     with contextlib.suppress(InputError):  # not every kernel has one
-        found["gamma"] = gamma(peak.kernel)
+        found["gamma"] = rbf_gamma(peak.kernel)
     return found
-
-
-def scores_summary(comparison: KernelComparison) -> dict[str, Any]:
-    """The score of every family with its error, and the caveat."""
-    scores = {
-        name: {
-            "score": one.score,
-            "score_error": one.score_error,
-            "held_out": one.held_out,
-            "held_out_error": one.held_out_error,
-            "kernel": describe_kernel(one.kernel),
-        }
-        for name, one in comparison.scores.items()
-    }
-    return {"scores": scores, "caveat": comparison.caveat}

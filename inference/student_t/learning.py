@@ -25,8 +25,12 @@ from ..core.notebook import Shown
 from ..core.progress import progress_bar
 from ..data.checks import as_sample, check_positive, column_names
 from ..data.new_rows import ordered_rows
-from ..learning.multiples import described, factors_for, widened
-from ..learning.named_kernels import kernel_of
+from ..learning.kernel_selection import (
+    check_factors,
+    format_kernel,
+    scale_lengthscales,
+    select_kernel,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -147,7 +151,7 @@ class LearnedStudentT(Shown):
         density, rows = self.density, self.density.rows.data
         lines = [
             f"kernel Student-t density of {len(rows)} rows in {density.dimension} column(s)",
-            f"  {described(density.kernel)}",
+            f"  {format_kernel(density.kernel)}",
             f"  noise variance {density.noise_variance:.4g}, alpha {density.alpha:.4g}, "
             f"beta {density.beta:.4g}",
         ]
@@ -186,7 +190,7 @@ def learn_student_t(
     Args:
         X: shape (n, D) or (n,).
         kernel: ``"median"``, ``"bkl"`` or a kernel, see
-            :func:`~bke.inference.learning.named_kernels.kernel_of`.
+            :func:`~bke.inference.learning.kernel_selection.select_kernel`.
         factors: multiples of its lengthscale to try, 1/8 to 4 by default; (1,) keeps it.
         noise_variance: sigma_0^2, relative to k(x, x), one value or several to try.
         alpha: one value or several to try.
@@ -216,9 +220,9 @@ def learn_student_t(
             f"criterion='log' needs a normalizer, which is found in up to {MAX_DIMENSION} "
             f"columns, and there are {points.shape[1]}: take 'hyvarinen'"
         )
-    initial = kernel_of(points, kernel, scale=scale, seed=seed)
+    initial = select_kernel(points, kernel, scale=scale, seed=seed)
     values = {
-        "factor": factors_for(factors, (0.125, 0.25, 0.5, 1.0, 2.0, 4.0), initial),
+        "factor": check_factors(factors, (0.125, 0.25, 0.5, 1.0, 2.0, 4.0), initial),
         "noise_variance": _check_values(noise_variance, "noise_variance"),
         "alpha": _check_values(alpha, "alpha"),
         "beta": _check_values(beta, "beta"),
@@ -228,7 +232,7 @@ def learn_student_t(
 
     def condition(score: xr.DataArray) -> KernelStudentT:
         values = _hyperparameters(score)
-        return kernel_student_t(points, widened(initial, values.pop("factor")), **values)
+        return kernel_student_t(points, scale_lengthscales(initial, values.pop("factor")), **values)
 
     coords = {name: list(options) for name, options in values.items()}
     scores = xr.DataArray(np.nan, dims=list(values), coords=coords, name="score")

@@ -28,7 +28,7 @@ from ..core.machine import computing
 from ..core.progress import chain_progress
 from ..data.checks import as_sample, check_count, check_positive, column_names
 from ..data.new_rows import as_evaluation_points
-from ..learning.named_kernels import kernel_of
+from ..learning.kernel_selection import select_kernel
 from ..sampling.algorithms.no_u_turn import NutsProgram, dispersed_start
 from ..sampling.chains import CANDIDATES
 from ..sampling.record import describe_kernel, restore_kernel
@@ -98,7 +98,7 @@ def student_t_posterior(
         )
     check_iterations(num_chains, num_warmup, num_samples)
     n_nodes = (200 if D == 1 else 40) if nodes is None else check_count(nodes, "nodes", 8)
-    initial_kernel = kernel_of(points, kernel, scale=scale, seed=seed)
+    initial_kernel = select_kernel(points, kernel, scale=scale, seed=seed)
     random, fixed = _split_priors(priors, initial_kernel)
     box = choose_box(points, initial_kernel, bounds)
     if not np.all(np.isfinite(box)):

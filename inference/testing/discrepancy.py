@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from ..core.progress import progress_bar
 from ..data.checks import check_memory
 from ..evidence.landmarks import LANDMARKS, evidence_rows, landmarks
-from ..learning.distances import ladder
+from ..learning.bandwidths import bandwidth_grid
 from ..permutation.pair import Labelled
 from ..permutation.permutation import p_value, share_error
 from .combination import COMBINED, combine
@@ -58,8 +58,8 @@ def statistic(
     """Evaluate squared MMDs, or evidences at landmarks, for every labelling, and combine them.
 
     Args:
-        choice: of the kernels, one of :data:`~bke.inference.learning.named_kernels.CHOICES` but
-            ``"fused"``, or a kernel.
+        choice: of the kernels, one of the names of
+            :data:`~bke.inference.learning.TwoSampleKernel` but ``"fused"``, or a kernel.
         labelled: rows with their labels.
         points: the same rows sorted, from which everything is learned.
         estimator: of the squared MMD.
@@ -86,7 +86,7 @@ def _evidence(
 ) -> Statistic:
     """The log Bayes factor at landmarks, over a prior that is uniform over lengths and sizes."""
     unit = choice.unit(points)
-    lengthscales = ladder(points / unit, CHOOSING)
+    lengthscales = bandwidth_grid(points / unit, CHOOSING)
     places = landmarks(points / unit, LANDMARKS, CHOOSING)
     with progress_bar("scales", len(lengthscales), shown=progress) as advance:
         rows = evidence_rows(labelled.relabelled(unit), lengthscales, places, advance=advance)

@@ -13,7 +13,7 @@ from ..data.units import choose_scale
 from ..evidence.ladder import test_scales
 from ..evidence.places import cells
 from ..evidence.statistic import STATISTICS, Evidences, evidences
-from ..learning.named_kernels import scaled_kernel, widened
+from ..learning.kernel_selection import extend_kernel, scaled_kernel
 from ..permutation.pair import Pair
 from ..permutation.permutation import monte_carlo_error, p_value
 from ..permutation.pooling import relabelled, swapped
@@ -61,7 +61,7 @@ def told(found: Evidences, unit: np.ndarray, varying: np.ndarray, alpha: float) 
     """
     row = found.statistic()
     family, lengthscale = found.scale
-    kernel = widened(scaled_kernel(lengthscale, unit, family.model), varying)
+    kernel = extend_kernel(scaled_kernel(lengthscale, unit, family.model), varying)
     kinds = found.kinds()
     parts = tuple(
         Part(

@@ -16,8 +16,8 @@ from ..core.progress import progress_bar
 from ..data.canonical import canonical_order, generator, mark, pairs_fingerprints
 from ..data.checks import as_sample, check_count, check_memory, check_same_rows
 from ..data.equality import equalize
-from ..learning.named_kernels import some
-from ..learning.names import PairKernel
+from ..learning import PairKernel
+from ..learning.kernel_selection import take_evenly
 from ..permutation.enough import few_rows_note
 from ..permutation.stages import count_in_words, in_stages
 from .approximations import hsic_approximation
@@ -49,7 +49,7 @@ class Variable(NamedTuple):
 
 def chosen_kernels(sample: np.ndarray, choice: KernelChoice) -> list[Any]:
     """At most :data:`SCALES` kernels for one variable, (n, D) in any order."""
-    return some(choice.kernels(sample), SCALES)
+    return take_evenly(choice.kernels(sample), SCALES)
 
 
 def variable(sample: np.ndarray, kernels: list[Any], choice: KernelChoice) -> Variable:

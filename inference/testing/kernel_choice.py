@@ -13,8 +13,8 @@ from bke.models.kernels.scikit_learn import as_kernel
 from ..core.errors import InputError, nearest
 from ..data.units import choose_scale, unit_of
 from ..diagnostics.modes import as_text
-from ..learning.named_kernels import kernels_for
-from ..learning.names import SingleKernel
+from ..learning import SingleKernel
+from ..learning.kernel_selection import select_kernels
 
 #: Choices that name one kernel, whose statistic needs no permutations to be calibrated.
 SINGLE: tuple[str, ...] = get_args(SingleKernel)
@@ -57,7 +57,7 @@ class KernelChoice:
 
     def kernels(self, sample: np.ndarray) -> list[Any]:
         """The kernels for a sample (N, D), its rows in any order."""
-        return list(kernels_for(self.named, sample, self.scale, CHOOSING))
+        return list(select_kernels(self.named, sample, self.scale, CHOOSING))
 
     def unit(self, sample: np.ndarray) -> np.ndarray:
         """The scale (D,) of a sample (N, D), in which lengthscales are chosen: 1 of constants."""

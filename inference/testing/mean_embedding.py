@@ -15,7 +15,7 @@ from ..core.machine import computing
 from ..data.canonical import generator
 from ..data.checks import as_sample, check_count, check_memory, check_positive
 from ..diagnostics.modes import as_text
-from ..learning.names import SingleKernel
+from ..learning import SingleKernel
 from ..permutation.enough import check_permutations
 from ..permutation.pair import Pair
 from ..permutation.permutation import in_batches, p_value

@@ -16,7 +16,7 @@ from ..core.progress import progress_bar
 from ..data.canonical import canonical_order
 from ..data.checks import check_count
 from ..data.units import choose_scale
-from ..learning.named_kernels import multiscale_kernels, some
+from ..learning.kernel_selection import multiscale_kernels, take_evenly
 from ..permutation.enough import check_permutations
 from ..permutation.permutation import in_batches
 from .combination import COMBINED, combine
@@ -221,7 +221,7 @@ class _Lengthscales(NamedTuple):
     def learned(cls, reference: np.ndarray, scale: str | None, seed: int) -> _Lengthscales:
         """At most :data:`SCALES` of the kernels of a multiscale test of the reference (R, D)."""
         points = reference[canonical_order(reference)]
-        kernels = some(multiscale_kernels(points, scale, seed), SCALES)
+        kernels = take_evenly(multiscale_kernels(points, scale, seed), SCALES)
         unit = choose_scale(points, scale)
         scaled = [float(np.max(np.asarray(one.lengthscale) / unit)) for one in kernels]
         return cls(kernels, unit, scaled)

@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from ..core.errors import InputError
 from ..core.machine import computing
 from ..data.checks import check_count
-from ..learning.named_kernels import CHOICES
+from ..learning.kernel_selection import KERNEL_NAMES
 from ..permutation.deal import MANY
 from ..permutation.enough import few_rows_note
 from ..permutation.pair import Pair
@@ -110,7 +110,7 @@ def two_sample_test(
     Raises:
         InputError: for data or arguments that make no sense, in one sentence.
     """
-    choice = KernelChoice.checked(kernel, CHOICES, scale)
+    choice = KernelChoice.checked(kernel, KERNEL_NAMES, scale)
     check_count(seed, "seed", 0, 2**63 - 1)
     asked = NullChoice.checked(
         null, estimator, [choice], MMD_NULLS, draws=permutations, alpha=alpha, memory=memory

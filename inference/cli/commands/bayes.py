@@ -125,24 +125,24 @@ def _each(sample: Sample, what: str) -> list[str]:
 
 
 def _in_words(learned: ConditionalEmbedding, rule: BayesRule) -> str:
-    from ...learning.multiples import described
+    from ...learning.kernel_selection import format_kernel
 
     return (
         f"epsilon {learned.regularization:.3g}, delta {rule.regularization:.3g}; kernels "
-        f"{described(learned.kernel_x)} and {described(learned.kernel_y)}"
+        f"{format_kernel(learned.kernel_x)} and {format_kernel(learned.kernel_y)}"
     )
 
 
 def _summary(
     learned: ConditionalEmbedding, rule: BayesRule, x: Sample, y: Sample
 ) -> dict[str, Any]:
-    from ...learning.multiples import described
+    from ...learning.kernel_selection import format_kernel
 
     return {
         "hidden": list(x.columns),
         "seen": list(y.columns),
-        "kernel_x": described(learned.kernel_x),
-        "kernel_y": described(learned.kernel_y),
+        "kernel_x": format_kernel(learned.kernel_x),
+        "kernel_y": format_kernel(learned.kernel_y),
         "regularisation": learned.regularization,
         "posterior_regularisation": rule.regularization,
     }

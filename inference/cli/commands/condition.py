@@ -94,12 +94,12 @@ def condition(
 
 
 def _in_words(learned: ConditionalEmbedding, x: Sample, y: Sample) -> str:
-    from ...learning.multiples import described
+    from ...learning.kernel_selection import format_kernel
 
     return (
         f"{', '.join(y.columns)} given {', '.join(x.columns)}: {len(x.values)} pairs, n lambda "
         f"{len(x.values) * learned.regularization:.3g}, {learned.features.rank} features; kernels "
-        f"{described(learned.kernel_x)} and {described(learned.kernel_y)}"
+        f"{format_kernel(learned.kernel_x)} and {format_kernel(learned.kernel_y)}"
     )
 
 
@@ -130,14 +130,14 @@ def _pictures(
 
 
 def _summary(learned: ConditionalEmbedding, x: Sample, y: Sample) -> dict[str, Any]:
-    from ...learning.multiples import described
+    from ...learning.kernel_selection import format_kernel
 
     return {
         "rows": len(x.values),
         "given": list(x.columns),
         "of": list(y.columns),
-        "kernel_x": described(learned.kernel_x),
-        "kernel_y": described(learned.kernel_y),
+        "kernel_x": format_kernel(learned.kernel_x),
+        "kernel_y": format_kernel(learned.kernel_y),
         "regularisation": learned.regularization,
         "rank": learned.features.rank,
     }

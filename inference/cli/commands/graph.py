@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ...learning.names import PairKernel
+from ...learning import PairKernel
 from ...testing.names import Whitening
 from ..command import command
 from ..options.data import ColumnOptions, RowsArgument

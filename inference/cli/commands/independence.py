@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import numpy as np
 import typer
 
-from ...learning.names import PairKernel
+from ...learning import PairKernel
 from ..command import command
 from ..options.data import FILE_KINDS, columns_option
 from ..options.output import optional_folder

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ...learning.names import Objective
+from ...learning import Objective
 from ..command import command
 from ..options.data import ColumnOptions, SamplesArgument
 from ..options.model import ModelOptions

@@ -84,13 +84,13 @@ def score(
             **{name: value for name, value in shared.items() if name != "prior"},
         )
     terminal.say(str(comparison))
-    from ...report.learned import model_summary, scores_summary
+    from ...report.learned import model_summary
 
     model = {**shared, "share": "pooled", "likelihood": "auto"}  # as compare_kernels has them
     told = {
         "command": "score",
         "settings": {**model_summary(model, options.seed), "folds": options.folds},
-        **scores_summary(comparison),
+        **comparison.to_dict(),
         "columns": list(headings),
         "notes": remarks,
     }

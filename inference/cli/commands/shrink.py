@@ -53,12 +53,11 @@ def shrink(
             from bke.models import mean_embedding, shrunk_embedding, spectral_embedding
             from bke.models.embeddings.embedding import SHRINKAGE_RULES
 
-            from ...learning.multiples import described
-            from ...learning.named_kernels import kernel_of
+            from ...learning.kernel_selection import format_kernel, select_kernel
             from ...report.embeddings import estimates_summary, estimates_text
 
             told = options.arguments()
-            kernel = kernel_of(table.values, told.pop("kernel"), **told)
+            kernel = select_kernel(table.values, told.pop("kernel"), **told)
             X = table.values
             found = {
                 "empirical": mean_embedding(X, kernel),
@@ -67,7 +66,7 @@ def shrink(
                 },
                 "spectral": spectral_embedding(X, kernel),
             }
-        terminal.say(f"{len(table.values)} rows, kernel {described(kernel)}")
+        terminal.say(f"{len(table.values)} rows, kernel {format_kernel(kernel)}")
         estimates = estimates_summary(found)
         terminal.say(estimates_text(estimates))
         files = {} if folder is None else _write(folder, table, found, terminal)
@@ -77,7 +76,7 @@ def shrink(
             "source": str(path),
             "rows": len(table.values),
             "columns": list(table.columns),
-            "kernel": described(kernel),
+            "kernel": format_kernel(kernel),
             "estimates": estimates,
         }
         steps.finish(summary, {**files, **drawn}, steps.summary_in(folder), missing, terminal)

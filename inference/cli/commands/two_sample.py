@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from ...core.names import printable
-from ...learning.names import TwoSampleKernel
+from ...learning import TwoSampleKernel
 from ...testing.names import LinearEstimator
 from ..command import command
 from ..comparison import compared

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from ...learning.names import OneKernel
+from ...learning import SampleKernel
 from .data import FILE_KINDS
 from .model import ScaleName, distance_scale, scale_argument
 from .panels import LEARNED
@@ -23,7 +23,7 @@ TrainingArgument: TypeAlias = Annotated[
     ),
 ]
 KernelOption: TypeAlias = Annotated[
-    OneKernel,
+    SampleKernel,
     typer.Option(
         "--kernel",
         rich_help_panel=LEARNED,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ...learning.names import OneKernel
+from ...learning import SampleKernel
 from ...likelihood_free import Estimator
 from .model import ScaleName, distance_scale, scale_argument
 from .panels import LEARNED, SIMULATIONS
@@ -116,7 +116,7 @@ class DistanceOptions:
     """The MMD between simulated and observed rows."""
 
     kernel: Annotated[
-        OneKernel,
+        SampleKernel,
         typer.Option(
             "--kernel",
             rich_help_panel=LEARNED,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 
 import typer
 
-from ...learning.names import SingleKernel
+from ...learning import SingleKernel
 from ...testing.names import HsicNull, LinearEstimator, MmdNull, SeriesNull
 from .model import ScaleName, distance_scale, scale_argument
 from .panels import TEST

@@ -27,7 +27,7 @@ from bke.inference.data.equality import (
     snap,
     stored_sizes,
 )
-from bke.inference.learning.distances import ladder
+from bke.inference.learning.bandwidths import bandwidth_grid
 from bke.inference.tables.cells import column_cells
 from bke.inference.tables.frames import as_table
 from bke.inference.tables.kinds import typed
@@ -224,7 +224,7 @@ def test_snapping_to_known_values():
 def test_bandwidths_stay_above_rounding():
     """Half of the small distances are rounding: the shortest bandwidth is that of the others."""
     points = np.concatenate([TIED, TIED * (1.0 + 3e-15)])[:, np.newaxis]
-    assert ladder(points, 0)[0] == pytest.approx(0.05)
+    assert bandwidth_grid(points, 0)[0] == pytest.approx(0.05)
     distances = np.array([0.0, 3e-17, 0.1])
     np.testing.assert_array_equal(positive_distances(distances, points), [0.1])
     np.testing.assert_array_equal(positive_distances(distances[:2], points), [3e-17])

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from bke.inference import InputError, learn_conditional, learn_filter
-from bke.inference.learning.multiples import widened
-from bke.inference.learning.named_kernels import kernel_of, median_kernel
+from bke.inference.learning.kernel_selection import median_kernel, scale_lengthscales, select_kernel
 from bke.models import Dirac, Matern, SquaredExponential
 from scipy.spatial.distance import pdist
 
@@ -21,18 +20,21 @@ def pairs():
 @pytest.mark.slow
 def test_kernels_by_name(pairs):
     x, _ = pairs
-    median = kernel_of(x, "median")
+    median = select_kernel(x, "median")
     assert median.lengthscale == pytest.approx(np.median(pdist(x[:, None])))
-    assert kernel_of(x[::-1], "bkl") == kernel_of(x, "bkl")  # whatever the order of rows
-    assert kernel_of(x, Dirac()) == Dirac()
+    assert select_kernel(x[::-1], "bkl") == select_kernel(x, "bkl")  # whatever the order of rows
+    assert select_kernel(x, Dirac()) == Dirac()
     assert median_kernel(np.sort(x)[:, None], "column", 0) == median
-    assert widened(Matern(1.5, np.array([1.0, 2.0])), 0.5).lengthscale.tolist() == [0.5, 1.0]
+    assert scale_lengthscales(Matern(1.5, np.array([1.0, 2.0])), 0.5).lengthscale.tolist() == [
+        0.5,
+        1.0,
+    ]
     with pytest.raises(InputError, match="one of"):
-        kernel_of(x, "mean")
+        select_kernel(x, "mean")
     with pytest.raises(InputError, match="no lengthscale"):
-        widened(Dirac(), 2.0)
+        scale_lengthscales(Dirac(), 2.0)
     with pytest.raises(InputError, match="all are equal"):
-        kernel_of(np.ones(5), "median")
+        select_kernel(np.ones(5), "median")
 
 
 @pytest.mark.parametrize("regularization", ["leave-one-out", "marginal-likelihood"])
@@ -45,7 +47,7 @@ def test_a_regression_is_learned(pairs, regularization):
     error = np.sqrt(np.mean((learned.expectation(at)[:, 0] - np.sin(2.0 * at)) ** 2))
     # 0.05 and 0.06 here; the median heuristic's lengthscale alone has 0.2 to 0.3.
     assert error < 0.1
-    assert learned.kernel_x.lengthscale < kernel_of(x, "median").lengthscale
+    assert learned.kernel_x.lengthscale < select_kernel(x, "median").lengthscale
 
 
 def test_bad_input_of_conditionals(pairs):
@@ -131,7 +133,7 @@ def test_a_kernel_of_labels_has_one_factor():
 def test_median_kernel_scales_columns(pairs):
     x, y = pairs
     both = np.column_stack([x, 1000.0 * y])
-    kernel = kernel_of(both, "median")
+    kernel = select_kernel(both, "median")
     assert isinstance(kernel, SquaredExponential)
     ratio = kernel.lengthscale[1] / kernel.lengthscale[0]
     assert ratio == pytest.approx(1000.0 * y.std() / x.std(), rel=0.02)

@@ -6,9 +6,9 @@ from bke.inference import (
     InputError,
     fit,
     from_sklearn,
-    gamma,
     independence_test,
-    kernel_of,
+    rbf_gamma,
+    select_kernel,
     to_sklearn,
     two_sample_test,
 )
@@ -45,66 +45,66 @@ KERNELS = [
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: type(k).__name__)
-def test_the_gram_matrix_is_the_same(kernel):
+def test_gram_matrix_is_equal(kernel):
     np.testing.assert_allclose(to_sklearn(kernel)(X, Y), kernel(X, Y), rtol=1e-12)
 
 
 def test_gamma():
     kernel = SquaredExponential(1.7)
-    np.testing.assert_allclose(rbf_kernel(X, Y, gamma(kernel)), kernel(X, Y), rtol=1e-12)
-    assert gamma(SquaredExponential(np.array([2.0, 2.0]))) == 0.125
+    np.testing.assert_allclose(rbf_kernel(X, Y, rbf_gamma(kernel)), kernel(X, Y), rtol=1e-12)
+    assert rbf_gamma(SquaredExponential(np.array([2.0, 2.0]))) == 0.125
 
 
 @pytest.mark.parametrize("kernel", [SquaredExponential(ARD), Matern(1.5, 1.0)])
-def test_only_one_lengthscale_has_a_gamma(kernel):
+def test_gamma_needs_single_lengthscale(kernel):
     with pytest.raises(InputError, match="one lengthscale"):
-        gamma(kernel)
+        rbf_gamma(kernel)
 
 
 @pytest.mark.parametrize("kernel", [Laplace(ARD), RationalQuadratic(1.0, ARD)])
-def test_one_lengthscale_per_column_where_scikit_learn_has_one(kernel):
+def test_lengthscale_per_column_needs_support_by_scikit_learn(kernel):
     with pytest.raises(InputError, match="divide each column"):
         to_sklearn(kernel)
 
 
-def test_what_scikit_learn_has_not():
+def test_unsupported_kernel_is_refused():
     with pytest.raises(InputError, match="precomputed"):
         to_sklearn(SpectralMixture(1.0, 0.2))
 
 
 @pytest.mark.parametrize(
-    "kernel", [one for one in KERNELS if not isinstance(one, GaussianMixture)], ids=str
+    "kernel", [kernel for kernel in KERNELS if not isinstance(kernel, GaussianMixture)], ids=str
 )
-def test_there_and_back(kernel):
+def test_round_trip(kernel):
     back = from_sklearn(to_sklearn(kernel))
     assert isinstance(back, Kernel)
     np.testing.assert_allclose(back(X, Y), kernel(X, Y), rtol=1e-12)
 
 
-def test_others_are_evaluated_in_numpy():
-    theirs = kernels.RBF(1.7) * kernels.ExpSineSquared(0.9, 3.0) + kernels.DotProduct(0.2)
-    mine = from_sklearn(theirs)
-    np.testing.assert_array_equal(mine(X, Y), theirs(X, Y))
-    embedding = mean_embedding(X, theirs)
-    np.testing.assert_allclose(embedding(Y), theirs(Y, X).mean(axis=1), rtol=1e-12)
-    np.testing.assert_allclose(embedding.norm(), np.sqrt(theirs(X).mean()), rtol=1e-12)
+def test_other_kernels_are_evaluated_in_numpy():
+    sklearn_kernel = kernels.RBF(1.7) * kernels.ExpSineSquared(0.9, 3.0) + kernels.DotProduct(0.2)
+    kernel = from_sklearn(sklearn_kernel)
+    np.testing.assert_array_equal(kernel(X, Y), sklearn_kernel(X, Y))
+    embedding = mean_embedding(X, sklearn_kernel)
+    np.testing.assert_allclose(embedding(Y), sklearn_kernel(Y, X).mean(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(embedding.norm(), np.sqrt(sklearn_kernel(X).mean()), rtol=1e-12)
     with pytest.raises(ValueError, match="no function that JAX can differentiate"):
-        fit(X, kernel=theirs)
+        fit(X, kernel=sklearn_kernel)
 
 
-def test_tests_take_them():
-    theirs, options = kernels.RBF(1.7), {"permutations": 99, "progress": False}
-    assert kernel_of(X, theirs) == SquaredExponential(1.7)
+def test_two_sample_and_independence_tests_take_scikit_learn_kernels():
+    sklearn_kernel, options = kernels.RBF(1.7), {"permutations": 99, "progress": False}
+    assert select_kernel(X, sklearn_kernel) == SquaredExponential(1.7)
     same = two_sample_test(X, Y, kernel=SquaredExponential(1.7), **options)
-    assert two_sample_test(X, Y, kernel=theirs, **options).pvalue == same.pvalue
+    assert two_sample_test(X, Y, kernel=sklearn_kernel, **options).pvalue == same.pvalue
     periodic = kernels.ExpSineSquared(0.9, 3.0)
     statistic = two_sample_test(X, Y, kernel=periodic, estimator="biased", **options).statistic
     x, y, across = periodic(X).mean(), periodic(Y).mean(), periodic(X, Y).mean()
     assert statistic == pytest.approx(x + y - 2.0 * across, rel=1e-10)
-    assert independence_test(X, X**2, kernel=(theirs, periodic), **options).pvalue <= 1.0
+    assert independence_test(X, X**2, kernel=(sklearn_kernel, periodic), **options).pvalue <= 1.0
 
 
-def test_noise_is_no_kernel_of_an_embedding():
+def test_white_noise_kernel_is_refused():
     with pytest.raises(InputError, match="noise of one row"):
         two_sample_test(X, Y, kernel=kernels.RBF(1.0) + kernels.WhiteKernel(0.1))
     with pytest.raises(ValueError, match="is needed"):
@@ -112,8 +112,10 @@ def test_noise_is_no_kernel_of_an_embedding():
 
 
 @pytest.mark.slow
-def test_a_sum_with_constants_has_its_smoothed_kernel_in_one_column():
-    theirs = 2.0 * kernels.RBF(0.7) * kernels.ConstantKernel(1.5) + kernels.RationalQuadratic()
-    mine = from_sklearn(theirs)
-    assert isinstance(mine, Kernel)
-    assert np.isfinite(mine.smoothed("unit", 1)(Y[:, :1])).all()
+def test_sum_with_constants_has_smoothed_kernel_in_one_column():
+    sklearn_kernel = (
+        2.0 * kernels.RBF(0.7) * kernels.ConstantKernel(1.5) + kernels.RationalQuadratic()
+    )
+    kernel = from_sklearn(sklearn_kernel)
+    assert isinstance(kernel, Kernel)
+    assert np.isfinite(kernel.smoothed("unit", 1)(Y[:, :1])).all()

@@ -6,16 +6,15 @@ import pandas as pd
 import pytest
 import sklearn
 from bke.inference import DistributionRegressor, InputError
-from bke.inference.regression.coordinates import Coordinates
-from bke.inference.regression.features import Means
-from bke.inference.regression.linear import WIDE, averaged, regression
+from bke.inference.regression.groups import GroupMeans
+from bke.inference.regression.linear import PRIOR_STD, Coordinates, average_fits, fit_linear
 from bke.models import SquaredExponential
 from scipy.linalg import eigh
 from scipy.stats import binom, multivariate_normal
 
 
 def gammas(sizes, seed):
-    """Law et al. (2018, section 5.1): rows have mean 1 whatever y is, which their shape tells."""
+    """Law et al. (2018, section 5.1): rows have mean 1; y determines their shape."""
     rng = np.random.default_rng(seed)
     y = rng.uniform(4.0, 8.0, len(sizes))
     return [rng.gamma(v / 2.0, 2.0 / v, (n, 3)) for v, n in zip(y, sizes, strict=True)], y
@@ -26,8 +25,8 @@ X, Y = gammas(SIZES, 1)
 FITTED = DistributionRegressor().fit(X, Y)
 
 
-def means(groups, features, seed):
-    """Means of groups by a covariance within and one between, both in full."""
+def simulate_means(groups, features, seed):
+    """Simulate means of groups with full covariances within and between groups."""
     rng = np.random.default_rng(seed)
     within, between = (
         (root := rng.normal(size=(features, features))) @ root.T + np.eye(features)
@@ -37,105 +36,109 @@ def means(groups, features, seed):
     truth = rng.multivariate_normal(rng.normal(size=features), between, groups)
     noise = rng.multivariate_normal(np.zeros(features), within, groups)
     values = truth + noise / np.sqrt(counts)[:, np.newaxis]
-    return Means(values, counts, *np.linalg.eigh(within), 1000), between
+    return GroupMeans(values, counts, *np.linalg.eigh(within), 1000), between
 
 
-def within(found):
-    return (found.directions * found.variances) @ found.directions.T
+def within(means):
+    return (means.directions * means.variances) @ means.directions.T
 
 
 def test_basis_makes_both_covariances_diagonal():
     """V'SV = I, and the between-group covariance by moments is V'RV = diag(spread)."""
-    found, between = means(4000, 4, 0)
-    coordinates = Coordinates.of(found)
+    means, between = simulate_means(4000, 4, 0)
+    coordinates = Coordinates.estimate(means)
     basis = coordinates.basis
-    np.testing.assert_allclose(basis.T @ within(found) @ basis, np.eye(4), atol=1e-8)
+    np.testing.assert_allclose(basis.T @ within(means) @ basis, np.eye(4), atol=1e-8)
     # The true one up to the error of 4000 groups.
-    assert (np.diff(coordinates.spread) <= 0.0).all()
+    assert (np.diff(coordinates.variances) <= 0.0).all()
     np.testing.assert_allclose(
-        basis.T @ between @ basis, np.diag(coordinates.spread), atol=0.15 * coordinates.spread[0]
+        basis.T @ between @ basis,
+        np.diag(coordinates.variances),
+        atol=0.15 * coordinates.variances[0],
     )
 
 
 @pytest.mark.parametrize("groups", [12, 40])
-def test_fewer_groups_than_features_are_no_special_case(groups):
+def test_generalized_eigenvalues_with_fewer_groups_than_features(groups):
     """The generalised eigenvalues of the two covariances, by matrices of all features."""
-    found, _ = means(groups, 30, 5)
-    coordinates = Coordinates.of(found)
-    weights = found.counts / (found.counts + np.median(found.counts))
+    means, _ = simulate_means(groups, 30, 5)
+    coordinates = Coordinates.estimate(means)
+    weights = means.counts / (means.counts + np.median(means.counts))
     weights /= weights.sum()
-    apart = found.values - weights @ found.values
-    sampling = np.sum(weights * (1.0 - weights) / found.counts)
-    between = apart.T @ (weights[:, np.newaxis] * apart) - sampling * within(found)
-    expected = eigh(between, within(found), eigvals_only=True)[::-1] / (1.0 - weights @ weights)
-    kept = len(coordinates.spread)
-    assert 0 < kept < groups
-    assert (expected[kept:] <= 1e-12).all()
-    np.testing.assert_allclose(coordinates.spread, expected[:kept], rtol=1e-8)
+    centered = means.values - weights @ means.values
+    sampling = np.sum(weights * (1.0 - weights) / means.counts)
+    between = centered.T @ (weights[:, np.newaxis] * centered) - sampling * within(means)
+    expected = eigh(between, within(means), eigvals_only=True)[::-1] / (1.0 - weights @ weights)
+    count = len(coordinates.variances)
+    assert 0 < count < groups
+    assert (expected[count:] <= 1e-12).all()
+    np.testing.assert_allclose(coordinates.variances, expected[:count], rtol=1e-8)
     V = coordinates.basis
-    np.testing.assert_allclose(V.T @ within(found) @ V, np.eye(kept), atol=1e-8)
+    np.testing.assert_allclose(V.T @ within(means) @ V, np.eye(count), atol=1e-8)
     R = between / (1.0 - weights @ weights)
-    np.testing.assert_allclose(V.T @ R @ V, np.diag(coordinates.spread), atol=1e-8)
+    np.testing.assert_allclose(V.T @ R @ V, np.diag(coordinates.variances), atol=1e-8)
 
 
-def test_posterior_is_that_of_dense_matrices():
+def test_posterior_matches_dense_matrices():
     """R (R + S/n)^-1 (mean - centre) and R - R (R + S/n)^-1 R, turned into the basis."""
-    found, _ = means(300, 4, 1)
-    coordinates = Coordinates.of(found)
+    means, _ = simulate_means(300, 4, 1)
+    coordinates = Coordinates.estimate(means)
     inverse = np.linalg.inv(coordinates.basis)  # all four coordinates are kept
-    prior = inverse.T @ np.diag(coordinates.spread) @ inverse
-    centre = coordinates.centre @ inverse
-    centres, variances = coordinates.posterior(found.values, found.counts)
+    prior = inverse.T @ np.diag(coordinates.variances) @ inverse
+    centre = coordinates.center @ inverse
+    centres, variances = coordinates.posterior(means.values, means.counts)
     for group in (0, 7, 123):
-        gain = prior @ np.linalg.inv(prior + within(found) / found.counts[group])
-        expected = gain @ (found.values[group] - centre)
+        gain = prior @ np.linalg.inv(prior + within(means) / means.counts[group])
+        expected = gain @ (means.values[group] - centre)
         np.testing.assert_allclose(centres[group], expected @ coordinates.basis, rtol=1e-8)
         covariance = coordinates.basis.T @ (prior - gain @ prior) @ coordinates.basis
         np.testing.assert_allclose(np.diag(variances[group]), covariance, atol=1e-8)
 
 
-def test_many_rows_leave_nothing_to_shrink():
+def test_shrinkage_vanishes_for_large_groups():
     """The posterior of an embedding of 10^9 rows is its mean, and of one row next to the centre."""
-    found, _ = means(300, 3, 2)
-    coordinates = Coordinates.of(found)
-    many = np.full(300, 10**9)
-    centres, variances = coordinates.posterior(found.values, many)
-    np.testing.assert_allclose(centres, coordinates.empirical(found.values), rtol=1e-6)
+    means, _ = simulate_means(300, 3, 2)
+    coordinates = Coordinates.estimate(means)
+    counts = np.full(300, 10**9)
+    centres, variances = coordinates.posterior(means.values, counts)
+    np.testing.assert_allclose(centres, coordinates.empirical(means.values), rtol=1e-6)
     assert variances.max() < 1e-8
-    one, broad = coordinates.posterior(found.values, np.ones(300))
-    assert (np.abs(one) < np.abs(centres)).all()
-    np.testing.assert_allclose(broad, np.tile(1.0 / (1.0 + 1.0 / coordinates.spread), (300, 1)))
+    single, broad = coordinates.posterior(means.values, np.ones(300))
+    assert (np.abs(single) < np.abs(centres)).all()
+    np.testing.assert_allclose(broad, np.tile(1.0 / (1.0 + 1.0 / coordinates.variances), (300, 1)))
 
 
-def test_linear_regression_by_the_joint_normal():
+def test_linear_regression_matches_joint_normal():
     """Slopes and predictions by conditioning in full."""
     rng = np.random.default_rng(3)
     centre, variance = rng.normal(size=(30, 2)), rng.uniform(0.0, 0.5, (30, 2))
     y = centre @ [0.7, -0.4] + 0.5 * rng.normal(size=30)
-    fit = regression(centre, variance, y)
-    prior = np.diag([1e4, fit.scale, fit.scale])
+    fit = fit_linear(centre, variance, y)
+    prior = np.diag([1e4, fit.prior_variance, fit.prior_variance])
     signal = fit.design @ prior @ fit.design.T
     total = signal + np.diag(fit.variances)
     np.testing.assert_allclose(
-        fit.slopes, prior @ fit.design.T @ np.linalg.solve(total, y), rtol=1e-6
+        fit.coefficients, prior @ fit.design.T @ np.linalg.solve(total, y), rtol=1e-6
     )
-    at = rng.normal(size=(1, 2))
-    mean, parts = fit.predicted(at, np.array([[0.2, 0.3]]))
-    cross = np.array([1.0, *at[0]]) @ prior @ fit.design.T
+    test = rng.normal(size=(1, 2))
+    mean, parts = fit.predict(test, np.array([[0.2, 0.3]]))
+    cross = np.array([1.0, *test[0]]) @ prior @ fit.design.T
     assert mean[0] == pytest.approx(cross @ np.linalg.solve(total, y), rel=1e-6)
-    known = np.array([1.0, *at[0]]) @ prior @ np.array([1.0, *at[0]])
-    assert parts[1, 0] == pytest.approx(known - cross @ np.linalg.solve(total, cross), rel=1e-4)
-    assert parts[2, 0] == fit.noise
-    squares = fit.slopes[1:] ** 2 + np.diag(fit.covariance)[1:]
-    np.testing.assert_allclose(fit.variances, fit.noise + variance @ squares, rtol=1e-3)
+    prior_variance = np.array([1.0, *test[0]]) @ prior @ np.array([1.0, *test[0]])
+    assert parts[1, 0] == pytest.approx(
+        prior_variance - cross @ np.linalg.solve(total, cross), rel=1e-4
+    )
+    assert parts[2, 0] == fit.noise_variance
+    squares = fit.coefficients[1:] ** 2 + np.diag(fit.covariance)[1:]
+    np.testing.assert_allclose(fit.variances, fit.noise_variance + variance @ squares, rtol=1e-3)
 
 
-def test_variances_have_the_largest_evidence():
+def test_variances_maximize_marginal_likelihood():
     """Without uncertain embeddings: no noise and scale nearby are more probable (by scipy)."""
     rng = np.random.default_rng(4)
     centre = rng.normal(size=(40, 3))
     y = centre @ [1.0, 0.0, -0.5] + 0.3 * rng.normal(size=40)
-    fit = regression(centre, np.zeros_like(centre), y)
+    fit = fit_linear(centre, np.zeros_like(centre), y)
     usual = -np.log(np.sum(np.mean(centre**2, axis=0)))
 
     def log(noise, scale):
@@ -144,23 +147,23 @@ def test_variances_have_the_largest_evidence():
         wide = np.log(noise) ** 2 + (np.log(scale) - usual) ** 2
         return multivariate_normal(np.zeros(40), covariance).logpdf(y) - wide / 18.0
 
-    best = log(fit.noise, fit.scale)
+    best = log(fit.noise_variance, fit.prior_variance)
     for noise, scale in ((1.1, 1.0), (0.9, 1.0), (1.0, 1.2), (1.0, 0.8)):
-        assert best > log(noise * fit.noise, scale * fit.scale)
+        assert best > log(noise * fit.noise_variance, scale * fit.prior_variance)
 
 
-def test_noise_and_scale_are_averaged_over():
+def test_noise_and_scale_are_integrated_out():
     """Predictions of twelve groups against a fine grid of both, to a tenth of the deviation."""
     rng = np.random.default_rng(5)
-    centre, at = rng.normal(size=(12, 2)), rng.normal(size=(6, 2))
+    centre, test = rng.normal(size=(12, 2)), rng.normal(size=(6, 2))
     y = centre @ [0.8, -0.5] + 0.7 * rng.normal(size=12)
     y = (y - y.mean()) / y.std()
-    none = np.zeros_like(centre)
-    found = averaged(regression(centre, none, y), none, y)
-    assert found.weights.sum() == pytest.approx(1.0)
-    mean, parts = found.predicted(at, np.zeros((6, 2)))
+    zeros = np.zeros_like(centre)
+    average = average_fits(fit_linear(centre, zeros, y), zeros, y)
+    assert average.weights.sum() == pytest.approx(1.0)
+    mean, parts = average.predict(test, np.zeros((6, 2)))
     usual = -np.log(np.sum(np.mean(centre**2, axis=0)))
-    design, new = (np.column_stack([np.ones(len(one)), one]) for one in (centre, at))
+    design, new = (np.column_stack([np.ones(len(rows)), rows]) for rows in (centre, test))
     weights, means, squares = [], [], []
     for noise in np.exp(np.linspace(-6.0, 4.0, 60)):
         for scale in np.exp(usual + np.linspace(-9.0, 9.0, 60)):
@@ -168,125 +171,131 @@ def test_noise_and_scale_are_averaged_over():
             total = design @ prior @ design.T + noise * np.eye(12)
             wide = np.log(noise) ** 2 + (np.log(scale) - usual) ** 2
             weights.append(
-                multivariate_normal(np.zeros(12), total).logpdf(y) - wide / (2 * WIDE**2)
+                multivariate_normal(np.zeros(12), total).logpdf(y) - wide / (2 * PRIOR_STD**2)
             )
             cross = new @ prior @ design.T
             means.append(cross @ np.linalg.solve(total, y))
             variance = new @ prior @ new.T - cross @ np.linalg.solve(total, cross.T)
             squares.append(np.diag(variance) + noise + means[-1] ** 2)
-    share = np.exp(np.array(weights) - max(weights))
-    share /= share.sum()
-    exact = share @ np.array(means)
-    deviation = np.sqrt(share @ np.array(squares) - exact**2)
+    posterior = np.exp(np.array(weights) - max(weights))
+    posterior /= posterior.sum()
+    exact = posterior @ np.array(means)
+    deviation = np.sqrt(posterior @ np.array(squares) - exact**2)
     assert np.abs((mean - exact) / deviation).max() < 0.1
     np.testing.assert_allclose(np.sqrt(parts.sum(axis=0)), deviation, rtol=0.1)
 
 
 @pytest.mark.slow
-def test_shrinkage_helps_and_intervals_hold():
+def test_shrinkage_reduces_error_and_intervals_cover():
     """Of 150 groups, most of them small, errors are smaller, and 90 % intervals hold y.
 
-    600 new groups of each size (seeds 2 to 5) within an exact 99.9 % band, widened by .03 for what
-    150 groups do not tell of the embeddings' covariance.
+    600 new groups of each size (seeds 2 to 5) within an exact 99.9 % band, widened by .03 for the
+    error of the embeddings' covariance from 150 groups.
     """
     plain = DistributionRegressor(shrinkage=False).fit(X, Y)
     low, high = binom.interval(0.999, 600, 0.9)
     for seed, size in enumerate((3, 10, 60, 400), start=2):
         groups, y = gammas(np.full(600, size), seed)
         interval = FITTED.predict_interval(groups)
-        held = int(np.sum((interval[:, 0] <= y) & (y <= interval[:, 1])))
-        assert low - 18 <= held <= high + 18
-        errors = [np.mean((one.predict(groups) - y) ** 2) for one in (FITTED, plain)]
+        covered = int(np.sum((interval[:, 0] <= y) & (y <= interval[:, 1])))
+        assert low - 18 <= covered <= high + 18
+        errors = [np.mean((regressor.predict(groups) - y) ** 2) for regressor in (FITTED, plain)]
         assert errors[0] < 1.03 * errors[1]
     assert errors[0] < 0.6 * errors[1]  # of large groups, where small ones had misled
 
 
 @pytest.mark.slow
-def test_orders_and_units_make_no_difference():
+def test_invariant_to_order_and_units():
     """Groups and rows in another order, columns and y in other units."""
     order = np.random.default_rng(0).permutation(len(X))
-    shuffled = [X[at][::-1] for at in order]
+    shuffled = [X[index][::-1] for index in order]
     other = DistributionRegressor().fit(shuffled, Y[order])
     np.testing.assert_allclose(other.predict(X), FITTED.predict(X), rtol=1e-4)
     unit = np.array([1e3, 1e-3, 8.0])
-    scaled = DistributionRegressor().fit([one * unit - 3.0 for one in X], 100.0 - 5.0 * Y)
+    scaled = DistributionRegressor().fit([rows * unit - 3.0 for rows in X], 100.0 - 5.0 * Y)
     np.testing.assert_allclose(
-        scaled.predict([one * unit - 3.0 for one in X]), 100.0 - 5.0 * FITTED.predict(X), rtol=1e-4
+        scaled.predict([rows * unit - 3.0 for rows in X]),
+        100.0 - 5.0 * FITTED.predict(X),
+        rtol=1e-4,
     )
 
 
 @pytest.mark.slow
-def test_ways_to_give_groups():
+def test_formats_of_groups():
     """A sequence, rows with labels, a data frame with a column of labels; y by label or row."""
     rows = pd.DataFrame(np.concatenate(X), columns=["a", "b", "c"])
-    labels = np.repeat([f"g{at:03d}" for at in range(len(X))], SIZES)
+    labels = np.repeat([f"g{index:03d}" for index in range(len(X))], SIZES)
     mixed = np.random.default_rng(0).permutation(len(rows))
     frame = rows.assign(site=labels).iloc[mixed]
-    by_label = pd.Series(Y, [f"g{at:03d}" for at in range(len(X))])
+    by_label = pd.Series(Y, [f"g{index:03d}" for index in range(len(X))])
     expected = FITTED.predict(X)
-    for given, y, groups in (
+    for X_, y, groups in (
         (rows.to_numpy(), Y, labels),
         (frame, by_label, "site"),
         (frame, dict(by_label), "site"),
         (frame, by_label[frame["site"]].to_numpy(), "site"),
     ):
-        found = DistributionRegressor().fit(given, y, groups)
-        np.testing.assert_allclose(found.predict(X), expected, rtol=1e-4)
-    assert found.columns_ == ("a", "b", "c")
-    found = FITTED.predict(frame[["a", "b", "c"]], groups=frame["site"])
-    assert np.sort(found) == pytest.approx(np.sort(expected))
+        regressor = DistributionRegressor().fit(X_, y, groups)
+        np.testing.assert_allclose(regressor.predict(X), expected, rtol=1e-4)
+    assert regressor.columns_ == ("a", "b", "c")
+    predicted = FITTED.predict(frame[["a", "b", "c"]], groups=frame["site"])
+    assert np.sort(predicted) == pytest.approx(np.sort(expected))
 
 
 @pytest.mark.slow
-def test_columns_of_data_frames_go_by_their_names():
+def test_columns_of_data_frames_are_matched_by_name():
     """In whatever order, of each group and of what is predicted; other names are refused."""
-    frames = [pd.DataFrame(one, columns=["a", "b", "c"]) for one in X]
-    found = DistributionRegressor().fit(
-        [frames[0], *(one[["c", "a", "b"]] for one in frames[1:])], Y
+    frames = [pd.DataFrame(frame, columns=["a", "b", "c"]) for frame in X]
+    regressor = DistributionRegressor().fit(
+        [frames[0], *(frame[["c", "a", "b"]] for frame in frames[1:])], Y
     )
-    np.testing.assert_allclose(found.predict(X), FITTED.predict(X), rtol=1e-6)
-    turned = [one[["b", "c", "a"]] for one in frames]
-    np.testing.assert_allclose(found.predict(turned), found.predict(frames), rtol=1e-12)
+    np.testing.assert_allclose(regressor.predict(X), FITTED.predict(X), rtol=1e-6)
+    reordered = [frame[["b", "c", "a"]] for frame in frames]
+    np.testing.assert_allclose(regressor.predict(reordered), regressor.predict(frames), rtol=1e-12)
     with pytest.raises(InputError, match="the columns must be 'a', 'b', 'c'"):
-        found.predict([one.rename(columns={"a": "z"}) for one in frames])
-    by_label = {f"g{at}": one for at, one in enumerate(frames)}
-    mapped = DistributionRegressor().fit(by_label, {f"g{at}": y for at, y in enumerate(Y)})
+        regressor.predict([frame.rename(columns={"a": "z"}) for frame in frames])
+    by_label = {f"g{index}": frame for index, frame in enumerate(frames)}
+    mapped = DistributionRegressor().fit(by_label, {f"g{index}": y for index, y in enumerate(Y)})
     np.testing.assert_allclose(mapped.predict(by_label), FITTED.predict(X), rtol=1e-6)
 
 
-def test_other_folds_are_told():
+def test_summary_is_cross_validated():
     """What the summary says is by other folds: it is worse than on the groups themselves."""
     summary = FITTED.summary_
-    own = np.corrcoef(FITTED.predict(X), Y)[0, 1] ** 2
-    assert 0.0 < summary.explained < own
-    assert summary.explained > summary.explained_by_ridge
-    assert 0.82 < summary.covered < 0.97
-    assert f"{100 * summary.explained:.1f} % of the variance" in str(FITTED)
-    told = summary.to_dict()
-    assert told["groups"] == 150
-    assert sum(told["variance"].values()) == pytest.approx(sum(summary.parts))
+    training_r2 = np.corrcoef(FITTED.predict(X), Y)[0, 1] ** 2
+    assert 0.0 < summary.r2 < training_r2
+    assert summary.r2 > summary.ridge_r2
+    assert 0.82 < summary.coverage < 0.97
+    assert f"R^2 {summary.r2:.3f} (" in str(FITTED)
+    record = summary.to_dict()
+    assert record["groups"] == 150
+    assert sum(record["variance_components"].values()) == pytest.approx(
+        sum(summary.variance_components)
+    )
     assert FITTED.score(X, Y) == pytest.approx(1 - np.mean((FITTED.predict(X) - Y) ** 2) / Y.var())
 
 
 def test_plot_shows_every_group():
     (ax, bar) = FITTED.plot().axes
     assert len(ax.collections[-1].get_offsets()) == 150 or any(
-        len(one.get_offsets()) == 150 for one in ax.collections if hasattr(one, "get_offsets")
+        len(collection.get_offsets()) == 150
+        for collection in ax.collections
+        if hasattr(collection, "get_offsets")
     )
     assert bar.get_ylabel() == "rows of the group"
 
 
 @pytest.mark.slow
-def test_a_kernel_of_ones_own():
+def test_custom_kernel():
     """Only that kernel, in the units of the rows."""
-    found = DistributionRegressor(SquaredExponential(0.7), landmarks=20).fit(X, Y)
-    assert found.features_.kernels == (SquaredExponential(0.7),)
-    assert not found.features_.linear
-    assert found.features_.at(X[0]).shape == (len(X[0]), 20)
+    regressor = DistributionRegressor(SquaredExponential(0.7), landmarks=20).fit(X, Y)
+    assert regressor.features_.kernels == (SquaredExponential(0.7),)
+    assert not regressor.features_.linear
+    assert regressor.features_.transform(X[0]).shape == (len(X[0]), 20)
 
 
 @pytest.mark.slow
-def test_scikit_learn_takes_it():
+def test_scikit_learn_interface():
     """Cloned, cross-validated and searched."""
     from sklearn.model_selection import GridSearchCV, cross_val_score
 
@@ -305,15 +314,15 @@ def test_scikit_learn_takes_it():
 
 
 @pytest.mark.slow
-def test_nuts_agrees_with_the_empirical_way():
+def test_nuts_agrees_with_empirical_method():
     """Means within a fifth of a deviation on average (seeds 8, 1), and chains that have mixed.
 
-    They differ by what is not known of noise and scale, little of 250 groups with many rows.
+    They differ in the uncertainty of noise and scale, which is small with 250 groups.
     """
     arviz_stats = pytest.importorskip("arviz_stats")
-    known, y = gammas(np.random.default_rng(0).choice([20, 200], 250), 8)
+    training, y = gammas(np.random.default_rng(0).choice([20, 200], 250), 8)
     drawn, empirical = (
-        DistributionRegressor(method=method, chains=2, seed=1).fit(known, y)
+        DistributionRegressor(method=method, num_chains=2, seed=1).fit(training, y)
         for method in ("nuts", "empirical")
     )
     groups, _ = gammas(np.full(100, 50), 7)
@@ -328,7 +337,7 @@ def test_nuts_agrees_with_the_empirical_way():
     assert not bool(drawn.posterior_["sample_stats"]["diverging"].mean() > 0.02)
 
 
-def test_model_density_by_hand():
+def test_model_density_matches_normal_densities():
     """The log density of y given slopes, noise and scale, against normal densities."""
     from bke.models import distribution_regression_model
     from numpyro.infer.util import log_density
@@ -343,12 +352,12 @@ def test_model_density_by_hand():
     deviation = np.sqrt(0.36 + variance @ slopes**2)
     expected += norm.logpdf(y, 0.2 + centre @ slopes, deviation).sum()
     with jax.enable_x64(True):
-        found, _ = log_density(distribution_regression_model, (centre, variance, y, 2.0), {}, sites)
-    assert float(found) == pytest.approx(expected, rel=1e-10)
+        value, _ = log_density(distribution_regression_model, (centre, variance, y, 2.0), {}, sites)
+    assert float(value) == pytest.approx(expected, rel=1e-10)
 
 
 @pytest.mark.parametrize(
-    ("given", "y", "groups", "told"),
+    ("data", "y", "groups", "message"),
     [
         (np.zeros((9, 2)), np.zeros(9), None, "sequence of groups"),
         ([], [], None, "no groups"),
@@ -363,23 +372,23 @@ def test_model_density_by_hand():
         (X[:8], np.arange(7.0), None, "y has shape"),
         (X[:8], np.ones(8), None, "the same for all"),
         (X[:7], np.arange(7.0), None, "at least 8 groups"),
-        ([one[:1] for one in X], Y, None, "all groups have one row"),
+        ([rows[:1] for rows in X], Y, None, "all groups have one row"),
         (np.ones((4, 2)), [1.0, 2.0], ["a", "a", "b"], "groups has shape"),
         (np.ones((4, 2)), [1.0, 2.0, 1.0, 2.0], ["a", "a", "b", "b"], "differs between rows"),
         (np.ones((4, 2)), {"a": 1.0}, ["a", "a", "b", "b"], "no value for group 'b'"),
         (X[:8], [*np.arange(7.0), np.inf], None, "y of group 7"),
     ],
 )
-def test_refusals(given, y, groups, told):
-    with pytest.raises(InputError, match=told):
-        DistributionRegressor().fit(given, y, groups)
+def test_invalid_input(data, y, groups, message):
+    with pytest.raises(InputError, match=message):
+        DistributionRegressor().fit(data, y, groups)
 
 
-def test_more_refusals():
+def test_invalid_arguments_and_columns():
     with pytest.raises(sklearn.exceptions.NotFittedError, match="not fitted"):
         DistributionRegressor().predict(X)
     with pytest.raises(InputError, match="rows have 2 columns, and those of fit 3"):
-        FITTED.predict([one[:, :2] for one in X])
+        FITTED.predict([rows[:, :2] for rows in X])
     with pytest.raises(InputError, match="method must be one of"):
         DistributionRegressor(method="mcmc").fit(X, Y)
     with pytest.raises(InputError, match="level"):

@@ -10,7 +10,12 @@ from bke.inference.core.machine import computing
 from bke.inference.data.canonical import canonical_order, generator, random_part
 from bke.inference.evidence.places import cells
 from bke.inference.evidence.statistic import evidences
-from bke.inference.learning.named_kernels import CHOICES, LEARNED_ROWS, kernels_for, median_kernel
+from bke.inference.learning.kernel_selection import (
+    KERNEL_NAMES,
+    LEARNED_ROWS,
+    median_kernel,
+    select_kernels,
+)
 from bke.inference.permutation.pair import Labelled, Pair
 from bke.inference.permutation.permutation import relabellings
 from bke.inference.permutation.pooling import relabelled, swapped
@@ -35,7 +40,7 @@ QUIET = {"progress": False}
 
 
 @pytest.mark.one_in(6)
-@pytest.mark.parametrize("choice", [*CHOICES[1:], Matern(1.5, 0.7)], ids=str)
+@pytest.mark.parametrize("choice", [*KERNEL_NAMES[1:], Matern(1.5, 0.7)], ids=str)
 def test_a_permutation_of_the_labels_permutes_the_statistics(choice):
     """What makes the level exact: nothing else depends on which column is the observed one."""
     points = np.concatenate([P, Q])
@@ -43,7 +48,7 @@ def test_a_permutation_of_the_labels_permutes_the_statistics(choice):
     labels = relabellings((25, 20), 40, np.random.default_rng(1))
     moved = np.random.default_rng(2).permutation(41)
     with computing():
-        chosen = KernelChoice.checked(choice, CHOICES, "column")
+        chosen = KernelChoice.checked(choice, KERNEL_NAMES, "column")
         row, other = (
             statistic(chosen, Labelled(points, each), points, "unbiased").row
             for each in (labels, labels[:, moved])
@@ -150,7 +155,7 @@ def test_bkl_is_the_kernel_that_is_learned():
     points = points[canonical_order(points)]
     learned = learn_kernel(points, progress=False)
     assert len(learned.peaks) > 1
-    (kernel,) = kernels_for("bkl", points, "column", 0)
+    (kernel,) = select_kernels("bkl", points, "column", 0)
     assert kernel.lengthscale == pytest.approx(learned.kernel.lengthscale, rel=1e-3)
 
 
@@ -163,7 +168,7 @@ def test_all_rows_say_which_mode_is_the_highest():
     points = points[canonical_order(points)]
     part = random_part(points, LEARNED_ROWS, 0)
     for rows, near in ((part, 17.0), (points, 1.5)):
-        (kernel,) = kernels_for("bkl", rows, "pooled", 0)
+        (kernel,) = select_kernels("bkl", rows, "pooled", 0)
         assert kernel.lengthscale == pytest.approx(near, rel=0.2)
     with jax.enable_x64(True):
         short, long = (
@@ -178,7 +183,7 @@ def test_rounding_that_few_rows_do_not_show():
     """Neighbours that balance in all rows only: the kernel is the one learned from all of them."""
     values = np.repeat(np.add.outer([0.0, 5.0, 10.0], [0.0, 0.1, 0.2]).ravel(), 60)[:, None]
     learned = learn_kernel(values, progress=False).kernel.lengthscale
-    (kernel,) = kernels_for("bkl", values, "column", 0)
+    (kernel,) = select_kernels("bkl", values, "column", 0)
     assert kernel.lengthscale == pytest.approx(learned, rel=0.3)
 
 
@@ -194,7 +199,7 @@ def test_samples_that_are_rounded_differently():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("choice", KERNEL_NAMES)
 def test_neither_labels_nor_the_order_of_rows_reach_the_kernel(choice):
     """Any other split of the pooled sample: the same kernels. Any other order: the same p-value."""
     rng = np.random.default_rng(3)
@@ -215,7 +220,7 @@ def test_neither_labels_nor_the_order_of_rows_reach_the_kernel(choice):
 def test_the_average_of_the_statistics_is_the_statistic_of_the_average():
     """KER-12: for the kernel averaged over posterior draws."""
     points = np.concatenate([P, Q])
-    (kernel,) = kernels_for("posterior", points[canonical_order(points)], "column", 0)
+    (kernel,) = select_kernels("posterior", points[canonical_order(points)], "column", 0)
     assert isinstance(kernel, GaussianMixture)
     lengthscales = np.asarray(kernel.lengthscale)
     assert len(np.unique(lengthscales, axis=0)) > 30
@@ -295,7 +300,7 @@ def test_permutations_differ_between_samples_of_one_size():
     assert generator(0, zeros).integers(10**9) == generator(0, -zeros).integers(10**9)
 
 
-@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("choice", KERNEL_NAMES)
 def test_a_difference_is_found_and_said(choice):
     result = two_sample_test(P, Q + 2.0, kernel=choice, permutations=199, **QUIET)
     assert result.pvalue <= 3 / 200
@@ -421,7 +426,7 @@ def test_64_bit_is_not_asked_of_the_user():
     assert two_sample_test(P, Q, kernel="median", permutations=99, **QUIET).null.dtype == float
 
 
-@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("choice", KERNEL_NAMES)
 @pytest.mark.one_in(4)
 def test_columns_that_are_constant_in_both_samples_say_nothing(choice):
     rng = np.random.default_rng(23)
@@ -444,7 +449,7 @@ def test_columns_that_are_constant_in_both_samples_say_nothing(choice):
 def test_a_column_may_be_constant_in_one_sample():
     """A constant in one sample is a difference to be found, not an error."""
     zeros, ones = np.zeros(20), np.r_[0.0, np.ones(24)]
-    for choice in CHOICES:
+    for choice in KERNEL_NAMES:
         assert two_sample_test(zeros, ones, kernel=choice, permutations=99, **QUIET).pvalue == 0.01
     with pytest.raises(InputError, match="the union of P and Q"):
         two_sample_test(zeros, zeros, **QUIET)

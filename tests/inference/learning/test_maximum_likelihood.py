@@ -24,18 +24,20 @@ QUIET = {"scale": None, "progress": False}
 
 
 @pytest.fixture(scope="module")
-def brute():
+def brute_force():
     """(13) on a grid of log lengthscale, 50 times finer than the smoothing."""
     grid = np.arange(np.log(0.02), np.log(20.0), 0.002)
     with jax.enable_x64(True):
-        one = jax.jit(lambda z: log_marginal_likelihood(X, SquaredExponential(jax.numpy.exp(z))))
-        return grid, np.array([float(one(z)) for z in grid])
+        density = jax.jit(
+            lambda z: log_marginal_likelihood(X, SquaredExponential(jax.numpy.exp(z)))
+        )
+        return grid, np.array([float(density(z)) for z in grid])
 
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("objective", ["ml", "map"])
-def test_the_best_of_every_basin(brute, objective):
-    grid, height = brute
+def test_maximum_of_every_basin_matches_brute_force(brute_force, objective):
+    grid, height = brute_force
     if objective == "map":
         height = height - np.exp(grid)  # Gamma(1, 1) on the lengthscale itself: no Jacobian
     learned = learn_kernel(X, objective=objective, **QUIET)
@@ -45,9 +47,9 @@ def test_the_best_of_every_basin(brute, objective):
     parts = np.split(np.arange(len(grid)), borders)
     tallest = sorted((height[part].max(), part[height[part].argmax()]) for part in parts)[::-1]
     for peak, (top, index) in zip(learned.peaks, tallest, strict=True):
-        found = peak.log_marginal_likelihood + (peak.log_prior if objective == "map" else 0.0)
-        assert found >= top - 1e-9  # a grid point is never above the peak
-        assert found == pytest.approx(top, abs=0.05)
+        value = peak.log_marginal_likelihood + (peak.log_prior if objective == "map" else 0.0)
+        assert value >= top - 1e-9  # a grid point is never above the peak
+        assert value == pytest.approx(top, abs=0.05)
         assert np.log(peak.values["lengthscale"]) == pytest.approx(grid[index], abs=0.004)
         low, high = (float(end) for end in peak.basin)
         assert low < peak.values["lengthscale"] < high
@@ -55,8 +57,8 @@ def test_the_best_of_every_basin(brute, objective):
     assert learned.heights()[0] == 0.0 > learned.heights()[1]
 
 
-def test_the_curvature_is_that_of_the_smoothed_profile(brute):
-    grid, height = brute
+def test_curvature_matches_smoothed_profile(brute_force):
+    grid, height = brute_force
     smoothed = gaussian_filter1d(height, 0.1 / 0.002, mode="nearest")
     learned = learn_kernel(X, **QUIET)
     tops = sorted(basins(smoothed)[0], key=lambda top: -smoothed[top])
@@ -67,7 +69,7 @@ def test_the_curvature_is_that_of_the_smoothed_profile(brute):
 
 
 @pytest.mark.slow
-def test_the_kernel_has_the_value_that_is_reported():
+def test_kernel_has_reported_marginal_likelihood():
     """In the model's units: the data over their deviation, the kernel over it as well."""
     Y = np.column_stack([X[:, 0], 100.0 * np.random.default_rng(1).gamma(2.0, size=len(X))])
     learned = learn_kernel(Y, objective="map", progress=False)
@@ -79,14 +81,14 @@ def test_the_kernel_has_the_value_that_is_reported():
     assert learned.log_marginal_likelihood == pytest.approx(value, rel=1e-9)
 
 
-def test_the_order_of_rows_does_not_matter():
+def test_invariant_to_order_of_rows():
     learned = learn_kernel(X, **QUIET)
     again = learn_kernel(X[np.random.default_rng(5).permutation(len(X))], **QUIET)
     assert again.kernel.lengthscale == pytest.approx(learned.kernel.lengthscale, rel=1e-5)
     assert again.log_marginal_likelihood == pytest.approx(learned.log_marginal_likelihood, abs=1e-6)
 
 
-def test_units():
+def test_equivariant_to_units():
     """A change of units changes the lengthscale with the data, where the prior follows."""
     first, second = (
         learn_kernel(factor * X, objective="map", progress=False) for factor in (1, 250)
@@ -95,7 +97,7 @@ def test_units():
 
 
 @pytest.mark.slow
-def test_one_lengthscale_per_column():
+def test_lengthscale_per_column_is_global_maximum():
     """The posterior density's maximum against a fine grid around it and a coarse one everywhere."""
     rng = np.random.default_rng(2)
     Y = np.column_stack([rng.normal(size=60), 0.3 * rng.gamma(2.0, size=60)])
@@ -137,7 +139,7 @@ def test_one_lengthscale_per_column():
     ],
     ids=["mixture", "spectral mixture"],
 )
-def test_other_kernels(kernel, prior):
+def test_mixture_kernels_are_at_local_maximum(kernel, prior):
     learned = learn_kernel(X, kernel=kernel, prior=prior, objective="map", starts=8, **QUIET)
     value = log_marginal_likelihood(X, learned.kernel)
     assert value == pytest.approx(learned.log_marginal_likelihood, rel=1e-9)
@@ -153,20 +155,20 @@ def test_other_kernels(kernel, prior):
         assert nearby <= learned.log_marginal_likelihood + learned.peaks[0].log_prior + 0.01
 
 
-def test_a_kernel_without_a_smoothed_one():
+def test_kernel_without_smoothed_kernel_is_refused():
     with pytest.raises(ValueError, match="smoothed kernel r"):
         learn_kernel(np.column_stack([X, X]), kernel=Matern(1.5) * Matern(1.5, 2.0), **QUIET)
 
 
 @pytest.mark.slow
-def test_a_maximum_outside_of_the_range_is_said():
+def test_maximum_beyond_search_range_is_reported():
     learned = learn_kernel(X, prior=dist.Uniform(8.0, 9.0), **QUIET)
     assert learned.peaks[0].at_bound
     assert "still rises" in str(learned)
     assert "objective 'map'" in str(learned)
 
 
-def test_what_is_printed():
+def test_printed_report():
     learned = learn_kernel(X, **QUIET)
     text = str(learned)
     assert text.startswith("2 modes of the marginal likelihood")
@@ -175,7 +177,7 @@ def test_what_is_printed():
 
 
 @pytest.mark.slow
-def test_a_hyperparameter_of_the_noise_and_the_measure():
+def test_noise_and_measure_hyperparameters():
     learned = learn_kernel(
         X[::3],
         noise_variance=dist.Uniform(0.05, 0.5),
@@ -198,7 +200,7 @@ def test_a_hyperparameter_of_the_noise_and_the_measure():
     ],
     ids=["frequency for all", "lengthscale for all", "fixed lengthscale", "two lengthscales"],
 )
-def test_mixture_kernels_in_the_units_of_the_data(kernel, site):
+def test_mixture_kernels_in_data_units(kernel, site):
     """Columns of scale 1 and 30: the kernel of the data is the learned one of the scaled data."""
     rng = np.random.default_rng(6)
     Y = np.column_stack([rng.normal(size=25), 30 * rng.gamma(2.0, size=25)])
@@ -210,20 +212,20 @@ def test_mixture_kernels_in_the_units_of_the_data(kernel, site):
     learned = learn_kernel(
         Y, kernel=kernel, prior={site: priors[site]}, objective="map", starts=1, progress=False
     )
-    found = learned.peaks[0]
+    peak = learned.peaks[0]
     scaled = Y / Y.std(axis=0)
-    value = found.values[site]
+    value = peak.values[site]
     if site == "lengthscale":
         value = value / Y.std(axis=0)
         value = value[:, 0] if np.ndim(value) > 1 else value[..., 0]
     if site == "frequency":
         value = (value * Y.std(axis=0))[:, 0]
     model = type(kernel)(**{**kernel.__dict__, site: value})
-    np.testing.assert_allclose(found.kernel(Y), model(scaled), atol=1e-10)
+    np.testing.assert_allclose(peak.kernel(Y), model(scaled), atol=1e-10)
 
 
 @pytest.mark.slow
-def test_raw_units_that_the_prior_does_not_reach():
+def test_units_beyond_the_prior_are_at_bound():
     """The marginal likelihood still rises at the end of what Gamma(1, 1) allows, and it is said."""
     for factor in (100, 1000):
         learned = learn_kernel(factor * X, starts=4, **QUIET)
@@ -232,7 +234,7 @@ def test_raw_units_that_the_prior_does_not_reach():
         assert "end of the range" in str(learned)
 
 
-def test_bad_arguments():
+def test_invalid_arguments():
     with pytest.raises(InputError, match="objective must be one of"):
         learn_kernel(X, objective="mle", **QUIET)
     with pytest.raises(InputError, match="starts"):
