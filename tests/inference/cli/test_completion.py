@@ -31,7 +31,7 @@ def bke(*arguments, **environment):
     ("words", "completed"),
     [
         ("bke te", ["test"]),
-        ("bke m", ["monitor", "merge"]),
+        ("bke m", ["monitor"]),
         ("bke test --ker", ["--kernel"]),
         ("bke test --kernel m", ["multiscale", "median"]),
         ("bke fit --method q", ["quadrature"]),
