@@ -220,9 +220,12 @@ class LinearModel(NamedTuple):
         """Return the log posterior density of theta, up to a constant."""
         weights, prior, cholesky, right = self._normal_equations(theta)
         half = solve_triangular(cholesky, right, lower=True)
-        log = 0.5 * (np.log(weights).sum() - weights @ self.y**2 + half @ half)
-        log -= 0.5 * np.log(prior).sum() + np.log(np.diag(cholesky)).sum()
-        return float(log - np.sum((theta - self.prior_mean()) ** 2) / (2.0 * PRIOR_STD**2))
+        log_prior = -np.sum((theta - self.prior_mean()) ** 2) / (2.0 * PRIOR_STD**2)
+        log = 0.5 * (
+            np.log(weights).sum() - weights @ self.y**2 + half @ half - np.log(prior).sum()
+        )
+        log -= np.log(np.diag(cholesky)).sum()
+        return float(log_prior + log)
 
     def fit(self, theta: np.ndarray) -> LinearFit:
         """Return the posterior of the coefficients given theta."""

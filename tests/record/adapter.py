@@ -34,7 +34,7 @@ COVARIANCE = np.array([[0.81, 0.45, -0.18], [0.45, 0.74, 0.11], [-0.18, 0.11, 0.
 
 
 def kernels(columns: int) -> dict[str, Any]:
-    """One kernel of every family, for data of so many columns."""
+    """A kernel of every family, for data with this number of columns."""
     lengths = LENGTHS[:columns]
     return {
         "squared_exponential": models.SquaredExponential(lengths),
@@ -66,26 +66,28 @@ def matrices() -> Mapping[str, Any]:
     x, y = samples.rows(4, 3), samples.rows(5, 3, stream=1)
     every = {"3_columns_" + name: (kernel, x, y) for name, kernel in kernels(3).items()}
     every |= {name: (kernel, x[:, :2], y[:, :2]) for name, kernel in covariances().items()}
-    turned = models.rotations(x), models.rotations(y)
-    every |= {"rotation": (models.Rotation(), *turned)}
+    rotated = models.rotations(x), models.rotations(y)
+    every |= {"rotation": (models.Rotation(), *rotated)}
     tied = np.round(x[:, :1]), np.round(y[:, :1])
     every |= {"dirac": (models.Dirac(), *tied)}
     with jax.enable_x64(True):
         outputs = {name: kernel.matrix(a, b) for name, (kernel, a, b) in every.items()}
-        outputs |= {f"{name}_diagonal": one.diagonal(b) for name, (one, _, b) in every.items()}
+        outputs |= {
+            f"{name}_diagonal": kernel.diagonal(b) for name, (kernel, _, b) in every.items()
+        }
     return outputs
 
 
 @case("kernels")
 def derivatives() -> Mapping[str, Any]:
-    """Of a weighted sum of kernel values, by the first points and by the kernel's parameters."""
+    """Gradients of a weighted sum of kernel values by the first points and by the parameters."""
     x, y = samples.rows(4, 2), samples.rows(5, 2, stream=1)
     weights = np.arange(1.0, 21.0).reshape(4, 5)
     outputs = {}
     with jax.enable_x64(True):
         for name, kernel in kernels(2).items():
             by_points, by_kernel = jax.grad(
-                lambda points, one: jnp.sum(weights * one.matrix(points, y)), argnums=(0, 1)
+                lambda points, kernel: jnp.sum(weights * kernel.matrix(points, y)), argnums=(0, 1)
             )(jnp.asarray(x), jax.tree.map(jnp.asarray, kernel))
             outputs[f"{name}_by_points"] = by_points
             leaves = [np.ravel(leaf) for leaf in jax.tree.leaves(by_kernel)]
@@ -133,7 +135,7 @@ class Cauchy(models.Radial):
 
     lengthscale: float = models.parameter(1.0, unit="length")
 
-    def of_distance(self, rho: Any) -> Any:
+    def evaluate_distance(self, rho: Any) -> Any:
         return 1.0 / (1.0 + rho**2)
 
 
@@ -176,7 +178,7 @@ def scikit_learn_kernels() -> Mapping[str, Any]:
         outputs = {f"from_{k}": inference.from_sklearn(v).matrix(x, y) for k, v in theirs.items()}
     for name in ("squared_exponential", "matern_3_2"):
         outputs[f"to_{name}"] = inference.to_sklearn(kernels(2)[name])(x, y)
-    outputs["gamma"] = inference.gamma(models.SquaredExponential(0.8))
+    outputs["gamma"] = inference.rbf_gamma(models.SquaredExponential(0.8))
     return outputs
 
 
@@ -188,7 +190,9 @@ def by_lengthscale(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Values of a function of lengthscales, and its gradients."""
     with jax.enable_x64(True):
-        pairs = [jax.value_and_grad(function)(jnp.asarray(one)) for one in lengthscales]
+        pairs = [
+            jax.value_and_grad(function)(jnp.asarray(lengthscale)) for lengthscale in lengthscales
+        ]
     values, gradients = zip(*pairs, strict=True)
     return np.array(values), np.array(gradients)
 
@@ -201,7 +205,8 @@ def likelihood_outputs(
 ) -> dict[str, Any]:
     """Log marginal likelihoods and their gradients at some lengthscales."""
     values, gradients = by_lengthscale(
-        lambda one: models.log_marginal_likelihood(data, kernel(one), **options), lengthscales
+        lambda lengthscale: models.log_marginal_likelihood(data, kernel(lengthscale), **options),
+        lengthscales,
     )
     return {"log_likelihood": values, "gradient": gradients}
 
@@ -217,8 +222,8 @@ def dense() -> Mapping[str, Any]:
     for columns in (1, 2, 3):
         lengths = [scale * LENGTHS[:columns] for scale in (0.4, 1.3)]
         data = samples.rows(samples.FIRST, columns)
-        found = likelihood_outputs(data, lengths, likelihood="dense")
-        outputs |= named(f"{columns}_columns", found)
+        result = likelihood_outputs(data, lengths, likelihood="dense")
+        outputs |= named(f"{columns}_columns", result)
     line = samples.rows(samples.FIRST, 1)
     for name, measure in MEASURES.items():
         outputs |= named(name, likelihood_outputs(line, [0.8], measure=measure, likelihood="dense"))
@@ -234,9 +239,9 @@ def noise() -> Mapping[str, Any]:
         "small": 1e-3,
     }
     outputs = {}
-    for name, one in noises.items():
-        outputs |= named(name, likelihood_outputs(line, [0.6, 1.8], noise_variance=one))
-        outputs |= named(f"{name}_plane", likelihood_outputs(plane, [0.9], noise_variance=one))
+    for name, variance in noises.items():
+        outputs |= named(name, likelihood_outputs(line, [0.6, 1.8], noise_variance=variance))
+        outputs |= named(f"{name}_plane", likelihood_outputs(plane, [0.9], noise_variance=variance))
     return outputs
 
 
@@ -263,9 +268,14 @@ def spectral_in_one_column() -> Mapping[str, Any]:
     outputs = likelihood_outputs(data, [0.02, 0.3, 1.5], likelihood="spectral")
     outputs |= named("tied", likelihood_outputs(tied, [0.3], likelihood="spectral"))
     for name, kernel in (
-        ("matern", lambda one: models.Matern(1.5, one)),
+        ("matern", lambda lengthscale: models.Matern(1.5, lengthscale)),
         ("laplace", models.Laplace),
-        ("sum", lambda one: models.SquaredExponential(one) + 0.5 * models.SquaredExponential(2.0)),
+        (
+            "sum",
+            lambda lengthscale: (
+                models.SquaredExponential(lengthscale) + 0.5 * models.SquaredExponential(2.0)
+            ),
+        ),
     ):
         outputs |= named(name, likelihood_outputs(data, [0.5], kernel, likelihood="spectral"))
     outputs["gaussian_measure"] = models.log_marginal_likelihood(
@@ -279,8 +289,8 @@ def spectral_in_more_columns() -> Mapping[str, Any]:
     outputs = {}
     for columns, length in ((2, 1.5), (3, 3.0)):
         data = samples.rows(1000, columns)
-        found = likelihood_outputs(data, [length], likelihood="spectral")
-        outputs |= named(f"{columns}_columns", found)
+        result = likelihood_outputs(data, [length], likelihood="spectral")
+        outputs |= named(f"{columns}_columns", result)
     return outputs
 
 
@@ -290,8 +300,8 @@ def low_rank() -> Mapping[str, Any]:
     for columns in (1, 3):
         data = samples.rows(120, columns)
         for name, likelihood in (("nystrom", models.Nystrom(30)), ("fourier", models.Fourier(40))):
-            found = likelihood_outputs(data, [1.4], likelihood=likelihood)
-            outputs |= named(f"{name}_{columns}_columns", found)
+            result = likelihood_outputs(data, [1.4], likelihood=likelihood)
+            outputs |= named(f"{name}_{columns}_columns", result)
             kernel = models.SquaredExponential(1.4)
             error = models.low_rank_error(data, kernel, likelihood=likelihood)
             outputs[f"{name}_{columns}_columns_standard_error"] = error.standard_error
@@ -305,17 +315,17 @@ def landmark() -> Mapping[str, Any]:
     outputs = {}
     for columns in (1, 2):
         data = samples.rows(samples.FIRST, columns)
-        places = samples.rows(9, columns, stream=3)
+        landmarks = samples.rows(9, columns, stream=3)
 
-        def log_likelihood(one: Any, data: Any = data, places: Any = places) -> Any:
-            kernel = models.SquaredExponential(one)
-            return models.landmark_log_likelihood(data, places, kernel, noise_variance=0.2)
+        def log_likelihood(lengthscale: Any, data: Any = data, landmarks: Any = landmarks) -> Any:
+            kernel = models.SquaredExponential(lengthscale)
+            return models.landmark_log_likelihood(data, landmarks, kernel, noise_variance=0.2)
 
         values, gradients = by_lengthscale(log_likelihood, [0.9, 2.1])
         outputs[f"{columns}_columns_log_likelihood"] = values
         outputs[f"{columns}_columns_gradient"] = gradients
         outputs[f"{columns}_columns_matern"] = models.landmark_log_likelihood(
-            data, places, models.Matern(2.5, 1.1), noise_variance=0.2
+            data, landmarks, models.Matern(2.5, 1.1), noise_variance=0.2
         )
         outputs[f"{columns}_columns_chosen"] = models.choose_landmarks(data, 6, seed=3)
     return outputs
@@ -366,8 +376,8 @@ def log_density(model: Any, values: Mapping[str, Any], *arguments: Any, **option
 def embedding_model() -> Mapping[str, Any]:
     line = samples.rows(samples.FIRST, 1)
     outputs = log_density(models.bke_model, {"lengthscale": 0.8}, line)
-    places = models.Landmark(samples.rows(9, 1, stream=3))
-    landmark_model = log_density(models.bke_model, {"lengthscale": 0.8}, line, likelihood=places)
+    landmarks = models.Landmark(samples.rows(9, 1, stream=3))
+    landmark_model = log_density(models.bke_model, {"lengthscale": 0.8}, line, likelihood=landmarks)
     return outputs | named("landmarks", landmark_model)
 
 
@@ -423,9 +433,9 @@ def density_at_prior_draw(model: Any, *arguments: Any) -> dict[str, Any]:
         name: 0.5 + 0.2 * index + np.zeros(np.shape(value))
         for index, (name, value) in enumerate(drawn.items())
     }
-    found = log_density(model, values, *arguments)
-    gradients = [np.ravel(found[f"gradient_{name}"]) for name in values]
-    return {"log_density": found["log_density"], "gradient": np.concatenate(gradients)}
+    result = log_density(model, values, *arguments)
+    gradients = [np.ravel(result[f"gradient_{name}"]) for name in values]
+    return {"log_density": result["log_density"], "gradient": np.concatenate(gradients)}
 
 
 @case("numpyro_models")
@@ -457,16 +467,16 @@ def posterior() -> Mapping[str, Any]:
         outputs[f"{columns}_columns_empirical"] = models.empirical_embedding(data, kernel, at)
         for name, noise_variance in (("clt", "clt"), ("fixed", 0.1)):
             for measure_name, measure in MEASURES.items():
-                found = models.embedding_posterior(
+                result = models.embedding_posterior(
                     data, kernel, at, noise=noise_variance, measure=measure
                 )
-                outputs[f"{columns}_columns_{name}_{measure_name}_mean"] = found.mean
-                variances = np.diag(found.covariance)
+                outputs[f"{columns}_columns_{name}_{measure_name}_mean"] = result.mean
+                variances = np.diag(result.covariance)
                 outputs[f"{columns}_columns_{name}_{measure_name}_variance"] = variances
-        places = samples.rows(9, columns, stream=3)
-        found = models.landmark_embedding_posterior(data, places, kernel, at)
-        outputs[f"{columns}_columns_landmarks_mean"] = found.mean
-        outputs[f"{columns}_columns_landmarks_covariance"] = found.covariance
+        landmarks = samples.rows(9, columns, stream=3)
+        result = models.landmark_embedding_posterior(data, landmarks, kernel, at)
+        outputs[f"{columns}_columns_landmarks_mean"] = result.mean
+        outputs[f"{columns}_columns_landmarks_covariance"] = result.covariance
         shrunk = models.posterior_mean_embedding(data, kernel)
         outputs[f"{columns}_columns_posterior_mean"] = shrunk(at)
     outputs["gaussian_mixture"] = models.gaussian_mixture_embedding(
@@ -506,9 +516,9 @@ def shrinkage() -> Mapping[str, Any]:
     kernel = models.SquaredExponential(1.3)
     amounts = models.shrinkage_amount(data, kernel)
     return {
-        "plug_in": amounts.plug_in,
-        "positive_part": amounts.positive_part,
-        "leave_one_out": amounts.leave_one_out,
+        "plug_in": amounts["plug-in"],
+        "positive_part": amounts["positive-part"],
+        "leave_one_out": amounts["leave-one-out"],
         "norm": models.shrunk_embedding(data, kernel).norm(),
         "fixed": models.shrunk_embedding(data, kernel, amount=0.3)(grid(3)),
         "spectral": models.spectral_embedding(data, kernel)(grid(3)),
@@ -520,21 +530,21 @@ def shrinkage() -> Mapping[str, Any]:
 def conditional() -> Mapping[str, Any]:
     x, y, _ = samples.dependent()
     kernel_x, kernel_y = models.SquaredExponential(0.8), models.SquaredExponential(0.6)
-    given = models.conditional_embedding(x, y, kernel_x, kernel_y)
-    fixed = models.conditional_embedding(x, y, kernel_x, kernel_y, regularisation=0.05)
+    conditional = models.conditional_embedding(x, y, kernel_x, kernel_y)
+    fixed = models.conditional_embedding(x, y, kernel_x, kernel_y, regularization=0.05)
     at = np.array([[-1.0], [0.4], [1.7]])
     prior = models.mean_embedding(0.5 + 0.4 * samples.rows(30, 1), kernel_x)
-    joint = models.product_rule(given, prior)
-    rule = models.bayes_rule(given, prior)
+    joint = models.product_rule(conditional, prior)
+    rule = models.bayes_rule(conditional, prior)
     posterior = rule(0.6)
     return {
-        "regularization": given.regularisation,
-        "expectation": given.expectation(at),
-        "variance": given.variance(at),
-        "weight_sums": np.sum(given.weights(at), axis=-1),
+        "regularization": conditional.regularization,
+        "expectation": conditional.expectation(at),
+        "variance": conditional.variance(at),
+        "weight_sums": np.sum(conditional.weights(at), axis=-1),
         "fixed_expectation": fixed.expectation(at),
-        "sum_rule_mean": models.sum_rule(given, prior).mean(),
-        "sum_rule_values": models.sum_rule(given, prior)(at),
+        "sum_rule_mean": models.sum_rule(conditional, prior).mean(),
+        "sum_rule_values": models.sum_rule(conditional, prior)(at),
         "joint_expectation": joint.expectation(lambda a, b: a[:, 0] * b[:, 0]),
         "joint_norm": np.sqrt(joint.inner_product(joint)),
         "bayes_rule_mean": posterior.mean(),
@@ -563,7 +573,7 @@ def learned_conditional() -> Mapping[str, Any]:
     x, y, _ = samples.dependent()
     learned = inference.learn_conditional(x, y, kernel_x="median", kernel_y="bkl")
     return {
-        "regularization": learned.regularisation,
+        "regularization": learned.regularization,
         "lengthscale_x": learned.kernel_x.lengthscale,
         "lengthscale_y": learned.kernel_y.lengthscale,
         "expectation": learned.expectation([-1.0, 0.4, 1.7]),
@@ -579,7 +589,7 @@ def learned_filter() -> Mapping[str, Any]:
         kernel_x="median",
         kernel_y="median",
         factors=(0.5, 1.0),
-        regularisations=(0.1, 1.0),
+        regularizations=(0.1, 1.0),
         progress=False,
     )
     return {
@@ -600,19 +610,19 @@ def discrepancies() -> Mapping[str, Any]:
         kernel = models.SquaredExponential(LENGTHS[:columns])
         weights = (None, 0.5 + np.arange(len(second)) / len(second))
         part = second[: len(first)]
-        found = {
+        result = {
             "mmd": models.squared_mmd(first, second, kernel),
             "mmd_biased": models.squared_mmd(first, second, kernel, estimator="biased"),
             "mmd_weighted": models.squared_mmd(
                 first, second, kernel, estimator="biased", weights=weights
             ),
             "mmd_variance": models.squared_mmd_variance(first, part, kernel),
-            "mmd_normalized": models.normalised_mmd(first, part, kernel),
+            "mmd_normalized": models.normalized_mmd(first, part, kernel),
             "mmd_terms": models.mmd_terms(first, part, kernel),
             "mmd_block_terms": models.mmd_terms(first, part, kernel, block_size=6),
             "inner_product": models.embedding_inner_product(first, second, kernel),
         }
-        outputs |= named(f"{columns}_columns", found)
+        outputs |= named(f"{columns}_columns", result)
     outputs["gaussian_inner_product"] = models.gaussian_inner_product(
         (np.array([0.2, -0.5]), np.array([[1.0, 0.3], [0.3, 0.6]])),
         (np.array([1.0, 0.4]), np.array([[0.5, -0.1], [-0.1, 0.9]])),
@@ -626,16 +636,16 @@ def dependence() -> Mapping[str, Any]:
     x, y, _ = samples.dependent()
     kernel_x, kernel_y = models.SquaredExponential(0.8), models.Laplace(0.9)
     at = (np.zeros((2, 1)), np.array([[0.0], [1.2]]))
-    found = models.dependence_posterior(x, y, kernel_x, models.SquaredExponential(0.9), at)
+    result = models.dependence_posterior(x, y, kernel_x, models.SquaredExponential(0.9), at)
     return {
         "hsic": models.hsic(x, y, kernel_x, kernel_y),
         "hsic_biased": models.hsic(x, y, kernel_x, kernel_y, estimator="biased"),
-        "hsic_normalized": models.normalised_hsic(x, y, kernel_x, kernel_y, regularisation=0.01),
+        "hsic_normalized": models.normalized_hsic(x, y, kernel_x, kernel_y, regularization=0.01),
         "alignment": models.alignment(x, y, kernel_x, kernel_y),
         "constrained_covariance": models.constrained_covariance(x, y, kernel_x, kernel_y),
         "witness": models.dependence_witness(x, y, kernel_x, kernel_y, at),
-        "posterior_mean": found.mean,
-        "posterior_covariance": found.covariance,
+        "posterior_mean": result.mean,
+        "posterior_covariance": result.covariance,
     }
 
 
@@ -661,15 +671,15 @@ def density() -> Mapping[str, Any]:
     outputs = {}
     for columns in (1, 2):
         data = samples.rows(samples.FIRST, columns)
-        found = models.kernel_student_t(
+        result = models.kernel_student_t(
             data, models.SquaredExponential(LENGTHS[:columns]), noise_variance=0.7, alpha=1.5
         )
-        outputs[f"{columns}_columns_log_density"] = found.log_density(grid(columns))
-        outputs[f"{columns}_columns_hyvarinen"] = models.hyvarinen_scores(found)[:5]
+        outputs[f"{columns}_columns_log_density"] = result.log_density(grid(columns))
+        outputs[f"{columns}_columns_hyvarinen"] = models.hyvarinen_scores(result)[:5]
         bounds = (np.full(columns, -15.0), np.full(columns, 25.0))
-        normalizer = models.log_normaliser(found, bounds, tolerance=1e-5)
+        normalizer = models.log_normalizer(result, bounds, tolerance=1e-5)
         outputs[f"{columns}_columns_log_normalizer"] = normalizer.value
-        left_out = models.leave_one_out_log_densities(found, bounds, rows=[0, 7, 30])
+        left_out = models.leave_one_out_log_densities(result, bounds, rows=[0, 7, 30])
         outputs[f"{columns}_columns_leave_one_out"] = left_out
     line = samples.rows(samples.FIRST, 1)
     nodes = np.linspace(-6.0, 8.0, 80)[:, None]
@@ -711,7 +721,7 @@ def draws(seed: int) -> Mapping[str, Any]:
     data = samples.rows(samples.FIRST, 1)
     density = models.kernel_student_t(data, models.SquaredExponential(0.7), noise_variance=0.7)
     drawn = inference.sample_student_t(
-        density, draws=50, chains=4, warmup=100, seed=seed, progress=False
+        density, num_samples=50, num_chains=4, num_warmup=100, seed=seed, progress=False
     )
     fantasy = inference.fantasy_data(
         models.SquaredExponential(0.7), 12, (-4.0, 5.0), dimension=1, seed=seed, progress=False
@@ -726,12 +736,17 @@ def draws(seed: int) -> Mapping[str, Any]:
 @case("student_t", slow=True)
 def hyperparameters(seed: int) -> Mapping[str, Any]:
     run = inference.student_t_posterior(
-        samples.rows(samples.FIRST, 1), chains=2, warmup=50, draws=50, seed=seed, progress=False
+        samples.rows(samples.FIRST, 1),
+        num_chains=2,
+        num_warmup=50,
+        num_samples=50,
+        seed=seed,
+        progress=False,
     )
     outputs = {}
     for name in sorted(run.posterior.data_vars):
         outputs |= named(name, moments(np.log(run.posterior[name].values)))
-    predictive = inference.student_t_predictive(run, [-1.0, 0.4, 6.0], draws=20)
+    predictive = inference.student_t_predictive(run, [-1.0, 0.4, 6.0], num_samples=20)
     return {**outputs, "predictive": np.mean(predictive, axis=0)}
 
 
@@ -797,7 +812,7 @@ def nuts_run(seed: int, data: Any, **options: Any) -> Any:
 
 @case("sampling", slow=True)
 def nuts(seed: int) -> Mapping[str, Any]:
-    """One lengthscale per column; the acceptance rate tells that steps are adapted."""
+    """One lengthscale per column; the acceptance rate shows that steps are adapted."""
     prior = dist.Gamma(2.0 * jnp.ones(2), jnp.ones(2)).to_event(1)
     run = nuts_run(seed, samples.rows(samples.FIRST, 2), prior=prior)
     accepted = run["sample_stats"]["acceptance_rate"].values.mean()
@@ -880,12 +895,12 @@ def masses_of_chains(seed: int) -> Mapping[str, Any]:
     """Chains of NUTS on two clusters, whose modes get their masses by quadrature."""
     data = np.concatenate([samples.rows(25, 1), 9.0 + 0.5 * samples.rows(15, 1, stream=4)])
     run = nuts_run(seed, data)
-    weighed = inference.reweight(run, **QUIET)
-    modes = inference.diagnose(weighed).modes.modes
+    reweighted = inference.reweight(run, **QUIET)
+    modes = inference.diagnose(reweighted).modes.modes
     return {
         "locations": [mode.location["lengthscale"] for mode in modes],
         "masses": [mode.mass for mode in modes],
-        "log_normalizer": weighed["quadrature"].attrs["log_normaliser"],
+        "log_normalizer": reweighted["quadrature"].attrs["log_normaliser"],
         "draws_in_a_mode": sum(mode.draws for mode in modes) > 0,
     }
 
@@ -894,8 +909,8 @@ def masses_of_chains(seed: int) -> Mapping[str, Any]:
 def masses_by_bridge_sampling(seed: int) -> Mapping[str, Any]:
     prior = dist.Gamma(2.0 * jnp.ones(3), jnp.ones(3)).to_event(1)
     run = nuts_run(seed, samples.rows(samples.FIRST, 3), prior=prior)
-    weighed = inference.reweight(run, seed=seed, **QUIET)
-    return {"log_normalizer": weighed["bridge"].attrs["log_normaliser"]}
+    reweighted = inference.reweight(run, seed=seed, **QUIET)
+    return {"log_normalizer": reweighted["bridge"].attrs["log_normaliser"]}
 
 
 # -- witness functions ----------------------------------------------------------------------------
@@ -962,9 +977,9 @@ def kernel_choices() -> Mapping[str, Any]:
     first, second = samples.pair(2)
     pooled = np.concatenate([first, second])
     return {
-        "median": inference.kernel_of(pooled, "median").lengthscale,
-        "median_unscaled": inference.kernel_of(pooled, "median", scale=None).lengthscale,
-        "marginal_likelihood": inference.kernel_of(pooled, "bkl").lengthscale,
+        "median": inference.select_kernel(pooled, "median").lengthscale,
+        "median_unscaled": inference.select_kernel(pooled, "median", scale=None).lengthscale,
+        "marginal_likelihood": inference.select_kernel(pooled, "bkl").lengthscale,
     }
 
 
@@ -985,13 +1000,13 @@ def learned_kernel() -> Mapping[str, Any]:
 @case("learning", slow=True)
 def compared_kernels(seed: int) -> Mapping[str, Any]:
     families = {"squared_exponential": models.SquaredExponential, "laplace": models.Laplace}
-    found = inference.compare_kernels(
+    result = inference.compare_kernels(
         samples.rows(samples.FIRST, 1), families, folds=2, particles=200, seed=seed, **QUIET
     )
     outputs = {}
-    for name, score in found.scores.items():
+    for name, score in result.scores.items():
         outputs[f"{name}_score"] = score.score
-        outputs[f"{name}_held_out"] = score.held_out
+        outputs[f"{name}_held_out"] = score.relative_mse
     return outputs
 
 
@@ -1024,8 +1039,8 @@ def by_kernel(seed: int, first: Any, second: Any, kernel_names: list[Any], **opt
     outputs = {}
     for kernel in kernel_names:
         name = kernel if isinstance(kernel, str) else type(kernel).__name__.lower()
-        found = two_samples(first, second, seed, kernel=kernel, **options)
-        outputs |= named(name, test_outputs(found))
+        result = two_samples(first, second, seed, kernel=kernel, **options)
+        outputs |= named(name, test_outputs(result))
     return outputs
 
 
@@ -1060,16 +1075,16 @@ def null_distributions(seed: int) -> Mapping[str, Any]:
         ("normal", {}),
         ("normal_block", {"estimator": "block", "block_size": 8}),
     ):
-        found = two_samples(
+        result = two_samples(
             first, second, seed, kernel="median", null=null.partition("_")[0], **options
         )
-        outputs |= named(null, test_outputs(found))
+        outputs |= named(null, test_outputs(result))
     for estimator in ("biased", "paired"):
-        found = two_samples(first, second, seed, kernel="median", estimator=estimator)
-        outputs |= named(estimator, test_outputs(found))
-    one, other = samples.series(), samples.series(shift=1.5, stream=1)
-    found = two_samples(one, other, seed, kernel="median", null="wild bootstrap", memory=10)
-    return outputs | named("wild_bootstrap", test_outputs(found))
+        result = two_samples(first, second, seed, kernel="median", estimator=estimator)
+        outputs |= named(estimator, test_outputs(result))
+    first, second = samples.series(), samples.series(shift=1.5, stream=1)
+    result = two_samples(first, second, seed, kernel="median", null="wild bootstrap", memory=10)
+    return outputs | named("wild_bootstrap", test_outputs(result))
 
 
 @case("two_sample")
@@ -1078,10 +1093,10 @@ def locations(seed: int) -> Mapping[str, Any]:
     first, second = samples.pair(1, shift=1.3)
     outputs = {}
     for null in ("permutation", "f"):
-        found = inference.mean_embedding_test(
+        result = inference.mean_embedding_test(
             first, second, null=null, permutations=N_RESAMPLES, seed=seed, locations=3
         )
-        outputs |= named(null, test_outputs(found))
+        outputs |= named(null, test_outputs(result))
     return outputs
 
 
@@ -1111,12 +1126,12 @@ def many_rows() -> Mapping[str, Any]:
     rng = np.random.default_rng(81)
     first, second = rng.normal(size=(70_000, 2)), rng.normal(size=(66_000, 2))
     second[:, 1] += 0.7 * second[:, 0] ** 2 - 0.7
-    found = two_samples(first, second, seed=0)
-    parts = [dask.array.from_array(one, chunks=(20_000, 2)) for one in (first, second)]
+    result = two_samples(first, second, seed=0)
+    parts = [dask.array.from_array(sample, chunks=(20_000, 2)) for sample in (first, second)]
     partitioned = two_samples(*parts, seed=0)
     return {
-        "reject": bool(found.rejected),
-        "partitions_agree": found.pvalue == partitioned.pvalue,
+        "reject": bool(result.rejected),
+        "partitions_agree": result.pvalue == partitioned.pvalue,
     }
 
 
@@ -1125,7 +1140,7 @@ def partitions(seed: int) -> Mapping[str, Any]:
     import dask.array
 
     first, second = samples.pair(2, shift=2.5)
-    parts = [dask.array.from_array(one, chunks=(13, 2)) for one in (first, second)]
+    parts = [dask.array.from_array(sample, chunks=(13, 2)) for sample in (first, second)]
     return test_outputs(two_samples(*parts, seed, kernel="median"))
 
 
@@ -1138,30 +1153,30 @@ def compared(first: Any, second: Any, seed: int, **options: Any) -> Any:
     return inference.compare(first, second, **options, **QUIET)
 
 
-def comparison_outputs(found: Any) -> dict[str, Any]:
+def comparison_outputs(result: Any) -> dict[str, Any]:
     """The test, the posterior of the difference, and how large it is."""
     outputs = {
-        "pvalue": found.pvalue,
-        "reject": bool(found.differ),
-        "log_bayes_factor": found.log_bayes_factor,
-        "posterior_probability": found.probability,
-        "lengthscale": found.lengthscale,
-        "lengthscale_interval": np.stack(found.lengthscale_interval),
-        "auc": found.effect,
-        "auc_interval": found.effect_interval,
-        "sizes": found.sizes,
+        "pvalue": result.pvalue,
+        "reject": bool(result.differ),
+        "log_bayes_factor": result.log_bayes_factor,
+        "posterior_probability": result.probability,
+        "lengthscale": result.lengthscale,
+        "lengthscale_interval": np.stack(result.lengthscale_interval),
+        "auc": result.effect,
+        "auc_interval": result.effect_interval,
+        "sizes": result.sizes,
     }
-    components = sorted(found.evidence, key=lambda component: component.where)
+    components = sorted(result.evidence, key=lambda component: component.where)
     outputs["component_statistics"] = [component.statistic for component in components]
     outputs["pvalue_components"] = [component.pvalue for component in components]
-    if found.detectable_shift is not None:
-        outputs["minimum_detectable_shift"] = found.detectable_shift
+    if result.detectable_shift is not None:
+        outputs["minimum_detectable_shift"] = result.detectable_shift
     return outputs
 
 
-def strongest_region(found: Any) -> dict[str, Any]:
+def strongest_region(result: Any) -> dict[str, Any]:
     """The region with the smallest p-value."""
-    region = found.places[0]
+    region = result.places[0]
     return {
         "center": region.at,
         "bandwidth": region.scale,
@@ -1174,20 +1189,20 @@ def strongest_region(found: Any) -> dict[str, Any]:
 
 @case("comparison")
 def regions(seed: int) -> Mapping[str, Any]:
-    found = compared(*samples.bimodal_pair(), seed)
+    result = compared(*samples.bimodal_pair(), seed)
     at = grid()
-    outputs = comparison_outputs(found) | named("region", strongest_region(found))
-    witness, ratio = found.witness(at), found.density_ratio(at)
+    outputs = comparison_outputs(result) | named("region", strongest_region(result))
+    witness, ratio = result.witness(at), result.density_ratio(at)
     return {
         **outputs,
-        "region_interval": found.places[0].extent,
-        "region_sign_at_points": found.sign(np.array([[-5.0], [2.0]])),
+        "region_interval": result.places[0].extent,
+        "region_sign_at_points": result.sign(np.array([[-5.0], [2.0]])),
         "witness_mean": witness.mean,
         "witness_lower": witness.lower,
         "witness_simultaneous_upper": witness.wide_upper,
         "ratio_mean": ratio.mean,
         "ratio_lower": ratio.lower,
-        "probability_mmd_exceeds": found.matters(0.01),
+        "probability_mmd_exceeds": result.matters(0.01),
     }
 
 
@@ -1207,26 +1222,26 @@ def weighted(seed: int) -> Mapping[str, Any]:
 
 @case("comparison")
 def three_columns(seed: int) -> Mapping[str, Any]:
-    found = compared(*samples.pair(3, shift=2.5), seed)
-    return comparison_outputs(found)
+    result = compared(*samples.pair(3, shift=2.5), seed)
+    return comparison_outputs(result)
 
 
 @case("comparison")
 def similar_samples(seed: int) -> Mapping[str, Any]:
     """No difference is found: the smallest shift that would be is returned."""
     rows = samples.rows(samples.FIRST + samples.SECOND, 1, stream=6)
-    found = compared(rows[: samples.FIRST], rows[samples.FIRST :], seed)
-    return comparison_outputs(found) | {"regions": len(found.places)}
+    result = compared(rows[: samples.FIRST], rows[samples.FIRST :], seed)
+    return comparison_outputs(result) | {"regions": len(result.places)}
 
 
 @case("comparison")
 def binary_labels(seed: int) -> Mapping[str, Any]:
     first, second = samples.pair(1, shift=1.3)
-    found = compared(first, second, seed, labels="logit")
+    result = compared(first, second, seed, labels="logit")
     chosen = compared(first, second, seed, kernel=models.Matern(2.5, 1.0))
     return {
-        "log_bayes_factor": found.log_bayes_factor,
-        "ratio": found.density_ratio(grid()).mean,
+        "log_bayes_factor": result.log_bayes_factor,
+        "ratio": result.density_ratio(grid()).mean,
         "matern_log_bayes_factor": chosen.log_bayes_factor,
         "matern_lengthscale": chosen.lengthscale,
     }
@@ -1237,16 +1252,16 @@ def matched_weights() -> Mapping[str, Any]:
     first, second = samples.pair(2, shift=0.4)
     outputs = {}
     for moments_matched in (1, 2):
-        found = inference.match_weights(first, second, moments=moments_matched)
+        result = inference.match_weights(first, second, moments=moments_matched)
         outputs |= named(
             f"{moments_matched}_moments",
             {
-                "weights": found.values,
-                "effective_sample_size": found.effective_size,
-                "mmd": found.discrepancies,
-                "expected_mmd": found.expected,
-                "differences_before": [moment.before for moment in found.moments],
-                "differences_after": [moment.after for moment in found.moments],
+                "weights": result.values,
+                "effective_sample_size": result.effective_size,
+                "mmd": result.discrepancies,
+                "expected_mmd": result.expected,
+                "differences_before": [moment.before for moment in result.moments],
+                "differences_after": [moment.after for moment in result.moments],
             },
         )
     return outputs
@@ -1270,10 +1285,10 @@ def independence_tests(seed: int) -> Mapping[str, Any]:
     for null in ("gamma", "spectrum"):
         outputs |= named(null, independence(x, y, seed, kernel="median", null=null))
     for null in ("wild bootstrap", "shift"):
-        one = samples.series()
-        other = one + samples.series(stream=1)
-        found = independence(one, other, seed, kernel="median", null=null, memory=10)
-        outputs |= named(null.replace(" ", "_"), found)
+        first = samples.series()
+        second = first + samples.series(stream=1)
+        result = independence(first, second, seed, kernel="median", null=null, memory=10)
+        outputs |= named(null.replace(" ", "_"), result)
     return outputs
 
 
@@ -1282,7 +1297,7 @@ def conditional_independence(seed: int) -> Mapping[str, Any]:
     x, y, z = samples.dependent()
     outputs = {}
     for name, arguments in (("given_z", (x, y, z)), ("given_y", (x, z, y))):
-        found = inference.conditional_independence_test(
+        result = inference.conditional_independence_test(
             *arguments,
             seed=seed,
             kernel="median",
@@ -1290,7 +1305,7 @@ def conditional_independence(seed: int) -> Mapping[str, Any]:
             sequential=False,
             **QUIET,
         )
-        outputs |= named(name, test_outputs(found))
+        outputs |= named(name, test_outputs(result))
     return outputs
 
 
@@ -1329,10 +1344,10 @@ def compared_tables(before: Any, after: Any, seed: int, **options: Any) -> Any:
     return inference.compare_tables(before, after, **options, **QUIET)
 
 
-def table_outputs(found: Any) -> dict[str, Any]:
+def table_outputs(result: Any) -> dict[str, Any]:
     """Overall and per column: types, p-values, decisions and sizes of changes."""
-    outputs = {"pvalue": found.pvalue, "reject": bool(found.differ)}
-    for column in found.columns:
+    outputs = {"pvalue": result.pvalue, "reject": bool(result.differ)}
+    for column in result.columns:
         change = column.to_dict()["effect"]
         outputs[f"{column.name}_type"] = column.kind
         outputs[f"{column.name}_reject"] = bool(column.differ)
@@ -1349,7 +1364,7 @@ def table_outputs(found: Any) -> dict[str, Any]:
                 outputs[f"{column.name}_{name}"] = change[key]
         levels = change.get("shares") or []
         outputs[f"{column.name}_levels"] = len(levels)
-    pairs = sorted(found.pairs, key=lambda pair: pair.columns)
+    pairs = sorted(result.pairs, key=lambda pair: pair.columns)
     outputs["pvalue_pairs"] = [pair.pvalue for pair in pairs]
     outputs["pair_associations"] = [pair.strengths for pair in pairs]
     return outputs
@@ -1377,11 +1392,15 @@ def designs(seed: int) -> Mapping[str, Any]:
         ("weights", "weight", "weights"),
     ):
         columns = ["age", "plan", column]
-        found = compared_tables(before[columns], after[columns], seed, **{option: column})
-        outputs |= named(name, {"reject": bool(found.differ)})
-        outputs[f"pvalue_{name}"] = found.pvalue
-        outputs[f"pvalue_{name}_columns"] = [one.pvalue for one in found.columns]
-        age = next(one for one in found.columns if one.name == "age").to_dict()["effect"]
+        result = compared_tables(before[columns], after[columns], seed, **{option: column})
+        outputs |= named(name, {"reject": bool(result.differ)})
+        outputs[f"pvalue_{name}"] = result.pvalue
+        outputs[f"pvalue_{name}_columns"] = [
+            result_column.pvalue for result_column in result.columns
+        ]
+        age = next(
+            result_column for result_column in result.columns if result_column.name == "age"
+        ).to_dict()["effect"]
         outputs[f"{name}_auc"] = age["auc"]
         outputs[f"{name}_medians"] = age["medians"]
     return outputs
@@ -1394,7 +1413,7 @@ def groups_of_one_table(seed: int) -> Mapping[str, Any]:
     table = table.assign(age=table["age"] + 8.0 * (table["site"] == "west"))
     outputs = {}
     for name, rest in (("against_first", False), ("against_rest", True)):
-        found = inference.compare_groups(
+        result = inference.compare_groups(
             table,
             "site",
             rest=rest,
@@ -1403,8 +1422,8 @@ def groups_of_one_table(seed: int) -> Mapping[str, Any]:
             seed=seed,
             **QUIET,
         )
-        outputs[f"{name}_reject"] = [bool(one.differ) for one in found.comparisons]
-        outputs[f"pvalue_{name}"] = [one.pvalue for one in found.comparisons]
+        outputs[f"{name}_reject"] = [bool(comparison.differ) for comparison in result.comparisons]
+        outputs[f"pvalue_{name}"] = [comparison.pvalue for comparison in result.comparisons]
     return outputs
 
 
@@ -1417,24 +1436,24 @@ def files_of_tables(seed: int) -> Mapping[str, Any]:
         for name, frame in (("before", before), ("after", after)):
             text = frame[COLUMNS].assign(
                 spent=[
-                    "-999" if np.isnan(one) else f"{one:.2f}".replace(".", ",")
-                    for one in frame["spent"]
+                    "-999" if np.isnan(amount) else f"{amount:.2f}".replace(".", ",")
+                    for amount in frame["spent"]
                 ],
                 day=frame["day"].dt.strftime("%d/%m/%Y"),
             )
             paths.append(Path(folder) / f"{name}.csv")
             text.to_csv(paths[-1], index=False, sep=";")
-        found = compared_tables(
+        result = compared_tables(
             *paths, seed, written=["decimal commas", "day/month/year"], missing=[-999]
         )
-    return table_outputs(found)
+    return table_outputs(result)
 
 
 # -- monitoring -----------------------------------------------------------------------------------
 
 
 def monitor_outputs(state: Any) -> dict[str, Any]:
-    """What a monitor knows."""
+    """The state of a monitor."""
     outputs = {
         "rows": state.rows,
         "log_evidence": np.log(state.evidence),
@@ -1471,11 +1490,11 @@ def monitors(seed: int) -> Mapping[str, Any]:
     rng = np.random.default_rng(91)
     reference = pd.DataFrame({"site": np.repeat(["a", "b", "c"], 60), "x": rng.gamma(2, 1, 180)})
     new = reference.assign(x=rng.gamma(2, 1, 180) + 2.0 * (reference["site"] == "b"))
-    found = inference.Monitors(reference, by="site", seed=seed)
-    states = found.update(new)
+    result = inference.Monitors(reference, by="site", seed=seed)
+    states = result.update(new)
     return {
         "log_e_values": [np.log(states[name].e_value) for name in ("a", "b", "c")],
-        "changed": list(found.changed),
+        "changed": list(result.changed),
         "benjamini_hochberg": inference.e_bh([40.0, 0.5, 90.0, 1.0, 61.0], alpha=0.05),
     }
 
@@ -1483,16 +1502,16 @@ def monitors(seed: int) -> Mapping[str, Any]:
 # -- chains ---------------------------------------------------------------------------------------
 
 
-def chain_outputs(found: Any) -> dict[str, Any]:
+def chain_outputs(result: Any) -> dict[str, Any]:
     """Agreement of chains."""
     return {
-        "pvalue": found.pvalue,
-        "pvalue_between": found.between,
-        "agree": bool(found.agree),
-        "rhat": found.rhat,
-        "autocorrelation_time": found.autocorrelation_time,
-        "pvalue_columns": [column.pvalue for column in found.columns],
-        "pvalue_pairs": [pair.pvalue for pair in found.pairs],
+        "pvalue": result.pvalue,
+        "pvalue_between": result.between,
+        "agree": bool(result.agree),
+        "rhat": result.rhat,
+        "autocorrelation_time": result.autocorrelation_time,
+        "pvalue_columns": [column.pvalue for column in result.columns],
+        "pvalue_pairs": [pair.pvalue for pair in result.pairs],
     }
 
 
@@ -1500,11 +1519,11 @@ def chain_outputs(found: Any) -> dict[str, Any]:
 def agreement(seed: int) -> Mapping[str, Any]:
     outputs = {}
     for name, shift in (("alike", 0.0), ("shifted", 1.0)):
-        found = inference.check_chains(
+        result = inference.check_chains(
             samples.chains(shift), permutations=N_RESAMPLES, columns=("mu", "tau"), seed=seed
         )
-        outputs |= named(name, chain_outputs(found))
-    outputs["clusters"] = ["".join(map(str, cluster)) for cluster in found.clusters]
+        outputs |= named(name, chain_outputs(result))
+    outputs["clusters"] = ["".join(map(str, cluster)) for cluster in result.clusters]
     return outputs
 
 
@@ -1542,7 +1561,7 @@ def stein_tests(seed: int) -> Mapping[str, Any]:
     return {
         **named("model", {"statistic": by_model.statistic, "pvalue": by_model.pvalue}),
         **named("function", test_outputs(by_function)),
-        "contributions": [one.part for one in by_function.columns],
+        "contributions": [column.part for column in by_function.columns],
     }
 
 
@@ -1555,10 +1574,10 @@ def thinning(seed: int) -> Mapping[str, Any]:
         ("herding_weighted", {"weighted": True}),
         ("stein", {"score": lambda x: -x}),
     ):
-        found = inference.thin(draws, 12, seed=seed, **options)
-        outputs[f"{name}_indices"] = found.indices
-        outputs[f"{name}_weights"] = found.weights
-        outputs[f"{name}_discrepancy"] = found.discrepancy
+        result = inference.thin(draws, 12, seed=seed, **options)
+        outputs[f"{name}_indices"] = result.indices
+        outputs[f"{name}_weights"] = result.weights
+        outputs[f"{name}_discrepancy"] = result.discrepancy
     return outputs
 
 
@@ -1573,8 +1592,8 @@ def predictive_check(seed: int) -> Mapping[str, Any]:
             "observed_data": {"y": observed},
         }
     )
-    found = inference.posterior_predictive_check(tree, replicates=99, seed=seed, **QUIET)
-    return {"pvalue": found.pvalue, "reject": bool(found.result.rejected)}
+    result = inference.posterior_predictive_check(tree, replicates=99, seed=seed, **QUIET)
+    return {"pvalue": result.pvalue, "reject": bool(result.result.rejected)}
 
 
 # -- likelihood-free inference --------------------------------------------------------------------
@@ -1587,8 +1606,8 @@ def waiting_times(rng: np.random.Generator, theta: Mapping[str, Any]) -> Any:
     return rng.gamma(theta["size"], 1.0 / theta["rate"], size=30)
 
 
-@inference.vectorised
-def many_waiting_times(rng: np.random.Generator, theta: Mapping[str, Any]) -> Any:
+@inference.vectorize
+def vectorized_waiting_times(rng: np.random.Generator, theta: Mapping[str, Any]) -> Any:
     """A simulator of one data set for each parameter."""
     return rng.gamma(theta["size"], 1.0 / theta["rate"], size=(30, len(theta["rate"]))).T
 
@@ -1615,24 +1634,24 @@ def rows_mean_and_sd(rows: np.ndarray) -> np.ndarray:
 
 @case("likelihood_free")
 def rejection(seed: int) -> Mapping[str, Any]:
-    options = {"simulations": 400, "chunk": 200, "seed": seed, **QUIET}
+    options = {"num_simulations": 400, "batch_size": 200, "seed": seed, **QUIET}
     outputs = {}
     for name, simulate in (
         ("plain", waiting_times),
-        ("vectorized", many_waiting_times),
+        ("vectorized", vectorized_waiting_times),
         ("jax", jax_waiting_times),
     ):
         run = inference.k2_abc(OBSERVED, simulate, PRIOR, **options)
         outputs |= named(name, table_of(run))
     larger = inference.with_epsilon(run, 0.5)
     outputs |= named("epsilon", table_of(larger))
-    drawn = inference.resample(run, draws=200, seed=seed)
+    drawn = inference.resample(run, num_samples=200, seed=seed)
     outputs["resampled_rate"] = drawn.posterior["rate"].values.mean()
     for name, distance in (
         ("summaries", inference.Summaries(OBSERVED, rows_mean_and_sd)),
         ("mmd", inference.MMD(OBSERVED, "median", seed=0)),
     ):
-        run = inference.abc(OBSERVED, many_waiting_times, PRIOR, distance=distance, **options)
+        run = inference.abc(OBSERVED, vectorized_waiting_times, PRIOR, distance=distance, **options)
         outputs |= named(name, table_of(run))
     first, second = samples.pair(1)
     outputs["squared_mmd"] = inference.MMD(first, models.SquaredExponential(0.8)).squared(
@@ -1643,11 +1662,11 @@ def rejection(seed: int) -> Mapping[str, Any]:
 
 @case("likelihood_free", slow=True)
 def sequential(seed: int) -> Mapping[str, Any]:
-    options = {"particles": 100, "simulations": 1500, "seed": seed, **QUIET}
-    kernel = inference.sequential_k2_abc(OBSERVED, many_waiting_times, PRIOR, **options)
+    options = {"num_particles": 100, "num_simulations": 1500, "seed": seed, **QUIET}
+    kernel = inference.sequential_k2_abc(OBSERVED, vectorized_waiting_times, PRIOR, **options)
     distance = inference.Summaries(OBSERVED, rows_mean_and_sd)
     summaries = inference.sequential_abc(
-        OBSERVED, many_waiting_times, PRIOR, distance=distance, **options
+        OBSERVED, vectorized_waiting_times, PRIOR, distance=distance, **options
     )
     return named("kernel", table_of(kernel)) | named("summaries", table_of(summaries))
 
@@ -1656,13 +1675,13 @@ def sequential(seed: int) -> Mapping[str, Any]:
 def synthetic(seed: int) -> Mapping[str, Any]:
     run = inference.synthetic_likelihood(
         OBSERVED,
-        many_waiting_times,
+        vectorized_waiting_times,
         PRIOR,
         summaries=rows_mean_and_sd,
         simulations_per_point=30,
-        chains=2,
-        warmup=100,
-        draws=150,
+        num_chains=2,
+        num_warmup=100,
+        num_samples=150,
         seed=seed,
         **QUIET,
     )
@@ -1679,14 +1698,14 @@ def distribution_regressor() -> Mapping[str, Any]:
     for name, options in (("shrinkage", {}), ("plain", {"shrinkage": False})):
         regressor = inference.DistributionRegressor(landmarks=10, **options).fit(groups, target)
         interval = np.stack(regressor.predict_interval(groups[:4], level=0.9))
-        found = {
+        result = {
             "prediction": regressor.predict(groups[:4]),
             "interval": interval,
-            "explained": regressor.summary_.explained,
-            "explained_by_ridge": regressor.summary_.explained_by_ridge,
-            "held_out_sd": regressor.summary_.deviation[:5],
+            "explained": regressor.summary_.r2,
+            "explained_by_ridge": regressor.summary_.ridge_r2,
+            "held_out_sd": regressor.summary_.predicted_std[:5],
         }
-        outputs |= named(name, found)
+        outputs |= named(name, result)
     return outputs
 
 
@@ -1697,9 +1716,9 @@ def regressor_by_nuts(seed: int) -> Mapping[str, Any]:
         models.SquaredExponential(1.0),
         landmarks=6,
         method="nuts",
-        chains=2,
-        warmup=50,
-        draws=50,
+        num_chains=2,
+        num_warmup=50,
+        num_samples=50,
         seed=seed,
     ).fit(groups, target)
     return {"prediction": regressor.predict(groups[:4])}
@@ -1813,7 +1832,7 @@ def run_commands(seed: int) -> Mapping[str, Any]:
         command(
             "witness", Path(folder) / "run.nc", *files, "--out", Path(folder) / "w", "--seed", seed
         )
-        written = sorted(path.name for path in (Path(folder) / "w").iterdir())
+        files_of_witness = sorted(path.name for path in (Path(folder) / "w").iterdir())
     diagnosis_keys = {
         "log_normalizer": "diagnosis.log_normaliser",
         "mass": "diagnosis.modes.0.posterior_mass",
@@ -1823,7 +1842,7 @@ def run_commands(seed: int) -> Mapping[str, Any]:
         **chosen(run, **COMPARISON_KEYS, **diagnosis_keys),
         **named("fit", chosen(fitted, **diagnosis_keys)),
         **named("diagnose", chosen(diagnosed, **diagnosis_keys)),
-        "witness_is_written": "witness.nc" in written,
+        "witness_is_written": "witness.nc" in files_of_witness,
     }
 
 
@@ -1896,11 +1915,11 @@ def dependence_commands(seed: int) -> Mapping[str, Any]:
         path = Path(folder) / "rows.csv"
         samples.write_csv(path, np.hstack(samples.dependent()), "x,y,z")
         tested = command("independence", path, "--x", "x", "--y", "y", *options)
-        given = command("independence", path, "--x", "x", "--y", "z", "--given", "y", *options)
+        given_y = command("independence", path, "--x", "x", "--y", "z", "--given", "y", *options)
         graph = command("graph", path, *options, "--out", Path(folder) / "graph")
     return {
         **chosen(tested, **TEST_KEYS),
-        **named("given", chosen(given, **TEST_KEYS)),
+        **named("given", chosen(given_y, **TEST_KEYS)),
         "edges": sorted(graph["edges"]),
     }
 
@@ -1914,7 +1933,7 @@ def conditional_commands() -> Mapping[str, Any]:
         folder = Path(name)
         pairs = samples.write_csv(folder / "pairs.csv", np.hstack([x, y]), "x,y")
         prior = samples.write_csv(folder / "prior.csv", 0.5 + 0.4 * samples.rows(30, 1), "x")
-        seen = samples.write_csv(folder / "seen.csv", np.array([[0.1], [0.7]]), "y")
+        observations = samples.write_csv(folder / "seen.csv", np.array([[0.1], [0.7]]), "y")
         known = np.hstack([states, observed])[:48]
         training = samples.write_csv(folder / "training.csv", known, "u,v,a,b")
         stream = samples.write_csv(folder / "series.csv", observed[48:], "a,b")
@@ -1931,7 +1950,16 @@ def conditional_commands() -> Mapping[str, Any]:
             folder / "c",
         )
         posterior_answer = command(
-            "bayes", pairs, prior, seen, "--hidden", "x", "--seen", "y", "--kernel", "median"
+            "bayes",
+            pairs,
+            prior,
+            observations,
+            "--hidden",
+            "x",
+            "--seen",
+            "y",
+            "--kernel",
+            "median",
         )
         filtered = command(
             "filter", training, stream, "--states", "u,v", "--observations", "a,b",
