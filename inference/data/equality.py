@@ -9,8 +9,9 @@ may occur in one sample alone. Two rules make them one.
    ``np.float32(0.1)``, and 16777217 to ``np.float32(16777217)``, which is 16777216. The shortest
    decimal representation of the narrower value would not do: of 0.123456789 it is 0.12345679 in
    single precision.
-2. Values within a few units in the last place are one value, if all others are farther away; see
-   :func:`merge_rounding`.
+2. Values within a few units in the last place of double precision are one value, if all others are
+   farther away; see :func:`merge_rounding`. Values that were stored in a narrower type are not
+   merged by its precision: neighbors there may be the steps of a measurement.
 
 Both treat the pooled rows alike, so that permutation tests stay exact.
 """
@@ -34,8 +35,6 @@ NARROWER = (
 #: Values are merged up to this many times the relative precision apart, and only if they are so
 #: much farther from all others. A sum of a few terms is off by less than 16; not tuned.
 MERGED, SEPARATE = 16.0, 64.0
-#: Up to here whole numbers are exact in double precision.
-EXACT = 2.0**53
 
 
 def stored_sizes(X: Any, dimension: int) -> np.ndarray:
@@ -80,7 +79,7 @@ def round_to(values: np.ndarray, size: int) -> np.ndarray:
     return np.where(np.isinf(rounded), values, rounded)
 
 
-def merge_rounding(values: np.ndarray, size: int = DOUBLE) -> np.ndarray:
+def merge_rounding(values: np.ndarray) -> np.ndarray:
     """Give values that differ by rounding alone one value, the smallest of them.
 
     Values are merged that are within :data:`MERGED` times the precision of each other, relative to
@@ -91,7 +90,6 @@ def merge_rounding(values: np.ndarray, size: int = DOUBLE) -> np.ndarray:
 
     Args:
         values: (n,), of all rows that are compared; NaN where there is none.
-        size: bytes of the type that they were stored in.
 
     Returns:
         (n,); the same array where nothing is merged.
@@ -100,8 +98,7 @@ def merge_rounding(values: np.ndarray, size: int = DOUBLE) -> np.ndarray:
     if not len(ordered) or not ordered[0] < ordered[-1]:
         return values
     steps = np.diff(ordered)
-    precision = np.finfo(f"f{size}").eps
-    unit = precision * np.maximum(
+    unit = np.finfo(np.float64).eps * np.maximum(
         np.maximum(np.abs(ordered[1:]), np.abs(ordered[:-1])), magnitude(ordered)
     )
     near = steps <= SEPARATE * unit
@@ -128,7 +125,8 @@ def magnitude(values: np.ndarray) -> float:
 
 
 def _are_exact(values: np.ndarray) -> bool:
-    return bool(max(-values[0], values[-1]) <= EXACT and (values == np.rint(values)).all())
+    """Return whether all are whole numbers, also those that are too large for other fractions."""
+    return bool((values == np.rint(values)).all())
 
 
 def equalize(
@@ -149,7 +147,7 @@ def equalize(
     found = list(samples)
     for column, size in enumerate(narrowest):
         pooled = np.concatenate([sample[:, column] for sample in samples])
-        merged = merge_rounding(round_to(pooled, int(size)), int(size))
+        merged = round_to(merge_rounding(pooled), int(size))
         if merged is pooled or np.array_equal(merged, pooled, equal_nan=True):
             continue
         for index, part in enumerate(np.split(merged, ends)):
@@ -169,14 +167,13 @@ def snap(values: np.ndarray, known: np.ndarray, size: int = DOUBLE) -> np.ndarra
     """
     if not len(known):
         return values
-    above = np.searchsorted(known, values).clip(max=len(known) - 1)
+    rounded, targets = round_to(known, size), round_to(values, size)
+    above = np.searchsorted(rounded, targets).clip(max=len(known) - 1)
     below = (above - 1).clip(min=0)
-    closer = np.abs(values - known[below]) < np.abs(values - known[above])
-    nearest = known[np.where(closer, below, above)]
-    if (nearest == values).all():
-        return values
-    reach = np.finfo(f"f{size}").eps * np.maximum(np.abs(nearest), magnitude(known))
-    return np.where(np.abs(values - nearest) <= MERGED * reach, nearest, values)
+    closer = np.abs(targets - rounded[below]) < np.abs(targets - rounded[above])
+    index = np.where(closer, below, above)
+    unit = np.finfo(np.float64).eps * np.maximum(np.abs(rounded[index]), magnitude(rounded))
+    return np.where(np.abs(targets - rounded[index]) <= MERGED * unit, known[index], values)
 
 
 def positive_distances(distances: np.ndarray, points: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..data.equality import merge_rounding, stored_size
+from ..data.equality import merge_rounding
 from ..data.suspects import WHOLE, are_whole, identify, missing_codes
 from .numerals import LIKE_NUMBERS, AmbiguousError, as_floats, dates, matching, numbers
 
@@ -129,7 +129,7 @@ def typed(
     if _is_number(cells.type):
         values = _floats(cells)
         _check_size(values, rows, sources)
-        values = merge_rounding(values, stored_size(cells.type))
+        values = merge_rounding(values)
         words = "durations in seconds" if pa.types.is_duration(cells.type) else ""
         return _numbers(name, values, rows, kind, words)
     if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):

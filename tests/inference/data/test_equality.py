@@ -203,13 +203,29 @@ def test_other_values_are_not_merged(values):
     assert merge_rounding(values) is values
 
 
-def test_rounding_in_single_precision_is_merged():
-    step = np.float32(0.3) - np.nextafter(np.float32(0.3), np.float32(0.0))
-    tied = np.repeat([0.3, 0.3 - float(step), 0.7], 50).astype(np.float32).astype(float)
-    assert len(np.unique(tied)) == 3
-    assert len(np.unique(merge_rounding(tied, 4))) == 2
-    measured = np.random.default_rng(0).normal(size=20_000).astype(np.float32).astype(float)
-    assert merge_rounding(measured, 4) is measured  # numbers that are that close by chance
+@pytest.mark.parametrize(
+    ("low", "high", "dtype"),
+    [
+        (52.52, 52.52001, np.float32),
+        (101_325.0, 101_325.125, np.float32),
+        (1.0, 1.0 + 2.0**-22, np.float32),
+        (0.98, 0.982, np.float16),
+        (1.7e18, 1.7e18 + 1024.0, np.float64),
+        (0.0, 0.001, np.float32),
+    ],
+)
+def test_steps_of_a_narrow_type_are_differences(low, high, dtype):
+    """90 % of one value against 90 % of the other: as in double precision, and found by tables."""
+    rng = np.random.default_rng(0)
+    P, Q = (rng.choice([low, high], 300, p=[p, 1.0 - p]).astype(dtype) for p in (0.9, 0.1))
+    P[:50] = Q[:50] = 0.9 * high
+    values = equalize(
+        [P[:, None].astype(float), Q[:, None].astype(float)], [stored_sizes(P, 1)] * 2
+    )
+    np.testing.assert_array_equal(np.concatenate(values)[:, 0], np.concatenate([P, Q]))
+    in_double = two_sample_test(P.astype(float), Q.astype(float), **QUIET).pvalue
+    assert two_sample_test(P, Q, **QUIET).pvalue == in_double <= 0.01
+    assert compare_tables(pd.DataFrame({"x": P}), pd.DataFrame({"x": Q}), **QUIET).pvalue <= 0.01
 
 
 def test_snapping_to_known_values():
