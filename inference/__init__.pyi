@@ -102,11 +102,12 @@ from .student_t.learning import (
     LearnedStudentT as LearnedStudentT,
     learn_student_t as learn_student_t,
 )
-from .student_t.posterior import (
+from .student_t.sampling import (
+    fantasy_data as fantasy_data,
+    sample_student_t as sample_student_t,
     student_t_posterior as student_t_posterior,
     student_t_predictive as student_t_predictive,
 )
-from .student_t.sampling import fantasy_data as fantasy_data, sample_student_t as sample_student_t
 from .tables.compare_tables import compare_tables as compare_tables
 from .tables.findings import PairComparison as PairComparison
 from .tables.groups import GroupsComparison as GroupsComparison, compare_groups as compare_groups
