@@ -39,8 +39,13 @@ from .learning.scikit_learn import (
     rbf_gamma as rbf_gamma,
     to_sklearn as to_sklearn,
 )
+from .likelihood_free.abc import (
+    abc as abc,
+    k2_abc as k2_abc,
+    sequential_abc as sequential_abc,
+    sequential_k2_abc as sequential_k2_abc,
+)
 from .likelihood_free.distances import MMD as MMD, Summaries as Summaries
-from .likelihood_free.importance_sampling import abc as abc, k2_abc as k2_abc
 from .likelihood_free.pseudo_marginal import synthetic_likelihood as synthetic_likelihood
 from .likelihood_free.results import (
     posterior_table as posterior_table,
@@ -48,10 +53,6 @@ from .likelihood_free.results import (
     with_epsilon as with_epsilon,
 )
 from .likelihood_free.simulators import jax_simulator as jax_simulator, vectorize as vectorize
-from .likelihood_free.smc import (
-    sequential_abc as sequential_abc,
-    sequential_k2_abc as sequential_k2_abc,
-)
 from .mcmc.agreement import ChainsCheck as ChainsCheck
 from .mcmc.check import check_chains as check_chains
 from .mcmc.cluster_masses import ClusterMass as ClusterMass
