@@ -287,8 +287,8 @@ def group_means(
         part = slice(start, stop)
         if len(rows) > block:  # a single group
             blocks = [rows[at : at + block] for at in range(0, len(rows), block)]
-            sums = [features.transform(rows_of_block).sum(axis=0) for rows_of_block in blocks]
-            values[part] = np.sum(sums, axis=0) / len(rows)
+            totals = [features.transform(rows_of_block).sum(axis=0) for rows_of_block in blocks]
+            values[part] = np.sum(totals, axis=0) / len(rows)
             for rows_of_block in blocks:
                 centered = features.transform(rows_of_block) - values[part]
                 scatter += centered.T @ centered

@@ -211,7 +211,9 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         check_count(self.landmarks, "landmarks", 1, 1000)
         check_count(self.seed, "seed", 0, 2**63 - 1)
         minima = {"num_chains": 1, "num_warmup": 20, "num_samples": 4}
-        options = {name: check_count(getattr(self, name), name, n) for name, n in minima.items()}
+        options: dict[str, Any] = {
+            name: check_count(getattr(self, name), name, least) for name, least in minima.items()
+        }
         grouped = as_groups(X, groups)
         targets = as_targets(y, grouped)
         if len(targets) < 8:
