@@ -39,8 +39,13 @@ from .learning.scikit_learn import (
     rbf_gamma as rbf_gamma,
     to_sklearn as to_sklearn,
 )
+from .likelihood_free.abc import (
+    abc as abc,
+    k2_abc as k2_abc,
+    sequential_abc as sequential_abc,
+    sequential_k2_abc as sequential_k2_abc,
+)
 from .likelihood_free.distances import MMD as MMD, Summaries as Summaries
-from .likelihood_free.importance_sampling import abc as abc, k2_abc as k2_abc
 from .likelihood_free.pseudo_marginal import synthetic_likelihood as synthetic_likelihood
 from .likelihood_free.results import (
     posterior_table as posterior_table,
@@ -48,10 +53,6 @@ from .likelihood_free.results import (
     with_epsilon as with_epsilon,
 )
 from .likelihood_free.simulators import jax_simulator as jax_simulator, vectorize as vectorize
-from .likelihood_free.smc import (
-    sequential_abc as sequential_abc,
-    sequential_k2_abc as sequential_k2_abc,
-)
 from .mcmc.agreement import ChainsCheck as ChainsCheck
 from .mcmc.check import check_chains as check_chains
 from .mcmc.cluster_masses import ClusterMass as ClusterMass
@@ -102,11 +103,12 @@ from .student_t.learning import (
     LearnedStudentT as LearnedStudentT,
     learn_student_t as learn_student_t,
 )
-from .student_t.posterior import (
+from .student_t.sampling import (
+    fantasy_data as fantasy_data,
+    sample_student_t as sample_student_t,
     student_t_posterior as student_t_posterior,
     student_t_predictive as student_t_predictive,
 )
-from .student_t.sampling import fantasy_data as fantasy_data, sample_student_t as sample_student_t
 from .tables.compare_tables import compare_tables as compare_tables
 from .tables.findings import PairComparison as PairComparison
 from .tables.groups import GroupsComparison as GroupsComparison, compare_groups as compare_groups

@@ -145,17 +145,15 @@ def learn_conditional(
         )
         for factor in multiples
     ]
-    if not isinstance(regularization, str):
-        value = float(regularization)
-        return LearnedConditionalEmbedding(candidates[0], outputs, kernel_y, value, column_names(X))
-    targets = low_rank_features(outputs, kernel_y, tolerance=tolerance, rank=rank).values
-    choices = [
-        choose_regularization(features.values, targets, regularization) for features in candidates
-    ]
-    best = min(range(len(choices)), key=lambda index: choices[index][1])
-    return LearnedConditionalEmbedding(
-        candidates[best], outputs, kernel_y, choices[best][0], column_names(X)
-    )
+    best, value = candidates[0], regularization
+    if isinstance(regularization, str):
+        targets = low_rank_features(outputs, kernel_y, tolerance=tolerance, rank=rank).values
+        choices = [
+            (features, *choose_regularization(features.values, targets, regularization))
+            for features in candidates
+        ]
+        best, value, _ = min(choices, key=lambda choice: choice[2])
+    return LearnedConditionalEmbedding(best, outputs, kernel_y, float(value), column_names(X))
 
 
 def _pairs(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:

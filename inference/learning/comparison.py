@@ -15,6 +15,7 @@ from bke.models.likelihood.way import Likelihood
 from bke.models.measures import Measure
 from bke.models.priors import Prior, template
 from numpy.typing import ArrayLike
+from scipy.stats import sem
 
 from ..core.errors import InputError, nearest
 from ..core.notebook import Shown
@@ -98,11 +99,9 @@ class KernelComparison(Shown):
         return ""  # the first line alone is only a header
 
     def __str__(self) -> str:
-        formats = {"score": "{:.2f}", "relative_mse": "{:.3f}"}
+        formatters = {"score": "{:.2f}".format, "relative_mse": "{:.3f}".format}
         table = self.to_dataframe().to_string(
-            index=False,
-            float_format="{:.2g}".format,
-            formatters={name: text.format for name, text in formats.items()},
+            index=False, float_format="{:.2g}".format, formatters=formatters
         )
         return "\n".join([table, "", self.caveat, RELATIVE_MSE])
 
@@ -188,8 +187,7 @@ def compare_kernels(
             integral = integral_of(run)
             assert integral is not None  # both methods compute it
             scores[name] = KernelScore(integral.log, integral.error, *relative, learned.kernel)
-    order = sorted(scores, key=lambda name: -scores[name].score)
-    return KernelComparison({name: scores[name] for name in order})
+    return KernelComparison(dict(sorted(scores.items(), key=lambda item: -item[1].score)))
 
 
 def _relative_mse(
@@ -206,19 +204,17 @@ def _relative_mse(
     dither = None if run.units.dither.any() else dither
     model = {**model, "measure": run.target.measure, "scale": None, "dither": dither}
     order = np.random.default_rng(model["seed"]).permutation(len(points))
-    differences, risks = [], []
+    results = []
     for fold in np.array_split(order, folds):
         train = np.delete(points, fold, axis=0)
         peak = learn_kernel(train, objective="map", progress=False, **model).peaks[0]
         measure = run.target.measure_at(peak.values)
-        difference, risk = risk_difference(train, points[fold], peak.kernel, measure)
-        differences.append(difference)
-        risks.append(risk)
+        results.append(risk_difference(train, points[fold], peak.kernel, measure))
         advance(1)
+    differences, risks = np.transpose(results)
     # The risk of the empirical embedding is known far better than the difference from it.
-    risk = float(np.mean(risks))
-    error = float(np.std(differences, ddof=1) / np.sqrt(folds) / risk)
-    return 1.0 + float(np.mean(differences)) / risk, error
+    relative = differences / risks.mean()
+    return 1.0 + float(relative.mean()), float(sem(relative))
 
 
 def risk_difference(

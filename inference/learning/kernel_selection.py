@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, get_args
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from bke.models import GaussianMixture, Laplace, SquaredExponential
@@ -301,20 +302,23 @@ def check_factors(
     return tuple(factors)
 
 
-def scale_lengthscales(kernel: Covariance, factor: float) -> Covariance:
-    """Multiply the lengthscales of ``kernel`` by ``factor``.
+def scale_lengthscales(kernel: Covariance, factor: Any) -> Covariance:
+    """Multiply the lengthscales of ``kernel`` by ``factor``; both may be traced by JAX.
 
     Raises:
         InputError: it has no lengthscale.
     """
-    if factor == 1.0:
+    if isinstance(factor, (int, float)) and factor == 1.0:
         return kernel
     lengthscales = length_parameters(kernel)
     if not lengthscales:
         raise InputError(
             f"{type(kernel).__name__} has no lengthscale to be multiplied: the only factor is 1"
         )
-    scaled = {name: np.asarray(value) * factor for name, value in lengthscales.items()}
+    scaled = {
+        name: (value if isinstance(value, jax.Array) else np.asarray(value)) * factor
+        for name, value in lengthscales.items()
+    }
     replaced: Any = dataclasses.replace(kernel, **scaled)  # type: ignore[type-var]
     return replaced  # type: ignore[no-any-return]
 

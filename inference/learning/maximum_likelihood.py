@@ -344,19 +344,10 @@ class LearnedKernel(Shown):
         rows = []
         for peak, height in zip(self.peaks, self.heights(), strict=True):
             low, high = (float(np.ravel(end)[0]) for end in peak.basin or (np.nan, np.nan))
-            rows.append(
-                {
-                    **numbers_of(peak.values),
-                    "log_marginal_likelihood": peak.log_marginal_likelihood,
-                    "log_prior": peak.log_prior,
-                    "height": float(height),
-                    "low": low,
-                    "high": high,
-                    "starts": peak.starts,
-                    "at_bound": peak.at_bound,
-                }
-            )
-        return pd.DataFrame(rows)
+            values = numbers_of(peak.values)
+            rows.append({**vars(peak), **values, "height": float(height), "low": low, "high": high})
+        names = ["log_marginal_likelihood", "log_prior", "height", "low", "high"]
+        return pd.DataFrame(rows)[[*values, *names, "starts", "at_bound"]]
 
     def __str__(self) -> str:
         name = {"ml": "marginal likelihood", "map": "posterior density"}[self.objective]

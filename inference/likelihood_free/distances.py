@@ -85,7 +85,7 @@ class MMD:
         self.kernel = select_kernel(observed, kernel, scale=scale, seed=seed, name="observed")
         self.estimator = estimator
         with computing():
-            self._statistic, self._entries_per_row = self._prepare()
+            self._statistic, self._arguments = self._prepare()
 
     def squared(self, batch: ArrayLike, max_batch: int = 256) -> np.ndarray:
         """Estimate the squared MMD (B,) of data sets (B, n, D) or (B, n).
@@ -106,14 +106,18 @@ class MMD:
             )
         rows = values.shape[1]
         self.check_rows(rows)
-        size = int(np.clip(BLOCK_ENTRIES // (rows * self._entries_per_row(rows)), 1, max_batch))
+        entries = rows * (rows + len(self.observed))  # of the matrices of one data set
+        if self.estimator in ("linear", "features"):
+            entries = rows * (4 if self.estimator == "linear" else 2 * len(self._arguments[0]))
+        size = int(np.clip(BLOCK_ENTRIES // entries, 1, max_batch))
         result = np.zeros(len(values))
         with computing():
             for start in range(0, len(values), size):
                 block = values[start : start + size]
                 # All blocks have one shape, so that the program is compiled once.
                 padded = block[np.minimum(np.arange(size), len(block) - 1)]
-                result[start : start + size] = np.asarray(self._statistic(padded))[: len(block)]
+                values_of_block = _evaluate_batch(self._statistic, self._arguments, padded)
+                result[start : start + size] = np.asarray(values_of_block)[: len(block)]
         return result
 
     def check_rows(self, rows: int) -> None:
@@ -139,8 +143,8 @@ class MMD:
             **(features if self.estimator == "features" else {}),
         }
 
-    def _prepare(self) -> tuple[Callable[[np.ndarray], jax.Array], Callable[[int], int]]:
-        """Return the statistic of a batch, and its matrix entries per row as a function of n."""
+    def _prepare(self) -> tuple[Callable[..., jax.Array], tuple[Any, ...]]:
+        """Return the statistic of a data set, and its arguments before the data set."""
         Y, kernel = jnp.asarray(self.observed), self.kernel
         m, dimension = Y.shape
         if self.estimator == "features":
@@ -153,16 +157,12 @@ class MMD:
                 )
             draws, _ = draw(kernel, max(1, self._num_features // 2), dimension, self._seed)
             omega, weight = kernel_frequencies(kernel, draws)
-            embedding = _mean_features(Y, omega)
-            return functools.partial(
-                _feature_mmd, omega, weight, embedding
-            ), lambda n: 2 * len(omega)
+            return _feature_mmd, (omega, weight, _mean_features(Y, omega))
         if self.estimator == "linear":
             constant = jnp.mean(_pairwise(kernel, Y[: m - m % 2 : 2], Y[1::2]))
-            return functools.partial(_linear_mmd, kernel, Y, constant), lambda n: 4
-        unbiased = self.estimator == "unbiased"
-        constant = jax.jit(_mean_within, static_argnums=2)(kernel, Y, unbiased)
-        return functools.partial(_matrix_mmd, kernel, Y, constant, unbiased), lambda n: n + m
+            return _linear_mmd, (kernel, Y, constant)
+        unbiased = float(self.estimator == "unbiased")
+        return _matrix_mmd, (kernel, Y, _mean_within(kernel, Y, unbiased), unbiased)
 
 
 class Summaries:
@@ -254,24 +254,26 @@ def _kernel_sum(kernel: Covariance, X: jax.Array, Y: jax.Array) -> jax.Array:
     return reduce_blocks(add, jnp.zeros(()), X, max(1, BLOCK_ENTRIES // len(Y)))
 
 
-@functools.partial(jax.jit, static_argnums=2)
-def _mean_within(kernel: Covariance, X: jax.Array, unbiased: bool) -> jax.Array:
-    """Average k(x_i, x_j) over all pairs, without equal indices if ``unbiased``."""
-    total, n = _kernel_sum(kernel, X, X), len(X)
-    if unbiased:
-        return (total - jnp.sum(kernel.diagonal(X))) / (n * (n - 1))
-    return total / n**2
-
-
-@functools.partial(jax.jit, static_argnums=3)
-def _matrix_mmd(
-    kernel: Covariance, Y: jax.Array, within_y: jax.Array, unbiased: bool, batch: jax.Array
+@functools.partial(jax.jit, static_argnums=0)
+def _evaluate_batch(
+    statistic: Callable[..., jax.Array], arguments: tuple[Any, ...], batch: jax.Array
 ) -> jax.Array:
-    def statistic(X: jax.Array) -> jax.Array:
-        between = _kernel_sum(kernel, X, Y) / (len(X) * len(Y))
-        return _mean_within(kernel, X, unbiased) + within_y - 2.0 * between
+    """Evaluate the statistic (B,) of data sets (B, n, D)."""
+    return jax.vmap(lambda X: statistic(*arguments, X))(batch)
 
-    return jax.vmap(statistic)(batch)
+
+@jax.jit
+def _mean_within(kernel: Covariance, X: jax.Array, unbiased: float) -> jax.Array:
+    """Average k(x_i, x_j) over all pairs, without equal indices if ``unbiased`` is 1, not 0."""
+    total, n = _kernel_sum(kernel, X, X), len(X)
+    return (total - unbiased * jnp.sum(kernel.diagonal(X))) / (n * (n - unbiased))
+
+
+def _matrix_mmd(
+    kernel: Covariance, Y: jax.Array, within_y: jax.Array, unbiased: float, X: jax.Array
+) -> jax.Array:
+    between = _kernel_sum(kernel, X, Y) / (len(X) * len(Y))
+    return _mean_within(kernel, X, unbiased) + within_y - 2.0 * between
 
 
 def _pairwise(kernel: Covariance, X: jax.Array, Y: jax.Array) -> jax.Array:
@@ -279,18 +281,11 @@ def _pairwise(kernel: Covariance, X: jax.Array, Y: jax.Array) -> jax.Array:
     return jax.vmap(lambda x, y: kernel.matrix(x[None], y[None])[0, 0])(X, Y)
 
 
-@jax.jit
-def _linear_mmd(
-    kernel: Covariance, Y: jax.Array, within_y: jax.Array, batch: jax.Array
-) -> jax.Array:
+def _linear_mmd(kernel: Covariance, Y: jax.Array, within_y: jax.Array, X: jax.Array) -> jax.Array:
     even = len(Y) - len(Y) % 2
-
-    def statistic(X: jax.Array) -> jax.Array:
-        first, second = X[:even:2], X[1:even:2]
-        across = _pairwise(kernel, first, Y[1:even:2]) + _pairwise(kernel, second, Y[:even:2])
-        return jnp.mean(_pairwise(kernel, first, second) - across) + within_y
-
-    return jax.vmap(statistic)(batch)
+    first, second = X[:even:2], X[1:even:2]
+    across = _pairwise(kernel, first, Y[1:even:2]) + _pairwise(kernel, second, Y[:even:2])
+    return jnp.mean(_pairwise(kernel, first, second) - across) + within_y
 
 
 def _mean_features(X: jax.Array, omega: jax.Array) -> jax.Array:
@@ -304,11 +299,7 @@ def _mean_features(X: jax.Array, omega: jax.Array) -> jax.Array:
     return reduce_blocks(add, start, X, max(1, BLOCK_ENTRIES // len(omega))) / len(X)
 
 
-@jax.jit
 def _feature_mmd(
-    omega: jax.Array, weight: jax.Array, embedding: jax.Array, batch: jax.Array
+    omega: jax.Array, weight: jax.Array, embedding: jax.Array, X: jax.Array
 ) -> jax.Array:
-    def statistic(X: jax.Array) -> jax.Array:
-        return jnp.sum((_mean_features(X, omega) - embedding) ** 2 @ weight)
-
-    return jax.vmap(statistic)(batch)
+    return jnp.sum((_mean_features(X, omega) - embedding) ** 2 @ weight)

@@ -8,7 +8,6 @@ import os
 from collections.abc import Mapping
 from functools import cached_property
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -205,19 +204,14 @@ class CheckpointFolder:
         Raises:
             InputError: if their file is damaged.
         """
-        path = self._path(name)
-        if path is None or not path.exists():
+        if self._folder is None or not (path := self._folder / f"{name}.npz").exists():
             return None
         return read_arrays(path, "a part of a run")[1]
 
     def save(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Write arrays to a file, completely or not at all."""
-        path = self._path(name)
-        if path is not None:
-            write_arrays(path, {}, arrays)
-
-    def _path(self, name: str) -> Path | None:
-        return None if self._folder is None else self._folder / f"{name}.npz"
+        if self._folder is not None:
+            write_arrays(self._folder / f"{name}.npz", {}, arrays)
 
 
 class InverseProblem:

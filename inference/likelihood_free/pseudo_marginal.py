@@ -180,7 +180,7 @@ class MetropolisSampler:
         log_prior = self.prior.log_density(z)
         root = _cholesky(np.cov(self.prior.unconstrain(self.prior_draws).T))
         log_scale = np.log(2.38 / np.sqrt(z.shape[1]))
-        points, log_likelihoods, acceptance = [], [], []
+        states: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         with progress_bar("iterations", num_warmup + num_samples, shown=progress) as advance:
             for iteration in range(num_warmup + num_samples):
                 proposed = z + np.exp(log_scale) * rng.standard_normal(z.shape) @ root.T
@@ -193,19 +193,18 @@ class MetropolisSampler:
                 z = np.where(accepted[:, None], proposed, z)
                 log_prior = np.where(accepted, log_proposed, log_prior)
                 log_likelihood = np.where(accepted, estimate, log_likelihood)
-                points.append(z)
-                log_likelihoods.append(log_likelihood)
-                acceptance.append(accepted)
+                states.append((z, log_likelihood, accepted))
                 if iteration < num_warmup:
                     probability = np.mean(np.exp(np.minimum(log_ratio, 0.0)) * inside)
                     log_scale += (probability - self.target_acceptance) / (iteration + 1) ** 0.6
                     if (iteration + 1) % self.adaptation_interval == 0:
                         # The later half of all chains so far.
-                        covariance = np.cov(np.concatenate(points[len(points) // 2 :]).T)
+                        points = [state[0] for state in states[len(states) // 2 :]]
+                        covariance = np.cov(np.concatenate(points).T)
                         if np.all(np.diagonal(np.atleast_2d(covariance)) > 0.0):  # chains moved
                             root = _cholesky(covariance)
                 advance(1)
-        draws = points[num_warmup:], log_likelihoods[num_warmup:], acceptance[num_warmup:]
+        draws = zip(*states[num_warmup:], strict=True)
         z, log_likelihood, accepted = (np.stack(values, axis=1) for values in draws)
         return z, log_likelihood, accepted
 

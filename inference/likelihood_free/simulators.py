@@ -243,7 +243,7 @@ def _simulate_batch(
     seed: np.random.SeedSequence,
 ) -> Batch:
     """Simulate all data sets of a batch by one call."""
-    count = _batch_size(theta)
+    count = len(next(iter(theta.values())))
     arrays: dict[str, Any]
     try:
         if simulate.by_jax:
@@ -287,7 +287,7 @@ def _simulate_separately(
     seed: np.random.SeedSequence,
 ) -> Batch:
     """Simulate the data sets of a batch by one call each."""
-    indices = range(_batch_size(theta))
+    indices = range(len(next(iter(theta.values()))))
     parameters = [parameters_at(theta, index) for index in indices]
     seeds = [np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i)) for i in indices]
     function = functools.partial(_simulate_data_set, simulate, shape)
@@ -303,24 +303,22 @@ def _simulate_data_set(
 ) -> tuple[np.ndarray, str]:
     """Simulate one data set; return it, or zeros and the cause of failure."""
     shapes = [shape] if shape[1] > 1 else [shape, shape[:1]]
-    values, cause = np.zeros(shape), ""
+    failed = np.zeros(shape)
     try:
         result = _call(simulate, np.random.default_rng(seed), parameters)
         array = _as_numbers(result)
     except ArithmeticError as error:
-        return values, f"{type(error).__name__}: {error}"
+        return failed, f"{type(error).__name__}: {error}"
     except Exception as error:
         error.add_note(f"while a data set was simulated for {format_parameters(parameters)}")
         raise
     if result is None:
-        cause = "None returned"
-    elif array.shape not in shapes:
-        cause = f"shape {array.shape} in place of {shapes[-1]}"
-    elif not np.all(np.abs(array) <= LARGEST):
-        cause = NOT_FINITE
-    else:
-        values = array.reshape(shape)
-    return values, cause
+        return failed, "None returned"
+    if array.shape not in shapes:
+        return failed, f"shape {array.shape} in place of {shapes[-1]}"
+    if not np.all(np.abs(array) <= LARGEST):
+        return failed, NOT_FINITE
+    return array.reshape(shape), ""
 
 
 def _as_numbers(result: Any) -> np.ndarray:
@@ -328,10 +326,6 @@ def _as_numbers(result: Any) -> np.ndarray:
         return np.asarray(result, dtype=float)
     except (TypeError, ValueError) as error:
         raise InputError(f"simulate must give an array of numbers: {error}") from error
-
-
-def _batch_size(theta: Parameters) -> int:
-    return len(next(iter(theta.values())))
 
 
 def _check_picklable(simulate: Any) -> None:

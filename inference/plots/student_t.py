@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from ..core.errors import InputError
 from ..student_t.learning import LearnedStudentT
-from ..student_t.posterior import student_t_predictive
+from ..student_t.sampling import student_t_predictive
 from .style import BAND_ALPHA, MODES, P_COLOUR, SMALL, panels, rug
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from bke.models.linalg.clustering import kmeans_plusplus
 from ..core.errors import InputError, nearest
 from ..data.arrays import from_objects, plain_array
 from ..data.canonical import canonical_order, random_part
-from ..data.checks import column_names, counted
-from ..data.new_rows import column_order
+from ..data.checks import column_names, counted, first_fault
+from ..data.new_rows import ordered_rows
 from ..data.unicode import normalize_text
 from ..learning.bandwidths import pairwise_distances
 
@@ -113,25 +113,17 @@ def _from_sequence(X: Any, columns: Sequence[str] | None) -> GroupedRows:
     return GroupedRows(np.concatenate(parts), counts, labels, names, has_labels=has_labels)
 
 
-def _rows(given: Any, name: str, columns: Sequence[str] | None) -> np.ndarray:
+def _rows(X: Any, name: str, columns: Sequence[str] | None) -> np.ndarray:
     """Rows (n, D) of finite numbers, n at least 1, with columns in the order of their names."""
-    array = plain_array(given, name)
-    array = array[:, np.newaxis] if array.ndim == 1 else array
-    if array.ndim != 2 or not array.size:
-        raise InputError(f"{name} has shape {array.shape}, where rows (n, D) are needed")
-    own = column_names(given)
-    order = column_order(own, columns, name)
-    if order is not None:
-        array = array[:, order]
-    if array.dtype.kind not in "iuf":
-        array = from_objects(array, name, lambda at: f"column {columns[at] if columns else at + 1}")
-    values = np.asarray(array, dtype=np.float64)
-    if not np.isfinite(values).all():
-        row, column = np.argwhere(~np.isfinite(values))[0]
+    values = ordered_rows(X, columns, name)
+    values = values[:, np.newaxis] if values.ndim == 1 else values
+    if values.ndim != 2 or not values.size:
+        raise InputError(f"{name} has shape {values.shape}, where rows (n, D) are needed")
+    if fault := first_fault(values):
+        row, column, description = fault
         where = repr(columns[column]) if columns else column + 1
         raise InputError(
-            f"{name} has a missing or infinite value in row {row + 1}, column {where} (counted "
-            "from 1)"
+            f"{name} has {description} in row {row + 1}, column {where} (counted from 1)"
         )
     return values
 
@@ -295,10 +287,8 @@ def group_means(
         part = slice(start, stop)
         if len(rows) > block:  # a single group
             blocks = [rows[at : at + block] for at in range(0, len(rows), block)]
-            sums = np.array(
-                [features.transform(rows_of_block).sum(axis=0) for rows_of_block in blocks]
-            )
-            values[part] = sums.sum(axis=0) / len(rows)
+            totals = [features.transform(rows_of_block).sum(axis=0) for rows_of_block in blocks]
+            values[part] = np.sum(totals, axis=0) / len(rows)
             for rows_of_block in blocks:
                 centered = features.transform(rows_of_block) - values[part]
                 scatter += centered.T @ centered

@@ -12,6 +12,7 @@ variance of the coefficients are integrated out, since few groups determine them
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -152,7 +153,7 @@ class LinearFit(NamedTuple):
             The mean of y (G,), and its variance components (3, G): the embeddings' sampling, the
             coefficients, and noise.
         """
-        design = _design(mean)
+        design = np.insert(mean, 0, 1.0, axis=1)
         of_coefficients = np.sum((design @ self.covariance) * design, axis=1)
         noise = np.full(len(design), self.noise_variance)
         parts = np.stack([self.embedding_variance(variance), of_coefficients, noise])
@@ -249,10 +250,6 @@ class LinearModel(NamedTuple):
         return [weights, prior, cho_factor(precision, lower=True)[0], right]
 
 
-def _negative_log_posterior(theta: np.ndarray, model: LinearModel) -> float:
-    return -model.log_posterior(theta)
-
-
 def fit_linear(
     mean: np.ndarray,
     variance: np.ndarray,
@@ -272,12 +269,12 @@ def fit_linear(
         max_iterations: updates of coefficients and of the variance of y at most; not tuned.
         tolerance: they end where the coefficients change by less than this fraction of the largest.
     """
-    model = LinearModel(_design(mean), y, np.zeros(len(y)))
+    model = LinearModel(np.insert(mean, 0, 1.0, axis=1), y, np.zeros(len(y)))
     theta = model.prior_mean() - np.log([2.0, 1.0])
     coefficients = np.zeros(model.design.shape[1])
     for _ in range(max_iterations):
-        options: dict[str, Any] = {"method": "L-BFGS-B", "bounds": BOUNDS, "args": (model,)}
-        theta = minimize(_negative_log_posterior, theta, **options).x
+        negative = partial(lambda model, theta: -model.log_posterior(theta), model)
+        theta = minimize(negative, theta, method="L-BFGS-B", bounds=BOUNDS).x
         fit = model.fit(theta)
         change = np.abs(fit.coefficients - coefficients).max()
         if change <= tolerance * np.abs(fit.coefficients).max() or not variance.any():
@@ -324,10 +321,6 @@ def average_fits(
     return FitAverage(tuple(fits), weights / weights.sum(), log_marginal)
 
 
-def _design(mean: np.ndarray) -> np.ndarray:
-    return np.concatenate([np.ones((len(mean), 1)), mean], axis=1)
-
-
 def fit_regression(
     means: GroupMeans,
     y: np.ndarray,
@@ -369,13 +362,17 @@ def sample_nuts(
     variance: np.ndarray,
     y: np.ndarray,
     *,
-    num_chains: int,
-    num_warmup: int,
-    num_samples: int,
     seed: int,
-    progress: bool,
+    **options: Any,
 ) -> xr.DataTree:
     """Draw from :func:`~bke.models.distribution_regression_model` given y (G,).
+
+    Args:
+        mean: (G, q), means of the embeddings.
+        variance: (G, q), their variances.
+        y: (G,), with mean 0 and standard deviation 1.
+        seed: seed of the chains.
+        **options: numbers of chains, warm-up iterations and draws, for NumPyro's ``MCMC``.
 
     Returns:
         ArviZ's tree of the sampler, with ``slopes`` along ``coordinate``.
@@ -387,14 +384,8 @@ def sample_nuts(
 
     total = float(np.sum(np.mean(mean**2, axis=0))) or 1.0
     with computing():
-        sampler = MCMC(
-            NUTS(distribution_regression_model, target_accept_prob=0.9),
-            num_warmup=num_warmup,
-            num_samples=num_samples,
-            num_chains=num_chains,
-            chain_method="sequential",
-            progress_bar=progress,
-        )
+        nuts = NUTS(distribution_regression_model, target_accept_prob=0.9)
+        sampler = MCMC(nuts, chain_method="sequential", **options)
         sampler.run(jax.random.key(seed), mean, variance, y, total**-0.5)
         return from_numpyro(sampler, dims={"slopes": ["coordinate"]}, log_likelihood=False)
 

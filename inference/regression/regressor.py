@@ -210,8 +210,10 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
             )
         check_count(self.landmarks, "landmarks", 1, 1000)
         check_count(self.seed, "seed", 0, 2**63 - 1)
-        for name, least in (("num_chains", 1), ("num_warmup", 20), ("num_samples", 4)):
-            check_count(getattr(self, name), name, least)
+        minima = {"num_chains": 1, "num_warmup": 20, "num_samples": 4}
+        options: dict[str, Any] = {
+            name: check_count(getattr(self, name), name, least) for name, least in minima.items()
+        }
         grouped = as_groups(X, groups)
         targets = as_targets(y, grouped)
         if len(targets) < 8:
@@ -242,15 +244,8 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
             embeddings = self.coordinates_.embed(means)
             self._uses_draws = self.method == "nuts"
             if self._uses_draws:
-                self.posterior_ = sample_nuts(
-                    *embeddings,
-                    standardized,
-                    num_chains=self.num_chains,
-                    num_warmup=self.num_warmup,
-                    num_samples=self.num_samples,
-                    seed=self.seed,
-                    progress=self.progress,
-                )
+                options |= {"seed": self.seed, "progress_bar": self.progress}
+                self.posterior_ = sample_nuts(*embeddings, standardized, **options)
             else:
                 self.posterior_ = self._average.draw(self.num_chains, self.num_samples, self.seed)
             predicted, std, ridge = self._cross_validate(means, standardized)

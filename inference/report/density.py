@@ -9,8 +9,7 @@ import xarray as xr
 
 from ..learning.kernel_selection import format_kernel
 from ..student_t.learning import LearnedStudentT
-from ..student_t.posterior import student_t_predictive
-from ..student_t.sampling import run_notes
+from ..student_t.sampling import run_notes, student_t_predictive
 
 
 class Densities(NamedTuple):

@@ -20,7 +20,7 @@ from bke.inference import (
     vectorize,
     with_epsilon,
 )
-from bke.inference.likelihood_free import importance_sampling
+from bke.inference.likelihood_free import abc as importance_sampling
 from bke.inference.likelihood_free.problem import Prior
 from bke.inference.likelihood_free.results import (
     default_epsilon,

@@ -17,9 +17,9 @@ from bke.inference import (
     with_epsilon,
 )
 from bke.inference.data.weighted import systematic
+from bke.inference.likelihood_free.abc import Stage
 from bke.inference.likelihood_free.results import effective_sample_size
 from bke.inference.likelihood_free.simulators import Stream
-from bke.inference.likelihood_free.smc import Stage
 from bke.models import Polynomial
 
 Y = np.random.default_rng(0).normal(1.0, 1.0, size=20)
