@@ -18,6 +18,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 from scipy.optimize import minimize_scalar
 
 from ..kernels.base import Covariance, as_points, check_kernel
+from ..kernels.covariance import as_pairs
 from ..linalg.pivoted_cholesky import dense_pivoted_cholesky, rowwise_pivoted_cholesky
 from ..linalg.precision import double_precision
 from .embedding import Embedding, function_values, same_kernel
@@ -148,20 +149,8 @@ def low_rank_features(
 
 #: :func:`~bke.models.kernels.base.as_points` in NumPy, whatever the precision of JAX.
 as_numpy_points: Callable[..., Any] = double_precision(as_points)
-
-
-def paired_points(X: ArrayLike, Y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Return X (n, D) and Y (n, E) in NumPy.
-
-    Raises:
-        ValueError: they have different numbers of rows.
-    """
-    inputs, outputs = np.asarray(as_numpy_points(X)), np.asarray(as_numpy_points(Y, "Y"))
-    if len(inputs) != len(outputs):
-        raise ValueError(
-            f"X has {len(inputs)} rows and Y has {len(outputs)}, where pairs are needed"
-        )
-    return inputs, outputs
+#: :func:`~bke.models.kernels.covariance.as_pairs` in NumPy, likewise.
+as_numpy_pairs: Callable[..., Any] = double_precision(as_pairs)
 
 
 def matching_points(X: Any, sample: np.ndarray, name: str) -> np.ndarray:
@@ -468,7 +457,7 @@ def conditional_embedding(
     """
     check_kernel(kernel_x, "kernel_x")
     check_kernel(kernel_y, "kernel_y")
-    inputs, outputs = paired_points(X, Y)
+    inputs, outputs = as_numpy_pairs(X, Y)
     features_x = low_rank_features(inputs, kernel_x, tolerance=tolerance, rank=rank)
     if isinstance(regularization, str):
         if regularization not in REGULARIZATION_SCORES:
