@@ -72,23 +72,21 @@ class LowRankFeatures:
         Raises:
             ValueError: it has another kernel, smoothed sections, or no finite nonzero weights.
         """
-        if not isinstance(embedding, Embedding):
+        if not isinstance(embedding, Embedding) or embedding.measure is not None:
             raise ValueError(
-                f"{name} must be an Embedding, got {type(embedding).__name__}: mean_embedding "
-                "makes one of a sample"
+                f"{name} must be an Embedding of a weighted sample (mean_embedding makes one), "
+                f"without smoothed sections, got {embedding!r}"
             )
-        if embedding.measure is not None:
-            raise ValueError(f"{name} has smoothed sections, where a weighted sample is needed")
         if not same_kernel(embedding.kernel, self.kernel):
             raise ValueError(
                 f"{name} is an embedding by {embedding.kernel}, where one by {self.kernel} is "
                 "needed"
             )
         weights = np.asarray(embedding.weights, dtype=float)
-        if not np.any(weights):
-            raise ValueError(f"{name} has no weights that are not zero")
-        if not np.all(np.isfinite(weights)):
-            raise ValueError(f"{name} has weights that are not finite")
+        if not (np.any(weights) and np.all(np.isfinite(weights))):
+            raise ValueError(
+                f"{name} has no weights that are not zero, or some that are not finite"
+            )
         return weights @ self(embedding.points, name)
 
 

@@ -49,12 +49,8 @@ def parameter(
     Raises:
         ValueError: for an unknown unit.
     """
-    metadata: dict[str, Any] = {"unit": _checked_unit(unit), "per_component": per_component}
-    if prior is not None:
-        metadata["prior"] = prior
-    if static:
-        metadata["static"] = True
-    return dataclasses.field(default=default, metadata=metadata)
+    metadata = {"per_component": per_component, "prior": prior, "static": static}
+    return dataclasses.field(default=default, metadata={"unit": _checked_unit(unit), **metadata})
 
 
 def unit_of(field: dataclasses.Field[Any]) -> FieldUnit:
