@@ -13,12 +13,11 @@ import dataclasses
 import sys
 from typing import Any, ClassVar
 
-import jax
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
 
-from .linalg.precision import concrete
+from .linalg.precision import check_positive, concrete, concrete_values
 from .linalg.pytrees import register_dataclass
 
 numpyro.__version__  # noqa: B018 -- completes a deferred import
@@ -70,6 +69,19 @@ def lower_bound(distribution: dist.Distribution) -> float | None:
         support = support.base_constraint
     bound = getattr(support, "lower_bound", None)
     return None if bound is None else float(np.min(np.asarray(bound)))
+
+
+def check_positive_prior(prior: dist.Distribution, site: str) -> None:
+    """Refuse a prior that is not positive, or not over a number or a vector."""
+    name = type(prior).__name__
+    if len(prior.shape()) > 1:
+        raise ValueError(
+            f"prior of {site!r} must be over a number or a vector, got {name} of shape "
+            f"{prior.shape()}"
+        )
+    bound = lower_bound(prior)
+    if bound is None or bound < 0.0:
+        raise ValueError(f"prior of {site!r} must have positive support, got {name}")
 
 
 class Measure(abc.ABC):
@@ -175,13 +187,16 @@ class Gaussian(Measure):
 
     def __post_init__(self) -> None:
         if isinstance(self.scale, dist.Distribution):
-            _check_scale_prior(self.scale)
-        if isinstance(self.centre, dist.Distribution):
-            raise ValueError("Gaussian measure: the centre cannot be random, only the scale")
-        scale, centre = _known_numbers(self.scale, "scale"), _known_numbers(self.centre, "centre")
-        if not np.all(np.isfinite(scale) & (scale > 0)):
-            raise ValueError(f"Gaussian measure: scale must be positive, got {self.scale}")
-        if not np.all(np.isfinite(centre)):
+            check_parameters(self.scale, f"prior of {MEASURE_SCALE!r}")
+            check_positive_prior(self.scale, MEASURE_SCALE)
+        else:
+            check_positive(self.scale, "Gaussian measure: scale")
+        if isinstance(self.centre, (str, dist.Distribution)):
+            raise ValueError(
+                "Gaussian measure: centre must be numbers (only the scale can be random), got "
+                f"{self.centre!r}"
+            )
+        if not np.all(np.isfinite(concrete_values(self.centre))):
             raise ValueError(f"Gaussian measure: centre must be finite, got {self.centre}")
 
     @property
@@ -217,32 +232,6 @@ class Gaussian(Measure):
     def record(self) -> dict[str, Any]:
         """Return its parameters by name."""
         return {"scale": self.scale, "centre": self.centre}
-
-
-def _known_numbers(value: Any, name: str) -> np.ndarray:
-    """Return the numbers in ``value``, or none: pytrees also hold tracers and placeholders."""
-    if isinstance(value, str):
-        raise ValueError(f"Gaussian measure: {name} must be numbers, got {value!r}")
-    leaves = jax.tree.leaves(value)
-    known = all(isinstance(leaf, (int, float, np.ndarray, np.number)) for leaf in leaves)
-    if known and not isinstance(value, dist.Distribution):
-        return np.asarray(value if leaves else [], dtype=float)
-    return np.empty(0)
-
-
-def _check_scale_prior(prior: dist.Distribution) -> None:
-    """Refuse a prior on the scale that is not positive, or not over a number or a vector."""
-    check_parameters(prior, f"prior of {MEASURE_SCALE!r}")
-    if len(prior.shape()) > 1:
-        raise ValueError(
-            f"prior of {MEASURE_SCALE!r} must be over a number or a vector, got "
-            f"{type(prior).__name__} of shape {prior.shape()}"
-        )
-    bound = lower_bound(prior)
-    if bound is None or bound < 0.0:
-        raise ValueError(
-            f"prior of {MEASURE_SCALE!r} must have positive support, got {type(prior).__name__}"
-        )
 
 
 #: Measures by name.

@@ -14,11 +14,11 @@ import numpy as np
 import numpyro.distributions as dist
 
 from .kernels.base import Kernel, invalid_kernel_message
-from .kernels.covariance import FieldUnit, field_prior, is_per_component, is_static, unit_of
+from .kernels.covariance import FieldUnit, is_static, unit_of
 from .kernels.scikit_learn import as_differentiable_kernel
 from .kernels.squared_exponential import mixture_size
 from .linalg.pytrees import has_ambiguous_structure
-from .measures import check_parameters, lower_bound
+from .measures import check_parameters, check_positive_prior, lower_bound
 
 Prior: TypeAlias = dist.Distribution | Mapping[str, dist.Distribution]
 Path: TypeAlias = tuple[str, ...]
@@ -88,7 +88,7 @@ class Site:
     @property
     def per_component(self) -> bool:
         """Whether the first axis runs over the components of a mixture."""
-        return is_per_component(self.field)
+        return bool(self.field.metadata.get("per_component"))
 
     def part(self, kernel: Kernel) -> Kernel:
         """Return the component of ``kernel`` with the parameter."""
@@ -160,7 +160,7 @@ def assign(prior: Prior | None, kernel: Kernel) -> dict[str, dist.Distribution]:
             chosen[site] = distribution.expand(shape)
         check_parameters(chosen[site], f"prior of {site!r}")
         if available[site].unit == "length":
-            _check_length_prior(chosen[site], site)
+            check_positive_prior(chosen[site], site)
     return chosen
 
 
@@ -171,7 +171,7 @@ def _by_default(
     defined = {
         name: distribution
         for name, site in available.items()
-        if (distribution := field_prior(site.field))
+        if (distribution := site.field.metadata.get("prior"))
     }
     lengths = [name for name, site in available.items() if site.unit == "length"]
     if not lengths and (not defined or prior is not None):
@@ -183,20 +183,6 @@ def _by_default(
     if prior is None:
         return dict.fromkeys(lengths, default_prior()) | defined
     return defined | dict.fromkeys(lengths, prior)
-
-
-def _check_length_prior(distribution: dist.Distribution, site: str) -> None:
-    """Refuse a prior on a length that is over a matrix, or not positive."""
-    if len(distribution.shape()) > 1:
-        raise ValueError(
-            f"prior of {site!r} must be over a number or a vector, got "
-            f"{type(distribution).__name__} of shape {distribution.shape()}"
-        )
-    bound = lower_bound(distribution)
-    if bound is None or bound < 0.0:
-        raise ValueError(
-            f"prior of {site!r} must have positive support, got {type(distribution).__name__}"
-        )
 
 
 def check_noise_prior(distribution: dist.Distribution) -> None:

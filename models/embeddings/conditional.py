@@ -18,6 +18,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 from scipy.optimize import minimize_scalar
 
 from ..kernels.base import Covariance, as_points, check_kernel
+from ..kernels.covariance import as_pairs
 from ..linalg.pivoted_cholesky import dense_pivoted_cholesky, rowwise_pivoted_cholesky
 from ..linalg.precision import double_precision
 from .embedding import Embedding, function_values, same_kernel
@@ -71,23 +72,21 @@ class LowRankFeatures:
         Raises:
             ValueError: it has another kernel, smoothed sections, or no finite nonzero weights.
         """
-        if not isinstance(embedding, Embedding):
+        if not isinstance(embedding, Embedding) or embedding.measure is not None:
             raise ValueError(
-                f"{name} must be an Embedding, got {type(embedding).__name__}: mean_embedding "
-                "makes one of a sample"
+                f"{name} must be an Embedding of a weighted sample (mean_embedding makes one), "
+                f"without smoothed sections, got {embedding!r}"
             )
-        if embedding.measure is not None:
-            raise ValueError(f"{name} has smoothed sections, where a weighted sample is needed")
         if not same_kernel(embedding.kernel, self.kernel):
             raise ValueError(
                 f"{name} is an embedding by {embedding.kernel}, where one by {self.kernel} is "
                 "needed"
             )
         weights = np.asarray(embedding.weights, dtype=float)
-        if not np.any(weights):
-            raise ValueError(f"{name} has no weights that are not zero")
-        if not np.all(np.isfinite(weights)):
-            raise ValueError(f"{name} has weights that are not finite")
+        if not (np.any(weights) and np.all(np.isfinite(weights))):
+            raise ValueError(
+                f"{name} has no weights that are not zero, or some that are not finite"
+            )
         return weights @ self(embedding.points, name)
 
 
@@ -148,20 +147,8 @@ def low_rank_features(
 
 #: :func:`~bke.models.kernels.base.as_points` in NumPy, whatever the precision of JAX.
 as_numpy_points: Callable[..., Any] = double_precision(as_points)
-
-
-def paired_points(X: ArrayLike, Y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Return X (n, D) and Y (n, E) in NumPy.
-
-    Raises:
-        ValueError: they have different numbers of rows.
-    """
-    inputs, outputs = np.asarray(as_numpy_points(X)), np.asarray(as_numpy_points(Y, "Y"))
-    if len(inputs) != len(outputs):
-        raise ValueError(
-            f"X has {len(inputs)} rows and Y has {len(outputs)}, where pairs are needed"
-        )
-    return inputs, outputs
+#: :func:`~bke.models.kernels.covariance.as_pairs` in NumPy, likewise.
+as_numpy_pairs: Callable[..., Any] = double_precision(as_pairs)
 
 
 def matching_points(X: Any, sample: np.ndarray, name: str) -> np.ndarray:
@@ -468,7 +455,7 @@ def conditional_embedding(
     """
     check_kernel(kernel_x, "kernel_x")
     check_kernel(kernel_y, "kernel_y")
-    inputs, outputs = paired_points(X, Y)
+    inputs, outputs = as_numpy_pairs(X, Y)
     features_x = low_rank_features(inputs, kernel_x, tolerance=tolerance, rank=rank)
     if isinstance(regularization, str):
         if regularization not in REGULARIZATION_SCORES:

@@ -247,10 +247,8 @@ def same_kernel(first: Covariance, second: Covariance) -> bool:
         traced = isinstance(a, jax.core.Tracer) or isinstance(b, jax.core.Tracer)
         return a is b or (not traced and bool(np.array_equal(a, b)))
 
-    structures: list[Any] = [jax.tree.structure(kernel) for kernel in (first, second)]
-    if structures[0] != structures[1]:
-        return False
-    return all(map(equal, jax.tree.leaves(first), jax.tree.leaves(second)))
+    (leaves, structure), (others, other) = jax.tree.flatten(first), jax.tree.flatten(second)
+    return bool(structure == other) and all(map(equal, leaves, others))
 
 
 @double_precision

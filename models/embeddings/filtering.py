@@ -22,11 +22,11 @@ from ..linalg.precision import double_precision
 from .conditional import (
     ConditionalEmbedding,
     LowRankFeatures,
+    as_numpy_pairs,
     as_numpy_points,
     check_regularization,
     low_rank_features,
     matching_points,
-    paired_points,
 )
 from .embedding import Embedding
 from .pre_image import pre_images
@@ -315,7 +315,7 @@ def kernel_bayes_filter(
     Raises:
         ValueError: for an invalid argument.
     """
-    states, outputs = paired_points(X, Y)
+    states, outputs = as_numpy_pairs(X, Y)
     if transitions is not None:
         before, after = (matching_points(part, states, "transitions") for part in transitions)
         if len(before) != len(after):

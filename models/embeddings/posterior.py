@@ -65,14 +65,10 @@ def embedding_posterior(
     measure = fixed_measure(measure)
     points, at = as_points(X), as_points(at, "at")
     check_columns(points, at, "at")
-    smoothed = kernel.smoothed(measure, points.shape[1])
+    prior = kernel.smoothed(measure, points.shape[1]).matrix
     covariance = noise_covariance(noise, len(points), lambda: sampling_covariance(points, kernel))
-    return condition(
-        jnp.mean(kernel.matrix(points, points), axis=1),
-        smoothed.matrix(points, points) + covariance,
-        smoothed.matrix(points, at),
-        smoothed.matrix(at, at),
-    )
+    mean = jnp.mean(kernel.matrix(points, points), axis=1)
+    return condition(mean, covariance, prior, points, at)
 
 
 def noise_covariance(noise: Any, size: int, sampling: Callable[[], jax.Array]) -> jax.Array:
@@ -92,25 +88,30 @@ def noise_covariance(noise: Any, size: int, sampling: Callable[[], jax.Array]) -
 
 
 def condition(
-    values: jax.Array, covariance: jax.Array, cross_covariance: jax.Array, prior: jax.Array
+    values: jax.Array,
+    noise: jax.Array,
+    prior: Callable[[Any, Any], jax.Array],
+    points: Any,
+    at: Any,
 ) -> EmbeddingPosterior:
     """Condition a Gaussian process of mean zero at m points on noisy values at n.
 
     Args:
         values: (n,).
-        covariance: covariance of the values, with their noise, (n, n).
-        cross_covariance: between values and points, (n, m).
-        prior: covariance of the points, (m, m).
+        noise: covariance of their noise, (n, n).
+        prior: covariance of the process between two sets of points, a matrix.
+        points: the n points of the values, an argument of ``prior``.
+        at: the m points, likewise.
 
     Raises:
         ArithmeticError: the noise is lost to rounding; inside a transformation the result is NaN
             instead.
     """
-    root = jnp.linalg.cholesky(covariance)
-    scaled = solve_triangular(root, cross_covariance, lower=True)
+    root = jnp.linalg.cholesky(prior(points, points) + noise)
+    scaled = solve_triangular(root, prior(points, at), lower=True)
     mean = scaled.T @ solve_triangular(root, values, lower=True)
     check_positive_definite(mean)
-    return EmbeddingPosterior(mean, prior - scaled.T @ scaled)
+    return EmbeddingPosterior(mean, prior(at, at) - scaled.T @ scaled)
 
 
 def check_positive_definite(solution: jax.Array) -> None:
@@ -255,13 +256,8 @@ def landmark_posterior_from_sums(
 
     The scatter of ``sums`` is a matrix unless ``noise`` is a number.
     """
-    smoothed = kernel.smoothed(measure, landmarks.shape[1])
+    prior = kernel.smoothed(measure, landmarks.shape[1]).matrix
     covariance = noise_covariance(
         noise, len(landmarks), lambda: sums.scatter / (sums.n * (sums.n - 1.0))
     )
-    return condition(
-        sums.mean,
-        smoothed.matrix(landmarks, landmarks) + covariance,
-        smoothed.matrix(landmarks, at),
-        smoothed.matrix(at, at),
-    )
+    return condition(sums.mean, covariance, prior, landmarks, at)

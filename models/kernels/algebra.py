@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,6 @@ class KernelPair(Kernel):
 
     left: Kernel
     right: Kernel
-    operation: ClassVar[str]
 
     @property
     def translation_invariant(self) -> bool:  # type: ignore[override]
@@ -45,26 +44,20 @@ class KernelPair(Kernel):
 
     def smoothing_error(self, dimension: int, *, gaussian: bool) -> SmoothingError:
         """Return the error that r is missing, with the sums and products that have one."""
-        left, right = type(self.left).__name__, type(self.right).__name__
-        name = f"smoothed kernel r for the {self.operation} of {left} and {right}"
-        columns = f"{dimension} column{'s' * (dimension > 1)}"
+        name = f"smoothed kernel r for {self} in {dimension} column(s)"
         if gaussian and dimension == 1 and self.translation_invariant:
-            return SmoothingError(
-                f"a Gaussian measure has no implemented {name}: take measure='unit' or "
-                "measure='lebesgue', for which it is numerical in one column"
+            message = f"a Gaussian measure has no {name}: take measure='unit' or 'lebesgue'"
+        elif self.allow_fixed_nodes:
+            message = f"'unit' and 'lebesgue' have no {name}: take measure=Gaussian(scale, centre)"
+        else:
+            message = (
+                f"no measure ('unit', 'lebesgue' or Gaussian) has an implemented {name}. What "
+                "works with every measure: sums and products of SquaredExponential, "
+                "FullSquaredExponential, GaussianMixture and SpectralMixture; with 'unit' and "
+                "'lebesgue': products of Laplace kernels, any single kernel of this package, and "
+                "in one column all sums and products of functions of x - y"
             )
-        if self.allow_fixed_nodes:
-            return SmoothingError(
-                f"'unit' and 'lebesgue' have no implemented {name} in {columns}: take "
-                "measure=Gaussian(scale, centre), for which it is numerical"
-            )
-        return SmoothingError(
-            f"no measure ('unit', 'lebesgue' or Gaussian) has an implemented {name} in "
-            f"{columns}. What works with every measure: sums and products of SquaredExponential, "
-            "FullSquaredExponential, GaussianMixture and SpectralMixture; with 'unit' and "
-            "'lebesgue': products of Laplace kernels and any single kernel of this package, and in "
-            "one column all sums and products of functions of x - y"
-        )
+        return SmoothingError(message)
 
 
 @register_dataclass
@@ -74,8 +67,6 @@ class Sum(KernelPair):
 
     left: Kernel
     right: Kernel
-
-    operation = "sum"
 
     @property
     def characteristic(self) -> bool | None:  # type: ignore[override]
@@ -107,8 +98,6 @@ class Product(KernelPair):
 
     left: Kernel
     right: Kernel
-
-    operation = "product"
 
     @property
     def characteristic(self) -> bool | None:  # type: ignore[override]

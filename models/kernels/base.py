@@ -177,24 +177,16 @@ class Kernel(Covariance):
         )
         if gaussian and has_lebesgue:
             return SmoothingError(f"{message}; use measure='unit' or measure='lebesgue'")
-        if dimension == 1 and not gaussian:
-            message += " unless it is declared a function of x - y (Stationary, stationary=True)"
         remedy = (
-            "define its method smooth(measure, dimension){}; 'unit' and 'lebesgue' are numerical "
-            "in one column for a subclass of Stationary, in several for one of Radial"
+            "define its method smooth(measure, dimension); 'unit' and 'lebesgue' are numerical in "
+            "one column for Stationary kernels (stationary=True), in several for Radial ones"
         )
         if self.allow_fixed_nodes:
             return SmoothingError(
                 f"{message}: take measure=Gaussian(scale, centre), for which it is numerical, or "
-                + remedy.format("")
+                + remedy
             )
-        return SmoothingError(
-            f"{message}, nor for any other measure in {columns}: "
-            + remedy.format(
-                ", or, if the kernel has neither a kink nor a long tail, leave allow_fixed_nodes "
-                "at True, for which r of a Gaussian measure is a sum over fixed nodes"
-            )
-        )
+        return SmoothingError(f"{message}, nor for any other measure in {columns}: {remedy}")
 
     # NumPy scalars leave ``2.0 * kernel`` to __rmul__ instead of building an object array.
     __array_ufunc__ = None

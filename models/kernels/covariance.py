@@ -13,7 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from ..linalg.precision import double_precision
+from ..linalg.precision import (
+    check_positive as check_positive,
+    concrete_values as concrete_values,
+    double_precision,
+)
 from ..linalg.pytrees import register_dataclass
 
 if TYPE_CHECKING:
@@ -45,12 +49,8 @@ def parameter(
     Raises:
         ValueError: for an unknown unit.
     """
-    metadata: dict[str, Any] = {"unit": _checked_unit(unit), "per_component": per_component}
-    if prior is not None:
-        metadata["prior"] = prior
-    if static:
-        metadata["static"] = True
-    return dataclasses.field(default=default, metadata=metadata)
+    metadata = {"per_component": per_component, "prior": prior, "static": static}
+    return dataclasses.field(default=default, metadata={"unit": _checked_unit(unit), **metadata})
 
 
 def unit_of(field: dataclasses.Field[Any]) -> FieldUnit:
@@ -73,16 +73,6 @@ def _checked_unit(unit: FieldUnit) -> FieldUnit:
 def is_static(field: dataclasses.Field[Any]) -> bool:
     """Return whether a field is fixed when the program is compiled."""
     return bool(field.metadata.get("static"))
-
-
-def is_per_component(field: dataclasses.Field[Any]) -> bool:
-    """Return whether the first axis of a field runs over the components of a mixture."""
-    return bool(field.metadata.get("per_component"))
-
-
-def field_prior(field: dataclasses.Field[Any]) -> dist.Distribution | None:
-    """Return the prior declared for a field."""
-    return field.metadata.get("prior")
 
 
 def length_parameters(kernel: Any) -> dict[str, Any]:
@@ -144,6 +134,22 @@ def as_points(X: ArrayLike, name: str = "X") -> jax.Array:
     return points
 
 
+def as_pairs(
+    X: ArrayLike, Y: ArrayLike, names: tuple[str, str] = ("X", "Y")
+) -> tuple[jax.Array, jax.Array]:
+    """Return two samples as points, with one row of each for every pair.
+
+    Raises:
+        ValueError: they have different numbers of rows.
+    """
+    x, y = as_points(X, names[0]), as_points(Y, names[1])
+    if len(x) != len(y):
+        raise ValueError(
+            f"{names[0]} has {len(x)} rows but {names[1]} has {len(y)}: they must be pairs"
+        )
+    return x, y
+
+
 def check_columns(X: jax.Array, other: jax.Array, name: str) -> None:
     """Refuse points (n, D) and (m, E) with different numbers of columns."""
     if X.shape[1] != other.shape[1]:
@@ -195,23 +201,6 @@ def per_column(parameter: Any, dimension: int, name: str) -> jax.Array:
             f"got shape {values.shape}"
         )
     return values.reshape(-1, 1, 1)
-
-
-def check_positive(parameter: Any, name: str) -> None:
-    """Raise ``ValueError`` for a concrete parameter that is not positive and finite."""
-    if isinstance(parameter, str):
-        raise ValueError(f"{name} must be a positive number, got {parameter!r}")
-    values = concrete_values(parameter)
-    if not np.all(np.isfinite(values) & (values > 0)):
-        raise ValueError(f"{name} must be positive and finite, got {parameter}")
-
-
-def concrete_values(parameter: Any) -> np.ndarray:
-    """Return the numbers of a parameter, none if it is ``None`` or any of them is traced."""
-    entries = jax.tree.leaves(parameter)
-    if all(isinstance(entry, (int, float, np.ndarray, np.number)) for entry in entries):
-        return np.asarray(parameter if entries else [], dtype=float)
-    return np.empty(0)
 
 
 class Covariance(abc.ABC):

@@ -152,21 +152,14 @@ def import_object(path: str) -> Any:
         raise ValueError(f"{path!r} is not of the form module:name")
     module, _, name = path.partition(":")
     try:
-        value = importlib.import_module(module)
-        for attribute in name.split("."):
-            value = getattr(value, attribute)
-    except ImportError as error:
-        raise ValueError(
-            f"the module {module!r} cannot be imported ({error}): it must be installed, or lie in "
-            "the current folder or on PYTHONPATH"
-        ) from None
+        return functools.reduce(getattr, name.split("."), importlib.import_module(module))
     except AttributeError:
         raise ValueError(f"the module {module!r} has no {name!r}") from None
-    except Exception as error:  # raised by the module
+    except Exception as error:  # of the import, or raised by the module
         raise ValueError(
-            f"the module {module!r} cannot be imported ({type(error).__name__}: {error})"
+            f"the module {module!r} cannot be imported ({type(error).__name__}: {error}): it must "
+            "be installed, or lie in the current folder or on PYTHONPATH"
         ) from error
-    return value
 
 
 def kernel_from_path(path: str) -> Kernel | type[Kernel]:

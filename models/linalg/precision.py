@@ -1,4 +1,4 @@
-"""64-bit arithmetic at the entry points, whatever the caller's JAX setting.
+"""64-bit arithmetic at the entry points, whatever the JAX setting, and concrete numbers.
 
 Every quantity here is a difference of large numbers somewhere, so single precision is never
 acceptable. Eager calls enter 64-bit for their own duration and leave the caller's setting as they
@@ -57,3 +57,20 @@ def double_precision(function: Callable[P, T]) -> Callable[P, T]:
             return jax.tree.map(concrete, function(*args, **kwargs))
 
     return wrapper
+
+
+def check_positive(parameter: Any, name: str) -> None:
+    """Raise ``ValueError`` for a concrete parameter that is not positive and finite."""
+    if isinstance(parameter, str):
+        raise ValueError(f"{name} must be a positive number, got {parameter!r}")
+    values = concrete_values(parameter)
+    if not np.all(np.isfinite(values) & (values > 0)):
+        raise ValueError(f"{name} must be positive and finite, got {parameter}")
+
+
+def concrete_values(parameter: Any) -> np.ndarray:
+    """Return the numbers of a parameter, none if it is ``None`` or any of them is traced."""
+    entries = jax.tree.leaves(parameter)
+    if all(isinstance(entry, (int, float, np.ndarray, np.number)) for entry in entries):
+        return np.asarray(parameter if entries else [], dtype=float)
+    return np.empty(0)

@@ -10,6 +10,7 @@ from jax.typing import ArrayLike
 
 from ..embeddings.posterior import EmbeddingPosterior, condition, noise_covariance
 from ..kernels.base import Covariance, Kernel, as_points
+from ..kernels.covariance import as_pairs
 from ..linalg.precision import double_precision
 from ..measures import Measure, fixed_measure
 
@@ -52,18 +53,6 @@ def hsic(
     return (total - 2.0 / (n - 2) * sums_k @ sums_l) / (n * (n - 3))
 
 
-def _as_pairs(
-    X: ArrayLike, Y: ArrayLike, names: tuple[str, str] = ("X", "Y")
-) -> tuple[jax.Array, jax.Array]:
-    """Return two samples as points, with one row for each pair."""
-    x, y = as_points(X, names[0]), as_points(Y, names[1])
-    if len(x) != len(y):
-        raise ValueError(
-            f"{names[0]} has {len(x)} rows but {names[1]} has {len(y)}: they must be pairs"
-        )
-    return x, y
-
-
 def _centered_grams(
     X: ArrayLike, Y: ArrayLike, kernel_x: Covariance, kernel_y: Covariance
 ) -> tuple[jax.Array, jax.Array]:
@@ -73,7 +62,7 @@ def _centered_grams(
         columns = jnp.mean(gram, axis=0)
         return gram - columns - jnp.mean(gram, axis=1)[:, None] + jnp.mean(columns)
 
-    x, y = _as_pairs(X, Y)
+    x, y = as_pairs(X, Y)
     return center(kernel_x.matrix(x, x)), center(kernel_y.matrix(y, y))
 
 
@@ -147,7 +136,7 @@ def dependence_witness(
         kernel_y: of Y.
         at: points x, shape (m, D) or (m,), and y, shape (m, E) or (m,).
     """
-    return jnp.mean(_products(X, Y, kernel_x, kernel_y, _as_pairs(*at, ("at[0]", "at[1]"))), axis=0)
+    return jnp.mean(_products(X, Y, kernel_x, kernel_y, as_pairs(*at, ("at[0]", "at[1]"))), axis=0)
 
 
 def _products(
@@ -158,7 +147,7 @@ def _products(
     at: tuple[jax.Array, jax.Array],
 ) -> jax.Array:
     """Compute products of centred features of every pair at every point, (n, m)."""
-    first, second = _as_pairs(X, Y)
+    first, second = as_pairs(X, Y)
     K, L = kernel_x.matrix(first, at[0]), kernel_y.matrix(second, at[1])
     return (K - jnp.mean(K, axis=0)) * (L - jnp.mean(L, axis=0))
 
@@ -195,7 +184,7 @@ def dependence_posterior(
     """
     measure = fixed_measure(measure)
     first, second = as_points(X), as_points(Y, "Y")
-    points = _as_pairs(*at, ("at[0]", "at[1]"))
+    points = as_pairs(*at, ("at[0]", "at[1]"))
     products = _products(first, second, kernel_x, kernel_y, (first, second))
     n = len(first)
 
@@ -210,10 +199,4 @@ def dependence_posterior(
     def prior(left: tuple[jax.Array, jax.Array], right: tuple[jax.Array, jax.Array]) -> jax.Array:
         return r_x.matrix(left[0], right[0]) * r_y.matrix(left[1], right[1])
 
-    data = first, second
-    return condition(
-        jnp.mean(products, axis=0),
-        prior(data, data) + covariance,
-        prior(data, points),
-        prior(points, points),
-    )
+    return condition(jnp.mean(products, axis=0), covariance, prior, (first, second), points)

@@ -87,17 +87,18 @@ def squared_mmd(
     if estimator == "biased":
         w, v = (_weights(w, size) for w, size in zip(weights, between.shape, strict=True))
         return w @ within_x @ w + v @ within_y @ v - 2.0 * w @ between @ v
-    if estimator == "unbiased":
-        return _off_diagonal(within_x) + _off_diagonal(within_y) - 2.0 * jnp.mean(between)
-    _check_paired(first, second)
-    return _off_diagonal(within_x) + _off_diagonal(within_y) - 2.0 * _off_diagonal(between)
+    if estimator == "paired":
+        _check_paired(first, second)
+    within = mean_off_diagonal(within_x) + mean_off_diagonal(within_y)
+    cross = jnp.mean(between) if estimator == "unbiased" else mean_off_diagonal(between)
+    return within - 2.0 * cross
 
 
-def _off_diagonal(gram: jax.Array) -> jax.Array:
+def mean_off_diagonal(gram: jax.Array) -> jax.Array:
     """Compute the mean over all pairs of different rows."""
     n = len(gram)
     if n < 2:
-        raise ValueError("an unbiased estimate needs at least 2 rows in each sample")
+        raise ValueError(f"an unbiased estimate needs at least 2 rows in each sample, got {n}")
     return (jnp.sum(gram) - jnp.trace(gram)) / (n * (n - 1))
 
 
@@ -138,7 +139,7 @@ def mmd_terms(
         x, y = block
         within = kernel.matrix(x, x) + kernel.matrix(y, y)
         between = kernel.matrix(x, y)
-        return _off_diagonal(within - between - between.T)
+        return mean_off_diagonal(within - between - between.T)
 
     blocks = tuple(Z[: count * size].reshape(count, size, -1) for Z in (first, second))
     # As many blocks at once as have 2^22 entries in their Gram matrices (not tuned).

@@ -10,6 +10,7 @@ from jax.typing import ArrayLike
 
 from ..kernels.base import Radial, as_points, check_columns, per_column
 from ..linalg.precision import double_precision
+from .discrepancy import mean_off_diagonal
 
 
 @double_precision
@@ -59,11 +60,7 @@ def squared_stein_discrepancy(X: ArrayLike, scores: ArrayLike, kernel: Radial) -
     Raises:
         ValueError: as :func:`stein_matrix`, or for one row.
     """
-    matrix = stein_matrix(X, scores, kernel)
-    n = len(matrix)
-    if n < 2:
-        raise ValueError(f"X must have at least 2 rows, got {n}")
-    return (jnp.sum(matrix) - jnp.trace(matrix)) / (n * (n - 1))
+    return mean_off_diagonal(stein_matrix(X, scores, kernel))
 
 
 def _checked(X: ArrayLike, scores: Any, name: str) -> tuple[jax.Array, jax.Array]:

@@ -17,8 +17,6 @@ from ..linalg.precision import concrete, double_precision
 from ..linalg.pytrees import register_dataclass
 from ..linalg.rows import PaddedRows, as_padded, dense_size, padded, shared_size
 
-pass
-
 
 @double_precision
 def log_volume_element(X: ArrayLike, kernel: Covariance) -> jax.Array:

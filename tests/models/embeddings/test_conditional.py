@@ -327,7 +327,7 @@ def embed(weights=None, kernel=K_X):
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda X, Y, c: conditional_embedding(X, Y[:5], K_X, K_Y), "40 rows and Y has 5"),
+        (lambda X, Y, c: conditional_embedding(X, Y[:5], K_X, K_Y), "40 rows but Y has 5"),
         (
             lambda X, Y, c: conditional_embedding(X, Y, K_X, K_Y, regularization=-1.0),
             "at least 0",
