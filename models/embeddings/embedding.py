@@ -247,6 +247,7 @@ def same_kernel(first: Covariance, second: Covariance) -> bool:
         traced = isinstance(a, jax.core.Tracer) or isinstance(b, jax.core.Tracer)
         return a is b or (not traced and bool(np.array_equal(a, b)))
 
+    structure: Any
     (leaves, structure), (others, other) = jax.tree.flatten(first), jax.tree.flatten(second)
     return bool(structure == other) and all(map(equal, leaves, others))
 

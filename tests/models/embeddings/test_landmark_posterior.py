@@ -75,8 +75,6 @@ def test_merged_sums_with_their_covariance():
 
 @pytest.mark.slow
 def test_incompatible_arguments():
-    with pytest.raises(ValueError, match="the one has the covariance"):
-        landmark_sums(X, Z, KERNEL, covariance=True).merge(landmark_sums(X, Z, KERNEL))
     with pytest.raises(ValueError, match="X has 2 columns but at has 1"):
         landmark_embedding_posterior(X, Z, KERNEL, AT[:, :1])
     with jax.enable_x64(True), pytest.raises(ValueError, match="needs landmarks"):
