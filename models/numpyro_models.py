@@ -31,7 +31,7 @@ def bke_model(
     measure: Measure | str = "unit",
     likelihood: Likelihood | str = "auto",
 ) -> None:
-    """Model p(lengthscale) p(X | lengthscale), BKE section 4, for MCMC, SVI or Predictive.
+    """Define the prior of the lengthscale and the marginal pseudo-likelihood of X (BKE section 4).
 
     Sites: ``lengthscale`` (``lengthscale_0``, ... where a kernel has several) or whatever ``prior``
     names; ``noise_variance`` and ``measure_scale`` if these have a prior; the factors ``gaussian``
@@ -147,7 +147,7 @@ def two_scale_model(
 def log_difference_evidence(
     P: ArrayLike, Q: ArrayLike, kernel: Covariance, size: ArrayLike
 ) -> jax.Array:
-    """Compute the log Bayes factor of a difference of P and Q at one kernel and size, in nats.
+    """Compute the log Bayes factor of P != Q, by regression of the sample labels on the rows.
 
     Let f be the density of the pooled rows z_i, p = f (1 + (1 - pi) h) and q = f (1 - pi h), with
     pi the proportion of P's rows. Given the rows, a row is of P with probability

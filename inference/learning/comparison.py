@@ -1,4 +1,4 @@
-"""Comparison of kernel families on one data set: a score, and a held-out error."""
+"""Comparison of kernel families by log marginal pseudo-likelihood and by held-out error."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ RELATIVE_MSE = (
 
 @dataclasses.dataclass(frozen=True)
 class KernelScore:
-    """Score of one kernel family.
+    """Log marginal pseudo-likelihood and held-out error of one kernel family.
 
     Attributes:
         score: log normalizer, see :data:`CAVEAT`.
@@ -72,13 +72,13 @@ class KernelScore:
 
 @dataclasses.dataclass(frozen=True)
 class KernelComparison(Shown):
-    """Scores by name, highest first; prints with its caveat."""
+    """Results by name of the family, the highest log marginal pseudo-likelihood first."""
 
     scores: dict[str, KernelScore]
     caveat: str = CAVEAT
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data, for JSON."""
+        """Return all scores and the caveat as dictionaries, for JSON."""
         scores = {name: score.to_dict() for name, score in self.scores.items()}
         return {"scores": scores, "caveat": self.caveat}
 
@@ -121,7 +121,9 @@ def compare_kernels(
     seed: int = 0,
     progress: bool = True,
 ) -> KernelComparison:
-    """Score several kernel families, with a caveat and a held-out error.
+    """Compute the log marginal pseudo-likelihood and a held-out error of several kernel families.
+
+    The first is no Bayes factor: its constant depends on the family, see :data:`CAVEAT`.
 
     The held-out error has no constant that depends on the family: in each fold the kernel is
     learned from the other folds (:func:`~bke.inference.learn_kernel`, ``"map"``), and

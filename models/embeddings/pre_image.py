@@ -1,4 +1,4 @@
-"""From an embedding back to points: its highest point, and the same embedding on other points."""
+"""Pre-images of kernel mean embeddings: the maximizer, and a projection on other points."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LocalTerms: TypeAlias = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
 
 
 class PreImage(NamedTuple):
-    """The point where an embedding is highest, see :func:`pre_image`."""
+    """The maximizer of an embedding, see :func:`pre_image`."""
 
     point: np.ndarray  # (D,)
     value: float  # of the embedding there

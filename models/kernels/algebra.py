@@ -17,7 +17,7 @@ from .matern import Laplace
 
 
 class KernelPair(Kernel):
-    """A kernel made of two; a subclass has the fields ``left`` and ``right``.
+    """Base class of kernels that combine two kernels, ``left`` and ``right``.
 
     Without a closed form r is numerical, see :class:`Kernel`.
     """
@@ -27,12 +27,12 @@ class KernelPair(Kernel):
 
     @property
     def translation_invariant(self) -> bool:  # type: ignore[override]
-        """True if both kernels are functions of x - y."""
+        """Whether both kernels are functions of x - y."""
         return self.left.translation_invariant and self.right.translation_invariant
 
     @property
     def allow_fixed_nodes(self) -> bool:  # type: ignore[override]
-        """True if both kernels allow them."""
+        """Whether both kernels allow quadrature over fixed nodes."""
         return self.left.allow_fixed_nodes and self.right.allow_fixed_nodes
 
     def smooth(self, measure: Measure, dimension: int) -> Covariance:
@@ -43,7 +43,7 @@ class KernelPair(Kernel):
         return measure.smooth(components, dimension)
 
     def smoothing_error(self, dimension: int, *, gaussian: bool) -> SmoothingError:
-        """Return the error that r is missing, with the sums and products that have one."""
+        """Build the exception for a measure for which r is not implemented."""
         name = f"smoothed kernel r for {self} in {dimension} column(s)"
         if gaussian and dimension == 1 and self.translation_invariant:
             message = f"a Gaussian measure has no {name}: take measure='unit' or 'lebesgue'"
@@ -70,7 +70,7 @@ class Sum(KernelPair):
 
     @property
     def characteristic(self) -> bool | None:  # type: ignore[override]
-        """True if one of the two is; otherwise unknown."""
+        """Whether one of the two kernels is characteristic; ``None`` if unknown."""
         return True if self.left.characteristic or self.right.characteristic else None
 
     def value_and_grad(self, X: jax.Array, Y: jax.Array) -> ValueAndGrad:
@@ -101,7 +101,7 @@ class Product(KernelPair):
 
     @property
     def characteristic(self) -> bool | None:  # type: ignore[override]
-        """True if both are: a convolution of positive spectral densities is positive."""
+        """Whether both are, as a convolution of positive spectral densities is positive."""
         return True if self.left.characteristic and self.right.characteristic else None
 
     def value_and_grad(self, X: jax.Array, Y: jax.Array) -> ValueAndGrad:

@@ -98,7 +98,7 @@ class Kernel(Covariance):
         return jnp.log(self.evaluate(x, y))
 
     def value_and_grad(self, X: jax.Array, Y: jax.Array) -> ValueAndGrad:
-        """Return value and gradient in the first argument at all pairs."""
+        """Return value and gradient in the first argument at all pairs, over ``exp(log_scale)``."""
         check_columns(X, Y, "Y")
         uses_log = type(self).log_evaluate is not Kernel.log_evaluate
         function = self.log_evaluate if uses_log else self.evaluate
@@ -115,7 +115,7 @@ class Kernel(Covariance):
 
     @double_precision
     def gradient(self, X: ArrayLike, Y: ArrayLike | None = None) -> jax.Array:
-        """Return the derivative d k(x_i, y_j) / d x_i in closed form, (n, m, D); 0 at a kink."""
+        """Return the derivative d k(x_i, y_j) / d x_i, (n, m, D); 0 at a kink."""
         points = as_points(X)
         terms = self.value_and_grad(points, points if Y is None else as_points(Y, "Y"))
         return jnp.moveaxis(jnp.exp(terms.log_scale) * terms.gradient, 0, -1)
@@ -134,7 +134,7 @@ class Kernel(Covariance):
         return self.smooth(as_measure(measure), dimension)
 
     def smooth(self, measure: Measure, dimension: int) -> Covariance:
-        """Compute :meth:`smoothed`, by default with the method for the measure."""
+        """Compute r for :meth:`smoothed`; subclasses override it for measures of their own."""
         return measure.smooth(self, dimension)
 
     def unit_smoothed(self, dimension: int) -> Covariance:
@@ -166,7 +166,7 @@ class Kernel(Covariance):
         raise self.smoothing_error(dimension, gaussian=True)
 
     def smoothing_error(self, dimension: int, *, gaussian: bool) -> SmoothingError:
-        """Return the error that r is missing for a Gaussian measure, or for the others."""
+        """Build the exception for a measure for which r is not implemented."""
         name, columns = type(self).__name__, f"{dimension} column{'s' * (dimension > 1)}"
         measures = "a Gaussian measure" if gaussian else f"'unit' and 'lebesgue' in {columns}"
         message = f"{name} has no smoothed kernel r for {measures}"
@@ -224,7 +224,7 @@ class Stationary(Kernel):
         return ValueAndGrad(terms.log_scale.reshape(shape), terms.value.reshape(shape), gradient)
 
     def value_and_grad(self, X: jax.Array, Y: jax.Array) -> ValueAndGrad:
-        """Return value and gradient in the first argument at all pairs."""
+        """Return value and gradient in the first argument at all pairs, over ``exp(log_scale)``."""
         return self.value_and_grad_at(differences(X, Y))
 
     def diagonal(self, X: jax.Array) -> jax.Array:

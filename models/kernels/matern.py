@@ -75,7 +75,7 @@ class Matern(Radial):
         )
 
     def lebesgue_smoothed(self, dimension: int) -> Covariance:
-        """Return the unit form times its value at zero.
+        """Return r for the Lebesgue measure: its unit form times r(0).
 
         That is ``(2 sqrt(pi))^D Gamma(nu + D/2)^2 Gamma(2 nu + D/2) / (Gamma(nu)^2 Gamma(2 nu + D))
         prod_d lengthscale_d / sqrt(2 nu)``.

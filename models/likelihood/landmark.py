@@ -106,7 +106,7 @@ class LandmarkData(LikelihoodView):
     def likelihood_terms(
         self, kernel: Kernel, noise_variance: Noise, measure: Measure | str
     ) -> LogLikelihoodTerms:
-        """Compute the Gaussian term and sum_i log gamma(x_i)."""
+        """Compute the Gaussian term, and the sum of the log volume elements of phi at the rows."""
         parameters = Parameters.of(kernel, noise_variance, measure, self.landmarks.dtype)
         terms: LogLikelihoodTerms = closed_form(self, parameters)
         return terms

@@ -21,7 +21,7 @@ def feature_map(X: jax.Array, landmarks: jax.Array, kernel: Kernel) -> jax.Array
 
 
 def log_jacobian_at(X: jax.Array, landmarks: jax.Array, kernel: Kernel) -> jax.Array:
-    """Compute log gamma at every row of ``X`` (n, D), shape (n,).
+    """Compute the log volume element of the feature map at every row of ``X`` (n, D), shape (n,).
 
     gamma(x) = det[ sum_l grad k(x, z_l) grad k(x, z_l)' ]^(1/2), the volume of the image under phi
     of a unit of volume at x. ``-inf`` where the gradients do not span R^D.
@@ -42,7 +42,7 @@ def log_jacobian_at(X: jax.Array, landmarks: jax.Array, kernel: Kernel) -> jax.A
 
 
 def _by_moments(X: jax.Array, landmarks: jax.Array, kernel: Radial) -> tuple[jax.Array, jax.Array]:
-    """Compute log gamma (n,) by moments of the landmarks around x, and where that is accurate.
+    """Compute the log volume element (n,) by moments of the landmarks, and where it is accurate.
 
     With weights w_l the matrix of gamma is that of sum_l w_l (x - z_l)(x - z_l)' over the squared
     lengthscale, so sum w times the landmarks' covariance and (x - z)(x - z)', z their mean:

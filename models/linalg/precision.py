@@ -1,4 +1,4 @@
-"""64-bit arithmetic at the entry points, whatever the JAX setting, and concrete numbers.
+"""Double precision at the entry points, whatever the JAX setting, and concrete numbers.
 
 Every quantity here is a difference of large numbers somewhere, so single precision is never
 acceptable. Eager calls enter 64-bit for their own duration and leave the caller's setting as they
@@ -41,7 +41,7 @@ def concrete(value: Any) -> Any:
 
 
 def double_precision(function: Callable[P, T]) -> Callable[P, T]:
-    """Run ``function`` in 64-bit.
+    """Decorate a function to run in double precision.
 
     Called eagerly it returns NumPy float64 arrays; called inside a transformation it returns traced
     arrays and raises ``RuntimeError`` when ``jax_enable_x64`` is off.
