@@ -210,7 +210,6 @@ def test_other_values_are_not_merged(values):
         (101_325.0, 101_325.125, np.float32),
         (1.0, 1.0 + 2.0**-22, np.float32),
         (0.98, 0.982, np.float16),
-        (1.7e18, 1.7e18 + 1024.0, np.float64),
         (0.0, 0.001, np.float32),
     ],
 )
@@ -226,6 +225,12 @@ def test_steps_of_a_narrow_type_are_differences(low, high, dtype):
     in_double = two_sample_test(P.astype(float), Q.astype(float), **QUIET).pvalue
     assert two_sample_test(P, Q, **QUIET).pvalue == in_double <= 0.01
     assert compare_tables(pd.DataFrame({"x": P}), pd.DataFrame({"x": Q}), **QUIET).pvalue <= 0.01
+
+
+def test_large_whole_numbers_are_not_merged():
+    """Nanoseconds since 1970 that differ by four of their steps in double precision."""
+    values = np.repeat([1.7e18, 1.7e18 + 1024.0, 1.8e18], 50)
+    assert merge_rounding(values) is values
 
 
 def test_snapping_to_known_values():
