@@ -125,7 +125,7 @@ def magnitude(values: np.ndarray) -> float:
 
 
 def _are_exact(values: np.ndarray) -> bool:
-    """Return whether all are whole numbers, also those that are too large for other fractions."""
+    """Return whether all values are whole numbers, which are exact."""
     return bool((values == np.rint(values)).all())
 
 
