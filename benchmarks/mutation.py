@@ -1,11 +1,11 @@
-"""Mutants of the code that figures hang on: how many of them the tests notice.
+"""Mutation scores: the share of small changes of the code that tests detect.
 
 cosmic-ray changes one operator, comparison, number or branch at a time in a copy of the package; a
-mutant that every test of its group passes has survived. Of all mutants of a group a sample is
-taken. An hour or two of one core; a second start with the same ``--work`` goes on where the first
-one ended, ``--again`` lets survivors run once more, after tests were added, and ``--summary`` only
-tells. ``--record`` takes whole packages instead, and the cases of ``tests/record`` that call them,
-to show that the recorded values of public calls can fail. Needs `pip install cosmic-ray`.
+mutant that passes every test of its group has survived. A random sample of the mutants of each
+group is run, for an hour or two of one core. Another run with the same ``--work`` resumes,
+``--again`` runs survivors again after tests were added, and ``--summary`` only writes the table.
+``--record`` takes whole packages instead, and the cases of ``tests/record`` that call them, to show
+that the comparison with recorded values can fail. Needs `pip install cosmic-ray`.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from typing import NamedTuple
 import report
 
 ROOT = Path(__file__).parents[1]
-#: In annotations, which are not evaluated, and nearly nowhere else.
+#: This operator changes almost only annotations, which are not evaluated.
 NOT_EVALUATED = "core/ReplaceBinaryOperator_BitOr"
-#: Seconds after which a mutant counts as noticed: it may wait for ever.
+#: Seconds after which a mutant counts as detected: it may never end.
 TIMEOUT = 900.0
 
 
 class Group(NamedTuple):
-    """Modules, the tests that should notice what is wrong in them, the quickest first."""
+    """Modules, the test files that should detect their mutants (fastest first), sample size."""
 
     modules: tuple[str, ...]
     tests: tuple[str, ...]
     mutants: int
 
 
-def _files(room: str, names: str) -> tuple[str, ...]:
-    return tuple(f"{room}/{name}.py" for name in names.split())
+def _files(folder: str, names: str) -> tuple[str, ...]:
+    return tuple(f"{folder}/{name}.py" for name in names.split())
 
 
 GROUPS = {
@@ -89,38 +89,49 @@ GROUPS = {
     ),
 }
 
-#: Packages whose mutants the record of public calls should notice, with the areas of its cases.
+#: Packages, and the areas of the record whose cases call them.
 RECORD = {
-    "models/kernels": "kernels",
-    "models/likelihood": "likelihood or numpyro_models",
-    "models/landmarks": "landmark",
-    "models/difference": "label_process",
-    "models/bayes": "numpyro_models",
+    "models": "likelihood or numpyro_models",
     "models/embeddings": "embeddings",
+    "models/kernels": "kernels",
+    "models/likelihood": "likelihood",
+    "models/linalg": "likelihood or kernels",
     "models/statistics": "statistics",
     "models/student_t": "student_t",
-    "inference/posterior": "sampling",
-    "inference/diagnosis": "diagnostics",
-    "inference/learning": "learning",
-    "inference/witness": "witness",
-    "inference/relabelling": "comparison or two_sample",
+    "inference": "embeddings",
+    "inference/comparison": "comparison",
+    "inference/diagnostics": "diagnostics",
     "inference/evidence": "comparison",
-    "inference/testing": "two_sample or dependence",
-    "inference/difference": "comparison",
-    "inference/tables": "tables",
-    "inference/monitoring": "monitoring",
-    "inference/chains": "chains",
+    "inference/learning": "learning",
     "inference/likelihood_free": "likelihood_free",
+    "inference/mcmc": "chains",
+    "inference/monitoring": "monitoring",
+    "inference/permutation": "comparison or two_sample",
     "inference/regression": "regression",
+    "inference/sampling": "sampling",
+    "inference/student_t": "student_t",
+    "inference/tables": "tables",
+    "inference/testing": "two_sample or dependence",
+    "inference/witness": "witness",
 }
 
 
+def _modules(package: str) -> list[Path]:
+    """Modules of a package; of ``models`` and ``inference`` those at their top level."""
+    folder = ROOT / package
+    return sorted(folder.rglob("*.py") if "/" in package else folder.glob("*.py"))
+
+
+def _cases(areas: str) -> str:
+    return " or ".join(f"test_recorded[{area}." for area in areas.split(" or "))
+
+
 def record_groups(packages: Sequence[str], mutants: int) -> dict[str, Group]:
-    """Groups of whole packages, noticed by the cases of the record that call them."""
+    """Return a group for each package, with the cases of the record that call it."""
     return {
         f"record-{package.replace('/', '-')}": Group(
-            tuple(str(path.relative_to(ROOT)) for path in sorted((ROOT / package).rglob("*.py"))),
-            ("tests/record/test_record.py", "-k", f"'test_recorded and ({RECORD[package]})'"),
+            tuple(str(path.relative_to(ROOT)) for path in _modules(package)),
+            ("tests/record/test_record.py", "-m", "slow", "-k", f"'{_cases(RECORD[package])}'"),
             mutants,
         )
         for package in packages
@@ -128,20 +139,20 @@ def record_groups(packages: Sequence[str], mutants: int) -> dict[str, Group]:
 
 
 def prepare(work: Path) -> dict[str, str]:
-    """Copy the package as it is now to ``work``; the surroundings in which it is imported."""
+    """Copy the package to ``work`` and return the environment variables that import the copy."""
     source, path = work / "source", work / "path" / "bke"
     shutil.rmtree(source, ignore_errors=True)
     hidden = shutil.ignore_patterns(".git", "__pycache__", "*.egg-info", ".*_cache")
     shutil.copytree(ROOT, source, ignore=hidden)
     path.mkdir(parents=True, exist_ok=True)
-    for room in ("models", "inference"):
-        if not (path / room).exists():
-            (path / room).symlink_to(source / room)
+    for package in ("models", "inference"):
+        if not (path / package).exists():
+            (path / package).symlink_to(source / package)
     return {**os.environ, "PYTHONPATH": str(path.parent), "JAX_PLATFORMS": "cpu"}
 
 
 def begin(name: str, work: Path, environment: dict[str, str], seed: int) -> Path:
-    """Write the settings of a group, and the database of its mutants if there is none."""
+    """Write the configuration of a group, and the database of its mutants if there is none."""
     group, settings, base = GROUPS[name], work / f"{name}.toml", work / f"{name}.sqlite"
     tests = f"{sys.executable} -m pytest -q -n 0 -x -p no:cacheprovider {' '.join(group.tests)}"
     modules = ", ".join(f'"{module}"' for module in group.modules)
@@ -153,16 +164,18 @@ def begin(name: str, work: Path, environment: dict[str, str], seed: int) -> Path
         _cosmic_ray("init", settings, base, environment)
         with sqlite3.connect(base) as mutants:
             rows = mutants.execute("SELECT job_id, operator_name FROM mutation_specs").fetchall()
-            able = sorted(job for job, operator in rows if not operator.startswith(NOT_EVALUATED))
-            kept = set(random.Random(seed).sample(able, min(group.mutants, len(able))))
-            for job in {job for job, _ in rows} - kept:
+            eligible = sorted(
+                job for job, operator in rows if not operator.startswith(NOT_EVALUATED)
+            )
+            sample = set(random.Random(seed).sample(eligible, min(group.mutants, len(eligible))))
+            for job in {job for job, _ in rows} - sample:
                 mutants.execute("DELETE FROM mutation_specs WHERE job_id = ?", (job,))
                 mutants.execute("DELETE FROM work_items WHERE job_id = ?", (job,))
     return base
 
 
 def run(name: str, work: Path, environment: dict[str, str], again: bool, seed: int) -> None:
-    """Run what mutants of a group have not run yet, or have survived if ``again``."""
+    """Run the mutants of a group without a result, and the survivors if ``again``."""
     base = begin(name, work, environment, seed)
     if again:
         with sqlite3.connect(base) as mutants:
@@ -170,22 +183,22 @@ def run(name: str, work: Path, environment: dict[str, str], again: bool, seed: i
     _cosmic_ray("exec", work / f"{name}.toml", base, environment)
 
 
-def _cosmic_ray(what: str, settings: Path, base: Path, environment: dict[str, str]) -> None:
-    command = [Path(sys.executable).with_name("cosmic-ray"), what, settings, base]
+def _cosmic_ray(action: str, settings: Path, base: Path, environment: dict[str, str]) -> None:
+    command = [Path(sys.executable).with_name("cosmic-ray"), action, settings, base]
     source = settings.parent / "source"
     subprocess.run(command, cwd=source, env=environment, check=True)
 
 
-def told(name: str, work: Path) -> tuple[dict[str, object], list[str]]:
-    """A line of the table, and the survivors as they differ from the code."""
+def score(name: str, work: Path) -> tuple[dict[str, object], list[str]]:
+    """Return a row of the table, and the differences of the survivors from the code."""
     with sqlite3.connect(work / f"{name}.sqlite") as mutants:
         rows = mutants.execute(
             "SELECT test_outcome, module_path, diff FROM work_results JOIN mutation_specs"
             " USING (job_id) ORDER BY module_path, start_pos_row"
         ).fetchall()
     survived = [(path, diff) for outcome, path, diff in rows if outcome == "SURVIVED"]
-    share = 1.0 - len(survived) / max(len(rows), 1)
-    row: dict[str, object] = {"group": name, "mutants": len(rows), "noticed": share}
+    detected = 1.0 - len(survived) / max(len(rows), 1)
+    row: dict[str, object] = {"group": name, "mutants": len(rows), "detected": detected}
     changes = []
     for path, diff in survived:
         lines = [line for line in diff.splitlines() if line[:1] in ("-", "+")]
@@ -195,15 +208,17 @@ def told(name: str, work: Path) -> tuple[dict[str, object], list[str]]:
 
 
 def main() -> None:
-    """Mutate, run, tell."""
+    """Mutate, run, write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--work", type=Path, required=True, help="a folder that is kept")
+    parser.add_argument(
+        "--work", type=Path, required=True, help="folder of the databases, to resume"
+    )
     parser.add_argument("--groups", nargs="+", choices=list(GROUPS), default=list(GROUPS))
-    parser.add_argument("--record", action="store_true", help="packages, and tests/record")
+    parser.add_argument("--record", action="store_true", help="whole packages and tests/record")
     parser.add_argument("--packages", nargs="+", choices=list(RECORD), default=list(RECORD))
-    parser.add_argument("--mutants", type=int, default=5, help="of each package")
-    parser.add_argument("--seed", type=int, default=0, help="of the sample of mutants")
-    parser.add_argument("--again", action="store_true", help="survivors once more")
+    parser.add_argument("--mutants", type=int, default=5, help="sample size per package")
+    parser.add_argument("--seed", type=int, default=0, help="of the random sample")
+    parser.add_argument("--again", action="store_true", help="run survivors again")
     parser.add_argument("--summary", action="store_true", help="run nothing")
     parser.add_argument("--results", type=Path, help="folder of the results")
     options = parser.parse_args()
@@ -217,24 +232,24 @@ def main() -> None:
         environment = prepare(options.work.resolve())
         for name in names:
             run(name, options.work.resolve(), environment, options.again, options.seed)
-    found = [
-        told(name, options.work) for name in GROUPS if (options.work / f"{name}.sqlite").exists()
+    scores = [
+        score(name, options.work) for name in GROUPS if (options.work / f"{name}.sqlite").exists()
     ]
-    rows = [row for row, _ in found]
+    rows = [row for row, _ in scores]
     total = sum(int(str(row["mutants"])) for row in rows)
     survived = sum(int(str(row["survived"])) for row in rows)
     rows.append(
         {
             "group": "all",
             "mutants": total,
-            "noticed": 1.0 - survived / max(total, 1),
+            "detected": 1.0 - survived / max(total, 1),
             "survived": survived,
         }
     )
-    survivors = "\n\n".join(change for _, changes in found for change in changes)
+    survivors = "\n\n".join(change for _, changes in scores for change in changes)
     text = f"{report.table(rows)}\n\n## Survivors\n\n{survivors}"
     data = {"rows": rows}
-    title = "Mutants noticed by the record" if options.record else "Mutants"
+    title = "Mutants detected by the record" if options.record else "Mutants"
     name = "mutation-record" if options.record else "mutation"
     report.save(folder, name, title, {**info, "load_average": None}, text, data)
 

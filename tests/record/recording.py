@@ -13,8 +13,8 @@ largest element of the array (to 1e-6 where the processor or a version of JAX, N
 that of the recorded values), and strings and booleans must be equal. It is *distributional* if it
 depends on the seed: then it must be equal at seed 0, or else its mean over runs with fresh seeds
 must be within four standard errors of the recorded mean. P-values of a case with a seed are always
-distributional, with at least the binomial error of their permutations. What is *allowed* to change
-is listed with reasons in ``values/allowed.json``: keys are patterns of ``area.case.output``.
+distributional, with at least the binomial error of their permutations. Outputs that are *allowed* to change
+are listed with reasons in ``values/allowed.json``: keys are patterns of ``area.case.output``.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ FRESH_SEEDS, FIRST_FRESH_SEED = 8, 100
 
 
 class Outcome(NamedTuple):
-    """How one output compares with its recorded value.
+    """Comparison of one output with its recorded value.
 
     Attributes:
         output: ``area.case.output``.
@@ -96,7 +96,7 @@ def equal(value: Any, recorded: Any) -> bool:
 
 
 def equal_in_mean(values: np.ndarray, entry: Mapping[str, Any]) -> bool:
-    """Whether means over seeds, the first axis of ``values``, agree within standard errors."""
+    """Return whether means over seeds, the first axis of ``values``, agree statistically."""
     mean, deviation, runs = np.asarray(entry["mean"]), np.asarray(entry["sd"]), entry["runs"]
     if values.shape[1:] != mean.shape:
         return False
@@ -109,7 +109,7 @@ def equal_in_mean(values: np.ndarray, entry: Mapping[str, Any]) -> bool:
 
 
 def recorded_entry(name: str, runs: list[Any], seeded: bool) -> dict[str, Any]:
-    """The class of an output and its value, by its values in ``runs`` with different seeds."""
+    """Return the class of an output and its value, by its values in ``runs`` with different seeds."""
     first = runs[0]
     if not isinstance(first, np.ndarray):
         if any(run != first for run in runs):
@@ -171,7 +171,7 @@ def compare(
     """Run a case and compare every output with its recorded entry.
 
     Args:
-        case: what is run.
+        case: the case to run.
         recorded: entries by name of the output.
         patterns: outputs that may change, of any case.
         all_seeds: compare distributional outputs over seeds even if equal at seed 0.
@@ -222,7 +222,9 @@ def _short(value: Any) -> str:
 def summary(outcomes: Iterable[Outcome]) -> str:
     """A table of counts by class, and every output that breaks the promise of its class."""
     outcomes = list(outcomes)
-    counts = collections.Counter((one.kind, one.identical, one.agrees) for one in outcomes)
+    counts = collections.Counter(
+        (outcome.kind, outcome.identical, outcome.agrees) for outcome in outcomes
+    )
     lines = ["class            outputs  identical  within error  differ"]
     for kind in ("exact", "distributional", "allowed"):
         total = sum(count for key, count in counts.items() if key[0] == kind)
@@ -230,7 +232,7 @@ def summary(outcomes: Iterable[Outcome]) -> str:
         within = counts[kind, False, True]
         differ = sum(count for key, count in counts.items() if key[0] == kind and not key[2])
         lines.append(f"{kind:15} {total:8d} {identical:10d} {within:13d} {differ:7d}")
-    lines += [f"{one.output}: {one.message}" for one in outcomes if not one.agrees]
+    lines += [f"{outcome.output}: {outcome.message}" for outcome in outcomes if not outcome.agrees]
     return "\n".join(lines)
 
 
@@ -261,8 +263,8 @@ def main() -> int:
         for case in chosen
         for outcome in _timed(
             case,
-            lambda one: compare(
-                one, recorded.get(one.name, {}), patterns, all_seeds=options.all_seeds
+            lambda case: compare(
+                case, recorded.get(case.name, {}), patterns, all_seeds=options.all_seeds
             ),
         )
     ]
@@ -271,12 +273,12 @@ def main() -> int:
 
 
 def _take_all(chosen: Iterable[Case], seeds: int | None) -> int:
-    """Write the values of each case as soon as it has run; return how many cannot be recorded."""
+    """Write the values of each case as soon as it has run; return the number of cases without reproducible values."""
     failures = 0
     ENVIRONMENT.write_text(json.dumps(environment(), indent=1) + "\n", encoding="utf-8")
     for case in chosen:
         try:
-            _write({case.name: _timed(case, lambda one: take(one, seeds))})
+            _write({case.name: _timed(case, lambda item: take(item, seeds))})
         except ValueError as error:
             failures += 1
             print(f"{case.name} is not recorded: {error}", file=sys.stderr, flush=True)

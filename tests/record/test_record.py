@@ -23,7 +23,7 @@ RECORDED = load()
 def test_recorded(name):
     outcomes = compare(CASES[name], RECORDED[name], allowed())
     assert outcomes
-    broken = [f"{one.output}: {one.message}" for one in outcomes if not one.agrees]
+    broken = [f"{outcome.output}: {outcome.message}" for outcome in outcomes if not outcome.agrees]
     assert not broken, "\n".join(broken)
 
 
@@ -53,7 +53,7 @@ def outcome_of(recorded, returned, patterns=(), **options):
     """Take the values of one function, and compare them with those of another."""
     entries = take(Case("area.function", recorded, False))
     outcomes = compare(Case("area.function", returned, False), entries, patterns, **options)
-    return {one.output.rpartition(".")[2]: one for one in outcomes}
+    return {outcome.output.rpartition(".")[2]: outcome for outcome in outcomes}
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def outcome_of(recorded, returned, patterns=(), **options):
 )
 def test_a_change_is_noticed(recorded, returned, monkeypatch):
     monkeypatch.setattr(recording, "TOLERANCE", 1e-9)
-    found = outcome_of(lambda: {"x": recorded}, lambda: {"x": returned})["x"]
-    assert (found.kind, found.agrees) == ("exact", False)
+    outcome = outcome_of(lambda: {"x": recorded}, lambda: {"x": returned})["x"]
+    assert (outcome.kind, outcome.agrees) == ("exact", False)
     free = outcome_of(lambda: {"x": recorded}, lambda: {"x": returned}, ["area.*.x"])["x"]
     assert (free.kind, free.agrees) == ("allowed", True)
 
@@ -85,8 +85,12 @@ def test_rounding_is_no_change(recorded, returned):
 
 
 def test_outputs_that_appear_or_vanish_are_noticed():
-    found = outcome_of(lambda: {"x": 1.0, "y": 2.0}, lambda: {"x": 1.0, "z": 2.0})
-    assert {name: one.agrees for name, one in found.items()} == {"x": True, "y": False, "z": False}
+    outcomes = outcome_of(lambda: {"x": 1.0, "y": 2.0}, lambda: {"x": 1.0, "z": 2.0})
+    assert {name: outcome.agrees for name, outcome in outcomes.items()} == {
+        "x": True,
+        "y": False,
+        "z": False,
+    }
 
 
 def draws(stream, shift=0.0, scale=1.0):
@@ -100,8 +104,8 @@ def draws(stream, shift=0.0, scale=1.0):
 
 
 def test_another_stream_of_random_numbers_is_no_change():
-    found = outcome_of(draws(1), draws(2))
-    assert all(one.agrees and not one.identical for one in found.values())
+    outcomes = outcome_of(draws(1), draws(2))
+    assert all(outcome.agrees and not outcome.identical for outcome in outcomes.values())
 
 
 def test_another_distribution_is_noticed():
