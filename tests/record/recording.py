@@ -13,8 +13,9 @@ largest element of the array (to 1e-6 where the processor or a version of JAX, N
 that of the recorded values), and strings and booleans must be equal. It is *distributional* if it
 depends on the seed: then it must be equal at seed 0, or else its mean over runs with fresh seeds
 must be within four standard errors of the recorded mean. P-values of a case with a seed are always
-distributional, with at least the binomial error of their permutations. Outputs that are *allowed* to change
-are listed with reasons in ``values/allowed.json``: keys are patterns of ``area.case.output``.
+distributional, with at least the binomial error of their permutations. Outputs
+*allowed* to change are listed with reasons in ``values/allowed.json``: keys are patterns of
+``area.case.output``.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def equal_in_mean(values: np.ndarray, entry: Mapping[str, Any]) -> bool:
 
 
 def recorded_entry(name: str, runs: list[Any], seeded: bool) -> dict[str, Any]:
-    """Return the class of an output and its value, by its values in ``runs`` with different seeds."""
+    """Return the class and the value of an output, from ``runs`` with different seeds."""
     first = runs[0]
     if not isinstance(first, np.ndarray):
         if any(run != first for run in runs):
@@ -273,7 +274,7 @@ def main() -> int:
 
 
 def _take_all(chosen: Iterable[Case], seeds: int | None) -> int:
-    """Write the values of each case as soon as it has run; return the number of cases without reproducible values."""
+    """Write the values of each case as soon as it has run; return the number that failed."""
     failures = 0
     ENVIRONMENT.write_text(json.dumps(environment(), indent=1) + "\n", encoding="utf-8")
     for case in chosen:
