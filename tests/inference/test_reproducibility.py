@@ -1,6 +1,6 @@
-"""Results hang on data, options and seeds alone: not on threads, processes or settings of JAX.
+"""Results depend on data, options and seeds only, not on threads, processes or settings of JAX.
 
-Each way runs one program in a process of its own; sums in other orders differ by rounding.
+Every test runs the same program in a process of its own; sums in other orders differ by rounding.
 """
 
 import json
@@ -22,24 +22,24 @@ def work():
     rng = np.random.default_rng(0)
     P, Q = rng.normal(size=(40, 2)), rng.normal(size=(30, 2)) * [1.0, 1.6]
     quiet = {"progress": False, "seed": 1}
-    tested = two_sample_test(P, Q, permutations=99, **quiet)
-    told = compare(P, Q, permutations=99, **quiet)
+    test = two_sample_test(P, Q, permutations=99, **quiet)
+    comparison = compare(P, Q, permutations=99, **quiet)
     run = fit(np.concatenate([P, Q]), **quiet)
     chains = fit(P[:12, 0], method=Nuts(warmup=50, draws=50, chains=2), **quiet)
     witness = sample_witness(run, P, Q, at=P[:3], **quiet)["witness"].mean(["chain", "draw"])
-    draws = [one["posterior"]["lengthscale"].values for one in (run, chains)]
+    draws = [fitted["posterior"]["lengthscale"].values for fitted in (run, chains)]
     return [
-        tested.pvalue,
-        tested.statistic,
-        told.log_bayes_factor,
-        told.effect,
+        test.pvalue,
+        test.statistic,
+        comparison.log_bayes_factor,
+        comparison.effect,
         float(draws[0].mean()),
         float(draws[1].mean()),
         *map(float, witness),
     ]
 """
 PLAIN = "print(json.dumps(work()))"
-WAYS = {
+CALLERS = {
     "asyncio": """
 import asyncio
 
@@ -58,9 +58,9 @@ with ThreadPoolExecutor(1) as pool:
 from concurrent.futures import ThreadPoolExecutor
 
 with ThreadPoolExecutor(2) as pool:
-    one, other = pool.map(lambda _: work(), range(2))
-np.testing.assert_allclose(one, other, rtol=1e-6)
-print(json.dumps(other))
+    first, second = pool.map(lambda _: work(), range(2))
+np.testing.assert_allclose(first, second, rtol=1e-6)
+print(json.dumps(second))
 """,
     "joblib": """
 from joblib import Parallel, delayed
@@ -78,24 +78,24 @@ import jax
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_default_matmul_precision", "bfloat16")
 with jax.default_device(jax.devices("cpu")[0]):
-    found = work()
+    values = work()
 assert jax.config.jax_enable_x64
 assert jax.config.jax_default_matmul_precision == "bfloat16"
-print(json.dumps(found))
+print(json.dumps(values))
 """,
     "32 bits": """
 import jax
 
 jax.config.update("jax_enable_x64", False)
-found = work()
+values = work()
 assert not jax.config.jax_enable_x64
 assert jax.numpy.ones(1).dtype == "float32"
-print(json.dumps(found))
+print(json.dumps(values))
 """,
 }
 
 
-def found(program, **environment):
+def values_of(program, **environment):
     done = subprocess.run(
         [sys.executable, "-c", WORK + program],
         env={**os.environ, **environment},
@@ -109,27 +109,27 @@ def found(program, **environment):
 
 @pytest.fixture(scope="module")
 def expected():
-    return found(PLAIN)
+    return values_of(PLAIN)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS)
-def test_where_it_is_called(way, expected):
-    np.testing.assert_allclose(found(WAYS[way]), expected, rtol=1e-6)
+@pytest.mark.parametrize("caller", CALLERS)
+def test_results_do_not_depend_on_the_caller(caller, expected):
+    np.testing.assert_allclose(values_of(CALLERS[caller]), expected, rtol=1e-6)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", ["1", "2", "4"])
-def test_how_many_threads(threads, expected):
+def test_results_do_not_depend_on_threads(threads, expected):
     names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-    again = found(PLAIN, **dict.fromkeys(names, threads))
-    np.testing.assert_allclose(again, expected, rtol=1e-6)
+    values = values_of(PLAIN, **dict.fromkeys(names, threads))
+    np.testing.assert_allclose(values, expected, rtol=1e-6)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["fork", "spawn", "forkserver"])
-def test_in_processes(how, expected, tmp_path):
-    """A fork before JAX has started: one after it JAX itself warns about."""
+@pytest.mark.parametrize("start_method", ["fork", "spawn", "forkserver"])
+def test_results_do_not_depend_on_processes(start_method, expected, tmp_path):
+    """The fork happens before JAX has started; JAX itself warns about a later one."""
     program = tmp_path / "program.py"
     program.write_text(
         WORK
@@ -137,7 +137,7 @@ def test_in_processes(how, expected, tmp_path):
 if __name__ == "__main__":
     import multiprocessing
 
-    with multiprocessing.get_context({how!r}).Pool(1) as pool:
+    with multiprocessing.get_context({start_method!r}).Pool(1) as pool:
         print(json.dumps(pool.apply(work)))
 """
     )
@@ -149,7 +149,7 @@ if __name__ == "__main__":
 
 
 def test_import_changes_no_global_state():
-    """Settings of JAX, warnings, logging, signals, the state of random numbers, paths."""
+    """Settings of JAX, warnings, logging, signals, states of random numbers and paths stay."""
     state = """
 import json, logging, os, random, signal, sys, warnings
 import numpy as np
@@ -158,9 +158,9 @@ import jax
 def state():
     return json.dumps([
         {name: str(value) for name, value in jax.config.values.items()},
-        [str(one) for one in warnings.filters],
+        [str(item) for item in warnings.filters],
         logging.getLogger().level,
-        [str(one) for one in logging.getLogger().handlers],
+        [str(item) for item in logging.getLogger().handlers],
         str(signal.getsignal(signal.SIGINT)),
         str(random.getstate()),
         str(np.random.get_state()),
@@ -170,22 +170,22 @@ def state():
         str(sys.excepthook),
     ])
 
-import arviz_base, matplotlib, numpyro, pandas, rich.console, sklearn, xarray  # of others
+import arviz_base, matplotlib, numpyro, pandas, rich.console, sklearn, xarray  # change it too
 before = state()
 import bke.inference, bke.models
-for room in (bke.models, bke.inference):
-    for name in dir(room):
-        getattr(room, name)
+for package in (bke.models, bke.inference):
+    for name in dir(package):
+        getattr(package, name)
 after = state()
 if before != after:
-    for one, other in zip(json.loads(before), json.loads(after)):
-        if isinstance(one, dict):
-            one, other = (
+    for old, new in zip(json.loads(before), json.loads(after)):
+        if isinstance(old, dict):
+            old, new = (
                 [name for name in a.items() if name not in b.items()]
-                for a, b in ((one, other), (other, one))
+                for a, b in ((old, new), (new, old))
             )
-        if one != other:
-            sys.exit(f"{one} became {other}"[:2000])
+        if old != new:
+            sys.exit(f"{old} became {new}"[:2000])
 """
     done = subprocess.run(
         [sys.executable, "-c", state], capture_output=True, text=True, check=False
