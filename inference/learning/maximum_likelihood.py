@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import Bounds, minimize
 from scipy.stats.qmc import MultivariateNormalQMC
 
-from ..core.errors import InputError, SamplingError, nearest
+from ..core.errors import SamplingError, check_choice
 from ..core.machine import computing, side_by_side
 from ..core.notebook import Shown
 from ..core.progress import progress_bar
@@ -428,12 +428,7 @@ def learn_kernel(
         InputError: for invalid data or arguments; the message names them.
         SamplingError: where the density is zero over the whole range of the prior.
     """
-    objectives = get_args(Objective)
-    if objective not in objectives:
-        raise InputError(
-            f"objective must be one of {objectives}, got {objective!r}"
-            f"{nearest(objective, objectives)}"
-        )
+    check_choice(objective, "objective", get_args(Objective))
     check_count(starts, "starts", 1)
     check_count(seed, "seed", 0, 2**63 - 1)
     with computing():

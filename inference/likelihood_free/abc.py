@@ -27,7 +27,7 @@ import xarray as xr
 from bke.models.kernels.base import Covariance
 from numpy.typing import ArrayLike
 
-from ..core.errors import InputError, nearest
+from ..core.errors import InputError, check_choice
 from ..core.progress import progress_bar
 from ..data.checks import check_count, check_positive
 from ..data.weighted import systematic
@@ -181,11 +181,7 @@ def _run(
 ) -> xr.DataTree:
     """Simulate, weight, and warn if the posterior is not reliable."""
     bandwidths = check_epsilon(epsilon)
-    if acceptance not in ACCEPTANCES:
-        raise InputError(
-            f"acceptance must be one of {ACCEPTANCES}, got {acceptance!r}"
-            f"{nearest(acceptance, ACCEPTANCES)}"
-        )
+    check_choice(acceptance, "acceptance", ACCEPTANCES)
     check_count(num_simulations, "num_simulations", 1)
     check_count(batch_size, "batch_size", 1)
     settings = problem.settings(batch_size=batch_size)

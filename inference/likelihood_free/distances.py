@@ -15,7 +15,7 @@ from bke.models.likelihood.low_rank.frequencies import draw, kernel_frequencies
 from bke.models.linalg.rows import reduce_blocks
 from numpy.typing import ArrayLike
 
-from ..core.errors import InputError, nearest
+from ..core.errors import InputError, check_choice
 from ..core.machine import computing
 from ..data.checks import as_sample, check_count
 from ..learning.kernel_selection import format_kernel, select_kernel
@@ -74,11 +74,7 @@ class MMD:
         scale: str | None = "column",
         seed: int = 0,
     ) -> None:
-        if estimator not in ESTIMATORS:
-            raise InputError(
-                f"estimator must be one of {ESTIMATORS}, got {estimator!r}"
-                f"{nearest(estimator, ESTIMATORS)}"
-            )
+        check_choice(estimator, "estimator", ESTIMATORS)
         self._num_features = check_count(num_features, "num_features", 2)
         self._seed = check_count(seed, "seed", 0)
         self.observed = as_sample(observed, "observed", may_be_constant=True)

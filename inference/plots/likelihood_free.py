@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ..core.errors import InputError, nearest
+from ..core.errors import InputError, check_choice
 from ..data.weighted import weighted_quantiles
 from ..likelihood_free.results import (
     MIN_ESS,
@@ -53,11 +53,7 @@ def plot_abc(
     draws = {name: values.ravel() for name, values in _posterior(run).items()}
     before = components(run["prior" if "prior" in run.children else "posterior"].to_dataset())
     if parameter is not None:
-        if parameter not in draws:
-            raise InputError(
-                f"parameter must be one of {list(draws)}, got {parameter!r}"
-                f"{nearest(parameter, list(draws))}"
-            )
+        check_choice(parameter, "parameter", list(draws))
         draws = {parameter: draws[parameter]}
     unknown = set(truth or ()) - set(draws) - set(before)
     if unknown:

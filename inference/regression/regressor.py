@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 from scipy.stats import norm
 
-from ..core.errors import InputError, nearest
+from ..core.errors import InputError, check_choice
 from ..core.machine import computing
 from ..core.notebook import Shown
 from ..data.canonical import canonical_order
@@ -203,11 +203,7 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         Raises:
             InputError: for invalid data or arguments; the message names them.
         """
-        if self.method not in METHODS:
-            raise InputError(
-                f"method must be one of {', '.join(METHODS)}, and is {self.method!r}"
-                f"{nearest(self.method, METHODS)}"
-            )
+        check_choice(self.method, "method", METHODS)
         check_count(self.landmarks, "landmarks", 1, 1000)
         check_count(self.seed, "seed", 0, 2**63 - 1)
         minima = {"num_chains": 1, "num_warmup": 20, "num_samples": 4}

@@ -19,7 +19,7 @@ from bke.models import (
 from bke.models.kernels.base import Covariance
 from bke.models.student_t.quadrature import MAX_DIMENSION, Bounds, check_bounds
 
-from ..core.errors import InputError, nearest
+from ..core.errors import InputError, check_choice
 from ..core.machine import computing
 from ..core.notebook import Shown
 from ..core.progress import progress_bar
@@ -211,10 +211,7 @@ def learn_student_t(
     points = as_sample(X)
     small = points.shape[1] <= MAX_DIMENSION
     criterion = ("log" if small else "hyvarinen") if criterion is None else criterion
-    if criterion not in CRITERIA:
-        raise InputError(
-            f"criterion must be one of {CRITERIA}, got {criterion!r}{nearest(criterion, CRITERIA)}"
-        )
+    check_choice(criterion, "criterion", CRITERIA)
     if criterion == "log" and not small:
         raise InputError(
             f"criterion='log' needs a normalizer, which is found in up to {MAX_DIMENSION} "
