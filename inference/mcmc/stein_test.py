@@ -17,11 +17,12 @@ from ..core.machine import computing
 from ..core.progress import progress_bar
 from ..data.arrays import plain_array
 from ..data.checks import check_count
+from ..learning.kernel_selection import format_kernel
 from ..permutation.enough import check_permutations
 from ..permutation.permutation import in_batches, standardised
 from ..permutation.step_down import step_down
 from ..testing.combination import COMBINED, Combined, combine
-from ..testing.kernel_choice import SINGLE, KernelChoice, describe
+from ..testing.kernel_choice import SINGLE, KernelChoice
 from . import stein_sums
 from .batches import INDEPENDENT, Batches, batches, depend
 from .draws import Chains, as_chains
@@ -283,7 +284,7 @@ def _tested(
             rows.append(compared.statistics(sums))
             means.append(mean)
             advance(1)
-    named: list[tuple[str, Any]] = [(describe(one), one) for one in kernels]
+    named: list[tuple[str, Any]] = [(format_kernel(one), one) for one in kernels]
     beside = _moments(compared) if choice.named == MULTISCALE else []
     named += [(name, None) for name in MOMENTS[: len(beside)]]
     combined = combine(np.array([*rows, *beside]), named, beside=len(beside))
