@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 
 class InputError(ValueError):
@@ -44,3 +45,12 @@ def check_choice(value: object, name: str, choices: Sequence[object]) -> None:
     """Raise ``InputError`` if the argument ``name`` is not one of ``choices``."""
     if value not in choices:
         raise InputError(f"{name} must be one of {choices}, got {value!r}{nearest(value, choices)}")
+
+
+@contextlib.contextmanager
+def input_errors() -> Iterator[None]:
+    """Raise a ``ValueError`` of the block, such as one of :mod:`bke.models`, as ``InputError``."""
+    try:
+        yield
+    except ValueError as error:
+        raise InputError(str(error)) from None

@@ -20,7 +20,7 @@ from bke.models.kernels.base import Covariance, Kernel, invalid_kernel_message
 from bke.models.kernels.covariance import length_parameters
 from bke.models.kernels.scikit_learn import as_kernel
 
-from ..core.errors import InputError, SamplingError, nearest
+from ..core.errors import InputError, SamplingError, input_errors, nearest
 from ..core.machine import computing
 from ..data.canonical import canonical_order, random_part
 from ..data.checks import as_sample, check_positive
@@ -123,10 +123,8 @@ def check_kernel(kernel: Any, names: tuple[str, ...]) -> Any:
     Raises:
         InputError: it is something else.
     """
-    try:
+    with input_errors():
         kernel = as_kernel(kernel)
-    except ValueError as error:
-        raise InputError(str(error)) from None
     if isinstance(kernel, Covariance) or (isinstance(kernel, str) and kernel in names):
         return kernel
     raise InputError(

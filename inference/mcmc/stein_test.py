@@ -12,7 +12,7 @@ from bke.models import Radial, RationalQuadratic
 from bke.models.statistics.stein import check_stein_kernel
 from numpy.typing import ArrayLike
 
-from ..core.errors import InputError
+from ..core.errors import InputError, input_errors
 from ..core.machine import computing
 from ..core.progress import progress_bar
 from ..data.arrays import plain_array
@@ -254,11 +254,9 @@ def kernels_of(points: np.ndarray, choice: KernelChoice, *, single: bool = False
     """The kernels by the rows (n, D) alone; ``single``: one at their median distance."""
     if choice.named != MULTISCALE and not (single and choice.named == "median"):
         kernels = choice.kernels(points)
-        try:
+        with input_errors():
             for one in kernels:
                 check_stein_kernel(one)
-        except ValueError as error:
-            raise InputError(str(error)) from None
         return kernels
     if not np.ptp(points, axis=0).any():
         raise InputError("all draws are the same")

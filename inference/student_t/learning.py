@@ -19,7 +19,7 @@ from bke.models import (
 from bke.models.kernels.base import Covariance
 from bke.models.student_t.quadrature import MAX_DIMENSION, Bounds, check_bounds
 
-from ..core.errors import InputError, check_choice
+from ..core.errors import InputError, check_choice, input_errors
 from ..core.machine import computing
 from ..core.notebook import Shown
 from ..core.progress import progress_bar
@@ -56,10 +56,8 @@ def choose_box(
         InputError: bounds are invalid, or leave out some of the points.
     """
     if bounds is not None:
-        try:
+        with input_errors():
             return check_bounds(points, kernel, bounds)
-        except ValueError as error:
-            raise InputError(str(error)) from None
     if not kernel.translation_invariant:
         return np.full(points.shape[1], -np.inf), np.full(points.shape[1], np.inf)
     low, high = points.min(axis=0), points.max(axis=0)
