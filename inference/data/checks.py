@@ -300,6 +300,14 @@ def check_positive(value: Any, name: str) -> float:
     return number
 
 
+def check_positive_numbers(values: Any, name: str) -> tuple[float, ...]:
+    """Check that ``values`` are one or several positive numbers, and make them floats."""
+    entries = np.atleast_1d(np.asarray(values, object))
+    if not len(entries):
+        raise InputError(f"{name} must hold at least one number")
+    return tuple(check_positive(entry, name) for entry in entries)
+
+
 def check_share(value: Any, name: str) -> float:
     """Check that ``value`` is a number between 0 and 1, neither of them, and make it a float."""
     share = check_positive(value, name)

@@ -23,7 +23,7 @@ from bke.models.kernels.scikit_learn import as_kernel
 from ..core.errors import InputError, SamplingError, input_errors, nearest
 from ..core.machine import computing
 from ..data.canonical import canonical_order, random_part
-from ..data.checks import as_sample, check_positive
+from ..data.checks import as_sample, check_positive_numbers
 from ..data.observed import observe
 from ..data.units import Units, choose_scale
 from ..diagnostics.profile_modes import basins
@@ -295,11 +295,7 @@ def check_factors(
     """
     if factors is None:
         return tuple(default) if length_parameters(kernel) else (1.0,)
-    if len(factors) == 0:
-        raise InputError("factors must hold at least one number")
-    for factor in factors:
-        check_positive(factor, "a factor")
-    return tuple(factors)
+    return check_positive_numbers(factors, "factors")
 
 
 def scale_lengthscales(kernel: Covariance, factor: Any) -> Covariance:

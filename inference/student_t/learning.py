@@ -23,7 +23,7 @@ from ..core.errors import InputError, check_choice, input_errors
 from ..core.machine import computing
 from ..core.notebook import Shown
 from ..core.progress import progress_bar
-from ..data.checks import as_sample, check_positive, column_names
+from ..data.checks import as_sample, check_positive_numbers, column_names
 from ..data.new_rows import ordered_rows
 from ..learning.kernel_selection import (
     check_factors,
@@ -216,12 +216,9 @@ def learn_student_t(
             f"columns, and there are {points.shape[1]}: take 'hyvarinen'"
         )
     initial = select_kernel(points, kernel, scale=scale, seed=seed)
-    values = {
-        "factor": check_factors(factors, (0.125, 0.25, 0.5, 1.0, 2.0, 4.0), initial),
-        "noise_variance": _check_values(noise_variance, "noise_variance"),
-        "alpha": _check_values(alpha, "alpha"),
-        "beta": _check_values(beta, "beta"),
-    }
+    values = {"factor": check_factors(factors, (0.125, 0.25, 0.5, 1.0, 2.0, 4.0), initial)}
+    for name, value in (("noise_variance", noise_variance), ("alpha", alpha), ("beta", beta)):
+        values[name] = tuple(sorted(set(check_positive_numbers(value, name))))
     box = choose_box(points, initial, bounds)
     scored = np.sort(np.random.default_rng(seed).permutation(len(points))[:200])
 
@@ -282,11 +279,3 @@ def _find_normalizer(density: KernelStudentT, box: tuple[np.ndarray, np.ndarray]
         except ArithmeticError as error:
             failure = str(error)
     raise InputError(failure)
-
-
-def _check_values(value: float | Sequence[float], name: str) -> tuple[float, ...]:
-    """Return one positive number or several in increasing order, without repeats."""
-    entries = np.atleast_1d(np.asarray(value, object))
-    if not len(entries):
-        raise InputError(f"{name} must hold at least one number")
-    return tuple(sorted({check_positive(entry, name) for entry in entries}))
