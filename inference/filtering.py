@@ -23,6 +23,7 @@ from bke.models.embeddings.conditional import (
 from bke.models.embeddings.pre_image import pre_images
 from bke.models.kernels.base import Covariance
 from bke.models.kernels.covariance import length_parameters
+from bke.models.linalg.clustering import column_scale
 from numpy.typing import ArrayLike
 
 from .core.errors import InputError
@@ -358,8 +359,7 @@ class _CrossValidation:
             filtered: from :meth:`filtered`.
             multiple: of delta, with which estimates are smoothed; ``None`` takes them as filtered.
         """
-        scale = self.states.std(axis=0)
-        scale[scale == 0.0] = 1.0  # a constant column has no error
+        scale = column_scale(self.states)
         errors = []
         try:
             for model, estimates, rows in filtered:

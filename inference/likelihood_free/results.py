@@ -312,6 +312,13 @@ def resample(
     return tree
 
 
+def parameter_draws(run: Any) -> dict[str, np.ndarray]:
+    """Return the draws (chain, draw) of every component of the parameters, or ``InputError``."""
+    if not isinstance(run, xr.DataTree) or "simulator" not in run.attrs:
+        raise InputError("this is not a run of likelihood-free inference")
+    return components(run["posterior"].to_dataset())
+
+
 def components(posterior: xr.Dataset) -> dict[str, np.ndarray]:
     """Return the values (chain, draw) of every component, by names such as ``a`` or ``a[0]``."""
     return {
@@ -366,20 +373,18 @@ def posterior_table(run: xr.DataTree) -> pd.DataFrame:
     Raises:
         InputError: if ``run`` is another run.
     """
-    if run.attrs.get("creation_library") != "bke" or "simulator" not in run.attrs:
-        raise InputError("this is not a run of likelihood-free inference")
-    posterior, stats = run["posterior"].to_dataset(), run["sample_stats"].to_dataset()
+    parameters, stats = parameter_draws(run), run["sample_stats"].to_dataset()
     if "epsilon" in stats.coords:
         weights = list(stats["weight"].values[0].T)
         pairs = zip(stats["epsilon"].values, stats["ess"].values, strict=True)
         figures = [{"epsilon": epsilon, "ess": ess} for epsilon, ess in pairs]
     else:
-        size = posterior.sizes["chain"] * posterior.sizes["draw"]
+        size = next(iter(parameters.values())).size
         weights, figures = [np.full(size, 1.0 / size)], [{"ess": run.attrs["ess"]}]
     return pd.DataFrame(
         [
             {"parameter": name, **figures[i], **weighted_summary(draws.ravel(), weight)}
-            for name, draws in components(posterior).items()
+            for name, draws in parameters.items()
             for i, weight in enumerate(weights)
         ]
     )
