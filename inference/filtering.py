@@ -113,9 +113,9 @@ def learn_conditional(
         kernel_x: ``"bkl"``, learned from X alone; ``"median"``; or a kernel. See
             :func:`~bke.inference.learning.kernel_selection.select_kernel`.
         kernel_y: as ``kernel_x``, of Y.
-        regularization: ``"leave-one-out"``, the error at rows left out (CME-5);
-            ``"marginal-likelihood"``, of the features of Y as Gaussian processes of x; or lambda,
-            a number, with which the kernel of X stays as chosen.
+        regularization: ``"leave-one-out"``, the error at rows left out (Muandet et al. 2017,
+            section 4.2); ``"marginal-likelihood"``, of the features of Y as Gaussian processes of
+            x; or lambda, a number, with which the kernel of X stays as chosen.
         factors: multiples of the lengthscale of X that are compared, (0.25, 0.5, 1, 2) by default;
             (1,) keeps the kernel, as for one that has no lengthscale.
         scale: see :func:`~bke.inference.learning.kernel_selection.select_kernel`.

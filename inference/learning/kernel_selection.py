@@ -60,7 +60,7 @@ def select_kernel(
         X: the sample, shape (n, D) or (n,).
         kernel: ``"bkl"``, a squared exponential with the lengthscale of highest marginal likelihood
             (:func:`~bke.inference.learn_kernel`, of 500 rows at most, where several modes compete
-            ranked by 2000); ``"median"``, the median distance between two rows (MMD-20); or a
+            ranked by 2000); ``"median"``, the median distance between two rows; or a
             kernel, of this package or of ``sklearn.gaussian_process.kernels``.
         scale: ``"column"``: distances are taken with every column over its standard deviation;
             ``"pooled"`` or ``None``: with the unscaled columns.
@@ -133,10 +133,10 @@ def check_kernel(kernel: Any, names: tuple[str, ...]) -> Any:
 
 
 def median_kernel(points: np.ndarray, scale: str | None, seed: int) -> SquaredExponential:
-    """Return a squared exponential kernel by the median heuristic (MMD-20).
+    """Return a squared exponential kernel by the median heuristic.
 
-    The lengthscale is the median distance between two rows; distances between equal rows are left
-    out (E16).
+    The lengthscale is the median distance between two rows (Muandet et al. 2017, section 3.5.1);
+    distances between equal rows are left out, which are counted there.
 
     Args:
         points: (N, D) in canonical order.

@@ -1,7 +1,7 @@
 """Approximate Bayesian computation by importance sampling and by sequential Monte Carlo.
 
 K2-ABC by importance sampling: theta_i from the prior, X_i from the model at theta_i, and weights
-proportional to exp(-MMD^2(X_i, Y) / epsilon) for the observed data Y (MMD-31; Park, Jitkrittum and
+proportional to exp(-MMD^2(X_i, Y) / epsilon) for the observed data Y (Park, Jitkrittum and
 Sejdinovic, *K2-ABC*, 2016). The simulations do not depend on epsilon and serve all bandwidths.
 
 Sequential Monte Carlo (Del Moral, Doucet and Jasra 2012): particles (theta, X) follow
@@ -76,7 +76,7 @@ def k2_abc(
     seed: int = 0,
     progress: bool = True,
 ) -> xr.DataTree:
-    """Sample a posterior by K2-ABC: weights exp(-MMD^2(X_i, Y) / epsilon) (MMD-31).
+    """Sample a posterior by K2-ABC: weights exp(-MMD^2(X_i, Y) / epsilon) (Park et al. 2016).
 
     No summary statistics are chosen: with a characteristic kernel the MMD is sensitive to every
     difference between the distributions of the rows. It ignores the order of rows, see

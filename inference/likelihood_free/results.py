@@ -84,9 +84,10 @@ def default_epsilon(squared: np.ndarray, acceptance: str, num_parameters: int) -
     """Choose bandwidths from the squared distances (M,) of all simulations, largest first.
 
     For ``"exponential"`` the effective sample sizes are those of :func:`default_ess_fractions`. A
-    constant added to all squared distances, such as the expectation of MMD-4 between two samples of
-    one distribution, then changes no bandwidth, as it changes no weight. For ``"indicator"`` the
-    bandwidths are the quantiles of the distances at these fractions, which are then accepted.
+    constant added to all squared distances, such as the expectation of the biased MMD of two
+    samples of one distribution, then changes no bandwidth, as it changes no weight. For
+    ``"indicator"`` the bandwidths are the quantiles of the distances at these fractions, which are
+    then accepted.
 
     Raises:
         InputError: if all distances are equal.
@@ -143,7 +144,7 @@ def distances(squared: np.ndarray) -> np.ndarray:
 
 
 def log_weights(squared: np.ndarray, epsilon: float, acceptance: str) -> np.ndarray:
-    """Return unnormalized log-weights (M,): -d^2 / epsilon (MMD-31), or 0 where d <= epsilon."""
+    """Return unnormalized log-weights (M,): -d^2 / epsilon, or 0 where d <= epsilon."""
     if acceptance == "exponential":
         return -squared / epsilon
     return np.where(distances(squared) <= epsilon, 0.0, -np.inf)
