@@ -454,17 +454,14 @@ def _peak(maximum: LocalMaximum, search: PeakSearch, units: Units) -> Peak:
         target, units, unflatten(np.array([[maximum.z, *ends]]), target.shapes)
     )
     sites = {str(name): site.values[0] for name, site in converted.data_vars.items()}
-    basin = None
-    if maximum.basin is not None:
-        (site,) = sites.values()
-        basin = (site[1], site[2])
+    site = next(iter(sites.values()))
     return Peak(
         kernel=kernel_in_data_units(target, units, values),
         values={name: np.asarray(site[0]) for name, site in sites.items()},
         log_marginal_likelihood=maximum.value - (log_prior if search.name == "map" else 0.0),
         log_prior=log_prior,
         curvature=maximum.curvature(search),
-        basin=basin,
+        basin=(site[1], site[2]) if maximum.basin else None,
         starts=maximum.starts,
         at_bound=maximum.at_bound,
     )
