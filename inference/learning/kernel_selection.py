@@ -107,9 +107,9 @@ def select_kernels(
         return [median_kernel(points, scale, seed)]
     if kernel == "multiscale":
         return list(multiscale_kernels(points, scale, seed))
-    learn = {"bkl": maximum_likelihood_kernel, "posterior": posterior_kernel}[kernel]
+    learners: dict[str, Any] = {"bkl": maximum_likelihood_kernel, "posterior": posterior_kernel}
     try:
-        return [learn(points, scale, seed)]
+        return [learners[kernel](points, scale, seed)]
     except (InputError, SamplingError) as error:
         raise InputError(
             f"no kernel can be learned from these data ({error}): use kernel='multiscale', "

@@ -227,7 +227,7 @@ def reweight(run: xr.DataTree, epsilon: np.ndarray | None) -> xr.DataTree:
     """Return a copy of a run with the weights for every epsilon, by default the default ones."""
     result = run.copy()
     result.attrs["epsilon_choice"] = "effective sample sizes" if epsilon is None else "given"
-    squared = run["sample_stats"]["squared_distance"].values[0]
+    squared = run["sample_stats"].to_dataset()["squared_distance"].values[0]
     acceptance = run.attrs["acceptance"]
     if epsilon is None:
         num_parameters = sum(values[0, 0].size for values in run["posterior"].data_vars.values())
