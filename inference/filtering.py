@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,12 +23,13 @@ from bke.models.embeddings.conditional import (
 from bke.models.embeddings.pre_image import pre_images
 from bke.models.kernels.base import Covariance
 from bke.models.kernels.covariance import length_parameters
+from bke.models.linalg.clustering import column_scale
 from numpy.typing import ArrayLike
 
 from .core.errors import InputError
 from .core.notebook import Shown
 from .core.progress import progress_bar
-from .data.checks import as_sample, check_positive, column_names
+from .data.checks import as_sample, check_positive_numbers, column_names
 from .data.new_rows import ordered_rows
 from .learning.kernel_selection import (
     check_factors,
@@ -112,9 +113,9 @@ def learn_conditional(
         kernel_x: ``"bkl"``, learned from X alone; ``"median"``; or a kernel. See
             :func:`~bke.inference.learning.kernel_selection.select_kernel`.
         kernel_y: as ``kernel_x``, of Y.
-        regularization: ``"leave-one-out"``, the error at rows left out (CME-5);
-            ``"marginal-likelihood"``, of the features of Y as Gaussian processes of x; or lambda,
-            a number, with which the kernel of X stays as chosen.
+        regularization: ``"leave-one-out"``, the error at rows left out (Muandet et al. 2017,
+            section 4.2); ``"marginal-likelihood"``, of the features of Y as Gaussian processes of
+            x; or lambda, a number, with which the kernel of X stays as chosen.
         factors: multiples of the lengthscale of X that are compared, (0.25, 0.5, 1, 2) by default;
             (1,) keeps the kernel, as for one that has no lengthscale.
         scale: see :func:`~bke.inference.learning.kernel_selection.select_kernel`.
@@ -267,10 +268,7 @@ def learn_filter(
     states, outputs = _pairs(X, Y)
     if len(states) < 8:
         raise InputError(f"two halves need at least 8 rows, got {len(states)}")
-    if len(regularizations) == 0:
-        raise InputError("regularizations must hold at least one number")
-    for value in regularizations:
-        check_positive(value, "a regularization")
+    regularizations = check_positive_numbers(regularizations, "regularizations")
     kernel_x = select_kernel(states, kernel_x, scale=scale, seed=seed, name="X")
     kernel_y = select_kernel(outputs, kernel_y, scale=scale, seed=seed, name="Y")
     # With a kernel that has no lengthscale the only factor is 1.
@@ -281,7 +279,7 @@ def learn_filter(
     trials = []
     with progress_bar("settings", len(settings), shown=progress and len(settings) > 1) as advance:
         for setting in settings:
-            trials.append(Trial(*setting, validation.error(*setting)))
+            trials.append(Trial(*setting, validation.error(validation.filtered(*setting))))
             advance(1)
     trials.sort(key=lambda trial: trial.error)
     best = trials[0].factor, trials[0].regularization
@@ -290,12 +288,14 @@ def learn_filter(
             "the filter's weights sum to nothing at every setting: try larger regularizations or "
             "wider kernels"
         )
-    smoothed = validation.smoothed_errors(*best)
-    multiple = validation.smoothing_multiples[int(np.argmin(smoothed))]
+    filtered = list(validation.filtered(*best))
+    smoothing = (1.0, 10.0, 100.0, 1000.0)
+    smoothed_errors = [validation.error(filtered, multiple) for multiple in smoothing]
+    multiple = smoothing[int(np.argmin(smoothed_errors))]
     model = validation.train(slice(None), *best, tolerance=tolerance)
     fields = vars(_with_smoothing(model, multiple))
     named = LearnedKernelBayesFilter(**fields, columns=column_names(Y))
-    return LearnedFilter(named, tuple(trials), min(smoothed))
+    return LearnedFilter(named, tuple(trials), min(smoothed_errors))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -310,7 +310,6 @@ class _CrossValidation:
         tolerance: for the factorizations; ``None`` for 0.01 epsilon, at most 0.01.
         rank: largest rank of the factorizations.
         max_steps: filtered steps of each half, at most; not tuned.
-        smoothing_multiples: of delta, compared for smoothing.
     """
 
     states: np.ndarray
@@ -320,7 +319,6 @@ class _CrossValidation:
     tolerance: float | None
     rank: int | None
     max_steps: int = 200
-    smoothing_multiples: tuple[float, ...] = (1.0, 10.0, 100.0, 1000.0)
 
     def train(
         self, rows: slice, factor: float, regularization: float, tolerance: float | None
@@ -350,34 +348,28 @@ class _CrossValidation:
             model = self.train(training, factor, regularization, tolerance)
             yield model, model.filter(self.outputs[rows], outliers="skip"), rows
 
-    def squared_errors(self, estimates: StateEstimates, rows: slice) -> np.ndarray:
-        """Compute squared errors over each column's variance, averaged over columns, by row."""
-        scale = self.states.std(axis=0)
-        scale[scale == 0.0] = 1.0  # a constant column has no error
-        return np.mean(((estimates.mean() - self.states[rows]) / scale) ** 2, axis=1)
+    def error(
+        self,
+        filtered: Iterable[tuple[KernelBayesFilter, StateEstimates, slice]],
+        multiple: float | None = None,
+    ) -> float:
+        """Compute the mean squared error over the variances of columns; infinite at a failure.
 
-    def error(self, factor: float, regularization: float) -> float:
-        """Compute the mean squared error of the filter; infinite where it fails."""
+        Args:
+            filtered: from :meth:`filtered`.
+            multiple: of delta, with which estimates are smoothed; ``None`` takes them as filtered.
+        """
+        scale = column_scale(self.states)
+        errors = []
         try:
-            errors = [
-                self.squared_errors(estimates, rows)
-                for _, estimates, rows in self.filtered(factor, regularization)
-            ]
+            for model, estimates, rows in filtered:
+                if multiple is not None:
+                    estimates = _with_smoothing(model, multiple).smooth(estimates)
+                squares = ((estimates.mean() - self.states[rows]) / scale) ** 2
+                errors.append(squares.mean(axis=1))
         except ArithmeticError:
             return np.inf
         return float(np.concatenate(errors).mean())
-
-    def smoothed_errors(self, factor: float, regularization: float) -> list[float]:
-        """Compute the mean squared error of the smoother with each of ``smoothing_multiples``."""
-        errors: list[list[np.ndarray]] = [[] for _ in self.smoothing_multiples]
-        for model, filtered, rows in self.filtered(factor, regularization):
-            for multiple, results in zip(self.smoothing_multiples, errors, strict=True):
-                try:
-                    smoothed = _with_smoothing(model, multiple).smooth(filtered)
-                    results.append(self.squared_errors(smoothed, rows))
-                except ArithmeticError:
-                    results.append(np.array([np.inf]))
-        return [float(np.concatenate(results).mean()) for results in errors]
 
 
 def _with_smoothing(model: KernelBayesFilter, multiple: float) -> KernelBayesFilter:

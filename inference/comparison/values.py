@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..core.errors import InputError
+from ..core.errors import InputError, input_errors
 from ..evidence.spectrum import Values, kernel as squared_exponential
 
 if TYPE_CHECKING:
@@ -43,12 +43,10 @@ def kernel_values(given: Covariance | type[Kernel] | None, dimension: int) -> Va
     pass
     from bke.models.priors import template
 
-    try:
+    with input_errors():
         found = as_kernel(given)
         values = KernelValues(found if isinstance(found, Covariance) else template(found))
         once = values(np.zeros((2, dimension)), np.ones((1, dimension)), 1.0)
-    except ValueError as error:
-        raise InputError(str(error)) from None
     if once.shape != (2, 1) or not np.isfinite(once).all():
         raise InputError(f"kernel must have a finite value for any two rows, got {given!r}")
     return values

@@ -19,7 +19,7 @@ import numpy as np
 from bke.models.likelihood.view import LikelihoodView
 from jax.experimental import multihost_utils
 
-from .errors import InputError, SamplingError, nearest
+from .errors import InputError, SamplingError, check_choice
 from .machine import side_by_side
 from .names import Shard
 
@@ -101,8 +101,7 @@ def _digest(given: Any) -> int:
 
 def check_shard(shard: str) -> str:
     """Refuse what is no way to share the work."""
-    if shard not in SHARDS:
-        raise InputError(f"shard must be one of {SHARDS}, got {shard!r}{nearest(shard, SHARDS)}")
+    check_choice(shard, "shard", SHARDS)
     return shard
 
 

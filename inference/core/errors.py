@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 
 class InputError(ValueError):
@@ -38,3 +39,18 @@ def nearest(name: object, known: Iterable[object]) -> str:
     folded = {one.casefold(): one for one in known if isinstance(one, str)}
     found = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=ALIKE)
     return f"; did you mean {folded[found[0]]!r}?" if found else ""
+
+
+def check_choice(value: object, name: str, choices: Sequence[object]) -> None:
+    """Raise ``InputError`` if the argument ``name`` is not one of ``choices``."""
+    if value not in choices:
+        raise InputError(f"{name} must be one of {choices}, got {value!r}{nearest(value, choices)}")
+
+
+@contextlib.contextmanager
+def input_errors() -> Iterator[None]:
+    """Raise a ``ValueError`` of the block, such as one of :mod:`bke.models`, as ``InputError``."""
+    try:
+        yield
+    except ValueError as error:
+        raise InputError(str(error)) from None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..core.errors import InputError, nearest
+from ..core.errors import InputError, check_choice
 from ..core.memory import available_memory
 from .arrays import from_objects, plain_array
 from .equality import equalize, stored_sizes
@@ -197,8 +197,7 @@ def as_samples(X: ArrayLike | tuple[ArrayLike, ...], share: str) -> list[NDArray
         X: one sample; or a tuple of several, which rows of one sample must not be.
         share: ``"pooled"`` takes the union of several, ``"joint"`` keeps them apart.
     """
-    if share not in SHARES:
-        raise InputError(f"share must be one of {SHARES}, got {share!r}{nearest(share, SHARES)}")
+    check_choice(share, "share", SHARES)
     several = isinstance(X, tuple) and all(_is_sequence(part) for part in X)
     if isinstance(X, list) and any(len(getattr(part, "shape", ())) > 0 for part in X):
         raise InputError("a list of arrays could be rows or samples: give samples as a tuple")
@@ -299,6 +298,14 @@ def check_positive(value: Any, name: str) -> float:
     if not 0 < number < float("inf"):
         raise InputError(f"{name} must be a positive number, and is {value!r}")
     return number
+
+
+def check_positive_numbers(values: Any, name: str) -> tuple[float, ...]:
+    """Check that ``values`` are one or several positive numbers, and make them floats."""
+    entries = np.atleast_1d(np.asarray(values, object))
+    if not len(entries):
+        raise InputError(f"{name} must hold at least one number")
+    return tuple(check_positive(entry, name) for entry in entries)
 
 
 def check_share(value: Any, name: str) -> float:

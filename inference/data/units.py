@@ -14,7 +14,7 @@ from bke.models.likelihood.spectral import MOST_DENSE
 from bke.models.linalg.rows import PaddedRows, dense_size, padded, shared_size
 from bke.models.measures import Measure, as_measure
 
-from ..core.errors import InputError, nearest
+from ..core.errors import InputError, check_choice, input_errors
 from .checks import SCALES
 from .file_table import default_names
 from .rounding import dithered, rounding_unit
@@ -50,10 +50,8 @@ class Units:
 
     def measure_to_model(self, measure: Measure | str) -> Measure:
         """A measure given in the units of the data, in the model's; a prior of its scale stays."""
-        try:
+        with input_errors():
             return as_measure(measure).rescaled(self.scale)
-        except ValueError as error:
-            raise InputError(str(error)) from None
 
     def to_data(
         self, unit: FieldUnit, values: np.ndarray, sample_axes: int, *, per_component: bool = False
@@ -90,8 +88,7 @@ def choose_scale(data: np.ndarray, scale: str | None) -> np.ndarray:
 
 def unit_of(deviations: np.ndarray, scale: str | None) -> np.ndarray:
     """Choose the (D,) divisors from the columns' standard deviations (D,)."""
-    if scale not in SCALES:
-        raise InputError(f"scale must be one of {SCALES}, got {scale!r}{nearest(scale, SCALES)}")
+    check_choice(scale, "scale", SCALES)
     if scale is None:
         return np.ones(len(deviations))
     if scale == "pooled":

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 from scipy.spatial import cKDTree
 
-from ..core.errors import InputError, nearest
+from ..core.errors import InputError, check_choice
 from ..sampling.barriers import standard_deviations
 from ..sampling.method import is_independent
 from ..sampling.target import flatten
@@ -110,11 +110,7 @@ def draw_weights(run: xr.DataTree, modes: Modes, weighting: str = "posterior") -
         InputError: for another ``weighting``, or where the modes that have draws do not hold
             :data:`COVERED` of the mass.
     """
-    if weighting not in WEIGHTINGS:
-        raise InputError(
-            f"weights must be one of {WEIGHTINGS}, got {weighting!r}"
-            f"{nearest(weighting, WEIGHTINGS)}"
-        )
+    check_choice(weighting, "weights", WEIGHTINGS)
     weights = np.ones(modes.of_draws.shape)
     if len(modes.stuck) < len(weights):
         weights[list(modes.stuck)] = 0.0

@@ -17,7 +17,7 @@ from bke.models.priors import Prior, template
 from numpy.typing import ArrayLike
 from scipy.stats import sem
 
-from ..core.errors import InputError, nearest
+from ..core.errors import InputError, check_choice
 from ..core.notebook import Shown
 from ..core.progress import progress_bar
 from ..data.checks import as_samples, check_count
@@ -156,14 +156,8 @@ def compare_kernels(
     if unknown := set(priors or {}) - set(kernels):
         raise InputError(f"priors has {', '.join(sorted(unknown))}, which is not in kernels")
     # Errors of approximate likelihoods do not cancel between families.
-    exact = (
-        likelihood.exact if isinstance(likelihood, Likelihood) else likelihood in get_args(Route)
-    )
-    if not exact:
-        raise InputError(
-            f"likelihood must be one of {get_args(Route)}, got {likelihood!r}"
-            f"{nearest(likelihood, get_args(Route))}"
-        )
+    if not (isinstance(likelihood, Likelihood) and likelihood.exact):
+        check_choice(likelihood, "likelihood", get_args(Route))
     data = np.concatenate(as_samples(X, "pooled"))
     check_count(folds, "folds", 2, max(2, len(data) // 4))
     scores = {}

@@ -20,10 +20,10 @@ from bke.models.kernels.base import Covariance, Kernel, invalid_kernel_message
 from bke.models.kernels.covariance import length_parameters
 from bke.models.kernels.scikit_learn import as_kernel
 
-from ..core.errors import InputError, SamplingError, nearest
+from ..core.errors import InputError, SamplingError, input_errors, nearest
 from ..core.machine import computing
 from ..data.canonical import canonical_order, random_part
-from ..data.checks import as_sample, check_positive
+from ..data.checks import as_sample, check_positive_numbers
 from ..data.observed import observe
 from ..data.units import Units, choose_scale
 from ..diagnostics.profile_modes import basins
@@ -40,7 +40,6 @@ from .bandwidths import bandwidth_grid, pairwise_distances
 from .maximum_likelihood import PeakSearch
 
 KERNEL_NAMES: tuple[str, ...] = get_args(TwoSampleKernel)
-SAMPLE_KERNEL_NAMES: tuple[str, ...] = get_args(SampleKernel)
 #: Rows from which a kernel is learned, at most: a random subsample. Not tuned.
 LEARNED_ROWS = 500
 
@@ -61,7 +60,7 @@ def select_kernel(
         X: the sample, shape (n, D) or (n,).
         kernel: ``"bkl"``, a squared exponential with the lengthscale of highest marginal likelihood
             (:func:`~bke.inference.learn_kernel`, of 500 rows at most, where several modes compete
-            ranked by 2000); ``"median"``, the median distance between two rows (MMD-20); or a
+            ranked by 2000); ``"median"``, the median distance between two rows; or a
             kernel, of this package or of ``sklearn.gaussian_process.kernels``.
         scale: ``"column"``: distances are taken with every column over its standard deviation;
             ``"pooled"`` or ``None``: with the unscaled columns.
@@ -71,14 +70,9 @@ def select_kernel(
     Raises:
         InputError: for an unknown name, or a sample of equal rows.
     """
-    try:
-        kernel = as_kernel(kernel)
-    except ValueError as error:
-        raise InputError(str(error)) from None
+    kernel = check_kernel(kernel, get_args(SampleKernel))
     if isinstance(kernel, Covariance):
         return kernel
-    if kernel not in SAMPLE_KERNEL_NAMES:
-        raise _unknown_name(kernel, SAMPLE_KERNEL_NAMES)
     points = as_sample(X, name)
     if np.all(points == points[0]):
         raise InputError(
@@ -100,7 +94,7 @@ def select_kernels(
         seed: seed of everything random.
 
     Raises:
-        InputError: for another name, or where no kernel can be learned from the points.
+        InputError: where no kernel can be learned from the points.
     """
     if isinstance(kernel, Covariance):
         return [kernel]
@@ -113,30 +107,36 @@ def select_kernels(
         return [median_kernel(points, scale, seed)]
     if kernel == "multiscale":
         return list(multiscale_kernels(points, scale, seed))
+    learners: dict[str, Any] = {"bkl": maximum_likelihood_kernel, "posterior": posterior_kernel}
     try:
-        if kernel == "bkl":
-            return [maximum_likelihood_kernel(points, scale, seed)]
-        if kernel == "posterior":
-            return [posterior_kernel(points, scale, seed)]
+        return [learners[kernel](points, scale, seed)]
     except (InputError, SamplingError) as error:
         raise InputError(
             f"no kernel can be learned from these data ({error}): use kernel='multiscale', "
             "'evidence' or 'median'"
         ) from None
-    raise _unknown_name(kernel, KERNEL_NAMES)
 
 
-def _unknown_name(kernel: Any, names: tuple[str, ...]) -> InputError:
-    return InputError(
+def check_kernel(kernel: Any, names: tuple[str, ...]) -> Any:
+    """Return a kernel, one of scikit-learn converted, or one of ``names``.
+
+    Raises:
+        InputError: it is something else.
+    """
+    with input_errors():
+        kernel = as_kernel(kernel)
+    if isinstance(kernel, Covariance) or (isinstance(kernel, str) and kernel in names):
+        return kernel
+    raise InputError(
         invalid_kernel_message(kernel, f"a kernel or one of {names}") + nearest(kernel, names)
     )
 
 
 def median_kernel(points: np.ndarray, scale: str | None, seed: int) -> SquaredExponential:
-    """Return a squared exponential kernel by the median heuristic (MMD-20).
+    """Return a squared exponential kernel by the median heuristic.
 
-    The lengthscale is the median distance between two rows; distances between equal rows are left
-    out (E16).
+    The lengthscale is the median distance between two rows (Muandet et al. 2017, section 3.5.1);
+    distances between equal rows are left out, which are counted there.
 
     Args:
         points: (N, D) in canonical order.
@@ -295,11 +295,7 @@ def check_factors(
     """
     if factors is None:
         return tuple(default) if length_parameters(kernel) else (1.0,)
-    if len(factors) == 0:
-        raise InputError("factors must hold at least one number")
-    for factor in factors:
-        check_positive(factor, "a factor")
-    return tuple(factors)
+    return check_positive_numbers(factors, "factors")
 
 
 def scale_lengthscales(kernel: Covariance, factor: Any) -> Covariance:
@@ -323,13 +319,18 @@ def scale_lengthscales(kernel: Covariance, factor: Any) -> Covariance:
     return replaced  # type: ignore[no-any-return]
 
 
-def format_kernel(kernel: Covariance, max_lengthscales: int = 6) -> str:
-    """Return the kernel's class and its first ``max_lengthscales`` lengthscales to four digits."""
+def format_kernel(kernel: Any, max_lengthscales: int = 8) -> str:
+    """Format a kernel, or a tuple of them, as its class and its lengthscales to four digits.
+
+    Of more than ``max_lengthscales`` lengthscales the smallest and the largest are given.
+    """
+    if isinstance(kernel, tuple):
+        return " and ".join(map(format_kernel, kernel))
     parameters = []
     for name, lengthscale in length_parameters(kernel).items():
-        values = np.atleast_1d(np.asarray(lengthscale, dtype=float))
-        numbers = ", ".join(f"{value:.4g}" for value in values[:max_lengthscales])
-        more = f", ... ({len(values)})" if len(values) > max_lengthscales else ""
-        parameters.append(f"{name} {numbers}{more}")
+        values = np.ravel(lengthscale)
+        many = len(values) > max_lengthscales
+        numbers = [f"{value:.4g}" for value in ((values.min(), values.max()) if many else values)]
+        parameters.append(f"{name} {(' to ' if many else ', ').join(numbers)}")
     described = " and ".join(parameters)
     return f"{type(kernel).__name__} with {described}" if parameters else repr(kernel)

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import Bounds, minimize
 from scipy.stats.qmc import MultivariateNormalQMC
 
-from ..core.errors import InputError, SamplingError, nearest
+from ..core.errors import SamplingError, check_choice
 from ..core.machine import computing, side_by_side
 from ..core.notebook import Shown
 from ..core.progress import progress_bar
@@ -428,12 +428,7 @@ def learn_kernel(
         InputError: for invalid data or arguments; the message names them.
         SamplingError: where the density is zero over the whole range of the prior.
     """
-    objectives = get_args(Objective)
-    if objective not in objectives:
-        raise InputError(
-            f"objective must be one of {objectives}, got {objective!r}"
-            f"{nearest(objective, objectives)}"
-        )
+    check_choice(objective, "objective", get_args(Objective))
     check_count(starts, "starts", 1)
     check_count(seed, "seed", 0, 2**63 - 1)
     with computing():
@@ -459,17 +454,14 @@ def _peak(maximum: LocalMaximum, search: PeakSearch, units: Units) -> Peak:
         target, units, unflatten(np.array([[maximum.z, *ends]]), target.shapes)
     )
     sites = {str(name): site.values[0] for name, site in converted.data_vars.items()}
-    basin = None
-    if maximum.basin is not None:
-        (site,) = sites.values()
-        basin = (site[1], site[2])
+    site = next(iter(sites.values()))
     return Peak(
         kernel=kernel_in_data_units(target, units, values),
         values={name: np.asarray(site[0]) for name, site in sites.items()},
         log_marginal_likelihood=maximum.value - (log_prior if search.name == "map" else 0.0),
         log_prior=log_prior,
         curvature=maximum.curvature(search),
-        basin=basin,
+        basin=(site[1], site[2]) if maximum.basin else None,
         starts=maximum.starts,
         at_bound=maximum.at_bound,
     )

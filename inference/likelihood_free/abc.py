@@ -1,7 +1,7 @@
 """Approximate Bayesian computation by importance sampling and by sequential Monte Carlo.
 
 K2-ABC by importance sampling: theta_i from the prior, X_i from the model at theta_i, and weights
-proportional to exp(-MMD^2(X_i, Y) / epsilon) for the observed data Y (MMD-31; Park, Jitkrittum and
+proportional to exp(-MMD^2(X_i, Y) / epsilon) for the observed data Y (Park, Jitkrittum and
 Sejdinovic, *K2-ABC*, 2016). The simulations do not depend on epsilon and serve all bandwidths.
 
 Sequential Monte Carlo (Del Moral, Doucet and Jasra 2012): particles (theta, X) follow
@@ -27,23 +27,23 @@ import xarray as xr
 from bke.models.kernels.base import Covariance
 from numpy.typing import ArrayLike
 
-from ..core.errors import InputError, nearest
+from ..core.errors import InputError, check_choice
 from ..core.progress import progress_bar
 from ..data.checks import check_count, check_positive
 from ..data.weighted import systematic
 from .distances import MMD
 from .problem import CheckpointFolder, InverseProblem, Prior
 from .results import (
-    attributes,
     build_tree,
     check_epsilon,
     distances_differ,
     effective_sample_size,
     failure_attributes,
-    importance_run,
     inverse_epsilon,
     log_weights,
     normalize,
+    reweight,
+    set_weights,
     warn_about,
 )
 from .simulators import (
@@ -76,7 +76,7 @@ def k2_abc(
     seed: int = 0,
     progress: bool = True,
 ) -> xr.DataTree:
-    """Sample a posterior by K2-ABC: weights exp(-MMD^2(X_i, Y) / epsilon) (MMD-31).
+    """Sample a posterior by K2-ABC: weights exp(-MMD^2(X_i, Y) / epsilon) (Park et al. 2016).
 
     No summary statistics are chosen: with a characteristic kernel the MMD is sensitive to every
     difference between the distributions of the rows. It ignores the order of rows, see
@@ -181,11 +181,7 @@ def _run(
 ) -> xr.DataTree:
     """Simulate, weight, and warn if the posterior is not reliable."""
     bandwidths = check_epsilon(epsilon)
-    if acceptance not in ACCEPTANCES:
-        raise InputError(
-            f"acceptance must be one of {ACCEPTANCES}, got {acceptance!r}"
-            f"{nearest(acceptance, ACCEPTANCES)}"
-        )
+    check_choice(acceptance, "acceptance", ACCEPTANCES)
     check_count(num_simulations, "num_simulations", 1)
     check_count(batch_size, "batch_size", 1)
     settings = problem.settings(batch_size=batch_size)
@@ -203,7 +199,13 @@ def _run(
             advance(count)
     simulations = _concatenate(batches)
     simulations.check()
-    run = importance_run(simulations, problem.data, bandwidths, acceptance, settings)
+    good = simulations.good
+    theta = {name: values[good] for name, values in simulations.theta.items()}
+    stats = {"squared_distance": simulations.squared[good], "simulation": np.flatnonzero(good)}
+    run = build_tree(theta, {name: v[None] for name, v in stats.items()}, problem, settings)
+    run.attrs["acceptance"] = acceptance
+    run.attrs.update(failure_attributes(simulations.causes, simulations.first_failure))
+    run = reweight(run, bandwidths)
     warn_about(run)
     return run
 
@@ -428,34 +430,22 @@ def _build_run(
     problem: InverseProblem, settings: dict[str, Any], stages: list[Stage], result: int, reason: str
 ) -> xr.DataTree:
     """Build the tree of a run with the particles of stage ``result``."""
-    stage, prior = stages[result], problem.prior
-    count = len(stage.z)
-    stats = xr.Dataset(
-        {
-            "squared_distance": (("chain", "draw"), stage.squared[None]),
-            "weight": (("chain", "draw", "epsilon"), np.full((1, count, 1), 1.0 / count)),
-            "ess": (("epsilon",), np.array([_effective_particles(stage.z)])),
-        },
-        coords={"chain": [0], "draw": np.arange(count), "epsilon": [stage.epsilon]},
-    )
-    theta, prior_theta = prior.constrain(stage.z), prior.constrain(stages[0].z)
-    tree = build_tree(theta, stats, problem.data, prior_theta)
+    stage, constrain = stages[result], problem.prior.constrain
+    stats = {"squared_distance": stage.squared[None]}
+    prior = constrain(stages[0].z)
+    tree = build_tree(constrain(stage.z), stats, problem, settings, prior=prior)
     columns = {
         "epsilon": [stage.epsilon for stage in stages],
         "acceptance_rate": [stage.acceptance_rate for stage in stages],
         "ess": [_effective_particles(stage.z) for stage in stages],
     }
+    count = len(stage.z)
+    set_weights(tree, [stage.epsilon], np.full((1, count), 1.0 / count), [columns["ess"][result]])
     table = pd.DataFrame(columns).rename_axis("stage")[1:]
     tree["stages"] = xr.DataTree(table.to_xarray())
     causes = np.concatenate([stage.causes for stage in stages])
     first_failure = next((stage.first_failure for stage in stages if stage.first_failure), "")
-    tree.attrs.update(
-        {
-            **attributes(settings, problem.data),
-            **failure_attributes(causes, first_failure),
-            "stopped": reason,
-        }
-    )
+    tree.attrs.update(failure_attributes(causes, first_failure), stopped=reason)
     return tree
 
 

@@ -15,7 +15,7 @@ from bke.models.likelihood.low_rank.frequencies import draw, kernel_frequencies
 from bke.models.linalg.rows import reduce_blocks
 from numpy.typing import ArrayLike
 
-from ..core.errors import InputError, nearest
+from ..core.errors import InputError, check_choice
 from ..core.machine import computing
 from ..data.checks import as_sample, check_count
 from ..learning.kernel_selection import format_kernel, select_kernel
@@ -43,13 +43,13 @@ class MMD:
     Args:
         observed: shape (m, D) or (m,).
         kernel: see :func:`~bke.inference.select_kernel`.
-        estimator: ``"biased"`` (MMD-4), the distance of the two empirical embeddings;
-            ``"unbiased"`` (MMD-5), which may be negative; ``"linear"`` (MMD-13), the mean over
-            consecutive pairs of rows, which must be independent (permute those of a time series),
-            at a cost linear in n and with a large variance, for data sets of as many rows as the
-            observed one; ``"features"``, MMD-4 of the kernel that random Fourier features
-            approximate (KER-14), also linear in n; 500 of them are faster than ``"biased"`` from
-            several hundred rows on.
+        estimator: ``"biased"``, the distance of the two empirical embeddings (Muandet et al. 2017,
+            equation 3.31); ``"unbiased"`` (3.32), which may be negative; ``"linear"`` (section
+            3.5.1), the mean over consecutive pairs of rows, which must be independent (permute
+            those of a time series), at a cost linear in n and with a large variance, for data sets
+            of as many rows as the observed one; ``"features"``, the biased one of the kernel that
+            random Fourier features approximate (2.10), also linear in n; 500 of them are faster
+            than ``"biased"`` from several hundred rows on.
         num_features: number of random Fourier features, a cosine and a sine for half as many
             frequencies.
         scale: scaling of columns to choose the kernel, see :func:`~bke.inference.select_kernel`.
@@ -74,11 +74,7 @@ class MMD:
         scale: str | None = "column",
         seed: int = 0,
     ) -> None:
-        if estimator not in ESTIMATORS:
-            raise InputError(
-                f"estimator must be one of {ESTIMATORS}, got {estimator!r}"
-                f"{nearest(estimator, ESTIMATORS)}"
-            )
+        check_choice(estimator, "estimator", ESTIMATORS)
         self._num_features = check_count(num_features, "num_features", 2)
         self._seed = check_count(seed, "seed", 0)
         self.observed = as_sample(observed, "observed", may_be_constant=True)

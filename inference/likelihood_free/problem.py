@@ -23,7 +23,7 @@ from numpyro.infer.util import potential_energy, transform_fn
 
 from ..core.archive import read_arrays, write_arrays
 from ..core.atomic import check_output_folder, write_text
-from ..core.errors import InputError
+from ..core.errors import InputError, input_errors
 from ..core.lock import hold
 from ..data.checks import as_sample, check_count
 from ..sampling.record import describe_prior
@@ -68,10 +68,8 @@ class Prior:
                     "must be a number or a vector"
                 )
             if not site.is_discrete:
-                try:
+                with input_errors():
                     check_parameters(site, f"the prior of {name}")
-                except ValueError as error:
-                    raise InputError(str(error)) from None
             self.sites[name] = event
 
     def check_continuous(self, method: str) -> None:

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from arviz_base import dict_to_dataset
 from numpy.typing import ArrayLike
 from scipy.stats import multivariate_normal
 
@@ -30,7 +29,7 @@ from ..data.checks import check_count
 from ..diagnostics.convergence import convergence
 from .distances import Summaries
 from .problem import InverseProblem, Prior
-from .results import PosteriorWarning, attributes, build_tree
+from .results import PosteriorWarning, build_tree
 from .simulators import (
     Simulate,
     Stream,
@@ -105,9 +104,9 @@ def synthetic_likelihood(
     with problem.start_simulator() as simulator:
         sampler = MetropolisSampler(simulator, checked, statistics, simulations_per_point, seed)
         z, log_likelihood, accepted = sampler.run(num_chains, num_warmup, num_samples, progress)
-    stats = dict_to_dataset({"log_likelihood": log_likelihood, "accepted": accepted})
-    theta = checked.constrain(z.reshape(-1, z.shape[-1]))
-    tree = build_tree(theta, stats, problem.data, sampler.prior_draws, num_chains)
+    stats = {"log_likelihood": log_likelihood, "accepted": accepted}
+    theta, prior_draws = checked.constrain(z.reshape(-1, z.shape[-1])), sampler.prior_draws
+    tree = build_tree(theta, stats, problem, settings, prior=prior_draws, num_chains=num_chains)
     result = convergence(tree["posterior"].to_dataset(), range(num_chains))
     ess, rate = min(result.ess_bulk, result.ess_tail), float(accepted.mean())
     verdict = (
@@ -121,15 +120,12 @@ def synthetic_likelihood(
         )
         warnings.warn(verdict, PosteriorWarning, stacklevel=2)
     tree.attrs.update(
-        {
-            **attributes(settings, problem.data),
-            "points_without_likelihood": json.dumps(count_failures(sampler.causes)),
-            "acceptance_rate": rate,
-            "mixed": int(result.mixed),
-            "rhat": result.rhat,
-            "ess": ess,
-            "verdict": verdict,
-        }
+        points_without_likelihood=json.dumps(count_failures(sampler.causes)),
+        acceptance_rate=rate,
+        mixed=int(result.mixed),
+        rhat=result.rhat,
+        ess=ess,
+        verdict=verdict,
     )
     return tree
 

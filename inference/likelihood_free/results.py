@@ -26,7 +26,8 @@ from ..data.checks import check_count
 from ..data.file_table import default_names
 from ..data.weighted import systematic, weighted_quantiles
 from ..sampling.run import digest_of, package_versions
-from .simulators import Simulations, count_failures
+from .problem import InverseProblem
+from .simulators import count_failures
 
 #: Effective sample size below which a posterior rests on a few simulations; a convention.
 MIN_ESS = 10
@@ -83,9 +84,10 @@ def default_epsilon(squared: np.ndarray, acceptance: str, num_parameters: int) -
     """Choose bandwidths from the squared distances (M,) of all simulations, largest first.
 
     For ``"exponential"`` the effective sample sizes are those of :func:`default_ess_fractions`. A
-    constant added to all squared distances, such as the expectation of MMD-4 between two samples of
-    one distribution, then changes no bandwidth, as it changes no weight. For ``"indicator"`` the
-    bandwidths are the quantiles of the distances at these fractions, which are then accepted.
+    constant added to all squared distances, such as the expectation of the biased MMD of two
+    samples of one distribution, then changes no bandwidth, as it changes no weight. For
+    ``"indicator"`` the bandwidths are the quantiles of the distances at these fractions, which are
+    then accepted.
 
     Raises:
         InputError: if all distances are equal.
@@ -142,7 +144,7 @@ def distances(squared: np.ndarray) -> np.ndarray:
 
 
 def log_weights(squared: np.ndarray, epsilon: float, acceptance: str) -> np.ndarray:
-    """Return unnormalized log-weights (M,): -d^2 / epsilon (MMD-31), or 0 where d <= epsilon."""
+    """Return unnormalized log-weights (M,): -d^2 / epsilon, or 0 where d <= epsilon."""
     if acceptance == "exponential":
         return -squared / epsilon
     return np.where(distances(squared) <= epsilon, 0.0, -np.inf)
@@ -160,71 +162,44 @@ def effective_sample_size(log_weight: np.ndarray) -> float:
     return float(1.0 / np.sum(weight**2)) if weight.any() else 0.0
 
 
-def importance_run(
-    simulations: Simulations,
-    observed: np.ndarray,
-    epsilon: np.ndarray | None,
-    acceptance: str,
-    settings: Mapping[str, Any],
-) -> xr.DataTree:
-    """Build the tree of weighted simulations.
-
-    Args:
-        simulations: all of the run, including those that failed.
-        observed: (m, D).
-        epsilon: bandwidths (E,), or ``None`` for the default ones.
-        acceptance: see :func:`~bke.inference.abc`.
-        settings: plain data for the attributes.
-    """
-    good = simulations.good
-    stats = xr.Dataset(
-        {
-            "squared_distance": (("chain", "draw"), simulations.squared[good][None]),
-            "simulation": (("chain", "draw"), np.flatnonzero(good)[None]),
-        },
-        coords={"chain": [0], "draw": np.arange(int(good.sum()))},
-    )
-    theta = {name: values[good] for name, values in simulations.theta.items()}
-    run = build_tree(theta, stats, observed)
-    run.attrs.update(
-        {
-            **attributes(settings, observed),
-            "acceptance": acceptance,
-            **failure_attributes(simulations.causes, simulations.first_failure),
-            "epsilon_choice": "effective sample sizes" if epsilon is None else "given",
-        }
-    )
-    return _reweight(run, epsilon)
-
-
 def build_tree(
     theta: Mapping[str, np.ndarray],
-    stats: xr.Dataset,
-    observed: np.ndarray,
+    stats: Mapping[str, np.ndarray],
+    problem: InverseProblem,
+    settings: Mapping[str, Any],
+    *,
     prior: Mapping[str, np.ndarray] | None = None,
     num_chains: int = 1,
 ) -> xr.DataTree:
-    """Build an ArviZ tree of draws ``theta`` (M, ...), ordered by chain, and draws of a prior."""
+    """Build an ArviZ tree, with attributes from which its run can be repeated.
+
+    Args:
+        theta: draws (M, ...), ordered by chain.
+        stats: statistics of the draws, (chain, draw).
+        problem: the problem, with the observed data.
+        settings: plain data for the attributes.
+        prior: draws of the prior.
+        num_chains: number of chains.
+    """
     posterior = {name: np.reshape(v, (num_chains, -1, *v.shape[1:])) for name, v in theta.items()}
-    data = xr.Dataset(
-        {"X": (("row", "column"), observed)},
-        coords={"column": list(default_names(observed.shape[1]))},
-    )
-    groups = {"posterior": dict_to_dataset(posterior), "sample_stats": stats}
-    groups["observed_data"] = data
+    columns = list(default_names(problem.data.shape[1]))
+    groups = {
+        "posterior": dict_to_dataset(posterior),
+        "sample_stats": dict_to_dataset(stats),
+        "observed_data": xr.Dataset(
+            {"X": (("row", "column"), problem.data)}, coords={"column": columns}
+        ),
+    }
     if prior is not None:
         groups["prior"] = dict_to_dataset({name: values[None] for name, values in prior.items()})
-    return xr.DataTree.from_dict(groups)
-
-
-def attributes(settings: Mapping[str, Any], observed: np.ndarray) -> dict[str, Any]:
-    """Return the attributes of a tree from which its run can be repeated."""
-    return {
-        "creation_library": "bke",
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs.update(
+        creation_library="bke",
         **{k: json.dumps(v) if isinstance(v, dict) else v for k, v in settings.items()},
-        "data_sha256": digest_of(observed),
-        "versions": json.dumps(package_versions()),
-    }
+        data_sha256=digest_of(problem.data),
+        versions=json.dumps(package_versions()),
+    )
+    return tree
 
 
 def failure_attributes(causes: np.ndarray, first_failure: str) -> dict[str, Any]:
@@ -237,21 +212,28 @@ def failure_attributes(causes: np.ndarray, first_failure: str) -> dict[str, Any]
     }
 
 
-def _reweight(run: xr.DataTree, epsilon: np.ndarray | None) -> xr.DataTree:
-    """Return a copy of a run with the weights for every epsilon."""
+def set_weights(run: xr.DataTree, epsilon: ArrayLike, weight: ArrayLike, ess: ArrayLike) -> None:
+    """Set the weights (E, M) of the draws and the effective sample sizes (E,) for every epsilon."""
     stats = run["sample_stats"].to_dataset().drop_dims("epsilon", errors="ignore")
-    squared, acceptance = stats["squared_distance"].values[0], run.attrs["acceptance"]
+    weight = np.transpose(weight)[None]
+    run["sample_stats"] = xr.DataTree(
+        stats.assign_coords(epsilon=epsilon).assign(
+            weight=(("chain", "draw", "epsilon"), weight), ess=("epsilon", ess)
+        )
+    )
+
+
+def reweight(run: xr.DataTree, epsilon: np.ndarray | None) -> xr.DataTree:
+    """Return a copy of a run with the weights for every epsilon, by default the default ones."""
+    result = run.copy()
+    result.attrs["epsilon_choice"] = "effective sample sizes" if epsilon is None else "given"
+    squared = run["sample_stats"].to_dataset()["squared_distance"].values[0]
+    acceptance = run.attrs["acceptance"]
     if epsilon is None:
         num_parameters = sum(values[0, 0].size for values in run["posterior"].data_vars.values())
         epsilon = default_epsilon(squared, acceptance, num_parameters)
     logs = [log_weights(squared, value, acceptance) for value in epsilon]
-    weight = np.stack([normalize(log_weight) for log_weight in logs], axis=-1)
-    stats = stats.assign_coords(epsilon=epsilon).assign(
-        weight=(("chain", "draw", "epsilon"), weight[None]),
-        ess=("epsilon", [effective_sample_size(log_weight) for log_weight in logs]),
-    )
-    result = run.copy()
-    result["sample_stats"] = xr.DataTree(stats)
+    set_weights(result, epsilon, list(map(normalize, logs)), list(map(effective_sample_size, logs)))
     return result
 
 
@@ -280,9 +262,7 @@ def with_epsilon(run: xr.DataTree, epsilon: float | ArrayLike) -> xr.DataTree:
             "the particles of a sequential run are those of its last epsilon: run it again for "
             "another"
         )
-    result = _reweight(run, check_epsilon(epsilon))
-    result.attrs["epsilon_choice"] = "given"
-    return result
+    return reweight(run, check_epsilon(epsilon))
 
 
 def resample(
@@ -331,6 +311,13 @@ def resample(
     tree = xr.DataTree.from_dict(groups)
     tree.attrs.update({**run.attrs, "epsilon": value, "ess": float(stats["ess"])})
     return tree
+
+
+def parameter_draws(run: Any) -> dict[str, np.ndarray]:
+    """Return the draws (chain, draw) of every component of the parameters, or ``InputError``."""
+    if not isinstance(run, xr.DataTree) or "simulator" not in run.attrs:
+        raise InputError("this is not a run of likelihood-free inference")
+    return components(run["posterior"].to_dataset())
 
 
 def components(posterior: xr.Dataset) -> dict[str, np.ndarray]:
@@ -387,20 +374,18 @@ def posterior_table(run: xr.DataTree) -> pd.DataFrame:
     Raises:
         InputError: if ``run`` is another run.
     """
-    if run.attrs.get("creation_library") != "bke" or "simulator" not in run.attrs:
-        raise InputError("this is not a run of likelihood-free inference")
-    posterior, stats = run["posterior"].to_dataset(), run["sample_stats"].to_dataset()
+    parameters, stats = parameter_draws(run), run["sample_stats"].to_dataset()
     if "epsilon" in stats.coords:
         weights = list(stats["weight"].values[0].T)
         pairs = zip(stats["epsilon"].values, stats["ess"].values, strict=True)
         figures = [{"epsilon": epsilon, "ess": ess} for epsilon, ess in pairs]
     else:
-        size = posterior.sizes["chain"] * posterior.sizes["draw"]
+        size = next(iter(parameters.values())).size
         weights, figures = [np.full(size, 1.0 / size)], [{"ess": run.attrs["ess"]}]
     return pd.DataFrame(
         [
             {"parameter": name, **figures[i], **weighted_summary(draws.ravel(), weight)}
-            for name, draws in components(posterior).items()
+            for name, draws in parameters.items()
             for i, weight in enumerate(weights)
         ]
     )

@@ -88,7 +88,7 @@ def jax_simulator(function: Callable[[Any, dict[str, Any]], Any]) -> BatchSimula
 def vectorize(
     function: Callable[[np.random.Generator, dict[str, np.ndarray]], Any],
 ) -> BatchSimulator:
-    """Mark a function as a simulator of many parameter sets at once; also a decorator.
+    """Mark a function as a batched simulator, of many parameter sets at once; also a decorator.
 
     Args:
         function: maps a NumPy generator and a dict of arrays, (B,) or (B, k) for a parameter with k

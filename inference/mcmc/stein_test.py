@@ -12,16 +12,17 @@ from bke.models import Radial, RationalQuadratic
 from bke.models.statistics.stein import check_stein_kernel
 from numpy.typing import ArrayLike
 
-from ..core.errors import InputError
+from ..core.errors import InputError, input_errors
 from ..core.machine import computing
 from ..core.progress import progress_bar
 from ..data.arrays import plain_array
 from ..data.checks import check_count
+from ..learning.kernel_selection import format_kernel
 from ..permutation.enough import check_permutations
 from ..permutation.permutation import in_batches, standardised
 from ..permutation.step_down import step_down
 from ..testing.combination import COMBINED, Combined, combine
-from ..testing.kernel_choice import SINGLE, KernelChoice, describe
+from ..testing.kernel_choice import SINGLE, KernelChoice
 from . import stein_sums
 from .batches import INDEPENDENT, Batches, batches, depend
 from .draws import Chains, as_chains
@@ -253,11 +254,9 @@ def kernels_of(points: np.ndarray, choice: KernelChoice, *, single: bool = False
     """The kernels by the rows (n, D) alone; ``single``: one at their median distance."""
     if choice.named != MULTISCALE and not (single and choice.named == "median"):
         kernels = choice.kernels(points)
-        try:
+        with input_errors():
             for one in kernels:
                 check_stein_kernel(one)
-        except ValueError as error:
-            raise InputError(str(error)) from None
         return kernels
     if not np.ptp(points, axis=0).any():
         raise InputError("all draws are the same")
@@ -283,7 +282,7 @@ def _tested(
             rows.append(compared.statistics(sums))
             means.append(mean)
             advance(1)
-    named: list[tuple[str, Any]] = [(describe(one), one) for one in kernels]
+    named: list[tuple[str, Any]] = [(format_kernel(one), one) for one in kernels]
     beside = _moments(compared) if choice.named == MULTISCALE else []
     named += [(name, None) for name in MOMENTS[: len(beside)]]
     combined = combine(np.array([*rows, *beside]), named, beside=len(beside))

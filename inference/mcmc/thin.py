@@ -11,7 +11,7 @@ import xarray as xr
 from bke.models.statistics.stein import stein_matrix
 from numpy.typing import ArrayLike
 
-from ..core.errors import InputError, nearest
+from ..core.errors import InputError, check_choice
 from ..core.machine import computing
 from ..data.checks import check_count
 from ..testing.kernel_choice import SINGLE, KernelChoice
@@ -129,8 +129,7 @@ def thin(
 
 
 def _way(method: str, n: int, *, with_score: bool) -> str:
-    if method not in WAYS:
-        raise InputError(f"method must be one of {WAYS}, got {method!r}{nearest(method, WAYS)}")
+    check_choice(method, "method", WAYS)
     if with_score != (method == "stein") and method != "auto":
         raise InputError("method='stein' needs a score, and a score is for no other method")
     if with_score:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ..core.errors import InputError, nearest
+from ..core.errors import InputError, check_choice
 from ..data.weighted import weighted_quantiles
 from ..likelihood_free.results import (
     MIN_ESS,
@@ -18,6 +18,7 @@ from ..likelihood_free.results import (
     components,
     effective_sample_size,
     log_weights,
+    parameter_draws,
 )
 from .style import MODES, OVERALL, P_COLOUR, SHADE, SMALL, log_scale, panels, plain
 
@@ -50,14 +51,10 @@ def plot_abc(
     Raises:
         InputError: for another run, or a parameter that it has not.
     """
-    draws = {name: values.ravel() for name, values in _posterior(run).items()}
+    draws = {name: values.ravel() for name, values in parameter_draws(run).items()}
     before = components(run["prior" if "prior" in run.children else "posterior"].to_dataset())
     if parameter is not None:
-        if parameter not in draws:
-            raise InputError(
-                f"parameter must be one of {list(draws)}, got {parameter!r}"
-                f"{nearest(parameter, list(draws))}"
-            )
+        check_choice(parameter, "parameter", list(draws))
         draws = {parameter: draws[parameter]}
     unknown = set(truth or ()) - set(draws) - set(before)
     if unknown:
@@ -90,12 +87,6 @@ def plot_abc(
         frameon=False,
     )
     return figure
-
-
-def _posterior(run: xr.DataTree) -> dict[str, np.ndarray]:
-    if not isinstance(run, xr.DataTree) or "simulator" not in run.attrs:
-        raise InputError("this is not a run of likelihood-free inference")
-    return components(run["posterior"].to_dataset())
 
 
 def _weights(run: xr.DataTree) -> dict[str, np.ndarray]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from ..core.errors import InputError, nearest
+from ..core.errors import check_choice
 from ..diagnostics.modes import Mode, place
 
 #: A mode's location is spelt out in a legend up to this many numbers.
@@ -44,8 +44,8 @@ def site_components(run: xr.DataTree, group: str, site: str | None) -> dict[str,
     """
     dataset = run[group].to_dataset()
     names = [str(name) for name in dataset.data_vars]
-    if site is not None and site not in names:
-        raise InputError(f"site must be one of {names}, got {site!r}{nearest(site, names)}")
+    if site is not None:
+        check_choice(site, "site", names)
     found = {}
     for name in names if site is None else [site]:
         values = dataset[name]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from bke.models import SquaredExponential
 from bke.models.kernels.base import Kernel
-from bke.models.linalg.clustering import kmeans_plusplus
+from bke.models.linalg.clustering import column_scale, kmeans_plusplus
 
 from ..core.errors import InputError, nearest
 from ..data.arrays import from_objects, plain_array
@@ -220,14 +220,12 @@ class LandmarkFeatures(NamedTuple):
             multiples: lengthscales of the default kernels over the median distance; not tuned.
         """
         rows = random_part(groups.rows[canonical_order(groups.rows)], max_rows, seed)
-        center, scale = rows.mean(axis=0), rows.std(axis=0)
-        scale = np.where(scale > 0.0, scale, 1.0)
+        center, scale = rows.mean(axis=0), column_scale(rows)
         if kernel is not None:
             center, scale = np.zeros_like(center), np.ones_like(scale)
         scaled = (rows - center) / scale
-        deviation = scaled.std(axis=0)
-        standardized = scaled / np.where(deviation > 0.0, deviation, 1.0)
-        indices = kmeans_plusplus(standardized, landmarks, np.random.default_rng([seed, 37]))
+        rng = np.random.default_rng([seed, 37])
+        indices = kmeans_plusplus(scaled / column_scale(scaled), landmarks, rng)
         if kernel is not None:
             return cls(center, scale, scaled[indices], (kernel,), linear=False)
         distances = pairwise_distances(scaled, seed)

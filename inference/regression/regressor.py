@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 from scipy.stats import norm
 
-from ..core.errors import InputError, nearest
+from ..core.errors import InputError, check_choice
 from ..core.machine import computing
 from ..core.notebook import Shown
 from ..data.canonical import canonical_order
@@ -128,8 +128,8 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
     """Predict a number for every group of rows from the distribution of its rows.
 
     A group is a sample of a distribution, and y is linear in the distribution's mean embedding
-    (KME section 3.7.3, DST-10), so that it may be any smooth function of means, variances, shapes
-    and associations between columns. Groups of few rows determine their distribution poorly:
+    (Muandet et al. 2017, section 3.7.3), so that it may be any smooth function of means, variances,
+    shapes and associations between columns. Groups of few rows determine their distribution poorly:
     embeddings have a Gaussian process prior around that of all groups, estimated from them, by
     which those of small groups are shrunk, and the remaining uncertainty of embeddings and
     coefficients adds to the variance of y (the "BDR" of Law, Sutherland, Sejdinovic and Flaxman
@@ -203,11 +203,7 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         Raises:
             InputError: for invalid data or arguments; the message names them.
         """
-        if self.method not in METHODS:
-            raise InputError(
-                f"method must be one of {', '.join(METHODS)}, and is {self.method!r}"
-                f"{nearest(self.method, METHODS)}"
-            )
+        check_choice(self.method, "method", METHODS)
         check_count(self.landmarks, "landmarks", 1, 1000)
         check_count(self.seed, "seed", 0, 2**63 - 1)
         minima = {"num_chains": 1, "num_warmup": 20, "num_samples": 4}

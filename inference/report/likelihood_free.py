@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ..likelihood_free.results import components, posterior_table
+from ..likelihood_free.results import parameter_draws, posterior_table
 
 
 def abc_text(run: xr.DataTree) -> str:
@@ -45,7 +45,7 @@ def abc_summary(run: xr.DataTree) -> dict[str, Any]:
 
 def weighted_draws(run: xr.DataTree) -> tuple[list[str], np.ndarray]:
     """All draws with their distances, and their weights at every epsilon: names and columns."""
-    draws = components(run["posterior"].to_dataset())
+    draws = parameter_draws(run)
     stats = run["sample_stats"].to_dataset()
     header = [
         *draws,

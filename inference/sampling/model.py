@@ -12,7 +12,7 @@ from bke.models.likelihood.way import Likelihood
 from bke.models.measures import Measure
 from bke.models.priors import Prior
 
-from ..core.errors import InputError
+from ..core.errors import input_errors
 from ..data.units import Units
 from .landmarks import with_places
 from .target import Target
@@ -50,7 +50,5 @@ class Model:
             InputError: for arguments that make no sense.
         """
         given = self.kernel, self.prior, self.noise_variance, self.measure, self.likelihood
-        try:
+        with input_errors():
             return Target.checked(*given)
-        except ValueError as error:
-            raise InputError(str(error)) from None

@@ -17,7 +17,7 @@ import numpy as np
 from bke.models.likelihood.spectral import LineIndex, weighted_line_index
 from scipy.ndimage import binary_dilation, label
 
-from ..core.errors import InputError
+from ..core.errors import input_errors
 from ..core.progress import progress_bar
 from ..streams.column import Column
 from . import programs
@@ -111,10 +111,8 @@ class _Seen:
     ) -> None:
         self._target, self._known = target, known
         self._weighted = weighted = column.points()
-        try:
+        with input_errors():
             index = weighted_line_index(weighted.x, weighted.weights, column.width, room)
-        except ValueError as error:
-            raise InputError(str(error)) from None
         self.points = jax.tree.map(jnp.asarray, index)
         self._evaluate = programs.log_densities(target)
         self._errors = programs.volume_errors(target)

@@ -22,7 +22,7 @@ from bke.models.priors import Prior, assign, check_noise_prior, template, with_v
 from numpyro.distributions import biject_to
 from numpyro.infer.util import potential_energy
 
-from ..core.errors import InputError
+from ..core.errors import InputError, input_errors
 from ..data.checks import check_noise_variance
 from .record import (
     describe_kernel,
@@ -101,7 +101,7 @@ class Target:
         """
         if isinstance(points, tuple):
             return tuple(self.prepared(sample) for sample in points)
-        try:
+        with input_errors():
             return prepared(
                 points,
                 self.some_kernel,
@@ -109,8 +109,6 @@ class Target:
                 self.measure,
                 self.likelihood,
             )
-        except ValueError as error:
-            raise InputError(str(error)) from None
 
     @property
     def some_kernel(self) -> Kernel:

@@ -19,7 +19,7 @@ from bke.models.likelihood.landmark import (
 )
 from jax.experimental import multihost_utils
 
-from ..core.errors import InputError
+from ..core.errors import InputError, input_errors
 from ..core.machine import cores
 from ..core.progress import progress_bar
 from ..data.checks import check_spread
@@ -100,10 +100,8 @@ def sums_over_rows(
         advance((len(mine) - len(left)) * len(kernels))
         for chunk, block in prefetched(rows, left, size):
             points = block / unit
-            try:
+            with input_errors():
                 check_landmarks(points, landmarks, first=chunk * size + 1, name=str(rows.path))
-            except ValueError as error:
-                raise InputError(str(error)) from None
             view = partition_rows(points, landmarks, min(size, len(rows)))
 
             def one(kernel: Kernel, view: object = view) -> LandmarkSums:

@@ -19,11 +19,11 @@ from bke.models import (
 from bke.models.kernels.base import Covariance
 from bke.models.student_t.quadrature import MAX_DIMENSION, Bounds, check_bounds
 
-from ..core.errors import InputError, nearest
+from ..core.errors import InputError, check_choice, input_errors
 from ..core.machine import computing
 from ..core.notebook import Shown
 from ..core.progress import progress_bar
-from ..data.checks import as_sample, check_positive, column_names
+from ..data.checks import as_sample, check_positive_numbers, column_names
 from ..data.new_rows import ordered_rows
 from ..learning.kernel_selection import (
     check_factors,
@@ -56,10 +56,8 @@ def choose_box(
         InputError: bounds are invalid, or leave out some of the points.
     """
     if bounds is not None:
-        try:
+        with input_errors():
             return check_bounds(points, kernel, bounds)
-        except ValueError as error:
-            raise InputError(str(error)) from None
     if not kernel.translation_invariant:
         return np.full(points.shape[1], -np.inf), np.full(points.shape[1], np.inf)
     low, high = points.min(axis=0), points.max(axis=0)
@@ -211,22 +209,16 @@ def learn_student_t(
     points = as_sample(X)
     small = points.shape[1] <= MAX_DIMENSION
     criterion = ("log" if small else "hyvarinen") if criterion is None else criterion
-    if criterion not in CRITERIA:
-        raise InputError(
-            f"criterion must be one of {CRITERIA}, got {criterion!r}{nearest(criterion, CRITERIA)}"
-        )
+    check_choice(criterion, "criterion", CRITERIA)
     if criterion == "log" and not small:
         raise InputError(
             f"criterion='log' needs a normalizer, which is found in up to {MAX_DIMENSION} "
             f"columns, and there are {points.shape[1]}: take 'hyvarinen'"
         )
     initial = select_kernel(points, kernel, scale=scale, seed=seed)
-    values = {
-        "factor": check_factors(factors, (0.125, 0.25, 0.5, 1.0, 2.0, 4.0), initial),
-        "noise_variance": _check_values(noise_variance, "noise_variance"),
-        "alpha": _check_values(alpha, "alpha"),
-        "beta": _check_values(beta, "beta"),
-    }
+    values = {"factor": check_factors(factors, (0.125, 0.25, 0.5, 1.0, 2.0, 4.0), initial)}
+    for name, value in (("noise_variance", noise_variance), ("alpha", alpha), ("beta", beta)):
+        values[name] = tuple(sorted(set(check_positive_numbers(value, name))))
     box = choose_box(points, initial, bounds)
     scored = np.sort(np.random.default_rng(seed).permutation(len(points))[:200])
 
@@ -287,11 +279,3 @@ def _find_normalizer(density: KernelStudentT, box: tuple[np.ndarray, np.ndarray]
         except ArithmeticError as error:
             failure = str(error)
     raise InputError(failure)
-
-
-def _check_values(value: float | Sequence[float], name: str) -> tuple[float, ...]:
-    """Return one positive number or several in increasing order, without repeats."""
-    entries = np.atleast_1d(np.asarray(value, object))
-    if not len(entries):
-        raise InputError(f"{name} must hold at least one number")
-    return tuple(sorted({check_positive(entry, name) for entry in entries}))

@@ -12,7 +12,7 @@ import numpy as np
 from bke.models import mmd_terms
 from scipy.stats import t as t_distribution
 
-from ..core.errors import InputError
+from ..core.errors import InputError, input_errors
 from ..permutation.permutation import p_value
 from . import nulls
 from .gram import TELLS_NOTHING, biased_mmd, centred, check_tells_apart, off_diagonal
@@ -160,11 +160,8 @@ def terms_approximation(
     Raises:
         InputError: for fewer than two terms, or terms that are all equal.
     """
-    with jax.enable_x64(True):
-        try:
-            terms = np.asarray(mmd_terms(first, second, kernel, block_size=block_size))
-        except ValueError as error:
-            raise InputError(str(error)) from None
+    with jax.enable_x64(True), input_errors():
+        terms = np.asarray(mmd_terms(first, second, kernel, block_size=block_size))
     if len(terms) < 2:
         raise InputError("there is one block only: its spread is not known; take smaller blocks")
     deviation = terms.std(ddof=1) / len(terms) ** 0.5

@@ -6,19 +6,13 @@ import dataclasses
 from typing import Any, get_args
 
 import numpy as np
-from bke.models.kernels.base import Covariance, invalid_kernel_message
-from bke.models.kernels.covariance import length_parameters
-from bke.models.kernels.scikit_learn import as_kernel
 
-from ..core.errors import InputError, nearest
 from ..data.units import choose_scale, unit_of
-from ..diagnostics.modes import as_text
 from ..learning import SingleKernel
-from ..learning.kernel_selection import select_kernels
+from ..learning.kernel_selection import check_kernel, format_kernel, select_kernels
 
 #: Choices that name one kernel, whose statistic needs no permutations to be calibrated.
 SINGLE: tuple[str, ...] = get_args(SingleKernel)
-MOST_LENGTHSCALES = 8
 #: Seed of whatever is random in a choice of kernels, landmarks among it: with one of its own for
 #: every test a p-value would hang on the seed by far more than by its permutations.
 CHOOSING = 0
@@ -43,17 +37,7 @@ class KernelChoice:
         A kernel of scikit-learn becomes one of ours.
         """
         unit_of(np.ones(1), scale)
-        if not (isinstance(kernel, str) and kernel in choices):
-            try:
-                kernel = as_kernel(kernel)
-            except ValueError as error:
-                raise InputError(str(error)) from None
-            if not isinstance(kernel, Covariance):
-                raise InputError(
-                    invalid_kernel_message(kernel, f"a kernel or one of {choices}")
-                    + nearest(kernel, choices)
-                )
-        return cls(kernel, scale)
+        return cls(check_kernel(kernel, choices), scale)
 
     def kernels(self, sample: np.ndarray) -> list[Any]:
         """The kernels for a sample (N, D), its rows in any order."""
@@ -68,19 +52,6 @@ class KernelChoice:
         return self.named if isinstance(self.named, str) else "given kernel"
 
 
-def describe(kernel: Any) -> str:
-    """Tell a kernel, or a tuple of them, in a few words."""
-    if isinstance(kernel, tuple):
-        return " and ".join(describe(one) for one in kernel)
-    told = [type(kernel).__name__]
-    for name, length in length_parameters(kernel).items():
-        if np.size(length) > MOST_LENGTHSCALES:
-            told.append(f"{name}s {as_text(np.min(length))} to {as_text(np.max(length))}")
-        else:
-            told.append(f"{name} {as_text(np.asarray(length))}")
-    return ", ".join(told)
-
-
 def brief(kernel: Any) -> str:
-    """Tell a squared exponential by its lengthscale alone, others as :func:`describe` does."""
-    return describe(kernel).removeprefix("SquaredExponential, ")
+    """Tell a squared exponential by its lengthscale alone, others as ``format_kernel`` does."""
+    return format_kernel(kernel).removeprefix("SquaredExponential with ")

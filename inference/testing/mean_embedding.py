@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 from scipy.stats import f as f_distribution
 
-from ..core.errors import InputError, nearest
+from ..core.errors import InputError, check_choice
 from ..core.machine import computing
 from ..data.canonical import generator
 from ..data.checks import as_sample, check_count, check_memory, check_positive
@@ -73,8 +73,7 @@ def mean_embedding_test(
     choice = KernelChoice.checked(kernel, SINGLE, scale)
     check_count(locations, "locations", 1)
     check_positive(regularisation, "regularisation")
-    if null not in NULLS:
-        raise InputError(f"null must be one of {NULLS}, got {null!r}{nearest(null, NULLS)}")
+    check_choice(null, "null", NULLS)
     check_permutations(permutations, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
     pair = Pair.checked(P, Q)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import norm
 
-from ..core.errors import InputError, nearest
+from ..core.errors import InputError, check_choice
 from ..core.machine import computing
 from ..data.canonical import generator
 from ..data.checks import (
@@ -132,11 +132,7 @@ def relative_similarity_test(
         InputError: for data or arguments that make no sense, in one sentence.
     """
     choice = KernelChoice.checked(kernel, SINGLE, scale)
-    if alternative not in ALTERNATIVES:
-        raise InputError(
-            f"alternative must be one of {tuple(ALTERNATIVES)}, got {alternative!r}"
-            f"{nearest(alternative, tuple(ALTERNATIVES))}"
-        )
+    check_choice(alternative, "alternative", tuple(ALTERNATIVES))
     if not 0.0 < alpha < 1.0:
         raise InputError(f"alpha must be between 0 and 1, got {alpha!r}")
     samples = _checked_three(X, first, second)

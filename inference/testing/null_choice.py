@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from ..core.errors import InputError, nearest
+from ..core.errors import InputError, check_choice, nearest
 from ..permutation.enough import check_permutations
 from .kernel_choice import SINGLE, KernelChoice
 from .names import HsicNull, MmdNull, SeriesNull
@@ -67,10 +67,7 @@ class NullChoice:
         memory: float | None,
     ) -> NullChoice:
         """Refuse what does not go together, by ``table`` of nulls and their estimators."""
-        if null not in table:
-            raise InputError(
-                f"null must be one of {tuple(table)}, got {null!r}{nearest(null, tuple(table))}"
-            )
+        check_choice(null, "null", tuple(table))
         known = sorted({name for names in table.values() for name in names})
         if estimator is not None and estimator not in known:
             raise InputError(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cholesky, solve_triangular
 
-from ..core.errors import InputError, nearest
+from ..core.errors import InputError, check_choice
 from ..core.machine import computing
 from ..data.canonical import canonical_order, generator, random_part
 from ..data.checks import as_sample, check_count, check_memory, check_positive
@@ -84,11 +84,7 @@ def regress_out(
         InputError: for data that make no sense, without scikit-learn, or where nothing is left.
     """
     samples = as_sample(values, "values"), as_sample(on, "on")
-    if smoothness not in SMOOTHNESS:
-        raise InputError(
-            f"smoothness must be one of {SMOOTHNESS}, got {smoothness!r}"
-            f"{nearest(smoothness, SMOOTHNESS)}"
-        )
+    check_choice(smoothness, "smoothness", SMOOTHNESS)
     check_count(seed, "seed", 0, 2**63 - 1)
     if len(samples[0]) != len(samples[1]):
         raise InputError(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ..core.notebook import Shown
+from ..learning.kernel_selection import format_kernel
 from ..permutation.permutation import p_alone, p_in_words, p_value, p_with_error, share_error
-from .kernel_choice import describe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -149,7 +149,7 @@ class TestResult(Shown):
 
     def __str__(self) -> str:
         verdict = self.hypotheses[int(self.rejected)]
-        kernel = "" if self.kernel is None else f", {self.kernel_of} {describe(self.kernel)}"
+        kernel = "" if self.kernel is None else f", {self.kernel_of} {format_kernel(self.kernel)}"
         lines = [
             f"{self.test[0].upper()}{self.test[1:]}: {verdict} at level {self.alpha:g} "
             f"({p_with_error(self.pvalue, self.pvalue_error, len(self.null))}, {self.how}).",

@@ -174,7 +174,7 @@ class BayesRule:
 
 
 def bayes_rule(
-    likelihood: ConditionalEmbedding,
+    conditional: ConditionalEmbedding,
     prior: Embedding,
     *,
     regularization: float | None = None,
@@ -183,46 +183,45 @@ def bayes_rule(
 ) -> BayesRule:
     """Combine pairs (x_i, y_i), which represent the likelihood, with a prior on X (OPS-3).
 
-    The error depends on delta more than on the likelihood's epsilon: where that was learned and is
-    tiny, twice its value may be too little. Regularization makes posteriors wider than they should
-    be, more so the larger delta is, and weights of both signs make their variances uncertain: the
-    rule is for posterior means. Far from all y_i the weights sum to nearly 0, and the posterior
-    is meaningless.
+    The error depends on delta more than on epsilon: where that was learned and is tiny, twice its
+    value may be too little. Regularization makes posteriors wider than they should be, more so the
+    larger delta is, and weights of both signs make their variances uncertain: the rule is for
+    posterior means. Far from all y_i the weights sum to nearly 0, and the posterior is meaningless.
 
     Args:
-        likelihood: of Y given X; its regularization is epsilon.
+        conditional: of Y given X, which represents the likelihood; its regularization is epsilon.
         prior: of X, with its kernel.
         regularization: delta, at least 0, in the units of the squared covariance of Y; twice
             epsilon by default, as in the slides.
         support: the posterior's points, ``"sample"`` for x_i (the slides' form) or ``"prior"`` for
             those of the prior (the review's).
         features_y: features of Y, where they are known already; by default to the tolerance and
-            rank of the likelihood's features.
+            rank of the features of X.
 
     Raises:
         ValueError: for an invalid argument.
     """
     if support not in ("sample", "prior"):
         raise ValueError(f"support must be 'sample' or 'prior', got {support!r}")
-    delta = 2.0 * likelihood.regularization if regularization is None else regularization
+    delta = 2.0 * conditional.regularization if regularization is None else regularization
     delta = check_regularization(delta, "regularization")
     if features_y is None:
-        tolerance, rank = likelihood.features.tolerance, likelihood.features.max_rank
+        tolerance, rank = conditional.features.tolerance, conditional.features.max_rank
         features_y = low_rank_features(
-            likelihood.Y, likelihood.kernel_y, tolerance=tolerance, rank=rank
+            conditional.Y, conditional.kernel_y, tolerance=tolerance, rank=rank
         )
     elif not (
-        same_kernel(features_y.kernel, likelihood.kernel_y)
-        and np.array_equal(features_y.points, likelihood.Y)
+        same_kernel(features_y.kernel, conditional.kernel_y)
+        and np.array_equal(features_y.points, conditional.Y)
     ):
-        raise ValueError("features_y must be features of the likelihood's Y, by its kernel")
+        raise ValueError("features_y must be features of conditional.Y, by its kernel")
     Z = features_y.values
-    points, mapped = likelihood.X, Z * likelihood.weights_of(prior)[:, None]
+    points, mapped = conditional.X, Z * conditional.weights_of(prior)[:, None]
     covariance = Z.T @ mapped
     if support == "prior":
-        joint = product_rule(likelihood, prior)
+        joint = product_rule(conditional, prior)
         points, mapped = joint.X, joint.coefficients @ Z
-    return BayesRule(features_y, likelihood.kernel_x, points, mapped, covariance, delta)
+    return BayesRule(features_y, conditional.kernel_x, points, mapped, covariance, delta)
 
 
 def squared_cholesky(covariance: np.ndarray, added: float, name: str) -> tuple[np.ndarray, bool]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 from bke.models.likelihood.names import LikelihoodName
 
-from ...core.errors import InputError
+from ...core.errors import InputError, input_errors
 from ...data.checks import Scale, Share, check_positive
 from ..words import misplaced, parse_dither, parse_noise_variance
 from .kernel import KERNELS, KernelOption, build_kernel, check_kernel
@@ -204,10 +204,8 @@ class LikelihoodOptions:
         kind = {one.name: one for one in LIKELIHOODS}[name]
         if kind.needs is not None and not given:
             raise InputError(f"--likelihood {name} needs --{fields[name][0]}: {kind.needs}")
-        try:
+        with input_errors():
             return kind(**given) if given else name
-        except ValueError as error:
-            raise InputError(str(error)) from None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
