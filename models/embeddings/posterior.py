@@ -15,7 +15,7 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 from jax.typing import ArrayLike
 
 from ..kernels.base import Kernel, as_points, check_columns, check_positive
-from ..likelihood.landmark import LandmarkData, LandmarkSums, feature_sums, partition_rows
+from ..likelihood.landmark import LandmarkData, feature_sums, partition_rows
 from ..likelihood.noise import NUGGET, sampling_covariance
 from ..linalg.precision import double_precision
 from ..measures import Measure, fixed_measure
@@ -236,26 +236,8 @@ def landmark_posterior(
     view: LandmarkData, kernel: Kernel, at: jax.Array, *, noise: Any, measure: Measure | str
 ) -> EmbeddingPosterior:
     """Compute the posterior at the points ``at`` from data prepared with landmarks."""
-    covariance = isinstance(noise, str)
-    sums = feature_sums(view, kernel, jacobian=False, covariance=covariance)
-    return landmark_posterior_from_sums(
-        sums, view.landmarks, kernel, at, noise=noise, measure=measure
-    )
-
-
-def landmark_posterior_from_sums(
-    sums: LandmarkSums,
-    landmarks: jax.Array,
-    kernel: Kernel,
-    at: jax.Array,
-    *,
-    noise: Any,
-    measure: Measure | str,
-) -> EmbeddingPosterior:
-    """Compute the posterior at the points ``at`` from sums over the data.
-
-    The scatter of ``sums`` is a matrix unless ``noise`` is a number.
-    """
+    landmarks = view.landmarks
+    sums = feature_sums(view, kernel, jacobian=False, covariance=isinstance(noise, str))
     prior = kernel.smoothed(measure, landmarks.shape[1]).matrix
     covariance = noise_covariance(
         noise, len(landmarks), lambda: sums.scatter / (sums.n * (sums.n - 1.0))

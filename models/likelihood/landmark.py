@@ -32,9 +32,9 @@ from ..linalg.rows import reduce_blocks, shared_size
 from ..linalg.transforms import value_and_jacobian
 from ..measures import Measure, fixed_measure
 from .derivative import closed_form
-from .landmark_jacobian import feature_map, log_jacobian_at
+from .landmark_jacobian import log_jacobian_at
 from .noise import Noise, SamplingNoise, check_noise
-from .view import LikelihoodView, LogLikelihoodTerms, Parameters
+from .view import LikelihoodView, LogLikelihoodTerms, Parameters, compiled_log_likelihood
 from .way import Likelihood
 
 T = TypeVar("T")
@@ -136,12 +136,12 @@ class LandmarkData(LikelihoodView):
         def add(arguments: Any, total: Any, rows: jax.Array, known: jax.Array) -> Any:
             theta, landmarks, mean, in_mean, in_scatter = arguments
             # A shift of the mean does not change the scatter.
-            deviations = feature_map(rows, landmarks, unravel(theta)) - mean
+            deviations = unravel(theta).matrix(rows, landmarks) - mean
             in_features = (in_mean + 2.0 * in_scatter * deviations) * known[:, None]
 
             def contracted(theta: jax.Array) -> jax.Array:
                 kernel = unravel(theta)
-                gaussian = jnp.vdot(in_features, feature_map(rows, landmarks, kernel))
+                gaussian = jnp.vdot(in_features, kernel.matrix(rows, landmarks))
                 log_gamma = log_jacobian_at(rows, landmarks, kernel)
                 return jnp.stack([gaussian, jnp.sum(jnp.where(known > 0.0, log_gamma, 0.0))])
 
@@ -243,21 +243,13 @@ def landmark_log_likelihood(
     data = landmark_data(as_points(X), as_points(landmarks, "landmarks"))
     # Checked here: compiled code has no names for its errors.
     kernel.smoothed(measure, data.landmarks.shape[1])
-    value = _log_likelihood(data, kernel, noise_variance, measure)
+    value = compiled_log_likelihood(data, kernel, noise_variance, measure)
     if not isinstance(value, jax.core.Tracer) and np.isnan(concrete(value)):
         raise ArithmeticError(
             "n R + noise_variance I is not positive definite in double precision: noise_variance "
             "is too small compared with the diagonal of n R"
         )
     return value
-
-
-@jax.jit
-def _log_likelihood(
-    data: LandmarkData, kernel: Kernel, noise_variance: Any, measure: Measure
-) -> jax.Array:
-    terms = data.likelihood_terms(kernel, noise_variance, measure)
-    return terms.gaussian + terms.volume
 
 
 @double_precision
@@ -446,7 +438,7 @@ def feature_sums(
 
     def add(arguments: Any, sums: LandmarkSums, rows: jax.Array, known: jax.Array) -> LandmarkSums:
         kernel, landmarks = arguments
-        phi = feature_map(rows, landmarks, kernel)
+        phi = kernel.matrix(rows, landmarks)
         count = jnp.sum(known)
         mean = known @ phi / jnp.maximum(count, 1.0)
         deviations = (phi - mean) * known[:, None]
