@@ -24,11 +24,10 @@ from ..kernels.base import (
     as_points,
     check_columns,
     check_kernel,
-    check_positive,
     twice_smoothed,
 )
 from ..kernels.scikit_learn import SklearnKernel, as_kernel
-from ..linalg.precision import concrete, double_precision
+from ..linalg.precision import check_positive, concrete, double_precision
 from ..linalg.pytrees import register_dataclass
 from ..linalg.rows import map_rows
 from ..measures import Measure, as_measure
@@ -274,7 +273,7 @@ def mean_embedding(X: ArrayLike, kernel: Covariance, weights: ArrayLike | None =
     if weights is None:
         return Embedding(kernel, points, jnp.full(n, 1.0 / n))
     if np.shape(weights) != (n,):
-        raise ValueError(f"there are {n} points, and the weights have shape {np.shape(weights)}")
+        raise ValueError(f"weights must have shape ({n},), got {np.shape(weights)}")
     return Embedding(kernel, points, as_points(weights, "weights")[:, 0])
 
 

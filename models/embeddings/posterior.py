@@ -14,10 +14,10 @@ import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jax.typing import ArrayLike
 
-from ..kernels.base import Kernel, as_points, check_columns, check_positive
+from ..kernels.base import Kernel, as_points, check_columns
 from ..likelihood.landmark import LandmarkData, feature_sums, partition_rows
 from ..likelihood.noise import NUGGET, sampling_covariance
-from ..linalg.precision import double_precision
+from ..linalg.precision import check_positive, double_precision
 from ..measures import Measure, fixed_measure
 from .embedding import Embedding
 

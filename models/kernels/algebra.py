@@ -8,14 +8,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ..linalg.precision import check_positive
 from ..linalg.pytrees import register_dataclass
 from ..measures import Measure
-from .base import OPERATIONS, Covariance, Kernel, SmoothingError, ValueAndGrad, check_positive
+from .base import OPERATIONS, Covariance, Kernel, SmoothingError, ValueAndGrad
 from .components import Components
 from .covariance import ScaledCovariance, parameter
 from .matern import Laplace
 
 
+@dataclasses.dataclass(frozen=True)
 class KernelPair(Kernel):
     """Base class of kernels that combine two kernels, ``left`` and ``right``.
 
@@ -65,9 +67,6 @@ class KernelPair(Kernel):
 class Sum(KernelPair):
     """k(x, y) = left(x, y) + right(x, y); nest for more terms."""
 
-    left: Kernel
-    right: Kernel
-
     @property
     def characteristic(self) -> bool | None:  # type: ignore[override]
         """Whether one of the two kernels is characteristic; ``None`` if unknown."""
@@ -95,9 +94,6 @@ class Sum(KernelPair):
 @dataclasses.dataclass(frozen=True)
 class Product(KernelPair):
     """k(x, y) = left(x, y) right(x, y); nest for more factors."""
-
-    left: Kernel
-    right: Kernel
 
     @property
     def characteristic(self) -> bool | None:  # type: ignore[override]

@@ -22,8 +22,6 @@ from .covariance import (
     as_points as as_points,
     check_columns as check_columns,
     check_kernel as check_kernel,
-    check_positive as check_positive,
-    concrete_values as concrete_values,
     differences as differences,
     per_column as per_column,
     squared_norm as squared_norm,

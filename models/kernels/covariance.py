@@ -13,11 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from ..linalg.precision import (
-    check_positive as check_positive,
-    concrete_values as concrete_values,
-    double_precision,
-)
+from ..linalg.precision import double_precision
 from ..linalg.pytrees import register_dataclass
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..linalg.precision import concrete
+from ..linalg.precision import check_positive, concrete
 from ..linalg.pytrees import register_dataclass
-from .covariance import Covariance, check_positive, differences, parameter, squared_norm
+from .covariance import Covariance, differences, parameter, squared_norm
 
 
 @register_dataclass

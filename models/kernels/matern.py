@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..linalg.precision import check_positive
 from ..linalg.pytrees import register_dataclass
 from .base import (
     Covariance,
@@ -18,7 +19,6 @@ from .base import (
     Stationary,
     ValueAndDecay,
     ValueAndGrad,
-    check_positive,
     differences,
     per_column,
     squared_norm,

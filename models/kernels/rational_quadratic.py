@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
 
+from ..linalg.precision import check_positive
 from ..linalg.pytrees import register_dataclass
 from .base import (
     Covariance,
     Radial,
     SmoothingError,
     ValueAndDecay,
-    check_positive,
     differences,
     per_column,
     squared_norm,

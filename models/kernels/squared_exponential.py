@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..linalg.precision import check_positive, concrete_values
 from ..linalg.pytrees import register_dataclass
 from ..measures import Gaussian, Measure
 from .base import (
@@ -20,8 +21,6 @@ from .base import (
     ValueAndDecay,
     ValueAndGrad,
     check_columns,
-    check_positive,
-    concrete_values,
     differences,
     per_column,
 )

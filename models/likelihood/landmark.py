@@ -24,9 +24,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.typing import ArrayLike
 from scipy.spatial import cKDTree
 
-from ..kernels.base import Kernel, as_points, check_columns, check_positive
+from ..kernels.base import Kernel, as_points, check_columns
 from ..linalg.clustering import column_scale, kmeans_centers
-from ..linalg.precision import concrete, double_precision
+from ..linalg.precision import check_positive, concrete, double_precision
 from ..linalg.pytrees import register_dataclass
 from ..linalg.rows import reduce_blocks, shared_size
 from ..linalg.transforms import value_and_jacobian

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from ..embeddings.embedding import mean_embedding
 from ..kernels.base import Covariance, as_points
 from ..kernels.embedding_kernels import Polynomial
 from ..kernels.squared_exponential import SquaredExponential
@@ -31,18 +32,8 @@ def embedding_inner_product(
         kernel: the kernel.
         weights: w (n,) and v (m,), of any sign; ``None`` for equal weights with sum 1.
     """
-    gram = kernel.matrix(as_points(X), as_points(Y, "Y"))
-    first, second = (_weights(w, size) for w, size in zip(weights, gram.shape, strict=True))
-    return first @ gram @ second
-
-
-def _weights(weights: ArrayLike | None, size: int) -> jax.Array:
-    if weights is None:
-        return jnp.full(size, 1.0 / size)
-    values = jnp.asarray(weights, dtype=jnp.float64)
-    if values.shape != (size,):
-        raise ValueError(f"weights must have shape ({size},), got {values.shape}")
-    return values
+    first, second = (mean_embedding(Z, kernel, w) for Z, w in zip((X, Y), weights, strict=True))
+    return first.inner_product(second)
 
 
 @double_precision
@@ -85,7 +76,10 @@ def squared_mmd(
     within_x, within_y = kernel.matrix(first, first), kernel.matrix(second, second)
     between = kernel.matrix(first, second)
     if estimator == "biased":
-        w, v = (_weights(w, size) for w, size in zip(weights, between.shape, strict=True))
+        w, v = (
+            mean_embedding(Z, kernel, w).weights
+            for Z, w in zip((first, second), weights, strict=True)
+        )
         return w @ within_x @ w + v @ within_y @ v - 2.0 * w @ between @ v
     if estimator == "paired":
         _check_paired(first, second)

@@ -12,8 +12,8 @@ import numpy as np
 from jax.scipy.linalg import cho_solve, cholesky, solve_triangular
 from jax.typing import ArrayLike
 
-from ..kernels.base import Covariance, as_points, check_columns, check_kernel, check_positive
-from ..linalg.precision import concrete, double_precision
+from ..kernels.base import Covariance, as_points, check_columns, check_kernel
+from ..linalg.precision import check_positive, concrete, double_precision
 from ..linalg.pytrees import register_dataclass
 from ..linalg.rows import PaddedRows, as_padded, dense_size, padded, shared_size
 
