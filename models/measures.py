@@ -133,20 +133,6 @@ class Measure(abc.ABC):
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Unit(Measure):
-    """The Lebesgue measure over the value of its r at zero, the scale of BKE's figures."""
-
-    name = "unit"
-    translation_invariant = True
-    relative = True
-
-    def smooth(self, kernel: Any, dimension: int) -> Any:
-        """Return the Lebesgue r over its value at zero."""
-        return kernel.unit_smoothed(dimension)
-
-
-@register_dataclass
-@dataclasses.dataclass(frozen=True)
 class Lebesgue(Measure):
     """nu(du) = du, in the units of the data in the model."""
 
@@ -155,8 +141,18 @@ class Lebesgue(Measure):
     relative = False
 
     def smooth(self, kernel: Any, dimension: int) -> Any:
-        """Return the integral over all of space."""
-        return kernel.lebesgue_smoothed(dimension)
+        """Return the integral over all of space, over its value at zero if ``relative``."""
+        smooth = kernel.unit_smoothed if self.relative else kernel.lebesgue_smoothed
+        return smooth(dimension)
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Unit(Lebesgue):
+    """The Lebesgue measure over the value of its r at zero, the scale of BKE's figures."""
+
+    name = "unit"
+    relative = True
 
 
 @register_dataclass

@@ -21,10 +21,16 @@ from .base import (
     ValueAndDecay,
     ValueAndGrad,
     check_columns,
-    differences,
     per_column,
 )
-from .components import Components, accumulate, matvec, phase, quadratic_form
+from .components import (
+    Components,
+    GaussianComponentCovariance,
+    accumulate,
+    matvec,
+    phase,
+    quadratic_form,
+)
 from .covariance import ScaledCovariance, parameter
 
 #: Number of columns beyond which differences are not taken one by one: each is a term of the
@@ -88,37 +94,8 @@ class SquaredExponential(Radial):
         return ScaledCovariance(math.pi ** (dimension / 2) * volume, self.unit_smoothed(dimension))
 
     def gaussian_smoothed(self, measure: Gaussian, dimension: int) -> Covariance:
-        """Return BKE A.3, see :class:`GaussianSmoothed`."""
-        return GaussianSmoothed(self._lengthscales(dimension), measure)
-
-
-@register_dataclass
-@dataclasses.dataclass(frozen=True)
-class GaussianSmoothed(Covariance):
-    """r of the squared exponential for a Gaussian measure, BKE A.3.
-
-    Per column, with delta = x - y and m = (x + y)/2 - centre,
-    ``sqrt(2 pi / (2/l^2 + 1/s^2)) exp(-delta^2/(4 l^2) - m^2 / (2 (l^2/2 + s^2)))``.
-    """
-
-    lengthscale: jax.Array
-    measure: Gaussian
-
-    def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
-        """Return the matrix r(x_i, y_j)."""
-        delta = differences(X, Y)
-        middle = 0.5 * (X.T[:, :, None] + Y.T[:, None, :])
-        dimension = delta.shape[0]
-        lengthscale = per_column(self.lengthscale, dimension, "lengthscale")
-        scale = per_column(self.measure.scale, dimension, "measure scale")
-        middle = middle - per_column(self.measure.centre, dimension, "measure centre")
-        # l s sqrt(2 pi / (2 s^2 + l^2)), written so that neither parameter is inverted.
-        width = lengthscale * scale / jnp.sqrt(2.0 * scale**2 + lengthscale**2)
-        log_width = jnp.broadcast_to(jnp.log(width), (dimension, 1, 1)).sum()
-        exponent = -0.25 * (delta / lengthscale) ** 2 - 0.5 * middle**2 / (
-            0.5 * lengthscale**2 + scale**2
-        )
-        return jnp.exp(exponent.sum(0) + log_width + 0.5 * dimension * math.log(2.0 * math.pi))
+        """Return BKE A.3, see :class:`GaussianComponentCovariance`."""
+        return GaussianComponentCovariance(self.components(dimension), measure)
 
 
 @jax.jit  # an uncompiled condition is compiled anew at every call
@@ -319,8 +296,8 @@ def _per_component_and_column(parameter: Any, count: int, dimension: int, name: 
     values = jnp.asarray(parameter, dtype=jnp.float64)
     if values.shape not in ((), (count,), (count, 1), (count, dimension)):
         raise ValueError(
-            f"{name} must be a number or have shape ({count},) or ({count}, {dimension}), one row "
-            f"per component, got shape {values.shape}"
+            f"{name} must be a number or have one entry per component, of shape ({count},) or "
+            f"({count}, {dimension}), got shape {values.shape}"
         )
     return jnp.broadcast_to(values[:, None] if values.ndim == 1 else values, (count, dimension))
 
@@ -329,10 +306,4 @@ def _mixture_log_weights(weights: Any, count: int) -> jax.Array:
     """Return log weights (Q,); None stands for equal weights with sum one."""
     if weights is None:
         return jnp.full((count,), -np.log(count))
-    values = jnp.asarray(weights, dtype=jnp.float64)
-    if values.shape not in ((), (count,)):
-        raise ValueError(
-            f"weights must be a number or have one entry per component ({count}), "
-            f"got shape {values.shape}"
-        )
-    return jnp.log(jnp.broadcast_to(values, (count,)))
+    return jnp.log(_per_component_and_column(weights, count, 1, "weights")[:, 0])
