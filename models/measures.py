@@ -107,7 +107,7 @@ class Measure(abc.ABC):
         """Return the smoothed kernel r of ``kernel`` on R^``dimension``.
 
         Args:
-            kernel: has ``unit_smoothed``, ``lebesgue_smoothed`` and ``gaussian_smoothed``.
+            kernel: has ``lebesgue_smoothed`` and ``gaussian_smoothed``.
             dimension: D.
         """
 
@@ -142,8 +142,7 @@ class Lebesgue(Measure):
 
     def smooth(self, kernel: Any, dimension: int) -> Any:
         """Return the integral over all of space, over its value at zero if ``relative``."""
-        smooth = kernel.unit_smoothed if self.relative else kernel.lebesgue_smoothed
-        return smooth(dimension)
+        return kernel.lebesgue_smoothed(dimension, relative=self.relative)
 
 
 @register_dataclass

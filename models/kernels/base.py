@@ -135,15 +135,16 @@ class Kernel(Covariance):
         """Compute r for :meth:`smoothed`; subclasses override it for measures of their own."""
         return measure.smooth(self, dimension)
 
-    def unit_smoothed(self, dimension: int) -> Covariance:
-        """Return the Lebesgue r over its value at zero, numerically."""
-        return self._tabulate_smoothed(dimension, relative=True)
+    def lebesgue_smoothed(self, dimension: int, *, relative: bool) -> Covariance:
+        """Return the integral of k(x, u) k(u, y) du over all of space, numerically.
 
-    def lebesgue_smoothed(self, dimension: int) -> Covariance:
-        """Return the integral of k(x, u) k(u, y) du over all of space, numerically."""
-        return self._tabulate_smoothed(dimension, relative=False)
+        Args:
+            dimension: D.
+            relative: divide by the value where x = y.
 
-    def _tabulate_smoothed(self, dimension: int, *, relative: bool) -> Covariance:
+        Raises:
+            SmoothingError: if it is not implemented.
+        """
         if dimension > 1 or not self.translation_invariant:
             raise self.smoothing_error(dimension, gaussian=False)
 
@@ -168,11 +169,9 @@ class Kernel(Covariance):
         name, columns = type(self).__name__, f"{dimension} column{'s' * (dimension > 1)}"
         measures = "a Gaussian measure" if gaussian else f"'unit' and 'lebesgue' in {columns}"
         message = f"{name} has no smoothed kernel r for {measures}"
-        has_lebesgue = (
-            (dimension == 1 and self.translation_invariant)
-            or isinstance(self, Radial)
-            or type(self).unit_smoothed is not Kernel.unit_smoothed
-        )
+        has_lebesgue = (dimension == 1 and self.translation_invariant) or type(
+            self
+        ).lebesgue_smoothed is not Kernel.lebesgue_smoothed
         if gaussian and has_lebesgue:
             return SmoothingError(f"{message}; use measure='unit' or measure='lebesgue'")
         remedy = (
@@ -272,7 +271,9 @@ class Radial(Stationary):
         gradient = terms.decay * (-delta * inverse * inverse)
         return ValueAndGrad(terms.log_scale, terms.value, gradient)
 
-    def _tabulate_smoothed(self, dimension: int, *, relative: bool) -> Covariance:
+    def lebesgue_smoothed(self, dimension: int, *, relative: bool) -> Covariance:
+        """Return the integral of k(x, u) k(u, y) du over all of space, numerically."""
+
         def profile(rho: jax.Array) -> jax.Array:
             terms = self.value_and_decay(rho**2)
             return jnp.exp(terms.log_scale) * terms.value

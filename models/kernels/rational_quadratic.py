@@ -58,32 +58,16 @@ class RationalQuadratic(Radial):
         log_scale = -(alpha + 1.0) * jnp.log1p(excess)
         return ValueAndDecay(log_scale, 1.0 + excess, jnp.ones_like(excess))
 
-    def unit_smoothed(self, dimension: int) -> ScaleMixture:
-        """Return the numerical :class:`ScaleMixture`; a traced alpha that is too small gives NaN.
+    def lebesgue_smoothed(self, dimension: int, *, relative: bool) -> Covariance:
+        """Return the numerical :class:`ScaleMixture`, times r(0) unless ``relative``.
+
+        r(0) is ``(2 pi alpha)^(D/2) Gamma(2 alpha - D/2) / Gamma(2 alpha) prod_d lengthscale_d``.
+        A traced alpha that is too small gives NaN.
 
         Raises:
             SmoothingError: unless alpha > D/4, where the integral is finite.
         """
-        weights, precision = scale_mixture(self._integrable_alpha(dimension), dimension)
-        lengthscale = per_column(self.lengthscale, dimension, "lengthscale").reshape(-1)
-        return ScaleMixture(weights, precision, lengthscale)
-
-    def lebesgue_smoothed(self, dimension: int) -> Covariance:
-        """Return the unit form times its value at zero.
-
-        That is ``(2 pi alpha)^(D/2) Gamma(2 alpha - D/2) / Gamma(2 alpha) prod_d lengthscale_d``.
-        """
-        half = dimension / 2.0
-        alpha = self._integrable_alpha(dimension)
-        unit = self.unit_smoothed(dimension)
-        log_ratio = gammaln(2.0 * alpha - half) - gammaln(2.0 * alpha)
-        volume = jnp.prod(jnp.broadcast_to(unit.lengthscale, (dimension,)))
-        at_zero = (2.0 * math.pi * alpha) ** half * jnp.exp(log_ratio) * volume
-        return ScaledCovariance(at_zero, unit)
-
-    def _integrable_alpha(self, dimension: int) -> jax.Array:
-        """Return alpha, NaN if it is traced and the kernel squared has no finite integral."""
-        least = dimension / 4.0
+        half, least = dimension / 2.0, dimension / 4.0
         alpha = jnp.asarray(self.alpha, dtype=jnp.float64)
         if not isinstance(alpha, jax.core.Tracer) and not float(alpha) > least:
             raise SmoothingError(
@@ -91,7 +75,13 @@ class RationalQuadratic(Radial):
                 f"measure='lebesgue' need, is finite only if alpha > D/4 = {least:g}, got alpha = "
                 f"{float(alpha):g}; for these data take a larger alpha or another kernel"
             )
-        return jnp.where(alpha > least, alpha, jnp.nan)
+        alpha = jnp.where(alpha > least, alpha, jnp.nan)
+        lengthscale = per_column(self.lengthscale, dimension, "lengthscale").reshape(-1)
+        smoothed = ScaleMixture(*scale_mixture(alpha, dimension), lengthscale)
+        log_ratio = gammaln(2.0 * alpha - half) - gammaln(2.0 * alpha)
+        volume = jnp.prod(jnp.broadcast_to(lengthscale, (dimension,)))
+        at_zero = (2.0 * math.pi * alpha) ** half * jnp.exp(log_ratio) * volume
+        return smoothed if relative else ScaledCovariance(at_zero, smoothed)
 
 
 def scale_mixture(

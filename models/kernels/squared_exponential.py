@@ -84,14 +84,16 @@ class SquaredExponential(Radial):
         precision = jnp.broadcast_to(self._lengthscales(dimension) ** -2, (dimension,))
         return Components(jnp.zeros(1), precision[None], None)
 
-    def unit_smoothed(self, dimension: int) -> SquaredExponential:
-        """Return exp(-|x - y|^2 / (4 lengthscale^2)), with a lengthscale for every column."""
-        return SquaredExponential(math.sqrt(2.0) * self._lengthscales(dimension))
+    def lebesgue_smoothed(self, dimension: int, *, relative: bool) -> Covariance:
+        """Return BKE (25), pi^(D/2) prod_d lengthscale_d exp(-|x - y|^2 / (4 lengthscale^2)).
 
-    def lebesgue_smoothed(self, dimension: int) -> Covariance:
-        """Return BKE (25): pi^(D/2) prod_d lengthscale_d times the unit form."""
-        volume = jnp.prod(jnp.broadcast_to(self._lengthscales(dimension), (dimension,)))
-        return ScaledCovariance(math.pi ** (dimension / 2) * volume, self.unit_smoothed(dimension))
+        The factor before the exponential is left out if ``relative``.
+        """
+        lengthscale = self._lengthscales(dimension)
+        smoothed = SquaredExponential(math.sqrt(2.0) * lengthscale)
+        volume = jnp.prod(jnp.broadcast_to(lengthscale, (dimension,)))
+        at_zero = math.pi ** (dimension / 2) * volume
+        return smoothed if relative else ScaledCovariance(at_zero, smoothed)
 
     def gaussian_smoothed(self, measure: Gaussian, dimension: int) -> Covariance:
         """Return BKE A.3, see :class:`GaussianComponentCovariance`."""
