@@ -37,13 +37,6 @@ class KernelPair(Kernel):
         """Whether both kernels allow quadrature over fixed nodes."""
         return self.left.allow_fixed_nodes and self.right.allow_fixed_nodes
 
-    def smooth(self, measure: Measure, dimension: int) -> Covariance:
-        """Return r in closed form for sums of Gaussian components, else numerically."""
-        components = self.components(dimension)
-        if components is None:
-            return super().smooth(measure, dimension)
-        return measure.smooth(components, dimension)
-
     def smoothing_error(self, dimension: int, *, gaussian: bool) -> SmoothingError:
         """Build the exception for a measure for which r is not implemented."""
         name = f"smoothed kernel r for {self} in {dimension} column(s)"

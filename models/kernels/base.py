@@ -132,8 +132,12 @@ class Kernel(Covariance):
         return self.smooth(as_measure(measure), dimension)
 
     def smooth(self, measure: Measure, dimension: int) -> Covariance:
-        """Compute r for :meth:`smoothed`; subclasses override it for measures of their own."""
-        return measure.smooth(self, dimension)
+        """Compute r for :meth:`smoothed`: in closed form for sums of Gaussian components.
+
+        Subclasses override it for measures of their own.
+        """
+        components = self.components(dimension)
+        return measure.smooth(self if components is None else components, dimension)
 
     def lebesgue_smoothed(self, dimension: int, *, relative: bool) -> Covariance:
         """Return the integral of k(x, u) k(u, y) du over all of space, numerically.

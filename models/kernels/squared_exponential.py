@@ -13,7 +13,7 @@ import numpy as np
 
 from ..linalg.precision import check_positive, concrete_values
 from ..linalg.pytrees import register_dataclass
-from ..measures import Gaussian, Measure
+from ..measures import Measure
 from .base import (
     Covariance,
     Radial,
@@ -25,7 +25,6 @@ from .base import (
 )
 from .components import (
     Components,
-    GaussianComponentCovariance,
     accumulate,
     matvec,
     phase,
@@ -95,9 +94,11 @@ class SquaredExponential(Radial):
         at_zero = math.pi ** (dimension / 2) * volume
         return smoothed if relative else ScaledCovariance(at_zero, smoothed)
 
-    def gaussian_smoothed(self, measure: Gaussian, dimension: int) -> Covariance:
-        """Return BKE A.3, see :class:`GaussianComponentCovariance`."""
-        return GaussianComponentCovariance(self.components(dimension), measure)
+    def smooth(self, measure: Measure, dimension: int) -> Covariance:
+        """Return BKE A.3 for a Gaussian measure, else a squared exponential, times a number."""
+        if measure.translation_invariant:
+            return measure.smooth(self, dimension)
+        return super().smooth(measure, dimension)
 
 
 @jax.jit  # an uncompiled condition is compiled anew at every call
@@ -144,10 +145,6 @@ class GaussianFamily(Stationary):
     def value_and_grad_at(self, delta: jax.Array) -> ValueAndGrad:
         """Return value and gradient as a function of the differences (D, n, m)."""
         return component_value_and_grad(self.components(delta.shape[0]), delta)
-
-    def smooth(self, measure: Measure, dimension: int) -> Covariance:
-        """Return r in closed form for every measure, pair by pair of components."""
-        return measure.smooth(self.components(dimension), dimension)
 
 
 @jax.jit
