@@ -59,10 +59,6 @@ def bke_model(
         ValueError: for an invalid argument, naming it.
     """
     require_double("bke_model")
-    samples = [
-        sample if isinstance(sample, LikelihoodView) else known_points(sample)
-        for sample in (X if isinstance(X, tuple) else (X,))
-    ]
     family = template(kernel)
     measure = as_measure(measure)
     likelihood = any_likelihood(likelihood)
@@ -81,8 +77,8 @@ def bke_model(
     views = (
         sample
         if isinstance(sample, LikelihoodView)
-        else likelihood.view(sample, kernel, noise, measure)
-        for sample in samples
+        else likelihood.view(known_points(sample), kernel, noise, measure)
+        for sample in (X if isinstance(X, tuple) else (X,))
     )
     terms = (view.likelihood_terms(kernel, noise, measure) for view in views)
     gaussian, volume = (sum(term) for term in zip(*terms, strict=True))

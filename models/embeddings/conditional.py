@@ -37,7 +37,6 @@ class LowRankFeatures:
         pivots: rows of the sample whose sections span the features, (r, D).
         root: the lower Cholesky factor of the Gram matrix of the pivots, (r, r).
         values: z of the sample, (n, r).
-        remainder: trace of the remainder over the trace of the Gram matrix.
         tolerance: the tolerance that was requested.
         max_rank: the largest rank that was requested.
         exact: ``True`` if the remainder is rounding error only.
@@ -48,7 +47,6 @@ class LowRankFeatures:
     pivots: np.ndarray
     root: np.ndarray
     values: np.ndarray
-    remainder: float
     tolerance: float | None = None
     max_rank: int | None = None
     exact: bool = False
@@ -137,12 +135,9 @@ def low_rank_features(
             threshold,
             largest_rank,
         )
-    remainder = max(0.0, float(diagonal.sum() - np.sum(values**2))) / float(diagonal.sum())
     exact = tolerance is None and (len(pivots) < largest_rank or largest_rank == n)
     root = np.tril(values[pivots])
-    return LowRankFeatures(
-        kernel, points, points[pivots], root, values, remainder, tolerance, rank, exact
-    )
+    return LowRankFeatures(kernel, points, points[pivots], root, values, tolerance, rank, exact)
 
 
 #: :func:`~bke.models.kernels.base.as_points` in NumPy, whatever the precision of JAX.

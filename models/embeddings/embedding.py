@@ -270,10 +270,11 @@ def mean_embedding(X: ArrayLike, kernel: Covariance, weights: ArrayLike | None =
     if n == 0:
         raise ValueError("an embedding needs at least 1 point")
     kernel.check_points(points)
-    if weights is None:
-        return Embedding(kernel, points, jnp.full(n, 1.0 / n))
+    weights = jnp.full(n, 1.0 / n) if weights is None else weights
     if np.shape(weights) != (n,):
-        raise ValueError(f"weights must have shape ({n},), got {np.shape(weights)}")
+        raise ValueError(
+            f"there are {n} points, and the weights must have shape ({n},), got {np.shape(weights)}"
+        )
     return Embedding(kernel, points, as_points(weights, "weights")[:, 0])
 
 

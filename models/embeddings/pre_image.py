@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -116,7 +116,7 @@ def _climb(
     smallest_step: jax.Array,
     max_iterations: jax.Array,
     max_halvings: int = 30,
-) -> LocalTerms:
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     """Climb S embeddings with weights (S, n) from ``starts`` (S, s, D).
 
     Returns:
@@ -165,7 +165,7 @@ def _climb(
         new = jnp.where(higher(size), x + size * step, x)
         return new, jnp.max(jnp.abs(new - x))
 
-    def climb(w: jax.Array, start: jax.Array) -> LocalTerms:
+    def climb(w: jax.Array, start: jax.Array) -> tuple[jax.Array, ...]:
         (x, moved), count = jax.lax.while_loop(
             lambda state: (state[1] < max_iterations) & (state[0][1] > smallest_step),
             lambda state: (ascend(w, state[0][0]), state[1] + 1),
@@ -176,11 +176,8 @@ def _climb(
         # A step that was given up has length 0, and so has one at a minimum.
         return x, height, count, jnp.where(concave, moved, jnp.inf)
 
-    def climb_all(arguments: tuple[jax.Array, jax.Array]) -> Any:
-        w, row = arguments
-        return jax.lax.map(partial(climb, w), row)
-
-    return jax.lax.map(climb_all, (weights, starts))  # type: ignore[no-any-return]
+    climbs = jax.lax.map(lambda arg: jax.lax.map(partial(climb, arg[0]), arg[1]), (weights, starts))
+    return climbs  # type: ignore[no-any-return]
 
 
 @double_precision

@@ -115,7 +115,7 @@ class LandmarkData(LikelihoodView):
         """Compute both terms from sums over rows."""
         sums = feature_sums(self, parameters.kernel)
         return LogLikelihoodTerms(
-            _gaussian_term(sums, self.landmarks, parameters), sums.log_jacobian
+            landmark_gaussian(sums, self.landmarks, parameters), sums.log_jacobian
         )
 
     def value_and_slopes(
@@ -128,7 +128,7 @@ class LandmarkData(LikelihoodView):
         pass serves any number of parameters.
         """
         sums = feature_sums(self, parameters.kernel, jacobian=False)
-        value, (in_sums, in_parameters) = jax.value_and_grad(_gaussian_term, argnums=(0, 2))(
+        value, (in_sums, in_parameters) = jax.value_and_grad(landmark_gaussian, argnums=(0, 2))(
             sums, self.landmarks, parameters
         )
         theta, unravel = ravel_pytree(parameters.kernel)
@@ -503,18 +503,15 @@ def reduce_partitions(
     return sharded(*inputs)  # type: ignore[no-any-return]
 
 
-def _gaussian_term(sums: LandmarkSums, landmarks: jax.Array, parameters: Parameters) -> jax.Array:
-    R = parameters.smoothed(landmarks.shape[1]).matrix(landmarks, landmarks)
-    return landmark_gaussian(sums, R, parameters.noise_variance)
-
-
-def landmark_gaussian(sums: LandmarkSums, R: jax.Array, noise_variance: jax.Array) -> jax.Array:
+def landmark_gaussian(
+    sums: LandmarkSums, landmarks: jax.Array, parameters: Parameters
+) -> jax.Array:
     """Compute log N( [phi(x_1); ..; phi(x_n)]; 0, 1 1' (x) R + noise_variance I ), a scalar.
 
     NaN where the noise is lost to rounding next to n R.
     """
-    n, m = sums.n, len(R)
-    nR = n * R
+    n, m, noise_variance = sums.n, len(landmarks), parameters.noise_variance
+    nR = n * parameters.smoothed(landmarks.shape[1]).matrix(landmarks, landmarks)
     cholesky = jnp.linalg.cholesky(nR + noise_variance * jnp.eye(m))
     scatter = sums.scatter if sums.scatter.ndim == 0 else sums.scatter.trace()
     value = -0.5 * (
@@ -524,5 +521,5 @@ def landmark_gaussian(sums: LandmarkSums, R: jax.Array, noise_variance: jax.Arra
         + (n - 1.0) * m * jnp.log(noise_variance)
         + n * m * math.log(2.0 * math.pi)
     )
-    resolved = jnp.max(jnp.diagonal(nR)) * m * jnp.finfo(R.dtype).eps < noise_variance
+    resolved = jnp.max(jnp.diagonal(nR)) * m * jnp.finfo(nR.dtype).eps < noise_variance
     return jnp.where(resolved, value, jnp.nan)
