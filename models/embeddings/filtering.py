@@ -1,4 +1,4 @@
-"""The kernel Bayes filter: hidden states from observations, both known from a sample only (GM-2).
+"""The kernel Bayes filter: hidden states from observations, both known from a sample only.
 
 Fukumizu, Song and Gretton, *Kernel Bayes' Rule* (2011-13), and the slides of 2010: the dynamics and
 the observation model are both given by samples of pairs. Smoothing is the same rule backwards in
@@ -65,7 +65,7 @@ class StateEstimates:
         return np.asarray(self.weights @ self.points / total)
 
     def mode(self) -> np.ndarray:
-        """Return where each embedding is highest, (S, D): :func:`~bke.models.pre_image` (PRE-3)."""
+        """Return where each embedding is highest, (S, D): :func:`~bke.models.pre_image`."""
         return pre_images(self.kernel, self.points, self.weights)[0]
 
 

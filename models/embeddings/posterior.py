@@ -131,9 +131,9 @@ def gaussian_mixture_embedding(
     lengthscale: Any,
     at: ArrayLike,
 ) -> jax.Array:
-    """Compute the exact embedding of a mixture of isotropic Gaussians (DST-2).
+    """Compute the exact embedding of a mixture of isotropic Gaussians.
 
-    The kernel is squared exponential:
+    The kernel is squared exponential (Muandet et al. 2017, Table 3.3):
 
     ``sum_c w_c prod_d l_d / sqrt(l_d^2 + s_c^2) exp(-(t_d - m_cd)^2 / (2 (l_d^2 + s_c^2)))``.
 

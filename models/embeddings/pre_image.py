@@ -32,8 +32,9 @@ class PreImage(NamedTuple):
 def pre_image(
     embedding: Embedding, *, starts: int = 4, iterations: int = 200, tolerance: float = 1e-8
 ) -> PreImage:
-    """Find the point whose feature is nearest, argmin_x |mu - k(x, .)|^2 (PRE-3).
+    """Find the point whose feature is nearest, argmin_x |mu - k(x, .)|^2.
 
+    Muandet et al. (2017, section 3.8.1).
     For a kernel with constant k(x, x) the embedding is highest there: an approximate mode. Sums of
     Gaussian components: the fixed-point iteration x <- (sum_i w_i k(x_i, x) P)^-1 sum_i w_i
     k(x_i, x) P x_i, P the precision, from the highest of the embedding's points, with Newton's
@@ -182,7 +183,7 @@ def _climb(
 
 @double_precision
 def reduced_embedding(embedding: Embedding, points: ArrayLike, nugget: float = 1e-10) -> Embedding:
-    """Compute the nearest element that is a sum over other points, w = K_zz^-1 K_zx a (PRE-4).
+    """Compute the nearest element that is a sum over other points, w = K_zz^-1 K_zx a.
 
     Args:
         embedding: the embedding to represent by fewer points.

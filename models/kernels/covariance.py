@@ -204,8 +204,9 @@ class Covariance(abc.ABC):
 
     Attributes:
         numerical: whether the values come from a quadrature rule; the class states its accuracy.
-        characteristic: whether any two different distributions have different embeddings (KER-10):
-            true of a kernel of x - y whose spectral density is positive everywhere. None: unknown.
+        characteristic: whether any two different distributions have different embeddings:
+            true of a kernel of x - y whose spectral density is positive everywhere (Muandet et al.
+            2017, section 3.3.1). None: unknown.
         translation_invariant: whether k(x, y) is known to depend on x - y alone.
     """
 

@@ -17,7 +17,7 @@ from .covariance import Covariance, differences, parameter, squared_norm
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Dirac(Covariance):
-    """k(x, y) = 1 where the rows x and y are equal, 0 elsewhere (KER-9): for numbered categories.
+    """k(x, y) = 1 where the rows x and y are equal, 0 elsewhere: for numbered categories.
 
     Embeddings are then tables of probabilities, and rules between them those of finite spaces.
     """

@@ -1,4 +1,4 @@
-"""Matern kernels with nu = 1/2, 3/2 or 5/2 (KER-6) and the product Laplace kernel (KER-4)."""
+"""Matern kernels with nu = 1/2, 3/2 or 5/2, and the product Laplace kernel."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ from .covariance import ScaledCovariance, parameter, positive_sqrt
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Matern(Radial):
-    """k(x, y) = 2^(1 - nu) / Gamma(nu) t^nu K_nu(t) with t = sqrt(2 nu) rho, KER-6.
+    """k(x, y) = 2^(1 - nu) / Gamma(nu) t^nu K_nu(t) with t = sqrt(2 nu) rho.
 
+    Muandet et al. (2017, eq. 2.13, where the power of t is missing), with
     rho^2 = sum_d (x_d - y_d)^2 / lengthscale_d^2. That is exp(-t) for nu = 1/2, (1 + t) exp(-t) for
     3/2 and (1 + t + t^2 / 3) exp(-t) for 5/2. For nu = 1/2 the derivative is 0 at the kink, x = y.
 
@@ -188,7 +189,7 @@ def _bessel_k0_and_t_k1(
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Laplace(Stationary):
-    """k(x, y) = exp(-sum_d |x_d - y_d| / lengthscale_d), KER-4.
+    """k(x, y) = exp(-sum_d |x_d - y_d| / lengthscale_d) (Muandet et al. 2017, eq. 2.7).
 
     The derivative in column d is 0 at its kink, x_d = y_d.
 

@@ -1,4 +1,4 @@
-"""The rational quadratic kernel (KER-8), a Gamma scale mixture of squared exponentials."""
+"""The rational quadratic kernel, a Gamma scale mixture of squared exponentials."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ from .covariance import ScaledCovariance, parameter
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class RationalQuadratic(Radial):
-    """k(x, y) = (1 + rho^2 / (2 alpha))^-alpha, KER-8 with c^2 = 2 alpha and unit value at zero.
+    """k(x, y) = (1 + rho^2 / (2 alpha))^-alpha.
 
+    The inverse multiquadric (c^2 + rho^2)^-alpha (Muandet et al. 2017, section 2.1) with
+    c^2 = 2 alpha, over its value at zero, and
     rho^2 = sum_d (x_d - y_d)^2 / lengthscale_d^2. Equally E exp(-tau rho^2 / 2) for
     tau ~ Gamma(alpha, rate alpha): the squared exponential is its limit for large alpha.
 

@@ -1,4 +1,4 @@
-"""Squared exponential kernels (BKE (30), (24)), their mixtures (KER-7) and the spectral mixture."""
+"""Squared exponential kernels (BKE (30), (24)), their mixtures and the spectral mixture."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ class FullSquaredExponential(GaussianFamily):
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class GaussianMixture(GaussianFamily):
-    """k(x, y) = sum_q weights_q exp(-1/2 sum_d (x_d - y_d)^2 / lengthscale_qd^2), KER-7.
+    """k(x, y) = sum_q weights_q exp(-1/2 sum_d (x_d - y_d)^2 / lengthscale_qd^2).
 
     Args:
         lengthscale: positive, a number, (Q,) or (Q, D), in the units of the data; (Q,) means the
@@ -251,7 +251,7 @@ class SpectralMixture(GaussianFamily):
     """Gaussian components that oscillate; the kernel may be negative.
 
     ``k(x, y) = sum_q weights_q exp(-1/2 sum_d delta_d^2 / lengthscale_qd^2)
-    cos(2 pi sum_d frequency_qd delta_d)`` with delta = x - y. By Bochner's theorem (KER-14) its
+    cos(2 pi sum_d frequency_qd delta_d)`` with delta = x - y. By Bochner's theorem its
     spectral density, in cycles per unit, is a mixture of Gaussians at +-frequency_q with standard
     deviations 1 / (2 pi lengthscale_q) (Wilson and Adams 2013).
 

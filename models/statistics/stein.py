@@ -1,4 +1,4 @@
-"""Stein's kernel and the kernel Stein discrepancy of a sample from a density (MMD-23)."""
+"""Stein's kernel and the kernel Stein discrepancy of a sample from a density."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def stein_matrix(
     Y: ArrayLike | None = None,
     scores_of_Y: ArrayLike | None = None,
 ) -> jax.Array:
-    """Compute the matrix (n, m) of Stein's kernel h_p, whose mean under p is zero (MMD-23).
+    """Compute the matrix (n, m) of Stein's kernel h_p, whose mean under p is zero.
 
     ``h_p(x, y) = s(x)'s(y) k(x, y) + s(x)'dk/dy + s(y)'dk/dx + sum_d d^2k/dx_d dy_d`` with the
     score s = d log p / dx: positive definite, and of mean zero in each argument where that is drawn
@@ -50,7 +50,7 @@ def stein_matrix(
 def squared_stein_discrepancy(X: ArrayLike, scores: ArrayLike, kernel: Radial) -> jax.Array:
     """Estimate the squared kernel Stein discrepancy without bias, the mean of h_p over i != j.
 
-    Its expectation is zero for a sample of p (MMD-23).
+    Its expectation is zero for a sample of p.
 
     Args:
         X: shape (n, D) or (n,), n >= 2.
