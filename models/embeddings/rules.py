@@ -121,7 +121,7 @@ class BayesRule:
 
     Fukumizu, Song and Gretton (2013). (The empirical rule of Muandet et al. 2017, section 4.3.3,
     lacks the square and is wrong.) With Lambda the diagonal matrix of the weights w_i that the sum
-    rule gives the sample, and Z the features of y, the covariance operator of Y under
+    rule gives the sample, and Z the features of y, the uncentered covariance operator of Y under
     the prior is C = Z' Lambda Z, and the posterior of the sample is Lambda Z (C^2 + delta I)^-1 C
     z(y): the L_Y (L_Y^2 + delta I)^-1 Lambda k_Y of the literature, L_Y = Lambda G_Y.
     :func:`bayes_rule` makes one.
@@ -131,7 +131,7 @@ class BayesRule:
         kernel_x: of X.
         points: of X, on which the posterior has weights, (p, D).
         map: Lambda Z, (p, r); or its counterpart on the prior's points.
-        covariance: C, (r, r), symmetric; not positive where weights are
+        covariance: C, the uncentered covariance, (r, r), symmetric; not positive where weights are
             negative.
         regularization: delta.
     """
@@ -195,7 +195,7 @@ def bayes_rule(
     Args:
         likelihood: of Y given X; its regularization is epsilon.
         prior: of X, with its kernel.
-        regularization: delta, at least 0, in the units of the squared covariance of Y;
+        regularization: delta, at least 0, in the units of the squared uncentered covariance of Y;
             twice epsilon by default, as in the slides.
         support: the posterior's points, ``"sample"`` for x_i (the slides' form) or ``"prior"`` for
             those of the prior (the review's).
@@ -234,7 +234,7 @@ def squared_cholesky(covariance: np.ndarray, added: float, name: str) -> tuple[n
     Raises:
         ArithmeticError: it is singular; the message says to raise the argument ``name``.
     """
-    description = "the covariance operator of the observations under the prior"
+    description = "the uncentered covariance operator of the observations under the prior"
     return regularized_cholesky(covariance @ covariance, added, description, name)
 
 
