@@ -168,7 +168,7 @@ class Scaled(Kernel):
         return None if components is None else components.scaled(self._log_variance())
 
     def smooth(self, measure: Measure, dimension: int) -> Covariance:
-        """Return variance^2 times that of the kernel; the *unit* form does not change."""
+        """Return variance^2 times that of the kernel; r / r(0) does not change."""
         smoothed = self.kernel.smooth(measure, dimension)
         if measure.relative:
             return smoothed

@@ -1,4 +1,8 @@
-"""Kernels: value and gradient in the first argument without underflow, and smoothed kernel r."""
+"""Kernels: value and gradient in the first argument without underflow, and smoothed kernel r.
+
+The smoothed kernel r(x, y) = int k(x, u) k(u, y) nu(du), BKE (4), is the prior covariance of the
+mean embedding: k convolved with itself where nu is the Lebesgue measure.
+"""
 
 from __future__ import annotations
 
@@ -75,11 +79,11 @@ class Kernel(Covariance):
     D = 1, or radial.
 
     Attributes:
-        allow_fixed_nodes: True if r for a Gaussian measure may be a sum over fixed nodes, which is
-            inaccurate for a kernel with a kink (as exp(-|x - y|)) or a long tail. Such a class
-            sets ``allow_fixed_nodes = False``, a class attribute without annotation, and then has
-            r for "unit" and "lebesgue" only: in one column if it is stationary, in several if it
-            is radial.
+        allow_fixed_nodes: True if r for a Gaussian measure may be computed by quadrature with nodes
+            that do not depend on the kernel, which is inaccurate for a kernel with a kink (as
+            exp(-|x - y|)) or a long tail. Such a class sets ``allow_fixed_nodes = False``, a class
+            attribute without annotation, and then has r for "unit" and "lebesgue" only: in one
+            column if it is stationary, in several if it is radial.
     """
 
     allow_fixed_nodes: bool = True
@@ -235,9 +239,10 @@ class Stationary(Kernel):
 
 
 class ValueAndDecay(NamedTuple):
-    """``k = exp(log_scale) * value``, and its decay with the distance, (n, m) each.
+    """``k = exp(log_scale) * value``, and its derivative -(1 / rho) dk / d rho, (n, m) each.
 
-    ``dk/dx_d = -exp(log_scale) * decay * (x_d - y_d) / lengthscale_d^2``.
+    The latter is ``exp(log_scale) * decay``: ``dk/dx_d = -exp(log_scale) * decay * (x_d - y_d) /
+    lengthscale_d^2``.
     """
 
     log_scale: jax.Array
@@ -259,7 +264,7 @@ class Radial(Stationary):
         raise NotImplementedError(f"{type(self).__name__} must define evaluate_distance(rho)")
 
     def value_and_decay(self, rho_squared: jax.Array) -> ValueAndDecay:
-        """Return value and decay as a function of rho^2, of any shape."""
+        """Return k and its derivative, see :class:`ValueAndDecay`, for rho^2 of any shape."""
         distinct = rho_squared > 0.0
         rho = jnp.sqrt(jnp.where(distinct, rho_squared, SMALL_DIFFERENCE**2))
         function = jax.value_and_grad(lambda rho: _scalar(self.evaluate_distance(rho)))

@@ -254,7 +254,7 @@ def check_kernel(kernel: Any, name: str) -> None:
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ScaledCovariance(Covariance):
-    """A constant times another covariance, such as the Lebesgue r in terms of the unit form."""
+    """A constant times another covariance, such as r(0) times r / r(0)."""
 
     variance: Any
     covariance: Covariance

@@ -52,7 +52,7 @@ class Matern(Radial):
         check_positive(self.lengthscale, "lengthscale")
 
     def value_and_decay(self, rho_squared: jax.Array) -> ValueAndDecay:
-        """Return value and decay as a function of rho^2 (n, m)."""
+        """Return k and its derivative, see :class:`ValueAndDecay`, for rho^2 (n, m)."""
         rho = positive_sqrt(rho_squared)
         t = math.sqrt(2.0 * self.nu) * rho
         if self.nu == 0.5:

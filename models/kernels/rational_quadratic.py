@@ -54,7 +54,7 @@ class RationalQuadratic(Radial):
             raise ValueError(f"alpha must be a number, got shape {np.shape(self.alpha)}")
 
     def value_and_decay(self, rho_squared: jax.Array) -> ValueAndDecay:
-        """Return value and decay as a function of rho^2 (n, m)."""
+        """Return k and its derivative, see :class:`ValueAndDecay`, for rho^2 (n, m)."""
         alpha = jnp.asarray(self.alpha, dtype=jnp.float64)
         excess = rho_squared / (2.0 * alpha)
         log_scale = -(alpha + 1.0) * jnp.log1p(excess)
@@ -95,7 +95,7 @@ def scale_mixture(
     tail: float = 36.0,
     max_log_range: float = 24.0,
 ) -> tuple[jax.Array, jax.Array]:
-    """Compute the unit r as a sum of exp(-s rho^2 / 2).
+    """Compute r over its value at zero as a sum of exp(-s rho^2 / 2).
 
     With tau = s (1 + e^v) and tau' = s (1 + e^-v), C = 2 + 2 cosh v, the two scale mixtures
     convolve to ``int ds s^(2 alpha - 1 - D/2) exp(-s rho^2 / 2) int dv C^(alpha - D/2)
@@ -141,7 +141,7 @@ def scale_mixture(
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ScaleMixture(Covariance):
-    """sum_j weights_j exp(-precision_j rho^2 / 2), the unit r of the rational quadratic.
+    """sum_j weights_j exp(-precision_j rho^2 / 2), r of the rational quadratic over r(0).
 
     Numerical: relative error below 1e-10 for rho <= 5, as measured against direct integration in
     D = 1 for alpha from 0.3 to 1000. Further out accuracy is lost slowly: for alpha = 0.3, whose

@@ -64,7 +64,7 @@ class SquaredExponential(Radial):
         return per_column(self.lengthscale, dimension, "lengthscale").reshape(-1)
 
     def value_and_decay(self, rho_squared: jax.Array) -> ValueAndDecay:
-        """Return value and decay as a function of rho^2 (n, m)."""
+        """Return k and its derivative, see :class:`ValueAndDecay`, for rho^2 (n, m)."""
         ones = jnp.ones_like(rho_squared)
         return ValueAndDecay(-0.5 * rho_squared, ones, ones)
 
