@@ -90,8 +90,16 @@ class Product(KernelPair):
 
     @property
     def characteristic(self) -> bool | None:  # type: ignore[override]
-        """Whether both are, as a convolution of positive spectral densities is positive."""
-        return True if self.left.characteristic and self.right.characteristic else None
+        """Whether both are, and are functions of x - y; else ``None``, unknown.
+
+        The spectral density is then a convolution of positive ones, so positive (Sriperumbudur et
+        al. 2010, theorem 9). Other products need not be characteristic: f(x) k(x, y) f(y) is, where
+        k is and f is zero at one point only, but not the product of two with different zeros. Nor
+        does the theorem of Szabo and Sriperumbudur (2018) on tensor products apply: its kernels are
+        of different variables, these of the same.
+        """
+        both = self.left.characteristic and self.right.characteristic
+        return True if both and self.translation_invariant else None
 
     def value_and_grad(self, X: jax.Array, Y: jax.Array) -> ValueAndGrad:
         """Return value and gradient in the first argument at all pairs."""
