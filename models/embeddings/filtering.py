@@ -108,13 +108,12 @@ class KernelBayesFilter:
         if smoothing is None:
             mean_square = np.mean(np.sum(self.observation.features.values**2, axis=1))
             smoothing = max(delta, 0.01 * float(mean_square) ** 2)
-        smoothing = check_regularization(smoothing, "smoothing_regularization")
         return dataclasses.replace(
             self,
             observation=dataclasses.replace(self.observation, regularization=epsilon),
             transition=dataclasses.replace(self.transition, regularization=epsilon),
             posterior_regularization=delta,
-            smoothing_regularization=smoothing,
+            smoothing_regularization=check_regularization(smoothing, "smoothing_regularization"),
         )
 
     @property

@@ -177,21 +177,17 @@ class Kernel(Covariance):
         name, columns = type(self).__name__, f"{dimension} column{'s' * (dimension > 1)}"
         measures = "a Gaussian measure" if gaussian else f"'unit' and 'lebesgue' in {columns}"
         message = f"{name} has no smoothed kernel r for {measures}"
-        has_lebesgue = (dimension == 1 and self.translation_invariant) or type(
-            self
-        ).lebesgue_smoothed is not Kernel.lebesgue_smoothed
-        if gaussian and has_lebesgue:
+        overridden = type(self).lebesgue_smoothed is not Kernel.lebesgue_smoothed
+        if gaussian and (overridden or (dimension == 1 and self.translation_invariant)):
             return SmoothingError(f"{message}; use measure='unit' or measure='lebesgue'")
         remedy = (
             "define its method smooth(measure, dimension); 'unit' and 'lebesgue' are numerical in "
             "one column for Stationary kernels (stationary=True), in several for Radial ones"
         )
+        alternative = f", nor for any other measure in {columns}: "
         if self.allow_fixed_nodes:
-            return SmoothingError(
-                f"{message}: take measure=Gaussian(scale, centre), for which it is numerical, or "
-                + remedy
-            )
-        return SmoothingError(f"{message}, nor for any other measure in {columns}: {remedy}")
+            alternative = ": take measure=Gaussian(scale, centre), for which it is numerical, or "
+        return SmoothingError(message + alternative + remedy)
 
     # NumPy scalars leave ``2.0 * kernel`` to __rmul__ instead of building an object array.
     __array_ufunc__ = None

@@ -151,14 +151,13 @@ def stein_terms(
         ``value``, ``decay`` and ``curvature``, each (n, m).
     """
 
-    def decay(rho_squared: jax.Array) -> jax.Array:
-        terms = kernel.value_and_decay(rho_squared)
-        return jnp.exp(terms.log_scale) * terms.decay
+    def decay_and_value(rho_squared: jax.Array) -> tuple[jax.Array, jax.Array]:
+        log_scale, value, decay = kernel.value_and_decay(rho_squared)
+        return jnp.exp(log_scale) * decay, jnp.exp(log_scale) * value
 
-    rho_squared = jnp.maximum(rho_squared, smallest)
-    decay_values, derivative = jax.jvp(decay, (rho_squared,), (jnp.ones_like(rho_squared),))
-    terms = kernel.value_and_decay(rho_squared)
-    return jnp.exp(terms.log_scale) * terms.value, decay_values, 2.0 * derivative
+    rho_squared, ones = jnp.maximum(rho_squared, smallest), jnp.ones_like(rho_squared)
+    decay, slope, value = jax.jvp(decay_and_value, (rho_squared,), (ones,), has_aux=True)
+    return value, decay, 2.0 * slope
 
 
 def squared_distances(a: jax.Array, b: jax.Array) -> jax.Array:
