@@ -85,6 +85,11 @@ class Site:
         """Unit of the parameter."""
         return unit_of(self.field)
 
+    @property
+    def per_component(self) -> bool:
+        """Whether the first axis runs over the components of a mixture."""
+        return bool(self.field.metadata.get("per_component"))
+
     def part(self, kernel: Kernel) -> Kernel:
         """Return the component of ``kernel`` with the parameter."""
         component: Kernel = functools.reduce(getattr, self.path, kernel)
@@ -117,9 +122,8 @@ def sites(kernel: Kernel) -> dict[str, Site]:
 
 def num_components(kernel: Kernel) -> int:
     """Return the number of components of a mixture kernel."""
-    fields = dataclasses.fields(kernel)  # type: ignore[arg-type]
-    mixture = (field.name for field in fields if field.metadata.get("per_component"))
-    return mixture_size(*(getattr(kernel, name) for name in mixture))
+    fields = (site for site in _parameters(kernel) if not site.path and site.per_component)
+    return mixture_size(*(site.value(kernel) for site in fields))
 
 
 def assign(prior: Prior | None, kernel: Kernel) -> dict[str, dist.Distribution]:
