@@ -107,7 +107,7 @@ class Measure(abc.ABC):
         """Return the smoothed kernel r of ``kernel`` on R^``dimension``.
 
         Args:
-            kernel: has ``unit_smoothed``, ``lebesgue_smoothed`` and ``gaussian_smoothed``.
+            kernel: has ``lebesgue_smoothed`` and ``gaussian_smoothed``.
             dimension: D.
         """
 
@@ -120,12 +120,8 @@ class Measure(abc.ABC):
         return self
 
     def with_scale(self, scale: Any) -> Measure:
-        """Return the measure with another scale.
-
-        Raises:
-            ValueError: if it has none.
-        """
-        raise ValueError(f"measure {self.name!r} has no scale")
+        """Return the measure with another scale, if it has one."""
+        return dataclasses.replace(self, scale=scale)  # type: ignore[type-var]
 
     def record(self) -> str | dict[str, Any]:
         """Return its name, or its parameters by name."""
@@ -133,20 +129,6 @@ class Measure(abc.ABC):
 
     def __str__(self) -> str:
         return self.name
-
-
-@register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Unit(Measure):
-    """The Lebesgue measure over the value of its r at zero, the scale of BKE's figures."""
-
-    name = "unit"
-    translation_invariant = True
-    relative = True
-
-    def smooth(self, kernel: Any, dimension: int) -> Any:
-        """Return the Lebesgue r over its value at zero."""
-        return kernel.unit_smoothed(dimension)
 
 
 @register_dataclass
@@ -159,8 +141,17 @@ class Lebesgue(Measure):
     relative = False
 
     def smooth(self, kernel: Any, dimension: int) -> Any:
-        """Return the integral over all of space."""
-        return kernel.lebesgue_smoothed(dimension)
+        """Return the integral over all of space, over its value at zero if ``relative``."""
+        return kernel.lebesgue_smoothed(dimension, relative=self.relative)
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Unit(Lebesgue):
+    """The Lebesgue measure over the value of its r at zero, the scale of BKE's figures."""
+
+    name = "unit"
+    relative = True
 
 
 @register_dataclass
@@ -224,10 +215,6 @@ class Gaussian(Measure):
                 )
         rescaled = self.scale if self.prior is not None else np.asarray(self.scale) / scale
         return Gaussian(rescaled, np.asarray(self.centre) / scale)
-
-    def with_scale(self, scale: Any) -> Gaussian:
-        """Return the measure with another scale."""
-        return dataclasses.replace(self, scale=scale)
 
     def record(self) -> dict[str, Any]:
         """Return its parameters by name."""

@@ -15,7 +15,7 @@ from .kernels.squared_exponential import SquaredExponential
 from .likelihood.marginal import known_points
 from .likelihood.noise import Noise, check_noise
 from .likelihood.routes import any_likelihood
-from .likelihood.view import LikelihoodView, LogLikelihoodTerms
+from .likelihood.view import LikelihoodView
 from .likelihood.way import Likelihood
 from .linalg.precision import double_precision, require_double
 from .linalg.symmetric import inverse_and_log_determinant
@@ -59,10 +59,6 @@ def bke_model(
         ValueError: for an invalid argument, naming it.
     """
     require_double("bke_model")
-    samples = [
-        sample if isinstance(sample, LikelihoodView) else known_points(sample)
-        for sample in (X if isinstance(X, tuple) else (X,))
-    ]
     family = template(kernel)
     measure = as_measure(measure)
     likelihood = any_likelihood(likelihood)
@@ -78,17 +74,18 @@ def bke_model(
     if measure.prior is not None:
         measure = measure.with_scale(numpyro.sample(MEASURE_SCALE, _as_event(measure.prior)))
     kernel = with_values(family, values)
-    terms = []
-    for sample in samples:
-        view: Any = sample
-        if not isinstance(sample, LikelihoodView):
-            view = likelihood.view(sample, kernel, noise, measure)
-        terms.append(view.likelihood_terms(kernel, noise, measure))
-    total = LogLikelihoodTerms(*(sum(term) for term in zip(*terms, strict=True)))
-    numpyro.factor("gaussian", total.gaussian)
-    numpyro.factor("volume", total.volume)
-    numpyro.deterministic("log_gaussian", jnp.asarray(total.gaussian))
-    numpyro.deterministic("log_volume", jnp.asarray(total.volume))
+    views = (
+        sample
+        if isinstance(sample, LikelihoodView)
+        else likelihood.view(known_points(sample), kernel, noise, measure)
+        for sample in (X if isinstance(X, tuple) else (X,))
+    )
+    terms = (view.likelihood_terms(kernel, noise, measure) for view in views)
+    gaussian, volume = (sum(term) for term in zip(*terms, strict=True))
+    numpyro.factor("gaussian", gaussian)
+    numpyro.factor("volume", volume)
+    numpyro.deterministic("log_gaussian", jnp.asarray(gaussian))
+    numpyro.deterministic("log_volume", jnp.asarray(volume))
 
 
 def _as_event(distribution: dist.Distribution) -> dist.Distribution:

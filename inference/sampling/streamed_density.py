@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from bke.models.likelihood.landmark import LandmarkSums, landmark_gaussian
+from bke.models.likelihood.view import Parameters
 from jax.experimental import multihost_utils
 
 from ..core.jit import jit
@@ -81,10 +82,9 @@ class RowsDensity:
         target = self._target
         values = target.constrain(z)
         landmarks = jnp.asarray(_landmarks(target))
-        measure = target.measure_at(values)
-        smoothed = target.kernel_at(values).smoothed(measure, landmarks.shape[1])
         noise: Any = values.get("noise_variance", target.noise_variance)
-        gaussian = landmark_gaussian(sums, smoothed.matrix(landmarks, landmarks), noise)
+        parameters = Parameters(target.kernel_at(values), noise, target.measure_at(values))
+        gaussian = landmark_gaussian(sums, landmarks, parameters)
         return gaussian + sums.log_jacobian + target.log_prior(z)
 
 

@@ -1,7 +1,7 @@
 """Conditional mean embeddings: E[l(Y, .) | X = x] as a weighted sample of Y (KME 4.1).
 
 A Gram matrix is Z Z' with features Z (n, r) of its numerical rank, by incomplete Cholesky
-factorization (APX-6), so that an operator on the Hilbert space is an r x r matrix: exact up to
+factorization, so that an operator on the Hilbert space is an r x r matrix: exact up to
 rounding at full rank, an approximation of known error below. Evaluated eagerly, in NumPy.
 """
 
@@ -37,7 +37,6 @@ class LowRankFeatures:
         pivots: rows of the sample whose sections span the features, (r, D).
         root: the lower Cholesky factor of the Gram matrix of the pivots, (r, r).
         values: z of the sample, (n, r).
-        remainder: trace of the remainder over the trace of the Gram matrix.
         tolerance: the tolerance that was requested.
         max_rank: the largest rank that was requested.
         exact: ``True`` if the remainder is rounding error only.
@@ -48,7 +47,6 @@ class LowRankFeatures:
     pivots: np.ndarray
     root: np.ndarray
     values: np.ndarray
-    remainder: float
     tolerance: float | None = None
     max_rank: int | None = None
     exact: bool = False
@@ -137,12 +135,9 @@ def low_rank_features(
             threshold,
             largest_rank,
         )
-    remainder = max(0.0, float(diagonal.sum() - np.sum(values**2))) / float(diagonal.sum())
     exact = tolerance is None and (len(pivots) < largest_rank or largest_rank == n)
     root = np.tril(values[pivots])
-    return LowRankFeatures(
-        kernel, points, points[pivots], root, values, remainder, tolerance, rank, exact
-    )
+    return LowRankFeatures(kernel, points, points[pivots], root, values, tolerance, rank, exact)
 
 
 #: :func:`~bke.models.kernels.base.as_points` in NumPy, whatever the precision of JAX.
@@ -213,10 +208,11 @@ class RidgeSpectrum:
         self.projected = self.left.T @ features_y
 
     def leave_one_out(self, added: float) -> float:
-        """Compute the mean squared distance of l(y_j, .) to its leave-one-out prediction (CME-5).
+        """Compute the mean squared distance of l(y_j, .) to its leave-one-out prediction.
 
-        (1/n) sum_j (W L W)_jj / W_jj^2 with W = (K + n lambda I)^-1 and n lambda = ``added`` as
-        with all rows: the residuals of ridge regression over one minus their leverage.
+        Muandet et al. (2017, section 4.2): (1/n) sum_j (W L W)_jj / W_jj^2 with W = (K + n lambda
+        I)^-1 and n lambda = ``added`` as with all rows: the residuals of ridge regression over one
+        minus their leverage.
         """
         shrinkage = self.eigenvalues / (self.eigenvalues + added)
         residuals = self.outputs - self.left @ (shrinkage[:, None] * self.projected)
@@ -282,10 +278,11 @@ def choose_regularization(
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class ConditionalEmbedding:
-    """The operator C_YX (C_XX + lambda I)^-1 from a sample (CME-1, CME-2).
+    """The operator C_YX (C_XX + lambda I)^-1 from a sample.
 
-    At x it is sum_i b_i(x) l(y_i, .) with b(x) = (K + n lambda I)^-1 k_x. The weights may be
-    negative and need not sum to one. :func:`conditional_embedding` makes one.
+    Muandet et al. (2017, eq. 4.7 and 4.8). At x it is sum_i b_i(x) l(y_i, .) with b(x) = (K + n
+    lambda I)^-1 k_x. The weights may be negative and need not sum to one.
+    :func:`conditional_embedding` makes one.
 
     Attributes:
         features: of X.
@@ -379,7 +376,7 @@ class ConditionalEmbedding:
             x: shape (m, D), (m,) or one row (D,).
             function: of Y (n, E), with values (n,) or (n, F); Y itself by default.
             normalized: divide by the sum of the weights, so that a constant is its own expectation;
-                without, kernel ridge regression of f(Y) on X (CME-2), which shrinks towards zero.
+                without, kernel ridge regression of f(Y) on X, which shrinks towards zero.
 
         Returns:
             Shape (m,) or (m, F).
@@ -435,7 +432,9 @@ def conditional_embedding(
     tolerance: float | None = None,
     rank: int | None = None,
 ) -> ConditionalEmbedding:
-    """Learn the conditional mean embedding of Y given X from pairs of rows (CME-2).
+    """Learn the conditional mean embedding of Y given X from pairs of rows.
+
+    Muandet et al. (2017, eq. 4.8).
 
     Args:
         X: the conditioning variable, shape (n, D) or (n,).

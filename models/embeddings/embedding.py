@@ -24,11 +24,10 @@ from ..kernels.base import (
     as_points,
     check_columns,
     check_kernel,
-    check_positive,
     twice_smoothed,
 )
 from ..kernels.scikit_learn import SklearnKernel, as_kernel
-from ..linalg.precision import concrete, double_precision
+from ..linalg.precision import check_positive, concrete, double_precision
 from ..linalg.pytrees import register_dataclass
 from ..linalg.rows import map_rows
 from ..measures import Measure, as_measure
@@ -37,11 +36,12 @@ from ..measures import Measure, as_measure
 @register_dataclass
 @dataclasses.dataclass(frozen=True, repr=False)
 class Embedding:
-    """sum_i w_i k(x_i, .), an element of the Hilbert space H of the kernel (KME-2).
+    """sum_i w_i k(x_i, .), an element of the Hilbert space H of the kernel.
 
-    The weights may have any sign and any sum: the empirical embedding has weights 1/n, a difference
-    of two those of both. Embeddings of one kernel can be added, subtracted and multiplied by
-    numbers, and have inner products in H. :func:`mean_embedding` makes one.
+    Muandet et al. (2017, eq. 3.7 to 3.10). The weights may have any sign and any sum: the empirical
+    embedding has weights 1/n, a difference of two those of both. Embeddings of one kernel can be
+    added, subtracted and multiplied by numbers, and have inner products in H.
+    :func:`mean_embedding` makes one.
 
     With a ``measure`` the sections are those of r instead, sum_i w_i r(x_i, .), and H stays that of
     k: r(x, .) is the embedding of the measure k(x, u) nu(du). The posterior mean of BKE (7) is such
@@ -94,7 +94,7 @@ class Embedding:
 
     @double_precision
     def inner_product(self, other: Embedding) -> jax.Array:
-        """Compute the inner product in H, sum_ij w_i v_j k(x_i, y_j) (DST-1).
+        """Compute the inner product in H, sum_ij w_i v_j k(x_i, y_j).
 
         Raises:
             ValueError: the embeddings belong to different kernels.
@@ -114,7 +114,7 @@ class Embedding:
 
     @double_precision
     def squared_distance(self, other: Embedding) -> jax.Array:
-        """Compute the squared norm of the difference: the squared MMD (MMD-4), not debiased."""
+        """Compute the squared norm of the difference: the squared MMD, not debiased."""
         squares = self.inner_product(self) + other.inner_product(other)
         return jnp.maximum(squares - 2.0 * self.inner_product(other), 0.0)
 
@@ -124,7 +124,7 @@ class Embedding:
 
     @double_precision
     def expectation(self, function: Embedding | Callable[[np.ndarray], ArrayLike]) -> jax.Array:
-        """Estimate E f(X) (KME-2, KME-3).
+        """Estimate E f(X) (Muandet et al. 2017, Lemma 3.1).
 
         Args:
             function: an element of H, sum_j c_j k(z_j, .), for which this is the inner product; or
@@ -254,12 +254,13 @@ def same_kernel(first: Covariance, second: Covariance) -> bool:
 
 @double_precision
 def mean_embedding(X: ArrayLike, kernel: Covariance, weights: ArrayLike | None = None) -> Embedding:
-    """Compute the embedding of a weighted sample, sum_i w_i k(x_i, .) (KME-2).
+    """Compute the embedding of a weighted sample, sum_i w_i k(x_i, .).
 
     Args:
         X: shape (n, D) or (n,).
         kernel: the kernel, of this package or of ``sklearn.gaussian_process.kernels``.
-        weights: (n,), of any sign; 1/n by default, the empirical embedding (KME-4).
+        weights: (n,), of any sign; 1/n by default, the empirical embedding (Muandet et al.
+            2017, eq. 3.12).
 
     Raises:
         ValueError: for no points, or weights that do not match them or are not finite.
@@ -271,10 +272,11 @@ def mean_embedding(X: ArrayLike, kernel: Covariance, weights: ArrayLike | None =
     if n == 0:
         raise ValueError("an embedding needs at least 1 point")
     kernel.check_points(points)
-    if weights is None:
-        return Embedding(kernel, points, jnp.full(n, 1.0 / n))
+    weights = jnp.full(n, 1.0 / n) if weights is None else weights
     if np.shape(weights) != (n,):
-        raise ValueError(f"there are {n} points, and the weights have shape {np.shape(weights)}")
+        raise ValueError(
+            f"there are {n} points, and the weights must have shape ({n},), got {np.shape(weights)}"
+        )
     return Embedding(kernel, points, as_points(weights, "weights")[:, 0])
 
 
@@ -299,9 +301,9 @@ def shrunk_embedding(
         X: shape (n, D) or (n,), at least 2 rows unless ``amount`` is a number.
         kernel: the kernel.
         amount: a, between 0 and 1; or a rule to estimate it. With D the unbiased estimate of the
-            risk of mu_hat, and rho = ``|mu_hat - f*|^2``: ``"plug-in"`` D / (D + rho) (SHR-2);
-            ``"positive-part"`` min(D / rho, 1), James and Stein's (SHR-3); ``"leave-one-out"`` the
-            a that predicts left out features best (SHR-5), 1 where none does.
+            risk of mu_hat, and rho = ``|mu_hat - f*|^2``: ``"plug-in"`` D / (D + rho);
+            ``"positive-part"`` min(D / rho, 1), James and Stein's; ``"leave-one-out"`` the
+            a that predicts left out features best, 1 where none does.
         target: f*, an element of the kernel's Hilbert space chosen without the data; ``None`` for
             zero.
 
@@ -345,7 +347,7 @@ def shrinkage_amount(
     if target is not None:
         mean_square += target.squared_norm() - 2.0 * empirical.inner_product(target)
         rho = empirical.squared_distance(target)
-    risk = (mean_square - rho) / (n - 1)  # the unbiased estimate of E |mu_hat - mu|^2, SHR-2
+    risk = (mean_square - rho) / (n - 1)  # the unbiased estimate of E |mu_hat - mu|^2
     # lam = n (mean_square - rho) / ((n - 1) (n rho - mean_square)) and a = lam / (1 + lam), in one
     # fraction: where lam is infinite, a is 1.
     numerator, denominator = n * (mean_square - rho), (n - 1) * (n * rho - mean_square)
@@ -370,7 +372,9 @@ def spectral_embedding(
     smallest: float = 1e-8,
     grid_size: int = 120,
 ) -> Embedding:
-    """Compute spectral shrinkage with Tikhonov's filter, weights (K + n lambda I)^-1 K 1/n (SHR-6).
+    """Compute spectral shrinkage with Tikhonov's filter, weights (K + n lambda I)^-1 K 1/n.
+
+    Muandet et al. (2017, eq. 3.25).
 
     Args:
         X: shape (n, D) or (n,).
@@ -408,7 +412,7 @@ def _spectral_weights(K: jax.Array, added: jax.Array) -> jax.Array:
 
 @double_precision
 def leave_one_out_scores(X: ArrayLike, kernel: Covariance, regularization: ArrayLike) -> jax.Array:
-    """Compute the mean squared distance of left out features to the others' estimate (SHR-7).
+    """Compute the mean squared distance of left out features to the others' estimate.
 
     (1/n) sum_i |mu^(-i) - k(x_i, .)|^2 for the spectral estimate, with lambda per row: mu^(-i) is
     of n - 1 rows. One eigendecomposition, and then a cost of n^2 for every lambda.

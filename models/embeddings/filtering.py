@@ -1,4 +1,4 @@
-"""The kernel Bayes filter: hidden states from observations, both known from a sample only (GM-2).
+"""The kernel Bayes filter: hidden states from observations, both known from a sample only.
 
 Fukumizu, Song and Gretton, *Kernel Bayes' Rule* (2011-13), and the slides of 2010: the dynamics and
 the observation model are both given by samples of pairs. Smoothing is the same rule backwards in
@@ -65,7 +65,7 @@ class StateEstimates:
         return np.asarray(self.weights @ self.points / total)
 
     def mode(self) -> np.ndarray:
-        """Return where each embedding is highest, (S, D): :func:`~bke.models.pre_image` (PRE-3)."""
+        """Return where each embedding is highest, (S, D): :func:`~bke.models.pre_image`."""
         return pre_images(self.kernel, self.points, self.weights)[0]
 
 
@@ -108,13 +108,12 @@ class KernelBayesFilter:
         if smoothing is None:
             mean_square = np.mean(np.sum(self.observation.features.values**2, axis=1))
             smoothing = max(delta, 0.01 * float(mean_square) ** 2)
-        smoothing = check_regularization(smoothing, "smoothing_regularization")
         return dataclasses.replace(
             self,
             observation=dataclasses.replace(self.observation, regularization=epsilon),
             transition=dataclasses.replace(self.transition, regularization=epsilon),
             posterior_regularization=delta,
-            smoothing_regularization=smoothing,
+            smoothing_regularization=check_regularization(smoothing, "smoothing_regularization"),
         )
 
     @property

@@ -1,7 +1,7 @@
 """The embedding's posterior given a sample of one column, in a basis of cosines and sines.
 
 With the basis Phi of :mod:`~bke.models.likelihood.spectral.gaussian`, R = Phi D^2 Phi',
-mu_hat = Phi D c and the sampling covariance C/n (KME-14) is Phi D T D Phi' with
+mu_hat = Phi D c and the sampling covariance C/n is Phi D T D Phi' with
 T = E Phi' H Phi E / (n (n - 1)), E the spectral densities of k over the roots of those of r and H
 the centering matrix. With M = I + T = L L' and G = L' D Phi'Phi D L, a nugget of variance s and the
 basis B = Phi* D at the points of evaluation, BKE (7) and (8) become

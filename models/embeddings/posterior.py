@@ -14,10 +14,10 @@ import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jax.typing import ArrayLike
 
-from ..kernels.base import Kernel, as_points, check_columns, check_positive
-from ..likelihood.landmark import LandmarkData, LandmarkSums, feature_sums, partition_rows
+from ..kernels.base import Kernel, as_points, check_columns
+from ..likelihood.landmark import LandmarkData, feature_sums, partition_rows
 from ..likelihood.noise import NUGGET, sampling_covariance
-from ..linalg.precision import double_precision
+from ..linalg.precision import check_positive, double_precision
 from ..measures import Measure, fixed_measure
 from .embedding import Embedding
 
@@ -131,9 +131,9 @@ def gaussian_mixture_embedding(
     lengthscale: Any,
     at: ArrayLike,
 ) -> jax.Array:
-    """Compute the exact embedding of a mixture of isotropic Gaussians (DST-2).
+    """Compute the exact embedding of a mixture of isotropic Gaussians.
 
-    The kernel is squared exponential:
+    The kernel is squared exponential (Muandet et al. 2017, Table 3.3):
 
     ``sum_c w_c prod_d l_d / sqrt(l_d^2 + s_c^2) exp(-(t_d - m_cd)^2 / (2 (l_d^2 + s_c^2)))``.
 
@@ -236,26 +236,8 @@ def landmark_posterior(
     view: LandmarkData, kernel: Kernel, at: jax.Array, *, noise: Any, measure: Measure | str
 ) -> EmbeddingPosterior:
     """Compute the posterior at the points ``at`` from data prepared with landmarks."""
-    covariance = isinstance(noise, str)
-    sums = feature_sums(view, kernel, jacobian=False, covariance=covariance)
-    return landmark_posterior_from_sums(
-        sums, view.landmarks, kernel, at, noise=noise, measure=measure
-    )
-
-
-def landmark_posterior_from_sums(
-    sums: LandmarkSums,
-    landmarks: jax.Array,
-    kernel: Kernel,
-    at: jax.Array,
-    *,
-    noise: Any,
-    measure: Measure | str,
-) -> EmbeddingPosterior:
-    """Compute the posterior at the points ``at`` from sums over the data.
-
-    The scatter of ``sums`` is a matrix unless ``noise`` is a number.
-    """
+    landmarks = view.landmarks
+    sums = feature_sums(view, kernel, jacobian=False, covariance=isinstance(noise, str))
     prior = kernel.smoothed(measure, landmarks.shape[1]).matrix
     covariance = noise_covariance(
         noise, len(landmarks), lambda: sums.scatter / (sums.n * (sums.n - 1.0))

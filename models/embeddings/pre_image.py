@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -32,8 +32,9 @@ class PreImage(NamedTuple):
 def pre_image(
     embedding: Embedding, *, starts: int = 4, iterations: int = 200, tolerance: float = 1e-8
 ) -> PreImage:
-    """Find the point whose feature is nearest, argmin_x |mu - k(x, .)|^2 (PRE-3).
+    """Find the point whose feature is nearest, argmin_x |mu - k(x, .)|^2.
 
+    Muandet et al. (2017, section 3.8.1).
     For a kernel with constant k(x, x) the embedding is highest there: an approximate mode. Sums of
     Gaussian components: the fixed-point iteration x <- (sum_i w_i k(x_i, x) P)^-1 sum_i w_i
     k(x_i, x) P x_i, P the precision, from the highest of the embedding's points, with Newton's
@@ -116,7 +117,7 @@ def _climb(
     smallest_step: jax.Array,
     max_iterations: jax.Array,
     max_halvings: int = 30,
-) -> LocalTerms:
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     """Climb S embeddings with weights (S, n) from ``starts`` (S, s, D).
 
     Returns:
@@ -165,7 +166,7 @@ def _climb(
         new = jnp.where(higher(size), x + size * step, x)
         return new, jnp.max(jnp.abs(new - x))
 
-    def climb(w: jax.Array, start: jax.Array) -> LocalTerms:
+    def climb(w: jax.Array, start: jax.Array) -> tuple[jax.Array, ...]:
         (x, moved), count = jax.lax.while_loop(
             lambda state: (state[1] < max_iterations) & (state[0][1] > smallest_step),
             lambda state: (ascend(w, state[0][0]), state[1] + 1),
@@ -176,16 +177,13 @@ def _climb(
         # A step that was given up has length 0, and so has one at a minimum.
         return x, height, count, jnp.where(concave, moved, jnp.inf)
 
-    def climb_all(arguments: tuple[jax.Array, jax.Array]) -> Any:
-        w, row = arguments
-        return jax.lax.map(partial(climb, w), row)
-
-    return jax.lax.map(climb_all, (weights, starts))  # type: ignore[no-any-return]
+    climbs = jax.lax.map(lambda arg: jax.lax.map(partial(climb, arg[0]), arg[1]), (weights, starts))
+    return climbs  # type: ignore[no-any-return]
 
 
 @double_precision
 def reduced_embedding(embedding: Embedding, points: ArrayLike, nugget: float = 1e-10) -> Embedding:
-    """Compute the nearest element that is a sum over other points, w = K_zz^-1 K_zx a (PRE-4).
+    """Compute the nearest element that is a sum over other points, w = K_zz^-1 K_zx a.
 
     Args:
         embedding: the embedding to represent by fewer points.

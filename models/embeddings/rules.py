@@ -28,10 +28,10 @@ from .embedding import Embedding, function_values, mean_embedding, same_kernel
 
 
 def sum_rule(conditional: ConditionalEmbedding, prior: Embedding) -> Embedding:
-    """Compute the embedding of Y where X has another distribution, int P(Y | x) dPi(x) (OPS-1).
+    """Compute the embedding of Y where X has another distribution, int P(Y | x) dPi(x).
 
-    The weight of y_i is that of :class:`ConditionalEmbedding` averaged over the prior,
-    (K + n lambda I)^-1 K~ a.
+    Muandet et al. (2017, eq. 4.15 to 4.17). The weight of y_i is that of
+    :class:`ConditionalEmbedding` averaged over the prior, (K + n lambda I)^-1 K~ a.
 
     Args:
         conditional: of Y given X.
@@ -96,10 +96,10 @@ class JointEmbedding:
 
 
 def product_rule(conditional: ConditionalEmbedding, prior: Embedding) -> JointEmbedding:
-    """Compute the joint embedding of P(Y | X) and a prior on X (OPS-2).
+    """Compute the joint embedding of P(Y | X) and a prior on X.
 
-    Coefficients (K + n lambda I)^-1 K~ diag(a), of y_i and the prior's points x~_j. Memory grows
-    with the rows of the sample times the points of the prior.
+    Muandet et al. (2017, eq. 4.18 to 4.21). Coefficients (K + n lambda I)^-1 K~ diag(a), of y_i and
+    the prior's points x~_j. Memory grows with the rows of the sample times the points of the prior.
 
     Args:
         conditional: of Y given X.
@@ -117,19 +117,22 @@ def product_rule(conditional: ConditionalEmbedding, prior: Embedding) -> JointEm
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class BayesRule:
-    """Kernel Bayes' rule: the posterior of X given Y = y, for every y (OPS-3, corrected: E22).
+    """Kernel Bayes' rule: the posterior of X given Y = y, for every y.
 
-    With Lambda the diagonal matrix of the weights w_i that the sum rule gives the sample, and Z
-    the features of y, the covariance operator of Y under the prior is C = Z' Lambda Z, and the
-    posterior of the sample is Lambda Z (C^2 + delta I)^-1 C z(y): the L_Y (L_Y^2 + delta I)^-1
-    Lambda k_Y of the literature, L_Y = Lambda G_Y. :func:`bayes_rule` makes one.
+    Fukumizu, Song and Gretton (2013). (The empirical rule of Muandet et al. 2017, section 4.3.3,
+    lacks the square and is wrong.) With Lambda the diagonal matrix of the weights w_i that the sum
+    rule gives the sample, and Z the features of y, the uncentered covariance operator of Y under
+    the prior is C = Z' Lambda Z, and the posterior of the sample is Lambda Z (C^2 + delta I)^-1 C
+    z(y): the L_Y (L_Y^2 + delta I)^-1 Lambda k_Y of the literature, L_Y = Lambda G_Y.
+    :func:`bayes_rule` makes one.
 
     Attributes:
         features: of Y.
         kernel_x: of X.
         points: of X, on which the posterior has weights, (p, D).
         map: Lambda Z, (p, r); or its counterpart on the prior's points.
-        covariance: C, (r, r), symmetric; not positive where weights are negative.
+        covariance: C, the uncentered covariance, (r, r), symmetric; not positive where weights are
+            negative.
         regularization: delta.
     """
 
@@ -181,7 +184,7 @@ def bayes_rule(
     support: str = "sample",
     features_y: LowRankFeatures | None = None,
 ) -> BayesRule:
-    """Combine pairs (x_i, y_i), which represent the likelihood, with a prior on X (OPS-3).
+    """Combine pairs (x_i, y_i), which represent the likelihood, with a prior on X.
 
     The error depends on delta more than on epsilon: where that was learned and is tiny, twice its
     value may be too little. Regularization makes posteriors wider than they should be, more so the
@@ -191,8 +194,8 @@ def bayes_rule(
     Args:
         conditional: of Y given X, which represents the likelihood; its regularization is epsilon.
         prior: of X, with its kernel.
-        regularization: delta, at least 0, in the units of the squared covariance of Y; twice
-            epsilon by default, as in the slides.
+        regularization: delta, at least 0, in the units of the squared uncentered covariance of Y;
+            twice epsilon by default, as in the slides.
         support: the posterior's points, ``"sample"`` for x_i (the slides' form) or ``"prior"`` for
             those of the prior (the review's).
         features_y: features of Y, where they are known already; by default to the tolerance and
@@ -230,7 +233,7 @@ def squared_cholesky(covariance: np.ndarray, added: float, name: str) -> tuple[n
     Raises:
         ArithmeticError: it is singular; the message says to raise the argument ``name``.
     """
-    description = "the covariance operator of the observations under the prior"
+    description = "the uncentered covariance operator of the observations under the prior"
     return regularized_cholesky(covariance @ covariance, added, description, name)
 
 
@@ -240,11 +243,11 @@ def function_embedding(
     kernel: Covariance,
     max_points: int = 10_000_000,
 ) -> Embedding:
-    """Compute the embedding of f(X, Y, ...) for independent variables, KME (4.23) (OPS-6).
+    """Compute the embedding of f(X, Y, ...) for independent variables.
 
-    sum_ij.. a_i b_j .. k(f(x_i, y_j, ..), .) over the product of the sums of the weights. Every
-    combination of points is one point of the result: :func:`~bke.models.reduced_embedding` of the
-    variables, or of the result, keeps that small.
+    Muandet et al. (2017, eq. 4.23): sum_ij.. a_i b_j .. k(f(x_i, y_j, ..), .) over the product of
+    the sums of the weights. Every combination of points is one point of the result:
+    :func:`~bke.models.reduced_embedding` of the variables, or of the result, keeps that small.
 
     Args:
         function: of rows (p, D), (p, E), ..., one for each variable, with values (p,) or (p, F).

@@ -8,14 +8,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ..linalg.precision import check_positive
 from ..linalg.pytrees import register_dataclass
 from ..measures import Measure
-from .base import OPERATIONS, Covariance, Kernel, SmoothingError, ValueAndGrad, check_positive
+from .base import OPERATIONS, Covariance, Kernel, SmoothingError, ValueAndGrad
 from .components import Components
 from .covariance import ScaledCovariance, parameter
 from .matern import Laplace
 
 
+@dataclasses.dataclass(frozen=True)
 class KernelPair(Kernel):
     """Base class of kernels that combine two kernels, ``left`` and ``right``.
 
@@ -34,13 +36,6 @@ class KernelPair(Kernel):
     def allow_fixed_nodes(self) -> bool:  # type: ignore[override]
         """Whether both kernels allow quadrature over fixed nodes."""
         return self.left.allow_fixed_nodes and self.right.allow_fixed_nodes
-
-    def smooth(self, measure: Measure, dimension: int) -> Covariance:
-        """Return r in closed form for sums of Gaussian components, else numerically."""
-        components = self.components(dimension)
-        if components is None:
-            return super().smooth(measure, dimension)
-        return measure.smooth(components, dimension)
 
     def smoothing_error(self, dimension: int, *, gaussian: bool) -> SmoothingError:
         """Build the exception for a measure for which r is not implemented."""
@@ -64,9 +59,6 @@ class KernelPair(Kernel):
 @dataclasses.dataclass(frozen=True)
 class Sum(KernelPair):
     """k(x, y) = left(x, y) + right(x, y); nest for more terms."""
-
-    left: Kernel
-    right: Kernel
 
     @property
     def characteristic(self) -> bool | None:  # type: ignore[override]
@@ -96,13 +88,18 @@ class Sum(KernelPair):
 class Product(KernelPair):
     """k(x, y) = left(x, y) right(x, y); nest for more factors."""
 
-    left: Kernel
-    right: Kernel
-
     @property
     def characteristic(self) -> bool | None:  # type: ignore[override]
-        """Whether both are, as a convolution of positive spectral densities is positive."""
-        return True if self.left.characteristic and self.right.characteristic else None
+        """Whether both are, and are functions of x - y; else ``None``, unknown.
+
+        The spectral density is then a convolution of positive ones, so positive (Sriperumbudur et
+        al. 2010, theorem 9). Other products need not be characteristic: f(x) k(x, y) f(y) is, where
+        k is and f is zero at one point only, but not the product of two with different zeros. Nor
+        does the theorem of Szabo and Sriperumbudur (2018) on tensor products apply: its kernels are
+        of different variables, these of the same.
+        """
+        both = self.left.characteristic and self.right.characteristic
+        return True if both and self.translation_invariant else None
 
     def value_and_grad(self, X: jax.Array, Y: jax.Array) -> ValueAndGrad:
         """Return value and gradient in the first argument at all pairs."""
@@ -179,7 +176,7 @@ class Scaled(Kernel):
         return None if components is None else components.scaled(self._log_variance())
 
     def smooth(self, measure: Measure, dimension: int) -> Covariance:
-        """Return variance^2 times that of the kernel; the *unit* form does not change."""
+        """Return variance^2 times that of the kernel; r / r(0) does not change."""
         smoothed = self.kernel.smooth(measure, dimension)
         if measure.relative:
             return smoothed

@@ -1,4 +1,8 @@
-"""Kernels: value and gradient in the first argument without underflow, and smoothed kernel r."""
+"""Kernels: value and gradient in the first argument without underflow, and smoothed kernel r.
+
+The smoothed kernel r(x, y) = int k(x, u) k(u, y) nu(du), BKE (4), is the prior covariance of the
+mean embedding: k convolved with itself where nu is the Lebesgue measure.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +26,6 @@ from .covariance import (
     as_points as as_points,
     check_columns as check_columns,
     check_kernel as check_kernel,
-    check_positive as check_positive,
-    concrete_values as concrete_values,
     differences as differences,
     per_column as per_column,
     squared_norm as squared_norm,
@@ -77,11 +79,11 @@ class Kernel(Covariance):
     D = 1, or radial.
 
     Attributes:
-        allow_fixed_nodes: True if r for a Gaussian measure may be a sum over fixed nodes, which is
-            inaccurate for a kernel with a kink (as exp(-|x - y|)) or a long tail. Such a class
-            sets ``allow_fixed_nodes = False``, a class attribute without annotation, and then has
-            r for "unit" and "lebesgue" only: in one column if it is stationary, in several if it
-            is radial.
+        allow_fixed_nodes: True if r for a Gaussian measure may be computed by quadrature with nodes
+            that do not depend on the kernel, which is inaccurate for a kernel with a kink (as
+            exp(-|x - y|)) or a long tail. Such a class sets ``allow_fixed_nodes = False``, a class
+            attribute without annotation, and then has r for "unit" and "lebesgue" only: in one
+            column if it is stationary, in several if it is radial.
     """
 
     allow_fixed_nodes: bool = True
@@ -134,18 +136,23 @@ class Kernel(Covariance):
         return self.smooth(as_measure(measure), dimension)
 
     def smooth(self, measure: Measure, dimension: int) -> Covariance:
-        """Compute r for :meth:`smoothed`; subclasses override it for measures of their own."""
-        return measure.smooth(self, dimension)
+        """Compute r for :meth:`smoothed`: in closed form for sums of Gaussian components.
 
-    def unit_smoothed(self, dimension: int) -> Covariance:
-        """Return the Lebesgue r over its value at zero, numerically."""
-        return self._tabulate_smoothed(dimension, relative=True)
+        Subclasses override it for measures of their own.
+        """
+        components = self.components(dimension)
+        return measure.smooth(self if components is None else components, dimension)
 
-    def lebesgue_smoothed(self, dimension: int) -> Covariance:
-        """Return the integral of k(x, u) k(u, y) du over all of space, numerically."""
-        return self._tabulate_smoothed(dimension, relative=False)
+    def lebesgue_smoothed(self, dimension: int, *, relative: bool) -> Covariance:
+        """Return the integral of k(x, u) k(u, y) du over all of space, numerically.
 
-    def _tabulate_smoothed(self, dimension: int, *, relative: bool) -> Covariance:
+        Args:
+            dimension: D.
+            relative: divide by the value where x = y.
+
+        Raises:
+            SmoothingError: if it is not implemented.
+        """
         if dimension > 1 or not self.translation_invariant:
             raise self.smoothing_error(dimension, gaussian=False)
 
@@ -170,23 +177,17 @@ class Kernel(Covariance):
         name, columns = type(self).__name__, f"{dimension} column{'s' * (dimension > 1)}"
         measures = "a Gaussian measure" if gaussian else f"'unit' and 'lebesgue' in {columns}"
         message = f"{name} has no smoothed kernel r for {measures}"
-        has_lebesgue = (
-            (dimension == 1 and self.translation_invariant)
-            or isinstance(self, Radial)
-            or type(self).unit_smoothed is not Kernel.unit_smoothed
-        )
-        if gaussian and has_lebesgue:
+        overridden = type(self).lebesgue_smoothed is not Kernel.lebesgue_smoothed
+        if gaussian and (overridden or (dimension == 1 and self.translation_invariant)):
             return SmoothingError(f"{message}; use measure='unit' or measure='lebesgue'")
         remedy = (
             "define its method smooth(measure, dimension); 'unit' and 'lebesgue' are numerical in "
             "one column for Stationary kernels (stationary=True), in several for Radial ones"
         )
+        alternative = f", nor for any other measure in {columns}: "
         if self.allow_fixed_nodes:
-            return SmoothingError(
-                f"{message}: take measure=Gaussian(scale, centre), for which it is numerical, or "
-                + remedy
-            )
-        return SmoothingError(f"{message}, nor for any other measure in {columns}: {remedy}")
+            alternative = ": take measure=Gaussian(scale, centre), for which it is numerical, or "
+        return SmoothingError(message + alternative + remedy)
 
     # NumPy scalars leave ``2.0 * kernel`` to __rmul__ instead of building an object array.
     __array_ufunc__ = None
@@ -234,9 +235,10 @@ class Stationary(Kernel):
 
 
 class ValueAndDecay(NamedTuple):
-    """``k = exp(log_scale) * value``, and its decay with the distance, (n, m) each.
+    """``k = exp(log_scale) * value``, and its derivative -(1 / rho) dk / d rho, (n, m) each.
 
-    ``dk/dx_d = -exp(log_scale) * decay * (x_d - y_d) / lengthscale_d^2``.
+    The latter is ``exp(log_scale) * decay``: ``dk/dx_d = -exp(log_scale) * decay * (x_d - y_d) /
+    lengthscale_d^2``.
     """
 
     log_scale: jax.Array
@@ -258,7 +260,7 @@ class Radial(Stationary):
         raise NotImplementedError(f"{type(self).__name__} must define evaluate_distance(rho)")
 
     def value_and_decay(self, rho_squared: jax.Array) -> ValueAndDecay:
-        """Return value and decay as a function of rho^2, of any shape."""
+        """Return k and its derivative, see :class:`ValueAndDecay`, for rho^2 of any shape."""
         distinct = rho_squared > 0.0
         rho = jnp.sqrt(jnp.where(distinct, rho_squared, SMALL_DIFFERENCE**2))
         function = jax.value_and_grad(lambda rho: _scalar(self.evaluate_distance(rho)))
@@ -274,7 +276,9 @@ class Radial(Stationary):
         gradient = terms.decay * (-delta * inverse * inverse)
         return ValueAndGrad(terms.log_scale, terms.value, gradient)
 
-    def _tabulate_smoothed(self, dimension: int, *, relative: bool) -> Covariance:
+    def lebesgue_smoothed(self, dimension: int, *, relative: bool) -> Covariance:
+        """Return the integral of k(x, u) k(u, y) du over all of space, numerically."""
+
         def profile(rho: jax.Array) -> jax.Array:
             terms = self.value_and_decay(rho**2)
             return jnp.exp(terms.log_scale) * terms.value

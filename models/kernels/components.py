@@ -113,14 +113,11 @@ class Components(NamedTuple):
             jnp.concatenate([plus[1], minus[1]]),
         )
 
-    def unit_smoothed(self, dimension: int) -> ComponentCovariance:
-        """Return the Lebesgue r over its value at zero."""
+    def lebesgue_smoothed(self, dimension: int, *, relative: bool) -> ComponentCovariance:
+        """Return the Lebesgue r, again a sum of components; over its value at zero if relative."""
         smoothed = self.convolve()
-        return ComponentCovariance(smoothed.scaled(-jax.nn.logsumexp(smoothed.log_weight)))
-
-    def lebesgue_smoothed(self, dimension: int) -> ComponentCovariance:
-        """Return the Lebesgue r, again a sum of components."""
-        return ComponentCovariance(self.convolve())
+        log_scale = jax.nn.logsumexp(smoothed.log_weight) if relative else 0.0
+        return ComponentCovariance(smoothed.scaled(-log_scale))
 
     def gaussian_smoothed(self, measure: Gaussian, dimension: int) -> GaussianComponentCovariance:
         """Return r for a Gaussian measure."""

@@ -13,11 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from ..linalg.precision import (
-    check_positive as check_positive,
-    concrete_values as concrete_values,
-    double_precision,
-)
+from ..linalg.precision import double_precision
 from ..linalg.pytrees import register_dataclass
 
 if TYPE_CHECKING:
@@ -208,8 +204,9 @@ class Covariance(abc.ABC):
 
     Attributes:
         numerical: whether the values come from a quadrature rule; the class states its accuracy.
-        characteristic: whether any two different distributions have different embeddings (KER-10):
-            true of a kernel of x - y whose spectral density is positive everywhere. None: unknown.
+        characteristic: whether any two different distributions have different embeddings:
+            true of a kernel of x - y whose spectral density is positive everywhere (Muandet et al.
+            2017, section 3.3.1). None: unknown.
         translation_invariant: whether k(x, y) is known to depend on x - y alone.
     """
 
@@ -257,7 +254,7 @@ def check_kernel(kernel: Any, name: str) -> None:
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ScaledCovariance(Covariance):
-    """A constant times another covariance, such as the Lebesgue r in terms of the unit form."""
+    """A constant times another covariance, such as r(0) times r / r(0)."""
 
     variance: Any
     covariance: Covariance

@@ -9,15 +9,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..linalg.precision import concrete
+from ..linalg.precision import check_positive, concrete
 from ..linalg.pytrees import register_dataclass
-from .covariance import Covariance, check_positive, differences, parameter, squared_norm
+from .covariance import Covariance, differences, parameter, squared_norm
 
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Dirac(Covariance):
-    """k(x, y) = 1 where the rows x and y are equal, 0 elsewhere (KER-9): for numbered categories.
+    """k(x, y) = 1 where the rows x and y are equal, 0 elsewhere: for numbered categories.
 
     Embeddings are then tables of probabilities, and rules between them those of finite spaces.
     """

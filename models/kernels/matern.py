@@ -1,4 +1,4 @@
-"""Matern kernels with nu = 1/2, 3/2 or 5/2 (KER-6) and the product Laplace kernel (KER-4)."""
+"""Matern kernels with nu = 1/2, 3/2 or 5/2, and the product Laplace kernel."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..linalg.precision import check_positive
 from ..linalg.pytrees import register_dataclass
 from .base import (
     Covariance,
@@ -18,7 +19,6 @@ from .base import (
     Stationary,
     ValueAndDecay,
     ValueAndGrad,
-    check_positive,
     differences,
     per_column,
     squared_norm,
@@ -29,8 +29,9 @@ from .covariance import ScaledCovariance, parameter, positive_sqrt
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Matern(Radial):
-    """k(x, y) = 2^(1 - nu) / Gamma(nu) t^nu K_nu(t) with t = sqrt(2 nu) rho, KER-6.
+    """k(x, y) = 2^(1 - nu) / Gamma(nu) t^nu K_nu(t) with t = sqrt(2 nu) rho.
 
+    Muandet et al. (2017, eq. 2.13, where the power of t is missing), with
     rho^2 = sum_d (x_d - y_d)^2 / lengthscale_d^2. That is exp(-t) for nu = 1/2, (1 + t) exp(-t) for
     3/2 and (1 + t + t^2 / 3) exp(-t) for 5/2. For nu = 1/2 the derivative is 0 at the kink, x = y.
 
@@ -51,7 +52,7 @@ class Matern(Radial):
         check_positive(self.lengthscale, "lengthscale")
 
     def value_and_decay(self, rho_squared: jax.Array) -> ValueAndDecay:
-        """Return value and decay as a function of rho^2 (n, m)."""
+        """Return k and its derivative, see :class:`ValueAndDecay`, for rho^2 (n, m)."""
         rho = positive_sqrt(rho_squared)
         t = math.sqrt(2.0 * self.nu) * rho
         if self.nu == 0.5:
@@ -62,33 +63,28 @@ class Matern(Radial):
             return ValueAndDecay(-t, 1.0 + t, jnp.full_like(t, 3.0))
         return ValueAndDecay(-t, 1.0 + t + t**2 / 3.0, 5.0 / 3.0 * (1.0 + t))
 
-    def unit_smoothed(self, dimension: int) -> MaternSmoothed:
-        """Return the Matern of order 2 nu + D/2 in the same t (KER-6).
+    def lebesgue_smoothed(self, dimension: int, *, relative: bool) -> Covariance:
+        """Return the Matern of order 2 nu + D/2 in the same t, times r(0) unless ``relative``.
 
         The spectral density is squared. Elementary in odd D, numerical to 5e-14 relative in even D.
+        r(0) is ``(2 sqrt(pi))^D Gamma(nu + D/2)^2 Gamma(2 nu + D/2) / (Gamma(nu)^2
+        Gamma(2 nu + D)) prod_d lengthscale_d / sqrt(2 nu)``.
         """
+        nu, half = self.nu, dimension / 2.0
         lengthscale = per_column(self.lengthscale, dimension, "lengthscale").reshape(-1)
-        return MaternSmoothed(
-            math.sqrt(2.0 * self.nu) / lengthscale,
-            round(4.0 * self.nu) + dimension,
-            numerical=dimension % 2 == 0,
-        )
-
-    def lebesgue_smoothed(self, dimension: int) -> Covariance:
-        """Return r for the Lebesgue measure: its unit form times r(0).
-
-        That is ``(2 sqrt(pi))^D Gamma(nu + D/2)^2 Gamma(2 nu + D/2) / (Gamma(nu)^2 Gamma(2 nu + D))
-        prod_d lengthscale_d / sqrt(2 nu)``.
-        """
-        unit, nu, half = self.unit_smoothed(dimension), self.nu, dimension / 2.0
+        rate = math.sqrt(2.0 * nu) / lengthscale
+        order = round(4.0 * nu) + dimension
+        smoothed = MaternSmoothed(rate, order, numerical=dimension % 2 == 0)
+        if relative:
+            return smoothed
         log_constant = (
             dimension * math.log(2.0 * math.sqrt(math.pi))
             + 2.0 * (math.lgamma(nu + half) - math.lgamma(nu))
             + math.lgamma(2.0 * nu + half)
             - math.lgamma(2.0 * nu + dimension)
         )
-        volume = jnp.prod(jnp.broadcast_to(1.0 / unit.rate, (dimension,)))
-        return ScaledCovariance(math.exp(log_constant) * volume, unit)
+        volume = jnp.prod(jnp.broadcast_to(1.0 / rate, (dimension,)))
+        return ScaledCovariance(math.exp(log_constant) * volume, smoothed)
 
 
 @register_dataclass
@@ -193,7 +189,7 @@ def _bessel_k0_and_t_k1(
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Laplace(Stationary):
-    """k(x, y) = exp(-sum_d |x_d - y_d| / lengthscale_d), KER-4.
+    """k(x, y) = exp(-sum_d |x_d - y_d| / lengthscale_d) (Muandet et al. 2017, eq. 2.7).
 
     The derivative in column d is 0 at its kink, x_d = y_d.
 
@@ -215,14 +211,15 @@ class Laplace(Stationary):
         log_scale = -jnp.sum(jnp.abs(delta) / lengthscale, axis=0)
         return ValueAndGrad(log_scale, jnp.ones_like(log_scale), -jnp.sign(delta) / lengthscale)
 
-    def unit_smoothed(self, dimension: int) -> LaplaceSmoothed:
-        """Return the product of (1 + |delta| / lengthscale) exp(-|delta| / lengthscale)."""
-        return LaplaceSmoothed(per_column(self.lengthscale, dimension, "lengthscale").reshape(-1))
+    def lebesgue_smoothed(self, dimension: int, *, relative: bool) -> Covariance:
+        """Return the product of (lengthscale + |delta|) exp(-|delta| / lengthscale).
 
-    def lebesgue_smoothed(self, dimension: int) -> Covariance:
-        """Return the product of (lengthscale + |delta|) exp(-|delta| / lengthscale)."""
-        unit = self.unit_smoothed(dimension)
-        return ScaledCovariance(jnp.prod(jnp.broadcast_to(unit.lengthscale, (dimension,))), unit)
+        If ``relative``, over the product of the lengthscales.
+        """
+        lengthscale = per_column(self.lengthscale, dimension, "lengthscale").reshape(-1)
+        smoothed = LaplaceSmoothed(lengthscale)
+        at_zero = jnp.prod(jnp.broadcast_to(lengthscale, (dimension,)))
+        return smoothed if relative else ScaledCovariance(at_zero, smoothed)
 
 
 @register_dataclass

@@ -1,4 +1,4 @@
-"""The rational quadratic kernel (KER-8), a Gamma scale mixture of squared exponentials."""
+"""The rational quadratic kernel, a Gamma scale mixture of squared exponentials."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
 
+from ..linalg.precision import check_positive
 from ..linalg.pytrees import register_dataclass
 from .base import (
     Covariance,
     Radial,
     SmoothingError,
     ValueAndDecay,
-    check_positive,
     differences,
     per_column,
     squared_norm,
@@ -29,8 +29,10 @@ from .covariance import ScaledCovariance, parameter
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class RationalQuadratic(Radial):
-    """k(x, y) = (1 + rho^2 / (2 alpha))^-alpha, KER-8 with c^2 = 2 alpha and unit value at zero.
+    """k(x, y) = (1 + rho^2 / (2 alpha))^-alpha.
 
+    The inverse multiquadric (c^2 + rho^2)^-alpha (Muandet et al. 2017, section 2.1) with
+    c^2 = 2 alpha, over its value at zero, and
     rho^2 = sum_d (x_d - y_d)^2 / lengthscale_d^2. Equally E exp(-tau rho^2 / 2) for
     tau ~ Gamma(alpha, rate alpha): the squared exponential is its limit for large alpha.
 
@@ -52,38 +54,22 @@ class RationalQuadratic(Radial):
             raise ValueError(f"alpha must be a number, got shape {np.shape(self.alpha)}")
 
     def value_and_decay(self, rho_squared: jax.Array) -> ValueAndDecay:
-        """Return value and decay as a function of rho^2 (n, m)."""
+        """Return k and its derivative, see :class:`ValueAndDecay`, for rho^2 (n, m)."""
         alpha = jnp.asarray(self.alpha, dtype=jnp.float64)
         excess = rho_squared / (2.0 * alpha)
         log_scale = -(alpha + 1.0) * jnp.log1p(excess)
         return ValueAndDecay(log_scale, 1.0 + excess, jnp.ones_like(excess))
 
-    def unit_smoothed(self, dimension: int) -> ScaleMixture:
-        """Return the numerical :class:`ScaleMixture`; a traced alpha that is too small gives NaN.
+    def lebesgue_smoothed(self, dimension: int, *, relative: bool) -> Covariance:
+        """Return the numerical :class:`ScaleMixture`, times r(0) unless ``relative``.
+
+        r(0) is ``(2 pi alpha)^(D/2) Gamma(2 alpha - D/2) / Gamma(2 alpha) prod_d lengthscale_d``.
+        A traced alpha that is too small gives NaN.
 
         Raises:
             SmoothingError: unless alpha > D/4, where the integral is finite.
         """
-        weights, precision = scale_mixture(self._integrable_alpha(dimension), dimension)
-        lengthscale = per_column(self.lengthscale, dimension, "lengthscale").reshape(-1)
-        return ScaleMixture(weights, precision, lengthscale)
-
-    def lebesgue_smoothed(self, dimension: int) -> Covariance:
-        """Return the unit form times its value at zero.
-
-        That is ``(2 pi alpha)^(D/2) Gamma(2 alpha - D/2) / Gamma(2 alpha) prod_d lengthscale_d``.
-        """
-        half = dimension / 2.0
-        alpha = self._integrable_alpha(dimension)
-        unit = self.unit_smoothed(dimension)
-        log_ratio = gammaln(2.0 * alpha - half) - gammaln(2.0 * alpha)
-        volume = jnp.prod(jnp.broadcast_to(unit.lengthscale, (dimension,)))
-        at_zero = (2.0 * math.pi * alpha) ** half * jnp.exp(log_ratio) * volume
-        return ScaledCovariance(at_zero, unit)
-
-    def _integrable_alpha(self, dimension: int) -> jax.Array:
-        """Return alpha, NaN if it is traced and the kernel squared has no finite integral."""
-        least = dimension / 4.0
+        half, least = dimension / 2.0, dimension / 4.0
         alpha = jnp.asarray(self.alpha, dtype=jnp.float64)
         if not isinstance(alpha, jax.core.Tracer) and not float(alpha) > least:
             raise SmoothingError(
@@ -91,7 +77,13 @@ class RationalQuadratic(Radial):
                 f"measure='lebesgue' need, is finite only if alpha > D/4 = {least:g}, got alpha = "
                 f"{float(alpha):g}; for these data take a larger alpha or another kernel"
             )
-        return jnp.where(alpha > least, alpha, jnp.nan)
+        alpha = jnp.where(alpha > least, alpha, jnp.nan)
+        lengthscale = per_column(self.lengthscale, dimension, "lengthscale").reshape(-1)
+        smoothed = ScaleMixture(*scale_mixture(alpha, dimension), lengthscale)
+        log_ratio = gammaln(2.0 * alpha - half) - gammaln(2.0 * alpha)
+        volume = jnp.prod(jnp.broadcast_to(lengthscale, (dimension,)))
+        at_zero = (2.0 * math.pi * alpha) ** half * jnp.exp(log_ratio) * volume
+        return smoothed if relative else ScaledCovariance(at_zero, smoothed)
 
 
 def scale_mixture(
@@ -103,7 +95,7 @@ def scale_mixture(
     tail: float = 36.0,
     max_log_range: float = 24.0,
 ) -> tuple[jax.Array, jax.Array]:
-    """Compute the unit r as a sum of exp(-s rho^2 / 2).
+    """Compute r over its value at zero as a sum of exp(-s rho^2 / 2).
 
     With tau = s (1 + e^v) and tau' = s (1 + e^-v), C = 2 + 2 cosh v, the two scale mixtures
     convolve to ``int ds s^(2 alpha - 1 - D/2) exp(-s rho^2 / 2) int dv C^(alpha - D/2)
@@ -149,7 +141,7 @@ def scale_mixture(
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ScaleMixture(Covariance):
-    """sum_j weights_j exp(-precision_j rho^2 / 2), the unit r of the rational quadratic.
+    """sum_j weights_j exp(-precision_j rho^2 / 2), r of the rational quadratic over r(0).
 
     Numerical: relative error below 1e-10 for rho <= 5, as measured against direct integration in
     D = 1 for alpha from 0.3 to 1000. Further out accuracy is lost slowly: for alpha = 0.3, whose

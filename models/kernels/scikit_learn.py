@@ -83,12 +83,6 @@ def _converted(kernel: Any) -> Kernel | None:
     return Sum(left, right) if name == "Sum" else Product(left, right)
 
 
-def _nested_kernels(kernel: Any) -> list[Any]:
-    """Return a kernel and all kernels in it."""
-    parts = [part for part in kernel.get_params(deep=False).values() if is_sklearn(part)]
-    return [kernel, *(nested for part in parts for nested in _nested_kernels(part))]
-
-
 def from_sklearn(kernel: Any) -> Covariance:
     """Convert a kernel of ``sklearn.gaussian_process.kernels`` to one of this package.
 
@@ -104,7 +98,7 @@ def from_sklearn(kernel: Any) -> Covariance:
     """
     if not is_sklearn(kernel):
         raise ValueError(f"a kernel of {MODULE} is needed, got {kernel!r}")
-    for part in _nested_kernels(kernel):
+    for part in (kernel, *kernel.get_params().values()):  # nested kernels are parameters too
         if type(part).__name__ == "WhiteKernel":
             raise ValueError(
                 "WhiteKernel is noise of one row, whatever its value, which no embedding has: "

@@ -194,14 +194,11 @@ class TabulatedCovariance(Covariance):
     numerical: ClassVar[bool] = True  # type: ignore[misc]
     translation_invariant: ClassVar[bool] = True  # type: ignore[misc]
 
-    def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
-        """Return the matrix r(x_i, y_j)."""
+    def matrix(self, X: jax.Array, Y: jax.Array, stencil: int = 10) -> jax.Array:
+        """Return r(x_i, y_j) by polynomials through ``stencil`` nodes in asinh of the distance."""
         delta = differences(X, Y)
         lengthscale = per_column(self.lengthscale, len(delta), "lengthscale")
-        return self.interpolate(positive_sqrt(squared_norm(delta / lengthscale)))
-
-    def interpolate(self, distance: jax.Array, stencil: int = 10) -> jax.Array:
-        """Return the values by polynomials through ``stencil`` nodes in asinh of the distance."""
+        distance = positive_sqrt(squared_norm(delta / lengthscale))
         last = len(self.values) - 1
         position = jnp.arcsinh(distance / self.half_width) * (last / math.asinh(TABLE_END))
         position = jnp.minimum(position, last)

@@ -1,4 +1,4 @@
-"""Squared exponential kernels (BKE (30), (24)), their mixtures (KER-7) and the spectral mixture."""
+"""Squared exponential kernels (BKE (30), (24)), their mixtures and the spectral mixture."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..linalg.precision import check_positive, concrete_values
 from ..linalg.pytrees import register_dataclass
-from ..measures import Gaussian, Measure
+from ..measures import Measure
 from .base import (
     Covariance,
     Radial,
@@ -20,12 +21,15 @@ from .base import (
     ValueAndDecay,
     ValueAndGrad,
     check_columns,
-    check_positive,
-    concrete_values,
-    differences,
     per_column,
 )
-from .components import Components, accumulate, matvec, phase, quadratic_form
+from .components import (
+    Components,
+    accumulate,
+    matvec,
+    phase,
+    quadratic_form,
+)
 from .covariance import ScaledCovariance, parameter
 
 #: Number of columns beyond which differences are not taken one by one: each is a term of the
@@ -60,7 +64,7 @@ class SquaredExponential(Radial):
         return per_column(self.lengthscale, dimension, "lengthscale").reshape(-1)
 
     def value_and_decay(self, rho_squared: jax.Array) -> ValueAndDecay:
-        """Return value and decay as a function of rho^2 (n, m)."""
+        """Return k and its derivative, see :class:`ValueAndDecay`, for rho^2 (n, m)."""
         ones = jnp.ones_like(rho_squared)
         return ValueAndDecay(-0.5 * rho_squared, ones, ones)
 
@@ -79,47 +83,22 @@ class SquaredExponential(Radial):
         precision = jnp.broadcast_to(self._lengthscales(dimension) ** -2, (dimension,))
         return Components(jnp.zeros(1), precision[None], None)
 
-    def unit_smoothed(self, dimension: int) -> SquaredExponential:
-        """Return exp(-|x - y|^2 / (4 lengthscale^2)), with a lengthscale for every column."""
-        return SquaredExponential(math.sqrt(2.0) * self._lengthscales(dimension))
+    def lebesgue_smoothed(self, dimension: int, *, relative: bool) -> Covariance:
+        """Return BKE (25), pi^(D/2) prod_d lengthscale_d exp(-|x - y|^2 / (4 lengthscale^2)).
 
-    def lebesgue_smoothed(self, dimension: int) -> Covariance:
-        """Return BKE (25): pi^(D/2) prod_d lengthscale_d times the unit form."""
-        volume = jnp.prod(jnp.broadcast_to(self._lengthscales(dimension), (dimension,)))
-        return ScaledCovariance(math.pi ** (dimension / 2) * volume, self.unit_smoothed(dimension))
+        The factor before the exponential is left out if ``relative``.
+        """
+        lengthscale = self._lengthscales(dimension)
+        smoothed = SquaredExponential(math.sqrt(2.0) * lengthscale)
+        volume = jnp.prod(jnp.broadcast_to(lengthscale, (dimension,)))
+        at_zero = math.pi ** (dimension / 2) * volume
+        return smoothed if relative else ScaledCovariance(at_zero, smoothed)
 
-    def gaussian_smoothed(self, measure: Gaussian, dimension: int) -> Covariance:
-        """Return BKE A.3, see :class:`GaussianSmoothed`."""
-        return GaussianSmoothed(self._lengthscales(dimension), measure)
-
-
-@register_dataclass
-@dataclasses.dataclass(frozen=True)
-class GaussianSmoothed(Covariance):
-    """r of the squared exponential for a Gaussian measure, BKE A.3.
-
-    Per column, with delta = x - y and m = (x + y)/2 - centre,
-    ``sqrt(2 pi / (2/l^2 + 1/s^2)) exp(-delta^2/(4 l^2) - m^2 / (2 (l^2/2 + s^2)))``.
-    """
-
-    lengthscale: jax.Array
-    measure: Gaussian
-
-    def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
-        """Return the matrix r(x_i, y_j)."""
-        delta = differences(X, Y)
-        middle = 0.5 * (X.T[:, :, None] + Y.T[:, None, :])
-        dimension = delta.shape[0]
-        lengthscale = per_column(self.lengthscale, dimension, "lengthscale")
-        scale = per_column(self.measure.scale, dimension, "measure scale")
-        middle = middle - per_column(self.measure.centre, dimension, "measure centre")
-        # l s sqrt(2 pi / (2 s^2 + l^2)), written so that neither parameter is inverted.
-        width = lengthscale * scale / jnp.sqrt(2.0 * scale**2 + lengthscale**2)
-        log_width = jnp.broadcast_to(jnp.log(width), (dimension, 1, 1)).sum()
-        exponent = -0.25 * (delta / lengthscale) ** 2 - 0.5 * middle**2 / (
-            0.5 * lengthscale**2 + scale**2
-        )
-        return jnp.exp(exponent.sum(0) + log_width + 0.5 * dimension * math.log(2.0 * math.pi))
+    def smooth(self, measure: Measure, dimension: int) -> Covariance:
+        """Return BKE A.3 for a Gaussian measure, else a squared exponential, times a number."""
+        if measure.translation_invariant:
+            return measure.smooth(self, dimension)
+        return super().smooth(measure, dimension)
 
 
 @jax.jit  # an uncompiled condition is compiled anew at every call
@@ -166,10 +145,6 @@ class GaussianFamily(Stationary):
     def value_and_grad_at(self, delta: jax.Array) -> ValueAndGrad:
         """Return value and gradient as a function of the differences (D, n, m)."""
         return component_value_and_grad(self.components(delta.shape[0]), delta)
-
-    def smooth(self, measure: Measure, dimension: int) -> Covariance:
-        """Return r in closed form for every measure, pair by pair of components."""
-        return measure.smooth(self.components(dimension), dimension)
 
 
 @jax.jit
@@ -247,7 +222,7 @@ class FullSquaredExponential(GaussianFamily):
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class GaussianMixture(GaussianFamily):
-    """k(x, y) = sum_q weights_q exp(-1/2 sum_d (x_d - y_d)^2 / lengthscale_qd^2), KER-7.
+    """k(x, y) = sum_q weights_q exp(-1/2 sum_d (x_d - y_d)^2 / lengthscale_qd^2).
 
     Args:
         lengthscale: positive, a number, (Q,) or (Q, D), in the units of the data; (Q,) means the
@@ -276,7 +251,7 @@ class SpectralMixture(GaussianFamily):
     """Gaussian components that oscillate; the kernel may be negative.
 
     ``k(x, y) = sum_q weights_q exp(-1/2 sum_d delta_d^2 / lengthscale_qd^2)
-    cos(2 pi sum_d frequency_qd delta_d)`` with delta = x - y. By Bochner's theorem (KER-14) its
+    cos(2 pi sum_d frequency_qd delta_d)`` with delta = x - y. By Bochner's theorem its
     spectral density, in cycles per unit, is a mixture of Gaussians at +-frequency_q with standard
     deviations 1 / (2 pi lengthscale_q) (Wilson and Adams 2013).
 
@@ -320,8 +295,8 @@ def _per_component_and_column(parameter: Any, count: int, dimension: int, name: 
     values = jnp.asarray(parameter, dtype=jnp.float64)
     if values.shape not in ((), (count,), (count, 1), (count, dimension)):
         raise ValueError(
-            f"{name} must be a number or have shape ({count},) or ({count}, {dimension}), one row "
-            f"per component, got shape {values.shape}"
+            f"{name} must be a number or have one entry per component, of shape ({count},) or "
+            f"({count}, {dimension}), got shape {values.shape}"
         )
     return jnp.broadcast_to(values[:, None] if values.ndim == 1 else values, (count, dimension))
 
@@ -330,10 +305,4 @@ def _mixture_log_weights(weights: Any, count: int) -> jax.Array:
     """Return log weights (Q,); None stands for equal weights with sum one."""
     if weights is None:
         return jnp.full((count,), -np.log(count))
-    values = jnp.asarray(weights, dtype=jnp.float64)
-    if values.shape not in ((), (count,)):
-        raise ValueError(
-            f"weights must be a number or have one entry per component ({count}), "
-            f"got shape {values.shape}"
-        )
-    return jnp.log(jnp.broadcast_to(values, (count,)))
+    return jnp.log(_per_component_and_column(weights, count, 1, "weights")[:, 0])

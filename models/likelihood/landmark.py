@@ -24,17 +24,17 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.typing import ArrayLike
 from scipy.spatial import cKDTree
 
-from ..kernels.base import Kernel, as_points, check_columns, check_positive
+from ..kernels.base import Kernel, as_points, check_columns
 from ..linalg.clustering import column_scale, kmeans_centers
-from ..linalg.precision import concrete, double_precision
+from ..linalg.precision import check_positive, concrete, double_precision
 from ..linalg.pytrees import register_dataclass
 from ..linalg.rows import reduce_blocks, shared_size
 from ..linalg.transforms import value_and_jacobian
 from ..measures import Measure, fixed_measure
 from .derivative import closed_form
-from .landmark_jacobian import feature_map, log_jacobian_at
+from .landmark_jacobian import log_jacobian_at
 from .noise import Noise, SamplingNoise, check_noise
-from .view import LikelihoodView, LogLikelihoodTerms, Parameters
+from .view import LikelihoodView, LogLikelihoodTerms, Parameters, compiled_log_likelihood
 from .way import Likelihood
 
 T = TypeVar("T")
@@ -115,7 +115,7 @@ class LandmarkData(LikelihoodView):
         """Compute both terms from sums over rows."""
         sums = feature_sums(self, parameters.kernel)
         return LogLikelihoodTerms(
-            _gaussian_term(sums, self.landmarks, parameters), sums.log_jacobian
+            landmark_gaussian(sums, self.landmarks, parameters), sums.log_jacobian
         )
 
     def value_and_slopes(
@@ -128,7 +128,7 @@ class LandmarkData(LikelihoodView):
         pass serves any number of parameters.
         """
         sums = feature_sums(self, parameters.kernel, jacobian=False)
-        value, (in_sums, in_parameters) = jax.value_and_grad(_gaussian_term, argnums=(0, 2))(
+        value, (in_sums, in_parameters) = jax.value_and_grad(landmark_gaussian, argnums=(0, 2))(
             sums, self.landmarks, parameters
         )
         theta, unravel = ravel_pytree(parameters.kernel)
@@ -136,12 +136,12 @@ class LandmarkData(LikelihoodView):
         def add(arguments: Any, total: Any, rows: jax.Array, known: jax.Array) -> Any:
             theta, landmarks, mean, in_mean, in_scatter = arguments
             # A shift of the mean does not change the scatter.
-            deviations = feature_map(rows, landmarks, unravel(theta)) - mean
+            deviations = unravel(theta).matrix(rows, landmarks) - mean
             in_features = (in_mean + 2.0 * in_scatter * deviations) * known[:, None]
 
             def contracted(theta: jax.Array) -> jax.Array:
                 kernel = unravel(theta)
-                gaussian = jnp.vdot(in_features, feature_map(rows, landmarks, kernel))
+                gaussian = jnp.vdot(in_features, kernel.matrix(rows, landmarks))
                 log_gamma = log_jacobian_at(rows, landmarks, kernel)
                 return jnp.stack([gaussian, jnp.sum(jnp.where(known > 0.0, log_gamma, 0.0))])
 
@@ -243,21 +243,13 @@ def landmark_log_likelihood(
     data = landmark_data(as_points(X), as_points(landmarks, "landmarks"))
     # Checked here: compiled code has no names for its errors.
     kernel.smoothed(measure, data.landmarks.shape[1])
-    value = _log_likelihood(data, kernel, noise_variance, measure)
+    value = compiled_log_likelihood(data, kernel, noise_variance, measure)
     if not isinstance(value, jax.core.Tracer) and np.isnan(concrete(value)):
         raise ArithmeticError(
             "n R + noise_variance I is not positive definite in double precision: noise_variance "
             "is too small compared with the diagonal of n R"
         )
     return value
-
-
-@jax.jit
-def _log_likelihood(
-    data: LandmarkData, kernel: Kernel, noise_variance: Any, measure: Measure
-) -> jax.Array:
-    terms = data.likelihood_terms(kernel, noise_variance, measure)
-    return terms.gaussian + terms.volume
 
 
 @double_precision
@@ -446,7 +438,7 @@ def feature_sums(
 
     def add(arguments: Any, sums: LandmarkSums, rows: jax.Array, known: jax.Array) -> LandmarkSums:
         kernel, landmarks = arguments
-        phi = feature_map(rows, landmarks, kernel)
+        phi = kernel.matrix(rows, landmarks)
         count = jnp.sum(known)
         mean = known @ phi / jnp.maximum(count, 1.0)
         deviations = (phi - mean) * known[:, None]
@@ -511,18 +503,15 @@ def reduce_partitions(
     return sharded(*inputs)  # type: ignore[no-any-return]
 
 
-def _gaussian_term(sums: LandmarkSums, landmarks: jax.Array, parameters: Parameters) -> jax.Array:
-    R = parameters.smoothed(landmarks.shape[1]).matrix(landmarks, landmarks)
-    return landmark_gaussian(sums, R, parameters.noise_variance)
-
-
-def landmark_gaussian(sums: LandmarkSums, R: jax.Array, noise_variance: jax.Array) -> jax.Array:
+def landmark_gaussian(
+    sums: LandmarkSums, landmarks: jax.Array, parameters: Parameters
+) -> jax.Array:
     """Compute log N( [phi(x_1); ..; phi(x_n)]; 0, 1 1' (x) R + noise_variance I ), a scalar.
 
     NaN where the noise is lost to rounding next to n R.
     """
-    n, m = sums.n, len(R)
-    nR = n * R
+    n, m, noise_variance = sums.n, len(landmarks), parameters.noise_variance
+    nR = n * parameters.smoothed(landmarks.shape[1]).matrix(landmarks, landmarks)
     cholesky = jnp.linalg.cholesky(nR + noise_variance * jnp.eye(m))
     scatter = sums.scatter if sums.scatter.ndim == 0 else sums.scatter.trace()
     value = -0.5 * (
@@ -532,5 +521,5 @@ def landmark_gaussian(sums: LandmarkSums, R: jax.Array, noise_variance: jax.Arra
         + (n - 1.0) * m * jnp.log(noise_variance)
         + n * m * math.log(2.0 * math.pi)
     )
-    resolved = jnp.max(jnp.diagonal(nR)) * m * jnp.finfo(R.dtype).eps < noise_variance
+    resolved = jnp.max(jnp.diagonal(nR)) * m * jnp.finfo(nR.dtype).eps < noise_variance
     return jnp.where(resolved, value, jnp.nan)

@@ -1,4 +1,4 @@
-"""Features phi(x) = [k(x, z_1), ..., k(x, z_m)] and their Jacobian, without underflow.
+"""Volume element of the features phi(x) = [k(x, z_1), ..., k(x, z_m)], without underflow.
 
 Where landmarks, or a row and landmarks, are within about 1e-12 (over the lengthscale) of each other
 or of one line, log gamma loses digits, to an error of 0.01, or is -inf, for the differences
@@ -12,12 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..kernels.base import Kernel, Radial, differences, per_column, squared_distance
-
-
-def feature_map(X: jax.Array, landmarks: jax.Array, kernel: Kernel) -> jax.Array:
-    """Compute phi at every row of ``X`` (n, D), shape (n, m)."""
-    terms = kernel.value_and_grad(X, landmarks)
-    return jnp.exp(terms.log_scale) * terms.value
 
 
 def log_jacobian_at(X: jax.Array, landmarks: jax.Array, kernel: Kernel) -> jax.Array:

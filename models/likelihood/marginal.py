@@ -9,8 +9,6 @@ cost linear in the rows (:mod:`bke.models.likelihood.low_rank`).
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import numpy as np
 from jax.typing import ArrayLike
@@ -20,7 +18,7 @@ from ..linalg.precision import concrete, double_precision, tracing
 from ..measures import Measure, fixed_measure
 from .noise import Noise, check_noise
 from .routes import ROUTES, Auto
-from .view import LikelihoodView
+from .view import compiled_log_likelihood
 from .way import Likelihood, as_likelihood
 
 
@@ -30,14 +28,6 @@ def known_points(X: ArrayLike) -> jax.Array:
         return as_points(X)
     with jax.ensure_compile_time_eval():
         return as_points(X)
-
-
-@jax.jit
-def _compiled(
-    view: LikelihoodView, kernel: Kernel, noise_variance: Any, measure: Measure
-) -> jax.Array:
-    terms = view.likelihood_terms(kernel, noise_variance, measure)
-    return terms.gaussian + terms.volume
 
 
 @double_precision
@@ -104,7 +94,7 @@ def log_marginal_likelihood(
     if not tracing():
         kernel.smoothed(measure, points.shape[1])  # refuses what compiled code could not name
     view = way.view(points, kernel, noise_variance, measure)
-    value = _compiled(view, kernel, noise_variance, measure)
+    value = compiled_log_likelihood(view, kernel, noise_variance, measure)
     if not isinstance(value, jax.core.Tracer) and np.isnan(concrete(value)):
         raise ArithmeticError(
             view.obstacle(kernel)

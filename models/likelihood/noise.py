@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..kernels.base import Kernel, check_positive
-from ..linalg.precision import concrete
+from ..kernels.base import Kernel
+from ..linalg.precision import check_positive, concrete
 from ..linalg.pytrees import register_dataclass
 from .names import SamplingName
 

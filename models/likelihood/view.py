@@ -119,3 +119,12 @@ class LikelihoodView(abc.ABC):
             NotImplementedError: where they cannot be.
         """
         raise NotImplementedError(f"{self.called} is no sum over rows")
+
+
+@jax.jit
+def compiled_log_likelihood(
+    view: LikelihoodView, kernel: Kernel, noise_variance: Any, measure: Measure
+) -> jax.Array:
+    """Compute the sum of both terms, a scalar."""
+    terms = view.likelihood_terms(kernel, noise_variance, measure)
+    return terms.gaussian + terms.volume

@@ -9,11 +9,11 @@ from scipy.cluster.vq import kmeans2
 
 
 def kmeans_plusplus(rows: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw rows, each by its squared distance to the nearest row drawn before.
+    """Choose seeds of k-means at random by k-means++ (Arthur and Vassilvitskii, 2007).
 
-    The seeding of k-means++ (Arthur and Vassilvitskii, 2007), with one integer and one uniform
-    number per further row from ``rng``. ``scipy.cluster.vq.kmeans2(minit="++")`` does not return
-    the seeds themselves.
+    The first row is drawn uniformly, with one integer from ``rng``; every other one with
+    probability proportional to its squared distance from the nearest row drawn before, with one
+    uniform number. ``scipy.cluster.vq.kmeans2(minit="++")`` does not return the seeds themselves.
 
     Args:
         rows: shape (n, D), each column over its scale.

@@ -35,20 +35,18 @@ def register_dataclass(cls: Class) -> Class:
     data = tuple(field.name for field in fields if field.name not in static)
     keys = tuple(jax.tree_util.GetAttrKey(name) for name in data)
 
-    def values(instance: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
-        return tuple(getattr(instance, name) for name in names)
+    def flatten(instance: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        structure = tuple(getattr(instance, name) for name in static)
+        return tuple(getattr(instance, name) for name in data), structure
+
+    def flatten_with_keys(instance: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        children, structure = flatten(instance)
+        return tuple(zip(keys, children, strict=True)), structure
 
     def build(structure: tuple[Any, ...], children: Iterable[Any]) -> Any:
-        return cls(
-            **dict(zip(data, children, strict=True)), **dict(zip(static, structure, strict=True))
-        )
+        return cls(**dict(zip(data + static, (*children, *structure), strict=True)))
 
-    jax.tree_util.register_pytree_with_keys(
-        cls,
-        lambda self: (tuple(zip(keys, values(self, data), strict=True)), values(self, static)),
-        build,
-        lambda self: (values(self, data), values(self, static)),
-    )
+    jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, build, flatten)
     return cls
 
 

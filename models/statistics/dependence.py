@@ -31,9 +31,9 @@ def hsic(
         Y: shape (n, E) or (n,), row by row with X.
         kernel_x: of X.
         kernel_y: of Y.
-        estimator: ``"biased"``, tr(HKHL) / n^2 (DEP-2; KME calls it unbiased, and others divide by
+        estimator: ``"biased"``, tr(HKHL) / n^2 (KME (3.38) calls it unbiased, others divide by
             (n - 1)^2), the squared MMD between the joint and the product sample; or ``"unbiased"``
-            (DEP-3), for n >= 4, which may be negative.
+            (Song et al. 2007), for n >= 4, which may be negative.
 
     Raises:
         ValueError: for samples of unequal length, or too short.
@@ -84,7 +84,7 @@ def normalized_hsic(
 ) -> jax.Array:
     """Compute the squared Hilbert-Schmidt norm of the normalized cross-covariance operator.
 
-    tr(R_x R_y) with R = Kc (Kc + n e I)^-1 (KME-12); at most min(tr R_x, tr R_y).
+    tr(R_x R_y) with R = Kc (Kc + n e I)^-1, see KME (3.18); at most min(tr R_x, tr R_y).
 
     Args:
         X: shape (n, D) or (n,).
@@ -103,8 +103,9 @@ def normalized_hsic(
 def constrained_covariance(
     X: ArrayLike, Y: ArrayLike, kernel_x: Covariance, kernel_y: Covariance
 ) -> jax.Array:
-    """Compute COCO, the largest covariance of unit functions of X and Y (DEP-16).
+    """Compute COCO, the largest covariance of unit functions of X and Y.
 
+    Gretton et al., *Kernel Constrained Covariance for Dependence Measurement* (2005):
     (1/n) sqrt(largest eigenvalue of Kc Lc), the operator norm of the centred cross-covariance.
     """
     K, L = _centered_grams(X, Y, kernel_x, kernel_y)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from ..embeddings.embedding import mean_embedding
 from ..kernels.base import Covariance, as_points
 from ..kernels.embedding_kernels import Polynomial
 from ..kernels.squared_exponential import SquaredExponential
@@ -23,7 +24,9 @@ def embedding_inner_product(
     *,
     weights: tuple[ArrayLike | None, ArrayLike | None] = (None, None),
 ) -> jax.Array:
-    """Compute the inner product of two embeddings, sum_ij w_i v_j k(x_i, y_j) (DST-1).
+    """Compute the inner product of two embeddings, sum_ij w_i v_j k(x_i, y_j).
+
+    Muandet et al. (2017, eq. 3.40 and 3.41).
 
     Args:
         X: shape (n, D) or (n,).
@@ -31,18 +34,8 @@ def embedding_inner_product(
         kernel: the kernel.
         weights: w (n,) and v (m,), of any sign; ``None`` for equal weights with sum 1.
     """
-    gram = kernel.matrix(as_points(X), as_points(Y, "Y"))
-    first, second = (_weights(w, size) for w, size in zip(weights, gram.shape, strict=True))
-    return first @ gram @ second
-
-
-def _weights(weights: ArrayLike | None, size: int) -> jax.Array:
-    if weights is None:
-        return jnp.full(size, 1.0 / size)
-    values = jnp.asarray(weights, dtype=jnp.float64)
-    if values.shape != (size,):
-        raise ValueError(f"weights must have shape ({size},), got {values.shape}")
-    return values
+    first, second = (mean_embedding(Z, kernel, w) for Z, w in zip((X, Y), weights, strict=True))
+    return first.inner_product(second)
 
 
 @double_precision
@@ -57,15 +50,17 @@ def squared_mmd(
 ) -> jax.Array:
     """Compute the squared maximum mean discrepancy |mu_P - mu_Q|^2 of two samples.
 
+    Equations are those of Muandet et al. (2017).
+
     Args:
         X: sample of P, shape (m, D) or (m,).
         Y: sample of Q, shape (n, D) or (n,).
         kernel: the kernel.
-        estimator: ``"biased"`` (MMD-4), the distance of the two empirical embeddings;
-            ``"unbiased"`` (MMD-5), which may be negative; for samples of one size ``"paired"``
-            (MMD-6), which leaves out k(x_i, y_i) and stays unbiased where x_i and y_i are
-            dependent; ``"linear"`` (MMD-13) and ``"block"`` (MMD-14), means of
-            :func:`mmd_terms` at a cost linear in m.
+        estimator: ``"biased"`` (eq. 3.31), the distance of the two empirical embeddings;
+            ``"unbiased"`` (eq. 3.32), which may be negative; for samples of one size ``"paired"``
+            (eq. 3.33), which leaves out k(x_i, y_i) and stays unbiased where x_i and y_i are
+            dependent; ``"linear"`` and ``"block"``, means of :func:`mmd_terms` at a cost linear in
+            m.
         weights: weights of the embeddings (biased only), see :func:`embedding_inner_product`.
         block_size: of ``"block"``; by default the square root of m.
 
@@ -85,7 +80,10 @@ def squared_mmd(
     within_x, within_y = kernel.matrix(first, first), kernel.matrix(second, second)
     between = kernel.matrix(first, second)
     if estimator == "biased":
-        w, v = (_weights(w, size) for w, size in zip(weights, between.shape, strict=True))
+        w, v = (
+            mean_embedding(Z, kernel, w).weights
+            for Z, w in zip((first, second), weights, strict=True)
+        )
         return w @ within_x @ w + v @ within_y @ v - 2.0 * w @ between @ v
     if estimator == "paired":
         _check_paired(first, second)
@@ -120,11 +118,11 @@ def mmd_terms(
         X: shape (n, D) or (n,).
         Y: same shape as X.
         kernel: the kernel.
-        block_size: rows of each sample in a block; 2 gives the linear-time statistic (MMD-13),
-            the default, the square root of n, the B-test (MMD-14).
+        block_size: rows of each sample in a block; 2 gives the linear-time statistic (Gretton et
+            al. 2012), the default, the square root of n, the B-test (Zaremba et al. 2013).
 
     Returns:
-        The paired estimate (MMD-6) in each block, shape (n // block_size,).
+        The paired estimate in each block, shape (n // block_size,).
     """
     first, second = as_points(X), as_points(Y, "Y")
     _check_paired(first, second)
@@ -149,7 +147,7 @@ def mmd_terms(
 
 @double_precision
 def squared_mmd_variance(X: ArrayLike, Y: ArrayLike, kernel: Covariance) -> jax.Array:
-    """Compute the asymptotic variance of the unbiased squared MMD where P and Q differ (MMD-8).
+    """Compute the asymptotic variance of the unbiased squared MMD where P and Q differ.
 
     4 Var[h_P(X)] / m + 4 Var[h_Q(Y)] / n with h_P(x) = E k(x, X') - E k(x, Y') and h_Q = -h_P,
     estimated by plugging in; for m = n that is s^2 / m of Theorem 3.6 in KME, corrected. Under
@@ -183,12 +181,14 @@ def normalized_mmd(X: ArrayLike, Y: ArrayLike, kernel: Covariance) -> jax.Array:
 def gaussian_inner_product(
     P: tuple[ArrayLike, ArrayLike], Q: tuple[ArrayLike, ArrayLike], kernel: Covariance
 ) -> jax.Array:
-    """Compute the inner product of the exact embeddings of two Gaussian distributions (DST-2).
+    """Compute the inner product of the exact embeddings of two Gaussian distributions.
+
+    Muandet et al. (2017, Table 3.3, where degree 3 has factors in the wrong order).
 
     Args:
         P: mean (D,) and covariance (D, D).
         Q: mean (D,) and covariance (D, D).
-        kernel: squared exponential, or polynomial of degree 1 to 3 (degree 3 corrected, E17).
+        kernel: squared exponential, or polynomial of degree 1 to 3.
 
     Raises:
         ValueError: for another kernel, or arguments whose shapes do not fit.

@@ -1,4 +1,4 @@
-"""Stein's kernel and the kernel Stein discrepancy of a sample from a density (MMD-23)."""
+"""Stein's kernel and the kernel Stein discrepancy of a sample from a density."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def stein_matrix(
     Y: ArrayLike | None = None,
     scores_of_Y: ArrayLike | None = None,
 ) -> jax.Array:
-    """Compute the matrix (n, m) of Stein's kernel h_p, whose mean under p is zero (MMD-23).
+    """Compute the matrix (n, m) of Stein's kernel h_p, whose mean under p is zero.
 
     ``h_p(x, y) = s(x)'s(y) k(x, y) + s(x)'dk/dy + s(y)'dk/dx + sum_d d^2k/dx_d dy_d`` with the
     score s = d log p / dx: positive definite, and of mean zero in each argument where that is drawn
@@ -50,7 +50,7 @@ def stein_matrix(
 def squared_stein_discrepancy(X: ArrayLike, scores: ArrayLike, kernel: Radial) -> jax.Array:
     """Estimate the squared kernel Stein discrepancy without bias, the mean of h_p over i != j.
 
-    Its expectation is zero for a sample of p (MMD-23).
+    Its expectation is zero for a sample of p.
 
     Args:
         X: shape (n, D) or (n,), n >= 2.
@@ -151,14 +151,13 @@ def stein_terms(
         ``value``, ``decay`` and ``curvature``, each (n, m).
     """
 
-    def decay(rho_squared: jax.Array) -> jax.Array:
-        terms = kernel.value_and_decay(rho_squared)
-        return jnp.exp(terms.log_scale) * terms.decay
+    def decay_and_value(rho_squared: jax.Array) -> tuple[jax.Array, jax.Array]:
+        log_scale, value, decay = kernel.value_and_decay(rho_squared)
+        return jnp.exp(log_scale) * decay, jnp.exp(log_scale) * value
 
-    rho_squared = jnp.maximum(rho_squared, smallest)
-    decay_values, derivative = jax.jvp(decay, (rho_squared,), (jnp.ones_like(rho_squared),))
-    terms = kernel.value_and_decay(rho_squared)
-    return jnp.exp(terms.log_scale) * terms.value, decay_values, 2.0 * derivative
+    rho_squared, ones = jnp.maximum(rho_squared, smallest), jnp.ones_like(rho_squared)
+    decay, slope, value = jax.jvp(decay_and_value, (rho_squared,), (ones,), has_aux=True)
+    return value, decay, 2.0 * slope
 
 
 def squared_distances(a: jax.Array, b: jax.Array) -> jax.Array:

@@ -12,8 +12,8 @@ import numpy as np
 from jax.scipy.linalg import cho_solve, cholesky, solve_triangular
 from jax.typing import ArrayLike
 
-from ..kernels.base import Covariance, as_points, check_columns, check_kernel, check_positive
-from ..linalg.precision import concrete, double_precision
+from ..kernels.base import Covariance, as_points, check_columns, check_kernel
+from ..linalg.precision import check_positive, concrete, double_precision
 from ..linalg.pytrees import register_dataclass
 from ..linalg.rows import PaddedRows, as_padded, dense_size, padded, shared_size
 
@@ -219,8 +219,7 @@ def kernel_student_t(
     points = jnp.asarray(rows.points)
     kernel.check_points(points)
     gram = rows.mask_matrix(kernel.matrix(points, points) + noise_variance / beta)
-    is_data = rows.mask(jnp.ones(len(points))) > 0
-    factor = cholesky(gram + jnp.diag(jnp.where(is_data, noise_variance, 1.0)), lower=True)
+    factor = cholesky(gram + jnp.diag(jnp.where(rows.known, noise_variance, 1.0)), lower=True)
     known = concrete(factor)
     if isinstance(known, np.ndarray) and not np.all(np.isfinite(known)):
         raise ArithmeticError(

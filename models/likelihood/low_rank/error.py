@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax.typing import ArrayLike
 
-from ...kernels.base import Kernel, as_points, check_positive
-from ...linalg.precision import double_precision
+from ...kernels.base import Kernel, as_points
+from ...linalg.precision import check_positive, double_precision
 from ...measures import Measure, fixed_measure
 from ..evidence import standard_error
 from .nystrom import NystromBasis

@@ -75,7 +75,7 @@ def spectra(kernel: SquaredExponential, measure: Measure, frequencies: jax.Array
     if measure.relative:
         origin = jnp.zeros((1, 1))
         log_smoothed = log_smoothed - jnp.log(
-            kernel.lebesgue_smoothed(1).matrix(origin, origin)[0, 0]
+            kernel.lebesgue_smoothed(1, relative=False).matrix(origin, origin)[0, 0]
         )
     return Spectra(log_kernel, log_smoothed)
 

@@ -175,7 +175,6 @@ def test_features_give_back_the_gram_matrix_at_any_rank(pairs):
         assert low_rank.rank < 40
         assert np.linalg.eigvalsh(left).min() > -1e-13
         assert left.diagonal().max() <= tolerance
-        assert low_rank.remainder == pytest.approx(np.trace(left) / 40, rel=1e-9)
     rows = low_rank_features(X, K_X, rank=4)  # asked for row by row, not by LAPACK
     np.testing.assert_allclose(rows.values, low_rank.values[:, :4], atol=1e-12)
 

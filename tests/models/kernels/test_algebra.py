@@ -1,5 +1,6 @@
 """Sums, products and multiples of kernels."""
 
+import dataclasses
 import operator
 
 import bke.models as bk
@@ -107,3 +108,31 @@ def test_product_of_laplace_kernels_is_laplace():
 def test_polynomial_kernel_does_not_multiply():
     with pytest.raises(TypeError, match=r"unsupported operand type.* 'Polynomial'"):
         SE * bk.Polynomial()
+
+
+@bk.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class ZeroAt(bk.Kernel):
+    """f(x) exp(-(x - y)^2 / 2) f(y) with f zero at one point only: characteristic."""
+
+    zero: float
+
+    characteristic = True
+
+    def evaluate(self, x, y):
+        f = jnp.prod(1.0 - jnp.exp(-((jnp.stack([x, y]) - self.zero) ** 2)))
+        return f * jnp.exp(-0.5 * jnp.sum((x - y) ** 2))
+
+
+def test_products_of_kernels_of_differences_are_characteristic():
+    """Other products may embed different distributions, here two point masses, as the same."""
+    first, second = ZeroAt(0.0), ZeroAt(1.0)
+    points = np.array([[0.0], [1.0]])
+    for kernel in (first, second):
+        assert bk.squared_mmd(points[:1], points[1:], kernel, estimator="biased") > 0.1
+    product = first * second
+    assert bk.squared_mmd(points[:1], points[1:], product, estimator="biased") == 0.0
+    assert product.characteristic is None
+    assert (product * SE).characteristic is None
+    assert (SE * MATERN).characteristic
+    assert (SE + product).characteristic

@@ -11,7 +11,6 @@ from bke.models import Matern, SquaredExponential, choose_landmarks, landmark_lo
 from bke.models.likelihood import landmark
 from bke.models.likelihood.landmark import partition_rows
 from bke.models.likelihood.landmark_jacobian import (
-    feature_map,
     log_jacobian_at,
     log_jacobian_by_pivoting,
     log_jacobian_of_gradients,
@@ -116,9 +115,8 @@ def test_result_does_not_depend_on_the_block_size(monkeypatch):
     )  # what was compiled has the old size
     for total, reference_total in zip(expected_sums, recompiled(in_pieces, kernel), strict=True):
         np.testing.assert_allclose(total, reference_total, rtol=1e-12)
-    phi, log_gamma = (
-        f(jnp.asarray(X), jnp.asarray(Z), kernel) for f in (feature_map, log_jacobian_at)
-    )
+    rows, landmarks = jnp.asarray(X), jnp.asarray(Z)
+    phi, log_gamma = kernel.matrix(rows, landmarks), log_jacobian_at(rows, landmarks, kernel)
     np.testing.assert_allclose(expected_sums.mean, phi.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(expected_sums.scatter, len(X) * phi.var(axis=0).sum(), rtol=1e-12)
     np.testing.assert_allclose(expected_sums.log_jacobian, log_gamma.sum(), rtol=1e-12)
@@ -129,7 +127,7 @@ def test_blocks_with_a_covariance_have_at_least_m_rows(monkeypatch):
     """Nor are parts, a matrix of each of which would be more than the data; the sums are those."""
     X, Z = data(n=101)
     kernel = Matern(2.5, 1.3)
-    phi = feature_map(jnp.asarray(X), jnp.asarray(Z), kernel)
+    phi = kernel.matrix(jnp.asarray(X), jnp.asarray(Z))
     monkeypatch.setattr(landmark, "BLOCK_ENTRIES", 2 * len(Z))
     monkeypatch.setattr(landmark, "BLOCK_ENTRIES_OF_GPU", 2 * len(Z))
     blocks = []
