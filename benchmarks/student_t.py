@@ -3,9 +3,9 @@
 The protocol is that of Huszar and Lacoste-Julien, *A Kernel Approach to Tractable Bayesian
 Nonparametrics* (2011), sections 4.1 and 4.2. A row is an image followed by its label as an
 indicator vector. Novelty detection ranks 100 correctly and 100 wrongly labelled images by their
-joint density and reports the area under the ROC curve (AUC). Label reconstruction predicts the label
-of highest joint density and reports the error rate (confusion). Hyperparameters of each method are
-chosen on separate validation images, for each task by its measure.
+joint density and reports the area under the ROC curve (AUC). Label reconstruction predicts the
+label of highest joint density and reports the error rate (confusion). Hyperparameters of each
+method are chosen on separate validation images, for each task by its measure.
 
 The images of the paper are USPS, 16 x 16. Here they are scikit-learn's digits, 8 x 8, unless
 ``--usps`` names a file.
