@@ -160,15 +160,16 @@ def text(results: dict[str, Any], datasets: int) -> str:
     low, high = (edge / count for edge in binom.interval(0.99, count, LEVEL))
     sizes = ", ".join(map(str, SIZES))
     return (
-        f"Learned from {NUM_TRAINING} groups of {sizes} rows at random, judged on {NUM_TEST} new "
-        f"groups of each size, {datasets} times: how many of the 90 % intervals hold y (99 % band of "
-        f"{count} independent ones: {low:.3f} to {high:.3f}; groups of one data set share what was "
-        "learned), their width, and root mean squared errors; y has a deviation of 1.15.\n\n"
+        f"{NUM_TRAINING} training groups of {sizes} rows at random, {NUM_TEST} test groups of each "
+        f"size, {datasets} data sets: `held` is the coverage of y by 90 % intervals (99 % band "
+        f"of {count} independent groups: {low:.3f} to {high:.3f}; groups of one data set share a fit), "
+        "`width` the width of the intervals; root mean squared errors of each method. The standard "
+        "deviation of y is 1.15.\n\n"
         f"{report.table(results['coverage'])}\n\n"
-        f"Learned from {NUM_TRAINING} groups of {LARGE_SIZE} rows, of which a share has "
-        f"{SMALL_SIZE} instead, and judged on {NUM_TEST} groups of {LARGE_SIZE} rows: root mean "
-        "squared errors, and the negative log density of y in nats of the two that have one (what Law et al. 2018, section 5.1, show: "
-        f"small groups mislead where they are taken for large ones).\n\n"
+        f"{NUM_TRAINING} training groups of {LARGE_SIZE} rows, a fraction of which has "
+        f"{SMALL_SIZE} rows instead; {NUM_TEST} test groups of {LARGE_SIZE} rows. Root mean squared errors, and "
+        "the negative log density of y in nats of the two methods with a density. Treating small "
+        f"groups like large ones increases the error (Law et al. 2018, section 5.1).\n\n"
         f"{report.table(results['shrinking'])}\n\n"
         f"Seconds.\n\n{report.table(results['seconds'])}"
     )
