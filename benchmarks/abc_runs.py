@@ -174,11 +174,15 @@ def add_options(parser: argparse.ArgumentParser, data_sets: int, simulations: in
     parser.add_argument("--data-sets", type=int, default=data_sets)
     parser.add_argument("--simulations", type=int, default=simulations)
     parser.add_argument("--processes", type=int, default=cores())
-    parser.add_argument("--resume", action="store_true", help="keep what the last run recorded")
+    parser.add_argument("--resume", action="store_true", help="keep the rows of the last run")
     parser.add_argument(
-        "--only", metavar="END", help="add to the recorded data sets the sides whose names end so"
+        "--only", metavar="END", help="add the methods whose names end so to the recorded data sets"
     )
-    parser.add_argument("--summary", action="store_true", help="write and draw what is recorded")
+    parser.add_argument(
+        "--summary",
+        action="store_true",
+        help="rewrite tables and figures from the recorded results",
+    )
     parser.add_argument("--results", type=Path, help="folder of the results")
     parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
 
@@ -203,7 +207,7 @@ def fill(
     if options.summary or (options.resume and path.exists()):
         previous = json.loads(path.read_text(encoding="utf-8"))
         if not options.summary and previous["settings"] != json.loads(json.dumps(settings)):
-            sys.exit(f"the last run had other settings: {previous['settings']}")
+            sys.exit(f"--resume needs the settings of the last run: {previous['settings']}")
         settings, rows, info, folder = (
             previous["settings"], previous["rows"], previous["machine"], path.parent,
         )  # fmt: skip
@@ -219,7 +223,7 @@ def fill(
 
     recorded = {(row["data"], row["side"]) for row in rows}
     if options.only and not rows:
-        sys.exit("--only adds to what is recorded: it needs --resume, and results")
+        sys.exit("--only adds to recorded results; pass --resume, and run without --only first")
     missing: dict[int, frozenset[str]] = {}
     for seed in {row["data"] for row in rows} if options.only else range(options.data_sets):
         pending = frozenset(

@@ -229,7 +229,7 @@ def text(rows: list[Row], settings: Mapping[str, Any]) -> str:
         ]
         prior = format_mean(key, side=PRIOR)
         tables.append(
-            f"**{key}**, of the prior {prior}; effective sample size or acceptances "
+            f"**{key}**; prior {prior}; effective sample size or acceptances "
             f"{DEFAULT_RATE:g} of the simulations\n\n{report.table(by_size)}"
         )
         tables.append(
@@ -251,9 +251,9 @@ def text(rows: list[Row], settings: Mapping[str, Any]) -> str:
             "mean squared difference between the estimated and the exact posterior mean, `sd` the "
             "estimated over the exact standard deviations.",
             *tables,
-            "**Sequential sides**, means: simulations that were made, stages up to the one whose "
-            "particles are taken; of ESS, particles that came from one another and did not move "
-            f"count as one\n\n{sequential}",
+            "**Sequential methods**, means: number of simulations, stages up to the one whose "
+            "particles are used; the ESS counts particles with a common ancestor that did not move "
+            f"as one\n\n{sequential}",
             f"CPU seconds with {count} simulations, medians:\n\n{report.table(times)}",
         ]
     )

@@ -68,8 +68,8 @@ def main() -> None:
             f"n = {options.n}, {options.chains} chains x ({options.warmup} warmup + "
             f"{options.draws} draws), likelihood {options.likelihood!r}, seed {options.seed}. "
             "`seconds` is all of `fit`; `ms per step` is `sampling` over the leapfrog steps of all "
-            "chains, warmup included; divergences are those after it. `agreeing` counts the chains "
-            "in the same place as the one with the highest density.",
+            "chains, warmup included; divergences are counted after warmup. `agreeing` counts "
+            "the chains in the same mode as the chain with the highest density.",
             report.table(costs),
             "Column by column (`sd` of the data; lengthscale over the agreeing chains):",
             report.table(columns),

@@ -123,7 +123,7 @@ def timed(function: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def means(weights: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Compute weighted means by weights (m, p), as they are and divided by their sum."""
+    """Compute weighted means by weights (m, p), without and with division by their sum."""
     unnormalized = weights @ points
     return unnormalized, unnormalized / weights.sum(axis=1, keepdims=True)
 
@@ -400,8 +400,8 @@ def text(rows: Sequence[dict[str, Any]]) -> str:
     parts = [
         "Mean squared error of the estimated posterior mean, summed over the columns of X; in "
         "brackets its standard error over the runs. `mode` is the pre-image, an approximate mode; "
-        "means are over the sum of the weights but where it says `not normalised`. Of `KBR "
-        f"learned` there are {LEARNED_RUNS} runs at most."
+        "means are divided by the sum of the weights except where labelled `not normalised`. `KBR "
+        f"learned` has at most {LEARNED_RUNS} runs."
     ]
     for D in sorted({row["D"] for row in rows}):
         prior_error = float(np.mean([np.mean(np.sum(
@@ -491,7 +491,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--results", type=Path, help="folder of the results")
     parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
-    parser.add_argument("--summary", action="store_true", help="write and draw what is recorded")
+    parser.add_argument(
+        "--summary", action="store_true", help="rewrite tables and figure from the recorded results"
+    )
     options = parser.parse_args()
     if options.quick:
         options.runs, options.sizes = 2, [100, 200]

@@ -384,14 +384,14 @@ def text(rows: list[Row], settings: Mapping[str, Any]) -> str:
             "the posterior mean, over their variance at the true parameters; `as in the slides` "
             "without division; medians and quartiles over the data sets. `parameters`: squared "
             "error of the posterior mean over the prior's variance, mean of six, with standard "
-            "error over the data sets. `90 % interval`: how often it holds the true value, of "
-            f"{len(PARAMETERS) * len(seeds)} cases; those of a data set hang together.",
+            "error over the data sets. `90 % interval`: its coverage of the true value in "
+            f"{len(PARAMETERS) * len(seeds)} cases, which are dependent within a data set.",
             report.table(main_rows),
-            "**Sequential sides**, means: simulations that were made, stages up to the one whose "
-            "particles are taken; of ESS, particles that came from one another and did not move "
-            f"count as one\n\n{abc_runs.sequential_table(rows, {})}",
+            "**Sequential methods**, means: number of simulations, stages up to the one whose "
+            "particles are used; the ESS counts particles with a common ancestor that did not move "
+            f"as one\n\n{abc_runs.sequential_table(rows, {})}",
             "**With larger and smaller epsilon**, by effective sample size or acceptances; "
-            f"{ACCEPTANCE_RATES[0] * count:g} is that of the table above.",
+            f"{ACCEPTANCE_RATES[0] * count:g} is used in the table above.",
             report.table(by_rate),
             "**Squared errors of the parameters' logarithms**, over the prior's variance",
             report.table(by_parameter),

@@ -161,15 +161,16 @@ def text(results: dict[str, Any], datasets: int) -> str:
     sizes = ", ".join(map(str, SIZES))
     return (
         f"{NUM_TRAINING} training groups of {sizes} rows at random, {NUM_TEST} test groups of each "
-        f"size, {datasets} data sets: `held` is the coverage of y by 90 % intervals (99 % band "
-        f"of {count} independent groups: {low:.3f} to {high:.3f}; groups of one data set share a fit), "
-        "`width` the width of the intervals; root mean squared errors of each method. The standard "
-        "deviation of y is 1.15.\n\n"
+        f"size, {datasets} data sets. `held`: coverage of y by 90 % intervals (99 % band of "
+        f"{count} independent groups: {low:.3f} to {high:.3f}; groups of a data set share a "
+        "fit). `width`: mean width of the intervals. Other columns: root mean squared errors. "
+        "The standard deviation of y is 1.15.\n\n"
         f"{report.table(results['coverage'])}\n\n"
         f"{NUM_TRAINING} training groups of {LARGE_SIZE} rows, a fraction of which has "
-        f"{SMALL_SIZE} rows instead; {NUM_TEST} test groups of {LARGE_SIZE} rows. Root mean squared errors, and "
-        "the negative log density of y in nats of the two methods with a density. Treating small "
-        f"groups like large ones increases the error (Law et al. 2018, section 5.1).\n\n"
+        f"{SMALL_SIZE} rows instead; {NUM_TEST} test groups of {LARGE_SIZE} rows. Root mean "
+        "squared errors, and the negative log density of y in nats of the two methods with a "
+        "density. Treating small groups like large ones increases the error (Law et al. 2018, "
+        "section 5.1).\n\n"
         f"{report.table(results['shrinking'])}\n\n"
         f"Seconds.\n\n{report.table(results['seconds'])}"
     )

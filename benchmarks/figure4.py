@@ -52,13 +52,13 @@ def parse() -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
-    parser.add_argument("--side", choices=SIDES, help="run one side in this process")
+    parser.add_argument("--side", choices=SIDES, help="run one method in this process")
     parser.add_argument("--n", type=int, default=600)
     parser.add_argument("--chains", type=int, default=8)
     parser.add_argument("--warmup", type=int, default=200)
     parser.add_argument("--draws", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--likelihood", default="auto", help="route of this package")
+    parser.add_argument("--likelihood", default="auto", help="likelihood solver of this package")
     parser.add_argument(
         "--plain-method",
         choices=("parallel", "sequential", "vectorized"),
@@ -70,7 +70,7 @@ def parse() -> argparse.Namespace:
         "--stan-iterations", type=int, help="iterations per chain for Stan, half of them warmup"
     )
     parser.add_argument("--results", type=Path, help="folder of the results")
-    parser.add_argument("--result", type=Path, help="file for what one side measures")
+    parser.add_argument("--result", type=Path, help="file for the measurements of one method")
     parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
     options = parser.parse_args()
     if options.n % 6:
@@ -265,7 +265,7 @@ def compare(options: argparse.Namespace) -> None:
             measured[side] = outcome
             print(f"  {outcome['wall seconds']:.0f} s, {outcome['steps']} leapfrog steps")
     if not measured:
-        sys.exit("no side could run")
+        sys.exit("no method could run; see the reasons above")
     rows = summary(measured, options)
     ratios = [ratio(side, rows) for side in measured if side != "bke" and "bke" in measured]
     remarks += filter(
@@ -274,11 +274,11 @@ def compare(options: argparse.Namespace) -> None:
     parts = [
         f"n = {options.n}, {options.chains} chains x ({options.warmup} warmup + {options.draws} "
         "draws). `wall s` is the whole process, split into sampling, compilation and the rest "
-        "(import, starting points and, for this package, what the diagnosis needs); `ms per step` "
+        "(import, initial values and, for this package, inputs of the diagnosis); `ms per step` "
         "is sampling over the leapfrog steps of all chains, which share the cores; "
         f"`wall s at {rows[0]['at steps']} steps` is the wall time with that many steps.",
         report.table([{key: row[key] for key in row if key != "at steps"} for row in rows]),
-        *(["How many times longer than this package:", report.table(ratios)] if ratios else []),
+        *(["Ratios to this package:", report.table(ratios)] if ratios else []),
         "Means of the lengthscale by chain:",
         report.table([chain_means(side, measured[side]) for side in measured]),
         *remarks,
@@ -367,8 +367,8 @@ def extrapolation_note(
         return None
     return (
         f"{side} was extrapolated: it ran {values['chains']} chains x {values['iterations']} "
-        f"iterations ({values['steps']} leapfrog steps), and its time at equal steps takes each "
-        "further step to cost the same. Its end-to-end time was not measured."
+        f"iterations ({values['steps']} leapfrog steps), and its time at equal steps "
+        "assumes a constant cost per step. Its end-to-end time was not measured."
     )
 
 

@@ -253,7 +253,7 @@ def plot(rows: list[dict], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--runs", type=int, default=RUNS)
-    parser.add_argument("--quick", action="store_true", help="see that it runs")
+    parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
     options = parser.parse_args()
     sizes, runs = ((60, 120), 2) if options.quick else (SIZES, options.runs)
     rows = [row for system in SYSTEMS for seed in range(runs) for row in run(system, seed, sizes)]

@@ -49,13 +49,18 @@ def main() -> None:
         "--columns",
         type=int,
         default=1,
-        help="several are normal data, by the dense and the plain side alone",
+        help="more than 1: normal data, by bke dense and plain only",
     )
     parser.add_argument("--lengthscales", type=float, nargs="+", default=[0.5, 3.0])
     parser.add_argument(
         "--seconds", type=float, default=10.0, help="per size, lengthscale and number of threads"
     )
-    parser.add_argument("--min-rounds", type=int, default=7, help="even where that takes longer")
+    parser.add_argument(
+        "--min-rounds",
+        type=int,
+        default=7,
+        help="minimum number of rounds, even if that exceeds --seconds",
+    )
     parser.add_argument("--results", type=Path, help="folder of the results")
     parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
     options = parser.parse_args()
@@ -92,8 +97,8 @@ def main() -> None:
     name += "-quick" if options.quick else ""
     explanation = (
         f"Milliseconds per value and gradient of BKE (13). Ratios are medians over the median of "
-        f"`{REFERENCE}` in the same rounds. `CPU ms` adds up the cores: it is what a chain costs "
-        "while other chains keep the other cores busy."
+        f"`{REFERENCE}` in the same rounds. `CPU ms` is summed over cores: the cost of a chain "
+        "while other chains use the other cores."
     )
     text = f"{explanation}\n\n{report.table(rows)}"
     report.save(folder, name, "Value and gradient", info, text, {"rows": rows})

@@ -42,7 +42,9 @@ def main() -> None:
     """Measure each line in separate processes and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
-    parser.add_argument("--together", type=int, default=100_000, help="rows of two processes")
+    parser.add_argument(
+        "--together", type=int, default=100_000, help="number of rows shared by two processes"
+    )
     parser.add_argument("--results", type=Path, help="folder of the results")
     parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
     parser.add_argument("--line", nargs="+", help=argparse.SUPPRESS)
@@ -66,7 +68,8 @@ def main() -> None:
         f"{DIMENSION} columns, {LANDMARKS} landmarks, best of {NUM_CALLS} calls.\n\nIn memory:\n\n"
         f"{report.table(in_memory)}\n\nFrom an NPY file, one pass for {KERNELS} lengthscales:\n\n"
         f"{report.table(from_file)}\n\n{options.together} rows shared by processes on the same "
-        f"cores: two do {ratio:.2f} times what one does.\n\n{report.table(processes)}"
+        f"cores: the throughput of two is {ratio:.2f} times that of one.\n\n"
+        f"{report.table(processes)}"
     )
     results = {"memory": in_memory, "file": from_file, "processes": processes}
     report.save(folder, name, "Cost of the landmark model as n grows", info, text, results)
@@ -89,7 +92,7 @@ def collect(processes: list[subprocess.Popen[str]]) -> list[Row]:
     """Wait for processes and parse the last line of each."""
     outputs = [process.communicate()[0] for process in processes]
     if any(process.returncode for process in processes):
-        raise RuntimeError("a process failed")
+        raise RuntimeError("a measuring process failed; see its error output above")
     return [json.loads(text.splitlines()[-1]) for text in outputs]
 
 

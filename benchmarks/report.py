@@ -63,8 +63,8 @@ def busy_warning(info: Mapping[str, Any]) -> str | None:
     if load is None or load <= BUSY:
         return None
     return (
-        f"The load average was {load} at the start, above {BUSY}: other programs held the cores, "
-        "so these times are too long and their ratios unreliable. Run it again on a quiet machine."
+        f"The load average was {load} at the start, above {BUSY}: other programs used the cores, "
+        "so these times are too long and their ratios unreliable. Run it again on an idle machine."
     )
 
 

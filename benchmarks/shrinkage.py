@@ -266,10 +266,10 @@ def relative_risks(losses: Sequence[dict[str, float]]) -> dict[str, Any]:
 def text(rows: Sequence[dict[str, Any]]) -> str:
     """Format two tables for each kernel."""
     parts = [
-        "Risk over that of the empirical embedding, which is given itself; in brackets the "
-        "standard error. `lengthscale` is the median of the learned one (mean over columns) over "
-        "that of the median heuristic, `at bound` counts data sets whose marginal likelihood still "
-        "rises at the end of the range that was searched."
+        "Risk over that of the empirical embedding, whose column is the risk itself; standard "
+        "errors in brackets. `lengthscale` is the median ratio of the learned lengthscale (mean "
+        "over columns) to that of the median heuristic; `at bound` counts data sets whose marginal "
+        "likelihood still rises at the end of the search range."
     ]
     titles = {"norm": "in the Hilbert space of the kernel", "values": "of the values, in L2(P)"}
     for kernel, name in (("median", "Median heuristic"), ("learned", "Learned kernel")):
@@ -348,7 +348,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=300, help="data sets in a cell")
     parser.add_argument("--results", type=Path, help="folder of the results")
     parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
-    parser.add_argument("--summary", action="store_true", help="write and draw what is recorded")
+    parser.add_argument(
+        "--summary", action="store_true", help="rewrite tables and figure from the recorded results"
+    )
     options = parser.parse_args()
     min_learned, max_cost = MIN_LEARNED, MAX_LEARNING_COST
     if options.quick:

@@ -370,8 +370,8 @@ def write(
             "Settings: " + ", ".join(f"{key} {value}" for key, value in settings.items()) + ".",
             f"Means ± standard deviations over {len(records)} random splits of {data}; p of paired "
             "t-tests against KST. The splits share images, so that p is too small. `factor 1`: the "
-            "median distance as lengthscale, as in the paper. The paper's numbers are of other "
-            "data, USPS with 2000 training images.",
+            "median distance as lengthscale, as in the paper. The paper used other data, USPS "
+            "with 2000 training images.",
             report.table(comparison_table(records)),
             "By the number of training images:",
             report.table(size_table(curve)),
@@ -386,11 +386,15 @@ def write(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--usps", type=Path, help="images and labels: NPZ, or libsvm's text")
-    parser.add_argument("--training", type=int, default=TRAINING, help="images, of the table")
+    parser.add_argument("--usps", type=Path, help="file of images and labels: NPZ or libsvm text")
+    parser.add_argument(
+        "--training", type=int, default=TRAINING, help="number of training images in the table"
+    )
     parser.add_argument("--repeats", type=int, default=REPEATS)
-    parser.add_argument("--quick", action="store_true", help="see that it runs")
-    parser.add_argument("--summary", action="store_true", help="what is recorded, again")
+    parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
+    parser.add_argument(
+        "--summary", action="store_true", help="rewrite tables and figure from the recorded results"
+    )
     options = parser.parse_args()
     name = "student_t" if options.usps is None else "student_t-usps"
     name += "-quick" * options.quick
@@ -416,7 +420,10 @@ def main() -> None:
         training, repeats, sizes = 100, 2, SIZES[:2]
     needed = max(training, *sizes) + VALIDATION + TEST
     if needed > len(digits):
-        raise SystemExit(f"There are {len(digits)} images, and {needed} are needed.")
+        raise SystemExit(
+            f"{data} has {len(digits)} images, and {needed} are needed; pass a larger file "
+            "or a smaller --training"
+        )
     curve = [run(digits, size, i, FACTOR_METHODS) for size in sizes for i in range(repeats)]
     records = [run(digits, training, i, tuple(SIDES)) for i in range(repeats)]
     settings = {"training": training, "validation": VALIDATION, "test": TEST, "repeats": repeats}
