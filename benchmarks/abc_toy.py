@@ -1,19 +1,20 @@
-"""K2-ABC where the posterior is known: the toy of Park, Jitkrittum and Sejdinovic (2016).
+"""K2-ABC with a known posterior: the toy model of Park, Jitkrittum and Sejdinovic (2016).
 
-y_1, ..., y_400 from a mixture of the uniform distributions on [0, 1], ..., [4, 5] with weights pi,
-a priori Dirichlet(1, ..., 1); the posterior is Dirichlet, with one more for every y in an interval.
-Every data set has weights of its own, from the prior.
+Data y_1, ..., y_400 come from a mixture of the uniform distributions on [0, 1], ..., [4, 5] with
+weights pi and prior Dirichlet(1, ..., 1). The posterior is Dirichlet, with the number of y in each
+interval added to its parameter. The weights of each data set are drawn from the prior.
 
-K2-ABC by its estimators and with two choices of the kernel; rejection and exponential ABC with mean
-and variance, which are not sufficient, and with the five shares, which are. Simulations come from
-the prior, the same for all sides that do not move; each epsilon is the one with a given effective
-sample size, or the nearest so many are accepted. Sequential sides may make as many simulations as
-the others, or three times as many. They have a particle for every 16, which suffices for five
-stages with the library's three moves of each, and stop where the library does: when fewer than a
-tenth of a stage's moves are accepted, and not all simulations are then made.
+The benchmark compares K2-ABC by its estimators and with two choices of the kernel; rejection and
+exponential ABC with mean and variance, which are not sufficient, and with the frequencies of the
+five intervals, which are. All methods that are not sequential share their simulations from the
+prior; each epsilon gives a fixed effective sample size, and rejection accepts a fixed number of
+nearest simulations. Sequential methods may use as many simulations as the others, or three times as
+many. They have one particle per 16 simulations, which suffices for five stages of the library's
+three moves, and use the library's stopping rule: a run ends when fewer than a tenth of the moves of
+a stage are accepted, so that part of the budget may be unused.
 
 Error: root mean squared difference between the components of the estimated and the exact posterior
-mean. ``sd``: the estimated standard deviations over the exact ones, mean of the components.
+mean. ``sd``: ratio of estimated to exact standard deviations, mean over the components.
 
     python benchmarks/abc_toy.py
 """
@@ -37,23 +38,23 @@ sys.path.append(str(abc_runs.EXAMPLES))
 from simulators import INTERVALS, uniform_posterior, uniform_prior, uniforms
 
 DATA_SETS, SIMULATIONS, ROWS = 10, 3000, 400
-#: Shares of all simulations that are made by fewer of them.
-FEWER = (1 / 3, 1.0)
-#: Effective sample sizes, as shares of the simulations; SHARE is that of the comparison.
-SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.004, 0.002)
-SHARE = 0.01
+#: Sizes of subsets of the simulations, relative to all of them.
+BUDGET_FRACTIONS = (1 / 3, 1.0)
+#: Effective sample sizes over the number of simulations; DEFAULT_RATE is used in the comparison.
+ACCEPTANCE_RATES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.004, 0.002)
+DEFAULT_RATE = 0.01
 ESTIMATORS = ("biased", "features", "linear")
-#: The linear-time estimator is cheap: with so many times the simulations too.
-TIMES = 10
-SEQUENTIAL = tuple(f"K2 median, {end}" for end in abc_runs.SEQUENTIAL)
+#: Relative budget of the linear-time estimator, which is cheap.
+LINEAR_BUDGET_FACTOR = 10
+SEQUENTIAL = tuple(f"K2 median, {suffix}" for suffix in abc_runs.SEQUENTIAL)
 PRIOR = "the prior"
 SIDES = (
     *(f"K2 median, {estimator}" for estimator in ESTIMATORS),
     "K2 bkl, biased",
     *(
-        f"{summaries}, {how}"
+        f"{summaries}, {draw_type}"
         for summaries in ("mean and variance", "shares")
-        for how in ("exponential", "rejection")
+        for draw_type in ("exponential", "rejection")
     ),
     *SEQUENTIAL,
     PRIOR,
@@ -64,38 +65,38 @@ def moments(sample: np.ndarray) -> list[float]:
     return [sample.mean(), sample.var()]
 
 
-def shares(sample: np.ndarray) -> np.ndarray:
+def interval_frequencies(sample: np.ndarray) -> np.ndarray:
     return np.bincount(sample.astype(int), minlength=INTERVALS) / len(sample)
 
 
 def sides(
-    observed: np.ndarray, count: int, seed: int, wanted: frozenset[str]
+    observed: np.ndarray, count: int, seed: int, requested: frozenset[str]
 ) -> Iterator[tuple[str, Any, str, float]]:
-    """Names, runs of the simulations from the prior, what is done with them, and CPU seconds."""
+    """Yield the name of each method, its run, its type of acceptance and its CPU seconds."""
     simulate, prior = vectorize(uniforms(len(observed))), uniform_prior()
     common: dict[str, Any] = {"seed": seed, "progress": False}
     for kernel, estimators in (("median", ESTIMATORS), ("bkl", ("biased",))):
         for estimator in estimators:
             name = f"K2 {kernel}, {estimator}"
-            if name not in wanted:
+            if name not in requested:
                 continue
-            began = time.process_time()
+            begin = time.process_time()
             run = k2_abc(
                 observed,
                 simulate,
                 prior,
                 kernel=kernel,
                 estimator=estimator,
-                num_simulations=TIMES * count if estimator == "linear" else count,
+                num_simulations=LINEAR_BUDGET_FACTOR * count if estimator == "linear" else count,
                 **common,
             )
-            yield name, run, "exponential", time.process_time() - began
-    for name, function in (("mean and variance", moments), ("shares", shares)):
+            yield name, run, "exponential", time.process_time() - begin
+    for name, function in (("mean and variance", moments), ("shares", interval_frequencies)):
         names = (f"{name}, exponential", f"{name}, rejection")
-        if not wanted.intersection(names):
+        if not requested.intersection(names):
             continue
-        scale = _spread(function, simulate, prior, seed)
-        began = time.process_time()
+        scale = _scale(function, simulate, prior, seed)
+        begin = time.process_time()
         run = abc(
             observed,
             simulate,
@@ -104,21 +105,21 @@ def sides(
             num_simulations=count,
             **common,
         )
-        spent = time.process_time() - began
+        seconds = time.process_time() - begin
         for side, acceptance in zip(names, ("exponential", "indicator"), strict=True):
-            yield side, run, acceptance, spent
+            yield side, run, acceptance, seconds
 
 
-def _spread(function: Any, simulate: Any, prior: Any, seed: int) -> np.ndarray:
-    """Standard deviations of summaries over 200 simulations from the prior."""
+def _scale(function: Any, simulate: Any, prior: Any, seed: int) -> np.ndarray:
+    """Compute standard deviations of summaries over 200 simulations from the prior."""
     rng = np.random.default_rng([seed, 1])
     weights = rng.dirichlet(np.ones(INTERVALS), 200)
-    return np.std([function(one) for one in simulate(rng, {"pi": weights})], axis=0)
+    return np.std([function(row) for row in simulate(rng, {"pi": weights})], axis=0)
 
 
-def experiment(seed: int, settings: Mapping[str, Any], wanted: frozenset[str]) -> list[Row]:
-    """The rows of the sides that are wanted, of one data set."""
-    warnings.simplefilter("ignore")  # of small effective sample sizes: they are in the table
+def experiment(seed: int, settings: Mapping[str, Any], requested: frozenset[str]) -> list[Row]:
+    """Compute the rows of the requested methods on one data set."""
+    warnings.simplefilter("ignore")  # effective sample sizes are in the table
     count = settings["simulations"]
     rng = np.random.default_rng([seed, 0])
     truth = rng.dirichlet(np.ones(INTERVALS))
@@ -127,32 +128,38 @@ def experiment(seed: int, settings: Mapping[str, Any], wanted: frozenset[str]) -
     mean = exact / exact.sum()
     sd = np.sqrt(mean * (1.0 - mean) / (exact.sum() + 1.0))
 
-    def row(side: str, simulations: int, share: float | None, draws: Draws, spent: float) -> Row:
+    def row(
+        side: str, simulations: int, acceptance_rate: float | None, draws: Draws, seconds: float
+    ) -> Row:
         return {
             "data": seed,
             "side": side,
             "simulations": simulations,
-            "share": share,
+            "share": acceptance_rate,
             "ess": draws.ess,
             "error": float(np.sqrt(np.mean((draws.mean - mean) ** 2))),
             "sd": float(np.mean(draws.sd / sd)),
-            "CPU s": spent,
+            "CPU s": seconds,
         }
 
     rows = []
-    for side, run, acceptance, spent in sides(observed, count, seed, wanted):
+    for side, run, acceptance, seconds in sides(observed, count, seed, requested):
         points, squared = abc_runs.parameters(run, ["pi"]), abc_runs.squared_distances(run)
-        sizes = {round(part * count) for part in FEWER} | {len(points)}
+        sizes = {round(fraction * count) for fraction in BUDGET_FRACTIONS} | {len(points)}
         for size in sorted(sizes):
-            for share in SHARES if size == count else (SHARE,):
-                chosen = abc_runs.accepted if acceptance == "indicator" else abc_runs.weighted
-                number = round(share * size) if acceptance == "indicator" else share * size
-                draws = chosen(points[:size], squared[:size], number)
-                rows.append(row(side, size, share, draws, spent * size / len(points)))
+            for acceptance_rate in ACCEPTANCE_RATES if size == count else (DEFAULT_RATE,):
+                select = abc_runs.accepted if acceptance == "indicator" else abc_runs.weighted
+                number = (
+                    round(acceptance_rate * size)
+                    if acceptance == "indicator"
+                    else acceptance_rate * size
+                )
+                draws = select(points[:size], squared[:size], number)
+                rows.append(row(side, size, acceptance_rate, draws, seconds * size / len(points)))
     for side, options in zip(SEQUENTIAL, abc_runs.sequential_options(count).values(), strict=True):
-        if side not in wanted:
+        if side not in requested:
             continue
-        began = time.process_time()
+        begin = time.process_time()
         run = sequential_k2_abc(
             observed,
             vectorize(uniforms(ROWS)),
@@ -161,9 +168,9 @@ def experiment(seed: int, settings: Mapping[str, Any], wanted: frozenset[str]) -
             progress=False,
             **options,
         )
-        spent, draws = time.process_time() - began, abc_runs.equal(run, ["pi"])
-        rows.append(row(side, count, None, draws, spent) | abc_runs.sequential_facts(run))
-    if PRIOR not in wanted:
+        seconds, draws = time.process_time() - begin, abc_runs.equally_weighted(run, ["pi"])
+        rows.append(row(side, count, None, draws, seconds) | abc_runs.sequential_diagnostics(run))
+    if PRIOR not in requested:
         return rows
     prior_mean = np.full(INTERVALS, 1.0 / INTERVALS)
     prior_sd = np.sqrt(prior_mean * (1.0 - prior_mean) / (INTERVALS + 1.0))
@@ -183,7 +190,7 @@ def experiment(seed: int, settings: Mapping[str, Any], wanted: frozenset[str]) -
 
 
 def text(rows: list[Row], settings: Mapping[str, Any]) -> str:
-    """By simulations at one share, by share at one number of simulations, and sequential sides."""
+    """Format tables by number of simulations, by acceptance rate, and of sequential methods."""
     names = [
         side
         for side in dict.fromkeys(row["side"] for row in rows)
@@ -192,9 +199,9 @@ def text(rows: list[Row], settings: Mapping[str, Any]) -> str:
     seeds, count = len({row["data"] for row in rows}), settings["simulations"]
     sizes = sorted({row["simulations"] for row in rows if row["side"] in names})
 
-    def shown(key: str, **wanted: Any) -> str:
-        values = [row[key] for row in rows if all(row[k] == v for k, v in wanted.items())]
-        return abc_runs.spread_of(values) if values else "-"
+    def format_mean(key: str, **requested: Any) -> str:
+        values = [row[key] for row in rows if all(row[k] == v for k, v in requested.items())]
+        return abc_runs.mean_and_error(values) if values else "-"
 
     tables = []
     for key in ("error", "sd"):
@@ -202,31 +209,33 @@ def text(rows: list[Row], settings: Mapping[str, Any]) -> str:
             {
                 "simulations": side,
                 **{
-                    str(size): shown(key, side=side, simulations=size, share=SHARE)
+                    str(size): format_mean(key, side=side, simulations=size, share=DEFAULT_RATE)
                     for size in sizes
                 },
             }
             for side in names
         ]
-        by_share = [
+        by_rate = [
             {
                 "effective sample size": side,
                 **{
-                    f"{share * count:g}": shown(key, side=side, simulations=count, share=share)
-                    for share in SHARES
+                    f"{acceptance_rate * count:g}": format_mean(
+                        key, side=side, simulations=count, share=acceptance_rate
+                    )
+                    for acceptance_rate in ACCEPTANCE_RATES
                 },
             }
             for side in names
         ]
-        prior = shown(key, side=PRIOR)
+        prior = format_mean(key, side=PRIOR)
         tables.append(
-            f"**{key}**, of the prior {prior}; effective sample size or acceptances "
-            f"{SHARE:g} of the simulations\n\n{report.table(by_size)}"
+            f"**{key}**; prior {prior}; effective sample size or acceptances "
+            f"{DEFAULT_RATE:g} of the simulations\n\n{report.table(by_size)}"
         )
         tables.append(
-            f"**{key}** with {count} simulations, as epsilon falls\n\n{report.table(by_share)}"
+            f"**{key}** with {count} simulations, as epsilon falls\n\n{report.table(by_rate)}"
         )
-    spent = [
+    times = [
         {
             "side": side,
             "CPU s": float(np.median([r["CPU s"] for r in rows
@@ -242,10 +251,10 @@ def text(rows: list[Row], settings: Mapping[str, Any]) -> str:
             "mean squared difference between the estimated and the exact posterior mean, `sd` the "
             "estimated over the exact standard deviations.",
             *tables,
-            "**Sequential sides**, means: simulations that were made, stages up to the one whose "
-            "particles are taken; of ESS, particles that came from one another and did not move "
-            f"count as one\n\n{sequential}",
-            f"CPU seconds with {count} simulations, medians:\n\n{report.table(spent)}",
+            "**Sequential methods**, means: number of simulations, stages up to the one whose "
+            "particles are used; the ESS counts particles with a common ancestor that did not move "
+            f"as one\n\n{sequential}",
+            f"CPU seconds with {count} simulations, medians:\n\n{report.table(times)}",
         ]
     )
 
@@ -261,7 +270,7 @@ STYLES = {
 
 
 def picture(rows: list[Row], settings: Mapping[str, Any], path: Any) -> None:
-    """Error and spread against the effective sample size."""
+    """Plot errors and standard deviations against the effective sample size."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -278,14 +287,15 @@ def picture(rows: list[Row], settings: Mapping[str, Any], path: Any) -> None:
                     [
                         row[key]
                         for row in rows
-                        if (row["side"], row["simulations"], row["share"]) == (side, count, share)
+                        if (row["side"], row["simulations"], row["share"])
+                        == (side, count, acceptance_rate)
                     ]
-                    for share in SHARES
+                    for acceptance_rate in ACCEPTANCE_RATES
                 ]
             )
             error = values.std(axis=1, ddof=1) / values.shape[1] ** 0.5
             ax.errorbar(
-                [share * count for share in SHARES],
+                [acceptance_rate * count for acceptance_rate in ACCEPTANCE_RATES],
                 values.mean(axis=1),
                 error,
                 color=colour,
@@ -295,20 +305,20 @@ def picture(rows: list[Row], settings: Mapping[str, Any], path: Any) -> None:
                 label=side,
             )
         for side, marker in zip(SEQUENTIAL, ("*", "P"), strict=True):
-            mine = [row for row in rows if row["side"] == side]
-            if not mine:
+            selected = [row for row in rows if row["side"] == side]
+            if not selected:
                 continue
-            values = np.array([row[key] for row in mine])
-            made = np.mean([row["simulations"] for row in mine])
+            values = np.array([row[key] for row in selected])
+            mean_simulations = np.mean([row["simulations"] for row in selected])
             ax.errorbar(
-                np.mean([row["ess"] for row in mine]),
+                np.mean([row["ess"] for row in selected]),
                 values.mean(),
                 values.std(ddof=1) / len(values) ** 0.5,
                 color="#5A4A78",
                 linestyle="none",
                 marker=marker,
                 markersize=10,
-                label=f"{side} ({made:.0f} simulations)",
+                label=f"{side} ({mean_simulations:.0f} simulations)",
             )
         ax.set(xscale="log", yscale="log", xlabel="effective sample size")
         ax.invert_xaxis()
@@ -336,8 +346,8 @@ def main() -> None:
     rows = abc_runs.fill("abc_toy", title, experiment, SIDES, text, settings, options)
     if len({row["data"] for row in rows}) > 1:
         folder = options.results or report.RESULTS
-        kept = not (options.quick or options.results)
-        path = abc_runs.DOCS / "abc_toy.png" if kept else folder / "abc_toy-quick.png"
+        recorded = not (options.quick or options.results)
+        path = abc_runs.DOCS / "abc_toy.png" if recorded else folder / "abc_toy-quick.png"
         picture(rows, {"simulations": options.simulations}, path)
 
 

@@ -1,10 +1,10 @@
-"""Levels of the tests whose null is an approximation: how often a true null is rejected at 0.05.
+"""Levels of tests with an approximate null distribution: rejection rates at 0.05 under the null.
 
-Standard normal rows, or for the bootstrap and the shift stationary autoregressions of order one
-with a coefficient that is given, independent of each other; kernels by the median heuristic. For
-conditional independence x = sin(2 s) + e / 2 and y = s^2 + e' / 2 with s the sum of the columns of
-z over the root of their number. The permutation test of the same data is beside them: on dependent
-rows it is not valid.
+Rows are standard normal. For the wild bootstrap and the shift they are independent stationary
+autoregressions of order one, with the coefficient of the table. Kernels are those of the median
+heuristic. For conditional independence x = sin(2 s) + e / 2 and y = s^2 + e' / 2, where s is the
+sum of the columns of z over the root of their number. The permutation test on the same data is
+included for comparison; it is not valid for dependent rows.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from scipy.signal import lfilter
 from scipy.stats import binom
 
 ALPHA = 0.05
-#: Rows over the memory of series.
-MEMORIES = 25
+#: Ratio of the number of rows to the memory of series.
+ROWS_OVER_MEMORY = 25
 
 
 def autoregression(n: int, columns: int, coefficient: float, rng: np.random.Generator) -> Any:
-    """Stationary, of unit variance."""
+    """Draw stationary autoregressions (n, columns) of unit variance."""
     noise = rng.normal(size=(n + 200, columns)) * (1.0 - coefficient**2) ** 0.5
     return lfilter([1.0], [1.0, -coefficient], noise, axis=0)[200:]
 
 
 def data(n: int, columns: int, coefficient: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Two independent samples of one distribution."""
+    """Draw two independent samples of one distribution."""
     rng = np.random.default_rng([seed, n, columns])
     if coefficient:
         return autoregression(n, columns, coefficient, rng), autoregression(
@@ -49,12 +49,12 @@ def data(n: int, columns: int, coefficient: float, seed: int) -> tuple[np.ndarra
 
 
 def memory(null: str, n: int) -> float | None:
-    """Of the nulls that have one."""
-    return n / MEMORIES if null in ("wild bootstrap", "shift") else None
+    """Return the memory of methods for series, None for other methods."""
+    return n / ROWS_OVER_MEMORY if null in ("wild bootstrap", "shift") else None
 
 
 def two_samples(null: str, n: int, columns: int, coefficient: float, **options: Any) -> Any:
-    """P = Q."""
+    """Test two samples with P = Q."""
     first, second = data(n, columns, coefficient, options["seed"])
     if null in ("linear", "block"):
         return two_sample_test(first, second, null="normal", estimator=null, **options)
@@ -62,13 +62,13 @@ def two_samples(null: str, n: int, columns: int, coefficient: float, **options: 
 
 
 def independence(null: str, n: int, columns: int, coefficient: float, **options: Any) -> Any:
-    """x and y independent."""
+    """Test independent x and y."""
     first, second = data(n, columns, coefficient, options["seed"])
     return independence_test(first, second, null=null, memory=memory(null, n), **options)
 
 
 def conditional(null: str, n: int, columns: int, _: float, **options: Any) -> Any:
-    """x and y independent given z."""
+    """Test x and y that are independent given z."""
     rng = np.random.default_rng([options["seed"], n, columns, 1])
     z, (e, f) = rng.normal(size=(n, columns)), rng.normal(size=(2, n))
     s = z.sum(axis=1) / columns**0.5
@@ -77,13 +77,13 @@ def conditional(null: str, n: int, columns: int, _: float, **options: Any) -> An
 
 
 def mean_embedding(null: str, n: int, columns: int, _: float, **options: Any) -> Any:
-    """P = Q."""
+    """Test mean embeddings with P = Q."""
     options.pop("progress")
     return mean_embedding_test(*data(n, columns, 0.0, options["seed"]), null=null, **options)
 
 
 def relative_similarity(null: str, n: int, columns: int, _: float, **options: Any) -> Any:
-    """The data lie between two models that are equally far away; ``null`` is normal."""
+    """Test data at equal distances from two models; ``null`` is normal."""
     seed = options["seed"]
     first, second = data(n, columns, 0.0, seed)
     between = np.random.default_rng([seed, n, columns, 2]).normal(size=(n, columns))
@@ -102,47 +102,47 @@ TESTS: dict[str, Callable[..., Any]] = {
 def pvalues(
     test: str, null: str, n: int, columns: int, coefficient: float, permutations: int, seeds: range
 ) -> list[float]:
-    """Of one test under its null hypothesis, one for each seed."""
+    """Compute p-values of a test under its null hypothesis, one for each seed."""
     options: dict[str, Any] = {"kernel": "median", "permutations": permutations, "progress": False}
     return [
         TESTS[test](null, n, columns, coefficient, seed=seed, **options).pvalue for seed in seeds
     ]
 
 
-def cells(sizes: list[int], dimensions: list[int]) -> list[repeats.Row]:
-    """What tells the rows of the table apart."""
-    wanted = {
+def table_keys(sizes: list[int], dimensions: list[int]) -> list[repeats.Row]:
+    """Return the key of each row of the table."""
+    nulls_by_test = {
         "two samples": ("gamma", "spectrum", "linear", "block"),
         "independence": ("gamma", "spectrum"),
         "mean embedding": ("f",),
         "relative similarity": ("normal",),
         "conditional": ("permutation",),
     }
-    found = [
+    settings = [
         (test, null, n, columns, 0.0)
-        for test, nulls in wanted.items()
+        for test, nulls in nulls_by_test.items()
         for null in nulls
         for n in sizes
         for columns in dimensions
     ]
-    series = {
+    series_nulls = {
         "two samples": ("permutation", "wild bootstrap"),
         "independence": ("permutation", "wild bootstrap", "shift"),
     }
-    found += [
+    settings += [
         (test, null, n, 1, coefficient)
-        for test, nulls in series.items()
+        for test, nulls in series_nulls.items()
         for null in nulls
         for n in sizes
         for coefficient in (0.0, 0.5, 0.8)
         if n >= 50 and (coefficient or null != "permutation")
     ]
     names = ("test", "null", "n", "D", "coefficient")
-    return [dict(zip(names, cell, strict=True)) for cell in found]
+    return [dict(zip(names, setting, strict=True)) for setting in settings]
 
 
 def main() -> None:
-    """Count and write."""
+    """Measure the levels and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[20, 50, 200, 500])
     parser.add_argument("--dimensions", type=int, nargs="+", default=[1, 5])
@@ -161,11 +161,11 @@ def main() -> None:
         return (
             f"{options.repeats} data sets each, {options.permutations} permutations or draws. A "
             f"test of level 0.05 has a rate from {low:.4f} to {high:.4f} with probability 0.99. "
-            f"The memory of series is n/{MEMORIES}. With few shifts of a short series p-values may "
-            f"not reach 0.05 itself: its level is then below.\n\n{report.table(rows)}"
+            f"The memory of series is n/{ROWS_OVER_MEMORY}. With few shifts of a short series "
+            f"p-values may not reach 0.05 itself: its level is then below.\n\n{report.table(rows)}"
         )
 
-    keys = cells(options.sizes, options.dimensions)
+    keys = table_keys(options.sizes, options.dimensions)
     title = "Levels of the approximate tests"
     repeats.fill("approximations", title, keys, pvalues, summary, text, options)
 

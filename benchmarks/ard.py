@@ -1,10 +1,10 @@
 """NUTS with one lengthscale per column (ARD) in 2, 5 and 10 dimensions: cost and mixing.
 
-The data, n points in D columns, all independent: column 0 is an equal mixture of N(-2, 1) and
+The data are n points in D independent columns: column 0 is an equal mixture of N(-2, 1) and
 N(2, 1), and column d = 1, ..., D - 1 is N(0, s_d^2) with s_d spaced evenly on the logarithmic scale
-from 1/2 to 2. Every column therefore carries a scale of its own, which its lengthscale has to find,
-and column 0 also has the two scales that make the one-dimensional posterior bimodal. The prior is
-Gamma(1, 1) on each lengthscale, in the units of the data (``scale=None``).
+from 1/2 to 2. So each column has a different scale, which its lengthscale should match, and column
+0 also has the two scales that make the one-dimensional posterior bimodal. The prior is Gamma(1, 1)
+on each lengthscale, in the units of the data (``scale=None``).
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ def main() -> None:
             "sampling": clock.sampling,
         }
         costs.append({"D": dimension, **seconds, **cost(run, clock.sampling)})
-        columns += by_column(run, X)
+        columns += column_rows(run, X)
         print(f"D {dimension}: {seconds['seconds']:.0f} s", flush=True)
     text = "\n\n".join(
         [
             f"n = {options.n}, {options.chains} chains x ({options.warmup} warmup + "
             f"{options.draws} draws), likelihood {options.likelihood!r}, seed {options.seed}. "
             "`seconds` is all of `fit`; `ms per step` is `sampling` over the leapfrog steps of all "
-            "chains, warmup included; divergences are those after it. `agreeing` counts the chains "
-            "in the same place as the one with the highest density.",
+            "chains, warmup included; divergences are counted after warmup. `agreeing` counts "
+            "the chains in the same mode as the chain with the highest density.",
             report.table(costs),
             "Column by column (`sd` of the data; lengthscale over the agreeing chains):",
             report.table(columns),
@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def ard_sample(n: int, dimension: int, seed: int) -> np.ndarray:
-    """The data of this benchmark, (n, D); see the head of this file."""
+    """Draw the data of this benchmark, (n, D); see the docstring of this module."""
     generator = np.random.default_rng(seed)
     bimodal = generator.normal(generator.choice([-2.0, 2.0], n), 1.0)
     scales = np.geomspace(0.5, 2.0, dimension - 1)
@@ -89,13 +89,13 @@ def ard_sample(n: int, dimension: int, seed: int) -> np.ndarray:
 
 
 def cost(run: xr.DataTree, sampling: float) -> dict[str, Any]:
-    """One row: what ``sampling`` seconds bought and how well the chains mixed."""
+    """Return a row with the cost of ``sampling`` seconds and diagnostics of mixing."""
     posterior = run["posterior"].to_dataset()
     steps = sum(
         int(run[group]["n_steps"].sum()) for group in ("sample_stats", "warmup_sample_stats")
     )
     agreeing = agreeing_chains(run)
-    same_place = posterior.isel(chain=agreeing)
+    agreeing_posterior = posterior.isel(chain=agreeing)
     return {
         "leapfrog steps": steps,
         "ms per step": 1e3 * sampling / steps,
@@ -104,47 +104,47 @@ def cost(run: xr.DataTree, sampling: float) -> dict[str, Any]:
         "min bulk ESS": -largest(-arviz_stats.ess(posterior, method="bulk")),
         "chains": posterior.sizes["chain"],
         "agreeing": len(agreeing),
-        "max R-hat, agreeing": largest(arviz_stats.rhat(same_place)),
-        "min bulk ESS, agreeing": -largest(-arviz_stats.ess(same_place, method="bulk")),
+        "max R-hat, agreeing": largest(arviz_stats.rhat(agreeing_posterior)),
+        "min bulk ESS, agreeing": -largest(-arviz_stats.ess(agreeing_posterior, method="bulk")),
     }
 
 
 def largest(values: xr.Dataset) -> float:
-    """Over all variables and their entries."""
+    """Return the largest value over all lengthscales."""
     return float(values["lengthscale"].max())
 
 
 def lengthscales(run: xr.DataTree) -> xr.DataArray:
-    """Draws with dimensions (chain, draw, column)."""
+    """Return draws with dimensions (chain, draw, column)."""
     return run["posterior"].to_dataset()["lengthscale"]
 
 
 def agreeing_chains(run: xr.DataTree) -> list[int]:
-    """Chains in the same place as the one with the highest median log density.
+    """Return chains in the same mode as the chain with the highest median log density.
 
-    Same place: in every column the means of log lengthscale differ by less than twice the root of
-    the sum of the two chains' variances.
+    Two chains are in the same mode if the means of the log lengthscale of each column differ by at
+    most twice the root of the sum of both variances.
     """
     scale = np.log(lengthscales(run).values)
     best = int(run["sample_stats"].to_dataset()["lp"].median("draw").argmax("chain"))
     mean, variance = scale.mean(axis=1), scale.var(axis=1)
-    near = np.abs(mean - mean[best]) <= 2 * np.sqrt(variance + variance[best])
-    return [int(chain) for chain in np.flatnonzero(near.all(axis=1))]
+    agrees = np.abs(mean - mean[best]) <= 2 * np.sqrt(variance + variance[best])
+    return [int(chain) for chain in np.flatnonzero(agrees.all(axis=1))]
 
 
-def by_column(run: xr.DataTree, X: np.ndarray) -> list[dict[str, Any]]:
-    """One row per column of the data."""
+def column_rows(run: xr.DataTree, X: np.ndarray) -> list[dict[str, Any]]:
+    """Return a row for each column of the data."""
     posterior = run["posterior"].to_dataset()
     r_hat = arviz_stats.rhat(posterior)["lengthscale"].values
     ess = arviz_stats.ess(posterior, method="bulk")["lengthscale"].values
-    same_place = lengthscales(run).values[agreeing_chains(run)]
+    agreeing_draws = lengthscales(run).values[agreeing_chains(run)]
     return [
         {
             "D": X.shape[1],
             "column": column,
             "sd": float(X[:, column].std()),
-            "lengthscale mean": float(same_place[..., column].mean()),
-            "lengthscale sd": float(same_place[..., column].std()),
+            "lengthscale mean": float(agreeing_draws[..., column].mean()),
+            "lengthscale sd": float(agreeing_draws[..., column].std()),
             "R-hat": float(r_hat[column]),
             "bulk ESS": float(ess[column]),
         }

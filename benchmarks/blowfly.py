@@ -1,28 +1,29 @@
-"""Likelihood-free inference of the blowflies' population: summaries chosen by hand, and the MMD.
+"""Likelihood-free inference for the blowfly population model by hand-chosen summaries and by MMD.
 
-After the slides on K2-ABC (Park, Jitkrittum and Sejdinovic, 2016): series of 180 steps, six
-parameters, the prior of Meeds and Welling (2014), see ``examples/simulators.py``. The slides show
-one series, that of Nicholson's flies, and the mean squared error of ten summaries between it and
-what is simulated from the posterior mean. Here the observed series are simulated from parameters
-drawn from the prior, a pair for every data set, so that errors and coverage of the parameters are
-known as well. Drawn again are pairs whose series is dull: fewer than five peaks of 1.5 standard
-deviations, or a population that falls below one. Posteriors given the data are not changed by that.
+The experiment follows the slides on K2-ABC (Park, Jitkrittum and Sejdinovic, 2016): series of 180
+steps, six parameters, the prior of Meeds and Welling (2014), see ``examples/simulators.py``. The
+slides show one series, of Nicholson's blowflies, and the mean squared error of ten summaries
+between this series and simulations from the posterior mean. Here each data set is a parameter drawn
+from the prior and a series simulated from it, so that errors and coverage of the parameters are
+known as well. A pair is drawn again if its series has fewer than five peaks of 1.5 standard
+deviations, or a population below one. This selection does not change the posterior given the data.
 
-All sides but those named ``3 x`` and ``10 x`` have the same number of simulations, those from the
-prior the same ones. Each epsilon is the one with an effective sample size of 1 % of them; rejection
-accepts the nearest 1 %. Nothing is chosen by the error. Sequential sides have a particle for every
-16 simulations, which suffices for five stages with the library's three moves of each, and stop
-where the library does: when fewer than a tenth of a stage's moves are accepted, and not all
-simulations are then made. Distances of summaries are over their
-spread, 1.4826 times the median absolute deviation, over 500 more simulations from the prior. For
-the synthetic likelihood, 50 simulations to a point, the numbers of peaks are dithered, here and not
-by the library: spread evenly over the unit interval around them, by digits of the series; where
-they do not vary their covariance would be singular.
+All methods except ``3 x`` and ``10 x`` use the same number of simulations; methods that simulate
+from the prior share them. Each epsilon gives an effective sample size of 1 % of the simulations;
+rejection accepts the nearest 1 %. Nothing is tuned on the error. Sequential methods have one
+particle per 16 simulations, which suffices for five stages of the library's three moves, and the
+library's stopping rule: a run ends when fewer than a tenth of the moves of a stage are accepted, so
+that part of the budget may be unused. Distances of summaries are scaled by 1.4826 times the
+median absolute deviation over 500 further simulations from the prior. The synthetic likelihood uses
+50 simulations per point. Its numbers of peaks are dithered by this benchmark, not by the library:
+digits of the series spread them evenly over the unit interval around them, because the covariance
+of constant counts would be singular.
 
-The posterior mean is that of the logarithms. From it 100 series are simulated. Errors of the ten
-summaries are squared, over the variance of the summary at the true parameters (plus 1/12 for
-numbers of peaks), and averaged; ``as in the slides`` not divided. Errors of parameters are squared,
-over the prior's variance, and averaged over the six, where the prior mean has one on average.
+The posterior mean is that of the logarithms; 100 series are simulated from it. Errors of the ten
+summaries are squared, divided by the variance of the summary at the true parameters (plus 1/12 for
+numbers of peaks), and averaged; ``as in the slides`` is without division. Errors of parameters are
+squared, divided by the prior variance and averaged over the six parameters; the prior mean has an
+expected error of one.
 
     python benchmarks/blowfly.py
 """
@@ -62,17 +63,17 @@ from simulators import (
 )
 
 DATA_SETS, SIMULATIONS = 12, 5000
-#: Effective sample sizes as shares of the simulations; the first is that of the comparison.
-SHARES = (0.01, 0.1, 0.004)
-PER_POINT = 50
-#: Simulations for the spread of summaries, for their error, and how many the long chains have.
-PILOT, CHECKS, TIMES = 500, 100, 10
-#: Of a series that is observed.
-LEAST_PEAKS, LEAST = 5, 1.0
+#: Effective sample sizes over the number of simulations; the first is used in the comparison.
+ACCEPTANCE_RATES = (0.01, 0.1, 0.004)
+SIMULATIONS_PER_POINT = 50
+#: Simulations for the scale of summaries and for their error; relative budget of the long chains.
+NUM_PILOT, NUM_CHECKS, LONG_BUDGET_FACTOR = 500, 100, 10
+#: Least number of peaks and least population of an observed series.
+MIN_PEAKS, MIN_POPULATION = 5, 1.0
 LEVELS = (0.05, 0.95)
-COUNTS = np.array([name.startswith("peaks") for name in SUMMARIES])
+IS_COUNT = np.array([name.startswith("peaks") for name in SUMMARIES])
 TRUTH, PRIOR = "the true parameters", "the prior mean"
-K2, LONG = "K2 median", f"synthetic likelihood, {TIMES} x"
+K2, LONG = "K2 median", f"synthetic likelihood, {LONG_BUDGET_FACTOR} x"
 SIDES = (
     TRUTH,
     PRIOR,
@@ -93,7 +94,7 @@ SIDES = (
 
 
 def prior_mean() -> tuple[np.ndarray, np.ndarray]:
-    """Means and standard deviations (6,) of the prior."""
+    """Return means and standard deviations (6,) of the prior."""
     sites = blowfly_prior()
     return (
         np.array([float(sites[name].loc) for name in PARAMETERS]),
@@ -101,61 +102,61 @@ def prior_mean() -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-def simulated(point: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Series (count, 180) at one parameter (6,)."""
+def simulate_at(point: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Simulate series (count, 180) at one parameter (6,)."""
     theta = {name: np.full(count, x) for name, x in zip(PARAMETERS, point, strict=True)}
     return blowflies(rng, theta)
 
 
 def data_set(seed: int) -> tuple[np.ndarray, np.ndarray, int]:
-    """True parameters (6,), an observed series (180,), and how many were drawn for it."""
+    """Draw parameters (6,) and an observed series (180,); also return the number of attempts."""
     rng = np.random.default_rng([seed, 0])
     mean, sd = prior_mean()
-    drawn = 0
+    num_drawn = 0
     while True:
-        drawn += 1
+        num_drawn += 1
         point = mean + sd * rng.normal(size=len(mean))
-        series = simulated(point, 1, rng)[0]
-        if series.min() >= LEAST and peaks(series / series.std(), 1.5) >= LEAST_PEAKS:
-            return point, series, drawn
+        series = simulate_at(point, 1, rng)[0]
+        if series.min() >= MIN_POPULATION and peaks(series / series.std(), 1.5) >= MIN_PEAKS:
+            return point, series, num_drawn
 
 
-def of_many(series: np.ndarray) -> np.ndarray:
-    return np.array([ten_summaries(one) for one in series])
+def batch_summaries(series: np.ndarray) -> np.ndarray:
+    return np.array([ten_summaries(row) for row in series])
 
 
-def dithered(series: np.ndarray) -> np.ndarray:
-    """The ten summaries, the numbers of peaks spread over the unit interval around them."""
+def dithered_summaries(series: np.ndarray) -> np.ndarray:
+    """Compute the ten summaries, with numbers of peaks dithered over a unit interval."""
     digits = np.modf(series.mean() * np.array([1e3, 1e5]))[0] - 0.5
-    found = ten_summaries(series)
-    found[COUNTS] += digits
-    return found
+    result = ten_summaries(series)
+    result[IS_COUNT] += digits
+    return result
 
 
-def pilot_spread(seed: int) -> np.ndarray:
-    """Of the summaries (10,), over simulations from the prior."""
+def pilot_scale(seed: int) -> np.ndarray:
+    """Compute scales of the summaries (10,) from simulations of the prior."""
     rng = np.random.default_rng([seed, 1])
     mean, sd = prior_mean()
-    points = mean + sd * rng.normal(size=(PILOT, len(mean)))
+    points = mean + sd * rng.normal(size=(NUM_PILOT, len(mean)))
     series = blowflies(rng, dict(zip(PARAMETERS, points.T, strict=True)))
-    found = of_many(series)
-    return 1.4826 * np.median(np.abs(found - np.median(found, axis=0)), axis=0)
+    statistics = batch_summaries(series)
+    return 1.4826 * np.median(np.abs(statistics - np.median(statistics, axis=0)), axis=0)
 
 
-def simulator_of_pairs(lag: int) -> Callable[..., np.ndarray]:
+def delay_vector_simulator(lag: int) -> Callable[..., np.ndarray]:
     return lambda rng, theta: delay_vectors(blowflies(rng, theta), lag)
 
 
 def sides(
     observed: np.ndarray, count: int, seed: int
 ) -> Iterator[tuple[str, Callable[[], Any], str]]:
-    """A name, what runs, and what is done with the run."""
+    """Yield the name of each method, a function that runs it, and the type of its draws."""
     prior, simulate = blowfly_prior(), vectorize(blowflies)
     common: dict[str, Any] = {"seed": seed, "progress": False}
     lag = quarter_cycle(observed)
     pairs, simulate_pairs = (
         delay_vectors(observed[None], lag)[0],
-        vectorize(simulator_of_pairs(lag)),
+        vectorize(delay_vector_simulator(lag)),
     )
     for name, options in (
         (K2, {}),
@@ -175,33 +176,33 @@ def sides(
         lambda: k2_abc(pairs, simulate_pairs, prior, num_simulations=count, **common),
         "weights",
     )
-    for end, options in abc_runs.sequential_options(count).items():
+    for suffix, options in abc_runs.sequential_options(count).items():
         yield (
-            f"K2 median, {end}",
+            f"K2 median, {suffix}",
             lambda options=options: sequential_k2_abc(
                 observed, simulate, prior, **options, **common
             ),
             "equal",
         )
         yield (
-            f"K2 median, delay vectors, {end}",
+            f"K2 median, delay vectors, {suffix}",
             lambda options=options: sequential_k2_abc(
                 pairs, simulate_pairs, prior, **options, **common
             ),
             "equal",
         )
-    distance = Summaries(observed, ten_summaries, scale=pilot_spread(seed))
-    for name, how in (("exponential", "weights"), ("rejection", "accepted")):
+    distance = Summaries(observed, ten_summaries, scale=pilot_scale(seed))
+    for name, draw_type in (("exponential", "weights"), ("rejection", "accepted")):
         yield (
             f"summaries, {name}",
             lambda: abc(
                 observed, simulate, prior, distance=distance, num_simulations=count, **common
             ),
-            how,
+            draw_type,
         )
     for name, chains, points in (
-        ("synthetic likelihood", 1, count // PER_POINT),
-        (LONG, 4, TIMES * count // (4 * PER_POINT)),
+        ("synthetic likelihood", 1, count // SIMULATIONS_PER_POINT),
+        (LONG, 4, LONG_BUDGET_FACTOR * count // (4 * SIMULATIONS_PER_POINT)),
     ):
         warmup = max(50, points // 3)
         yield (
@@ -210,8 +211,8 @@ def sides(
                 observed,
                 simulate,
                 prior,
-                summaries=dithered,
-                simulations_per_point=PER_POINT,
+                summaries=dithered_summaries,
+                simulations_per_point=SIMULATIONS_PER_POINT,
                 num_chains=chains,
                 num_warmup=warmup,
                 num_samples=draws,
@@ -221,134 +222,153 @@ def sides(
         )
 
 
-def experiment(seed: int, settings: Mapping[str, Any], wanted: frozenset[str]) -> list[Row]:
-    """The rows of the sides that are wanted, of one data set."""
-    warnings.simplefilter("ignore")  # of small effective sample sizes: they are in the table
-    truth, observed, drawn = data_set(seed)
+def experiment(seed: int, settings: Mapping[str, Any], requested: frozenset[str]) -> list[Row]:
+    """Compute the rows of the requested methods on one data set."""
+    warnings.simplefilter("ignore")  # effective sample sizes are in the table
+    truth, observed, num_drawn = data_set(seed)
     count = settings["simulations"]
     mean, sd = prior_mean()
-    seen = ten_summaries(observed)
-    at_truth = of_many(simulated(truth, CHECKS, np.random.default_rng([seed, 2])))
-    variance = at_truth.var(axis=0) + COUNTS / 12.0
+    observed_summaries = ten_summaries(observed)
+    at_truth = batch_summaries(simulate_at(truth, NUM_CHECKS, np.random.default_rng([seed, 2])))
+    variance = at_truth.var(axis=0) + IS_COUNT / 12.0
 
     def summary_errors(point: np.ndarray) -> tuple[float, float]:
-        found = of_many(simulated(point, CHECKS, np.random.default_rng([seed, 3])))
-        squares = (found - seen) ** 2
+        statistics = batch_summaries(
+            simulate_at(point, NUM_CHECKS, np.random.default_rng([seed, 3]))
+        )
+        squares = (statistics - observed_summaries) ** 2
         return float(np.mean(squares / variance)), float(np.mean(squares))
 
-    def row(side: str, share: float | None, point: np.ndarray, spent: float) -> Row:
-        relative, plain = summary_errors(point)
+    def row(side: str, acceptance_rate: float | None, point: np.ndarray, seconds: float) -> Row:
+        relative, unscaled = summary_errors(point)
         return {
             "data": seed,
             "side": side,
-            "share": share,
+            "share": acceptance_rate,
             "summaries": relative,
-            "slides": plain,
+            "slides": unscaled,
             "parameters": ((point - truth) ** 2 / sd**2).tolist(),
-            "CPU s": spent,
+            "CPU s": seconds,
         }
 
-    def of_draws(side: str, share: float | None, draws: Draws, spent: float, **facts: Any) -> Row:
+    def draws_row(
+        side: str, acceptance_rate: float | None, draws: Draws, seconds: float, **diagnostics: Any
+    ) -> Row:
         low, high = draws.quantiles(LEVELS)
         return {
-            **row(side, share, draws.mean, spent),
-            **facts,
+            **row(side, acceptance_rate, draws.mean, seconds),
+            **diagnostics,
             "sd": (draws.sd / sd).tolist(),
             "covered": ((low <= truth) & (truth <= high)).tolist(),
         }
 
     rows = []
-    if TRUTH in wanted:
-        about = {"drawn": drawn, "truth": truth.tolist(), "lag": quarter_cycle(observed)}
-        rows.append(row(TRUTH, None, truth, 0.0) | about)
-    if PRIOR in wanted:
+    if TRUTH in requested:
+        extra = {"drawn": num_drawn, "truth": truth.tolist(), "lag": quarter_cycle(observed)}
+        rows.append(row(TRUTH, None, truth, 0.0) | extra)
+    if PRIOR in requested:
         rows.append(row(PRIOR, None, mean, 0.0))
-    for side, make, how in sides(observed, count, seed):
-        if side not in wanted:
+    for side, make, draw_type in sides(observed, count, seed):
+        if side not in requested:
             continue
-        began = time.process_time()
+        begin = time.process_time()
         run = make()
-        spent = time.process_time() - began
-        if how == "equal":
-            known = abc_runs.sequential_facts(run) if "stages" in run.children else {}
-            facts = known or {"ess": float(run.attrs["ess"])}
-            rows.append(of_draws(side, SHARES[0], abc_runs.equal(run, PARAMETERS), spent, **facts))
+        seconds = time.process_time() - begin
+        if draw_type == "equal":
+            sequential = abc_runs.sequential_diagnostics(run) if "stages" in run.children else {}
+            diagnostics = sequential or {"ess": float(run.attrs["ess"])}
+            rows.append(
+                draws_row(
+                    side,
+                    ACCEPTANCE_RATES[0],
+                    abc_runs.equally_weighted(run, PARAMETERS),
+                    seconds,
+                    **diagnostics,
+                )
+            )
             continue
         points, squared = abc_runs.parameters(run, PARAMETERS), abc_runs.squared_distances(run)
-        for share in SHARES:
-            chosen = abc_runs.accepted if how == "accepted" else abc_runs.weighted
-            draws = chosen(points, squared, round(share * count))
-            rows.append(of_draws(side, share, draws, spent, ess=draws.ess))
+        for acceptance_rate in ACCEPTANCE_RATES:
+            select = abc_runs.accepted if draw_type == "accepted" else abc_runs.weighted
+            draws = select(points, squared, round(acceptance_rate * count))
+            rows.append(draws_row(side, acceptance_rate, draws, seconds, ess=draws.ess))
     return rows
 
 
 def text(rows: list[Row], settings: Mapping[str, Any]) -> str:
-    """What is found, by side; by epsilon; by parameter."""
+    """Format tables by method, by epsilon and by parameter."""
     names = list(dict.fromkeys(row["side"] for row in rows))
     count, seeds = settings["simulations"], sorted({row["data"] for row in rows})
-    known = {(row["side"], row["share"], row["data"]): row for row in rows}
+    row_by_key = {(row["side"], row["share"], row["data"]): row for row in rows}
 
-    def of(side: str, share: float | None = SHARES[0]) -> list[Row]:
-        share = None if side in (TRUTH, PRIOR) else share
-        return [known[side, share, seed] for seed in seeds if (side, share, seed) in known]
+    def rows_of(side: str, acceptance_rate: float | None = ACCEPTANCE_RATES[0]) -> list[Row]:
+        acceptance_rate = None if side in (TRUTH, PRIOR) else acceptance_rate
+        return [
+            row_by_key[side, acceptance_rate, seed]
+            for seed in seeds
+            if (side, acceptance_rate, seed) in row_by_key
+        ]
 
     def quartiles(values: list[float]) -> str:
         low, middle, high = np.quantile(values, (0.25, 0.5, 0.75))
         return f"{report.cell(middle)} ({report.cell(low)} to {report.cell(high)})"
 
-    def errors(mine: list[Row]) -> list[float]:
-        return [float(np.mean(row["parameters"])) for row in mine]
+    def errors(selected: list[Row]) -> list[float]:
+        return [float(np.mean(row["parameters"])) for row in selected]
 
-    def made(side: str) -> str:
+    def mean_simulations(side: str) -> str:
         if side in (TRUTH, PRIOR):
             return "-"
-        usual = TIMES * count if side == LONG else count
-        return f"{np.mean([row.get('simulations', usual) for row in of(side)]):.0f}"
+        budget = LONG_BUDGET_FACTOR * count if side == LONG else count
+        return f"{np.mean([row.get('simulations', budget) for row in rows_of(side)]):.0f}"
 
-    base = {row["data"]: row for row in of(K2)}
-    main = []
+    reference = {row["data"]: row for row in rows_of(K2)}
+    main_rows = []
     for side in names:
-        mine = of(side)
-        nearer = sum(row["summaries"] < base[row["data"]]["summaries"] for row in mine)
-        main.append(
+        selected = rows_of(side)
+        num_better = sum(row["summaries"] < reference[row["data"]]["summaries"] for row in selected)
+        main_rows.append(
             {
                 "side": side,
-                "summaries": quartiles([row["summaries"] for row in mine]),
-                "as in the slides": quartiles([row["slides"] for row in mine]),
-                f"better than {K2}": "-" if side == K2 else f"{nearer} of {len(mine)}",
-                "parameters": abc_runs.spread_of(errors(mine)),
-                "simulations": made(side),
-                "90 % interval": report.cell(float(np.mean([row["covered"] for row in mine])))
-                if "covered" in mine[0]
+                "summaries": quartiles([row["summaries"] for row in selected]),
+                "as in the slides": quartiles([row["slides"] for row in selected]),
+                f"better than {K2}": "-" if side == K2 else f"{num_better} of {len(selected)}",
+                "parameters": abc_runs.mean_and_error(errors(selected)),
+                "simulations": mean_simulations(side),
+                "90 % interval": report.cell(float(np.mean([row["covered"] for row in selected])))
+                if "covered" in selected[0]
                 else "-",
-                "ESS": report.cell(float(np.median([row["ess"] for row in mine])))
-                if "ess" in mine[0]
+                "ESS": report.cell(float(np.median([row["ess"] for row in selected])))
+                if "ess" in selected[0]
                 else "-",
-                "CPU s": report.cell(float(np.median([row["CPU s"] for row in mine]))),
+                "CPU s": report.cell(float(np.median([row["CPU s"] for row in selected]))),
             }
         )
-    shares = {side: {row["share"] for row in rows if row["side"] == side} for side in names}
-    by_share = [
+    rates = {side: {row["share"] for row in rows if row["side"] == side} for side in names}
+    by_rate = [
         {
             "side": side,
             **{
-                f"{what}, {share * count:g}": cell(of(side, share))
-                for what, cell in (
-                    ("summaries", lambda mine: quartiles([row["summaries"] for row in mine])),
-                    ("parameters", lambda mine: abc_runs.spread_of(errors(mine))),
+                f"{label}, {acceptance_rate * count:g}": cell(rows_of(side, acceptance_rate))
+                for label, cell in (
+                    (
+                        "summaries",
+                        lambda selected: quartiles([row["summaries"] for row in selected]),
+                    ),
+                    ("parameters", lambda selected: abc_runs.mean_and_error(errors(selected))),
                 )
-                for share in sorted(SHARES, reverse=True)
+                for acceptance_rate in sorted(ACCEPTANCE_RATES, reverse=True)
             },
         }
         for side in names
-        if len(shares[side]) > 1
+        if len(rates[side]) > 1
     ]
     by_parameter = [
         {
             "side": side,
             **{
-                name.removeprefix("log_"): abc_runs.spread_of(
-                    [row["parameters"][j] for row in of(side)]
+                name.removeprefix("log_"): abc_runs.mean_and_error(
+                    [row["parameters"][j] for row in rows_of(side)]
                 )
                 for j, name in enumerate(PARAMETERS)
             },
@@ -356,23 +376,23 @@ def text(rows: list[Row], settings: Mapping[str, Any]) -> str:
         for side in names
         if side != TRUTH
     ]
-    drawn = sum(row["drawn"] for row in of(TRUTH))
+    tries = sum(row["drawn"] for row in rows_of(TRUTH))
     return "\n\n".join(
         [
-            f"{len(seeds)} data sets, seeds {seeds[0]} to {seeds[-1]}, of {drawn} drawn; {count} "
+            f"{len(seeds)} data sets, seeds {seeds[0]} to {seeds[-1]}, of {tries} drawn; {count} "
             "simulations. `summaries`: squared error of the ten summaries of series simulated from "
             "the posterior mean, over their variance at the true parameters; `as in the slides` "
             "without division; medians and quartiles over the data sets. `parameters`: squared "
             "error of the posterior mean over the prior's variance, mean of six, with standard "
-            "error over the data sets. `90 % interval`: how often it holds the true value, of "
-            f"{len(PARAMETERS) * len(seeds)} cases; those of a data set hang together.",
-            report.table(main),
-            "**Sequential sides**, means: simulations that were made, stages up to the one whose "
-            "particles are taken; of ESS, particles that came from one another and did not move "
-            f"count as one\n\n{abc_runs.sequential_table(rows, {})}",
+            "error over the data sets. `90 % interval`: its coverage of the true value in "
+            f"{len(PARAMETERS) * len(seeds)} cases, which are dependent within a data set.",
+            report.table(main_rows),
+            "**Sequential methods**, means: number of simulations, stages up to the one whose "
+            "particles are used; the ESS counts particles with a common ancestor that did not move "
+            f"as one\n\n{abc_runs.sequential_table(rows, {})}",
             "**With larger and smaller epsilon**, by effective sample size or acceptances; "
-            f"{SHARES[0] * count:g} is that of the table above.",
-            report.table(by_share),
+            f"{ACCEPTANCE_RATES[0] * count:g} is used in the table above.",
+            report.table(by_rate),
             "**Squared errors of the parameters' logarithms**, over the prior's variance",
             report.table(by_parameter),
         ]
@@ -386,7 +406,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         options.data_sets, options.simulations = 2, 4500  # the least for a synthetic likelihood
-    settings = {"simulations": options.simulations, "shares": SHARES}
+    settings = {"simulations": options.simulations, "shares": ACCEPTANCE_RATES}
     title = "Blowflies: likelihood-free inference by the MMD and by summaries"
     abc_runs.fill("blowfly", title, experiment, SIDES, text, settings, options)
 

@@ -1,12 +1,12 @@
-"""The run of BKE Figure 4, end to end: this package, plain NumPyro, and the paper's Stan program.
+"""Run of BKE Figure 4, end to end: this package, plain NumPyro, and the Stan program of the paper.
 
-The posterior of the lengthscale given the pooled built-in samples (n = 600), noise variance 0.1,
-Gamma(1, 1) prior, by NUTS with 8 chains x (200 warmup + 200 draws) started from prior draws. Each
-side is a process of its own, timed from start to exit, import and compilation included; the sides
-run one after the other.
+The target is the posterior of the lengthscale given the pooled built-in samples (n = 600), noise
+variance 0.1, Gamma(1, 1) prior, by NUTS with 8 chains x (200 warmup + 200 draws) started from prior
+draws. Each method runs in a separate process, timed from start to exit, including import and
+compilation; the processes run in sequence.
 
-NUTS takes a different number of leapfrog steps each time, mostly because of where the chains
-start, so the sides are compared per step too, and end to end at equal numbers of steps.
+The number of leapfrog steps of NUTS varies between runs, mostly with the initial values. So methods
+are also compared per step, and end to end at equal numbers of steps.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ import time
 from pathlib import Path
 from typing import Any
 
-STARTED = time.perf_counter()  # before the imports, which a user waits for as well
+STARTED = time.perf_counter()  # before the imports, whose time is included
 
 import numpy as np  # noqa: E402
 import report  # noqa: E402
 
 SIDES = {"bke": "this package", "plain": "plain NumPyro", "stan": "the paper's Stan program"}
 NOISE_VARIANCE = 0.1
-SKIPPED = 3  # exit status of a side that cannot run here
+SKIPPED = 3  # exit status of a method that cannot run here
 
 
 def main() -> None:
-    """One side in this process, or all sides as processes of their own."""
+    """Run one method in this process, or all methods in separate processes."""
     options = parse()
     if options.side is None:
         compare(options)
@@ -49,16 +49,16 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
-    parser.add_argument("--side", choices=SIDES, help="run one side in this process")
+    parser.add_argument("--side", choices=SIDES, help="run one method in this process")
     parser.add_argument("--n", type=int, default=600)
     parser.add_argument("--chains", type=int, default=8)
     parser.add_argument("--warmup", type=int, default=200)
     parser.add_argument("--draws", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--likelihood", default="auto", help="route of this package")
+    parser.add_argument("--likelihood", default="auto", help="likelihood solver of this package")
     parser.add_argument(
         "--plain-method",
         choices=("parallel", "sequential", "vectorized"),
@@ -70,7 +70,7 @@ def parse() -> argparse.Namespace:
         "--stan-iterations", type=int, help="iterations per chain for Stan, half of them warmup"
     )
     parser.add_argument("--results", type=Path, help="folder of the results")
-    parser.add_argument("--result", type=Path, help="file for what one side measures")
+    parser.add_argument("--result", type=Path, help="file for the measurements of one method")
     parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
     options = parser.parse_args()
     if options.n % 6:
@@ -81,31 +81,31 @@ def parse() -> argparse.Namespace:
 
 
 def data(n: int) -> np.ndarray:
-    """The pooled built-in samples, (n, 1)."""
+    """Return the pooled built-in samples, (n, 1)."""
     from bke.inference.data.samples import normal_laplace
 
     return np.concatenate(normal_laplace(seed=0, per_component=n // 6))
 
 
-def prior_starts(x: np.ndarray, chains: int, seed: int) -> np.ndarray:
-    """Prior draws for the two sides that do not draw their own, (chains,).
+def prior_initial_values(x: np.ndarray, chains: int, seed: int) -> np.ndarray:
+    """Draw initial values from the prior for the plain and the Stan program, (chains,).
 
     Both compute gamma(x_i) by a plain sum, which underflows to zero for an isolated point and a
-    short lengthscale. Such draws are not taken, for neither side can start there.
+    short lengthscale. Such draws are rejected, because neither program can start there.
     """
     generator = np.random.default_rng(seed)
     difference = x - x.T
-    starts: list[float] = []
-    while len(starts) < chains:
+    initial_values: list[float] = []
+    while len(initial_values) < chains:
         draw = generator.gamma(1.0, 1.0)
         weighted = np.exp(-(difference**2) / (2 * draw**2)) * difference
         if np.all(weighted.sum(axis=1) != 0):
-            starts.append(draw)
-    return np.array(starts)
+            initial_values.append(draw)
+    return np.array(initial_values)
 
 
 def run_bke(options: argparse.Namespace) -> dict[str, Any]:
-    """``fit``, as a user calls it."""
+    """Run ``fit``."""
     from bke.inference import Nuts, fit
     from clock import SamplerClock
 
@@ -119,13 +119,13 @@ def run_bke(options: argparse.Namespace) -> dict[str, Any]:
         seed=options.seed,
         progress=False,
     )
-    after = time.perf_counter() - clock.end  # what the diagnosis will need
+    seconds_after = time.perf_counter() - clock.end  # time of the inputs of the diagnosis
     warmup, draws = run["warmup_sample_stats"]["n_steps"], run["sample_stats"]["n_steps"]
     return {
         "steps": int(warmup.sum() + draws.sum()),
         "sampling seconds": clock.sampling,
         "compilation seconds": clock.compilation,
-        "after sampling seconds": after,
+        "after sampling seconds": seconds_after,
         "first draws": clock.first - STARTED,
         "chain means": run["posterior"]["lengthscale"].mean("draw").values.ravel().tolist(),
         "chains": options.chains,
@@ -134,7 +134,7 @@ def run_bke(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_plain(options: argparse.Namespace) -> dict[str, Any]:
-    """NumPyro's ``MCMC`` on ``plain_model``."""
+    """Run NumPyro's ``MCMC`` on ``plain_model``."""
     import numpyro
 
     numpyro.enable_x64()
@@ -142,20 +142,20 @@ def run_plain(options: argparse.Namespace) -> dict[str, Any]:
         numpyro.set_host_device_count(options.chains)
     import jax
     import jax.numpy as jnp
-    import scipy.linalg.lapack  # noqa: F401  loads the BLAS that is to be limited
+    import scipy.linalg.lapack  # noqa: F401  loads the BLAS library to be limited
     from clock import CompileClock
     from numpyro.infer import MCMC, NUTS
     from plain_model import plain_model
     from threadpoolctl import threadpool_limits
 
     class RecordedWarmup(NUTS):
-        """Adapts for the warmup iterations although MCMC keeps all of them, to count steps."""
+        """NUTS that adapts in the warmup although MCMC records all iterations, to count steps."""
 
         def init(self, rng_key: Any, num_warmup: int, *args: Any, **settings: Any) -> Any:
             return super().init(rng_key, options.warmup, *args, **settings)
 
     x = data(options.n)
-    starts = prior_starts(x, options.chains, options.seed)
+    initial_values = prior_initial_values(x, options.chains, options.seed)
     mcmc = MCMC(
         RecordedWarmup(plain_model),
         num_warmup=0,
@@ -173,7 +173,7 @@ def run_plain(options: argparse.Namespace) -> dict[str, Any]:
             jnp.asarray(x[:, 0]),
             NOISE_VARIANCE,
             extra_fields=("num_steps",),
-            init_params={"lengthscale": jnp.log(jnp.asarray(starts))},
+            init_params={"lengthscale": jnp.log(jnp.asarray(initial_values))},
         )
         draws = np.asarray(mcmc.get_samples(group_by_chain=True)["lengthscale"])
         steps = np.asarray(mcmc.get_extra_fields(group_by_chain=True)["num_steps"])
@@ -191,7 +191,7 @@ def run_plain(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_stan(options: argparse.Namespace) -> dict[str, Any]:
-    """``figure4.stan`` through PyStan, compiled afresh."""
+    """Compile and run ``figure4.stan`` with PyStan."""
     skip_without_stan()
     import httpstan.cache
     import httpstan.models
@@ -203,9 +203,9 @@ def run_stan(options: argparse.Namespace) -> dict[str, Any]:
         warmup = options.stan_iterations // 2
         draws = options.stan_iterations - warmup
     x = data(options.n)
-    starts = prior_starts(x, chains, options.seed)
+    initial_values = prior_initial_values(x, chains, options.seed)
     code = Path(__file__).with_name("figure4.stan").read_text(encoding="utf-8")
-    # PyStan keeps compiled programs and even draws; both are part of what is measured.
+    # PyStan caches compiled programs and even draws; both belong to the measured time.
     httpstan.cache.delete_model_directory(httpstan.models.calculate_model_name(code))
     begin = time.perf_counter()
     values = {"n": options.n, "x": x[:, 0].tolist(), "sigma2": NOISE_VARIANCE}
@@ -218,7 +218,7 @@ def run_stan(options: argparse.Namespace) -> dict[str, Any]:
         num_warmup=warmup,
         num_samples=draws,
         save_warmup=True,
-        init=[{"lengthscale": float(start)} for start in starts],
+        init=[{"lengthscale": float(start)} for start in initial_values],
     )
     end = time.perf_counter()
     # PyStan flattens (draw, chain) with the chain running fastest.
@@ -235,29 +235,29 @@ def run_stan(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def skip_without_stan() -> None:
-    """Leave with one sentence where PyStan cannot run."""
-    missing = None
+    """Exit with the reason if PyStan cannot run."""
+    reason = None
     if importlib.util.find_spec("stan") is None:
-        missing = 'PyStan is not installed: pip install "bke[stan]"'
+        reason = 'PyStan is not installed: pip install "bke[stan]"'
     elif importlib.util.find_spec("pkg_resources") is None:
-        missing = (
+        reason = (
             'PyStan needs pkg_resources, which newer setuptools lack: pip install "setuptools<81"'
         )
     elif not any(map(shutil.which, (os.environ.get("CXX", "c++"), "g++", "clang++"))):
-        missing = "PyStan compiles its program and there is no C++ compiler (such as g++)"
-    if missing:
-        print(missing, file=sys.stderr)
+        reason = "PyStan compiles its program and there is no C++ compiler (such as g++)"
+    if reason:
+        print(reason, file=sys.stderr)
         sys.exit(SKIPPED)
 
 
 def compare(options: argparse.Namespace) -> None:
-    """Run the sides one after the other and report."""
+    """Run the methods in sequence and report."""
     info, folder = report.start(options.results)
     measured: dict[str, dict[str, Any]] = {}
     remarks: list[str] = []
     for side in dict.fromkeys(options.sides):
         print(f"{SIDES[side]} ...", flush=True)
-        outcome = in_own_process(side)
+        outcome = run_in_subprocess(side)
         if isinstance(outcome, str):
             remarks.append(f"{side} was skipped. {outcome}")
             print(remarks[-1])
@@ -265,18 +265,20 @@ def compare(options: argparse.Namespace) -> None:
             measured[side] = outcome
             print(f"  {outcome['wall seconds']:.0f} s, {outcome['steps']} leapfrog steps")
     if not measured:
-        sys.exit("no side could run")
+        sys.exit("no method could run; see the reasons above")
     rows = summary(measured, options)
     ratios = [ratio(side, rows) for side in measured if side != "bke" and "bke" in measured]
-    remarks += filter(None, (extrapolation(measured[side], side, options) for side in measured))
+    remarks += filter(
+        None, (extrapolation_note(measured[side], side, options) for side in measured)
+    )
     parts = [
         f"n = {options.n}, {options.chains} chains x ({options.warmup} warmup + {options.draws} "
         "draws). `wall s` is the whole process, split into sampling, compilation and the rest "
-        "(import, starting points and, for this package, what the diagnosis needs); `ms per step` "
+        "(import, initial values and, for this package, inputs of the diagnosis); `ms per step` "
         "is sampling over the leapfrog steps of all chains, which share the cores; "
         f"`wall s at {rows[0]['at steps']} steps` is the wall time with that many steps.",
         report.table([{key: row[key] for key in row if key != "at steps"} for row in rows]),
-        *(["How many times longer than this package:", report.table(ratios)] if ratios else []),
+        *(["Ratios to this package:", report.table(ratios)] if ratios else []),
         "Means of the lengthscale by chain:",
         report.table([chain_means(side, measured[side]) for side in measured]),
         *remarks,
@@ -286,8 +288,8 @@ def compare(options: argparse.Namespace) -> None:
     report.save(folder, name, "The run of BKE Figure 4", info, "\n\n".join(parts), result)
 
 
-def in_own_process(side: str) -> dict[str, Any] | str:
-    """What a side measured, or why it did not run."""
+def run_in_subprocess(side: str) -> dict[str, Any] | str:
+    """Run a method in a new process; return its measurements, or why it was skipped."""
     with tempfile.TemporaryDirectory() as folder:
         result, log = Path(folder) / "result.json", Path(folder) / "log.txt"
         command = [sys.executable, __file__, *sys.argv[1:], "--side", side, "--result", str(result)]
@@ -307,7 +309,7 @@ def in_own_process(side: str) -> dict[str, Any] | str:
 def summary(
     measured: dict[str, dict[str, Any]], options: argparse.Namespace
 ) -> list[dict[str, Any]]:
-    """One row per side."""
+    """Return a row for each method."""
     reference = measured.get("bke", next(iter(measured.values())))["steps"]
     rows = []
     for side, values in measured.items():
@@ -334,42 +336,44 @@ def summary(
 
 
 def is_shorter(values: dict[str, Any], options: argparse.Namespace) -> bool:
-    """Whether a side ran fewer chains or iterations than the others."""
+    """Return whether a method ran fewer chains or iterations than the others."""
     full = (options.chains, options.warmup + options.draws)
     return (values["chains"], values["iterations"]) != full
 
 
 def ratio(side: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """A side over this package."""
+    """Return the ratios of a method to this package."""
     ours, theirs = (next(row for row in rows if row["side"] == name) for name in ("bke", side))
-    equal = f"wall s at {ours['at steps']} steps"
-    whole = None if theirs["wall s"] is None else theirs["wall s"] / ours["wall s"]
-    compiled = None
-    if side == "stan":  # PyStan keeps the compiled program for the next time
-        compiled = (theirs[equal] - theirs["compilation s"]) / ours[equal]
+    column = f"wall s at {ours['at steps']} steps"
+    wall_ratio = None if theirs["wall s"] is None else theirs["wall s"] / ours["wall s"]
+    compiled_ratio = None
+    if side == "stan":  # PyStan caches the compiled program
+        compiled_ratio = (theirs[column] - theirs["compilation s"]) / ours[column]
     return {
         "side": side,
-        "end to end": whole,
+        "end to end": wall_ratio,
         "per leapfrog step": theirs["ms per step"] / ours["ms per step"],
-        "end to end at equal steps": theirs[equal] / ours[equal],
-        "the same, program already compiled": compiled,
+        "end to end at equal steps": theirs[column] / ours[column],
+        "the same, program already compiled": compiled_ratio,
         "extrapolated": theirs["extrapolated"],
     }
 
 
-def extrapolation(values: dict[str, Any], side: str, options: argparse.Namespace) -> str | None:
-    """What a shortened side ran, in words."""
+def extrapolation_note(
+    values: dict[str, Any], side: str, options: argparse.Namespace
+) -> str | None:
+    """Return a note on a method with fewer chains or iterations, else None."""
     if not is_shorter(values, options):
         return None
     return (
         f"{side} was extrapolated: it ran {values['chains']} chains x {values['iterations']} "
-        f"iterations ({values['steps']} leapfrog steps), and its time at equal steps takes each "
-        "further step to cost the same. Its end-to-end time was not measured."
+        f"iterations ({values['steps']} leapfrog steps), and its time at equal steps "
+        "assumes a constant cost per step. Its end-to-end time was not measured."
     )
 
 
 def chain_means(side: str, values: dict[str, Any]) -> dict[str, Any]:
-    """One row: the chains in increasing order, so that sides can be compared by eye."""
+    """Return a row with the sorted means of the chains of a method."""
     means = ", ".join(f"{mean:.2f}" for mean in sorted(values["chain means"]))
     return {"side": side, "lengthscale": means}
 

@@ -1,16 +1,16 @@
-"""Kernel Bayes' filter beside Kalman filters that know the dynamics: the slides' two experiments.
+"""Comparison of the kernel Bayes filter with Kalman and particle filters with known dynamics.
 
-State (u, v) and observation (u, v) + noise, noise N(0, 0.2^2 I) in both:
+The state is (u, v) and the observation (u, v) + noise, with noise N(0, 0.2^2 I) in both:
 
 rotation: theta' = atan2(v, u) + 0.3, (u', v') = (cos theta', sin theta') + noise;
 oscillation: theta' = atan2(v, u) + 0.4, (u', v') = (1 + 0.4 sin 8 theta') (cos theta', sin theta')
 + noise.
 
-The slides (Fukumizu, *Kernel Method for Bayesian Inference*) print arctan(v / u), which loses the
-quadrant, and curves without numbers. The Kalman filters and the particle filter are Stone Soup's
-(``pip install "bke[filters]"``) and are given the exact dynamics and noise, and where the series
-starts; kernel Bayes' filter is given a training series of states and observations, and nothing
-else.
+The two experiments are from the slides by Fukumizu, *Kernel Method for Bayesian Inference*, which
+print arctan(v / u), without the quadrant, and curves without numbers. The Kalman filters and the
+particle filter are those of Stone Soup (``pip install "bke[filters]"``), with the exact dynamics,
+noise and initial state. The kernel Bayes filter learns from a training series of states and
+observations only.
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 @dataclasses.dataclass(frozen=True)
 class System:
-    """One experiment: its name, the turn of a step, and the radius at an angle."""
+    """Dynamics of an experiment: its name, the rotation per step and the radius at an angle."""
 
     name: str
-    turn: float
+    rotation: float
     radius: Callable[[np.ndarray], np.ndarray]
 
     def __call__(self, states: np.ndarray) -> np.ndarray:
-        """The next states without noise, of (2, ...) states."""
-        angle = np.arctan2(states[1], states[0]) + self.turn
+        """Return the next states without noise, for states (2, ...)."""
+        angle = np.arctan2(states[1], states[0]) + self.rotation
         return self.radius(angle) * np.stack([np.cos(angle), np.sin(angle)])
 
     def simulate(self, steps: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """States and observations, (steps, 2) each, from (1, 0)."""
+        """Simulate states and observations, (steps, 2) each, from (1, 0)."""
         state, states = np.array([1.0, 0.0]), np.empty((steps, 2))
         for step in range(steps):
             state = self(state) + NOISE * rng.normal(size=2)
@@ -79,7 +79,7 @@ SYSTEMS = (
 
 
 def stone_soup_model(system: System):
-    """The dynamics as Stone Soup wants them; it differentiates them by finite differences."""
+    """Return a transition model for Stone Soup, which differentiates it numerically."""
 
     class Dynamics(TransitionModel, GaussianModel, TimeInvariantModel):
         @property
@@ -100,29 +100,31 @@ def stone_soup_model(system: System):
 
 
 def kalman(predictor, updater, observations: np.ndarray) -> np.ndarray:
-    """Filtered means, (steps, 2); the state before the first observation is told."""
+    """Return filtered means, (steps, 2), given the state before the first observation."""
     clock = datetime.datetime(2000, 1, 1)
     state = GaussianState([1.0, 0.0], NOISE**2 * np.eye(2), timestamp=clock)
-    return follow(predictor, updater, observations, state)
+    return run_filter(predictor, updater, observations, state)
 
 
-def follow(predictor, updater, observations, state) -> np.ndarray:
-    found = np.empty_like(observations)
-    for step, seen in enumerate(observations):
+def run_filter(predictor, updater, observations, state) -> np.ndarray:
+    means = np.empty_like(observations)
+    for step, observation in enumerate(observations):
         clock = state.timestamp + datetime.timedelta(seconds=1)
         prediction = predictor.predict(state, timestamp=clock)
-        detection = Detection(seen[:, None], timestamp=clock)
+        detection = Detection(observation[:, None], timestamp=clock)
         state = updater.update(SingleHypothesis(prediction, detection))
-        found[step] = np.asarray(state.mean, dtype=float).ravel()
-    return found
+        means[step] = np.asarray(state.mean, dtype=float).ravel()
+    return means
 
 
 def references(system: System, observations: np.ndarray, seed: int) -> dict[str, np.ndarray]:
-    """What knows the dynamics."""
+    """Return estimates of the filters with known dynamics."""
     dynamics = stone_soup_model(system)
-    seen = LinearGaussian(ndim_state=2, mapping=(0, 1), noise_covar=NOISE**2 * np.eye(2))
-    np.random.seed(seed)  # Stone Soup's resampler draws from NumPy's global numbers  # noqa: NPY002
-    start = ParticleState(
+    measurement_model = LinearGaussian(
+        ndim_state=2, mapping=(0, 1), noise_covar=NOISE**2 * np.eye(2)
+    )
+    np.random.seed(seed)  # Stone Soup's resampler uses NumPy's global generator  # noqa: NPY002
+    initial = ParticleState(
         (
             np.array([[1.0], [0.0]])
             + NOISE * np.random.default_rng(seed).normal(size=(2, PARTICLES))
@@ -131,45 +133,55 @@ def references(system: System, observations: np.ndarray, seed: int) -> dict[str,
         timestamp=datetime.datetime(2000, 1, 1),
     )
     return {
-        "EKF": kalman(ExtendedKalmanPredictor(dynamics), ExtendedKalmanUpdater(seen), observations),
-        "UKF": kalman(
-            UnscentedKalmanPredictor(dynamics), UnscentedKalmanUpdater(seen), observations
-        ),
-        "particles": follow(
-            ParticlePredictor(dynamics),
-            ParticleUpdater(seen, resampler=SystematicResampler()),
+        "EKF": kalman(
+            ExtendedKalmanPredictor(dynamics),
+            ExtendedKalmanUpdater(measurement_model),
             observations,
-            start,
+        ),
+        "UKF": kalman(
+            UnscentedKalmanPredictor(dynamics),
+            UnscentedKalmanUpdater(measurement_model),
+            observations,
+        ),
+        "particles": run_filter(
+            ParticlePredictor(dynamics),
+            ParticleUpdater(measurement_model, resampler=SystematicResampler()),
+            observations,
+            initial,
         ),
     }
 
 
-def error(found: np.ndarray, states: np.ndarray) -> float:
-    """Mean squared error, summed over both columns."""
-    return float(np.mean(np.sum((found - states) ** 2, axis=1)))
+def mean_squared_error(estimates: np.ndarray, states: np.ndarray) -> float:
+    """Compute the mean squared error, summed over both columns."""
+    return float(np.mean(np.sum((estimates - states) ** 2, axis=1)))
 
 
 def run(system: System, seed: int, sizes: tuple[int, ...]) -> list[dict]:
-    """Errors of every side at every training size, on one test series."""
+    """Compute errors of each method at each training size, on one test series."""
     rng = np.random.default_rng([seed, len(system.name)])
     training = system.simulate(max(sizes), rng)
     states, observations = system.simulate(TEST, rng)
     sides = {"observation": observations, **references(system, observations, seed)}
-    fixed = {name: error(found, states) for name, found in sides.items()}
+    baseline_errors = {
+        name: mean_squared_error(estimates, states) for name, estimates in sides.items()
+    }
     rows = []
     for size in sizes:
         X, Y = (part[:size] for part in training)
-        row = {"system": system.name, "run": seed, "training": size, **fixed}
+        row = {"system": system.name, "run": seed, "training": size, **baseline_errors}
         for kernel in KERNELS:
-            before = time.process_time()
+            begin = time.process_time()
             learned = learn_filter(X, Y, kernel_x=kernel, kernel_y=kernel, progress=False)
             middle = time.process_time()
             filtered = learned.filter.filter(observations)
             row |= {
-                f"{kernel} mean": error(filtered.mean(), states),
-                f"{kernel} MAP": error(filtered.mode(), states),
-                f"{kernel} smoothed": error(learned.filter.smooth(filtered).mean(), states),
-                f"{kernel} CPU s to learn": middle - before,
+                f"{kernel} mean": mean_squared_error(filtered.mean(), states),
+                f"{kernel} MAP": mean_squared_error(filtered.mode(), states),
+                f"{kernel} smoothed": mean_squared_error(
+                    learned.filter.smooth(filtered).mean(), states
+                ),
+                f"{kernel} CPU s to learn": middle - begin,
                 f"{kernel} factor": learned.trials[0].factor,
                 f"{kernel} regularisation": learned.trials[0].regularization,
             }
@@ -183,31 +195,31 @@ LEARNED = [f"{kernel} {estimate}" for kernel in KERNELS for estimate in ESTIMATE
 ERRORS = ("observation", "EKF", "UKF", "particles", *LEARNED)
 
 
-def summarised(rows: list[dict]) -> list[dict]:
-    """Means with standard errors over the runs, a row for each system and size."""
+def summary(rows: list[dict]) -> list[dict]:
+    """Return means with standard errors over the runs, a row for each system and size."""
     table = []
     for key in dict.fromkeys((row["system"], row["training"]) for row in rows):
-        part = [row for row in rows if (row["system"], row["training"]) == key]
+        subset = [row for row in rows if (row["system"], row["training"]) == key]
         line = {"system": key[0], "training": key[1]}
         for name in ERRORS:
-            values = np.array([row[name] for row in part])
-            spread = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else np.nan
-            line[name] = f"{values.mean():.4f} ({spread:.4f})"
+            values = np.array([row[name] for row in subset])
+            standard_error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else np.nan
+            line[name] = f"{values.mean():.4f} ({standard_error:.4f})"
         for kernel in KERNELS:
-            spent = [row[f"{kernel} CPU s to learn"] for row in part]
-            line[f"{kernel} CPU s"] = float(np.mean(spent))
+            seconds = [row[f"{kernel} CPU s to learn"] for row in subset]
+            line[f"{kernel} CPU s"] = float(np.mean(seconds))
         table.append(line)
     return table
 
 
-def draw(rows: list[dict], path: Path) -> None:
-    """Error against training size."""
+def plot(rows: list[dict], path: Path) -> None:
+    """Plot error against training size."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    shown = {
+    styles = {
         "EKF": ("#9A9A9A", "--", "extended Kalman, dynamics known"),
         "UKF": ("#5A4A78", "--", "unscented Kalman, dynamics known"),
         "particles": ("#1A1A1A", ":", "particle filter, dynamics known"),
@@ -217,15 +229,15 @@ def draw(rows: list[dict], path: Path) -> None:
     }
     figure, panels = plt.subplots(1, 2, figsize=(10.0, 4.2), layout="constrained")
     for panel, system in zip(panels, SYSTEMS, strict=True):
-        part = [row for row in rows if row["system"] == system.name]
-        sizes = sorted({row["training"] for row in part})
-        for name, (colour, style, label) in shown.items():
+        subset = [row for row in rows if row["system"] == system.name]
+        sizes = sorted({row["training"] for row in subset})
+        for name, (colour, style, label) in styles.items():
             values = np.array(
-                [[row[name] for row in part if row["training"] == size] for size in sizes]
+                [[row[name] for row in subset if row["training"] == size] for size in sizes]
             )
             mean = values.mean(axis=1)
-            spread = values.std(axis=1, ddof=1) / values.shape[1] ** 0.5
-            panel.errorbar(sizes, mean, spread, color=colour, linestyle=style, label=label)
+            standard_error = values.std(axis=1, ddof=1) / values.shape[1] ** 0.5
+            panel.errorbar(sizes, mean, standard_error, color=colour, linestyle=style, label=label)
         panel.set_xscale("log")
         panel.set_xticks(sizes, [str(size) for size in sizes])
         panel.minorticks_off()
@@ -241,17 +253,17 @@ def draw(rows: list[dict], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--runs", type=int, default=RUNS)
-    parser.add_argument("--quick", action="store_true", help="see that it runs")
+    parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
     options = parser.parse_args()
     sizes, runs = ((60, 120), 2) if options.quick else (SIZES, options.runs)
     rows = [row for system in SYSTEMS for seed in range(runs) for row in run(system, seed, sizes)]
     name = "filtering-quick" if options.quick else "filtering"
     settings = {"runs": runs, "test steps": TEST, "particles": PARTICLES}
     title = "Filtering: mean squared error of the state, standard error over the runs in brackets"
-    report.write_report(name, title, summarised(rows), settings)
+    report.write_report(name, title, summary(rows), settings)
     (report.RESULTS / f"{name}-runs.json").write_text(json.dumps(rows, indent=1) + "\n")
     if not options.quick:
-        draw(rows, DOCS / "filtering.png")
+        plot(rows, DOCS / "filtering.png")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 """Milliseconds per value and gradient of the log marginal likelihood, BKE (13).
 
-Sides, all in this process and in turn, so that a change of the machine's speed meets all of them:
+All methods run in this process, in turn, so that changes of the machine's speed affect all of them:
 
-- ``bke auto``, ``bke dense``, ``bke spectral``: this package, by its likelihood routes, for data
-  that are traced (``auto`` then takes a low-rank factor of R) and, ``spectral``, that are known;
+- ``bke auto``, ``bke dense``, ``bke spectral``: this package, by its likelihood solvers, for traced
+  data (``auto`` then uses a low-rank factor of R) and, for ``spectral``, for concrete data;
 - ``plain``: ``plain_model.py``, reverse mode through the Cholesky factor;
-- ``potrf+potri``: LAPACK's Cholesky factor and inverse of R + sigma^2 I alone, which a dense
-  gradient cannot do without. What it leaves out: building K and R, and the weights.
+- ``potrf+potri``: LAPACK's Cholesky factor and inverse of R + sigma^2 I only, which each dense
+  gradient needs. It excludes building K and R, and the weights.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from bke.models import SquaredExponential, log_marginal_likelihood
 from scipy.linalg.lapack import dpotrf, dpotri
 from threadpoolctl import threadpool_limits
 
-LIMIT = "potrf+potri"
+REFERENCE = "potrf+potri"
 NOISE_VARIANCE = 0.1
-#: Rows that the spectral route takes.
-SMALLEST_SPECTRAL = 250
-#: Threads of the BLAS library: 1, as ``fit`` sets for its chains, or as many as it takes.
+#: Least number of rows of the spectral solver.
+MIN_SPECTRAL_ROWS = 250
+#: Threads of the BLAS library: 1, as ``fit`` sets for its chains, or the default of the library.
 THREADS: Mapping[str, int | None] = {"one": 1, "all": None}
-#: Seconds before a side begins: threads of a BLAS library that have nothing to do wait for work at
-#: full load for some hundredths of a second, and take a core from the side that follows.
+#: Seconds before each call: idle threads of a BLAS library wait for work at full load for some
+#: hundredths of a second, and use a core during the next call.
 PAUSE = 0.15
 
 Call = Callable[[], Any]
@@ -49,13 +49,18 @@ def main() -> None:
         "--columns",
         type=int,
         default=1,
-        help="several are normal data, by the dense and the plain side alone",
+        help="more than 1: normal data, by bke dense and plain only",
     )
     parser.add_argument("--lengthscales", type=float, nargs="+", default=[0.5, 3.0])
     parser.add_argument(
         "--seconds", type=float, default=10.0, help="per size, lengthscale and number of threads"
     )
-    parser.add_argument("--min-rounds", type=int, default=7, help="even where that takes longer")
+    parser.add_argument(
+        "--min-rounds",
+        type=int,
+        default=7,
+        help="minimum number of rounds, even if that exceeds --seconds",
+    )
     parser.add_argument("--results", type=Path, help="folder of the results")
     parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
     options = parser.parse_args()
@@ -73,37 +78,41 @@ def main() -> None:
         for lengthscale in options.lengthscales:
             sides = gradients(x, lengthscale)
             check_agreement(sides)
-            calls = {**sides, LIMIT: lapack(x, lengthscale)}
-            for threads, limit in THREADS.items():
-                with threadpool_limits(limit, "blas") if limit else contextlib.nullcontext():
+            calls = {**sides, REFERENCE: lapack(x, lengthscale)}
+            for threads, num_threads in THREADS.items():
+                with (
+                    threadpool_limits(num_threads, "blas")
+                    if num_threads
+                    else contextlib.nullcontext()
+                ):
                     times = interleaved(calls, options.seconds, options.min_rounds)
                 rows += summary(
                     times, {"n": n, "D": options.columns, "l": lengthscale, "BLAS threads": threads}
                 )
-                done = ", ".join(
+                message = ", ".join(
                     f"{r['side']} {r['median ms']:.3g} ms" for r in rows[-len(calls) :]
                 )
-                print(f"n {n}, l {lengthscale:g}, BLAS threads {threads}: {done}", flush=True)
+                print(f"n {n}, l {lengthscale:g}, BLAS threads {threads}: {message}", flush=True)
     name = "gradient" if options.columns == 1 else f"gradient-{options.columns}-columns"
     name += "-quick" if options.quick else ""
     explanation = (
         f"Milliseconds per value and gradient of BKE (13). Ratios are medians over the median of "
-        f"`{LIMIT}` in the same rounds. `CPU ms` adds up the cores: it is what a chain costs while "
-        "other chains keep the other cores busy."
+        f"`{REFERENCE}` in the same rounds. `CPU ms` is summed over cores: the cost of a chain "
+        "while other chains use the other cores."
     )
     text = f"{explanation}\n\n{report.table(rows)}"
     report.save(folder, name, "Value and gradient", info, text, {"rows": rows})
 
 
 def data(n: int, columns: int) -> np.ndarray:
-    """The built-in data (n, 1), or standard normal rows (n, ``columns``)."""
+    """Return the built-in data (n, 1), or standard normal rows (n, ``columns``)."""
     if columns == 1:
         return np.concatenate(normal_laplace(seed=0, per_component=n // 6))
     return np.random.default_rng(0).normal(size=(n, columns))
 
 
 def gradients(x: np.ndarray, lengthscale: float) -> dict[str, Call]:
-    """Compiled value-and-gradient functions of the sides that have one, (n, D) data in place."""
+    """Return compiled value-and-gradient functions at data (n, D), by method."""
     points, scale = jnp.asarray(x), jnp.asarray(lengthscale)
 
     def package(likelihood: str) -> Call:
@@ -124,13 +133,13 @@ def gradients(x: np.ndarray, lengthscale: float) -> dict[str, Call]:
     return {
         "bke auto": package("auto"),
         "bke dense": package("dense"),
-        **({"bke spectral": package("spectral")} if len(x) >= SMALLEST_SPECTRAL else {}),
+        **({"bke spectral": package("spectral")} if len(x) >= MIN_SPECTRAL_ROWS else {}),
         "plain": lambda: jax.block_until_ready(plain(scale, points[:, 0], NOISE_VARIANCE)),
     }
 
 
 def plain_in_columns(points: jax.Array, scale: jax.Array) -> Call:
-    """The plain side for (n, D) ``points``, in the order of ``plain_model.py``."""
+    """Return the function of ``plain`` for ``points`` (n, D), as in ``plain_model.py``."""
 
     def value(scale: jax.Array) -> jax.Array:
         n = len(points)
@@ -138,29 +147,29 @@ def plain_in_columns(points: jax.Array, scale: jax.Array) -> Call:
         squares = jnp.sum(delta**2, axis=-1)
         K, R = jnp.exp(-squares / 2), jnp.exp(-squares / 4)
         mu_hat = jnp.mean(K, axis=1)
-        slope = jnp.einsum("ij,ijd->id", K, delta) / (n * scale)
+        gradient = jnp.einsum("ij,ijd->id", K, delta) / (n * scale)
         factor = jnp.linalg.cholesky(R + NOISE_VARIANCE * jnp.eye(n))
-        half = jax.scipy.linalg.solve_triangular(factor, mu_hat, lower=True)
-        gaussian = -0.5 * (half @ half + n * jnp.log(2 * jnp.pi))
+        whitened = jax.scipy.linalg.solve_triangular(factor, mu_hat, lower=True)
+        gaussian = -0.5 * (whitened @ whitened + n * jnp.log(2 * jnp.pi))
         gaussian = gaussian - jnp.sum(jnp.log(jnp.diagonal(factor)))
-        return gaussian + 0.5 * jnp.sum(jnp.log(jnp.sum(slope**2, axis=1)))
+        return gaussian + 0.5 * jnp.sum(jnp.log(jnp.sum(gradient**2, axis=1)))
 
     compiled = jax.jit(jax.value_and_grad(value))
     return lambda: jax.block_until_ready(compiled(scale))
 
 
 def check_agreement(sides: Mapping[str, Call]) -> None:
-    """All sides compute the same number, or the comparison means nothing."""
-    value, slope = sides["plain"]()
+    """Check that all methods compute the same value and gradient."""
+    value, gradient = sides["plain"]()
     for side, call in sides.items():
         np.testing.assert_allclose(call()[0], value, rtol=1e-8, err_msg=f"value of {side}")
         np.testing.assert_allclose(
-            call()[1], slope, rtol=1e-6, atol=1e-6, err_msg=f"gradient of {side}"
+            call()[1], gradient, rtol=1e-6, atol=1e-6, err_msg=f"gradient of {side}"
         )
 
 
 def lapack(x: np.ndarray, lengthscale: float) -> Call:
-    """Factor and inverse of R + sigma^2 I, overwriting a copy made outside the clock."""
+    """Return a call that factors and inverts R + sigma^2 I, in a copy made before timing."""
     R = np.exp(-sum((c[:, None] - c) ** 2 for c in x.T) / (4 * lengthscale**2))
     covariance = np.asfortranarray(R + NOISE_VARIANCE * np.eye(len(x)))
     work = np.empty_like(covariance, order="F")
@@ -179,29 +188,29 @@ def lapack(x: np.ndarray, lengthscale: float) -> Call:
 def interleaved(
     calls: Mapping[str, Call], seconds: float, min_rounds: int
 ) -> dict[str, list[tuple[float, float]]]:
-    """(elapsed, processor) seconds of every call, one after the other, round by round."""
+    """Measure (elapsed, processor) seconds of all calls, in turn, round by round."""
     times: dict[str, list[tuple[float, float]]] = {side: [] for side in calls}
     begin = time.perf_counter()
-    done = -1  # the first round warms up and does not count
-    while done < min_rounds or time.perf_counter() - begin < seconds:
+    rounds = -1  # the first round is a warmup and is not recorded
+    while rounds < min_rounds or time.perf_counter() - begin < seconds:
         for side, call in calls.items():
             getattr(call, "prepare", lambda: None)()
             time.sleep(PAUSE)
             elapsed, processor = time.perf_counter(), time.process_time()
             call()
             elapsed, processor = time.perf_counter() - elapsed, time.process_time() - processor
-            if done >= 0:
+            if rounds >= 0:
                 times[side].append((elapsed, processor))
-        done += 1
+        rounds += 1
     return times
 
 
 def summary(
     times: Mapping[str, list[tuple[float, float]]], labels: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """One row per side, in milliseconds."""
+    """Return a row for each method, in milliseconds."""
     milliseconds = {side: 1e3 * np.array(values) for side, values in times.items()}
-    limit = np.median(milliseconds[LIMIT], axis=0)
+    reference = np.median(milliseconds[REFERENCE], axis=0)
     rows = []
     for side, values in milliseconds.items():
         median = np.median(values, axis=0)
@@ -211,9 +220,9 @@ def summary(
                 "side": side,
                 "median ms": float(median[0]),
                 "min ms": float(values[:, 0].min()),
-                f"over {LIMIT}": float(median[0] / limit[0]),
+                f"over {REFERENCE}": float(median[0] / reference[0]),
                 "CPU ms": float(median[1]),
-                f"CPU over {LIMIT}": float(median[1] / limit[1]),
+                f"CPU over {REFERENCE}": float(median[1] / reference[1]),
                 "rounds": len(values),
             }
         )

@@ -1,4 +1,4 @@
-"""What the benchmarks share: what the machine is, tables, and files of results."""
+"""Shared code of the benchmarks: description of the machine, tables and files of results."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from threadpoolctl import threadpool_info
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("bke", "jax", "jaxlib", "numpyro", "numpy", "scipy", "arviz-stats", "pystan")
-#: A one-minute load average above this means that other programs hold the cores.
+#: One-minute load average above which other programs are assumed to use the cores.
 BUSY = 0.5
 
 
 def machine() -> dict[str, Any]:
-    """The processor, its cores and load now, and the versions of what computes."""
+    """Return the processor, its cores and current load, and the versions of numerical packages."""
     affinity = getattr(os, "sched_getaffinity", None)
     versions = {"python": platform.python_version()}
     for package in PACKAGES:
@@ -58,20 +58,20 @@ def _processor() -> str:
 
 
 def busy_warning(info: Mapping[str, Any]) -> str | None:
-    """A sentence where the machine was not quiet at the start."""
+    """Return a warning if the machine was busy at the start, else None."""
     load = info["load_average"]
     if load is None or load <= BUSY:
         return None
     return (
-        f"The load average was {load} at the start, above {BUSY}: other programs held the cores, "
-        "so these times are too long and their ratios unreliable. Run it again on a quiet machine."
+        f"The load average was {load} at the start, above {BUSY}: other programs used the cores, "
+        "so these times are too long and their ratios unreliable. Run it again on an idle machine."
     )
 
 
 def start(results: Path | None) -> tuple[dict[str, Any], Path]:
-    """Machine information, with a warning if it is busy, and the folder of results, made.
+    """Create the folder of results; return the description of the machine and the folder.
 
-    From here on no process finds what an earlier one compiled.
+    Warns if the machine is busy, and turns the compilation cache off for this and child processes.
     """
     os.environ["BKE_COMPILATION_CACHE"] = "off"
     folder = results or RESULTS
@@ -89,17 +89,17 @@ def child(
     python: str | Path = sys.executable,
     environment: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """What ``script --child`` prints last, as JSON, in a process of its own."""
+    """Run ``script --child`` in a new process and return its last line, parsed as JSON."""
     command = [str(python), script, "--child", *map(str, arguments)]
-    surroundings = {**os.environ, **(environment or {})}
-    done = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(done.stderr[-800:])
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+    variables = {**os.environ, **(environment or {})}
+    process = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise RuntimeError(process.stderr[-800:])
+    return dict(json.loads(process.stdout.splitlines()[-1]))
 
 
 def machine_sentence(info: Mapping[str, Any]) -> str:
-    """The machine in words."""
+    """Return a sentence that describes the machine."""
     versions = ", ".join(f"{name} {version}" for name, version in info["versions"].items())
     blas = ", ".join(info["blas"]) or "unknown"
     load = info["load_average"]
@@ -114,7 +114,7 @@ def machine_sentence(info: Mapping[str, Any]) -> str:
 def write_report(
     name: str, title: str, rows: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]
 ) -> None:
-    """Table and settings of a benchmark that measures something other than time."""
+    """Write table and settings of a benchmark that does not measure time."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     chosen = ", ".join(f"{key} {value}" for key, value in settings.items())
     info = {**machine(), "load_average": None}
@@ -123,7 +123,7 @@ def write_report(
 
 
 def cell(value: Any) -> str:
-    """A number with as many digits as mean something, a dash for what is not known."""
+    """Format a number with three significant digits, and None as a dash."""
     if value is None:
         return "-"
     if not isinstance(value, float):
@@ -136,7 +136,7 @@ def cell(value: Any) -> str:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows of one set of keys as a Markdown table, readable as plain text too."""
+    """Format rows with equal keys as an aligned Markdown table."""
     head = list(rows[0])
     body = [[cell(row[key]) for key in head] for row in rows]
     widths = [max(3, *(len(line[i]) for line in [head, *body])) for i in range(len(head))]
@@ -159,7 +159,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 def save(
     folder: Path, name: str, title: str, info: Mapping[str, Any], text: str, data: Mapping[str, Any]
 ) -> None:
-    """Write ``name``.md and ``name``.json and print what the first says."""
+    """Write ``name``.md and ``name``.json and print the text."""
     warning = busy_warning(info)
     parts = [f"# {title}", machine_sentence(info), *([f"**{warning}**"] if warning else []), text]
     print("\n" + text)

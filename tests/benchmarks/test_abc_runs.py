@@ -1,4 +1,4 @@
-"""What is computed again by ``benchmarks/abc_runs.py``, and what is said of it."""
+"""Tests of resumed runs and their dates in ``benchmarks/abc_runs.py``."""
 
 import argparse
 import json
@@ -29,7 +29,7 @@ def runs():
         (["--only", "short"], set()),
     ],
 )
-def test_only_missing_sides_are_computed(runs, tmp_path, monkeypatch, argument, computed):
+def test_only_missing_methods_are_computed(runs, tmp_path, monkeypatch, argument, computed):
     recorded = {
         "machine": {"date": "then"},
         "settings": {},
@@ -68,7 +68,7 @@ def test_only_missing_sides_are_computed(runs, tmp_path, monkeypatch, argument, 
     assert [row["side"] for row in rows if row["date"] == "then"] == ["short"]
 
 
-def test_only_needs_results(runs, tmp_path):
+def test_only_requires_resume(runs, tmp_path):
     parser = argparse.ArgumentParser()
     runs.add_options(parser, 2, 100)
     options = parser.parse_args(["--only", "long", "--results", str(tmp_path)])
@@ -76,7 +76,7 @@ def test_only_needs_results(runs, tmp_path):
         runs.fill("some", "Some", None, ("short", "long"), None, {}, options)
 
 
-def test_runs_of_several_dates_are_told_apart(runs):
+def test_dates_of_several_runs(runs):
     rows = [{"side": side, "date": date} for side, date in (("a", "1"), ("b", "1"), ("c", "2"))]
     assert runs.dates(rows, "abcd") == "Computed in the run of 2: `c`. All the others are of 1."
     assert runs.dates(rows[:2], "abcd") == ""

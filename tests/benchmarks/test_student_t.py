@@ -1,4 +1,4 @@
-"""The protocol of ``benchmarks/student_t.py``."""
+"""Tests of ``benchmarks/student_t.py``."""
 
 import importlib.util
 import sys
@@ -26,48 +26,48 @@ def benchmark():
 
 
 def digits_of(benchmark, n=40, classes=4, seed=0):
-    """Images (n, 6) about one centre for each label."""
+    """Return images (n, 6) around one centre per label."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(classes, size=n)
     centres = 5.0 * rng.normal(size=(classes, 6))
     return benchmark.Digits(centres[labels] + 0.3 * rng.normal(size=(n, 6)), labels)
 
 
-def test_a_label_is_one_in_its_column(benchmark):
+def test_joint_appends_label_indicators(benchmark):
     digits = benchmark.Digits(np.array([[7.0, 8.0], [5.0, 6.0]]), np.array([2, 0]))
     np.testing.assert_array_equal(
         benchmark.joint(digits, 3), [[7.0, 8.0, 0.0, 0.0, 1.0], [5.0, 6.0, 1.0, 0.0, 0.0]]
     )
 
 
-def test_every_image_meets_every_label(benchmark):
+def test_log_density_by_label_pairs_each_image_with_each_label(benchmark):
     images = np.array([[10.0], [20.0]])
 
     def density(rows):
         return rows @ np.array([1.0, 0.1, 0.2, 0.3])
 
     np.testing.assert_allclose(
-        benchmark.by_label(density, images, 3), [[10.1, 10.2, 10.3], [20.1, 20.2, 20.3]]
+        benchmark.log_density_by_label(density, images, 3), [[10.1, 10.2, 10.3], [20.1, 20.2, 20.3]]
     )
 
 
-def test_the_second_half_is_labelled_wrongly_and_by_all_others(benchmark):
+def test_corrupted_labels_are_wrong_in_the_second_half(benchmark):
     labels = np.repeat(np.arange(10), 200)
     labels = np.random.default_rng(0).permutation(labels)
-    shown = benchmark.mislabelled(labels, 10, np.random.default_rng(1))
-    np.testing.assert_array_equal(shown[:1000], labels[:1000])
-    assert np.all(shown[1000:] != labels[1000:])
-    assert set((shown - labels)[1000:] % 10) == set(range(1, 10))
+    assigned = benchmark.corrupted_labels(labels, 10, np.random.default_rng(1))
+    np.testing.assert_array_equal(assigned[:1000], labels[:1000])
+    assert np.all(assigned[1000:] != labels[1000:])
+    assert set((assigned - labels)[1000:] % 10) == set(range(1, 10))
 
 
-def test_auc_is_high_where_wrong_labels_are_less_dense(benchmark):
-    labels, shown = np.array([0, 1, 0, 1]), np.array([0, 1, 1, 0])
+def test_auc_is_high_for_wrong_labels_of_low_density(benchmark):
+    labels, assigned = np.array([0, 1, 0, 1]), np.array([0, 1, 1, 0])
     right = np.array([[3.0, 0.0], [1.0, 4.0], [9.0, 1.0], [2.0, 9.0]])
-    assert benchmark.auc(right, labels, shown) == 100.0
-    assert benchmark.auc(-right, labels, shown) == 0.0
-    # One of the four pairs the wrong way round.
+    assert benchmark.auc(right, labels, assigned) == 100.0
+    assert benchmark.auc(-right, labels, assigned) == 0.0
+    # One of the four pairs is in the wrong order.
     right[0, 0] = 1.5
-    assert benchmark.auc(right, labels, shown) == 75.0
+    assert benchmark.auc(right, labels, assigned) == 75.0
 
 
 def test_confusion_counts_wrong_labels(benchmark):
@@ -76,27 +76,27 @@ def test_confusion_counts_wrong_labels(benchmark):
 
 
 def test_kernel_density_by_hand(benchmark):
-    """sum exp(-1/2 |(x - x_i) / deviations|^2), also where it is below the smallest number."""
+    """Compare with sum exp(-1/2 |(x - x_i) / deviations|^2), including underflowing values."""
     rows, deviations = np.array([[0.0, 0.0], [1.0, 2.0]]), np.array([0.5, 2.0])
     estimate = benchmark.GaussianKDE(rows, deviations)
-    found = estimate(np.array([[1.0, 0.0], [100.0, 2.0]]))
-    assert found[0] == pytest.approx(np.log(np.exp(-2.0) + np.exp(-0.5)))
-    assert found[1] == pytest.approx(-0.5 * 198.0**2)
+    result = estimate(np.array([[1.0, 0.0], [100.0, 2.0]]))
+    assert result[0] == pytest.approx(np.log(np.exp(-2.0) + np.exp(-0.5)))
+    assert result[1] == pytest.approx(-0.5 * 198.0**2)
 
 
-def test_components_are_of_images_alone(benchmark):
+def test_projection_leaves_labels_unchanged(benchmark):
     rng = np.random.default_rng(0)
     rows = np.hstack([rng.normal(size=(30, 5)), np.eye(3)[rng.integers(3, size=30)]])
     scales = benchmark.lengthscales(rows, 3, 2.0)
     np.testing.assert_array_equal(scales, [2.0] * 5 + [1.0] * 3)
-    found = benchmark.Projection(rows, scales, 5, 2)(rows)
-    assert found.shape == (30, 5)
-    np.testing.assert_array_equal(found[:, 2:], rows[:, 5:])
+    result = benchmark.Projection(rows, scales, 5, 2)(rows)
+    assert result.shape == (30, 5)
+    np.testing.assert_array_equal(result[:, 2:], rows[:, 5:])
     np.testing.assert_array_equal(benchmark.Projection(rows, scales, 5, None)(rows), rows / scales)
 
 
 @pytest.mark.parametrize("name", ["digits.npz", "digits.txt"])
-def test_digits_are_read(benchmark, tmp_path, name):
+def test_read_digits(benchmark, tmp_path, name):
     rng = np.random.default_rng(0)
     images, labels = rng.random((12, 4, 4)), np.tile([3, 1, 2], 4)
     path = tmp_path / name
@@ -110,16 +110,16 @@ def test_digits_are_read(benchmark, tmp_path, name):
 
 
 @pytest.mark.slow
-def test_one_split_of_easy_digits(benchmark, monkeypatch):
-    """Labels that are far apart: every side finds them, with one or two settings each."""
+def test_all_methods_on_well_separated_digits(benchmark, monkeypatch):
+    """Check small errors of each method, with one or two settings."""
     for grid in ("NOISE_VARIANCES", "BANDWIDTHS"):
         monkeypatch.setattr(benchmark, grid, (0.1,))
     monkeypatch.setattr(benchmark, "FACTORS", (0.5, 1.0))
-    monkeypatch.setattr(benchmark, "ADDED", (0.01,))
+    monkeypatch.setattr(benchmark, "REGULARIZATIONS", (0.01,))
     monkeypatch.setattr(benchmark, "PCA_COLUMNS", 3)
     for count in ("VALIDATION", "TEST"):
         monkeypatch.setattr(benchmark, count, 40)
-    monkeypatch.setattr(benchmark, "SHOWN", 20)
+    monkeypatch.setattr(benchmark, "NUM_NOVELTY", 20)
     record = benchmark.run(digits_of(benchmark, n=140), 60, 0, tuple(benchmark.SIDES))
     for side in benchmark.SIDES:
         assert record[f"{side} novelty"] > 95.0
@@ -127,7 +127,7 @@ def test_one_split_of_easy_digits(benchmark, monkeypatch):
     assert record["KST, factor 1 novelty setting"]["factor"] == 1.0
 
 
-def test_too_few_images_are_said_at_once(benchmark, monkeypatch, tmp_path):
+def test_too_few_images_raise(benchmark, monkeypatch, tmp_path):
     digits = digits_of(benchmark, n=800)
     np.savez(tmp_path / "digits.npz", images=digits.images, labels=digits.labels)
     monkeypatch.setattr("sys.argv", ["student_t.py", "--usps", str(tmp_path / "digits.npz")])
