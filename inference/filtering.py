@@ -131,12 +131,12 @@ def learn_conditional(
     by_score = isinstance(regularization, str)
     if not by_score:
         check_regularization(regularization, "regularization")
+        if factors is not None and len(factors) > 1:
+            raise InputError("with a number as regularization nothing is compared: give one factor")
     elif regularization not in REGULARIZATION_SCORES:
         raise InputError(
             f"regularization must be a number or one of {tuple(REGULARIZATION_SCORES)}"
         )
-    if factors is not None and not by_score and len(factors) > 1:
-        raise InputError("with a number as regularization nothing is compared: give one factor")
     kernel_y = select_kernel(outputs, kernel_y, scale=scale, seed=seed, name="Y")
     kernel_x = select_kernel(inputs, kernel_x, scale=scale, seed=seed, name="X")
     multiples = check_factors(factors, (0.25, 0.5, 1.0, 2.0) if by_score else (1.0,), kernel_x)
@@ -205,18 +205,15 @@ class LearnedFilter(Shown):
 
         return pd.DataFrame(list(self.trials))
 
-    def _answer(self) -> str:
-        return ""  # the report has no headline
-
     def __str__(self) -> str:
         best = self.trials[0]
         lines = [
+            f"Root mean squared error {best.error**0.5:.4g} standard deviations of the states on "
+            f"held out halves, the best of {len(self.trials)} settings: regularization "
+            f"{best.regularization:g} / {len(self.filter.states)}, lengthscales times "
+            f"{best.factor:g}; smoothed {self.smoothed_error**0.5:.4g}",
             f"States: {format_kernel(self.filter.observation.kernel_x)}",
             f"Observations: {format_kernel(self.filter.observation.kernel_y)}",
-            f"regularization {best.regularization:g} / {len(self.filter.states)}, lengthscales "
-            f"times {best.factor:g}: root mean squared error {best.error**0.5:.4g} standard "
-            f"deviations of the states on held out halves, the best of {len(self.trials)} "
-            f"settings; smoothed {self.smoothed_error**0.5:.4g}",
         ]
         failed = sum(not np.isfinite(trial.error) for trial in self.trials)
         if failed:

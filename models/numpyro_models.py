@@ -62,8 +62,9 @@ def bke_model(
     family = template(kernel)
     measure = as_measure(measure)
     likelihood = any_likelihood(likelihood)
+    # `to_event` makes a vector one site, not a batch of conditionally independent ones.
     values = {
-        site: numpyro.sample(site, _as_event(distribution))
+        site: numpyro.sample(site, distribution.to_event())
         for site, distribution in assign(prior, family).items()
     }
     if isinstance(noise_variance, dist.Distribution):
@@ -72,7 +73,7 @@ def bke_model(
     else:
         noise = check_noise(noise_variance)
     if measure.prior is not None:
-        measure = measure.with_scale(numpyro.sample(MEASURE_SCALE, _as_event(measure.prior)))
+        measure = measure.with_scale(numpyro.sample(MEASURE_SCALE, measure.prior.to_event()))
     kernel = with_values(family, values)
     views = (
         sample
@@ -86,12 +87,6 @@ def bke_model(
     numpyro.factor("volume", volume)
     numpyro.deterministic("log_gaussian", jnp.asarray(gaussian))
     numpyro.deterministic("log_volume", jnp.asarray(volume))
-
-
-def _as_event(distribution: dist.Distribution) -> dist.Distribution:
-    """Make a vector-valued prior one site, not a batch of conditionally independent ones."""
-    batch = len(distribution.batch_shape)
-    return distribution.to_event(batch) if batch else distribution
 
 
 def two_scale_model(
@@ -132,7 +127,7 @@ def two_scale_model(
     bke_model(jnp.concatenate([first, second]), **shape)
     family = template(SquaredExponential)
     ((site, prior),) = assign(difference_prior or default_prior(), family).items()
-    value = numpyro.sample(f"difference_{site}", _as_event(prior))
+    value = numpyro.sample(f"difference_{site}", prior.to_event())
     size = numpyro.sample("difference_size", size_prior or dist.LogUniform(0.01, 1.0))
     kernel = with_values(family, {site: value})
     log_bayes_factor = log_difference_evidence(first, second, kernel, size)

@@ -30,13 +30,12 @@ def rbf_gamma(kernel: Kernel) -> float:
         InputError: if the kernel is not a squared exponential with one lengthscale.
     """
     _check_instance(kernel)
-    lengthscale = np.unique(getattr(kernel, "lengthscale", np.nan))
-    if not isinstance(kernel, SquaredExponential) or len(lengthscale) > 1:
+    if not isinstance(kernel, SquaredExponential) or len(np.unique(kernel.lengthscale)) > 1:
         raise InputError(
             "only a squared exponential kernel with one lengthscale is exp(-gamma |x - y|^2): "
             "use to_sklearn(kernel), or divide each column by its lengthscale"
         )
-    return float(0.5 / lengthscale[0] ** 2)
+    return 0.5 / _scalar_lengthscale(kernel) ** 2
 
 
 def to_sklearn(kernel: Kernel) -> Any:

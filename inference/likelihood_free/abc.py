@@ -434,10 +434,12 @@ def _build_run(
     stats = {"squared_distance": stage.squared[None]}
     prior = constrain(stages[0].z)
     tree = build_tree(constrain(stage.z), stats, problem, settings, prior=prior)
+    # Equal particles count together.
+    copies = [np.unique(stage.z, axis=0, return_counts=True)[1] for stage in stages]
     columns = {
         "epsilon": [stage.epsilon for stage in stages],
         "acceptance_rate": [stage.acceptance_rate for stage in stages],
-        "ess": [_effective_particles(stage.z) for stage in stages],
+        "ess": [effective_sample_size(np.log(counts)) for counts in copies],
     }
     count = len(stage.z)
     set_weights(tree, [stage.epsilon], np.full((1, count), 1.0 / count), [columns["ess"][result]])
@@ -447,12 +449,6 @@ def _build_run(
     first_failure = next((stage.first_failure for stage in stages if stage.first_failure), "")
     tree.attrs.update(failure_attributes(causes, first_failure), stopped=reason)
     return tree
-
-
-def _effective_particles(z: np.ndarray) -> float:
-    """Return the effective number of particles, of which equal ones count together."""
-    _, counts = np.unique(z, axis=0, return_counts=True)
-    return float(len(z) ** 2 / np.sum(counts.astype(float) ** 2))
 
 
 def sequential_k2_abc(

@@ -153,7 +153,7 @@ def draw_rows(
     min_samples: int = 250,
     **options: Any,
 ) -> tuple[np.ndarray, list[str]]:
-    """Draw rows (count, D), the same number from all chains, and return the notes of the run.
+    """Draw rows (count, D), evenly spaced in all chains, and return the notes of the run.
 
     Args:
         density: see :func:`sample_student_t`.
@@ -164,7 +164,10 @@ def draw_rows(
     """
     num_samples = max(min_samples, -(-count // num_chains))
     run = sample_student_t(density, num_samples=num_samples, num_chains=num_chains, **options)
-    return pool_draws(run, count), run_notes(run)
+    draws = np.asarray(run["posterior_predictive"]["x"])  # (chain, draw, D)
+    index = np.linspace(0, num_samples - 1, -(-count // num_chains)).astype(int)
+    rows = np.swapaxes(draws[:, index], 0, 1).reshape(-1, draws.shape[2])
+    return rows[:count], run_notes(run)
 
 
 def fantasy_data(
@@ -287,13 +290,6 @@ def run_notes(run: xr.DataTree) -> list[str]:
     """Return the notes of a run."""
     notes: list[str] = json.loads(run.attrs["notes"])
     return notes
-
-
-def pool_draws(run: xr.DataTree, count: int) -> np.ndarray:
-    """Return draws (count, D), the same number from all chains, evenly spaced in each."""
-    draws = np.asarray(run["posterior_predictive"]["x"])  # (chain, draw, D)
-    index = np.linspace(0, draws.shape[1] - 1, -(-count // len(draws))).astype(int)
-    return np.swapaxes(draws[:, index], 0, 1).reshape(-1, draws.shape[2])[:count]
 
 
 def _run_nuts(

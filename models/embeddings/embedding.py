@@ -401,13 +401,9 @@ def spectral_embedding(
         raise ValueError(
             f"regularization must be a number or 'leave-one-out', got {regularization!r}"
         )
-    return Embedding(kernel, points, _spectral_weights(kernel.matrix(points, points), n * chosen))
-
-
-@jax.jit
-def _spectral_weights(K: jax.Array, added: jax.Array) -> jax.Array:
-    factor = jax.scipy.linalg.cho_factor(K + added * jnp.eye(len(K)))
-    return jax.scipy.linalg.cho_solve(factor, jnp.mean(K, axis=1))
+    K = kernel.matrix(points, points)
+    factor = jax.scipy.linalg.cho_factor(K + n * chosen * jnp.eye(n))
+    return Embedding(kernel, points, jax.scipy.linalg.cho_solve(factor, jnp.mean(K, axis=1)))
 
 
 @double_precision

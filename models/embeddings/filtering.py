@@ -91,31 +91,6 @@ class KernelBayesFilter:
     smoothing_regularization: float
     normalize: bool
 
-    def with_regularization(
-        self,
-        regularization: float,
-        posterior_regularization: float | None = None,
-        smoothing_regularization: float | None = None,
-    ) -> KernelBayesFilter:
-        """Return the filter with other regularizations, see :func:`kernel_bayes_filter`.
-
-        The factorizations stay, with the tolerance that was chosen for the original ones.
-        """
-        epsilon = check_regularization(regularization, "regularization")
-        delta = 2.0 * epsilon if posterior_regularization is None else posterior_regularization
-        delta = check_regularization(delta, "posterior_regularization")
-        smoothing = smoothing_regularization
-        if smoothing is None:
-            mean_square = np.mean(np.sum(self.observation.features.values**2, axis=1))
-            smoothing = max(delta, 0.01 * float(mean_square) ** 2)
-        return dataclasses.replace(
-            self,
-            observation=dataclasses.replace(self.observation, regularization=epsilon),
-            transition=dataclasses.replace(self.transition, regularization=epsilon),
-            posterior_regularization=delta,
-            smoothing_regularization=check_regularization(smoothing, "smoothing_regularization"),
-        )
-
     @property
     def states(self) -> np.ndarray:
         """The training states, (T, D)."""
@@ -336,8 +311,19 @@ def kernel_bayes_filter(
             "states there"
         )
     starts = dataclasses.replace(features_x, points=before, values=features_x(before))
-    observation = ConditionalEmbedding(features_x, outputs, kernel_y, 0.0)
-    transition = ConditionalEmbedding(starts, after, kernel_x, 0.0)
-    model = KernelBayesFilter(observation, transition, features_y, successors, 0.0, 0.0, normalize)
     epsilon = 0.01 / len(states) if regularization is None else regularization
-    return model.with_regularization(epsilon, posterior_regularization, smoothing_regularization)
+    epsilon = check_regularization(epsilon, "regularization")
+    delta = 2.0 * epsilon if posterior_regularization is None else posterior_regularization
+    delta = check_regularization(delta, "posterior_regularization")
+    smoothing = smoothing_regularization
+    if smoothing is None:
+        smoothing = max(delta, 0.01 * float(np.mean(np.sum(features_x.values**2, axis=1))) ** 2)
+    return KernelBayesFilter(
+        ConditionalEmbedding(features_x, outputs, kernel_y, epsilon),
+        ConditionalEmbedding(starts, after, kernel_x, epsilon),
+        features_y,
+        successors,
+        delta,
+        check_regularization(smoothing, "smoothing_regularization"),
+        normalize,
+    )

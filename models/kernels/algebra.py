@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from ..linalg.precision import check_positive
 from ..linalg.pytrees import register_dataclass
 from ..measures import Measure
-from .base import OPERATIONS, Covariance, Kernel, SmoothingError, ValueAndGrad
+from .base import OPERATIONS, Covariance, Kernel, ValueAndGrad
 from .components import Components
 from .covariance import ScaledCovariance, parameter
 from .matern import Laplace
@@ -36,23 +36,6 @@ class KernelPair(Kernel):
     def allow_fixed_nodes(self) -> bool:  # type: ignore[override]
         """Whether both kernels allow quadrature over fixed nodes."""
         return self.left.allow_fixed_nodes and self.right.allow_fixed_nodes
-
-    def smoothing_error(self, dimension: int, *, gaussian: bool) -> SmoothingError:
-        """Build the exception for a measure for which r is not implemented."""
-        name = f"smoothed kernel r for {self} in {dimension} column(s)"
-        if gaussian and dimension == 1 and self.translation_invariant:
-            message = f"a Gaussian measure has no {name}: take measure='unit' or 'lebesgue'"
-        elif self.allow_fixed_nodes:
-            message = f"'unit' and 'lebesgue' have no {name}: take measure=Gaussian(scale, centre)"
-        else:
-            message = (
-                f"no measure ('unit', 'lebesgue' or Gaussian) has an implemented {name}. What "
-                "works with every measure: sums and products of SquaredExponential, "
-                "FullSquaredExponential, GaussianMixture and SpectralMixture; with 'unit' and "
-                "'lebesgue': products of Laplace kernels, any single kernel of this package, and "
-                "in one column all sums and products of functions of x - y"
-            )
-        return SmoothingError(message)
 
 
 @register_dataclass

@@ -182,7 +182,9 @@ class Kernel(Covariance):
             return SmoothingError(f"{message}; use measure='unit' or measure='lebesgue'")
         remedy = (
             "define its method smooth(measure, dimension); 'unit' and 'lebesgue' are numerical in "
-            "one column for Stationary kernels (stationary=True), in several for Radial ones"
+            "one column for Stationary kernels (stationary=True), in several for Radial ones; sums "
+            "and products of SquaredExponential, FullSquaredExponential, GaussianMixture and "
+            "SpectralMixture have r for every measure"
         )
         alternative = f", nor for any other measure in {columns}: "
         if self.allow_fixed_nodes:

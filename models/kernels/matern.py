@@ -109,6 +109,7 @@ class MaternSmoothed(Covariance):
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+@functools.partial(jax.jit, static_argnums=0)
 def power_bessel(twice_order: int, q: jax.Array) -> jax.Array:
     """Return t^v K_v(t) with v = ``twice_order`` / 2 as a function of q = t^2 >= 0.
 
@@ -119,24 +120,10 @@ def power_bessel(twice_order: int, q: jax.Array) -> jax.Array:
     and never pass through the rule. At q = 0 a singular value (v <= 0) is cut off at a finite one.
     ``jax.scipy.special`` has no K_v.
     """
-    return _power_bessel(twice_order, q)
-
-
-@power_bessel.defjvp
-def _power_bessel_jvp(
-    twice_order: int, primals: tuple[jax.Array], tangents: tuple[jax.Array]
-) -> tuple[jax.Array, Any]:
-    (q,), (q_dot,) = primals, tangents
-    value = power_bessel(twice_order, q)
-    return value, -0.5 * power_bessel(twice_order - 2, q) * q_dot
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _power_bessel(twice_order: int, q: jax.Array) -> jax.Array:
     # K_v(t) underflows long before t = 1e4; the upper limit keeps 0 * inf out of the recurrence.
     q = jnp.clip(q, 1e-200, 1e8)
     if twice_order < 0:  # K_-v = K_v
-        return q ** (0.5 * twice_order) * _power_bessel(-twice_order, q)
+        return q ** (0.5 * twice_order) * power_bessel(-twice_order, q)
     t = jnp.sqrt(q)
     if twice_order % 2:
         low = math.sqrt(0.5 * math.pi) * jnp.exp(-t)
@@ -148,6 +135,15 @@ def _power_bessel(twice_order: int, q: jax.Array) -> jax.Array:
         order += 1.0
         low, high = high, q * low + 2.0 * order * high
     return low
+
+
+@power_bessel.defjvp
+def _power_bessel_jvp(
+    twice_order: int, primals: tuple[jax.Array], tangents: tuple[jax.Array]
+) -> tuple[jax.Array, Any]:
+    (q,), (q_dot,) = primals, tangents
+    value = power_bessel(twice_order, q)
+    return value, -0.5 * power_bessel(twice_order - 2, q) * q_dot
 
 
 def _bessel_k0_and_t_k1(

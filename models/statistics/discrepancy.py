@@ -76,18 +76,15 @@ def squared_mmd(
     if estimator in ("linear", "block"):
         size = 2 if estimator == "linear" else block_size
         return jnp.mean(mmd_terms(X, Y, kernel, block_size=size))
-    first, second = as_points(X), as_points(Y, "Y")
-    within_x, within_y = kernel.matrix(first, first), kernel.matrix(second, second)
-    between = kernel.matrix(first, second)
     if estimator == "biased":
-        w, v = (
-            mean_embedding(Z, kernel, w).weights
-            for Z, w in zip((first, second), weights, strict=True)
-        )
-        return w @ within_x @ w + v @ within_y @ v - 2.0 * w @ between @ v
+        P, Q = (mean_embedding(Z, kernel, w) for Z, w in zip((X, Y), weights, strict=True))
+        return P.squared_distance(Q)
+    first, second = as_points(X), as_points(Y, "Y")
     if estimator == "paired":
         _check_paired(first, second)
-    within = mean_off_diagonal(within_x) + mean_off_diagonal(within_y)
+    within = mean_off_diagonal(kernel.matrix(first, first))
+    within += mean_off_diagonal(kernel.matrix(second, second))
+    between = kernel.matrix(first, second)
     cross = jnp.mean(between) if estimator == "unbiased" else mean_off_diagonal(between)
     return within - 2.0 * cross
 

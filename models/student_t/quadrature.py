@@ -341,8 +341,6 @@ def _map_to_finite_box(
     Returns the function of t with the Jacobian determinant, the rows, and the corners of the box.
     """
     unbounded = ~np.isfinite(low)
-    if not unbounded.any():
-        return function, data, low, high
     center, width = np.median(data, axis=0), np.ptp(data, axis=0)
     width = np.where(width > 0.0, width, np.maximum(1.0, np.abs(center)))
     scaled = (data - center) / width

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -120,9 +121,7 @@ def _leave_one_out_hyvarinen_scores(density: KernelStudentT, rows: jax.Array) ->
 
 @jax.jit
 def _hyvarinen_scores_at(density: KernelStudentT, at: jax.Array) -> jax.Array:
-    def score(x: jax.Array) -> jax.Array:
-        return _hyvarinen_score(lambda x: density.log_density(x[None])[0], x)
-
+    score = functools.partial(_hyvarinen_score, lambda x: density.log_density(x[None])[0])
     return jax.lax.map(score, at, batch_size=16)
 
 
