@@ -97,7 +97,7 @@ def two_scale_model(
     size_prior: dist.Distribution | None = None,
     **shape: Any,
 ) -> None:
-    """Model two samples with two scales: that of their common shape, and that of their difference.
+    """Define a model of two samples with a lengthscale of their common shape and of the difference.
 
     p(lengthscale) p(difference lengthscale) p(size) p(rows | lengthscale) p(labels | rows, ...).
     The pooled rows have the BKE likelihood at ``lengthscale``, the scale of the shape that both
@@ -191,7 +191,10 @@ def _log_ratio_and_inverse(covariance: jax.Array, labels: jax.Array) -> tuple[ja
 def _log_ratio_jvp(
     primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array]
 ) -> tuple[jax.Array, jax.Array]:
-    """Both from one inverse: reverse mode through a Cholesky factor costs ten times the value."""
+    """Compute value and derivative from one inverse.
+
+    Reverse mode through a Cholesky factor costs ten times the value.
+    """
     covariance, labels = primals
     value, inverse = _log_ratio_and_inverse(covariance, labels)
     weights = inverse @ labels

@@ -170,7 +170,7 @@ def multiscale_kernels(
         # The density of rounded data without a rounding unit is zero.
         with contextlib.suppress(InputError, SamplingError), computing():
             search, *_ = _prepare_search(scaled, None, seed, LEARNED_ROWS)
-            low, high = np.quantile(search.prior, [0.002, 0.9995])
+            low, high = np.quantile(search.prior_draws, [0.002, 0.9995])
             grid = np.linspace(low, high, grid_points)
             tops, _, _ = basins(smooth(search.objective(grid[:, None]), grid[1] - grid[0]))
             lengthscales = np.sort(np.concatenate([lengthscales, np.exp(grid[tops])]))

@@ -101,7 +101,7 @@ class PeakSearch:
     Attributes:
         target: the model.
         points: the data, prepared for its likelihood.
-        prior: unconstrained draws of the prior (k, p); they give the search range.
+        prior_draws: unconstrained draws of the prior (k, p); they give the search range.
         name: the objective, ``"ml"`` or ``"map"``.
         progress: show a progress bar.
         margin: the optimizer may leave the range of the prior draws by this much in unconstrained
@@ -110,14 +110,14 @@ class PeakSearch:
 
     target: Target
     points: Points
-    prior: np.ndarray
+    prior_draws: np.ndarray
     name: str
     progress: bool
     margin: float = 1.0
 
     def __post_init__(self) -> None:
-        self.low = self.prior.min(axis=0) - self.margin
-        self.high = self.prior.max(axis=0) + self.margin
+        self.low = self.prior_draws.min(axis=0) - self.margin
+        self.high = self.prior_draws.max(axis=0) + self.margin
         self.evaluate = programs.objectives(self.target, self.name)
         self.value_and_grad = programs.objective_slopes(self.target, self.name)
 
@@ -170,7 +170,7 @@ class PeakSearch:
         return np.array(ends), np.array(values)
 
     def search_profile(
-        self, starts: int, *, grid_points: int = 250, window: float = 5.0
+        self, starts: int, *, grid_points: int = 250, max_drop: float = 5.0
     ) -> list[LocalMaximum]:
         """Search every basin of the smoothed objective of one hyperparameter.
 
@@ -178,10 +178,10 @@ class PeakSearch:
             starts: starts of the optimizer in each basin.
             grid_points: size of the profile's grid; over the range of the default prior its step is
                 a third of the smoothing. Three times as many find the same peaks.
-            window: starts are where the smoothed objective is this close to its maximum in the
-                basin, in nats; not tuned.
+            max_drop: starts are where the smoothed objective is at most this far below its maximum
+                in the basin, in nats; not tuned.
         """
-        prior = self.prior[:, 0]
+        prior = self.prior_draws[:, 0]
 
         def density(z: Mapping[str, np.ndarray]) -> np.ndarray:
             return profile.log_densities(self.evaluate, z, self.points)
@@ -194,7 +194,7 @@ class PeakSearch:
         basin, begin = [], []
         for index, top in enumerate(tops):
             inside = (grid >= edges[index]) & (grid <= edges[index + 1])
-            near = np.flatnonzero(inside & (smoothed > smoothed[top] - window))
+            near = np.flatnonzero(inside & (smoothed > smoothed[top] - max_drop))
             for part in np.array_split(near, min(starts, len(near))):
                 basin.append(index)
                 begin.append(grid[part[np.argmax(finite[part])]])
@@ -218,13 +218,13 @@ class PeakSearch:
                 and again around the best end of each mode: intervals between zeros stop it.
             max_refined: modes that get the second round, the highest ones; not tuned.
         """
-        values = self.objective(self.prior)
+        values = self.objective(self.prior_draws)
         if not np.isfinite(values).any():
             raise SamplingError("the density is zero everywhere over the range of the prior")
         values = np.where(np.isfinite(values), values, -np.inf)
-        order = np.argsort(self.prior.mean(axis=1), kind="stable")
+        order = np.argsort(self.prior_draws.mean(axis=1), kind="stable")
         parts = np.array_split(order, min(starts, len(order)))
-        begin = self.prior[[part[np.argmax(values[part])] for part in parts]]
+        begin = self.prior_draws[[part[np.argmax(values[part])] for part in parts]]
         ends, values = self._climb_in_range(begin)
         tops = [best for best, _ in _best_of_groups(self._modes(ends, values), values)]
         tops = sorted(tops, key=values.__getitem__)[-max_refined:]
@@ -293,7 +293,7 @@ class Peak:
 
 @dataclasses.dataclass(frozen=True)
 class LearnedKernel(Shown):
-    """Result of :func:`learn_kernel`.
+    """The kernel at the highest mode, and the maximum of every mode; see :func:`learn_kernel`.
 
     Attributes:
         peaks: the maximum of every mode, the highest first.

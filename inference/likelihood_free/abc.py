@@ -240,7 +240,7 @@ def _batch(
 class Stage(NamedTuple):
     """Particles after one stage."""
 
-    z: np.ndarray  # free coordinates (N, p)
+    z: np.ndarray  # unconstrained coordinates (N, p)
     squared: np.ndarray  # squared distances (N,), infinite where a simulation failed
     epsilon: float  # bandwidth of the particles' target, infinite for the prior
     acceptance_rate: float  # accepted fraction of the stage's moves

@@ -33,7 +33,7 @@ from .simulators import DatasetDistance, Parameters, Simulate, fingerprint, star
 
 
 class Prior:
-    """Prior of independent parameters, each a number or a vector, and its free coordinates.
+    """Prior of independent numbers or vectors, and their unconstrained coordinates.
 
     Args:
         distributions: NumPyro distributions by the parameters' names; a batch of distributions is a
@@ -73,7 +73,7 @@ class Prior:
             self.sites[name] = event
 
     def check_continuous(self, method: str) -> None:
-        """Raise ``InputError`` if a parameter is discrete and so has no free coordinates."""
+        """Raise ``InputError`` for a discrete parameter, which has no unconstrained coordinates."""
         for name, site in self.sites.items():
             if site.is_discrete:
                 raise InputError(
@@ -104,7 +104,7 @@ class Prior:
         return draws
 
     def unconstrain(self, theta: Parameters, bound: float = 700.0) -> np.ndarray:
-        """Map parameters (B, ...) to free coordinates (B, p).
+        """Map parameters (B, ...) to unconstrained coordinates (B, p).
 
         A draw that was rounded to the end of its range has an infinite coordinate. It becomes
         ``bound``, a value of which the exponential is still finite.
@@ -115,12 +115,12 @@ class Prior:
         return np.where(np.isinf(z), np.copysign(bound, z), z)
 
     def constrain(self, z: np.ndarray) -> dict[str, np.ndarray]:
-        """Map free coordinates (B, p) to parameters (B, ...)."""
+        """Map unconstrained coordinates (B, p) to parameters (B, ...)."""
         with jax.enable_x64(True):
             return {name: np.asarray(value) for name, value in self._constrain(z).items()}
 
     def log_density(self, z: np.ndarray) -> np.ndarray:
-        """Return the log-density (B,) at free coordinates (B, p), -inf where it is NaN."""
+        """Return the log-density (B,) at unconstrained coordinates (B, p), -inf where it is NaN."""
         with jax.enable_x64(True):
             value = np.asarray(self._log_density(z))
         return np.where(np.isnan(value), -np.inf, value)
@@ -131,7 +131,7 @@ class Prior:
 
     @cached_property
     def _split(self) -> Any:
-        """Function from free coordinates (p,) to those of every parameter."""
+        """Function from unconstrained coordinates (p,) to those of every parameter."""
         shapes = {
             name: biject_to(site.support).inverse_shape(site.shape())
             for name, site in self.sites.items()

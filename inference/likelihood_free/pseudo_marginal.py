@@ -61,10 +61,11 @@ def synthetic_likelihood(
 ) -> xr.DataTree:
     """Sample a posterior by Wood's synthetic likelihood and pseudo-marginal Metropolis chains.
 
-    Proposals are a random walk in the free coordinates; its scale and covariance are adapted during
-    warmup and fixed afterwards. Failed simulations count as data sets that differ from the observed
-    one: the likelihood is multiplied by the fraction that did not fail. Parameters at which the
-    covariance of the summaries is singular, as where one of them is constant, have likelihood zero.
+    Proposals are a random walk in unconstrained coordinates; its scale and covariance are adapted
+    during warmup and fixed afterwards. Failed simulations count as data sets that differ from the
+    observed one: the likelihood is multiplied by the fraction that did not fail. Parameters at
+    which the covariance of the summaries is singular, as where one of them is constant, have
+    likelihood zero.
 
     Args:
         observed: see :func:`~bke.inference.k2_abc`.
@@ -170,7 +171,7 @@ class MetropolisSampler:
     def run(
         self, num_chains: int, num_warmup: int, num_samples: int, progress: bool
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Run the chains: free coordinates (chain, draw, p), log-likelihoods, acceptance."""
+        """Run the chains: unconstrained points (chain, draw, p), log-likelihoods, acceptance."""
         rng = np.random.default_rng(seed_sequence(self.seed, Stream.MOVES))
         z, log_likelihood = self._starting_points(num_chains)
         log_prior = self.prior.log_density(z)

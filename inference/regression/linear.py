@@ -213,7 +213,7 @@ class LinearModel(NamedTuple):
     added: np.ndarray
 
     def prior_mean(self) -> np.ndarray:
-        """Return the prior mean of theta: all of y noise, or all of it linear."""
+        """Return the prior mean of theta: noise alone, or slopes alone, explain Var y."""
         total = float(np.sum(np.mean(self.design[:, 1:] ** 2, axis=0))) or 1.0
         return np.array([0.0, -np.log(total)])
 

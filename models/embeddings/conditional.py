@@ -1,4 +1,6 @@
-"""Conditional mean embeddings: E[l(Y, .) | X = x] as a weighted sample of Y (KME 4.1).
+"""Conditional mean embeddings: E[l(Y, .) | X = x] as a weighted sample of Y.
+
+Muandet et al. (2017, section 4.1).
 
 A Gram matrix is Z Z' with features Z (n, r) of its numerical rank, by incomplete Cholesky
 factorization, so that an operator on the Hilbert space is an r x r matrix: exact up to
@@ -192,7 +194,9 @@ def regularized_cholesky(
 
 
 class RidgeSpectrum:
-    """Scores of the regularization of a ridge regression of features of Y on features of X.
+    """Leave-one-out error and marginal likelihood of kernel ridge regression, for any lambda.
+
+    The regression is of features of Y on features of X.
 
     With Z_X = U S V' every score costs O(n (r + q)), whatever the regularization.
 

@@ -30,7 +30,7 @@ from .conditional import (
 )
 from .embedding import Embedding
 from .pre_image import pre_images
-from .rules import squared_cholesky
+from .rules import cholesky_of_square
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -234,7 +234,7 @@ def _posterior_weights(
     """
     weighted = Z * prior[:, None]
     covariance = Z.T @ weighted
-    factor = squared_cholesky(covariance, added, f"{step}_regularization")
+    factor = cholesky_of_square(covariance, added, f"{step}_regularization")
     return np.asarray(weighted @ cho_solve(factor, covariance @ coordinates))
 
 

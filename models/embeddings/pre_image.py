@@ -21,7 +21,7 @@ LocalTerms: TypeAlias = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
 
 
 class PreImage(NamedTuple):
-    """The maximizer of an embedding, see :func:`pre_image`."""
+    """Result of :func:`pre_image`: the maximizer of an embedding."""
 
     point: np.ndarray  # (D,)
     value: float  # of the embedding there
@@ -32,11 +32,10 @@ class PreImage(NamedTuple):
 def pre_image(
     embedding: Embedding, *, starts: int = 4, iterations: int = 200, tolerance: float = 1e-8
 ) -> PreImage:
-    """Find the point whose feature is nearest, argmin_x |mu - k(x, .)|^2.
+    """Find the maximizer of an embedding, argmin_x |mu - k(x, .)|^2 where k(x, x) is constant.
 
-    Muandet et al. (2017, section 3.8.1).
-    For a kernel with constant k(x, x) the embedding is highest there: an approximate mode. Sums of
-    Gaussian components: the fixed-point iteration x <- (sum_i w_i k(x_i, x) P)^-1 sum_i w_i
+    Muandet et al. (2017, section 3.8.1); of the embedding of a distribution an approximate mode.
+    Sums of Gaussian components: the fixed-point iteration x <- (sum_i w_i k(x_i, x) P)^-1 sum_i w_i
     k(x_i, x) P x_i, P the precision, from the highest of the embedding's points, with Newton's
     step in its place where the embedding is concave, and steps halved where weights of both signs
     would take them downhill; so it ends no lower than it began. :class:`~bke.models.Rotation`: the
@@ -118,7 +117,7 @@ def _climb(
     max_iterations: jax.Array,
     max_halvings: int = 30,
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """Climb S embeddings with weights (S, n) from ``starts`` (S, s, D).
+    """Maximize S embeddings with weights (S, n) from ``starts`` (S, s, D).
 
     Returns:
         Ends (S, s, D), and values there, numbers of iterations and last steps, (S, s); the last

@@ -1,6 +1,6 @@
-"""Sum, product and Bayes' rule of embeddings, and functions of variables (KME section 4.3).
+"""Sum, product and Bayes' rule of embeddings, and functions of variables.
 
-The review's errors are corrected. In the features of the sample, see
+Muandet et al. (2017, section 4.3), whose errors are corrected. In the features of the sample, see
 :mod:`~bke.models.embeddings.conditional`, the estimates are those of the literature, at the cost of
 r x r systems in place of n x n ones.
 """
@@ -173,7 +173,7 @@ class BayesRule:
 
     @functools.cached_property
     def _factor(self) -> tuple[np.ndarray, bool]:
-        return squared_cholesky(self.covariance, self.regularization, "regularization")
+        return cholesky_of_square(self.covariance, self.regularization, "regularization")
 
 
 def bayes_rule(
@@ -184,7 +184,9 @@ def bayes_rule(
     support: str = "sample",
     features_y: LowRankFeatures | None = None,
 ) -> BayesRule:
-    """Combine pairs (x_i, y_i), which represent the likelihood, with a prior on X.
+    """Compute the posterior of X given Y by kernel Bayes' rule, from pairs and a prior on X.
+
+    The pairs (x_i, y_i) represent the likelihood.
 
     The error depends on delta more than on epsilon: where that was learned and is tiny, twice its
     value may be too little. Regularization makes posteriors wider than they should be, more so the
@@ -195,9 +197,9 @@ def bayes_rule(
         conditional: of Y given X, which represents the likelihood; its regularization is epsilon.
         prior: of X, with its kernel.
         regularization: delta, at least 0, in the units of the squared uncentered covariance of Y;
-            twice epsilon by default, as in the slides.
-        support: the posterior's points, ``"sample"`` for x_i (the slides' form) or ``"prior"`` for
-            those of the prior (the review's).
+            twice epsilon by default, as in Fukumizu's slides.
+        support: the posterior's points, ``"sample"`` for x_i (Fukumizu's slides) or ``"prior"`` for
+            those of the prior (Muandet et al. 2017).
         features_y: features of Y, where they are known already; by default to the tolerance and
             rank of the features of X.
 
@@ -227,7 +229,7 @@ def bayes_rule(
     return BayesRule(features_y, conditional.kernel_x, points, mapped, covariance, delta)
 
 
-def squared_cholesky(covariance: np.ndarray, added: float, name: str) -> tuple[np.ndarray, bool]:
+def cholesky_of_square(covariance: np.ndarray, added: float, name: str) -> tuple[np.ndarray, bool]:
     """Compute the Cholesky factor of C^2 + added I.
 
     Raises:

@@ -73,7 +73,7 @@ class Product(KernelPair):
 
     @property
     def characteristic(self) -> bool | None:  # type: ignore[override]
-        """Whether both are, and are functions of x - y; else ``None``, unknown.
+        """Whether both kernels are characteristic and functions of x - y; else ``None``, unknown.
 
         The spectral density is then a convolution of positive ones, so positive (Sriperumbudur et
         al. 2010, theorem 9). Other products need not be characteristic: f(x) k(x, y) f(y) is, where
@@ -129,17 +129,17 @@ class Scaled(Kernel):
 
     @property
     def characteristic(self) -> bool | None:  # type: ignore[override]
-        """The value for the kernel."""
+        """Whether ``kernel`` is characteristic; ``None`` if unknown."""
         return self.kernel.characteristic
 
     @property
     def translation_invariant(self) -> bool:  # type: ignore[override]
-        """The value for the kernel."""
+        """Whether ``kernel`` is a function of x - y."""
         return self.kernel.translation_invariant
 
     @property
     def allow_fixed_nodes(self) -> bool:  # type: ignore[override]
-        """The value for the kernel."""
+        """Whether ``kernel`` allows quadrature over fixed nodes."""
         return self.kernel.allow_fixed_nodes
 
     def _log_variance(self) -> jax.Array:

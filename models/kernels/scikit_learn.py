@@ -115,7 +115,7 @@ def as_kernel(kernel: Any) -> Any:
 
 
 def as_differentiable_kernel(kernel: Any) -> Any:
-    """Return :func:`as_kernel`, if it has derivatives.
+    """Convert as :func:`as_kernel`, and refuse a kernel without derivatives.
 
     Raises:
         ValueError: for a kernel that is only known in NumPy.

@@ -235,7 +235,7 @@ def _product(axes: list[np.ndarray]) -> np.ndarray:
 def _initial_regions(
     low: np.ndarray, high: np.ndarray, lengths: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Divide a box into 16 (D = 1) or 4 (D = 2) regions in the shortest column.
+    """Divide a box into 16 (D = 1) or 4 (D = 2) regions along its shortest side over ``lengths``.
 
     In the other column there are up to 256 times as many, so that regions are about square in units
     of ``lengths``. These numbers are not tuned.
