@@ -4,13 +4,15 @@ cosmic-ray changes one operator, comparison, number or branch at a time in a cop
 mutant that passes every test of its group has survived. A random sample of the mutants of each
 group is run, for an hour or two of one core. Another run with the same ``--work`` resumes,
 ``--again`` runs survivors again after tests were added, and ``--summary`` only writes the table.
-``--record`` takes whole packages instead, and the cases of ``tests/record`` that call them, to show
-that the comparison with recorded values can fail. Needs `pip install cosmic-ray`.
+``--record`` takes whole packages instead, and the cases of ``tests/record`` that reach a mutant, to
+show that the comparison with recorded values can fail. Needs `pip install cosmic-ray pytest-cov`.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
+import json
 import os
 import random
 import shutil
@@ -20,6 +22,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+from xml.etree import ElementTree
 
 import report
 
@@ -31,7 +34,10 @@ TIMEOUT = 900.0
 
 
 class Group(NamedTuple):
-    """Modules, the test files that should detect their mutants (fastest first), sample size."""
+    """Modules, the test files that should detect their mutants (fastest first), sample size.
+
+    Without test files these are the cases of the record.
+    """
 
     modules: tuple[str, ...]
     tests: tuple[str, ...]
@@ -89,31 +95,14 @@ GROUPS = {
     ),
 }
 
-#: Packages, and the areas of the record whose cases call them.
-RECORD = {
-    "models": "likelihood or numpyro_models",
-    "models/embeddings": "embeddings",
-    "models/kernels": "kernels",
-    "models/likelihood": "likelihood",
-    "models/linalg": "likelihood or kernels",
-    "models/statistics": "statistics",
-    "models/student_t": "student_t",
-    "inference": "embeddings",
-    "inference/comparison": "comparison",
-    "inference/diagnostics": "diagnostics",
-    "inference/evidence": "comparison",
-    "inference/learning": "learning",
-    "inference/likelihood_free": "likelihood_free",
-    "inference/mcmc": "chains",
-    "inference/monitoring": "monitoring",
-    "inference/permutation": "comparison or two_sample",
-    "inference/regression": "regression",
-    "inference/sampling": "sampling",
-    "inference/student_t": "student_t",
-    "inference/tables": "tables",
-    "inference/testing": "two_sample or dependence",
-    "inference/witness": "witness",
-}
+#: Packages whose mutants the record of public calls should detect: all but output.
+RECORD = tuple(
+    str(folder.relative_to(ROOT))
+    for top in (ROOT / "models", ROOT / "inference")
+    for folder in (top, *sorted(path.parent for path in top.glob("*/__init__.py")))
+    if folder.name not in ("cli", "plots", "report")
+)
+RECORD_TESTS = "tests/record/test_record.py"
 
 
 def _modules(package: str) -> list[Path]:
@@ -122,20 +111,79 @@ def _modules(package: str) -> list[Path]:
     return sorted(folder.rglob("*.py") if "/" in package else folder.glob("*.py"))
 
 
-def _cases(areas: str) -> str:
-    return " or ".join(f"test_recorded[{area}." for area in areas.split(" or "))
-
-
 def record_groups(packages: Sequence[str], mutants: int) -> dict[str, Group]:
-    """Return a group for each package, with the cases of the record that call it."""
+    """Return a group for each package; :func:`detect` chooses the cases that reach a mutant."""
     return {
         f"record-{package.replace('/', '-')}": Group(
-            tuple(str(path.relative_to(ROOT)) for path in _modules(package)),
-            ("tests/record/test_record.py", "-m", "slow", "-k", f"'{_cases(RECORD[package])}'"),
-            mutants,
+            tuple(str(path.relative_to(ROOT)) for path in _modules(package)), (), mutants
         )
         for package in packages
     }
+
+
+def measure_coverage(work: Path, environment: dict[str, str]) -> None:
+    """Store which cases of the record reach each line, by module, and the seconds of each case."""
+    from coverage import CoverageData
+
+    source, settings, data_file = work / "source", work / "coveragerc", work / "coverage.sqlite"
+    settings.write_text(
+        f"[run]\nsource_pkgs = bke.models, bke.inference\ndata_file = {data_file}\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "slow", RECORD_TESTS]
+    command += ["--cov", f"--cov-config={settings}", "--cov-context=test", "--cov-report="]
+    command += [f"--junitxml={work / 'record.xml'}", "-p", "no:cacheprovider"]
+    subprocess.run(command, cwd=source, env=environment, check=True)
+    cases = ElementTree.parse(work / "record.xml").iter("testcase")
+    seconds = {f"{RECORD_TESTS}::{case.get('name')}": float(case.get("time", 0)) for case in cases}
+    data = CoverageData(str(data_file))
+    data.read()
+    lines = {
+        str(Path(file).resolve().relative_to(source)): {
+            line: sorted({context.partition("|")[0] for context in contexts} - {""})
+            for line, contexts in data.contexts_by_lineno(file).items()
+        }
+        for file in data.measured_files()
+    }
+    (work / "coverage.json").write_text(json.dumps({"lines": lines, "seconds": seconds}))
+    for package in ("models", "inference"):
+        shutil.copytree(source / package, work / "original" / package)
+
+
+def detect(work: Path) -> int:
+    """Run the cases that reach the mutated statement, the fastest first; 0 if all pass.
+
+    A statement that is run when its module is imported is reached by all cases that reach the
+    module.
+    """
+    coverage = json.loads((work / "coverage.json").read_text())
+    original = work / "original"
+    for path in sorted(original.rglob("*.py")):
+        name = str(path.relative_to(original))
+        text, mutated = path.read_text(), (work / "source" / name).read_text()
+        if text == mutated:
+            continue
+        pairs = zip(text.splitlines(), mutated.splitlines(), strict=False)
+        line = next(number for number, (old, new) in enumerate(pairs, 1) if old != new)
+        spans = [
+            (statement.lineno, statement.end_lineno or statement.lineno)
+            for statement in ast.walk(ast.parse(text))
+            if isinstance(statement, ast.stmt)
+        ]
+        around = [(low, high) for low, high in spans if low <= line <= high]
+        low, high = min(around, key=lambda span: span[1] - span[0])
+        reached: dict[str, list[str]] = coverage["lines"].get(name, {})
+        contexts = [
+            reached[str(number)] for number in range(low, high + 1) if str(number) in reached
+        ]
+        cases = set().union(*contexts)
+        if contexts and not cases:
+            cases = set().union(*reached.values())
+        if not cases:
+            return 0
+        ordered = sorted(cases, key=lambda case: coverage["seconds"].get(case, 0.0))
+        options = ["-q", "-n", "0", "-x", "-m", "slow", "-p", "no:cacheprovider"]
+        return subprocess.run([sys.executable, "-m", "pytest", *options, *ordered]).returncode
+    raise RuntimeError("no module is mutated")
 
 
 def prepare(work: Path) -> dict[str, str]:
@@ -155,6 +203,8 @@ def begin(name: str, work: Path, environment: dict[str, str], seed: int) -> Path
     """Write the configuration of a group, and the database of its mutants if there is none."""
     group, settings, base = GROUPS[name], work / f"{name}.toml", work / f"{name}.sqlite"
     tests = f"{sys.executable} -m pytest -q -n 0 -x -p no:cacheprovider {' '.join(group.tests)}"
+    if not group.tests:
+        tests = f"{sys.executable} {Path(__file__).resolve()} --detect --work {work}"
     modules = ", ".join(f'"{module}"' for module in group.modules)
     settings.write_text(
         f"[cosmic-ray]\nmodule-path = [{modules}]\ntimeout = {TIMEOUT}\nexcluded-modules = []\n"
@@ -221,7 +271,10 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="run survivors again")
     parser.add_argument("--summary", action="store_true", help="run nothing")
     parser.add_argument("--results", type=Path, help="folder of the results")
+    parser.add_argument("--detect", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.detect:
+        sys.exit(detect(options.work))
     info, folder = report.start(options.results)
     names = options.groups
     if options.record:
@@ -230,6 +283,8 @@ def main() -> None:
         names = list(GROUPS)
     if not options.summary:
         environment = prepare(options.work.resolve())
+        if options.record and not (options.work / "coverage.json").exists():
+            measure_coverage(options.work.resolve(), environment)
         for name in names:
             run(name, options.work.resolve(), environment, options.again, options.seed)
     scores = [
