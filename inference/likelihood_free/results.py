@@ -1,9 +1,9 @@
 """Weighted simulations: weights, effective sample sizes, runs as ArviZ trees, and tables of them.
 
 Weights, effective sample sizes and resampling are computed by NumPy. BlackJAX has the same
-functions for JAX: on two cores ``resampling.systematic`` of 1000 weights takes 0.4 ms and 1.2 s for
-the first call, against 0.04 ms here; ``ess.ess_solver`` takes 0.6 s against 0.06 s, and needs an
-upper limit of 1 / epsilon, which is not known before.
+functions for JAX; for 1000 weights they take ten times as long and more, and a second for the first
+call (``benchmarks/libraries.py``), and its ``ess_solver`` needs an upper limit of 1 / epsilon,
+which is not known before.
 """
 
 from __future__ import annotations

@@ -154,13 +154,11 @@ def integrate(
     A mode that is narrow in one column and long in the other, beyond the ratio of ``lengths``, may
     be missed far from all rows.
 
-    ``scipy.integrate.cubature`` (SciPy 1.17, rules gk21 and genz-malik) was measured at a tolerance
-    of 1e-6 and does not replace this. In one column it misses narrow modes (log integrals wrong by
-    58 to 120) unless all rows are its ``points``; then it takes 1 to 3 s of CPU time for 40 to 100
-    rows, where this takes 0.1 to 0.3 s. In two columns, for three of four boxes with 3 rows, it
-    either converges to a log integral that is wrong by 0.02 or more or takes more than 45 s, with
-    rows as ``points`` too; this takes 0.1 to 0.6 s, with errors below 1e-7. It calls the function
-    for one region at a time, and its error does not use the values at rows.
+    ``scipy.integrate.cubature`` (SciPy 1.17, rules gk21 and genz-malik) does not replace this, see
+    ``benchmarks/libraries.py``: at a tolerance of 1e-6 it misses narrow modes (log integrals wrong
+    by up to 6.6) unless all rows are its ``points``; then it takes 5 to 50 times the CPU time, and
+    one of five log integrals is wrong by 1e-4. It calls the function for one region at a time, and
+    its error does not use the values at rows.
 
     Args:
         function: of points (m, D), to (m, ...).
