@@ -10,6 +10,7 @@ from jax.typing import ArrayLike
 from ..embeddings.embedding import mean_embedding
 from ..kernels.base import Covariance, as_points
 from ..kernels.embedding_kernels import Polynomial
+from ..kernels.scikit_learn import as_kernel
 from ..kernels.squared_exponential import SquaredExponential
 from ..linalg.precision import concrete, double_precision
 
@@ -77,8 +78,10 @@ def squared_mmd(
         size = 2 if estimator == "linear" else block_size
         return jnp.mean(mmd_terms(X, Y, kernel, block_size=size))
     if estimator == "biased":
+        kernel = as_kernel(kernel)
         P, Q = (mean_embedding(Z, kernel, w) for Z, w in zip((X, Y), weights, strict=True))
-        return P.squared_distance(Q)
+        # Not cut off at zero, where that has no derivative.
+        return P.inner_product(P) + Q.inner_product(Q) - 2.0 * P.inner_product(Q)
     first, second = as_points(X), as_points(Y, "Y")
     if estimator == "paired":
         _check_paired(first, second)
