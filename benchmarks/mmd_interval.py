@@ -1,7 +1,8 @@
 """Error and cost of the confidence interval of the squared MMD.
 
 First table: the interval by landmarks against the exact one by all pairs of rows, for 6000 + 6000
-normal rows, of which the first column of Q is scaled by 1.2. Second table: CPU time and peak
+normal rows, of which the first column of Q is scaled by 1.2, and for other rows of P against normal
+or lognormal ones, also far fewer. Second table: CPU time and peak
 resident memory of ``two_sample_test``, which reports the interval, with and without a difference,
 each call in a process of its own; the process also draws the data, imports and compiles. Linux
 only: the peak is ``VmHWM``.
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -26,8 +28,8 @@ from bke.models import Laplace, SquaredExponential
 from referee_memory import mebibytes
 from scipy.stats import norm
 
-#: Number of columns.
-ERROR_SETTINGS = (
+#: Numbers of columns and kernels for normal rows.
+NORMAL_SETTINGS = (
     (1, SquaredExponential(0.3)),
     (3, SquaredExponential(2.0)),
     (10, SquaredExponential(4.0)),
@@ -52,13 +54,39 @@ def samples(rows: int, columns: int, factor: float) -> tuple[np.ndarray, np.ndar
     return P, Q
 
 
+def error_settings(
+    rows: int,
+) -> Iterator[tuple[str, np.ndarray, np.ndarray, SquaredExponential | Laplace]]:
+    """Yield names, samples and kernels."""
+    for columns, kernel in NORMAL_SETTINGS:
+        yield f"normal, {columns} columns", *samples(rows, columns, 1.2), kernel
+    rng = np.random.default_rng(1)
+    many = rng.normal(size=(2 * rows, 3))
+    yield "5 rows, 20 times as wide", 20.0 * rng.normal(size=(5, 3)), many, SquaredExponential(1.5)
+    yield (
+        "40 rows, 20 times as wide",
+        20.0 * rng.normal(size=(40, 3)),
+        many,
+        SquaredExponential(1.5),
+    )
+    uniform = rng.uniform(-8.0, 8.0, (100, 2))
+    yield "100 uniform rows", uniform, many[:, :2], SquaredExponential(0.3)
+    lognormal = rng.lognormal(size=(100, 1))
+    yield "100 lognormal rows", lognormal, np.exp(many[:, :1]), SquaredExponential(0.05)
+    heavy = rng.standard_t(2, (rows, 2))
+    yield "t with 2 degrees of freedom", heavy, many[:rows, :2], SquaredExponential(0.7)
+    centers = np.repeat(rng.normal(size=(50, 3)), rows // 50, axis=0)
+    clusters = centers + 0.01 * rng.normal(size=centers.shape)
+    yield "50 clusters", clusters, many[:rows], SquaredExponential(1.0)
+
+
 def error(rows: int) -> list[dict[str, Any]]:
     """Compare estimate and width by landmarks with those by all pairs of rows."""
     table = []
-    for columns, kernel in ERROR_SETTINGS:
-        pair = Pair(*samples(rows, columns, 1.2))
+    for name, P, Q, kernel in error_settings(rows):
+        pair = Pair(P, Q)
         with computing():
-            with mock.patch.object(mmd_interval, "EXACT_ROWS", 2 * rows):
+            with mock.patch.object(mmd_interval, "EXACT_ROWS", len(P) + len(Q)):
                 exact, exact_limits = mmd_interval.mmd_interval(pair, kernel, ALPHA)
             with mock.patch.object(mmd_interval, "EXACT_ROWS", 0):
                 value, limits = mmd_interval.mmd_interval(pair, kernel, ALPHA)
@@ -72,8 +100,8 @@ def error(rows: int) -> list[dict[str, Any]]:
             width = abs((limits[1] - value) / exact_width - 1.0)
         table.append(
             {
+                "rows of P": name,
                 "kernel": f"{type(kernel).__name__}({float(kernel.lengthscale):g})",
-                "columns": columns,
                 "estimate: error in standard errors": shift,
                 "standard error: relative error": width,
             }

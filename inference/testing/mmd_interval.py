@@ -23,7 +23,7 @@ from bke.models.linalg.pivoted_cholesky import PivotedCholesky, pivoted_cholesky
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.stats import norm
 
-from ..data.canonical import random_part
+from ..data.canonical import canonical_order, random_part
 from ..permutation.pair import Pair
 
 #: Rows of both samples up to which all pairs of rows are evaluated; twice as many take four times
@@ -67,8 +67,7 @@ def mmd_interval(
     if len(first) + len(second) <= EXACT_ROWS:
         means = [_exact(kernel, *both) for both in ((first, second), (second, first))]
     else:
-        chosen = random_part(pair.pooled[pair.chosen], 2 * LANDMARK_ROWS, 0)
-        projected = _projected(kernel, first, second, chosen)
+        projected = _projected(kernel, first, second)
         if projected is None:
             return None, None
         means = projected
@@ -90,51 +89,59 @@ def _exact(kernel: Covariance, own: np.ndarray, other: np.ndarray) -> np.ndarray
 
 
 def _projected(
-    kernel: Covariance, first: np.ndarray, second: np.ndarray, chosen: np.ndarray
+    kernel: Covariance, first: np.ndarray, second: np.ndarray
 ) -> list[np.ndarray] | None:
     """Evaluate h at the rows of both samples with the kernel projected on landmarks.
+
+    Landmarks are chosen among rows of both samples. Other random rows show, for each sample, what
+    share of the kernel's variance the landmarks leave out.
 
     Args:
         kernel: the kernel.
         first: (m, D).
         second: (n, D).
-        chosen: (k, D), rows of both: one half provides the landmarks, the other shows what share of
-            the kernel's variance they leave out.
 
     Returns:
-        Values (m,) and (n,), or ``None`` where that share is too large.
+        Values (m,) and (n,), or ``None`` where that share is too large in a sample.
     """
-    candidates, others = jnp.asarray(chosen[::2]), jnp.asarray(chosen[1::2])
+    samples = first, second
+    ordered = [sample[canonical_order(sample)] for sample in samples]
+    halves = [random_part(rows, LANDMARK_ROWS // 2, 0) for rows in ordered]
+    candidates = jnp.asarray(np.concatenate(halves))
     result = _pivoted_cholesky(kernel, candidates)
     pivots = np.asarray(result.pivots)[: int(result.rank)]
     landmarks = np.asarray(candidates)[pivots]
     factor = np.asarray(result.factor)[: len(pivots), pivots].T  # lower triangle
-    features = solve_triangular(factor, np.asarray(kernel(landmarks, others)), lower=True)
-    variances = np.asarray(kernel.diagonal(others))
-    left_out = np.mean(variances - np.square(features).sum(axis=0))
+    left_out, variances, features = [], [], []
+    for rows in (random_part(rows, LANDMARK_ROWS // 2, 1) for rows in ordered):
+        values = solve_triangular(factor, np.asarray(kernel(landmarks, rows)), lower=True)
+        diagonal = np.asarray(kernel.diagonal(rows))  # type: ignore[arg-type]
+        left_out.append(np.mean(diagonal - np.square(values).sum(axis=0)))
+        variances.append(diagonal.mean())
+        features.append(values.mean(axis=1))
     # A constant in the kernel cancels in the squared MMD: it does not count as variance.
-    if left_out > LARGEST_SHARE * (variances.mean() - np.square(features.mean(axis=1)).sum()):
+    centered_variance = np.mean(variances) - np.square(np.mean(features, axis=0)).sum()
+    if max(left_out) > LARGEST_SHARE * centered_variance:
         return None
-    samples = first, second
     sums = [
         sum(np.asarray(kernel(rows, landmarks)).sum(axis=0) for rows in _blocks(one, len(pivots)))
         for one in samples
     ]
     within = [cho_solve((factor, True), one) for one in sums]
-    values = []
+    results = []
     for own, sample in enumerate(samples):
         count = len(sample) - 1
         weights = within[own] / count - within[1 - own] / len(samples[1 - own])
-        values.append(
+        results.append(
             np.concatenate(
                 [
                     np.asarray(kernel(rows, landmarks)) @ weights
-                    - (np.asarray(kernel.diagonal(rows)) - left_out) / count  # type: ignore[arg-type]
+                    - (np.asarray(kernel.diagonal(rows)) - left_out[own]) / count  # type: ignore[arg-type]
                     for rows in _blocks(sample, len(pivots))
                 ]
             )
         )
-    return values
+    return results
 
 
 @jax.jit

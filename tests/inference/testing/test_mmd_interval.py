@@ -67,3 +67,21 @@ def test_many_rows_have_an_interval_in_little_memory():
 
 def test_many_rows_have_none_with_a_kernel_that_landmarks_do_not_represent():
     assert interval(pair_of(6000, 6000, 5), Laplace(0.5)) == (None, None)
+
+
+@pytest.mark.parametrize("rows", [5, 40])
+def test_a_small_scattered_sample_has_the_exact_interval(rows, monkeypatch):
+    rng = np.random.default_rng(3)
+    pair = Pair(20.0 * rng.normal(size=(rows, 3)), rng.normal(size=(4000, 3)))
+    kernel = SquaredExponential(1.5)
+    value, limits = interval(pair, kernel)
+    monkeypatch.setattr(module, "EXACT_ROWS", 0)
+    found = interval(pair, kernel)
+    assert found[0] == pytest.approx(value, rel=1e-4)
+    assert found[1] == pytest.approx(limits, rel=1e-4)
+
+
+def test_scattered_rows_that_landmarks_leave_out_have_no_interval():
+    rng = np.random.default_rng(3)
+    pair = Pair(1e3 * rng.normal(size=(2500, 2)), rng.normal(size=(20_000, 2)))
+    assert interval(pair, SquaredExponential(1.0)) == (None, None)
