@@ -18,6 +18,10 @@ class SamplingError(RuntimeError):
     """The sampler cannot start or continue on valid input; the message says what to try next."""
 
 
+class PosteriorWarning(UserWarning):
+    """Warning that a posterior or its draws are less reliable than they may seem."""
+
+
 #: How much of two names must be alike, as :mod:`difflib` measures it: ``Temprature`` is ``Temp``.
 ALIKE = 0.5
 
@@ -43,7 +47,7 @@ def nearest(name: object, known: Iterable[object]) -> str:
 
 def check_choice(value: object, name: str, choices: Sequence[object]) -> None:
     """Raise ``InputError`` if the argument ``name`` is not one of ``choices``."""
-    if value not in choices:
+    if not isinstance(value, (str, type(None))) or value not in choices:
         raise InputError(f"{name} must be one of {choices}, got {value!r}{nearest(value, choices)}")
 
 

@@ -23,13 +23,13 @@ import xarray as xr
 from numpy.typing import ArrayLike
 from scipy.stats import multivariate_normal
 
-from ..core.errors import InputError
+from ..core.errors import InputError, PosteriorWarning
 from ..core.progress import progress_bar
 from ..data.checks import check_count
 from ..diagnostics.convergence import convergence
 from .distances import Summaries
 from .problem import InverseProblem, Prior
-from .results import PosteriorWarning, build_tree
+from .results import build_tree
 from .simulators import (
     Simulate,
     Stream,

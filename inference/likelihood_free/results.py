@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
-from ..core.errors import InputError
+from ..core.errors import InputError, PosteriorWarning
 from ..data.checks import check_count
 from ..data.file_table import default_names
 from ..data.weighted import systematic, weighted_quantiles
@@ -31,10 +31,6 @@ from .simulators import count_failures
 
 #: Effective sample size below which a posterior rests on a few simulations; a convention.
 MIN_ESS = 10
-
-
-class PosteriorWarning(UserWarning):
-    """Warning that a posterior is less reliable than it may seem."""
 
 
 def check_epsilon(epsilon: Any) -> np.ndarray | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import warnings
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -27,7 +28,7 @@ from numpyro.infer.util import potential_energy
 from scipy.spatial.distance import cdist
 from scipy.special import logit, logsumexp
 
-from ..core.errors import InputError, SamplingError
+from ..core.errors import InputError, PosteriorWarning, SamplingError
 from ..core.machine import computing
 from ..core.progress import chain_progress, progress_bar
 from ..data.checks import as_sample, check_count, check_positive, column_names
@@ -86,7 +87,8 @@ def sample_student_t(
     Chains start at an importance sample of the density, proposed from a mixture of a kernel density
     estimate of the rows and the uniform distribution on the box. The proportions of starts in the
     modes are then about the masses of the modes, even where no chain crosses from one mode to
-    another. In that case R-hat is above 1.01, and the run has a note.
+    another. In that case R-hat is above 1.01; the run has a note and a
+    ``PosteriorWarning`` is issued.
 
     Args:
         density: the density, or the result of :func:`~bke.inference.learn_student_t`.
@@ -139,6 +141,8 @@ def sample_student_t(
             "the importance sample of starts has an effective sample size of only "
             f"{effective:.1f}: modes may be missing"
         )
+    for note in notes:
+        warnings.warn(note, PosteriorWarning, stacklevel=2)
     run.attrs.update(
         notes=json.dumps(notes), density=repr(density), seed=seed, effective_starts=effective
     )
@@ -163,11 +167,13 @@ def draw_rows(
         **options: further arguments of :func:`sample_student_t`.
     """
     num_samples = max(min_samples, -(-count // num_chains))
-    run = sample_student_t(density, num_samples=num_samples, num_chains=num_chains, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PosteriorWarning)  # returned as notes
+        run = sample_student_t(density, num_samples=num_samples, num_chains=num_chains, **options)
     draws = np.asarray(run["posterior_predictive"]["x"])  # (chain, draw, D)
     index = np.linspace(0, num_samples - 1, -(-count // num_chains)).astype(int)
     rows = np.swapaxes(draws[:, index], 0, 1).reshape(-1, draws.shape[2])
-    return rows[:count], run_notes(run)
+    return rows[:count], json.loads(run.attrs["notes"])
 
 
 def fantasy_data(
@@ -284,12 +290,6 @@ def build_run(
     summary = convergence(draws, range(num_chains))
     run.attrs.update(rhat=summary.rhat, ess_bulk=summary.ess_bulk, ess_tail=summary.ess_tail)
     return run, summary
-
-
-def run_notes(run: xr.DataTree) -> list[str]:
-    """Return the notes of a run."""
-    notes: list[str] = json.loads(run.attrs["notes"])
-    return notes
 
 
 def _run_nuts(
@@ -491,6 +491,8 @@ def student_t_posterior(
             f"twice the nodes change the log likelihood by up to {error:.2g} nats: take nodes="
             f"{2 * n_nodes}"
         )
+    for note in notes:
+        warnings.warn(note, PosteriorWarning, stacklevel=2)
     run.attrs.update(
         notes=json.dumps(notes),
         kernel=json.dumps(describe_kernel(initial_kernel)),

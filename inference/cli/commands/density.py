@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -133,10 +134,14 @@ def _learned(
     with terminal.step("learn", "learning the density"):
         from bke.inference import learn_student_t, student_t_posterior
 
+        from ...core.errors import PosteriorWarning
+
         how = {**options.arguments(), "progress": terminal.progress}
         learned = learn_student_t(values, **how)
         if wanted.posterior:
-            run = student_t_posterior(values, **how)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", PosteriorWarning)  # printed as notes
+                run = student_t_posterior(values, **how)
     terminal.say(str(learned))
     if run is not None:
         for name, one in run["posterior"].data_vars.items():

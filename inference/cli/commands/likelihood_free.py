@@ -124,7 +124,7 @@ def _simulated(
     ):
         from bke.inference import k2_abc, save_run, sequential_k2_abc
 
-        from ...likelihood_free.results import PosteriorWarning
+        from ...core.errors import PosteriorWarning
 
         warnings.simplefilter("ignore", PosteriorWarning)  # told as notes
         method = sequential_k2_abc if simulations.sequential else k2_abc

@@ -17,6 +17,7 @@ from bke.inference import (
     student_t_posterior,
     student_t_predictive,
 )
+from bke.inference.core.errors import PosteriorWarning
 from bke.inference.student_t.sampling import BoxedDensity, _propose
 from bke.models import (
     Laplace,
@@ -303,3 +304,11 @@ def test_invalid_data_and_densities(two_modes):
         student_t_predictive(two_modes, [0.0])
     with pytest.raises(InputError, match="missing value"):
         learn_student_t([0.0, np.nan, 1.0], **QUIET)
+
+
+def test_chains_that_stay_in_their_modes_issue_a_warning():
+    rows = np.concatenate([np.zeros(20), np.full(20, 50.0)])
+    density = kernel_student_t(rows, SquaredExponential(0.5), noise_variance=0.01)
+    with pytest.warns(PosteriorWarning, match="the chains do not agree"):
+        run = sample_student_t(density, num_samples=20, num_chains=4, num_warmup=20, **QUIET)
+    assert "the chains do not agree" in run.attrs["notes"]
