@@ -26,7 +26,7 @@ from bke.models.kernels.covariance import length_parameters
 from bke.models.linalg.clustering import column_scale
 from numpy.typing import ArrayLike
 
-from .core.errors import InputError
+from .core.errors import InputError, input_errors
 from .core.notebook import Shown
 from .core.progress import progress_bar
 from .data.checks import as_sample, check_positive_numbers, column_names
@@ -130,9 +130,8 @@ def learn_conditional(
     inputs, outputs = _pairs(X, Y)
     by_score = isinstance(regularization, str)
     if not by_score:
-        check_regularization(regularization, "regularization")
-        if factors is not None and len(factors) > 1:
-            raise InputError("with a number as regularization nothing is compared: give one factor")
+        with input_errors():
+            check_regularization(regularization, "regularization")
     elif regularization not in REGULARIZATION_SCORES:
         raise InputError(
             f"regularization must be a number or one of {tuple(REGULARIZATION_SCORES)}"
@@ -140,6 +139,8 @@ def learn_conditional(
     kernel_y = select_kernel(outputs, kernel_y, scale=scale, seed=seed, name="Y")
     kernel_x = select_kernel(inputs, kernel_x, scale=scale, seed=seed, name="X")
     multiples = check_factors(factors, (0.25, 0.5, 1.0, 2.0) if by_score else (1.0,), kernel_x)
+    if not by_score and len(multiples) > 1:
+        raise InputError("with a number as regularization nothing is compared: give one factor")
     candidates = [
         low_rank_features(
             inputs, scale_lengthscales(kernel_x, factor), tolerance=tolerance, rank=rank

@@ -46,7 +46,9 @@ def template(kernel: Kernel | type[Kernel]) -> Kernel:
                 f"kernel {cls.__name__} needs parameters: give an instance ({error})"
             ) from None
     if not isinstance(kernel, Kernel):
-        raise ValueError(invalid_kernel_message(kernel, "a kernel or a kernel class"))
+        raise ValueError(
+            invalid_kernel_message(kernel, "a kernel (bke.models.Kernel) or its class")
+        )
     name = type(kernel).__name__
     if not dataclasses.is_dataclass(kernel) or jax.tree_util.all_leaves([kernel]):
         raise ValueError(

@@ -29,7 +29,6 @@ def rbf_gamma(kernel: Kernel) -> float:
     Raises:
         InputError: if the kernel is not a squared exponential with one lengthscale.
     """
-    _check_instance(kernel)
     if not isinstance(kernel, SquaredExponential) or len(np.unique(kernel.lengthscale)) > 1:
         raise InputError(
             "only a squared exponential kernel with one lengthscale is exp(-gamma |x - y|^2): "
@@ -47,7 +46,6 @@ def to_sklearn(kernel: Kernel) -> Any:
     Raises:
         InputError: if scikit-learn has no such kernel or is not installed.
     """
-    _check_instance(kernel)
     try:
         from sklearn.gaussian_process import kernels
     except ImportError:
@@ -77,14 +75,9 @@ def to_sklearn(kernel: Kernel) -> Any:
         ]
         return functools.reduce(operator.add, terms)
     raise InputError(
-        f"scikit-learn has no kernel like {type(kernel).__name__}: use kernel='precomputed' with "
-        "its Gram matrix kernel(X, X)"
+        f"scikit-learn has no kernel like {kernel!r}: use kernel='precomputed' with the matrix "
+        "kernel(X, X) of an instance"
     )
-
-
-def _check_instance(kernel: Any) -> None:
-    if not isinstance(kernel, Kernel):
-        raise InputError(f"a kernel is needed, an instance with its lengthscale, got {kernel!r}")
 
 
 def _lengthscale(kernel: Any) -> Any:

@@ -439,7 +439,7 @@ def _build_run(
     columns = {
         "epsilon": [stage.epsilon for stage in stages],
         "acceptance_rate": [stage.acceptance_rate for stage in stages],
-        "ess": [effective_sample_size(np.log(counts)) for counts in copies],
+        "ess": [float(counts.sum() ** 2 / np.sum(counts**2)) for counts in copies],
     }
     count = len(stage.z)
     set_weights(tree, [stage.epsilon], np.full((1, count), 1.0 / count), [columns["ess"][result]])

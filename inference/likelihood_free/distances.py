@@ -214,16 +214,14 @@ class Summaries:
         """
         values = np.asarray(batch, dtype=float)
         values = values[:, :, None] if values.ndim == 2 else values
-        result = np.zeros((len(values), len(self.statistics)))
-        for i, data_set in enumerate(values):
-            statistics = self._evaluate(data_set)
+        result = [self._evaluate(data_set) for data_set in values]
+        for statistics in result:
             if statistics.shape != self.statistics.shape:
                 raise InputError(
                     f"there are {len(self.statistics)} summaries of the observed data, and "
                     f"{len(statistics)} of a simulated data set"
                 )
-            result[i] = statistics
-        return result
+        return np.reshape(result, (len(values), len(self.statistics)))
 
     def describe(self) -> dict[str, Any]:
         """Describe the distance by plain data that identify it."""

@@ -247,7 +247,10 @@ class InverseProblem:
         self.prior = prior if isinstance(prior, Prior) else Prior(prior)
         self.data = as_sample(observed, "observed", may_be_constant=True)
         if isinstance(distance, type) or not hasattr(distance, "squared"):
-            raise InputError(f"distance must be MMD(...) or Summaries(...), got {distance!r}")
+            raise InputError(
+                "distance must be MMD(observed), Summaries(observed, function of a data set) or an "
+                f"object with their methods, got {distance!r}"
+            )
         if not np.array_equal(self.data, distance.observed):
             raise InputError("the distance was made for other observed data than these")
         self._rows = len(self.data) if rows is None else check_count(rows, "rows", 1)

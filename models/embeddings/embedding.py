@@ -229,8 +229,10 @@ def function_values(function: Callable[..., Any], *points: Any) -> jax.Array:
     """Return the values of a function of rows, (n,) or (n, ...).
 
     Raises:
-        ValueError: their number is not that of the points.
+        ValueError: it is not a function, or the number of values is not that of the points.
     """
+    if not callable(function):
+        raise ValueError(f"a function of the points is needed, got {function!r}")
     values, n = jnp.asarray(function(*points), dtype=jnp.float64), len(points[0])
     if values.ndim == 0 or len(values) != n:
         raise ValueError(

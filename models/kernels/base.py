@@ -174,7 +174,7 @@ class Kernel(Covariance):
 
     def smoothing_error(self, dimension: int, *, gaussian: bool) -> SmoothingError:
         """Build the exception for a measure for which r is not implemented."""
-        name, columns = type(self).__name__, f"{dimension} column{'s' * (dimension > 1)}"
+        name, columns = str(self), f"{dimension} column{'s' * (dimension > 1)}"
         measures = "a Gaussian measure" if gaussian else f"'unit' and 'lebesgue' in {columns}"
         message = f"{name} has no smoothed kernel r for {measures}"
         overridden = type(self).lebesgue_smoothed is not Kernel.lebesgue_smoothed

@@ -243,11 +243,11 @@ def _matrix(covariance: Covariance, X: jax.Array, Y: jax.Array) -> jax.Array:
 
 
 def check_kernel(kernel: Any, name: str) -> None:
-    """Refuse objects that are not kernels, such as the names ``bke.inference.kernel_of`` takes."""
+    """Refuse what is no kernel, such as the names that ``bke.inference.select_kernel`` takes."""
     if not isinstance(kernel, Covariance):
         raise ValueError(
             f"{name} must be a kernel, such as SquaredExponential(1.0), got {kernel!r}; "
-            "bke.inference.kernel_of makes one from the data"
+            "bke.inference.select_kernel chooses one from the data"
         )
 
 

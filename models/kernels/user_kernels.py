@@ -71,22 +71,18 @@ def kernel_from_function(
     """
     if not callable(function):
         raise ValueError(f"a function of two points is needed, got {function!r}")
-    values = _keyword_defaults(function) if parameters is None else dict(parameters)
+    signature = inspect.signature(function)
+    keywords = [a for a in signature.parameters.values() if a.kind is a.KEYWORD_ONLY]
+    defaults = {a.name: a.default for a in keywords if a.default is not a.empty}
+    values = defaults if parameters is None else dict(parameters)
+    try:
+        signature.bind(None, None, **values)
+    except TypeError as error:
+        raise ValueError(f"the function cannot be called with x, y and {values}: {error}") from None
     if unknown := set(units or {}) - set(values):
         raise ValueError(f"units names {sorted(unknown)}, but the parameters are {sorted(values)}")
     sorted_units = tuple(sorted((units or {}).items()))
     return _kernel_class(function, tuple(values), sorted_units, stationary, log)(**values)
-
-
-def _keyword_defaults(function: PointFunction) -> dict[str, Any]:
-    """Return the defaults of the keyword-only arguments."""
-    defaults = {}
-    for name, argument in inspect.signature(function).parameters.items():
-        if argument.kind is argument.KEYWORD_ONLY:
-            if argument.default is argument.empty:
-                raise ValueError(f"give parameters={{{name!r}: value}}: it has no default")
-            defaults[name] = argument.default
-    return defaults
 
 
 # Cached because a compiled program belongs to its kernel's class; the size is not tuned.

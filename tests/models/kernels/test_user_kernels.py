@@ -188,7 +188,7 @@ def test_functions_by_their_path():
         "lengthscale": "length",
         "slope": "1/length",
     }
-    with pytest.raises(ValueError, match="has no default"):
+    with pytest.raises(ValueError, match=r"missing a required .*'width'"):
         kernel_from_function(lambda x, y, *, width: 1.0)
     with pytest.raises(ValueError, match="units names"):
         kernel_from_function(gaussian_plus_linear, units={"width": "length"})
@@ -363,3 +363,9 @@ def test_a_function_of_numpy_says_so():
 )
 def test_invalid_kernel_message(value, message):
     assert re.search(message, invalid_kernel_message(value, "a kernel"))
+
+
+@pytest.mark.parametrize("parameters", [None, {}, {"v": 1.0}])
+def test_a_function_that_needs_other_arguments(parameters):
+    with pytest.raises(ValueError, match=r"cannot be called with x, y and .*: missing|unexpected"):
+        kernel_from_function(lambda x, y, w: w * jnp.sum(x * y), parameters)
