@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ import xarray as xr
 
 from ..learning.kernel_selection import format_kernel
 from ..student_t.learning import LearnedStudentT
-from ..student_t.sampling import run_notes, student_t_predictive
+from ..student_t.sampling import student_t_predictive
 
 
 class Densities(NamedTuple):
@@ -32,7 +33,7 @@ def densities(
         among: they are the rows that it was learned from, each compared with the others.
     """
     values = learned.log_density(rows)
-    notes = [] if run is None else run_notes(run)
+    notes = [] if run is None else json.loads(run.attrs["notes"])
     if run is not None:
         with np.errstate(divide="ignore"):
             values = np.log(student_t_predictive(run, rows).mean(axis=0))
