@@ -200,7 +200,10 @@ def per_column(parameter: Any, dimension: int, name: str) -> jax.Array:
 
 
 class Covariance(abc.ABC):
-    """A covariance function: ``r(X, Y)`` is its matrix.
+    """A covariance function: ``r(X, Y)`` is its matrix, from arrays that are checked.
+
+    :meth:`matrix` is the same within programs of JAX: of arrays (n, D) and (m, D), in their
+    precision and without checks.
 
     Attributes:
         numerical: whether the values come from a quadrature rule; the class states its accuracy.
