@@ -203,7 +203,7 @@ def test_a_result_shows_what_it_prints_and_draws(name):
     printed = str(result).splitlines()
     assert all(line.strip() in text for line in printed)
     visible = html.unescape(re.sub(r"<[^>]*>", "", shown.partition("<details")[0]))
-    answer = result._answer() or printed[0]
+    answer = (result._answer() or printed[0]).strip()
     assert visible.strip().startswith(answer)
     assert "background: transparent" in shown
     assert "background: #" not in shown
