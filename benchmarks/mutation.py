@@ -19,7 +19,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -129,7 +129,9 @@ def measure_coverage(work: Path, environment: dict[str, str]) -> None:
     settings.write_text(
         f"[run]\nsource_pkgs = bke.models, bke.inference\ndata_file = {data_file}\n"
     )
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "slow", RECORD_TESTS]
+    # With options of xdist pytest-cov leaves out the cases.
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "slow", RECORD_TESTS]
+    command += ["-o", "addopts=--import-mode=importlib"]
     command += ["--cov", f"--cov-config={settings}", "--cov-context=test", "--cov-report="]
     command += [f"--junitxml={work / 'record.xml'}", "-p", "no:cacheprovider"]
     subprocess.run(command, cwd=source, env=environment, check=True)
@@ -152,8 +154,8 @@ def measure_coverage(work: Path, environment: dict[str, str]) -> None:
 def detect(work: Path) -> int:
     """Run the cases that reach the mutated statement, the fastest first; 0 if all pass.
 
-    A statement that is run when its module is imported is reached by all cases that reach the
-    module.
+    A statement outside of functions runs when its module is imported, in the first case: it counts
+    as reached by all cases that reach the module.
     """
     coverage = json.loads((work / "coverage.json").read_text())
     original = work / "original"
@@ -164,20 +166,15 @@ def detect(work: Path) -> int:
             continue
         pairs = zip(text.splitlines(), mutated.splitlines(), strict=False)
         line = next(number for number, (old, new) in enumerate(pairs, 1) if old != new)
-        spans = [
-            (statement.lineno, statement.end_lineno or statement.lineno)
-            for statement in ast.walk(ast.parse(text))
-            if isinstance(statement, ast.stmt)
-        ]
-        around = [(low, high) for low, high in spans if low <= line <= high]
-        low, high = min(around, key=lambda span: span[1] - span[0])
+        statements = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt)]
+        around = [node for node in statements if node.lineno <= line <= (node.end_lineno or 0)]
+        functions = [node for node in around if isinstance(node, ast.FunctionDef)]
         reached: dict[str, list[str]] = coverage["lines"].get(name, {})
-        contexts = [
-            reached[str(number)] for number in range(low, high + 1) if str(number) in reached
-        ]
-        cases = set().union(*contexts)
-        if contexts and not cases:
-            cases = set().union(*reached.values())
+        numbers: Iterable[str] = reached
+        if any(line >= node.body[0].lineno for node in functions):
+            inner = min(around, key=lambda node: (node.end_lineno or 0) - node.lineno)
+            numbers = map(str, range(inner.lineno, (inner.end_lineno or 0) + 1))
+        cases = {case for number in numbers for case in reached.get(number, ())}
         if not cases:
             return 0
         ordered = sorted(cases, key=lambda case: coverage["seconds"].get(case, 0.0))
