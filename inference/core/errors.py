@@ -47,6 +47,7 @@ def nearest(name: object, known: Iterable[object]) -> str:
 
 def check_choice(value: object, name: str, choices: Sequence[object]) -> None:
     """Raise ``InputError`` if the argument ``name`` is not one of ``choices``."""
+    # An array has no truth value when it is compared.
     if not isinstance(value, (str, float, type(None))) or value not in choices:
         raise InputError(f"{name} must be one of {choices}, got {value!r}{nearest(value, choices)}")
 

@@ -180,3 +180,19 @@ def test_bad_input():
         squared_mmd(Y, Y, kernel, block_size=2)
     with pytest.raises(ValueError, match="no negative eigenvalues"):
         gaussian_inner_product((0.0, -1.0), (0.0, 1.0), kernel)
+
+
+def test_biased_mmd_has_its_derivatives_where_the_samples_are_equal():
+    """Cut off at zero it would have half of its second derivative in a shift of one sample."""
+    X, lengthscale = np.random.default_rng(0).normal(size=(30, 2)), 0.8
+
+    def shifted(shift):
+        kernel = SquaredExponential(lengthscale)
+        return squared_mmd(X, X + shift, kernel, estimator="biased")
+
+    delta = (X[:, None] - X).sum(axis=2)
+    gram = np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2) / lengthscale**2)
+    expected = -2.0 * np.mean(gram * (delta**2 / lengthscale**4 - 2.0 / lengthscale**2))
+    with jax.enable_x64(True):
+        assert float(jax.hessian(shifted)(0.0)) == pytest.approx(expected, rel=1e-9)
+        assert float(jax.grad(shifted)(0.0)) == pytest.approx(0.0, abs=1e-12)
