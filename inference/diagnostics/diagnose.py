@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import numpy as np
 import xarray as xr
 
 from ..sampling import low_rank
+from ..sampling.foreign import ModelArguments
 from ..sampling.method import is_independent, method_in_words
 from ..sampling.open_run import Run, open_run
 from . import resolution, verdict
@@ -16,7 +19,7 @@ from .modes import Modes
 from .result import Diagnosis
 
 
-def diagnose(run: Run) -> Diagnosis:
+def diagnose(run: Run, **model: Unpack[ModelArguments]) -> Diagnosis:
     """Diagnose a run: R-hat, effective sample sizes, divergences, modes, and a verdict.
 
     R-hat cannot see a mode that no chain visited. With one hyperparameter the profile of the
@@ -24,12 +27,13 @@ def diagnose(run: Run) -> Diagnosis:
     says so.
 
     Args:
-        run: from :func:`~bke.inference.fit`, or opened by :func:`~bke.inference.open_run`.
+        run: from :func:`~bke.inference.fit`, open or not; or draws of another program.
+        **model: of draws of another program, see :func:`~bke.inference.open_run`.
 
     Raises:
-        InputError: if ``run`` is not a run of :func:`~bke.inference.fit`.
+        InputError: if ``run`` is no run, or draws that do not fit the model.
     """
-    opened = open_run(run)
+    opened = open_run(run, **model)
     tree, units = opened.tree, opened.units
     modes, integral = find_modes(opened), integral_of(tree)
     chains = _chains(tree, modes)

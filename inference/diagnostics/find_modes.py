@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Unpack
 
 import xarray as xr
 
+from ..sampling.foreign import ModelArguments
 from ..sampling.method import is_independent
 from ..sampling.open_run import Run, open_run
 from ..sampling.run import units_of
@@ -21,16 +23,20 @@ LABELLING = ("profile", "paths", "posterior", "unconstrained_posterior", "sample
 ORDER = ("method", "independent")
 
 
-def find_modes(run: Run) -> Modes:
+def find_modes(run: Run, **model: Unpack[ModelArguments]) -> Modes:
     """The modes of a run of :func:`~bke.inference.fit`, with their masses where it knows these.
 
     They are found once, for all who ask of this run or of a copy that has the same numbers; the
     run with masses that :func:`~bke.inference.reweight` returns keeps the modes of its draws.
 
+    Args:
+        run: from :func:`~bke.inference.fit`, open or not; or draws of another program.
+        **model: of draws of another program, see :func:`~bke.inference.open_run`.
+
     Raises:
-        InputError: where ``run`` is not a run of :func:`~bke.inference.fit`.
+        InputError: if ``run`` is no run, or draws that do not fit the model.
     """
-    opened = open_run(run)
+    opened = open_run(run, **model)
     tree = opened.tree
     units_of(tree)  # refuses other trees
     modes = opened.kept("modes", lambda: _unweighed(tree), groups=LABELLING, attributes=ORDER)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import numpy as np
 import xarray as xr
 
@@ -9,6 +11,7 @@ from ..core.errors import InputError, SamplingError
 from ..core.machine import computing
 from ..data.checks import check_count, check_positive
 from ..sampling.chains import CANDIDATES
+from ..sampling.foreign import ModelArguments
 from ..sampling.method import is_independent
 from ..sampling.open_run import TARGET, UNITS, OpenRun, Run, open_run
 from ..sampling.record import is_ours
@@ -22,7 +25,12 @@ from .masses import nearest_mode, unconstrained_draws, unconstrained_shapes
 
 
 def reweight(
-    run: Run, *, tolerance: float = 1e-3, seed: int = 0, progress: bool = True
+    run: Run,
+    *,
+    tolerance: float = 1e-3,
+    seed: int = 0,
+    progress: bool = True,
+    **model: Unpack[ModelArguments],
 ) -> xr.DataTree:
     """The run with the posterior mass of each mode: what chains that never cross cannot say.
 
@@ -32,10 +40,11 @@ def reweight(
     the summaries of the command line use the masses.
 
     Args:
-        run: from :func:`~bke.inference.fit`, or opened by :func:`~bke.inference.open_run`.
+        run: from :func:`~bke.inference.fit`, open or not; or draws of another program.
         tolerance: of quadrature, for the log normaliser.
         seed: of bridge sampling.
         progress: show a progress bar.
+        **model: of draws of another program, see :func:`~bke.inference.open_run`.
 
     Returns:
         A new run, with the group ``quadrature`` (nodes and weights) or ``bridge`` (the mass of
@@ -43,10 +52,11 @@ def reweight(
         methods, and runs that have masses, are returned as they are.
 
     Raises:
-        InputError: if ``run`` is not a run, or a mode has too few draws for bridge sampling.
+        InputError: if ``run`` is no run, or draws that do not fit the model, or a mode has too few
+            draws for bridge sampling.
         SamplingError: where the density has no integral.
     """
-    opened = open_run(run)
+    opened = open_run(run, **model)
     tree, target = opened.tree, opened.target
     check_positive(tolerance, "tolerance")
     check_count(seed, "seed", 0, 2**63 - 1)

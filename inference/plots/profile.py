@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
 import numpy as np
 import xarray as xr
@@ -13,6 +14,7 @@ from scipy.interpolate import CubicSpline
 from ..core.errors import InputError
 from ..diagnostics.find_modes import find_modes
 from ..diagnostics.modes import Modes
+from ..sampling.foreign import ModelArguments
 from ..sampling.method import is_independent
 from ..sampling.open_run import Run, open_run
 from .names import chain_names, site_components
@@ -26,7 +28,9 @@ SMOOTHED = "0.55"
 FINER = 8
 
 
-def plot_profile(run: Run, *, axes: Sequence[Axes] | None = None) -> Figure:
+def plot_profile(
+    run: Run, *, axes: Sequence[Axes] | None = None, **model: Unpack[ModelArguments]
+) -> Figure:
     """Log posterior density of the one hyperparameter, and smoothed, over its prior density.
 
     Densities are those of the unconstrained coordinate (log lengthscale). Dips of the density
@@ -35,13 +39,16 @@ def plot_profile(run: Run, *, axes: Sequence[Axes] | None = None) -> Figure:
     methods have no chains.
 
     Args:
-        run: from :func:`~bke.inference.fit`, open or not, of one scalar hyperparameter.
+        run: from :func:`~bke.inference.fit`, open or not, or draws of another program; of one
+            scalar hyperparameter.
         axes: two axes, for the profile and for the prior; by default a new figure.
+        **model: of draws of another program, see :func:`~bke.inference.open_run`.
 
     Raises:
         InputError: if the run has several hyperparameters and so no profile.
     """
-    run, modes = open_run(run).tree, find_modes(run)
+    opened = open_run(run, **model)
+    run, modes = opened.tree, find_modes(opened)
     if "profile" not in run.children:
         count = len(site_components(run, "posterior", None))
         raise InputError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,6 +14,8 @@ from scipy.stats import rankdata
 from ..core.errors import InputError
 from ..diagnostics.find_modes import find_modes
 from ..diagnostics.modes import Modes
+from ..sampling.foreign import ModelArguments
+from ..sampling.method import is_independent
 from ..sampling.open_run import Run, open_run
 from .names import chain_names, mode_name, site_components
 from .style import SHADE, SMALL, STUCK, figure_of, log_scale, mode_colour, panels, plain
@@ -25,33 +28,41 @@ LEGEND_COLUMN = 2.3
 
 
 def plot_trace(
-    run: Run, site: str | None = None, *, axes: Axes | Sequence[Axes] | None = None
+    run: Run,
+    site: str | None = None,
+    *,
+    axes: Axes | Sequence[Axes] | None = None,
+    **model: Unpack[ModelArguments],
 ) -> Figure:
     """Traceplot, one panel per scalar hyperparameter; chains are coloured by mode, stuck ones grey.
 
-    The warmup is shaded. The axis is logarithmic where the draws span more than a factor of 10.
+    The warmup is shaded where the run has it. The axis is logarithmic where the draws span more
+    than a factor of 10.
 
     Args:
-        run: from :func:`~bke.inference.fit`, open or not.
+        run: from :func:`~bke.inference.fit`, open or not; or draws of another program.
         site: one hyperparameter; by default all of them.
         axes: one per panel; by default a new figure, one panel below the other.
+        **model: of draws of another program, see :func:`~bke.inference.open_run`.
 
     Raises:
         InputError: if the run has no chains or no such site, or ``axes`` are not as many as the
             panels.
     """
-    run, modes = open_run(run).tree, find_modes(run)
-    if "warmup_posterior" not in run.children:
+    opened = open_run(run, **model)
+    run, modes = opened.tree, find_modes(opened)
+    if is_independent(run.attrs):
         raise InputError(
             f"plot_trace is for chains, and the draws of method={run.attrs['method']!r} are in no "
             "order"
         )
-    before = site_components(run, "warmup_posterior", site)
+    has_warmup = "warmup_posterior" in run.children
+    before = site_components(run, "warmup_posterior", site) if has_warmup else {}
     after = site_components(run, "posterior", site)
     count = len(after)
     figure, places = panels(count, 1, axes, width=9.0, height=1.0 + 2.2 * count, sharex=True)
     for ax, (label, values) in zip(places, after.items(), strict=True):
-        _trace(ax, before[label], values, modes)
+        _trace(ax, before.get(label, values[:, :0]), values, modes)
         ax.set_ylabel(label)
     places[-1].set_xlabel("iteration")
     _legend(places[0], modes)
@@ -115,7 +126,11 @@ def _legend(ax: Axes, modes: Modes) -> None:
 
 
 def plot_rank(
-    run: Run, site: str | None = None, *, axes: Axes | Sequence[Axes] | None = None
+    run: Run,
+    site: str | None = None,
+    *,
+    axes: Axes | Sequence[Axes] | None = None,
+    **model: Unpack[ModelArguments],
 ) -> Figure:
     """Rank plot: how often each chain's draws have which rank among all draws.
 
@@ -124,14 +139,16 @@ def plot_rank(
     every mode with at least two chains ranks these among themselves.
 
     Args:
-        run: from :func:`~bke.inference.fit`, open or not.
+        run: from :func:`~bke.inference.fit`, open or not; or draws of another program.
         site: one hyperparameter; by default all of them.
         axes: one per panel, row by row; by default a new figure.
+        **model: of draws of another program, see :func:`~bke.inference.open_run`.
 
     Raises:
         InputError: if the run has no such site, or ``axes`` are not as many as the panels.
     """
-    run, modes = open_run(run).tree, find_modes(run)
+    opened = open_run(run, **model)
+    run, modes = opened.tree, find_modes(opened)
     components = site_components(run, "posterior", site)
     chains = len(modes.of_chains)
     groups = {"all chains": list(range(chains))}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
 import numpy as np
 import xarray as xr
@@ -12,7 +13,8 @@ from numpy.typing import ArrayLike
 
 from ..core.errors import InputError
 from ..data.checks import as_sample
-from ..sampling.open_run import Run
+from ..sampling.foreign import ModelArguments
+from ..sampling.open_run import Run, open_run
 from .style import panels
 from .views import Samples, views
 from .witness_line import draw_lines
@@ -29,6 +31,7 @@ def plot_witness(
     run: Run | None = None,
     names: tuple[str, str] = ("P", "Q"),
     axes: Axes | Sequence[Axes] | None = None,
+    **model: Unpack[ModelArguments],
 ) -> Figure:
     """The witness: mean and band in one panel per mode, and over all modes in the last one.
 
@@ -45,9 +48,11 @@ def plot_witness(
         P: first sample, for a rug or a scatter plot over the witness; of a dependence witness the
             pairs, alone.
         Q: second sample.
-        run: from :func:`~bke.inference.fit`, open or not; names the modes by their location.
+        run: from :func:`~bke.inference.fit`, open or not, or draws of another program; names the
+            modes by their location.
         names: what the samples are called.
         axes: one per panel; by default a new figure.
+        **model: of draws of another program, see :func:`~bke.inference.open_run`.
 
     Raises:
         InputError: for a wrong level, samples of other columns, or a wrong number of ``axes``.
@@ -62,7 +67,7 @@ def plot_witness(
     sizes, given = list(witness.attrs.get("sizes", ())), [len(one) for one in samples.given]
     if len(given) == 2 and given != sizes and given[::-1] == sizes:
         raise InputError("P and Q have changed places since the witness was drawn")
-    shown = views(witness, level, run, names)
+    shown = views(witness, level, None if run is None else open_run(run, **model), names)
     count, dimension = len(shown), len(columns)
     rows, across = (count, 1) if dimension == 1 else (1, count)
     size = {1: (7.5, 0.6 + 2.1 * count), 2: (1.0 + 3.7 * count, 4.0)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, cast
 
 import numpy as np
 import xarray as xr
@@ -21,9 +21,13 @@ from ..data.units import Units
 from . import profile, programs
 from .barriers import LogDensity
 from .fingerprint import fingerprint
+from .foreign import Foreign, ModelArguments, is_run
 from .record import is_ours
 from .run import target_of, units_of
 from .target import Points, Target
+
+if TYPE_CHECKING:
+    from numpyro.infer import MCMC
 
 T = TypeVar("T")
 
@@ -162,14 +166,38 @@ class OpenRun:
         return density
 
 
-#: What functions of a run take.
-Run: TypeAlias = xr.DataTree | OpenRun
+#: What functions of a run take: a run, open or not, or draws of another program with their model.
+Run: TypeAlias = "xr.DataTree | OpenRun | MCMC"
 
 
-def open_run(run: Run) -> OpenRun:
-    """Open a run of :func:`~bke.inference.fit`, or return one that is open.
+def open_run(run: Run, **model: Unpack[ModelArguments]) -> OpenRun:
+    """Open a run of :func:`~bke.inference.fit`, or draws of the same model by another program.
 
-    Functions that take a run take an open one as well. All of them share what they find out, open
-    or not; an open run also keeps its data prepared for the density as long as it lives.
+    Functions that take a run take an open one as well, and all that this function takes, with the
+    same arguments. They share what they compute; an open run also keeps its data prepared for the
+    density as long as it lives.
+
+    Args:
+        run: of :func:`~bke.inference.fit`, or open, both without further arguments; a finished
+            ``numpyro.infer.MCMC``; or any tree that ArviZ reads (of NumPyro, PyMC, Stan, emcee)
+            with a group ``posterior``. For draws of other programs the log density is computed at
+            the draws and around them. Nothing in them says which data and model they are of: names,
+            shapes and supports are checked, no more can be.
+        **model: for draws of another program ``X``, the data as the model got them, and where they
+            are not the defaults of :func:`~bke.models.bke_model` ``kernel``, ``prior``,
+            ``noise_variance``, ``measure``, ``likelihood``; and ``var_names``, the site that a
+            variable of the tree holds where names differ, ``{"rho": "lengthscale"}``. An MCMC whose
+            model is ``bke_model`` itself knows all of this.
+
+    Raises:
+        InputError: for draws that do not fit the model, see above.
     """
-    return run if isinstance(run, OpenRun) else OpenRun(run)
+    if isinstance(run, OpenRun) or is_run(run):
+        if model:
+            raise InputError(
+                f"this is a run of bke.inference, which knows its model: it takes no "
+                f"{', '.join(model)}"
+            )
+        return run if isinstance(run, OpenRun) else OpenRun(run)
+    foreign = Foreign.read(run, model)
+    return OpenRun(_SHARED.get(foreign.fingerprint, foreign.as_run))

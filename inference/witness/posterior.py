@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, Unpack, get_args
 
 import jax.numpy as jnp
 import numpy as np
@@ -30,6 +30,7 @@ from ..diagnostics.find_modes import find_modes
 from ..diagnostics.masses import draw_weights, unconstrained_draws, unconstrained_shapes
 from ..diagnostics.modes import Modes
 from ..diagnostics.reweight import reweight
+from ..sampling.foreign import ModelArguments
 from ..sampling.landmarks import places_for
 from ..sampling.method import is_independent
 from ..sampling.open_run import OpenRun, Run, open_run
@@ -60,6 +61,7 @@ def sample_witness(
     thin: Thin = "auto",
     seed: int = 0,
     progress: bool = True,
+    **model: Unpack[ModelArguments],
 ) -> xr.DataTree:
     """One joint draw of the witness mu_P - mu_Q per posterior draw of the hyperparameters.
 
@@ -69,7 +71,8 @@ def sample_witness(
     through ``landmarks`` (:func:`~bke.models.landmark_embedding_posterior`).
 
     Args:
-        run: from :func:`~bke.inference.fit` on the samples, pooled or joint; open or not.
+        run: from :func:`~bke.inference.fit` on the samples, pooled or joint, open or not; or draws
+            of another program.
         P: first sample, shape (n, D) or (n,), in the units of the data.
         Q: second sample, shape (m, D) or (m,).
         at: points of evaluation, shape (k, D) or (k,); by default a line, a mesh or, in more than
@@ -97,6 +100,7 @@ def sample_witness(
             :mod:`~bke.inference.witness.thinning`.
         seed: of the draws.
         progress: show a progress bar.
+        **model: of draws of another program, see :func:`~bke.inference.open_run`.
 
     Returns:
         A group with ``witness`` (chain, draw, point), ``mode`` (chain, draw: index into
@@ -107,7 +111,7 @@ def sample_witness(
         InputError: for samples that make no sense or do not fit the run.
         SamplingError: where a draw is not finite.
     """
-    opened = open_run(run)
+    opened = open_run(run, **model)
     target, units = opened.target, opened.units
     first, second, names = _pair(P, Q, units)
     _check_posterior(of, noise, landmarks)

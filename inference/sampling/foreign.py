@@ -1,0 +1,291 @@
+"""Draws of other programs as runs: any ArviZ tree with its model, or a finished NumPyro MCMC."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import json
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import numpy as np
+import numpyro.distributions as dist
+import xarray as xr
+from arviz_base import convert_to_datatree, dict_to_dataset, from_numpyro
+from bke.models import Landmark, SamplingNoise, bke_model
+from bke.models.kernels.base import Kernel
+from bke.models.likelihood.way import Likelihood
+from bke.models.measures import Measure
+from bke.models.priors import Prior
+from numpy.typing import ArrayLike
+
+from ..core.errors import InputError, PosteriorWarning, nearest
+from ..core.machine import computing
+from ..data.observed import Observed, observe
+from . import profile, programs
+from .barriers import LogDensity
+from .chains import Chains
+from .fingerprint import fingerprint
+from .low_rank import recorded_error
+from .model import Model
+from .run import make_run
+from .samplers.base import PRIOR_DRAWS, Task
+from .surroundings import surroundings
+from .target import Target
+
+if TYPE_CHECKING:
+    from numpyro.infer import MCMC
+
+#: Statistics of other samplers that diagnosis and plots read, by ArviZ's names.
+STATISTICS = ("lp", "diverging", "energy", "acceptance_rate", "step_size", "n_steps", "tree_depth")
+#: Draws at which a recorded log density is compared with the model's, and how far the differences
+#: may be apart, in nats.
+COMPARED, TOLERANCE = 16, 1e-3
+
+
+class ModelArguments(TypedDict, total=False):
+    """What a tree of another program does not say: the arguments of ``bke_model`` and its names.
+
+    Attributes:
+        X: the data that the draws were made of, (n, D) or (n,), as the model got them; or a tuple
+            of samples that share the hyperparameters.
+        kernel, prior, noise_variance, measure, likelihood: as for :func:`~bke.models.bke_model`,
+            with its defaults.
+        var_names: the site of :func:`~bke.models.bke_model` that a variable of the tree holds, by
+            the variable's name: ``{"rho": "lengthscale"}``. By default names are the sites' own.
+    """
+
+    X: ArrayLike | tuple[ArrayLike, ...]
+    kernel: Kernel | type[Kernel]
+    prior: Prior
+    noise_variance: float | str | SamplingNoise | dist.Distribution
+    measure: Measure | str
+    likelihood: Likelihood | str
+    var_names: Mapping[str, str]
+
+
+def is_run(tree: Any) -> bool:
+    """Whether ``tree`` is a tree that this package made."""
+    return isinstance(tree, xr.DataTree) and tree.attrs.get("creation_library") == "bke"
+
+
+@dataclasses.dataclass(frozen=True)
+class Foreign:
+    """Draws of another program with the model that they are of, checked against each other.
+
+    Attributes:
+        tree: as ArviZ reads it.
+        observed: the data as the model got them, without scale or dither.
+        target: the model.
+        values: the draws of every site, (chain, draw, ...).
+    """
+
+    tree: xr.DataTree
+    observed: Observed
+    target: Target
+    values: Mapping[str, np.ndarray]
+
+    @classmethod
+    def read(cls, draws: Any, arguments: ModelArguments) -> Foreign:
+        """Read and check draws; see :func:`~bke.inference.open_run`."""
+        given: dict[str, Any] = dict(arguments)
+        if unknown := sorted(given.keys() - ModelArguments.__annotations__.keys()):
+            names = tuple(ModelArguments.__annotations__)
+            raise InputError(
+                f"{unknown[0]!r} is no argument of the model: {', '.join(names)}"
+                f"{nearest(unknown[0], names)}"
+            )
+        if _is_mcmc(draws):
+            given = {**_model_arguments(draws), **given}
+        var_names = given.pop("var_names", None) or {}
+        if "X" not in given:
+            raise InputError(
+                "these draws are not a run of bke.inference.fit: give the data and the model that "
+                "they are of, X=..., and kernel=, prior=, noise_variance=, measure= where these "
+                "are not the defaults of bke_model"
+            )
+        X = given.pop("X")
+        tree = _as_tree(draws)
+        share = "joint" if isinstance(X, tuple) else "pooled"
+        observed = observe(X, share=share, scale=None)
+        model = Model(**given)
+        likelihood = model.checked().likelihood
+        if isinstance(likelihood, Landmark) and likelihood.points is None:
+            raise InputError("give the landmarks of these draws, likelihood=Landmark(points=...)")
+        with computing():
+            target = model.target(observed.units, observed.rows, 0)
+            values = _values(tree["posterior"].to_dataset(), target, var_names)
+        return cls(tree, observed, target, values)
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of all that the run is computed from."""
+        datasets = {
+            "values": dict_to_dataset(self.values),
+            "statistics": dict_to_dataset(_statistics(self.tree, self._shape)),
+            "data": xr.Dataset({"X": (("row", "column"), self.observed.rows)}),
+        }
+        # ArviZ's attributes have the time.
+        tree = xr.DataTree.from_dict({f"/{name}": d.drop_attrs() for name, d in datasets.items()})
+        units, description = self.observed.units, json.dumps(self.target.describe())
+        tree.attrs = {"columns": units.columns, "sizes": units.sizes, "model": description}
+        return fingerprint(tree, datasets, tree.attrs)
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        chains, draws = next(iter(self.values.values())).shape[:2]
+        return chains, draws
+
+    def as_run(self) -> xr.DataTree:
+        """Return the run: the density at every draw and around them, which tells modes apart."""
+        target, observed = self.target, self.observed
+        with computing():
+            z = {name: np.asarray(free) for name, free in target.unconstrain(self.values).items()}
+            points = target.prepared(observed.units.points(observed.rows))
+            density = functools.partial(
+                profile.log_densities, programs.log_densities(target), X=points
+            )
+            statistics = _statistics(self.tree, self._shape)
+            lp = statistics["lp"] = _log_density(z, density, statistics.get("lp"))
+            prior_draws = target.prior_draws(np.random.default_rng(0), PRIOR_DRAWS)
+            task = Task(target, points, prior_draws, density, 0, False)
+            library = self.tree["posterior"].attrs.get("inference_library", "another program")
+            settings = {
+                "method": "external",
+                "independent": 0,
+                "method_in_words": f"draws of {library}",
+                "chains": lp.shape[0],
+                "warmup": 0,
+                "draws": lp.shape[1],
+                "share": "joint" if observed.units.sizes else "pooled",
+                "seed": 0,
+                **recorded_error(target, points, z, lp),
+            }
+            return make_run(
+                target,
+                observed.units,
+                observed.rows,
+                Chains(z, statistics, {}, 0),
+                prior_draws,
+                surroundings(task, z, lp),
+                settings,
+            )
+
+
+def _is_mcmc(draws: Any) -> bool:
+    """Whether these are an MCMC of NumPyro, which need not be imported to tell."""
+    kind = type(draws)
+    return kind.__name__ == "MCMC" and kind.__module__.partition(".")[0] == "numpyro"
+
+
+def _as_tree(draws: Any) -> xr.DataTree:
+    try:
+        tree = from_numpyro(draws) if _is_mcmc(draws) else convert_to_datatree(draws)
+    except Exception as error:  # readers of many formats fail in many ways
+        raise InputError(f"ArviZ cannot read these draws: {error}") from None
+    if "posterior" not in tree.children:
+        raise InputError("the tree has no group posterior")
+    return tree
+
+
+def _model_arguments(mcmc: MCMC) -> dict[str, Any]:
+    """The arguments that an MCMC was run with, where its model is ``bke_model``."""
+    model = mcmc.sampler.model
+    arguments, keywords = mcmc._args, dict(mcmc._kwargs)
+    while isinstance(model, functools.partial):
+        arguments = (*model.args, *arguments)
+        keywords = {**model.keywords, **keywords}
+        model = model.func
+    if model is not bke_model:
+        return {}
+    return inspect.signature(bke_model).bind_partial(*arguments, **keywords).arguments
+
+
+def _values(
+    posterior: xr.Dataset, target: Target, var_names: Mapping[str, str]
+) -> dict[str, np.ndarray]:
+    """The draws of every site, (chain, draw, ...), checked against its shape and support."""
+    if unknown := sorted(set(var_names.values()) - set(target.sites)):
+        raise InputError(
+            f"var_names maps to {unknown[0]!r}, but the sites of the model are "
+            f"{', '.join(target.sites)}"
+        )
+    if missing := sorted(set(var_names) - set(map(str, posterior.data_vars))):
+        raise InputError(f"var_names has {missing[0]!r}, which the group posterior has not")
+    variables = {site: name for name, site in var_names.items()}
+    if len(variables) < len(var_names):
+        raise InputError("var_names maps two variables to one site")
+    values = {}
+    for site, prior in target.sites.items():
+        name = variables.get(site, site)
+        if name not in posterior.data_vars:
+            raise InputError(
+                f"the draws have no {name!r}, only {', '.join(map(str, posterior.data_vars))}: "
+                f"var_names={{'...': {site!r}}} says which variable it is"
+            )
+        variable = posterior[name]
+        if not {"chain", "draw"} <= set(variable.dims):
+            raise InputError(f"{name!r} has the dimensions {variable.dims}, not chain and draw")
+        array = np.asarray(variable.transpose("chain", "draw", ...).values, dtype=float)
+        shape = (*array.shape[:2], *prior.shape())
+        if array.size != np.prod(shape) or array.size == 0:
+            raise InputError(
+                f"{name!r} has the shape {array.shape[2:]} for each draw, but the model's {site} "
+                f"has {prior.shape()}"
+            )
+        array = array.reshape(shape)
+        outside = ~np.asarray(prior.support(array))
+        if not np.isfinite(array).all() or outside.any():
+            raise InputError(f"{name!r} has draws that are not finite or outside of its prior")
+        values[site] = array
+    return values
+
+
+def _log_density(
+    z: Mapping[str, np.ndarray], density: LogDensity, recorded: np.ndarray | None
+) -> np.ndarray:
+    """The log density of every draw, (chain, draw).
+
+    What the other program recorded is taken where it differs from the density by a constant.
+    Warns where it does not.
+    """
+    shape = next(iter(z.values())).shape[:2]
+    flat = {name: free.reshape(-1, *free.shape[2:]) for name, free in z.items()}
+    if recorded is not None:
+        some = np.unique(np.linspace(0, recorded.size - 1, COMPARED).astype(int))
+        computed = _finite(density({name: free[some] for name, free in flat.items()}))
+        constant = computed - recorded.ravel()[some]
+        if np.ptp(constant) <= TOLERANCE:
+            return recorded + np.median(constant)
+        warnings.warn(
+            "the log density that the draws were recorded with differs from that of the given "
+            f"model by {constant.min():.4g} to {constant.max():.4g}, not by a constant: they are "
+            "of other data, of another model, or of one with further parts",
+            PosteriorWarning,
+            stacklevel=2,
+        )
+    return _finite(density(flat)).reshape(shape)
+
+
+def _finite(lp: np.ndarray) -> np.ndarray:
+    zero = ~np.isfinite(lp)
+    if zero.any():
+        raise InputError(
+            f"the density is zero or not finite at {zero.sum()} of {zero.size} draws: they are of "
+            "other data or of another model than X, kernel, prior, noise_variance and measure say"
+        )
+    return lp
+
+
+def _statistics(tree: xr.DataTree, shape: tuple[int, int]) -> dict[str, np.ndarray]:
+    """Statistics of the sampler, one number for each draw."""
+    if "sample_stats" not in tree.children:
+        return {}
+    group = tree["sample_stats"].to_dataset()
+    return {
+        name: group[name].values
+        for name in STATISTICS
+        if name in group and group[name].dims == ("chain", "draw") and group[name].shape == shape
+    }
