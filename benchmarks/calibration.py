@@ -31,9 +31,9 @@ PRIOR = (3.0, 3.0)
 #: Draws that a lengthscale is ranked among; every ``THINNING``-th of chains and particles.
 NUM_DRAWS, THINNING = 48, 8
 METHODS = {
-    "quadrature": Quadrature(draws=NUM_DRAWS, chains=2),
-    "NUTS": Nuts(chains=4, warmup=200, draws=NUM_DRAWS * THINNING // 4),
-    "SMC": Smc(particles=NUM_DRAWS * THINNING // 2, repeats=2),
+    "quadrature": Quadrature(num_samples=NUM_DRAWS),
+    "NUTS": Nuts(num_chains=4, num_warmup=200, num_samples=NUM_DRAWS * THINNING // 4),
+    "SMC": Smc(num_particles=NUM_DRAWS * THINNING // 2, num_repeats=2),
 }
 BINS, OUTSIDE = 7, 1e-3
 

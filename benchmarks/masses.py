@@ -75,7 +75,7 @@ def compare(family: str, seed: int, options: argparse.Namespace) -> dict[str, An
         "evaluations": attrs["evaluations"],
     }
     if "smc" in options.methods:
-        run = fit(X, method=Smc(particles=options.particles), scale=None, progress=False)
+        run = fit(X, method=Smc(num_particles=options.particles), scale=None, progress=False)
         attrs = run["smc"].attrs
         found, error = long_mass(run, intervals)
         row |= {

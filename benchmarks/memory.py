@@ -88,7 +88,7 @@ def calls(name: str, rows: int) -> Callable[[], Any]:
     kernel, quiet = Matern(2.5), {"progress": False}
     made: dict[str, Callable[[], Any]] = {
         "fit, quadrature": lambda: fitted(rows),
-        "fit, NUTS": lambda: fitted(rows, method=bke.Nuts(draws=5, warmup=20, chains=2)),
+        "fit, NUTS": lambda: fitted(rows, method=bke.Nuts(2, 20, 5)),
         "two_sample_test, one kernel": lambda: bke.two_sample_test(
             first, second, kernel=kernel, **quiet
         ),

@@ -28,7 +28,7 @@ from bke.inference.core.machine import computing
 from bke.inference.diagnostics.masses import mode_masses, nearest_mode, unconstrained_draws
 from bke.inference.sampling.algorithms import tempering
 from bke.inference.sampling.run import target_of
-from bke.inference.sampling.samplers.smc import population_of
+from bke.inference.sampling.samplers import population_of
 from bke.inference.sampling.target import flatten, unflatten
 
 #: Effective share and moves over the usual, with half the particles.
@@ -56,7 +56,7 @@ def main() -> None:
         run = fit(
             X,
             prior=dist.Gamma(1.0, 1.0).expand((dimension,)),
-            method=Smc(particles=options.particles),
+            method=Smc(num_particles=options.particles),
             scale=None,
             progress=False,
         )

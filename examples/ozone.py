@@ -49,9 +49,9 @@ options.out.mkdir(parents=True, exist_ok=True)
 LEVEL = 0.8
 SEED = 1
 common = {"seed": SEED, "progress": not options.quick}
-chains = Nuts(chains=6, warmup=100, draws=100)
+chains = Nuts(num_chains=6, num_warmup=100, num_samples=100)
 if options.quick:
-    chains = Nuts(chains=2, warmup=20, draws=10)
+    chains = Nuts(num_chains=2, num_warmup=20, num_samples=10)
 # A few short chains may miss the mode that holds the mass, and then are no posterior average.
 WEIGHTS = "chains" if options.quick else "posterior"
 

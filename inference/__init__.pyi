@@ -93,9 +93,7 @@ from .regression.regressor import (
 from .sampling.files import load_run as load_run, save_run as save_run
 from .sampling.fit import fit as fit
 from .sampling.open_run import OpenRun as OpenRun, open_run as open_run
-from .sampling.samplers.nuts import Nuts as Nuts
-from .sampling.samplers.quadrature import Quadrature as Quadrature
-from .sampling.samplers.smc import Smc as Smc
+from .sampling.samplers import Nuts as Nuts, Quadrature as Quadrature, Smc as Smc
 from .streams.blocks import open_blocks as open_blocks
 from .streams.source import Rows as Rows, open_rows as open_rows
 from .student_t.estimator import KernelStudentTDensity as KernelStudentTDensity

@@ -83,7 +83,7 @@ def weigh_and_save(
         from bke.inference import SamplingError, find_modes, reweight, save_run
 
         from ..diagnostics.masses import draw_weights, unconstrained_draws
-        from ..sampling.samplers.quadrature import MOST_EVALUATIONS
+        from ..sampling.samplers import MOST_EVALUATIONS
 
         # One mode of many hyperparameters: bridge sampling would give it all the mass.
         many = unconstrained_draws(run).shape[-1] not in MOST_EVALUATIONS
@@ -226,7 +226,7 @@ def run_pictures(run: xr.DataTree) -> Pictures:
     """Pictures of the run itself."""
     from bke.inference import plot_profile, plot_rank, plot_trace
 
-    from ..sampling.method import is_independent
+    from ..sampling.samplers import is_independent
 
     pictures: Pictures = []
     if not is_independent(run.attrs):  # such draws are in no order

@@ -284,11 +284,6 @@ def check_options(options: Mapping[str, Any], function: Callable[..., Any]) -> N
         raise TypeError(f"unexpected keyword argument {sorted(unknown)[0]!r}")
 
 
-def check_chain_count(chains: Any) -> int:
-    """Check that a number of chains is a whole number from 1 to 1000."""
-    return check_count(chains, "chains", 1, 1000)
-
-
 def check_positive(value: Any, name: str) -> float:
     """Check that ``value`` is a positive finite number, and make it a float."""
     try:

@@ -9,8 +9,8 @@ import xarray as xr
 
 from ..sampling import low_rank
 from ..sampling.foreign import ModelArguments
-from ..sampling.method import is_independent, method_in_words
 from ..sampling.open_run import Run, open_run
+from ..sampling.samplers import is_independent, method_in_words
 from . import resolution, verdict
 from .convergence import ChainFigures, convergence
 from .find_modes import find_modes

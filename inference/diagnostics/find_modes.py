@@ -8,9 +8,9 @@ from typing import Unpack
 import xarray as xr
 
 from ..sampling.foreign import ModelArguments
-from ..sampling.method import is_independent
 from ..sampling.open_run import Run, open_run
 from ..sampling.run import units_of
+from ..sampling.samplers import is_independent
 from .integral import weighing_group
 from .masses import Masses, mode_masses
 from .modes import Modes

@@ -52,7 +52,7 @@ def weighing_group(run: xr.DataTree) -> str | None:
     """The name of the group that knows the integral, and with it the masses of modes, if any.
 
     What it holds depends on how they are known, see
-    :class:`~bke.inference.sampling.samplers.base.Sampler` and :func:`~bke.inference.reweight`.
+    :class:`~bke.inference.sampling.samplers.Sampler` and :func:`~bke.inference.reweight`.
     """
     known = (name for name, group in run.children.items() if "log_normaliser" in group.attrs)
     return next(known, None)

@@ -15,7 +15,7 @@ from scipy.spatial import cKDTree
 
 from ..core.errors import InputError, check_choice
 from ..sampling.barriers import standard_deviations
-from ..sampling.method import is_independent
+from ..sampling.samplers import is_independent
 from ..sampling.target import flatten
 from .integral import weighing_group
 from .modes import Modes

@@ -7,7 +7,7 @@ import xarray as xr
 from scipy.spatial import cKDTree
 
 from ..sampling.barriers import groups, standard_deviations
-from ..sampling.method import is_independent
+from ..sampling.samplers import is_independent
 from .masses import unconstrained_draws
 from .modes import SHELF, Mode, Modes
 

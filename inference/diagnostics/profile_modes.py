@@ -15,7 +15,7 @@ from scipy.signal import find_peaks
 from scipy.special import logsumexp
 
 from ..sampling.barriers import BARRIER
-from ..sampling.method import is_independent
+from ..sampling.samplers import is_independent
 from .modes import SHELF, Mode, Modes
 
 #: A basin that no chain visited counts as a mode within this distance of the highest one: further

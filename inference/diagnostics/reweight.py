@@ -10,13 +10,17 @@ import xarray as xr
 from ..core.errors import InputError, SamplingError
 from ..core.machine import computing
 from ..data.checks import check_count, check_positive
-from ..sampling.chains import CANDIDATES
 from ..sampling.foreign import ModelArguments
-from ..sampling.method import is_independent
 from ..sampling.open_run import TARGET, UNITS, OpenRun, Run, open_run
 from ..sampling.record import is_ours
-from ..sampling.samplers.base import Task
-from ..sampling.samplers.quadrature import MOST_EVALUATIONS, integral, nodes_of
+from ..sampling.samplers import (
+    CANDIDATES,
+    MOST_EVALUATIONS,
+    Task,
+    integral,
+    is_independent,
+    nodes_of,
+)
 from ..sampling.target import unflatten
 from .bridge import Integral, bridge, enough_draws, shares
 from .find_modes import LABELLING, ORDER, find_modes

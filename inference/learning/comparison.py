@@ -25,8 +25,7 @@ from ..diagnostics.integral import integral_of
 from ..sampling.fit import fit
 from ..sampling.open_run import OpenRun, open_run
 from ..sampling.record import describe_kernel
-from ..sampling.samplers.quadrature import MOST_EVALUATIONS, Quadrature
-from ..sampling.samplers.smc import Smc
+from ..sampling.samplers import MOST_EVALUATIONS, Quadrature, Smc
 from ..sampling.target import Target
 from .maximum_likelihood import learn_kernel
 
@@ -172,7 +171,7 @@ def compare_kernels(
             }
             quadrature = Target.checked(*model.values()).hyperparameters in MOST_EVALUATIONS
             # Only the integral is used, so few draws do.
-            method = Quadrature(draws=64) if quadrature else Smc(particles=particles)
+            method = Quadrature(num_samples=64) if quadrature else Smc(num_particles=particles)
             model["seed"] = seed
             options: dict[str, Any] = {"scale": scale, "dither": dither, "progress": False}
             run = fit(data, method=method, **model, **options)

@@ -33,7 +33,7 @@ from ..sampling.model import Model
 from ..sampling.preparation import prepare
 from ..sampling.profile import smooth
 from ..sampling.run import kernel_in_data_units
-from ..sampling.samplers.quadrature import Quadrature
+from ..sampling.samplers import Quadrature
 from ..sampling.target import flatten, unflatten
 from . import SampleKernel, TwoSampleKernel
 from .bandwidths import bandwidth_grid, pairwise_distances
@@ -215,7 +215,7 @@ def posterior_kernel(
 ) -> GaussianMixture:
     """Return the average of squared exponentials over ``draws`` of the posterior (not tuned)."""
     part = random_part(points, LEARNED_ROWS, seed)
-    method = Quadrature(tolerance=1e-2, draws=draws, chains=1)
+    method = Quadrature(tolerance=1e-2, num_samples=draws)
     options: dict[str, Any] = {"scale": scale, "seed": seed, "progress": False, "method": method}
     run = _retry_with_dither(lambda dither: fit(part, dither=dither, **options), part)
     lengthscales = run["posterior"].to_dataset()["lengthscale"].values

@@ -15,8 +15,8 @@ from ..core.errors import InputError
 from ..diagnostics.find_modes import find_modes
 from ..diagnostics.modes import Modes
 from ..sampling.foreign import ModelArguments
-from ..sampling.method import is_independent
 from ..sampling.open_run import Run, open_run
+from ..sampling.samplers import is_independent
 from .names import chain_names, mode_name, site_components
 from .style import SHADE, SMALL, STUCK, figure_of, log_scale, mode_colour, panels, plain
 

@@ -9,8 +9,8 @@ import xarray as xr
 
 from ..diagnostics.find_modes import find_modes
 from ..diagnostics.modes import Mode
-from ..sampling.method import is_independent
 from ..sampling.open_run import Run
+from ..sampling.samplers import is_independent
 from ..witness.bands import Band, band
 from .names import chain_names, short_place
 from .style import OVERALL, mode_colour

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,7 @@ from ..diagnostics.result import Diagnosis
 from ..sampling.open_run import open_run
 from ..sampling.record import FUNCTION, likelihood_record
 from ..sampling.run import in_data_units, rows_of, units_of
+from ..sampling.samplers import SAMPLERS
 from ..sampling.target import unflatten
 from ..witness.bands import Band, band
 from ..witness.thinning import ERROR
@@ -49,6 +51,12 @@ def _not_learned(kernel: Mapping[str, Any], prior: Mapping[str, Any]) -> dict[st
     return left
 
 
+#: What samplers record of themselves.
+SAMPLER_SETTINGS = tuple(
+    dict.fromkeys(field.name for kind in SAMPLERS.values() for field in dataclasses.fields(kind))
+)
+
+
 def settings(run: xr.DataTree) -> dict[str, Any]:
     """What the run was made with, from its attributes; scale and dither by column."""
     units = units_of(run)
@@ -61,11 +69,7 @@ def settings(run: xr.DataTree) -> dict[str, Any]:
         "prior": prior,
         **{name: json.loads(attrs[name]) for name in ("noise_variance", "measure")},
         **{name: attrs[name] for name in ("likelihood", "method", "seed")},
-        **{
-            name: attrs[name]
-            for name in ("chosen", "share", "chains", "warmup", "draws", "particles", "tolerance")
-            if name in attrs
-        },
+        **{name: attrs[name] for name in ("chosen", "share", *SAMPLER_SETTINGS) if name in attrs},
         **({"rank": int(attrs["rank"])} if "rank" in attrs else {}),
         **({"likelihood_options": options} if options else {}),
         **({"landmarks": run["constant_data"].sizes["landmark"]} if seen else {}),

@@ -22,7 +22,7 @@ from .given import Data, sampled_run
 from .handling import Handling, with_defaults
 from .in_memory import InMemory
 from .model import Model
-from .samplers.registry import Method, sampler_for
+from .samplers import Method, sampler_for
 from .streamed import Streamed
 from .streamed_column import StreamedColumn
 

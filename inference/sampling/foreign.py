@@ -26,12 +26,12 @@ from ..core.machine import computing
 from ..data.observed import Observed, observe
 from . import profile, programs
 from .barriers import LogDensity
-from .chains import Chains
 from .fingerprint import fingerprint
 from .low_rank import recorded_error
 from .model import Model
+from .preparation import check_smoothed
 from .run import make_run
-from .samplers.base import PRIOR_DRAWS, Task
+from .samplers import PRIOR_DRAWS, Chains, Task
 from .surroundings import surroundings
 from .target import Target
 
@@ -107,13 +107,14 @@ class Foreign:
                 "are not the defaults of bke_model"
             )
         X = given.pop("X")
-        tree = _as_tree(draws)
+        with computing():  # ArviZ traces the model of an MCMC
+            tree = _as_tree(draws)
         share = "joint" if isinstance(X, tuple) else "pooled"
         observed = observe(X, share=share, scale=None)
         model = Model(**given)
         likelihood = model.checked().likelihood
-        if isinstance(likelihood, Landmark) and likelihood.points is None:
-            raise InputError("give the landmarks of these draws, likelihood=Landmark(points=...)")
+        if isinstance(likelihood, Landmark) and np.ndim(likelihood.landmarks) == 0:
+            raise InputError("give the landmarks of these draws, likelihood=Landmark(points)")
         with computing():
             target = model.target(observed.units, observed.rows, 0)
             values = _values(tree["posterior"].to_dataset(), target, var_names)
@@ -143,6 +144,7 @@ class Foreign:
         target, observed = self.target, self.observed
         with computing():
             z = {name: np.asarray(free) for name, free in target.unconstrain(self.values).items()}
+            check_smoothed(target, observed.rows.shape[1])
             points = target.prepared(observed.units.points(observed.rows))
             density = functools.partial(
                 profile.log_densities, programs.log_densities(target), X=points
@@ -156,9 +158,8 @@ class Foreign:
                 "method": "external",
                 "independent": 0,
                 "method_in_words": f"draws of {library}",
-                "chains": lp.shape[0],
-                "warmup": 0,
-                "draws": lp.shape[1],
+                "num_chains": lp.shape[0],
+                "num_samples": lp.shape[1],
                 "share": "joint" if observed.units.sizes else "pooled",
                 "seed": 0,
                 **recorded_error(target, points, z, lp),
@@ -248,21 +249,21 @@ def _log_density(
 ) -> np.ndarray:
     """The log density of every draw, (chain, draw).
 
-    What the other program recorded is taken where it differs from the density by a constant.
-    Warns where it does not.
+    What the other program recorded is taken where it is the density up to a constant; NumPyro's is
+    the potential energy, of the other sign. Warns where it is neither.
     """
     shape = next(iter(z.values())).shape[:2]
     flat = {name: free.reshape(-1, *free.shape[2:]) for name, free in z.items()}
     if recorded is not None:
         some = np.unique(np.linspace(0, recorded.size - 1, COMPARED).astype(int))
         computed = _finite(density({name: free[some] for name, free in flat.items()}))
-        constant = computed - recorded.ravel()[some]
-        if np.ptp(constant) <= TOLERANCE:
-            return recorded + np.median(constant)
+        for signed in (recorded, -recorded):
+            constant = computed - signed.ravel()[some]
+            if np.ptp(constant) <= TOLERANCE:
+                return signed + np.median(constant)
         warnings.warn(
-            "the log density that the draws were recorded with differs from that of the given "
-            f"model by {constant.min():.4g} to {constant.max():.4g}, not by a constant: they are "
-            "of other data, of another model, or of one with further parts",
+            "the log density that the draws were recorded with is not that of the given model up to "
+            "a constant: they are of other data, of another model, or of one with further parts",
             PosteriorWarning,
             stacklevel=2,
         )

@@ -12,7 +12,7 @@ from ..data.units import Units
 from .low_rank import recorded_error
 from .model import Model
 from .run import Unread, make_run
-from .samplers.base import Sampler, Task
+from .samplers import Sampler, Task
 
 
 class Given(NamedTuple):

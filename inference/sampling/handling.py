@@ -12,7 +12,7 @@ from typing import Any, TypedDict, cast
 
 from bke.models.likelihood.routes import LIKELIHOODS
 
-from .samplers.registry import SAMPLERS
+from .samplers import SAMPLERS
 
 
 class Handling(TypedDict, total=False):

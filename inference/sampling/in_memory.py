@@ -14,7 +14,7 @@ from .handling import Handling
 from .model import Model
 from .preparation import prepare
 from .profile import log_densities
-from .samplers.base import Sampler, Task
+from .samplers import Sampler, Task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +47,7 @@ class InMemory:
             dither=options["dither"],
             seed=seed,
             shard=shard,
-            prior_draws=sampler.prior_draws(),
+            prior_draws=sampler.num_prior_draws,
             program=program,
         )
         density = functools.partial(log_densities, evaluate, X=points)

@@ -17,7 +17,7 @@ from ..data.observed import Observed
 from ..data.units import Units, may_be_dithered, with_dither
 from . import profile, programs
 from .profile import BatchLogDensity
-from .samplers.base import PRIOR_DRAWS, Program
+from .samplers import PRIOR_DRAWS, Program
 from .target import Points, Target
 
 #: n x n matrices alive at once on the dense route, and what XLA needs beside them.
@@ -78,7 +78,7 @@ def prepare(
         points = None if may_be_dithered(rows, dither) else begun(units)
         rng = np.random.default_rng(seed).spawn(1)[0]  # the dither's numbers are the parent's
         draws = target.prior_draws(rng, prior_draws)
-        _check_smoothed(target, rows.shape[1])
+        check_smoothed(target, rows.shape[1])
         # Landmarks are off the data, where nothing balances.
         cancelled = None if target.landmarks is not None else programs.cancelled(target)
         units = with_dither(units, rows, dither, seed, draws, cancelled)
@@ -113,7 +113,7 @@ def _compile(target: Target, evaluate: BatchLogDensity, points: Points) -> None:
         profile.log_densities(evaluate, one, points)
 
 
-def _check_smoothed(target: Target, dimension: int) -> None:
+def check_smoothed(target: Target, dimension: int) -> None:
     """Refuse a kernel without an implemented r, which compiled code could not name."""
 
     def smoothed(z: dict[str, jax.Array]) -> None:

@@ -24,7 +24,7 @@ from . import programs
 from .algorithms.integral import integrate
 from .barriers import LogDensity
 from .profile import BATCH, log_densities
-from .samplers.quadrature import MOST_EVALUATIONS
+from .samplers import MOST_EVALUATIONS
 from .target import Target, flatten, unflatten
 
 #: Error of the log density that is accepted, and what bins may add to it that are not looked into.

@@ -22,8 +22,8 @@ from bke.models.priors import num_components, sites, with_values
 
 from ..core.errors import InputError
 from ..data.units import Units
-from .chains import Chains
 from .record import likelihood_attributes, likelihood_record
+from .samplers import Chains
 from .target import Target
 
 PACKAGES = ("bke", "jax", "jaxlib", "numpyro", "numpy", "scipy", "arviz-base", "arviz-stats")
@@ -47,10 +47,13 @@ def make_run(
     settings: Mapping[str, Any],
 ) -> xr.DataTree:
     """Collect everything under ArviZ's group names."""
-    warmup = chains.warmup
+    warmup = chains.num_warmup
     z = {name: np.asarray(values) for name, values in chains.z.items()}
     later = {name: values[:, warmup:] for name, values in z.items()}
-    stats = chains.all_stats()
+    shape = np.shape(chains.stats["lp"])
+    # Densities of zero on the way are counted by samplers that meet them.
+    never = {"diverging": np.zeros(shape, bool), "nonfinite_evaluations": np.zeros(shape, int)}
+    stats = {**never, **chains.stats}
     prior_values = {name: values[None] for name, values in prior_draws.items()}
     groups = {
         "posterior": in_data_units(target, units, later),

@@ -18,8 +18,7 @@ from .given import Given
 from .handling import Handling
 from .model import Model
 from .run import Unread
-from .samplers.base import Sampler, Task
-from .samplers.quadrature import Quadrature
+from .samplers import Quadrature, Sampler, Task
 from .streamed_density import RowsDensity
 from .target import Target
 
@@ -54,7 +53,7 @@ class Streamed:
         found, units, shown = self.surveyed(asked, seed, landmarks=_plain(seen.landmarks))
         target = model.target(units, found.sample, seed)
         rng = np.random.default_rng(seed).spawn(1)[0]
-        prior_draws = target.prior_draws(rng, sampler.prior_draws())
+        prior_draws = target.prior_draws(rng, sampler.num_prior_draws)
         assert self._kept is not None
         density = RowsDensity(target, rows, units, self._kept, shown)
         task = Task(target, None, prior_draws, density, seed, progress=False)

@@ -16,8 +16,7 @@ from .given import Given
 from .in_memory import InMemory
 from .model import Model
 from .resolved_column import resolved
-from .samplers.base import Sampler, Task
-from .samplers.quadrature import MOST_EVALUATIONS, Quadrature
+from .samplers import MOST_EVALUATIONS, Quadrature, Sampler, Task
 from .streamed import Streamed
 from .target import Target
 
@@ -40,7 +39,7 @@ class StreamedColumn(Streamed):
         found, units, shown = self.surveyed(asked, seed)
         target = model.target(units, found.sample, seed)
         rng = np.random.default_rng(seed).spawn(1)[0]
-        prior_draws = target.prior_draws(rng, sampler.prior_draws())
+        prior_draws = target.prior_draws(rng, sampler.num_prior_draws)
         cancelled = programs.cancelled(target)
         units = with_dither(units, found.sample, options["dither"], seed, prior_draws, cancelled)
         deviation = float((found.deviation / units.scale)[0])

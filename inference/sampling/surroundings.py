@@ -12,7 +12,7 @@ from .barriers import draw_paths
 
 if TYPE_CHECKING:
     from .algorithms.integral import IntegratedDensity
-    from .samplers.base import Task
+    from .samplers import Task
     from .target import Target
 
 

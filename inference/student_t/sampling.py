@@ -37,8 +37,8 @@ from ..data.weighted import systematic
 from ..diagnostics.convergence import RHAT_LIMIT, Convergence, convergence
 from ..learning.kernel_selection import scale_lengthscales, select_kernel
 from ..sampling.algorithms.no_u_turn import NutsProgram, Progress, dispersed_start
-from ..sampling.chains import CANDIDATES
 from ..sampling.record import describe_kernel, restore_kernel
+from ..sampling.samplers import CANDIDATES
 from .learning import LearnedStudentT, choose_box
 
 

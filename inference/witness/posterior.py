@@ -32,9 +32,8 @@ from ..diagnostics.modes import Modes
 from ..diagnostics.reweight import reweight
 from ..sampling.foreign import ModelArguments
 from ..sampling.landmarks import places_for
-from ..sampling.method import is_independent
 from ..sampling.open_run import OpenRun, Run, open_run
-from ..sampling.samplers.quadrature import MOST_EVALUATIONS
+from ..sampling.samplers import MOST_EVALUATIONS, is_independent
 from ..sampling.target import Target, unflatten
 from .conditioning import Sample, by_waves, different_rows, rows_of_matrices
 from .draws import More, check_noise, draws_at

@@ -767,7 +767,7 @@ def run_outputs(run: Any, *groups: str) -> dict[str, Any]:
 
 def quadrature_run(seed: int = 0, data: Any = None, **options: Any) -> Any:
     """A run by quadrature on one column, or on other data."""
-    method = inference.Quadrature(tolerance=1e-3, draws=200, chains=4)
+    method = inference.Quadrature(tolerance=1e-3, num_samples=200)
     data = samples.rows(samples.FIRST, 1) if data is None else data
     return inference.fit(data, method=method, seed=seed, **options, **QUIET)
 
@@ -806,7 +806,7 @@ def quadrature_variants() -> Mapping[str, Any]:
 
 def nuts_run(seed: int, data: Any, **options: Any) -> Any:
     """A short run of NUTS."""
-    method = inference.Nuts(chains=2, warmup=60, draws=60)
+    method = inference.Nuts(num_chains=2, num_warmup=60, num_samples=60)
     return inference.fit(data, method=method, seed=seed, **options, **QUIET)
 
 
@@ -825,7 +825,7 @@ def sequential_monte_carlo(seed: int) -> Mapping[str, Any]:
     run = inference.fit(
         samples.rows(samples.FIRST, 2),
         prior=prior,
-        method=inference.Smc(particles=200, repeats=2),
+        method=inference.Smc(num_particles=200, num_repeats=2),
         seed=seed,
         **QUIET,
     )

@@ -8,12 +8,7 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 import typer
 
 from ...core.errors import InputError
-from ...sampling.samplers.auto import Auto
-from ...sampling.samplers.base import Sampler
-from ...sampling.samplers.nuts import Nuts
-from ...sampling.samplers.quadrature import Quadrature
-from ...sampling.samplers.registry import SAMPLERS, MethodName
-from ...sampling.samplers.smc import Smc
+from ...sampling.samplers import SAMPLERS, Auto, MethodName, Nuts, Quadrature, Sampler, Smc
 from ..words import misplaced
 from .panels import SAMPLER
 
@@ -28,14 +23,19 @@ SeedOption: TypeAlias = Annotated[
 PARTICLES: Any = typer.Option(
     "--particles",
     rich_help_panel=SAMPLER,
-    show_default=str(Smc.particles),
-    help="Draws in all (quadrature, SMC), at least the square of --chains.",
+    show_default=str(Smc.num_particles),
+    help="Particles of SMC in all, at least 4 for each of --chains.",
 )
 ParticlesOption: TypeAlias = Annotated[int, PARTICLES]
 
 S = TypeVar("S", bound=Sampler)
-#: Options whose sampler calls them something else: its field, by the sampler's name.
-CALLED = {"quadrature": {"particles": "draws"}, "smc": {"chains": "repeats"}}
+#: The fields of samplers that an option sets, where they have other names.
+FIELDS = {
+    "chains": ("num_chains", "num_repeats"),
+    "warmup": ("num_warmup",),
+    "draws": ("num_samples",),
+    "particles": ("num_particles",),
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,8 +65,8 @@ class SamplerOptions:
         typer.Option(
             "--chains",
             rich_help_panel=SAMPLER,
-            show_default=str(Nuts.chains),
-            help="Number of chains, 1 to 1000; of repeats with SMC.",
+            show_default=str(Nuts.num_chains),
+            help="Number of chains (NUTS) or of repeats (SMC), 1 to 1000.",
         ),
     ] = None
     warmup: Annotated[
@@ -74,7 +74,7 @@ class SamplerOptions:
         typer.Option(
             "--warmup",
             rich_help_panel=SAMPLER,
-            show_default=str(Nuts.warmup),
+            show_default=str(Nuts.num_warmup),
             help="Warmup iterations of a chain, at least 20 (NUTS).",
         ),
     ] = None
@@ -83,8 +83,9 @@ class SamplerOptions:
         typer.Option(
             "--draws",
             rich_help_panel=SAMPLER,
-            show_default=str(Nuts.draws),
-            help="Draws of a chain after warmup, at least 4 (NUTS).",
+            show_default=str(Nuts.num_samples),
+            help="Draws: of each chain after warmup (NUTS), or in all (quadrature, by default "
+            f"{Quadrature.num_samples}); at least 4.",
         ),
     ] = None
     particles: Annotated[int | None, PARTICLES] = None
@@ -150,7 +151,5 @@ OPTIONS = frozenset(SamplerOptions.__dataclass_fields__) - {"method", "seed"}
 
 def _fields(kind: type[Sampler]) -> dict[str, str]:
     """The options that a sampler has, each with the name of its field."""
-    own = {field.name for field in dataclasses.fields(kind)}
-    called = CALLED.get(kind.name, {})
-    same = (OPTIONS & own) - set(called.values())
-    return {**{name: name for name in same}, **called}
+    names = {field.name for field in dataclasses.fields(kind)}
+    return {o: name for o in OPTIONS for name in FIELDS.get(o, (o,)) if name in names}

@@ -15,19 +15,19 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
+from numpyro import handlers
 from numpyro.infer.hmc import hmc
 
 from ...core.distributed import on_devices
 from ...core.errors import SamplingError
 from ...core.jit import jit
-from ..chains import CANDIDATES, Chains
 from ..programs import kept
+from ..samplers import CANDIDATES, Chains, Task
 from ..target import Points, Target
 
 #: Iterations per compiled run: long enough to hide the call, short enough for a live display.
 BLOCK = 20
-MAX_TREE_DEPTH = 10
-TARGET_ACCEPTANCE = 0.8
 #: Energy beside which that of any start is low.
 HIGH = 1e10
 
@@ -42,9 +42,16 @@ class Progress(Protocol):
 class NutsProgram:
     """Compiled NUTS for one target; reused for data of any shape."""
 
-    def __init__(self, target: Target, warmup: int) -> None:
+    def __init__(
+        self,
+        target: Target,
+        num_warmup: int,
+        target_accept_prob: float,
+        max_tree_depth: int,
+        dense_mass: bool | tuple[tuple[str, ...], ...],
+    ) -> None:
         self.target = target
-        self.warmup = warmup
+        self.num_warmup = num_warmup
 
         def potential(X: Points | None, nonfinite: Any) -> Any:
             if X is None:  # see `_first`
@@ -64,12 +71,12 @@ class NutsProgram:
         def start(key: jax.Array, z: Any) -> Any:
             return init(
                 z,
-                warmup,
+                num_warmup,
                 rng_key=key,
                 trajectory_length=None,
-                target_accept_prob=TARGET_ACCEPTANCE,
-                max_tree_depth=MAX_TREE_DEPTH,
-                dense_mass=False,
+                target_accept_prob=target_accept_prob,
+                max_tree_depth=max_tree_depth,
+                dense_mass=dense_mass if isinstance(dense_mass, bool) else list(dense_mass),
                 model_args=(None, None),
             )
 
@@ -99,7 +106,7 @@ class NutsProgram:
         X: Points,
         *,
         initial: dict[str, jax.Array],
-        draws: int,
+        num_samples: int,
         key: jax.Array,
         progress: Progress | None = None,
     ) -> Chains:
@@ -114,7 +121,7 @@ class NutsProgram:
                 z = {name: values[chain] for name, values in initial.items()}
                 state = self._first(keys[chain], z, points)
                 pieces = []
-                left = self.warmup + draws
+                left = self.num_warmup + num_samples
                 while left and not stop.is_set():
                     iterations = min(BLOCK, left)
                     state, recorded = self._advance(state, points, iterations)
@@ -132,7 +139,7 @@ class NutsProgram:
         self.compile(points)
         results = on_devices(one, chains, stop, points)
         z, stats = jax.tree.map(lambda *parts: np.stack(parts), *results)
-        return Chains(z, stats, {k: np.asarray(v) for k, v in initial.items()}, self.warmup)
+        return Chains(z, stats, {k: np.asarray(v) for k, v in initial.items()}, self.num_warmup)
 
     def _first(self, key: jax.Array, z: dict[str, jax.Array], X: Points) -> Any:
         """The state at ``z`` with the density's value and slope there.
@@ -167,9 +174,15 @@ class NutsProgram:
 
 
 @kept
-def nuts_program(target: Target, warmup: int) -> NutsProgram:
-    """NUTS with a given length of warmup, kept for the next target like this one."""
-    return NutsProgram(target, warmup)
+def nuts_program(
+    target: Target,
+    num_warmup: int,
+    target_accept_prob: float,
+    max_tree_depth: int,
+    dense_mass: bool | tuple[tuple[str, ...], ...],
+) -> NutsProgram:
+    """Return compiled NUTS, kept for the next target like this one."""
+    return NutsProgram(target, num_warmup, target_accept_prob, max_tree_depth, dense_mass)
 
 
 def _zeros(leaf: jax.ShapeDtypeStruct) -> jax.Array:
@@ -231,3 +244,35 @@ def dispersed_start(
         f"{CANDIDATES} prior draws in a row have density zero or no finite density: the prior is "
         "far from the data (check the units and the scale), or the data are rounded (see dither)"
     )
+
+
+def strategic_start(
+    init_strategy: Callable[..., Any], task: Task, chains: int
+) -> dict[str, jax.Array]:
+    """Return one start per chain with a finite density, by one of NumPyro's strategies.
+
+    Raises:
+        SamplingError: where :data:`CANDIDATES` of a chain have density zero or none that is finite.
+    """
+
+    def sites() -> None:
+        for name, prior in task.target.sites.items():
+            numpyro.sample(name, prior)
+
+    key, starts = jax.random.key(task.seed), []
+    for _ in range(chains):
+        for _ in range(CANDIDATES):
+            key, chain_key = jax.random.split(key)
+            seeded = handlers.seed(sites, chain_key)
+            started = handlers.substitute(seeded, substitute_fn=init_strategy)
+            trace = handlers.trace(started).get_trace()
+            z = task.target.unconstrain({name: site["value"] for name, site in trace.items()})
+            if np.isfinite(task.density({name: np.asarray(v)[None] for name, v in z.items()})[0]):
+                break
+        else:
+            raise SamplingError(
+                f"{CANDIDATES} starts of init_strategy in a row have density zero or no finite "
+                "density: its values are in the model's units, those of the data over their scale"
+            )
+        starts.append(z)
+    return {name: jnp.stack([jnp.asarray(z[name]) for z in starts]) for name in starts[0]}

@@ -25,7 +25,7 @@ from bke.inference.cli.terminal import Terminal, number
 from bke.inference.cli.words import parse_columns
 from bke.inference.data import checks
 from bke.inference.report.words import plain, to_json
-from bke.inference.sampling.samplers.auto import Auto
+from bke.inference.sampling.samplers import Auto
 from typer.testing import CliRunner
 
 NAMES = tuple(command.name for command in COMMANDS)
@@ -549,7 +549,7 @@ def test_data_of_the_paper(tmp_path, no_fit):
     assert "as in BKE Figure 3: 300 rows" in result.stdout
     assert no_fit[0]["data"].shape == (600, 1)
     assert no_fit[0]["scale"] is None
-    assert no_fit[0]["method"] == bke.inference.Nuts(chains=8, warmup=200, draws=200)
+    assert no_fit[0]["method"] == bke.inference.Nuts(num_chains=8, num_warmup=200, num_samples=200)
     assert "Sampled by NUTS as in the paper" in result.stdout
     bke_command("run", "--paper", "--scale", "pooled", "--out", tmp_path / "out")
     assert no_fit[1]["scale"] == "pooled"
@@ -688,7 +688,7 @@ def test_json_is_the_summary(finished):
     assert set(summary["timings"]) == steps_of_run
     assert summary["answer"]["pvalue"] <= 1.0
     assert summary["answer"]["columns"] == ["height"]
-    assert summary["settings"]["chains"] == 2
+    assert summary["settings"]["num_chains"] == 2
     assert summary["settings"]["columns"] == ["height"]
     assert summary["versions"]["jax"]
     draws = load_run(out / "run.nc")["posterior"]["lengthscale"].values
@@ -994,7 +994,7 @@ def test_rows_that_stay_on_disk(tmp_path):
     path, out = tmp_path / "rows.npy", tmp_path / "run.nc"
     np.save(path, X)
     options = ["--likelihood", "landmark", "--landmarks", "6", "--method", "quadrature"]
-    small = ["--chains", "2", "--particles", "40", "--quiet", "--json"]
+    small = ["--draws", "40", "--quiet", "--json"]
     said = succeeded("fit", path, "--stream", *options, *small, "--out", out)
     summary = json.loads(said.stdout)
     assert summary["settings"]["rows"] == 500

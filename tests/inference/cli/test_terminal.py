@@ -61,6 +61,6 @@ def stretched(x, y, *, width=1.0, power=2.0):
 @pytest.mark.slow
 def test_the_kernel_is_told_without_what_was_learned(kernel, said, capsys):
     X = np.random.default_rng(0).normal(size=9)
-    run = fit(X, kernel=kernel, method=Quadrature(1.0, 16, 2), likelihood="dense", progress=False)
+    run = fit(X, kernel=kernel, method=Quadrature(1.0, 16), likelihood="dense", progress=False)
     Terminal(json=False, quiet=True).settings(settings(run))
     assert said in capsys.readouterr().out

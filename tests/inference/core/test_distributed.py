@@ -26,7 +26,7 @@ if processes != "1":
 X = np.load(rows)
 options = dict(likelihood=Landmark(9), progress=False)
 passes.chunk_size = lambda landmarks, dimension: 30
-quadrature = Quadrature(tolerance=1e-3, chains=3)
+quadrature = Quadrature(tolerance=1e-3)
 streamed = fit(open_rows(rows), method=quadrature, **options)
 rows = fit(X, method=quadrature, shard="rows", **options)
 moved = fit(X, method=Nuts(chains=3, warmup=20, draws=4), shard="rows", **options)

@@ -52,7 +52,7 @@ def normal(rows, columns=1, shift=0.0):
 
 @functools.cache
 def run():
-    method = Nuts(chains=2, warmup=20, draws=20)
+    method = Nuts(num_chains=2, num_warmup=20, num_samples=20)
     return fit(normal(24), columns=[ODD], method=method, **QUIET)
 
 

@@ -10,7 +10,6 @@ from bke.inference.data import checks
 from bke.inference.data.checks import (
     as_pair,
     as_sample,
-    check_chain_count,
     check_count,
     check_memory,
     check_noise_variance,
@@ -124,12 +123,12 @@ def test_pair():
     assert refusal(as_pair, [1.0, np.nan], [1, 2]).startswith("P ")
 
 
-def test_chains():
-    assert check_chain_count(1) == 1
-    assert check_chain_count(np.int64(1000)) == 1000
+def test_bounded_counts():
+    assert check_count(1, "num_chains", 1, 1000) == 1
+    assert check_count(np.int64(1000), "num_chains", 1, 1000) == 1000
     for bad in (0, -1, 1001, 8.0, "8", True, None):
-        message = refusal(check_chain_count, bad)
-        assert "chains" in message
+        message = refusal(check_count, bad, "num_chains", 1, 1000)
+        assert "num_chains" in message
         assert "1 to 1000" in message
         assert str(bad) in message
 

@@ -19,7 +19,7 @@ RNG = np.random.default_rng(0)
 P = pd.DataFrame({"height": RNG.normal(180, 10, 20), "dose": RNG.normal(2e-3, 5e-4, 20)})
 Q = 1.1 * P.iloc[:15]
 SWAPPED = ["dose", "height"]
-SETTINGS = {"method": Quadrature(draws=64), "progress": False}
+SETTINGS = {"method": Quadrature(num_samples=64), "progress": False}
 
 
 def test_the_run_has_them():

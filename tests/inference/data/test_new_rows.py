@@ -251,7 +251,7 @@ def test_compare_checks_masks_and_labels_of_weights():
 
 
 def test_points_of_a_witness_are_matched_by_name():
-    run = fit((TRAINING, OTHER), method=Quadrature(draws=64), **QUIET)
+    run = fit((TRAINING, OTHER), method=Quadrature(num_samples=64), **QUIET)
     swapped = NEW[["dose", "height"]]
     how = {"thin": 8, **QUIET}
     samples = TRAINING, OTHER

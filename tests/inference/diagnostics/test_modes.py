@@ -83,7 +83,7 @@ def synthetic_run(z: np.ndarray, log_density: np.ndarray, template: xr.DataTree)
 @pytest.fixture(scope="module")
 def template():
     X = np.random.default_rng(0).normal(size=20)
-    return fit(X, method=Nuts(chains=2, warmup=20, draws=4), progress=False)
+    return fit(X, method=Nuts(num_chains=2, num_warmup=20, num_samples=4), progress=False)
 
 
 def draws_at(*centres: float, seed: int = 0, width: float = 0.08) -> np.ndarray:

@@ -65,7 +65,9 @@ def by_quadrature(data):
 
 @pytest.fixture(scope="module")
 def by_nuts(data):
-    return fit(data, scale=None, method=Nuts(chains=8, warmup=60, draws=60), progress=False)
+    return fit(
+        data, scale=None, method=Nuts(num_chains=8, num_warmup=60, num_samples=60), progress=False
+    )
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +216,7 @@ def test_two_hyperparameters_against_a_grid_and_bridge_sampling(seed):
     assert attrs["log_normaliser_error"] <= 1e-3
     assert attrs["log_normaliser"] == pytest.approx(exact, abs=5e-3)  # the grid's own error
 
-    chains = fit(X, method=Nuts(chains=4, warmup=100, draws=400), **arguments)
+    chains = fit(X, method=Nuts(num_chains=4, num_warmup=100, num_samples=400), **arguments)
     found = _bridges(open_run(chains), seed).attrs
     assert found["log_normaliser_error"] < 0.1
     assert found["log_normaliser"] == pytest.approx(exact, abs=4 * found["log_normaliser_error"])
@@ -227,7 +229,7 @@ def test_a_run_that_missed_the_heavy_mode_is_not_passed_off_as_the_posterior():
     x = rng.normal(size=15)
     X = np.concatenate([x, x + 0.01 * rng.normal(size=15)])
     noise = dist.Uniform(0.05, 0.2)
-    short = Nuts(chains=1, warmup=60, draws=60)
+    short = Nuts(num_chains=1, num_warmup=60, num_samples=60)
     run = fit(X, noise_variance=noise, method=short, progress=False)
     assert run["posterior"]["lengthscale"].min() > 0.1
     weighed = reweight(run, tolerance=1e-2, progress=False)
@@ -242,7 +244,7 @@ def test_a_run_that_missed_the_heavy_mode_is_not_passed_off_as_the_posterior():
 @pytest.mark.slow
 def test_one_repeat_of_smc_has_no_standard_error_and_says_so():
     X = np.random.default_rng(0).normal(size=20)
-    report = str(diagnose(fit(X, method=Smc(particles=200, repeats=1), progress=False)))
+    report = str(diagnose(fit(X, method=Smc(num_particles=200, num_repeats=1), progress=False)))
     assert "there is one repeat" in report
     assert "nan" not in report
 
@@ -259,7 +261,7 @@ def test_what_quadrature_refuses(data):
     prior = dist.Gamma(1.0, 1.0).expand((3,))
     with pytest.raises(InputError, match="one or two hyperparameters, and there are 3 here"):
         fit(three, prior=prior, method="quadrature", progress=False)
-    with pytest.raises(InputError, match="draws must be at least 64, and is 0"):
-        Quadrature(draws=0)
+    with pytest.raises(InputError, match="num_samples must be at least 4, and is 0"):
+        Quadrature(num_samples=0)
     with pytest.raises(InputError, match="tolerance must be a positive number"):
         Quadrature(tolerance=0.0)

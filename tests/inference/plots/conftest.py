@@ -25,7 +25,7 @@ def run(data):
         data,
         scale=None,
         columns=["speed"],
-        method=Nuts(chains=2, warmup=20, draws=10),
+        method=Nuts(num_chains=2, num_warmup=20, num_samples=10),
         seed=1,
         progress=False,
     )
@@ -42,7 +42,7 @@ def ard_run(plane):
         plane,
         prior=dist.Gamma(np.ones(2), np.ones(2)),
         columns=["wind", "height"],
-        method=Nuts(chains=2, warmup=20, draws=10),
+        method=Nuts(num_chains=2, num_warmup=20, num_samples=10),
         seed=1,
         progress=False,
     )

@@ -4,10 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 from bke.inference import Nuts, Quadrature, Smc
-from bke.inference.sampling.samplers.auto import Auto
-from bke.inference.sampling.samplers.registry import sampler_for
+from bke.inference.sampling.samplers import Auto, sampler_for
 
-CHOICE = Auto(Quadrature(tolerance=0.1, draws=64, chains=4), Smc(particles=100, repeats=5))
+CHOICE = Auto(Quadrature(tolerance=0.1, num_samples=64), Smc(num_particles=100, num_repeats=5))
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from numpyro import handlers
 NAN, INF = math.nan, math.inf
 RNG = np.random.default_rng(0)
 X, X2 = RNG.normal(size=(12, 1)), RNG.normal(size=(12, 2))
-QUICK = {"method": Nuts(chains=1, warmup=20, draws=4), "progress": False}
+QUICK = {"method": Nuts(num_chains=1, num_warmup=20, num_samples=4), "progress": False}
 JARGON = ("jit", "tracer", "abstract array", "jnp.", "broadcast", "shapes=", "<function", "ufunc")
 
 
@@ -218,17 +218,17 @@ def test_arguments_of_fit(argument, value, said):
 @pytest.mark.parametrize(
     ("argument", "value", "said"),
     [
-        ("chains", 0, "chains must be from 1 to 1000"),
-        ("chains", -1, "chains must be from 1 to 1000"),
-        ("chains", 1001, "chains must be from 1 to 1000, and is 1001"),
-        ("chains", 2.5, "chains must be a whole number"),
-        ("chains", NAN, "chains must be a whole number"),
-        ("chains", "3", "chains must be a whole number"),
-        ("chains", True, "chains must be a whole number"),
-        ("warmup", 19, "warmup must be at least 20"),
-        ("warmup", 50.0, "warmup must be a whole number"),
-        ("draws", 3, "draws must be at least 4"),
-        ("draws", None, "draws must be a whole number"),
+        ("num_chains", 0, "num_chains must be from 1 to 1000"),
+        ("num_chains", -1, "num_chains must be from 1 to 1000"),
+        ("num_chains", 1001, "num_chains must be from 1 to 1000, and is 1001"),
+        ("num_chains", 2.5, "num_chains must be a whole number"),
+        ("num_chains", NAN, "num_chains must be a whole number"),
+        ("num_chains", "3", "num_chains must be a whole number"),
+        ("num_chains", True, "num_chains must be a whole number"),
+        ("num_warmup", 19, "num_warmup must be at least 20"),
+        ("num_warmup", 50.0, "num_warmup must be a whole number"),
+        ("num_samples", 3, "num_samples must be at least 4"),
+        ("num_samples", None, "num_samples must be a whole number"),
     ],
 )
 def test_options_of_nuts(argument, value, said):
@@ -238,9 +238,9 @@ def test_options_of_nuts(argument, value, said):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("particles", "'particles': give method=Smc(particles=...)"),
-        ("warmup", "'warmup': give method=Nuts(warmup=...)"),
-        ("chains", "method=Nuts(chains=...) or method=Quadrature(chains=...)"),
+        ("num_particles", "'num_particles': give method=Smc(num_particles=...)"),
+        ("num_warmup", "'num_warmup': give method=Nuts(num_warmup=...)"),
+        ("num_samples", "method=Nuts(num_samples=...) or method=Quadrature(num_samples=...)"),
         ("rank", "give likelihood=Nystrom(rank=...) or likelihood=Fourier(rank=...)"),
         ("chians", "unexpected keyword argument 'chians'"),
     ],

@@ -58,7 +58,7 @@ EXTENSIONS = {
     },
 }
 SETTINGS = {"scale": None, "progress": False}
-CHAINS = Nuts(chains=4, warmup=200, draws=200)
+CHAINS = Nuts(num_chains=4, num_warmup=200, num_samples=200)
 
 
 @pytest.mark.parametrize("name", EXTENSIONS)
@@ -69,8 +69,8 @@ def test_all_methods_find_one_posterior(name, tmp_path):
     repeats the standard error itself is uncertain, so 0.15 nats are allowed besides.
     """
     arguments = {**EXTENSIONS[name], **SETTINGS}
-    exact = fit(X, method=Quadrature(tolerance=1e-3, chains=4), **arguments)
-    smc = fit(X, method=Smc(particles=2000, repeats=4), **arguments)
+    exact = fit(X, method=Quadrature(tolerance=1e-3), **arguments)
+    smc = fit(X, method=Smc(num_particles=2000, num_repeats=4), **arguments)
     nuts = reweight(fit(X, method=CHAINS, **arguments), progress=False)
     log = exact["quadrature"].attrs["log_normaliser"]
     found = smc["smc"].attrs
@@ -113,8 +113,8 @@ def test_four_parameters_of_a_spectral_mixture_under_nuts_and_smc():
         "prior": {"lengthscale": APART, "frequency": FREQUENCIES},
         **SETTINGS,
     }
-    smc = fit(X, method=Smc(particles=500, repeats=4), **arguments)
-    chains = Nuts(chains=4, warmup=150, draws=100)
+    smc = fit(X, method=Smc(num_particles=500, num_repeats=4), **arguments)
+    chains = Nuts(num_chains=4, num_warmup=150, num_samples=100)
     nuts = reweight(fit(X, method=chains, **arguments), progress=False)
     logs = [smc["smc"].attrs, nuts["bridge"].attrs]
     error = np.hypot(*(attrs["log_normaliser_error"] for attrs in logs))

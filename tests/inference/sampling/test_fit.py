@@ -19,7 +19,7 @@ from bke.models import (
 )
 from scipy.integrate import trapezoid
 
-SHORT = {"method": Nuts(chains=2, warmup=20, draws=10), "progress": False}
+SHORT = {"method": Nuts(num_chains=2, num_warmup=20, num_samples=10), "progress": False}
 
 
 def sample(n: int, seed: int, dimension: int = 1) -> np.ndarray:
@@ -67,7 +67,7 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another():
 def test_a_second_fit_of_the_same_shape_compiles_nothing(run):
     target, _ = target_of(run)
     with jax.enable_x64(True):
-        sampler = nuts_program(target, 20)
+        sampler = nuts_program(target, 20, 0.8, 10, False)
     before = sampler._advance._cache_size()
     assert before >= 1
     fit(sample(40, 7), **SHORT)
@@ -75,7 +75,9 @@ def test_a_second_fit_of_the_same_shape_compiles_nothing(run):
 
 
 def test_chains_start_apart_and_where_the_density_is_finite():
-    run = fit(sample(40, 2), method=Nuts(chains=8, warmup=20, draws=4), progress=False)
+    run = fit(
+        sample(40, 2), method=Nuts(num_chains=8, num_warmup=20, num_samples=4), progress=False
+    )
     starts = np.exp(run["initial"]["lengthscale"].values)
     assert len(np.unique(starts)) == 8
     # One from each eighth of the prior: Gamma(1, 1) has 1/8 of its mass below 0.13.
@@ -144,7 +146,7 @@ def test_attributes_let_the_run_be_repeated(run):
         prior=dict(target.priors),
         noise_variance=target.noise_variance,
         measure=target.measure,
-        method=Nuts(attrs["chains"], attrs["warmup"], attrs["draws"]),
+        method=Nuts(attrs["num_chains"], attrs["num_warmup"], attrs["num_samples"]),
         seed=attrs["seed"],
         progress=False,
     )

@@ -40,7 +40,7 @@ def test_the_posterior_mean_by_quadrature_and_nuts(shift):
     """40 normal rows, seed 0, one mode; a shift of the log lengthscale by 0.1 is detected."""
     X = np.random.default_rng(0).normal(size=40)
     exact, deviation, draws = mean_log_lengthscale(fit(X, method="quadrature", **OPTIONS))
-    nuts = Nuts(chains=8, warmup=300, draws=300)
+    nuts = Nuts(num_chains=8, num_warmup=300, num_samples=300)
     chains, _, _ = mean_log_lengthscale(fit(X, method=nuts, **OPTIONS))
     standard_error = chains.std(ddof=1) / np.sqrt(len(chains))
     tolerance = stats.t(len(chains) - 1).isf(FALSE_FAILURE_RATE / 2) * standard_error

@@ -38,7 +38,7 @@ def log_likelihood(lengthscale):
 
 @pytest.fixture(scope="module")
 def run():
-    return fit(X, method=Quadrature(draws=1600, chains=4), **OPTIONS)
+    return fit(X, method=Quadrature(num_samples=1600), **OPTIONS)
 
 
 def test_the_posterior_is_that_of_the_density(run):
@@ -66,7 +66,7 @@ def test_a_saved_run_knows_its_landmarks(run, tmp_path):
 
 @pytest.mark.slow
 def test_nuts_samples_the_same(run):
-    chains = fit(X, method=Nuts(chains=4, warmup=60, draws=100), seed=1, **OPTIONS)
+    chains = fit(X, method=Nuts(num_chains=4, num_warmup=60, num_samples=100), seed=1, **OPTIONS)
     both = [np.log(tree["posterior"]["lengthscale"].values[..., 0]) for tree in (run, chains)]
     # Chains may be in the lower mode, 20 nats below and at a third of the lengthscale.
     low = np.log(1.5 * X[:, 0].std())
@@ -99,7 +99,7 @@ def test_how_many_landmarks():
 def test_the_witness_at_all_rows_is_the_usual_one():
     """Draws have the mean and the spread of the posteriors given all rows."""
     P, Q = X[:40], X[40:] + np.array([0.4, 0.0])
-    run = fit(np.concatenate([P, Q]), method=Quadrature(draws=1600, chains=4), progress=False)
+    run = fit(np.concatenate([P, Q]), method=Quadrature(num_samples=1600), progress=False)
     at = X[:3] + 0.1
     whole, seen, thinned = (
         sample_witness(run, P, Q, at, progress=False, **options)["witness"].values.reshape(1600, 3)
@@ -149,8 +149,8 @@ def test_scores_are_for_the_dense_model():
 
 
 def test_thinned_away(run):
-    with pytest.raises(InputError, match="thin must be from 1 to 400"):
-        sample_witness(run, X[:40], X[40:], thin=401)
+    with pytest.raises(InputError, match="thin must be from 1 to 1600"):
+        sample_witness(run, X[:40], X[40:], thin=1601)
 
 
 @pytest.mark.slow
@@ -161,7 +161,7 @@ def test_on_the_command_line(tmp_path):
     files = [str(tmp_path / name) for name in ("p.csv", "q.csv")]
     told = ["--likelihood", "landmark", "--landmarks", str(tmp_path / "z.csv")]
     out = tmp_path / "run.nc"
-    quick = ["--method", "quadrature", "--chains", "4", "--particles", "64", "--out", str(out)]
+    quick = ["--method", "quadrature", "--draws", "64", "--out", str(out)]
     result = CliRunner().invoke(app, ["fit", *files, *told, *quick])
     assert result.exit_code == 0, result.stderr
     assert "seen from 6 landmarks" in result.stdout

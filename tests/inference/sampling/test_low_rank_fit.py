@@ -33,7 +33,7 @@ from typer.testing import CliRunner
 
 X = np.random.default_rng(4).gamma(2.0, size=(90, 3)) * [1.0, 30.0, 5.0]
 OPTIONS = {"likelihood": Nystrom(30), "progress": False}
-QUICK = {"method": Quadrature(draws=800, chains=4)}
+QUICK = {"method": Quadrature(num_samples=800)}
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +156,7 @@ def test_options_of_any_likelihood_are_recorded_and_restored(run, monkeypatch):
 
 @pytest.mark.slow
 def test_nuts_takes_the_gradient():
-    found = fit(X, method=Nuts(chains=2, warmup=40, draws=30), seed=1, **OPTIONS)
+    found = fit(X, method=Nuts(num_chains=2, num_warmup=40, num_samples=30), seed=1, **OPTIONS)
     assert found["sample_stats"]["nonfinite_evaluations"].values.sum() == 0
     assert found.attrs["low_rank_error"] < 0.3
 
@@ -199,7 +199,7 @@ def test_refusals(options, said):
 def test_on_the_command_line(tmp_path):
     np.savetxt(tmp_path / "p.csv", X, delimiter=",", header="a,b,c", comments="")
     told = ["--likelihood", "nystrom", "--rank", "30", "--out", str(tmp_path / "run.nc"), "--json"]
-    quick = ["--method", "quadrature", "--chains", "4", "--particles", "64"]
+    quick = ["--method", "quadrature", "--draws", "64"]
     result = CliRunner().invoke(app, ["fit", str(tmp_path / "p.csv"), *told, *quick])
     assert result.exit_code == 0, result.stderr
     summary = json.loads(result.stdout)

@@ -17,7 +17,11 @@ EACH = 60
 @pytest.fixture(scope="module", params=["quadrature", "nuts"])
 def saved(request, tmp_path_factory):
     X = np.random.default_rng(0).normal(size=(12, 2))
-    method = Nuts(draws=40, chains=2, warmup=60) if request.param == "nuts" else "quadrature"
+    method = (
+        Nuts(num_samples=40, num_chains=2, num_warmup=60)
+        if request.param == "nuts"
+        else "quadrature"
+    )
     run = fit(X, method=method, progress=False)
     path = tmp_path_factory.mktemp("saved") / "run.nc"
     save_run(run, path)

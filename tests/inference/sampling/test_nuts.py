@@ -20,9 +20,11 @@ def sampled():
 
     with jax.enable_x64(True):
         target = types.SimpleNamespace(log_density=log_density, shapes={"a": ()})
-        sampler = NutsProgram(target, WARMUP)
+        sampler = NutsProgram(target, WARMUP, 0.8, 10, dense_mass=False)
         initial = {"a": jnp.array([-1.0, 0.5])}
-        found = sampler.run(jnp.float64(1.5), initial=initial, draws=DRAWS, key=jax.random.key(0))
+        found = sampler.run(
+            jnp.float64(1.5), initial=initial, num_samples=DRAWS, key=jax.random.key(0)
+        )
     return sampler, found
 
 

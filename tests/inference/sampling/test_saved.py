@@ -105,7 +105,7 @@ CHANGES = [
     (variable("posterior", "lengthscale", as_text), "is no array of floating-point numbers"),
     (variable("posterior", "lengthscale", renamed), "posterior has other, and unconstrained"),
     (variable("posterior", "lengthscale", turned), "has no chains of draws"),
-    (variable("unconstrained_posterior", "draw", fewer), "500 along draw, and unconstrained"),
+    (variable("unconstrained_posterior", "draw", fewer), "4000 along draw, and unconstrained"),
     (variable("sample_stats", "chain", fewer), "along chain, and sample_stats has"),
     (variable("observed_data", "X", with_nan), "X in its group observed_data has values"),
     (variable("observed_data", "X", moved), "are not those that it was made of"),
@@ -156,7 +156,7 @@ def test_a_run_that_was_thinned_or_extended_is_read(run, tmp_path):
     del thinned["prior"]
     thinned.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
     found = load_run(tmp_path / "run.nc")
-    assert found["posterior"].sizes["draw"] == 100
+    assert found["posterior"].sizes["draw"] == 800
     assert len(diagnose(found).modes.modes) == len(diagnose(run).modes.modes)
 
 

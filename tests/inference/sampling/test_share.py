@@ -19,7 +19,7 @@ from bke.models import SquaredExponential, log_marginal_likelihood
 
 P, Q = (sample[::10] for sample in normal_laplace())
 Q = Q[:20]
-SETTINGS = {"method": Quadrature(draws=64), "progress": False}
+SETTINGS = {"method": Quadrature(num_samples=64), "progress": False}
 
 
 def test_the_joint_density_is_the_product_of_both_likelihoods():
@@ -65,7 +65,7 @@ def test_a_joint_run_remembers_its_samples(tmp_path):
 
 @pytest.mark.slow
 def test_every_method_takes_a_joint_pair():
-    for method in (Nuts(chains=2, draws=50), Smc(particles=200, repeats=2)):
+    for method in (Nuts(num_chains=2, num_samples=50), Smc(num_particles=200, num_repeats=2)):
         run = fit((P, Q), share="joint", method=method, progress=False)
         assert run.attrs["share"] == "joint"
     assert learn_kernel((P, Q), share="joint", progress=False).peaks

@@ -8,7 +8,7 @@ import pytest
 from bke.inference import SamplingError, Smc, diagnose, find_modes, fit
 from bke.inference.diagnostics.masses import _of_repeats, mode_masses
 from bke.inference.sampling.algorithms.tempering import Population, TemperedSmc
-from bke.inference.sampling.samplers.smc import population_of
+from bke.inference.sampling.samplers import population_group
 
 CENTRES = (-1.0, 1.5)
 SCALES = (0.25, 0.4)
@@ -52,7 +52,7 @@ def sample(dimension, repeats, particles, seed):
 def test_unequal_masses_and_the_normaliser_within_their_standard_errors(dimension, particles):
     """Twelve repeats, seed 0: four standard errors, exceeded in 1 of 500 (t with 11 degrees)."""
     found = sample(dimension, 12, particles, 0)
-    population = population_of(found, found.log_likelihood)
+    population = population_group(found, found.log_likelihood)
     error = population.attrs["log_normaliser_error"]
     assert error < 0.1
     assert population.attrs["log_normaliser"] == pytest.approx(-5.0, abs=4 * error)
@@ -93,7 +93,7 @@ def test_the_posterior_of_two_comparable_modes_agrees_with_quadrature():
     centres = np.repeat([-3.6, 0.0, 3.6], 15)
     data = np.concatenate([rng.normal(centres, 1.0), rng.laplace(centres, np.sqrt(0.5))])
     exact = fit(data, method="quadrature", scale=None, progress=False)
-    run = fit(data, method=Smc(particles=2000), scale=None, progress=False)
+    run = fit(data, method=Smc(num_particles=2000), scale=None, progress=False)
     attrs = run["smc"].attrs
     normaliser = exact["quadrature"].attrs["log_normaliser"]
     assert attrs["log_normaliser_error"] < 0.2
@@ -121,7 +121,7 @@ def test_standard_errors_are_those_of_a_mean_over_repeats():
     """Normalisers 1, 2, 3 by hand; equal repeats against NumPy's deviation with n - 1."""
     empty = np.zeros((3, 4, 1))
     found = Population(empty, empty[..., 0], np.log([1.0, 2.0, 3.0]), np.ones(3))
-    attrs = population_of(found, empty[..., 0]).attrs
+    attrs = population_group(found, empty[..., 0]).attrs
     assert attrs["log_normaliser"] == pytest.approx(np.log(2.0))
     assert attrs["log_normaliser_error"] == pytest.approx(0.5 / np.sqrt(3.0))
     fraction = np.array([[0.1, 0.9], [0.4, 0.6], [0.25, 0.75]])

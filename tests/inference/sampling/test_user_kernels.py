@@ -56,7 +56,7 @@ def product(x, y, *, lengthscale=1.0):
     return jnp.exp(-0.5 * jnp.sum(((x - y) / lengthscale) ** 2))
 """
 NAME = "kernels_of_a_user"
-QUICK = {"method": Quadrature(draws=100, chains=1), "progress": False}
+QUICK = {"method": Quadrature(num_samples=100), "progress": False}
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from bke.inference.streams import column, passes
 from bke.inference.streams.column import Column
 from bke.models import Matern
 
-OPTIONS = {"method": Quadrature(tolerance=0.05, draws=200, chains=2), "progress": False}
+OPTIONS = {"method": Quadrature(tolerance=0.05, num_samples=200), "progress": False}
 
 
 @functools.cache
@@ -82,7 +82,7 @@ def test_rounded_rows(coarse):
 @pytest.mark.slow
 def test_a_random_noise_variance(coarse):
     X = data()[:3000]
-    rough = Quadrature(tolerance=1.0, draws=100, chains=2)
+    rough = Quadrature(tolerance=1.0, num_samples=100)
     options = {**OPTIONS, "noise_variance": dist.Uniform(0.05, 0.5), "method": rough}
     whole, streamed = (fit(rows, **options) for rows in (X, open_blocks([X])))
     logs = [run["quadrature"].attrs["log_normaliser"] for run in (whole, streamed)]
@@ -98,7 +98,7 @@ def test_a_random_noise_variance(coarse):
 @pytest.mark.slow
 def test_few_rows_are_as_in_memory():
     X = data()[:600]
-    method = Nuts(chains=2, warmup=20, draws=4)
+    method = Nuts(num_chains=2, num_warmup=20, num_samples=4)
     found = [fit(rows, method=method, progress=False) for rows in (X, open_blocks([X]))]
     lengthscales = [run["posterior"]["lengthscale"].values for run in found]
     np.testing.assert_array_equal(*lengthscales)

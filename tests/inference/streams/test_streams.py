@@ -26,7 +26,7 @@ from bke.models import Landmark, SquaredExponential
 
 OPTIONS = {
     "likelihood": Landmark(9),
-    "method": Quadrature(draws=100, chains=2),
+    "method": Quadrature(num_samples=100),
     "progress": False,
 }
 
@@ -88,7 +88,7 @@ def test_a_random_noise_variance(tmp_path, small_chunks):
     import numpyro.distributions as dist
 
     X = data()[:600]
-    rough = Quadrature(tolerance=1.0, draws=100, chains=2)
+    rough = Quadrature(tolerance=1.0, num_samples=100)
     options = {**OPTIONS, "noise_variance": dist.Uniform(0.05, 0.5), "method": rough}
     found = [fit(rows, **options) for rows in (X, open_rows(write(tmp_path, X, "npy")))]
     for name in ("lengthscale", "noise_variance"):

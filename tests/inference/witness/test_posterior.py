@@ -11,7 +11,7 @@ from bke.inference.sampling.run import target_of
 from bke.inference.witness.places import default_points
 from bke.models import SquaredExponential, embedding_posterior
 
-SHORT = {"method": Nuts(chains=2, warmup=20, draws=10), "progress": False}
+SHORT = {"method": Nuts(num_chains=2, num_warmup=20, num_samples=10), "progress": False}
 
 
 @pytest.fixture(scope="module")

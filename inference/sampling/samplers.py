@@ -1,0 +1,482 @@
+"""Samplers of the posterior: their options, and what each of them draws."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+
+from ..core.errors import InputError, nearest
+from ..core.progress import chain_progress, progress_bar, temperature_bars
+from ..data.checks import check_count, check_positive
+from ..data.weighted import systematic
+
+if TYPE_CHECKING:  # options are made before anything waits for JAX
+    import xarray as xr
+
+    from .algorithms.integral import IntegratedDensity
+    from .algorithms.tempering import Population
+    from .barriers import LogDensity
+    from .target import Points, Target
+
+#: Prior draws tried per chain for a start with a finite density (not tuned).
+CANDIDATES = 32
+#: Prior draws that bound where a posterior can be, at least (not tuned).
+PRIOR_DRAWS = 2000
+#: Evaluations after which quadrature stops, by the number of hyperparameters.
+MOST_EVALUATIONS = {1: 20_000, 2: 40_000}
+
+
+class Chains(NamedTuple):
+    """All iterations of a sampler, leading axes (chain, iteration), warmup first.
+
+    Attributes:
+        z: unconstrained draws by site.
+        stats: numbers of every draw by ArviZ's names. ``lp``, the log density, must be among them.
+        initial: where chains began, by site, (chain, ...); empty for independent draws.
+        num_warmup: iterations before the draws that count.
+    """
+
+    z: dict[str, np.ndarray]
+    stats: dict[str, np.ndarray]
+    initial: dict[str, np.ndarray]
+    num_warmup: int
+
+    def after_warmup(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Return the draws (chain, draw, ...) by site, and their log density (chain, draw)."""
+        z = {name: np.asarray(values)[:, self.num_warmup :] for name, values in self.z.items()}
+        return z, np.asarray(self.stats["lp"])[:, self.num_warmup :]
+
+
+#: Draws, and groups of the run by name: ``profile`` or ``paths``, which tell modes apart, and what
+#: belongs to the one sampler.
+Sampled: TypeAlias = "tuple[Chains, dict[str, xr.Dataset]]"
+
+
+class Program(Protocol):
+    """What a sampler compiles, once per shape of the data."""
+
+    def compile(self, X: Points) -> None:
+        """Compile for such data."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A target with data in the model's units.
+
+    Attributes:
+        target: the target.
+        points: (n, D) or a tuple of such, model units, as the likelihood needs them; ``None`` for
+            rows of a file.
+        prior_draws: unconstrained, by site.
+        density: log density of a batch of unconstrained points.
+        seed: of every random number.
+        progress: show progress bars.
+        program: what :meth:`Sampler.program` made, compiled for ``points``.
+    """
+
+    target: Target
+    points: Points
+    prior_draws: Mapping[str, np.ndarray]
+    density: LogDensity
+    seed: int
+    progress: bool
+    program: Any = None
+
+    def rng(self) -> np.random.Generator:
+        """Return random numbers that are neither those of the dither nor of the prior draws."""
+        return np.random.default_rng(self.seed).spawn(2)[1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampler(abc.ABC):
+    """A method to sample the posterior. Fields are its options, checked when it is made.
+
+    A new one is a subclass, registered in :data:`SAMPLERS`. The rest of the package learns about it
+    from its run: from what :meth:`record` returns, and from the groups it leaves. Chains may start
+    from ``task.prior_draws``; ``task.density`` takes a dict of arrays (batch, ...) by site, which
+    ``unflatten`` of ``sampling.target`` makes of points (batch, p).
+
+    The groups are ``profile`` or ``paths``, as
+    :func:`~bke.inference.sampling.surroundings.surroundings` makes them, and, of a sampler that
+    knows the integral of the density, one more of any name. This has the attributes
+    ``log_normaliser`` and ``log_normaliser_error`` (NaN where that is not known), and ``tolerance``
+    if the error is to be at most that. From its variables follow the masses of the modes:
+
+    - ``unconstrained`` (node, parameter) and ``weight`` (node,), with sum one: nodes that hold the
+      whole posterior, as quadrature leaves them;
+    - ``unconstrained`` (repeat, particle, parameter) and ``share`` (repeat,), with sum one:
+      independent repeats of particles of equal weight, as SMC leaves them.
+    """
+
+    #: The name by which ``fit`` and the command line know it, and a run's ``method``.
+    name: ClassVar[str]
+    #: Whether its draws are from the posterior itself, all modes in proportion and in no order.
+    #: Then the verdict is on the integral, of which it leaves a group; else on chains.
+    independent: ClassVar[bool] = False
+    #: The draws in words.
+    words: ClassVar[str]
+
+    @abc.abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """Return the options as plain numbers and words, for the run's attributes."""
+
+    @abc.abstractmethod
+    def sample(self, task: Task) -> Sampled:
+        """Draw from the posterior; raises ``SamplingError`` where that is impossible."""
+
+    def check(self, target: Target) -> None:  # noqa: B027
+        """Raise :class:`InputError` for a target that it cannot sample."""
+
+    def program(self, target: Target) -> Program | None:
+        """Return what can be compiled while data are prepared, if anything."""
+        return None
+
+    @property
+    def num_prior_draws(self) -> int:
+        """How many prior draws its tasks have."""
+        return PRIOR_DRAWS
+
+    def record(self) -> dict[str, Any]:
+        """Return the attributes of a run that say how it was drawn, but for the name."""
+        about = {"independent": int(self.independent), "method_in_words": self.words}
+        return {**about, **self.settings()}
+
+
+@dataclasses.dataclass(frozen=True)
+class Nuts(Sampler):
+    """Several chains of NumPyro's No-U-Turn sampler, started spread over the prior.
+
+    The posterior often has several modes that chains cannot cross: read
+    :func:`~bke.inference.diagnose` before any summary. Options are those of
+    :class:`numpyro.infer.MCMC` and :class:`numpyro.infer.NUTS`.
+
+    Attributes:
+        num_chains: how many, 1 to 1000.
+        num_warmup: iterations of each chain before its draws, at least 20.
+        num_samples: draws of each chain after warmup, at least 4.
+        target_accept_prob: to which warmup adapts the step size.
+        max_tree_depth: of the doublings of one iteration.
+        dense_mass: adapt a full mass matrix, or blocks of it, as NumPyro's.
+        init_strategy: one of NumPyro's (``init_to_median``, ``init_to_value(values=...)``), values
+            in the model's units. By default one prior draw per chain, from equal parts of the prior
+            in order of size, so that chains start at different scales.
+    """
+
+    name: ClassVar[str] = "nuts"
+    words: ClassVar[str] = "chains of NUTS"
+
+    num_chains: int = 8
+    num_warmup: int = 200
+    num_samples: int = 200
+    target_accept_prob: float = 0.8
+    max_tree_depth: int = 10
+    dense_mass: bool | tuple[tuple[str, ...], ...] = False
+    init_strategy: Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        check_count(self.num_chains, "num_chains", 1, 1000)
+        check_count(self.num_warmup, "num_warmup", 20)
+        check_count(self.num_samples, "num_samples", 4)
+        check_count(self.max_tree_depth, "max_tree_depth", 1, 20)
+        if not 0.0 < self.target_accept_prob < 1.0:
+            raise InputError(
+                f"target_accept_prob must be between 0 and 1, and is {self.target_accept_prob}"
+            )
+        if not isinstance(self.dense_mass, bool):  # hashable, as compiled programs are kept by it
+            object.__setattr__(self, "dense_mass", tuple(map(tuple, self.dense_mass)))
+
+    def settings(self) -> dict[str, Any]:
+        """Return the numbers, and the others where they are not the defaults."""
+        settings: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in ("num_chains", "num_warmup", "num_samples", "target_accept_prob")
+        }
+        settings["max_tree_depth"] = self.max_tree_depth
+        if self.dense_mass:
+            settings["dense_mass"] = str(self.dense_mass)
+        if self.init_strategy is not None:
+            settings["init_strategy"] = getattr(
+                self.init_strategy, "__name__", repr(self.init_strategy)
+            )
+        return settings
+
+    @property
+    def num_prior_draws(self) -> int:
+        """Enough to start every chain from one."""
+        return max(PRIOR_DRAWS, CANDIDATES * self.num_chains)
+
+    def program(self, target: Target) -> Program:
+        """Return compiled NUTS with these options."""
+        from .algorithms.no_u_turn import nuts_program
+
+        return nuts_program(
+            target, self.num_warmup, self.target_accept_prob, self.max_tree_depth, self.dense_mass
+        )
+
+    def sample(self, task: Task) -> Sampled:
+        """Return chains, with the profile or the paths that tell modes apart.
+
+        Raises:
+            SamplingError: where no starting points with a finite density can be found.
+        """
+        import jax
+
+        from .algorithms.no_u_turn import dispersed_start, strategic_start
+        from .surroundings import surroundings
+
+        if self.init_strategy is None:
+            initial = dispersed_start(task.prior_draws, self.num_chains, task.seed, task.density)
+        else:
+            initial = strategic_start(self.init_strategy, task, self.num_chains)
+        iterations = self.num_warmup + self.num_samples
+        with chain_progress(self.num_chains, iterations, shown=task.progress) as bars:
+            chains = task.program.run(
+                task.points,
+                initial=initial,
+                num_samples=self.num_samples,
+                key=jax.random.key(task.seed),
+                progress=bars,
+            )
+        return chains, surroundings(task, *chains.after_warmup())
+
+
+@dataclasses.dataclass(frozen=True)
+class Quadrature(Sampler):
+    """The whole posterior of one or two hyperparameters: every mode with its mass.
+
+    Attributes:
+        tolerance: for the absolute error of the log of the integral.
+        num_samples: independent draws, at least 4; the run has them as one chain, of which ArviZ
+            computes no R-hat.
+    """
+
+    name: ClassVar[str] = "quadrature"
+    independent: ClassVar[bool] = True
+    words: ClassVar[str] = "independent draws by quadrature"
+
+    tolerance: float = 1e-3
+    num_samples: int = 4000
+
+    def __post_init__(self) -> None:
+        check_count(self.num_samples, "num_samples", 4)
+        check_positive(self.tolerance, "tolerance")
+
+    def settings(self) -> dict[str, Any]:
+        """Return the options."""
+        return dataclasses.asdict(self)
+
+    def check(self, target: Target) -> None:
+        """Refuse more than two hyperparameters."""
+        if target.hyperparameters not in MOST_EVALUATIONS:
+            raise InputError(
+                "quadrature is for one or two hyperparameters, and there are "
+                f"{target.hyperparameters} here: use method='smc'"
+            )
+
+    def sample(self, task: Task) -> Sampled:
+        """Return draws with the group ``quadrature``, and with the profile or the paths.
+
+        Raises:
+            SamplingError: where the density has no integral, or is not a number where it counts.
+        """
+        from .surroundings import paths, profile_of_nodes
+        from .target import unflatten
+
+        result = integral(task, self.tolerance)
+        draws, lp = result.draws(self.num_samples, task.rng())
+        chains = Chains(unflatten(draws[None], task.target.shapes), {"lp": lp[None]}, {}, 0)
+        groups = {"quadrature": nodes_of(result, self.tolerance)}
+        if task.target.is_scalar:
+            groups["profile"] = profile_of_nodes(task.target, result)
+        else:
+            groups["paths"] = paths(task, *chains.after_warmup())
+        return chains, groups
+
+
+def integral(task: Task, tolerance: float, seen: np.ndarray | None = None) -> IntegratedDensity:
+    """Integrate a task's density over all hyperparameters.
+
+    It starts from the range of the prior draws, and of ``seen`` (k, p), and goes on outwards until
+    the density is negligible: a mode beyond an empty stretch outside of these is not seen.
+    """
+    from .algorithms.integral import integrate
+    from .target import flatten, unflatten
+
+    prior_draws = flatten(task.prior_draws)
+    start = prior_draws if seen is None else np.concatenate([prior_draws, seen])
+    with progress_bar("evaluations", None, shown=task.progress) as advance:
+
+        def density(points: np.ndarray) -> np.ndarray:
+            values = task.density(unflatten(points, task.target.shapes))
+            advance(len(values))
+            return values
+
+        return integrate(
+            density,
+            start.min(axis=0),
+            start.max(axis=0),
+            tolerance=tolerance,
+            most=MOST_EVALUATIONS[start.shape[1]],
+        )
+
+
+def nodes_of(result: IntegratedDensity, tolerance: float) -> xr.Dataset:
+    """Return the nodes with their weights; the integral and its error as attributes."""
+    import xarray as xr
+
+    return xr.Dataset(
+        {
+            "unconstrained": (("node", "parameter"), result.nodes),
+            "log_density": ("node", result.log_density),
+            "weight": ("node", result.weight),
+        },
+        attrs={
+            "log_normaliser": result.log_normaliser,
+            "log_normaliser_error": result.error,
+            "evaluations": result.evaluations,
+            "tolerance": tolerance,
+        },
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Smc(Sampler):
+    """Particles that go from the prior to the posterior, in independent repeats.
+
+    The repeats, resampled by their estimates of the integral, give the standard errors of masses
+    and of the integral's log. The run has the draws as one chain, of which ArviZ computes no R-hat.
+
+    Attributes:
+        num_particles: in all, the same for each repeat; at least 4 for each repeat.
+        num_repeats: 1 to 1000.
+    """
+
+    name: ClassVar[str] = "smc"
+    independent: ClassVar[bool] = True
+    words: ClassVar[str] = "draws of tempered SMC"
+
+    num_particles: int = 4000
+    num_repeats: int = 8
+
+    def __post_init__(self) -> None:
+        check_count(self.num_repeats, "num_repeats", 1, 1000)
+        check_count(self.num_particles, "num_particles", 4 * self.num_repeats)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the options."""
+        return dataclasses.asdict(self)
+
+    def sample(self, task: Task) -> Sampled:
+        """Return draws with the group ``smc``, and with the profile or the paths.
+
+        Raises:
+            SamplingError: where all prior draws have density zero.
+        """
+        import jax
+
+        from .algorithms.tempering import tempered_smc
+        from .surroundings import surroundings
+        from .target import flatten, unflatten
+
+        target, repeats = task.target, self.num_repeats
+        per_repeat = self.num_particles // repeats
+        count = repeats * per_repeat
+        rng = task.rng()
+        start = flatten(target.prior_draws(rng, count)).reshape(repeats, per_repeat, -1)
+        with temperature_bars(repeats, shown=task.progress) as advance:
+            key = jax.random.key(task.seed)
+            population = tempered_smc(target).run(task.points, start, key, advance)
+        z = population.z.reshape(count, -1)
+        log_prior = jax.vmap(target.log_prior)(unflatten(z, target.shapes))
+        lp = population.log_likelihood.ravel() + np.asarray(log_prior)
+        group = population_group(population, lp.reshape(repeats, per_repeat))
+        # Systematic resampling between repeats, by their estimates of the integral.
+        weights = np.repeat(group["share"].values / per_repeat, per_repeat)
+        chosen = systematic(weights, count, rng)
+        chains = Chains(unflatten(z[None, chosen], target.shapes), {"lp": lp[None, chosen]}, {}, 0)
+        return chains, {"smc": group, **surroundings(task, *chains.after_warmup())}
+
+
+def population_group(population: Population, lp: np.ndarray) -> xr.Dataset:
+    """Return the repeats as they ended; log of the integral with its standard error."""
+    import xarray as xr
+    from scipy.special import logsumexp
+
+    logs = population.log_normaliser
+    log = float(logsumexp(logs) - np.log(len(logs)))
+    ratio = np.exp(logs - log)
+    error = np.std(ratio, ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 else np.nan
+    return xr.Dataset(
+        {
+            "unconstrained": (("repeat", "particle", "parameter"), population.z),
+            "log_density": (("repeat", "particle"), lp),
+            "log_normaliser": ("repeat", logs),
+            "share": ("repeat", ratio / ratio.sum()),
+            "temperatures": ("repeat", population.temperatures),
+        },
+        attrs={"log_normaliser": log, "log_normaliser_error": float(error)},
+    )
+
+
+SAMPLERS: dict[str, type[Sampler]] = {kind.name: kind for kind in (Nuts, Quadrature, Smc)}
+MethodName: TypeAlias = Literal["auto", "nuts", "quadrature", "smc"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Auto:
+    """Quadrature for one or two hyperparameters, SMC beyond.
+
+    Both give every mode its mass. Chains of NUTS seldom cross from one to another: on 24 pairs of
+    real samples they mixed in 2.
+    """
+
+    quadrature: Quadrature = dataclasses.field(default_factory=Quadrature)
+    smc: Smc = dataclasses.field(default_factory=Smc)
+
+
+#: ``"auto"``, the name of a sampler with its default options, a sampler, or the choice of one.
+Method: TypeAlias = MethodName | Sampler | Auto
+
+
+def sampler_for(method: Method, target: Target) -> tuple[Sampler, dict[str, str]]:
+    """Return the sampler that ``method`` names for ``target``, and the run's record of the choice.
+
+    Raises:
+        InputError: for an unknown method, and for one that cannot sample such a target.
+    """
+    if isinstance(method, str) and method == "auto":
+        method = Auto()
+    if isinstance(method, Auto):
+        count = target.hyperparameters
+        sampler: Sampler = method.quadrature if count in MOST_EVALUATIONS else method.smc
+        plural = "s" * (count > 1)
+        sentence = f"{sampler.name}, chosen automatically: {count} hyperparameter{plural}"
+        return sampler, {"method": sampler.name, "chosen": sentence}
+    if isinstance(method, str) and method in SAMPLERS:
+        method = SAMPLERS[method]()
+    if not isinstance(method, Sampler):
+        classes = ", ".join(f"{kind.__name__}(...)" for kind in SAMPLERS.values())
+        names = ("auto", *SAMPLERS)
+        raise InputError(
+            f"method must be one of {names}, or {classes}; got {method!r}{nearest(method, names)}"
+        )
+    method.check(target)
+    return method, {"method": method.name}
+
+
+def is_independent(attributes: Mapping[Any, Any]) -> bool:
+    """Return whether draws are from the posterior itself, all modes in proportion and in no order.
+
+    Args:
+        attributes: of a run of :func:`~bke.inference.fit`, or of a witness.
+    """
+    return bool(attributes.get("independent", False))
+
+
+def method_in_words(attributes: Mapping[Any, Any]) -> str:
+    """Return what the draws of a run are, such as "independent draws by quadrature"."""
+    return str(attributes.get("method_in_words", f"draws by {attributes.get('method')}"))

@@ -1,1 +1,0 @@
-"""The ways to a posterior, one file each, and how one is named or chosen."""
