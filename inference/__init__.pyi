@@ -84,7 +84,11 @@ from .plots.profile import plot_profile as plot_profile
 from .plots.regression import plot_regression as plot_regression
 from .plots.student_t import plot_student_t as plot_student_t
 from .plots.tables import plot_tables as plot_tables
-from .plots.trace import plot_rank as plot_rank, plot_trace as plot_trace
+from .plots.trace import (
+    mode_colors as mode_colors,
+    plot_rank as plot_rank,
+    plot_trace as plot_trace,
+)
 from .plots.witness import plot_witness as plot_witness
 from .regression.regressor import (
     DistributionRegressor as DistributionRegressor,

@@ -57,7 +57,7 @@ def site_components(run: xr.DataTree, group: str, site: str | None) -> dict[str,
             place = inner["component"].values[index]
             label = (
                 f"{name} of {place[0]}"
-                if values.dims[2:] == ("column",)
+                if values.dims[2:] == ("input",)
                 else f"{name}[{', '.join(map(str, place))}]"
             )
             found[label] = inner.isel(component=index).values

@@ -262,8 +262,8 @@ def _log_density(
             if np.ptp(constant) <= TOLERANCE:
                 return signed + np.median(constant)
         warnings.warn(
-            "the log density that the draws were recorded with is not that of the given model up to "
-            "a constant: they are of other data, of another model, or of one with further parts",
+            "the log density that the draws were recorded with is not that of the given model up "
+            "to a constant: they are of other data, of another model, or of one with further parts",
             PosteriorWarning,
             stacklevel=2,
         )

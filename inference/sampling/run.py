@@ -135,10 +135,10 @@ def _in_data_units(target: Target, units: Units, values: Mapping[str, Any]) -> x
         extra = converted[name].shape[2:]
         named = ["component"] * leading
         if len(extra) > leading and extra[-1] == len(units.columns):
-            dims[name] = [*named, "column"]
+            dims[name] = [*named, "input"]
         elif len(extra) == leading:
             dims[name] = named
-    return dict_to_dataset(converted, dims=dims, coords={"column": list(units.columns)})
+    return dict_to_dataset(converted, dims=dims, coords={"input": list(units.columns)})
 
 
 def kernel_in_data_units(target: Target, units: Units, values: Mapping[str, Any]) -> Kernel:

@@ -214,7 +214,7 @@ def plane_run(z: np.ndarray, template: xr.DataTree) -> xr.DataTree:
 
     groups = {name: node.to_dataset() for name, node in template.children.items()}
     del groups["profile"]
-    dims = ("chain", "draw", "column")
+    dims = ("chain", "draw", "input")
     groups["posterior"] = xr.Dataset({"lengthscale": (dims, np.exp(z))})
     groups["unconstrained_posterior"] = xr.Dataset({"lengthscale": (dims, z)})
     lp = density({"lengthscale": z})

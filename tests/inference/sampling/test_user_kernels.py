@@ -85,7 +85,7 @@ def test_a_copy_of_ours_has_its_posterior_in_the_units_of_the_data(module):
     ours = fit(X, kernel=SquaredExponential, likelihood="dense", **QUICK)["posterior"][
         "lengthscale"
     ]
-    assert mine.dims == ours.dims == ("chain", "draw", "column")
+    assert mine.dims == ours.dims == ("chain", "draw", "input")
     np.testing.assert_allclose(mine, ours, rtol=1e-4)
 
 
