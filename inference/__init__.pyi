@@ -96,8 +96,7 @@ from .sampling.open_run import OpenRun as OpenRun, open_run as open_run
 from .sampling.samplers.nuts import Nuts as Nuts
 from .sampling.samplers.quadrature import Quadrature as Quadrature
 from .sampling.samplers.smc import Smc as Smc
-from .streams.blocks import open_blocks as open_blocks
-from .streams.source import Rows as Rows, open_rows as open_rows
+from .streams.rows import Rows as Rows, open_blocks as open_blocks, open_rows as open_rows
 from .student_t.estimator import KernelStudentTDensity as KernelStudentTDensity
 from .student_t.learning import (
     LearnedStudentT as LearnedStudentT,

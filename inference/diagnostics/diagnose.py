@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from ..sampling import low_rank
+from ..sampling import likelihoods
 from ..sampling.method import is_independent, method_in_words
 from ..sampling.open_run import Run, open_run
 from . import resolution, verdict
@@ -41,7 +41,7 @@ def diagnose(run: Run) -> Diagnosis:
         else verdict.of_chains(modes, chains, one_column=len(columns) == 1)
     )
     unresolved = resolution.notes_on_run(opened, modes)
-    sentences += low_rank.in_words(tree) + unresolved
+    sentences += likelihoods.in_words(tree) + unresolved
     return Diagnosis(
         chains.overall,
         modes,
@@ -53,7 +53,7 @@ def diagnose(run: Run) -> Diagnosis:
         chains.iterations,
         columns,
         integral,
-        low_rank.error_of_run(tree),
+        likelihoods.error_of_run(tree),
         not unresolved if tree.attrs["likelihood"] == "landmark" else None,
         tree.attrs.get("chosen"),
         independent,

@@ -25,7 +25,7 @@ from ..data.canonical import (
 from ..data.checks import check_same_columns, check_spread, counted
 from ..data.file_table import default_names
 from ..data.units import choose_scale
-from ..streams.parts import Extent, Handle, Parts, extent_of_all
+from ..streams.partitions import Extent, Handle, Parts, extent_of_all
 from .bins import LEAST_BINS, bin_size
 from .deal import Deal, chosen_of, places_of
 from .halves import Halves

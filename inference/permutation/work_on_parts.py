@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.canonical import column_marks, different, row_marks
-from ..streams.parts import Extent, extent
+from ..streams.partitions import Extent, extent
 from .halves import Halves
 
 

@@ -17,14 +17,13 @@ from ..core.distributed import together
 from ..core.machine import computing
 from ..data.checks import check_count
 from ..data.observed import observe
-from ..streams.source import Rows
+from ..streams.rows import Rows
 from .given import Data, sampled_run
 from .handling import Handling, with_defaults
 from .in_memory import InMemory
 from .model import Model
+from .out_of_core import Streamed, StreamedColumn
 from .samplers.registry import Method, sampler_for
-from .streamed import Streamed
-from .streamed_column import StreamedColumn
 
 
 def fit(

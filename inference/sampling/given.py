@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from ..data.units import Units
-from .low_rank import recorded_error
+from .likelihoods import recorded_error
 from .model import Model
 from .run import Unread, make_run
 from .samplers.base import Sampler, Task

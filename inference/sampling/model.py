@@ -14,7 +14,7 @@ from bke.models.priors import Prior
 
 from ..core.errors import input_errors
 from ..data.units import Units
-from .landmarks import with_places
+from .likelihoods import with_places
 from .target import Target
 
 

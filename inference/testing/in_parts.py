@@ -16,7 +16,7 @@ from ..evidence.passes import Passed
 from ..evidence.places import cells
 from ..evidence.statistic import evidences
 from ..permutation.surveyed import Surveyed
-from ..streams.engines import as_parts, is_collection
+from ..streams.partitions import as_parts, is_collection
 from .discrepancy import Statistic
 from .fused import told
 from .kernel_choice import KernelChoice

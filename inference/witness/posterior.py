@@ -30,7 +30,7 @@ from ..diagnostics.find_modes import find_modes
 from ..diagnostics.masses import draw_weights, unconstrained_draws, unconstrained_shapes
 from ..diagnostics.modes import Modes
 from ..diagnostics.reweight import reweight
-from ..sampling.landmarks import places_for
+from ..sampling.likelihoods import places_for
 from ..sampling.method import is_independent
 from ..sampling.open_run import OpenRun, Run, open_run
 from ..sampling.samplers.quadrature import MOST_EVALUATIONS

@@ -17,7 +17,7 @@ import sys
 import numpy as np
 from bke.inference import Nuts, Quadrature, Smc, fit, open_rows
 from bke.inference.core import distributed
-from bke.inference.streams import passes
+from bke.inference.sampling import passes
 from bke.models import Landmark
 
 port, processes, process, rows, out = sys.argv[1:]

@@ -16,7 +16,7 @@ from bke.inference import (
 from bke.inference.cli import app
 from bke.inference.core.machine import computing
 from bke.inference.data.units import choose_units
-from bke.inference.sampling.landmarks import with_places
+from bke.inference.sampling.likelihoods import with_places
 from bke.inference.sampling.run import target_of
 from bke.models import Fourier, Landmark, SquaredExponential, landmark_log_likelihood
 from scipy.optimize import minimize_scalar

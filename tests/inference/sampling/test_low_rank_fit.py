@@ -21,7 +21,7 @@ from bke.inference import (
 from bke.inference.cli import app
 from bke.inference.core.machine import computing
 from bke.inference.report.words import settings
-from bke.inference.sampling.low_rank import in_words, is_small, recorded_error
+from bke.inference.sampling.likelihoods import in_words, is_small, recorded_error
 from bke.inference.sampling.record import likelihood_attributes
 from bke.inference.sampling.run import target_of
 from bke.models import Nystrom, SquaredExponential, log_marginal_likelihood

@@ -18,10 +18,9 @@ from bke.inference import (
     save_run,
 )
 from bke.inference.core.machine import computing
-from bke.inference.sampling import streamed_column
-from bke.inference.streams import checkpoint, passes
-from bke.inference.streams.checkpoint import Checkpoint
-from bke.inference.streams.source import ArrayRows
+from bke.inference.sampling import out_of_core, passes
+from bke.inference.sampling.passes import Checkpoint
+from bke.inference.streams.rows import ArrayRows
 from bke.models import Landmark, SquaredExponential
 
 OPTIONS = {
@@ -54,19 +53,6 @@ def write(folder, X, kind):
     else:
         zarr.create_array(path, shape=X.shape, chunks=(131, 2), dtype=X.dtype)[:] = X
     return path
-
-
-@pytest.mark.parametrize("kind", ["npy", "parquet", "zarr", "csv"])
-def test_blocks_are_the_rows_of_the_file(tmp_path, kind):
-    X = data()
-    rows = open_rows(write(tmp_path, X, kind))
-    assert rows.shape == X.shape
-    for start, stop in [(0, 1), (170, 190), (0, 3000), (2999, 3000), (353, 355)]:
-        np.testing.assert_array_equal(rows.block(start, stop), X[start:stop])
-    first = 1 if kind in ("npy", "zarr") else "a"
-    chosen = open_rows(write(tmp_path / "..", X, kind), columns=[first, 0])
-    assert chosen.columns == (("x1", "x0") if first == 1 else ("a", "b"))
-    np.testing.assert_array_equal(chosen.block(5, 9), X[5:9, ::-1])
 
 
 @pytest.mark.slow
@@ -125,7 +111,7 @@ def sums(rows, path=None):
 def test_interrupted_sums_resume_without_reading_a_chunk_twice(
     tmp_path, small_chunks, monkeypatch, every
 ):
-    monkeypatch.setattr(checkpoint, "EVERY", every)
+    monkeypatch.setattr(passes, "EVERY", every)
     path, kept = write(tmp_path, data(), "npy"), tmp_path / "kept.npz"
     uninterrupted = sums(open_rows(path))
     with pytest.raises(KeyboardInterrupt):
@@ -163,7 +149,7 @@ def test_an_interruption_amid_a_change(tmp_path):
 
 @pytest.mark.slow
 def test_a_fit_that_was_killed_goes_on(tmp_path, small_chunks, monkeypatch):
-    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
+    monkeypatch.setattr(passes, "EVERY", 0.0)
     path = write(tmp_path, data(), "npy")
     kept = tmp_path / "kept.npz"
     whole = fit(open_rows(path), **OPTIONS)
@@ -185,7 +171,7 @@ def test_sums_do_not_depend_on_the_format_of_the_file(tmp_path, small_chunks):
 
 
 def test_refusals(tmp_path, small_chunks, monkeypatch):
-    monkeypatch.setattr(streamed_column, "HELD", 0)
+    monkeypatch.setattr(out_of_core, "HELD", 0)
     X = data()
     path = write(tmp_path, X, "npy")
     rows = open_rows(path)
@@ -246,7 +232,7 @@ def test_a_file_that_changes_while_it_is_read(tmp_path, small_chunks):
 
 
 def test_checkpoints_that_are_of_no_use(tmp_path, small_chunks, monkeypatch):
-    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
+    monkeypatch.setattr(passes, "EVERY", 0.0)
     path = write(tmp_path, data(), "npy")
     kept = tmp_path / "kept.npz"
     make = functools.partial(fit, **OPTIONS, checkpoint=kept)
@@ -269,7 +255,7 @@ def test_checkpoints_that_are_of_no_use(tmp_path, small_chunks, monkeypatch):
 
 def test_a_checkpoint_of_other_processes_is_refused(tmp_path, small_chunks, monkeypatch):
     """Which chunks are done before one hangs on who goes through which."""
-    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
+    monkeypatch.setattr(passes, "EVERY", 0.0)
     path = write(tmp_path, data(), "npy")
     kept = tmp_path / "kept.npz"
     with monkeypatch.context() as two:
@@ -278,14 +264,6 @@ def test_a_checkpoint_of_other_processes_is_refused(tmp_path, small_chunks, monk
             sums(Breaking(path, 3), kept)
     with pytest.raises(InputError, match="with a different number of processes"):
         sums(open_rows(path), kept)
-
-
-def test_a_zarr_file_is_known_by_what_is_in_it(tmp_path):
-    path = write(tmp_path, data(), "zarr")
-    before = open_rows(path).fingerprint()
-    assert open_rows(path).fingerprint() == before
-    zarr.open_array(path, mode="r+")[700] = 5.0
-    assert open_rows(path).fingerprint() != before
 
 
 def test_what_is_no_checkpoint_is_not_to_be_deleted(tmp_path):

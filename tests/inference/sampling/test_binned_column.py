@@ -4,13 +4,11 @@ import functools
 
 import numpy as np
 import numpyro.distributions as dist
-import pyarrow
 import pytest
 from bke.inference import InputError, Nuts, Quadrature, diagnose, fit, open_blocks, open_rows
 from bke.inference.data.units import Units
-from bke.inference.sampling import resolved_column, streamed_column
-from bke.inference.streams import column, passes
-from bke.inference.streams.column import Column
+from bke.inference.sampling import binned_column, out_of_core, passes
+from bke.inference.sampling.binned_column import Column
 from bke.models import Matern
 
 OPTIONS = {"method": Quadrature(tolerance=0.05, draws=200, chains=2), "progress": False}
@@ -32,10 +30,10 @@ def in_memory():
 @pytest.fixture
 def coarse(monkeypatch):
     """Bins so wide that most have nodes, few rows to a chunk, and nothing held."""
-    monkeypatch.setattr(column, "FINENESS", 2**6)
+    monkeypatch.setattr(binned_column, "FINENESS", 2**6)
     monkeypatch.setattr(passes, "chunk_size", lambda landmarks, dimension: 2801)
-    monkeypatch.setattr(column, "chunk_size", lambda landmarks, dimension: 2801)
-    monkeypatch.setattr(streamed_column, "HELD", 400)
+    monkeypatch.setattr(binned_column, "chunk_size", lambda landmarks, dimension: 2801)
+    monkeypatch.setattr(out_of_core, "HELD", 400)
 
 
 def cut(X, at):
@@ -128,7 +126,7 @@ def test_points_stand_for_the_rows(coarse):
 @pytest.mark.slow
 def test_what_is_not_right_is_told(coarse, monkeypatch):
     """Without a second look the error is that of bins alone."""
-    monkeypatch.setattr(resolved_column, "ROUNDS", 1)
+    monkeypatch.setattr(binned_column, "ROUNDS", 1)
     with pytest.warns(UserWarning, match="may be wrong by .* nats"):
         run = fit(open_blocks([data()]), **OPTIONS)
     assert run.attrs["density_error"] > 1.0
@@ -136,51 +134,9 @@ def test_what_is_not_right_is_told(coarse, monkeypatch):
 
 @pytest.mark.slow
 def test_no_more_rows_are_kept_than_there_is_room_for(coarse, monkeypatch):
-    monkeypatch.setattr(column, "MOST_KEPT", 100)
+    monkeypatch.setattr(binned_column, "MOST_KEPT", 100)
     with pytest.raises(InputError, match="at most 100 are kept: read the rows into memory"):
         fit(open_blocks([data()]), **OPTIONS)
-
-
-def test_what_blocks_may_be():
-    X = np.random.default_rng(0).normal(size=(50, 2))
-    batch = pyarrow.RecordBatch.from_arrays([pyarrow.array(c) for c in X.T], names=["b", "a"])
-    rows = open_blocks([batch.slice(0, 20), batch.slice(20, 0), batch.slice(20)])
-    assert rows.columns == ("b", "a")
-    np.testing.assert_array_equal(rows.block(0, 50), X)
-    path = rows.path
-    assert path.exists()
-    del rows
-    assert not path.exists()
-    single = open_blocks((np.float32([1.0, 2.5]), [3, 4]), columns=["height"])
-    assert single.columns == ("height",)
-    np.testing.assert_array_equal(single.block(0, 4)[:, 0], [1.0, 2.5, 3.0, 4.0])
-
-
-@pytest.mark.parametrize(
-    ("blocks", "said"),
-    [
-        ([], "has no rows: was the iterator used up before"),
-        ([np.empty((0, 1))], "has no rows"),
-        ([[1.0, 2.0], [3.0, np.nan]], r"a missing value \(NaN\) in row 4 \(row 2 of block 2\)"),
-        ([[1.0], [np.inf]], "an infinite value in row 2"),
-        ([[[1.0, 2.0]], [3.0]], "block 2 has 1 column, where 2 are needed"),
-        ([["a", "b"]], "block 1 of blocks has 'a' in row 1"),
-        ([np.zeros((2, 2, 2))], "block 1 of blocks has 3 dimensions"),
-        ([np.zeros((2, 0))], "has no columns"),
-        ("rows.csv", "for a file there is open_rows"),
-        (3.0, "must be an iterator of arrays, got float"),
-    ],
-)
-def test_what_blocks_may_not_be(blocks, said, tmp_path):
-    with pytest.raises(InputError, match=said):
-        open_blocks(blocks, folder=tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
-def test_columns_of_another_name():
-    first, second = (pyarrow.table({name: [1.0, 2.0]}) for name in "ab")
-    with pytest.raises(InputError, match="columns of block 2 are b, and those of the first a"):
-        open_blocks([first, second])
 
 
 @pytest.mark.parametrize(

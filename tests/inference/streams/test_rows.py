@@ -1,12 +1,15 @@
-"""Zarr arrays from outside: no code of theirs runs, and what is not there is not made up."""
+"""Rows of files and of blocks; zarr arrays are read without running code of the file."""
 
+import functools
 import json
 import pickle
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 import zarr
-from bke.inference import InputError, open_rows
+from bke.inference import InputError, open_blocks, open_rows
 
 X = np.random.default_rng(0).normal(size=(1000, 2))
 
@@ -110,3 +113,85 @@ def test_a_folder_without_metadata_is_no_array(tmp_path):
     (tmp_path / "rows.zarr").mkdir()
     with pytest.raises(InputError, match=r"it has no \.zarray and no zarr\.json"):
         open_rows(tmp_path / "rows.zarr")
+
+
+@functools.cache
+def data():
+    return np.random.default_rng(0).gamma(2.0, size=(3000, 2))
+
+
+def write(folder, X, kind):
+    path = folder / f"rows.{kind}"
+    if kind == "npy":
+        np.save(path, X)
+    elif kind == "parquet":
+        columns = {name: X[:, at] for at, name in enumerate(("b", "a"))}
+        pyarrow.parquet.write_table(pyarrow.table(columns), path, row_group_size=177)
+    elif kind == "csv":
+        np.savetxt(path, X, delimiter=",", header="b,a", comments="")
+    else:
+        zarr.create_array(path, shape=X.shape, chunks=(131, 2), dtype=X.dtype)[:] = X
+    return path
+
+
+@pytest.mark.parametrize("kind", ["npy", "parquet", "zarr", "csv"])
+def test_blocks_are_the_rows_of_the_file(tmp_path, kind):
+    X = data()
+    rows = open_rows(write(tmp_path, X, kind))
+    assert rows.shape == X.shape
+    for start, stop in [(0, 1), (170, 190), (0, 3000), (2999, 3000), (353, 355)]:
+        np.testing.assert_array_equal(rows.block(start, stop), X[start:stop])
+    first = 1 if kind in ("npy", "zarr") else "a"
+    chosen = open_rows(write(tmp_path / "..", X, kind), columns=[first, 0])
+    assert chosen.columns == (("x1", "x0") if first == 1 else ("a", "b"))
+    np.testing.assert_array_equal(chosen.block(5, 9), X[5:9, ::-1])
+
+
+def test_a_zarr_file_is_known_by_what_is_in_it(tmp_path):
+    path = write(tmp_path, data(), "zarr")
+    before = open_rows(path).fingerprint()
+    assert open_rows(path).fingerprint() == before
+    zarr.open_array(path, mode="r+")[700] = 5.0
+    assert open_rows(path).fingerprint() != before
+
+
+def test_what_blocks_may_be():
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    batch = pyarrow.RecordBatch.from_arrays([pyarrow.array(c) for c in X.T], names=["b", "a"])
+    rows = open_blocks([batch.slice(0, 20), batch.slice(20, 0), batch.slice(20)])
+    assert rows.columns == ("b", "a")
+    np.testing.assert_array_equal(rows.block(0, 50), X)
+    path = rows.path
+    assert path.exists()
+    del rows
+    assert not path.exists()
+    single = open_blocks((np.float32([1.0, 2.5]), [3, 4]), columns=["height"])
+    assert single.columns == ("height",)
+    np.testing.assert_array_equal(single.block(0, 4)[:, 0], [1.0, 2.5, 3.0, 4.0])
+
+
+@pytest.mark.parametrize(
+    ("blocks", "said"),
+    [
+        ([], "has no rows: was the iterator used up before"),
+        ([np.empty((0, 1))], "has no rows"),
+        ([[1.0, 2.0], [3.0, np.nan]], r"a missing value \(NaN\) in row 4 \(row 2 of block 2\)"),
+        ([[1.0], [np.inf]], "an infinite value in row 2"),
+        ([[[1.0, 2.0]], [3.0]], "block 2 has 1 column, where 2 are needed"),
+        ([["a", "b"]], "block 1 of blocks has 'a' in row 1"),
+        ([np.zeros((2, 2, 2))], "block 1 of blocks has 3 dimensions"),
+        ([np.zeros((2, 0))], "has no columns"),
+        ("rows.csv", "for a file there is open_rows"),
+        (3.0, "must be an iterator of arrays, got float"),
+    ],
+)
+def test_what_blocks_may_not_be(blocks, said, tmp_path):
+    with pytest.raises(InputError, match=said):
+        open_blocks(blocks, folder=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_columns_of_another_name():
+    first, second = (pyarrow.table({name: [1.0, 2.0]}) for name in "ab")
+    with pytest.raises(InputError, match="columns of block 2 are b, and those of the first a"):
+        open_blocks([first, second])
