@@ -1,18 +1,19 @@
-"""Rows of a file, read when they are asked for."""
+"""Rows of files and of iterators of blocks, of which one block is in memory at a time."""
 
 from __future__ import annotations
 
 import abc
 import contextlib
 import hashlib
+import importlib
 import json
 import math
 import os
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,9 +24,6 @@ from ..data.checks import column_names, counted, first_fault
 from ..data.file_table import default_names
 from ..data.read import CHOOSE, check_there, choose_columns, load_npy, read_sample
 from ..data.suspects import warn_of_suspects
-
-#: Rows that are looked at when a file is opened.
-LOOKED_AT = 4096
 
 
 class Rows(abc.ABC):
@@ -49,11 +47,11 @@ class Rows(abc.ABC):
         return f"<{len(self)} rows of {', '.join(self.columns)} in {self.path}>"
 
     def block(self, start: int, stop: int) -> np.ndarray:
-        """Read rows ``start`` to ``stop - 1``, float64.
+        """Read rows ``start`` to ``stop - 1`` as float64.
 
         Raises:
             InputError: for a value that is missing, not finite or beyond 1e150, naming its row; for
-                rows that there are not; for a file that cannot be read any more.
+                rows outside of the file; for a file that can no longer be read.
         """
         if not 0 <= start < stop <= len(self):
             raise InputError(
@@ -62,9 +60,9 @@ class Rows(abc.ABC):
             )
         try:
             values = np.ascontiguousarray(self._read(start, stop), dtype=np.float64)
+        except InputError:
+            raise
         except (OSError, ValueError, TypeError) as error:
-            if isinstance(error, InputError):
-                raise
             raise InputError(
                 f"{self.path}: rows {start + 1} to {stop} cannot be read: {error}"
             ) from error
@@ -73,23 +71,17 @@ class Rows(abc.ABC):
                 f"{self.path}: rows {start + 1} to {stop} have the shape {values.shape}, where "
                 f"{(stop - start, self.shape[1])} is needed: has the file changed?"
             )
-        bad = first_fault(values)
-        if bad is not None:
-            row, at, fault = bad
-            raise InputError(
-                f"{self.path} has {fault} in row {start + row + 1}, column "
-                f"{self.columns[at]!r}: fill in or leave out that row"
-            )
+        check_values(values, str(self.path), self.columns, lambda row: f"row {start + row + 1}")
         return values
 
     def fingerprint(self) -> list[Any]:
-        """What tells this file and its columns from others, without reading it."""
+        """Return plain data that identify the file and its columns, without reading the rows."""
         files = [self.path]
-        if self.path.is_dir():  # of zarr: what is in it changes, the folder does not
+        if self.path.is_dir():  # zarr: a folder keeps its time when a chunk in it changes
             files = sorted(path for path in self.path.rglob("*") if path.is_file())
         stats = [(path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-        told = hashlib.sha256(json.dumps([list(map(str, files)), stats]).encode()).hexdigest()
-        return [str(self.path.resolve()), told, list(self.columns), *self.shape]
+        digest = hashlib.sha256(json.dumps([list(map(str, files)), stats]).encode()).hexdigest()
+        return [str(self.path.resolve()), digest, list(self.columns), *self.shape]
 
     @abc.abstractmethod
     def _read(self, start: int, stop: int) -> Any: ...
@@ -99,78 +91,73 @@ class ArrayRows(Rows):
     """Rows of anything that is sliced like an array: in memory, mapped into it, or in chunks."""
 
     def __init__(
-        self, array: Any, path: Path, columns: tuple[str, ...], chosen: list[int] | None = None
+        self, array: Any, path: Path, columns: tuple[str, ...], indices: list[int] | None = None
     ) -> None:
+        """Take all columns of ``array`` (n, D) or (n,), or those at ``indices``."""
         super().__init__(path, columns, array.shape[0])
-        self._array, self._chosen = array, chosen
+        self._array, self._indices = array, indices
 
     def _read(self, start: int, stop: int) -> Any:
         block = np.asarray(self._array[start:stop])
         block = block.reshape(len(block), -1)
-        return block if self._chosen is None else block[:, self._chosen]
+        return block if self._indices is None else block[:, self._indices]
 
 
 class ParquetRows(Rows):
-    """Rows of a Parquet file, by row groups; the last one read is kept."""
+    """Rows of a Parquet file, read by row groups; the last group read stays in memory."""
 
     def __init__(self, path: Path, columns: Sequence[str | int] | None) -> None:
-        parquet = _imported(path, "pyarrow.parquet", "parquet")
+        parquet = import_optional("pyarrow.parquet", "parquet", f"reading {path} needs")
         try:
             self._file = parquet.ParquetFile(path)
-        except Exception as error:  # pyarrow has many kinds of error for a broken file
+        except Exception as error:  # pyarrow raises errors of many types for a damaged file
             raise InputError(f"{path} is not a readable Parquet file") from error
-        names = _without_index(self._file.schema_arrow)
-        self._names = [names[index] for index in choose_columns(path, names, columns)]
+        schema = self._file.schema_arrow
+        # pandas stores its index as columns of the file.
+        index = (schema.pandas_metadata or {}).get("index_columns", [])
+        names = [name for name in schema.names if name not in index]
+        self._names = [names[position] for position in choose_columns(path, names, columns)]
         for name in self._names:
-            kind = str(self._file.schema_arrow.field(name).type)
-            if not kind.startswith(("int", "uint", "float", "double", "halffloat", "decimal")):
+            dtype = str(schema.field(name).type)
+            if not dtype.startswith(("int", "uint", "float", "double", "halffloat", "decimal")):
                 raise InputError(
-                    f"{path} has the type {kind} in column {name!r}, where numbers are needed"
+                    f"{path} has the type {dtype} in column {name!r}, where numbers are needed"
                     f"{CHOOSE}"
                 )
-        sizes = [
-            self._file.metadata.row_group(group).num_rows
-            for group in range(self._file.num_row_groups)
-        ]
+        metadata = self._file.metadata
+        sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         self._ends = np.cumsum(sizes, dtype=int)
-        self._kept: tuple[int, np.ndarray] = -1, np.empty(0)
-        super().__init__(path, tuple(self._names), int(self._ends[-1]) if sizes else 0)
+        self._group: tuple[int, np.ndarray] = -1, np.empty(0)
+        super().__init__(path, tuple(self._names), sum(sizes))
 
     def _read(self, start: int, stop: int) -> np.ndarray:
         pieces = []
         first, last = np.searchsorted(self._ends, [start, stop - 1], side="right")
         for group in range(int(first), int(last) + 1):
             begin = int(self._ends[group - 1]) if group else 0
-            pieces.append(self._group(group)[max(start - begin, 0) : stop - begin])
+            pieces.append(self._read_group(group)[max(start - begin, 0) : stop - begin])
         return np.concatenate(pieces)
 
-    def _group(self, group: int) -> np.ndarray:
-        if self._kept[0] != group:
+    def _read_group(self, group: int) -> np.ndarray:
+        if self._group[0] != group:
             try:
                 table = self._file.read_row_group(group, columns=self._names)
-            except Exception as error:  # pyarrow has many kinds of error for a broken file
+            except Exception as error:  # pyarrow raises errors of many types for a damaged file
                 raise InputError(
-                    f"{self.path} is not a readable Parquet file: its group of rows {group + 1} is "
-                    "damaged"
+                    f"{self.path} is not a readable Parquet file: row group {group + 1} is damaged"
                 ) from error
             columns = [table.column(name).to_numpy().astype(np.float64) for name in self._names]
-            self._kept = group, np.column_stack(columns)
-        return self._kept[1]
-
-
-def _without_index(schema: Any) -> list[str]:
-    """The columns of a table of pyarrow, less those in which pandas keeps its index."""
-    index = (schema.pandas_metadata or {}).get("index_columns", [])
-    return [name for name in schema.names if name not in index]
+            self._group = group, np.column_stack(columns)
+        return self._group[1]
 
 
 def open_rows(path: str | os.PathLike[str], *, columns: Sequence[str | int] | None = None) -> Rows:
     """Open the rows of a file, for data that need not fit into memory.
 
-    :func:`~bke.inference.fit` goes through them some times in one column, in several for quadrature
-    of the landmark model. NPY files are mapped into memory,
-    Parquet files read by row groups, zarr arrays by chunks; the text files of
-    :func:`~bke.inference.read_sample` are read as a whole.
+    :func:`~bke.inference.fit` reads one column a few times, and several columns many times, for
+    quadrature of the landmark model. NPY files are mapped into memory, Parquet files read by row
+    groups, zarr arrays by chunks; the text files of :func:`~bke.inference.read_sample` are read
+    into memory.
 
     Args:
         path: a .npy, .parquet, .pq, .zarr, .csv, .tsv or .txt file.
@@ -180,50 +167,75 @@ def open_rows(path: str | os.PathLike[str], *, columns: Sequence[str | int] | No
         InputError: the file is no table of numbers.
     """
     path = Path(path)
-    suffix = path.suffix.lower()
-    if suffix not in _OPENERS:
+    open_file = _OPENERS.get(path.suffix.lower())
+    if open_file is None:
         sample = read_sample(path, columns=columns)
         return ArrayRows(sample.values, path, sample.columns)
     if not path.is_dir():
         check_there(path)
-    rows = _OPENERS[suffix](path, columns)
+    rows = open_file(path, columns)
     if not len(rows):
         raise InputError(f"{path} has no rows")
-    with contextlib.suppress(InputError):  # told when these rows are read
-        warn_of_suspects(path, rows.columns, rows.block(0, min(len(rows), LOOKED_AT)))
+    with contextlib.suppress(InputError):  # raised again when these rows are read
+        warn_of_suspects(path, rows.columns, rows.block(0, min(len(rows), 4096)))
     return rows
 
 
 def _open_npy(path: Path, columns: Sequence[str | int] | None) -> Rows:
-    return _of_array(load_npy(path, mmap_mode="r"), path, columns)
+    return _array_rows(load_npy(path, mmap_mode="r"), path, columns)
 
 
-def _open_zarr(path: Path, columns: Sequence[str | int] | None) -> Rows:
-    array = open_zarr(path, _imported(path, "zarr", "zarr"))
+def _open_zarr(
+    path: Path,
+    columns: Sequence[str | int] | None,
+    *,
+    min_stored_proportion: float = 0.1,
+    max_chunk_bytes: int = 2**31,
+) -> Rows:
+    """Open a zarr array of numbers.
+
+    A file names its codecs, and pickle as one would run code from the file. zarr refuses codecs of
+    Python objects for a type of numbers (since 3.1), and other types are refused here.
+
+    Args:
+        path: its folder.
+        columns: as for :func:`open_rows`.
+        min_stored_proportion: of the chunks that must be there. Zarr leaves out chunks that hold
+            the fill value alone, and reads a missing chunk as such; not tuned.
+        max_chunk_bytes: a chunk, or shard, is in memory as a whole; not tuned.
+    """
+    zarr = import_optional("zarr", "zarr", f"reading {path} needs")
+    try:
+        array = zarr.open_array(path, mode="r")
+        chunks = array.shards or array.chunks
+        expected = math.prod(-(-n // k) for n, k in zip(array.shape, chunks, strict=True))
+    except Exception as error:  # zarr raises errors of many types for damaged metadata
+        raise InputError(f"{path} is not a readable zarr array: {error}") from error
     if array.dtype.kind not in "iuf" or array.ndim not in (1, 2):
         raise InputError(
             f"{path} has the type {array.dtype} and {array.ndim} dimensions, where real numbers in "
             "1 or 2 are needed"
         )
-    return _of_array(array, path, columns)
-
-
-def _of_array(array: Any, path: Path, columns: Sequence[str | int] | None) -> Rows:
-    names = default_names(1 if array.ndim == 1 else array.shape[1])
-    chosen = choose_columns(path, names, columns)
-    every = chosen == list(range(len(names)))
-    return ArrayRows(
-        array, path, tuple(names[index] for index in chosen), None if every else chosen
+    if math.prod(chunks) * 8 > max_chunk_bytes:
+        raise InputError(f"{path} has chunks of {chunks} values: write it in smaller ones")
+    stored = sum(
+        file.is_file() and file.name != "zarr.json" and not file.name.startswith(".")
+        for file in path.rglob("*")
     )
+    if stored < min_stored_proportion * expected:
+        raise InputError(
+            f"{path} should have {expected} chunks, and has {stored}: copy the array completely"
+        )
+    return _array_rows(array, path, columns)
 
 
-def _imported(path: Path, module: str, extra: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise InputError(f'reading {path} needs pip install "bke[{extra}]"') from error
+def _array_rows(array: Any, path: Path, columns: Sequence[str | int] | None) -> Rows:
+    names = default_names(1 if array.ndim == 1 else array.shape[1])
+    indices = choose_columns(path, names, columns)
+    in_order = indices == list(range(len(names)))
+    return ArrayRows(
+        array, path, tuple(names[index] for index in indices), None if in_order else indices
+    )
 
 
 _OPENERS: dict[str, Callable[[Path, Sequence[str | int] | None], Rows]] = {
@@ -234,37 +246,23 @@ _OPENERS: dict[str, Callable[[Path, Sequence[str | int] | None], Rows]] = {
 }
 
 
-#: What the messages call them.
-NAME = "blocks"
-
-
-class BlockRows(ArrayRows):
-    """Rows in a temporary file, which goes when nobody has them any more."""
-
-    def __init__(self, path: Path, columns: tuple[str, ...], count: int) -> None:
-        shape = count, len(columns)
-        super().__init__(np.memmap(path, dtype=np.float64, mode="r", shape=shape), path, columns)
-        self._remove = weakref.finalize(self, path.unlink, missing_ok=True)
-
-
 def open_blocks(
     blocks: Iterable[ArrayLike],
     *,
     columns: Sequence[str] | None = None,
     folder: str | os.PathLike[str] | None = None,
 ) -> Rows:
-    """Open rows that an iterator gives block by block, such as a reader of chunks.
+    """Open rows that an iterator yields block by block, such as a reader of chunks.
 
-    One block is in memory at a time. :func:`~bke.inference.fit` goes through the rows several
-    times, so they are put down as float64
-    in a temporary file, 8 bytes for each number, which is removed with what is returned. How the
-    rows are cut into blocks changes no digit of any result.
+    :func:`~bke.inference.fit` reads the rows several times, so they are written as float64 to a
+    temporary file, 8 bytes for each number, which is removed with the returned object. Results do
+    not depend on how the rows are cut into blocks, to the last digit.
 
     Args:
         blocks: arrays (k, D) or (k,), which means D = 1, data frames, or record batches of Arrow;
-            k may differ, and blocks without rows are passed over.
+            k may differ, and may be 0.
         columns: D names; by default those of the first block.
-        folder: for the temporary file; by default where the system has such files.
+        folder: for the temporary file; by default the system's.
 
     Raises:
         InputError: for a value that is missing, not finite or beyond 1e150, naming its row among
@@ -279,176 +277,99 @@ def open_blocks(
     path = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
-            names, count = _written(blocks, columns, file)
-        return BlockRows(path, names, count)
+            names, count = _write_blocks(blocks, columns, file)
+        array = np.memmap(path, dtype=np.float64, mode="r", shape=(count, len(names)))
+        rows = ArrayRows(array, path, names)
     except BaseException:
         path.unlink(missing_ok=True)
         raise
+    weakref.finalize(rows, path.unlink, missing_ok=True)
+    return rows
 
 
-def _written(
+def _write_blocks(
     blocks: Iterable[ArrayLike], columns: Sequence[str] | None, file: BinaryIO
 ) -> tuple[tuple[str, ...], int]:
-    """The names of the columns of all blocks, and how many rows are in the ``file`` now."""
+    """Write blocks to a file; return the names of the columns and the number of rows."""
     names = None if columns is None else tuple(map(str, columns))
-    first: tuple[str, ...] | None = None
+    first_names: tuple[str, ...] | None = None
     count = 0
     for number, block in enumerate(blocks, start=1):
-        own = column_names(block)
-        values = _numbers(block, own, number)
+        block_names = column_names(block)
+        values = _block_values(block, block_names, f"block {number} of blocks")
         if names is None:
-            names = own or tuple(default_names(values.shape[1]))
+            names = block_names or tuple(default_names(values.shape[1]))
         if values.shape[1] != len(names):
             raise InputError(
-                f"{NAME}: block {number} has {counted(values.shape[1], 'column')}, where "
+                f"blocks: block {number} has {counted(values.shape[1], 'column')}, where "
                 f"{len(names)} are needed"
             )
-        first = first or own
-        if own is not None and own != first:
+        first_names = first_names or block_names
+        if block_names is not None and block_names != first_names:
             raise InputError(
-                f"{NAME}: the columns of block {number} are {', '.join(own)}, and those of the "
-                f"first {', '.join(first or names)}"
+                f"blocks: the columns of block {number} are {', '.join(block_names)}, and those of "
+                f"the first {', '.join(first_names or names)}"
             )
-        bad = first_fault(values)
-        if bad is not None:
-            row, at, fault = bad
-            raise InputError(
-                f"{NAME} has {fault} in row {count + row + 1} (row {row + 1} of block {number}), "
-                f"column {names[at]!r}: fill in or leave out that row"
-            )
+
+        def row_label(row: int, total: int = count, number: int = number) -> str:
+            return f"row {total + row + 1} (row {row + 1} of block {number})"
+
+        check_values(values, "blocks", names, row_label)
         file.write(values.tobytes())
         count += len(values)
     if not count or names is None:
-        raise InputError(f"{NAME} has no rows: was the iterator used up before?")
+        raise InputError("blocks has no rows: was the iterator used up before?")
     return names, count
 
 
-def _numbers(block: Any, names: tuple[str, ...] | None, number: int) -> np.ndarray:
-    """A block as float64 (k, D), missing values as NaN."""
-    told = f"block {number} of {NAME}"
-    array = plain_array(block, told)
+def _block_values(block: Any, names: tuple[str, ...] | None, name: str) -> np.ndarray:
+    """Convert a block to float64 (k, D), with NaN for missing values."""
+    array = plain_array(block, name)
     if array.ndim not in (1, 2):
-        raise InputError(f"{told} has {array.ndim} dimensions, where (k,) or (k, D) is needed")
+        raise InputError(f"{name} has {array.ndim} dimensions, where (k,) or (k, D) is needed")
     if array.ndim == 1:
         array = array[:, np.newaxis]
     if array.shape[1] == 0:
-        raise InputError(f"{told} has no columns")
+        raise InputError(f"{name} has no columns")
     if array.dtype.kind not in "iuf":
         array = from_objects(
-            array, told, lambda at: f"column {names[at]!r}" if names else f"column {at + 1}"
+            array, name, lambda at: f"column {names[at]!r}" if names else f"column {at + 1}"
         )
     return np.ascontiguousarray(array, dtype=np.float64)
 
 
-#: Codecs that make numbers of bytes and bytes of numbers, and nothing else.
-CODECS = (
-    {"bytes", "sharding_indexed", "transpose"}
-    | {"astype", "bitround", "delta", "fixedscaleoffset", "packbits", "quantize", "shuffle"}
-    | {"blosc", "bz2", "gzip", "lz4", "lzma", "pcodec", "zfpy", "zlib", "zstd"}
-    | {"adler32", "crc32", "crc32c", "fletcher32", "jenkins_lookup3"}
-)
-#: Before the names of codecs that are not zarr's own.
-FOREIGN = "numcodecs."
-#: The least share of chunks that must be there: others would be read as one value.
-LEAST_THERE = 0.1
-#: Bytes of the largest chunk, which is in memory as a whole.
-LARGEST = 2**31
-METADATA = (".zarray", "zarr.json")
-DEEPEST = 8
-
-
-class Layout(NamedTuple):
-    """What the metadata of an array say.
-
-    Attributes:
-        shape: of the array.
-        chunks: their shape.
-        codecs: all that they name.
-    """
-
-    shape: tuple[int, ...]
-    chunks: tuple[int, ...]
-    codecs: tuple[str, ...]
-
-    @property
-    def number(self) -> int:
-        """How many chunks there should be."""
-        return math.prod(-(-n // k) for n, k in zip(self.shape, self.chunks, strict=True))
-
-
-def open_zarr(path: Path, zarr: Any) -> Any:
-    """Open a zarr array.
+def check_values(
+    values: np.ndarray, name: str, columns: Sequence[str], row_label: Callable[[int], str]
+) -> None:
+    """Refuse values (k, D) that are missing, not finite or beyond 1e150.
 
     Args:
-        path: its folder.
-        zarr: the package.
+        values: rows.
+        name: of the file or the sample, for messages.
+        columns: D names.
+        row_label: description of a row, given its index.
+    """
+    fault = first_fault(values)
+    if fault is not None:
+        row, column, description = fault
+        raise InputError(
+            f"{name} has {description} in {row_label(row)}, column {columns[column]!r}: fill in or "
+            "leave out that row"
+        )
+
+
+def import_optional(module: str, extra: str, purpose: str) -> Any:
+    """Import a module of an optional dependency.
+
+    Args:
+        module: dotted name.
+        extra: the extra of ``bke`` that installs it.
+        purpose: beginning of the message, such as ``"reading x.zarr needs"``.
 
     Raises:
-        InputError: it is no such array; its metadata name a codec that is none of numbers; nearly
-            all of its chunks are missing, or one does not fit into memory.
+        InputError: it is not installed.
     """
-    found = [path / name for name in METADATA if (path / name).is_file()]
-    if not found:
-        raise InputError(
-            f"{path} is not a readable zarr array: it has no {' and no '.join(METADATA)}"
-        )
-    for file in found:
-        _check(path, _layout(file, path))
     try:
-        return zarr.open_array(path, mode="r")
-    except Exception as error:  # of a broken store, or a group
-        raise InputError(f"{path} is not a readable zarr array: {error}") from error
-
-
-def _check(path: Path, layout: Layout) -> None:
-    for codec in layout.codecs:
-        if codec.removeprefix(FOREIGN) not in CODECS:
-            raise InputError(
-                f"{path} has the codec {codec!r}, which is none of numbers and might run code: "
-                "write the array anew with another"
-            )
-    if math.prod(layout.chunks) * 8 > LARGEST:
-        raise InputError(f"{path} has chunks of {layout.chunks} values: write it in smaller ones")
-    there = sum(1 for _ in _chunks(path))
-    if there < LEAST_THERE * layout.number:
-        raise InputError(
-            f"{path} says that it has {layout.number} chunks, and {there} are there: is it a part?"
-        )
-
-
-def _chunks(path: Path) -> Iterator[Path]:
-    """Files of chunks; those of metadata are not."""
-    for file in path.rglob("*"):
-        if file.is_file() and not (file.name.startswith(".") or file.name == METADATA[1]):
-            yield file
-
-
-def _layout(file: Path, path: Path) -> Layout:
-    try:
-        record = json.loads(file.read_text(encoding="utf-8"))
-        if file.name == METADATA[0]:
-            chunks, named = record["chunks"], [record["compressor"], *(record["filters"] or [])]
-        else:
-            chunks = record["chunk_grid"]["configuration"]["chunk_shape"]
-            named = record["codecs"]
-        shapes = [tuple(int(size) for size in one) for one in (record["shape"], chunks)]
-        if len(shapes[0]) != len(shapes[1]) or min(shapes[0], default=0) < 0 or 0 in shapes[1]:
-            raise ValueError(f"the shape {shapes[0]} in chunks of {shapes[1]}")
-        return Layout(shapes[0], shapes[1], tuple(_names(named, DEEPEST)))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        said = f"{file.name} lacks {error}" if isinstance(error, KeyError) else error
-        raise InputError(f"{path} is not a readable zarr array: {said}") from error
-
-
-def _names(codecs: Any, deepest: int) -> Iterator[str]:
-    """The names of codecs, and of those within them."""
-    if not deepest:
-        raise ValueError("its codecs have codecs without end")
-    for codec in codecs:
-        if codec is None:
-            continue
-        record: dict[str, Any] = {"name": codec} if isinstance(codec, str) else codec
-        yield str(record["id"] if "id" in record else record["name"])
-        within = record.get("configuration") or {}
-        for inner in ("codecs", "index_codecs"):
-            yield from _names(within.get(inner, ()), deepest - 1)
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise InputError(f'{purpose} pip install "bke[{extra}]"') from error

@@ -46,28 +46,28 @@ def test_numbers_are_read(tmp_path, options):
     np.testing.assert_array_equal(rows.block(0, 1000), X)
 
 
-def test_no_pickle_is_opened(tmp_path):
-    """Format 2 names it as a filter, and a chunk holds what would run."""
-    mark = tmp_path / "ran"
-    path = written(tmp_path, zarr_format=2, compressors=None)
-    (path / "0.0").write_bytes(pickle.dumps(Touch(mark)))
-    changed(path, filters=[{"id": "pickle", "protocol": 5}], dtype="|O")
-    with pytest.raises(InputError, match="has the codec 'pickle', which is none of numbers"):
-        open_rows(path)
-    assert not mark.exists()
+PICKLE = {"id": "pickle", "protocol": 5}
 
 
 @pytest.mark.parametrize(
-    "codecs",
+    "entries",
     [
-        [{"name": "bytes"}, {"name": "numcodecs.pickle"}],
-        ["numcodecs.pickle"],
-        [{"name": "sharding_indexed", "configuration": {"codecs": [{"name": "numcodecs.pickle"}]}}],
+        {"compressor": PICKLE},
+        {"filters": [PICKLE]},
+        {"filters": [{"id": "delta", "dtype": "<f8"}, PICKLE]},
+        {"filters": [PICKLE], "dtype": "|O"},
+        {"filters": [{"id": "vlen-utf8"}, PICKLE], "dtype": "|O"},
     ],
 )
-def test_no_codec_of_objects_is_taken_within_another(tmp_path, codecs):
-    with pytest.raises(InputError, match=r"has the codec 'numcodecs\.pickle'"):
-        open_rows(changed(written(tmp_path), codecs=codecs))
+def test_pickled_chunks_are_not_read(tmp_path, entries):
+    """Format 2 names any codec, and the chunk holds code that would run."""
+    marker = tmp_path / "ran"
+    path = written(tmp_path, zarr_format=2, compressors=None)
+    (path / "0.0").write_bytes(pickle.dumps(Touch(marker)))
+    changed(path, **entries)
+    with pytest.raises(InputError, match=r"not a readable zarr array|has the type"):
+        open_rows(path)
+    assert not marker.exists()
 
 
 def nested(depth):
@@ -78,21 +78,28 @@ def nested(depth):
 
 
 @pytest.mark.parametrize(
-    ("entries", "message"),
+    "entries",
     [
-        ({"shape": [10**12, 2]}, "has 20000000000 chunks, and 20 are there: is it a part"),
-        ({"shape": [-5, 2]}, "not a readable zarr array: the shape"),
-        ({"shape": [1000]}, "not a readable zarr array: the shape"),
-        ({"shape": "many"}, "not a readable zarr array"),
-        ({"shape": None}, "not a readable zarr array"),
-        ({"codecs": nested(40)}, "codecs without end"),
-        ({"chunk_grid": {}}, r"zarr\.json lacks 'configuration'"),
-        ({"data_type": "unknown"}, "not a readable zarr array"),
+        {"shape": [-5, 2]},
+        {"shape": [1000]},
+        {"shape": "many"},
+        {"shape": None},
+        {"codecs": nested(300)},
+        {"codecs": ["numcodecs.pickle"]},
+        {"codecs": [{"name": "bytes"}, {"name": "numcodecs.pickle"}]},
+        {"chunk_grid": {}},
+        {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [0, 2]}}},
+        {"data_type": "unknown"},
     ],
 )
-def test_metadata_that_make_no_sense_are_refused(tmp_path, entries, message):
-    with pytest.raises(InputError, match=message):
+def test_invalid_metadata_are_refused(tmp_path, entries):
+    with pytest.raises(InputError, match="not a readable zarr array"):
         open_rows(changed(written(tmp_path), **entries))
+
+
+def test_missing_chunks_are_refused(tmp_path):
+    with pytest.raises(InputError, match="should have 20000000000 chunks, and has 20"):
+        open_rows(changed(written(tmp_path), shape=[10**12, 2]))
 
 
 def test_a_chunk_that_does_not_fit_is_refused(tmp_path):
@@ -111,7 +118,7 @@ def test_chunks_of_zeros_are_not_written_and_not_missed(tmp_path):
 
 def test_a_folder_without_metadata_is_no_array(tmp_path):
     (tmp_path / "rows.zarr").mkdir()
-    with pytest.raises(InputError, match=r"it has no \.zarray and no zarr\.json"):
+    with pytest.raises(InputError, match="not a readable zarr array"):
         open_rows(tmp_path / "rows.zarr")
 
 
