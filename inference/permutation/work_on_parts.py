@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.canonical import column_marks, different, row_marks
-from ..streams.partitions import Extent, extent
+from ..streams.partitions import Extent
 from .halves import Halves
 
 
@@ -52,7 +52,7 @@ class FirstPass:
 
     def __call__(self, index: int, rows: np.ndarray) -> First:
         """Work on a part."""
-        return First(extent(index, rows), _different(rows, self.most))
+        return First(Extent.of_rows(rows), _different(rows, self.most))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -339,7 +339,7 @@ def _block_values(block: Any, names: tuple[str, ...] | None, name: str) -> np.nd
 
 
 def check_values(
-    values: np.ndarray, name: str, columns: Sequence[str], row_label: Callable[[int], str]
+    values: np.ndarray, name: str, columns: Sequence[str | int], row_label: Callable[[int], str]
 ) -> None:
     """Refuse values (k, D) that are missing, not finite or beyond 1e150.
 

@@ -103,7 +103,7 @@ def test_two_workers_give_what_one_gives_to_the_last_digit(few):
             if workers == 2:
                 bad = P.copy()
                 bad[250, 1] = np.nan
-                with pytest.raises(InputError, match=r"NaN\) in row 51 of part 3, column 2"):
+                with pytest.raises(InputError, match=r"NaN\) in row 51 of partition 3, column 2"):
                     two_sample_test(in_chunks(bad, 100), second)
     one, two = found
     assert one.pvalue == two.pvalue == expected.pvalue
