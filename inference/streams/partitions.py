@@ -36,7 +36,7 @@ class DaskEngine:
             client = importlib.import_module("distributed").default_client()
         except (ImportError, ValueError):
             return self._dask.delayed(value, pure=False, traverse=False)
-        return client.scatter([value], hash=False)[0]  # of a value alone Dask scatters the elements
+        return client.scatter([value], hash=False)[0]  # it scatters the elements of a value
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Handle:
         """Describe a task, which runs when its result is fetched."""
@@ -84,7 +84,7 @@ class PartitionedSample:
         engine: that stores them.
         handles: one for each partition, in order.
         columns: names, or ``None``.
-        name: of the sample, for messages.
+        name: the sample's name, for messages.
     """
 
     engine: Engine
@@ -102,7 +102,7 @@ class PartitionedSample:
         """Apply a function to every partition.
 
         Args:
-            function: of an argument and the rows (n, D) as float64; must be picklable.
+            function: takes an argument and the rows (n, D) as float64; must be picklable.
             arguments: one for each partition; by default its index.
 
         Returns:
@@ -135,7 +135,7 @@ class Extent(NamedTuple):
     """Number and range of some rows.
 
     Attributes:
-        rows: how many there are.
+        rows: their number.
         low: (D,), the smallest value of every column; infinite without rows.
         high: (D,), the largest.
     """
@@ -182,31 +182,31 @@ def as_partitioned(
     Args:
         value: an array, a data frame, a series or a bag of rows of Dask, in any chunks; a dataset
             of Ray; or, with an ``engine``, any sample in memory.
-        name: of the sample, for messages.
-        engine: of the other sample.
-        rows_per_partition: of a sample in memory; not tuned.
+        name: the sample's name, for messages.
+        engine: the other sample's, if it has one.
+        rows_per_partition: used for a sample in memory; not tuned.
 
     Raises:
         InputError: it is none of these, of another engine, or a package is missing.
     """
     if hasattr(value, "__dask_graph__"):
-        own: Engine = engine if isinstance(engine, DaskEngine) else DaskEngine()
+        value_engine: Engine = engine if isinstance(engine, DaskEngine) else DaskEngine()
         handles, columns = _dask_partitions(value, name), column_names(value)
     elif _is_ray(value):
-        own = engine if isinstance(engine, RayEngine) else RayEngine()
+        value_engine = engine if isinstance(engine, RayEngine) else RayEngine()
         handles, names = list(value.to_numpy_refs()), tuple(map(str, value.columns() or ()))
         columns = names if len(names) > 1 else None  # a single column may hold vectors
     else:
         assert engine is not None
-        own, columns = engine, column_names(value)
+        value_engine, columns = engine, column_names(value)
         rows = as_sample(value, name, may_be_constant=True)
         starts = range(0, len(rows), rows_per_partition)
-        handles = [own.put(rows[start : start + rows_per_partition]) for start in starts]
-    if engine is not None and own is not engine:
+        handles = [value_engine.put(rows[start : start + rows_per_partition]) for start in starts]
+    if engine is not None and value_engine is not engine:
         raise InputError("P and Q must be collections of one engine, Dask or Ray")
     if not handles:
         raise InputError(f"{name} has no rows")
-    return PartitionedSample(own, tuple(handles), columns, name)
+    return PartitionedSample(value_engine, tuple(handles), columns, name)
 
 
 def _dask_partitions(value: Any, name: str) -> list[Handle]:
@@ -236,8 +236,8 @@ def _numbers(partition: Any, name: str, index: int) -> np.ndarray:
 
     Args:
         partition: an array, a data frame, a dictionary of columns, or rows.
-        name: of the sample, for messages.
-        index: of the partition.
+        name: the sample's name, for messages.
+        index: the partition's index.
 
     Raises:
         InputError: it does not hold real numbers, or one is missing, not finite or beyond 1e150.

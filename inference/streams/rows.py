@@ -200,7 +200,7 @@ def _open_zarr(
     Args:
         path: its folder.
         columns: as for :func:`open_rows`.
-        min_stored_proportion: of the chunks that must be there. Zarr leaves out chunks that hold
+        min_stored_proportion: least proportion of chunks that must exist. Zarr leaves out chunks that hold
             the fill value alone, and reads a missing chunk as such; not tuned.
         max_chunk_bytes: a chunk, or shard, is in memory as a whole; not tuned.
     """
@@ -345,7 +345,7 @@ def check_values(
 
     Args:
         values: rows.
-        name: of the file or the sample, for messages.
+        name: name of the file or the sample, for messages.
         columns: D names.
         row_label: description of a row, given its index.
     """
