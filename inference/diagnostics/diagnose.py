@@ -41,7 +41,7 @@ def diagnose(run: Run) -> Diagnosis:
         else verdict.of_chains(modes, chains, one_column=len(columns) == 1)
     )
     unresolved = resolution.notes_on_run(opened, modes)
-    sentences += likelihoods.in_words(tree) + unresolved
+    sentences += likelihoods.error_sentences(tree) + unresolved
     return Diagnosis(
         chains.overall,
         modes,
@@ -53,7 +53,7 @@ def diagnose(run: Run) -> Diagnosis:
         chains.iterations,
         columns,
         integral,
-        likelihoods.error_of_run(tree),
+        likelihoods.recorded_error(tree),
         not unresolved if tree.attrs["likelihood"] == "landmark" else None,
         tree.attrs.get("chosen"),
         independent,

@@ -1,11 +1,18 @@
-"""One column of a file as weighted points, in passes over its rows that keep few of them."""
+"""One column of a file, reduced to weighted points on which its posterior density depends.
+
+The spectral likelihood of one column is a function of sums over rows. Rows of a narrow bin are
+replaced by a few nodes with the same moments. The density is then wrong by tens or hundreds of nats
+(of millions) where a zero of mu_hat' lies in a bin, which is enough to find the lengthscales of
+high density, with an estimate of the error. At these, few bins contain a zero, and another pass
+stores their rows.
+"""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -27,302 +34,309 @@ from ..data.units import Units
 from ..streams.rows import Rows
 from . import programs
 from .algorithms.integral import integrate
-from .barriers import LogDensity
-from .passes import chunk_size, prefetched
+from .passes import chunk_size, read_chunks
 from .profile import BATCH, log_densities
 from .samplers.quadrature import MOST_EVALUATIONS
 from .target import Target, flatten, unflatten
 
-#: Bins in a standard deviation, or up to twice as many.
-FINENESS = 2**11
-#: Rows that are kept at most.
-MOST_KEPT = 2**23
+T = TypeVar("T")
 
 
-class Column:
-    """Rows of one column in bins: of each its moments, or all its rows.
+class BinnedColumn:
+    """Rows of one column in bins: the moments of each bin, or its rows.
 
-    A pass goes through the rows in the same chunks however the file is cut, so that sums have the
-    same digits.
+    A pass reads the same chunks however the file is cut, so that sums have the same digits.
 
     Attributes:
-        width: of a bin, in the model's units, a power of two.
-        kept: (bins,), of which bins that had moments all rows are kept now.
+        bins_per_deviation: bins in a standard deviation, up to twice as many; not tuned.
+        max_rows: rows that are stored at most; not tuned.
+        width: width of a bin, in the model's units, a power of two.
+        stored: (bins,), of the bins with moments those whose rows are stored.
     """
+
+    bins_per_deviation: ClassVar[int] = 2**11
+    max_rows: ClassVar[int] = 2**23
 
     def __init__(self, rows: Rows, units: Units, deviation: float, *, progress: bool) -> None:
         """Count the rows of all bins and sum their moments, in two passes.
 
         Args:
-            rows: (n, 1), checked.
-            units: that bring them to the model's.
-            deviation: their standard deviation, in the model's units.
+            rows: (n, 1).
+            units: the model's units.
+            deviation: standard deviation of the rows, in the model's units.
             progress: show progress bars.
         """
         self._rows, self._units, self._progress = rows, units, progress
-        self.width = 2.0 ** math.floor(math.log2(deviation / FINENESS))
-        bins, counts = self._counted()
+        self.width = 2.0 ** math.floor(math.log2(deviation / self.bins_per_deviation))
+        bins, counts = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        for x in self._read("rows, counted"):
+            unique, of_chunk = np.unique(bins_of(x, self.width)[0], return_counts=True)
+            bins, index = np.unique(np.concatenate([bins, unique]), return_inverse=True)
+            counts = np.bincount(index, np.concatenate([counts, of_chunk])).astype(np.int64)
         self._bins = bins[counts > FEWEST]
-        self._moments, self._few = self._summed()
-        self._own = self._few[:0]
-        self.kept = np.zeros(len(self._bins), dtype=bool)
+        moments, pieces = moments_of(np.empty(0, int), np.empty(0), len(self._bins)), []
+        for x in self._read("rows, summed"):
+            index, binned = self._index(x)
+            u = bins_of(x, self.width)[1]
+            moments = moments + moments_of(index[binned], u[binned], len(self._bins))
+            pieces.append(x[~binned])
+        self._moments, self._sparse_rows = moments, np.concatenate(pieces)
+        self._stored_rows = self._sparse_rows[:0]
+        self.stored = np.zeros(len(self._bins), dtype=bool)
 
     @property
     def size(self) -> int:
-        """How many points stand for the rows so far."""
-        nodes = int(np.sum(~self.kept)) * self._moments.shape[1]
-        return nodes + len(self._few) + len(self._own)
+        """Number of points that represent the rows."""
+        nodes = int(np.sum(~self.stored)) * self._moments.shape[1]
+        return nodes + len(self._sparse_rows) + len(self._stored_rows)
 
     def points(self) -> WeightedPoints:
-        """What stands for the rows so far."""
-        rows = np.concatenate([self._few, self._own])
-        return weighted_points(self._bins, self._moments, self.width, self.kept, rows)
+        """Return the points that represent the rows."""
+        rows = np.concatenate([self._sparse_rows, self._stored_rows])
+        return weighted_points(self._bins, self._moments, self.width, self.stored, rows)
 
-    def keep(self, more: np.ndarray) -> None:
-        """Keep all rows of ``more`` (bins,) of the bins, in a pass.
+    def store(self, bins: np.ndarray) -> None:
+        """Store all rows of further ``bins`` (bins,), in a pass.
 
         Raises:
-            InputError: for more rows than are ever kept.
+            InputError: for more than ``max_rows`` rows.
         """
-        self.kept = self.kept | more
-        least = int(self._moments[self.kept, 0].sum())
-        if least > MOST_KEPT:
+        self.stored = self.stored | bins
+        count = int(self._moments[self.stored, 0].sum())
+        if count > self.max_rows:
             raise InputError(
-                f"{self._rows.path}: the density depends on {least} rows one by one, and at most "
-                f"{MOST_KEPT} are kept: read the rows into memory, or leave out outliers, beside "
-                "which the others are all alike"
+                f"{self._rows.path}: the density depends on {count} single rows, and at most "
+                f"{self.max_rows} are kept: read the rows into memory, or leave out outliers, "
+                "compared with which the other rows are equal"
             )
         pieces = []
-        for x in self._each("rows, some kept"):
-            place, known = self._places(bins_of(x, self.width)[0])
-            pieces.append(x[known & self.kept[place]])
-        self._own = np.concatenate(pieces)
+        for x in self._read("rows, some kept"):
+            index, binned = self._index(x)
+            pieces.append(x[binned & self.stored[index]])
+        self._stored_rows = np.concatenate(pieces)
 
-    def _counted(self) -> tuple[np.ndarray, np.ndarray]:
-        """The bins that have rows, ascending, and how many."""
-        bins, counts = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-        for x in self._each("rows, counted"):
-            some = np.unique(bins_of(x, self.width)[0], return_counts=True)
-            bins, place = np.unique(np.concatenate([bins, some[0]]), return_inverse=True)
-            counts = np.bincount(place, np.concatenate([counts, some[1]])).astype(np.int64)
-        return bins, counts
-
-    def _summed(self) -> tuple[np.ndarray, np.ndarray]:
-        """The moments of bins with many rows, and the rows of the others."""
-        moments, few = moments_of(np.empty(0, int), np.empty(0), len(self._bins)), []
-        for x in self._each("rows, summed"):
-            bins, u = bins_of(x, self.width)
-            place, known = self._places(bins)
-            moments = moments + moments_of(place[known], u[known], len(self._bins))
-            few.append(x[~known])
-        return moments, np.concatenate(few)
-
-    def _places(self, bins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where among those with moments the ``bins`` (n,) are, and which are there."""
+    def _index(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the index of each row's bin among those with moments, and whether it has them."""
         if not len(self._bins):
-            return np.zeros(len(bins), dtype=np.int64), np.zeros(len(bins), dtype=bool)
-        place = np.minimum(np.searchsorted(self._bins, bins), len(self._bins) - 1)
-        return place, self._bins[place] == bins
+            return np.zeros(len(x), dtype=np.int64), np.zeros(len(x), dtype=bool)
+        bins = bins_of(x, self.width)[0]
+        index = np.minimum(np.searchsorted(self._bins, bins), len(self._bins) - 1)
+        return index, self._bins[index] == bins
 
-    def _each(self, what: str) -> Iterator[np.ndarray]:
-        """Chunks of the column in the model's units, with its dither."""
-        rows, units, n = self._rows, self._units, len(self._rows)
-        size = chunk_size(1, 1)
-        noise = np.random.default_rng(units.dither_seed)
-        with progress_bar(what, n, shown=self._progress) as advance:
-            for _, block in prefetched(rows, range(-(-n // size)), size):
-                if units.dither.any():  # as all rows at once would have it
-                    block = block + noise.uniform(-0.5, 0.5, size=block.shape) * units.dither
+    def _read(self, label: str) -> Iterator[np.ndarray]:
+        """Read chunks of the column, dithered, in the model's units."""
+        units, rng = self._units, np.random.default_rng(self._units.dither_seed)
+        with progress_bar(label, len(self._rows), shown=self._progress) as advance:
+            for _, block in read_chunks(self._rows, chunk_size(1, 1)):
+                if units.dither.any():  # equal to the dither of all rows at once
+                    block = block + rng.uniform(-0.5, 0.5, size=block.shape) * units.dither
                 yield units.to_model(block)[:, 0]
                 advance(len(block))
 
 
-#: Error of the log density that is accepted, and what bins may add to it that are not looked into.
-TOLERANCE, LEFT = 1e-4, 1e-5
-#: How far below its top, beside the errors, a log density counts for nothing.
-MARGIN = 50.0
-#: How often rows are kept, the evaluations before the first time, halvings of what lies between two
-#: points at most, and bins beside those in doubt.
-ROUNDS, FIRST_EVALUATIONS, HALVINGS, BESIDE = 4, 400, 12, 2
-#: Room for points, over those that there are before any rows are kept.
-ROOM = 2
+class ColumnDensity:
+    """Log posterior density given a binned column, evaluated once at each unconstrained point.
 
-
-class Resolved(NamedTuple):
-    """A column for the spectral route.
+    Args:
+        target: the model, with one lengthscale.
+        column: the rows.
+        capacity: number of points for which programs are compiled, relative to those of bins
+            without stored rows, so that stored rows need no other program; not tuned.
 
     Attributes:
         points: the rows as the likelihood needs them.
-        density: the log density of a batch of unconstrained points, each evaluated once.
-        error: estimate of the largest error of a log density that is not negligible, in nats.
+        max_rounds: integrals after each of which rows are stored; not tuned.
     """
 
-    points: LineIndex
-    density: LogDensity
-    error: float
+    max_rounds: ClassVar[int] = 4
 
+    def __init__(self, target: Target, column: BinnedColumn, capacity: int = 2) -> None:
+        self._target, self._column = target, column
+        self._capacity = capacity * column.size
+        self._values: dict[bytes, float] = {}
+        self._prepare()
 
-def resolved(
-    target: Target,
-    column: Column,
-    prior_draws: Mapping[str, np.ndarray],
-    tolerance: float,
-    *,
-    progress: bool,
-) -> Resolved:
-    """Keep the rows that the density of one or two hyperparameters depends on.
+    def __call__(self, z: Mapping[str, Any]) -> np.ndarray:
+        """Return the log density (k,) of k points by site."""
+        return self._log_density(
+            flatten({name: np.asarray(z[name]) for name in self._target.shapes})
+        )
 
-    Args:
-        target: with one lengthscale.
-        column: the rows.
-        prior_draws: unconstrained, by site; the density is looked at over their range, and on.
-        tolerance: of the integral that tells where it counts, see
-            :class:`~bke.inference.Quadrature`.
-        progress: show progress bars.
+    def resolve(
+        self,
+        prior_draws: Mapping[str, np.ndarray],
+        tolerance: float,
+        *,
+        progress: bool,
+        first_evaluations: int = 400,
+    ) -> float:
+        """Store the rows on which the density depends where it is not negligible.
 
-    Raises:
-        InputError: where too many rows would have to be kept, or so many are so near each other
-            that nothing can be prepared.
-    """
-    flat = flatten(prior_draws)
-    low, high = flat.min(axis=0), flat.max(axis=0)
-    known: dict[bytes, float] = {}
-    room = ROOM * column.size  # another size would compile anew
-    for turn in range(ROUNDS):
-        seen = _Seen(target, column, known, room)
-        most = FIRST_EVALUATIONS if turn == 0 else MOST_EVALUATIONS[flat.shape[1]]
-        with progress_bar("evaluations", None, shown=progress) as advance:
+        Args:
+            prior_draws: unconstrained, by site; integrals start from their range.
+            tolerance: of the integrals, see :class:`~bke.inference.Quadrature`.
+            progress: show progress bars.
+            first_evaluations: before any rows are stored; not tuned.
 
-            def tallied(z: np.ndarray, seen: _Seen = seen, advance: Any = advance) -> np.ndarray:
-                advance(len(z))
-                return seen.at(z)
+        Returns:
+            The estimated largest error of a log density that is not negligible, in nats.
 
-            found = integrate(tallied, low, high, tolerance=tolerance, most=most)
-        uncertain, error = seen.uncertain(found.nodes, found.log_density)
-        if not uncertain.any() or turn == ROUNDS - 1:
-            break
-        column.keep(seen.in_doubt(found.nodes, uncertain))
-        # What is negligible stays as it is known; all else is evaluated anew.
-        known = {z.tobytes(): known[z.tobytes()] for z in found.nodes[~uncertain]}
-    if uncertain.any():
+        Raises:
+            InputError: where too many rows would be stored, or so many are so near each other that
+                nothing can be prepared.
+        """
+        flat = flatten(prior_draws)
+        low, high = flat.min(axis=0), flat.max(axis=0)
+        for rounds in range(1, self.max_rounds + 1):
+            most = first_evaluations if rounds == 1 else MOST_EVALUATIONS[flat.shape[1]]
+            with progress_bar("evaluations", None, shown=progress) as advance:
+
+                def evaluate(z: np.ndarray, advance: Any = advance) -> np.ndarray:
+                    advance(len(z))
+                    return self._log_density(z)
+
+                integral = integrate(evaluate, low, high, tolerance=tolerance, most=most)
+            z = integral.nodes
+            uncertain, error = self._uncertain(z, integral.log_density)
+            if not uncertain.any():
+                return error
+            if rounds < self.max_rounds:
+                self._column.store(self._doubtful_bins(z, uncertain))
+                # Other points than negligible ones are evaluated again.
+                self._values = {at.tobytes(): self._values[at.tobytes()] for at in z[~uncertain]}
+                self._prepare()
         warnings.warn(
             f"the log density of the rows may be wrong by {error:.2g} nats, however many are kept: "
             "with rows in memory it is not",
             stacklevel=2,
         )
-    return Resolved(seen.points, seen.density, error)
+        return error
 
-
-class _Seen:
-    """The column by the rows that are kept so far."""
-
-    def __init__(
-        self, target: Target, column: Column, known: dict[bytes, float], room: int
-    ) -> None:
-        self._target, self._known = target, known
-        self._weighted = weighted = column.points()
+    def _prepare(self) -> None:
+        """Prepare the likelihood for the points that now represent the rows."""
+        self._weighted = weighted = self._column.points()
         with input_errors():
-            index = weighted_line_index(weighted.x, weighted.weights, column.width, room)
-        self.points = jax.tree.map(jnp.asarray, index)
-        self._evaluate = programs.log_densities(target)
-        self._errors = programs.volume_errors(target)
-        self._told: dict[bytes, tuple[float, np.ndarray]] = {}
+            index = weighted_line_index(
+                weighted.x, weighted.weights, self._column.width, self._capacity
+            )
+        self.points: LineIndex = jax.tree.map(jnp.asarray, index)
+        self._errors: dict[bytes, tuple[float, np.ndarray]] = {}
 
-    def density(self, z: Mapping[str, Any]) -> np.ndarray:
-        """Log density (k,) of k unconstrained points by site."""
-        names = list(self._target.shapes)
-        return self.at(flatten({name: np.asarray(z[name]) for name in names}))
+    def _log_density(self, z: np.ndarray) -> np.ndarray:
+        """Return the log density (k,) of unconstrained points (k, p)."""
+        evaluate = programs.log_densities(self._target)
 
-    def at(self, z: np.ndarray) -> np.ndarray:
-        """Log density (k,) of unconstrained points (k, p)."""
-        z = np.ascontiguousarray(z)
-        new = {one.tobytes(): one for one in z if one.tobytes() not in self._known}
-        if new:
-            points = unflatten(np.stack(list(new.values())), self._target.shapes)
-            values = log_densities(self._evaluate, points, self.points)
-            self._known.update(zip(new, values.tolist(), strict=True))
-        return np.array([self._known[one.tobytes()] for one in z])
+        def compute(new: np.ndarray) -> list[float]:
+            points = unflatten(new, self._target.shapes)
+            return log_densities(evaluate, points, self.points).tolist()
 
-    def uncertain(self, z: np.ndarray, logs: np.ndarray) -> tuple[np.ndarray, float]:
-        """Which points (k, p) may count and are not right, and the largest error of those that may.
+        return np.array(evaluate_new(self._values, z, compute))
 
-        From the highest density down, until what may be wrong is far less than what is missing.
+    def _jacobian_errors(
+        self, z: np.ndarray, max_ignored: float = 1e-5
+    ) -> list[tuple[float, np.ndarray]]:
+        """Estimate the error of the log Jacobian at points (k, p), and the bins it comes from.
+
+        Bins of the smallest errors, of ``max_ignored`` nats together, are not among these.
+        """
+        evaluate = programs.volume_errors(self._target)
+        nodes, counts = jnp.asarray(self._weighted.nodes), jnp.asarray(self._weighted.counts)
+
+        def compute(new: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
+            points = unflatten(new, self._target.shapes)
+            for errors in log_densities(
+                lambda at, X: evaluate(at, X, nodes, counts), points, self.points
+            ):
+                order = np.argsort(errors)
+                bins = np.zeros(len(errors), dtype=bool)
+                bins[order[np.cumsum(errors[order]) > max_ignored]] = True
+                yield float(errors.sum()), bins
+
+        return evaluate_new(self._errors, z, compute)
+
+    def _uncertain(
+        self, z: np.ndarray, logs: np.ndarray, *, tolerance: float = 1e-4, margin: float = 50.0
+    ) -> tuple[np.ndarray, float]:
+        """Find points whose log density may be wrong where it is not negligible.
+
+        Errors are estimated from the highest density down to where they cannot matter.
+
+        Args:
+            z: points (k, p).
+            logs: their log density (k,).
+            tolerance: error of a log density that is accepted, in nats.
+            margin: nats below the highest density, errors aside, at which a density is negligible.
+
+        Returns:
+            Whether each point (k,) is uncertain, and the largest error of those not negligible.
         """
         errors = np.zeros(len(z))
         order = np.argsort(-logs)
-        done = 0
-        while done < len(order):
-            some = order[done : done + BATCH]
-            errors[some] = [error for error, _ in self._told_of(z[some])]
-            done += len(some)
-            best = np.max(logs[order[:done]] - errors[order[:done]])
-            if logs[some[-1]] + 3.0 * errors[order[:done]].max() + MARGIN < best:
+        for start in range(0, len(order), BATCH):
+            batch, done = order[start : start + BATCH], order[: start + BATCH]
+            errors[batch] = [error for error, _ in self._jacobian_errors(z[batch])]
+            best = np.max(logs[done] - errors[done])
+            if logs[batch[-1]] + 3.0 * errors[done].max() + margin < best:
                 break
-        seen = order[:done]
-        counts = np.zeros(len(z), dtype=bool)
-        counts[seen] = logs[seen] + errors[seen] > best - MARGIN
-        return counts & (errors > TOLERANCE), float(errors[counts].max())
+        relevant = np.zeros(len(z), dtype=bool)
+        relevant[done] = logs[done] + errors[done] > best - margin
+        return relevant & (errors > tolerance), float(errors[relevant].max())
 
-    def in_doubt(self, z: np.ndarray, uncertain: np.ndarray) -> np.ndarray:
-        """Bins (bins,) in which there may be a zero of mu_hat' at the ``uncertain`` of points.
+    def _doubtful_bins(
+        self, z: np.ndarray, uncertain: np.ndarray, *, max_halvings: int = 12, border: int = 2
+    ) -> np.ndarray:
+        """Find bins (bins,) that may contain a zero of mu_hat' at or between uncertain points.
 
-        And between any two that are next to each other, or next to one that is not: where the bins
-        of two have none in common, what lies between is looked at as well.
+        Between neighboring lengthscales of which one is uncertain, zeros move. Where the bins of
+        two have no neighbors in common, the point in the middle is looked at as well.
+
+        Args:
+            z: points (k, p).
+            uncertain: (k,).
+            max_halvings: of the interval between two points; not tuned.
+            border: bins that are added on both sides; not tuned.
         """
-        lengthscales = self._lengthscales(z)
-        each, first, which = np.unique(lengthscales, return_index=True, return_inverse=True)
-        open_ = np.bincount(which.ravel(), uncertain, minlength=len(each)) > 0
-        beside = binary_dilation(open_)
-        pairs = [(z[first[i]], z[first[i + 1]]) for i in np.flatnonzero(beside[1:] & beside[:-1])]
-        found = np.zeros(len(self._weighted.counts), dtype=bool)
-        for depth in range(HALVINGS):
-            self._told_of(np.array(pairs).reshape(-1, z.shape[1]))
-            apart = []
-            for one, other in pairs:
-                (_, bins), (_, others) = self._told_of(np.stack([one, other]))
-                found |= bins | others
-                if not (_reached(bins, others) and _reached(others, bins)):
-                    middle = 0.5 * (one + other)
-                    apart += [(one, middle), (middle, other)]
-            if not apart or depth == HALVINGS - 1:
-                break
-            pairs = apart
-        return binary_dilation(found, iterations=BESIDE)
-
-    def _told_of(self, z: np.ndarray) -> list[tuple[float, np.ndarray]]:
-        """Error of the volume term at points (k, p), and the bins it is of."""
-        z = np.ascontiguousarray(z)
-        new = {one.tobytes(): one for one in z if one.tobytes() not in self._told}
-        if new:
-            points = unflatten(np.stack(list(new.values())), self._target.shapes)
-            nodes, counts = jnp.asarray(self._weighted.nodes), jnp.asarray(self._weighted.counts)
-
-            def evaluate(z: Any, X: LineIndex) -> jax.Array:
-                return self._errors(z, X, nodes, counts)
-
-            for key, errors in zip(new, log_densities(evaluate, points, self.points), strict=True):
-                order = np.argsort(errors)
-                flagged = np.zeros(len(errors), dtype=bool)
-                flagged[order[np.cumsum(errors[order]) > LEFT]] = True
-                self._told[key] = float(errors.sum()), flagged
-        return [self._told[one.tobytes()] for one in z]
-
-    def _lengthscales(self, z: np.ndarray) -> np.ndarray:
-        """Of points (k, p), in the model's units, (k,)."""
-        values = self._target.constrain(
-            {name: jnp.asarray(v) for name, v in unflatten(z, self._target.shapes).items()}
-        )
-        shortest = [
-            self.points.shortest_of(
-                self._target.kernel_at({name: value[i] for name, value in values.items()})
-            )
+        sites = {n: jnp.asarray(v) for n, v in unflatten(z, self._target.shapes).items()}
+        values = self._target.constrain(sites)
+        kernels = [
+            self._target.kernel_at({name: value[i] for name, value in values.items()})
             for i in range(len(z))
         ]
-        return np.array(shortest, dtype=float).reshape(len(z))
+        lengthscales = np.array(
+            [self.points.shortest_of(kernel) for kernel in kernels], dtype=float
+        )
+        unique, first, index = np.unique(lengthscales, return_index=True, return_inverse=True)
+        near = binary_dilation(np.bincount(index, uncertain, minlength=len(unique)) > 0)
+        pairs = [(z[first[i]], z[first[i + 1]]) for i in np.flatnonzero(near[1:] & near[:-1])]
+        doubtful = np.zeros(len(self._weighted.counts), dtype=bool)
+        for depth in range(max_halvings):
+            self._jacobian_errors(np.array(pairs).reshape(-1, z.shape[1]))
+            halves = []
+            for left, right in pairs:
+                (_, bins), (_, others) = self._jacobian_errors(np.stack([left, right]))
+                doubtful |= bins | others
+                if not (_are_near(bins, others) and _are_near(others, bins)):
+                    middle = 0.5 * (left + right)
+                    halves += [(left, middle), (middle, right)]
+            if not halves or depth == max_halvings - 1:
+                break
+            pairs = halves
+        return binary_dilation(doubtful, iterations=border)
 
 
-def _reached(bins: np.ndarray, others: np.ndarray) -> bool:
-    """Whether every run of ``bins`` has one of the ``others``, or is next to one."""
+def evaluate_new(
+    cache: dict[bytes, T], z: np.ndarray, compute: Callable[[np.ndarray], Iterable[T]]
+) -> list[T]:
+    """Return the values at points (k, p), computed for those that are not in the cache."""
+    z = np.ascontiguousarray(z)
+    new = {point.tobytes(): point for point in z if point.tobytes() not in cache}
+    if new:
+        cache.update(zip(new, compute(np.stack(list(new.values()))), strict=True))
+    return [cache[point.tobytes()] for point in z]
+
+
+def _are_near(bins: np.ndarray, others: np.ndarray) -> bool:
+    """Return whether every run of ``bins`` contains one of the ``others``, or is next to one."""
     runs, count = label(bins)
     near = binary_dilation(others) if others.any() else others
     return len(np.unique(runs[near & bins])) == count

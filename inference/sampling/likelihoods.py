@@ -1,4 +1,4 @@
-"""Rows whose density factor is exactly zero because equal neighbours on both sides cancel."""
+"""Likelihoods of data: landmarks, rows of zero density, and the error of an approximation."""
 
 from __future__ import annotations
 
@@ -26,55 +26,42 @@ from ..data.units import Units
 from .record import likelihood_record
 from .target import Points, Target, flatten, unflatten
 
-#: Below this, |sum of terms| / sum of |terms| is rounding error: the derivative is exactly zero.
-CANCELLED = 1e-12
 
-
-def cancelled_rows(target: Target) -> Callable[[Any, PaddedRows], jax.Array]:
-    """Compile the search for rows (N,) with a volume factor of exactly zero, BKE (12).
-
-    What is returned takes unconstrained draws of the hyperparameters, along the leading axis, and
-    the rows; a row counts where the factor vanishes at any of the draws.
-    """
-
-    @jit
-    def cancelled(z: dict[str, jax.Array], X: PaddedRows) -> jax.Array:
-        def at(one: dict[str, jax.Array]) -> jax.Array:
-            kernel = target.kernel_at(target.constrain(one))
-            remain = map_rows(lambda x: pushforward(x, X, kernel).cancellation, X.points, len(X))
-            return remain <= CANCELLED
-
-        return jnp.any(jax.lax.map(at, z), axis=0)
-
-    return cancelled
-
-
-#: By default; fewer where there are less than four rows for each.
-LANDMARKS, ROWS_EACH = 64, 4
-
-
-def with_places(likelihood: Likelihood, units: Units, data: np.ndarray, seed: int) -> Likelihood:
-    """The landmark model with :func:`places_for` its landmarks; another likelihood as it is."""
+def with_landmarks(likelihood: Likelihood, units: Units, data: np.ndarray, seed: int) -> Likelihood:
+    """Return the landmark model with coordinates as landmarks, and another likelihood unchanged."""
     if isinstance(likelihood, Landmark):
-        return Landmark(places_for(likelihood.landmarks, units, data, seed))
+        return Landmark(landmark_points(likelihood.landmarks, units, data, seed))
     return likelihood
 
 
-def places_for(landmarks: Any, units: Units, data: np.ndarray, seed: int) -> np.ndarray:
-    """(m, D) in the model's units.
+def landmark_points(
+    landmarks: Any,
+    units: Units,
+    data: np.ndarray,
+    seed: int,
+    *,
+    default_count: int = 64,
+    rows_per_landmark: int = 4,
+) -> np.ndarray:
+    """Return landmarks (m, D) in the model's units.
 
     Args:
-        landmarks: how many, places (m, D) in the units of the data, or ``None``.
-        units: of the data.
+        landmarks: their number, coordinates (m, D) in the units of the data, or ``None``.
+        units: units of the data.
         data: (n, D), in their own units.
-        seed: of the choice.
+        seed: seed of the choice.
+        default_count: number of landmarks for ``None``, but not more than distinct rows, and not
+            fewer than columns; not tuned.
+        rows_per_landmark: with fewer rows for each there are fewer landmarks; not tuned.
 
     Raises:
-        InputError: for landmarks that make no sense.
+        InputError: for invalid landmarks.
     """
-    dimension = data.shape[1]
+    n, dimension = data.shape
+    points = units.to_model(data)
     if landmarks is None:
-        landmarks = default_count(units.to_model(data), ROWS_EACH, seed)
+        distinct = np.unique(subsample_rows(points, np.random.default_rng(seed)), axis=0)
+        landmarks = max(dimension, min(default_count, n // rows_per_landmark, len(distinct)))
     if np.ndim(landmarks):
         names = known_names(units.columns)
         return units.to_model(as_evaluation_points(landmarks, dimension, "landmarks", names))
@@ -82,99 +69,131 @@ def places_for(landmarks: Any, units: Units, data: np.ndarray, seed: int) -> np.
         count = operator.index(landmarks)
     except TypeError:
         raise InputError(
-            f"landmarks must be places (m, {dimension}) or how many there are, got {landmarks!r}"
+            f"landmarks must be points (m, {dimension}) or their number, got {landmarks!r}"
         ) from None
     try:
-        return choose_landmarks(units.to_model(data), count, seed=seed)
+        return choose_landmarks(points, count, seed=seed)
     except ValueError as error:
         raise InputError(f"the number of landmarks {str(error).removeprefix('count ')}") from None
 
 
-def default_count(points: np.ndarray, rows_each: int, seed: int) -> int:
-    """64, or one for ``rows_each`` of the rows (n, D), but no more than there are different ones.
+def cancelled_rows(
+    target: Target, *, tolerance: float = 1e-12
+) -> Callable[[Any, PaddedRows], jax.Array]:
+    """Compile a search for rows whose Jacobian factor of BKE (12) is exactly zero.
 
-    Nor fewer than columns.
+    It is where equal neighbors on both sides of a row cancel, as in rounded data.
+
+    Args:
+        target: the model.
+        tolerance: abs(sum of terms) / sum of abs(terms) up to which the sum is rounding error.
+
+    Returns:
+        A function of unconstrained draws of the hyperparameters, along the leading axis, and the
+        rows; it returns whether the factor of each row (N,) is zero at any of the draws.
     """
-    n, dimension = points.shape
-    different = len(np.unique(subsample_rows(points, np.random.default_rng(seed)), axis=0))
-    return max(dimension, min(LANDMARKS, n // rows_each, different))
+
+    @jit
+    def cancelled(draws: dict[str, jax.Array], X: PaddedRows) -> jax.Array:
+        def at_draw(z: dict[str, jax.Array]) -> jax.Array:
+            kernel = target.kernel_at(target.constrain(z))
+            remainder = map_rows(lambda x: pushforward(x, X, kernel).cancellation, X.points, len(X))
+            return remainder <= tolerance
+
+        return jnp.any(jax.lax.map(at_draw, draws), axis=0)
+
+    return cancelled
 
 
-#: Draws at which the error is looked at, and how far below the highest, in nats, they may be.
-DRAWS, LOWEST = 16, 30.0
-#: An error beside which a difference of one nat counts for what it is.
-SMALL = 0.3
-#: Columns up to which the estimate may be too small: a few rows far out have most of the error.
-FEW_COLUMNS = 3
-
-
-def recorded_error(
-    target: Target, points: Points, z: Mapping[str, np.ndarray], lp: np.ndarray
+def estimate_error(
+    target: Target,
+    points: Points,
+    z: Mapping[str, np.ndarray],
+    lp: np.ndarray,
+    *,
+    num_draws: int = 16,
+    max_depth: float = 30.0,
 ) -> dict[str, Any]:
-    """Error of an approximate likelihood over unconstrained draws (chain, draw, ...).
+    """Estimate the error of an approximate likelihood over the draws of a posterior.
 
-    For attributes: NaN where a view has no evidence of it, and nothing for a likelihood that is no
-    approximation.
+    Args:
+        target: the model.
+        points: the data as the likelihood needs them, or a tuple of samples.
+        z: unconstrained draws (chain, draw, ...) by site.
+        lp: log density of the draws (chain, draw).
+        num_draws: number of draws at which the error is estimated; not tuned.
+        max_depth: nats below the highest density that these draws may be; not tuned.
+
+    Returns:
+        Attributes of the run, with NaN where the approximation cannot estimate its error; empty
+        for a likelihood that is no approximation.
     """
     if not target.likelihood.approximate:
         return {}
     flat = flatten(z, leading=2).reshape(lp.size, -1)
-    inside = np.flatnonzero(lp.ravel() >= lp.max() - LOWEST)
-    ordered = flat[inside[np.argsort(flat[inside, 0], kind="stable")]]
-    middles = (np.arange(DRAWS) + 0.5) / DRAWS * len(ordered)
-    chosen = np.unique(ordered[middles.astype(int)], axis=0)
-    views = points if isinstance(points, tuple) else (points,)
-    found: list[list[Any]] = [[] for _ in views]
-    every = target.constrain(unflatten(chosen, target.shapes))
-    for index in range(len(chosen)):
-        values = {name: value[index] for name, value in every.items()}
+    high = np.flatnonzero(lp.ravel() >= lp.max() - max_depth)
+    ordered = flat[high[np.argsort(flat[high, 0], kind="stable")]]
+    quantiles = (np.arange(num_draws) + 0.5) / num_draws * len(ordered)
+    draws = np.unique(ordered[quantiles.astype(int)], axis=0)
+    samples = points if isinstance(points, tuple) else (points,)
+    estimates: list[list[Any]] = [[] for _ in samples]
+    constrained = target.constrain(unflatten(draws, target.shapes))
+    for index in range(len(draws)):
+        values = {name: value[index] for name, value in constrained.items()}
         noise = values.get("noise_variance", target.noise_variance)
-        for view, pieces in zip(views, found, strict=True):
-            pieces.append(view.evidence(target.kernel_at(values), noise, target.measure_at(values)))
-    if any(piece is None for pieces in found for piece in pieces):
+        kernel, measure = target.kernel_at(values), target.measure_at(values)
+        for sample, of_sample in zip(samples, estimates, strict=True):
+            of_sample.append(sample.evidence(kernel, noise, measure))
+    if any(estimate is None for of_sample in estimates for estimate in of_sample):
         error = ErrorOfDifferences(float("nan"), float("nan"))
     else:
-        error = error_of_differences(found)
+        error = error_of_differences(estimates)
     return {
         "low_rank_error": error.size,
         "low_rank_standard_error": error.standard_error,
         "low_rank_truncation": error.truncation,
-        "low_rank_draws": len(chosen),
+        "low_rank_draws": len(draws),
     }
 
 
-def error_of_run(run: xr.DataTree) -> float | None:
-    """What :func:`recorded_error` found, in nats; ``None`` for a run that is no approximation."""
+def recorded_error(run: xr.DataTree) -> float | None:
+    """Return the error of :func:`estimate_error` in nats; ``None`` without an approximation."""
     return float(run.attrs["low_rank_error"]) if "low_rank_error" in run.attrs else None
 
 
-def is_small(error: float) -> bool:
-    """Whether a difference of one nat counts for what it is; not where the error is not known."""
-    return error <= SMALL
+def is_small(error: float, threshold: float = 0.3) -> bool:
+    """Return whether an error is small compared with one nat; false where it is not known."""
+    return error <= threshold
 
 
-def in_words(run: xr.DataTree) -> list[str]:
-    """Tell the error in a sentence, with a warning where it is not small beside one nat."""
-    error = error_of_run(run)
+def error_sentences(run: xr.DataTree, *, heavy_tail_columns: int = 3) -> list[str]:
+    """Describe the error of an approximate likelihood, with a warning where it is not small.
+
+    Args:
+        run: a run of :func:`~bke.inference.fit`.
+        heavy_tail_columns: number of columns up to which the estimate may be too small, since a
+            few rows far from the others have most of the error.
+    """
+    error = recorded_error(run)
     if error is None:
         return []
     attrs = run.attrs
     likelihood = restored_likelihood(likelihood_record(attrs))
     if math.isnan(error):
         return [
-            f"The likelihood is {likelihood.words}: how far differences of its log over these "
-            "draws are off is NOT KNOWN."
+            f"The likelihood is {likelihood.words}: the error of differences of its log over these "
+            "draws is NOT KNOWN."
         ]
-    few = run["observed_data"].sizes["column"] <= FEW_COLUMNS
-    more = ", or by more than twice that where these few columns have heavy tails" if few else ""
+    narrow = run["observed_data"].sizes["column"] <= heavy_tail_columns
+    more = ", or by more than twice that where these few columns have heavy tails"
     sentences = [
         f"The likelihood is {likelihood.words}: differences of its log "
         f"over these draws are estimated to be off by {error:.2g} nats (root mean square at "
-        f"{attrs['low_rank_draws']} of them){more}."
+        f"{attrs['low_rank_draws']} of them){more if narrow else ''}."
     ]
     if not is_small(error):
         sentences.append(
-            "NOT ACCURATE: that is not small beside 1 nat, so the posterior may be shifted by as "
-            f"much as it is wide: {likelihood.advice}."
+            "NOT ACCURATE: that is not small compared with 1 nat, so the posterior may be shifted "
+            f"by as much as its width: {likelihood.advice}."
         )
     return sentences

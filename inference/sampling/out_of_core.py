@@ -1,10 +1,10 @@
-"""The posterior density of the landmark model, given rows of a file."""
+"""Posterior given the rows of a file too large for memory."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -23,255 +23,201 @@ from ..data.observed import observe
 from ..data.units import Units, unit_of, with_dither
 from ..streams.rows import Rows
 from . import programs
-from .binned_column import Column, resolved
+from .binned_column import BinnedColumn, ColumnDensity, evaluate_new
 from .given import Given
 from .handling import Handling
 from .in_memory import InMemory
 from .model import Model
-from .passes import Checkpoint, Survey, sums_over_rows, survey
+from .passes import Checkpoint, summarize_rows, sums_over_rows
 from .run import Unread
 from .samplers.base import Sampler, Task
 from .samplers.quadrature import MOST_EVALUATIONS, Quadrature
-from .target import Target, flatten
-
-#: Points whose kernels are summed in one pass.
-PER_PASS = 128
-
-
-class RowsDensity:
-    """Log density of unconstrained points; each is gone through the rows for once."""
-
-    def __init__(
-        self, target: Target, rows: Rows, units: Units, checkpoint: Checkpoint, progress: bool
-    ) -> None:
-        self._target, self._rows, self._units = target, rows, units
-        self._checkpoint, self._progress = checkpoint, progress
-        self._finish = jit(self._from_sums)
-        self._known: dict[bytes, float] = {}
-        state = checkpoint.state
-        done = _least(len(state.get("values", ())))
-        for key in ("points", "values"):
-            state[key] = state.get(key, np.empty((0, 0)))[:done]
-        for point, value in zip(state["points"], state["values"], strict=True):
-            self._known[point.tobytes()] = float(value)
-
-    def __call__(self, z: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Of points with leading axis k by site, (k,)."""
-        names = list(self._target.shapes)
-        flat = np.ascontiguousarray(flatten({name: np.asarray(z[name]) for name in names}))
-        rows = {point.tobytes(): index for index, point in enumerate(flat)}
-        new = [index for key, index in rows.items() if key not in self._known]
-        for start in range(0, len(new), PER_PASS):
-            some = new[start : start + PER_PASS]
-            self._learn(flat[some], {name: jnp.asarray(z[name])[jnp.array(some)] for name in names})
-        return np.array([self._known[point.tobytes()] for point in flat])
-
-    def _learn(self, points: np.ndarray, z: dict[str, jax.Array]) -> None:
-        target, state = self._target, self._checkpoint.state
-        if not np.array_equal(state.get("pass", np.empty(0)), points):  # of another pass
-            for name in [name for name in state if name == "chunk" or name.startswith("sums ")]:
-                del state[name]
-        state["pass"] = points
-        each = [
-            jax.tree.map(jnp.asarray, target.kernel_at(target.constrain(_at(z, index))))
-            for index in range(len(points))
-        ]
-        sums = sums_over_rows(
-            self._rows,
-            self._units.scale,
-            _landmarks(target),
-            each,
-            checkpoint=self._checkpoint,
-            progress=self._progress,
-        )
-        values = [
-            float(self._finish(jax.tree.map(lambda leaf, i=index: leaf[i], sums), _at(z, index)))
-            for index in range(len(points))
-        ]
-        self._known.update((p.tobytes(), v) for p, v in zip(points, values, strict=True))
-        state["points"] = np.concatenate([state["points"].reshape(-1, points.shape[1]), points])
-        state["values"] = np.concatenate([state["values"].ravel(), values])
-        self._checkpoint.write(now=True)
-
-    def _from_sums(self, sums: LandmarkSums, z: dict[str, jax.Array]) -> jax.Array:
-        target = self._target
-        values = target.constrain(z)
-        landmarks = jnp.asarray(_landmarks(target))
-        noise: Any = values.get("noise_variance", target.noise_variance)
-        parameters = Parameters(target.kernel_at(values), noise, target.measure_at(values))
-        gaussian = landmark_gaussian(sums, landmarks, parameters)
-        return gaussian + sums.log_jacobian + target.log_prior(z)
-
-
-def _landmarks(target: Target) -> np.ndarray:
-    assert target.landmarks is not None
-    return target.landmarks
-
-
-def _at(z: dict[str, jax.Array], index: int) -> dict[str, jax.Array]:
-    return {name: values[index] for name, values in z.items()}
-
-
-def _least(count: int) -> int:
-    """What all processes know: one may have been killed before it wrote."""
-    if jax.process_count() == 1:
-        return count
-    return int(np.min(multihost_utils.process_allgather(np.asarray(count))))
+from .target import Target, flatten, unflatten
 
 
 @dataclasses.dataclass
-class Streamed:
-    """Rows of a file too large for memory.
+class OutOfCore:
+    """Rows of a file as the data of :func:`~bke.inference.fit`.
 
     Attributes:
         rows: (n, D).
-        options: how they are handled, see :func:`~bke.inference.fit`; with a checkpoint, the path
-            of the file from which a killed job goes on, in which some 20 000 rows are as they are.
+        options: see :func:`~bke.inference.fit`.
+        max_rows_in_memory: up to as many rows are read into memory, as in each chunk of a pass.
     """
 
     rows: Rows
     options: Handling
-    _kept: Checkpoint | None = None
+    max_rows_in_memory: ClassVar[int] = 2**17
+    _checkpoint: Checkpoint | None = None
 
     def given(self, model: Model, sampler: Sampler, seed: int) -> Given:
-        """The task, after a first pass over the rows; each batch of its points is another."""
-        rows, options = self.rows, self.options
-        asked = model.checked()
-        seen = asked.likelihood
-        if not isinstance(seen, Landmark) or not isinstance(sampler, Quadrature):
-            raise InputError(
-                "rows of a file are gone through as a whole for every batch of lengthscales: set "
-                "likelihood='landmark' and method='quadrature'"
-            )
-        self._check_options()
-        if options["dither"] not in ("auto", None):
-            raise InputError("landmarks are off the rows, which need no dither")
-        found, units, shown = self.surveyed(asked, seed, landmarks=_plain(seen.landmarks))
-        target = model.target(units, found.sample, seed)
-        rng = np.random.default_rng(seed).spawn(1)[0]
-        prior_draws = target.prior_draws(rng, sampler.prior_draws())
-        assert self._kept is not None
-        density = RowsDensity(target, rows, units, self._kept, shown)
-        task = Task(target, None, prior_draws, density, seed, progress=False)
-        return Given(task, units, self.unread(found), self.settings())
+        """Return the task of a sampler, after a first pass over the rows.
 
-    def surveyed(self, asked: Target, seed: int, **more: Any) -> tuple[Survey, Units, bool]:
-        """What a first pass finds, the units that follow, and whether to show progress.
-
-        Args:
-            asked: what is to be sampled.
-            seed: of the rows that stand for all.
-            more: what else tells this job from others.
+        The landmark model reads all rows again for every batch of points. One column is reduced
+        to weighted points in a few passes.
         """
         rows, options = self.rows, self.options
-        job = {
-            "file": rows.fingerprint(),
-            "model": asked.describe(),
-            **more,
-            "scale": options["scale"],
-            "seed": seed,
-        }
-        alike = {"data": [*rows.shape, *rows.columns], "options": {**job, "file": None}}
-        check_alike(alike)
-        self._kept = Checkpoint(options["checkpoint"], job)
-        shown = options["progress"] and is_first()
-        found = survey(rows, seed, self._kept, progress=shown)
-        unit = unit_of(found.deviation, options["scale"])
-        return found, Units(unit, np.zeros_like(unit), 0, rows.columns), shown
-
-    def unread(self, found: Survey) -> Unread:
-        """What a run keeps of the rows."""
-        return Unread(len(self.rows), found.digest.tobytes().hex())
-
-    def settings(self) -> dict[str, Any]:
-        """What a run says of where they are from."""
-        return {"share": "pooled", "source": str(self.rows.path)}
-
-    def finished(self) -> None:
-        """Remove the checkpoint."""
-        if self._kept is not None:
-            self._kept.remove()
-
-    def _check_options(self) -> None:
-        options = self.options
+        unscaled = model.checked()
+        likelihood = unscaled.likelihood
+        job = {"file": rows.fingerprint(), "model": unscaled.describe()}
+        if isinstance(likelihood, Landmark):
+            if not isinstance(sampler, Quadrature):
+                raise InputError(
+                    "rows of a file are read again for every batch of lengthscales: set "
+                    "likelihood='landmark' and method='quadrature'"
+                )
+            job["landmarks"] = np.asarray(likelihood.landmarks).tolist()
+        elif len(rows) <= self.max_rows_in_memory:
+            return self._read(model, sampler, seed)
+        else:
+            self._check_column(unscaled)
         check_shard(options["shard"])
         if options["share"] != "pooled" or options["columns"] is not None:
             raise InputError("share and columns are for data in memory")
-
-
-def _plain(landmarks: Any) -> Any:
-    """How many, or places, as JSON has them."""
-    return landmarks if np.ndim(landmarks) == 0 else np.asarray(landmarks).tolist()
-
-
-#: Rows that are read into memory, as so many others are in each pass.
-HELD = 2**17
-INSTEAD = "set likelihood='landmark' and method='quadrature', or read the rows into memory"
-
-
-class StreamedColumn(Streamed):
-    """Rows of a file too large for memory, in one column."""
-
-    def given(self, model: Model, sampler: Sampler, seed: int) -> Given:
-        """The task, after as many passes over the rows as tell which of them to keep."""
-        rows, options = self.rows, self.options
-        if len(rows) <= HELD:
-            return self._held(model, sampler, seed)
-        asked = model.checked()
-        _check(asked, rows.shape[1])
-        self._check_options()
-        found, units, shown = self.surveyed(asked, seed)
-        target = model.target(units, found.sample, seed)
+        if isinstance(likelihood, Landmark) and options["dither"] not in ("auto", None):
+            raise InputError("landmarks differ from the rows, which need no dither")
+        job |= {"scale": options["scale"], "seed": seed}
+        check_alike({"data": [*rows.shape, *rows.columns], "options": {**job, "file": None}})
+        self._checkpoint = Checkpoint(options["checkpoint"], job)
+        progress = options["progress"] and is_first()
+        deviation, sample, digest = summarize_rows(rows, seed, self._checkpoint, progress=progress)
+        scale = unit_of(deviation, options["scale"])
+        units = Units(scale, np.zeros_like(scale), 0, rows.columns)
+        target = model.target(units, sample, seed)
         rng = np.random.default_rng(seed).spawn(1)[0]
         prior_draws = target.prior_draws(rng, sampler.prior_draws())
+        settings: dict[str, Any] = {"share": "pooled", "source": str(rows.path)}
+        unread = Unread(len(rows), digest.tobytes().hex())
+        if isinstance(likelihood, Landmark):
+            landmark_density = LandmarkDensity(target, rows, scale, self._checkpoint, progress)
+            task = Task(target, None, prior_draws, landmark_density, seed, progress=False)
+            return Given(task, units, unread, settings)
         cancelled = programs.cancelled(target)
-        units = with_dither(units, found.sample, options["dither"], seed, prior_draws, cancelled)
-        deviation = float((found.deviation / units.scale)[0])
-        column = Column(rows, units, deviation, progress=shown)
-        quadrature = sampler if isinstance(sampler, Quadrature) else Quadrature()
-        points, density, error = resolved(
-            target, column, prior_draws, quadrature.tolerance, progress=shown
-        )
+        units = with_dither(units, sample, options["dither"], seed, prior_draws, cancelled)
+        column = BinnedColumn(rows, units, float((deviation / scale)[0]), progress=progress)
+        density = ColumnDensity(target, column)
+        tolerance = (sampler if isinstance(sampler, Quadrature) else Quadrature()).tolerance
+        error = density.resolve(prior_draws, tolerance, progress=progress)
         program = sampler.program(target)
         if program is not None:
-            program.compile(points)
-        task = Task(target, points, prior_draws, density, seed, shown, program)
-        told = {**self.settings(), "density_error": error, "points": column.size}
-        return Given(task, units, self.unread(found), told)
+            program.compile(density.points)
+        settings |= {"density_error": error, "points": column.size}
+        task = Task(target, density.points, prior_draws, density, seed, progress, program)
+        return Given(task, units, unread, settings)
 
-    def _held(self, model: Model, sampler: Sampler, seed: int) -> Given:
-        """So few rows as if they had been given in memory."""
-        rows = self.rows
-        share, columns = self.options["share"], self.options["columns"] or rows.columns
-        values = rows.block(0, len(rows))
-        observed = observe(values, share=share, scale=self.options["scale"], columns=columns)
-        options = self.options.copy()
+    def finished(self) -> None:
+        """Remove the checkpoint."""
+        if self._checkpoint is not None:
+            self._checkpoint.remove()
+
+    def _read(self, model: Model, sampler: Sampler, seed: int) -> Given:
+        """Return the task of the same rows in memory."""
+        rows, options = self.rows, self.options.copy()
+        values, columns = rows.block(0, len(rows)), options["columns"] or rows.columns
+        observed = observe(values, share=options["share"], scale=options["scale"], columns=columns)
         options["checkpoint"] = None
-        check_shard(options["shard"])
         given = InMemory(observed, options).given(model, sampler, seed)
         return given._replace(settings={**given.settings, "source": str(rows.path)})
 
+    def _check_column(self, target: Target) -> None:
+        """Refuse a model whose likelihood is not a sum over one column.
 
-def _check(asked: Target, dimension: int) -> None:
-    """Refuse what does not come down to sums over one column.
-
-    Raises:
-        InputError: says what does.
-    """
-    reason = None
-    if not isinstance(asked.likelihood, (Auto, Spectral)):
-        reason = f"likelihood={asked.likelihood.name!r} needs all rows at once"
-    elif dimension > 1:
-        reason = f"the file has {dimension} columns, and it is for one"
-    else:
-        kernel = asked.some_kernel
-        reason = spectral_obstacle(1, kernel, asked.measure, asked.some_noise)
+        Raises:
+            InputError: names the reason.
+        """
+        kernel = target.some_kernel
+        if not isinstance(target.likelihood, (Auto, Spectral)):
+            reason: str | None = f"likelihood={target.likelihood.name!r} needs all rows at once"
+        elif self.rows.shape[1] > 1:
+            reason = f"the file has {self.rows.shape[1]} columns, and it takes one"
+        else:
+            reason = spectral_obstacle(1, kernel, target.measure, target.some_noise)
         if reason is None and not (has_one(kernel) and order_of(kernel) is None):
-            reason = f"the kernel is {type(kernel).__name__}, and it is for SquaredExponential"
-        if reason is None and asked.hyperparameters not in MOST_EVALUATIONS:
-            reason = f"there are {asked.hyperparameters} hyperparameters, and it is for one or two"
-    if reason is not None:
-        raise InputError(
-            f"rows of a file larger than {HELD} rows are gone through for the spectral sums of one "
-            f"column, which cannot be here: {reason}; {INSTEAD}"
-        )
+            reason = f"the kernel is {type(kernel).__name__}, and it takes SquaredExponential"
+        if reason is None and target.hyperparameters not in MOST_EVALUATIONS:
+            reason = f"there are {target.hyperparameters} hyperparameters, and it takes one or two"
+        if reason is not None:
+            raise InputError(
+                f"files of more than {self.max_rows_in_memory} rows are read for the spectral "
+                f"likelihood of one column, which is not possible here: {reason}; set "
+                "likelihood='landmark' and method='quadrature', or read the rows into memory"
+            )
+
+
+class LandmarkDensity:
+    """Log density of the landmark model at unconstrained points, by passes over a file.
+
+    Each point is evaluated once; the checkpoint stores the values.
+
+    Args:
+        target: the model.
+        rows: (n, D).
+        scale: (D,), by which the rows are divided.
+        checkpoint: of the job.
+        progress: show progress bars.
+        points_per_pass: their number at most; not tuned.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        rows: Rows,
+        scale: np.ndarray,
+        checkpoint: Checkpoint,
+        progress: bool,
+        points_per_pass: int = 128,
+    ) -> None:
+        self._target, self._rows, self._scale = target, rows, scale
+        self._checkpoint, self._progress = checkpoint, progress
+        self._points_per_pass = points_per_pass
+        self._finalize = jit(self._from_sums)
+        points = checkpoint.state.get("points", np.empty((0, 0)))
+        values = checkpoint.state.get("values", np.empty(0))
+        if jax.process_count() > 1:  # a process may have been stopped before it wrote
+            count = np.min(multihost_utils.process_allgather(np.asarray(len(values))))
+            points, values = points[:count], values[:count]
+        checkpoint.update(points=points, values=values)
+        keys = [point.tobytes() for point in points]
+        self._values: dict[bytes, float] = dict(zip(keys, values.tolist(), strict=True))
+
+    def __call__(self, z: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return the log density (k,) of k points by site."""
+        points = flatten({name: np.asarray(z[name]) for name in self._target.shapes})
+        return np.array(evaluate_new(self._values, points, self._evaluate))
+
+    def _evaluate(self, points: np.ndarray) -> list[float]:
+        target, checkpoint = self._target, self._checkpoint
+        values: list[float] = []
+        for start in range(0, len(points), self._points_per_pass):
+            batch = points[start : start + self._points_per_pass]
+            if not np.array_equal(checkpoint.state.get("pass", np.empty(0)), batch):
+                checkpoint.drop("sums ")  # of another pass
+            checkpoint.update(**{"pass": batch})
+            sites = unflatten(jnp.asarray(batch), target.shapes)
+            z = [{name: sites[name][i] for name in sites} for i in range(len(batch))]
+            sums = sums_over_rows(
+                self._rows,
+                self._scale,
+                np.asarray(target.landmarks),
+                [jax.tree.map(jnp.asarray, target.kernel_at(target.constrain(at))) for at in z],
+                checkpoint=checkpoint,
+                progress=self._progress,
+            )
+            of_points = [LandmarkSums(*leaves) for leaves in zip(*sums, strict=True)]
+            new = [float(self._finalize(*pair)) for pair in zip(of_points, z, strict=True)]
+            values += new
+            state = checkpoint.state
+            checkpoint.update(
+                points=np.concatenate([state["points"].reshape(-1, batch.shape[1]), batch]),
+                values=np.concatenate([state["values"], new]),
+            )
+            checkpoint.write(now=True)
+        return values
+
+    def _from_sums(self, sums: LandmarkSums, z: dict[str, jax.Array]) -> jax.Array:
+        target = self._target
+        values = target.constrain(z)
+        noise: Any = values.get("noise_variance", target.noise_variance)
+        parameters = Parameters(target.kernel_at(values), noise, target.measure_at(values))
+        gaussian = landmark_gaussian(sums, jnp.asarray(target.landmarks), parameters)
+        return gaussian + sums.log_jacobian + target.log_prior(z)

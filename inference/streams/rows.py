@@ -200,8 +200,8 @@ def _open_zarr(
     Args:
         path: its folder.
         columns: as for :func:`open_rows`.
-        min_stored_proportion: least proportion of chunks that must exist. Zarr leaves out chunks that hold
-            the fill value alone, and reads a missing chunk as such; not tuned.
+        min_stored_proportion: least proportion of chunks that must exist. Zarr leaves out chunks
+            that hold the fill value alone, and reads a missing chunk as such; not tuned.
         max_chunk_bytes: a chunk, or shard, is in memory as a whole; not tuned.
     """
     zarr = import_optional("zarr", "zarr", f"reading {path} needs")

@@ -7,8 +7,9 @@ import numpyro.distributions as dist
 import pytest
 from bke.inference import InputError, Nuts, Quadrature, diagnose, fit, open_blocks, open_rows
 from bke.inference.data.units import Units
-from bke.inference.sampling import binned_column, out_of_core, passes
-from bke.inference.sampling.binned_column import Column
+from bke.inference.sampling import binned_column, passes
+from bke.inference.sampling.binned_column import BinnedColumn, ColumnDensity
+from bke.inference.sampling.out_of_core import OutOfCore
 from bke.models import Matern
 
 OPTIONS = {"method": Quadrature(tolerance=0.05, draws=200, chains=2), "progress": False}
@@ -30,10 +31,10 @@ def in_memory():
 @pytest.fixture
 def coarse(monkeypatch):
     """Bins so wide that most have nodes, few rows to a chunk, and nothing held."""
-    monkeypatch.setattr(binned_column, "FINENESS", 2**6)
+    monkeypatch.setattr(BinnedColumn, "bins_per_deviation", 2**6)
     monkeypatch.setattr(passes, "chunk_size", lambda landmarks, dimension: 2801)
     monkeypatch.setattr(binned_column, "chunk_size", lambda landmarks, dimension: 2801)
-    monkeypatch.setattr(out_of_core, "HELD", 400)
+    monkeypatch.setattr(OutOfCore, "max_rows_in_memory", 400)
 
 
 def cut(X, at):
@@ -106,27 +107,29 @@ def test_few_rows_are_as_in_memory():
 def test_points_stand_for_the_rows(coarse):
     """Sums of a smooth function over points are those over rows, whatever is kept."""
     x = data()[:, 0]
-    found = Column(open_blocks([x]), Units(np.ones(1), np.zeros(1), 0, ("x",)), 2.0, progress=False)
+    found = BinnedColumn(
+        open_blocks([x]), Units(np.ones(1), np.zeros(1), 0, ("x",)), 2.0, progress=False
+    )
 
     def smooth(x):
         return np.exp(-0.5 * (x - 0.3) ** 2) + np.sin(x)
 
-    some = np.arange(len(found.kept)) % 3 == 0
+    some = np.arange(len(found.stored)) % 3 == 0
     for more in (~some & some, some, ~some):
-        found.keep(more)
+        found.store(more)
         points = found.points()
         assert len(points.x) == found.size
         assert np.all(np.diff(points.x) >= 0.0)
         np.testing.assert_allclose(np.sum(points.weights), len(x), rtol=1e-13)
         np.testing.assert_allclose(points.weights @ smooth(points.x), np.sum(smooth(x)), rtol=1e-11)
-        np.testing.assert_allclose(points.counts > 0.0, ~found.kept)
+        np.testing.assert_allclose(points.counts > 0.0, ~found.stored)
     np.testing.assert_array_equal(points.x, np.sort(x))
 
 
 @pytest.mark.slow
 def test_what_is_not_right_is_told(coarse, monkeypatch):
     """Without a second look the error is that of bins alone."""
-    monkeypatch.setattr(binned_column, "ROUNDS", 1)
+    monkeypatch.setattr(ColumnDensity, "max_rounds", 1)
     with pytest.warns(UserWarning, match="may be wrong by .* nats"):
         run = fit(open_blocks([data()]), **OPTIONS)
     assert run.attrs["density_error"] > 1.0
@@ -134,7 +137,7 @@ def test_what_is_not_right_is_told(coarse, monkeypatch):
 
 @pytest.mark.slow
 def test_no_more_rows_are_kept_than_there_is_room_for(coarse, monkeypatch):
-    monkeypatch.setattr(binned_column, "MOST_KEPT", 100)
+    monkeypatch.setattr(BinnedColumn, "max_rows", 100)
     with pytest.raises(InputError, match="at most 100 are kept: read the rows into memory"):
         fit(open_blocks([data()]), **OPTIONS)
 
@@ -142,7 +145,7 @@ def test_no_more_rows_are_kept_than_there_is_room_for(coarse, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"kernel": Matern(1.5)}, "kernel is Matern, and it is for SquaredExponential"),
+        ({"kernel": Matern(1.5)}, "kernel is Matern, and it takes SquaredExponential"),
         ({"likelihood": "dense"}, "likelihood='dense' needs all rows at once"),
         ({"measure": "lebesgue", "share": "joint"}, "share and columns are for data in memory"),
     ],
@@ -153,5 +156,5 @@ def test_refusals(coarse, options, said):
 
 
 def test_more_than_one_column(coarse):
-    with pytest.raises(InputError, match="has 2 columns, and it is for one; set likelihood='land"):
+    with pytest.raises(InputError, match="has 2 columns, and it takes one; set likelihood='land"):
         fit(open_blocks([np.random.default_rng(0).normal(size=(2000, 2))]), **OPTIONS)

@@ -18,7 +18,8 @@ from bke.inference import (
     save_run,
 )
 from bke.inference.core.machine import computing
-from bke.inference.sampling import out_of_core, passes
+from bke.inference.sampling import passes
+from bke.inference.sampling.out_of_core import OutOfCore
 from bke.inference.sampling.passes import Checkpoint
 from bke.inference.streams.rows import ArrayRows
 from bke.models import Landmark, SquaredExponential
@@ -111,7 +112,7 @@ def sums(rows, path=None):
 def test_interrupted_sums_resume_without_reading_a_chunk_twice(
     tmp_path, small_chunks, monkeypatch, every
 ):
-    monkeypatch.setattr(passes, "EVERY", every)
+    monkeypatch.setattr(Checkpoint, "interval", every)
     path, kept = write(tmp_path, data(), "npy"), tmp_path / "kept.npz"
     uninterrupted = sums(open_rows(path))
     with pytest.raises(KeyboardInterrupt):
@@ -124,32 +125,28 @@ def test_interrupted_sums_resume_without_reading_a_chunk_twice(
         np.testing.assert_array_equal(expected, actual)
 
 
-def test_an_interruption_amid_a_change(tmp_path):
-    path, job = tmp_path / "kept.npz", {"file": "rows"}
-    kept = Checkpoint(path, job)
-    kept.state["sums"] = np.zeros(2)
+class Interrupting:
+    """Not converted to an array before an interrupt."""
 
-    def stop(*changes):
-        with kept.held():
-            for at in changes:
-                with kept.changing():
-                    kept.state["sums"][at] += 1.0
-            raise KeyboardInterrupt
+    def __array__(self, dtype=None, copy=None):
+        raise KeyboardInterrupt
 
-    def stop_amid(at):
-        with kept.held(), kept.changing():
-            kept.state["sums"][at] += 1.0
-            raise KeyboardInterrupt
 
-    for end, *told in ((stop, 0, 1), (stop_amid, 0)):
-        with pytest.raises(KeyboardInterrupt):
-            end(*told)
-    np.testing.assert_array_equal(Checkpoint(path, job).state["sums"], [1.0, 1.0])
+def test_an_interrupted_update_changes_no_array(tmp_path):
+    path, job = tmp_path / "checkpoint.npz", {"file": "rows"}
+    first = Checkpoint(path, job)
+    first.update(sums=np.zeros(2), chunk=1)
+    with pytest.raises(KeyboardInterrupt):
+        first.update(sums=np.ones(2), chunk=Interrupting())
+    first.write(now=True)
+    state = Checkpoint(path, job).state
+    np.testing.assert_array_equal(state["sums"], [0.0, 0.0])
+    assert state["chunk"] == 1
 
 
 @pytest.mark.slow
 def test_a_fit_that_was_killed_goes_on(tmp_path, small_chunks, monkeypatch):
-    monkeypatch.setattr(passes, "EVERY", 0.0)
+    monkeypatch.setattr(Checkpoint, "interval", 0.0)
     path = write(tmp_path, data(), "npy")
     kept = tmp_path / "kept.npz"
     whole = fit(open_rows(path), **OPTIONS)
@@ -171,7 +168,7 @@ def test_sums_do_not_depend_on_the_format_of_the_file(tmp_path, small_chunks):
 
 
 def test_refusals(tmp_path, small_chunks, monkeypatch):
-    monkeypatch.setattr(out_of_core, "HELD", 0)
+    monkeypatch.setattr(OutOfCore, "max_rows_in_memory", 0)
     X = data()
     path = write(tmp_path, X, "npy")
     rows = open_rows(path)
@@ -232,7 +229,7 @@ def test_a_file_that_changes_while_it_is_read(tmp_path, small_chunks):
 
 
 def test_checkpoints_that_are_of_no_use(tmp_path, small_chunks, monkeypatch):
-    monkeypatch.setattr(passes, "EVERY", 0.0)
+    monkeypatch.setattr(Checkpoint, "interval", 0.0)
     path = write(tmp_path, data(), "npy")
     kept = tmp_path / "kept.npz"
     make = functools.partial(fit, **OPTIONS, checkpoint=kept)
@@ -255,7 +252,7 @@ def test_checkpoints_that_are_of_no_use(tmp_path, small_chunks, monkeypatch):
 
 def test_a_checkpoint_of_other_processes_is_refused(tmp_path, small_chunks, monkeypatch):
     """Which chunks are done before one hangs on who goes through which."""
-    monkeypatch.setattr(passes, "EVERY", 0.0)
+    monkeypatch.setattr(Checkpoint, "interval", 0.0)
     path = write(tmp_path, data(), "npy")
     kept = tmp_path / "kept.npz"
     with monkeypatch.context() as two:
