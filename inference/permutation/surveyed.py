@@ -25,7 +25,7 @@ from ..data.canonical import (
 from ..data.checks import check_same_columns, check_spread, counted
 from ..data.file_table import default_names
 from ..data.units import choose_scale
-from ..streams.partitions import Extent, Handle, PartitionedSample
+from ..streams.partitions import Handle, PartitionedSample
 from .bins import LEAST_BINS, bin_size
 from .deal import Deal, chosen_of, places_of
 from .halves import Halves
@@ -36,6 +36,7 @@ from .work_on_parts import (
     CellsPass,
     ColumnsPass,
     Different,
+    Extent,
     FirstPass,
     MarksPass,
     OfVarying,

@@ -34,7 +34,7 @@ from ..data.units import Units
 from ..streams.rows import Rows
 from . import programs
 from .algorithms.integral import integrate
-from .passes import chunk_size, read_chunks
+from .passes import chunk_size
 from .profile import BATCH, log_densities
 from .samplers.quadrature import MOST_EVALUATIONS
 from .target import Target, flatten, unflatten
@@ -127,7 +127,7 @@ class BinnedColumn:
         """Read chunks of the column, dithered, in the model's units."""
         units, rng = self._units, np.random.default_rng(self._units.dither_seed)
         with progress_bar(label, len(self._rows), shown=self._progress) as advance:
-            for _, block in read_chunks(self._rows, chunk_size(1, 1)):
+            for _, block in self._rows.chunks(chunk_size(1, 1)):
                 if units.dither.any():  # equal to the dither of all rows at once
                     block = block + rng.uniform(-0.5, 0.5, size=block.shape) * units.dither
                 yield units.to_model(block)[:, 0]

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
@@ -107,48 +107,15 @@ class Checkpoint:
             self._lock.release()
 
 
-def chunk_size(
-    landmarks: int,
-    dimension: int,
-    *,
-    max_entries: int = 2**24,
-    min_rows: int = 2**12,
-    max_rows: int = 2**17,
-) -> int:
-    """Return how many rows are read at a time.
+def chunk_size(landmarks: int, dimension: int, max_entries: int = 2**24) -> int:
+    """Return the number of rows that are read at a time, 4096 to 131072 (not tuned).
 
     Args:
         landmarks: their number m.
         dimension: D.
-        max_entries: of the gradients of a chunk, 128 MiB; not tuned.
-        min_rows: in a chunk; not tuned.
-        max_rows: in a chunk; not tuned.
+        max_entries: entries of the gradients of a chunk, for 128 MiB.
     """
-    return int(np.clip(max_entries // (landmarks * dimension), min_rows, max_rows))
-
-
-def read_chunks(
-    rows: Rows, size: int, chunks: Sequence[int] | None = None
-) -> Iterator[tuple[int, np.ndarray]]:
-    """Read chunks of ``size`` rows with their indices, the next one ahead of its use.
-
-    Args:
-        rows: the rows.
-        size: of a chunk; the last one may be smaller.
-        chunks: indices of chunks; by default of all.
-    """
-    chunks = range(-(-len(rows) // size)) if chunks is None else chunks
-    with ThreadPoolExecutor(1) as reader:
-        futures = (
-            reader.submit(rows.block, chunk * size, min((chunk + 1) * size, len(rows)))
-            for chunk in chunks
-        )
-        future = next(futures, None)
-        for chunk in chunks:
-            assert future is not None
-            block = future.result()
-            future = next(futures, None)
-            yield chunk, block
+    return int(np.clip(max_entries // (landmarks * dimension), 2**12, 2**17))
 
 
 def summarize_rows(
@@ -193,7 +160,7 @@ def _summarize(
     count, mean, scatter = 0, np.zeros(dimension), np.zeros(dimension)
     low, high = np.full(dimension, np.inf), np.full(dimension, -np.inf)
     with progress_bar("rows", n, shown=progress) as advance:
-        for chunk, block in read_chunks(rows, size):
+        for chunk, block in rows.chunks(size):
             digest.update(block.tobytes())
             in_chunk = drawn[(drawn >= chunk * size) & (drawn < chunk * size + len(block))]
             sample.append(block[in_chunk - chunk * size])
@@ -253,7 +220,7 @@ def sums_over_rows(
     ):
         advance((len(chunks) - len(remaining)) * len(kernels))
         try:
-            for chunk, block in read_chunks(rows, size, remaining):
+            for chunk, block in rows.chunks(size, remaining):
                 points = block / scale
                 with input_errors():
                     check_landmarks(points, landmarks, first=chunk * size + 1, name=str(rows.path))

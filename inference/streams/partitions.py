@@ -10,13 +10,13 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from ..core.errors import InputError
 from ..core.machine import one_thread
-from ..data.checks import as_sample, column_names
+from ..data.checks import as_matrix, as_sample, column_names
 from .rows import check_values, import_optional
 
 T = TypeVar("T")
@@ -131,40 +131,6 @@ class PartitionedSample:
         return np.concatenate(self.engine.gather(self.map_partitions(_rows)))
 
 
-class Extent(NamedTuple):
-    """Number and range of some rows.
-
-    Attributes:
-        rows: their number.
-        low: (D,), the smallest value of every column; infinite without rows.
-        high: (D,), the largest.
-    """
-
-    rows: int
-    low: np.ndarray
-    high: np.ndarray
-
-    @classmethod
-    def of_rows(cls, rows: np.ndarray) -> Extent:
-        """Return the extent of rows (n, D)."""
-        low, high = rows.min(axis=0, initial=np.inf), rows.max(axis=0, initial=-np.inf)
-        return cls(len(rows), low, high)
-
-    @classmethod
-    def union(cls, extents: Sequence[Extent]) -> Extent:
-        """Return the extent of the rows of several partitions.
-
-        Raises:
-            InputError: the partitions have different numbers of columns.
-        """
-        widths = {len(extent.low) for extent in extents}
-        if len(widths) > 1:
-            raise InputError(f"partitions have {' and '.join(map(str, sorted(widths)))} columns")
-        low = np.min([extent.low for extent in extents], axis=0)
-        high = np.max([extent.high for extent in extents], axis=0)
-        return cls(sum(extent.rows for extent in extents), low, high)
-
-
 def is_collection(value: Any) -> bool:
     """Return whether a value is a collection of Dask or a dataset of Ray."""
     return hasattr(value, "__dask_graph__") or _is_ray(value)
@@ -245,18 +211,7 @@ def _numbers(partition: Any, name: str, index: int) -> np.ndarray:
     if isinstance(partition, dict):  # of Ray; a column may hold vectors
         columns = [np.reshape(column, (len(column), -1)) for column in partition.values()]
         partition = np.column_stack(columns)
-    try:
-        array = partition.to_numpy() if hasattr(partition, "to_numpy") else np.asarray(partition)
-        if array.dtype.kind not in "iufbO":
-            raise TypeError(f"the type is {array.dtype}")
-        rows = np.asarray(array, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"{name} must hold real numbers in partition {index + 1}: {error}"
-        ) from None
-    rows = rows[:, None] if rows.ndim == 1 else rows
-    if rows.ndim != 2:
-        raise InputError(f"{name} has {rows.ndim} dimensions, where (rows, columns) is needed")
+    rows = as_matrix(partition, f"partition {index + 1} of {name}")
     numbered = range(1, rows.shape[1] + 1)
     check_values(rows, name, numbered, lambda row: f"row {row + 1} of partition {index + 1}")
     return rows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import contextlib
 import hashlib
 import importlib
@@ -11,7 +10,8 @@ import math
 import os
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,14 +19,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..core.errors import InputError
-from ..data.arrays import from_objects, plain_array
-from ..data.checks import column_names, counted, first_fault
+from ..data.checks import as_matrix, column_names, counted, first_fault
 from ..data.file_table import default_names
 from ..data.read import CHOOSE, check_there, choose_columns, load_npy, read_sample
 from ..data.suspects import warn_of_suspects
 
 
-class Rows(abc.ABC):
+class Rows:
     """Rows of numbers (n, D) in a file, see :func:`open_rows`.
 
     Attributes:
@@ -35,10 +34,14 @@ class Rows(abc.ABC):
         shape: (n, D).
     """
 
-    def __init__(self, path: Path, columns: tuple[str, ...], count: int) -> None:
+    def __init__(
+        self, array: Any, path: Path, columns: tuple[str, ...], indices: Any = slice(None)
+    ) -> None:
+        """Take columns of anything that is sliced like an array (n, ...), by their indices."""
         self.path = path
         self.columns = columns
-        self.shape = count, len(columns)
+        self.shape = array.shape[0], len(columns)
+        self._array, self._indices = array, indices
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -59,10 +62,10 @@ class Rows(abc.ABC):
                 f"{len(self) - 1}"
             )
         try:
-            values = np.ascontiguousarray(self._read(start, stop), dtype=np.float64)
-        except InputError:
-            raise
-        except (OSError, ValueError, TypeError) as error:
+            values = np.asarray(self._array[start:stop])
+            values = values.reshape(len(values), -1)[:, self._indices]
+            values = np.ascontiguousarray(values, dtype=np.float64)
+        except Exception as error:  # libraries raise errors of many types for a damaged file
             raise InputError(
                 f"{self.path}: rows {start + 1} to {stop} cannot be read: {error}"
             ) from error
@@ -74,6 +77,28 @@ class Rows(abc.ABC):
         check_values(values, str(self.path), self.columns, lambda row: f"row {start + row + 1}")
         return values
 
+    def chunks(
+        self, size: int, indices: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Read chunks of ``size`` rows with their indices, the next one ahead of its use.
+
+        Args:
+            size: rows of a chunk; the last one may be smaller.
+            indices: indices of chunks; by default all.
+        """
+        indices = range(-(-len(self) // size)) if indices is None else indices
+        with ThreadPoolExecutor(1) as reader:
+            futures = (
+                reader.submit(self.block, index * size, min((index + 1) * size, len(self)))
+                for index in indices
+            )
+            future = next(futures, None)
+            for index in indices:
+                assert future is not None
+                block = future.result()
+                future = next(futures, None)
+                yield index, block
+
     def fingerprint(self) -> list[Any]:
         """Return plain data that identify the file and its columns, without reading the rows."""
         files = [self.path]
@@ -83,28 +108,12 @@ class Rows(abc.ABC):
         digest = hashlib.sha256(json.dumps([list(map(str, files)), stats]).encode()).hexdigest()
         return [str(self.path.resolve()), digest, list(self.columns), *self.shape]
 
-    @abc.abstractmethod
-    def _read(self, start: int, stop: int) -> Any: ...
 
+class ParquetArray:
+    """Columns of a Parquet file that are sliced like an array (n, D), by row groups.
 
-class ArrayRows(Rows):
-    """Rows of anything that is sliced like an array: in memory, mapped into it, or in chunks."""
-
-    def __init__(
-        self, array: Any, path: Path, columns: tuple[str, ...], indices: list[int] | None = None
-    ) -> None:
-        """Take all columns of ``array`` (n, D) or (n,), or those at ``indices``."""
-        super().__init__(path, columns, array.shape[0])
-        self._array, self._indices = array, indices
-
-    def _read(self, start: int, stop: int) -> Any:
-        block = np.asarray(self._array[start:stop])
-        block = block.reshape(len(block), -1)
-        return block if self._indices is None else block[:, self._indices]
-
-
-class ParquetRows(Rows):
-    """Rows of a Parquet file, read by row groups; the last group read stays in memory."""
+    The row group last read stays in memory.
+    """
 
     def __init__(self, path: Path, columns: Sequence[str | int] | None) -> None:
         parquet = import_optional("pyarrow.parquet", "parquet", f"reading {path} needs")
@@ -112,43 +121,35 @@ class ParquetRows(Rows):
             self._file = parquet.ParquetFile(path)
         except Exception as error:  # pyarrow raises errors of many types for a damaged file
             raise InputError(f"{path} is not a readable Parquet file") from error
-        schema = self._file.schema_arrow
+        schema, metadata = self._file.schema_arrow, self._file.metadata
         # pandas stores its index as columns of the file.
         index = (schema.pandas_metadata or {}).get("index_columns", [])
         names = [name for name in schema.names if name not in index]
-        self._names = [names[position] for position in choose_columns(path, names, columns)]
-        for name in self._names:
+        self.names = tuple(names[position] for position in choose_columns(path, names, columns))
+        for name in self.names:
             dtype = str(schema.field(name).type)
             if not dtype.startswith(("int", "uint", "float", "double", "halffloat", "decimal")):
                 raise InputError(
                     f"{path} has the type {dtype} in column {name!r}, where numbers are needed"
                     f"{CHOOSE}"
                 )
-        metadata = self._file.metadata
         sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         self._ends = np.cumsum(sizes, dtype=int)
-        self._group: tuple[int, np.ndarray] = -1, np.empty(0)
-        super().__init__(path, tuple(self._names), sum(sizes))
+        self.shape = sum(sizes), len(self.names)
+        self._group, self._values = -1, np.empty(0)
 
-    def _read(self, start: int, stop: int) -> np.ndarray:
+    def __getitem__(self, rows: slice) -> np.ndarray:
         pieces = []
-        first, last = np.searchsorted(self._ends, [start, stop - 1], side="right")
+        first, last = np.searchsorted(self._ends, [rows.start, rows.stop - 1], side="right")
         for group in range(int(first), int(last) + 1):
-            begin = int(self._ends[group - 1]) if group else 0
-            pieces.append(self._read_group(group)[max(start - begin, 0) : stop - begin])
+            if group != self._group:
+                table = self._file.read_row_group(group, columns=list(self.names))
+                columns = [table.column(name).to_numpy() for name in self.names]
+                self._values = np.column_stack([column.astype(np.float64) for column in columns])
+                self._group = group
+            begin = int(self._ends[group]) - len(self._values)
+            pieces.append(self._values[max(rows.start - begin, 0) : rows.stop - begin])
         return np.concatenate(pieces)
-
-    def _read_group(self, group: int) -> np.ndarray:
-        if self._group[0] != group:
-            try:
-                table = self._file.read_row_group(group, columns=self._names)
-            except Exception as error:  # pyarrow raises errors of many types for a damaged file
-                raise InputError(
-                    f"{self.path} is not a readable Parquet file: row group {group + 1} is damaged"
-                ) from error
-            columns = [table.column(name).to_numpy().astype(np.float64) for name in self._names]
-            self._group = group, np.column_stack(columns)
-        return self._group[1]
 
 
 def open_rows(path: str | os.PathLike[str], *, columns: Sequence[str | int] | None = None) -> Rows:
@@ -167,13 +168,20 @@ def open_rows(path: str | os.PathLike[str], *, columns: Sequence[str | int] | No
         InputError: the file is no table of numbers.
     """
     path = Path(path)
-    open_file = _OPENERS.get(path.suffix.lower())
-    if open_file is None:
+    suffix = path.suffix.lower()
+    if suffix not in (".npy", ".parquet", ".pq", ".zarr"):
         sample = read_sample(path, columns=columns)
-        return ArrayRows(sample.values, path, sample.columns)
+        return Rows(sample.values, path, sample.columns)
     if not path.is_dir():
         check_there(path)
-    rows = open_file(path, columns)
+    if suffix in (".parquet", ".pq"):
+        parquet = ParquetArray(path, columns)
+        rows = Rows(parquet, path, parquet.names)
+    else:
+        array = load_npy(path, mmap_mode="r") if suffix == ".npy" else _open_zarr(path)
+        names = default_names(1 if array.ndim == 1 else array.shape[1])
+        indices = choose_columns(path, names, columns)
+        rows = Rows(array, path, tuple(names[index] for index in indices), indices)
     if not len(rows):
         raise InputError(f"{path} has no rows")
     with contextlib.suppress(InputError):  # raised again when these rows are read
@@ -181,17 +189,7 @@ def open_rows(path: str | os.PathLike[str], *, columns: Sequence[str | int] | No
     return rows
 
 
-def _open_npy(path: Path, columns: Sequence[str | int] | None) -> Rows:
-    return _array_rows(load_npy(path, mmap_mode="r"), path, columns)
-
-
-def _open_zarr(
-    path: Path,
-    columns: Sequence[str | int] | None,
-    *,
-    min_stored_proportion: float = 0.1,
-    max_chunk_bytes: int = 2**31,
-) -> Rows:
+def _open_zarr(path: Path, min_stored_proportion: float = 0.1, max_chunk_bytes: int = 2**31) -> Any:
     """Open a zarr array of numbers.
 
     A file names its codecs, and pickle as one would run code from the file. zarr refuses codecs of
@@ -199,7 +197,6 @@ def _open_zarr(
 
     Args:
         path: its folder.
-        columns: as for :func:`open_rows`.
         min_stored_proportion: least proportion of chunks that must exist. Zarr leaves out chunks
             that hold the fill value alone, and reads a missing chunk as such; not tuned.
         max_chunk_bytes: a chunk, or shard, is in memory as a whole; not tuned.
@@ -226,24 +223,7 @@ def _open_zarr(
         raise InputError(
             f"{path} should have {expected} chunks, and has {stored}: copy the array completely"
         )
-    return _array_rows(array, path, columns)
-
-
-def _array_rows(array: Any, path: Path, columns: Sequence[str | int] | None) -> Rows:
-    names = default_names(1 if array.ndim == 1 else array.shape[1])
-    indices = choose_columns(path, names, columns)
-    in_order = indices == list(range(len(names)))
-    return ArrayRows(
-        array, path, tuple(names[index] for index in indices), None if in_order else indices
-    )
-
-
-_OPENERS: dict[str, Callable[[Path, Sequence[str | int] | None], Rows]] = {
-    ".npy": _open_npy,
-    ".parquet": ParquetRows,
-    ".pq": ParquetRows,
-    ".zarr": _open_zarr,
-}
+    return array
 
 
 def open_blocks(
@@ -279,7 +259,7 @@ def open_blocks(
         with os.fdopen(handle, "wb") as file:
             names, count = _write_blocks(blocks, columns, file)
         array = np.memmap(path, dtype=np.float64, mode="r", shape=(count, len(names)))
-        rows = ArrayRows(array, path, names)
+        rows = Rows(array, path, names)
     except BaseException:
         path.unlink(missing_ok=True)
         raise
@@ -296,7 +276,7 @@ def _write_blocks(
     count = 0
     for number, block in enumerate(blocks, start=1):
         block_names = column_names(block)
-        values = _block_values(block, block_names, f"block {number} of blocks")
+        values = as_matrix(block, f"block {number} of blocks")
         if names is None:
             names = block_names or tuple(default_names(values.shape[1]))
         if values.shape[1] != len(names):
@@ -320,22 +300,6 @@ def _write_blocks(
     if not count or names is None:
         raise InputError("blocks has no rows: was the iterator used up before?")
     return names, count
-
-
-def _block_values(block: Any, names: tuple[str, ...] | None, name: str) -> np.ndarray:
-    """Convert a block to float64 (k, D), with NaN for missing values."""
-    array = plain_array(block, name)
-    if array.ndim not in (1, 2):
-        raise InputError(f"{name} has {array.ndim} dimensions, where (k,) or (k, D) is needed")
-    if array.ndim == 1:
-        array = array[:, np.newaxis]
-    if array.shape[1] == 0:
-        raise InputError(f"{name} has no columns")
-    if array.dtype.kind not in "iuf":
-        array = from_objects(
-            array, name, lambda at: f"column {names[at]!r}" if names else f"column {at + 1}"
-        )
-    return np.ascontiguousarray(array, dtype=np.float64)
 
 
 def check_values(

@@ -21,7 +21,7 @@ from bke.inference.core.machine import computing
 from bke.inference.sampling import passes
 from bke.inference.sampling.out_of_core import OutOfCore
 from bke.inference.sampling.passes import Checkpoint
-from bke.inference.streams.rows import ArrayRows
+from bke.inference.streams.rows import Rows
 from bke.models import Landmark, SquaredExponential
 
 OPTIONS = {
@@ -83,18 +83,18 @@ def test_a_random_noise_variance(tmp_path, small_chunks):
         np.testing.assert_allclose(one, other, rtol=1e-8)
 
 
-class Breaking(ArrayRows):
+class Breaking(Rows):
     """Rows that can be read so often, and then no more."""
 
     def __init__(self, path, left):
         super().__init__(np.load(path), path, ("x0", "x1"))
         self.left = left
 
-    def _read(self, start, stop):
+    def block(self, start, stop):
         self.left -= 1
         if self.left < 0:
             raise KeyboardInterrupt
-        return super()._read(start, stop)
+        return super().block(start, stop)
 
 
 def sums(rows, path=None):
