@@ -34,7 +34,6 @@ from ..data.units import Units
 from ..streams.rows import Rows
 from . import programs
 from .algorithms.integral import integrate
-from .passes import chunk_size
 from .profile import BATCH, log_densities
 from .samplers.quadrature import MOST_EVALUATIONS
 from .target import Target, flatten, unflatten
@@ -50,12 +49,14 @@ class BinnedColumn:
     Attributes:
         bins_per_deviation: bins in a standard deviation, up to twice as many; not tuned.
         max_rows: rows that are stored at most; not tuned.
+        chunk_rows: rows that are read at a time; not tuned.
         width: width of a bin, in the model's units, a power of two.
         stored: (bins,), of the bins with moments those whose rows are stored.
     """
 
     bins_per_deviation: ClassVar[int] = 2**11
     max_rows: ClassVar[int] = 2**23
+    chunk_rows: ClassVar[int] = 2**17
 
     def __init__(self, rows: Rows, units: Units, deviation: float, *, progress: bool) -> None:
         """Count the rows of all bins and sum their moments, in two passes.
@@ -127,7 +128,7 @@ class BinnedColumn:
         """Read chunks of the column, dithered, in the model's units."""
         units, rng = self._units, np.random.default_rng(self._units.dither_seed)
         with progress_bar(label, len(self._rows), shown=self._progress) as advance:
-            for _, block in self._rows.chunks(chunk_size(1, 1)):
+            for _, block in self._rows.chunks(self.chunk_rows):
                 if units.dither.any():  # equal to the dither of all rows at once
                     block = block + rng.uniform(-0.5, 0.5, size=block.shape) * units.dither
                 yield units.to_model(block)[:, 0]
@@ -158,9 +159,8 @@ class ColumnDensity:
 
     def __call__(self, z: Mapping[str, Any]) -> np.ndarray:
         """Return the log density (k,) of k points by site."""
-        return self._log_density(
-            flatten({name: np.asarray(z[name]) for name in self._target.shapes})
-        )
+        sites = {name: np.asarray(z[name]) for name in self._target.shapes}
+        return self._log_density(flatten(sites))
 
     def resolve(
         self,
@@ -191,7 +191,7 @@ class ColumnDensity:
             most = first_evaluations if rounds == 1 else MOST_EVALUATIONS[flat.shape[1]]
             with progress_bar("evaluations", None, shown=progress) as advance:
 
-                def evaluate(z: np.ndarray, advance: Any = advance) -> np.ndarray:
+                def evaluate(z: np.ndarray, advance: Callable[[int], None] = advance) -> np.ndarray:
                     advance(len(z))
                     return self._log_density(z)
 
@@ -214,11 +214,10 @@ class ColumnDensity:
 
     def _prepare(self) -> None:
         """Prepare the likelihood for the points that now represent the rows."""
-        self._weighted = weighted = self._column.points()
+        self._weighted = column = self._column.points()
         with input_errors():
-            index = weighted_line_index(
-                weighted.x, weighted.weights, self._column.width, self._capacity
-            )
+            width, capacity = self._column.width, self._capacity
+            index = weighted_line_index(column.x, column.weights, width, capacity)
         self.points: LineIndex = jax.tree.map(jnp.asarray, index)
         self._errors: dict[bytes, tuple[float, np.ndarray]] = {}
 
@@ -296,15 +295,9 @@ class ColumnDensity:
             max_halvings: of the interval between two points; not tuned.
             border: bins that are added on both sides; not tuned.
         """
-        sites = {n: jnp.asarray(v) for n, v in unflatten(z, self._target.shapes).items()}
-        values = self._target.constrain(sites)
-        kernels = [
-            self._target.kernel_at({name: value[i] for name, value in values.items()})
-            for i in range(len(z))
-        ]
-        lengthscales = np.array(
-            [self.points.shortest_of(kernel) for kernel in kernels], dtype=float
-        )
+        # All transforms to unconstrained coordinates keep the order of lengthscales.
+        sites = unflatten(z, self._target.shapes)
+        lengthscales = np.ravel(sites.get("lengthscale", np.zeros(len(z))))
         unique, first, index = np.unique(lengthscales, return_index=True, return_inverse=True)
         near = binary_dilation(np.bincount(index, uncertain, minlength=len(unique)) > 0)
         pairs = [(z[first[i]], z[first[i + 1]]) for i in np.flatnonzero(near[1:] & near[:-1])]

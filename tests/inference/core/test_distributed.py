@@ -17,7 +17,7 @@ import sys
 import numpy as np
 from bke.inference import Nuts, Quadrature, Smc, fit, open_rows
 from bke.inference.core import distributed
-from bke.inference.sampling import passes
+from bke.inference.sampling import out_of_core
 from bke.models import Landmark
 
 port, processes, process, rows, out = sys.argv[1:]
@@ -25,7 +25,7 @@ if processes != "1":
     distributed.start(f"localhost:{port}", int(processes), int(process))
 X = np.load(rows)
 options = dict(likelihood=Landmark(9), progress=False)
-passes.chunk_size = lambda landmarks, dimension: 30
+out_of_core.chunk_size = lambda landmarks, dimension: 30
 quadrature = Quadrature(tolerance=1e-3, chains=3)
 streamed = fit(open_rows(rows), method=quadrature, **options)
 rows = fit(X, method=quadrature, shard="rows", **options)

@@ -7,7 +7,7 @@ import numpyro.distributions as dist
 import pytest
 from bke.inference import InputError, Nuts, Quadrature, diagnose, fit, open_blocks, open_rows
 from bke.inference.data.units import Units
-from bke.inference.sampling import binned_column, passes
+from bke.inference.sampling import out_of_core
 from bke.inference.sampling.binned_column import BinnedColumn, ColumnDensity
 from bke.inference.sampling.out_of_core import OutOfCore
 from bke.models import Matern
@@ -32,8 +32,8 @@ def in_memory():
 def coarse(monkeypatch):
     """Bins so wide that most have nodes, few rows to a chunk, and nothing held."""
     monkeypatch.setattr(BinnedColumn, "bins_per_deviation", 2**6)
-    monkeypatch.setattr(passes, "chunk_size", lambda landmarks, dimension: 2801)
-    monkeypatch.setattr(binned_column, "chunk_size", lambda landmarks, dimension: 2801)
+    monkeypatch.setattr(out_of_core, "chunk_size", lambda landmarks, dimension: 2801)
+    monkeypatch.setattr(BinnedColumn, "chunk_rows", 2801)
     monkeypatch.setattr(OutOfCore, "max_rows_in_memory", 400)
 
 

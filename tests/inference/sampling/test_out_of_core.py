@@ -18,9 +18,8 @@ from bke.inference import (
     save_run,
 )
 from bke.inference.core.machine import computing
-from bke.inference.sampling import passes
-from bke.inference.sampling.out_of_core import OutOfCore
-from bke.inference.sampling.passes import Checkpoint
+from bke.inference.sampling import out_of_core
+from bke.inference.sampling.out_of_core import Checkpoint, OutOfCore
 from bke.inference.streams.rows import Rows
 from bke.models import Landmark, SquaredExponential
 
@@ -39,7 +38,7 @@ def data():
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Eleven of them, so that every lane has one and some have two."""
-    monkeypatch.setattr(passes, "chunk_size", lambda landmarks, dimension: 280)
+    monkeypatch.setattr(out_of_core, "chunk_size", lambda landmarks, dimension: 280)
 
 
 def write(folder, X, kind):
@@ -103,7 +102,7 @@ def sums(rows, path=None):
     landmarks = data()[:8] + 0.01
     kernels = [SquaredExponential(lengthscale) for lengthscale in (0.5, 1.0)]
     with computing():
-        return passes.sums_over_rows(
+        return out_of_core.sums_over_rows(
             rows, np.ones(2), landmarks, kernels, checkpoint=kept, progress=False
         )
 
