@@ -174,7 +174,7 @@ class ColumnDensity:
 
         Args:
             prior_draws: unconstrained, by site; integrals start from their range.
-            tolerance: of the integrals, see :class:`~bke.inference.Quadrature`.
+            tolerance: tolerance of the integrals, see :class:`~bke.inference.Quadrature`.
             progress: show progress bars.
             first_evaluations: before any rows are stored; not tuned.
 
@@ -182,8 +182,8 @@ class ColumnDensity:
             The estimated largest error of a log density that is not negligible, in nats.
 
         Raises:
-            InputError: where too many rows would be stored, or so many are so near each other that
-                nothing can be prepared.
+            InputError: where more rows would be stored than allowed, or rows are too near each
+                other to prepare the likelihood.
         """
         flat = flatten(prior_draws)
         low, high = flat.min(axis=0), flat.max(axis=0)
@@ -292,28 +292,25 @@ class ColumnDensity:
         Args:
             z: points (k, p).
             uncertain: (k,).
-            max_halvings: of the interval between two points; not tuned.
+            max_halvings: halvings of the interval between two points; not tuned.
             border: bins that are added on both sides; not tuned.
         """
-        # All transforms to unconstrained coordinates keep the order of lengthscales.
+        # Lengthscales have the same neighbors in unconstrained coordinates.
         sites = unflatten(z, self._target.shapes)
         lengthscales = np.ravel(sites.get("lengthscale", np.zeros(len(z))))
         unique, first, index = np.unique(lengthscales, return_index=True, return_inverse=True)
         near = binary_dilation(np.bincount(index, uncertain, minlength=len(unique)) > 0)
         pairs = [(z[first[i]], z[first[i + 1]]) for i in np.flatnonzero(near[1:] & near[:-1])]
         doubtful = np.zeros(len(self._weighted.counts), dtype=bool)
-        for depth in range(max_halvings):
-            self._jacobian_errors(np.array(pairs).reshape(-1, z.shape[1]))
-            halves = []
-            for left, right in pairs:
-                (_, bins), (_, others) = self._jacobian_errors(np.stack([left, right]))
-                doubtful |= bins | others
-                if not (_are_near(bins, others) and _are_near(others, bins)):
+        for _ in range(max_halvings):
+            self._jacobian_errors(np.array(pairs).reshape(-1, z.shape[1]))  # in batches
+            intervals, pairs = pairs, []
+            for left, right in intervals:
+                (_, bins), (_, other_bins) = self._jacobian_errors(np.stack([left, right]))
+                doubtful |= bins | other_bins
+                if not (_are_near(bins, other_bins) and _are_near(other_bins, bins)):
                     middle = 0.5 * (left + right)
-                    halves += [(left, middle), (middle, right)]
-            if not halves or depth == max_halvings - 1:
-                break
-            pairs = halves
+                    pairs += [(left, middle), (middle, right)]
         return binary_dilation(doubtful, iterations=border)
 
 
@@ -328,8 +325,8 @@ def evaluate_new(
     return [cache[point.tobytes()] for point in z]
 
 
-def _are_near(bins: np.ndarray, others: np.ndarray) -> bool:
-    """Return whether every run of ``bins`` contains one of the ``others``, or is next to one."""
+def _are_near(bins: np.ndarray, other_bins: np.ndarray) -> bool:
+    """Return whether every run of ``bins`` contains or touches one of the ``other_bins``."""
     runs, count = label(bins)
-    near = binary_dilation(others) if others.any() else others
+    near = binary_dilation(other_bins) if other_bins.any() else other_bins
     return len(np.unique(runs[near & bins])) == count

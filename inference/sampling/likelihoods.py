@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -66,13 +65,7 @@ def landmark_points(
         names = known_names(units.columns)
         return units.to_model(as_evaluation_points(landmarks, dimension, "landmarks", names))
     try:
-        count = operator.index(landmarks)
-    except TypeError:
-        raise InputError(
-            f"landmarks must be points (m, {dimension}) or their number, got {landmarks!r}"
-        ) from None
-    try:
-        return choose_landmarks(points, count, seed=seed)
+        return choose_landmarks(points, landmarks, seed=seed)
     except ValueError as error:
         raise InputError(f"the number of landmarks {str(error).removeprefix('count ')}") from None
 
@@ -136,18 +129,16 @@ def estimate_error(
     quantiles = (np.arange(num_draws) + 0.5) / num_draws * len(ordered)
     draws = np.unique(ordered[quantiles.astype(int)], axis=0)
     samples = points if isinstance(points, tuple) else (points,)
-    estimates: list[list[Any]] = [[] for _ in samples]
     constrained = target.constrain(unflatten(draws, target.shapes))
-    for index in range(len(draws)):
-        values = {name: value[index] for name, value in constrained.items()}
-        noise = values.get("noise_variance", target.noise_variance)
-        kernel, measure = target.kernel_at(values), target.measure_at(values)
-        for sample, of_sample in zip(samples, estimates, strict=True):
-            of_sample.append(sample.evidence(kernel, noise, measure))
-    if any(estimate is None for of_sample in estimates for estimate in of_sample):
-        error = ErrorOfDifferences(float("nan"), float("nan"))
-    else:
-        error = error_of_differences(estimates)
+    values = [{name: constrained[name][i] for name in constrained} for i in range(len(draws))]
+    noise = target.noise_variance
+    parameters = [
+        (target.kernel_at(at), at.get("noise_variance", noise), target.measure_at(at))
+        for at in values
+    ]
+    estimates: list[list[Any]] = [[sample.evidence(*at) for at in parameters] for sample in samples]
+    known = all(estimate is not None for of_sample in estimates for estimate in of_sample)
+    error = error_of_differences(estimates) if known else ErrorOfDifferences(math.nan, math.nan)
     return {
         "low_rank_error": error.size,
         "low_rank_standard_error": error.standard_error,

@@ -88,7 +88,7 @@ class Checkpoint:
                 another job, or where another process writes to it.
         """
         self.state: dict[str, np.ndarray] = {}
-        self._written = time.monotonic()
+        self._write_time = time.monotonic()
         self._path = None if path is None else Path(path)
         if self._path is None:
             return
@@ -120,9 +120,9 @@ class Checkpoint:
 
     def write(self, *, now: bool = False) -> None:
         """Write the state, if the interval has passed or ``now``."""
-        if self._path is not None and (now or time.monotonic() - self._written > self.interval):
+        if self._path is not None and (now or time.monotonic() - self._write_time > self.interval):
             write_arrays(self._path, self._job, self.state)
-            self._written = time.monotonic()
+            self._write_time = time.monotonic()
 
     def remove(self) -> None:
         """Remove the file of a finished job."""

@@ -131,7 +131,7 @@ def test_the_witness_of_a_run_is_seen_from_its_landmarks(run):
         ({"likelihood": Landmark(X[:9])}, "landmark 1 is row 1 of X"),
         ({"likelihood": Landmark(1)}, "^the number of landmarks must be at least 2"),
         ({"likelihood": Landmark(81)}, "at most 80"),
-        ({"likelihood": Landmark(2.5)}, "their number, got 2.5"),
+        ({"likelihood": Landmark(2.5)}, "must be a whole number, got 2.5"),
         ({"likelihood": Landmark(PLACES[:, :1])}, r"must have shape \(k, 2\)"),
         ({"likelihood": Landmark(PLACES[:1])}, "at least 2"),
         ({"likelihood": "landmark", "noise_variance": "clt"}, "one noise variance"),

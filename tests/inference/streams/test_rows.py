@@ -24,7 +24,7 @@ class Touch:
         return type(self.path).touch, (self.path,)
 
 
-def written(folder, **options):
+def write_zarr(folder, **options):
     path = folder / "rows.zarr"
     zarr.create_array(path, shape=X.shape, chunks=(50, 2), dtype=X.dtype, **options)[:] = X
     return path
@@ -42,7 +42,7 @@ def changed(path, **entries):
     ids=["2", "3", "shards"],
 )
 def test_numbers_are_read(tmp_path, options):
-    rows = open_rows(written(tmp_path, **options))
+    rows = open_rows(write_zarr(tmp_path, **options))
     np.testing.assert_array_equal(rows.block(0, 1000), X)
 
 
@@ -62,7 +62,7 @@ PICKLE = {"id": "pickle", "protocol": 5}
 def test_pickled_chunks_are_not_read(tmp_path, entries):
     """Format 2 names any codec, and the chunk holds code that would run."""
     marker = tmp_path / "ran"
-    path = written(tmp_path, zarr_format=2, compressors=None)
+    path = write_zarr(tmp_path, zarr_format=2, compressors=None)
     (path / "0.0").write_bytes(pickle.dumps(Touch(marker)))
     changed(path, **entries)
     with pytest.raises(InputError, match=r"not a readable zarr array|has the type"):
@@ -94,21 +94,21 @@ def nested(depth):
 )
 def test_invalid_metadata_are_refused(tmp_path, entries):
     with pytest.raises(InputError, match="not a readable zarr array"):
-        open_rows(changed(written(tmp_path), **entries))
+        open_rows(changed(write_zarr(tmp_path), **entries))
 
 
 def test_missing_chunks_are_refused(tmp_path):
     with pytest.raises(InputError, match="should have 20000000000 chunks, and has 20"):
-        open_rows(changed(written(tmp_path), shape=[10**12, 2]))
+        open_rows(changed(write_zarr(tmp_path), shape=[10**12, 2]))
 
 
 def test_a_chunk_that_does_not_fit_is_refused(tmp_path):
     grid = {"name": "regular", "configuration": {"chunk_shape": [10**10, 2]}}
     with pytest.raises(InputError, match="write it in smaller ones"):
-        open_rows(changed(written(tmp_path), chunk_grid=grid))
+        open_rows(changed(write_zarr(tmp_path), chunk_grid=grid))
 
 
-def test_chunks_of_zeros_are_not_written_and_not_missed(tmp_path):
+def test_absent_chunks_of_zeros_are_read(tmp_path):
     """Zarr leaves out chunks of one value: here three in four."""
     path = tmp_path / "rows.zarr"
     rows = np.where(np.arange(1000)[:, None] < 250, X, 0.0)
@@ -154,7 +154,7 @@ def test_blocks_are_the_rows_of_the_file(tmp_path, kind):
     np.testing.assert_array_equal(chosen.block(5, 9), X[5:9, ::-1])
 
 
-def test_a_zarr_file_is_known_by_what_is_in_it(tmp_path):
+def test_the_fingerprint_of_zarr_depends_on_its_content(tmp_path):
     path = write(tmp_path, data(), "zarr")
     before = open_rows(path).fingerprint()
     assert open_rows(path).fingerprint() == before
@@ -162,7 +162,7 @@ def test_a_zarr_file_is_known_by_what_is_in_it(tmp_path):
     assert open_rows(path).fingerprint() != before
 
 
-def test_what_blocks_may_be():
+def test_valid_blocks():
     X = np.random.default_rng(0).normal(size=(50, 2))
     batch = pyarrow.RecordBatch.from_arrays([pyarrow.array(c) for c in X.T], names=["b", "a"])
     rows = open_blocks([batch.slice(0, 20), batch.slice(20, 0), batch.slice(20)])
@@ -178,7 +178,7 @@ def test_what_blocks_may_be():
 
 
 @pytest.mark.parametrize(
-    ("blocks", "said"),
+    ("blocks", "message"),
     [
         ([], "has no rows: was the iterator used up before"),
         ([np.empty((0, 1))], "has no rows"),
@@ -192,8 +192,8 @@ def test_what_blocks_may_be():
         (3.0, "must be an iterator of arrays, got float"),
     ],
 )
-def test_what_blocks_may_not_be(blocks, said, tmp_path):
-    with pytest.raises(InputError, match=said):
+def test_invalid_blocks(blocks, message, tmp_path):
+    with pytest.raises(InputError, match=message):
         open_blocks(blocks, folder=tmp_path)
     assert not list(tmp_path.iterdir())
 

@@ -228,7 +228,7 @@ def test_a_difference_is_found_and_said_of_which_rows(few):
         (
             lambda P, Q: (P.astype(str), Q),
             {},
-            "partition 1 of P has .*real number",
+            "of P has .*real number",
         ),
         (
             lambda P, Q: (np.where(P[120] == P, np.inf, P), Q),
