@@ -225,11 +225,8 @@ def test_a_difference_is_found_and_said_of_which_rows(few):
         (lambda P, Q: (P, Q[:9]), {}, "a sample of 9 rows beside 500"),
         (lambda P, Q: (P, Q[:1]), {}, "at least two rows"),
         (lambda P, Q: (np.zeros_like(P), np.zeros_like(Q)), {}, "all rows of P and Q are equal"),
-        (
-            lambda P, Q: (P.astype(str), Q),
-            {},
-            "of P has .*real number",
-        ),
+        (lambda P, Q: (P.astype(str), Q), {}, "of P has .*real number"),
+        (lambda P, Q: (P > 0.0, Q), {}, "of P has '(True|False)' in row 1, .*astype"),
         (
             lambda P, Q: (np.where(P[120] == P, np.inf, P), Q),
             {},
