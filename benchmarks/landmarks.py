@@ -25,8 +25,7 @@ import report
 from bke.inference import open_rows
 from bke.inference.core import distributed
 from bke.inference.core.machine import computing
-from bke.inference.streams.checkpoint import Checkpoint
-from bke.inference.streams.passes import sums_over_rows
+from bke.inference.sampling.out_of_core import Checkpoint, sums_over_rows
 from bke.models import SquaredExponential
 from bke.models.likelihood.landmark import LandmarkData, landmark_data
 

@@ -98,8 +98,7 @@ from .sampling.files import load_run as load_run, save_run as save_run
 from .sampling.fit import fit as fit
 from .sampling.open_run import OpenRun as OpenRun, open_run as open_run
 from .sampling.samplers import Nuts as Nuts, Quadrature as Quadrature, Smc as Smc
-from .streams.blocks import open_blocks as open_blocks
-from .streams.source import Rows as Rows, open_rows as open_rows
+from .streams.rows import Rows as Rows, open_blocks as open_blocks, open_rows as open_rows
 from .student_t.estimator import KernelStudentTDensity as KernelStudentTDensity
 from .student_t.learning import (
     LearnedStudentT as LearnedStudentT,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from bke.models.kernels.base import Kernel
     from bke.models.measures import Measure
 
-    from ..streams.source import Rows
+    from ..streams.rows import Rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +112,7 @@ def open_sample(
     Raises:
         InputError: one sentence that names the file.
     """
-    from ..streams.source import open_rows
+    from ..streams.rows import open_rows
 
     if len(paths) > 1:
         raise InputError(f"--stream is for one file, and there are {len(paths)}")

@@ -53,24 +53,9 @@ def as_sample(
     Raises:
         InputError: one sentence that names ``name`` and the row and column, both counted from 1.
     """
-    headings = columns or column_names(X) or ()
-
-    def column(index: int) -> str:
-        return f"column {headings[index]!r}" if headings else f"column {index + 1}"
-
-    array = plain_array(X, name)
-    if array.ndim not in (1, 2):
-        raise InputError(
-            f"{name} has {array.ndim} dimensions, where (n,) or (rows, columns) is needed"
-        )
-    if array.ndim == 1:
-        array = array[:, np.newaxis]
-    if array.dtype.kind not in "iuf":
-        array = from_objects(array, name, column)
-    values = np.array(array, dtype=np.float64)
-    n, dimension = values.shape
-    if dimension == 0:
-        raise InputError(f"{name} has no columns")
+    column = _column_label(X, columns)
+    values = as_matrix(X, name, columns=columns)
+    n = len(values)
     if n < 2:
         raise InputError(f"{name} needs at least two rows, and has {n}")
     _check_numbers(values, name, column)
@@ -80,6 +65,33 @@ def as_sample(
         raise InputError(f"{name} has {n} rows and all are equal, so there is nothing to learn")
     check_spread(values.min(axis=0), values.max(axis=0), name, column)
     return values
+
+
+def as_matrix(
+    X: ArrayLike, name: str, *, columns: Sequence[str] | None = None
+) -> NDArray[np.float64]:
+    """Convert rows (n, D) or (n,) to float64 (n, D), a copy, with NaN for missing values.
+
+    Raises:
+        InputError: see :func:`as_sample`; any number of rows and any value is accepted.
+    """
+    array = plain_array(X, name)
+    if array.ndim not in (1, 2):
+        raise InputError(
+            f"{name} has {array.ndim} dimensions, where (n,) or (rows, columns) is needed"
+        )
+    if array.ndim == 1:
+        array = array[:, np.newaxis]
+    if array.shape[1] == 0:
+        raise InputError(f"{name} has no columns")
+    if array.dtype.kind not in "iuf":
+        array = from_objects(array, name, _column_label(X, columns))
+    return np.array(array, dtype=np.float64)
+
+
+def _column_label(X: Any, columns: Sequence[str] | None) -> Callable[[int], str]:
+    headings = columns or column_names(X) or ()
+    return lambda index: f"column {headings[index]!r}" if headings else f"column {index + 1}"
 
 
 def _check_numbers(values: np.ndarray, name: str, column: Callable[[int], str]) -> None:

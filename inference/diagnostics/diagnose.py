@@ -7,7 +7,7 @@ from typing import Unpack
 import numpy as np
 import xarray as xr
 
-from ..sampling import low_rank
+from ..sampling import likelihoods
 from ..sampling.foreign import ModelArguments
 from ..sampling.open_run import Run, open_run
 from ..sampling.samplers import is_independent, method_in_words
@@ -45,7 +45,7 @@ def diagnose(run: Run, **model: Unpack[ModelArguments]) -> Diagnosis:
         else verdict.of_chains(modes, chains, one_column=len(columns) == 1)
     )
     unresolved = resolution.notes_on_run(opened, modes)
-    sentences += low_rank.in_words(tree) + unresolved
+    sentences += likelihoods.error_sentences(tree) + unresolved
     return Diagnosis(
         chains.overall,
         modes,
@@ -57,7 +57,7 @@ def diagnose(run: Run, **model: Unpack[ModelArguments]) -> Diagnosis:
         chains.iterations,
         columns,
         integral,
-        low_rank.error_of_run(tree),
+        likelihoods.recorded_error(tree),
         not unresolved if tree.attrs["likelihood"] == "landmark" else None,
         tree.attrs.get("chosen"),
         independent,

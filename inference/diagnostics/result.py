@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.notebook import Shown
-from ..sampling import low_rank
+from ..sampling import likelihoods
 from .convergence import Convergence
 from .integral import Integral
 from .modes import Modes, numbers_of, place
@@ -125,7 +125,7 @@ class Diagnosis(Shown):
             "low_rank_error_nats": self.low_rank_error,
             "low_rank_error_small": None
             if self.low_rank_error is None
-            else low_rank.is_small(self.low_rank_error),
+            else likelihoods.is_small(self.low_rank_error),
             "resolved": self.resolved,
             "integral_within_tolerance": None if self.integral is None else self.integral.reached,
             "rhat": self.convergence.rhat,

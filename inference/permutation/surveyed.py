@@ -25,7 +25,7 @@ from ..data.canonical import (
 from ..data.checks import check_same_columns, check_spread, counted
 from ..data.file_table import default_names
 from ..data.units import choose_scale
-from ..streams.parts import Extent, Handle, Parts, extent_of_all
+from ..streams.partitions import Handle, PartitionedSample
 from .bins import LEAST_BINS, bin_size
 from .deal import Deal, chosen_of, places_of
 from .halves import Halves
@@ -36,6 +36,7 @@ from .work_on_parts import (
     CellsPass,
     ColumnsPass,
     Different,
+    Extent,
     FirstPass,
     MarksPass,
     OfVarying,
@@ -57,7 +58,7 @@ class Surveyed:
         different: of each sample, where rows of few kinds are in both.
     """
 
-    samples: tuple[Parts, Parts]
+    samples: tuple[PartitionedSample, PartitionedSample]
     rows_of_parts: tuple[list[int], list[int]]
     sizes: tuple[int, int]
     low: np.ndarray
@@ -65,21 +66,21 @@ class Surveyed:
     different: tuple[Different, Different] | None
 
     @classmethod
-    def of(cls, P: Parts, Q: Parts) -> Surveyed:
+    def of(cls, P: PartitionedSample, Q: PartitionedSample) -> Surveyed:
         """Go through all rows once.
 
         Raises:
             InputError: for rows that make no sample, or samples of different columns.
         """
         first = FirstPass(MOST_SINGLE)
-        found = P.engine.results([*P.each(first), *Q.each(first)])
+        found = P.engine.gather([*P.map_partitions(first), *Q.map_partitions(first)])
         both = found[: len(P.handles)], found[len(P.handles) :]
         samples, rows_of_parts, extents = [], [], []
         for parts, of_parts in zip((P, Q), both, strict=True):
             some = [index for index, one in enumerate(of_parts) if one.extent.rows]
-            samples.append(parts.some(some))
+            samples.append(parts.select(some))
             rows_of_parts.append([of_parts[index].extent.rows for index in some])
-            extents.append(_checked(extent_of_all([one.extent for one in of_parts]), parts.name))
+            extents.append(_checked(Extent.union([one.extent for one in of_parts]), parts.name))
         low, high = _of_both(extents[0], extents[1], P.columns, Q.columns)
         return cls(
             (samples[0], samples[1]),
@@ -102,7 +103,7 @@ class Surveyed:
 
     def gathered(self) -> tuple[np.ndarray, np.ndarray]:
         """Fetch all rows of both samples."""
-        P, Q = (parts.gathered() for parts in self.samples)
+        P, Q = (parts.to_numpy() for parts in self.samples)
         return P, Q
 
     def results(
@@ -127,9 +128,9 @@ class Surveyed:
         for sample, parts in enumerate(self.samples):
             of_varying = OfVarying(work(sample), self.varying)
             own = None if beside is None else beside[sample]
-            one = parts.each(of_varying, own)
-            handles.append(one if merge is None else [parts.joined(one, merge)])
-        found = self.samples[0].engine.results([*handles[0], *handles[1]])
+            one = parts.map_partitions(of_varying, own)
+            handles.append(one if merge is None else [parts.reduce(one, merge)])
+        found = self.samples[0].engine.gather([*handles[0], *handles[1]])
         return [found[: len(handles[0])], found[len(handles[0]) :]]
 
     @functools.cached_property

@@ -3,14 +3,48 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.errors import InputError
 from ..data.canonical import column_marks, different, row_marks
-from ..streams.parts import Extent, extent
 from .halves import Halves
+
+
+class Extent(NamedTuple):
+    """Number and range of some rows.
+
+    Attributes:
+        rows: their number.
+        low: (D,), the smallest value of every column; infinite without rows.
+        high: (D,), the largest.
+    """
+
+    rows: int
+    low: np.ndarray
+    high: np.ndarray
+
+    @classmethod
+    def of_rows(cls, rows: np.ndarray) -> Extent:
+        """Return the extent of rows (n, D)."""
+        low, high = rows.min(axis=0, initial=np.inf), rows.max(axis=0, initial=-np.inf)
+        return cls(len(rows), low, high)
+
+    @classmethod
+    def union(cls, extents: Sequence[Extent]) -> Extent:
+        """Return the extent of the rows of several partitions.
+
+        Raises:
+            InputError: the partitions have different numbers of columns.
+        """
+        widths = {len(extent.low) for extent in extents}
+        if len(widths) > 1:
+            raise InputError(f"partitions have {' and '.join(map(str, sorted(widths)))} columns")
+        low = np.min([extent.low for extent in extents], axis=0)
+        high = np.max([extent.high for extent in extents], axis=0)
+        return cls(sum(extent.rows for extent in extents), low, high)
 
 
 class Different(NamedTuple):
@@ -52,7 +86,7 @@ class FirstPass:
 
     def __call__(self, index: int, rows: np.ndarray) -> First:
         """Work on a part."""
-        return First(extent(index, rows), _different(rows, self.most))
+        return First(Extent.of_rows(rows), _different(rows, self.most))
 
 
 @dataclasses.dataclass(frozen=True)

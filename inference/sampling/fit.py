@@ -6,7 +6,7 @@ from typing import Unpack
 
 import numpyro.distributions as dist
 import xarray as xr
-from bke.models import Landmark, SamplingNoise, SquaredExponential
+from bke.models import SamplingNoise, SquaredExponential
 from bke.models.kernels.base import Kernel
 from bke.models.likelihood.way import Likelihood
 from bke.models.measures import Measure
@@ -17,14 +17,13 @@ from ..core.distributed import together
 from ..core.machine import computing
 from ..data.checks import check_count
 from ..data.observed import observe
-from ..streams.source import Rows
+from ..streams.rows import Rows
 from .given import Data, sampled_run
 from .handling import Handling, with_defaults
 from .in_memory import InMemory
 from .model import Model
+from .out_of_core import OutOfCore
 from .samplers import Method, sampler_for
-from .streamed import Streamed
-from .streamed_column import StreamedColumn
 
 
 def fit(
@@ -118,16 +117,15 @@ def fit(
     check_count(seed, "seed", 0, 2**63 - 1)
     with computing(), together():
         sampler, chosen = sampler_for(method, model.checked())
-        data = _checked(X, options, model)
+        data = _checked(X, options)
         run = sampled_run(sampler, data.given(model, sampler, seed), chosen)
         data.finished()
     return run
 
 
-def _checked(X: ArrayLike | tuple[ArrayLike, ...] | Rows, options: Handling, model: Model) -> Data:
+def _checked(X: ArrayLike | tuple[ArrayLike, ...] | Rows, options: Handling) -> Data:
     """Data in memory, checked here and nowhere else; or a file, whose rows a first pass checks."""
     if isinstance(X, Rows):
-        landmark = isinstance(model.checked().likelihood, Landmark)
-        return Streamed(X, options) if landmark else StreamedColumn(X, options)
+        return OutOfCore(X, options)
     share, scale, columns = options["share"], options["scale"], options["columns"]
     return InMemory(observe(X, share=share, scale=scale, columns=columns), options)

@@ -27,7 +27,7 @@ from ..data.observed import Observed, observe
 from . import profile, programs
 from .barriers import LogDensity
 from .fingerprint import fingerprint
-from .low_rank import recorded_error
+from .likelihoods import estimate_error
 from .model import Model
 from .preparation import check_smoothed
 from .run import make_run
@@ -162,7 +162,7 @@ class Foreign:
                 "num_samples": lp.shape[1],
                 "share": "joint" if observed.units.sizes else "pooled",
                 "seed": 0,
-                **recorded_error(target, points, z, lp),
+                **estimate_error(target, points, z, lp),
             }
             return make_run(
                 target,

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from ..data.units import Units
-from .low_rank import recorded_error
+from .likelihoods import estimate_error
 from .model import Model
 from .run import Unread, make_run
 from .samplers import Sampler, Task
@@ -53,6 +53,6 @@ def sampled_run(sampler: Sampler, given: Given, chosen: Mapping[str, str]) -> xr
         **settings,
         "seed": task.seed,
         **sampler.record(),
-        **recorded_error(task.target, task.points, *chains.after_warmup()),
+        **estimate_error(task.target, task.points, *chains.after_warmup()),
     }
     return make_run(task.target, units, rows, chains, task.prior_draws, groups, recorded)

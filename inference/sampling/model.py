@@ -14,7 +14,7 @@ from bke.models.priors import Prior
 
 from ..core.errors import input_errors
 from ..data.units import Units
-from .landmarks import with_places
+from .likelihoods import with_landmarks
 from .target import Target
 
 
@@ -39,7 +39,7 @@ class Model:
         Raises:
             InputError: for arguments that make no sense.
         """
-        likelihood = with_places(self.checked().likelihood, units, rows, seed)
+        likelihood = with_landmarks(self.checked().likelihood, units, rows, seed)
         measure = units.measure_to_model(self.measure)
         return dataclasses.replace(self, measure=measure, likelihood=likelihood).checked()
 

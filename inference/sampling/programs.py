@@ -19,7 +19,7 @@ from bke.models.linalg.rows import PaddedRows
 
 from ..core.jit import jit
 from . import profile
-from .cancellation import cancelled_rows
+from .likelihoods import cancelled_rows
 from .profile import BatchLogDensity, batch_log_density
 from .record import identity_of
 from .target import Points, Target

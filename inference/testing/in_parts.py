@@ -16,7 +16,7 @@ from ..evidence.passes import Passed
 from ..evidence.places import cells
 from ..evidence.statistic import evidences
 from ..permutation.surveyed import Surveyed
-from ..streams.engines import as_parts, is_collection
+from ..streams.partitions import as_partitioned, is_collection
 from .discrepancy import Statistic
 from .fused import told
 from .kernel_choice import KernelChoice
@@ -30,10 +30,10 @@ def survey(P: Any, Q: Any) -> Surveyed:
         InputError: for rows that make no sample, or samples of different columns.
     """
     if is_collection(P):
-        first = as_parts(P, "P")
-        return Surveyed.of(first, as_parts(Q, "Q", first.engine))
-    second = as_parts(Q, "Q")
-    return Surveyed.of(as_parts(P, "P", second.engine), second)
+        first = as_partitioned(P, "P")
+        return Surveyed.of(first, as_partitioned(Q, "Q", first.engine))
+    second = as_partitioned(Q, "Q")
+    return Surveyed.of(as_partitioned(P, "P", second.engine), second)
 
 
 @dataclasses.dataclass

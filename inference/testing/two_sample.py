@@ -17,7 +17,7 @@ from ..permutation.deal import MANY
 from ..permutation.enough import few_rows_note
 from ..permutation.pair import Pair
 from ..permutation.stages import count_in_words, in_stages
-from ..streams.engines import is_collection
+from ..streams.partitions import is_collection
 from .approximations import Approximation, mmd_approximation, terms_approximation
 from .discrepancy import Statistic, check_matrices, chosen_kernels, statistic
 from .fused import fused

@@ -31,7 +31,7 @@ from ..diagnostics.masses import draw_weights, unconstrained_draws, unconstraine
 from ..diagnostics.modes import Modes
 from ..diagnostics.reweight import reweight
 from ..sampling.foreign import ModelArguments
-from ..sampling.landmarks import places_for
+from ..sampling.likelihoods import landmark_points
 from ..sampling.open_run import OpenRun, Run, open_run
 from ..sampling.samplers import MOST_EVALUATIONS, is_independent
 from ..sampling.target import Target, unflatten
@@ -117,7 +117,9 @@ def sample_witness(
     check_count(seed, "seed", 0, 2**63 - 1)
     check_thin(thin, opened.tree["posterior"].sizes["draw"])
     both = np.concatenate([first, second])
-    places = target.landmarks if landmarks is None else places_for(landmarks, units, both, seed)
+    places = (
+        target.landmarks if landmarks is None else landmark_points(landmarks, units, both, seed)
+    )
     points = _points(at, first, second, None if places is None else places * units.scale, names)
     if of == "embeddings":
         draws = opened.tree["posterior"].sizes

@@ -17,7 +17,7 @@ import sys
 import numpy as np
 from bke.inference import Nuts, Quadrature, Smc, fit, open_rows
 from bke.inference.core import distributed
-from bke.inference.streams import passes
+from bke.inference.sampling import out_of_core
 from bke.models import Landmark
 
 port, processes, process, rows, out = sys.argv[1:]
@@ -25,12 +25,12 @@ if processes != "1":
     distributed.start(f"localhost:{port}", int(processes), int(process))
 X = np.load(rows)
 options = dict(likelihood=Landmark(9), progress=False)
-passes.chunk_size = lambda landmarks, dimension: 30
+out_of_core.chunk_size = lambda landmarks, dimension: 30
 quadrature = Quadrature(tolerance=1e-3)
 streamed = fit(open_rows(rows), method=quadrature, **options)
 rows = fit(X, method=quadrature, shard="rows", **options)
-moved = fit(X, method=Nuts(chains=3, warmup=20, draws=4), shard="rows", **options)
-own = fit(X, method=Smc(particles=60, repeats=3), shard="chains", **options)
+moved = fit(X, method=Nuts(3, 20, 4), shard="rows", **options)
+own = fit(X, method=Smc(60, 3), shard="chains", **options)
 found = {}
 for name, run in {"streamed": streamed, "rows": rows, "moved": moved, "own": own}.items():
     found[name] = run["posterior"]["lengthscale"].values

@@ -7,7 +7,7 @@ import pytest
 from bke.inference import InputError
 from bke.inference.core.lock import hold
 from bke.inference.likelihood_free.problem import CheckpointFolder
-from bke.inference.streams.checkpoint import Checkpoint
+from bke.inference.sampling.out_of_core import Checkpoint
 
 HOLDS = """
 import sys

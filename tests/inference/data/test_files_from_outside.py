@@ -9,7 +9,7 @@ from bke.inference import InputError, fit, load_run, open_rows, read_sample, sav
 from bke.inference.cli import app
 from bke.inference.core.archive import HEAD
 from bke.inference.likelihood_free.problem import CheckpointFolder
-from bke.inference.streams.checkpoint import Checkpoint
+from bke.inference.sampling.out_of_core import Checkpoint
 from typer.testing import CliRunner
 
 MARKUP = "<script>run()</script>"

@@ -16,7 +16,7 @@ from bke.inference import (
 from bke.inference.cli import app
 from bke.inference.core.machine import computing
 from bke.inference.data.units import choose_units
-from bke.inference.sampling.landmarks import with_places
+from bke.inference.sampling.likelihoods import with_landmarks
 from bke.inference.sampling.run import target_of
 from bke.models import Fourier, Landmark, SquaredExponential, landmark_log_likelihood
 from scipy.optimize import minimize_scalar
@@ -89,10 +89,10 @@ def test_the_learned_kernel_is_the_maximum():
 def test_how_many_landmarks():
     units = choose_units(X, "column", None)
     for asked, count in ((7, 7), (None, 20), (np.int64(9), 9)):  # by default a quarter of the rows
-        found = with_places(Landmark(asked), units, X, 0).points
+        found = with_landmarks(Landmark(asked), units, X, 0).points
         assert found.shape == (count, 2)
         assert (found < (X / X.std(axis=0)).max(axis=0)).all()
-    assert with_places(Fourier(3), units, X, 0) == Fourier(3)
+    assert with_landmarks(Fourier(3), units, X, 0) == Fourier(3)
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def test_the_witness_of_a_run_is_seen_from_its_landmarks(run):
         ({"likelihood": Landmark(X[:9])}, "landmark 1 is row 1 of X"),
         ({"likelihood": Landmark(1)}, "^the number of landmarks must be at least 2"),
         ({"likelihood": Landmark(81)}, "at most 80"),
-        ({"likelihood": Landmark(2.5)}, "how many there are, got 2.5"),
+        ({"likelihood": Landmark(2.5)}, "must be a whole number, got 2.5"),
         ({"likelihood": Landmark(PLACES[:, :1])}, r"must have shape \(k, 2\)"),
         ({"likelihood": Landmark(PLACES[:1])}, "at least 2"),
         ({"likelihood": "landmark", "noise_variance": "clt"}, "one noise variance"),

@@ -21,7 +21,7 @@ from bke.inference import (
 from bke.inference.cli import app
 from bke.inference.core.machine import computing
 from bke.inference.report.words import settings
-from bke.inference.sampling.low_rank import in_words, is_small, recorded_error
+from bke.inference.sampling.likelihoods import error_sentences, estimate_error, is_small
 from bke.inference.sampling.record import likelihood_attributes
 from bke.inference.sampling.run import target_of
 from bke.models import Nystrom, SquaredExponential, log_marginal_likelihood
@@ -85,7 +85,7 @@ def test_a_large_error_is_a_warning(run):
     assert not is_small(float("nan"))
     poor = run.copy()
     poor.attrs["low_rank_error"] = 1.4
-    (sentence, warning) = in_words(poor)
+    (sentence, warning) = error_sentences(poor)
     assert "off by 1.4 nats" in sentence
     assert "heavy tails" in sentence  # in few columns
     assert "NOT ACCURATE" in warning
@@ -101,12 +101,12 @@ def test_an_unknown_error_is_said_to_be_unknown(run, monkeypatch):
     with computing():
         points = target.prepared(units.points(X))
         monkeypatch.setattr(LowRankView, "evidence", lambda *_: None)
-        found = recorded_error(target, points, z, run["sample_stats"]["lp"].values)
+        found = estimate_error(target, points, z, run["sample_stats"]["lp"].values)
     assert np.isnan(found["low_rank_error"])
     unknown = run.copy()
     unknown.attrs.update(found)
-    (sentence,) = in_words(unknown)
-    assert "off is NOT KNOWN" in sentence
+    (sentence,) = error_sentences(unknown)
+    assert "draws is NOT KNOWN" in sentence
     assert diagnose(unknown).summary()["low_rank_error_small"] is False
 
 
@@ -114,7 +114,7 @@ def test_a_run_of_an_earlier_version_has_only_the_rank(run):
     old = run.copy()
     del old.attrs["likelihood_options"]
     assert target_of(old)[0].likelihood == Nystrom(30)
-    assert in_words(old) == in_words(run)
+    assert error_sentences(old) == error_sentences(run)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,7 +149,7 @@ def test_options_of_any_likelihood_are_recorded_and_restored(run, monkeypatch):
     assert [one.target.likelihood.share for one in trees] == [0.25, 0.5]
     poor = trees[0].tree
     poor.attrs["low_rank_error"] = 1.4
-    assert in_words(poor)[1].endswith("as it is wide: blur less.")
+    assert error_sentences(poor)[1].endswith("as its width: blur less.")
     assert settings(poor)["likelihood_options"] == {"share": 0.25, "powers": (1, 2)}
     assert Blurred(0.25, (1, 2)).brief == "blurred likelihood, share 0.25, powers (1, 2)"
 

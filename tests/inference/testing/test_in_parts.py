@@ -103,7 +103,7 @@ def test_two_workers_give_what_one_gives_to_the_last_digit(few):
             if workers == 2:
                 bad = P.copy()
                 bad[250, 1] = np.nan
-                with pytest.raises(InputError, match=r"NaN\) in row 51 of part 3, column 2"):
+                with pytest.raises(InputError, match=r"NaN\) in row 51 of partition 3, column 2"):
                     two_sample_test(in_chunks(bad, 100), second)
     one, two = found
     assert one.pvalue == two.pvalue == expected.pvalue
@@ -225,7 +225,8 @@ def test_a_difference_is_found_and_said_of_which_rows(few):
         (lambda P, Q: (P, Q[:9]), {}, "a sample of 9 rows beside 500"),
         (lambda P, Q: (P, Q[:1]), {}, "at least two rows"),
         (lambda P, Q: (np.zeros_like(P), np.zeros_like(Q)), {}, "all rows of P and Q are equal"),
-        (lambda P, Q: (P.astype(str), Q), {}, "real numbers in part"),
+        (lambda P, Q: (P.astype(str), Q), {}, "of P has .*real number"),
+        (lambda P, Q: (P > 0.0, Q), {}, "of P has '(True|False)' in row 1, .*astype"),
         (
             lambda P, Q: (np.where(P[120] == P, np.inf, P), Q),
             {},

@@ -1,4 +1,4 @@
-"""Rows of a file give what the same rows in memory give, however often they are begun again."""
+"""Rows of a file give the results of the same rows in memory, also when resumed."""
 
 import functools
 
@@ -18,10 +18,9 @@ from bke.inference import (
     save_run,
 )
 from bke.inference.core.machine import computing
-from bke.inference.sampling import streamed_column
-from bke.inference.streams import checkpoint, passes
-from bke.inference.streams.checkpoint import Checkpoint
-from bke.inference.streams.source import ArrayRows
+from bke.inference.sampling import out_of_core
+from bke.inference.sampling.out_of_core import Checkpoint, OutOfCore
+from bke.inference.streams.rows import Rows
 from bke.models import Landmark, SquaredExponential
 
 OPTIONS = {
@@ -39,7 +38,7 @@ def data():
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Eleven of them, so that every lane has one and some have two."""
-    monkeypatch.setattr(passes, "chunk_size", lambda landmarks, dimension: 280)
+    monkeypatch.setattr(out_of_core, "chunk_size", lambda landmarks, dimension: 280)
 
 
 def write(folder, X, kind):
@@ -54,19 +53,6 @@ def write(folder, X, kind):
     else:
         zarr.create_array(path, shape=X.shape, chunks=(131, 2), dtype=X.dtype)[:] = X
     return path
-
-
-@pytest.mark.parametrize("kind", ["npy", "parquet", "zarr", "csv"])
-def test_blocks_are_the_rows_of_the_file(tmp_path, kind):
-    X = data()
-    rows = open_rows(write(tmp_path, X, kind))
-    assert rows.shape == X.shape
-    for start, stop in [(0, 1), (170, 190), (0, 3000), (2999, 3000), (353, 355)]:
-        np.testing.assert_array_equal(rows.block(start, stop), X[start:stop])
-    first = 1 if kind in ("npy", "zarr") else "a"
-    chosen = open_rows(write(tmp_path / "..", X, kind), columns=[first, 0])
-    assert chosen.columns == (("x1", "x0") if first == 1 else ("a", "b"))
-    np.testing.assert_array_equal(chosen.block(5, 9), X[5:9, ::-1])
 
 
 @pytest.mark.slow
@@ -90,92 +76,88 @@ def test_a_random_noise_variance(tmp_path, small_chunks):
     X = data()[:600]
     rough = Quadrature(tolerance=1.0, num_samples=100)
     options = {**OPTIONS, "noise_variance": dist.Uniform(0.05, 0.5), "method": rough}
-    found = [fit(rows, **options) for rows in (X, open_rows(write(tmp_path, X, "npy")))]
+    runs = [fit(rows, **options) for rows in (X, open_rows(write(tmp_path, X, "npy")))]
     for name in ("lengthscale", "noise_variance"):
-        one, other = (run["posterior"][name].values for run in found)
-        np.testing.assert_allclose(one, other, rtol=1e-8)
+        first, second = (run["posterior"][name].values for run in runs)
+        np.testing.assert_allclose(first, second, rtol=1e-8)
 
 
-class Breaking(ArrayRows):
+class Breaking(Rows):
     """Rows that can be read so often, and then no more."""
 
     def __init__(self, path, left):
         super().__init__(np.load(path), path, ("x0", "x1"))
         self.left = left
 
-    def _read(self, start, stop):
+    def block(self, start, stop):
         self.left -= 1
         if self.left < 0:
             raise KeyboardInterrupt
-        return super()._read(start, stop)
+        return super().block(start, stop)
 
 
 def sums(rows, path=None):
     """Compute the sums of the landmark model, with a checkpoint at ``path``."""
-    kept = Checkpoint(path, {"rows": rows.fingerprint()})
+    checkpoint = Checkpoint(path, {"rows": rows.fingerprint()})
     landmarks = data()[:8] + 0.01
     kernels = [SquaredExponential(lengthscale) for lengthscale in (0.5, 1.0)]
     with computing():
-        return passes.sums_over_rows(
-            rows, np.ones(2), landmarks, kernels, checkpoint=kept, progress=False
+        return out_of_core.sums_over_rows(
+            rows, np.ones(2), landmarks, kernels, checkpoint=checkpoint, progress=False
         )
 
 
 @pytest.mark.parametrize("every", [0.0, 1e9])  # after each chunk, or only when interrupted
-def test_interrupted_sums_resume_without_reading_a_chunk_twice(
+def test_interrupted_sums_resume_without_rereading_chunks(
     tmp_path, small_chunks, monkeypatch, every
 ):
-    monkeypatch.setattr(checkpoint, "EVERY", every)
-    path, kept = write(tmp_path, data(), "npy"), tmp_path / "kept.npz"
+    monkeypatch.setattr(Checkpoint, "interval", every)
+    path, checkpoint = write(tmp_path, data(), "npy"), tmp_path / "checkpoint.npz"
     uninterrupted = sums(open_rows(path))
     with pytest.raises(KeyboardInterrupt):
-        sums(Breaking(path, 7), kept)
-    assert kept.exists()
+        sums(Breaking(path, 7), checkpoint)
+    assert checkpoint.exists()
     rest = Breaking(path, 5)  # the four chunks that are left, and one that was prefetched
-    resumed = sums(rest, kept)
+    resumed = sums(rest, checkpoint)
     assert rest.left >= 0
     for expected, actual in zip(uninterrupted, resumed, strict=True):
         np.testing.assert_array_equal(expected, actual)
 
 
-def test_an_interruption_amid_a_change(tmp_path):
-    path, job = tmp_path / "kept.npz", {"file": "rows"}
-    kept = Checkpoint(path, job)
-    kept.state["sums"] = np.zeros(2)
+class Interrupting:
+    """Not converted to an array before an interrupt."""
 
-    def stop(*changes):
-        with kept.held():
-            for at in changes:
-                with kept.changing():
-                    kept.state["sums"][at] += 1.0
-            raise KeyboardInterrupt
+    def __array__(self, dtype=None, copy=None):
+        raise KeyboardInterrupt
 
-    def stop_amid(at):
-        with kept.held(), kept.changing():
-            kept.state["sums"][at] += 1.0
-            raise KeyboardInterrupt
 
-    for end, *told in ((stop, 0, 1), (stop_amid, 0)):
-        with pytest.raises(KeyboardInterrupt):
-            end(*told)
-    np.testing.assert_array_equal(Checkpoint(path, job).state["sums"], [1.0, 1.0])
+def test_an_interrupted_update_changes_no_array(tmp_path):
+    path, job = tmp_path / "checkpoint.npz", {"file": "rows"}
+    first = Checkpoint(path, job)
+    first.update(sums=np.zeros(2), chunk=1)
+    with pytest.raises(KeyboardInterrupt):
+        first.update(sums=np.ones(2), chunk=Interrupting())
+    first.write(now=True)
+    state = Checkpoint(path, job).state
+    np.testing.assert_array_equal(state["sums"], [0.0, 0.0])
+    assert state["chunk"] == 1
 
 
 @pytest.mark.slow
 def test_a_fit_that_was_killed_goes_on(tmp_path, small_chunks, monkeypatch):
-    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
+    monkeypatch.setattr(Checkpoint, "interval", 0.0)
     path = write(tmp_path, data(), "npy")
-    kept = tmp_path / "kept.npz"
-    whole = fit(open_rows(path), **OPTIONS)
+    checkpoint = tmp_path / "checkpoint.npz"
+    uninterrupted = fit(open_rows(path), **OPTIONS)
     runs, finished = 0, None
     while finished is None:
         try:
-            finished = fit(Breaking(path, 30), checkpoint=kept, **OPTIONS)
+            finished = fit(Breaking(path, 30), checkpoint=checkpoint, **OPTIONS)
         except KeyboardInterrupt:
             runs += 1
     assert runs > 2
-    one, other = (run["posterior"]["lengthscale"].values for run in (whole, finished))
-    np.testing.assert_array_equal(one, other)
+    first, second = (run["posterior"]["lengthscale"].values for run in (uninterrupted, finished))
+    np.testing.assert_array_equal(first, second)
 
 
 def test_sums_do_not_depend_on_the_format_of_the_file(tmp_path, small_chunks):
@@ -185,33 +167,33 @@ def test_sums_do_not_depend_on_the_format_of_the_file(tmp_path, small_chunks):
 
 
 def test_refusals(tmp_path, small_chunks, monkeypatch):
-    monkeypatch.setattr(streamed_column, "HELD", 0)
+    monkeypatch.setattr(OutOfCore, "max_rows_in_memory", 0)
     X = data()
     path = write(tmp_path, X, "npy")
     rows = open_rows(path)
     with pytest.raises(InputError, match="set likelihood='landmark' and method='quadrature'"):
         fit(rows)
     with pytest.raises(InputError, match="a checkpoint is for rows of a file"):
-        fit(X, checkpoint=tmp_path / "kept")
+        fit(X, checkpoint=tmp_path / "checkpoint")
     at_row = X[[2500, 3, 4, 5]] + [[0.0], [0.1], [0.1], [0.1]]
     with pytest.raises(InputError, match=r"landmark 1 is row 2501 of .*rows\.npy"):
         fit(rows, **{**OPTIONS, "likelihood": Landmark(at_row)})
     with pytest.raises(InputError, match="at least 2"):
         fit(rows, **{**OPTIONS, "likelihood": Landmark(1)})
-    holes = X.copy()
+    invalid = X.copy()
     for hole, what in (
         (np.nan, "a missing value"),
         (-np.inf, "an infinite value"),
         (1e200, "a value beyond 1e"),
     ):
-        holes[2999, 1] = hole
+        invalid[2999, 1] = hole
         with pytest.raises(InputError, match=f"has {what}.* in row 3000, column 'x1'"):
-            fit(open_rows(write(tmp_path, holes, "npy")), **OPTIONS)
-    for factor, said in (
+            fit(open_rows(write(tmp_path, invalid, "npy")), **OPTIONS)
+    for factor, message in (
         (0.0, r"the same value \(0\) in every row of"),
         (1e-200, "varies by only"),
     ):
-        with pytest.raises(InputError, match=f"{said}.* column 'x1'"):
+        with pytest.raises(InputError, match=f"{message}.* column 'x1'"):
             fit(open_rows(write(tmp_path, X * [1.0, factor], "npy")), **OPTIONS)
     with pytest.raises(InputError, match="does not exist"):
         open_rows(tmp_path / "none.zarr")
@@ -246,60 +228,52 @@ def test_a_file_that_changes_while_it_is_read(tmp_path, small_chunks):
 
 
 def test_checkpoints_that_are_of_no_use(tmp_path, small_chunks, monkeypatch):
-    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
+    monkeypatch.setattr(Checkpoint, "interval", 0.0)
     path = write(tmp_path, data(), "npy")
-    kept = tmp_path / "kept.npz"
-    make = functools.partial(fit, **OPTIONS, checkpoint=kept)
+    checkpoint = tmp_path / "checkpoint.npz"
+    make = functools.partial(fit, **OPTIONS, checkpoint=checkpoint)
     with pytest.raises(KeyboardInterrupt):
         make(Breaking(path, 18))
     with pytest.raises(InputError, match="checkpoint of another job, with a different landmarks"):
-        fit(open_rows(path), **{**OPTIONS, "likelihood": Landmark(8)}, checkpoint=kept)
+        fit(open_rows(path), **{**OPTIONS, "likelihood": Landmark(8)}, checkpoint=checkpoint)
     np.save(path, data() + 1.0)
     with pytest.raises(InputError, match="checkpoint of another job, with a different file"):
         make(open_rows(path))
-    content = kept.read_bytes()
+    content = checkpoint.read_bytes()
     torn = bytearray(content)
     torn[len(torn) // 2] ^= 255
     for broken in (content[: len(content) // 2], content[:50], bytes(torn)):
-        kept.write_bytes(broken)
+        checkpoint.write_bytes(broken)
         with pytest.raises(InputError, match=r"cannot be read as a checkpoint .*delete it"):
             make(open_rows(path))
-        assert kept.read_bytes() == broken  # nothing is lost by asking
+        assert checkpoint.read_bytes() == broken  # nothing is lost by asking
 
 
 def test_a_checkpoint_of_other_processes_is_refused(tmp_path, small_chunks, monkeypatch):
-    """Which chunks are done before one hangs on who goes through which."""
-    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
+    """The chunks before a given one depend on the number of processes."""
+    monkeypatch.setattr(Checkpoint, "interval", 0.0)
     path = write(tmp_path, data(), "npy")
-    kept = tmp_path / "kept.npz"
+    checkpoint = tmp_path / "checkpoint.npz"
     with monkeypatch.context() as two:
         two.setattr(jax, "process_count", lambda: 2)
         with pytest.raises(KeyboardInterrupt):
-            sums(Breaking(path, 3), kept)
+            sums(Breaking(path, 3), checkpoint)
     with pytest.raises(InputError, match="with a different number of processes"):
-        sums(open_rows(path), kept)
+        sums(open_rows(path), checkpoint)
 
 
-def test_a_zarr_file_is_known_by_what_is_in_it(tmp_path):
-    path = write(tmp_path, data(), "zarr")
-    before = open_rows(path).fingerprint()
-    assert open_rows(path).fingerprint() == before
-    zarr.open_array(path, mode="r+")[700] = 5.0
-    assert open_rows(path).fingerprint() != before
-
-
-def test_what_is_no_checkpoint_is_not_to_be_deleted(tmp_path):
+def test_other_files_are_not_replaced(tmp_path):
     path = write(tmp_path, data(), "npy")
-    others = {name: tmp_path / name for name in ("p.npy", "a.npz", "j.npz", "s.nc", "e", "t", "d")}
-    np.save(others["p.npy"], data())
-    np.savez(others["a.npz"], a=data())
-    np.savez(others["j.npz"], job=data())
-    save_run(fit(data()[:12, :1], progress=False), others["s.nc"])
-    others["e"].write_bytes(b"")
-    others["t"].write_text("text")
-    others["d"].mkdir()
-    before = [other.read_bytes() for other in others.values() if other.is_file()]
-    for name, other in others.items():
+    files = {name: tmp_path / name for name in ("p.npy", "a.npz", "j.npz", "s.nc", "e", "t", "d")}
+    np.save(files["p.npy"], data())
+    np.savez(files["a.npz"], a=data())
+    np.savez(files["j.npz"], job=data())
+    save_run(fit(data()[:12, :1], progress=False), files["s.nc"])
+    files["e"].write_bytes(b"")
+    files["t"].write_text("text")
+    files["d"].mkdir()
+    before = [other.read_bytes() for other in files.values() if other.is_file()]
+    for name, other in files.items():
         with pytest.raises(InputError, match=f"{name} is not a checkpoint"):
             fit(open_rows(path), checkpoint=other, **OPTIONS)
-    assert [other.read_bytes() for other in others.values() if other.is_file()] == before
+    assert [other.read_bytes() for other in files.values() if other.is_file()] == before

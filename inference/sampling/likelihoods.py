@@ -1,0 +1,190 @@
+"""Likelihoods of data: landmarks, rows of zero density, and the error of an approximation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from bke.models import Landmark, choose_landmarks
+from bke.models.likelihood.evidence import ErrorOfDifferences, error_of_differences
+from bke.models.likelihood.landmark import subsample_rows
+from bke.models.likelihood.routes import restored_likelihood
+from bke.models.likelihood.volume import pushforward
+from bke.models.likelihood.way import Likelihood
+from bke.models.linalg.rows import PaddedRows, map_rows
+
+from ..core.errors import InputError
+from ..core.jit import jit
+from ..data.new_rows import as_evaluation_points, known_names
+from ..data.units import Units
+from .record import likelihood_record
+from .target import Points, Target, flatten, unflatten
+
+
+def with_landmarks(likelihood: Likelihood, units: Units, data: np.ndarray, seed: int) -> Likelihood:
+    """Return the landmark model with coordinates as landmarks, and another likelihood unchanged."""
+    if isinstance(likelihood, Landmark):
+        return Landmark(landmark_points(likelihood.landmarks, units, data, seed))
+    return likelihood
+
+
+def landmark_points(
+    landmarks: Any,
+    units: Units,
+    data: np.ndarray,
+    seed: int,
+    *,
+    default_count: int = 64,
+    rows_per_landmark: int = 4,
+) -> np.ndarray:
+    """Return landmarks (m, D) in the model's units.
+
+    Args:
+        landmarks: their number, coordinates (m, D) in the units of the data, or ``None``.
+        units: units of the data.
+        data: (n, D), in their own units.
+        seed: seed of the choice.
+        default_count: number of landmarks for ``None``, but not more than distinct rows, and not
+            fewer than columns; not tuned.
+        rows_per_landmark: with fewer rows for each there are fewer landmarks; not tuned.
+
+    Raises:
+        InputError: for invalid landmarks.
+    """
+    n, dimension = data.shape
+    points = units.to_model(data)
+    if landmarks is None:
+        distinct = np.unique(subsample_rows(points, np.random.default_rng(seed)), axis=0)
+        landmarks = max(dimension, min(default_count, n // rows_per_landmark, len(distinct)))
+    if np.ndim(landmarks):
+        names = known_names(units.columns)
+        return units.to_model(as_evaluation_points(landmarks, dimension, "landmarks", names))
+    try:
+        return choose_landmarks(points, landmarks, seed=seed)
+    except ValueError as error:
+        raise InputError(f"the number of landmarks {str(error).removeprefix('count ')}") from None
+
+
+def cancelled_rows(
+    target: Target, *, tolerance: float = 1e-12
+) -> Callable[[Any, PaddedRows], jax.Array]:
+    """Compile a search for rows whose Jacobian factor of BKE (12) is exactly zero.
+
+    It is where equal neighbors on both sides of a row cancel, as in rounded data.
+
+    Args:
+        target: the model.
+        tolerance: abs(sum of terms) / sum of abs(terms) up to which the sum is rounding error.
+
+    Returns:
+        A function of unconstrained draws of the hyperparameters, along the leading axis, and the
+        rows; it returns whether the factor of each row (N,) is zero at any of the draws.
+    """
+
+    @jit
+    def cancelled(draws: dict[str, jax.Array], X: PaddedRows) -> jax.Array:
+        def at_draw(z: dict[str, jax.Array]) -> jax.Array:
+            kernel = target.kernel_at(target.constrain(z))
+            remainder = map_rows(lambda x: pushforward(x, X, kernel).cancellation, X.points, len(X))
+            return remainder <= tolerance
+
+        return jnp.any(jax.lax.map(at_draw, draws), axis=0)
+
+    return cancelled
+
+
+def estimate_error(
+    target: Target,
+    points: Points,
+    z: Mapping[str, np.ndarray],
+    lp: np.ndarray,
+    *,
+    num_draws: int = 16,
+    max_depth: float = 30.0,
+) -> dict[str, Any]:
+    """Estimate the error of an approximate likelihood over the draws of a posterior.
+
+    Args:
+        target: the model.
+        points: the data as the likelihood needs them, or a tuple of samples.
+        z: unconstrained draws (chain, draw, ...) by site.
+        lp: log density of the draws (chain, draw).
+        num_draws: number of draws at which the error is estimated; not tuned.
+        max_depth: nats below the highest density that these draws may be; not tuned.
+
+    Returns:
+        Attributes of the run, with NaN where the approximation cannot estimate its error; empty
+        for a likelihood that is no approximation.
+    """
+    if not target.likelihood.approximate:
+        return {}
+    flat = flatten(z, leading=2).reshape(lp.size, -1)
+    high = np.flatnonzero(lp.ravel() >= lp.max() - max_depth)
+    ordered = flat[high[np.argsort(flat[high, 0], kind="stable")]]
+    quantiles = (np.arange(num_draws) + 0.5) / num_draws * len(ordered)
+    draws = np.unique(ordered[quantiles.astype(int)], axis=0)
+    samples = points if isinstance(points, tuple) else (points,)
+    constrained = target.constrain(unflatten(draws, target.shapes))
+    values = [{name: constrained[name][i] for name in constrained} for i in range(len(draws))]
+    noise = target.noise_variance
+    parameters = [
+        (target.kernel_at(at), at.get("noise_variance", noise), target.measure_at(at))
+        for at in values
+    ]
+    estimates: list[list[Any]] = [[sample.evidence(*at) for at in parameters] for sample in samples]
+    known = all(estimate is not None for of_sample in estimates for estimate in of_sample)
+    error = error_of_differences(estimates) if known else ErrorOfDifferences(math.nan, math.nan)
+    return {
+        "low_rank_error": error.size,
+        "low_rank_standard_error": error.standard_error,
+        "low_rank_truncation": error.truncation,
+        "low_rank_draws": len(draws),
+    }
+
+
+def recorded_error(run: xr.DataTree) -> float | None:
+    """Return the error of :func:`estimate_error` in nats; ``None`` without an approximation."""
+    return float(run.attrs["low_rank_error"]) if "low_rank_error" in run.attrs else None
+
+
+def is_small(error: float, threshold: float = 0.3) -> bool:
+    """Return whether an error is small compared with one nat; false where it is not known."""
+    return error <= threshold
+
+
+def error_sentences(run: xr.DataTree, *, heavy_tail_columns: int = 3) -> list[str]:
+    """Describe the error of an approximate likelihood, with a warning where it is not small.
+
+    Args:
+        run: a run of :func:`~bke.inference.fit`.
+        heavy_tail_columns: number of columns up to which the estimate may be too small, since a
+            few rows far from the others have most of the error.
+    """
+    error = recorded_error(run)
+    if error is None:
+        return []
+    attrs = run.attrs
+    likelihood = restored_likelihood(likelihood_record(attrs))
+    if math.isnan(error):
+        return [
+            f"The likelihood is {likelihood.words}: the error of differences of its log over these "
+            "draws is NOT KNOWN."
+        ]
+    narrow = run["observed_data"].sizes["column"] <= heavy_tail_columns
+    more = ", or by more than twice that where these few columns have heavy tails"
+    sentences = [
+        f"The likelihood is {likelihood.words}: differences of its log "
+        f"over these draws are estimated to be off by {error:.2g} nats (root mean square at "
+        f"{attrs['low_rank_draws']} of them){more if narrow else ''}."
+    ]
+    if not is_small(error):
+        sentences.append(
+            "NOT ACCURATE: that is not small compared with 1 nat, so the posterior may be shifted "
+            f"by as much as its width: {likelihood.advice}."
+        )
+    return sentences
