@@ -10,13 +10,13 @@ from ..core.machine import computing
 from ..data.checks import check_count, check_positive
 from ..sampling.chains import CANDIDATES
 from ..sampling.method import is_independent
-from ..sampling.open_run import TARGET, UNITS, OpenRun, Run, open_run
+from ..sampling.open_run import OpenRun, Run, open_run
 from ..sampling.record import is_ours
 from ..sampling.samplers.base import Task
 from ..sampling.samplers.quadrature import MOST_EVALUATIONS, integral, nodes_of
 from ..sampling.target import unflatten
 from .bridge import Integral, bridge, enough_draws, shares
-from .find_modes import LABELLING, ORDER, find_modes
+from .find_modes import LABELLING, find_modes
 from .integral import weighing_group
 from .masses import nearest_mode, unconstrained_draws, unconstrained_shapes
 
@@ -57,7 +57,6 @@ def reweight(
         f"masses {tolerance} {seed}",
         lambda: _bridges(opened, seed) if bridged else _nodes(opened, tolerance, seed, progress),
         groups=(*LABELLING, "observed_data", "constant_data"),
-        attributes=(*ORDER, *TARGET, *UNITS),
         lasts=lambda _: is_ours(target.kernel),
     )
     result = tree.copy()

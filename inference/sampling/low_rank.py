@@ -11,7 +11,7 @@ import xarray as xr
 from bke.models.likelihood.evidence import ErrorOfDifferences, error_of_differences
 from bke.models.likelihood.routes import restored_likelihood
 
-from .record import likelihood_record
+from .record import likelihood_record, read_record
 from .target import Points, Target, flatten, unflatten
 
 #: Draws at which the error is looked at, and how far below the highest, in nats, they may be.
@@ -59,7 +59,8 @@ def recorded_error(
 
 def error_of_run(run: xr.DataTree) -> float | None:
     """What :func:`recorded_error` found, in nats; ``None`` for a run that is no approximation."""
-    return float(run.attrs["low_rank_error"]) if "low_rank_error" in run.attrs else None
+    record = read_record(run.attrs)
+    return float(record["low_rank_error"]) if "low_rank_error" in record else None
 
 
 def is_small(error: float) -> bool:
@@ -72,8 +73,8 @@ def in_words(run: xr.DataTree) -> list[str]:
     error = error_of_run(run)
     if error is None:
         return []
-    attrs = run.attrs
-    likelihood = restored_likelihood(likelihood_record(attrs))
+    record = read_record(run.attrs)
+    likelihood = restored_likelihood(likelihood_record(record))
     if math.isnan(error):
         return [
             f"The likelihood is {likelihood.words}: how far differences of its log over these "
@@ -84,7 +85,7 @@ def in_words(run: xr.DataTree) -> list[str]:
     sentences = [
         f"The likelihood is {likelihood.words}: differences of its log "
         f"over these draws are estimated to be off by {error:.2g} nats (root mean square at "
-        f"{attrs['low_rank_draws']} of them){more}."
+        f"{record['low_rank_draws']} of them){more}."
     ]
     if not is_small(error):
         sentences.append(
