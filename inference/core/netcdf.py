@@ -17,7 +17,7 @@ from .errors import InputError
 
 #: The attribute of a file with a checksum, whose name is found without reading the file.
 SEALED = "bke_sealed"
-#: What precedes the checksum.
+#: Bytes before the checksum.
 MARKER = b"\nbke sha256 "
 
 
@@ -27,7 +27,7 @@ def write_tree(tree: xr.DataTree, path: str | os.PathLike[str]) -> None:
     The file is made in memory: HDF5 may crash at the end of the process if a disk was full.
 
     Raises:
-        InputError: as of :func:`~bke.inference.core.atomic.atomic_path`.
+        InputError: see :func:`~bke.inference.core.atomic.atomic_path`.
     """
     sealed = tree.copy()
     sealed.attrs[SEALED] = "yes"
@@ -47,7 +47,7 @@ def read_tree(
     """Read a tree from a NetCDF file into memory.
 
     Args:
-        path: of the file.
+        path: the file.
         kind: what it should be, for messages, such as ``"a run"``.
         max_ratio: bytes of arrays for each byte of the file, at most; zeros are compressed to a
             thousandth.

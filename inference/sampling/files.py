@@ -78,7 +78,7 @@ def load_run(path: str | os.PathLike[str], *, modules: Sequence[str] = ()) -> xr
     before or is in ``modules``.
 
     Args:
-        path: of the file.
+        path: the file.
         modules: names of modules to import first.
 
     Raises:

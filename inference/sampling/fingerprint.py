@@ -9,12 +9,10 @@ from collections.abc import Iterable
 import numpy as np
 import xarray as xr
 
-from .record import RECORD
-
 
 def fingerprint(run: xr.DataTree, groups: Iterable[str]) -> str:
-    """Return a digest of the record of a run and of all values in some of its groups."""
-    digest = hashlib.blake2b(str(run.attrs.get(RECORD)).encode(), digest_size=16)
+    """Return a digest of the attributes of a run and of all values in some of its groups."""
+    digest = hashlib.blake2b(json.dumps(run.attrs, default=str).encode(), digest_size=16)
     for group in groups:
         digest.update(f"{group} {group in run.children}".encode())
         dataset = run[group].to_dataset() if group in run.children else xr.Dataset()

@@ -79,7 +79,7 @@ class OpenRun:
         groups: Iterable[str],
         lasts: Callable[[T], bool] | None = None,
     ) -> T:
-        """What ``compute`` makes of some groups and the record, once for runs that agree there.
+        """What ``compute`` makes of some groups and attributes, once for runs that agree there.
 
         Args:
             what: the name of the result.

@@ -263,7 +263,7 @@ def describe(value: Any) -> Any:
 def describe_prior(prior: dist.Distribution) -> dict[str, Any]:
     """Describe a distribution of NumPyro by its class and arguments.
 
-    Of a distribution that has others, such as a transform, or another class, only the name is kept.
+    Distributions with other arguments, such as transforms, and other classes only have a name.
     """
     name, excluded = type(prior).__name__, {"validate_args"}
     components = getattr(prior, "component_distributions", ())

@@ -61,9 +61,9 @@ def make_run(
         **landscape,
     }
     if target.landmarks is not None:
-        places = (("landmark", "column"), target.landmarks * units.scale)
+        landmarks = (("landmark", "column"), target.landmarks * units.scale)
         groups["constant_data"] = xr.Dataset(
-            {"landmarks": places}, coords={"column": list(units.columns)}
+            {"landmarks": landmarks}, coords={"column": list(units.columns)}
         )
     if "profile" in landscape:
         groups["profile"] = _with_data_units(target, units, landscape["profile"])
@@ -92,7 +92,7 @@ def _observed(units: Units, data: np.ndarray | Unread) -> xr.Dataset:
 
 
 def rows_of(run: xr.DataTree) -> int:
-    """How many rows it is the posterior of."""
+    """Return the number of rows that the run is the posterior of."""
     observed = run["observed_data"]
     return int(observed.attrs["rows"] if "X" not in observed else observed.sizes["row"])
 
@@ -117,9 +117,9 @@ def in_data_units(target: Target, units: Units, z: Mapping[str, np.ndarray]) -> 
 def _in_data_units(target: Target, units: Units, values: Mapping[str, Any]) -> xr.Dataset:
     """Values of every site in the units of the data, from those in the model's."""
     known = sites(target.kernel)
-    units_of_sites: dict[str, FieldUnit] = {site: one.unit for site, one in known.items()}
+    units_of_sites: dict[str, FieldUnit] = {name: site.unit for name, site in known.items()}
     units_of_sites[MEASURE_SCALE] = "length"
-    mixtures = {site for site, one in known.items() if one.per_component}
+    mixtures = {name for name, site in known.items() if site.per_component}
     converted: dict[Any, Any] = {}
     dims: dict[Any, Any] = {}
     for name, value in values.items():
