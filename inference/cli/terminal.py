@@ -338,8 +338,8 @@ def _columns(columns: list[str]) -> str:
 
 
 def _prior(name: str, prior: Mapping[str, Any]) -> str:
-    if prior["distribution"] == "expand":
-        return f"{_prior(name, prior['base'])} for each column"
+    if prior["distribution"] == "ExpandedDistribution":
+        return f"{_prior(name, prior['base_dist'])} for each column"
     if prior["distribution"] == "Gamma":
         return f"{name} ~ Gamma({prior['concentration']:g}, {prior['rate']:g})"
     return f"{name} ~ {prior['distribution']}"

@@ -1,13 +1,12 @@
-"""Trees in NetCDF files, which tell whether they are as they were saved.
+"""NetCDF files of trees with a checksum.
 
-A sum of the bytes stands behind the last that NetCDF knows of, and an attribute tells that it must
-be there: a damaged file may keep its readers busy for ever, so it must not come to them.
+The SHA-256 of the bytes follows the last one that NetCDF knows of, and an attribute shows that it
+must be there. It is checked before HDF5 reads the file: a damaged file may keep HDF5 busy forever.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import mmap
 import os
 
@@ -16,96 +15,81 @@ import xarray as xr
 from .atomic import atomic_path
 from .errors import InputError
 
-#: The attribute of a file that its bytes are sealed, whose name is found without reading the file.
+#: The attribute of a file with a checksum, whose name is found without reading the file.
 SEALED = "bke_sealed"
-#: Bytes of arrays for each of a file, at most: what compression of zeros comes to.
-MOST_BYTES_EACH = 1100
-#: The end of a file: this, the SHA-256 of all before in so many hexadecimal digits, a line break.
-SEAL, DIGITS = b"\nbke sha256 ", 64
+#: Bytes before the checksum.
+MARKER = b"\nbke sha256 "
 
 
 def write_tree(tree: xr.DataTree, path: str | os.PathLike[str]) -> None:
-    """Write a tree to a NetCDF file, whole or not at all, sealed by the sum of its bytes.
+    """Write a tree to a NetCDF file with a checksum, atomically.
+
+    The file is made in memory: HDF5 may crash at the end of the process if a disk was full.
 
     Raises:
-        InputError: as of :func:`~bke.inference.core.atomic.atomic_path`.
+        InputError: see :func:`~bke.inference.core.atomic.atomic_path`.
     """
-    whole = _in_memory(tree)
+    sealed = tree.copy()
+    sealed.attrs[SEALED] = "yes"
+    content = sealed.to_netcdf(engine="h5netcdf")
     with atomic_path(path) as temporary, open(temporary, "wb") as file:
-        file.write(whole)
-        file.write(SEAL + hashlib.sha256(whole).hexdigest().encode() + b"\n")
+        file.write(content)
+        file.write(_checksum(content))
 
 
-def _in_memory(tree: xr.DataTree) -> memoryview:
-    """The bytes of a file: HDF5 may crash the process when it is over, where a disk was full."""
-    import h5netcdf
-
-    held = io.BytesIO()
-    with h5netcdf.File(held, "w") as file:
-        for group in tree.subtree:
-            dataset = group.to_dataset(inherit=False)
-            if group.path == "/":
-                dataset = dataset.assign_attrs({SEALED: "yes"})
-            dataset.dump_to_store(xr.backends.H5NetCDFStore(file, group.path))
-    return held.getbuffer()
+def _checksum(content: memoryview) -> bytes:
+    return MARKER + hashlib.sha256(content).hexdigest().encode() + b"\n"
 
 
-def read_tree(path: str | os.PathLike[str], kind: str) -> tuple[xr.DataTree, bool]:
+def read_tree(
+    path: str | os.PathLike[str], kind: str, max_ratio: int = 1100
+) -> tuple[xr.DataTree, bool]:
     """Read a tree from a NetCDF file into memory.
 
     Args:
-        path: of the file.
+        path: the file.
         kind: what it should be, for messages, such as ``"a run"``.
+        max_ratio: bytes of arrays for each byte of the file, at most; zeros are compressed to a
+            thousandth.
 
     Returns:
-        The tree, and whether it is known to be as it was saved.
+        The tree, and whether its checksum shows that it is as it was written.
 
     Raises:
-        InputError: there is no such file, it is damaged, or it was sealed and its bytes are other
-            ones. A file without a seal and the attribute :data:`SEALED`, as others write it, is
-            taken as it is.
+        InputError: there is no such file, it is damaged, or its checksum is wrong or missing. A
+            file that others wrote, without the attribute :data:`SEALED`, needs none.
     """
     if not os.path.isfile(path):
         raise InputError(f"{path}: no such file")
-    sealed = _is_sealed(path)
+    has_checksum = _has_checksum(path)
     try:
         with xr.open_datatree(path, engine="h5netcdf") as opened:
-            _check_size(opened, path)
+            size = opened.nbytes
+            if size > max_ratio * os.path.getsize(path):
+                raise InputError(f"{path} is damaged: it claims to hold {size / 2**30:.1f} GiB")
             tree = opened.load()
     except InputError:
         raise
     except Exception as error:  # a damaged file fails in many ways
         raise InputError(f"{path} is not {kind} saved as NetCDF, or is damaged") from error
     tree.attrs.pop(SEALED, None)
-    return tree, sealed
+    return tree, has_checksum
 
 
-def _is_sealed(path: str | os.PathLike[str]) -> bool:
-    """Whether the bytes of a file are those that its end tells; refuse it if they are others."""
-    length = len(SEAL) + DIGITS + 1
+def _has_checksum(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file ends with its checksum; refuse it if this is wrong or was removed."""
+    length = len(MARKER) + 2 * hashlib.sha256().digest_size + 1
     if os.path.getsize(path) <= length:
         return False
     with (
         open(path, "rb") as file,
-        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as held,
-        memoryview(held) as view,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+        memoryview(content) as view,
     ):
-        seal = SEAL + hashlib.sha256(view[:-length]).hexdigest().encode() + b"\n"
-        if held[-length:] == seal:
+        if view[-length:] == _checksum(view[:-length]):
             return True
-        if held.find(SEAL) < 0 and held.find(SEALED.encode()) < 0:
+        if content.find(MARKER) < 0 and content.find(SEALED.encode()) < 0:
             return False
     raise InputError(
         f"{path} is not as it was saved: it is damaged, or another program has changed it"
     )
-
-
-def _check_size(opened: xr.DataTree, path: str | os.PathLike[str]) -> None:
-    """Refuse arrays that are too large for the file that they are said to be in."""
-    held = sum(
-        int(values.size) * values.dtype.itemsize
-        for group in opened.subtree
-        for values in group.to_dataset(inherit=False).variables.values()
-    )
-    if held > MOST_BYTES_EACH * os.path.getsize(path):
-        raise InputError(f"{path} is damaged: it claims to hold {held / 2**30:.1f} GiB")

@@ -10,6 +10,7 @@ import xarray as xr
 from ..sampling import likelihoods
 from ..sampling.foreign import ModelArguments
 from ..sampling.open_run import Run, open_run
+from ..sampling.record import read_record
 from ..sampling.samplers import is_independent, method_in_words
 from . import resolution, verdict
 from .convergence import ChainFigures, convergence
@@ -37,7 +38,7 @@ def diagnose(run: Run, **model: Unpack[ModelArguments]) -> Diagnosis:
     tree, units = opened.tree, opened.units
     modes, integral = find_modes(opened), integral_of(tree)
     chains = _chains(tree, modes)
-    method, columns = str(tree.attrs["method"]), units.columns
+    record, columns = read_record(tree.attrs), units.columns
     independent = is_independent(tree.attrs)
     sentences = (
         verdict.of_integral(method_in_words(tree.attrs), modes, integral)
@@ -53,13 +54,13 @@ def diagnose(run: Run, **model: Unpack[ModelArguments]) -> Diagnosis:
         chains.divergences,
         chains.nonfinite,
         " ".join(sentences),
-        method,
+        str(record["method"]),
         chains.iterations,
         columns,
         integral,
         likelihoods.recorded_error(tree),
-        not unresolved if tree.attrs["likelihood"] == "landmark" else None,
-        tree.attrs.get("chosen"),
+        not unresolved if record["model"]["likelihood"] == "landmark" else None,
+        record.get("chosen"),
         independent,
     )
 
@@ -73,13 +74,16 @@ def _chains(run: xr.DataTree, modes: Modes) -> ChainFigures:
         for mode, whole in zip(modes.modes, wholly, strict=True)
     )
 
-    def nonfinite(group: str) -> int:
-        return int(run[group]["nonfinite_evaluations"].sum()) if group in run.children else 0
+    def total(group: str, name: str) -> int:
+        return int(run[group][name].sum()) if group in run.children and name in run[group] else 0
 
     return ChainFigures(
         convergence(posterior, range(posterior.sizes["chain"])),
         tuple(convergence(posterior, inside) if inside else None for inside in members),
-        int(run["sample_stats"]["diverging"].sum()),
-        (nonfinite("warmup_sample_stats"), nonfinite("sample_stats")),
+        total("sample_stats", "diverging"),
+        (
+            total("warmup_sample_stats", "nonfinite_evaluations"),
+            total("sample_stats", "nonfinite_evaluations"),
+        ),
         posterior.sizes["chain"] * posterior.sizes["draw"],
     )

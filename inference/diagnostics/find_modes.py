@@ -19,8 +19,6 @@ from .profile_modes import modes_of_profile
 
 #: What modes are told apart by.
 LABELLING = ("profile", "paths", "posterior", "unconstrained_posterior", "sample_stats")
-#: Attributes that say whether draws are in any order.
-ORDER = ("method", "independent")
 
 
 def find_modes(run: Run, **model: Unpack[ModelArguments]) -> Modes:
@@ -39,14 +37,14 @@ def find_modes(run: Run, **model: Unpack[ModelArguments]) -> Modes:
     opened = open_run(run, **model)
     tree = opened.tree
     units_of(tree)  # refuses other trees
-    modes = opened.kept("modes", lambda: _unweighed(tree), groups=LABELLING, attributes=ORDER)
+    modes = opened.kept("modes", lambda: _unweighed(tree), groups=LABELLING)
 
     def masses() -> Masses | None:
         return mode_masses(tree, [mode.interval for mode in modes.modes], modes.of_draws)
 
     weighing = weighing_group(tree)
     reads = LABELLING if weighing is None else (*LABELLING, weighing)
-    found = opened.kept("masses", masses, groups=reads, attributes=ORDER)
+    found = opened.kept("masses", masses, groups=reads)
     if found is None:
         return modes
     known = (

@@ -11,6 +11,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.machine import computing
 from ..sampling.open_run import OpenRun
+from ..sampling.record import read_record
 from ..sampling.target import unflatten
 from .masses import draw_weights, unconstrained_draws
 from .modes import Modes
@@ -77,7 +78,7 @@ def in_words(reaches: np.ndarray, mass: np.ndarray) -> list[str]:
 
 def notes_on_run(run: OpenRun, modes: Modes) -> list[str]:
     """Sentences on lengthscales that the landmarks of a run do not resolve; none without such."""
-    if run.tree.attrs["likelihood"] != "landmark":
+    if read_record(run.tree.attrs)["model"]["likelihood"] != "landmark":
         return []
     try:
         target = run.target

@@ -11,7 +11,7 @@ from ..core.errors import InputError, SamplingError
 from ..core.machine import computing
 from ..data.checks import check_count, check_positive
 from ..sampling.foreign import ModelArguments
-from ..sampling.open_run import TARGET, UNITS, OpenRun, Run, open_run
+from ..sampling.open_run import OpenRun, Run, open_run
 from ..sampling.record import is_ours
 from ..sampling.samplers import (
     CANDIDATES,
@@ -23,7 +23,7 @@ from ..sampling.samplers import (
 )
 from ..sampling.target import unflatten
 from .bridge import Integral, bridge, enough_draws, shares
-from .find_modes import LABELLING, ORDER, find_modes
+from .find_modes import LABELLING, find_modes
 from .integral import weighing_group
 from .masses import nearest_mode, unconstrained_draws, unconstrained_shapes
 
@@ -71,7 +71,6 @@ def reweight(
         f"masses {tolerance} {seed}",
         lambda: _bridges(opened, seed) if bridged else _nodes(opened, tolerance, seed, progress),
         groups=(*LABELLING, "observed_data", "constant_data"),
-        attributes=(*ORDER, *TARGET, *UNITS),
         lasts=lambda _: is_ours(target.kernel),
     )
     result = tree.copy()

@@ -25,7 +25,8 @@ from ..core.errors import InputError, PosteriorWarning
 from ..data.checks import check_count
 from ..data.file_table import default_names
 from ..data.weighted import systematic, weighted_quantiles
-from ..sampling.run import digest_of, package_versions
+from ..sampling.record import record_attributes
+from ..sampling.run import digest_of
 from .problem import InverseProblem
 from .simulators import count_failures
 
@@ -189,12 +190,7 @@ def build_tree(
     if prior is not None:
         groups["prior"] = dict_to_dataset({name: values[None] for name, values in prior.items()})
     tree = xr.DataTree.from_dict(groups)
-    tree.attrs.update(
-        creation_library="bke",
-        **{k: json.dumps(v) if isinstance(v, dict) else v for k, v in settings.items()},
-        data_sha256=digest_of(problem.data),
-        versions=json.dumps(package_versions()),
-    )
+    tree.attrs.update(record_attributes(settings, digest_of(problem.data)))
     return tree
 
 

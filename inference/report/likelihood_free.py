@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from ..likelihood_free.results import parameter_draws, posterior_table
+from ..sampling.record import read_record
 
 
 def abc_text(run: xr.DataTree) -> str:
@@ -25,7 +26,7 @@ def abc_text(run: xr.DataTree) -> str:
 def abc_summary(run: xr.DataTree) -> dict[str, Any]:
     """Method, distance, simulations and the posterior at every epsilon."""
     attrs = run.attrs
-    distance = json.loads(attrs["distance"])
+    distance = read_record(attrs)["distance"]
     lines = [
         {str(k): None if isinstance(v, float) and np.isnan(v) else v for k, v in line.items()}
         for line in posterior_table(run).to_dict("records")

@@ -19,7 +19,7 @@ from ..diagnostics.masses import COVERED, covered, draw_weights, unconstrained_s
 from ..diagnostics.modes import Modes
 from ..diagnostics.result import Diagnosis
 from ..sampling.open_run import open_run
-from ..sampling.record import FUNCTION, likelihood_record
+from ..sampling.record import FUNCTION, likelihood_record, read_record
 from ..sampling.run import in_data_units, rows_of, units_of
 from ..sampling.samplers import SAMPLERS
 from ..sampling.target import unflatten
@@ -37,7 +37,7 @@ def run_summary(run: xr.DataTree, diagnosis: Diagnosis) -> dict[str, Any]:
     """Settings, versions, diagnosis and per-mode posterior of a run of ``fit``."""
     return {
         "settings": settings(run),
-        "versions": json.loads(run.attrs["versions"]),
+        "versions": read_record(run.attrs)["packages"],
         "diagnosis": diagnosis.summary(),
         "posterior": posterior_summary(run, diagnosis.modes),
     }
@@ -60,17 +60,16 @@ SAMPLER_SETTINGS = tuple(
 def settings(run: xr.DataTree) -> dict[str, Any]:
     """What the run was made with, from its attributes; scale and dither by column."""
     units = units_of(run)
-    attrs = run.attrs
-    kernel, prior = json.loads(attrs["kernel"]), json.loads(attrs["prior"])
+    record = read_record(run.attrs)
+    model = record["model"]
     seen = "constant_data" in run.children
-    options = {k: v for k, v in likelihood_record(attrs).items() if k != "likelihood"}
+    options = {k: v for k, v in likelihood_record(record).items() if k != "likelihood"}
     return {
-        "kernel": _not_learned(kernel, prior),
-        "prior": prior,
-        **{name: json.loads(attrs[name]) for name in ("noise_variance", "measure")},
-        **{name: attrs[name] for name in ("likelihood", "method", "seed")},
-        **{name: attrs[name] for name in ("chosen", "share", *SAMPLER_SETTINGS) if name in attrs},
-        **({"rank": int(attrs["rank"])} if "rank" in attrs else {}),
+        "kernel": _not_learned(model["kernel"], model["prior"]),
+        **{name: model[name] for name in ("prior", "noise_variance", "measure", "likelihood")},
+        **{name: record[name] for name in ("method", "seed")},
+        **{name: record[name] for name in ("chosen", "share", *SAMPLER_SETTINGS) if name in record},
+        **({"rank": options["rank"]} if "rank" in options else {}),
         **({"likelihood_options": options} if options else {}),
         **({"landmarks": run["constant_data"].sizes["landmark"]} if seen else {}),
         "rows": rows_of(run),
@@ -78,7 +77,7 @@ def settings(run: xr.DataTree) -> dict[str, Any]:
         "scale": dict(zip(units.columns, units.scale.tolist(), strict=True)),
         "dither": dict(zip(units.columns, units.dither.tolist(), strict=True)),
         "dither_seed": units.dither_seed,
-        "data_sha256": attrs["data_sha256"],
+        "data_sha256": record["data_sha256"],
     }
 
 

@@ -22,7 +22,7 @@ from ..core.errors import InputError
 from ..core.jit import jit
 from ..data.new_rows import as_evaluation_points, known_names
 from ..data.units import Units
-from .record import likelihood_record
+from .record import likelihood_record, read_record
 from .target import Points, Target, flatten, unflatten
 
 
@@ -149,7 +149,8 @@ def estimate_error(
 
 def recorded_error(run: xr.DataTree) -> float | None:
     """Return the error of :func:`estimate_error` in nats; ``None`` without an approximation."""
-    return float(run.attrs["low_rank_error"]) if "low_rank_error" in run.attrs else None
+    record = read_record(run.attrs)
+    return float(record["low_rank_error"]) if "low_rank_error" in record else None
 
 
 def is_small(error: float, threshold: float = 0.3) -> bool:
@@ -168,8 +169,8 @@ def error_sentences(run: xr.DataTree, *, heavy_tail_columns: int = 3) -> list[st
     error = recorded_error(run)
     if error is None:
         return []
-    attrs = run.attrs
-    likelihood = restored_likelihood(likelihood_record(attrs))
+    record = read_record(run.attrs)
+    likelihood = restored_likelihood(likelihood_record(record))
     if math.isnan(error):
         return [
             f"The likelihood is {likelihood.words}: the error of differences of its log over these "
@@ -180,7 +181,7 @@ def error_sentences(run: xr.DataTree, *, heavy_tail_columns: int = 3) -> list[st
     sentences = [
         f"The likelihood is {likelihood.words}: differences of its log "
         f"over these draws are estimated to be off by {error:.2g} nats (root mean square at "
-        f"{attrs['low_rank_draws']} of them){more if narrow else ''}."
+        f"{record['low_rank_draws']} of them){more if narrow else ''}."
     ]
     if not is_small(error):
         sentences.append(

@@ -31,17 +31,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Attributes that say what was inferred, and in which units.
-TARGET = (
-    "kernel",
-    "prior",
-    "noise_variance",
-    "measure",
-    "likelihood",
-    "likelihood_options",
-    "rank",
-)
-UNITS = ("scale", "dither", "dither_seed")
 #: Results that are kept of all runs together, small ones; of each open run, prepared points.
 KEPT, KEPT_POINTS = 64, 1
 
@@ -92,19 +81,17 @@ class OpenRun:
         compute: Callable[[], T],
         *,
         groups: Iterable[str],
-        attributes: Iterable[str] = (),
         lasts: Callable[[T], bool] | None = None,
     ) -> T:
-        """What ``compute`` makes of some groups and attributes, once for all runs that agree there.
+        """What ``compute`` makes of some groups and attributes, once for runs that agree there.
 
         Args:
             what: the name of the result.
             compute: reads nothing of the run but these; what it returns must not be changed.
             groups: their names; those that the run lacks count as such.
-            attributes: of the run, likewise.
             lasts: whether to keep a result; by default yes.
         """
-        return _SHARED.get((what, fingerprint(self.tree, groups, attributes)), compute, lasts)
+        return _SHARED.get((what, fingerprint(self.tree, groups)), compute, lasts)
 
     @property
     def units(self) -> Units:
@@ -127,7 +114,6 @@ class OpenRun:
             "target",
             lambda: target_of(self.tree)[0],
             groups=["constant_data"],
-            attributes=[*TARGET, *UNITS],
             # A user's own class may be another one by now, under the same name.
             lasts=lambda target: is_ours(target.kernel),
         )
@@ -151,7 +137,7 @@ class OpenRun:
             with computing():
                 return self.target.prepared(self.units.points(data))
 
-        reads = fingerprint(self.tree, ["observed_data", "constant_data"], [*TARGET, *UNITS])
+        reads = fingerprint(self.tree, ["observed_data", "constant_data"])
         return self._points.get(reads, prepared)
 
     @property

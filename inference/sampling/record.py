@@ -1,17 +1,25 @@
-"""Kernels, priors and measures written as plain data, so that anyone can repeat a run."""
+"""JSON records of runs: kernels, priors, noise variances and measures as plain data.
+
+The attribute :data:`RECORD` of a run holds one JSON object, from which the run can be repeated:
+``version``, ``data_sha256``, ``packages``, the method with its settings and the seed, and the
+``model`` and ``units`` of a run of :func:`~bke.inference.fit`. :func:`record_attributes` writes it
+and :func:`read_record` reads it.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import importlib.metadata
 import inspect
 import itertools
 import json
+import platform
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import bke.models as models
-import jax
 import numpy as np
 import numpyro.distributions as dist
 from bke.models import Gaussian, SamplingNoise
@@ -23,73 +31,89 @@ from bke.models.kernels.user_kernels import (
     kernel_from_function,
     object_path,
 )
-from bke.models.likelihood.way import Likelihood
-from bke.models.measures import Measure, as_measure, component_distributions
+from bke.models.measures import Measure
 
 from ..core.errors import InputError
 
-TRUNCATED = (
-    dist.LeftTruncatedDistribution,
-    dist.RightTruncatedDistribution,
-    dist.TwoSidedTruncatedDistribution,
-)
+#: The attribute of a run that holds its record.
+RECORD = "bke"
+VERSION = 1
+PACKAGES = ("bke", "jax", "jaxlib", "numpyro", "numpy", "scipy", "arviz-base", "arviz-stats")
+NOT_A_RUN = "this is not a run of bke.inference.fit: its attributes are missing"
 
-#: Type of a kernel made from a function.
+#: The type of a kernel that was made from a function.
 FUNCTION = "function"
-#: Stands beside the name of what cannot be imported: a key of :data:`_REMEMBERED`.
+#: The entry of a record with the key of an object that only this process has.
 SESSION = "session"
-#: Classes and functions of this process that no other can import: lambdas, those of a notebook. A
-#: class that is defined anew under its old name is another one.
-_REMEMBERED: dict[str, Any] = {}
+#: Objects that no other process can import, by key: lambdas, classes of a notebook. A class that is
+#: defined again under the same name is another object.
+SESSION_OBJECTS: dict[str, Any] = {}
+SESSION_ID = uuid.uuid4().hex
 
 
-def _plain(value: Any) -> Any:
-    return None if value is None else np.asarray(value, dtype=float).tolist()
+@functools.cache
+def package_versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages in use."""
+    versions = {package: importlib.metadata.version(package) for package in PACKAGES}
+    return {"python": platform.python_version(), **versions}
 
 
-def describe_kernel(kernel: Covariance) -> dict[str, Any]:
-    """A kernel as its class's path and its fields, nested for sums and products.
+def record_attributes(
+    settings: Mapping[str, Any], data_sha256: str, **parts: Any
+) -> dict[str, Any]:
+    """Return the attributes of a run.
 
-    Ours go by their public name. What cannot be imported is remembered in this process, where the
-    record restores it.
+    Args:
+        settings: the method, its settings, the seed, and what else is recorded.
+        data_sha256: SHA-256 of the rows as float64.
+        **parts: further entries, such as the model and the units of a run of ``fit``.
+
+    Returns:
+        The record, and the settings as attributes of their own for people who read them.
     """
-    if isinstance(kernel, FunctionKernel):
-        parameters = {name: _plain(value) for name, value in kernel.parameters().items()}
-        function = _named(kernel.function)
-        return {"type": FUNCTION, "function": function, **kernel.settings, "parameters": parameters}
-    record = _named(type(kernel))
-    for field in dataclasses.fields(kernel):  # type: ignore[arg-type]
-        value = getattr(kernel, field.name)
-        if isinstance(value, Covariance):
-            record[field.name] = describe_kernel(value)
-        elif is_static(field) and not _is_plain(value):
-            return {"type": record["type"], SESSION: _remember(kernel)}
-        else:
-            record[field.name] = value if is_static(field) else _plain(value)
+    record = {
+        "version": VERSION,
+        **parts,
+        "data_sha256": data_sha256,
+        "packages": package_versions(),
+        **settings,
+    }
+    plain = {name: value for name, value in settings.items() if not isinstance(value, dict)}
+    return {"creation_library": "bke", **plain, RECORD: json.dumps(record, default=_to_json)}
+
+
+def read_record(attributes: Any) -> dict[str, Any]:
+    """Return the record of a run from its attributes.
+
+    Raises:
+        InputError: there is none, it is damaged, or it is of another version.
+    """
+    if RECORD not in attributes:
+        raise InputError(NOT_A_RUN)
+    try:
+        record: dict[str, Any] = json.loads(attributes[RECORD])
+        version = record["version"]
+    except (TypeError, ValueError, KeyError, RecursionError):
+        raise InputError(
+            f"its attribute {RECORD} is not a record of a run: {attributes[RECORD]!r:.60}"
+        ) from None
+    if version != VERSION:
+        raise InputError(
+            f"its record has version {version!r:.60}, and this bke reads version {VERSION} only"
+        )
     return record
 
 
-def _named(thing: Any) -> dict[str, Any]:
-    """A class or function by its path, and by a key of this process where that is not enough."""
-    name: str = thing.__name__
-    if getattr(models, name, None) is thing:
-        return {"type": name}
-    if (path := object_path(thing)) is not None:
-        return {"type": path}
-    return {"type": f"{thing.__module__}:{thing.__qualname__}", SESSION: _remember(thing)}
+def _to_json(value: Any) -> Any:
+    """Return numbers and arrays as JSON has them."""
+    return value if value is None or isinstance(value, str) else np.asarray(value).tolist()
 
 
-def _remember(thing: Any) -> str:
-    """A key that stands for this very object in this process."""
-    for key, known in _REMEMBERED.items():
-        if known is thing:
-            return key
-    key = uuid.uuid4().hex
-    _REMEMBERED[key] = thing
-    return key
+def _from_json(value: Any) -> Any:
+    return np.asarray(value) if isinstance(value, list) else value
 
 
-def _is_plain(value: Any) -> bool:
+def _is_json(value: Any) -> bool:
     try:
         json.dumps(value)
     except TypeError:
@@ -97,8 +121,60 @@ def _is_plain(value: Any) -> bool:
     return True
 
 
+def describe_kernel(kernel: Covariance) -> dict[str, Any]:
+    """Describe a kernel by the import path of its class and its fields, nested for sums.
+
+    Kernels of :mod:`bke.models` have their public name. An object that cannot be imported gets a
+    key by which :func:`restore_kernel` finds it in this process.
+    """
+    if isinstance(kernel, FunctionKernel):
+        parameters = {name: _to_json(value) for name, value in kernel.parameters().items()}
+        function = _describe_object(kernel.function)
+        return {"type": FUNCTION, "function": function, **kernel.settings, "parameters": parameters}
+    record = _describe_object(type(kernel))
+    for field in dataclasses.fields(kernel):  # type: ignore[arg-type]
+        value = getattr(kernel, field.name)
+        if isinstance(value, Covariance):
+            record[field.name] = describe_kernel(value)
+        elif is_static(field) and not _is_json(value):
+            return {"type": record["type"], SESSION: _session_key(kernel)}
+        else:
+            record[field.name] = value if is_static(field) else _to_json(value)
+    return record
+
+
+def _describe_object(value: Any) -> dict[str, Any]:
+    """Describe a class or function by its path, and by a key where it cannot be imported."""
+    name: str = value.__name__
+    if getattr(models, name, None) is value:
+        return {"type": name}
+    if (path := object_path(value)) is not None:
+        return {"type": path}
+    return {"type": f"{value.__module__}:{value.__qualname__}", SESSION: _session_key(value)}
+
+
+def _session_key(value: Any) -> str:
+    key = f"{SESSION_ID}-{id(value)}"
+    SESSION_OBJECTS[key] = value
+    return key
+
+
+def record_parts(record: Any) -> Iterator[dict[str, Any]]:
+    """Yield the objects in a record, itself first."""
+    if isinstance(record, dict):
+        yield record
+    if isinstance(record, dict | list):
+        for part in record.values() if isinstance(record, dict) else record:
+            yield from record_parts(part)
+
+
+def session_only(record: Any) -> str | None:
+    """Return the name of a part of a kernel that another process cannot restore, or None."""
+    return next((str(part["type"]) for part in record_parts(record) if SESSION in part), None)
+
+
 def identity_of(kernel: Covariance) -> tuple[Any, ...]:
-    """The classes and functions that a kernel is made of: two of one name are not the same."""
+    """Return the classes and functions of a kernel; two of the same name are different."""
     if isinstance(kernel, FunctionKernel):
         return (kernel.function,)
     fields = dataclasses.fields(kernel)  # type: ignore[arg-type]
@@ -108,37 +184,34 @@ def identity_of(kernel: Covariance) -> tuple[Any, ...]:
 
 
 def is_ours(kernel: Covariance) -> bool:
-    """Whether a kernel is made of this package's classes alone, which nobody defines anew."""
+    """Return whether a kernel consists of classes of :mod:`bke.models` alone."""
     named = ((part, getattr(part, "__name__", "")) for part in identity_of(kernel))
     return all(getattr(models, name, None) is part for part, name in named)
 
 
-def restore_kernel(record: dict[str, Any]) -> Kernel:
-    """The kernel that :func:`describe_kernel` described.
+def restore_kernel(record: Any) -> Kernel:
+    """Restore the kernel that :func:`describe_kernel` described.
 
     Raises:
-        InputError: where its class or function cannot be imported, naming the module, or has other
-            fields now.
+        InputError: its class or function cannot be imported, is no kernel, or has other fields now.
     """
-    if record["type"] == FUNCTION:
+    if isinstance(record, dict) and record.get("type") == FUNCTION:
+        function = _restore_object(record.get("function"), FUNCTION)
         settings = {name: record[name] for name in ("units", "stationary", "log")}
-        values = {name: _numbers(value) for name, value in record["parameters"].items()}
-        return kernel_from_function(_function_of(record["function"]), values, **settings)
-    found = _class_of(record)
-    if isinstance(found, Kernel):
-        return found
-    static = {field.name for field in dataclasses.fields(found) if is_static(field)}  # type: ignore[arg-type]
-    fields: dict[str, Any] = {}
-    for name, value in record.items():
+        values = {name: _from_json(value) for name, value in record["parameters"].items()}
+        return kernel_from_function(function, values, **settings)
+    restored = _restore_object(record, "kernel")
+    if isinstance(restored, Kernel):  # of this process, with fields that JSON does not hold
+        return restored
+    static = {field.name for field in dataclasses.fields(restored) if is_static(field)}
+    fields = {name: value for name, value in record.items() if name not in ("type", SESSION)}
+    for name, value in fields.items():
         if isinstance(value, dict):
             fields[name] = restore_kernel(value)
-        elif name in static:
-            fields[name] = tuple(value) if isinstance(value, list) else value
-        elif name not in ("type", SESSION):
-            fields[name] = _numbers(value)
-    make: Any = found
+        elif isinstance(value, list):
+            fields[name] = tuple(value) if name in static else np.asarray(value)
     try:
-        kernel: Kernel = make(**fields)
+        kernel: Kernel = restored(**fields)
     except (TypeError, ValueError) as error:
         raise InputError(
             f"the kernel {record['type']} has changed since this run was made: {error}"
@@ -146,207 +219,90 @@ def restore_kernel(record: dict[str, Any]) -> Kernel:
     return kernel
 
 
-def _numbers(value: Any) -> Any:
-    return np.asarray(value) if isinstance(value, list) else value
-
-
-def _class_of(record: dict[str, Any]) -> type[Covariance] | Kernel:
-    """The class that a record names; or a kernel that this process remembers whole."""
-    found = _restored(record)
-    if isinstance(found, Kernel) or (inspect.isclass(found) and issubclass(found, Covariance)):
-        return found
-    raise InputError(f"this run was made with the kernel {record['type']}, which is none now")
-
-
-def _function_of(record: dict[str, Any]) -> Any:
-    """The function that a record names: one that is written in Python, whatever a file says."""
-    found = _restored(record)
-    if SESSION in record or inspect.isfunction(inspect.unwrap(found) if callable(found) else None):
-        return found
-    raise InputError(f"this run was made with the function {record['type']}, which is none now")
-
-
-def _restored(record: dict[str, Any]) -> Any:
-    """The class or function that :func:`_named` named, or a kernel that is remembered whole."""
+def _restore_object(record: Any, kind: str) -> Any:
+    """Return the class of a kernel, its function, or a whole kernel of this process."""
+    if not (isinstance(record, dict) and isinstance(record.get("type"), str)):
+        raise InputError(f"this run has no record of its kernel that bke can read: {record!r:.60}")
     name = record["type"]
     if SESSION in record:
-        if (found := _REMEMBERED.get(record[SESSION])) is not None:
-            return found
+        if (restored := SESSION_OBJECTS.get(str(record[SESSION]))) is not None:
+            return restored
         raise InputError(
-            f"this run was made with the kernel {name}, which only the process that made the run "
-            "can tell: define it at the top of a module that can be imported, and run again "
+            f"this run was made with the {kind} {name}, which only the process that made the run "
+            "has: define it at the top of a module that can be imported, and run again "
             "(xarray.open_datatree reads the draws)"
         )
-    if ":" not in name:
-        if (ours := getattr(models, name, None)) is None:
-            raise InputError(f"this run was made with a kernel bke does not have: {name}")
-        return ours
     try:
-        return import_object(name)
+        restored = import_object(name if ":" in name else f"{models.__name__}:{name}")
     except ValueError as error:
-        raise InputError(f"this run was made with the kernel {name}, but {error}") from None
+        raise InputError(f"this run was made with the {kind} {name}, but {error}") from None
+    if kind == FUNCTION:
+        is_valid = callable(restored) and inspect.isfunction(inspect.unwrap(restored))
+    else:
+        is_valid = inspect.isclass(restored) and issubclass(restored, Covariance)
+    if not is_valid:
+        raise InputError(f"this run was made with the {kind} {name}, which is none now")
+    return restored
 
 
-def check_restorable(record: Any) -> None:
-    """Refuse the record of a kernel of which a part cannot be found, or is no kernel.
-
-    What only another process remembers is left to whoever needs it: its draws can be read.
-
-    Raises:
-        InputError: naming the module or the part.
-    """
-    _check_named(record)
-    if record["type"] == FUNCTION:
-        function = record.get("function")
-        _check_named(function)
-        if SESSION not in function:
-            _function_of(function)
-        return
-    if SESSION not in record:
-        _class_of(record)
-    for part in record.values():
-        if isinstance(part, dict):
-            check_restorable(part)
-
-
-def _check_named(record: Any) -> None:
-    if not (isinstance(record, dict) and isinstance(record.get("type"), str)):
-        raise InputError(f"this run has no record of its kernel that bke can read: {record}")
-
-
-def only_here(record: Any) -> str | None:
-    """The name of a part of a kernel that another process cannot restore, if there is one."""
-    if not isinstance(record, dict):
-        return None
-    if SESSION in record:
-        return str(record["type"])
-    return next(filter(None, map(only_here, record.values())), None)
+def describe(value: Any) -> Any:
+    """Describe a prior, noise variance, measure, or an argument of one of these, as plain data."""
+    if isinstance(value, dist.Distribution):
+        return describe_prior(value)
+    if isinstance(value, SamplingNoise):
+        return {"sampling": "full" if value.full else "diagonal", "nugget": float(value.nugget)}
+    if isinstance(value, Measure):
+        return describe(value.record())
+    if isinstance(value, dict):
+        return {name: describe(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [describe(entry) for entry in value]
+    return _to_json(value)
 
 
 def describe_prior(prior: dist.Distribution) -> dict[str, Any]:
-    """A distribution as its class name and parameters."""
-    if isinstance(prior, dist.ExpandedDistribution):
-        return {
-            "distribution": "expand",
-            "base": describe_prior(prior.base_dist),
-            "shape": list(prior.batch_shape),
-        }
-    if isinstance(prior, dist.Independent):
-        return {
-            "distribution": "to_event",
-            "base": describe_prior(prior.base_dist),
-            "dimensions": prior.reinterpreted_batch_ndims,
-        }
-    name = type(prior).__name__
-    if isinstance(prior, dist.MixtureGeneral | dist.MixtureSameFamily):
-        # A support of its own would be lost, and with it the coordinates of the draws.
-        if any(part.support != prior.support for part in component_distributions(prior)):
-            return {"distribution": name, "unrecorded": repr(prior)}
-        return {
-            "distribution": name,
-            "probabilities": _plain(prior.mixing_distribution.probs),
-            "components": [describe_prior(part) for part in component_distributions(prior)],
-        }
-    if isinstance(prior, TRUNCATED):
-        bounds = {bound: _plain(getattr(prior, bound)) for bound in prior.arg_constraints}
-        return {"distribution": name, "base": describe_prior(prior.base_dist), **bounds}
-    if hasattr(prior, "base_dist") and not hasattr(dist, name):
-        return {"distribution": name, "unrecorded": repr(prior)}
-    if not prior.arg_constraints or not hasattr(dist, name):
-        return {"distribution": name, "unrecorded": repr(prior)}
-    return {
-        "distribution": name,
-        **{parameter: _plain(getattr(prior, parameter)) for parameter in prior.arg_constraints},
-    }
+    """Describe a distribution of NumPyro by its class and arguments.
+
+    Distributions with other arguments, such as transforms, and other classes only have a name.
+    """
+    name, excluded = type(prior).__name__, {"validate_args"}
+    components = getattr(prior, "component_distributions", ())
+    if components and all(component.support == prior.support for component in components):
+        excluded.add("support")  # a constraint, which follows from the components
+    keys = [key for key in inspect.signature(type(prior)).parameters if key not in excluded]
+    if getattr(dist, name, None) is type(prior) and all(hasattr(prior, key) for key in keys):
+        arguments = {key: describe(getattr(prior, key)) for key in keys}
+        if _is_json(arguments):
+            return {"distribution": name, **arguments}
+    return {"distribution": name, "unrecorded": repr(prior)}
 
 
-def restore_prior(record: dict[str, Any]) -> dist.Distribution:
-    """The distribution that :func:`describe_prior` described."""
+def restore(record: Any) -> Any:
+    """Restore what :func:`describe` described, measures with parameters among it.
+
+    Raises:
+        InputError: a distribution is not one of NumPyro's, or has other arguments now.
+    """
+    if isinstance(record, list) and any(isinstance(entry, dict) for entry in record):
+        return [restore(entry) for entry in record]
+    if not isinstance(record, dict):
+        return _from_json(record)
+    if "sampling" in record:
+        return SamplingNoise(record["sampling"] == "full", record["nugget"])
+    if "distribution" not in record:
+        return Gaussian(restore(record["scale"]), restore(record["centre"]))
     name = record["distribution"]
     if "unrecorded" in record:
         raise InputError(f"the prior {name} of this run is not one that bke can rebuild")
-    if name == "expand":
-        return restore_prior(record["base"]).expand(record["shape"])
-    if "components" in record:
-        mixing = dist.Categorical(np.asarray(record["probabilities"]))
-        components = [restore_prior(part) for part in record["components"]]
-        if name == "MixtureSameFamily":
-            return dist.MixtureSameFamily(mixing, components[0])
-        return dist.MixtureGeneral(mixing, components)
-    if name == "to_event":
-        return restore_prior(record["base"]).to_event(record["dimensions"])
-    parameters = {
-        key: np.asarray(value) if isinstance(value, list) else value
-        for key, value in record.items()
-        if key not in ("distribution", "base")
-    }
-    if "base" in record:
-        parameters["base_dist"] = restore_prior(record["base"])
+    arguments = {key: restore(value) for key, value in record.items() if key != "distribution"}
     try:
-        return getattr(dist, name)(**parameters)
+        return getattr(dist, name)(**arguments)
     except (AttributeError, TypeError, ValueError) as error:
         raise InputError(f"the prior {name} of this run cannot be rebuilt: {error}") from None
 
 
-def describe_noise(noise: float | SamplingNoise | dist.Distribution) -> float | dict[str, Any]:
-    """A noise variance, the prior of one, or a sampling covariance."""
-    if isinstance(noise, dist.Distribution):
-        return describe_prior(noise)
-    if isinstance(noise, SamplingNoise):
-        return {"sampling": "full" if noise.full else "diagonal", "nugget": float(noise.nugget)}
-    return noise
-
-
-def restore_noise(record: float | dict[str, Any]) -> float | SamplingNoise | dist.Distribution:
-    """What :func:`describe_noise` described."""
-    if not isinstance(record, dict):
-        return float(record)
-    if "sampling" in record:
-        return SamplingNoise(record["sampling"] == "full", record["nugget"])
-    return restore_prior(record)
-
-
-def likelihood_attributes(likelihood: Likelihood) -> dict[str, Any]:
-    """The name and the options of a likelihood as attributes of a run; arrays are data."""
-    name = likelihood.name
-    options = {
-        option: value.item() if isinstance(value, np.generic) else value
-        for option, value in likelihood.record().items()
-        if option != "likelihood" and not isinstance(value, np.ndarray | jax.Array)
-    }
-    # Those that read runs of earlier versions look for the rank.
-    rank = {"rank": options["rank"]} if "rank" in options else {}
-    return {"likelihood": name, "likelihood_options": json.dumps(options), **rank}
-
-
-def likelihood_record(attributes: Mapping[Any, Any]) -> dict[str, Any]:
-    """What :meth:`~bke.models.likelihood.way.Likelihood.record` said, from attributes of a run."""
-    if "likelihood_options" in attributes:
-        options = json.loads(attributes["likelihood_options"])
-    else:  # a run of an earlier version, which knew of no other option
-        options = {"rank": int(attributes["rank"])} if "rank" in attributes else {}
-    found = {name: tuple(v) if isinstance(v, list) else v for name, v in options.items()}
-    return {"likelihood": attributes["likelihood"], **found}
-
-
-def describe_measure(measure: Measure) -> str | dict[str, Any]:
-    """The name of a measure, or its parameters."""
-    record = measure.record()
-    if isinstance(record, str):
-        return record
-    return {
-        name: describe_prior(value) if isinstance(value, dist.Distribution) else _plain(value)
-        for name, value in record.items()
-    }
-
-
-def restore_measure(record: str | dict[str, Any]) -> Measure:
-    """The measure that :func:`describe_measure` described."""
-    if isinstance(record, str):
-        return as_measure(record)
-    return Gaussian(
-        *(
-            restore_prior(value) if isinstance(value, dict) else np.asarray(value)
-            for value in (record["scale"], record["centre"])
-        )
-    )
+def likelihood_record(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the name and the options of the likelihood in the record of a run."""
+    others = ("kernel", "prior", "noise_variance", "measure")
+    options = {name: value for name, value in record["model"].items() if name not in others}
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in options.items()}

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import hashlib
-import importlib.metadata
-import json
-import platform
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,11 +18,9 @@ from bke.models.priors import num_components, sites, with_values
 
 from ..core.errors import InputError
 from ..data.units import Units
-from .record import likelihood_attributes, likelihood_record
+from .record import NOT_A_RUN, likelihood_record, read_record, record_attributes
 from .samplers import Chains
 from .target import Target
-
-PACKAGES = ("bke", "jax", "jaxlib", "numpyro", "numpy", "scipy", "arviz-base", "arviz-stats")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,9 +64,9 @@ def make_run(
         **landscape,
     }
     if target.landmarks is not None:
-        places = (("landmark", "column"), target.landmarks * units.scale)
+        landmarks = (("landmark", "column"), target.landmarks * units.scale)
         groups["constant_data"] = xr.Dataset(
-            {"landmarks": places}, coords={"column": list(units.columns)}
+            {"landmarks": landmarks}, coords={"column": list(units.columns)}
         )
     if "profile" in landscape:
         groups["profile"] = _with_data_units(target, units, landscape["profile"])
@@ -83,7 +77,11 @@ def make_run(
             {k: v[:, :warmup] for k, v in stats.items()}
         )
     run = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
-    run.attrs.update(attributes(target, units, data, settings))
+    digest = data.digest if isinstance(data, Unread) else digest_of(data)
+    model_units = {name: getattr(units, name) for name in ("scale", "dither", "dither_seed")}
+    run.attrs.update(
+        record_attributes(settings, digest, model=target.describe(), units=model_units)
+    )
     return run
 
 
@@ -97,7 +95,7 @@ def _observed(units: Units, data: np.ndarray | Unread) -> xr.Dataset:
 
 
 def rows_of(run: xr.DataTree) -> int:
-    """How many rows it is the posterior of."""
+    """Return the number of rows that the run is the posterior of."""
     observed = run["observed_data"]
     return int(observed.attrs["rows"] if "X" not in observed else observed.sizes["row"])
 
@@ -122,9 +120,9 @@ def in_data_units(target: Target, units: Units, z: Mapping[str, np.ndarray]) -> 
 def _in_data_units(target: Target, units: Units, values: Mapping[str, Any]) -> xr.Dataset:
     """Values of every site in the units of the data, from those in the model's."""
     known = sites(target.kernel)
-    units_of_sites: dict[str, FieldUnit] = {site: one.unit for site, one in known.items()}
+    units_of_sites: dict[str, FieldUnit] = {name: site.unit for name, site in known.items()}
     units_of_sites[MEASURE_SCALE] = "length"
-    mixtures = {site for site, one in known.items() if one.per_component}
+    mixtures = {name for name, site in known.items() if site.per_component}
     converted: dict[Any, Any] = {}
     dims: dict[Any, Any] = {}
     for name, value in values.items():
@@ -154,79 +152,42 @@ def kernel_in_data_units(target: Target, units: Units, values: Mapping[str, Any]
     return with_values(kernel, converted)
 
 
-@functools.cache
-def package_versions() -> dict[str, str]:
-    """Versions of Python and of the packages in use, read from their files once."""
-    versions = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:  # pragma: no cover
-            continue
-    return versions
-
-
-def attributes(
-    target: Target, units: Units, data: np.ndarray | Unread, settings: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Plain attributes from which the run can be repeated."""
-    record = target.describe()
-    return {
-        "creation_library": "bke",
-        "kernel": json.dumps(record["kernel"]),
-        "prior": json.dumps(record["prior"]),
-        "noise_variance": json.dumps(record["noise_variance"]),
-        "measure": json.dumps(record["measure"]),
-        **likelihood_attributes(target.likelihood),
-        "scale": units.scale.tolist(),
-        "dither": units.dither.tolist(),
-        "dither_seed": units.dither_seed,
-        "data_sha256": data.digest if isinstance(data, Unread) else digest_of(data),
-        "versions": json.dumps(package_versions()),
-        **settings,
-    }
-
-
 def digest_of(data: np.ndarray) -> str:
     """The SHA-256 digest of an array's numbers."""
     return hashlib.sha256(np.ascontiguousarray(data, dtype=float).tobytes()).hexdigest()
 
 
 def target_of(run: xr.DataTree) -> tuple[Target, Units]:
-    """What a run inferred, rebuilt from its attributes.
+    """Restore the log density that a run samples from its record.
 
     Raises:
-        InputError: where ``run`` is not a run of this package, or its prior cannot be rebuilt.
+        InputError: ``run`` is not a run of this package, or its prior cannot be rebuilt.
     """
     units = units_of(run)
-    attrs = run.attrs
+    record = read_record(run.attrs)
     landmarks = None
     if "constant_data" in run.children:
         landmarks = units.to_model(run["constant_data"].to_dataset()["landmarks"].values)
-    target = Target.restore(
-        {
-            **likelihood_record(attrs),
-            **{k: json.loads(attrs[k]) for k in ("kernel", "prior", "noise_variance", "measure")},
-        },
-        landmarks,
-    )
-    return target, units
+    return Target.restore({**record["model"], **likelihood_record(record)}, landmarks), units
 
 
 def units_of(run: xr.DataTree) -> Units:
-    """The units of a run; raises :class:`InputError` where ``run`` is not a run of this package."""
-    attrs = run.attrs if isinstance(run, xr.DataTree) else {}
-    if attrs.get("creation_library") != "bke" or "posterior" not in run.children:
-        raise InputError("this is not a run of bke.inference.fit: its attributes are missing")
-    if "noise_variance" not in attrs:
-        raise InputError(
-            f"this is a run of {attrs.get('method', 'another model')}, not of bke.inference.fit"
-        )
+    """Return the units of a run.
+
+    Raises:
+        InputError: ``run`` is not a run of this package.
+    """
+    record = read_record(run.attrs if isinstance(run, xr.DataTree) else {})
+    if "posterior" not in run.children:
+        raise InputError(NOT_A_RUN)
+    if "model" not in record:
+        raise InputError(f"this is a run of {record['method']}, not of bke.inference.fit")
+    units = record["units"]
     observed = run["observed_data"].to_dataset()
     return Units(
-        np.atleast_1d(attrs["scale"]).astype(float),
-        np.atleast_1d(attrs["dither"]).astype(float),
-        int(attrs["dither_seed"]),
+        np.atleast_1d(units["scale"]).astype(float),
+        np.atleast_1d(units["dither"]).astype(float),
+        int(units["dither_seed"]),
         tuple(str(name) for name in observed["column"].values),
         tuple(np.bincount(observed["sample"].values).tolist()) if "sample" in observed else (),
     )

@@ -24,16 +24,7 @@ from numpyro.infer.util import potential_energy
 
 from ..core.errors import InputError, input_errors
 from ..data.checks import check_noise_variance
-from .record import (
-    describe_kernel,
-    describe_measure,
-    describe_noise,
-    describe_prior,
-    restore_kernel,
-    restore_measure,
-    restore_noise,
-    restore_prior,
-)
+from .record import describe, describe_kernel, restore, restore_kernel
 
 Values = Mapping[str, jax.Array]
 #: Data in the model's units, (n, D) or prepared from that, see :meth:`Target.prepared`; or several
@@ -211,9 +202,9 @@ class Target:
         """Describe it as plain data, from which :meth:`restore` rebuilds all but landmarks."""
         return {
             "kernel": describe_kernel(self.kernel),
-            "prior": {name: describe_prior(prior) for name, prior in self.priors.items()},
-            "noise_variance": describe_noise(self.noise_variance),
-            "measure": describe_measure(self.measure),
+            "prior": describe(dict(self.priors)),
+            "noise_variance": describe(self.noise_variance),
+            "measure": describe(self.measure),
             **self.likelihood.record(),
         }
 
@@ -222,9 +213,9 @@ class Target:
         """From :meth:`describe`; raises :class:`InputError` where a part cannot be rebuilt."""
         return cls(
             restore_kernel(record["kernel"]),
-            {name: restore_prior(prior) for name, prior in record["prior"].items()},
-            restore_noise(record["noise_variance"]),
-            restore_measure(record["measure"]),
+            {name: restore(prior) for name, prior in record["prior"].items()},
+            restore(record["noise_variance"]),
+            as_measure(restore(record["measure"])),
             restored_likelihood({**record, "landmarks": landmarks}),
         )
 

@@ -37,7 +37,8 @@ from ..data.weighted import systematic
 from ..diagnostics.convergence import RHAT_LIMIT, Convergence, convergence
 from ..learning.kernel_selection import scale_lengthscales, select_kernel
 from ..sampling.algorithms.no_u_turn import NutsProgram, Progress, dispersed_start
-from ..sampling.record import describe_kernel, restore_kernel
+from ..sampling.record import describe_kernel, read_record, record_attributes, restore_kernel
+from ..sampling.run import digest_of
 from ..sampling.samplers import CANDIDATES
 from .learning import LearnedStudentT, choose_box
 
@@ -493,14 +494,12 @@ def student_t_posterior(
         )
     for note in notes:
         warnings.warn(note, PosteriorWarning, stacklevel=2)
+    settings = {"method": "student_t_posterior", "nodes": n_nodes, "seed": seed}
+    parts = {"kernel": describe_kernel(initial_kernel), "fixed": fixed, "columns": column_names(X)}
     run.attrs.update(
+        record_attributes(settings, digest_of(points), **parts),
         notes=json.dumps(notes),
-        kernel=json.dumps(describe_kernel(initial_kernel)),
-        fixed=json.dumps(fixed),
-        nodes=n_nodes,
-        columns=json.dumps(column_names(X)),
         quadrature_error=error,
-        seed=seed,
     )
     return run
 
@@ -521,10 +520,9 @@ def student_t_predictive(run: xr.DataTree, at: Any, *, num_samples: int = 100) -
     """
     try:
         low, high = (np.atleast_1d(run.attrs[name]).astype(float) for name in ("low", "high"))
-        initial_kernel = restore_kernel(json.loads(run.attrs["kernel"]))
-        fixed = json.loads(run.attrs["fixed"])
-        n_nodes = int(run.attrs["nodes"])
-        columns = json.loads(run.attrs.get("columns", "null"))
+        record = read_record(run.attrs)
+        initial_kernel = restore_kernel(record["kernel"])
+        fixed, n_nodes, columns = record["fixed"], record["nodes"], record["columns"]
     except (AttributeError, KeyError):
         raise InputError("this is not a run of bke.inference.student_t_posterior") from None
     points = np.asarray(run["observed_data"]["X"])

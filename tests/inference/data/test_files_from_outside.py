@@ -10,6 +10,7 @@ from bke.inference.cli import app
 from bke.inference.core.archive import HEAD
 from bke.inference.likelihood_free.problem import CheckpointFolder
 from bke.inference.sampling.out_of_core import Checkpoint
+from bke.inference.sampling.record import RECORD, read_record
 from typer.testing import CliRunner
 
 MARKUP = "<script>run()</script>"
@@ -69,21 +70,22 @@ def test_a_pickle_in_a_part_of_a_run(pickled, trap, tmp_path):
     assert not trap.exists()
 
 
-@pytest.mark.parametrize("name", ["kernel", "prior", "measure", "noise_variance"])
-def test_code_in_an_attribute_of_a_run(name, trap, tmp_path):
+def test_code_in_the_record_of_a_run(trap, tmp_path):
     run = fit(np.random.default_rng(0).normal(size=12), progress=False)
-    run.attrs[name] = f"__import__('os').mkdir({str(trap)!r})"
-    run.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
-    with pytest.raises(InputError, match=f"its attribute {name} cannot be read"):
-        load_run(tmp_path / "run.nc")
-    run.attrs[name] = json.dumps({"type": f"os:mkdir({str(trap)!r})"})
-    run.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
-    with pytest.raises(InputError):
-        load_run(tmp_path / "run.nc")
-    run.attrs[name] = "[" * 20_000  # levels, at which Python's reader gives up in its own way
-    run.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
-    with pytest.raises(InputError, match=f"its attribute {name} cannot be read"):
-        load_run(tmp_path / "run.nc")
+    code = f"__import__('os').mkdir({str(trap)!r})"
+    record = read_record(run.attrs)
+    # 20 000 levels, at which Python's reader gives up in its own way
+    for text in (code, "[" * 20_000):
+        run.attrs[RECORD] = text
+        run.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
+        with pytest.raises(InputError, match="its attribute bke is not a record of a run"):
+            load_run(tmp_path / "run.nc")
+    for name in ("kernel", "prior", "measure", "noise_variance"):
+        for value in (code, {"type": f"os:mkdir({str(trap)!r})"}, {"distribution": code}):
+            run.attrs[RECORD] = json.dumps({**record, "model": {**record["model"], name: value}})
+            run.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
+            with pytest.raises(InputError):
+                load_run(tmp_path / "run.nc")
     assert not trap.exists()
 
 

@@ -15,10 +15,10 @@ from bke.inference import InputError, read_sample
 from bke.inference.core.netcdf import read_tree, write_tree
 from bke.inference.data.units import Units
 from bke.inference.sampling.record import (
+    describe,
     describe_kernel,
-    describe_prior,
+    restore,
     restore_kernel,
-    restore_prior,
 )
 from bke.inference.tables.files import read_table
 from bke.models import Laplace, Matern, RationalQuadratic, SquaredExponential
@@ -167,7 +167,7 @@ PRIORS = st.one_of(
 @pytest.mark.slow
 def test_a_prior_is_restored_from_its_record(prior, shape):
     expanded = prior.expand(shape) if shape else prior
-    restored = restore_prior(json.loads(json.dumps(describe_prior(expanded))))
+    restored = restore(json.loads(json.dumps(describe(expanded))))
     assert restored.batch_shape == expanded.batch_shape
     values = np.full(shape, 0.7)
     np.testing.assert_allclose(restored.log_prob(values), expanded.log_prob(values), rtol=1e-6)

@@ -1,6 +1,7 @@
 """Modes are found once for all who ask, and anew where the numbers have changed."""
 
 import itertools
+import json
 from collections import Counter
 
 import matplotlib
@@ -23,6 +24,7 @@ from bke.inference import (
     sample_witness,
 )
 from bke.inference.report.words import run_summary, witness_summary
+from bke.inference.sampling.record import RECORD, read_record
 
 #: Of data that no earlier test had, whose results would be known already.
 SEEDS = itertools.count()
@@ -105,7 +107,8 @@ def test_a_copy_shares_and_a_changed_copy_does_not(run, work):
 def test_an_open_run_sees_what_is_written_into_its_tree(run, work):
     opened = open_run(run)
     assert find_modes(opened).crossings is not None
-    run.attrs["independent"] = 1
+    record = {**read_record(run.attrs), "independent": 1}
+    run.attrs[RECORD] = json.dumps(record)
     assert find_modes(opened).crossings is None
     assert work["modes"] == 2
 

@@ -22,7 +22,7 @@ from bke.inference.cli import app
 from bke.inference.core.machine import computing
 from bke.inference.report.words import settings
 from bke.inference.sampling.likelihoods import error_sentences, estimate_error, is_small
-from bke.inference.sampling.record import likelihood_attributes
+from bke.inference.sampling.record import RECORD, read_record
 from bke.inference.sampling.run import target_of
 from bke.models import Nystrom, SquaredExponential, log_marginal_likelihood
 from bke.models.likelihood import routes
@@ -78,13 +78,17 @@ def test_the_error_is_recorded_and_printed(run, tmp_path):
     assert points.basis.size == 30
 
 
+def change_record(run, **entries):
+    run.attrs[RECORD] = json.dumps({**read_record(run.attrs), **entries})
+
+
 @pytest.mark.slow
 def test_a_large_error_is_a_warning(run):
     assert is_small(0.3)
     assert not is_small(0.31)
     assert not is_small(float("nan"))
     poor = run.copy()
-    poor.attrs["low_rank_error"] = 1.4
+    change_record(poor, low_rank_error=1.4)
     (sentence, warning) = error_sentences(poor)
     assert "off by 1.4 nats" in sentence
     assert "heavy tails" in sentence  # in few columns
@@ -104,17 +108,10 @@ def test_an_unknown_error_is_said_to_be_unknown(run, monkeypatch):
         found = estimate_error(target, points, z, run["sample_stats"]["lp"].values)
     assert np.isnan(found["low_rank_error"])
     unknown = run.copy()
-    unknown.attrs.update(found)
+    change_record(unknown, **found)
     (sentence,) = error_sentences(unknown)
     assert "draws is NOT KNOWN" in sentence
     assert diagnose(unknown).summary()["low_rank_error_small"] is False
-
-
-def test_a_run_of_an_earlier_version_has_only_the_rank(run):
-    old = run.copy()
-    del old.attrs["likelihood_options"]
-    assert target_of(old)[0].likelihood == Nystrom(30)
-    assert error_sentences(old) == error_sentences(run)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,14 +138,14 @@ def test_options_of_any_likelihood_are_recorded_and_restored(run, monkeypatch):
     trees = []
     for share in (0.25, 0.5):
         tree = run.copy()
-        del tree.attrs["rank"]
-        tree.attrs.update(likelihood_attributes(Blurred(np.float64(share), (1, 2))))
-        assert "rank" not in tree.attrs
+        options = json.loads(json.dumps(Blurred(np.float64(share), (1, 2)).record()))
+        model = {k: v for k, v in read_record(run.attrs)["model"].items() if k != "rank"}
+        change_record(tree, model={**model, **options})
         assert target_of(tree)[0].likelihood == Blurred(share, (1, 2))
         trees.append(open_run(tree))
     assert [one.target.likelihood.share for one in trees] == [0.25, 0.5]
     poor = trees[0].tree
-    poor.attrs["low_rank_error"] = 1.4
+    change_record(poor, low_rank_error=1.4)
     assert error_sentences(poor)[1].endswith("as its width: blur less.")
     assert settings(poor)["likelihood_options"] == {"share": 0.25, "powers": (1, 2)}
     assert Blurred(0.25, (1, 2)).brief == "blurred likelihood, share 0.25, powers (1, 2)"

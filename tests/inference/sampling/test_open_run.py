@@ -6,6 +6,7 @@ import xarray as xr
 from bke.inference import InputError, Nuts, OpenRun, fit, open_run
 from bke.inference.diagnostics.masses import unconstrained_draws
 from bke.inference.sampling.open_run import Memory
+from bke.inference.sampling.record import RECORD
 from bke.inference.sampling.run import target_of
 
 
@@ -46,7 +47,7 @@ def test_data_that_were_written_into_are_prepared_anew(run):
 
 def test_another_prior_is_another_target(run):
     changed = run.copy(deep=True)
-    changed.attrs["prior"] = run.attrs["prior"].replace("1.0", "2.0")
+    changed.attrs[RECORD] = run.attrs[RECORD].replace('"rate": 1.0', '"rate": 2.0')
     assert open_run(changed).target.describe() != open_run(run).target.describe()
 
 

@@ -102,7 +102,7 @@ def test_a_run_says_what_was_chosen_for_it(tmp_path):
 @pytest.mark.parametrize("kind", [Quadrature, Smc])
 @pytest.mark.slow
 def test_others_learn_about_a_sampler_from_its_run(kind, tmp_path):
-    """One that nobody knows by name is described like ours."""
+    """A sampler that nobody knows by name is described like ours."""
 
     class New(kind):
         name, words = "new", "draws of something new"

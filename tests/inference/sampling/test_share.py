@@ -14,7 +14,7 @@ from bke.inference import (
     sample_witness,
     save_run,
 )
-from bke.inference.sampling.run import target_of
+from bke.inference.sampling.run import target_of, units_of
 from bke.models import SquaredExponential, log_marginal_likelihood
 
 P, Q = (sample[::10] for sample in normal_laplace())
@@ -76,7 +76,7 @@ def test_rounded_samples_are_looked_at_one_by_one():
     left, right = np.array([1.0, 1, 2, 3, 3]), np.array([7.0, 7, 9, 11, 11])
     with pytest.raises(InputError, match="exactly zero at row 3, 8"):
         fit((left, right), share="joint", dither=None, **SETTINGS)
-    assert fit((left, right), share="joint", **SETTINGS).attrs["dither"] == [1.0]
+    assert units_of(fit((left, right), share="joint", **SETTINGS)).dither == [1.0]
 
 
 def test_bad_pairs():

@@ -4,6 +4,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from bke.inference import InputError, Quadrature, diagnose, fit, learn_kernel
+from bke.inference.sampling.run import units_of
 from bke.inference.sampling.target import Target
 from bke.models import Matern, SquaredExponential
 from bke.models.likelihood.spectral import SpectralIndex, spectral_index
@@ -36,14 +37,14 @@ def test_rounded_rows_that_sums_do_not_take_are_dithered_before_they_are_prepare
     with pytest.raises(ValueError, match="far nearer each other"):
         spectral_index(rounded[:, None], SquaredExponential())
     run = integrated(rounded, "spectral", tolerance=0.1)[1]
-    assert run.attrs["dither"] == [0.1]
+    assert units_of(run).dither == [0.1]
 
 
 @pytest.mark.slow
 def test_rounded_rows_of_heavy_tails_are_dithered():
     """Over their standard deviation the unit is a millionth; most have values of others."""
     rows = (np.random.default_rng(0).pareto(1.2, size=6000) * 100.0).round()
-    assert integrated(rows, "auto", tolerance=1.0)[1].attrs["dither"] == [1.0]
+    assert units_of(integrated(rows, "auto", tolerance=1.0)[1]).dither == [1.0]
 
 
 @pytest.mark.slow

@@ -14,9 +14,10 @@ import pytest
 from bke.inference import InputError, Quadrature, diagnose, fit, load_run, sample_witness, save_run
 from bke.inference.sampling.programs import log_densities
 from bke.inference.sampling.record import (
-    check_restorable,
+    RECORD,
     describe_kernel,
     identity_of,
+    read_record,
     restore_kernel,
 )
 from bke.inference.sampling.run import target_of
@@ -95,7 +96,7 @@ def test_from_fit_to_another_process(module, tmp_path):
     P, Q = 50.0 * rng.normal(size=(10, 1)), 90.0 * rng.normal(size=(8, 1))
     run = fit(np.concatenate([P, Q]), kernel=module.Mine, **QUICK)
     assert 5.0 < float(run["posterior"]["width"].mean()) < 300.0
-    assert json.loads(run.attrs["prior"])["width"]["distribution"] == "LogNormal"
+    assert read_record(run.attrs)["model"]["prior"]["width"]["distribution"] == "LogNormal"
     file = tmp_path / "run.nc"
     save_run(run, file)
     program = "from bke.inference import *; print(diagnose(load_run({}, modules={})))"
@@ -144,7 +145,7 @@ def test_only_this_process_knows_a_lambda(tmp_path):
     with pytest.warns(UserWarning, match="cannot be imported"):
         save_run(run, file)
     load_run(file)
-    run.attrs["kernel"] = run.attrs["kernel"].replace('"session": "', '"session": "another')
+    run.attrs[RECORD] = run.attrs[RECORD].replace('"session": "', '"session": "another')
     with pytest.raises(InputError, match="only the process that made the run"):
         target_of(run)
 
@@ -157,7 +158,10 @@ def test_only_this_process_knows_a_lambda(tmp_path):
         ({"type": "os:path.join.__globals__"}, "not of the form module:name"),
         ({"type": ".os:system"}, "not of the form module:name"),
         ({"type": "os\0:system"}, "not of the form module:name"),
-        ({"type": "NoSuchKernel"}, "a kernel bke does not have: NoSuchKernel"),
+        (
+            {"type": "NoSuchKernel"},
+            "'bke.models' has no 'NoSuchKernel'",
+        ),
         ({"type": "Sum", "left": {"type": "os:system"}}, "kernel os:system, which is none now"),
         ({"type": "breaking_module:Mine"}, "cannot be imported (ZeroDivisionError: "),
         ({"type": 5}, "no record of its kernel"),
@@ -171,7 +175,7 @@ def test_a_record_of_no_kernel_is_refused(record, said, tmp_path, monkeypatch):
     (tmp_path / "breaking_module.py").write_text("1 / 0")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(InputError, match=re.escape(said)):
-        check_restorable(record)
+        restore_kernel(record)
 
 
 def test_a_class_defined_anew_has_no_program_of_the_old_one(module, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 from bke.inference import InputError, diagnose, fit, load_run, save_run
 from bke.inference.core.netcdf import SEALED
-from bke.inference.sampling.saved import FITTED
+from bke.inference.sampling.record import RECORD, read_record
 
 NAME = "bke_kernels_of_a_stranger"
 MODULE = """
@@ -85,6 +85,23 @@ def moved(dataset, name):
     return dataset.assign({name: dataset[name] + 1e-9})
 
 
+def entry(*path, value=None):
+    """Change an entry of the record, or remove it."""
+
+    def change(run):
+        record = part = read_record(run.attrs)
+        *parts, name = path
+        for each in parts:
+            part = part[each]
+        if value is None:
+            del part[name]
+        else:
+            part[name] = value
+        run.attrs[RECORD] = json.dumps(record)
+
+    return change
+
+
 def attribute(name, value):
     def change(run):
         run.attrs[name] = value
@@ -94,43 +111,62 @@ def attribute(name, value):
 
 CHANGES = [
     (without("posterior"), "this is not a run"),
-    (without("creation_library"), "this is not a run"),
+    (without(RECORD), "this is not a run"),
     (without("unconstrained_posterior"), "it has no group unconstrained_posterior"),
     (without("sample_stats"), "it has no group sample_stats"),
     (without("observed_data"), "it has no group observed_data"),
     (without("profile", "value"), "its group profile has no value"),
-    (without("profile", "site"), "its group profile has no attribute site"),
-    (without("quadrature", "log_normaliser_error"), "no attribute log_normaliser_error"),
+    (without("profile", "site"), "its group profile has no site"),
+    (
+        without("quadrature", "log_normaliser_error"),
+        "its group quadrature has no log_normaliser_error",
+    ),
     (variable("posterior", "lengthscale", with_nan), "has values that are not finite"),
-    (variable("posterior", "lengthscale", as_text), "is no array of floating-point numbers"),
-    (variable("posterior", "lengthscale", renamed), "posterior has other, and unconstrained"),
+    (variable("posterior", "lengthscale", as_text), "is not a number or an array of numbers"),
+    (variable("posterior", "lengthscale", renamed), "unconstrained_posterior has no other"),
     (variable("posterior", "lengthscale", turned), "has no chains of draws"),
     (variable("unconstrained_posterior", "draw", fewer), "4000 along draw, and unconstrained"),
     (variable("sample_stats", "chain", fewer), "along chain, and sample_stats has"),
     (variable("observed_data", "X", with_nan), "X in its group observed_data has values"),
     (variable("observed_data", "X", moved), "are not those that it was made of"),
-    (variable("observed_data", "X", renamed), "has no rows X"),
+    (variable("observed_data", "X", renamed), "has no X, and has no rows"),
     (
         variable("quadrature", "weight", as_text),
-        "weight in its group quadrature is no array of floating",
+        "weight in its group quadrature is not a number",
     ),
-    (attribute("kernel", "SquaredExponential"), "its attribute kernel cannot be read"),
-    (attribute("prior", "{}"), "its draws are of lengthscale, but its model is of nothing"),
-    (attribute("measure", json.dumps({"no": 1})), "its attributes do not tell the model"),
-    (attribute("scale", "wide"), "its attributes do not tell the model"),
-    (attribute("scale", [1.0, -1.0]), "scale has numbers that are no units"),
-    (attribute("dither", [np.nan, 0.0]), "dither has numbers that are no units"),
-    (attribute("noise_variance", "-1.0"), "noise_variance is -1"),
+    (attribute(RECORD, "[]"), "its attribute bke is not a record of a run: '[]'"),
+    (attribute(RECORD, "{"), "its attribute bke is not a record of a run: '{'"),
+    (attribute(RECORD, 7), "its attribute bke is not a record of a run"),
+    (entry("version", value=2), "its record has version 2"),
+    (entry("model", value=7), "its record does not describe a model"),
+    (entry("model", "kernel", value="SquaredExponential"), "no record of its kernel"),
+    (entry("model", "prior", value={}), "of lengthscale, but its model is of nothing"),
+    (entry("model", "measure", value={"no": 1}), "its record does not describe a model"),
+    (entry("units", "scale", value="wide"), "its record does not describe a model"),
+    (entry("units", "scale", value=[1.0, -1.0]), "units in its record are not positive"),
+    (entry("units", "dither", value=[np.nan, 0.0]), "units in its record are not positive"),
+    (entry("model", "noise_variance", value=-1.0), "noise_variance must be"),
     (variable("posterior", "lengthscale", larger), "is not what unconstrained_posterior makes it"),
-    (variable("quadrature", "weight", larger), "weight in its group quadrature are no shares"),
-    (of_group("quadrature", "log_normaliser", np.nan), "quadrature has no number log_normaliser"),
-    (of_group("quadrature", "log_normaliser", "x"), "quadrature has no number log_normaliser"),
-    (attribute("scale", [1.0, 2.0, 3.0]), "its units are not those of its columns"),
-    *(
-        (without(name), f"it has no attribute {name}")
-        for name in FITTED[1:]
-        if name != "noise_variance"
+    (
+        variable("quadrature", "weight", larger),
+        "are not probabilities with sum 1",
     ),
+    (
+        of_group("quadrature", "log_normaliser", np.nan),
+        "has values that are not finite",
+    ),
+    (of_group("quadrature", "log_normaliser", "x"), "is not a number or an array"),
+    (entry("units", "scale", value=[1.0, 2.0, 3.0]), "one for each column"),
+    *(
+        (entry(name), f"its record has no {name}")
+        for name in ("units", "packages", "method", "seed")
+    ),
+    (entry("data_sha256"), "are not those that it was made of"),
+    *(
+        (entry("model", name), "its record does not describe a model")
+        for name in ("prior", "noise_variance", "measure", "likelihood")
+    ),
+    *((entry("units", name), "does not describe a model") for name in ("scale", "dither_seed")),
 ]
 
 
@@ -160,7 +196,7 @@ def test_a_run_that_was_thinned_or_extended_is_read(run, tmp_path):
     assert len(diagnose(found).modes.modes) == len(diagnose(run).modes.modes)
 
 
-def test_an_older_run_without_sums_is_read(run, tmp_path):
+def test_a_run_without_a_checksum_is_read(run, tmp_path):
     run.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
     found = load_run(tmp_path / "run.nc")["posterior"]["lengthscale"]
     np.testing.assert_array_equal(found, run["posterior"]["lengthscale"])
@@ -190,7 +226,7 @@ def stranger(tmp_path, monkeypatch):
 
 
 def test_a_module_beside_a_run_is_not_run_unasked(stranger):
-    with pytest.raises(InputError, match="lies beside it"):
+    with pytest.raises(InputError, match="lies next to it"):
         load_run(stranger / "run.nc")
     assert not (stranger / "was_run").exists()
     load_run(stranger / "run.nc", modules=[NAME])
@@ -206,15 +242,15 @@ def test_neither_packages_nor_links_hide_a_module(stranger, tmp_path, monkeypatc
     with xr.open_datatree(stranger / "run.nc", engine="h5netcdf") as opened:
         tree = opened.load()
     del tree.attrs[SEALED]
-    tree.attrs["kernel"] = tree.attrs["kernel"].replace(f"{NAME}:heat", path)
+    tree.attrs[RECORD] = tree.attrs[RECORD].replace(f"{NAME}:heat", path)
     tree.to_netcdf(stranger / "run.nc", engine="h5netcdf")
-    with pytest.raises(InputError, match="lies beside it"):
+    with pytest.raises(InputError, match="lies next to it"):
         load_run(stranger / "run.nc")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (stranger / "run.nc").rename(elsewhere / "run.nc")
     (stranger / "run.nc").symlink_to(elsewhere / "run.nc")
-    with pytest.raises(InputError, match="lies beside it"):
+    with pytest.raises(InputError, match="lies next to it"):
         load_run(stranger / "run.nc")
     assert not (stranger / "was_run").exists()
 
