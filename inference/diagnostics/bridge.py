@@ -9,13 +9,14 @@ switching models using bridge sampling techniques* (2004), with effective sample
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import arviz_stats
 import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
+
+from .integral import Integral
 
 ITERATIONS = 1000
 CONVERGED = 1e-10
@@ -27,13 +28,6 @@ FEWEST_DRAWS = 8
 FEWEST_PER_PARAMETER = 10
 
 
-class Integral(NamedTuple):
-    """Log of the integral of a density over a mode, and its estimated standard error."""
-
-    log: float
-    error: float
-
-
 def enough_draws(draws: int, chains: int, parameters: int) -> bool:
     """Whether so many draws of each of the chains of a mode are enough for a bridge."""
     fitted = chains * (draws // 2)
@@ -42,7 +36,8 @@ def enough_draws(draws: int, chains: int, parameters: int) -> bool:
 
 def shares(integrals: Sequence[Integral]) -> tuple[np.ndarray, np.ndarray, Integral]:
     """What each mode has of all, with its standard error, and the integral over all modes."""
-    log, error = (np.array(one) for one in zip(*integrals, strict=True))
+    log = np.array([integral.log for integral in integrals])
+    error = np.array([integral.error for integral in integrals])
     total = float(logsumexp(log))
     mass = np.exp(log - total)
     # d mass_k = mass_k (d log_k - sum_j mass_j d log_j), with independent errors.

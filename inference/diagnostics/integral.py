@@ -24,7 +24,7 @@ class Integral:
 
     log: float
     error: float
-    tolerance: float | None
+    tolerance: float | None = None
     repeats: bool = False
 
     @property

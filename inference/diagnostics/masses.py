@@ -7,7 +7,7 @@ masses come from the density itself: quadrature, or bridge sampling from the dra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -19,9 +19,8 @@ from ..sampling.method import is_independent
 from ..sampling.target import flatten
 from .integral import weighing_group
 from .modes import Modes
-from .names import Weighting
 
-WEIGHTINGS: tuple[str, ...] = get_args(Weighting)
+WEIGHTINGS = ("posterior", "chains")
 #: How far a place may be from the nearest draw of its mode, in standard deviations of a chain.
 REACH = 10.0
 #: Least posterior mass of the modes that have usable draws, for these to stand for the posterior.

@@ -9,7 +9,8 @@ import numpy as np
 from scipy.stats import multivariate_normal
 
 from ..core.errors import InputError, SamplingError
-from ..diagnostics.bridge import Integral, bridge, enough_draws, shares
+from ..diagnostics.bridge import bridge, enough_draws, shares
+from ..diagnostics.integral import Integral
 
 #: Added to the diagonal of covariances by which clusters are parted, as a share of it.
 JITTER = 1e-9
@@ -87,7 +88,9 @@ def cluster_masses(
         integrals.append(found)
     mass, error, of_all = shares(integrals)
     told = tuple(
-        ClusterMass(tuple(labels[one] for one in some), float(m), float(e), *integral)
+        ClusterMass(
+            tuple(labels[one] for one in some), float(m), float(e), integral.log, integral.error
+        )
         for some, m, e, integral in zip(clusters, mass, error, integrals, strict=True)
     )
     return told, of_all
