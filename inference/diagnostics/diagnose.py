@@ -36,7 +36,7 @@ def diagnose(run: Run, **model: Unpack[ModelArguments]) -> Diagnosis:
     opened = open_run(run, **model)
     tree, units = opened.tree, opened.units
     modes, integral = find_modes(opened), integral_of(tree)
-    chains = _chains(tree, modes)
+    chains = _chain_figures(tree, modes)
     method, columns = str(tree.attrs["method"]), units.columns
     independent = is_independent(tree.attrs)
     sentences = (
@@ -64,7 +64,7 @@ def diagnose(run: Run, **model: Unpack[ModelArguments]) -> Diagnosis:
     )
 
 
-def _chains(run: xr.DataTree, modes: Modes) -> ChainFigures:
+def _chain_figures(run: xr.DataTree, modes: Modes) -> ChainFigures:
     posterior = run["posterior"].to_dataset()
     # A chain that moved between modes belongs to none of them as a whole.
     wholly = [np.all(modes.of_draws == k, axis=1) for k in range(len(modes.modes))]

@@ -10,7 +10,7 @@ with the median of a group in place of its top, which in many dimensions few dra
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -18,6 +18,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import pdist, squareform
 
+from .profile import LogDensity
 from .target import flatten, unflatten
 
 #: Least height of a barrier between modes, in nats.
@@ -30,8 +31,6 @@ EDGE_STEP = 0.5
 POINTS_PER_EDGE = (2, 40)
 #: Rounds of looking for a better path between groups that are apart.
 ROUNDS = 3
-
-LogDensity = Callable[[dict[str, Any]], np.ndarray]
 
 
 class Groups(NamedTuple):

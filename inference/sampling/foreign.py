@@ -25,11 +25,11 @@ from ..core.errors import InputError, PosteriorWarning, nearest
 from ..core.machine import computing
 from ..data.observed import Observed, observe
 from . import profile, programs
-from .barriers import LogDensity
 from .chains import Chains
 from .fingerprint import fingerprint
 from .low_rank import recorded_error
 from .model import Model
+from .profile import LogDensity
 from .run import make_run
 from .samplers.base import PRIOR_DRAWS, Task
 from .surroundings import surroundings

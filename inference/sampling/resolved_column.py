@@ -22,8 +22,7 @@ from ..core.progress import progress_bar
 from ..streams.column import Column
 from . import programs
 from .algorithms.integral import integrate
-from .barriers import LogDensity
-from .profile import BATCH, log_densities
+from .profile import BATCH, LogDensity, log_densities
 from .samplers.quadrature import MOST_EVALUATIONS
 from .target import Target, flatten, unflatten
 

@@ -14,7 +14,7 @@ from ..chains import CANDIDATES, Chains
 if TYPE_CHECKING:  # options are made before anything waits for JAX
     import xarray as xr
 
-    from ..barriers import LogDensity
+    from ..profile import LogDensity
     from ..target import Points, Target
 
 #: Prior draws that say where a posterior can be, at least.
