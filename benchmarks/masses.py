@@ -15,7 +15,7 @@ import numpy as np
 import report
 import xarray as xr
 from bke.inference import Smc, find_modes, fit, reweight
-from bke.inference.diagnostics.masses import mode_masses
+from bke.inference.diagnostics.modes import mode_masses
 
 #: Centres of the outer components and points per component, by family.
 FAMILIES = {"figure 3": (3.0, 100), "comparable": (3.6, 30)}

@@ -82,7 +82,7 @@ def weigh_and_save(
     with terminal.step("weigh", "weighing the modes", spinner=False):
         from bke.inference import SamplingError, find_modes, reweight, save_run
 
-        from ..diagnostics.masses import draw_weights, unconstrained_draws
+        from ..diagnostics.modes import draw_weights, unconstrained_draws
         from ..sampling.samplers.quadrature import MOST_EVALUATIONS
 
         # One mode of many hyperparameters: bridge sampling would give it all the mass.

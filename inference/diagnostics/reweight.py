@@ -18,10 +18,15 @@ from ..sampling.record import is_ours
 from ..sampling.samplers.base import Task
 from ..sampling.samplers.quadrature import MOST_EVALUATIONS, integral, nodes_of
 from ..sampling.target import unflatten
-from .bridge import Integral, bridge, enough_draws, shares
-from .find_modes import LABELLING, ORDER, find_modes
-from .integral import weighing_group
-from .masses import nearest_mode, unconstrained_draws, unconstrained_shapes
+from .integral import Integral, bridge, enough_draws, shares, weighing_group
+from .modes import (
+    LABELLING,
+    ORDER,
+    find_modes,
+    nearest_mode,
+    unconstrained_draws,
+    unconstrained_shapes,
+)
 
 
 def reweight(

@@ -33,10 +33,9 @@ from ..core.progress import progress_bar
 from ..data.checks import check_count
 from ..data.observed import observe
 from ..data.units import Units
-from ..diagnostics.modes import as_text, numbers_of
-from ..diagnostics.profile_modes import basins
+from ..diagnostics.modes import as_text, basins, numbers_of
 from ..sampling import profile, programs
-from ..sampling.barriers import connect, groups
+from ..sampling.draw_graph import connect, groups
 from ..sampling.model import Model
 from ..sampling.preparation import prepare
 from ..sampling.profile import SMOOTHING, smooth

@@ -9,8 +9,7 @@ import numpy as np
 from scipy.stats import multivariate_normal
 
 from ..core.errors import InputError, SamplingError
-from ..diagnostics.bridge import bridge, enough_draws, shares
-from ..diagnostics.integral import Integral
+from ..diagnostics.integral import Integral, bridge, enough_draws, shares
 
 #: Added to the diagonal of covariances by which clusters are parted, as a share of it.
 JITTER = 1e-9

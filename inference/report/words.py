@@ -13,10 +13,9 @@ import xarray as xr
 from ..core.machine import computing
 from ..data.units import Units
 from ..data.weighted import weighted_quantiles
+from ..diagnostics.diagnosis import Diagnosis
 from ..diagnostics.integral import weighing_group
-from ..diagnostics.masses import COVERED, covered, draw_weights, unconstrained_shapes
-from ..diagnostics.modes import Modes
-from ..diagnostics.result import Diagnosis
+from ..diagnostics.modes import COVERED, Modes, covered, draw_weights, unconstrained_shapes
 from ..sampling.open_run import open_run
 from ..sampling.record import FUNCTION, likelihood_record
 from ..sampling.run import in_data_units, rows_of, units_of

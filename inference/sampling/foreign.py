@@ -26,13 +26,13 @@ from ..core.machine import computing
 from ..data.observed import Observed, observe
 from . import profile, programs
 from .chains import Chains
+from .draw_graph import surroundings
 from .fingerprint import fingerprint
 from .low_rank import recorded_error
 from .model import Model
 from .profile import LogDensity
 from .run import make_run
 from .samplers.base import PRIOR_DRAWS, Task
-from .surroundings import surroundings
 from .target import Target
 
 if TYPE_CHECKING:

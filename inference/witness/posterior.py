@@ -26,9 +26,13 @@ from ..data.checks import (
 )
 from ..data.new_rows import as_evaluation_points, column_order, known_names
 from ..data.units import Units
-from ..diagnostics.find_modes import find_modes
-from ..diagnostics.masses import draw_weights, unconstrained_draws, unconstrained_shapes
-from ..diagnostics.modes import Modes
+from ..diagnostics.modes import (
+    Modes,
+    draw_weights,
+    find_modes,
+    unconstrained_draws,
+    unconstrained_shapes,
+)
 from ..diagnostics.reweight import reweight
 from ..sampling.foreign import ModelArguments
 from ..sampling.landmarks import places_for

@@ -57,7 +57,7 @@ class Nuts(Sampler):
         import jax
 
         from ..algorithms.no_u_turn import dispersed_start
-        from ..surroundings import surroundings
+        from ..draw_graph import surroundings
 
         initial = dispersed_start(task.prior_draws, self.chains, task.seed, task.density)
         iterations = self.warmup + self.draws

@@ -68,7 +68,7 @@ class Quadrature(Sampler):
         Raises:
             SamplingError: where the density has no integral, or is not a number where it counts.
         """
-        from ..surroundings import paths, profile_of_nodes
+        from ..draw_graph import paths, profile_of_nodes
         from ..target import unflatten
 
         found = integral(task, self.tolerance)

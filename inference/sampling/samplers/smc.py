@@ -58,7 +58,7 @@ class Smc(Sampler):
         import jax
 
         from ..algorithms.tempering import tempered_smc
-        from ..surroundings import surroundings
+        from ..draw_graph import surroundings
         from ..target import flatten, unflatten
 
         target, repeats, each = task.target, self.repeats, self.particles // self.repeats

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import xarray as xr
 from bke.inference import Nuts, diagnose, find_modes, fit
-from bke.inference.diagnostics.profile_modes import basins
-from bke.inference.diagnostics.verdict import _one
-from bke.inference.sampling.barriers import draw_paths
+from bke.inference.diagnostics.diagnosis import _one
+from bke.inference.diagnostics.modes import basins
+from bke.inference.sampling.draw_graph import draw_paths
 from bke.inference.sampling.profile import smooth
 
 GRID = np.arange(-3.0, 3.0, 0.01)

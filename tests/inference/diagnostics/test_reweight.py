@@ -17,7 +17,7 @@ from bke.inference import (
     reweight,
     sample_witness,
 )
-from bke.inference.diagnostics.masses import covered, draw_weights, unconstrained_draws
+from bke.inference.diagnostics.modes import covered, draw_weights, unconstrained_draws
 from bke.inference.diagnostics.reweight import _bridges
 from bke.inference.sampling.run import target_of
 from bke.models import SquaredExponential, log_marginal_likelihood

@@ -14,7 +14,7 @@ from bke.inference import (
     sample_witness,
     save_run,
 )
-from bke.inference.diagnostics.masses import draw_weights
+from bke.inference.diagnostics.modes import draw_weights
 from bke.inference.sampling.run import target_of
 from bke.models import Gaussian, GaussianMixture, SamplingNoise, SpectralMixture
 
@@ -94,7 +94,7 @@ def test_all_methods_find_one_posterior(name, tmp_path):
 def moments(run):
     """Mean and standard deviation of every unconstrained hyperparameter, modes by their mass."""
     from bke.inference import find_modes
-    from bke.inference.diagnostics.masses import unconstrained_draws
+    from bke.inference.diagnostics.modes import unconstrained_draws
 
     z = unconstrained_draws(run)
     weights = draw_weights(run, find_modes(run))

@@ -6,7 +6,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from bke.inference import SamplingError, Smc, diagnose, find_modes, fit
-from bke.inference.diagnostics.masses import _of_repeats, mode_masses
+from bke.inference.diagnostics.modes import _of_repeats, mode_masses
 from bke.inference.sampling.algorithms.tempering import Population, TemperedSmc
 from bke.inference.sampling.samplers.smc import population_of
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from bke.inference.diagnostics.bridge import bridge
+from bke.inference.diagnostics.integral import bridge
 from scipy.stats import multivariate_t
 
 

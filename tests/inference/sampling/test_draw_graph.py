@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import xarray as xr
-from bke.inference.sampling.barriers import bottlenecks, draw_paths, groups
+from bke.inference.sampling.draw_graph import bottlenecks, draw_paths, groups
 from scipy.special import logsumexp
 
 
