@@ -65,12 +65,12 @@ def compare(family: str, seed: int, options: argparse.Namespace) -> dict[str, An
     exact = fit(X, method="quadrature", scale=None, progress=False)
     attrs = exact["quadrature"].attrs
     intervals = [mode.interval for mode in find_modes(exact).modes]
-    mass, log_normaliser = long_mass(exact, intervals), attrs["log_normaliser"]
+    mass, log_normalizer = long_mass(exact, intervals), attrs["log_normalizer"]
     row: dict[str, Any] = {
         "data": f"{family} {seed}",
         "modes": len(intervals),
-        "log Z": log_normaliser,
-        "error": attrs["log_normaliser_error"],
+        "log Z": log_normalizer,
+        "error": attrs["log_normalizer_error"],
         "mass": mass[0],
         "evaluations": attrs["evaluations"],
     }
@@ -79,8 +79,8 @@ def compare(family: str, seed: int, options: argparse.Namespace) -> dict[str, An
         attrs = run["smc"].attrs
         found, error = long_mass(run, intervals)
         row |= {
-            "SMC log Z": attrs["log_normaliser"] - log_normaliser,
-            "its se": attrs["log_normaliser_error"],
+            "SMC log Z": attrs["log_normalizer"] - log_normalizer,
+            "its se": attrs["log_normalizer_error"],
             "SMC mass": found - mass[0],
             "its se ": error,
             "in se": (found - mass[0]) / error,

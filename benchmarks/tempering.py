@@ -98,13 +98,13 @@ def compare(run: xr.DataTree, X: np.ndarray, options: argparse.Namespace) -> dic
     mean, mean_error = over_repeats(group["unconstrained"].values.mean(axis=1), group["share"])
     other, other_error = over_repeats(places.mean(axis=1), share)
     logs = [group.attrs, long.attrs]
-    log_error = np.hypot(*(attrs["log_normaliser_error"] for attrs in logs))
-    difference = logs[0]["log_normaliser"] - logs[1]["log_normaliser"]
+    log_error = np.hypot(*(attrs["log_normalizer_error"] for attrs in logs))
+    difference = logs[0]["log_normalizer"] - logs[1]["log_normalizer"]
     return {
         "temperatures": float(group["temperatures"].mean()),
         "long, seconds": seconds,
         "long, temperatures": float(long["temperatures"].mean()),
-        "log Z": logs[0]["log_normaliser"],
+        "log Z": logs[0]["log_normalizer"],
         "difference": difference,
         "in se": difference / log_error,
         "largest of means": float(np.abs(mean - other).max()),

@@ -395,8 +395,8 @@ class Diagnosis(Shown):
             "independent": self.independent,
             "multimodal": self.multimodal,
             "heaviest_mixed": self.heaviest_mixed,
-            "log_normaliser": None if self.integral is None else self.integral.log,
-            "log_normaliser_error": None if self.integral is None else self.integral.error,
+            "log_normalizer": None if self.integral is None else self.integral.log,
+            "log_normalizer_error": None if self.integral is None else self.integral.error,
             "mixed": self.convergence.mixed,
             "low_rank_error_nats": self.low_rank_error,
             "low_rank_error_small": None

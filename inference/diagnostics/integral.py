@@ -46,8 +46,8 @@ def integral_of(run: xr.DataTree) -> Integral | None:
     group = run[name]
     attrs, repeats = group.attrs, "share" in group
     return Integral(
-        float(attrs["log_normaliser"]),
-        float(attrs["log_normaliser_error"]),
+        float(attrs["log_normalizer"]),
+        float(attrs["log_normalizer_error"]),
         ROUGH if repeats else attrs.get("tolerance"),
         repeats,
     )
@@ -59,7 +59,7 @@ def weighing_group(run: xr.DataTree) -> str | None:
     What it holds depends on how they are known, see
     :class:`~bke.inference.sampling.samplers.base.Sampler` and :func:`~bke.inference.reweight`.
     """
-    known = (name for name, group in run.children.items() if "log_normaliser" in group.attrs)
+    known = (name for name, group in run.children.items() if "log_normalizer" in group.attrs)
     return next(known, None)
 
 

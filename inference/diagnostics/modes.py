@@ -169,7 +169,7 @@ def mode_masses(
         label = modes_at(places)
         mass = np.bincount(label[label >= 0], weight[label >= 0], minlength=len(intervals))
         # An error of the integral changes a share most where all of it is in one mode.
-        error = group.attrs["log_normaliser_error"] * np.maximum(mass, 1 - mass)
+        error = group.attrs["log_normalizer_error"] * np.maximum(mass, 1 - mass)
         return Masses(mass, error)
     if "share" in group:
         places = group["unconstrained"].values

@@ -133,5 +133,5 @@ def _group(integrals: list[Integral]) -> xr.Dataset:
             "log_integral": ("mode", [one.log for one in integrals]),
             "log_integral_error": ("mode", [one.error for one in integrals]),
         },
-        attrs={"log_normaliser": of_all.log, "log_normaliser_error": of_all.error},
+        attrs={"log_normalizer": of_all.log, "log_normalizer_error": of_all.error},
     )

@@ -48,7 +48,7 @@ class Needs(NamedTuple):
     counts: tuple[str, ...] = ()
 
 
-INTEGRAL = ("log_normaliser", "log_normaliser_error")
+INTEGRAL = ("log_normalizer", "log_normalizer_error")
 #: Variables that are not negative and sum to one, to so much.
 SHARES, ROUNDING = {"weight", "share", "mass"}, 1e-6
 ITERATIONS = Needs(logs=("lp",), counts=("diverging", "nonfinite_evaluations"))

@@ -75,7 +75,7 @@ class Sampler(abc.ABC):
     The groups are ``profile`` or ``paths``, as
     :func:`~bke.inference.sampling.draw_graph.surroundings` makes them, and, of a sampler that
     knows the normaliser of the density, one more of any name. This has the attributes
-    ``log_normaliser`` and ``log_normaliser_error`` (NaN where that is not known), and ``tolerance``
+    ``log_normalizer`` and ``log_normalizer_error`` (NaN where that is not known), and ``tolerance``
     if the error is to be at most that. From its variables follow the masses of the modes:
 
     - ``unconstrained`` (node, parameter) and ``weight`` (node,), with sum one: nodes that hold the

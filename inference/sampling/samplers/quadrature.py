@@ -120,8 +120,8 @@ def nodes_of(found: IntegratedDensity, tolerance: float) -> xr.Dataset:
             "weight": ("node", found.weight),
         },
         attrs={
-            "log_normaliser": found.log_normaliser,
-            "log_normaliser_error": found.error,
+            "log_normalizer": found.log_normalizer,
+            "log_normalizer_error": found.error,
             "evaluations": found.evaluations,
             "tolerance": tolerance,
         },

@@ -84,7 +84,7 @@ def population_of(found: Population, lp: np.ndarray) -> xr.Dataset:
     import xarray as xr
     from scipy.special import logsumexp
 
-    logs = found.log_normaliser
+    logs = found.log_normalizer
     log = float(logsumexp(logs) - np.log(len(logs)))
     ratio = np.exp(logs - log)
     error = np.std(ratio, ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 else np.nan
@@ -92,9 +92,9 @@ def population_of(found: Population, lp: np.ndarray) -> xr.Dataset:
         {
             "unconstrained": (("repeat", "particle", "parameter"), found.z),
             "log_density": (("repeat", "particle"), lp),
-            "log_normaliser": ("repeat", logs),
+            "log_normalizer": ("repeat", logs),
             "share": ("repeat", ratio / ratio.sum()),
             "temperatures": ("repeat", found.temperatures),
         },
-        attrs={"log_normaliser": log, "log_normaliser_error": float(error)},
+        attrs={"log_normalizer": log, "log_normalizer_error": float(error)},
     )

@@ -100,7 +100,7 @@ CHANGES = [
     (without("observed_data"), "it has no group observed_data"),
     (without("profile", "value"), "its group profile has no value"),
     (without("profile", "site"), "its group profile has no attribute site"),
-    (without("quadrature", "log_normaliser_error"), "no attribute log_normaliser_error"),
+    (without("quadrature", "log_normalizer_error"), "no attribute log_normalizer_error"),
     (variable("posterior", "lengthscale", with_nan), "has values that are not finite"),
     (variable("posterior", "lengthscale", as_text), "is no array of floating-point numbers"),
     (variable("posterior", "lengthscale", renamed), "posterior has other, and unconstrained"),
@@ -123,8 +123,8 @@ CHANGES = [
     (attribute("noise_variance", "-1.0"), "noise_variance is -1"),
     (variable("posterior", "lengthscale", larger), "is not what unconstrained_posterior makes it"),
     (variable("quadrature", "weight", larger), "weight in its group quadrature are no shares"),
-    (of_group("quadrature", "log_normaliser", np.nan), "quadrature has no number log_normaliser"),
-    (of_group("quadrature", "log_normaliser", "x"), "quadrature has no number log_normaliser"),
+    (of_group("quadrature", "log_normalizer", np.nan), "quadrature has no number log_normalizer"),
+    (of_group("quadrature", "log_normalizer", "x"), "quadrature has no number log_normalizer"),
     (attribute("scale", [1.0, 2.0, 3.0]), "its units are not those of its columns"),
     *(
         (without(name), f"it has no attribute {name}")

@@ -50,7 +50,7 @@ def test_the_posterior_is_that_of_rows_in_memory(tmp_path, coarse):
     assert streamed.attrs["density_error"] < 1e-4
     lengthscales = [run["posterior"]["lengthscale"] for run in (whole, streamed)]
     np.testing.assert_allclose(*lengthscales, rtol=1e-9)
-    logs = [run["quadrature"].attrs["log_normaliser"] for run in (whole, streamed)]
+    logs = [run["quadrature"].attrs["log_normalizer"] for run in (whole, streamed)]
     assert abs(logs[0] - logs[1]) < 1e-4
     assert streamed.attrs["data_sha256"] == whole.attrs["data_sha256"]
     assert "X" not in streamed["observed_data"]
@@ -85,9 +85,9 @@ def test_a_random_noise_variance(coarse):
     rough = Quadrature(tolerance=1.0, draws=100, chains=2)
     options = {**OPTIONS, "noise_variance": dist.Uniform(0.05, 0.5), "method": rough}
     whole, streamed = (fit(rows, **options) for rows in (X, open_blocks([X])))
-    logs = [run["quadrature"].attrs["log_normaliser"] for run in (whole, streamed)]
+    logs = [run["quadrature"].attrs["log_normalizer"] for run in (whole, streamed)]
     # Rounding decides what so rough a quadrature refines.
-    errors = [run["quadrature"].attrs["log_normaliser_error"] for run in (whole, streamed)]
+    errors = [run["quadrature"].attrs["log_normalizer_error"] for run in (whole, streamed)]
     assert max(errors) <= 1.0
     assert abs(logs[0] - logs[1]) < sum(errors)
     for name in ("lengthscale", "noise_variance"):
