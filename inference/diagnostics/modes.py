@@ -15,7 +15,7 @@ from scipy.spatial import cKDTree
 from scipy.special import logsumexp
 
 from ..core.errors import InputError, check_choice
-from ..sampling.draw_graph import BARRIER, groups, standard_deviations
+from ..sampling.draw_graph import chain_standard_deviations, cluster_nodes
 from ..sampling.foreign import ModelArguments
 from ..sampling.method import is_independent
 from ..sampling.open_run import Run, open_run
@@ -248,7 +248,7 @@ def nearest_mode(run: xr.DataTree, of_draws: np.ndarray, places: np.ndarray) -> 
     -1 where no draw is within :data:`REACH`: a mode that no chain visited is not the nearest one's.
     """
     z = unconstrained_draws(run)
-    unit = standard_deviations(z)
+    unit = chain_standard_deviations(z)
     tree = cKDTree((z / unit).reshape(-1, z.shape[-1]))
     distance, nearest = tree.query(places / unit)
     return np.where(distance <= REACH, of_draws.ravel()[nearest], -1)
@@ -279,7 +279,7 @@ def basins(smoothed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         k - 1 indices of the lowest points between neighbouring tops.
     """
     walled = np.concatenate([[-np.inf], smoothed, [-np.inf]])
-    tops, properties = find_peaks(np.maximum(walled, smoothed.min() - 1e6), prominence=BARRIER)
+    tops, properties = find_peaks(np.maximum(walled, smoothed.min() - 1e6), prominence=5.0)
     tops = tops - 1
     borders = np.array(
         [left + np.argmin(smoothed[left : right + 1]) for left, right in itertools.pairwise(tops)],
@@ -391,16 +391,16 @@ def modes_of_paths(run: xr.DataTree) -> Modes:
     """The groups of draws that paths join as modes, but for their masses."""
     paths = run["paths"].to_dataset()
     node_draw, node_height = paths["draw"].values, paths["height"].values
-    found = groups(node_height.ravel(), paths["edge"].values, paths["low"].values)
+    label, saddle = cluster_nodes(node_height.ravel(), paths["edge"].values, paths["low"].values)
     z = unconstrained_draws(run)
-    z = z / standard_deviations(z)
-    label = found.label.reshape(node_draw.shape)
+    z = z / chain_standard_deviations(z)
+    node_label, label = label, label.reshape(node_draw.shape)
     if is_independent(run.attrs):
         nodes = np.take_along_axis(z, node_draw[:, :, None], axis=1).reshape(-1, z.shape[-1])
-        of_draws = found.label[cKDTree(nodes).query(z)[1]]
+        of_draws = node_label[cKDTree(nodes).query(z)[1]]
     else:
         of_draws = _nearest_label(z, node_draw, label)
-    count = len(found.saddle)
+    count = len(saddle)
     of_chains = np.array([np.bincount(row, minlength=count).argmax() for row in of_draws])
     lp = run["sample_stats"].to_dataset()["lp"].values
     mostly = of_draws == of_chains[:, None]
@@ -428,7 +428,7 @@ def modes_of_paths(run: xr.DataTree) -> Modes:
             Mode(
                 location={str(name): location[name].values for name in location.data_vars},
                 height=float(tops[k] - tops.max()),
-                barrier=float(tops[k] - np.delete(found.saddle[k], k).max(initial=-np.inf)),
+                barrier=float(tops[k] - np.delete(saddle[k], k).max(initial=-np.inf)),
                 draws=int(inside.sum()),
                 chains=tuple(np.flatnonzero((of_chains == k) & ~stuck).tolist()),
                 stuck=tuple(np.flatnonzero((of_chains == k) & stuck).tolist()),

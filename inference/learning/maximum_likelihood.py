@@ -35,7 +35,7 @@ from ..data.observed import observe
 from ..data.units import Units
 from ..diagnostics.modes import as_text, basins, numbers_of
 from ..sampling import profile, programs
-from ..sampling.draw_graph import connect, groups
+from ..sampling.draw_graph import cluster_nodes, connect_nodes
 from ..sampling.model import Model
 from ..sampling.preparation import prepare
 from ..sampling.profile import SMOOTHING, smooth
@@ -250,8 +250,8 @@ class PeakSearch:
         if len(ends) == 1:
             return np.zeros(1, dtype=int)
         unit = np.full(ends.shape[1], 2.0 * SMOOTHING)  # half of it between points of an edge
-        edges, low = connect(ends, values, unit, self.objective)
-        return groups(values, edges, low).label
+        edges, low = connect_nodes(ends, values, unit, self.objective)
+        return cluster_nodes(values, edges, low)[0]
 
 
 def _best_of_groups(label: np.ndarray, values: np.ndarray) -> Iterator[tuple[int, int]]:

@@ -26,7 +26,7 @@ from ..core.machine import computing
 from ..data.observed import Observed, observe
 from . import profile, programs
 from .chains import Chains
-from .draw_graph import surroundings
+from .draw_graph import density_groups
 from .fingerprint import fingerprint
 from .low_rank import recorded_error
 from .model import Model
@@ -169,7 +169,7 @@ class Foreign:
                 observed.rows,
                 Chains(z, statistics, {}, 0),
                 prior_draws,
-                surroundings(task, z, lp),
+                density_groups(task, z, lp),
                 settings,
             )
 

@@ -73,7 +73,7 @@ class Sampler(abc.ABC):
     which ``unflatten`` of ``posterior.target`` makes of points (batch, p).
 
     The groups are ``profile`` or ``paths``, as
-    :func:`~bke.inference.sampling.draw_graph.surroundings` makes them, and, of a sampler that
+    :func:`~bke.inference.sampling.draw_graph.density_groups` makes them, and, of a sampler that
     knows the normaliser of the density, one more of any name. This has the attributes
     ``log_normalizer`` and ``log_normalizer_error`` (NaN where that is not known), and ``tolerance``
     if the error is to be at most that. From its variables follow the masses of the modes:

@@ -57,7 +57,7 @@ class Nuts(Sampler):
         import jax
 
         from ..algorithms.no_u_turn import dispersed_start
-        from ..draw_graph import surroundings
+        from ..draw_graph import density_groups
 
         initial = dispersed_start(task.prior_draws, self.chains, task.seed, task.density)
         iterations = self.warmup + self.draws
@@ -69,4 +69,4 @@ class Nuts(Sampler):
                 key=jax.random.key(task.seed),
                 progress=bars,
             )
-        return chains, surroundings(task, *chains.after_warmup())
+        return chains, density_groups(task, *chains.after_warmup())

@@ -68,7 +68,7 @@ class Quadrature(Sampler):
         Raises:
             SamplingError: where the density has no integral, or is not a number where it counts.
         """
-        from ..draw_graph import paths, profile_of_nodes
+        from ..draw_graph import density_graph, profile_of_nodes
         from ..target import unflatten
 
         found = integral(task, self.tolerance)
@@ -79,7 +79,7 @@ class Quadrature(Sampler):
         if task.target.is_scalar:
             groups["profile"] = profile_of_nodes(task.target, found)
         else:
-            groups["paths"] = paths(task, *chains.after_warmup())
+            groups["paths"] = density_graph(*chains.after_warmup(), task.density)
         return chains, groups
 
 

@@ -58,7 +58,7 @@ class Smc(Sampler):
         import jax
 
         from ..algorithms.tempering import tempered_smc
-        from ..draw_graph import surroundings
+        from ..draw_graph import density_groups
         from ..target import flatten, unflatten
 
         target, repeats, each = task.target, self.repeats, self.particles // self.repeats
@@ -76,7 +76,7 @@ class Smc(Sampler):
         share = np.repeat(population["share"].values / each, each)
         chosen = systematic(share, count, rng).reshape(repeats, each)
         chains = independent_draws(unflatten(flat[chosen], target.shapes), lp.ravel()[chosen])
-        return chains, {"smc": population, **surroundings(task, *chains.after_warmup())}
+        return chains, {"smc": population, **density_groups(task, *chains.after_warmup())}
 
 
 def population_of(found: Population, lp: np.ndarray) -> xr.Dataset:
