@@ -16,7 +16,7 @@ from ..sampling import low_rank
 from ..sampling.foreign import ModelArguments
 from ..sampling.method import is_independent, method_in_words
 from ..sampling.open_run import Run, open_run
-from .integral import ROUGH, Integral, integral_of
+from .integral import Integral, integral_of
 from .landmark_resolution import notes_on_run
 from .modes import COVERED, Mode, Modes, covered, find_modes, numbers_of, place
 
@@ -108,7 +108,7 @@ def of_integral(how: str, modes: Modes, integral: Integral) -> list[str]:
             f"NOT ACCURATE: the tolerance was {integral.tolerance:g}, and the evaluations ran out "
             "first: ask for a larger one, or take SMC."
         )
-    if integral.repeats and integral.error > ROUGH:  # NaN of a single repeat says nothing
+    if integral.repeats and integral.error > integral.tolerance:  # NaN of a single repeat says nothing
         sentences.append(
             "NOT ACCURATE: the repeats do not agree on the normaliser; give more particles."
         )

@@ -21,7 +21,7 @@ from ..sampling.method import is_independent
 from ..sampling.open_run import Run, open_run
 from ..sampling.run import units_of
 from ..sampling.target import flatten
-from .integral import weighing_group
+from .integral import integral_group
 
 #: A chain whose smoothed density stays this far below its mode's top is stuck on a shelf.
 SHELF = 10.0
@@ -162,7 +162,7 @@ def mode_masses(
             return nearest_mode(run, of_draws, places)
         return _interval(places[:, 0], intervals)
 
-    name = weighing_group(run)
+    name = integral_group(run)
     group = xr.Dataset() if name is None else run[name].to_dataset()
     if "weight" in group:
         places, weight = group["unconstrained"].values, group["weight"].values
@@ -483,7 +483,7 @@ def find_modes(run: Run, **model: Unpack[ModelArguments]) -> Modes:
     def masses() -> Masses | None:
         return mode_masses(tree, [mode.interval for mode in modes.modes], modes.of_draws)
 
-    weighing = weighing_group(tree)
+    weighing = integral_group(tree)
     reads = LABELLING if weighing is None else (*LABELLING, weighing)
     found = opened.kept("masses", masses, groups=reads, attributes=ORDER)
     if found is None:

@@ -18,7 +18,13 @@ from ..sampling.record import is_ours
 from ..sampling.samplers.base import Task
 from ..sampling.samplers.quadrature import MOST_EVALUATIONS, integral, nodes_of
 from ..sampling.target import unflatten
-from .integral import Integral, bridge, enough_draws, shares, weighing_group
+from .integral import (
+    Integral,
+    allows_bridge_sampling,
+    bridge_sampling,
+    integral_group,
+    normalize_integrals,
+)
 from .modes import (
     LABELLING,
     ORDER,
@@ -65,7 +71,7 @@ def reweight(
     tree, target = opened.tree, opened.target
     check_positive(tolerance, "tolerance")
     check_count(seed, "seed", 0, 2**63 - 1)
-    if is_independent(tree.attrs) or weighing_group(tree) is not None:
+    if is_independent(tree.attrs) or integral_group(tree) is not None:
         return tree
     bridged = unconstrained_draws(tree).shape[-1] not in MOST_EVALUATIONS
     group = opened.kept(
@@ -102,7 +108,7 @@ def _bridges(opened: OpenRun, seed: int) -> xr.Dataset:
     for index, mode in enumerate(modes.modes):
         chains = list(mode.chains)
         inside = (modes.of_draws[chains] == index).all(axis=0)
-        if not enough_draws(int(inside.sum()), len(chains), z.shape[-1]):
+        if not allows_bridge_sampling(int(inside.sum()), len(chains), z.shape[-1]):
             raise InputError(
                 f"mode {index + 1} has too few draws for bridge sampling: run more chains, or "
                 "fit with method='smc'"
@@ -113,7 +119,7 @@ def _bridges(opened: OpenRun, seed: int) -> xr.Dataset:
             belongs = nearest_mode(run, modes.of_draws, places) == index
             return np.where(belongs & np.isfinite(values), values, -np.inf)
 
-        found = bridge(z[chains][:, inside], within, lp[chains][:, inside], rng)
+        found = bridge_sampling(z[chains][:, inside], within, lp[chains][:, inside], rng)
         if not np.isfinite([found.log, found.error]).all():
             raise SamplingError(
                 f"bridge sampling gave no number for mode {index + 1}: run more draws, or fit with "
@@ -125,7 +131,7 @@ def _bridges(opened: OpenRun, seed: int) -> xr.Dataset:
 
 def _group(integrals: list[Integral]) -> xr.Dataset:
     """The group ``bridge`` from the integral over every mode."""
-    mass, error, of_all = shares(integrals)
+    mass, error, of_all = normalize_integrals(integrals)
     return xr.Dataset(
         {
             "mass": ("mode", mass),

@@ -14,7 +14,7 @@ from ..core.machine import computing
 from ..data.units import Units
 from ..data.weighted import weighted_quantiles
 from ..diagnostics.diagnosis import Diagnosis
-from ..diagnostics.integral import weighing_group
+from ..diagnostics.integral import integral_group
 from ..diagnostics.modes import COVERED, Modes, covered, draw_weights, unconstrained_shapes
 from ..sampling.open_run import open_run
 from ..sampling.record import FUNCTION, likelihood_record
@@ -120,7 +120,7 @@ def posterior_summary(run: xr.DataTree, modes: Modes) -> dict[str, Any]:
     if covered(modes) >= COVERED if modes.weighed else len(modes.modes) == 1:
         weights = draw_weights(run, modes, "posterior" if modes.weighed else "chains")
     overall = None
-    weighing = weighing_group(run)
+    weighing = integral_group(run)
     if weighing is not None and "weight" in run[weighing]:
         overall = _of_nodes(run, weighing)
     elif weights is not None:
