@@ -101,7 +101,8 @@ def long_mass(run: xr.DataTree, intervals: list[Any]) -> tuple[float, float]:
     masses = mode_masses(run, intervals, find_modes(run).of_draws)
     if masses is None:
         raise ValueError("the run has no masses")
-    return float(masses.mass[-1]), float(masses.error[-1])
+    mass, error = masses
+    return float(mass[-1]), float(error[-1])
 
 
 def draw_share(run: xr.DataTree, intervals: list[Any]) -> float:

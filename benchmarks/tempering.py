@@ -93,7 +93,7 @@ def compare(run: xr.DataTree, X: np.ndarray, options: argparse.Namespace) -> dic
     inside = label.reshape(places.shape[:2])[..., None] == np.arange(len(modes.modes))
     share = long["share"].values
     long_mass, long_error = over_repeats(inside.mean(axis=1), share)
-    error = np.hypot(masses.error, np.maximum(long_error, 2 / options.particles))
+    error = np.hypot(masses[1], np.maximum(long_error, 2 / options.particles))
     group = run["smc"].to_dataset()
     mean, mean_error = over_repeats(group["unconstrained"].values.mean(axis=1), group["share"])
     other, other_error = over_repeats(places.mean(axis=1), share)
@@ -110,8 +110,8 @@ def compare(run: xr.DataTree, X: np.ndarray, options: argparse.Namespace) -> dic
         "largest of means": float(np.abs(mean - other).max()),
         "in se ": float(np.max(np.abs(mean - other) / np.hypot(mean_error, other_error))),
         "modes": len(modes.modes),
-        "largest of masses": float(np.abs(masses.mass - long_mass).max()),
-        "in se  ": float(np.max(np.abs(masses.mass - long_mass) / error)),
+        "largest of masses": float(np.abs(masses[0] - long_mass).max()),
+        "in se  ": float(np.max(np.abs(masses[0] - long_mass) / error)),
     }
 
 

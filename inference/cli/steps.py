@@ -118,7 +118,7 @@ def diagnose_and_print(
     terminal.settings(summary["settings"])
     terminal.notes(notes)
     terminal.diagnosis(str(diagnosis), summary["diagnosis"])
-    by_mass = diagnosis.modes.weighed and not diagnosis.independent
+    by_mass = diagnosis.modes.has_masses and not diagnosis.independent
     terminal.posterior(summary["posterior"], by_mass=by_mass)
     return diagnosis, summary, notes
 

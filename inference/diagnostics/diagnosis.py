@@ -18,7 +18,7 @@ from ..sampling.method import is_independent, method_in_words
 from ..sampling.open_run import Run, open_run
 from .integral import Integral, integral_of
 from .landmark_resolution import notes_on_run
-from .modes import COVERED, Mode, Modes, covered, find_modes, numbers_of, place
+from .modes import Mode, Modes, find_modes, format_location, scalar_values
 
 RHAT_LIMIT = 1.01
 #: Per chain, as ArviZ recommends for rank-normalised R-hat and the effective sample size.
@@ -108,7 +108,9 @@ def of_integral(how: str, modes: Modes, integral: Integral) -> list[str]:
             f"NOT ACCURATE: the tolerance was {integral.tolerance:g}, and the evaluations ran out "
             "first: ask for a larger one, or take SMC."
         )
-    if integral.repeats and integral.error > integral.tolerance:  # NaN of a single repeat says nothing
+    if (
+        integral.repeats and integral.error > integral.tolerance
+    ):  # NaN of a single repeat says nothing
         sentences.append(
             "NOT ACCURATE: the repeats do not agree on the normaliser; give more particles."
         )
@@ -132,7 +134,7 @@ def of_chains(modes: Modes, chains: ChainFigures, *, one_column: bool) -> list[s
     sentences += _uncovered(modes) + _stuck(modes) + _within_modes(modes, chains, has_zeros)
     if len(modes.stuck) == len(chains.overall.chains):
         sentences.append("Every chain is stuck, so there is nothing to summarise.")
-    if modes.peaks is None and not modes.weighed:
+    if modes.peaks is None and not modes.has_masses:
         sentences.append(
             "R-hat cannot see a mode that no chain visited, and with several hyperparameters nor "
             "can anything else in this run: run more chains from the prior, or check with "
@@ -155,14 +157,14 @@ def _several(modes: Modes) -> list[str]:
         "posterior mass"
         + (
             ": summaries here are weighted by mass."
-            if modes.weighed and covered(modes) >= COVERED
+            if modes.has_masses and modes.covered
             else ": read every mode by itself, compare their heights, and do not pool."
         ),
         _weights(modes),
     ]
     unvisited = [mode for mode in modes.modes if not mode.visited]
     if unvisited:
-        places = ", ".join(place(mode) for mode in unvisited)
+        places = ", ".join(format_location(mode) for mode in unvisited)
         sentences.append(
             f"No chain visited the mode at {places}, seen on the profile of the density: run "
             "more chains."
@@ -189,10 +191,10 @@ def _one(overall: Convergence) -> list[str]:
 
 
 def _uncovered(modes: Modes) -> list[str]:
-    if not modes.weighed or covered(modes) >= COVERED:
+    if not modes.has_masses or modes.covered:
         return []
     return [
-        f"NOT THE POSTERIOR: the modes that chains visited hold {covered(modes):.2g} of its "
+        f"NOT THE POSTERIOR: the modes that chains visited hold {modes.visited_mass:.2g} of its "
         "mass: run more chains, or fit with method='quadrature' or 'smc'."
     ]
 
@@ -253,7 +255,7 @@ def _failures(chains: ChainFigures, has_zeros: bool) -> list[str]:
 
 def _weights(modes: Modes) -> str:
     """Which mode holds the mass, as far as is known."""
-    if modes.weighed:
+    if modes.has_masses:
         return f"{_masses(modes, chains=True)}."
     if modes.peaks is None:
         return "How much posterior mass each holds is not known here."
@@ -274,7 +276,7 @@ def _masses(modes: Modes, *, chains: bool) -> str:
         f"mode {number} {mass_in_words(mode)}"
         + (f" ({100 * share:.0f} % of the chains)" if chains else "")
         for number, (mode, share) in enumerate(
-            zip(modes.modes, modes.chain_shares, strict=True), start=1
+            zip(modes.modes, modes.draw_proportions, strict=True), start=1
         )
     )
     return f"Posterior mass: {found}"
@@ -372,7 +374,7 @@ class Diagnosis(Shown):
 
         rows: list[dict[str, Any]] = []
         for mode, inside in zip(self.modes.modes, self.per_mode, strict=True):
-            where = {"mode": len(rows) + 1, **numbers_of(mode.location)}
+            where = {"mode": len(rows) + 1, **scalar_values(mode.location)}
             of_mode = {name: getattr(mode, name) for name in OF_MODE}
             rows.append(
                 {**where, **of_mode, **{name: getattr(inside, name, None) for name in WITHIN}}
@@ -426,7 +428,7 @@ class Diagnosis(Shown):
                     "ess_tail": None if inside is None else inside.ess_tail,
                 }
                 for mode, inside, share in zip(
-                    self.modes.modes, self.per_mode, self.modes.chain_shares, strict=True
+                    self.modes.modes, self.per_mode, self.modes.draw_proportions, strict=True
                 )
             ],
         }
@@ -471,12 +473,12 @@ def _of_mode(diagnosis: Diagnosis, index: int) -> list[str]:
     alone = np.isinf(mode.barrier) or len(modes.modes) == 1
     barrier = "" if alone else f", behind a valley {mode.barrier:.0f} nats deep"
     height = "highest" if mode.height == 0 else f"{-mode.height:.0f} nats below the highest"
-    lines = [f"mode {index + 1}: {place(mode)}", f"  {height}{barrier}"]
+    lines = [f"mode {index + 1}: {format_location(mode)}", f"  {height}{barrier}"]
     if chains:
         stuck = f"; stuck: {_chains(mode.stuck)}" if mode.stuck else ""
         lines.append(f"  {_chains(mode.chains)}{stuck}")
     if mode.mass is not None:
-        by_count = f", by chain count {modes.chain_shares[index]:.2f}" if chains else ""
+        by_count = f", by chain count {modes.draw_proportions[index]:.2f}" if chains else ""
         lines.append(f"  posterior mass {mass_in_words(mode)}{by_count}")
     if chains and inside is not None:
         lines.append(

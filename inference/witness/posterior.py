@@ -238,7 +238,7 @@ def _weighed(opened: OpenRun, weights: str, seed: int, progress: bool) -> tuple[
     # With one or two hyperparameters quadrature also sees what no chain visited.
     seen_by_quadrature = unconstrained_draws(opened.tree).shape[-1] in MOST_EVALUATIONS
     several = len(modes.modes) > 1
-    if weights != "posterior" or modes.weighed or not (several or seen_by_quadrature):
+    if weights != "posterior" or modes.has_masses or not (several or seen_by_quadrature):
         return opened.tree, modes
     weighed = reweight(opened, seed=seed, progress=progress)
     return weighed, find_modes(weighed)

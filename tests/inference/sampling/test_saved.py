@@ -54,7 +54,7 @@ def with_nan(dataset, name):
     return dataset.assign({name: (dataset[name].dims, values)})
 
 
-def as_text(dataset, name):
+def format_values(dataset, name):
     return dataset.assign({name: dataset[name].astype(str)})
 
 
@@ -102,7 +102,7 @@ CHANGES = [
     (without("profile", "site"), "its group profile has no attribute site"),
     (without("quadrature", "log_normalizer_error"), "no attribute log_normalizer_error"),
     (variable("posterior", "lengthscale", with_nan), "has values that are not finite"),
-    (variable("posterior", "lengthscale", as_text), "is no array of floating-point numbers"),
+    (variable("posterior", "lengthscale", format_values), "is no array of floating-point numbers"),
     (variable("posterior", "lengthscale", renamed), "posterior has other, and unconstrained"),
     (variable("posterior", "lengthscale", turned), "has no chains of draws"),
     (variable("unconstrained_posterior", "draw", fewer), "500 along draw, and unconstrained"),
@@ -111,7 +111,7 @@ CHANGES = [
     (variable("observed_data", "X", moved), "are not those that it was made of"),
     (variable("observed_data", "X", renamed), "has no rows X"),
     (
-        variable("quadrature", "weight", as_text),
+        variable("quadrature", "weight", format_values),
         "weight in its group quadrature is no array of floating",
     ),
     (attribute("kernel", "SquaredExponential"), "its attribute kernel cannot be read"),
