@@ -15,7 +15,7 @@ import numpy as np
 import report
 import xarray as xr
 from bke.inference import Smc, find_modes, fit, reweight
-from bke.inference.diagnostics.masses import mode_masses
+from bke.inference.diagnostics.modes import mode_masses
 
 #: Centres of the outer components and points per component, by family.
 FAMILIES = {"figure 3": (3.0, 100), "comparable": (3.6, 30)}
@@ -65,12 +65,12 @@ def compare(family: str, seed: int, options: argparse.Namespace) -> dict[str, An
     exact = fit(X, method="quadrature", scale=None, progress=False)
     attrs = exact["quadrature"].attrs
     intervals = [mode.interval for mode in find_modes(exact).modes]
-    mass, log_normaliser = long_mass(exact, intervals), attrs["log_normaliser"]
+    mass, log_normalizer = long_mass(exact, intervals), attrs["log_normalizer"]
     row: dict[str, Any] = {
         "data": f"{family} {seed}",
         "modes": len(intervals),
-        "log Z": log_normaliser,
-        "error": attrs["log_normaliser_error"],
+        "log Z": log_normalizer,
+        "error": attrs["log_normalizer_error"],
         "mass": mass[0],
         "evaluations": attrs["evaluations"],
     }
@@ -79,8 +79,8 @@ def compare(family: str, seed: int, options: argparse.Namespace) -> dict[str, An
         attrs = run["smc"].attrs
         found, error = long_mass(run, intervals)
         row |= {
-            "SMC log Z": attrs["log_normaliser"] - log_normaliser,
-            "its se": attrs["log_normaliser_error"],
+            "SMC log Z": attrs["log_normalizer"] - log_normalizer,
+            "its se": attrs["log_normalizer_error"],
             "SMC mass": found - mass[0],
             "its se ": error,
             "in se": (found - mass[0]) / error,
@@ -101,7 +101,8 @@ def long_mass(run: xr.DataTree, intervals: list[Any]) -> tuple[float, float]:
     masses = mode_masses(run, intervals, find_modes(run).of_draws)
     if masses is None:
         raise ValueError("the run has no masses")
-    return float(masses.mass[-1]), float(masses.error[-1])
+    mass, error = masses
+    return float(mass[-1]), float(error[-1])
 
 
 def draw_share(run: xr.DataTree, intervals: list[Any]) -> float:

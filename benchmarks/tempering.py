@@ -25,7 +25,7 @@ import xarray as xr
 from ard import ard_sample
 from bke.inference import Smc, find_modes, fit
 from bke.inference.core.machine import computing
-from bke.inference.diagnostics.masses import mode_masses, nearest_mode, unconstrained_draws
+from bke.inference.diagnostics.modes import mode_masses, nearest_mode, unconstrained_draws
 from bke.inference.sampling.algorithms import tempering
 from bke.inference.sampling.run import target_of
 from bke.inference.sampling.samplers import population_of
@@ -93,25 +93,25 @@ def compare(run: xr.DataTree, X: np.ndarray, options: argparse.Namespace) -> dic
     inside = label.reshape(places.shape[:2])[..., None] == np.arange(len(modes.modes))
     share = long["share"].values
     long_mass, long_error = over_repeats(inside.mean(axis=1), share)
-    error = np.hypot(masses.error, np.maximum(long_error, 2 / options.particles))
+    error = np.hypot(masses[1], np.maximum(long_error, 2 / options.particles))
     group = run["smc"].to_dataset()
     mean, mean_error = over_repeats(group["unconstrained"].values.mean(axis=1), group["share"])
     other, other_error = over_repeats(places.mean(axis=1), share)
     logs = [group.attrs, long.attrs]
-    log_error = np.hypot(*(attrs["log_normaliser_error"] for attrs in logs))
-    difference = logs[0]["log_normaliser"] - logs[1]["log_normaliser"]
+    log_error = np.hypot(*(attrs["log_normalizer_error"] for attrs in logs))
+    difference = logs[0]["log_normalizer"] - logs[1]["log_normalizer"]
     return {
         "temperatures": float(group["temperatures"].mean()),
         "long, seconds": seconds,
         "long, temperatures": float(long["temperatures"].mean()),
-        "log Z": logs[0]["log_normaliser"],
+        "log Z": logs[0]["log_normalizer"],
         "difference": difference,
         "in se": difference / log_error,
         "largest of means": float(np.abs(mean - other).max()),
         "in se ": float(np.max(np.abs(mean - other) / np.hypot(mean_error, other_error))),
         "modes": len(modes.modes),
-        "largest of masses": float(np.abs(masses.mass - long_mass).max()),
-        "in se  ": float(np.max(np.abs(masses.mass - long_mass) / error)),
+        "largest of masses": float(np.abs(masses[0] - long_mass).max()),
+        "in se  ": float(np.max(np.abs(masses[0] - long_mass) / error)),
     }
 
 

@@ -11,12 +11,13 @@ from .data.samples import (
     normal_laplace as normal_laplace,
     normal_laplace_density as normal_laplace_density,
 )
-from .diagnostics.convergence import Convergence as Convergence
-from .diagnostics.diagnose import diagnose as diagnose
-from .diagnostics.find_modes import find_modes as find_modes
+from .diagnostics.diagnosis import (
+    Convergence as Convergence,
+    Diagnosis as Diagnosis,
+    diagnose as diagnose,
+)
 from .diagnostics.integral import Integral as Integral
-from .diagnostics.modes import Mode as Mode, Modes as Modes
-from .diagnostics.result import Diagnosis as Diagnosis
+from .diagnostics.modes import Mode as Mode, Modes as Modes, find_modes as find_modes
 from .diagnostics.reweight import reweight as reweight
 from .filtering import (
     LearnedFilter as LearnedFilter,

@@ -82,7 +82,7 @@ def weigh_and_save(
     with terminal.step("weigh", "weighing the modes", spinner=False):
         from bke.inference import SamplingError, find_modes, reweight, save_run
 
-        from ..diagnostics.masses import draw_weights, unconstrained_draws
+        from ..diagnostics.modes import draw_weights, unconstrained_draws
         from ..sampling.samplers import MOST_EVALUATIONS
 
         # One mode of many hyperparameters: bridge sampling would give it all the mass.
@@ -118,7 +118,7 @@ def diagnose_and_print(
     terminal.settings(summary["settings"])
     terminal.notes(notes)
     terminal.diagnosis(str(diagnosis), summary["diagnosis"])
-    by_mass = diagnosis.modes.weighed and not diagnosis.independent
+    by_mass = diagnosis.modes.has_masses and not diagnosis.independent
     terminal.posterior(summary["posterior"], by_mass=by_mass)
     return diagnosis, summary, notes
 

@@ -208,7 +208,7 @@ class Terminal:
         self.say(text.removesuffix(verdict).rstrip())
         self.say()
         if summary["multimodal"]:
-            known = summary["log_normaliser"] is not None
+            known = summary["log_normalizer"] is not None
             advice = "WEIGHTED BY POSTERIOR MASS" if known else "DO NOT AVERAGE OVER THEM"
             if known and not summary["independent"] and not summary["heaviest_mixed"]:
                 advice += ", BUT NOT MIXED WITHIN"

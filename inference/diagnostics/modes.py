@@ -1,35 +1,55 @@
-"""What is known of the modes of a posterior: where, how high, which draws, how much mass."""
+"""Modes of a posterior: their locations, the draws in them, and their masses.
+
+With one hyperparameter a mode is a basin of the log density smoothed over its narrow zeros, visited
+by chains or not. With several it is a cluster of draws that paths of high density connect. ArviZ
+has summaries of draws only, and no modes of a density.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Unpack
 
 import numpy as np
+import xarray as xr
+from scipy.interpolate import CubicSpline
+from scipy.signal import find_peaks
+from scipy.spatial import cKDTree
+from scipy.special import logsumexp
 
-#: A chain whose smoothed density stays this far below its mode's top is stuck on a shelf.
-SHELF = 10.0
+from ..core.errors import InputError, check_choice
+from ..sampling.draw_graph import chain_standard_deviations, cluster_nodes
+from ..sampling.foreign import ModelArguments
+from ..sampling.open_run import Run, open_run
+from ..sampling.run import units_of
+from ..sampling.samplers import is_independent
+from ..sampling.target import flatten
+from .integral import integral_group
+
+#: Groups of a run from which modes are found.
+MODE_GROUPS = ("profile", "paths", "posterior", "unconstrained_posterior", "sample_stats")
 
 
 @dataclasses.dataclass(frozen=True)
 class Mode:
-    """A mode of the posterior: where it is, how high, who visited it, what mass it holds.
+    """A mode of the posterior.
 
     Attributes:
-        location: in the units of the data, by site: one hyperparameter's mean over its draws of
-            chains that are not stuck, or where there are none at the mean of the profile;
-            several hyperparameters' medians over its draws.
-        height: with one hyperparameter the log posterior mass of the basin, summed on the profile's
-            grid (right to about a nat: it has narrow dips); with several the median log density
-            of its best chain. Relative to the highest mode; nats.
-        barrier: depth of the way from this mode to a higher one, or for the highest mode to any
-            other, on the smoothed density; nats. ``inf`` where there is no other basin.
-        draws: how many draws of chains that are not stuck are in it.
-        chains: the chains with most of their draws in it that are not stuck.
-        stuck: chains on a shelf of its basin.
-        interval: the basin in the unconstrained coordinate (one hyperparameter), else ``None``.
-        mass: its posterior mass; ``None`` until it is known, see
-            :func:`~bke.inference.reweight`.
+        location: by site, in the units of the data. One hyperparameter: the mean of its draws of
+            chains that are not stuck, without such draws the mean of the profile. Several: the
+            medians of its draws.
+        height: relative to the highest mode. One hyperparameter: log posterior mass of the basin,
+            summed on the grid of the profile, which has an error of about 1 since its narrow dips
+            are not resolved. Several: median log density of its best chain.
+        barrier: difference of the smoothed log density between the mode and the way to a higher
+            mode, from the highest mode to any other. ``inf`` for a single mode.
+        draws: number of its draws of chains that are not stuck.
+        chains: chains with most of their draws in it that are not stuck.
+        stuck: stuck chains with most of their draws in it.
+        interval: the basin in the unconstrained coordinate; ``None`` with several hyperparameters.
+        mass: posterior mass; ``None`` if unknown, see :func:`~bke.inference.reweight`.
         mass_error: estimated error of ``mass``.
     """
 
@@ -45,24 +65,24 @@ class Mode:
 
     @property
     def visited(self) -> bool:
-        """Whether any draw is in it or on one of its shelves."""
+        """Whether any draw, or most of a stuck chain, is in it."""
         return bool(self.draws or self.stuck)
 
 
 @dataclasses.dataclass(frozen=True)
 class Modes:
-    """All modes, lowest location first, and the mode of every draw.
+    """All modes of a posterior, in the order of their locations, and the mode of every draw.
 
     Attributes:
         modes: the modes.
         of_draws: index of the mode of each draw, (chain, draw).
         of_chains: index of the mode with most draws of each chain, (chain,).
-        peaks: local maxima of the raw density on the profile's grid: mostly cells between zeros,
-            not modes. ``None`` with several hyperparameters.
-        crossings: how many times a chain moved from one mode to another; ``None`` for draws that
-            are in no order. With several hyperparameters every draw counts with the nearest node
-            of its chain, see :mod:`~bke.inference.sampling.barriers`, so a very short visit is not
-            seen.
+        peaks: number of local maxima of the log density on the grid of the profile, most of which
+            lie between zeros of the density and are no modes; ``None`` with several
+            hyperparameters.
+        crossings: how many times a chain moved between modes; ``None`` for independent draws. With
+            several hyperparameters a draw is in the mode of the nearest node of its chain, see
+            :mod:`~bke.inference.sampling.draw_graph`, so very short visits are missed.
     """
 
     modes: tuple[Mode, ...]
@@ -77,39 +97,385 @@ class Modes:
         return int(np.argmax([mode.height for mode in self.modes]))
 
     @property
-    def weighed(self) -> bool:
-        """Whether the posterior mass of every mode is known."""
-        return all(mode.mass is not None for mode in self.modes)
+    def stuck(self) -> tuple[int, ...]:
+        """Chains that stay at a much lower density than that of their mode."""
+        return tuple(sorted(chain for mode in self.modes for chain in mode.stuck))
 
     @property
-    def chain_shares(self) -> tuple[float, ...]:
-        """Share of each mode in the draws of the chains that are not stuck, all if all are."""
+    def draw_proportions(self) -> tuple[float, ...]:
+        """Proportion of each mode in the draws of chains that are not stuck, of all if all are."""
         moving = np.setdiff1d(np.arange(len(self.of_draws)), self.stuck)
         labels = self.of_draws[moving] if len(moving) else self.of_draws
         return tuple(float((labels == index).mean()) for index in range(len(self.modes)))
 
     @property
-    def stuck(self) -> tuple[int, ...]:
-        """Chains that sit on a shelf far below their mode's top."""
-        return tuple(sorted(chain for mode in self.modes for chain in mode.stuck))
+    def has_masses(self) -> bool:
+        """Whether the posterior mass of every mode is known."""
+        return all(mode.mass is not None for mode in self.modes)
+
+    @property
+    def visited_mass(self) -> float:
+        """Posterior mass of the modes with draws of chains that are not stuck."""
+        return sum(mode.mass or 0.0 for mode in self.modes if mode.draws)
+
+    @property
+    def covered(self) -> bool:
+        """Whether masses are known, and the modes with usable draws hold 0.99 of the posterior."""
+        return self.has_masses and self.visited_mass >= 0.99
 
 
-def place(mode: Mode) -> str:
-    """Where a mode is: ``lengthscale 0.52``, with several columns ``lengthscale (0.52, 1.3)``."""
-    return ", ".join(f"{name} {as_text(value)}" for name, value in mode.location.items())
+def find_modes(run: Run, **model: Unpack[ModelArguments]) -> Modes:
+    """Find the modes of a run of :func:`~bke.inference.fit`, with their masses if it has these.
+
+    Results are cached for a run and its copies with the same numbers. The run with masses that
+    :func:`~bke.inference.reweight` returns has the modes of the original run.
+
+    Args:
+        run: a run of :func:`~bke.inference.fit`, open or not; or draws of another program.
+        **model: for draws of another program, see :func:`~bke.inference.open_run`.
+
+    Raises:
+        InputError: ``run`` is no run, or its draws do not fit the model.
+    """
+    opened = open_run(run, **model)
+    tree = opened.tree
+    units_of(tree)  # refuses other trees
+    modes = opened.kept("modes", lambda: _find_modes(tree), groups=MODE_GROUPS)
+    integrated = integral_group(tree)
+    masses = opened.kept(
+        "masses",
+        lambda: mode_masses(tree, [mode.interval for mode in modes.modes], modes.of_draws),
+        groups=MODE_GROUPS if integrated is None else (*MODE_GROUPS, integrated),
+    )
+    if masses is None:
+        return modes
+    with_masses = tuple(
+        dataclasses.replace(mode, mass=float(mass), mass_error=float(error))
+        for mode, mass, error in zip(modes.modes, *masses, strict=True)
+    )
+    return dataclasses.replace(modes, modes=with_masses)
 
 
-def numbers_of(values: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """Every number among hyperparameters by name: ``lengthscale``, or ``lengthscale[0]``, ..."""
-    found: dict[str, float] = {}
+def _find_modes(run: xr.DataTree) -> Modes:
+    modes = _modes_of_profile(run) if "profile" in run.children else _modes_of_graph(run)
+    # The arrays are cached: a caller that would modify them has to copy.
+    for array in (modes.of_draws, modes.of_chains):
+        array.flags.writeable = False
+    return modes
+
+
+def basins(
+    smoothed: np.ndarray, min_barrier: float = 5.0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Find the basins of a smoothed log density on a grid.
+
+    Args:
+        smoothed: log density, (n,).
+        min_barrier: smallest barrier between basins. Not tuned.
+
+    Returns:
+        Indices of the maxima, (k,); the barrier between each and a higher one, or for the highest
+        any other, (k,), infinite for a single basin; and the k - 1 indices of the lowest points
+        between neighboring maxima.
+    """
+    padded = np.concatenate([[-np.inf], smoothed, [-np.inf]])
+    tops, properties = find_peaks(np.maximum(padded, smoothed.min() - 1e6), prominence=min_barrier)
+    tops = tops - 1
+    borders = np.array(
+        [left + np.argmin(smoothed[left : right + 1]) for left, right in itertools.pairwise(tops)],
+        dtype=int,
+    )
+    barriers = properties["prominences"]
+    for k in np.flatnonzero(smoothed[tops] == smoothed[tops].max()):
+        neighbors = smoothed[borders[max(k - 1, 0) : k + 1]]
+        barriers[k] = smoothed[tops[k]] - neighbors.max(initial=-np.inf)
+    return tops, barriers, borders
+
+
+def _modes_of_profile(run: xr.DataTree, negligible: float = 30.0, depth: float = 10.0) -> Modes:
+    """Find the modes of one hyperparameter as basins of the profile of the density.
+
+    Chains are stuck if they are below the maximum of their basin by both the smoothed log density
+    and the log density itself: with many rows the maximum of the smoothed one is many standard
+    deviations from the mode, and all chains are below it.
+
+    Args:
+        run: run with the group ``profile``.
+        negligible: difference of log masses beyond which a basin without draws is ignored, since
+            its mass is negligible.
+        depth: difference of log densities beyond which a chain is stuck. Not tuned.
+    """
+    profile = run["profile"].to_dataset()
+    grid, smoothed, site = profile["unconstrained"].values, profile["smoothed"].values, profile.site
+    z = run["unconstrained_posterior"].to_dataset()[site].values
+    tops, barriers, borders = basins(smoothed)
+    edges = grid[borders]
+    of_draws = np.searchsorted(edges, z)
+    of_chains = _majority(of_draws, len(tops))
+    raw = profile["log_density"].values
+    log_density = np.where(np.isfinite(raw), raw, -1e300)
+    parts = [np.searchsorted(edges, grid) == k for k in range(len(tops))]
+    log_mass = np.array([logsumexp(log_density[part]) for part in parts])
+    below = smoothed[tops][of_chains] - np.median(np.interp(z, grid, smoothed), axis=1)
+    if "sample_stats" in run.children:
+        highest = np.array([log_density[part].max() for part in parts])
+        lp = run["sample_stats"].to_dataset()["lp"].values
+        below = np.minimum(below, highest[of_chains] - np.median(lp, axis=1))
+    stuck = (below > depth) & (not is_independent(run.attrs))
+    values = profile["value_in_data_units"].values
+
+    def location(k: int, inside: np.ndarray) -> dict[str, np.ndarray]:
+        # The grid may be wider than a mode of many rows.
+        if inside.any():
+            return {site: np.asarray(CubicSpline(grid, values)(z[inside]).mean(axis=0))}
+        index = np.flatnonzero(parts[k])
+        weight = np.exp(log_density[index] - log_density[index].max())
+        return {site: np.asarray(values[round(float(index @ weight / weight.sum()))])}
+
+    height = log_mass - log_mass.max()
+    kept = [k for k in range(len(tops)) if height[k] > -negligible or (of_draws == k).any()]
+    limits = [-np.inf, *edges, np.inf]
+    modes = _build_modes(run, of_draws, of_chains, stuck, kept, location, height, barriers, limits)
+    return dataclasses.replace(modes, peaks=len(find_peaks(log_density)[0]))
+
+
+def _modes_of_graph(run: xr.DataTree, depth: float = 10.0) -> Modes:
+    """Find the modes of several hyperparameters as clusters of the graph of draws.
+
+    Args:
+        run: run with the group ``paths``.
+        depth: difference of log densities beyond which a chain is stuck. Not tuned.
+    """
+    graph = run["paths"].to_dataset()
+    nodes = graph["draw"].values
+    label, saddle = cluster_nodes(
+        graph["height"].values.ravel(), graph["edge"].values, graph["low"].values
+    )
+    z = unconstrained_draws(run)
+    z = z / chain_standard_deviations(z)
+    # Only nodes of the same chain, so that only the chain itself can move between modes.
+    of_draws = np.stack(
+        [
+            labels[cKDTree(chain[picks]).query(chain)[1]]
+            for chain, picks, labels in zip(z, nodes, label.reshape(nodes.shape), strict=True)
+        ]
+    )
+    count = len(saddle)
+    of_chains = _majority(of_draws, count)
+    lp = run["sample_stats"].to_dataset()["lp"].values
+    inside = of_draws == of_chains[:, None]
+    chain_lp = np.array([np.median(row[part]) for row, part in zip(lp, inside, strict=True)])
+    # Without a chain that is mostly in the mode, its height is that of draws that pass through.
+    tops = np.array([chain_lp[of_chains == k].max(initial=-np.inf) for k in range(count)])
+    for k in np.flatnonzero(np.isinf(tops)):
+        tops[k] = np.median(lp[of_draws == k])
+    stuck = chain_lp <= tops[of_chains] - depth
+    posterior = run["posterior"].to_dataset()
+
+    def location(k: int, inside: np.ndarray) -> dict[str, np.ndarray]:
+        # Stuck chains count only in a mode without other draws.
+        used = xr.DataArray(inside if inside.any() else of_draws == k, dims=("chain", "draw"))
+        medians = posterior.where(used).median(("chain", "draw"))
+        return {str(name): values.values for name, values in medians.data_vars.items()}
+
+    np.fill_diagonal(saddle, -np.inf)
+    barriers = tops - saddle.max(axis=1)
+    return _build_modes(
+        run, of_draws, of_chains, stuck, range(count), location, tops - tops.max(), barriers
+    )
+
+
+def _majority(of_draws: np.ndarray, count: int) -> np.ndarray:
+    """Return the most frequent of ``count`` labels of each chain, (chain,)."""
+    return np.array([np.bincount(row, minlength=count).argmax() for row in of_draws])
+
+
+def _build_modes(
+    run: xr.DataTree,
+    of_draws: np.ndarray,
+    of_chains: np.ndarray,
+    stuck: np.ndarray,
+    labels: Sequence[int],
+    location: Callable[[int, np.ndarray], dict[str, np.ndarray]],
+    height: np.ndarray,
+    barriers: np.ndarray,
+    limits: Sequence[float] | None = None,
+) -> Modes:
+    """Build the modes with these labels, and number them by their locations.
+
+    Args:
+        run: the run.
+        of_draws: label of each draw, (chain, draw).
+        of_chains: label of each chain, (chain,).
+        stuck: whether each chain is stuck, (chain,).
+        labels: labels of the modes.
+        location: location of a label, given which draws (chain, draw) are in it and not stuck.
+        height: of each label, relative to the highest.
+        barriers: of each label.
+        limits: ends of the intervals of neighboring labels.
+    """
+    modes: dict[int, Mode] = {}
+    for k in labels:
+        inside = (of_draws == k) & ~stuck[:, None]
+        modes[k] = Mode(
+            location=location(k, inside),
+            height=float(height[k]),
+            barrier=float(barriers[k]),
+            draws=int(inside.sum()),
+            chains=tuple(np.flatnonzero((of_chains == k) & ~stuck).tolist()),
+            stuck=tuple(np.flatnonzero((of_chains == k) & stuck).tolist()),
+            interval=None if limits is None else (float(limits[k]), float(limits[k + 1])),
+        )
+
+    def position(k: int) -> float:
+        if limits is not None:
+            return float(limits[k])
+        return float(np.mean([np.mean(value) for value in modes[k].location.values()]))
+
+    order = sorted(labels, key=position)
+    number = np.full(len(height), -1)
+    number[order] = np.arange(len(order))
+    of_draws = number[of_draws]
+    crossings = int((np.diff(of_draws, axis=1) != 0).sum())
+    return Modes(
+        tuple(modes[k] for k in order),
+        of_draws,
+        number[of_chains],
+        None,
+        None if is_independent(run.attrs) else crossings,
+    )
+
+
+def mode_masses(
+    run: xr.DataTree, intervals: Sequence[tuple[float, float] | None], of_draws: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Compute the posterior mass of each mode and its error, (modes,); ``None`` if unknown.
+
+    Args:
+        run: from :func:`~bke.inference.fit` or :func:`~bke.inference.reweight`.
+        intervals: interval of each mode, unconstrained; ``None`` with several hyperparameters,
+            where a point belongs to the mode of the nearest draw.
+        of_draws: mode of each draw, (chain, draw).
+    """
+    name = integral_group(run)
+    group = xr.Dataset() if name is None else run[name].to_dataset()
+    if "mass" in group:  # bridge sampling
+        return group["mass"].values, group["mass_error"].values
+    if "unconstrained" not in group:
+        return None
+    points = group["unconstrained"].values
+    flat = points.reshape(-1, points.shape[-1])
+    if None in intervals:
+        label = nearest_mode(run, of_draws, flat)
+    else:
+        low, high = np.transpose(intervals)
+        inside = (flat >= low) & (flat < high)
+        label = np.where(inside.any(axis=1), inside.argmax(axis=1), -1)
+    is_mode = label.reshape(points.shape[:-1])[..., None] == np.arange(len(intervals))
+    if "weight" in group:  # nodes of quadrature
+        mass = group["weight"].values @ is_mode
+        # An error of the integral changes a mass most where all of it is in one mode.
+        return mass, group.attrs["log_normalizer_error"] * np.maximum(mass, 1 - mass)
+    return _masses_of_repeats(is_mode.mean(axis=1), group["share"].values, points.shape[1])
+
+
+def _masses_of_repeats(
+    fraction: np.ndarray, weight: np.ndarray, particles: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Compute masses and standard errors from independent repeats of SMC.
+
+    The error is at least that of one particle: without a particle a mode may still have some mass.
+
+    Args:
+        fraction: fraction of the particles of each repeat in each mode, (repeat, mode).
+        weight: proportion of each repeat in the sum of all normalizing constants, (repeat,).
+        particles: number of particles of each repeat.
+    """
+    count = len(weight)
+    mass = weight @ fraction
+    if count == 1:
+        return mass, np.full(len(mass), np.nan)
+    # A ratio of two means over repeats, of normalizing constant times fraction and of the constant.
+    deviation = count * weight[:, None] * (fraction - mass)
+    error = np.sqrt((deviation**2).sum(axis=0) / (count * (count - 1)))
+    return mass, np.maximum(error, 1.0 / (count * particles))
+
+
+def nearest_mode(
+    run: xr.DataTree, of_draws: np.ndarray, points: np.ndarray, max_distance: float = 10.0
+) -> np.ndarray:
+    """Return the mode of the draw nearest to each unconstrained point, (k, p) to (k,).
+
+    It is -1 for points further from every draw than ``max_distance`` standard deviations of a chain
+    (not tuned), which may belong to a mode that no chain visited.
+    """
+    z = unconstrained_draws(run)
+    scale = chain_standard_deviations(z)
+    tree = cKDTree((z / scale).reshape(-1, z.shape[-1]))
+    distance, nearest = tree.query(points / scale)
+    return np.where(distance <= max_distance, of_draws.ravel()[nearest], -1)
+
+
+def draw_weights(run: xr.DataTree, modes: Modes, weighting: str = "posterior") -> np.ndarray:
+    """Return the weight of every draw, (chain, draw), with sum one, zero for stuck chains.
+
+    If all chains are stuck, their draws have weights.
+
+    Args:
+        run: from :func:`~bke.inference.fit` or :func:`~bke.inference.reweight`.
+        modes: modes of the run.
+        weighting: ``"posterior"`` weights modes by their posterior mass, if the run has it;
+            ``"chains"`` weights all draws equally, as in BKE Figure 5 (C).
+
+    Raises:
+        InputError: unknown ``weighting``, or the modes with draws hold less than 0.99 of the
+            posterior mass.
+    """
+    check_choice(weighting, "weights", ("posterior", "chains"))
+    weights = np.ones(modes.of_draws.shape)
+    if len(modes.stuck) < len(weights):
+        weights[list(modes.stuck)] = 0.0
+    if weighting == "posterior" and not is_independent(run.attrs) and modes.has_masses:
+        if not modes.covered:
+            raise InputError(
+                f"the modes that chains visited hold {modes.visited_mass:.2g} of the posterior "
+                "mass: run more chains, fit with method='quadrature' or 'smc', or pass "
+                "weights='chains', which is not the posterior average"
+            )
+        for index, mode in enumerate(modes.modes):
+            inside = modes.of_draws == index
+            weights[inside] *= (mode.mass or 0.0) / max(1.0, weights[inside].sum())
+    return weights / weights.sum()
+
+
+def unconstrained_draws(run: xr.DataTree) -> np.ndarray:
+    """Return the draws of all hyperparameters side by side, (chain, draw, p)."""
+    variables = run["unconstrained_posterior"].data_vars
+    return flatten({str(name): values.values for name, values in variables.items()}, leading=2)
+
+
+def unconstrained_shapes(run: xr.DataTree) -> dict[str, tuple[int, ...]]:
+    """Return the shape of every site, for :func:`~bke.inference.sampling.target.unflatten`."""
+    variables = run["unconstrained_posterior"].data_vars
+    return {str(name): values.shape[2:] for name, values in variables.items()}
+
+
+def format_location(mode: Mode) -> str:
+    """Format the location of a mode: ``lengthscale 0.52``, ``lengthscale (0.52, 1.3)``."""
+    return ", ".join(f"{name} {format_values(value)}" for name, value in mode.location.items())
+
+
+def format_values(values: np.ndarray) -> str:
+    """Format numbers with three digits: ``0.52``, ``(0.52, 1.3)``."""
+    texts = [f"{value:.3g}" for value in np.ravel(values)]
+    return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+
+
+def scalar_values(values: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """Return each number by its name: ``lengthscale``, or ``lengthscale[0]``, ..."""
+    scalars: dict[str, float] = {}
     for name, value in values.items():
-        flat = np.ravel(value)
-        each = [name] if len(flat) == 1 else [f"{name}[{k}]" for k in range(len(flat))]
-        found |= dict(zip(each, flat.tolist(), strict=True))
-    return found
-
-
-def as_text(value: np.ndarray) -> str:
-    """A hyperparameter with three digits: ``0.52``, ``(0.52, 1.3)``."""
-    flat = [f"{entry:.3g}" for entry in np.ravel(value)]
-    return flat[0] if len(flat) == 1 else f"({', '.join(flat)})"
+        flat = np.ravel(value).tolist()
+        names = [name] if len(flat) == 1 else [f"{name}[{k}]" for k in range(len(flat))]
+        scalars |= dict(zip(names, flat, strict=True))
+    return scalars

@@ -1,4 +1,4 @@
-"""The posterior mass of modes that chains cannot cross, for a run of chains."""
+"""Posterior masses of modes between which chains cannot move."""
 
 from __future__ import annotations
 
@@ -22,10 +22,19 @@ from ..sampling.samplers import (
     nodes_of,
 )
 from ..sampling.target import unflatten
-from .bridge import Integral, bridge, enough_draws, shares
-from .find_modes import LABELLING, find_modes
-from .integral import weighing_group
-from .masses import nearest_mode, unconstrained_draws, unconstrained_shapes
+from .integral import (
+    allows_bridge_sampling,
+    bridge_sampling,
+    integral_group,
+    normalize_integrals,
+)
+from .modes import (
+    MODE_GROUPS,
+    find_modes,
+    nearest_mode,
+    unconstrained_draws,
+    unconstrained_shapes,
+)
 
 
 def reweight(
@@ -36,62 +45,68 @@ def reweight(
     progress: bool = True,
     **model: Unpack[ModelArguments],
 ) -> xr.DataTree:
-    """The run with the posterior mass of each mode: what chains that never cross cannot say.
+    """Add the posterior mass of each mode, which chains that never move between modes do not show.
 
-    One or two hyperparameters: adaptive quadrature over all of them, which also sees modes that no
-    chain visited. More: bridge sampling from the draws of each mode, so only modes that chains
-    found are weighed. :func:`~bke.inference.diagnose`, :func:`~bke.inference.sample_witness` and
+    One or two hyperparameters: adaptive quadrature over the whole posterior, including modes that
+    no chain visited. More: bridge sampling from the draws of each mode, so only modes that chains
+    visited have a mass. :func:`~bke.inference.diagnose`, :func:`~bke.inference.sample_witness` and
     the summaries of the command line use the masses.
 
     Args:
         run: from :func:`~bke.inference.fit`, open or not; or draws of another program.
-        tolerance: of quadrature, for the log normaliser.
-        seed: of bridge sampling.
+        tolerance: largest error of the log normalizing constant by quadrature.
+        seed: seed of bridge sampling.
         progress: show a progress bar.
-        **model: of draws of another program, see :func:`~bke.inference.open_run`.
+        **model: for draws of another program, see :func:`~bke.inference.open_run`.
 
     Returns:
-        A new run, with the group ``quadrature`` (nodes and weights) or ``bridge`` (the mass of
-        every mode); the log normaliser and its error are the group's attributes. Runs of other
-        methods, and runs that have masses, are returned as they are.
+        A new run with the group ``quadrature`` (nodes and weights) or ``bridge`` (the mass of every
+        mode), whose attributes are the log normalizing constant and its error. Runs with
+        independent draws, and runs with masses, are returned unchanged.
 
     Raises:
-        InputError: if ``run`` is no run, or draws that do not fit the model, or a mode has too few
-            draws for bridge sampling.
-        SamplingError: where the density has no integral.
+        InputError: ``run`` is no run, its draws do not fit the model, or a mode has too few draws
+            for bridge sampling.
+        SamplingError: the density has no integral.
     """
     opened = open_run(run, **model)
     tree, target = opened.tree, opened.target
     check_positive(tolerance, "tolerance")
     check_count(seed, "seed", 0, 2**63 - 1)
-    if is_independent(tree.attrs) or weighing_group(tree) is not None:
+    if is_independent(tree.attrs) or integral_group(tree) is not None:
         return tree
-    bridged = unconstrained_draws(tree).shape[-1] not in MOST_EVALUATIONS
+    by_quadrature = unconstrained_draws(tree).shape[-1] in MOST_EVALUATIONS
     group = opened.kept(
         f"masses {tolerance} {seed}",
-        lambda: _bridges(opened, seed) if bridged else _nodes(opened, tolerance, seed, progress),
-        groups=(*LABELLING, "observed_data", "constant_data"),
+        lambda: (
+            _quadrature(opened, tolerance, seed, progress)
+            if by_quadrature
+            else bridge_masses(opened, seed)
+        ),
+        groups=(*MODE_GROUPS, "observed_data", "constant_data"),
         lasts=lambda _: is_ours(target.kernel),
     )
     result = tree.copy()
-    result["bridge" if bridged else "quadrature"] = xr.DataTree(group.copy(deep=True))
+    result["quadrature" if by_quadrature else "bridge"] = xr.DataTree(group.copy(deep=True))
     return result
 
 
-def _nodes(run: OpenRun, tolerance: float, seed: int, progress: bool) -> xr.Dataset:
-    """The whole posterior by quadrature, also where no chain went."""
+def _quadrature(run: OpenRun, tolerance: float, seed: int, progress: bool) -> xr.Dataset:
+    """Integrate the whole posterior, including regions without draws."""
     with computing():
         prior_draws = run.target.prior_draws(np.random.default_rng(seed), CANDIDATES**2)
         z = unconstrained_draws(run.tree)
         draws = z.reshape(-1, z.shape[-1])
         task = Task(run.target, run.points, prior_draws, run.log_density, seed, progress)
-        found = integral(task, tolerance, draws)
-        return nodes_of(found, tolerance)
+        return nodes_of(integral(task, tolerance, draws), tolerance)
 
 
-def _bridges(opened: OpenRun, seed: int) -> xr.Dataset:
-    """Mass of every mode by bridge sampling; chains that crossed count by their draws in it."""
-    run, modes, density = opened.tree, find_modes(opened), opened.log_density
+def bridge_masses(opened: OpenRun, seed: int) -> xr.Dataset:
+    """Estimate the mass of every mode by bridge sampling: the group ``bridge`` of a run.
+
+    A mode is integrated from the draws that are in it in all of its chains.
+    """
+    run, modes, log_density = opened.tree, find_modes(opened), opened.log_density
     z = unconstrained_draws(run)
     lp = run["sample_stats"].to_dataset()["lp"].values
     shapes = unconstrained_shapes(run)
@@ -100,36 +115,31 @@ def _bridges(opened: OpenRun, seed: int) -> xr.Dataset:
     for index, mode in enumerate(modes.modes):
         chains = list(mode.chains)
         inside = (modes.of_draws[chains] == index).all(axis=0)
-        if not enough_draws(int(inside.sum()), len(chains), z.shape[-1]):
+        if not allows_bridge_sampling(int(inside.sum()), len(chains), z.shape[-1]):
             raise InputError(
                 f"mode {index + 1} has too few draws for bridge sampling: run more chains, or "
                 "fit with method='smc'"
             )
 
-        def within(places: np.ndarray, index: int = index) -> np.ndarray:
-            values = density(unflatten(places, shapes))
-            belongs = nearest_mode(run, modes.of_draws, places) == index
-            return np.where(belongs & np.isfinite(values), values, -np.inf)
+        def density_of_mode(points: np.ndarray, index: int = index) -> np.ndarray:
+            values = log_density(unflatten(points, shapes))
+            is_inside = nearest_mode(run, modes.of_draws, points) == index
+            return np.where(is_inside & np.isfinite(values), values, -np.inf)
 
-        found = bridge(z[chains][:, inside], within, lp[chains][:, inside], rng)
-        if not np.isfinite([found.log, found.error]).all():
+        result = bridge_sampling(z[chains][:, inside], density_of_mode, lp[chains][:, inside], rng)
+        if not np.isfinite([result.log, result.error]).all():
             raise SamplingError(
-                f"bridge sampling gave no number for mode {index + 1}: run more draws, or fit with "
+                f"bridge sampling failed for mode {index + 1}: run more draws, or fit with "
                 "method='smc'"
             )
-        integrals.append(found)
-    return _group(integrals)
-
-
-def _group(integrals: list[Integral]) -> xr.Dataset:
-    """The group ``bridge`` from the integral over every mode."""
-    mass, error, of_all = shares(integrals)
+        integrals.append(result)
+    mass, mass_error, total = normalize_integrals(integrals)
     return xr.Dataset(
         {
             "mass": ("mode", mass),
-            "mass_error": ("mode", error),
-            "log_integral": ("mode", [one.log for one in integrals]),
-            "log_integral_error": ("mode", [one.error for one in integrals]),
+            "mass_error": ("mode", mass_error),
+            "log_integral": ("mode", [integral.log for integral in integrals]),
+            "log_integral_error": ("mode", [integral.error for integral in integrals]),
         },
-        attrs={"log_normaliser": of_all.log, "log_normaliser_error": of_all.error},
+        attrs={"log_normalizer": total.log, "log_normalizer_error": total.error},
     )

@@ -26,7 +26,7 @@ from ..data.canonical import canonical_order, random_part
 from ..data.checks import as_sample, check_positive_numbers
 from ..data.observed import observe
 from ..data.units import Units, choose_scale
-from ..diagnostics.profile_modes import basins
+from ..diagnostics.modes import basins
 from ..sampling import programs
 from ..sampling.fit import fit
 from ..sampling.model import Model

@@ -33,10 +33,9 @@ from ..core.progress import progress_bar
 from ..data.checks import check_count
 from ..data.observed import observe
 from ..data.units import Units
-from ..diagnostics.modes import as_text, numbers_of
-from ..diagnostics.profile_modes import basins
+from ..diagnostics.modes import basins, format_values, scalar_values
 from ..sampling import profile, programs
-from ..sampling.barriers import connect, groups
+from ..sampling.draw_graph import cluster_nodes, connect_nodes
 from ..sampling.model import Model
 from ..sampling.preparation import prepare
 from ..sampling.profile import SMOOTHING, smooth
@@ -251,8 +250,8 @@ class PeakSearch:
         if len(ends) == 1:
             return np.zeros(1, dtype=int)
         unit = np.full(ends.shape[1], 2.0 * SMOOTHING)  # half of it between points of an edge
-        edges, low = connect(ends, values, unit, self.objective)
-        return groups(values, edges, low).label
+        edges, low = connect_nodes(ends, values, unit, self.objective)
+        return cluster_nodes(values, edges, low)[0]
 
 
 def _best_of_groups(label: np.ndarray, values: np.ndarray) -> Iterator[tuple[int, int]]:
@@ -344,7 +343,7 @@ class LearnedKernel(Shown):
         rows = []
         for peak, height in zip(self.peaks, self.heights(), strict=True):
             low, high = (float(np.ravel(end)[0]) for end in peak.basin or (np.nan, np.nan))
-            values = numbers_of(peak.values)
+            values = scalar_values(peak.values)
             rows.append({**vars(peak), **values, "height": float(height), "low": low, "high": high})
         names = ["log_marginal_likelihood", "log_prior", "height", "low", "high"]
         return pd.DataFrame(rows)[[*values, *names, "starts", "at_bound"]]
@@ -354,11 +353,13 @@ class LearnedKernel(Shown):
         count, max_printed = len(self.peaks), 8
         lines = [f"{count} mode{'s' * (count > 1)} of the {name}, highest first:"]
         for peak, height in list(zip(self.peaks, self.heights(), strict=True))[:max_printed]:
-            sites = ", ".join(f"{site} {as_text(value)}" for site, value in peak.values.items())
+            sites = ", ".join(
+                f"{site} {format_values(value)}" for site, value in peak.values.items()
+            )
             line = f"  {sites}: log marginal likelihood {peak.log_marginal_likelihood:.2f}"
             line += f" ({height:.1f})" if height else ""
             if peak.basin is not None:
-                low, high = (as_text(end) for end in peak.basin)
+                low, high = (format_values(end) for end in peak.basin)
                 line += f", basin {low} to {high}"
             if peak.at_bound:
                 line += "; it still rises at the end of the search range"

@@ -26,7 +26,7 @@ from scipy.stats import multivariate_normal
 from ..core.errors import InputError, PosteriorWarning
 from ..core.progress import progress_bar
 from ..data.checks import check_count
-from ..diagnostics.convergence import convergence
+from ..diagnostics.diagnosis import convergence
 from .distances import Summaries
 from .problem import InverseProblem, Prior
 from .results import build_tree

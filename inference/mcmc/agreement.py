@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.notebook import Shown
 from ..data.checks import counted
-from ..diagnostics.bridge import Integral
+from ..diagnostics.integral import Integral
 from ..permutation.permutation import p_in_words
 from .cluster_masses import ClusterMass
 
@@ -195,7 +195,8 @@ class ChainsCheck(Shown):
             [one._asdict() for one in named] for named in (self.columns, self.pairs)
         )
         told["masses"] = [one._asdict() for one in self.masses]
-        told["log_integral"] = self.log_integral and self.log_integral._asdict()
+        integral = self.log_integral
+        told["log_integral"] = integral and {"log": integral.log, "error": integral.error}
         for name in ("between", "rhat"):
             told[name] = None if np.isnan(told[name]) else told[name]
         return {"agree": self.agree, **told}

@@ -9,7 +9,12 @@ import numpy as np
 from scipy.stats import multivariate_normal
 
 from ..core.errors import InputError, SamplingError
-from ..diagnostics.bridge import Integral, bridge, enough_draws, shares
+from ..diagnostics.integral import (
+    Integral,
+    allows_bridge_sampling,
+    bridge_sampling,
+    normalize_integrals,
+)
 
 #: Added to the diagonal of covariances by which clusters are parted, as a share of it.
 JITTER = 1e-9
@@ -68,7 +73,7 @@ def cluster_masses(
     for index, some in enumerate(clusters):
         of_cluster = draws[list(some)]
         inside = (region(of_cluster) == index).all(axis=0)
-        if not enough_draws(int(inside.sum()), len(some), draws.shape[-1]):
+        if not allows_bridge_sampling(int(inside.sum()), len(some), draws.shape[-1]):
             raise InputError(
                 "the masses of chains need more draws of chain "
                 f"{', '.join(str(labels[one]) for one in some)}: {inside.sum()} of each serve"
@@ -81,13 +86,15 @@ def cluster_masses(
             held = (region(points) == index) & np.isfinite(values)
             return np.where(held, values, -np.inf)
 
-        found = bridge(kept, within, lp, rng)
+        found = bridge_sampling(kept, within, lp, rng)
         if not np.isfinite([found.log, found.error]).all():
             raise SamplingError("bridge sampling gave no number: run more draws of each chain")
         integrals.append(found)
-    mass, error, of_all = shares(integrals)
+    mass, error, of_all = normalize_integrals(integrals)
     told = tuple(
-        ClusterMass(tuple(labels[one] for one in some), float(m), float(e), *integral)
+        ClusterMass(
+            tuple(labels[one] for one in some), float(m), float(e), integral.log, integral.error
+        )
         for some, m, e, integral in zip(clusters, mass, error, integrals, strict=True)
     )
     return told, of_all

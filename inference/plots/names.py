@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from ..core.errors import check_choice
-from ..diagnostics.modes import Mode, place
+from ..diagnostics.modes import Mode, format_location
 
 #: A mode's location is spelt out in a legend up to this many numbers.
 LONGEST_LOCATION = 4
@@ -83,7 +83,7 @@ def chain_names(chains: Sequence[int] | np.ndarray) -> str:
 def short_place(mode: Mode) -> str:
     """Where a mode is, in words, or nothing where that takes too many numbers."""
     count = sum(np.size(value) for value in mode.location.values())
-    return place(mode) if count <= LONGEST_LOCATION else ""
+    return format_location(mode) if count <= LONGEST_LOCATION else ""
 
 
 def mode_name(index: int, mode: Mode) -> str:

@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 from scipy.interpolate import CubicSpline
 
 from ..core.errors import InputError
-from ..diagnostics.find_modes import find_modes
-from ..diagnostics.modes import Modes
+from ..diagnostics.modes import Modes, find_modes
 from ..sampling.foreign import ModelArguments
 from ..sampling.open_run import Run, open_run
 from ..sampling.samplers import is_independent

@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ..core.errors import InputError, check_choice
-from ..diagnostics.find_modes import find_modes
-from ..diagnostics.modes import Modes
+from ..diagnostics.modes import Modes, find_modes
 from ..sampling.foreign import ModelArguments
 from ..sampling.open_run import OpenRun, Run, open_run
 from ..sampling.samplers import is_independent

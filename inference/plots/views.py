@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
-from ..diagnostics.find_modes import find_modes
-from ..diagnostics.modes import Mode
+from ..diagnostics.modes import Mode, find_modes
 from ..sampling.open_run import Run
 from ..sampling.samplers import is_independent
 from ..witness.bands import Band, band

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from ..diagnostics.modes import as_text
+from ..diagnostics.modes import format_values
 from .style import SMALL, plain
 from .views import Samples, View
 from .witness_line import shared_limit
@@ -51,4 +51,4 @@ def draw_points(
 
 
 def _name(row: int, place: np.ndarray) -> str:
-    return as_text(place) if len(place) <= MOST_COLUMNS else str(row)
+    return format_values(place) if len(place) <= MOST_COLUMNS else str(row)

@@ -14,10 +14,9 @@ import xarray as xr
 from ..core.machine import computing
 from ..data.units import Units
 from ..data.weighted import weighted_quantiles
-from ..diagnostics.integral import weighing_group
-from ..diagnostics.masses import COVERED, covered, draw_weights, unconstrained_shapes
-from ..diagnostics.modes import Modes
-from ..diagnostics.result import Diagnosis
+from ..diagnostics.diagnosis import Diagnosis
+from ..diagnostics.integral import integral_group
+from ..diagnostics.modes import Modes, draw_weights, unconstrained_shapes
 from ..sampling.open_run import open_run
 from ..sampling.record import FUNCTION, likelihood_record, read_record
 from ..sampling.run import in_data_units, rows_of, units_of
@@ -121,10 +120,10 @@ def posterior_summary(run: xr.DataTree, modes: Modes) -> dict[str, Any]:
             }
         )
     weights = None
-    if covered(modes) >= COVERED if modes.weighed else len(modes.modes) == 1:
-        weights = draw_weights(run, modes, "posterior" if modes.weighed else "chains")
+    if modes.covered if modes.has_masses else len(modes.modes) == 1:
+        weights = draw_weights(run, modes, "posterior" if modes.has_masses else "chains")
     overall = None
-    weighing = weighing_group(run)
+    weighing = integral_group(run)
     if weighing is not None and "weight" in run[weighing]:
         overall = _of_nodes(run, weighing)
     elif weights is not None:

@@ -36,7 +36,7 @@ from .record import (
 )
 from .run import digest_of, in_data_units, target_of
 
-INTEGRAL = ("log_normaliser", "log_normaliser_error")
+INTEGRAL = ("log_normalizer", "log_normalizer_error")
 #: Variables and attributes, numbers all of them, of the groups that not every run has.
 GROUPS = {
     "profile": (

@@ -25,14 +25,14 @@ from ..core.errors import InputError, PosteriorWarning, nearest
 from ..core.machine import computing
 from ..data.observed import Observed, observe
 from . import profile, programs
-from .barriers import LogDensity
+from .draw_graph import density_groups
 from .fingerprint import fingerprint
 from .likelihoods import estimate_error
 from .model import Model
 from .preparation import check_smoothed
+from .profile import LogDensity
 from .run import make_run
 from .samplers import PRIOR_DRAWS, Chains, Task
-from .surroundings import surroundings
 from .target import Target
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Foreign:
         tree = xr.DataTree.from_dict({f"/{name}": d.drop_attrs() for name, d in datasets.items()})
         units, description = self.observed.units, json.dumps(self.target.describe())
         tree.attrs = {"columns": units.columns, "sizes": units.sizes, "model": description}
-        return fingerprint(tree, datasets, tree.attrs)
+        return fingerprint(tree, datasets)
 
     @property
     def _shape(self) -> tuple[int, int]:
@@ -170,7 +170,7 @@ class Foreign:
                 observed.rows,
                 Chains(z, statistics, {}, 0),
                 prior_draws,
-                surroundings(task, z, lp),
+                density_groups(task, z, lp),
                 settings,
             )
 

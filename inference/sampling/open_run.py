@@ -19,9 +19,9 @@ from ..core.errors import InputError
 from ..core.machine import computing
 from ..data.units import Units
 from . import profile, programs
-from .barriers import LogDensity
 from .fingerprint import fingerprint
 from .foreign import Foreign, ModelArguments, is_run
+from .profile import LogDensity
 from .record import is_ours
 from .run import target_of, units_of
 from .target import Points, Target

@@ -19,7 +19,6 @@ from scipy.ndimage import gaussian_filter1d
 from ..core.distributed import on_devices
 from ..core.errors import SamplingError
 from ..core.jit import jit
-from .barriers import LogDensity
 from .target import Points, Target
 
 #: Standard deviation of the smoothing, in the unconstrained coordinate (log lengthscale). It
@@ -32,6 +31,7 @@ FEWEST_GRID_POINTS = 250
 #: Points per compiled call of the density, and a divisor of that of the prior.
 BATCH, PADDING = 16, 256
 
+LogDensity = Callable[[dict[str, Any]], np.ndarray]
 BatchLogDensity = Callable[[Any, Points], jax.Array]
 
 

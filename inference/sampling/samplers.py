@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # options are made before anything waits for JAX
 
     from .algorithms.integral import IntegratedDensity
     from .algorithms.tempering import Population
-    from .barriers import LogDensity
+    from .profile import LogDensity
     from .target import Points, Target
 
 #: Prior draws tried per chain for a start with a finite density (not tuned).
@@ -101,9 +101,9 @@ class Sampler(abc.ABC):
     ``unflatten`` of ``sampling.target`` makes of points (batch, p).
 
     The groups are ``profile`` or ``paths``, as
-    :func:`~bke.inference.sampling.surroundings.surroundings` makes them, and, of a sampler that
+    :func:`~bke.inference.sampling.draw_graph.density_groups` makes them, and, of a sampler that
     knows the integral of the density, one more of any name. This has the attributes
-    ``log_normaliser`` and ``log_normaliser_error`` (NaN where that is not known), and ``tolerance``
+    ``log_normalizer`` and ``log_normalizer_error`` (NaN where that is not known), and ``tolerance``
     if the error is to be at most that. From its variables follow the masses of the modes:
 
     - ``unconstrained`` (node, parameter) and ``weight`` (node,), with sum one: nodes that hold the
@@ -226,7 +226,7 @@ class Nuts(Sampler):
         import jax
 
         from .algorithms.no_u_turn import dispersed_start, strategic_start
-        from .surroundings import surroundings
+        from .draw_graph import density_groups
 
         if self.init_strategy is None:
             initial = dispersed_start(task.prior_draws, self.num_chains, task.seed, task.density)
@@ -241,7 +241,7 @@ class Nuts(Sampler):
                 key=jax.random.key(task.seed),
                 progress=bars,
             )
-        return chains, surroundings(task, *chains.after_warmup())
+        return chains, density_groups(task, *chains.after_warmup())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -283,7 +283,7 @@ class Quadrature(Sampler):
         Raises:
             SamplingError: where the density has no integral, or is not a number where it counts.
         """
-        from .surroundings import paths, profile_of_nodes
+        from .draw_graph import density_graph, profile_of_nodes
         from .target import unflatten
 
         result = integral(task, self.tolerance)
@@ -293,7 +293,7 @@ class Quadrature(Sampler):
         if task.target.is_scalar:
             groups["profile"] = profile_of_nodes(task.target, result)
         else:
-            groups["paths"] = paths(task, *chains.after_warmup())
+            groups["paths"] = density_graph(*chains.after_warmup(), task.density)
         return chains, groups
 
 
@@ -335,8 +335,8 @@ def nodes_of(result: IntegratedDensity, tolerance: float) -> xr.Dataset:
             "weight": ("node", result.weight),
         },
         attrs={
-            "log_normaliser": result.log_normaliser,
-            "log_normaliser_error": result.error,
+            "log_normalizer": result.log_normalizer,
+            "log_normalizer_error": result.error,
             "evaluations": result.evaluations,
             "tolerance": tolerance,
         },
@@ -379,7 +379,7 @@ class Smc(Sampler):
         import jax
 
         from .algorithms.tempering import tempered_smc
-        from .surroundings import surroundings
+        from .draw_graph import density_groups
         from .target import flatten, unflatten
 
         target, repeats = task.target, self.num_repeats
@@ -398,7 +398,7 @@ class Smc(Sampler):
         weights = np.repeat(group["share"].values / per_repeat, per_repeat)
         chosen = systematic(weights, count, rng)
         chains = Chains(unflatten(z[None, chosen], target.shapes), {"lp": lp[None, chosen]}, {}, 0)
-        return chains, {"smc": group, **surroundings(task, *chains.after_warmup())}
+        return chains, {"smc": group, **density_groups(task, *chains.after_warmup())}
 
 
 def population_group(population: Population, lp: np.ndarray) -> xr.Dataset:
@@ -406,7 +406,7 @@ def population_group(population: Population, lp: np.ndarray) -> xr.Dataset:
     import xarray as xr
     from scipy.special import logsumexp
 
-    logs = population.log_normaliser
+    logs = population.log_normalizer
     log = float(logsumexp(logs) - np.log(len(logs)))
     ratio = np.exp(logs - log)
     error = np.std(ratio, ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 else np.nan
@@ -414,11 +414,11 @@ def population_group(population: Population, lp: np.ndarray) -> xr.Dataset:
         {
             "unconstrained": (("repeat", "particle", "parameter"), population.z),
             "log_density": (("repeat", "particle"), lp),
-            "log_normaliser": ("repeat", logs),
+            "log_normalizer": ("repeat", logs),
             "share": ("repeat", ratio / ratio.sum()),
             "temperatures": ("repeat", population.temperatures),
         },
-        attrs={"log_normaliser": log, "log_normaliser_error": float(error)},
+        attrs={"log_normalizer": log, "log_normalizer_error": float(error)},
     )
 
 

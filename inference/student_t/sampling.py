@@ -34,7 +34,7 @@ from ..core.progress import chain_progress, progress_bar
 from ..data.checks import as_sample, check_count, check_positive, column_names
 from ..data.new_rows import as_evaluation_points
 from ..data.weighted import systematic
-from ..diagnostics.convergence import RHAT_LIMIT, Convergence, convergence
+from ..diagnostics.diagnosis import RHAT_LIMIT, Convergence, convergence
 from ..learning.kernel_selection import scale_lengthscales, select_kernel
 from ..sampling.algorithms.no_u_turn import NutsProgram, Progress, dispersed_start
 from ..sampling.record import describe_kernel, read_record, record_attributes, restore_kernel

@@ -14,7 +14,7 @@ from ..core.errors import InputError, check_choice
 from ..core.machine import computing
 from ..data.canonical import generator
 from ..data.checks import as_sample, check_count, check_memory, check_positive
-from ..diagnostics.modes import as_text
+from ..diagnostics.modes import format_values
 from ..learning import SingleKernel
 from ..permutation.enough import check_permutations
 from ..permutation.pair import Pair
@@ -134,7 +134,7 @@ def _locations(train: Pair, choice: KernelChoice, count: int) -> tuple[Any, np.n
 
 def _part(place: np.ndarray, kernel: Any, row: np.ndarray) -> Part:
     """The statistic at one location, for all permutations (1 + B,)."""
-    return Part(f"at {as_text(place)}", float(row[0]), p_value(row), kernel, float(row[0]))
+    return Part(f"at {format_values(place)}", float(row[0]), p_value(row), kernel, float(row[0]))
 
 
 def _by_f(result: TestResult, degrees: int, rows: int, told: str) -> TestResult:

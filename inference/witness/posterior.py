@@ -26,9 +26,13 @@ from ..data.checks import (
 )
 from ..data.new_rows import as_evaluation_points, column_order, known_names
 from ..data.units import Units
-from ..diagnostics.find_modes import find_modes
-from ..diagnostics.masses import draw_weights, unconstrained_draws, unconstrained_shapes
-from ..diagnostics.modes import Modes
+from ..diagnostics.modes import (
+    Modes,
+    draw_weights,
+    find_modes,
+    unconstrained_draws,
+    unconstrained_shapes,
+)
 from ..diagnostics.reweight import reweight
 from ..sampling.foreign import ModelArguments
 from ..sampling.likelihoods import landmark_points
@@ -235,7 +239,7 @@ def _weighed(opened: OpenRun, weights: str, seed: int, progress: bool) -> tuple[
     # With one or two hyperparameters quadrature also sees what no chain visited.
     seen_by_quadrature = unconstrained_draws(opened.tree).shape[-1] in MOST_EVALUATIONS
     several = len(modes.modes) > 1
-    if weights != "posterior" or modes.weighed or not (several or seen_by_quadrature):
+    if weights != "posterior" or modes.has_masses or not (several or seen_by_quadrature):
         return opened.tree, modes
     weighed = reweight(opened, seed=seed, progress=progress)
     return weighed, find_modes(weighed)

@@ -761,7 +761,7 @@ def run_outputs(run: Any, *groups: str) -> dict[str, Any]:
     for name in sorted(run.posterior.data_vars):
         outputs |= named(name, moments(np.log(run.posterior[name].values)))
     for group in groups:
-        outputs["log_normalizer"] = run[group].attrs["log_normaliser"]
+        outputs["log_normalizer"] = run[group].attrs["log_normalizer"]
     return outputs
 
 
@@ -801,7 +801,7 @@ def quadrature_variants() -> Mapping[str, Any]:
         "nystrom": quadrature_run(data=samples.rows(120, 3), likelihood=models.Nystrom(30)),
         "landmark": quadrature_run(data=plane, likelihood=models.Landmark(6)),
     }
-    return {name: run["quadrature"].attrs["log_normaliser"] for name, run in runs.items()}
+    return {name: run["quadrature"].attrs["log_normalizer"] for name, run in runs.items()}
 
 
 def nuts_run(seed: int, data: Any, **options: Any) -> Any:
@@ -865,7 +865,7 @@ def rows_of_files() -> Mapping[str, Any]:
             ),
         ):
             run = inference.fit(rows, method=method, **options, **QUIET)
-            outputs[name] = run["quadrature"].attrs["log_normaliser"]
+            outputs[name] = run["quadrature"].attrs["log_normalizer"]
     return outputs
 
 
@@ -900,7 +900,7 @@ def masses_of_chains(seed: int) -> Mapping[str, Any]:
     return {
         "locations": [mode.location["lengthscale"] for mode in modes],
         "masses": [mode.mass for mode in modes],
-        "log_normalizer": reweighted["quadrature"].attrs["log_normaliser"],
+        "log_normalizer": reweighted["quadrature"].attrs["log_normalizer"],
         "draws_in_a_mode": sum(mode.draws for mode in modes) > 0,
     }
 
@@ -910,7 +910,7 @@ def masses_by_bridge_sampling(seed: int) -> Mapping[str, Any]:
     prior = dist.Gamma(2.0 * jnp.ones(3), jnp.ones(3)).to_event(1)
     run = nuts_run(seed, samples.rows(samples.FIRST, 3), prior=prior)
     reweighted = inference.reweight(run, seed=seed, **QUIET)
-    return {"log_normalizer": reweighted["bridge"].attrs["log_normaliser"]}
+    return {"log_normalizer": reweighted["bridge"].attrs["log_normalizer"]}
 
 
 # -- witness functions ----------------------------------------------------------------------------
@@ -1834,7 +1834,7 @@ def run_commands(seed: int) -> Mapping[str, Any]:
         )
         files_of_witness = sorted(path.name for path in (Path(folder) / "w").iterdir())
     diagnosis_keys = {
-        "log_normalizer": "diagnosis.log_normaliser",
+        "log_normalizer": "diagnosis.log_normalizer",
         "mass": "diagnosis.modes.0.posterior_mass",
         "location": "diagnosis.modes.0.location.lengthscale",
     }

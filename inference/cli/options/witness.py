@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 import typer
 
-from ...diagnostics.names import Weighting
 from ..words import parse_noise
 from .panels import WITNESS
+
+#: ``weights`` of :func:`~bke.inference.sample_witness`.
+Weighting: TypeAlias = Literal["posterior", "chains"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

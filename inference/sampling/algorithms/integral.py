@@ -30,8 +30,8 @@ class IntegratedDensity:
         nodes: where the density was evaluated, (k, d), in order of the first coordinate.
         log_density: there, (k,); ``-inf`` where it is zero.
         weight: posterior probability of each node, (k,), sums to one.
-        log_normaliser: log of the integral.
-        error: estimated absolute error of ``log_normaliser``, that is relative of the integral.
+        log_normalizer: log of the integral.
+        error: estimated absolute error of ``log_normalizer``, that is relative of the integral.
         evaluations: how many there were.
         corners: lower corner of every cell, (m, d).
         widths: of the cells, (m, d).
@@ -42,7 +42,7 @@ class IntegratedDensity:
     nodes: np.ndarray
     log_density: np.ndarray
     weight: np.ndarray
-    log_normaliser: float
+    log_normalizer: float
     error: float
     evaluations: int
     corners: np.ndarray
@@ -136,7 +136,7 @@ def _result(cells: Cells, grid: Grid, error: float) -> IntegratedDensity:
         nodes=grid.place(points),
         log_density=grid.at(points),
         weight=summed / total,
-        log_normaliser=float(grid.top + np.log(total)),
+        log_normalizer=float(grid.top + np.log(total)),
         error=error,
         evaluations=len(grid.known),
         corners=corners,

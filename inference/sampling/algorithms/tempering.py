@@ -65,7 +65,7 @@ class Population(NamedTuple):
 
     z: np.ndarray  # (r, k, p)
     log_likelihood: np.ndarray  # (r, k)
-    log_normaliser: np.ndarray  # (r,), -inf where all prior draws had density zero
+    log_normalizer: np.ndarray  # (r,), -inf where all prior draws had density zero
     temperatures: np.ndarray  # (r,), how many there were
 
 
@@ -164,8 +164,8 @@ class TemperedSmc:
                 )
 
         results = on_devices(one, len(z), stop, points)
-        particles, log_normaliser, temperatures = zip(*results, strict=True)
-        if np.max(log_normaliser) == -np.inf:
+        particles, log_normalizer, temperatures = zip(*results, strict=True)
+        if np.max(log_normalizer) == -np.inf:
             raise SamplingError(
                 f"all {z.shape[0] * z.shape[1]} prior draws have density zero or no finite one: "
                 "the prior is far from the data (check the units and the scale), or the data are "
@@ -174,7 +174,7 @@ class TemperedSmc:
         return Population(
             np.stack([np.asarray(found.z) for found in particles]),
             np.stack([np.asarray(found.log_likelihood) for found in particles]),
-            np.array(log_normaliser),
+            np.array(log_normalizer),
             np.array(temperatures),
         )
 
@@ -191,7 +191,7 @@ class TemperedSmc:
             return particles, -np.inf, 0  # counts for nothing beside the other repeats
         # Of the dtype of all later ones: a weakly typed array would compile the step twice.
         weights = jnp.full(len(z), 1.0 / len(z), z.dtype)
-        now, log_normaliser = 0.0, 0.0
+        now, log_normalizer = 0.0, 0.0
         for count in range(MOST_TEMPERATURES):
             if stop.is_set():
                 raise SamplingError("stopped before the posterior was reached")
@@ -200,9 +200,9 @@ class TemperedSmc:
             then = min(1.0, now + rise)
             key, step_key = jax.random.split(key)
             particles, weights, increment = self._step(step_key, particles, weights, now, then, X)
-            log_normaliser += float(increment)
+            log_normalizer += float(increment)
             if now >= 1.0:
-                return particles, log_normaliser, count
+                return particles, log_normalizer, count
             if then - now < SMALLEST_RISE:
                 raise SamplingError(
                     f"the temperature does not rise beyond {now:.3g}: the likelihood is too narrow "

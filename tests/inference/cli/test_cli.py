@@ -798,7 +798,7 @@ def same_numbers(first, second):
 # -- what is printed ------------------------------------------------------------------------------
 
 MULTIMODAL = {"verdict": "Multimodal: 2 modes.", "multimodal": True, "mixed": False,
-              "independent": False, "log_normaliser": None, "modes": [{}, {}],
+              "independent": False, "log_normalizer": None, "modes": [{}, {}],
               "resolved": None}  # fmt: skip
 
 

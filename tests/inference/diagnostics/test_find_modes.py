@@ -29,8 +29,8 @@ from bke.inference.sampling.record import RECORD, read_record
 #: Of data that no earlier test had, whose results would be known already.
 SEEDS = itertools.count()
 WORK = {
-    "modes": "bke.inference.diagnostics.find_modes._unweighed",
-    "masses": "bke.inference.diagnostics.find_modes.mode_masses",
+    "modes": "bke.inference.diagnostics.modes._find_modes",
+    "masses": "bke.inference.diagnostics.modes.mode_masses",
     "target": "bke.inference.sampling.open_run.target_of",
     "quadrature": "bke.inference.diagnostics.reweight.integral",
 }

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import xarray as xr
 from bke.inference import Nuts, diagnose, find_modes, fit
-from bke.inference.diagnostics.profile_modes import basins
-from bke.inference.diagnostics.verdict import _one
-from bke.inference.sampling.barriers import draw_paths
+from bke.inference.diagnostics.diagnosis import _one
+from bke.inference.diagnostics.modes import basins
+from bke.inference.sampling.draw_graph import density_graph
 from bke.inference.sampling.profile import smooth
 
 GRID = np.arange(-3.0, 3.0, 0.01)
@@ -225,7 +225,7 @@ def plane_run(z: np.ndarray, template: xr.DataTree) -> xr.DataTree:
             "nonfinite_evaluations": ("chain", np.zeros(len(lp), int)),
         }
     )
-    groups["paths"] = draw_paths({"lengthscale": z}, lp, density)
+    groups["paths"] = density_graph({"lengthscale": z}, lp, density)
     run = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
     run.attrs.update(template.attrs)
     return run

@@ -17,8 +17,8 @@ from bke.inference import (
     reweight,
     sample_witness,
 )
-from bke.inference.diagnostics.masses import covered, draw_weights, unconstrained_draws
-from bke.inference.diagnostics.reweight import _bridges
+from bke.inference.diagnostics.modes import draw_weights, unconstrained_draws
+from bke.inference.diagnostics.reweight import bridge_masses
 from bke.inference.sampling.run import target_of
 from bke.models import SquaredExponential, log_marginal_likelihood
 from scipy.special import logsumexp
@@ -83,8 +83,8 @@ def grid_log_integral(z, log_density):
 def test_quadrature_agrees_with_a_fine_grid(by_quadrature, grid):
     z, log_density = grid
     attrs = by_quadrature["quadrature"].attrs
-    assert attrs["log_normaliser_error"] <= attrs["tolerance"] == 1e-3
-    assert attrs["log_normaliser"] == pytest.approx(grid_log_integral(z, log_density), abs=1e-3)
+    assert attrs["log_normalizer_error"] <= attrs["tolerance"] == 1e-3
+    assert attrs["log_normalizer"] == pytest.approx(grid_log_integral(z, log_density), abs=1e-3)
     weight = np.exp(log_density - logsumexp(log_density))
     modes = find_modes(by_quadrature).modes
     assert len(modes) >= 2
@@ -109,7 +109,7 @@ def test_quadrature_draws_follow_the_grid(by_quadrature, grid):
 @pytest.mark.slow
 def test_nuts_reweighted_has_the_masses_that_chains_cannot_know(by_nuts, weighed, by_quadrature):
     plain = find_modes(by_nuts)
-    assert not plain.weighed
+    assert not plain.has_masses
     assert "quadrature" not in by_nuts.children  # the run given is left alone
     modes = find_modes(weighed).modes
     nodes = by_quadrature["quadrature"].to_dataset()
@@ -117,7 +117,7 @@ def test_nuts_reweighted_has_the_masses_that_chains_cannot_know(by_nuts, weighed
     for mode in modes:
         inside = (z >= mode.interval[0]) & (z < mode.interval[1])
         assert mode.mass == pytest.approx(nodes["weight"].values[inside].sum(), abs=2e-3)
-    shares = np.array(find_modes(weighed).chain_shares)
+    shares = np.array(find_modes(weighed).draw_proportions)
     assert np.abs(shares - [mode.mass for mode in modes]).max() > 0.02
 
 
@@ -189,10 +189,10 @@ def mixed_within_modes(run, exact):
 
 def test_bridges_agree_with_quadrature(by_nuts, by_quadrature):
     """Of two modes, from 60 draws of each chain; within four standard errors."""
-    found = _bridges(open_run(mixed_within_modes(by_nuts, by_quadrature)), 0).attrs
-    exact = by_quadrature["quadrature"].attrs["log_normaliser"]
-    assert found["log_normaliser_error"] < 0.1
-    assert found["log_normaliser"] == pytest.approx(exact, abs=4 * found["log_normaliser_error"])
+    found = bridge_masses(open_run(mixed_within_modes(by_nuts, by_quadrature)), 0).attrs
+    exact = by_quadrature["quadrature"].attrs["log_normalizer"]
+    assert found["log_normalizer_error"] < 0.1
+    assert found["log_normalizer"] == pytest.approx(exact, abs=4 * found["log_normalizer_error"])
 
 
 @pytest.mark.slow
@@ -213,13 +213,13 @@ def test_two_hyperparameters_against_a_grid_and_bridge_sampling(seed):
     step = (axes[0][1] - axes[0][0]) * (axes[1][1] - axes[1][0])
     exact = logsumexp(values[np.isfinite(values)]) + np.log(step)
     attrs = run["quadrature"].attrs
-    assert attrs["log_normaliser_error"] <= 1e-3
-    assert attrs["log_normaliser"] == pytest.approx(exact, abs=5e-3)  # the grid's own error
+    assert attrs["log_normalizer_error"] <= 1e-3
+    assert attrs["log_normalizer"] == pytest.approx(exact, abs=5e-3)  # the grid's own error
 
     chains = fit(X, method=Nuts(num_chains=4, num_warmup=100, num_samples=400), **arguments)
-    found = _bridges(open_run(chains), seed).attrs
-    assert found["log_normaliser_error"] < 0.1
-    assert found["log_normaliser"] == pytest.approx(exact, abs=4 * found["log_normaliser_error"])
+    found = bridge_masses(open_run(chains), seed).attrs
+    assert found["log_normalizer_error"] < 0.1
+    assert found["log_normalizer"] == pytest.approx(exact, abs=4 * found["log_normalizer_error"])
 
 
 @pytest.mark.slow
@@ -233,7 +233,7 @@ def test_a_run_that_missed_the_heavy_mode_is_not_passed_off_as_the_posterior():
     run = fit(X, noise_variance=noise, method=short, progress=False)
     assert run["posterior"]["lengthscale"].min() > 0.1
     weighed = reweight(run, tolerance=1e-2, progress=False)
-    assert covered(find_modes(weighed)) < 0.01
+    assert find_modes(weighed).visited_mass < 0.01
     assert "NOT THE POSTERIOR" in diagnose(weighed).verdict
     with pytest.raises(InputError, match="run more chains"):
         sample_witness(run, X[:15], X[15:], progress=False)

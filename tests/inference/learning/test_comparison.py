@@ -46,7 +46,7 @@ def test_scores_are_log_normalizers_and_printed_with_caveat():
     for name, kernel in kernels.items():
         run = fit(X, kernel=kernel, method="quadrature", progress=False)
         score = comparison.scores[name]
-        assert score.score == pytest.approx(run["quadrature"].attrs["log_normaliser"], abs=1e-6)
+        assert score.score == pytest.approx(run["quadrature"].attrs["log_normalizer"], abs=1e-6)
         assert 0.3 < score.relative_mse < 1.5
         assert score.relative_mse_error > 0.0
     assert CAVEAT in str(comparison)

@@ -7,7 +7,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from bke.inference import InputError, learn_kernel, normal_laplace
-from bke.inference.diagnostics.profile_modes import basins
+from bke.inference.diagnostics.modes import basins
 from bke.models import (
     Gaussian,
     GaussianMixture,

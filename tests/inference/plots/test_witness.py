@@ -6,7 +6,7 @@ from bke.inference import (
     plot_witness,
     sample_witness,
 )
-from bke.inference.diagnostics.modes import as_text
+from bke.inference.diagnostics.modes import format_values
 from bke.inference.plots.style import OVERALL, P_COLOUR, Q_COLOUR, mode_colour
 from bke.inference.plots.views import views
 from bke.inference.plots.witness_line import shared_limit
@@ -136,7 +136,7 @@ def test_points_are_sorted_with_their_intervals(point_witness):
     ax = figure.axes[0]
     expected = band(point_witness, 0.8, 0)
     order = np.argsort(expected.mean)
-    names = [as_text(place) for place in point_witness["at"].values]
+    names = [format_values(place) for place in point_witness["at"].values]
     assert [label.get_text() for label in ax.get_yticklabels()] == [names[row] for row in order]
     assert all(str(name) in ax.get_ylabel() for name in point_witness["column"].values)
     np.testing.assert_allclose(ax.lines[0].get_xdata(), expected.mean[order])

@@ -51,7 +51,7 @@ def test_the_posterior_is_that_of_rows_in_memory(tmp_path, coarse):
     assert streamed.attrs["density_error"] < 1e-4
     lengthscales = [run["posterior"]["lengthscale"] for run in (expected, streamed)]
     np.testing.assert_allclose(*lengthscales, rtol=1e-9)
-    logs = [run["quadrature"].attrs["log_normaliser"] for run in (expected, streamed)]
+    logs = [run["quadrature"].attrs["log_normalizer"] for run in (expected, streamed)]
     assert abs(logs[0] - logs[1]) < 1e-4
     first, second = (read_record(run.attrs) for run in (streamed, expected))
     assert first["data_sha256"] == second["data_sha256"]
@@ -87,9 +87,9 @@ def test_a_random_noise_variance(coarse):
     rough = Quadrature(tolerance=1.0, num_samples=100)
     options = {**OPTIONS, "noise_variance": dist.Uniform(0.05, 0.5), "method": rough}
     expected, streamed = (fit(rows, **options) for rows in (X, open_blocks([X])))
-    logs = [run["quadrature"].attrs["log_normaliser"] for run in (expected, streamed)]
+    logs = [run["quadrature"].attrs["log_normalizer"] for run in (expected, streamed)]
     # Rounding decides what so rough a quadrature refines.
-    errors = [run["quadrature"].attrs["log_normaliser_error"] for run in (expected, streamed)]
+    errors = [run["quadrature"].attrs["log_normalizer_error"] for run in (expected, streamed)]
     assert max(errors) <= 1.0
     assert abs(logs[0] - logs[1]) < sum(errors)
     for name in ("lengthscale", "noise_variance"):

@@ -14,7 +14,7 @@ from bke.inference import (
     sample_witness,
     save_run,
 )
-from bke.inference.diagnostics.masses import draw_weights
+from bke.inference.diagnostics.modes import draw_weights
 from bke.inference.sampling.run import target_of
 from bke.models import Gaussian, GaussianMixture, SamplingNoise, SpectralMixture
 
@@ -72,10 +72,10 @@ def test_all_methods_find_one_posterior(name, tmp_path):
     exact = fit(X, method=Quadrature(tolerance=1e-3), **arguments)
     smc = fit(X, method=Smc(num_particles=2000, num_repeats=4), **arguments)
     nuts = reweight(fit(X, method=CHAINS, **arguments), progress=False)
-    log = exact["quadrature"].attrs["log_normaliser"]
+    log = exact["quadrature"].attrs["log_normalizer"]
     found = smc["smc"].attrs
-    assert abs(found["log_normaliser"] - log) < 5 * found["log_normaliser_error"] + 0.15
-    assert nuts["quadrature"].attrs["log_normaliser"] == pytest.approx(log, abs=2e-3)
+    assert abs(found["log_normalizer"] - log) < 5 * found["log_normalizer_error"] + 0.15
+    assert nuts["quadrature"].attrs["log_normalizer"] == pytest.approx(log, abs=2e-3)
 
     expected, spread = moments(exact)
     effective = diagnose(nuts).convergence.ess_bulk
@@ -94,7 +94,7 @@ def test_all_methods_find_one_posterior(name, tmp_path):
 def moments(run):
     """Mean and standard deviation of every unconstrained hyperparameter, modes by their mass."""
     from bke.inference import find_modes
-    from bke.inference.diagnostics.masses import unconstrained_draws
+    from bke.inference.diagnostics.modes import unconstrained_draws
 
     z = unconstrained_draws(run)
     weights = draw_weights(run, find_modes(run))
@@ -117,6 +117,6 @@ def test_four_parameters_of_a_spectral_mixture_under_nuts_and_smc():
     chains = Nuts(num_chains=4, num_warmup=150, num_samples=100)
     nuts = reweight(fit(X, method=chains, **arguments), progress=False)
     logs = [smc["smc"].attrs, nuts["bridge"].attrs]
-    error = np.hypot(*(attrs["log_normaliser_error"] for attrs in logs))
-    difference = logs[0]["log_normaliser"] - logs[1]["log_normaliser"]
+    error = np.hypot(*(attrs["log_normalizer_error"] for attrs in logs))
+    difference = logs[0]["log_normalizer"] - logs[1]["log_normalizer"]
     assert abs(difference) < 5 * error + 0.15

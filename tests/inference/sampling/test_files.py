@@ -54,7 +54,7 @@ def with_nan(dataset, name):
     return dataset.assign({name: (dataset[name].dims, values)})
 
 
-def as_text(dataset, name):
+def format_values(dataset, name):
     return dataset.assign({name: dataset[name].astype(str)})
 
 
@@ -118,11 +118,11 @@ CHANGES = [
     (without("profile", "value"), "its group profile has no value"),
     (without("profile", "site"), "its group profile has no site"),
     (
-        without("quadrature", "log_normaliser_error"),
-        "its group quadrature has no log_normaliser_error",
+        without("quadrature", "log_normalizer_error"),
+        "its group quadrature has no log_normalizer_error",
     ),
     (variable("posterior", "lengthscale", with_nan), "has values that are not finite"),
-    (variable("posterior", "lengthscale", as_text), "is not a number or an array of numbers"),
+    (variable("posterior", "lengthscale", format_values), "is not a number or an array of numbers"),
     (variable("posterior", "lengthscale", renamed), "unconstrained_posterior has no other"),
     (variable("posterior", "lengthscale", turned), "has no chains of draws"),
     (variable("unconstrained_posterior", "draw", fewer), "4000 along draw, and unconstrained"),
@@ -131,7 +131,7 @@ CHANGES = [
     (variable("observed_data", "X", moved), "are not those that it was made of"),
     (variable("observed_data", "X", renamed), "has no X, and has no rows"),
     (
-        variable("quadrature", "weight", as_text),
+        variable("quadrature", "weight", format_values),
         "weight in its group quadrature is not a number",
     ),
     (attribute(RECORD, "[]"), "its attribute bke is not a record of a run: '[]'"),
@@ -152,10 +152,10 @@ CHANGES = [
         "are not probabilities with sum 1",
     ),
     (
-        of_group("quadrature", "log_normaliser", np.nan),
+        of_group("quadrature", "log_normalizer", np.nan),
         "has values that are not finite",
     ),
-    (of_group("quadrature", "log_normaliser", "x"), "is not a number or an array"),
+    (of_group("quadrature", "log_normalizer", "x"), "is not a number or an array"),
     (entry("units", "scale", value=[1.0, 2.0, 3.0]), "one for each column"),
     *(
         (entry(name), f"its record has no {name}")

@@ -49,7 +49,7 @@ def test_the_posterior_is_the_dense_one(run):
     # Five standard errors of a difference of means, a false failure in two million, and a tenth.
     assert abs(low.mean() - exact.mean()) < (5.0 * np.sqrt(2.0 / 800) + 0.1) * exact.std()
     assert low.std() == pytest.approx(exact.std(), rel=0.2)
-    logs = [tree["quadrature"].attrs["log_normaliser"] for tree in (run, dense)]
+    logs = [tree["quadrature"].attrs["log_normalizer"] for tree in (run, dense)]
     assert logs[0] == pytest.approx(logs[1], abs=0.3)
     assert "low_rank_error" not in dense.attrs
     assert diagnose(dense).low_rank_error is None

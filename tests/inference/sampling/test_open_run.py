@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from bke.inference import InputError, Nuts, OpenRun, fit, open_run
-from bke.inference.diagnostics.masses import unconstrained_draws
+from bke.inference.diagnostics.modes import unconstrained_draws
 from bke.inference.sampling.open_run import Memory
 from bke.inference.sampling.record import RECORD
 from bke.inference.sampling.run import target_of

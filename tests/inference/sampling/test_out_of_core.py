@@ -63,7 +63,7 @@ def test_the_posterior_is_that_of_rows_in_memory(tmp_path, small_chunks):
     in_memory, by_rows = fit(X, **OPTIONS), fit(open_rows(path), **OPTIONS)
     lengthscales = [run["posterior"]["lengthscale"] for run in (in_memory, by_rows)]
     np.testing.assert_allclose(*lengthscales, rtol=1e-8)
-    logs = [run["quadrature"].attrs["log_normaliser"] for run in (in_memory, by_rows)]
+    logs = [run["quadrature"].attrs["log_normalizer"] for run in (in_memory, by_rows)]
     np.testing.assert_allclose(*logs, rtol=1e-10)
     first, second = (read_record(run.attrs) for run in (by_rows, in_memory))
     assert first["data_sha256"] == second["data_sha256"]

@@ -28,7 +28,7 @@ def mixture(z, weights, centres, widths):
 def test_the_error_is_within_its_estimate_and_that_within_the_tolerance(shift, width, tolerance):
     found = run(lambda z: 300.0 + mixture(z, [1.0], [shift], [width]), tolerance=tolerance)
     assert found.error <= tolerance
-    assert abs(found.log_normaliser - 300.0) <= found.error
+    assert abs(found.log_normalizer - 300.0) <= found.error
     assert found.weight.sum() == pytest.approx(1.0)
     assert found.weight @ found.nodes[:, 0] == pytest.approx(shift, abs=10 * tolerance)
 
@@ -36,7 +36,7 @@ def test_the_error_is_within_its_estimate_and_that_within_the_tolerance(shift, w
 def test_a_narrow_peak_between_the_nodes_is_found_by_its_flanks():
     """Width 1/400 of the grid's step: the nearest node is thousands of nats below the top."""
     found = run(lambda z: mixture(z, [1.0], [0.009], [5e-5]), tolerance=1e-4)
-    assert found.log_normaliser == pytest.approx(0.0, abs=1e-4)
+    assert found.log_normalizer == pytest.approx(0.0, abs=1e-4)
 
 
 def test_asymmetric_masses_of_two_modes():
@@ -65,13 +65,13 @@ def test_zeros_of_the_density_cost_accuracy_nothing():
     exact = moments(-np.inf, a) - moments(a, b) + moments(b, np.inf)
     for tolerance in (1e-3, 1e-5):
         found = run(density, tolerance=tolerance)
-        assert abs(found.log_normaliser - np.log(exact)) <= found.error <= tolerance
+        assert abs(found.log_normalizer - np.log(exact)) <= found.error <= tolerance
 
 
 def test_the_range_is_widened_until_the_density_is_negligible():
     """A Gamma(1/2, 1) density of the log has a tail exp(z / 2) to the left."""
     found = run(lambda z: 0.5 * z[:, 0] - np.exp(z[:, 0]), low=(-1.0,), high=(1.0,))
-    assert found.log_normaliser == pytest.approx(gammaln(0.5), abs=1e-4)
+    assert found.log_normalizer == pytest.approx(gammaln(0.5), abs=1e-4)
     assert found.nodes[0, 0] < -60
 
 
@@ -81,7 +81,7 @@ def test_two_dimensions_with_a_ridge_and_two_modes():
         return mixture(turned, [0.7, 0.3], [(-1.0, 0.5), (2.0, 0.0)], [0.2, 0.5])
 
     found = run(density, low=(-3.0, -3.0), high=(3.0, 3.0), tolerance=1e-3)
-    assert abs(found.log_normaliser + np.log(2.0)) <= found.error <= 1e-3
+    assert abs(found.log_normalizer + np.log(2.0)) <= found.error <= 1e-3
     right = found.weight[found.nodes.sum(axis=1) > 0.5].sum()
     assert right == pytest.approx(0.3, abs=1e-3)
 
@@ -92,7 +92,7 @@ def test_a_thin_ridge_between_the_nodes_is_not_missed(correlation, width):
     covariance = width**2 * np.array([[1.0, correlation], [correlation, 1.0]])
     target = multivariate_normal([0.3137, -0.771], covariance)
     found = run(target.logpdf, low=(-6.0, -6.0), high=(2.0, 2.0), tolerance=2e-3, most=30_000)
-    assert abs(found.log_normaliser) <= found.error < 2e-2
+    assert abs(found.log_normalizer) <= found.error < 2e-2
     assert found.evaluations < 31_000
 
 
@@ -146,7 +146,7 @@ def test_not_a_number_is_refused_where_it_counts_and_only_there():
     with pytest.raises(SamplingError, match="not a number"):
         run(density, low=(-12.0,), high=(12.0,))
     limit = 11.0
-    assert run(density, low=(-12.0,), high=(12.0,)).log_normaliser == pytest.approx(
+    assert run(density, low=(-12.0,), high=(12.0,)).log_normalizer == pytest.approx(
         0.5 * np.log(2 * np.pi), abs=1e-4
     )
 

@@ -33,7 +33,7 @@ def test_the_joint_density_is_the_product_of_both_likelihoods():
 
 def test_a_pooled_pair_is_its_union():
     runs = [fit(X, **SETTINGS) for X in ((P, Q), np.concatenate([P, Q]))]
-    first, second = (run["quadrature"].attrs["log_normaliser"] for run in runs)
+    first, second = (run["quadrature"].attrs["log_normalizer"] for run in runs)
     assert first == second
     assert "sample" not in runs[0]["observed_data"]
 
@@ -45,7 +45,7 @@ def test_samples_may_be_lists():
 
 def test_joint_and_pooled_are_different_posteriors():
     pooled, joint = (fit((P, Q), share=share, **SETTINGS) for share in ("pooled", "joint"))
-    logs = [run["quadrature"].attrs["log_normaliser"] for run in (pooled, joint)]
+    logs = [run["quadrature"].attrs["log_normalizer"] for run in (pooled, joint)]
     assert abs(logs[0] - logs[1]) > 1.0
 
 

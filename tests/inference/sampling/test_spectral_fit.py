@@ -15,7 +15,7 @@ X = np.random.default_rng(0).gamma(2.0, size=320)
 def integrated(X, likelihood, *, tolerance=1e-3, **options):
     method = Quadrature(tolerance, num_samples=64)
     run = fit(X, method=method, likelihood=likelihood, progress=False, **options)
-    return run["quadrature"].attrs["log_normaliser"], run
+    return run["quadrature"].attrs["log_normalizer"], run
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from bke.inference import diagnose, fit
 from bke.inference.core.machine import computing
-from bke.inference.diagnostics.resolution import in_words, reach
+from bke.inference.diagnostics.landmark_resolution import in_words, reach
 from bke.models import Landmark, SquaredExponential, choose_landmarks
 
 RNG = np.random.default_rng(4)

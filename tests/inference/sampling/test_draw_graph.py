@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import xarray as xr
-from bke.inference.sampling.barriers import bottlenecks, draw_paths, groups
+from bke.inference.sampling.draw_graph import bottlenecks, cluster_nodes, density_graph
 from scipy.special import logsumexp
 
 
@@ -39,9 +39,10 @@ def two_mode_chains(chains=(0, 0, 1, 1), draws=200, seed=0):
 
 def grouped(z, lp, log_density):
     """Groups of the nodes with labels as (chain, node)."""
-    paths = draw_paths(z, lp, log_density)
-    found = groups(paths["height"].values.ravel(), paths["edge"].values, paths["low"].values)
-    return found.label.reshape(paths["draw"].shape), found.saddle
+    paths = density_graph(z, lp, log_density)
+    height = paths["height"].values.ravel()
+    label, saddle = cluster_nodes(height, paths["edge"].values, paths["low"].values)
+    return label.reshape(paths["draw"].shape), saddle
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -83,8 +84,21 @@ def test_a_chain_that_crosses_does_not_join_two_modes():
     z, lp = chains_of(points, two_gaussians)
     label, saddle = grouped(z, lp, two_gaussians)
     assert saddle.shape == (2, 2)
-    before = draw_paths(z, lp, two_gaussians)["draw"].values[0] < 120
+    before = density_graph(z, lp, two_gaussians)["draw"].values[0] < 120
     np.testing.assert_array_equal(label[0], np.where(before, label[1, 0], label[2, 0]))
+
+
+def test_one_chain_of_independent_draws_shows_a_mode_of_three_percent():
+    """12 of 400 draws, of which 160 are nodes: none of the 12 is one in 2 of 1000 seeds."""
+    order = np.random.default_rng(5).permutation(400)
+    points = np.concatenate([two_mode_chains((0,), 388), two_mode_chains((1,), 12)], axis=1)
+    z, lp = chains_of(points[:, order], two_gaussians)
+    label, _ = grouped(z, lp, two_gaussians)
+    assert label.shape == (1, 160)
+    is_rare = z["x"][0, np.linspace(0, 399, 160).round().astype(int)] > 0
+    assert 0 < is_rare.sum() <= 12
+    assert label.max() == 1
+    np.testing.assert_array_equal(label[0] == label[0, is_rare][0], is_rare)
 
 
 def banana(z):
@@ -112,7 +126,7 @@ def test_a_path_through_a_third_chain_is_found():
         return logsumexp([-((z["x"] - c) ** 2 + z["y"] ** 2) / 0.72 for c in (0, 2, 4)], axis=0)
 
     z, lp = chains_of(points, line)
-    paths = draw_paths(z, lp, line)
+    paths = density_graph(z, lp, line)
     owner = np.repeat(np.arange(3), paths.sizes["node"])
     found = bottlenecks(paths["edge"].values, paths["low"].values, owner)
     nearer = min(found[0, 1], found[1, 2])
@@ -138,7 +152,7 @@ def test_vector_valued_sites_are_taken_apart_and_put_together():
         return two_gaussians({"x": one["v"][:, 0], "y": one["v"][:, 1]})
 
     xr.testing.assert_identical(
-        draw_paths({"v": points}, lp, of_vectors), draw_paths(z, lp, two_gaussians)
+        density_graph({"v": points}, lp, of_vectors), density_graph(z, lp, two_gaussians)
     )
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from bke.inference.diagnostics.bridge import bridge
+from bke.inference.diagnostics.integral import bridge_sampling
 from scipy.stats import multivariate_t
 
 
@@ -20,7 +20,7 @@ def test_the_integral_of_a_student_t(dimension):
     for seed in range(40):
         rng = np.random.default_rng(seed)
         z = target.rvs((8, 200), random_state=rng).reshape(8, 200, dimension)
-        found = bridge(
+        found = bridge_sampling(
             z, lambda x: -7.0 + target.logpdf(x), -7.0 + target.logpdf(z).reshape(8, 200), rng
         )
         logs.append(found.log)
@@ -38,6 +38,6 @@ def test_half_a_mode_has_half_the_integral():
     def density(x):
         return np.where(x[:, 0] > 0, -0.5 * x[:, 0] ** 2, -np.inf)
 
-    found = bridge(z, density, -0.5 * z[..., 0] ** 2, rng)
+    found = bridge_sampling(z, density, -0.5 * z[..., 0] ** 2, rng)
     assert found.log == pytest.approx(0.5 * np.log(np.pi / 2), abs=4 * found.error)
     assert found.error < 0.05

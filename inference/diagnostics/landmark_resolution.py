@@ -13,8 +13,7 @@ from ..core.machine import computing
 from ..sampling.open_run import OpenRun
 from ..sampling.record import read_record
 from ..sampling.target import unflatten
-from .masses import draw_weights, unconstrained_draws
-from .modes import Modes
+from .modes import Modes, draw_weights, unconstrained_draws
 
 #: k at the next landmark, over its height, below which it reaches less far: one lengthscale away.
 NEXT = float(np.exp(-0.5))
