@@ -22,6 +22,7 @@ from ..sampling.record import FUNCTION, likelihood_record
 from ..sampling.run import in_data_units, rows_of, units_of
 from ..sampling.target import unflatten
 from ..witness.bands import Band, band
+from ..witness.places import within_range
 from ..witness.thinning import ERROR
 
 QUANTILES = (0.1, 0.5, 0.9)
@@ -177,11 +178,13 @@ def _statistics(draws: np.ndarray, weights: np.ndarray) -> dict[str, float]:
 
 
 def witness_summary(witness: xr.DataTree, modes: Modes, level: float) -> dict[str, Any]:
-    """The extremes of the witness with their pointwise bands: overall and in each mode.
+    """Return the extremes of the witness with their pointwise bands, overall and in each mode.
 
-    They are no claim: somewhere such bands exclude zero by chance. ``compare`` names places.
-    ``overall`` weights modes as the witness does, and leaves stuck chains out.
+    Extremes are those within the range of the data, if any point is. They are no claim: somewhere
+    such bands exclude zero by chance, and ``compare`` names regions. ``overall`` weights modes as
+    the witness does and leaves stuck chains out.
     """
+    points, witness = witness.sizes["point"], within_range(witness)
     dataset = witness.to_dataset()
     at, labels = dataset["at"], dataset["mode"].values
     per_mode: list[dict[str, Any]] = []
@@ -197,7 +200,7 @@ def witness_summary(witness: xr.DataTree, modes: Modes, level: float) -> dict[st
         "seed": witness.attrs["seed"],
         "thinning": thinning_note(witness),
         "sizes": witness.attrs["sizes"],
-        "points": at.sizes["point"],
+        "points": points,
         "modes": per_mode,
         "overall": {
             "weighting": WEIGHTING[witness.attrs["weights"]],

@@ -47,23 +47,23 @@ def equal_draws(
     values: np.ndarray,
     points: np.ndarray,
     columns: Sequence[str],
+    inside: np.ndarray,
     attrs: Mapping[str, Any],
-    weights: np.ndarray | None = None,
 ) -> xr.DataTree:
-    """The group that :func:`~bke.inference.sample_witness` returns, of draws (k, m) of one mode.
-
-    They count alike, or by ``weights`` (k,) with sum one.
-    """
+    """The group that :func:`~bke.inference.sample_witness` returns, of equal draws (k, m)."""
     shape = 1, len(values)
-    if weights is None:
-        weights = np.full(len(values), 1.0 / len(values))
+    weights = np.full(len(values), 1.0 / len(values))
     dataset = xr.Dataset(
         {
             "witness": (("chain", "draw", "point"), values[None]),
             "mode": (("chain", "draw"), np.zeros(shape, dtype=int)),
             "weight": (("chain", "draw"), weights[None]),
         },
-        coords={"at": (("point", "column"), points), "column": list(columns)},
+        coords={
+            "at": (("point", "column"), points),
+            "column": list(columns),
+            "in_range": ("point", inside),
+        },
         attrs=attrs,
     )
     return xr.DataTree(dataset, name="witness")

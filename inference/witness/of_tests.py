@@ -34,7 +34,7 @@ from .conditioning import (
     rows_of_matrices,
 )
 from .draws import check_noise, equal_draws, gaussian_draw
-from .places import default_points
+from .places import default_points, in_range
 
 DRAWS = 400
 
@@ -95,7 +95,8 @@ def sample_test_witness(
         values = _draws(EmbeddingPosterior(mean, covariance), draws, seed)
     names = columns or _names(P, first, "c1" if first.shape[1] == 1 else "c")
     sizes = [len(first), len(second)]
-    return _group(result, values, points, list(names), sizes, noise, seed)
+    inside = in_range(points, first, second)
+    return _group(result, values, points, list(names), inside, sizes, noise, seed)
 
 
 def sample_dependence_witness(
@@ -159,7 +160,8 @@ def sample_dependence_witness(
         values = _draws(found, draws, seed)
     names = list(columns or [*_names(X, first, "x"), *_names(Y, second, "y")])
     label = "joint less product"
-    return _group(result, values, points, names, [len(first), len(second)], noise, seed, label)
+    inside, sizes = in_range(points, pairs, pairs), [len(first), len(second)]
+    return _group(result, values, points, names, inside, sizes, noise, seed, label)
 
 
 def _names(values: ArrayLike, sample: np.ndarray, letter: str) -> Sequence[str]:
@@ -226,6 +228,7 @@ def _group(
     values: np.ndarray,
     points: np.ndarray,
     columns: list[str],
+    inside: np.ndarray,
     sizes: list[int],
     noise: Any,
     seed: int,
@@ -242,4 +245,4 @@ def _group(
     }
     if label is not None:  # what is told of no two samples
         attrs["label"] = label
-    return equal_draws(values, points, columns, attrs)
+    return equal_draws(values, points, columns, inside, attrs)

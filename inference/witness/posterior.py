@@ -39,7 +39,7 @@ from ..sampling.target import Target, unflatten
 from .conditioning import Sample, by_waves, different_rows, rows_of_matrices
 from .draws import More, check_noise, draws_at
 from .of_difference import difference_draws
-from .places import default_points
+from .places import default_points, in_range
 from .thinning import Thin, check_thin, thinning
 
 #: Arrays of the draws that are alive at once.
@@ -105,7 +105,9 @@ def sample_witness(
     Returns:
         A group with ``witness`` (chain, draw, point), ``mode`` (chain, draw: index into
         ``diagnose(run).modes.modes``, -1 for a stuck chain), ``weight`` (chain, draw), which
-        :func:`band` uses, and the coordinates ``at`` (point, column).
+        :func:`band` uses, and the coordinates ``at`` (point, column) and ``in_range`` (point):
+        whether a point is within the range of the rows, as the default ones are. Beyond it a
+        witness is extrapolated, so that reports and pictures leave such points out.
 
     Raises:
         InputError: for samples that make no sense or do not fit the run.
@@ -142,7 +144,11 @@ def sample_witness(
             "mode": (("chain", "draw"), _labels(modes)),
             "weight": (("chain", "draw"), of_weights),
         },
-        coords={"at": (("point", "column"), points), "column": list(units.columns)},
+        coords={
+            "at": (("point", "column"), points),
+            "column": list(units.columns),
+            "in_range": ("point", in_range(points, first, second)),
+        },
         attrs={
             "method": weighed.attrs["method"],
             "independent": int(is_independent(weighed.attrs)),

@@ -106,8 +106,8 @@ def test_default_points():
         assert points.shape == shape
         pooled = np.concatenate([P, Q])
         if dimension < 3:
-            assert (points.min(0) < pooled.min(0)).all()
-            assert (points.max(0) > pooled.max(0)).all()
+            np.testing.assert_array_equal(points.min(0), pooled.min(0))
+            np.testing.assert_array_equal(points.max(0), pooled.max(0))
         else:
             np.testing.assert_array_equal(points, pooled)
 

@@ -1,0 +1,47 @@
+"""The summary of a witness: extremes where the data are."""
+
+import types
+
+import numpy as np
+import pytest
+import xarray as xr
+from bke.inference.report.words import witness_summary
+
+MODES = types.SimpleNamespace(modes=[None])
+AT = np.array([-9.0, -1.0, 0.0, 1.0, 9.0])
+
+
+def witness(inside):
+    """Forty equal draws: 5 at x = -9, 1, 0, -1 at x = 1, and -5 at x = 9."""
+    values = np.tile([5.0, 1.0, 0.0, -1.0, -5.0], (2, 20, 1))
+    dataset = xr.Dataset(
+        {
+            "witness": (("chain", "draw", "point"), values),
+            "mode": (("chain", "draw"), np.zeros((2, 20), dtype=int)),
+            "weight": (("chain", "draw"), np.full((2, 20), 1 / 40)),
+        },
+        coords={
+            "at": (("point", "column"), AT[:, None]),
+            "column": ["x"],
+            "in_range": ("point", inside),
+        },
+        attrs={"noise": "clt", "weights": "posterior", "seed": 0, "sizes": [3, 4], "thin": 1,
+               "conditioned": 40},
+    )  # fmt: skip
+    return xr.DataTree(dataset, name="witness")
+
+
+@pytest.mark.parametrize(
+    ("inside", "largest", "smallest"),
+    [
+        (np.abs(AT) < 2.0, (1.0, -1.0), (-1.0, 1.0)),
+        (np.zeros(5, dtype=bool), (5.0, -9.0), (-5.0, 9.0)),
+    ],
+)
+def test_extremes_are_within_the_range_of_the_data_if_any_point_is(inside, largest, smallest):
+    summary = witness_summary(witness(inside), MODES, 0.8)
+    for part in (summary["overall"], summary["modes"][0]):
+        for name, (mean, at) in (("largest", largest), ("smallest", smallest)):
+            assert part[name]["mean"] == pytest.approx(mean)
+            assert part[name]["at"] == {"x": at}
+    assert summary["points"] == 5
