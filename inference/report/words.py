@@ -210,19 +210,17 @@ def witness_summary(witness: xr.DataTree, modes: Modes, level: float) -> dict[st
     }
 
 
-def thinning_note(witness: xr.DataTree) -> str | None:
-    """How many posterior draws the witness is conditioned on, in a sentence; ``None`` if on all."""
-    sizes, kept = witness["witness"].sizes, int(witness.attrs["conditioned"])
-    draws = sizes["chain"] * sizes["draw"]
-    if kept == draws:
-        return None
-    note = f"The {draws} draws of the witness are at {kept} of the {draws} posterior draws"
-    if witness.attrs["thin"] != "auto":
-        return f"{note}: one in {witness.attrs['thin']} of each chain."
-    return (
-        f"{note}, as many of each mode as keep the ends of a band within {100 * ERROR:.0f} % of "
-        "its width. Every draw: thin=1 (--thin 1)."
-    )
+def thinning_note(witness: xr.DataTree) -> str:
+    """Return a sentence that says at how many distinct lengthscales a witness was drawn."""
+    sizes, thin = witness["witness"].sizes, witness.attrs["thin"]
+    draws, lengthscales = sizes["chain"] * sizes["draw"], int(witness.attrs["num_lengthscales"])
+    note = f"The {draws} draws of the witness are at {lengthscales} distinct lengthscales"
+    if thin == "auto" and lengthscales < draws:
+        return (
+            f"{note}, as many of each mode as keep the ends of a band within {100 * ERROR:.0f} % "
+            "of its width; at those of all posterior draws: thin=1 (--thin 1)."
+        )
+    return f"{note}." if thin in ("auto", 1) else f"{note}, of one in {thin} posterior draws."
 
 
 def _extremes(found: Band, at: xr.DataArray) -> dict[str, Any]:

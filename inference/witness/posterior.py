@@ -94,10 +94,11 @@ def sample_witness(
             linear in n, and bands are as wide as the prior where no landmark is near. By default
             those of a run of the landmark model, else none.
         thin: condition on the samples for every ``thin``-th posterior draw of each mode and chain
-            only, and draw so many witnesses from each. ``"auto"``: for 200 or more of each mode,
-            or 100 in the order of a single hyperparameter, with which the ends of a band of at most
-            95 % have a standard error of about 5 % of its width, see
-            :mod:`~bke.inference.witness.thinning`.
+            only, and draw ``thin`` witnesses from each; 1 for all. ``"auto"``: for 200 or more of
+            each mode, or 100 in the order of a single hyperparameter, with which the ends of a
+            band of at most 95 % have a standard error of about 5 % of its width, see
+            :mod:`~bke.inference.witness.thinning`. The attribute ``num_lengthscales`` of the result
+            says how many distinct lengthscales were used.
         seed: of the draws.
         progress: show a progress bar.
         **model: of draws of another program, see :func:`~bke.inference.open_run`.
@@ -107,7 +108,9 @@ def sample_witness(
         ``diagnose(run).modes.modes``, -1 for a stuck chain), ``weight`` (chain, draw), which
         :func:`band` uses, and the coordinates ``at`` (point, column) and ``in_range`` (point):
         whether a point is within the range of the rows, as the default ones are. Beyond it a
-        witness is extrapolated, so that reports and pictures leave such points out.
+        witness is extrapolated, so that reports and pictures leave such points out. Attributes:
+        the arguments, ``sizes`` of the samples and ``num_lengthscales``, how many distinct
+        lengthscales the draws are at (distinct values of all hyperparameters, if there are others).
 
     Raises:
         InputError: for samples that make no sense or do not fit the run.
@@ -157,7 +160,7 @@ def sample_witness(
             "weights": weights,
             "landmarks": 0 if places is None else len(places),
             "thin": thin,
-            "conditioned": len(thinned.kept),
+            "num_lengthscales": len(np.unique(z.reshape(-1, z.shape[-1])[thinned.kept], axis=0)),
             "seed": seed,
             "sizes": [len(first), len(second)],
         },

@@ -58,6 +58,15 @@ def test_draws_have_the_exact_mean_and_joint_covariance(run, data, noise):
     assert np.all(np.abs(np.cov(draws.T) - covariance) < allowed)
 
 
+def test_the_number_of_distinct_lengthscales_is_recorded(run, data):
+    distinct = len(np.unique(run["unconstrained_posterior"]["lengthscale"].values))
+    assert sample_witness(run, *data, [0.0], thin=1).attrs["num_lengthscales"] == distinct
+    assert sample_witness(run, *data, [0.0], thin=5).attrs["num_lengthscales"] == 4  # of 2 x 10
+    constant = with_constant_lengthscale(run, 2, 10)
+    witness = sample_witness(constant, *data, [0.0], weights="chains")
+    assert witness.attrs["num_lengthscales"] == 1
+
+
 def test_draws_are_smooth_functions_not_independent_points(run, data):
     line = np.linspace(-2, 2, 100)
     draws = sample_witness(run, *data, line)["witness"].values.reshape(-1, 100)
