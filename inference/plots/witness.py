@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from ..core.errors import InputError
-from ..data.checks import as_sample
+from ..data.checks import as_sample, column_names
+from ..data.new_rows import column_order, known_names
 from ..sampling.foreign import ModelArguments
 from ..sampling.open_run import Run, open_run
 from ..witness.places import within_range
@@ -87,6 +88,9 @@ def _sample(values: ArrayLike | None, name: str, columns: Sequence[str]) -> np.n
     if values is None:
         return None
     sample = as_sample(values, name)
+    known = known_names(columns) if len(columns) > 1 else None
+    order = column_order(column_names(values), known, name)
+    sample = sample if order is None else sample[:, order]
     if sample.shape[1] != len(columns):
         raise InputError(f"{name} has {sample.shape[1]} columns, but the witness {len(columns)}")
     return sample
