@@ -251,7 +251,7 @@ def check_witness(
 ) -> None:
     """Refuse options that the witness cannot be drawn with; ``seen`` from landmarks or not."""
     from ..core.machine import cores
-    from ..witness.conditioning import rows_of_matrices
+    from ..witness.draws import rows_of_matrices
 
     if not isinstance(band.noise_argument, str):
         check_positive(band.noise_argument, "--noise")

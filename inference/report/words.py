@@ -21,9 +21,8 @@ from ..sampling.open_run import open_run
 from ..sampling.record import FUNCTION, likelihood_record
 from ..sampling.run import in_data_units, rows_of, units_of
 from ..sampling.target import unflatten
-from ..witness.bands import Band, band
-from ..witness.places import within_range
-from ..witness.thinning import ERROR
+from ..witness.bands import ERROR, Band, band
+from ..witness.samples import within_range
 
 QUANTILES = (0.1, 0.5, 0.9)
 WEIGHTING = {

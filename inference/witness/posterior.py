@@ -34,12 +34,18 @@ from ..sampling.method import is_independent
 from ..sampling.open_run import OpenRun, Run, open_run
 from ..sampling.samplers.quadrature import MOST_EVALUATIONS
 from ..sampling.target import Target, unflatten
-from .conditioning import Sample, by_waves, different_rows, rows_of_matrices
-from .draws import More, check_noise, draws_at
-from .of_difference import difference_draws
-from .places import default_points, in_range
-from .samples import compare_rows, match_columns
-from .thinning import Thin, check_thin, thinning
+from .bands import Thin, check_thin, thinning
+from .draws import (
+    More,
+    Sample,
+    by_waves,
+    check_noise,
+    difference_draws,
+    different_rows,
+    draws_at,
+    rows_of_matrices,
+)
+from .samples import compare_rows, default_points, in_range, match_columns
 
 #: Arrays of the draws that are alive at once.
 COPIES = 4
@@ -79,7 +85,7 @@ def sample_witness(
             two columns, the landmarks or the data points.
         of: ``"embeddings"``, the difference of two posteriors, each given its sample; or
             ``"difference"``, the posterior of the difference itself with a scale of its own
-            (:mod:`~bke.inference.witness.of_difference`), given that there is one: narrower by far,
+            (:mod:`~bke.inference.witness.draws`), given that there is one: narrower by far,
             and nearer to the truth where the evidence for a difference is strong, see
             :func:`~bke.inference.compare`. It takes neither ``noise`` nor ``landmarks``.
         noise: ``"clt"``, the sampling covariance of the empirical embedding and the errors of two
@@ -97,7 +103,7 @@ def sample_witness(
             only, and draw ``thin`` witnesses from each; 1 for all. ``"auto"``: for 200 or more of
             each mode, or 100 in the order of a single hyperparameter, with which the ends of a
             band of at most 95 % have a standard error of about 5 % of its width, see
-            :mod:`~bke.inference.witness.thinning`. The attribute ``num_lengthscales`` of the result
+            :mod:`~bke.inference.witness.bands`. The attribute ``num_lengthscales`` of the result
             says how many distinct lengthscales were used.
         seed: of the draws.
         progress: show a progress bar.

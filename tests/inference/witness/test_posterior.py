@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 from bke.inference import InputError, Nuts, band, compare, fit, sample_witness
 from bke.inference.sampling.run import target_of
-from bke.inference.witness.places import default_points
+from bke.inference.witness.samples import default_points
 from bke.models import SquaredExponential, embedding_posterior
 
 SHORT = {"method": Nuts(chains=2, warmup=20, draws=10), "progress": False}

@@ -26,15 +26,17 @@ from ..data.checks import (
 )
 from ..data.new_rows import as_evaluation_points
 from ..testing.result import TestResult
-from .conditioning import (
+from .draws import (
     by_waves,
+    check_noise,
     different_rows,
+    equal_draws,
     errors_of_more_rows,
+    gaussian_draw,
     posterior_of_sample,
     rows_of_matrices,
 )
-from .draws import check_noise, equal_draws, gaussian_draw
-from .places import default_points, in_range
+from .samples import default_points, in_range
 
 DRAWS = 400
 
