@@ -54,11 +54,11 @@ def fitted(rows: int, **options: Any) -> Any:
 
 
 def witness(rows: int) -> Callable[[], Any]:
-    """The witness of a run of few rows, between larger samples."""
-    from bke.inference import sample_witness
+    """The witness between two samples, of a run that was fitted to them before."""
+    from bke.inference import fit, sample_witness
 
-    run = fitted(50)
     first, second = normal(rows), normal(rows, seed=1) + 0.2
+    run = fit(np.concatenate([first, second]), progress=False)
     return lambda: sample_witness(run, first, second, progress=False)
 
 

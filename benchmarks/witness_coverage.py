@@ -24,7 +24,7 @@ from bke.inference.comparison.witness import bands_of, sampling_draws
 from bke.inference.core.machine import computing
 from bke.inference.permutation.pair import Pair
 from bke.inference.permutation.pooling import relabelled
-from bke.inference.witness.conditioning import errors_of_more_rows
+from bke.inference.witness.draws import errors_of_more_rows
 from bke.models import SquaredExponential, embedding_posterior, gaussian_mixture_embedding
 from report import write_report
 from scipy.stats import binom, norm

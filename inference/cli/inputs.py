@@ -23,12 +23,14 @@ from ..data.checks import (
 )
 from ..data.equality import equalize
 from ..data.file_table import default_names
+from ..data.new_rows import known_names
 from ..data.read import Sample, read_sample
 from .options.data import NameOptions
 from .options.witness import BandOptions
 from .words import parse_columns
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
     from bke.models.kernels.base import Kernel
     from bke.models.measures import Measure
@@ -51,6 +53,14 @@ class Pair:
     def pooled(self) -> np.ndarray:
         """Both samples, P first."""
         return np.concatenate([self.P, self.Q])
+
+    def labelled(self, values: np.ndarray) -> np.ndarray | pd.DataFrame:
+        """Rows (k, D) with the names of the columns, where several have names of their own."""
+        if len(self.columns) == 1 or known_names(self.columns) is None:
+            return values
+        import pandas as pd
+
+        return pd.DataFrame(values, columns=list(self.columns))
 
 
 #: Draws of each of three components: with those of the paper, 100, no test finds the difference.
@@ -241,7 +251,7 @@ def check_witness(
 ) -> None:
     """Refuse options that the witness cannot be drawn with; ``seen`` from landmarks or not."""
     from ..core.machine import cores
-    from ..witness.conditioning import rows_of_matrices
+    from ..witness.draws import rows_of_matrices
 
     if not isinstance(band.noise_argument, str):
         check_positive(band.noise_argument, "--noise")
@@ -259,34 +269,11 @@ def check_level(level: float) -> None:
         raise InputError(f"--level must be between 0 and 1, and is {level}")
 
 
-def check_columns(run: xr.DataTree, pair: Pair, path: Path) -> None:
-    """Refuse samples with other columns than the run that was made from them."""
-    given, fitted = list(pair.columns), np.asarray(run["observed_data"]["column"]).tolist()
-    if len(given) != len(fitted):
-        raise InputError(
-            f"P and Q have {len(given)} columns, but {path} was fitted to {len(fitted)}: choose "
-            "them with --columns"
-        )
-    # An array has no names of its own.
-    if given != fitted and default_names(len(given)) not in (given, fitted):
-        raise InputError(
-            f"P and Q have {', '.join(given)}, but {path} was fitted to {', '.join(fitted)}: "
-            "choose the same with --columns"
-        )
+def check_samples(run: xr.DataTree, pair: Pair) -> None:
+    """Refuse samples that are not those of a run, before anything is computed."""
+    from ..sampling.open_run import open_run
+    from ..witness.samples import compare_rows, match_columns
 
-
-def notes_on(run: xr.DataTree, pair: Pair) -> list[str]:
-    """Remarks on samples that are given for a run made earlier."""
-    if "X" not in run["observed_data"]:  # a run of rows of a file does not hold them
-        return []
-    fitted, given = np.asarray(run["observed_data"]["X"].values), pair.pooled
-    if fitted.shape == given.shape and np.array_equal(_ordered(fitted), _ordered(given)):
-        return []
-    return [
-        "P and Q together are not the rows that this run was fitted to, so the lengthscale was "
-        "learned from other data."
-    ]
-
-
-def _ordered(X: np.ndarray) -> np.ndarray:
-    return X[np.lexsort(X.T)]
+    opened = open_run(run)
+    P, Q, _ = match_columns(opened, pair.labelled(pair.P), pair.labelled(pair.Q))
+    compare_rows(opened, P, Q)

@@ -153,7 +153,8 @@ def witness_and_save(
         more: pictures beside those of the samples and the witness.
 
     Returns:
-        What was found, the files, and a note for each picture that could not be drawn.
+        What was found, the files, and notes: on samples that are not those of the run, and on each
+        picture that could not be drawn.
     """
     with terminal.step("witness", "drawing the witness", spinner=False):
         from bke.inference import sample_witness
@@ -163,12 +164,12 @@ def witness_and_save(
 
         witness = sample_witness(
             run,
-            pair.P,
-            pair.Q,
-            points,
+            pair.labelled(pair.P),
+            pair.labelled(pair.Q),
+            None if points is None else pair.labelled(points),
             noise=options.band.noise_argument,
             weights=options.weights if weighed else "chains",
-            landmarks=landmarks,
+            landmarks=pair.labelled(landmarks) if np.ndim(landmarks) else landmarks,
             thin=options.thin_argument,
             seed=seed,
             progress=terminal.progress,
@@ -182,7 +183,8 @@ def witness_and_save(
         terminal,
     )
     found = {"witness": {"sources": pair.sources, **summary}}
-    return found, {"witness": folder / WITNESS, **files}, missing
+    notes = [witness.attrs["note"]] if "note" in witness.attrs else []
+    return found, {"witness": folder / WITNESS, **files}, [*notes, *missing]
 
 
 def draw_pictures(
@@ -243,7 +245,8 @@ def pair_pictures(run: xr.DataTree, witness: xr.DataTree, pair: Pair, level: flo
     """Pictures of the samples and of the witness between them."""
     from bke.inference import plot_samples, plot_witness
 
-    shown: dict[str, Any] = {"P": pair.P, "Q": pair.Q, "names": pair.names, "run": run}
+    P, Q = pair.labelled(pair.P), pair.labelled(pair.Q)
+    shown: dict[str, Any] = {"P": P, "Q": Q, "names": pair.names, "run": run}
     return [
         ("samples", lambda: plot_samples(pair.P, pair.Q, columns=pair.columns, names=pair.names)),
         ("witness", lambda: plot_witness(witness, level, **shown)),

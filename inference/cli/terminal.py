@@ -273,8 +273,7 @@ class Terminal:
         if len(witness["modes"]) > 1:
             overall = witness["overall"]
             self.say(f"  overall, {overall['weighting']}: {extremes(overall)}")
-        if witness["thinning"]:
-            self.notes([witness["thinning"]])
+        self.notes([witness["thinning"]])
 
     def files(self, files: Mapping[str, str], timings: Mapping[str, float]) -> None:
         """End with what was written and how long it took."""

@@ -38,13 +38,12 @@ LINE_POINTS, MESH_SIDE = 300, 60
 MOST_ROWS, TITLE = 4000, 90
 #: Points from the panel to its title, over a legend of one line and of two.
 ABOVE_ONE, ABOVE_TWO = 22, 34
-#: The line or mesh extends beyond the data by this part of their range.
-MARGIN = 0.05
 
 
 def plot_comparison(found: Findings, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
     """Both samples with what is named, and the witness with its bands; nothing else is shaded.
 
+    Axes of one and of two columns end where the rows do, as beyond them a witness is extrapolated.
     One column: histograms over the posterior of the witness. Two: the rows beside a map of the
     witness. More: every place with the columns that it hangs on and its ratio.
 
@@ -66,8 +65,7 @@ def plot_comparison(found: Findings, *, axes: Axes | Sequence[Axes] | None = Non
 
 def _line(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, Axes]:
     points = found.rows.points[:, 0] * found.rows.unit[0]
-    reach = MARGIN * np.ptp(points)
-    at = np.linspace(points.min() - reach, points.max() + reach, LINE_POINTS)
+    at = np.linspace(points.min(), points.max(), LINE_POINTS)
     figure, (above, below) = panels(2, 1, axes, width=7.5, height=5.2, sharex=True)
     _histograms(found, above, points)
     bands, signs = found.witness(at), found.sign(at)
@@ -75,6 +73,7 @@ def _line(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, 
     for ax in (above, below):
         plain(ax)
     _witness(found, below, at, bands, named)
+    below.set_xlim(at[0], at[-1])
     below.set_xlabel(found.columns[0])
     return figure, above
 
@@ -126,8 +125,7 @@ def _witness(
 def _plane(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, Axes]:
     points = found.rows.points * found.rows.unit
     low, high = points.min(axis=0), points.max(axis=0)
-    reach = MARGIN * (high - low)
-    x, y = (np.linspace(a, b, MESH_SIDE) for a, b in zip(low - reach, high + reach, strict=True))
+    x, y = (np.linspace(a, b, MESH_SIDE) for a, b in zip(low, high, strict=True))
     at = np.stack([one.ravel() for one in np.meshgrid(x, y)], axis=1)
     figure, (left, right) = panels(1, 2, axes, width=10.0, height=5.0, sharex=True, sharey=True)
     bands = found.witness(at)

@@ -19,7 +19,6 @@ from ..core.errors import InputError
 from ..core.machine import computing
 from ..data.checks import as_sample, check_count
 from ..witness.draws import gaussian_draw
-from ..witness.places import LINE_POINTS, MARGIN
 from .style import BAND_ALPHA, MODES, P_COLOUR, SMALL, TRUTH, central, panels, plain, rug
 
 WIDTH, HEIGHT = 6.0, 3.4
@@ -170,8 +169,8 @@ def _data_and_line(X: ArrayLike, at: ArrayLike | None) -> tuple[np.ndarray, np.n
     if at is not None:
         return data, _line(at)
     low, high = data.min(), data.max()
-    margin = MARGIN * (high - low)
-    return data, np.linspace(low - margin, high + margin, LINE_POINTS)
+    margin = 0.1 * (high - low)
+    return data, np.linspace(low - margin, high + margin, 200)
 
 
 def _label(ax: Axes, points: np.ndarray, horizontal: str, vertical: str) -> None:

@@ -14,9 +14,6 @@ from ..witness.bands import Band, band
 from .names import chain_names, short_place
 from .style import OVERALL, mode_colour
 
-#: Less posterior mass than this is negligible.
-NEGLIGIBLE = 1e-3
-
 
 class View(NamedTuple):
     """What one panel shows."""
@@ -26,7 +23,6 @@ class View(NamedTuple):
     colour: str
     band: Band
     quantity: str
-    negligible: bool = False  # so little posterior mass that it sets no axis
 
     def heading(self, between: str) -> str:
         """Title and detail, ``between`` them what separates the two."""
@@ -74,16 +70,24 @@ def views(
         members = chain_names(chains[(labels == index).any(axis=1)]) if has_chains else ""
         title = f"mode {index + 1}{f': {where}' if where else ''}"
         colour, found = mode_colour(index), band(witness, level, index)
-        little = False
         if index < len(locations):
-            mass = locations[index].mass
             title += _standing(locations[index])
-            little = mass is not None and mass < NEGLIGIBLE
-        shown.append(View(title, members, colour, found, quantity, negligible=little))
+        shown.append(View(title, members, colour, found, quantity))
     detail = left_out if 0 < len(stuck) < len(chains) else f"{len(chains)} chains"
     by_mass = witness.attrs.get("weights") == "posterior"
     title = f"all modes, weighted by {'posterior mass' if by_mass else 'chain count'}"
     return [*shown, View(title, detail if has_chains else "", OVERALL, every, quantity)]
+
+
+def mode_bands(witness: xr.DataTree, level: float) -> list[Band]:
+    """Return the band of each mode, from which axes are chosen, or of all draws if in no mode.
+
+    A band over all modes is within these at every point, however modes are weighted.
+    """
+    labels = np.unique(witness["mode"].values)
+    return [band(witness, level, int(mode)) for mode in labels if mode >= 0] or [
+        band(witness, level)
+    ]
 
 
 def _standing(mode: Mode) -> str:

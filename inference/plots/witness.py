@@ -12,11 +12,13 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from ..core.errors import InputError
-from ..data.checks import as_sample
+from ..data.checks import as_sample, column_names
+from ..data.new_rows import column_order, known_names
 from ..sampling.foreign import ModelArguments
 from ..sampling.open_run import Run, open_run
+from ..witness.samples import within_range
 from .style import panels
-from .views import Samples, views
+from .views import Samples, mode_bands, views
 from .witness_line import draw_lines
 from .witness_map import draw_maps
 from .witness_points import draw_points
@@ -39,8 +41,9 @@ def plot_witness(
     them (BKE Figure 5 C); its title says which. Stuck chains are left out. One column: lines. Two:
     maps of the mean. More: the points, sorted by mean, with their intervals. Bands are pointwise:
     somewhere they exclude zero by chance, so nothing is marked there; where samples differ is for
-    :func:`~bke.inference.compare` to say. Axes are shared, and chosen from where the data are and
-    from modes that have any mass.
+    :func:`~bke.inference.compare` to say. Points beyond the range of the data are left out, where
+    there are others. Axes are shared, and chosen from where the data are and from the bands of all
+    modes, so that they do not depend on weights.
 
     Args:
         witness: from :func:`~bke.inference.sample_witness`, or that of a test.
@@ -60,6 +63,7 @@ def plot_witness(
     a_witness = isinstance(witness, xr.DataTree) and "witness" in witness.data_vars
     if not a_witness or "at" not in witness.coords:
         raise InputError("witness must be what sample_witness or sample_test_witness returned")
+    witness = within_range(witness)
     group = witness.to_dataset()
     columns = [str(name) for name in group["column"].values]
     at = group["at"].values
@@ -76,7 +80,7 @@ def plot_witness(
         rows, across, axes, width=width, height=height, sharex=True, sharey=dimension < 3
     )
     draw = {1: draw_lines, 2: draw_maps}.get(dimension, draw_points)
-    draw(places, shown, at, samples, columns)
+    draw(places, shown, at, samples, columns, mode_bands(witness, level))
     return figure
 
 
@@ -84,6 +88,9 @@ def _sample(values: ArrayLike | None, name: str, columns: Sequence[str]) -> np.n
     if values is None:
         return None
     sample = as_sample(values, name)
+    known = known_names(columns) if len(columns) > 1 else None
+    order = column_order(column_names(values), known, name)
+    sample = sample if order is None else sample[:, order]
     if sample.shape[1] != len(columns):
         raise InputError(f"{name} has {sample.shape[1]} columns, but the witness {len(columns)}")
     return sample

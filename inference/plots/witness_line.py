@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
+from ..witness.bands import Band
 from .style import BAND_ALPHA, P_COLOUR, Q_COLOUR, SMALL, central, plain, rug
 from .views import Samples, View
 
@@ -22,11 +23,12 @@ def draw_lines(
     at: np.ndarray,
     samples: Samples,
     columns: Sequence[str],
+    bands: Sequence[Band],
 ) -> None:
-    """One panel per view, one below the other."""
+    """One panel per view, one below the other; the ``bands`` of the modes set the height."""
     order = np.argsort(at[:, 0], kind="stable")
     points = at[order, 0]
-    limit = shared_limit(views, central(at[:, 0], samples.given))
+    limit = shared_limit(bands, central(at[:, 0], samples.given))
     for ax, view in zip(axes, views, strict=True):
         mean, lower, upper = (
             values[order] for values in (view.band.mean, view.band.lower, view.band.upper)
@@ -47,12 +49,8 @@ def draw_lines(
     _legend(axes[-1], views, samples)
 
 
-def shared_limit(views: Sequence[View], inside: np.ndarray) -> float:
-    """Half the height of a symmetric axis that fits the bands in the central region.
-
-    Those of modes with hardly any mass are cut off where they are larger.
-    """
-    bands = [view.band for view in views if not view.negligible]
+def shared_limit(bands: Sequence[Band], inside: np.ndarray) -> float:
+    """Half the height of a symmetric axis that fits the bands in the central region."""
     extents = [np.maximum(np.abs(band.lower), np.abs(band.upper))[inside] for band in bands]
     return HEADROOM * max(float(np.quantile(extent, SHOWN)) for extent in extents) or 1.0
 

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import CenteredNorm
 
+from ..witness.bands import Band
 from .density import scatter
 from .style import DIVERGING, P_COLOUR, SMALL, STUCK, central, plain
 from .views import Samples, View
@@ -27,14 +28,14 @@ def draw_maps(
     at: np.ndarray,
     samples: Samples,
     columns: Sequence[str],
+    bands: Sequence[Band],
 ) -> None:
-    """One panel per view, side by side, with one colour scale."""
+    """One panel per view, side by side; the ``bands`` of the modes set the one colour scale."""
     inside = np.logical_and.reduce(
         [central(at[:, d], [sample[:, d] for sample in samples.given]) for d in range(2)]
     )
     inside = inside if inside.any() else np.ones(len(at), dtype=bool)
-    setting = [view for view in views if not view.negligible]
-    largest = max(float(np.quantile(np.abs(view.band.mean[inside]), SHOWN)) for view in setting)
+    largest = max(float(np.quantile(np.abs(band.mean[inside]), SHOWN)) for band in bands)
     norm = CenteredNorm(0.0, largest or 1.0)
     mesh = as_mesh(at)
     image: ScalarMappable | None = None
@@ -57,7 +58,7 @@ def draw_maps(
         )
     assert image is not None
     bar = axes[-1].figure.colorbar(image, ax=list(axes), extend="both", shrink=0.9)
-    bar.set_label(_told(setting[-1], inside), size=SMALL)
+    bar.set_label(_told(views[-1], inside), size=SMALL)
     bar.ax.tick_params(labelsize=SMALL)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from ..diagnostics.modes import format_values
+from ..witness.bands import Band
 from .style import SMALL, plain
 from .views import Samples, View
 from .witness_line import shared_limit
@@ -22,10 +23,11 @@ def draw_points(
     at: np.ndarray,
     samples: Samples,
     columns: Sequence[str],
+    bands: Sequence[Band],
 ) -> None:
-    """One panel per view, side by side."""
+    """One panel per view, side by side; the ``bands`` of the modes set the width."""
     every = np.ones(len(at), dtype=bool)
-    limit = shared_limit(views, every)
+    limit = shared_limit(bands, every)
     position = np.arange(len(at))
     for ax, view in zip(axes, views, strict=True):
         order = np.argsort(view.band.mean, kind="stable")

@@ -22,8 +22,8 @@ from ..sampling.record import FUNCTION, likelihood_record, read_record
 from ..sampling.run import in_data_units, rows_of, units_of
 from ..sampling.samplers import SAMPLERS
 from ..sampling.target import unflatten
-from ..witness.bands import Band, band
-from ..witness.thinning import ERROR
+from ..witness.bands import ERROR, Band, band
+from ..witness.samples import within_range
 
 QUANTILES = (0.1, 0.5, 0.9)
 WEIGHTING = {
@@ -179,11 +179,13 @@ def _statistics(draws: np.ndarray, weights: np.ndarray) -> dict[str, float]:
 
 
 def witness_summary(witness: xr.DataTree, modes: Modes, level: float) -> dict[str, Any]:
-    """The extremes of the witness with their pointwise bands: overall and in each mode.
+    """Return the extremes of the witness with their pointwise bands, overall and in each mode.
 
-    They are no claim: somewhere such bands exclude zero by chance. ``compare`` names places.
-    ``overall`` weights modes as the witness does, and leaves stuck chains out.
+    Extremes are those within the range of the data, if any point is. They are no claim: somewhere
+    such bands exclude zero by chance, and ``compare`` names regions. ``overall`` weights modes as
+    the witness does and leaves stuck chains out.
     """
+    points, witness = witness.sizes["point"], within_range(witness)
     dataset = witness.to_dataset()
     at, labels = dataset["at"], dataset["mode"].values
     per_mode: list[dict[str, Any]] = []
@@ -199,7 +201,7 @@ def witness_summary(witness: xr.DataTree, modes: Modes, level: float) -> dict[st
         "seed": witness.attrs["seed"],
         "thinning": thinning_note(witness),
         "sizes": witness.attrs["sizes"],
-        "points": at.sizes["point"],
+        "points": points,
         "modes": per_mode,
         "overall": {
             "weighting": WEIGHTING[witness.attrs["weights"]],
@@ -209,19 +211,17 @@ def witness_summary(witness: xr.DataTree, modes: Modes, level: float) -> dict[st
     }
 
 
-def thinning_note(witness: xr.DataTree) -> str | None:
-    """How many posterior draws the witness is conditioned on, in a sentence; ``None`` if on all."""
-    sizes, kept = witness["witness"].sizes, int(witness.attrs["conditioned"])
-    draws = sizes["chain"] * sizes["draw"]
-    if kept == draws:
-        return None
-    note = f"The {draws} draws of the witness are at {kept} of the {draws} posterior draws"
-    if witness.attrs["thin"] != "auto":
-        return f"{note}: one in {witness.attrs['thin']} of each chain."
-    return (
-        f"{note}, as many of each mode as keep the ends of a band within {100 * ERROR:.0f} % of "
-        "its width. Every draw: thin=1 (--thin 1)."
-    )
+def thinning_note(witness: xr.DataTree) -> str:
+    """Return a sentence that says at how many distinct lengthscales a witness was drawn."""
+    sizes, thin = witness["witness"].sizes, witness.attrs["thin"]
+    draws, lengthscales = sizes["chain"] * sizes["draw"], int(witness.attrs["num_lengthscales"])
+    note = f"The {draws} draws of the witness are at {lengthscales} distinct lengthscales"
+    if thin == "auto" and lengthscales < draws:
+        return (
+            f"{note}, as many of each mode as keep the ends of a band within {100 * ERROR:.0f} % "
+            "of its width; at those of all posterior draws: thin=1 (--thin 1)."
+        )
+    return f"{note}." if thin in ("auto", 1) else f"{note}, of one in {thin} posterior draws."
 
 
 def _extremes(found: Band, at: xr.DataArray) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, Unpack, get_args
 
@@ -13,18 +14,15 @@ from bke.models.likelihood.landmark import partition_rows
 from bke.models.likelihood.spectral import MOST_DENSE
 from numpy.typing import ArrayLike
 
-from ..core.errors import InputError, SamplingError
+from ..core.errors import InputError, PosteriorWarning, SamplingError
 from ..core.machine import computing, cores
 from ..core.progress import progress_bar
 from ..data.checks import (
     WITNESS_MATRICES,
-    as_pair,
     check_count,
     check_memory,
-    check_same_columns,
-    column_names,
 )
-from ..data.new_rows import as_evaluation_points, column_order, known_names
+from ..data.new_rows import as_evaluation_points
 from ..data.units import Units
 from ..diagnostics.modes import (
     Modes,
@@ -39,11 +37,18 @@ from ..sampling.likelihoods import landmark_points
 from ..sampling.open_run import OpenRun, Run, open_run
 from ..sampling.samplers import MOST_EVALUATIONS, is_independent
 from ..sampling.target import Target, unflatten
-from .conditioning import Sample, by_waves, different_rows, rows_of_matrices
-from .draws import More, check_noise, draws_at
-from .of_difference import difference_draws
-from .places import default_points
-from .thinning import Thin, check_thin, thinning
+from .bands import Thin, check_thin, thinning
+from .draws import (
+    More,
+    Sample,
+    by_waves,
+    check_noise,
+    difference_draws,
+    different_rows,
+    draws_at,
+    rows_of_matrices,
+)
+from .samples import compare_rows, default_points, in_range, match_columns
 
 #: Arrays of the draws that are alive at once.
 COPIES = 4
@@ -77,12 +82,13 @@ def sample_witness(
         run: from :func:`~bke.inference.fit` on the samples, pooled or joint, open or not; or draws
             of another program.
         P: first sample, shape (n, D) or (n,), in the units of the data.
-        Q: second sample, shape (m, D) or (m,).
+        Q: second sample, shape (m, D) or (m,). The rows of both together are to be those of the
+            run, in any order. Of draws of another program these are the rows of ``X``.
         at: points of evaluation, shape (k, D) or (k,); by default a line, a mesh or, in more than
             two columns, the landmarks or the data points.
         of: ``"embeddings"``, the difference of two posteriors, each given its sample; or
             ``"difference"``, the posterior of the difference itself with a scale of its own
-            (:mod:`~bke.inference.witness.of_difference`), given that there is one: narrower by far,
+            (:mod:`~bke.inference.witness.draws`), given that there is one: narrower by far,
             and nearer to the truth where the evidence for a difference is strong, see
             :func:`~bke.inference.compare`. It takes neither ``noise`` nor ``landmarks``.
         noise: ``"clt"``, the sampling covariance of the empirical embedding and the errors of two
@@ -97,10 +103,11 @@ def sample_witness(
             linear in n, and bands are as wide as the prior where no landmark is near. By default
             those of a run of the landmark model, else none.
         thin: condition on the samples for every ``thin``-th posterior draw of each mode and chain
-            only, and draw so many witnesses from each. ``"auto"``: for 200 or more of each mode,
-            or 100 in the order of a single hyperparameter, with which the ends of a band of at most
-            95 % have a standard error of about 5 % of its width, see
-            :mod:`~bke.inference.witness.thinning`.
+            only, and draw ``thin`` witnesses from each; 1 for all. ``"auto"``: for 200 or more of
+            each mode, or 100 in the order of a single hyperparameter, with which the ends of a
+            band of at most 95 % have a standard error of about 5 % of its width, see
+            :mod:`~bke.inference.witness.bands`. The attribute ``num_lengthscales`` of the result
+            says how many distinct lengthscales were used.
         seed: of the draws.
         progress: show a progress bar.
         **model: of draws of another program, see :func:`~bke.inference.open_run`.
@@ -108,15 +115,23 @@ def sample_witness(
     Returns:
         A group with ``witness`` (chain, draw, point), ``mode`` (chain, draw: index into
         ``diagnose(run).modes.modes``, -1 for a stuck chain), ``weight`` (chain, draw), which
-        :func:`band` uses, and the coordinates ``at`` (point, column).
+        :func:`band` uses, and the coordinates ``at`` (point, column) and ``in_range`` (point):
+        whether a point is within the range of the rows, as the default ones are. Beyond it a
+        witness is extrapolated, so that reports and pictures leave such points out. Attributes:
+        the arguments, ``sizes`` of the samples and ``num_lengthscales``, how many distinct
+        lengthscales the draws are at (distinct values of all hyperparameters, if there are others);
+        ``note``, where the samples are not all of the run's rows and no others.
+
+    Warns:
+        PosteriorWarning: rows of one sample are not the run's, or some of the run's are left out.
 
     Raises:
-        InputError: for samples that make no sense or do not fit the run.
+        InputError: for samples that make no sense, and where neither is part of the run's data.
         SamplingError: where a draw is not finite.
     """
     opened = open_run(run, **model)
     target, units = opened.target, opened.units
-    first, second, names = _pair(P, Q, units)
+    first, second, names = match_columns(opened, P, Q)
     _check_posterior(of, noise, landmarks)
     check_count(seed, "seed", 0, 2**63 - 1)
     check_thin(thin, opened.tree["posterior"].sizes["draw"])
@@ -129,6 +144,9 @@ def sample_witness(
         draws = opened.tree["posterior"].sizes
         count = draws["chain"] * draws["draw"]
         _check_memory(target, (first, second), places, points, count)
+    note = compare_rows(opened, first, second)
+    if note is not None:
+        warnings.warn(note, PosteriorWarning, stacklevel=2)
     weighed, modes = _weighed(opened, weights, seed, progress)
     z = unconstrained_draws(weighed)
     thinned = thinning(thin, _labels(modes), z)
@@ -147,7 +165,11 @@ def sample_witness(
             "mode": (("chain", "draw"), _labels(modes)),
             "weight": (("chain", "draw"), of_weights),
         },
-        coords={"at": (("point", "column"), points), "column": list(units.columns)},
+        coords={
+            "at": (("point", "column"), points),
+            "column": list(units.columns),
+            "in_range": ("point", in_range(points, first, second)),
+        },
         attrs={
             "method": weighed.attrs["method"],
             "independent": int(is_independent(weighed.attrs)),
@@ -156,9 +178,10 @@ def sample_witness(
             "weights": weights,
             "landmarks": 0 if places is None else len(places),
             "thin": thin,
-            "conditioned": len(thinned.kept),
+            "num_lengthscales": len(np.unique(z.reshape(-1, z.shape[-1])[thinned.kept], axis=0)),
             "seed": seed,
             "sizes": [len(first), len(second)],
+            **({} if note is None else {"note": note}),
         },
     )
     return xr.DataTree(dataset, name="witness")
@@ -193,26 +216,6 @@ def _check_posterior(of: Of, noise: str | float, landmarks: int | ArrayLike | No
         raise InputError(f"of must be 'embeddings' or 'difference', got {of!r}")
     if of == "difference" and (noise != "clt" or landmarks is not None):
         raise InputError("of='difference' takes neither noise nor landmarks")
-
-
-def _pair(
-    P: ArrayLike, Q: ArrayLike, units: Units
-) -> tuple[np.ndarray, np.ndarray, tuple[str, ...] | None]:
-    """Both samples, (n, D) and (m, D), with the columns of the run, and names of these."""
-    first, second = as_pair(P, Q)
-    check_same_columns(column_names(P), column_names(Q))
-    dimension = len(units.columns)
-    of_first = column_names(P)
-    of_second = column_names(Q) if of_first is None else column_names(Q) and of_first
-    if first.shape[1] != dimension:
-        raise InputError(f"P and Q have {first.shape[1]} columns, but the run has {dimension}")
-    known = known_names(units.columns) if dimension > 1 else None  # one column is that column
-    for_first, for_second = (
-        column_order(names, known, name) for names, name in ((of_first, "P"), (of_second, "Q"))
-    )
-    first = first if for_first is None else first[:, for_first]
-    second = second if for_second is None else second[:, for_second]
-    return first, second, known_names(units.columns) or of_first or of_second
 
 
 def _check_memory(

@@ -56,8 +56,8 @@ def witness(
             kernel=target.kernel,
             measure=target.measure,
         )
-        inputs.check_columns(result, pair, run_file)
-        notes = [*pair.notes, *inputs.notes_on(result, pair)]
+        inputs.check_samples(result, pair)
+        notes = list(pair.notes)
         result, unknown = steps.weigh_and_save(result, None, terminal)
         terminal.notes(notes)
         diagnosis, summary, rounded = steps.diagnose_and_print(result, terminal)

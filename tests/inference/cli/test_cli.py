@@ -775,11 +775,11 @@ def test_another_seed_and_other_samples(finished, samples, tmp_path, no_pictures
     options = ("--at", at, "--noise", 0.1, "--level", 0.5, "--out", tmp_path, "--json", "--quiet")
     result = succeeded("witness", tmp_path / "run.nc", samples[0], samples[0], *options)
     summary = json.loads(result.stdout)
-    assert "not the rows that this run was fitted to" in summary["notes"][0]
+    assert "not the 44 rows that this run was fitted to: 20 rows of P and Q" in summary["notes"][0]
+    assert "bke: warning: P and Q together are not the 44 rows" in result.stderr
     weights = write_csv(tmp_path / "weights.csv", [[1.0], [0.5], [-1.0]], "weight")
     told = refusal("witness", tmp_path / "run.nc", weights, weights, "--out", tmp_path)
-    assert "P and Q have weight" in told
-    assert "was fitted to height" in told
+    assert "3 rows of P (3 in all) and 3 rows of Q (3) are not among the 44 rows" in told
     assert (summary["witness"]["points"], summary["witness"]["level"]) == (3, 0.5)
     assert summary["witness"]["noise"] == "0.1"
 

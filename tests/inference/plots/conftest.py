@@ -102,7 +102,11 @@ def witness_group(at, columns, seed=0, chains=CHAINS, draws=DRAWS):
                 "mode": (("chain", "draw"), labels),
                 "weight": (("chain", "draw"), (labels >= 0) / (labels >= 0).sum()),
             },
-            coords={"at": (("point", "column"), at), "column": columns},
+            coords={
+                "at": (("point", "column"), at),
+                "column": columns,
+                "in_range": ("point", np.ones(len(at), dtype=bool)),
+            },
             attrs={"noise": "clt", "weights": "chains", "seed": 0, "sizes": [10, 10]},
         ),
         name="witness",

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import xarray as xr
 from bke.inference import (
     InputError,
     band,
@@ -8,8 +9,6 @@ from bke.inference import (
 )
 from bke.inference.diagnostics.modes import format_values
 from bke.inference.plots.style import OVERALL, P_COLOUR, Q_COLOUR, mode_colour
-from bke.inference.plots.views import views
-from bke.inference.plots.witness_line import shared_limit
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
@@ -53,18 +52,57 @@ def test_nothing_is_shaded_or_marked_where_a_band_excludes_zero(line_witness):
     assert labels == ["pointwise 80% band"]
 
 
-def test_a_mode_without_mass_sets_no_axis(line_witness, bimodal):
-    whole = plot_witness(line_witness, run=bimodal).axes[0].get_ylim()
-    wild = line_witness.copy()
-    values = wild["witness"].values.copy()
-    values[:2] *= 100.0
-    wild["witness"] = wild["witness"].copy(data=values)
-    shown = [
-        view._replace(negligible=index == 0) for index, view in enumerate(views(wild, 0.8)[:2])
-    ]
-    every = np.ones(wild.sizes["point"], dtype=bool)
-    assert shared_limit(shown, every) < 3.0 < shared_limit(views(wild, 0.8)[:2], every)
-    assert whole[1] < 5.0
+@pytest.mark.parametrize("group", ["line_witness", "map_witness", "point_witness"])
+def test_axes_do_not_depend_on_the_weights_of_the_modes(group, bimodal, request):
+    """Mode 0 is ten times as large as mode 1 and loses all its weight when masses are known."""
+    by_chain = request.getfixturevalue(group).copy()
+    values = by_chain["witness"].values.copy()
+    values[:2] *= 10.0
+    by_chain["witness"] = by_chain["witness"].copy(data=values)
+    weight = by_chain["weight"].values.copy()
+    weight[:2] = 0.0
+    by_mass = by_chain.copy()
+    by_mass["weight"] = by_chain["weight"].copy(data=weight / weight.sum())
+    by_mass.attrs["weights"] = "posterior"
+    dimension = by_chain.sizes["column"]
+
+    def limits(witness, run):
+        ax = plot_witness(witness, run=run).axes[-1 if dimension == 1 else 0]
+        if dimension == 2:
+            return ax.collections[0].get_clim()
+        return ax.get_ylim() if dimension == 1 else ax.get_xlim()
+
+    assert limits(by_mass, with_masses(bimodal)) == limits(by_chain, bimodal)
+    assert limits(by_chain, bimodal)[1] > 5.0
+
+
+def with_masses(run):
+    """The run with a quadrature that finds the second mode alone to have any mass."""
+    nodes = xr.Dataset(
+        {
+            "unconstrained": (("node", "parameter"), np.log([[0.5], [3.0]])),
+            "weight": ("node", [1e-20, 1.0 - 1e-20]),
+        },
+        attrs={"log_normaliser_error": 0.0, "log_normaliser": 0.0},
+    )
+    groups = {name: node.to_dataset() for name, node in run.children.items()}
+    tree = xr.DataTree.from_dict({f"/{name}": data for name, data in groups.items()})
+    tree["quadrature"] = xr.DataTree(nodes)
+    tree.attrs.update(run.attrs)
+    return tree
+
+
+def test_points_beyond_the_range_of_the_data_are_left_out(run, data):
+    P, Q = data[:15], data[15:]
+    low, high = float(data.min()), float(data.max())
+    at = np.linspace(low - 5.0, high + 5.0, 80)
+    witness = sample_witness(run, P, Q, at)
+    (ax,) = plot_witness(witness, P=P, Q=Q).axes
+    points = at[(at >= low) & (at <= high)]
+    np.testing.assert_array_equal(ax.lines[1].get_xdata(), points)
+    assert ax.get_xlim() == (points[0], points[-1])
+    beyond = sample_witness(run, P, Q, at[:5])
+    assert len(plot_witness(beyond).axes[0].lines[1].get_xdata()) == 5
 
 
 def test_run_names_the_modes(line_witness, bimodal):

@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 from bke.inference import InputError, Nuts, band, compare, fit, sample_witness
 from bke.inference.sampling.run import target_of
-from bke.inference.witness.places import default_points
+from bke.inference.witness.samples import default_points
 from bke.models import SquaredExponential, embedding_posterior
 
 SHORT = {"method": Nuts(num_chains=2, num_warmup=20, num_samples=10), "progress": False}
@@ -56,6 +56,15 @@ def test_draws_have_the_exact_mean_and_joint_covariance(run, data, noise):
     assert np.all(np.abs(draws.mean(0) - (P.mean - Q.mean)) < 5 * deviations / np.sqrt(count))
     allowed = 5 * np.sqrt((np.outer(deviations, deviations) ** 2 + covariance**2) / count)
     assert np.all(np.abs(np.cov(draws.T) - covariance) < allowed)
+
+
+def test_the_number_of_distinct_lengthscales_is_recorded(run, data):
+    distinct = len(np.unique(run["unconstrained_posterior"]["lengthscale"].values))
+    assert sample_witness(run, *data, [0.0], thin=1).attrs["num_lengthscales"] == distinct
+    assert sample_witness(run, *data, [0.0], thin=5).attrs["num_lengthscales"] == 4  # of 2 x 10
+    constant = with_constant_lengthscale(run, 2, 10)
+    witness = sample_witness(constant, *data, [0.0], weights="chains")
+    assert witness.attrs["num_lengthscales"] == 1
 
 
 def test_draws_are_smooth_functions_not_independent_points(run, data):
@@ -106,8 +115,8 @@ def test_default_points():
         assert points.shape == shape
         pooled = np.concatenate([P, Q])
         if dimension < 3:
-            assert (points.min(0) < pooled.min(0)).all()
-            assert (points.max(0) > pooled.max(0)).all()
+            np.testing.assert_array_equal(points.min(0), pooled.min(0))
+            np.testing.assert_array_equal(points.max(0), pooled.max(0))
         else:
             np.testing.assert_array_equal(points, pooled)
 

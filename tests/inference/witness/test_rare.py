@@ -10,7 +10,7 @@ from bke.inference.core.machine import computing
 from bke.inference.evidence.places import cells
 from bke.inference.permutation.pair import Pair
 from bke.inference.permutation.pooling import relabelled, swapped
-from bke.inference.witness.conditioning import (
+from bke.inference.witness.draws import (
     MOST_MORE,
     different_rows,
     errors_of_more_rows,

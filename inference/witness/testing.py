@@ -26,15 +26,17 @@ from ..data.checks import (
 )
 from ..data.new_rows import as_evaluation_points
 from ..testing.result import TestResult
-from .conditioning import (
+from .draws import (
     by_waves,
+    check_noise,
     different_rows,
+    equal_draws,
     errors_of_more_rows,
+    gaussian_draw,
     posterior_of_sample,
     rows_of_matrices,
 )
-from .draws import check_noise, equal_draws, gaussian_draw
-from .places import default_points
+from .samples import default_points, in_range
 
 DRAWS = 400
 
@@ -95,7 +97,8 @@ def sample_test_witness(
         values = _draws(EmbeddingPosterior(mean, covariance), draws, seed)
     names = columns or _names(P, first, "c1" if first.shape[1] == 1 else "c")
     sizes = [len(first), len(second)]
-    return _group(result, values, points, list(names), sizes, noise, seed)
+    inside = in_range(points, first, second)
+    return _group(result, values, points, list(names), inside, sizes, noise, seed)
 
 
 def sample_dependence_witness(
@@ -159,7 +162,8 @@ def sample_dependence_witness(
         values = _draws(found, draws, seed)
     names = list(columns or [*_names(X, first, "x"), *_names(Y, second, "y")])
     label = "joint less product"
-    return _group(result, values, points, names, [len(first), len(second)], noise, seed, label)
+    inside, sizes = in_range(points, pairs, pairs), [len(first), len(second)]
+    return _group(result, values, points, names, inside, sizes, noise, seed, label)
 
 
 def _names(values: ArrayLike, sample: np.ndarray, letter: str) -> Sequence[str]:
@@ -226,6 +230,7 @@ def _group(
     values: np.ndarray,
     points: np.ndarray,
     columns: list[str],
+    inside: np.ndarray,
     sizes: list[int],
     noise: Any,
     seed: int,
@@ -242,4 +247,4 @@ def _group(
     }
     if label is not None:  # what is told of no two samples
         attrs["label"] = label
-    return equal_draws(values, points, columns, attrs)
+    return equal_draws(values, points, columns, inside, attrs)

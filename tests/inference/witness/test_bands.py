@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from bke.inference.witness.thinning import ENOUGH, ERROR, IN_ORDER, thinning
+from bke.inference.witness.bands import ENOUGH, ERROR, IN_ORDER, thinning
 
 MODES = np.repeat([[0], [1], [1], [-1]], 600, axis=1)
 MODES[0, :7] = 2  # a small mode, in a chain that crossed

@@ -1,0 +1,128 @@
+"""Samples of a witness are compared with the rows of the run."""
+
+import warnings
+
+import arviz_base
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from bke.inference import InputError, Nuts, fit, open_run, sample_witness
+from bke.inference.core.errors import PosteriorWarning
+from bke.inference.sampling.run import digest_of
+from bke.inference.witness.samples import compare_rows, match_columns
+
+RNG = np.random.default_rng(0)
+P, Q = RNG.normal(size=(12, 2)), RNG.normal(0.5, 1.0, size=(9, 2))
+NEW = RNG.normal(size=(5, 2))
+POOLED = np.concatenate([P, Q])
+
+
+def fitted(rows):
+    """The parts of a run that the comparison reads."""
+    tree = xr.DataTree.from_dict(
+        {
+            "/observed_data": xr.Dataset(
+                {"X": (("row", "column"), rows)}, coords={"column": ["a", "b"]}
+            )
+        }
+    )
+    tree.attrs["data_sha256"] = digest_of(rows)
+    return open_run_of(tree)
+
+
+def open_run_of(tree):
+    tree.attrs["creation_library"] = "bke"
+    return open_run(tree)
+
+
+RUN = fitted(POOLED)
+
+
+@pytest.mark.parametrize(
+    "pair", [(P, Q), (Q, P), (P[::-1], Q), (POOLED[3:], POOLED[:3]), (P + 0.0, Q)]
+)
+def test_the_rows_of_the_run_in_any_order_are_accepted(pair):
+    assert compare_rows(RUN, *pair) is None
+
+
+@pytest.mark.parametrize(
+    ("pair", "new", "absent"),
+    [
+        ((P[:10], Q), "0 rows of P and Q not", "2 rows of them"),
+        ((NEW, Q), "5 rows of P and Q not", "12 rows of them"),
+        ((P, NEW), "5 rows of P and Q not", "9 rows of them"),
+        ((P, P), "12 rows of P and Q not", "9 rows of them"),  # each row twice
+        ((np.concatenate([P, P[:1]]), Q), "1 row of P and Q not", "0 rows of them"),
+    ],
+)
+def test_new_rows_and_rows_left_out_are_counted(pair, new, absent):
+    note = compare_rows(RUN, *pair)
+    assert new in note
+    assert absent in note
+    assert "not the 21 rows that this run was fitted to" in note
+
+
+@pytest.mark.parametrize("pair", [(NEW, NEW + 1.0), (2.0 * P, 2.0 * Q), (NEW, P[[0, 0]])])
+def test_samples_of_other_data_are_refused(pair):
+    with pytest.raises(InputError, match=r"not among the 21 rows that this run was fitted to"):
+        compare_rows(RUN, *pair)
+
+
+def test_rows_are_equal_at_the_precision_in_which_they_are_stored():
+    single = P.astype(np.float32).astype(float), Q.astype(np.float32).astype(float)
+    assert compare_rows(RUN, *single) is None
+    tenths = np.tile([[0.1, 0.2], [0.3, 0.7]], (4, 1))
+    sums = np.tile([[0.1, 0.2], [0.1 + 0.2, 0.7]], (4, 1))
+    assert (sums != tenths).any()
+    assert compare_rows(fitted(np.concatenate([tenths, tenths])), tenths, sums) is None
+
+
+def test_rows_that_a_run_does_not_hold_are_compared_by_their_digest():
+    tree = xr.DataTree.from_dict(
+        {"/observed_data": xr.Dataset(coords={"column": ["a", "b"]}, attrs={"rows": 21})}
+    )
+    tree.attrs["data_sha256"] = digest_of(POOLED)
+    run = open_run_of(tree)
+    assert compare_rows(run, P, Q) is None
+    assert compare_rows(run, POOLED[12:], POOLED[:12]) is None  # Q first
+    assert "do not have the digest of the 21 rows" in compare_rows(run, P[::-1], Q)
+
+
+@pytest.fixture(scope="module")
+def run():
+    return fit(POOLED, columns=["a", "b"], method=Nuts(2, 20, 10), progress=False)
+
+
+def test_columns_are_those_of_the_run_by_name(run):
+    opened = open_run(run)
+    swapped = pd.DataFrame({"b": P[:, 1], "a": P[:, 0]})
+    first, second, names = match_columns(opened, swapped, Q)
+    np.testing.assert_array_equal(first, P)
+    np.testing.assert_array_equal(second, Q)
+    assert names == ("a", "b")
+    with pytest.raises(InputError, match=r"P and Q have 1 column, but the run has 2 \(a, b\)"):
+        match_columns(opened, P[:, 0], Q[:, 0])
+
+
+def test_a_witness_of_other_rows_warns_and_has_a_note(run):
+    options = {"at": P[:2], "weights": "chains", "progress": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PosteriorWarning)
+        assert "note" not in sample_witness(run, Q, P, **options).attrs
+    with pytest.warns(PosteriorWarning, match="2 rows of them in neither"):
+        witness = sample_witness(run, P[:10], Q, **options)
+    assert "2 rows of them in neither" in witness.attrs["note"]
+    with pytest.raises(InputError, match="5 rows of P"):
+        sample_witness(run, NEW, NEW + 1.0, **options)
+
+
+def test_draws_of_another_program_are_compared_with_the_given_rows(run):
+    lengthscale = np.exp(run["unconstrained_posterior"]["lengthscale"].values)
+    tree = arviz_base.from_dict({"posterior": {"lengthscale": lengthscale}})
+    options = {"at": P[:2], "weights": "chains", "progress": False, "X": POOLED}
+    assert "note" not in sample_witness(tree, P, Q, **options).attrs
+    with pytest.warns(PosteriorWarning, match="5 rows of P and Q not among them"):
+        sample_witness(tree, NEW, Q, **options)
+    with pytest.raises(InputError, match="not among the 21 rows"):
+        sample_witness(tree, P / 2.0, Q / 2.0, **options)
