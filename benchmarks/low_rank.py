@@ -22,9 +22,8 @@ import numpy as np
 import report
 from bke.inference.core.machine import computing
 from bke.models import Fourier, LowRankError, Nystrom, SquaredExponential, Unit
-from bke.models.likelihood.evidence import error_of_differences, standard_error
-from bke.models.likelihood.low_rank import low_rank_view
-from bke.models.likelihood.routes import prepared
+from bke.models.likelihood.low_rank import error_of_differences, low_rank_view, standard_error
+from bke.models.likelihood.marginal import prepared
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 

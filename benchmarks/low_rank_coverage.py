@@ -15,8 +15,7 @@ import numpy as np
 import report
 from bke.inference.core.machine import computing
 from bke.models import Fourier, Nystrom, SquaredExponential
-from bke.models.likelihood.evidence import error_of_differences
-from bke.models.likelihood.low_rank import LowRank, low_rank_view
+from bke.models.likelihood.low_rank import LowRank, error_of_differences, low_rank_view
 from low_rank import NOISE_VARIANCE, Row, value
 
 #: Rows, columns, likelihood, rank, exact rows, lengthscale.

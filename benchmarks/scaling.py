@@ -27,7 +27,7 @@ from bke.inference.core.machine import computing
 from bke.inference.data.samples import normal_laplace
 from bke.models import Laplace, Matern, SquaredExponential, Unit
 from bke.models.kernels.base import Kernel
-from bke.models.likelihood.routes import prepared
+from bke.models.likelihood.marginal import prepared
 from bke.models.likelihood.spectral import spectral_index
 
 NOISE_VARIANCE = 0.1

@@ -12,11 +12,9 @@ from jax.typing import ArrayLike
 
 from .kernels.base import Covariance, Kernel, as_points
 from .kernels.squared_exponential import SquaredExponential
-from .likelihood.marginal import known_points
+from .likelihood.base import Likelihood, LikelihoodView
+from .likelihood.marginal import any_likelihood, known_points
 from .likelihood.noise import Noise, check_noise
-from .likelihood.routes import any_likelihood
-from .likelihood.view import LikelihoodView
-from .likelihood.way import Likelihood
 from .linalg.precision import double_precision, require_double
 from .linalg.symmetric import inverse_and_log_determinant
 from .measures import MEASURE_SCALE, Measure, as_measure

@@ -327,7 +327,7 @@ def _extreme(found: Mapping[str, Any]) -> str:
 
 def _likelihood(settings: Mapping[str, Any]) -> str:
     """Which likelihood, with its options."""
-    from bke.models.likelihood.routes import restored_likelihood
+    from bke.models.likelihood.marginal import restored_likelihood
 
     likelihood = {"likelihood": settings["likelihood"], **settings["likelihood_options"]}
     return restored_likelihood(likelihood).brief

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, get_args
 
 import jax
 import numpy as np
-from bke.models.likelihood.view import LikelihoodView
+from bke.models.likelihood.base import LikelihoodView
 from jax.experimental import multihost_utils
 
 from .errors import InputError, SamplingError, check_choice

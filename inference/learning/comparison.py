@@ -10,8 +10,8 @@ import numpy as np
 import numpyro.distributions as dist
 from bke.models import SamplingNoise, embedding_posterior, empirical_embedding
 from bke.models.kernels.base import Kernel
+from bke.models.likelihood.base import Likelihood
 from bke.models.likelihood.names import Route
-from bke.models.likelihood.way import Likelihood
 from bke.models.measures import Measure
 from bke.models.priors import Prior, template
 from numpy.typing import ArrayLike

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from bke.models.kernels.base import Covariance, Kernel
 from bke.models.kernels.matern import Matern
-from bke.models.likelihood.low_rank.frequencies import draw, kernel_frequencies
+from bke.models.likelihood.fourier import draw, kernel_frequencies
 from bke.models.linalg.rows import reduce_blocks
 from numpy.typing import ArrayLike
 

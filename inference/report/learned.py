@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from bke.models.likelihood.routes import any_likelihood
+from bke.models.likelihood.marginal import any_likelihood
 
 from ..core.errors import InputError
 from ..learning.maximum_likelihood import LearnedKernel, Peak

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from bke.models.likelihood.volume import pushforward
+from bke.models.likelihood.jacobian import pushforward
 from bke.models.linalg.rows import PaddedRows, map_rows
 
 from ..core.jit import jit

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from bke.models import Landmark, choose_landmarks
+from bke.models.likelihood.base import Likelihood
 from bke.models.likelihood.landmark import subsample_rows
-from bke.models.likelihood.way import Likelihood
 
 from ..core.errors import InputError
 from ..data.new_rows import as_evaluation_points, known_names

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from bke.models.likelihood.evidence import ErrorOfDifferences, error_of_differences
-from bke.models.likelihood.routes import restored_likelihood
+from bke.models.likelihood.low_rank import ErrorOfDifferences, error_of_differences
+from bke.models.likelihood.marginal import restored_likelihood
 
 from .record import likelihood_record
 from .target import Points, Target, flatten, unflatten

@@ -23,7 +23,7 @@ from bke.models.kernels.user_kernels import (
     kernel_from_function,
     object_path,
 )
-from bke.models.likelihood.way import Likelihood
+from bke.models.likelihood.base import Likelihood
 from bke.models.measures import Measure, as_measure, component_distributions
 
 from ..core.errors import InputError
@@ -320,7 +320,7 @@ def likelihood_attributes(likelihood: Likelihood) -> dict[str, Any]:
 
 
 def likelihood_record(attributes: Mapping[Any, Any]) -> dict[str, Any]:
-    """What :meth:`~bke.models.likelihood.way.Likelihood.record` said, from attributes of a run."""
+    """What :meth:`~bke.models.likelihood.base.Likelihood.record` said, from attributes of a run."""
     if "likelihood_options" in attributes:
         options = json.loads(attributes["likelihood_options"])
     else:  # a run of an earlier version, which knew of no other option

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from bke.models.likelihood.routes import Auto, Spectral
+from bke.models.likelihood.marginal import Auto, Spectral
 from bke.models.likelihood.spectral import has_one, order_of, spectral_obstacle
 
 from ..core.distributed import check_shard

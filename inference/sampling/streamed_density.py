@@ -8,8 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from bke.models.likelihood.base import Parameters
 from bke.models.likelihood.landmark import LandmarkSums, landmark_gaussian
-from bke.models.likelihood.view import Parameters
 from jax.experimental import multihost_utils
 
 from ..core.jit import jit

@@ -14,9 +14,9 @@ import numpy as np
 import numpyro.distributions as dist
 from bke.models import SamplingNoise, SquaredExponential, bke_model
 from bke.models.kernels.base import Kernel
+from bke.models.likelihood.base import Likelihood
 from bke.models.likelihood.landmark import Landmark
-from bke.models.likelihood.routes import any_likelihood, prepared, restored_likelihood
-from bke.models.likelihood.way import Likelihood
+from bke.models.likelihood.marginal import any_likelihood, prepared, restored_likelihood
 from bke.models.measures import MEASURE_SCALE, Measure, as_measure
 from bke.models.priors import Prior, assign, check_noise_prior, template, with_values
 from numpyro.distributions import biject_to

@@ -31,11 +31,16 @@ from ..linalg.pytrees import register_dataclass
 from ..linalg.rows import reduce_blocks, shared_size
 from ..linalg.transforms import value_and_jacobian
 from ..measures import Measure, fixed_measure
-from .derivative import closed_form
+from .base import (
+    Likelihood,
+    LikelihoodView,
+    LogLikelihoodTerms,
+    Parameters,
+    closed_form,
+    compiled_log_likelihood,
+)
 from .landmark_jacobian import log_jacobian_at
 from .noise import Noise, SamplingNoise, check_noise
-from .view import LikelihoodView, LogLikelihoodTerms, Parameters, compiled_log_likelihood
-from .way import Likelihood
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from .panels import MODEL
 if TYPE_CHECKING:
     import numpy as np
     import numpyro.distributions as dist
-    from bke.models.likelihood.way import Likelihood
+    from bke.models.likelihood.base import Likelihood
 
 MeasureName: TypeAlias = Literal["unit", "lebesgue"]
 ScaleName: TypeAlias = Literal[Scale, "none"]
@@ -191,7 +191,7 @@ class LikelihoodOptions:
 
     def _chosen(self, places: int | np.ndarray | None) -> Likelihood | str:
         """The likelihood with its options, which are its fields of the same names."""
-        from bke.models.likelihood.routes import LIKELIHOODS
+        from bke.models.likelihood.marginal import LIKELIHOODS
 
         fields = {kind.name: [one.name for one in dataclasses.fields(kind)] for kind in LIKELIHOODS}
         options = {"rank": self.rank, "landmarks": places}

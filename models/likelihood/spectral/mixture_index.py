@@ -20,9 +20,8 @@ from ...linalg.pytrees import register_dataclass
 from ...linalg.rows import PaddedRows
 from ...linalg.transforms import sequential_vmap, value_and_jacobian
 from ...measures import Measure
+from ..base import LogLikelihoodTerms, closed_form
 from ..dense import dense_terms
-from ..derivative import closed_form
-from ..view import LogLikelihoodTerms
 from .mixture import Mixture, Range, Slopes, mixture_of
 from .obstacle import order_of
 from .outliers import Outliers, outliers, stacked, with_outliers

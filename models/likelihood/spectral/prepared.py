@@ -16,10 +16,9 @@ from ...kernels.squared_exponential import SquaredExponential
 from ...linalg.rows import PaddedRows, padded, shared_size
 from ...linalg.transforms import sequential_vmap, value_and_jacobian
 from ...measures import Measure, as_measure
+from ..base import LikelihoodView, LogLikelihoodTerms, closed_form
 from ..dense import dense_terms
-from ..derivative import closed_form
 from ..noise import check_noise
-from ..view import LikelihoodView, LogLikelihoodTerms
 from .obstacle import order_of, spectral_obstacle, unscaled
 
 #: Rows up to which a lengthscale too short for the sums goes to the n x n matrices.

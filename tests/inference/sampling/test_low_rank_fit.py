@@ -25,10 +25,10 @@ from bke.inference.sampling.low_rank import in_words, is_small, recorded_error
 from bke.inference.sampling.record import likelihood_attributes
 from bke.inference.sampling.run import target_of
 from bke.models import Nystrom, SquaredExponential, log_marginal_likelihood
-from bke.models.likelihood import routes
+from bke.models.likelihood import marginal
+from bke.models.likelihood.base import Likelihood
 from bke.models.likelihood.low_rank import LowRankView
-from bke.models.likelihood.routes import Dense
-from bke.models.likelihood.way import Likelihood
+from bke.models.likelihood.marginal import Dense
 from typer.testing import CliRunner
 
 X = np.random.default_rng(4).gamma(2.0, size=(90, 3)) * [1.0, 30.0, 5.0]
@@ -137,7 +137,7 @@ class Blurred(Likelihood):
 
 def test_options_of_any_likelihood_are_recorded_and_restored(run, monkeypatch):
     """Also those of one that is no rank: they tell two runs apart, and advice is its own."""
-    monkeypatch.setattr(routes, "LIKELIHOODS", (*routes.LIKELIHOODS, Blurred))
+    monkeypatch.setattr(marginal, "LIKELIHOODS", (*marginal.LIKELIHOODS, Blurred))
     trees = []
     for share in (0.25, 0.5):
         tree = run.copy()

@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bke.models import Gaussian, Matern, SquaredExponential, log_marginal_likelihood, log_volume
-from bke.models.likelihood.dense import dense_terms
-from bke.models.likelihood.gaussian_term import SMALLEST_LOW_RANK_SIZE
+from bke.models.likelihood.dense import SMALLEST_LOW_RANK_SIZE, dense_terms
 
 LENGTHSCALES = [1e-3, 1e-2, 0.3, 1.0, 30.0, 1e3]
 RATIOS = np.array([1.0, 0.4, 2.5, 1.3, 0.7])  # of the lengthscales, ARD

@@ -5,8 +5,8 @@ from typing import get_args
 import pytest
 from bke.inference.cli.options.model import MeasureName
 from bke.models import Fourier, Landmark, Nystrom
+from bke.models.likelihood.marginal import LIKELIHOODS, any_likelihood, restored_likelihood
 from bke.models.likelihood.names import LikelihoodName, LowRank, Route
-from bke.models.likelihood.routes import LIKELIHOODS, any_likelihood, restored_likelihood
 from bke.models.measures import MEASURES
 
 

@@ -5,11 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bke.models import Gaussian, Laplace, Matern, SquaredExponential, log_volume
-from bke.models.likelihood.dense import DenseView, dense_terms
-from bke.models.likelihood.gaussian_term import low_rank_factor
-from bke.models.likelihood.routes import prepared
+from bke.models.likelihood.dense import DenseView, dense_terms, low_rank_factor
+from bke.models.likelihood.jacobian import pushforward
+from bke.models.likelihood.marginal import prepared
 from bke.models.likelihood.spectral import spectral_index
-from bke.models.likelihood.volume import pushforward
 from bke.models.linalg.rows import PaddedRows, dense_size, padded, shared_size
 from bke.models.numpyro_models import bke_model
 from numpyro.infer.util import log_density
@@ -74,7 +73,7 @@ def test_padding_with_a_gaussian_measure():
 
 @pytest.mark.slow
 def test_padding_with_a_low_rank_factor(monkeypatch):
-    monkeypatch.setattr("bke.models.likelihood.gaussian_term.SMALLEST_LOW_RANK_SIZE", 50)
+    monkeypatch.setattr("bke.models.likelihood.dense.SMALLEST_LOW_RANK_SIZE", 50)
     kernel = SquaredExponential(40.0)
     assert low_rank_factor(with_rows(97), kernel.smoothed("unit", 3), 0.2)[1]
     unpadded, padded_rows = (

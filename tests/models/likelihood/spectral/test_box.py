@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from bke.models import Matern, SquaredExponential, Unit, log_marginal_likelihood, log_volume
 from bke.models.likelihood.dense import dense_terms
-from bke.models.likelihood.routes import prepared
+from bke.models.likelihood.jacobian import log_length
+from bke.models.likelihood.marginal import prepared
 from bke.models.likelihood.spectral import (
     box as box_module,
     far_points as far_module,
@@ -16,7 +17,6 @@ from bke.models.likelihood.spectral.far_points import distinct, far_points
 from bke.models.likelihood.spectral.nodes import axis_over, weights_at_nodes
 from bke.models.likelihood.spectral.tensor_basis import tensor_basis
 from bke.models.likelihood.spectral.tensor_cells import tensor_cells
-from bke.models.likelihood.volume import log_length
 
 N = 1000
 

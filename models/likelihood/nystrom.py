@@ -1,4 +1,4 @@
-"""Nystrom features: the projection of k and r onto their values at m landmarks."""
+"""Landmarks for the Nystrom approximation: centres of clusters, or all rows."""
 
 from __future__ import annotations
 
@@ -6,22 +6,48 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 
-from ...kernels.base import Covariance, Kernel
-from ...linalg.pytrees import register_dataclass
-from ..volume import log_length
+from ..kernels.base import Covariance, Kernel
+from ..linalg.clustering import column_scale, kmeans_centers
+from ..linalg.pytrees import register_dataclass
+from ..measures import Measure
+from .low_rank import FeatureBasis, LowRank, log_norm
+
+#: Rows, drawn at random, from which centres are found.
+MOST_ROWS = 20_000
+ITERATIONS = 5
+
+
+def spread_rows(points: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Find ``count`` places (count, D) spread like (n, D) ``points``, whose order does not matter.
+
+    A few steps of k-means from k-means++ starts (Arthur and Vassilvitskii, 2007), every column over
+    its standard deviation; where there are not more different rows than that, these themselves. On
+    samples of 2000 rows in 10 columns what 300 centres leave of the trace of R is three quarters of
+    what 300 random rows do; pivots of a Cholesky factorisation, drawn by what is left, are in
+    between, and greedy ones no better than random rows. Zhang, Tsang and Kwok (2008) bound the
+    error of the Nystrom approximation by that of the clustering.
+    """
+    different = np.unique(points, axis=0)  # sorted
+    if count >= len(different):
+        return different
+    scale = column_scale(points)
+    rows = different / scale
+    if len(rows) > MOST_ROWS:
+        rows = rows[np.sort(rng.choice(len(rows), MOST_ROWS, replace=False))]
+    return kmeans_centers(rows, count, rng, iterations=ITERATIONS) * scale
+
 
 #: What is added to the diagonal of a Gram matrix of m landmarks, over m^2 and its largest entry: a
 #: Cholesky factor then exists, and what it takes from R is far below any sigma^2.
 JITTER = 2.0**-51
-#: What stands for the log of a gradient that is lost to underflow, below the largest term.
-LOST = -700.0
 
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class NystromBasis:
+class NystromBasis(FeatureBasis):
     """R ~ R_xz R_zz^-1 R_zx and mu_hat ~ K_xz K_zz^-1 mean_j k(z, x_j), for m landmarks z.
 
     Williams and Seeger (2001). The remainder of R is positive semi-definite, whatever is added to
@@ -31,6 +57,8 @@ class NystromBasis:
     """
 
     landmarks: jax.Array  # (m, D)
+
+    semidefinite_remainder = True
 
     @property
     def size(self) -> int:
@@ -82,7 +110,24 @@ def _cholesky(gram: jax.Array) -> jax.Array:
     return jnp.linalg.cholesky(gram + jax.lax.stop_gradient(jitter) * jnp.eye(m))
 
 
-def log_norm(slope: jax.Array) -> jax.Array:
-    """Log of the norm of every row of ``slope`` (n, D), :data:`LOST` where that is zero."""
-    found = log_length(slope)
-    return jnp.where(found > -jnp.inf, found, LOST)
+@dataclasses.dataclass(frozen=True)
+class Nystrom(LowRank):
+    """R and mu_hat from their values at ``rank`` landmarks among the rows, for any kernel.
+
+    Args:
+        rank: m, from 1 to the number of rows; the cost is that of n m (m + D).
+    """
+
+    name = "nystrom"
+    title = "Nystrom"
+
+    def basis(
+        self,
+        data: np.ndarray,
+        kernel: Kernel,
+        measure: Measure,
+        rng: np.random.Generator,
+        seed: int,
+    ) -> NystromBasis:
+        """Centres of clusters of the rows."""
+        return NystromBasis(jnp.asarray(spread_rows(data, self.rank, rng)))
