@@ -68,7 +68,7 @@ from .kernels.user_kernels import (
 )
 from .likelihood.base import Likelihood as Likelihood
 from .likelihood.fourier import Fourier as Fourier
-from .likelihood.jacobian import log_volume as log_volume
+from .likelihood.jacobian import log_jacobian as log_jacobian
 from .likelihood.landmark import (
     Landmark as Landmark,
     choose_landmarks as choose_landmarks,

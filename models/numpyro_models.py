@@ -33,8 +33,8 @@ def bke_model(
 
     Sites: ``lengthscale`` (``lengthscale_0``, ... where a kernel has several) or whatever ``prior``
     names; ``noise_variance`` and ``measure_scale`` if these have a prior; the factors ``gaussian``
-    and ``volume``, the two terms of BKE (13), also recorded as the deterministic sites
-    ``log_gaussian``, ``log_volume``.
+    and ``jacobian``, the two terms of BKE (13), also recorded as the deterministic sites
+    ``log_gaussian``, ``log_jacobian``.
 
     Args:
         X: data, shape (n, D) or (n,), or a tuple of samples that share the hyperparameters: then
@@ -80,11 +80,11 @@ def bke_model(
         for sample in (X if isinstance(X, tuple) else (X,))
     )
     terms = (view.likelihood_terms(kernel, noise, measure) for view in views)
-    gaussian, volume = (sum(term) for term in zip(*terms, strict=True))
+    gaussian, jacobian = (sum(term) for term in zip(*terms, strict=True))
     numpyro.factor("gaussian", gaussian)
-    numpyro.factor("volume", volume)
+    numpyro.factor("jacobian", jacobian)
     numpyro.deterministic("log_gaussian", jnp.asarray(gaussian))
-    numpyro.deterministic("log_volume", jnp.asarray(volume))
+    numpyro.deterministic("log_jacobian", jnp.asarray(jacobian))
 
 
 def two_scale_model(

@@ -37,7 +37,7 @@ class LogLikelihoodTerms(NamedTuple):
     """The two terms of BKE (13), each a scalar."""
 
     gaussian: jax.Array
-    volume: jax.Array
+    jacobian: jax.Array
 
 
 class Parameters(NamedTuple):
@@ -142,7 +142,7 @@ def compiled_log_likelihood(
 ) -> jax.Array:
     """Compute the sum of both terms, a scalar."""
     terms = view.likelihood_terms(kernel, noise_variance, measure)
-    return terms.gaussian + terms.volume
+    return terms.gaussian + terms.jacobian
 
 
 @jax.custom_jvp
@@ -167,7 +167,8 @@ def _closed_form_jvp(
     # The leaves alone: a tangent is no parameter, whose checks would refuse a zero.
     direction = ravel_pytree([_zero_or_array(leaf) for leaf in jax.tree.leaves(tangents[1])])[0]
     return terms, LogLikelihoodTerms(
-        slopes.gaussian @ direction + of_data.gaussian, slopes.volume @ direction + of_data.volume
+        slopes.gaussian @ direction + of_data.gaussian,
+        slopes.jacobian @ direction + of_data.jacobian,
     )
 
 

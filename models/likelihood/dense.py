@@ -159,9 +159,9 @@ class RowGradients(NamedTuple):
     """mu_hat and log gamma at every row, (n,) each, with their slopes (p, n)."""
 
     embedding: jax.Array
-    log_volume: jax.Array
-    embedding_slopes: jax.Array
-    volume_slopes: jax.Array
+    log_jacobian: jax.Array
+    embedding_gradients: jax.Array
+    jacobian_gradients: jax.Array
 
 
 class Shape(NamedTuple):
@@ -198,9 +198,9 @@ class DenseSlopes:
 
         rows = self.rows
         found, slopes = map_rows(of_row, jnp.arange(len(rows)), len(rows))
-        embedding, log_volume = rows.mask(found.T)
-        embedding_slopes, volume_slopes = rows.mask(jnp.moveaxis(slopes, 0, -1))
-        return RowGradients(embedding, log_volume, embedding_slopes, volume_slopes)
+        embedding, log_jacobian = rows.mask(found.T)
+        embedding_gradients, jacobian_gradients = rows.mask(jnp.moveaxis(slopes, 0, -1))
+        return RowGradients(embedding, log_jacobian, embedding_gradients, jacobian_gradients)
 
     def by_factor(
         self, embedding: jax.Array, factor: PivotedCholesky
@@ -348,14 +348,14 @@ class DenseView(LikelihoodView):
 
     def value(self, parameters: Parameters) -> LogLikelihoodTerms:
         """Both terms, with every row taken for data."""
-        embedding, log_volume = _pushforward(self.rows, parameters.kernel)
+        embedding, log_jacobian = _pushforward(self.rows, parameters.kernel)
         variance = variance_of(parameters.noise_variance)
         value = self._with_low_rank(
             parameters,
             lambda factor: low_rank_term(embedding, factor, variance)[0].value,
             lambda: dense_term(embedding, _covariance(self.rows, parameters), variance).value,
         )
-        return LogLikelihoodTerms(value, jnp.sum(log_volume))
+        return LogLikelihoodTerms(value, jnp.sum(log_jacobian))
 
     def value_and_slopes(
         self, parameters: Parameters, moving: tuple[bool, ...]
@@ -374,10 +374,10 @@ class DenseView(LikelihoodView):
             return jnp.concatenate([of_shape[:split], of_noise[None], of_shape[split:]])
 
         return (
-            LogLikelihoodTerms(value, jnp.sum(found.log_volume)),
+            LogLikelihoodTerms(value, jnp.sum(found.log_jacobian)),
             LogLikelihoodTerms(
-                whole(of_R - found.embedding_slopes @ weights, in_noise),
-                whole(jnp.sum(found.volume_slopes, axis=1), jnp.zeros_like(in_noise)),
+                whole(of_R - found.embedding_gradients @ weights, in_noise),
+                whole(jnp.sum(found.jacobian_gradients, axis=1), jnp.zeros_like(in_noise)),
             ),
         )
 
@@ -386,7 +386,7 @@ class DenseView(LikelihoodView):
         if self.rows.count is not None:
             raise NotImplementedError("padded rows have no derivative in the data")
         moved = (self.rows.points,), (change.rows.points,)
-        (embedding, _), (embedding_dot, log_volume_dot) = jax.jvp(
+        (embedding, _), (embedding_dot, log_jacobian_dot) = jax.jvp(
             lambda points: _pushforward(PaddedRows(points), parameters.kernel), *moved
         )
         R, R_dot = jax.jvp(lambda points: _covariance(PaddedRows(points), parameters), *moved)
@@ -395,7 +395,7 @@ class DenseView(LikelihoodView):
         weights = term.weights
         sensitivity = dense_sensitivity(inverse.matrix(), weights, weights)
         gaussian = jnp.vdot(sensitivity, R_dot) - weights @ embedding_dot
-        return LogLikelihoodTerms(gaussian, jnp.sum(log_volume_dot))
+        return LogLikelihoodTerms(gaussian, jnp.sum(log_jacobian_dot))
 
     def _with_low_rank(
         self,

@@ -28,7 +28,7 @@ class Pushforward(NamedTuple):
     """The map x -> mu_hat(x) at one point: its value and the log of its volume element."""
 
     embedding: jax.Array  # (), BKE (2)
-    log_volume: jax.Array  # (), log of BKE (12)
+    log_jacobian: jax.Array  # (), log of BKE (12)
     cancellation: jax.Array  # (), |sum| over sum of |terms|: 0 where terms cancel exactly
 
 
@@ -60,8 +60,8 @@ def pushforward(x: jax.Array, points: jax.Array | PaddedRows, kernel: Kernel) ->
     unit = jnp.where(nonzero, unit, 1.0)
     squared = jnp.sum((slope / unit) ** 2)
     log_length = jnp.log(unit) + 0.5 * jnp.log(jnp.where(nonzero, squared, 1.0))
-    log_volume = jnp.where(nonzero, largest - jnp.log(rows.number) + log_length, -jnp.inf)
-    return Pushforward(embedding, log_volume, _remainder(slope, jnp.abs(gradient) @ weight))
+    log_jacobian = jnp.where(nonzero, largest - jnp.log(rows.number) + log_length, -jnp.inf)
+    return Pushforward(embedding, log_jacobian, _remainder(slope, jnp.abs(gradient) @ weight))
 
 
 def _equal(x: jax.Array, points: jax.Array) -> jax.Array:
@@ -79,7 +79,7 @@ def _remainder(sums: jax.Array, sizes: jax.Array) -> jax.Array:
 
 
 @double_precision
-def log_volume(X: ArrayLike, kernel: Kernel) -> jax.Array:
+def log_jacobian(X: ArrayLike, kernel: Kernel) -> jax.Array:
     """Log of the volume factor gamma(x_i) = |grad mu_hat(x_i)|, BKE (12).
 
     Args:
@@ -91,7 +91,7 @@ def log_volume(X: ArrayLike, kernel: Kernel) -> jax.Array:
         neighbours balance in rounded data; never from underflow of k.
     """
     points = as_points(X)
-    return map_rows(lambda x: pushforward(x, points, kernel).log_volume, points, len(points))
+    return map_rows(lambda x: pushforward(x, points, kernel).log_jacobian, points, len(points))
 
 
 def log_length(vectors: jax.Array) -> jax.Array:

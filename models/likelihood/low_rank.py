@@ -242,7 +242,7 @@ def row_sums(
     """
     basis, exact = view.basis, view.exact
     psi, left = basis.smoothed_features(rows, kernel, smoothed, shared.whitening)
-    embedding, log_volume = basis.embedding(rows, kernel, shared.weights)
+    embedding, log_jacobian = basis.embedding(rows, kernel, shared.weights)
     weight = known / (noise_variance + left)
     apart = smoothed.matrix(rows, view.points[exact]) - psi @ shared.features.T
     apart = jnp.where(index[:, None] == exact, 0.0, apart)
@@ -256,7 +256,7 @@ def row_sums(
         weighted.T @ apart,
         (weight * embedding) @ apart,
     )
-    return sums, known @ log_volume
+    return sums, known @ log_jacobian
 
 
 def worth_of_rows(
@@ -348,11 +348,11 @@ def gaussian(
 
 
 def volume_correction(
-    log_volume: jax.Array, view: Approximation, kernel: Kernel, weights: jax.Array
+    log_jacobian: jax.Array, view: Approximation, kernel: Kernel, weights: jax.Array
 ) -> jax.Array:
-    """What every exact row adds to the sum of log gamma~, (s,), from its ``log_volume`` (s,)."""
+    """What every exact row adds to the sum of log gamma~, (s,), from its ``log_jacobian`` (s,)."""
     _, approximate = view.basis.embedding(view.points[view.exact], kernel, weights)
-    return log_volume - approximate
+    return log_jacobian - approximate
 
 
 #: Entries of the gradients of one block of rows, and the fewest rows: products of matrices with
@@ -416,20 +416,20 @@ def _gaussian(
 
 
 def _correction(
-    weights: jax.Array, kernel: Kernel, log_volume: jax.Array, view: Approximation
+    weights: jax.Array, kernel: Kernel, log_jacobian: jax.Array, view: Approximation
 ) -> jax.Array:
     share = len(view.points) / len(view.exact)
-    return share * jnp.sum(volume_correction(log_volume, view, kernel, weights))
+    return share * jnp.sum(volume_correction(log_jacobian, view, kernel, weights))
 
 
 def terms(view: Approximation, parameters: Parameters) -> LogLikelihoodTerms:
     """Log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i), both approximate."""
     shared = _common(parameters, feature_mean(view, parameters.kernel), view)
     sums, volume = all_sums(view, parameters, shared)
-    embedding, log_volume = exact_rows(view, parameters.kernel)
+    embedding, log_jacobian = exact_rows(view, parameters.kernel)
     value = _gaussian(sums, shared, embedding, parameters, view)
     return LogLikelihoodTerms(
-        value, volume + _correction(shared.weights, parameters.kernel, log_volume, view)
+        value, volume + _correction(shared.weights, parameters.kernel, log_jacobian, view)
     )
 
 
@@ -443,14 +443,14 @@ def terms_and_slopes(
         lambda parameters, mean: _common(parameters, mean, view), parameters, mean
     )
     sums, volume = all_sums(view, parameters, shared)
-    embedding, log_volume, row_slopes = _exact_slopes(view, kernel)
+    embedding, log_jacobian, row_slopes = _exact_slopes(view, kernel)
 
     value, worth = jax.value_and_grad(_gaussian, argnums=(0, 1, 2, 3))(
         sums, shared, embedding, parameters, view
     )
     of_sums, of_shared, of_embedding, of_shape = worth
     correction, (of_weights, of_kernel) = jax.value_and_grad(_correction, argnums=(0, 1))(
-        shared.weights, kernel, log_volume, view
+        shared.weights, kernel, log_jacobian, view
     )
 
     def gaussian_worth(rows: Any, known: Any, parameters: Parameters, shared: Common) -> jax.Array:
@@ -548,9 +548,9 @@ def _evidence(view: Approximation, parameters: Parameters) -> tuple[jax.Array, .
     smoothed = parameters.smoothed(view.points.shape[1])
     shared = common(feature_mean(view, kernel), view, kernel, smoothed)
     sums, _ = all_sums(view, parameters, shared)
-    embedding, log_volume = exact_rows(view, kernel)
+    embedding, log_jacobian = exact_rows(view, kernel)
     term = gaussian(sums, shared, embedding, view, kernel, smoothed, noise_variance)
-    of_volume = volume_correction(log_volume, view, kernel, shared.weights)
+    of_volume = volume_correction(log_jacobian, view, kernel, shared.weights)
     return term.influence + of_volume, term.truncation, sums.remainder
 
 

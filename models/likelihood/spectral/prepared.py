@@ -135,10 +135,10 @@ class SpectralIndex(LikelihoodView):
         if measure.relative:
             parameters = SpectralParameters(one, noise_variance, measure, log_amplitude)
             terms = closed_form(self, parameters)
-            return terms._replace(volume=terms.volume + of_all)
+            return terms._replace(jacobian=terms.jacobian + of_all)
         relative = noise_variance * jnp.exp(-2.0 * log_amplitude)
         terms = closed_form(self, SpectralParameters(one, relative, measure))
-        return LogLikelihoodTerms(terms.gaussian - of_all, terms.volume + of_all)
+        return LogLikelihoodTerms(terms.gaussian - of_all, terms.jacobian + of_all)
 
     def value(self, parameters: Any) -> LogLikelihoodTerms:
         """Both terms, one after the other where they are batched."""
@@ -185,7 +185,7 @@ class SpectralIndex(LikelihoodView):
             return dense_terms(self.rows, kernel, noise_variance, measure, low_rank=False)
         scaled = Scaled(kernel, jnp.exp(log_amplitude))
         terms = dense_terms(self.rows, scaled, noise_variance, measure, low_rank=False)
-        return terms._replace(volume=terms.volume - self.rows.number * log_amplitude)
+        return terms._replace(jacobian=terms.jacobian - self.rows.number * log_amplitude)
 
 
 def line_rows(x: np.ndarray, weights: np.ndarray | None = None, room: int = 0) -> PaddedRows:

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bke.models import Gaussian, Laplace, Matern, SquaredExponential, log_volume
+from bke.models import Gaussian, Laplace, Matern, SquaredExponential, log_jacobian
 from bke.models.likelihood.dense import DenseView, dense_terms, low_rank_factor
 from bke.models.likelihood.jacobian import pushforward
 from bke.models.likelihood.marginal import prepared
@@ -88,7 +88,7 @@ def test_padding_with_a_low_rank_factor(monkeypatch):
 def test_pushforward_ignores_padding():
     kernel, rows = SquaredExponential(0.3), with_rows(97)
     values = jax.vmap(lambda x: jnp.stack(pushforward(x, rows, kernel)[:2]))(jnp.asarray(X))
-    np.testing.assert_allclose(values[:, 1], log_volume(X, kernel), rtol=1e-13)
+    np.testing.assert_allclose(values[:, 1], log_jacobian(X, kernel), rtol=1e-13)
     np.testing.assert_allclose(values[:, 0], kernel(X).mean(axis=0), rtol=1e-13)
 
 

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bke.models import Matern, SquaredExponential, Unit, log_marginal_likelihood, log_volume
+from bke.models import Matern, SquaredExponential, Unit, log_jacobian, log_marginal_likelihood
 from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.jacobian import log_length
 from bke.models.likelihood.marginal import prepared
@@ -120,7 +120,7 @@ def agrees_with_the_matrices(index):
         scale = np.abs(exact)[:, None] / [lengthscale, 0.1]
         error = np.abs(slopes - exact_slopes) / np.maximum(np.abs(exact_slopes), 0.01 * scale)
         assert np.all(error <= 1e-6), (lengthscale, error)
-        expected = np.asarray(log_volume(index.rows.data, SquaredExponential(lengthscale)))
+        expected = np.asarray(log_jacobian(index.rows.data, SquaredExponential(lengthscale)))
         found = np.asarray(volumes(index, lengthscale, place))
         zero = np.isneginf(expected)
         assert np.array_equal(zero, np.isneginf(found)), lengthscale
@@ -162,7 +162,7 @@ def test_isolated_points_need_their_pairs(monkeypatch):
     index = as_arrays(spectral_index(DATA["skewed"]))
     place = len(index.ranges) - 1
     lengthscale = float(index.ranges[place].shortest)
-    expected = log_volume(index.rows.data, SquaredExponential(lengthscale))
+    expected = log_jacobian(index.rows.data, SquaredExponential(lengthscale))
     error = np.abs(volumes(index, lengthscale, place) - expected)
     assert not np.all(error <= 1e-2 * np.abs(expected))
 
