@@ -12,8 +12,8 @@ from jax.typing import ArrayLike
 
 from .kernels.base import Covariance, Kernel, as_points
 from .kernels.squared_exponential import SquaredExponential
-from .likelihood.base import Likelihood, LikelihoodView
-from .likelihood.marginal import any_likelihood, known_points
+from .likelihood.base import Likelihood, LikelihoodSolver
+from .likelihood.marginal import as_likelihood, known_points
 from .likelihood.noise import Noise, check_noise
 from .linalg.precision import double_precision, require_double
 from .linalg.symmetric import inverse_and_log_determinant
@@ -59,7 +59,7 @@ def bke_model(
     require_double("bke_model")
     family = template(kernel)
     measure = as_measure(measure)
-    likelihood = any_likelihood(likelihood)
+    likelihood = as_likelihood(likelihood)
     # `to_event` makes a vector one site, not a batch of conditionally independent ones.
     values = {
         site: numpyro.sample(site, distribution.to_event())
@@ -73,13 +73,13 @@ def bke_model(
     if measure.prior is not None:
         measure = measure.with_scale(numpyro.sample(MEASURE_SCALE, measure.prior.to_event()))
     kernel = with_values(family, values)
-    views = (
+    solvers = (
         sample
-        if isinstance(sample, LikelihoodView)
-        else likelihood.view(known_points(sample), kernel, noise, measure)
+        if isinstance(sample, LikelihoodSolver)
+        else likelihood.solver(known_points(sample), kernel, noise, measure)
         for sample in (X if isinstance(X, tuple) else (X,))
     )
-    terms = (view.likelihood_terms(kernel, noise, measure) for view in views)
+    terms = (solver.likelihood_terms(kernel, noise, measure) for solver in solvers)
     gaussian, jacobian = (sum(term) for term in zip(*terms, strict=True))
     numpyro.factor("gaussian", gaussian)
     numpyro.factor("jacobian", jacobian)

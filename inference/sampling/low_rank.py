@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from bke.models.likelihood.low_rank import ErrorOfDifferences, error_of_differences
-from bke.models.likelihood.marginal import restored_likelihood
+from bke.models.likelihood.marginal import restore_likelihood
 
 from .record import likelihood_record
 from .target import Points, Target, flatten, unflatten
@@ -44,7 +44,9 @@ def recorded_error(
         values = {name: value[index] for name, value in every.items()}
         noise = values.get("noise_variance", target.noise_variance)
         for view, pieces in zip(views, found, strict=True):
-            pieces.append(view.evidence(target.kernel_at(values), noise, target.measure_at(values)))
+            pieces.append(
+                view.error_terms(target.kernel_at(values), noise, target.measure_at(values))
+            )
     if any(piece is None for pieces in found for piece in pieces):
         error = ErrorOfDifferences(float("nan"), float("nan"))
     else:
@@ -73,16 +75,16 @@ def in_words(run: xr.DataTree) -> list[str]:
     if error is None:
         return []
     attrs = run.attrs
-    likelihood = restored_likelihood(likelihood_record(attrs))
+    likelihood = restore_likelihood(likelihood_record(attrs))
     if math.isnan(error):
         return [
-            f"The likelihood is {likelihood.words}: how far differences of its log over these "
-            "draws are off is NOT KNOWN."
+            f"The likelihood is {likelihood.description}: how far differences of its log over "
+            "these draws are off is NOT KNOWN."
         ]
     few = run["observed_data"].sizes["column"] <= FEW_COLUMNS
     more = ", or by more than twice that where these few columns have heavy tails" if few else ""
     sentences = [
-        f"The likelihood is {likelihood.words}: differences of its log "
+        f"The likelihood is {likelihood.description}: differences of its log "
         f"over these draws are estimated to be off by {error:.2g} nats (root mean square at "
         f"{attrs['low_rank_draws']} of them){more}."
     ]

@@ -16,7 +16,7 @@ from bke.models import SamplingNoise, SquaredExponential, bke_model
 from bke.models.kernels.base import Kernel
 from bke.models.likelihood.base import Likelihood
 from bke.models.likelihood.landmark import Landmark
-from bke.models.likelihood.marginal import any_likelihood, prepared, restored_likelihood
+from bke.models.likelihood.marginal import as_likelihood, likelihood_solver, restore_likelihood
 from bke.models.measures import MEASURE_SCALE, Measure, as_measure
 from bke.models.priors import Prior, assign, check_noise_prior, template, with_values
 from numpyro.distributions import biject_to
@@ -75,7 +75,7 @@ class Target:
             assign(prior, family),
             noise,
             as_measure(measure),
-            any_likelihood(likelihood),
+            as_likelihood(likelihood),
         )
 
     @property
@@ -102,7 +102,7 @@ class Target:
         if isinstance(points, tuple):
             return tuple(self.prepared(sample) for sample in points)
         with input_errors():
-            return prepared(
+            return likelihood_solver(
                 points,
                 self.some_kernel,
                 self.some_noise,
@@ -225,7 +225,7 @@ class Target:
             {name: restore_prior(prior) for name, prior in record["prior"].items()},
             restore_noise(record["noise_variance"]),
             restore_measure(record["measure"]),
-            restored_likelihood({**record, "landmarks": landmarks}),
+            restore_likelihood({**record, "landmarks": landmarks}),
         )
 
 

@@ -22,7 +22,7 @@ from ..measures import Measure, as_measure
 from .noise import Noise
 
 
-class Evidence(NamedTuple):
+class ErrorTerms(NamedTuple):
     """What the error of one value is told from."""
 
     #: (s,): the value is corrected by the sum of n / s of them, over rows chosen at random.
@@ -60,14 +60,14 @@ class Parameters(NamedTuple):
         return self.kernel.smoothed(self.measure, dimension)
 
 
-class LikelihoodView(abc.ABC):
+class LikelihoodSolver(abc.ABC):
     """Data as one way to BKE (13) needs them. A subclass is a registered pytree.
 
     It writes the abstract methods; of the derivative, which :func:`.derivative.closed_form` takes,
     those that no other way gives it.
     """
 
-    called: ClassVar[str]
+    description: ClassVar[str]
     """The way in words, at the beginning of a sentence."""
 
     @property
@@ -77,7 +77,7 @@ class LikelihoodView(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def rows_of_matrices(self) -> int:
+    def matrix_size(self) -> int:
         """The size n of the n x n matrices that one evaluation may need; 0 where it needs none."""
 
     @abc.abstractmethod
@@ -91,7 +91,7 @@ class LikelihoodView(abc.ABC):
         """Both terms at parameters, a pytree of the way's own."""
 
     @abc.abstractmethod
-    def value_and_slopes(
+    def value_and_grad(
         self, parameters: Any, moving: tuple[bool, ...]
     ) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
         """Both terms, and their slopes (p,) in the p numbers of ``parameters``.
@@ -99,46 +99,46 @@ class LikelihoodView(abc.ABC):
         Slopes in a leaf that is not ``moving`` may be anything finite.
         """
 
-    def along_data(self, change: Any, parameters: Any) -> LogLikelihoodTerms:
+    def data_jvp(self, change: Any, parameters: Any) -> LogLikelihoodTerms:
         """The derivative of both terms along a change of the view itself.
 
         Raises:
             NotImplementedError: where there is none.
         """
-        raise NotImplementedError(f"{self.called} has no derivative in the data")
+        raise NotImplementedError(f"{self.description} has no derivative in the data")
 
-    def obstacle(self, kernel: Kernel) -> str | None:
+    def unsupported_reason(self, kernel: Kernel) -> str | None:
         """Why the terms of a known ``kernel`` are NaN here; ``None`` where they are not."""
         return None
 
-    def evidence(
+    def error_terms(
         self, kernel: Kernel, noise_variance: Noise, measure: Measure | str
-    ) -> Evidence | None:
+    ) -> ErrorTerms | None:
         """What the error of the terms is told from; ``None`` where they are exact to rounding."""
         return None
 
     @property
-    def shared_entries(self) -> int:
+    def shardable_entries(self) -> int:
         """Entries of the gradients of a sum over rows that devices may share; 0: there is none."""
         return 0
 
     @property
-    def shares_rows(self) -> bool:
+    def is_sharded(self) -> bool:
         """Whether devices share the rows."""
         return False
 
-    def sharded(self, devices: Any) -> LikelihoodView:
+    def sharded(self, devices: Any) -> LikelihoodSolver:
         """The view with its rows shared among ``devices``.
 
         Raises:
             NotImplementedError: where they cannot be.
         """
-        raise NotImplementedError(f"{self.called} is no sum over rows")
+        raise NotImplementedError(f"{self.description} is no sum over rows")
 
 
 @jax.jit
 def compiled_log_likelihood(
-    view: LikelihoodView, kernel: Kernel, noise_variance: Any, measure: Measure
+    view: LikelihoodSolver, kernel: Kernel, noise_variance: Any, measure: Measure
 ) -> jax.Array:
     """Compute the sum of both terms, a scalar."""
     terms = view.likelihood_terms(kernel, noise_variance, measure)
@@ -146,7 +146,7 @@ def compiled_log_likelihood(
 
 
 @jax.custom_jvp
-def closed_form(view: LikelihoodView, parameters: Any) -> LogLikelihoodTerms:
+def closed_form(view: LikelihoodSolver, parameters: Any) -> LogLikelihoodTerms:
     """Both terms of a ``view`` at ``parameters``, with the slopes that it writes itself.
 
     Reverse mode through sums over all pairs would keep every one of them, and cost ten times the
@@ -157,13 +157,13 @@ def closed_form(view: LikelihoodView, parameters: Any) -> LogLikelihoodTerms:
 
 @partial(closed_form.defjvp, symbolic_zeros=True)
 def _closed_form_jvp(
-    primals: tuple[LikelihoodView, Any], tangents: tuple[Any, Any]
+    primals: tuple[LikelihoodSolver, Any], tangents: tuple[Any, Any]
 ) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
     view, parameters = primals
     of_data = LogLikelihoodTerms(jnp.zeros(()), jnp.zeros(()))
     if any(_moving(tangents[0])):
-        of_data = view.along_data(jax.tree.map(_zero_or_array, tangents[0]), parameters)
-    terms, slopes = view.value_and_slopes(parameters, _moving(tangents[1]))
+        of_data = view.data_jvp(jax.tree.map(_zero_or_array, tangents[0]), parameters)
+    terms, slopes = view.value_and_grad(parameters, _moving(tangents[1]))
     # The leaves alone: a tangent is no parameter, whose checks would refuse a zero.
     direction = ravel_pytree([_zero_or_array(leaf) for leaf in jax.tree.leaves(tangents[1])])[0]
     return terms, LogLikelihoodTerms(
@@ -192,7 +192,7 @@ class Likelihood(abc.ABC):
     name: ClassVar[str]
     """What stands for it on the command line and in a record."""
 
-    needs: ClassVar[str | None] = None
+    required_option: ClassVar[str | None] = None
     """What it cannot be asked for without, so that its name alone does not do."""
 
     exact: ClassVar[bool] = False
@@ -202,9 +202,9 @@ class Likelihood(abc.ABC):
     """Whether it gives BKE (13) with an error, of which its view has the evidence."""
 
     @abc.abstractmethod
-    def view(
+    def solver(
         self, points: Any, kernel: Kernel, noise_variance: Noise, measure: Measure
-    ) -> LikelihoodView:
+    ) -> LikelihoodSolver:
         """(n, D) ``points`` as it needs them, for kernels like ``kernel``.
 
         Raises:
@@ -212,12 +212,12 @@ class Likelihood(abc.ABC):
         """
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """What it is, in a sentence about a run."""
         return f"the {self.name} likelihood"
 
     @property
-    def brief(self) -> str:
+    def summary(self) -> str:
         """What it is, among the settings of a run; empty where it has no options to tell."""
         record = self.record()
         options = [f"{name} {value}" for name, value in record.items() if name != "likelihood"]
@@ -233,27 +233,7 @@ class Likelihood(abc.ABC):
         return {"likelihood": self.name, **dataclasses.asdict(self)}
 
     @classmethod
-    def restored(cls, record: dict[str, Any]) -> Likelihood:
+    def from_record(cls, record: dict[str, Any]) -> Likelihood:
         """The likelihood that :meth:`record` gave, from a record that may have other entries."""
         fields = [field.name for field in dataclasses.fields(cls)]
         return cls(**{name: record[name] for name in fields if record.get(name) is not None})
-
-
-def as_likelihood(likelihood: Any, kinds: tuple[type[Likelihood], ...]) -> Likelihood:
-    """A likelihood, or what a name among those of ``kinds`` stands for.
-
-    Raises:
-        ValueError: for anything else, naming what there is.
-    """
-    if isinstance(likelihood, Likelihood):
-        return likelihood
-    for kind in kinds:
-        if isinstance(likelihood, str) and likelihood == kind.name:
-            if kind.needs is None:
-                return kind()
-            raise ValueError(
-                f"likelihood={likelihood!r} needs {kind.needs}: give {kind.__name__}(...) with it"
-            )
-    alone = [repr(kind.name) for kind in kinds if kind.needs is None]
-    others = [f"{kind.__name__}(...)" for kind in kinds if kind.needs is not None]
-    raise ValueError(f"likelihood must be one of {', '.join(alone + others)}, got {likelihood!r}")

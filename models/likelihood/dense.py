@@ -35,7 +35,7 @@ from ..linalg.rows import (
 from ..linalg.symmetric import SymmetricBlocks, invert_blocks
 from ..linalg.transforms import value_and_jacobian
 from ..measures import Measure
-from .base import LikelihoodView, LogLikelihoodTerms, Parameters, closed_form
+from .base import LikelihoodSolver, LogLikelihoodTerms, Parameters, closed_form
 from .jacobian import pushforward
 from .noise import (
     Noise,
@@ -306,7 +306,7 @@ T = TypeVar("T")
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class DenseView(LikelihoodView):
+class DenseSolver(LikelihoodSolver):
     """Rows for the matrices. Those that are no data have no covariance but the noise, and no value.
 
     Args:
@@ -317,7 +317,7 @@ class DenseView(LikelihoodView):
     rows: PaddedRows
     low_rank: bool = dataclasses.field(default=True, metadata={"static": True})
 
-    called = "the dense route"
+    description = "the dense route"
 
     @property
     def entries(self) -> int:
@@ -325,7 +325,7 @@ class DenseView(LikelihoodView):
         return len(self.rows) ** 2
 
     @property
-    def rows_of_matrices(self) -> int:
+    def matrix_size(self) -> int:
         """The number of rows that are data."""
         return int(self.rows.number)
 
@@ -357,7 +357,7 @@ class DenseView(LikelihoodView):
         )
         return LogLikelihoodTerms(value, jnp.sum(log_jacobian))
 
-    def value_and_slopes(
+    def value_and_grad(
         self, parameters: Parameters, moving: tuple[bool, ...]
     ) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
         """Both terms, and their slopes (p,) in the p numbers of ``parameters``."""
@@ -381,7 +381,7 @@ class DenseView(LikelihoodView):
             ),
         )
 
-    def along_data(self, change: DenseView, parameters: Parameters) -> LogLikelihoodTerms:
+    def data_jvp(self, change: DenseSolver, parameters: Parameters) -> LogLikelihoodTerms:
         """Derivative of both terms along a change of the data; always by the dense route."""
         if self.rows.count is not None:
             raise NotImplementedError("padded rows have no derivative in the data")
@@ -422,7 +422,7 @@ def dense_terms(
     low_rank: bool,
 ) -> LogLikelihoodTerms:
     """Log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i) for (n, D) ``points``."""
-    view = DenseView(as_padded(points), low_rank)
+    view = DenseSolver(as_padded(points), low_rank)
     return view.likelihood_terms(kernel, noise_variance, measure)
 
 

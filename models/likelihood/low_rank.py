@@ -22,7 +22,14 @@ from ..linalg.pytrees import register_dataclass
 from ..linalg.rows import map_rows, reduce_blocks
 from ..linalg.transforms import value_and_jacobian
 from ..measures import Measure, as_measure, fixed_measure
-from .base import Evidence, Likelihood, LikelihoodView, LogLikelihoodTerms, Parameters, closed_form
+from .base import (
+    ErrorTerms,
+    Likelihood,
+    LikelihoodSolver,
+    LogLikelihoodTerms,
+    Parameters,
+    closed_form,
+)
 from .jacobian import log_length, pushforward
 from .noise import Noise, SamplingNoise, check_noise
 
@@ -50,7 +57,7 @@ def standard_error(influence: np.ndarray, rows: int) -> np.ndarray:
     return np.asarray(rows * np.sqrt(left / s) * np.where(left > 0.0, spread, 0.0))
 
 
-def error_of_differences(samples: Sequence[Sequence[Evidence]]) -> ErrorOfDifferences:
+def error_of_differences(samples: Sequence[Sequence[ErrorTerms]]) -> ErrorOfDifferences:
     """The error of the sum over ``samples``, each with the evidence of the same kernels.
 
     A constant error of the log likelihood does not move a posterior: what counts is the error of
@@ -535,15 +542,15 @@ def _mean_slopes(view: Approximation, kernel: Kernel, worth: jax.Array) -> jax.A
     return cast(jax.Array, _over(view, add, jnp.zeros((2, theta.size))))
 
 
-def evidence(view: Approximation, parameters: Parameters) -> Evidence:
+def error_terms(view: Approximation, parameters: Parameters) -> ErrorTerms:
     """What the error of the value at known parameters is told from."""
-    influence, truncation, remainder = _evidence(view, parameters)
+    influence, truncation, remainder = _error_terms(view, parameters)
     rows = len(view.points)
-    return Evidence(np.asarray(influence), np.asarray(truncation), float(remainder), rows)
+    return ErrorTerms(np.asarray(influence), np.asarray(truncation), float(remainder), rows)
 
 
 @jax.jit
-def _evidence(view: Approximation, parameters: Parameters) -> tuple[jax.Array, ...]:
+def _error_terms(view: Approximation, parameters: Parameters) -> tuple[jax.Array, ...]:
     kernel, noise_variance = parameters.kernel, parameters.noise_variance
     smoothed = parameters.smoothed(view.points.shape[1])
     shared = common(feature_mean(view, kernel), view, kernel, smoothed)
@@ -560,10 +567,10 @@ FEWEST_EXACT = 256
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class LowRankView(Approximation, LikelihoodView):
+class LowRankSolver(Approximation, LikelihoodSolver):
     """What a low-rank likelihood is told: it takes these for any kernel of the kind it is for."""
 
-    called = "a low-rank likelihood"
+    description = "a low-rank likelihood"
 
     @property
     def entries(self) -> int:
@@ -571,7 +578,7 @@ class LowRankView(Approximation, LikelihoodView):
         return len(self.points) * (self.basis.size + len(self.exact))
 
     @property
-    def rows_of_matrices(self) -> int:
+    def matrix_size(self) -> int:
         """The number of features or of exact rows, whichever is larger."""
         return max(self.basis.size, len(self.exact))
 
@@ -587,15 +594,17 @@ class LowRankView(Approximation, LikelihoodView):
         """Both terms, a block of rows at a time."""
         return terms(self, parameters)
 
-    def value_and_slopes(
+    def value_and_grad(
         self, parameters: Parameters, moving: tuple[bool, ...]
     ) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
         """Both terms, and their slopes (p,) in the p numbers of ``parameters``."""
         return terms_and_slopes(self, parameters)
 
-    def evidence(self, kernel: Kernel, noise_variance: Noise, measure: Measure | str) -> Evidence:
+    def error_terms(
+        self, kernel: Kernel, noise_variance: Noise, measure: Measure | str
+    ) -> ErrorTerms:
         """What the error of the value for one kernel is told from."""
-        return evidence(self, Parameters.of(kernel, noise_variance, measure, self.points.dtype))
+        return error_terms(self, Parameters.of(kernel, noise_variance, measure, self.points.dtype))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -605,7 +614,7 @@ class LowRank(Likelihood):
     rank: int
 
     approximate = True
-    needs = "a rank, the number of its features"
+    required_option = "a rank, the number of its features"
 
     title: ClassVar[str]
 
@@ -619,12 +628,12 @@ class LowRank(Likelihood):
         object.__setattr__(self, "rank", rank)  # as JSON has it
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Which approximation it is."""
         return f"a {self.title} approximation of rank {self.rank}"
 
     @property
-    def brief(self) -> str:
+    def summary(self) -> str:
         """Which approximation it is, by its name."""
         return f"{self.name} approximation of rank {self.rank}"
 
@@ -644,16 +653,16 @@ class LowRank(Likelihood):
     ) -> FeatureBasis:
         """Features for (n, D) ``data`` and kernels like ``kernel``."""
 
-    def view(
+    def solver(
         self, points: Any, kernel: Kernel, noise_variance: Noise, measure: Measure
-    ) -> LowRankView:
+    ) -> LowRankSolver:
         """The view of points (n, D), whose order does not matter."""
         if isinstance(check_noise(noise_variance), SamplingNoise):
             raise ValueError(f"likelihood={self.name!r} has one noise variance, sigma^2")
-        return low_rank_view(points, kernel, measure, self)
+        return low_rank_solver(points, kernel, measure, self)
 
 
-def low_rank_view(
+def low_rank_solver(
     points: Any,
     kernel: Kernel,
     measure: Measure | str,
@@ -661,7 +670,7 @@ def low_rank_view(
     *,
     exact: int | None = None,
     seed: int = 0,
-) -> LowRankView:
+) -> LowRankSolver:
     """Points (n, D), whose order does not matter, with a basis and rows that correct it.
 
     Args:
@@ -689,7 +698,7 @@ def low_rank_view(
     count = min(n, max(rank, FEWEST_EXACT) if exact is None else exact)
     order = np.lexsort(data.T[::-1])
     chosen = np.sort(rng.choice(n, count, replace=False))
-    return LowRankView(jnp.asarray(data), jnp.asarray(order[chosen]), basis)
+    return LowRankSolver(jnp.asarray(data), jnp.asarray(order[chosen]), basis)
 
 
 class LowRankError(NamedTuple):
@@ -753,8 +762,8 @@ def low_rank_error(
     check_positive(noise_variance, "noise_variance")
     if not isinstance(likelihood, LowRank):
         raise ValueError(f"likelihood must be Nystrom(rank) or Fourier(rank), got {likelihood!r}")
-    view = low_rank_view(as_points(X), kernel, measure, likelihood)
-    found = view.evidence(kernel, noise_variance, measure)
+    view = low_rank_solver(as_points(X), kernel, measure, likelihood)
+    found = view.error_terms(kernel, noise_variance, measure)
     nystrom = view.basis.semidefinite_remainder
     return LowRankError(
         float(standard_error(found.influence, len(view.points))),

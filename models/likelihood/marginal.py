@@ -14,8 +14,8 @@ from ..kernels.base import Kernel, as_points
 from ..linalg.precision import concrete, double_precision, tracing
 from ..linalg.rows import PaddedRows, dense_size, padded
 from ..measures import Measure, as_measure, fixed_measure
-from .base import Likelihood, LikelihoodView, as_likelihood, compiled_log_likelihood
-from .dense import DenseView
+from .base import Likelihood, LikelihoodSolver, compiled_log_likelihood
+from .dense import DenseSolver
 from .fourier import Fourier
 from .landmark import Landmark
 from .noise import Noise, SamplingNoise, check_noise
@@ -34,9 +34,9 @@ class Dense(Likelihood):
     name = "dense"
     exact = True
 
-    def view(
+    def solver(
         self, points: Any, kernel: Kernel, noise_variance: Noise, measure: Measure
-    ) -> DenseView:
+    ) -> DenseSolver:
         """(n, D) ``points``, padded where that is known to pay."""
         return _by_matrices(points, noise_variance, low_rank=False)
 
@@ -48,7 +48,7 @@ class Spectral(Likelihood):
     name = "spectral"
     exact = True
 
-    def view(
+    def solver(
         self, points: Any, kernel: Kernel, noise_variance: Noise, measure: Measure
     ) -> SpectralIndex:
         """(n, D) ``points``, sorted, with what every lengthscale needs."""
@@ -71,9 +71,9 @@ class Auto(Likelihood):
     name = "auto"
     exact = True
 
-    def view(
+    def solver(
         self, points: Any, kernel: Kernel, noise_variance: Noise, measure: Measure
-    ) -> LikelihoodView:
+    ) -> LikelihoodSolver:
         """(n, D) ``points`` as the way needs them that is taken."""
         if len(points) >= self._smallest(points, kernel):
             found = _by_sums(points, kernel, noise_variance, measure)
@@ -92,35 +92,30 @@ class Auto(Likelihood):
         return SMALLEST_PREPARED_ONCE if one else SMALLEST_BOX_ONCE
 
 
-#: What a name may stand for; those of the exact ones do alone.
-ROUTES: tuple[type[Likelihood], ...] = (Auto, Dense, Spectral, Nystrom, Fourier)
-
-
-def prepared(
+def likelihood_solver(
     points: Any,
     kernel: Kernel,
     noise_variance: Noise,
     measure: Measure | str,
     likelihood: Likelihood | str,
-) -> LikelihoodView:
+) -> LikelihoodSolver:
     """(n, D) ``points`` as ``likelihood`` needs them, unless they are prepared already.
 
     Raises:
         ValueError: where what was asked for cannot be used, with the reason.
     """
-    if isinstance(points, LikelihoodView):
+    if isinstance(points, LikelihoodSolver):
         return points
-    way = as_likelihood(likelihood, ROUTES)
-    return way.view(points, kernel, noise_variance, as_measure(measure))
+    return as_likelihood(likelihood).solver(points, kernel, noise_variance, as_measure(measure))
 
 
-def _by_matrices(points: Any, noise_variance: Noise, *, low_rank: bool) -> DenseView:
+def _by_matrices(points: Any, noise_variance: Noise, *, low_rank: bool) -> DenseSolver:
     size = dense_size(len(points))
     traced = isinstance(points, jax.core.Tracer)
     sampling = isinstance(check_noise(noise_variance), SamplingNoise)
     if traced or sampling or size == len(points):
-        return DenseView(PaddedRows(points), low_rank)
-    return DenseView(jax.tree.map(jnp.asarray, padded(points, size)), low_rank)
+        return DenseSolver(PaddedRows(points), low_rank)
+    return DenseSolver(jax.tree.map(jnp.asarray, padded(points, size)), low_rank)
 
 
 def _by_sums(
@@ -140,31 +135,52 @@ def _by_sums(
 
 
 #: All likelihoods: those of BKE (13), and the landmark model.
-LIKELIHOODS: tuple[type[Likelihood], ...] = (*ROUTES, Landmark)
+LIKELIHOODS: tuple[type[Likelihood], ...] = (
+    Auto,
+    Dense,
+    Spectral,
+    Nystrom,
+    Fourier,
+    Landmark,
+)
 
 
-def any_likelihood(likelihood: Likelihood | str) -> Likelihood:
+def as_likelihood(likelihood: Likelihood | str) -> Likelihood:
     """Return a likelihood, or the one of that name.
 
     Raises:
-        ValueError: for anything else, naming what there is.
+        ValueError: for anything else, with the valid names, and for a class that is not in
+            :data:`LIKELIHOODS`.
     """
-    result = as_likelihood(likelihood, LIKELIHOODS)
-    if type(result) not in LIKELIHOODS:
+    for cls in LIKELIHOODS:
+        if isinstance(likelihood, str) and likelihood == cls.name:
+            if cls.required_option is None:
+                return cls()
+            raise ValueError(
+                f"likelihood={likelihood!r} needs {cls.required_option}: give "
+                f"{cls.__name__}(...) with it"
+            )
+    if not isinstance(likelihood, Likelihood):
+        names = [repr(cls.name) for cls in LIKELIHOODS if cls.required_option is None]
+        calls = [f"{cls.__name__}(...)" for cls in LIKELIHOODS if cls.required_option is not None]
         raise ValueError(
-            f"likelihood={result!r} is not one of bke, and could not be restored from a run: "
-            "models/likelihood/marginal.py lists them"
+            f"likelihood must be one of {', '.join(names + calls)}, got {likelihood!r}"
         )
-    return result
+    if type(likelihood) not in LIKELIHOODS:
+        raise ValueError(
+            f"likelihood={likelihood!r} is not one of bke, and could not be restored from a run: "
+            "LIKELIHOODS in models/likelihood/marginal.py lists them"
+        )
+    return likelihood
 
 
-def restored_likelihood(record: dict[str, Any]) -> Likelihood:
+def restore_likelihood(record: dict[str, Any]) -> Likelihood:
     """Restore a likelihood from its :meth:`~bke.models.likelihood.base.Likelihood.record`.
 
     ``record`` may have other entries, such as the ``landmarks``, which are stored elsewhere.
     """
     classes = {likelihood.name: likelihood for likelihood in LIKELIHOODS}
-    return classes[record["likelihood"]].restored(record)
+    return classes[record["likelihood"]].from_record(record)
 
 
 def known_points(X: ArrayLike) -> jax.Array:
@@ -232,17 +248,22 @@ def log_marginal_likelihood(
     """
     noise_variance = check_noise(noise_variance)
     measure = fixed_measure(measure)
-    way = Auto(once=True) if likelihood == "auto" else as_likelihood(likelihood, ROUTES)
-    if not (way.exact or way.approximate):
-        raise ValueError(f"likelihood={way.name!r} is another model: it has no value of BKE (13)")
+    if likelihood == "auto":
+        likelihood = Auto(once=True)
+    elif not isinstance(likelihood, Likelihood):
+        likelihood = as_likelihood(likelihood)
+    if not (likelihood.exact or likelihood.approximate):
+        raise ValueError(
+            f"likelihood={likelihood.name!r} is another model: it has no value of BKE (13)"
+        )
     points = known_points(X)
     if not tracing():
         kernel.smoothed(measure, points.shape[1])  # refuses what compiled code could not name
-    view = way.view(points, kernel, noise_variance, measure)
-    value = compiled_log_likelihood(view, kernel, noise_variance, measure)
+    solver = likelihood.solver(points, kernel, noise_variance, measure)
+    value = compiled_log_likelihood(solver, kernel, noise_variance, measure)
     if not isinstance(value, jax.core.Tracer) and np.isnan(concrete(value)):
         raise ArithmeticError(
-            view.obstacle(kernel)
+            solver.unsupported_reason(kernel)
             or "R + noise_variance I is not positive definite in double precision, or too near "
             "that for the route: noise_variance is too small beside the diagonal of R "
             "(measure='unit' keeps that at 1), or X has values that are not finite"

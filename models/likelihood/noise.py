@@ -12,7 +12,6 @@ import numpy as np
 from ..kernels.base import Kernel
 from ..linalg.precision import check_positive, concrete
 from ..linalg.pytrees import register_dataclass
-from .names import SamplingName
 
 #: Added to the diagonal of R + C/n, which is numerically singular. Between 1e-10 and 1e-6 it hardly
 #: moves the coverage of the witness's bands; 1e-4 widens the tails.
@@ -54,7 +53,7 @@ class SamplingNoise:
             raise ValueError(f"SamplingNoise: nugget must be one number, got {self.nugget!r}")
 
 
-SAMPLING: dict[SamplingName, SamplingNoise] = {
+SAMPLING_NOISES: dict[str, SamplingNoise] = {
     "clt": SamplingNoise(True, NUGGET),
     "heteroscedastic": SamplingNoise(False, DIAGONAL_NUGGET),
 }
@@ -68,8 +67,8 @@ def check_noise(noise_variance: Noise) -> Noise:
 
     Raises ``ValueError`` for anything but one positive number or a sampling covariance.
     """
-    if isinstance(noise_variance, str) and noise_variance in SAMPLING:
-        return SAMPLING[noise_variance]
+    if isinstance(noise_variance, str) and noise_variance in SAMPLING_NOISES:
+        return SAMPLING_NOISES[noise_variance]
     if isinstance(noise_variance, SamplingNoise):
         return noise_variance
     value = concrete(noise_variance)
@@ -77,8 +76,8 @@ def check_noise(noise_variance: Noise) -> Noise:
         return noise_variance
     if isinstance(value, (bool, str, type)) or value is None or np.ndim(value) != 0:
         raise ValueError(
-            f"noise_variance must be a positive number, {', '.join(map(repr, SAMPLING))} or a "
-            f"SamplingNoise, got {noise_variance!r}"
+            "noise_variance must be a positive number, "
+            f"{', '.join(map(repr, SAMPLING_NOISES))} or a SamplingNoise, got {noise_variance!r}"
         )
     check_positive(value, "noise_variance")
     return noise_variance

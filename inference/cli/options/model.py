@@ -6,7 +6,6 @@ import dataclasses
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
-from bke.models.likelihood.names import LikelihoodName
 
 from ...core.errors import InputError, input_errors
 from ...data.checks import Scale, Share, check_positive
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     import numpyro.distributions as dist
     from bke.models.likelihood.base import Likelihood
 
+LikelihoodName: TypeAlias = Literal["auto", "dense", "spectral", "nystrom", "fourier", "landmark"]
 MeasureName: TypeAlias = Literal["unit", "lebesgue"]
 ScaleName: TypeAlias = Literal[Scale, "none"]
 
@@ -202,8 +202,10 @@ class LikelihoodOptions:
                 ways = (way for way, known in fields.items() if option in known)
                 raise InputError(misplaced(option, "likelihood", ways, name))
         kind = {one.name: one for one in LIKELIHOODS}[name]
-        if kind.needs is not None and not given:
-            raise InputError(f"--likelihood {name} needs --{fields[name][0]}: {kind.needs}")
+        if kind.required_option is not None and not given:
+            raise InputError(
+                f"--likelihood {name} needs --{fields[name][0]}: {kind.required_option}"
+            )
         with input_errors():
             return kind(**given) if given else name
 

@@ -124,7 +124,7 @@ class MixtureIndex(SpectralIndex):
         kernel = GaussianMixture(jax.lax.rsqrt(mixture.precision), jnp.exp(mixture.log_weight))
         return dense_terms(self.rows, kernel, noise_variance, measure, low_rank=False)
 
-    def value_and_slopes(
+    def value_and_grad(
         self, parameters: Any, moving: tuple[bool, ...]
     ) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
         """Backward through the sums, even where forward was asked for: nodes are few, points many.

@@ -16,7 +16,7 @@ from ...kernels.squared_exponential import SquaredExponential
 from ...linalg.rows import PaddedRows, padded, shared_size
 from ...linalg.transforms import sequential_vmap, value_and_jacobian
 from ...measures import Measure, as_measure
-from ..base import LikelihoodView, LogLikelihoodTerms, closed_form
+from ..base import LikelihoodSolver, LogLikelihoodTerms, closed_form
 from ..dense import dense_terms
 from ..noise import check_noise
 from .obstacle import order_of, spectral_obstacle, unscaled
@@ -42,12 +42,12 @@ class SpectralParameters(NamedTuple):
     log_amplitude: jax.Array | None = None
 
 
-class SpectralIndex(LikelihoodView):
+class SpectralIndex(LikelihoodSolver):
     """The points and what they need at every lengthscale."""
 
     rows: PaddedRows
 
-    called = "the spectral route"
+    description = "the spectral route"
 
     @property
     @abc.abstractmethod
@@ -63,7 +63,7 @@ class SpectralIndex(LikelihoodView):
         """Both terms; the Gaussian one that of exp(log_amplitude) mu_hat, the volume mu_hat's."""
 
     @property
-    def rows_of_matrices(self) -> int:
+    def matrix_size(self) -> int:
         """All rows, where a short lengthscale may need matrices; 0 if they are too many."""
         return int(self.rows.number) if len(self.rows) <= MOST_DENSE else 0
 
@@ -81,7 +81,7 @@ class SpectralIndex(LikelihoodView):
         lengthscale = np.asarray(self.shortest_of(kernel))
         return bool(np.all(lengthscale >= self.shortest)) or len(self.rows) <= MOST_DENSE
 
-    def obstacle(self, kernel: Kernel) -> str | None:
+    def unsupported_reason(self, kernel: Kernel) -> str | None:
         """Which lengthscales are too short, where that of a known ``kernel`` is."""
         if self.takes(kernel):
             return None
@@ -150,7 +150,7 @@ class SpectralIndex(LikelihoodView):
 
         return terms(self, *numbers)
 
-    def value_and_slopes(
+    def value_and_grad(
         self, parameters: Any, moving: tuple[bool, ...]
     ) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
         """Forward through the sums, even where backward was asked for: there are few numbers."""

@@ -27,7 +27,7 @@ from bke.inference.sampling.run import target_of
 from bke.models import Nystrom, SquaredExponential, log_marginal_likelihood
 from bke.models.likelihood import marginal
 from bke.models.likelihood.base import Likelihood
-from bke.models.likelihood.low_rank import LowRankView
+from bke.models.likelihood.low_rank import LowRankSolver
 from bke.models.likelihood.marginal import Dense
 from typer.testing import CliRunner
 
@@ -74,7 +74,7 @@ def test_the_error_is_recorded_and_printed(run, tmp_path):
     assert target.likelihood == Nystrom(30)
     with computing():
         points = target.prepared(units.points(X))
-    assert isinstance(points, LowRankView)
+    assert isinstance(points, LowRankSolver)
     assert points.basis.size == 30
 
 
@@ -95,12 +95,12 @@ def test_a_large_error_is_a_warning(run):
 
 
 def test_an_unknown_error_is_said_to_be_unknown(run, monkeypatch):
-    """A view need not have evidence: that must not cost the draws, nor pass for accuracy."""
+    """A solver need not have an error estimate: that must not cost the draws, nor pass for accuracy."""
     target, units = target_of(run)
     z = {n: v.values for n, v in run["unconstrained_posterior"].data_vars.items()}
     with computing():
         points = target.prepared(units.points(X))
-        monkeypatch.setattr(LowRankView, "evidence", lambda *_: None)
+        monkeypatch.setattr(LowRankSolver, "error_terms", lambda *_: None)
         found = recorded_error(target, points, z, run["sample_stats"]["lp"].values)
     assert np.isnan(found["low_rank_error"])
     unknown = run.copy()
@@ -131,8 +131,8 @@ class Blurred(Likelihood):
     def advice(self):
         return "blur less"
 
-    def view(self, points, kernel, noise_variance, measure):
-        return Dense().view(points, kernel, noise_variance, measure)
+    def solver(self, points, kernel, noise_variance, measure):
+        return Dense().solver(points, kernel, noise_variance, measure)
 
 
 def test_options_of_any_likelihood_are_recorded_and_restored(run, monkeypatch):
@@ -151,7 +151,7 @@ def test_options_of_any_likelihood_are_recorded_and_restored(run, monkeypatch):
     poor.attrs["low_rank_error"] = 1.4
     assert in_words(poor)[1].endswith("as it is wide: blur less.")
     assert settings(poor)["likelihood_options"] == {"share": 0.25, "powers": (1, 2)}
-    assert Blurred(0.25, (1, 2)).brief == "blurred likelihood, share 0.25, powers (1, 2)"
+    assert Blurred(0.25, (1, 2)).summary == "blurred likelihood, share 0.25, powers (1, 2)"
 
 
 @pytest.mark.slow

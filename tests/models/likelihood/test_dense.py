@@ -73,6 +73,6 @@ def test_noise_that_rounding_hides_beside_the_matrix_has_no_value():
 @pytest.mark.parametrize("rows", [3, 7])
 def test_what_matrices_of_all_rows_take(rows):
     points = jnp.asarray(np.random.default_rng(0).normal(size=(rows, 2)))
-    view = dense.DenseView(PaddedRows(points))
+    view = dense.DenseSolver(PaddedRows(points))
     assert view.entries == rows**2
-    assert view.rows_of_matrices == rows
+    assert view.matrix_size == rows

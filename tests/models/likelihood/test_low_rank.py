@@ -27,10 +27,10 @@ from bke.models.likelihood.fourier import (
     smoothed_frequencies,
 )
 from bke.models.likelihood.low_rank import (
-    Evidence,
+    ErrorTerms,
     error_of_differences,
     log_determinant,
-    low_rank_view,
+    low_rank_solver,
     standard_error,
 )
 from bke.models.likelihood.nystrom import spread_rows
@@ -42,9 +42,9 @@ KERNEL = SquaredExponential(np.array([1.3, 2.5, 0.8, 1.5]))
 
 
 @functools.lru_cache
-def view_of(likelihood, rank, exact, seed=0):
+def make_solver(likelihood, rank, exact, seed=0):
     with jax.enable_x64(True):
-        return low_rank_view(X, KERNEL, "unit", likelihood(rank), exact=exact, seed=seed)
+        return low_rank_solver(X, KERNEL, "unit", likelihood(rank), exact=exact, seed=seed)
 
 
 @functools.partial(jax.jit, static_argnames=("dense",))
@@ -89,40 +89,42 @@ def test_a_finite_measure_too():
 @pytest.mark.parametrize("likelihood", [Nystrom, Fourier])
 def test_the_derivative_is_that_of_the_value(likelihood):
     """In every lengthscale and the noise variance, by central differences."""
-    view = view_of(likelihood, 40, 50)
+    solver = make_solver(likelihood, 40, 50)
     with jax.enable_x64(True):
-        slopes = jax.jit(jax.grad(_total, argnums=(0, 1)))(KERNEL, 0.1, view)
+        slopes = jax.jit(jax.grad(_total, argnums=(0, 1)))(KERNEL, 0.1, solver)
     step = 1e-4
     for column in range(COLUMNS):
         move = step * np.eye(COLUMNS)[column]
         ends = [
-            total(SquaredExponential(KERNEL.lengthscale + sign * move), view) for sign in (1, -1)
+            total(SquaredExponential(KERNEL.lengthscale + sign * move), solver) for sign in (1, -1)
         ]
         expected = (ends[0] - ends[1]) / (2.0 * step)
         assert slopes[0].lengthscale[column] == pytest.approx(expected, rel=1e-5, abs=1e-4)
-    ends = [total(KERNEL, view, 0.1 + sign * 1e-5) for sign in (1, -1)]
+    ends = [total(KERNEL, solver, 0.1 + sign * 1e-5) for sign in (1, -1)]
     assert slopes[1] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5)
 
 
 @pytest.mark.slow
 def test_the_derivative_with_all_landmarks_is_the_dense_one():
-    view = view_of(Nystrom, N, 50)
+    solver = make_solver(Nystrom, N, 50)
     with jax.enable_x64(True):
-        slopes = jax.jit(jax.grad(_total))(KERNEL, 0.1, view).lengthscale
+        slopes = jax.jit(jax.grad(_total))(KERNEL, 0.1, solver).lengthscale
         exact = jax.jit(jax.grad(functools.partial(_total, dense=True)))(KERNEL, 0.1, X)
     np.testing.assert_allclose(slopes, exact.lengthscale, rtol=1e-5, atol=1e-4)
 
 
 def test_there_is_none_in_the_data():
-    view = view_of(Nystrom, 40, 50)
+    solver = make_solver(Nystrom, 40, 50)
 
     def moved(points):
         return sum(
-            view.__class__(points, view.exact, view.basis).likelihood_terms(KERNEL, 0.1, "unit")
+            solver.__class__(points, solver.exact, solver.basis).likelihood_terms(
+                KERNEL, 0.1, "unit"
+            )
         )
 
     with jax.enable_x64(True), pytest.raises(NotImplementedError, match="in the data"):
-        jax.grad(moved)(view.points)
+        jax.grad(moved)(solver.points)
 
 
 @pytest.mark.slow
@@ -136,8 +138,8 @@ def test_the_error_falls_with_the_rank(likelihood):
     exact = total(at(1.02)) - total(at(0.98))
 
     def error(rank):
-        each = [view_of(likelihood, rank, 60, seed) for seed in range(4)]
-        found = [total(at(1.02), view) - total(at(0.98), view) - exact for view in each]
+        each = [make_solver(likelihood, rank, 60, seed) for seed in range(4)]
+        found = [total(at(1.02), solver) - total(at(0.98), solver) - exact for solver in each]
         return np.sqrt(np.mean(np.square(found)))
 
     few, many = error(30), error(120)
@@ -155,10 +157,10 @@ def test_the_estimated_error_covers_the_true_one():
     exact = np.array([total(kernel) for kernel in kernels])
     ratios = []
     for seed in range(6):
-        view = view_of(Nystrom, 60, 60, seed)
-        error = np.array([total(kernel, view) for kernel in kernels]) - exact
+        solver = make_solver(Nystrom, 60, 60, seed)
+        error = np.array([total(kernel, solver) for kernel in kernels]) - exact
         with jax.enable_x64(True):
-            found = error_of_differences([[view.evidence(k, 0.1, "unit") for k in kernels]])
+            found = error_of_differences([[solver.error_terms(k, 0.1, "unit") for k in kernels]])
         ratios.append(error.std() / found.size)
     assert np.sum(np.array(ratios) > 2.0) <= 1
     assert np.median(ratios) > 0.1
@@ -166,10 +168,12 @@ def test_the_estimated_error_covers_the_true_one():
 
 def test_with_every_row_exact_nothing_is_left_to_chance():
     """Then the volume is the dense one at any rank."""
-    view = view_of(Fourier, 20, N)
+    solver = make_solver(Fourier, 20, N)
     with jax.enable_x64(True):
-        volume = jax.jit(lambda view: view.likelihood_terms(KERNEL, 0.1, "unit").jacobian)(view)
-        found = view.evidence(KERNEL, 0.1, "unit")
+        volume = jax.jit(lambda solver: solver.likelihood_terms(KERNEL, 0.1, "unit").jacobian)(
+            solver
+        )
+        found = solver.error_terms(KERNEL, 0.1, "unit")
     assert float(volume) == pytest.approx(float(np.sum(log_jacobian(X, KERNEL))), rel=1e-10)
     assert error_of_differences([[found, found]]).standard_error == 0.0
 
@@ -178,14 +182,14 @@ def test_with_every_row_exact_nothing_is_left_to_chance():
 def test_the_bound_holds():
     """That of the determinant, for the features without their correction."""
     found = low_rank_error(X, KERNEL, likelihood=Nystrom(40))
-    view = view_of(Nystrom, 40, 256)
+    solver = make_solver(Nystrom, 40, 256)
     with jax.enable_x64(True):
         r = KERNEL.smoothed("unit", COLUMNS)
         R = np.asarray(r(X))
         psi, left = (
             np.asarray(part)
-            for part in view.basis.smoothed_features(
-                jnp.asarray(X), KERNEL, r, view.basis.whitening(r)
+            for part in solver.basis.smoothed_features(
+                jnp.asarray(X), KERNEL, r, solver.basis.whitening(r)
             )
         )
     assert np.linalg.eigvalsh(R - psi @ psi.T).min() > -1e-9
@@ -199,7 +203,7 @@ def test_the_bound_holds():
 
 def test_short_lengthscales_do_not_attract():
     """Where every point is alone the value is finite and far below: no mode of its own making."""
-    top, short = (total(at(factor), view_of(Nystrom, 60, 60)) for factor in (1.0, 0.1))
+    top, short = (total(at(factor), make_solver(Nystrom, 60, 60)) for factor in (1.0, 0.1))
     assert np.isfinite(short)
     assert short < top - 0.5 * (total(KERNEL) - total(at(0.1)))
 
@@ -352,7 +356,7 @@ def test_what_all_kernels_share_is_no_error_of_their_differences():
 
     def sample(shift, missing):
         return [
-            Evidence(one + shift * common, two + missing, 0.0, 40)
+            ErrorTerms(one + shift * common, two + missing, 0.0, 40)
             for one, two in zip(influence, truncation, strict=True)
         ]
 

@@ -4,8 +4,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bke.models import Gaussian, Matern, SquaredExponential, log_jacobian, log_marginal_likelihood
+from bke.models import (
+    Fourier,
+    Gaussian,
+    Landmark,
+    Matern,
+    Nystrom,
+    SquaredExponential,
+    log_jacobian,
+    log_marginal_likelihood,
+)
 from bke.models.likelihood.dense import SMALLEST_LOW_RANK_SIZE, dense_terms
+from bke.models.likelihood.marginal import as_likelihood, restore_likelihood
 
 LENGTHSCALES = [1e-3, 1e-2, 0.3, 1.0, 30.0, 1e3]
 RATIOS = np.array([1.0, 0.4, 2.5, 1.3, 0.7])  # of the lengthscales, ARD
@@ -565,3 +575,21 @@ def test_unknown_likelihoods_are_refused(likelihood):
 def test_a_lengthscale_per_column_must_fit_the_data():
     with pytest.raises(ValueError, match="lengthscale"):
         log_marginal_likelihood(sample(10, 2), SquaredExponential([1.0, 2.0, 3.0]))
+
+
+@pytest.mark.parametrize("likelihood", ["auto", "dense", "spectral", Nystrom(5), Fourier(7)])
+def test_a_recorded_likelihood_is_restored(likelihood):
+    expected = as_likelihood(likelihood)
+    assert restore_likelihood({"kernel": {}, **expected.record()}) == expected
+
+
+def test_a_restored_landmark_model_has_the_landmarks_that_are_stored_elsewhere():
+    record = Landmark([[1.0], [2.0]]).record()
+    assert record == {"likelihood": "landmark"}
+    restored = restore_likelihood({**record, "landmarks": [[1.0], [2.0]]})
+    assert restored.points.tolist() == [[1.0], [2.0]]
+
+
+def test_an_invalid_name_of_a_likelihood():
+    with pytest.raises(ValueError, match=r"'spectral', 'landmark', Nystrom.*got 'exact'"):
+        as_likelihood("exact")

@@ -15,7 +15,7 @@ from bke.models import (
 )
 from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.noise import (
-    SAMPLING,
+    SAMPLING_NOISES,
     check_noise,
     gram_sensitivity,
     sampling_covariance,
@@ -125,7 +125,7 @@ def test_slopes_in_the_nugget_and_the_data(noise):
 
 
 def test_names_stand_for_their_covariances():
-    assert check_noise("clt") == SamplingNoise(True, 1e-8) == SAMPLING["clt"]
+    assert check_noise("clt") == SamplingNoise(True, 1e-8) == SAMPLING_NOISES["clt"]
     assert check_noise("heteroscedastic") == SamplingNoise(False, 1e-3)
     X = sample(20, 1)
     values = [

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bke.models import Gaussian, Laplace, Matern, SquaredExponential, log_jacobian
-from bke.models.likelihood.dense import DenseView, dense_terms, low_rank_factor
+from bke.models.likelihood.dense import DenseSolver, dense_terms, low_rank_factor
 from bke.models.likelihood.jacobian import pushforward
-from bke.models.likelihood.marginal import prepared
+from bke.models.likelihood.marginal import likelihood_solver
 from bke.models.likelihood.spectral import spectral_index
 from bke.models.linalg.rows import PaddedRows, dense_size, padded, shared_size
 from bke.models.numpyro_models import bke_model
@@ -139,16 +139,16 @@ def test_sizes():
 
 def test_which_data_are_padded():
     x, kernel = X[:70], SquaredExponential(1.0)
-    known = prepared(x, kernel, 0.1, "unit", "auto")
-    assert isinstance(known, DenseView)
+    known = likelihood_solver(x, kernel, 0.1, "unit", "auto")
+    assert isinstance(known, DenseSolver)
     assert len(known.rows) == 80
     np.testing.assert_array_equal(known.rows.data, x)
     # With a sampling covariance, or where the data are traced, rows are what they are.
-    assert len(prepared(x, kernel, "clt", "unit", "dense").rows) == 70
+    assert len(likelihood_solver(x, kernel, "clt", "unit", "dense").rows) == 70
 
     @jax.jit
     def traced(x):
-        assert len(prepared(x, kernel, 0.1, "unit", "dense").rows) == 70
+        assert len(likelihood_solver(x, kernel, 0.1, "unit", "dense").rows) == 70
 
     traced(x)
 
@@ -156,6 +156,6 @@ def test_which_data_are_padded():
 @pytest.mark.slow
 def test_model_accepts_prepared_padded_rows():
     values = {"lengthscale": jnp.asarray(0.7)}
-    rows = DenseView(jax.tree.map(jnp.asarray, padded(X, 97)), False)
+    rows = DenseSolver(jax.tree.map(jnp.asarray, padded(X, 97)), False)
     result, expected = (log_density(bke_model, (x,), {}, values)[0] for x in (rows, X))
     np.testing.assert_allclose(result, expected, rtol=1e-12)

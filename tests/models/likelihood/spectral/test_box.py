@@ -7,7 +7,7 @@ import pytest
 from bke.models import Matern, SquaredExponential, Unit, log_jacobian, log_marginal_likelihood
 from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.jacobian import log_length
-from bke.models.likelihood.marginal import prepared
+from bke.models.likelihood.marginal import likelihood_solver
 from bke.models.likelihood.spectral import (
     box as box_module,
     far_points as far_module,
@@ -195,12 +195,12 @@ def test_refusals_name_the_reason(X, kernel, reason):
 
 @pytest.mark.slow
 def test_auto_takes_it_where_it_can():
-    ready = prepared(normal(2), SquaredExponential(1.0), 0.1, "unit", "auto")
+    ready = likelihood_solver(normal(2), SquaredExponential(1.0), 0.1, "unit", "auto")
     assert len(ready.ranges) >= 2
     each = [
-        prepared(normal(2), SquaredExponential([1.0, 2.0]), 0.1, "unit", "auto"),
-        prepared(normal(2)[:500], SquaredExponential(1.0), 0.1, "unit", "auto"),
-        prepared(normal(4), SquaredExponential(1.0), 0.1, "unit", "auto"),
+        likelihood_solver(normal(2), SquaredExponential([1.0, 2.0]), 0.1, "unit", "auto"),
+        likelihood_solver(normal(2)[:500], SquaredExponential(1.0), 0.1, "unit", "auto"),
+        likelihood_solver(normal(4), SquaredExponential(1.0), 0.1, "unit", "auto"),
     ]
     assert [len(x.rows) for x in each] == [N, 512, N]
 
