@@ -28,10 +28,10 @@ class SamplingNoise:
             ``SamplingNoise(False, 1e-3)``.
         nugget: positive number, added to the diagonal; it matters. C/n and R are numerically
             singular, and each direction that they do not reach adds -log(nugget)/2. From 1e-10 to
-            1e-6 its effect is small on the coverage of credible bands of the witness; 1e-4 widens the
-            tails. The diagonal alone falls like lengthscale^-4, and the marginal likelihood grows
-            with the lengthscale until the nugget stops it: with 1e-3 its modes are those of the
-            paper's noise, with 1e-5 the longest has twice the lengthscale (BKE Figure 3 data).
+            1e-6 its effect on the coverage of credible bands of the witness is small; 1e-4 widens
+            the tails. The diagonal alone falls like lengthscale^-4, and the marginal likelihood
+            grows with the lengthscale until the nugget stops it: with 1e-3 its modes are those of
+            the paper's noise, with 1e-5 the longest has twice the lengthscale (BKE Figure 3 data).
     """
 
     full: bool = dataclasses.field(default=True, metadata={"static": True})
