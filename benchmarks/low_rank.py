@@ -22,9 +22,8 @@ import numpy as np
 import report
 from bke.inference.core.machine import computing
 from bke.models import Fourier, LowRankError, Nystrom, SquaredExponential, Unit
-from bke.models.likelihood.evidence import error_of_differences, standard_error
-from bke.models.likelihood.low_rank import low_rank_view
-from bke.models.likelihood.routes import prepared
+from bke.models.likelihood.low_rank import error_of_differences, standard_error
+from bke.models.likelihood.marginal import likelihood_solver
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
@@ -38,7 +37,7 @@ Row = dict[str, Any]
 def value(lengthscale: jax.Array, points: Any) -> jax.Array:
     """BKE (13) by whichever way the points are prepared for."""
     at = SquaredExponential(lengthscale), NOISE_VARIANCE, Unit()
-    return sum(prepared(points, *at, "dense").likelihood_terms(*at))
+    return sum(likelihood_solver(points, *at, "dense").likelihood_terms(*at))
 
 
 gradient = jax.jit(jax.value_and_grad(value))
@@ -96,9 +95,11 @@ def around_maximum(points: Any) -> np.ndarray:
     return np.exp(top + norm.ppf(QUANTILES) / np.sqrt(curvature))
 
 
-def estimated(view: Any, lengthscales: np.ndarray) -> tuple[float, LowRankError]:
+def estimated(solver: Any, lengthscales: np.ndarray) -> tuple[float, LowRankError]:
     """For the differences, and at the middle one."""
-    each = [view.evidence(SquaredExponential(at), NOISE_VARIANCE, "unit") for at in lengthscales]
+    each = [
+        solver.error_terms(SquaredExponential(at), NOISE_VARIANCE, "unit") for at in lengthscales
+    ]
     middle = each[len(each) // 2]
     alone = LowRankError(
         float(standard_error(middle.influence, middle.rows)),
@@ -112,7 +113,7 @@ def compared(name: str, n: int, ranks: list[int]) -> list[Row]:
     """A row for the matrices, and one for each likelihood and rank."""
     X = sample(name, n)
     kernel = SquaredExponential(1.0)
-    pilot = low_rank_view(X, kernel, "unit", Nystrom(min(300, n)))
+    pilot = Nystrom(min(300, n)).solver(X, kernel, NOISE_VARIANCE, "unit")
     lengthscales = around_maximum(pilot)
     exact = np.array([float(value(at, jnp.asarray(X))) for at in lengthscales])
     shown = {"data": name, "n": n, "lengthscale": float(lengthscales[2])}
@@ -122,16 +123,16 @@ def compared(name: str, n: int, ranks: list[int]) -> list[Row]:
         for rank in ranks:
             if rank > n:
                 continue
-            view = low_rank_view(X, kernel, "unit", kind(rank))
-            error = np.array([float(value(at, view)) for at in lengthscales]) - exact
-            of_differences, of_value = estimated(view, lengthscales)
+            solver = kind(rank).solver(X, kernel, NOISE_VARIANCE, "unit")
+            error = np.array([float(value(at, solver)) for at in lengthscales]) - exact
+            of_differences, of_value = estimated(solver, lengthscales)
             row: Row = {**shown, "likelihood": kind.name, "rank": rank}
             row["error"] = float(error.std())
             row["estimate"] = of_differences
             row["error of value"] = float(abs(error[2]))
             row["its estimate"] = of_value.size
             row["bound"] = of_value.determinant_bound if kind is Nystrom else None
-            row |= timed(lengthscales[2], view, slopes=kind is Nystrom and rank == ranks[0])
+            row |= timed(lengthscales[2], solver, slopes=kind is Nystrom and rank == ranks[0])
             rows.append(row)
             print(", ".join(f"{k} {report.cell(v)}" for k, v in row.items()), flush=True)
     return rows
@@ -144,14 +145,14 @@ def alone(n: int, rank: int) -> Row:
     """Time, memory and the estimated error where there is nothing to compare with."""
     X = sample("normal", n)
     begin = time.perf_counter()
-    view = low_rank_view(X, SquaredExponential(1.0), "unit", Nystrom(rank))
+    solver = Nystrom(rank).solver(X, SquaredExponential(1.0), NOISE_VARIANCE, "unit")
     row: Row = {"n": n, "likelihood": "nystrom", "rank": rank}
     row["prepare s"] = time.perf_counter() - begin
     # What the posterior's width would be is known from smaller samples: 0.52 / sqrt(n).
     lengthscales = np.exp(np.log(3.3) + 0.52 / np.sqrt(n) * norm.ppf(QUANTILES))
-    row["estimate"], of_value = estimated(view, lengthscales)
+    row["estimate"], of_value = estimated(solver, lengthscales)
     row["its estimate"] = of_value.size
-    row |= timed(lengthscales[2], view, slopes=rank * n < 1e7)
+    row |= timed(lengthscales[2], solver, slopes=rank * n < 1e7)
     row["peak GiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(", ".join(f"{k} {report.cell(v)}" for k, v in row.items()), flush=True)
     return row

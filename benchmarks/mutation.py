@@ -52,11 +52,10 @@ GROUPS = {
     "likelihood": Group(
         _files(
             "models/likelihood",
-            "marginal evidence gaussian_term volume noise dense dense_slopes derivative",
+            "base marginal jacobian noise dense low_rank",
         ),
         (
-            *_files("tests/models/likelihood", "test_noise test_gaussian_term test_evidence"),
-            "tests/models/likelihood/test_volume.py",
+            *_files("tests/models/likelihood", "test_noise test_dense test_jacobian"),
             "tests/models/linalg",
             "tests/models/likelihood/test_marginal.py",
         ),

@@ -27,7 +27,7 @@ from bke.inference.core.machine import computing
 from bke.inference.data.samples import normal_laplace
 from bke.models import Laplace, Matern, SquaredExponential, Unit
 from bke.models.kernels.base import Kernel
-from bke.models.likelihood.routes import prepared
+from bke.models.likelihood.marginal import likelihood_solver
 from bke.models.likelihood.spectral import spectral_index
 
 NOISE_VARIANCE = 0.1
@@ -124,7 +124,7 @@ def functions(
 
     def value(lengthscale: jax.Array, points: Any) -> jax.Array:
         at = kernel(lengthscale), NOISE_VARIANCE, Unit()
-        return sum(prepared(points, *at, likelihood).likelihood_terms(*at))
+        return sum(likelihood_solver(points, *at, likelihood).likelihood_terms(*at))
 
     return jax.jit(value), jax.jit(jax.value_and_grad(value))
 

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 import report
 from bke.inference.core.machine import computing
-from bke.models import SquaredExponential, Unit, log_volume
+from bke.models import SquaredExponential, Unit, log_jacobian
 from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.spectral import spectral_index
 from scaling import LARGE, NOISE_VARIANCE, Row, arguments, best, functions, slope
@@ -94,7 +94,7 @@ def compared(index: Any, lengthscale: jax.Array, place: int) -> Row:
     kernel = SquaredExponential(lengthscale)
     gaussian, found = index.terms(place, kernel, NOISE_VARIANCE, Unit())
     exact = dense_terms(index.rows, kernel, NOISE_VARIANCE, "unit", low_rank=False)
-    expected = np.asarray(log_volume(index.points, kernel))
+    expected = np.asarray(log_jacobian(index.points, kernel))
     error = np.abs(np.asarray(found) - expected) / np.maximum(1.0, np.abs(expected))
     return {
         "difference": abs(float(gaussian / exact.gaussian) - 1.0),

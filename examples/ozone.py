@@ -126,8 +126,8 @@ def describe(run, diagnosis, witness):
 # One dimension: ozone
 # --------------------
 # Ozone is a whole number of parts per hundred million. Between rounded values the neighbours of a
-# day can balance exactly, which makes its volume factor, and with it the density of the data, zero.
-# ``fit`` detects this, adds noise within the rounding unit and records that it did.
+# day can balance exactly, which makes its Jacobian factor, and with it the density of the data,
+# zero. ``fit`` detects this, adds noise within the rounding unit and records that it did.
 
 print("\nOzone\n-----")
 P, Q = two_samples("Ozone")

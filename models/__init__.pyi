@@ -66,20 +66,21 @@ from .kernels.user_kernels import (
     kernel_from_function as kernel_from_function,
     kernel_from_path as kernel_from_path,
 )
+from .likelihood.base import Likelihood as Likelihood
+from .likelihood.jacobian import log_jacobian as log_jacobian
 from .likelihood.landmark import (
     Landmark as Landmark,
     choose_landmarks as choose_landmarks,
     landmark_log_likelihood as landmark_log_likelihood,
 )
-from .likelihood.low_rank.error import (
+from .likelihood.low_rank import (
+    Fourier as Fourier,
     LowRankError as LowRankError,
+    Nystrom as Nystrom,
     low_rank_error as low_rank_error,
 )
-from .likelihood.low_rank.view import Fourier as Fourier, Nystrom as Nystrom
 from .likelihood.marginal import log_marginal_likelihood as log_marginal_likelihood
 from .likelihood.noise import SamplingNoise as SamplingNoise
-from .likelihood.volume import log_volume as log_volume
-from .likelihood.way import Likelihood as Likelihood
 from .linalg.pytrees import register_dataclass as register_dataclass
 from .measures import (
     Gaussian as Gaussian,

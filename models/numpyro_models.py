@@ -12,11 +12,9 @@ from jax.typing import ArrayLike
 
 from .kernels.base import Covariance, Kernel, as_points
 from .kernels.squared_exponential import SquaredExponential
-from .likelihood.marginal import known_points
+from .likelihood.base import Likelihood
+from .likelihood.marginal import as_likelihood, likelihood_solver
 from .likelihood.noise import Noise, check_noise
-from .likelihood.routes import any_likelihood
-from .likelihood.view import LikelihoodView
-from .likelihood.way import Likelihood
 from .linalg.precision import double_precision, require_double
 from .linalg.symmetric import inverse_and_log_determinant
 from .measures import MEASURE_SCALE, Measure, as_measure
@@ -35,8 +33,8 @@ def bke_model(
 
     Sites: ``lengthscale`` (``lengthscale_0``, ... where a kernel has several) or whatever ``prior``
     names; ``noise_variance`` and ``measure_scale`` if these have a prior; the factors ``gaussian``
-    and ``volume``, the two terms of BKE (13), also recorded as the deterministic sites
-    ``log_gaussian``, ``log_volume``.
+    and ``jacobian``, the two terms of BKE (13), also recorded as the deterministic sites
+    ``log_gaussian``, ``log_jacobian``.
 
     Args:
         X: data, shape (n, D) or (n,), or a tuple of samples that share the hyperparameters: then
@@ -61,7 +59,7 @@ def bke_model(
     require_double("bke_model")
     family = template(kernel)
     measure = as_measure(measure)
-    likelihood = any_likelihood(likelihood)
+    likelihood = as_likelihood(likelihood)
     # `to_event` makes a vector one site, not a batch of conditionally independent ones.
     values = {
         site: numpyro.sample(site, distribution.to_event())
@@ -75,18 +73,16 @@ def bke_model(
     if measure.prior is not None:
         measure = measure.with_scale(numpyro.sample(MEASURE_SCALE, measure.prior.to_event()))
     kernel = with_values(family, values)
-    views = (
-        sample
-        if isinstance(sample, LikelihoodView)
-        else likelihood.view(known_points(sample), kernel, noise, measure)
+    solvers = (
+        likelihood_solver(sample, kernel, noise, measure, likelihood)
         for sample in (X if isinstance(X, tuple) else (X,))
     )
-    terms = (view.likelihood_terms(kernel, noise, measure) for view in views)
-    gaussian, volume = (sum(term) for term in zip(*terms, strict=True))
+    terms = (solver.likelihood_terms(kernel, noise, measure) for solver in solvers)
+    gaussian, jacobian = (sum(term) for term in zip(*terms, strict=True))
     numpyro.factor("gaussian", gaussian)
-    numpyro.factor("volume", volume)
+    numpyro.factor("jacobian", jacobian)
     numpyro.deterministic("log_gaussian", jnp.asarray(gaussian))
-    numpyro.deterministic("log_volume", jnp.asarray(volume))
+    numpyro.deterministic("log_jacobian", jnp.asarray(jacobian))
 
 
 def two_scale_model(

@@ -326,10 +326,10 @@ def _extreme(found: Mapping[str, Any]) -> str:
 
 def _likelihood(settings: Mapping[str, Any]) -> str:
     """Which likelihood, with its options."""
-    from bke.models.likelihood.routes import restored_likelihood
+    from bke.models.likelihood.marginal import restore_likelihood
 
     likelihood = {"likelihood": settings["likelihood"], **settings["likelihood_options"]}
-    return restored_likelihood(likelihood).brief
+    return restore_likelihood(likelihood).summary
 
 
 def _columns(columns: list[str]) -> str:

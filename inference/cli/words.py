@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable
-from typing import Any, get_args
+from typing import Any
 
 import typer
-from bke.models.likelihood.names import SamplingName
+
+SAMPLING_NOISE_NAMES = ("clt", "heteroscedastic")
 
 
 def _word_or_number(text: str, option: str, words: dict[str, Any]) -> Any:
@@ -37,7 +38,7 @@ def parse_noise(text: str, option: str) -> str | float:
 
 def parse_noise_variance(text: str, option: str) -> str | float:
     """``clt``, ``heteroscedastic`` or a variance."""
-    words = {name: name for name in get_args(SamplingName)}
+    words = {name: name for name in SAMPLING_NOISE_NAMES}
     value: str | float = _word_or_number(text, option, words)
     return value
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, get_args
 
 import jax
 import numpy as np
-from bke.models.likelihood.view import LikelihoodView
+from bke.models.likelihood.base import LikelihoodSolver
 from jax.experimental import multihost_utils
 
 from .errors import InputError, SamplingError, check_choice
@@ -108,7 +108,7 @@ def check_shard(shard: str) -> str:
 def placed(points: Any, shard: str) -> Any:
     """Place the rows of landmark models on all devices, where ``shard`` says so."""
     each = points if isinstance(points, tuple) else (points,)
-    entries = [one.shared_entries for one in each]
+    entries = [one.shardable_entries for one in each]
     if shard == "rows" and not all(entries):
         raise InputError("shard='rows' is for likelihood='landmark': other likelihoods are no sums")
     large = all(entries) and max(entries) >= LARGE
@@ -122,7 +122,7 @@ def placed(points: Any, shard: str) -> Any:
 def shares_rows(points: Any) -> bool:
     """Whether devices share the rows of ``points``."""
     each = points if isinstance(points, tuple) else (points,)
-    return any(isinstance(one, LikelihoodView) and one.shares_rows for one in each)
+    return any(isinstance(one, LikelihoodSolver) and one.is_sharded for one in each)
 
 
 def on_devices(work: Callable[[int], T], count: int, stop: Event, points: Any) -> list[T]:

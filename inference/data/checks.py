@@ -329,19 +329,19 @@ def check_noise_variance(noise_variance: Any) -> float | SamplingNoise:
     The names of a sampling covariance are resolved.
     """
     from bke.models.likelihood.noise import (  # JAX, which --help need not wait for
-        SAMPLING,
+        SAMPLING_NOISES,
         SamplingNoise,
     )
 
     if isinstance(noise_variance, SamplingNoise):
         return noise_variance
     if isinstance(noise_variance, str):
-        if noise_variance not in SAMPLING:
+        if noise_variance not in SAMPLING_NOISES:
             raise InputError(
-                f"noise_variance must be a positive number, {' or '.join(map(repr, SAMPLING))}, "
-                f"got {noise_variance!r}"
+                "noise_variance must be a positive number, "
+                f"{' or '.join(map(repr, SAMPLING_NOISES))}, got {noise_variance!r}"
             )
-        return SAMPLING[noise_variance]
+        return SAMPLING_NOISES[noise_variance]
     return check_positive(noise_variance, "noise_variance")
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpyro.distributions as dist
 from bke.models import SamplingNoise, embedding_posterior, empirical_embedding
 from bke.models.kernels.base import Kernel
-from bke.models.likelihood.names import Route
-from bke.models.likelihood.way import Likelihood
+from bke.models.likelihood.base import Likelihood
+from bke.models.likelihood.marginal import LIKELIHOODS
 from bke.models.measures import Measure
 from bke.models.priors import Prior, template
 from numpy.typing import ArrayLike
@@ -156,7 +156,8 @@ def compare_kernels(
         raise InputError(f"priors has {', '.join(sorted(unknown))}, which is not in kernels")
     # Errors of approximate likelihoods do not cancel between families.
     if not (isinstance(likelihood, Likelihood) and likelihood.exact):
-        check_choice(likelihood, "likelihood", get_args(Route))
+        exact = tuple(cls.name for cls in LIKELIHOODS if cls.exact)
+        check_choice(likelihood, "likelihood", exact)
     data = np.concatenate(as_samples(X, "pooled"))
     check_count(folds, "folds", 2, max(2, len(data) // 4))
     scores = {}

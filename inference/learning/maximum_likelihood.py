@@ -19,7 +19,7 @@ import numpy as np
 import numpyro.distributions as dist
 from bke.models import SamplingNoise, SquaredExponential
 from bke.models.kernels.base import Kernel
-from bke.models.likelihood.way import Likelihood
+from bke.models.likelihood.base import Likelihood
 from bke.models.measures import Measure
 from bke.models.priors import Prior
 from numpy.typing import ArrayLike

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from bke.models.likelihood.routes import any_likelihood
+from bke.models.likelihood.marginal import as_likelihood
 
 from ..core.errors import InputError
 from ..learning.maximum_likelihood import LearnedKernel, Peak
@@ -17,7 +17,7 @@ from ..sampling.record import describe_kernel, describe_prior
 
 def model_summary(arguments: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """What the model was made of: keyword arguments of ``fit`` as plain data, and the seed."""
-    told = {**arguments, **any_likelihood(arguments["likelihood"]).record()}
+    told = {**arguments, **as_likelihood(arguments["likelihood"]).record()}
     if "kernel" in told:
         told["kernel"] = describe_kernel(told["kernel"])
     if told["prior"] is not None:

@@ -16,7 +16,7 @@ import xarray as xr
 from arviz_base import convert_to_datatree, dict_to_dataset, from_numpyro
 from bke.models import Landmark, SamplingNoise, bke_model
 from bke.models.kernels.base import Kernel
-from bke.models.likelihood.way import Likelihood
+from bke.models.likelihood.base import Likelihood
 from bke.models.measures import Measure
 from bke.models.priors import Prior
 from numpy.typing import ArrayLike

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, cast
 
-from bke.models.likelihood.routes import LIKELIHOODS
+from bke.models.likelihood.marginal import LIKELIHOODS
 
 from .samplers import SAMPLERS
 

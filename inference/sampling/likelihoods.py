@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from bke.models import Landmark, choose_landmarks
-from bke.models.likelihood.evidence import ErrorOfDifferences, error_of_differences
+from bke.models.likelihood.base import Likelihood
+from bke.models.likelihood.jacobian import embedding_and_log_jacobian
 from bke.models.likelihood.landmark import subsample_rows
-from bke.models.likelihood.routes import restored_likelihood
-from bke.models.likelihood.volume import pushforward
-from bke.models.likelihood.way import Likelihood
+from bke.models.likelihood.low_rank import LowRankError, error_of_differences
+from bke.models.likelihood.marginal import restore_likelihood
 from bke.models.linalg.rows import PaddedRows, map_rows
 
 from ..core.errors import InputError
@@ -90,7 +90,9 @@ def cancelled_rows(
     def cancelled(draws: dict[str, jax.Array], X: PaddedRows) -> jax.Array:
         def at_draw(z: dict[str, jax.Array]) -> jax.Array:
             kernel = target.kernel_at(target.constrain(z))
-            remainder = map_rows(lambda x: pushforward(x, X, kernel).cancellation, X.points, len(X))
+            remainder = map_rows(
+                lambda x: embedding_and_log_jacobian(x, X, kernel)[2], X.points, len(X)
+            )
             return remainder <= tolerance
 
         return jnp.any(jax.lax.map(at_draw, draws), axis=0)
@@ -136,9 +138,11 @@ def estimate_error(
         (target.kernel_at(at), at.get("noise_variance", noise), target.measure_at(at))
         for at in values
     ]
-    estimates: list[list[Any]] = [[sample.evidence(*at) for at in parameters] for sample in samples]
+    estimates: list[list[Any]] = [
+        [sample.error_terms(*at) for at in parameters] for sample in samples
+    ]
     known = all(estimate is not None for of_sample in estimates for estimate in of_sample)
-    error = error_of_differences(estimates) if known else ErrorOfDifferences(math.nan, math.nan)
+    error = error_of_differences(estimates) if known else LowRankError(math.nan, math.nan)
     return {
         "low_rank_error": error.size,
         "low_rank_standard_error": error.standard_error,
@@ -170,16 +174,16 @@ def error_sentences(run: xr.DataTree, *, heavy_tail_columns: int = 3) -> list[st
     if error is None:
         return []
     record = read_record(run.attrs)
-    likelihood = restored_likelihood(likelihood_record(record))
+    likelihood = restore_likelihood(likelihood_record(record))
     if math.isnan(error):
         return [
-            f"The likelihood is {likelihood.words}: the error of differences of its log over these "
-            "draws is NOT KNOWN."
+            f"The likelihood is {likelihood.description}: the error of differences of its log over "
+            "these draws is NOT KNOWN."
         ]
     narrow = run["observed_data"].sizes["column"] <= heavy_tail_columns
     more = ", or by more than twice that where these few columns have heavy tails"
     sentences = [
-        f"The likelihood is {likelihood.words}: differences of its log "
+        f"The likelihood is {likelihood.description}: differences of its log "
         f"over these draws are estimated to be off by {error:.2g} nats (root mean square at "
         f"{record['low_rank_draws']} of them){more if narrow else ''}."
     ]

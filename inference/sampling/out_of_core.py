@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from bke.models import Landmark
 from bke.models.kernels.base import Kernel
+from bke.models.likelihood.base import Parameters
 from bke.models.likelihood.landmark import (
     LandmarkSums,
     check_landmarks,
@@ -30,9 +31,8 @@ from bke.models.likelihood.landmark import (
     landmark_gaussian,
     partition_rows,
 )
-from bke.models.likelihood.routes import Auto, Spectral
+from bke.models.likelihood.marginal import Auto, Spectral
 from bke.models.likelihood.spectral import has_one, order_of, spectral_obstacle
-from bke.models.likelihood.view import Parameters
 from jax.experimental import multihost_utils
 
 from ..core.archive import read_arrays, write_arrays

@@ -101,7 +101,7 @@ def _points(target: Target, units: Units, rows: np.ndarray, shard: str) -> Point
 def _check_matrices(points: Points, dimension: int) -> None:
     """That there is memory for those of the largest sample that may need any."""
     each = points if isinstance(points, tuple) else (points,)
-    sizes = [one.rows_of_matrices for one in each]
+    sizes = [one.matrix_size for one in each]
     if max(sizes):
         check_memory(max(sizes), dimension, matrices=MATRICES, instead=WITHOUT_MATRICES)
 

@@ -61,8 +61,8 @@ def volume_errors(target: Target) -> Callable[..., jax.Array]:
         z: dict[str, jax.Array], X: LineIndex, nodes: jax.Array, counts: jax.Array
     ) -> jax.Array:
         def one(z: dict[str, jax.Array]) -> jax.Array:
-            log_volume = X.log_volume(target.kernel_at(target.constrain(z)))
-            return spectral.volume_errors(log_volume, nodes, counts)
+            log_jacobian = X.log_jacobian(target.kernel_at(target.constrain(z)))
+            return spectral.volume_errors(log_jacobian, nodes, counts)
 
         return jax.lax.map(one, z)
 

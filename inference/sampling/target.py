@@ -14,9 +14,9 @@ import numpy as np
 import numpyro.distributions as dist
 from bke.models import SamplingNoise, SquaredExponential, bke_model
 from bke.models.kernels.base import Kernel
+from bke.models.likelihood.base import Likelihood
 from bke.models.likelihood.landmark import Landmark
-from bke.models.likelihood.routes import any_likelihood, prepared, restored_likelihood
-from bke.models.likelihood.way import Likelihood
+from bke.models.likelihood.marginal import as_likelihood, likelihood_solver, restore_likelihood
 from bke.models.measures import MEASURE_SCALE, Measure, as_measure
 from bke.models.priors import Prior, assign, check_noise_prior, template, with_values
 from numpyro.distributions import biject_to
@@ -66,7 +66,7 @@ class Target:
             assign(prior, family),
             noise,
             as_measure(measure),
-            any_likelihood(likelihood),
+            as_likelihood(likelihood),
         )
 
     @property
@@ -93,7 +93,7 @@ class Target:
         if isinstance(points, tuple):
             return tuple(self.prepared(sample) for sample in points)
         with input_errors():
-            return prepared(
+            return likelihood_solver(
                 points,
                 self.some_kernel,
                 self.some_noise,
@@ -216,7 +216,7 @@ class Target:
             {name: restore(prior) for name, prior in record["prior"].items()},
             restore(record["noise_variance"]),
             as_measure(restore(record["measure"])),
-            restored_likelihood({**record, "landmarks": landmarks}),
+            restore_likelihood({**record, "landmarks": landmarks}),
         )
 
 

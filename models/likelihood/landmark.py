@@ -31,11 +31,16 @@ from ..linalg.pytrees import register_dataclass
 from ..linalg.rows import reduce_blocks, shared_size
 from ..linalg.transforms import value_and_jacobian
 from ..measures import Measure, fixed_measure
-from .derivative import closed_form
+from .base import (
+    Likelihood,
+    LikelihoodSolver,
+    LogLikelihoodTerms,
+    Parameters,
+    closed_form,
+    compiled_log_likelihood,
+)
 from .landmark_jacobian import log_jacobian_at
 from .noise import Noise, SamplingNoise, check_noise
-from .view import LikelihoodView, LogLikelihoodTerms, Parameters, compiled_log_likelihood
-from .way import Likelihood
 
 T = TypeVar("T")
 
@@ -48,7 +53,7 @@ ROWS = "rows"
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class LandmarkData(LikelihoodView):
+class LandmarkData(LikelihoodSolver):
     """Rows in partitions, and landmarks: data prepared for the landmark model with any kernel.
 
     Attributes:
@@ -63,7 +68,7 @@ class LandmarkData(LikelihoodView):
     landmarks: jax.Array
     mesh: Mesh | None = dataclasses.field(default=None, metadata={"static": True})
 
-    called = "the landmark model"
+    description = "the landmark model"
 
     @property
     def entries(self) -> int:
@@ -72,17 +77,17 @@ class LandmarkData(LikelihoodView):
         return partitions * rows * len(self.landmarks)
 
     @property
-    def rows_of_matrices(self) -> int:
+    def matrix_size(self) -> int:
         """Size of R between landmarks."""
         return len(self.landmarks)
 
     @property
-    def shared_entries(self) -> int:
+    def shardable_entries(self) -> int:
         """Number of entries of the gradients, of rows that devices may share."""
         return self.entries * self.landmarks.shape[1]
 
     @property
-    def shares_rows(self) -> bool:
+    def is_sharded(self) -> bool:
         """True where devices share the rows."""
         return self.mesh is not None
 
@@ -118,7 +123,7 @@ class LandmarkData(LikelihoodView):
             landmark_gaussian(sums, self.landmarks, parameters), sums.log_jacobian
         )
 
-    def value_and_slopes(
+    def value_and_grad(
         self, parameters: Parameters, moving: tuple[bool, ...]
     ) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
         """Compute both terms and their gradients (p,) in the p numbers of ``parameters``.
@@ -178,7 +183,7 @@ class Landmark(Likelihood):
         """Landmarks (m, D), where they are points."""
         return np.asarray(self.landmarks) if np.ndim(self.landmarks) else None
 
-    def view(
+    def solver(
         self, points: Any, kernel: Kernel, noise_variance: Noise, measure: Measure
     ) -> LandmarkData:
         """Prepare ``points`` (n, D) with the landmarks, which must be points.

@@ -192,7 +192,7 @@ def test_the_two_terms_are_recorded_separately(twin, x64):
     conditioned = substitute(bke_model, {"lengthscale": jnp.asarray(0.9)})
     model_trace = trace(seed(conditioned, jax.random.key(0))).get_trace(X2)
     gaussian, log_gamma = twin(X2, 0.9)
-    for name, expected in (("gaussian", gaussian), ("volume", log_gamma.sum())):
+    for name, expected in (("gaussian", gaussian), ("jacobian", log_gamma.sum())):
         factor = model_trace[name]
         assert factor["is_observed"]
         assert float(factor["fn"].log_factor) == pytest.approx(expected, rel=1e-10)
@@ -213,7 +213,7 @@ def test_mcmc(x64):
     assert np.all(draws["lengthscale"] > 0)
     assert len(np.unique(draws["lengthscale"])) > 5
     total = log_marginal_likelihood(X1, SquaredExponential(float(draws["lengthscale"][-1])))
-    assert float(draws["log_gaussian"][-1] + draws["log_volume"][-1]) == pytest.approx(total)
+    assert float(draws["log_gaussian"][-1] + draws["log_jacobian"][-1]) == pytest.approx(total)
 
 
 @pytest.mark.slow
@@ -231,7 +231,7 @@ def test_predictive_draws_from_the_prior(x64):
     assert lengthscales.shape == draws["log_gaussian"].shape == (400,)
     assert stats.kstest(lengthscales, "expon").pvalue > 1e-3
     first = log_marginal_likelihood(X1[:6], SquaredExponential(float(lengthscales[0])))
-    assert float(draws["log_gaussian"][0] + draws["log_volume"][0]) == pytest.approx(first)
+    assert float(draws["log_gaussian"][0] + draws["log_jacobian"][0]) == pytest.approx(first)
 
 
 # Refusals

@@ -333,14 +333,14 @@ def landmark() -> Mapping[str, Any]:
 
 @case("likelihood")
 def log_jacobian() -> Mapping[str, Any]:
-    """The log volume factor of every row, with isolated and tied rows."""
+    """The log Jacobian factor of every row, with isolated and tied rows."""
     outputs = {}
     for columns in (1, 2):
         data = samples.rows(12, columns)
         data[0] += 40.0
         data[2] = data[1]
         for name, kernel in kernels(columns).items():
-            outputs[f"{columns}_columns_{name}"] = models.log_volume(data, kernel)
+            outputs[f"{columns}_columns_{name}"] = models.log_jacobian(data, kernel)
     return outputs
 
 

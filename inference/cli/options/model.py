@@ -6,7 +6,6 @@ import dataclasses
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
-from bke.models.likelihood.names import LikelihoodName
 
 from ...core.errors import InputError, input_errors
 from ...data.checks import Scale, Share, check_positive
@@ -17,8 +16,9 @@ from .panels import MODEL
 if TYPE_CHECKING:
     import numpy as np
     import numpyro.distributions as dist
-    from bke.models.likelihood.way import Likelihood
+    from bke.models.likelihood.base import Likelihood
 
+LikelihoodName: TypeAlias = Literal["auto", "dense", "spectral", "nystrom", "fourier", "landmark"]
 MeasureName: TypeAlias = Literal["unit", "lebesgue"]
 ScaleName: TypeAlias = Literal[Scale, "none"]
 
@@ -191,7 +191,7 @@ class LikelihoodOptions:
 
     def _chosen(self, places: int | np.ndarray | None) -> Likelihood | str:
         """The likelihood with its options, which are its fields of the same names."""
-        from bke.models.likelihood.routes import LIKELIHOODS
+        from bke.models.likelihood.marginal import LIKELIHOODS
 
         fields = {kind.name: [one.name for one in dataclasses.fields(kind)] for kind in LIKELIHOODS}
         options = {"rank": self.rank, "landmarks": places}
@@ -202,8 +202,10 @@ class LikelihoodOptions:
                 ways = (way for way, known in fields.items() if option in known)
                 raise InputError(misplaced(option, "likelihood", ways, name))
         kind = {one.name: one for one in LIKELIHOODS}[name]
-        if kind.needs is not None and not given:
-            raise InputError(f"--likelihood {name} needs --{fields[name][0]}: {kind.needs}")
+        if kind.required_option is not None and not given:
+            raise InputError(
+                f"--likelihood {name} needs --{fields[name][0]}: {kind.required_option}"
+            )
         with input_errors():
             return kind(**given) if given else name
 

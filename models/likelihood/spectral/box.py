@@ -26,8 +26,8 @@ from ...kernels.squared_exponential import SquaredExponential
 from ...linalg.pytrees import register_dataclass
 from ...linalg.rows import PaddedRows
 from ...measures import Measure
-from ..view import LogLikelihoodTerms
-from ..volume import log_length
+from ..base import LogLikelihoodTerms
+from ..jacobian import log_length
 from .far_points import (
     Distinct,
     FarPoints,

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from ...kernels.squared_exponential import SquaredExponential
-from ..volume import log_length
+from ..jacobian import log_length
 from .isolated import LEAST_PAIRS, LEAST_ROWS, MOST_ASKED, NEGLIGIBLE, shared_size
 from .prepared import TooLargeError
 

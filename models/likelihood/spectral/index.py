@@ -22,7 +22,7 @@ from ...kernels.squared_exponential import SquaredExponential
 from ...linalg.pytrees import register_dataclass
 from ...linalg.rows import PaddedRows
 from ...measures import Measure, Unit
-from ..view import LogLikelihoodTerms
+from ..base import LogLikelihoodTerms
 from . import bumps
 from .balanced import with_balanced
 from .banded import VeryShortLengthscales, very_short

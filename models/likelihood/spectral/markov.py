@@ -15,7 +15,7 @@ from ...kernels.matern import Matern
 from ...linalg.pytrees import register_dataclass
 from ...linalg.rows import PaddedRows
 from ...measures import Measure
-from ..view import LogLikelihoodTerms
+from ..base import LogLikelihoodTerms
 from . import markov_filter
 from .markov_sums import Side, pushforward
 from .obstacle import order_of

@@ -20,9 +20,8 @@ from ...linalg.pytrees import register_dataclass
 from ...linalg.rows import PaddedRows
 from ...linalg.transforms import sequential_vmap, value_and_jacobian
 from ...measures import Measure
+from ..base import LogLikelihoodTerms, closed_form
 from ..dense import dense_terms
-from ..derivative import closed_form
-from ..view import LogLikelihoodTerms
 from .mixture import Mixture, Range, Slopes, mixture_of
 from .obstacle import order_of
 from .outliers import Outliers, outliers, stacked, with_outliers
@@ -125,7 +124,7 @@ class MixtureIndex(SpectralIndex):
         kernel = GaussianMixture(jax.lax.rsqrt(mixture.precision), jnp.exp(mixture.log_weight))
         return dense_terms(self.rows, kernel, noise_variance, measure, low_rank=False)
 
-    def value_and_slopes(
+    def value_and_grad(
         self, parameters: Any, moving: tuple[bool, ...]
     ) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
         """Backward through the sums, even where forward was asked for: nodes are few, points many.

@@ -16,10 +16,9 @@ from ...kernels.squared_exponential import SquaredExponential
 from ...linalg.rows import PaddedRows, padded, shared_size
 from ...linalg.transforms import sequential_vmap, value_and_jacobian
 from ...measures import Measure, as_measure
+from ..base import LikelihoodSolver, LogLikelihoodTerms, closed_form
 from ..dense import dense_terms
-from ..derivative import closed_form
 from ..noise import check_noise
-from ..view import LikelihoodView, LogLikelihoodTerms
 from .obstacle import order_of, spectral_obstacle, unscaled
 
 #: Rows up to which a lengthscale too short for the sums goes to the n x n matrices.
@@ -43,12 +42,12 @@ class SpectralParameters(NamedTuple):
     log_amplitude: jax.Array | None = None
 
 
-class SpectralIndex(LikelihoodView):
+class SpectralIndex(LikelihoodSolver):
     """The points and what they need at every lengthscale."""
 
     rows: PaddedRows
 
-    called = "the spectral route"
+    description = "the spectral route"
 
     @property
     @abc.abstractmethod
@@ -64,7 +63,7 @@ class SpectralIndex(LikelihoodView):
         """Both terms; the Gaussian one that of exp(log_amplitude) mu_hat, the volume mu_hat's."""
 
     @property
-    def rows_of_matrices(self) -> int:
+    def matrix_size(self) -> int:
         """All rows, where a short lengthscale may need matrices; 0 if they are too many."""
         return int(self.rows.number) if len(self.rows) <= MOST_DENSE else 0
 
@@ -82,7 +81,7 @@ class SpectralIndex(LikelihoodView):
         lengthscale = np.asarray(self.shortest_of(kernel))
         return bool(np.all(lengthscale >= self.shortest)) or len(self.rows) <= MOST_DENSE
 
-    def obstacle(self, kernel: Kernel) -> str | None:
+    def unsupported_reason(self, kernel: Kernel) -> str | None:
         """Which lengthscales are too short, where that of a known ``kernel`` is."""
         if self.takes(kernel):
             return None
@@ -136,10 +135,10 @@ class SpectralIndex(LikelihoodView):
         if measure.relative:
             parameters = SpectralParameters(one, noise_variance, measure, log_amplitude)
             terms = closed_form(self, parameters)
-            return terms._replace(volume=terms.volume + of_all)
+            return terms._replace(jacobian=terms.jacobian + of_all)
         relative = noise_variance * jnp.exp(-2.0 * log_amplitude)
         terms = closed_form(self, SpectralParameters(one, relative, measure))
-        return LogLikelihoodTerms(terms.gaussian - of_all, terms.volume + of_all)
+        return LogLikelihoodTerms(terms.gaussian - of_all, terms.jacobian + of_all)
 
     def value(self, parameters: Any) -> LogLikelihoodTerms:
         """Both terms, one after the other where they are batched."""
@@ -151,7 +150,7 @@ class SpectralIndex(LikelihoodView):
 
         return terms(self, *numbers)
 
-    def value_and_slopes(
+    def value_and_grad(
         self, parameters: Any, moving: tuple[bool, ...]
     ) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
         """Forward through the sums, even where backward was asked for: there are few numbers."""
@@ -186,7 +185,7 @@ class SpectralIndex(LikelihoodView):
             return dense_terms(self.rows, kernel, noise_variance, measure, low_rank=False)
         scaled = Scaled(kernel, jnp.exp(log_amplitude))
         terms = dense_terms(self.rows, scaled, noise_variance, measure, low_rank=False)
-        return terms._replace(volume=terms.volume - self.rows.number * log_amplitude)
+        return terms._replace(jacobian=terms.jacobian - self.rows.number * log_amplitude)
 
 
 def line_rows(x: np.ndarray, weights: np.ndarray | None = None, room: int = 0) -> PaddedRows:

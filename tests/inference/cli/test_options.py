@@ -12,7 +12,9 @@ from bke.inference.cli.commands import COMMANDS
 from bke.inference.cli.options.kernel import KERNELS, build_kernel, parse_kernels
 from bke.inference.cli.options.model import (
     GammaOptions,
+    LikelihoodName,
     LikelihoodOptions,
+    MeasureName,
     ModelOptions,
     PriorOptions,
     UnitOptions,
@@ -20,11 +22,13 @@ from bke.inference.cli.options.model import (
 )
 from bke.inference.cli.options.sampler import SamplerOptions
 from bke.inference.cli.options.testing import PairNull, TestOptions, TwoSampleNull
+from bke.inference.cli.words import SAMPLING_NOISE_NAMES
 from bke.inference.sampling.samplers import SAMPLERS, Auto
 from bke.inference.testing.null_choice import HSIC_NULLS, MMD_NULLS
 from bke.models import Nystrom
-from bke.models.likelihood.names import SamplingName
-from bke.models.likelihood.noise import SAMPLING
+from bke.models.likelihood.marginal import LIKELIHOODS
+from bke.models.likelihood.noise import SAMPLING_NOISES
+from bke.models.measures import MEASURES
 
 
 def model(**options):
@@ -152,11 +156,16 @@ def test_words_are_refused_as_wrong_usage():
             refused()
 
 
+def test_the_command_line_has_the_likelihoods_and_measures_of_the_models():
+    assert get_args(LikelihoodName) == tuple(cls.name for cls in LIKELIHOODS)
+    assert get_args(MeasureName) == tuple(MEASURES)
+    assert set(SAMPLING_NOISE_NAMES) == set(SAMPLING_NOISES)
+
+
 def test_the_command_line_has_the_nulls_of_the_library():
     spelt = {null.replace(" ", "-") for null in MMD_NULLS} - {"normal"}
     assert set(get_args(TwoSampleNull)) == spelt | set(MMD_NULLS["normal"])
     assert set(get_args(PairNull)) == {null.replace(" ", "-") for null in HSIC_NULLS}
-    assert set(get_args(SamplingName)) == set(SAMPLING)
 
 
 @pytest.mark.parametrize("name", KERNELS)

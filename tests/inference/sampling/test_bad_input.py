@@ -16,8 +16,8 @@ from bke.models import (
     SquaredExponential,
     bke_model,
     embedding_posterior,
+    log_jacobian,
     log_marginal_likelihood,
-    log_volume,
 )
 from numpyro import handlers
 
@@ -293,7 +293,7 @@ def test_data_of_the_witness(run, name, data, said):
     [
         likelihood,
         model,
-        lambda data: log_volume(data, SquaredExponential(1.0)),
+        lambda data: log_jacobian(data, SquaredExponential(1.0)),
         lambda data: embedding_posterior(data, SquaredExponential(1.0), [0.0, 1.0]),
         lambda data: embedding_posterior(X, SquaredExponential(1.0), data),
     ],
@@ -307,7 +307,7 @@ def test_numbers_that_are_not_finite_without_fit(call, value):
 @pytest.mark.parametrize("data", [np.zeros((2, 2, 2)), 3.0])
 def test_shape_of_the_data_without_fit(data):
     assert "X must have shape" in refusal(likelihood, data)
-    assert "X must have shape" in refusal(log_volume, data, SquaredExponential(1.0))
+    assert "X must have shape" in refusal(log_jacobian, data, SquaredExponential(1.0))
 
 
 @pytest.mark.parametrize(

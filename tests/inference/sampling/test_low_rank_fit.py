@@ -25,10 +25,10 @@ from bke.inference.sampling.likelihoods import error_sentences, estimate_error, 
 from bke.inference.sampling.record import RECORD, read_record
 from bke.inference.sampling.run import target_of
 from bke.models import Nystrom, SquaredExponential, log_marginal_likelihood
-from bke.models.likelihood import routes
-from bke.models.likelihood.low_rank import LowRankView
-from bke.models.likelihood.routes import Dense
-from bke.models.likelihood.way import Likelihood
+from bke.models.likelihood import marginal
+from bke.models.likelihood.base import Likelihood
+from bke.models.likelihood.dense import Dense
+from bke.models.likelihood.low_rank import LowRankSolver
 from typer.testing import CliRunner
 
 X = np.random.default_rng(4).gamma(2.0, size=(90, 3)) * [1.0, 30.0, 5.0]
@@ -74,7 +74,7 @@ def test_the_error_is_recorded_and_printed(run, tmp_path):
     assert target.likelihood == Nystrom(30)
     with computing():
         points = target.prepared(units.points(X))
-    assert isinstance(points, LowRankView)
+    assert isinstance(points, LowRankSolver)
     assert points.basis.size == 30
 
 
@@ -99,12 +99,12 @@ def test_a_large_error_is_a_warning(run):
 
 
 def test_an_unknown_error_is_said_to_be_unknown(run, monkeypatch):
-    """A view need not have evidence: that must not cost the draws, nor pass for accuracy."""
+    """A solver without error estimate must neither lose the draws nor pass for accurate."""
     target, units = target_of(run)
     z = {n: v.values for n, v in run["unconstrained_posterior"].data_vars.items()}
     with computing():
         points = target.prepared(units.points(X))
-        monkeypatch.setattr(LowRankView, "evidence", lambda *_: None)
+        monkeypatch.setattr(LowRankSolver, "error_terms", lambda *_: None)
         found = estimate_error(target, points, z, run["sample_stats"]["lp"].values)
     assert np.isnan(found["low_rank_error"])
     unknown = run.copy()
@@ -128,13 +128,13 @@ class Blurred(Likelihood):
     def advice(self):
         return "blur less"
 
-    def view(self, points, kernel, noise_variance, measure):
-        return Dense().view(points, kernel, noise_variance, measure)
+    def solver(self, points, kernel, noise_variance, measure):
+        return Dense().solver(points, kernel, noise_variance, measure)
 
 
 def test_options_of_any_likelihood_are_recorded_and_restored(run, monkeypatch):
     """Also those of one that is no rank: they tell two runs apart, and advice is its own."""
-    monkeypatch.setattr(routes, "LIKELIHOODS", (*routes.LIKELIHOODS, Blurred))
+    monkeypatch.setattr(marginal, "LIKELIHOODS", (*marginal.LIKELIHOODS, Blurred))
     trees = []
     for share in (0.25, 0.5):
         tree = run.copy()
@@ -148,7 +148,7 @@ def test_options_of_any_likelihood_are_recorded_and_restored(run, monkeypatch):
     change_record(poor, low_rank_error=1.4)
     assert error_sentences(poor)[1].endswith("as its width: blur less.")
     assert settings(poor)["likelihood_options"] == {"share": 0.25, "powers": (1, 2)}
-    assert Blurred(0.25, (1, 2)).brief == "blurred likelihood, share 0.25, powers (1, 2)"
+    assert Blurred(0.25, (1, 2)).summary == "blurred likelihood, share 0.25, powers (1, 2)"
 
 
 @pytest.mark.slow
@@ -204,7 +204,7 @@ def test_on_the_command_line(tmp_path):
     assert summary["diagnosis"]["low_rank_error_nats"] < 0.3
     assert "off by" in summary["diagnosis"]["verdict"]
     printed = CliRunner().invoke(app, ["diagnose", str(tmp_path / "run.nc")])
-    assert "nystrom approximation of rank 30" in printed.stdout
+    assert "nystrom likelihood, rank 30" in printed.stdout
     refused = CliRunner().invoke(app, ["fit", str(tmp_path / "p.csv"), "--rank", "3"])
     assert refused.exit_code == 1
     assert "--rank is for --likelihood nystrom or fourier" in refused.stderr

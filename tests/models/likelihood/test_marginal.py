@@ -4,15 +4,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bke.models import Gaussian, Matern, SquaredExponential, log_marginal_likelihood, log_volume
-from bke.models.likelihood.dense import dense_terms
-from bke.models.likelihood.gaussian_term import SMALLEST_LOW_RANK_SIZE
+from bke.models import (
+    Fourier,
+    Gaussian,
+    Landmark,
+    Matern,
+    Nystrom,
+    SquaredExponential,
+    log_jacobian,
+    log_marginal_likelihood,
+)
+from bke.models.likelihood.dense import DenseSolver, dense_terms
+from bke.models.likelihood.marginal import as_likelihood, restore_likelihood
 
 LENGTHSCALES = [1e-3, 1e-2, 0.3, 1.0, 30.0, 1e3]
 RATIOS = np.array([1.0, 0.4, 2.5, 1.3, 0.7])  # of the lengthscales, ARD
 FINITE = (1.3, 0.4)  # eta and centre of the Gaussian measure
 MEASURES = {"unit": "unit", "lebesgue": "lebesgue", "gaussian": Gaussian(*FINITE)}
-SMALL, LARGE = 40, SMALLEST_LOW_RANK_SIZE + 4
+SMALL, LARGE = 40, DenseSolver.min_low_rank_size + 4
 
 
 def sample(n, D, seed=0):
@@ -76,7 +85,7 @@ def test_both_terms_agree_with_the_twin(twin, x64, n, D, measure, shape):
             gaussian, log_gamma = twin(X, ell * ratios, 0.1, twin_measure(measure))
             for found in ours(jnp.asarray(X), jnp.asarray(ell * ratios)):
                 assert agrees(float(found.gaussian), gaussian), ell
-                assert agrees(float(found.volume), log_gamma.sum()), ell
+                assert agrees(float(found.jacobian), log_gamma.sum()), ell
 
 
 @pytest.mark.one_in(3)
@@ -114,10 +123,10 @@ def test_the_public_function_agrees_with_the_twin(twin, ell, noise_variance):
 @pytest.mark.one_in(5)
 @pytest.mark.parametrize("ell", LENGTHSCALES)
 @pytest.mark.parametrize("D", [1, 2, 5])
-def test_log_volume_agrees_with_the_twin_row_by_row(twin, D, ell):
+def test_log_jacobian_agrees_with_the_twin_row_by_row(twin, D, ell):
     for X in (sample(30, D), with_outlier(30, D)):
         expected = twin(X, ell * RATIOS[:D])[1]
-        found = log_volume(X, SquaredExponential(ell * RATIOS[:D]))
+        found = log_jacobian(X, SquaredExponential(ell * RATIOS[:D]))
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-9)
 
 
@@ -130,7 +139,7 @@ def test_an_isolated_point_by_hand(ell):
     gap = 50.0
     expected = -0.5 * (gap / ell) ** 2 + np.log(gap / 2) - 2 * np.log(ell)
     for X in ([0.0, gap], np.array([[0.0, 0.0], [0.6 * gap, 0.8 * gap]])):
-        found = log_volume(X, SquaredExponential(ell))
+        found = log_jacobian(X, SquaredExponential(ell))
         np.testing.assert_allclose(found, [expected, expected], rtol=1e-14)
 
 
@@ -419,7 +428,7 @@ def test_gradient_of_the_volume_term_alone(x64):
         return 0.5 * jnp.sum(jnp.log(jnp.sum(gradient**2, axis=1)))
 
     def volume(ell):
-        return dense_terms(X, SquaredExponential(ell), 0.1, "unit", low_rank=True).volume
+        return dense_terms(X, SquaredExponential(ell), 0.1, "unit", low_rank=True).jacobian
 
     at = jnp.array([0.9, 0.5])
     found, expected = (jax.jit(jax.value_and_grad(f))(at) for f in (volume, plain))
@@ -512,7 +521,7 @@ def test_lists_and_one_dimensional_arrays_are_one_column():
 
 def test_balanced_neighbours_give_minus_infinity(x64):
     X, kernel = [1.0, 1.0, 2.0, 3.0, 3.0], SquaredExponential(0.7)
-    np.testing.assert_array_equal(np.isneginf(log_volume(X, kernel)), [0, 0, 1, 0, 0])
+    np.testing.assert_array_equal(np.isneginf(log_jacobian(X, kernel)), [0, 0, 1, 0, 0])
     assert log_marginal_likelihood(X, kernel) == -np.inf
 
     def ours(ell):
@@ -566,3 +575,21 @@ def test_unknown_likelihoods_are_refused(likelihood):
 def test_a_lengthscale_per_column_must_fit_the_data():
     with pytest.raises(ValueError, match="lengthscale"):
         log_marginal_likelihood(sample(10, 2), SquaredExponential([1.0, 2.0, 3.0]))
+
+
+@pytest.mark.parametrize("likelihood", ["auto", "dense", "spectral", Nystrom(5), Fourier(7)])
+def test_a_recorded_likelihood_is_restored(likelihood):
+    expected = as_likelihood(likelihood)
+    assert restore_likelihood({"kernel": {}, **expected.record()}) == expected
+
+
+def test_a_restored_landmark_model_has_the_landmarks_that_are_stored_elsewhere():
+    record = Landmark([[1.0], [2.0]]).record()
+    assert record == {"likelihood": "landmark"}
+    restored = restore_likelihood({**record, "landmarks": [[1.0], [2.0]]})
+    assert restored.points.tolist() == [[1.0], [2.0]]
+
+
+def test_an_invalid_name_of_a_likelihood():
+    with pytest.raises(ValueError, match=r"'spectral', 'landmark', Nystrom.*got 'exact'"):
+        as_likelihood("exact")

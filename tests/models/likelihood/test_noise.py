@@ -10,12 +10,12 @@ from bke.models import (
     SamplingNoise,
     SpectralMixture,
     SquaredExponential,
+    log_jacobian,
     log_marginal_likelihood,
-    log_volume,
 )
 from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.noise import (
-    SAMPLING,
+    SAMPLING_NOISES,
     check_noise,
     gram_sensitivity,
     sampling_covariance,
@@ -55,7 +55,7 @@ def gaussian_term(log_normal, X, ell, full, nugget):
 def test_the_gaussian_term_agrees_with_the_twin(log_normal, noise, D, ell):
     X = sample(45, D)
     kernel = SquaredExponential(ell)
-    value = log_marginal_likelihood(X, kernel, noise_variance=noise) - log_volume(X, kernel).sum()
+    value = log_marginal_likelihood(X, kernel, noise_variance=noise) - log_jacobian(X, kernel).sum()
     # The condition number is up to n / nugget: of 16 digits 8 are left for the quadratic form.
     expected = gaussian_term(log_normal, X, ell, noise.full, noise.nugget)
     assert value == pytest.approx(expected, rel=1e-8, abs=1e-6)
@@ -125,7 +125,7 @@ def test_slopes_in_the_nugget_and_the_data(noise):
 
 
 def test_names_stand_for_their_covariances():
-    assert check_noise("clt") == SamplingNoise(True, 1e-8) == SAMPLING["clt"]
+    assert check_noise("clt") == SamplingNoise(True, 1e-8) == SAMPLING_NOISES["clt"]
     assert check_noise("heteroscedastic") == SamplingNoise(False, 1e-3)
     X = sample(20, 1)
     values = [

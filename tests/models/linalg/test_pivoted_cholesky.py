@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bke.models import SquaredExponential
-from bke.models.likelihood.gaussian_term import low_rank_factor
+from bke.models.likelihood.dense import low_rank_factor
 from bke.models.linalg.pivoted_cholesky import (
     dense_pivoted_cholesky,
     pivoted_cholesky,

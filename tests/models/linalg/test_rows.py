@@ -4,12 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bke.models import Gaussian, Laplace, Matern, SquaredExponential, log_volume
-from bke.models.likelihood.dense import DenseView, dense_terms
-from bke.models.likelihood.gaussian_term import low_rank_factor
-from bke.models.likelihood.routes import prepared
+from bke.models import Gaussian, Laplace, Matern, SquaredExponential, log_jacobian
+from bke.models.likelihood.dense import DenseSolver, dense_terms, low_rank_factor
+from bke.models.likelihood.jacobian import embedding_and_log_jacobian
+from bke.models.likelihood.marginal import likelihood_solver
 from bke.models.likelihood.spectral import spectral_index
-from bke.models.likelihood.volume import pushforward
 from bke.models.linalg.rows import PaddedRows, dense_size, padded, shared_size
 from bke.models.numpyro_models import bke_model
 from numpyro.infer.util import log_density
@@ -74,7 +73,7 @@ def test_padding_with_a_gaussian_measure():
 
 @pytest.mark.slow
 def test_padding_with_a_low_rank_factor(monkeypatch):
-    monkeypatch.setattr("bke.models.likelihood.gaussian_term.SMALLEST_LOW_RANK_SIZE", 50)
+    monkeypatch.setattr(DenseSolver, "min_low_rank_size", 50)
     kernel = SquaredExponential(40.0)
     assert low_rank_factor(with_rows(97), kernel.smoothed("unit", 3), 0.2)[1]
     unpadded, padded_rows = (
@@ -86,10 +85,12 @@ def test_padding_with_a_low_rank_factor(monkeypatch):
 
 
 @pytest.mark.slow
-def test_pushforward_ignores_padding():
+def test_embedding_and_jacobian_ignore_padding():
     kernel, rows = SquaredExponential(0.3), with_rows(97)
-    values = jax.vmap(lambda x: jnp.stack(pushforward(x, rows, kernel)[:2]))(jnp.asarray(X))
-    np.testing.assert_allclose(values[:, 1], log_volume(X, kernel), rtol=1e-13)
+    values = jax.vmap(lambda x: jnp.stack(embedding_and_log_jacobian(x, rows, kernel)[:2]))(
+        jnp.asarray(X)
+    )
+    np.testing.assert_allclose(values[:, 1], log_jacobian(X, kernel), rtol=1e-13)
     np.testing.assert_allclose(values[:, 0], kernel(X).mean(axis=0), rtol=1e-13)
 
 
@@ -140,16 +141,16 @@ def test_sizes():
 
 def test_which_data_are_padded():
     x, kernel = X[:70], SquaredExponential(1.0)
-    known = prepared(x, kernel, 0.1, "unit", "auto")
-    assert isinstance(known, DenseView)
+    known = likelihood_solver(x, kernel, 0.1, "unit", "auto")
+    assert isinstance(known, DenseSolver)
     assert len(known.rows) == 80
     np.testing.assert_array_equal(known.rows.data, x)
     # With a sampling covariance, or where the data are traced, rows are what they are.
-    assert len(prepared(x, kernel, "clt", "unit", "dense").rows) == 70
+    assert len(likelihood_solver(x, kernel, "clt", "unit", "dense").rows) == 70
 
     @jax.jit
     def traced(x):
-        assert len(prepared(x, kernel, 0.1, "unit", "dense").rows) == 70
+        assert len(likelihood_solver(x, kernel, 0.1, "unit", "dense").rows) == 70
 
     traced(x)
 
@@ -157,6 +158,6 @@ def test_which_data_are_padded():
 @pytest.mark.slow
 def test_model_accepts_prepared_padded_rows():
     values = {"lengthscale": jnp.asarray(0.7)}
-    rows = DenseView(jax.tree.map(jnp.asarray, padded(X, 97)), False)
+    rows = DenseSolver(jax.tree.map(jnp.asarray, padded(X, 97)), False)
     result, expected = (log_density(bke_model, (x,), {}, values)[0] for x in (rows, X))
     np.testing.assert_allclose(result, expected, rtol=1e-12)

@@ -4,9 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bke.models import Matern, SquaredExponential, Unit, log_marginal_likelihood, log_volume
+from bke.models import Matern, SquaredExponential, Unit, log_jacobian, log_marginal_likelihood
 from bke.models.likelihood.dense import dense_terms
-from bke.models.likelihood.routes import prepared
+from bke.models.likelihood.jacobian import log_length
+from bke.models.likelihood.marginal import likelihood_solver
 from bke.models.likelihood.spectral import (
     box as box_module,
     far_points as far_module,
@@ -16,7 +17,6 @@ from bke.models.likelihood.spectral.far_points import distinct, far_points
 from bke.models.likelihood.spectral.nodes import axis_over, weights_at_nodes
 from bke.models.likelihood.spectral.tensor_basis import tensor_basis
 from bke.models.likelihood.spectral.tensor_cells import tensor_cells
-from bke.models.likelihood.volume import log_length
 
 N = 1000
 
@@ -120,7 +120,7 @@ def agrees_with_the_matrices(index):
         scale = np.abs(exact)[:, None] / [lengthscale, 0.1]
         error = np.abs(slopes - exact_slopes) / np.maximum(np.abs(exact_slopes), 0.01 * scale)
         assert np.all(error <= 1e-6), (lengthscale, error)
-        expected = np.asarray(log_volume(index.rows.data, SquaredExponential(lengthscale)))
+        expected = np.asarray(log_jacobian(index.rows.data, SquaredExponential(lengthscale)))
         found = np.asarray(volumes(index, lengthscale, place))
         zero = np.isneginf(expected)
         assert np.array_equal(zero, np.isneginf(found)), lengthscale
@@ -162,7 +162,7 @@ def test_isolated_points_need_their_pairs(monkeypatch):
     index = as_arrays(spectral_index(DATA["skewed"]))
     place = len(index.ranges) - 1
     lengthscale = float(index.ranges[place].shortest)
-    expected = log_volume(index.rows.data, SquaredExponential(lengthscale))
+    expected = log_jacobian(index.rows.data, SquaredExponential(lengthscale))
     error = np.abs(volumes(index, lengthscale, place) - expected)
     assert not np.all(error <= 1e-2 * np.abs(expected))
 
@@ -195,12 +195,12 @@ def test_refusals_name_the_reason(X, kernel, reason):
 
 @pytest.mark.slow
 def test_auto_takes_it_where_it_can():
-    ready = prepared(normal(2), SquaredExponential(1.0), 0.1, "unit", "auto")
+    ready = likelihood_solver(normal(2), SquaredExponential(1.0), 0.1, "unit", "auto")
     assert len(ready.ranges) >= 2
     each = [
-        prepared(normal(2), SquaredExponential([1.0, 2.0]), 0.1, "unit", "auto"),
-        prepared(normal(2)[:500], SquaredExponential(1.0), 0.1, "unit", "auto"),
-        prepared(normal(4), SquaredExponential(1.0), 0.1, "unit", "auto"),
+        likelihood_solver(normal(2), SquaredExponential([1.0, 2.0]), 0.1, "unit", "auto"),
+        likelihood_solver(normal(2)[:500], SquaredExponential(1.0), 0.1, "unit", "auto"),
+        likelihood_solver(normal(4), SquaredExponential(1.0), 0.1, "unit", "auto"),
     ]
     assert [len(x.rows) for x in each] == [N, 512, N]
 

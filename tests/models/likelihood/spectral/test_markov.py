@@ -11,8 +11,8 @@ from bke.models import (
     Laplace,
     Matern,
     SquaredExponential,
+    log_jacobian,
     log_marginal_likelihood,
-    log_volume,
 )
 from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.spectral import spectral_index
@@ -75,7 +75,7 @@ def by_filter(nu, measure="unit"):
 @pytest.mark.one_in(3)
 def test_both_terms_and_every_point_agree_with_the_matrices(nu):
     found, exact = jax.jit(by_filter(nu)), jax.jit(by_matrices(nu))
-    points = jax.jit(lambda X, lengthscale: log_volume(X, Matern(nu, lengthscale)))
+    points = jax.jit(lambda X, lengthscale: log_jacobian(X, Matern(nu, lengthscale)))
     for name, X in DATA.items():
         index = prepared(X)
         for ratio in RATIOS:
@@ -158,7 +158,7 @@ def test_balanced_neighbours_have_density_zero(nu):
     np.testing.assert_array_equal(np.isneginf(found[: len(X)]), np.sort(X) == 2.0)
     X[-1] += 0.5
     index = prepared(X)
-    found, expected = volumes(index, 0.4, 0.1)[1], log_volume(index.rows.data, Matern(nu, 0.4))
+    found, expected = volumes(index, 0.4, 0.1)[1], log_jacobian(index.rows.data, Matern(nu, 0.4))
     np.testing.assert_allclose(found[: len(X)], expected, rtol=1e-9)
 
 
@@ -190,7 +190,9 @@ def test_hardly_any_noise_and_many_rows_are_an_error():
     with pytest.raises(ArithmeticError, match="too small beside the diagonal"):
         log_marginal_likelihood(X, Matern(1.5), noise_variance=1e-9)
     index = prepared(X)
-    slope = jax.jacfwd(lambda at: index.likelihood_terms(Matern(1.5, at), 1e-9, "unit").volume)(1.0)
+    slope = jax.jacfwd(lambda at: index.likelihood_terms(Matern(1.5, at), 1e-9, "unit").jacobian)(
+        1.0
+    )
     assert np.isnan(slope)
 
 

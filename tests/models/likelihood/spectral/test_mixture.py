@@ -10,8 +10,8 @@ from bke.models import (
     Scaled,
     SpectralMixture,
     SquaredExponential,
+    log_jacobian,
     log_marginal_likelihood,
-    log_volume,
 )
 from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.spectral import (
@@ -74,7 +74,7 @@ def volumes(index, kernel):
     """Log gamma at every point."""
     mixture = mixture_of(kernel)
     which = index.range_of(mixture)
-    return index.log_volume(which, index.embedding_slopes(which, mixture), mixture)
+    return index.log_jacobian(which, index.embedding_slopes(which, mixture), mixture)
 
 
 def prepared(name):
@@ -97,9 +97,9 @@ def test_both_terms_and_every_point_agree_with_the_matrices(name):
         gaussian, volume = spectral(index, *at)
         exact = dense(index.rows.data, *at)
         assert gaussian == pytest.approx(float(exact.gaussian), rel=1e-11), at
-        assert volume == pytest.approx(float(exact.volume), rel=1e-10), at
+        assert volume == pytest.approx(float(exact.jacobian), rel=1e-10), at
         kernel = GaussianMixture(*at)
-        expected = log_volume(index.rows.data, kernel)
+        expected = log_jacobian(index.rows.data, kernel)
         error = np.abs(volumes(index, kernel)[: len(expected)] - expected)
         assert np.all(error <= 1e-8 * np.maximum(1.0, np.abs(expected))), at
 
@@ -232,7 +232,7 @@ def test_outliers_need_their_pairs(monkeypatch):
     monkeypatch.setattr(outliers_module, "LEAST_SUM", -1.0)
     index = prepared("outliers")
     kernel = GaussianMixture(index.shortest * np.array(RATIOS[0]), WEIGHTS)
-    expected = log_volume(index.rows.data, kernel)
+    expected = log_jacobian(index.rows.data, kernel)
     assert not np.all(
         np.abs(volumes(index, kernel)[: len(expected)] - expected) < 1e-2 * np.abs(expected)
     )

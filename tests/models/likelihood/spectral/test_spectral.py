@@ -9,8 +9,8 @@ from bke.models import (
     RationalQuadratic,
     SquaredExponential,
     Unit,
+    log_jacobian,
     log_marginal_likelihood,
-    log_volume,
 )
 from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.spectral import (
@@ -94,8 +94,8 @@ def test_both_terms_and_every_point_agree_with_the_matrices(name):
         gaussian, volume = spectral(index, lengthscale)
         exact = dense(index.rows.data, lengthscale)
         assert gaussian == pytest.approx(float(exact.gaussian), rel=1e-9, abs=1e-8), lengthscale
-        assert volume == pytest.approx(float(exact.volume), rel=1e-9, abs=1e-6), lengthscale
-        expected = log_volume(index.rows.data, SquaredExponential(lengthscale))
+        assert volume == pytest.approx(float(exact.jacobian), rel=1e-9, abs=1e-6), lengthscale
+        expected = log_jacobian(index.rows.data, SquaredExponential(lengthscale))
         error = np.abs(volumes(index, lengthscale)[: len(expected)] - expected)
         assert np.all(error <= 1e-6 * np.maximum(1.0, np.abs(expected))), lengthscale
 
@@ -132,7 +132,7 @@ def test_very_short_lengthscales(name):
         np.testing.assert_allclose(
             spectral(index, lengthscale), dense(index.rows.data, lengthscale), rtol=1e-12
         )
-        expected = log_volume(index.rows.data, SquaredExponential(lengthscale))
+        expected = log_jacobian(index.rows.data, SquaredExponential(lengthscale))
         found = volumes(index, lengthscale)[: len(expected)]
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-10)
         at = lengthscale, 0.3
@@ -186,7 +186,7 @@ def test_isolated_points_need_their_pairs(monkeypatch):
     monkeypatch.setattr(isolated_module, "SLOPE", 0.0)
     index, shortest = prepared("outliers")
     lengthscale = 4.0 * shortest
-    expected = log_volume(index.rows.data, SquaredExponential(lengthscale))
+    expected = log_jacobian(index.rows.data, SquaredExponential(lengthscale))
     error = np.abs(volumes(index, lengthscale)[: len(expected)] - expected)
     assert np.any(error > 1e-2 * np.abs(expected))
 
@@ -211,7 +211,7 @@ def test_far_neighbours_that_nearly_balance(lengthscale, centre):
         three = centre + 5.0 * lengthscale * np.array([-1.0, 0.0, 1.0 + unbalance])
         X = np.concatenate([DATA["skewed"][:322], three])[:, None]
         index = jax.tree.map(jnp.asarray, spectral_index(X))
-        expected = log_volume(index.rows.data, SquaredExponential(lengthscale))
+        expected = log_jacobian(index.rows.data, SquaredExponential(lengthscale))
         error = np.abs(volumes(index, lengthscale)[: len(expected)] - expected)
         assert np.all(error <= 1e-6 * np.maximum(1.0, np.abs(expected)))
         # Without them the three would be at exp(-12.5) and more.

@@ -3,10 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
-from bke.models.likelihood.dense import DenseView
-from bke.models.likelihood.volume import log_length
-from bke.models.linalg.rows import PaddedRows
+from bke.models.likelihood.jacobian import log_length
 
 
 def test_log_lengths_by_hand():
@@ -17,11 +14,3 @@ def test_log_lengths_by_hand():
     expected = [np.log(5.0), -np.inf, np.log(5e200), np.log(5e-200), np.log(7.0)]
     np.testing.assert_allclose(found, expected, rtol=1e-14)
     np.testing.assert_allclose(slopes[0, 0], vectors[0] / 25.0, rtol=1e-12)
-
-
-@pytest.mark.parametrize("rows", [3, 7])
-def test_what_matrices_of_all_rows_take(rows):
-    points = jnp.asarray(np.random.default_rng(0).normal(size=(rows, 2)))
-    view = DenseView(PaddedRows(points))
-    assert view.entries == rows**2
-    assert view.rows_of_matrices == rows

@@ -1,6 +1,7 @@
 """Low-rank features of the dense model: value, derivative, and the error that is estimated."""
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -16,19 +17,22 @@ from bke.models import (
     RationalQuadratic,
     SpectralMixture,
     SquaredExponential,
+    log_jacobian,
     log_marginal_likelihood,
-    log_volume,
     low_rank_error,
 )
-from bke.models.likelihood.evidence import error_of_differences
-from bke.models.likelihood.low_rank import low_rank_view
-from bke.models.likelihood.low_rank.choice import spread_rows
-from bke.models.likelihood.low_rank.determinant import log_determinant
-from bke.models.likelihood.low_rank.frequencies import (
-    draw,
+from bke.models.likelihood.fourier import (
+    draw_frequencies,
     kernel_frequencies,
     smoothed_frequencies,
 )
+from bke.models.likelihood.low_rank import (
+    ErrorTerms,
+    error_of_differences,
+    log_determinant,
+    standard_error,
+)
+from bke.models.likelihood.nystrom import cluster_centers
 from bke.models.linalg.rows import reduce_blocks
 
 N, COLUMNS = 300, 4
@@ -37,9 +41,9 @@ KERNEL = SquaredExponential(np.array([1.3, 2.5, 0.8, 1.5]))
 
 
 @functools.lru_cache
-def view_of(likelihood, rank, exact, seed=0):
+def make_solver(likelihood, rank, exact, seed=0):
     with jax.enable_x64(True):
-        return low_rank_view(X, KERNEL, "unit", likelihood(rank), exact=exact, seed=seed)
+        return likelihood(rank).solver(X, KERNEL, 0.1, "unit", exact=exact, seed=seed)
 
 
 @functools.partial(jax.jit, static_argnames=("dense",))
@@ -84,40 +88,42 @@ def test_a_finite_measure_too():
 @pytest.mark.parametrize("likelihood", [Nystrom, Fourier])
 def test_the_derivative_is_that_of_the_value(likelihood):
     """In every lengthscale and the noise variance, by central differences."""
-    view = view_of(likelihood, 40, 50)
+    solver = make_solver(likelihood, 40, 50)
     with jax.enable_x64(True):
-        slopes = jax.jit(jax.grad(_total, argnums=(0, 1)))(KERNEL, 0.1, view)
+        slopes = jax.jit(jax.grad(_total, argnums=(0, 1)))(KERNEL, 0.1, solver)
     step = 1e-4
     for column in range(COLUMNS):
         move = step * np.eye(COLUMNS)[column]
         ends = [
-            total(SquaredExponential(KERNEL.lengthscale + sign * move), view) for sign in (1, -1)
+            total(SquaredExponential(KERNEL.lengthscale + sign * move), solver) for sign in (1, -1)
         ]
         expected = (ends[0] - ends[1]) / (2.0 * step)
         assert slopes[0].lengthscale[column] == pytest.approx(expected, rel=1e-5, abs=1e-4)
-    ends = [total(KERNEL, view, 0.1 + sign * 1e-5) for sign in (1, -1)]
+    ends = [total(KERNEL, solver, 0.1 + sign * 1e-5) for sign in (1, -1)]
     assert slopes[1] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5)
 
 
 @pytest.mark.slow
 def test_the_derivative_with_all_landmarks_is_the_dense_one():
-    view = view_of(Nystrom, N, 50)
+    solver = make_solver(Nystrom, N, 50)
     with jax.enable_x64(True):
-        slopes = jax.jit(jax.grad(_total))(KERNEL, 0.1, view).lengthscale
+        slopes = jax.jit(jax.grad(_total))(KERNEL, 0.1, solver).lengthscale
         exact = jax.jit(jax.grad(functools.partial(_total, dense=True)))(KERNEL, 0.1, X)
     np.testing.assert_allclose(slopes, exact.lengthscale, rtol=1e-5, atol=1e-4)
 
 
 def test_there_is_none_in_the_data():
-    view = view_of(Nystrom, 40, 50)
+    solver = make_solver(Nystrom, 40, 50)
 
     def moved(points):
         return sum(
-            view.__class__(points, view.exact, view.basis).likelihood_terms(KERNEL, 0.1, "unit")
+            solver.__class__(points, solver.exact, solver.basis).likelihood_terms(
+                KERNEL, 0.1, "unit"
+            )
         )
 
     with jax.enable_x64(True), pytest.raises(NotImplementedError, match="in the data"):
-        jax.grad(moved)(view.points)
+        jax.grad(moved)(solver.points)
 
 
 @pytest.mark.slow
@@ -131,8 +137,8 @@ def test_the_error_falls_with_the_rank(likelihood):
     exact = total(at(1.02)) - total(at(0.98))
 
     def error(rank):
-        each = [view_of(likelihood, rank, 60, seed) for seed in range(4)]
-        found = [total(at(1.02), view) - total(at(0.98), view) - exact for view in each]
+        each = [make_solver(likelihood, rank, 60, seed) for seed in range(4)]
+        found = [total(at(1.02), solver) - total(at(0.98), solver) - exact for solver in each]
         return np.sqrt(np.mean(np.square(found)))
 
     few, many = error(30), error(120)
@@ -150,10 +156,10 @@ def test_the_estimated_error_covers_the_true_one():
     exact = np.array([total(kernel) for kernel in kernels])
     ratios = []
     for seed in range(6):
-        view = view_of(Nystrom, 60, 60, seed)
-        error = np.array([total(kernel, view) for kernel in kernels]) - exact
+        solver = make_solver(Nystrom, 60, 60, seed)
+        error = np.array([total(kernel, solver) for kernel in kernels]) - exact
         with jax.enable_x64(True):
-            found = error_of_differences([[view.evidence(k, 0.1, "unit") for k in kernels]])
+            found = error_of_differences([[solver.error_terms(k, 0.1, "unit") for k in kernels]])
         ratios.append(error.std() / found.size)
     assert np.sum(np.array(ratios) > 2.0) <= 1
     assert np.median(ratios) > 0.1
@@ -161,11 +167,13 @@ def test_the_estimated_error_covers_the_true_one():
 
 def test_with_every_row_exact_nothing_is_left_to_chance():
     """Then the volume is the dense one at any rank."""
-    view = view_of(Fourier, 20, N)
+    solver = make_solver(Fourier, 20, N)
     with jax.enable_x64(True):
-        volume = jax.jit(lambda view: view.likelihood_terms(KERNEL, 0.1, "unit").volume)(view)
-        found = view.evidence(KERNEL, 0.1, "unit")
-    assert float(volume) == pytest.approx(float(np.sum(log_volume(X, KERNEL))), rel=1e-10)
+        volume = jax.jit(lambda solver: solver.likelihood_terms(KERNEL, 0.1, "unit").jacobian)(
+            solver
+        )
+        found = solver.error_terms(KERNEL, 0.1, "unit")
+    assert float(volume) == pytest.approx(float(np.sum(log_jacobian(X, KERNEL))), rel=1e-10)
     assert error_of_differences([[found, found]]).standard_error == 0.0
 
 
@@ -173,14 +181,14 @@ def test_with_every_row_exact_nothing_is_left_to_chance():
 def test_the_bound_holds():
     """That of the determinant, for the features without their correction."""
     found = low_rank_error(X, KERNEL, likelihood=Nystrom(40))
-    view = view_of(Nystrom, 40, 256)
+    solver = make_solver(Nystrom, 40, 256)
     with jax.enable_x64(True):
         r = KERNEL.smoothed("unit", COLUMNS)
         R = np.asarray(r(X))
         psi, left = (
             np.asarray(part)
-            for part in view.basis.smoothed_features(
-                jnp.asarray(X), KERNEL, r, view.basis.whitening(r)
+            for part in solver.basis.smoothed_features(
+                jnp.asarray(X), KERNEL, r, solver.basis.whitening(r)
             )
         )
     assert np.linalg.eigvalsh(R - psi @ psi.T).min() > -1e-9
@@ -194,7 +202,7 @@ def test_the_bound_holds():
 
 def test_short_lengthscales_do_not_attract():
     """Where every point is alone the value is finite and far below: no mode of its own making."""
-    top, short = (total(at(factor), view_of(Nystrom, 60, 60)) for factor in (1.0, 0.1))
+    top, short = (total(at(factor), make_solver(Nystrom, 60, 60)) for factor in (1.0, 0.1))
     assert np.isfinite(short)
     assert short < top - 0.5 * (total(KERNEL) - total(at(0.1)))
 
@@ -205,10 +213,10 @@ def test_the_determinant_of_all_rows():
     Q, _ = np.linalg.qr(rng.normal(size=(40, 6)))
     with jax.enable_x64(True):
         found = log_determinant(jnp.asarray(1.7 * Q @ Q.T), 40)
-        assert float(found.value) == pytest.approx(6.0 * np.log(2.7), rel=1e-9)
+        assert float(found[0]) == pytest.approx(6.0 * np.log(2.7), rel=1e-9)
         G = rng.normal(size=(60, 60)) * 0.02
         G = jnp.asarray(G + G.T)
-        of_a_part = jax.jit(lambda rows: log_determinant(G[rows[:, None], rows], 60).value)
+        of_a_part = jax.jit(lambda rows: log_determinant(G[rows[:, None], rows], 60)[0])
         parts = [float(of_a_part(rng.choice(60, 30, replace=False))) for _ in range(400)]
     exact = np.linalg.slogdet(np.eye(60) + np.asarray(G))[1]
     # Five standard errors: a false failure in two million.
@@ -228,7 +236,7 @@ KERNELS = [
 def test_waves_add_up_to_the_kernel(kernel):
     """k and r at 2^13 frequencies; independent draws would be off by 1 / sqrt(2^13) = 0.011."""
     with jax.enable_x64(True):
-        of_kernel, of_smoothed = draw(kernel, 2**13, COLUMNS, seed=1)
+        of_kernel, of_smoothed = draw_frequencies(kernel, 2**13, COLUMNS, seed=1)
         for exact, (omega, weight) in (
             (kernel(X[:1], X[:20]), kernel_frequencies(kernel, of_kernel)),
             (
@@ -251,8 +259,8 @@ def test_the_order_of_rows_does_not_matter():
 def test_landmarks():
     rng = np.random.default_rng(0)
     twice = np.concatenate([X[:10], X[:10]])
-    np.testing.assert_array_equal(spread_rows(twice, 12, rng), np.unique(X[:10], axis=0))
-    found = spread_rows(X, 25, rng)
+    np.testing.assert_array_equal(cluster_centers(twice, 12, rng), np.unique(X[:10], axis=0))
+    found = cluster_centers(X, 25, rng)
     assert found.shape == (25, COLUMNS)
     assert len(np.unique(found, axis=0)) == 25
 
@@ -292,10 +300,10 @@ def test_refusals(options, said):
 @pytest.mark.parametrize(
     ("rank", "said"),
     [
-        (0, "rank must be at least 1, got 0"),
-        (2.5, "rank must be a whole number, got 2.5"),
-        (True, "rank must be at least 1, got True"),
-        (None, "rank must be a whole number, got None"),
+        (0, "rank must be an integer of at least 1, got 0"),
+        (2.5, "rank must be an integer of at least 1, got 2.5"),
+        (True, "rank must be an integer of at least 1, got True"),
+        (None, "rank must be an integer of at least 1, got None"),
     ],
 )
 def test_ranks_that_make_no_sense(rank, said):
@@ -321,3 +329,44 @@ def test_kernels_without_waves(kernel, said):
 def test_an_error_is_for_a_low_rank_likelihood():
     with pytest.raises(ValueError, match=r"likelihood must be Nystrom\(rank\)"):
         low_rank_error(X, KERNEL, likelihood="dense")
+
+
+def test_the_standard_error_of_a_sum_over_rows_drawn_without_replacement():
+    """Of all choices of 3 of 5 rows, the estimate's mean square is the variance of the sums."""
+    values = np.array([1.0, 4.0, -2.0, 0.5, 7.0])
+    chosen = [values[list(some)] for some in itertools.combinations(range(5), 3)]
+    sums = [5.0 / 3.0 * one.sum() for one in chosen]
+    told = standard_error(np.array(chosen), 5)
+    assert told.shape == (10,)
+    assert np.mean(told**2) == pytest.approx(np.var(sums))
+    assert standard_error(np.array([1.0, 3.0]), 4) == pytest.approx(4 * (0.5 / 2 * 2.0) ** 0.5)
+
+
+def test_all_rows_leave_no_error_and_one_tells_of_none():
+    np.testing.assert_array_equal(standard_error(np.array([[1.0, 3.0]]), 2), [0.0])
+    np.testing.assert_array_equal(standard_error(np.array([[1.0]]), 1), [0.0])
+    assert standard_error(np.array([[1.0], [2.0]]), 4).tolist() == [np.inf, np.inf]
+
+
+def test_what_all_kernels_share_is_no_error_of_their_differences():
+    rng = np.random.default_rng(0)
+    influence, truncation = rng.normal(size=(3, 8)), rng.normal(size=(3, 2))
+    common = rng.normal(size=8)
+
+    def sample(shift, missing):
+        return [
+            ErrorTerms(one + shift * common, two + missing, 0.0, 40)
+            for one, two in zip(influence, truncation, strict=True)
+        ]
+
+    found = error_of_differences([sample(0.0, 0.0)])
+    moved = error_of_differences([sample(5.0, 3.0)])
+    np.testing.assert_allclose(moved, found)
+    apart = influence - influence.mean(axis=0)
+    variance = np.mean(40**2 * (1 - 8 / 40) / 8 * apart.var(axis=1, ddof=1))
+    assert found.standard_error == pytest.approx(variance**0.5)
+    assert found.size == pytest.approx(np.hypot(found.standard_error, found.truncation))
+    missing = np.abs(truncation - truncation.mean(axis=0)).sum(axis=1)
+    assert found.truncation == pytest.approx(np.mean(missing**2) ** 0.5)
+    twice = error_of_differences([sample(0.0, 0.0), sample(1.0, 0.0)])
+    assert twice.standard_error == pytest.approx((2.0 * variance) ** 0.5)
