@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 import report
 from bke.inference.core.machine import computing
-from bke.models import SquaredExponential, Unit, log_volume
+from bke.models import SquaredExponential, log_volume
 from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.spectral import spectral_index
 from scaling import LARGE, NOISE_VARIANCE, Row, arguments, best, functions, slope
@@ -92,7 +92,7 @@ def compared(index: Any, lengthscale: jax.Array) -> Row:
     """Differences from the matrices."""
     kernel = SquaredExponential(lengthscale)
     gaussian = index.likelihood_terms(kernel, NOISE_VARIANCE, "unit").gaussian
-    found = index.sums(kernel, NOISE_VARIANCE, Unit()).log_volume
+    found = index.sums(kernel, NOISE_VARIANCE).log_volume
     exact = dense_terms(index.rows, kernel, NOISE_VARIANCE, "unit", low_rank=False)
     expected = np.asarray(log_volume(index.rows.points, kernel))
     error = np.abs(np.asarray(found) - expected) / np.maximum(1.0, np.abs(expected))

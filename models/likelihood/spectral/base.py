@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -34,7 +35,7 @@ class TooLargeError(ValueError):
 
 
 class Sums(NamedTuple):
-    """Parts of the two terms of BKE (13) for a kernel without a variance.
+    """Parts of the two terms of BKE (13) for a kernel without a variance, and r(x, x) = 1.
 
     Attributes:
         quadratic: mu_hat' (R + sigma^2 I)^-1 mu_hat, ().
@@ -69,17 +70,12 @@ class SpectralIndex(LikelihoodView):
         """Return whether the points are prepared for this kind of kernel."""
 
     @abc.abstractmethod
-    def is_accurate(self, kernel: Any, relative_noise: jax.Array) -> jax.Array:
-        """Return whether the sums are accurate for a kernel without a variance, ().
-
-        Args:
-            kernel: the kernel.
-            relative_noise: sigma^2 / r(x, x).
-        """
+    def is_accurate(self, kernel: Any, noise_variance: jax.Array) -> jax.Array:
+        """Return whether :meth:`sums` are accurate, ()."""
 
     @abc.abstractmethod
-    def sums(self, kernel: Any, noise_variance: jax.Array, measure: Measure) -> Sums:
-        """Compute the parts of BKE (13) for a kernel without a variance."""
+    def sums(self, kernel: Any, noise_variance: jax.Array) -> Sums:
+        """Compute the parts of BKE (13) for a kernel without a variance and the unit measure."""
 
     @property
     def rows_of_matrices(self) -> int:
@@ -87,26 +83,25 @@ class SpectralIndex(LikelihoodView):
         return int(self.rows.number) if len(self.rows) <= MOST_DENSE else 0
 
     @property
-    def refused(self) -> str:
+    def dense_range(self) -> tuple[float, float]:
         """The range of lengthscales that need matrices."""
-        return f"below {self.shortest:.3g}"
+        return 0.0, self.shortest
 
     def shortest_of(self, kernel: Kernel) -> Any:
         """Return the lengthscale of a known ``kernel`` that limits the use of the sums."""
         return cast(Any, unscaled(kernel)[0]).lengthscale
 
-    def takes(self, kernel: Kernel) -> bool:
-        """Return whether a known ``kernel`` is computed, by sums or by matrices."""
-        lengthscale = np.asarray(self.shortest_of(kernel))
-        return bool(np.all(lengthscale >= self.shortest)) or len(self.rows) <= MOST_DENSE
-
     def obstacle(self, kernel: Kernel) -> str | None:
         """Return why the terms of a known ``kernel`` are NaN, or ``None`` where they are not."""
-        if self.takes(kernel):
+        longest, shortest = self.dense_range
+        lengthscale = np.asarray(self.shortest_of(kernel))
+        dense = (longest < lengthscale) & (lengthscale < shortest)
+        if len(self.rows) <= MOST_DENSE or not dense.any():
             return None
+        limits = f"between {longest:.3g} and" if longest else "below"
         return (
-            f"a lengthscale {self.refused} is too short for {int(self.rows.number)} rows: R has "
-            "a rank for which no route is fast enough"
+            f"a lengthscale {limits} {shortest:.3g} is too short for {int(self.rows.number)} rows: "
+            "R has a rank for which no method is fast enough"
         )
 
     def likelihood_terms(
@@ -114,11 +109,10 @@ class SpectralIndex(LikelihoodView):
     ) -> LogLikelihoodTerms:
         """Compute log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i).
 
-        The n x n matrices are used at lengthscales (of a sum, where the shortest is) in the range
-        :attr:`refused`, and where the noise variance is too small compared with R (on grids below
-        1e-9 of its trace; in several columns below 1e-5 of its diagonal, at long lengthscales 1e-7;
-        with Matern below 2e-11 of its trace). With more than :data:`MOST_DENSE` rows both terms
-        are NaN there.
+        n x n matrices are used at lengthscales (of a sum, the shortest) in :attr:`dense_range`, and
+        where the noise variance is too small compared with R (on grids below 1e-9 of its trace; in
+        several columns below 1e-5 of its diagonal, at long lengthscales 1e-7; with Matern below
+        2e-11 of its trace). With more than :data:`MOST_DENSE` rows both terms are NaN there.
 
         Raises:
             ValueError: for a model that is not supported, with the reason.
@@ -136,31 +130,33 @@ class SpectralIndex(LikelihoodView):
     def evaluate(self, parameters: Parameters) -> LogLikelihoodTerms:
         """Compute both terms, by sums where these are accurate and by matrices elsewhere.
 
-        With variance v, mu_hat is v times that of the kernel without, and R v^2 times or, if
-        relative, unchanged.
+        With variance v, mu_hat is v times that of the kernel without, and R times a height: v^2
+        r(x, x), or 1 if relative. The determinant of both is factored out.
         """
         kernel, noise_variance, measure = parameters
         plain, variance = unscaled(kernel)
         dimension, n = self.rows.points.shape[1], self.rows.number
         log_variance = jnp.log(jnp.asarray(1.0 if variance is None else variance)).reshape(())
-        noise = noise_variance * jnp.exp(0.0 if measure.relative else -2.0 * log_variance)
         if has_one(plain):
             lengthscale = jnp.reshape(cast(Any, plain).lengthscale, ())
             order = order_of(plain)
             plain = SquaredExponential(lengthscale) if order is None else Matern(order, lengthscale)
-        origin = jnp.zeros((1, dimension))
-        relative_noise = noise / plain.smoothed(measure, dimension).matrix(origin, origin)[0, 0]
+        log_height = jnp.zeros(())
+        if not measure.relative:
+            origin = jnp.zeros((1, dimension))
+            at_zero = plain.smoothed(measure, dimension).matrix(origin, origin)[0, 0]
+            log_height = jnp.log(at_zero) + 2.0 * log_variance
+        noise = noise_variance * jnp.exp(-log_height)
 
         def by_sums() -> LogLikelihoodTerms:
-            quadratic, log_determinant, log_volume = self.sums(plain, noise, measure)
-            gaussian = -0.5 * (log_determinant + n * math.log(2.0 * math.pi))
-            if measure.relative:
-                gaussian = gaussian - 0.5 * quadratic * jnp.exp(2.0 * log_variance)
-            else:
-                gaussian = gaussian - 0.5 * quadratic - n * log_variance
+            quadratic, log_determinant, log_volume = self.sums(plain, noise)
+            gaussian = -0.5 * (
+                quadratic * jnp.exp(2.0 * log_variance - log_height)
+                + log_determinant
+                + n * (log_height + math.log(2.0 * math.pi))
+            )
             # As with matrices: NaN where the noise is lost to rounding compared with tr R.
-            resolved = n * jnp.finfo(gaussian.dtype).eps < relative_noise
-            gaussian = jnp.where(resolved, gaussian, jnp.nan)
+            gaussian = jnp.where(n * jnp.finfo(noise.dtype).eps < noise, gaussian, jnp.nan)
             return LogLikelihoodTerms(gaussian, self.rows.total(log_volume) + n * log_variance)
 
         def by_matrices() -> LogLikelihoodTerms:
@@ -170,7 +166,7 @@ class SpectralIndex(LikelihoodView):
                 return LogLikelihoodTerms(nan, nan)
             return dense_terms(self.rows, kernel, noise_variance, measure, low_rank=False)
 
-        accurate = self.is_accurate(plain, relative_noise)
+        accurate = self.is_accurate(plain, noise)
         return cast(LogLikelihoodTerms, jax.lax.cond(accurate, by_sums, by_matrices))
 
     def value(self, parameters: Any) -> LogLikelihoodTerms:
@@ -320,3 +316,23 @@ def _quadratic_and_log_determinant_jvp(primals: Any, tangents: Any) -> Any:
     quadratic_dot = a @ (2.0 * v_dot - A_dot @ a - noise_dot * a)
     log_dot = jnp.vdot(inverse, A_dot) + noise_dot * jnp.trace(inverse)
     return (v @ a, log_determinant), (quadratic_dot, log_dot)
+
+
+def chebyshev(order: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return Chebyshev nodes, ascending from -1 to 1, (order,).
+
+    Also the matrix (order, order) of the Chebyshev coefficients of an interpolant (rows) from its
+    values at the nodes (columns).
+    """
+    angles = np.pi * (np.arange(order)[::-1] + 0.5) / order
+    coefficients = 2.0 / order * np.cos(np.arange(order)[:, None] * angles)
+    coefficients[0] *= 0.5
+    return np.cos(angles), coefficients
+
+
+def chebyshev_polynomials(u: np.ndarray, count: int) -> Iterator[np.ndarray]:
+    """Iterate over T_0(u), T_1(u), ..., ``count`` arrays."""
+    before, last = u, np.ones_like(u)  # T_-1 = T_1
+    for _ in range(count):
+        yield last
+        before, last = last, 2.0 * u * last - before

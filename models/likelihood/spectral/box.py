@@ -24,7 +24,6 @@ import numpy as np
 from ...kernels.base import Kernel
 from ...linalg.pytrees import register_dataclass
 from ...linalg.rows import PaddedRows
-from ...measures import Measure
 from ..volume import log_length
 from .base import MOST_DENSE, SpectralIndex, Sums, TooLargeError, has_one, order_of
 from .pairs import DistinctPoints, IsolatedPoints, stack_ranges
@@ -120,7 +119,7 @@ class BoxIndex(SpectralIndex):
     def is_accurate(
         self,
         kernel: Any,
-        relative_noise: jax.Array,
+        noise_variance: jax.Array,
         min_noise: float = 1e-5,
         min_noise_long: float = 1e-7,
     ) -> jax.Array:
@@ -130,18 +129,17 @@ class BoxIndex(SpectralIndex):
         lengthscales of the first range it leaves out less.
         """
         index = self.range_of(kernel.lengthscale)
-        enough = relative_noise >= jnp.where(index == 0, min_noise_long, min_noise)
+        enough = noise_variance >= jnp.where(index == 0, min_noise_long, min_noise)
         return enough & (index < len(self.ranges))
 
-    def sums(self, kernel: Any, noise_variance: jax.Array, measure: Measure) -> Sums:
+    def sums(self, kernel: Any, noise_variance: jax.Array) -> Sums:
         """Compute the parts of BKE (13) by the basis of a range."""
-        (n, dimension), lengthscale = self.rows.points.shape, kernel.lengthscale
-        index, origin = self.range_of(lengthscale), jnp.zeros((1, dimension))
-        height = kernel.smoothed(measure, dimension).matrix(origin, origin)[0, 0]
+        n, lengthscale = len(self.rows), kernel.lengthscale
+        index = self.range_of(lengthscale)
         slots = max(r.cells.slots for r in self.ranges) + 1
 
         def of_range(r: Range) -> tuple[jax.Array, jax.Array, jax.Array]:
-            *gaussian, polynomials = r.terms(lengthscale, noise_variance / height, n)
+            *gaussian, polynomials = r.terms(lengthscale, noise_variance, n)
             return *gaussian, jnp.pad(polynomials, ((0, slots - len(polynomials)), (0, 0)))
 
         quadratic, log_determinant, polynomials = jax.lax.switch(
@@ -153,7 +151,7 @@ class BoxIndex(SpectralIndex):
         resolved = log_slopes > jnp.max(log_slopes) - 46.0 * math.log(2.0)
         log_volume = jnp.where(resolved, log_slopes, -jnp.inf)
         log_volume = isolated.replace(log_volume, n, jnp.reshape(lengthscale**-2, 1))
-        return Sums(quadratic / height, log_determinant + n * jnp.log(height), log_volume)
+        return Sums(quadratic, log_determinant, log_volume)
 
 
 def box_index(

@@ -33,7 +33,6 @@ from jax.scipy.linalg import solve_triangular
 
 from ...linalg.pytrees import register_dataclass
 from ...linalg.rows import PaddedRows
-from ...measures import Measure
 from .base import MOST_DENSE, Sums, pad_rows
 from .pairs import neighbor_sums
 
@@ -89,7 +88,7 @@ class ShortLengthscales:
         return index, index < jnp.sum(self.shortest > 0.0)
 
     def sums(
-        self, n: jax.Array, lengthscale: jax.Array, noise_variance: jax.Array, measure: Measure
+        self, n: jax.Array, lengthscale: jax.Array, noise_variance: jax.Array
     ) -> tuple[jax.Array, ...]:
         """Compute sums over ``n`` points for a lengthscale in one of the ranges.
 
@@ -104,7 +103,7 @@ class ShortLengthscales:
             [_BUMPS + 0.5, _BUMPS, -0.5 * _HALVES, _KERNELS + 0.5],
             [ratio, ratio, ratio, ratio / math.sqrt(2.0)],
         )
-        height = ratio / math.sqrt(math.pi) if measure.relative else width
+        height = ratio / math.sqrt(math.pi)
         embedding = 0.5 * ratio / (n * math.sqrt(0.5 * math.pi)) * embedding
         # Coefficients by which sums over cells act on what surrounds them: on q at a cell's left
         # edge and center, of q on mu_hat and the size of its slope, on z at a cell's left edge.
@@ -141,9 +140,7 @@ class ShortLengthscales:
             near = q[:2].reshape(-1)
             below = band[BLOCK + difference] * near[BLOCK + total]
             block = band[np.abs(difference)] * near[2 * BLOCK + total]
-            left = _add(
-                eliminate(*left[:2], below, block + noise_variance * jnp.eye(BLOCK), z), left
-            )
+            left = eliminate(left, below, block + noise_variance * jnp.eye(BLOCK), z)
             slots = jax.lax.dynamic_index_in_dim(
                 self.slots, first + jnp.maximum(i - 2, 0), keepdims=False
             )
@@ -303,10 +300,8 @@ def longest_banded(x: np.ndarray, reach: float = 12.0) -> float:
     return float(np.min(x[BLOCK:] - x[:-BLOCK]) / reach)
 
 
-def banded_sums(
-    rows: PaddedRows, lengthscale: jax.Array, noise_variance: jax.Array, height: jax.Array
-) -> Sums:
-    """Compute the parts of BKE (13) from blocks of ascending rows; ``height`` is r(x, x)."""
+def banded_sums(rows: PaddedRows, lengthscale: jax.Array, noise_variance: jax.Array) -> Sums:
+    """Compute the parts of BKE (13) from blocks of ascending rows."""
     n, blocks = rows.number, -(-len(rows) // BLOCK)
     # An empty block before the first and two behind the last.
     padding = (BLOCK, (blocks + 2) * BLOCK - len(rows))
@@ -321,10 +316,10 @@ def banded_sums(
         delta = (around[own, None] - around) / lengthscale
         embedding, log_slope = neighbor_sums(delta, jnp.broadcast_to(weight, delta.shape))
         pairs = weight[own, None] * weight[: 2 * BLOCK]
-        covariance = height * jnp.exp(-0.25 * delta[:, : 2 * BLOCK] ** 2) * pairs
+        covariance = jnp.exp(-0.25 * delta[:, : 2 * BLOCK] ** 2) * pairs
         block = covariance[:, BLOCK:] + noise_variance * jnp.eye(BLOCK)
         mean = weight[own] * embedding / n
-        left = _add(eliminate(*left[:2], covariance[:, :BLOCK], block, mean), left)
+        left = eliminate(left, covariance[:, :BLOCK], block, mean)
         return left, log_slope - jnp.log(n * lengthscale)
 
     # The block behind the last adds that one's pivot to the sums.
@@ -334,61 +329,56 @@ def banded_sums(
     return Sums(quadratic, log_determinant, log_volume.reshape(-1)[: len(rows)])
 
 
-def _no_block() -> tuple[jax.Array, ...]:
+Eliminated = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
+
+
+def _no_block() -> Eliminated:
     """Return the state of an elimination before the first block, with log-determinant 0."""
     return jnp.eye(BLOCK), jnp.zeros(BLOCK), jnp.zeros(()), jnp.zeros(())
 
 
-def _add(step: tuple[jax.Array, ...], before: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-    """Return the state after a ``step`` of the elimination, with its sums so far."""
-    pivot, remainder, explained, log_determinant = step
-    return pivot, remainder, before[2] + explained, before[3] + log_determinant
-
-
 @jax.custom_jvp
-def eliminate(
-    pivot: jax.Array, remainder: jax.Array, edge: jax.Array, block: jax.Array, z: jax.Array
-) -> tuple[jax.Array, ...]:
+def eliminate(left: Eliminated, edge: jax.Array, block: jax.Array, z: jax.Array) -> Eliminated:
     """Eliminate a block of a symmetric block tridiagonal system M x = z from the next one.
 
     Args:
-        pivot: Schur complement of the block before, positive definite, (b, b).
-        remainder: right-hand side of the block before, (b,).
+        left: what the blocks before leave: Schur complement (b, b) and right-hand side (b,) of the
+            last, and the sums z' M^-1 z and log-determinant over those before it.
         edge: M between this block (rows) and the one before (columns), (b, b).
         block: M within this block, (b, b).
         z: this block of the right-hand side, (b,).
 
     Returns:
-        Schur complement and right-hand side that are left for this block, and of the block before
-        its part of z' M^-1 z and its log-determinant.
+        The same after this block.
     """
-    return _eliminate(pivot, remainder, edge, block, z)[0]
+    return _eliminate(left, edge, block, z)[0]
 
 
 def _eliminate(
-    pivot: jax.Array, remainder: jax.Array, edge: jax.Array, block: jax.Array, z: jax.Array
-) -> tuple[tuple[jax.Array, ...], jax.Array, jax.Array, jax.Array]:
+    left: Eliminated, edge: jax.Array, block: jax.Array, z: jax.Array
+) -> tuple[Eliminated, jax.Array, jax.Array, jax.Array]:
     """Return the results, with L^-1 of the pivot L L', L^-1 edge' and L^-1 remainder."""
+    pivot, remainder, explained, log_determinant = left
     factor = jnp.linalg.cholesky(pivot, symmetrize_input=False)
     # One inverse and products: several substitutions take longer than these at such sizes.
     inverse = solve_triangular(factor, jnp.eye(len(pivot), dtype=pivot.dtype), lower=True)
     along, scaled = inverse @ edge.T, inverse @ remainder
-    log_determinant = 2.0 * jnp.sum(jnp.log(jnp.diagonal(factor)))
-    left = block - along.T @ along, z - scaled @ along, scaled @ scaled, log_determinant
-    return left, inverse, along, scaled
+    log_determinant = log_determinant + 2.0 * jnp.sum(jnp.log(jnp.diagonal(factor)))
+    schur, right = block - along.T @ along, z - scaled @ along
+    return (schur, right, explained + scaled @ scaled, log_determinant), inverse, along, scaled
 
 
 @eliminate.defjvp
 def _eliminate_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     left, inverse, along, scaled = _eliminate(*primals)
-    pivot, remainder, edge, block, z = tangents
+    (pivot, remainder, explained, log_determinant), edge, block, z = tangents
     weights = along.T @ inverse  # edge pivot^-1
     solution = scaled @ inverse  # pivot^-1 remainder
     half = (edge - 0.5 * weights @ pivot) @ weights.T
-    moved = pivot @ solution
+    product = pivot @ solution
     return left, (
         block - half - half.T,
-        z - edge @ solution - weights @ (remainder - moved),
-        (2.0 * remainder - moved) @ solution,
-        jnp.sum((inverse @ pivot) * inverse),
+        z - edge @ solution - weights @ (remainder - product),
+        explained + (2.0 * remainder - product) @ solution,
+        log_determinant + jnp.sum((inverse @ pivot) * inverse),
     )

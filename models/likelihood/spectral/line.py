@@ -26,10 +26,11 @@ from ...kernels.base import Kernel
 from ...kernels.squared_exponential import SquaredExponential
 from ...linalg.pytrees import register_dataclass
 from ...linalg.rows import PaddedRows
-from ...measures import Measure, Unit
 from .base import (
     SpectralIndex,
     Sums,
+    chebyshev,
+    chebyshev_polynomials,
     column_rows,
     has_one,
     log_abs,
@@ -38,7 +39,7 @@ from .base import (
 )
 from .grid import RANGE_FACTOR, ShortLengthscales, banded_sums, longest_banded, short_lengthscales
 from .pairs import IsolatedPoints, isolated_in_column, replace_balanced, stack_ranges
-from .waves import TERMS, LongLengthscales, long_lengthscales
+from .waves import SMOOTHED_WAVES, TERMS, LongLengthscales, long_lengthscales
 
 
 @register_dataclass
@@ -63,7 +64,7 @@ class LineIndex(SpectralIndex):
     @property
     def entries(self) -> int:
         """The number of array entries that one value takes, at a long lengthscale."""
-        return len(self.rows) * TERMS + (2 * self.long.smoothed_waves + 1) ** 2
+        return len(self.rows) * TERMS + (2 * SMOOTHED_WAVES + 1) ** 2
 
     @property
     def shortest(self) -> float:
@@ -73,46 +74,39 @@ class LineIndex(SpectralIndex):
         return 0.0 if self.banded >= shortest else shortest
 
     @property
-    def refused(self) -> str:
+    def dense_range(self) -> tuple[float, float]:
         """The range of lengthscales that need matrices."""
-        longest = float(self.banded)
-        return f"between {longest:.3g} and {self.shortest:.3g}" if longest else super().refused
-
-    def takes(self, kernel: Kernel) -> bool:
-        """Return whether a known ``kernel`` is computed, by sums or by matrices."""
-        return bool(self.shortest_of(kernel) <= self.banded) or super().takes(kernel)
+        return float(self.banded), self.shortest
 
     def supports(self, kernel: Kernel) -> bool:
         """Return whether the kernel is a squared exponential, times a variance or not."""
         return order_of(kernel) is None and has_one(kernel)
 
     def is_accurate(
-        self, kernel: Any, relative_noise: jax.Array, min_noise: float = 1e-9
+        self, kernel: Any, noise_variance: jax.Array, min_noise: float = 1e-9
     ) -> jax.Array:
         """Return whether sums are accurate: on grids from ``min_noise`` of the trace of R on.
 
         Below, their difference of two quadratic forms over the noise has less than seven digits.
         """
         on_grid = self.short.range_of(kernel.lengthscale)[1]
-        on_grid &= relative_noise > min_noise * self.rows.number
+        on_grid &= noise_variance > min_noise * self.rows.number
         long = kernel.lengthscale >= self.long.shortest
         return on_grid | long | (kernel.lengthscale <= self.banded)
 
-    def sums(self, kernel: Any, noise_variance: jax.Array, measure: Measure) -> Sums:
+    def sums(self, kernel: Any, noise_variance: jax.Array) -> Sums:
         """Compute the parts of BKE (13) by waves, by grids or by bands."""
         rows, lengthscale = self.rows, kernel.lengthscale
 
         def by_bands() -> Sums:
-            origin = jnp.zeros((1, 1))
-            height = kernel.smoothed(measure, 1).matrix(origin, origin)[0, 0]
-            return banded_sums(rows, lengthscale, noise_variance, height)
+            return banded_sums(rows, lengthscale, noise_variance)
 
         def by_basis() -> Sums:
             long = lengthscale >= self.long.shortest
             quadratic, log_determinant, slopes, sizes, x = jax.lax.cond(
                 long,
-                lambda: self.long.sums(rows.number, kernel, noise_variance, measure),
-                lambda: self.short.sums(rows.number, lengthscale, noise_variance, measure),
+                lambda: self.long.sums(rows.number, kernel, noise_variance),
+                lambda: self.short.sums(rows.number, lengthscale, noise_variance),
             )
             index = jnp.where(long, 0, 1 + self.short.range_of(lengthscale)[0])
             isolated = jax.tree.map(lambda leaf: leaf[index], self.isolated)
@@ -128,7 +122,7 @@ class LineIndex(SpectralIndex):
     def log_volume(self, kernel: Kernel) -> jax.Array:
         """Compute log gamma at every point, (N,), by sums for a supported kernel."""
         lengthscale = jnp.reshape(jnp.asarray(self.shortest_of(kernel)), ())
-        return self.sums(SquaredExponential(lengthscale), jnp.ones(()), Unit()).log_volume
+        return self.sums(SquaredExponential(lengthscale), jnp.ones(())).log_volume
 
 
 def line_index(X: np.ndarray) -> LineIndex:
@@ -138,38 +132,33 @@ def line_index(X: np.ndarray) -> LineIndex:
         ValueError: for fewer than 250 rows, all equal ones, or too many that are far nearer each
             other than the data are wide.
     """
-    x = sorted_column(X)
-    return _prepare(x, None, longest_banded(x), 0.0, 0)
+    return weighted_line_index(sorted_column(X), None, 0.0)
 
 
 def weighted_line_index(
-    x: np.ndarray, weights: np.ndarray, shortest: float, room: int = 0
+    x: np.ndarray, weights: np.ndarray | None, shortest: float, room: int = 0
 ) -> LineIndex:
     """Prepare points that stand for more rows than there are points.
 
     Args:
         x: ascending (N,), not all equal.
-        weights: number of rows that each stands for, (N,), see :func:`weighted_points`.
+        weights: number of rows that each stands for, (N,), see :func:`weighted_points`; ``None``
+            for the rows themselves.
         shortest: lengthscale from which on they stand for the rows; below, terms may be NaN.
         room: minimum number of points to which they are padded.
 
     Raises:
         ValueError: for too many rows that are far nearer each other than the data are wide.
     """
-    # The rows are too near each other for any bands.
-    return _prepare(x, weights, 0.0, shortest, room)
-
-
-def _prepare(
-    x: np.ndarray, weights: np.ndarray | None, banded: float, least: float, min_size: int
-) -> LineIndex:
-    rows = column_rows(x, weights, min_size)
+    rows = column_rows(x, weights, room)
+    # Rows that points stand for are too near each other for any bands.
+    banded = longest_banded(x) if weights is None else 0.0
     long = long_lengthscales(x, weights, len(rows))
     longest = float(long.shortest)
-    short = short_lengthscales(x, weights, len(rows), longest, max(banded, least))
+    short = short_lengthscales(x, weights, len(rows), longest, max(banded, shortest))
     isolated = [isolated_in_column(x, [longest], weights=weights)]
-    for shortest in short.shortest[short.shortest > 0.0]:
-        isolated.append(isolated_in_column(x, [shortest], RANGE_FACTOR * shortest, weights))
+    for length in short.shortest[short.shortest > 0.0]:
+        isolated.append(isolated_in_column(x, [length], RANGE_FACTOR * length, weights))
     isolated += isolated[-1:] * (1 + len(short.shortest) - len(isolated))
     return LineIndex(rows, long, short, np.float64(banded), stack_ranges(isolated, len(rows)))
 
@@ -177,12 +166,7 @@ def _prepare(
 #: Nodes of a bin, and the rows of a bin up to which these are kept themselves.
 ORDER = 8
 FEWEST = 2 * ORDER
-_ANGLES = np.pi * (np.arange(ORDER) + 0.5) / ORDER
-#: Ascending in a bin from -1 to 1.
-NODES = np.cos(_ANGLES)[::-1]
-#: Chebyshev coefficients (rows) of an interpolant from its values at the nodes (columns).
-COEFFICIENTS = 2.0 / ORDER * np.cos(np.arange(ORDER)[:, None] * _ANGLES[::-1])
-COEFFICIENTS[0] *= 0.5
+NODES, COEFFICIENTS = chebyshev(ORDER)
 
 
 class WeightedPoints(NamedTuple):
@@ -221,12 +205,8 @@ def moments_of(place: np.ndarray, u: np.ndarray, count: int) -> np.ndarray:
         u: where in it, from -1 to 1, (n,).
         count: number of bins.
     """
-    moments = np.empty((count, ORDER))
-    before, last = u, np.ones_like(u)  # T_-1 = T_1
-    for k in range(ORDER):
-        moments[:, k] = np.bincount(place, last, minlength=count)
-        before, last = last, 2.0 * u * last - before
-    return moments
+    polynomials = chebyshev_polynomials(u, ORDER)
+    return np.stack([np.bincount(place, p, minlength=count) for p in polynomials], axis=1)
 
 
 def weighted_points(

@@ -32,7 +32,6 @@ import numpy as np
 from ...kernels.base import Kernel
 from ...linalg.pytrees import register_dataclass
 from ...linalg.rows import PaddedRows
-from ...measures import Measure
 from .base import SpectralIndex, Sums, column_rows, log_abs, order_of, pad_rows, sorted_column
 
 #: Coefficients of k(t) exp(t) and of -k'(t) exp(t) in 1, t, t^2, by the order nu.
@@ -77,29 +76,30 @@ class MarkovIndex(SpectralIndex):
         return order_of(kernel) is not None
 
     def is_accurate(
-        self, kernel: Any, relative_noise: jax.Array, min_noise: float = 2e-11
+        self, kernel: Any, noise_variance: jax.Array, min_noise: float = 2e-11
     ) -> jax.Array:
         """Return whether the noise is more than ``min_noise`` of the trace of R.
 
         Below, the filter's rounding error affects the sixth digit: 1e5 times double precision.
         """
-        return relative_noise > min_noise * self.rows.number
+        return noise_variance > min_noise * self.rows.number
 
-    def sums(self, kernel: Any, noise_variance: jax.Array, measure: Measure) -> Sums:
+    def sums(self, kernel: Any, noise_variance: jax.Array) -> Sums:
         """Compute the parts of BKE (13) by the filter."""
-        rows, n, origin = self.rows, self.rows.number, jnp.zeros((1, 1))
+        rows, n = self.rows, self.rows.number
         rate = math.sqrt(2.0 * kernel.nu) / kernel.lengthscale
         embedding, log_volume = pushforward(
             self.gaps, self.neighbors, self.distances, rate, kernel.nu, n
         )
-        height = kernel.smoothed(measure, 1).matrix(origin, origin)[0, 0]
-        noise = noise_variance / height
         quadratic, log_determinant = filtered(
-            rows.mask(embedding), rate * self.gaps[:-1], noise, round(2.0 * kernel.nu + 1.0)
+            rows.mask(embedding),
+            rate * self.gaps[:-1],
+            noise_variance,
+            round(2.0 * kernel.nu + 1.0),
         )
         # Padding is 0 and far from all other rows.
-        log_determinant = log_determinant - (len(rows) - n) * jnp.log1p(noise)
-        return Sums(quadratic / height, log_determinant + n * jnp.log(height), log_volume)
+        log_determinant = log_determinant - (len(rows) - n) * jnp.log1p(noise_variance)
+        return Sums(quadratic, log_determinant, log_volume)
 
 
 def markov_index(X: np.ndarray) -> MarkovIndex:

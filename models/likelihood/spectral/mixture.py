@@ -31,11 +31,13 @@ from ...kernels.base import Kernel
 from ...kernels.components import Components, accumulate
 from ...linalg.pytrees import register_dataclass
 from ...linalg.rows import PaddedRows
-from ...measures import Measure
+from ...measures import Unit
 from .base import (
     SpectralIndex,
     Sums,
     TooLargeError,
+    chebyshev,
+    chebyshev_polynomials,
     column_rows,
     log_abs,
     order_of,
@@ -47,11 +49,7 @@ from .pairs import IsolatedPoints, isolated_in_column, stack_ranges
 
 #: Nodes of a panel.
 ORDER = 32
-_ANGLES = np.pi * (np.arange(ORDER) + 0.5) / ORDER
-NODES = np.cos(_ANGLES)
-#: Chebyshev coefficients (rows) of an interpolant from its values at the nodes (columns).
-COEFFICIENTS = 2.0 / ORDER * np.cos(np.arange(ORDER)[:, None] * _ANGLES)
-COEFFICIENTS[0] *= 0.5
+NODES, COEFFICIENTS = chebyshev(ORDER)
 #: Width of the panels, in lengthscales: of the Gaussian term, where k has an error of 2e-10 of its
 #: height and r of rounding; and of the slopes, where k' has one of rounding.
 GAUSSIAN_WIDTH, SLOPE_WIDTH = 8.0, 4.75
@@ -174,12 +172,8 @@ def panels_over(x: np.ndarray, width: float, blocks: int) -> Panels:
     center = (panel + 0.5) * width
     u = np.clip((x - center) / (0.5 * width), -1.0, 1.0)
 
-    moments = np.empty((2 * ORDER - 1, len(starts)))
-    before, last = u, np.ones_like(u)  # T_-1 = T_1
-    for k in range(2 * ORDER - 1):
-        moments[k] = np.add.reduceat(last, starts)
-        before, last = last, 2.0 * u * last - before
-    moments = moments.T[is_dense]
+    polynomials = chebyshev_polynomials(u, 2 * ORDER - 1)
+    moments = np.stack([np.add.reduceat(p, starts) for p in polynomials], axis=1)[is_dense]
 
     p = len(moments)
     centers, offsets, weights = np.zeros((3, blocks, ORDER))
@@ -221,7 +215,7 @@ class Range:
     slope_weights: Any
 
     def gaussian(
-        self, kernel: Kernel, noise_variance: jax.Array, measure: Measure, n: Any
+        self, kernel: Kernel, noise_variance: jax.Array, n: Any
     ) -> tuple[jax.Array, jax.Array]:
         """Compute quadratic form and log-determinant of BKE (13)."""
         m = self.weights.size
@@ -232,7 +226,7 @@ class Range:
             blocks = jnp.asarray(self.roots) @ matrix.reshape(len(self.roots), ORDER, -1)
             return blocks.reshape(matrix.shape)
 
-        r = kernel.smoothed(measure, 1).matrix(difference, origin).reshape(m, m)
+        r = kernel.smoothed(Unit(), 1).matrix(difference, origin).reshape(m, m)
         k = kernel.matrix(difference, origin).reshape(m, m)
         quadratic, log_determinant = quadratic_and_log_determinant(
             times_roots(times_roots(r).T),
@@ -312,11 +306,11 @@ class MixtureIndex(SpectralIndex):
         """Return whether the kernel is a sum of squared exponentials."""
         return order_of(kernel) is None
 
-    def is_accurate(self, kernel: Any, relative_noise: jax.Array) -> jax.Array:
+    def is_accurate(self, kernel: Any, noise_variance: jax.Array) -> jax.Array:
         """Return whether the shortest lengthscale is in a range."""
         return self.range_of(kernel) < len(self.ranges)
 
-    def sums(self, kernel: Any, noise_variance: jax.Array, measure: Measure) -> Sums:
+    def sums(self, kernel: Any, noise_variance: jax.Array) -> Sums:
         """Compute the parts of BKE (13) by the nodes of a range."""
         index, components, n = self.range_of(kernel), kernel.components(1), self.rows.number
         locations, isolated = jax.tree.map(
@@ -328,7 +322,7 @@ class MixtureIndex(SpectralIndex):
         def of_range(r: Range) -> tuple[jax.Array, ...]:
             slopes, sizes, at_points = r.slopes(components, x, n)
             padding = ((0, max_blocks - len(slopes)), (0, 0))
-            gaussian = r.gaussian(kernel, noise_variance, measure, n)
+            gaussian = r.gaussian(kernel, noise_variance, n)
             return *gaussian, jnp.pad(slopes, padding), jnp.pad(sizes, padding), at_points
 
         quadratic, log_determinant, slopes, sizes, at_points = jax.lax.switch(

@@ -25,8 +25,6 @@ from .base import TooLargeError, log_abs
 #: One neighbor contributes at most 0.607 to sum |k'|, in units of 1 / lengthscale, at a distance of
 #: one lengthscale: no point needs more than this.
 MAX_THRESHOLD = 0.5
-#: Neighbors that together contribute less than exp(-NEGLIGIBLE) are left out.
-NEGLIGIBLE = 25.0
 
 
 class IsolatedPoints(NamedTuple):
@@ -106,22 +104,15 @@ def stack_ranges(
         length = max(getattr(each, field).shape[-1] for each in ranges)
         return minimum * 4 ** max(0, math.ceil(math.log(max(length, 1) / minimum, 4)))
 
+    def padded(values: np.ndarray, length: int, value: float) -> np.ndarray:
+        width = [(0, 0)] * (values.ndim - 1) + [(0, length - values.shape[-1])]
+        return np.pad(values, width, constant_values=value)
+
     r, k, pairs = size(min_points, "rows"), size(min_points, "until"), size(min_pairs, "owner")
     padding = ((r, n), (r, 0), (k, 0.0), (pairs, k), (pairs, 1.0), (pairs, 0.0))
+    fields = zip(zip(*ranges, strict=True), padding, strict=True)
     return IsolatedPoints(
-        *(
-            np.stack(
-                [
-                    np.pad(
-                        values,
-                        [(0, 0)] * (values.ndim - 1) + [(0, length - values.shape[-1])],
-                        constant_values=value,
-                    )
-                    for values in field
-                ]
-            )
-            for field, (length, value) in zip(zip(*ranges, strict=True), padding, strict=True)
-        )
+        *(np.stack([padded(values, *to) for values in field]) for field, to in fields)
     )
 
 
@@ -157,9 +148,7 @@ def isolated_in_column(
     before, after = (np.searchsorted(x, x[rows], side=side) for side in ("left", "right"))
     bounded = np.concatenate([[-np.inf], x, [np.inf]])
     nearest = np.minimum(x[rows] - bounded[before], bounded[after + 1] - x[rows])
-    # Of t exp(-t^2 / 2), the first factor is larger for points farther away.
-    excess = math.log(n) + NEGLIGIBLE + np.log(np.maximum(1.0, until / nearest))
-    reach = np.sqrt(nearest**2 + 2.0 * excess * until**2)
+    reach = _reach(nearest, until, n)
     reach += 4.0 * np.finfo(float).eps * (np.abs(x[rows]) + nearest)  # includes the nearest
     begin = np.searchsorted(x, x[rows] - reach)
     count = np.searchsorted(x, x[rows] + reach, side="right") - begin
@@ -172,6 +161,16 @@ def isolated_in_column(
     return IsolatedPoints(
         rows, point, until, owner[other], delta[None, other], weights[neighbor[other]]
     )
+
+
+def _reach(nearest: np.ndarray, lengthscale: Any, n: float) -> np.ndarray:
+    """Return the distance beyond which ``n`` neighbors are negligible compared with the nearest.
+
+    In t exp(-t^2 / 2), the first factor is larger for points farther away. Together they contribute
+    less than exp(-25) of the nearest.
+    """
+    excess = math.log(n) + 25.0 + np.log(np.maximum(1.0, lengthscale / nearest))
+    return np.asarray(np.sqrt(nearest**2 + 2.0 * excess * lengthscale**2))
 
 
 def _check_pairs(count: np.ndarray, max_pairs: int) -> None:
@@ -256,9 +255,7 @@ class DistinctPoints:
         isolated = self._few_neighbors(ends, min(min_slope * n, MAX_THRESHOLD))
         reach = np.full(len(isolated), math.inf)
         if math.isfinite(longest):
-            nearest = self.nearest[isolated]
-            excess = math.log(n) + NEGLIGIBLE + np.log(np.maximum(1.0, longest / nearest))
-            reach = np.sqrt(nearest**2 + 2.0 * excess * longest**2) * (1.0 + 1e-12)
+            reach = _reach(self.nearest[isolated], longest, n) * (1.0 + 1e-12)
         points = self.points[isolated]
         count = self.tree.query_ball_point(points, reach, return_length=True)
         _check_pairs(count, max_pairs)

@@ -26,7 +26,7 @@ import numpy as np
 
 from ...kernels.squared_exponential import SquaredExponential
 from ...linalg.pytrees import register_dataclass
-from ...measures import Measure
+from ...measures import Measure, Unit
 from .base import pad_rows, quadratic_and_log_determinant
 
 #: Taylor coefficients, and moments, of a cell. With cells of half a lengthscale the next term of
@@ -39,6 +39,14 @@ MAX_FREQUENCY = 7.0
 #: Extent of the data over the shortest lengthscale. The basis then has 125 functions; for shorter
 #: lengthscales the grid takes less time.
 WAVES_RATIO = 45.0
+#: Lengthscales between the data and their periodic copy: r falls to 1e-12 there, k to 1e-24.
+GAP = 10.5
+#: Number of frequencies of r, and of mu_hat: beyond 8.8 / lengthscale, k has less than 1.5e-17 of
+#: its mass.
+SMOOTHED_WAVES, EMBEDDING_WAVES = (
+    math.ceil(frequency * (WAVES_RATIO + GAP) / (2.0 * math.pi))
+    for frequency in (MAX_FREQUENCY, 8.8)
+)
 
 Waves = tuple[jax.Array, jax.Array]
 
@@ -199,24 +207,15 @@ class LongLengthscales:
         x: the points (N,), ascending from 0; the last ones are padding.
         extent: extent of the points, ().
         cells: their moments.
-        embedding_waves: number of frequencies of mu_hat.
-        smoothed_waves: number of frequencies of r.
     """
 
     shortest: Any
     x: Any
     extent: Any
     cells: Cells
-    embedding_waves: int = dataclasses.field(metadata={"static": True})
-    smoothed_waves: int = dataclasses.field(metadata={"static": True})
 
     def sums(
-        self,
-        n: jax.Array,
-        kernel: SquaredExponential,
-        noise_variance: jax.Array,
-        measure: Measure,
-        gap: float = 10.5,
+        self, n: jax.Array, kernel: SquaredExponential, noise_variance: jax.Array
     ) -> tuple[jax.Array, ...]:
         """Compute sums over ``n`` points.
 
@@ -224,9 +223,6 @@ class LongLengthscales:
             n: number of points.
             kernel: its lengthscale is ().
             noise_variance: sigma^2.
-            measure: unit or Lebesgue.
-            gap: lengthscales between the data and their periodic copy: r falls to 1e-12, k to
-                1e-24.
 
         Returns:
             Quadratic form and log-determinant of BKE (13), slopes of mu_hat (N,), the sizes of
@@ -234,16 +230,14 @@ class LongLengthscales:
         """
         # The sums do not depend on the spacing, up to their tolerance.
         lengthscale = jnp.asarray(kernel.lengthscale)
-        spacing = jax.lax.stop_gradient(2.0 * math.pi / (self.extent + gap * lengthscale))
-        f, m = self.smoothed_waves, self.embedding_waves
-        frequencies = spacing * jnp.arange(max(2 * f, m) + 1)
-        waves = waves_over(self.cells, spacing, max(2 * f, m))
+        spacing = jax.lax.stop_gradient(2.0 * math.pi / (self.extent + GAP * lengthscale))
+        f, m = SMOOTHED_WAVES, EMBEDDING_WAVES  # m < 2 f
+        frequencies = spacing * jnp.arange(2 * f + 1)
+        waves = waves_over(self.cells, spacing, 2 * f)
         cosines, sines = wave_sums(self.cells, waves, frequencies)
-        frequencies, cosines_of_mean, sines_of_mean = (
-            values[: m + 1] for values in (frequencies, cosines, sines)
-        )
-        log_kernel, log_smoothed = spectra(kernel, measure, frequencies)
-        products, sums, weights = basis(cosines[: 2 * f + 1], sines[: 2 * f + 1], spacing)
+        frequencies = frequencies[: m + 1]
+        log_kernel, log_smoothed = spectra(kernel, Unit(), frequencies)
+        products, sums, weights = basis(cosines, sines, spacing)
         half = 0.5 * on_waves(log_smoothed[: f + 1])
         root = jnp.sqrt(weights) * jnp.exp(half)
         c = jnp.sqrt(weights) * jnp.exp(on_waves(log_kernel[: f + 1]) - half) * sums / n
@@ -252,31 +246,20 @@ class LongLengthscales:
         )
         log_determinant = log_determinant + (n - len(c)) * jnp.log(noise_variance)
         height = jnp.where(frequencies > 0.0, 2.0, 1.0) * spacing / (2.0 * math.pi * n)
-        a, b = (height * jnp.exp(log_kernel) * each for each in (cosines_of_mean, sines_of_mean))
+        a, b = (height * jnp.exp(log_kernel) * total[: m + 1] for total in (cosines, sines))
         around = (waves[0][:, : m + 1], waves[1][:, : m + 1])
         slopes = evaluate(self.cells, taylor(self.cells, around, frequencies, a, b), self.x)
         sizes = jnp.full_like(slopes, jnp.sum(frequencies * jnp.hypot(a, b)))
         return c @ c - noise_variance * quadratic, log_determinant, slopes, sizes, self.x
 
 
-def long_lengthscales(
-    x: np.ndarray, weights: np.ndarray | None, size: int, max_frequency: float = 8.8
-) -> LongLengthscales:
-    """Prepare ascending points (n,), with ``weights`` (n,), padded to ``size``.
-
-    Beyond ``max_frequency``, in units of 1 / lengthscale, k has less than 1.5e-17 of its mass.
-    """
+def long_lengthscales(x: np.ndarray, weights: np.ndarray | None, size: int) -> LongLengthscales:
+    """Prepare ascending points (n,), with ``weights`` (n,), padded to ``size``."""
     extent = float(x[-1] - x[0])
     count = math.ceil(CELLS_PER_LENGTHSCALE * WAVES_RATIO)
-    embedding, smoothed = (
-        math.ceil(frequency * (WAVES_RATIO + 10.5) / (2.0 * math.pi))
-        for frequency in (max_frequency, MAX_FREQUENCY)
-    )
     return LongLengthscales(
         np.float64(extent / WAVES_RATIO),
         pad_rows(x - x[0], size),
         np.float64(extent),
         cells_over(x - x[0], extent / count, count, weights),
-        embedding,
-        smoothed,
     )

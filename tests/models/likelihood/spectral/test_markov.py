@@ -17,7 +17,7 @@ from bke.models import (
 from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.spectral import spectral_index
 from bke.models.likelihood.spectral.markov import filtered, predict, pushforward, stationary
-from bke.models.measures import as_measure
+from bke.models.likelihood.view import Parameters
 
 
 def skewed(n, seed=0):
@@ -63,12 +63,10 @@ def by_matrices(nu, measure="unit"):
 
 def by_filter(nu, measure="unit"):
     def terms(index, lengthscale, noise_variance):
-        kernel, n = Matern(nu, lengthscale), index.rows.number
-        quadratic, log_determinant, volumes = index.sums(
-            kernel, noise_variance, as_measure(measure)
-        )
-        gaussian = -0.5 * (quadratic + log_determinant + n * math.log(2.0 * math.pi))
-        return jnp.stack([gaussian, jnp.sum(index.rows.mask(volumes))]), volumes
+        kernel = Matern(nu, lengthscale)
+        parameters = Parameters.of(kernel, noise_variance, measure, float)
+        volumes = index.sums(kernel, noise_variance).log_volume
+        return jnp.stack(index.evaluate(parameters)), volumes
 
     return terms
 

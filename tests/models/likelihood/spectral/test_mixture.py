@@ -12,7 +12,6 @@ from bke.models import (
     Scaled,
     SpectralMixture,
     SquaredExponential,
-    Unit,
     log_marginal_likelihood,
     log_volume,
 )
@@ -79,7 +78,7 @@ def spectral(index, lengthscales, weights, noise_variance=0.1):
 @jax.jit
 def volumes(index, kernel):
     """Log gamma at every point."""
-    return index.sums(kernel, 0.1, Unit()).log_volume
+    return index.sums(kernel, 0.1).log_volume
 
 
 def prepared(name):
