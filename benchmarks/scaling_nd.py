@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 import report
 from bke.inference.core.machine import computing
-from bke.models import SquaredExponential, Unit, log_jacobian
+from bke.models import SquaredExponential, log_jacobian
 from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.spectral import spectral_index
 from scaling import LARGE, NOISE_VARIANCE, Row, arguments, best, functions, slope
@@ -75,26 +75,26 @@ def measured(n: int, options: argparse.Namespace) -> list[Row]:
         columns = ("value ms, spectral", "gradient ms, spectral", "value ms, matrices")
         row |= dict.fromkeys((*columns, "difference", "of log gamma"))
         if taken:
-            place = int(index.range_of(SquaredExponential(at), NOISE_VARIANCE, Unit()))
-            row["m"] = int(np.sum(index.ranges[place].basis.used))
+            row["m"] = int(np.sum(index.ranges[int(index.range_of(at))].basis.used))
             row[columns[0]] = best(value, (at, index), options.seconds)
             row[columns[1]] = best(gradient, (at, index), options.seconds)
         if n <= options.most_dense:
-            row[columns[2]] = best(exact, (at, index.points), options.seconds)
+            row[columns[2]] = best(exact, (at, index.rows.points), options.seconds)
             if taken:
-                row |= compared(index, at, place)
+                row |= compared(index, at)
         row["peak GiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         rows.append(row)
         print(", ".join(f"{name} {report.cell(entry)}" for name, entry in row.items()), flush=True)
     return rows
 
 
-def compared(index: Any, lengthscale: jax.Array, place: int) -> Row:
+def compared(index: Any, lengthscale: jax.Array) -> Row:
     """Differences from the matrices."""
     kernel = SquaredExponential(lengthscale)
-    gaussian, found = index.terms(place, kernel, NOISE_VARIANCE, Unit())
+    gaussian = index.likelihood_terms(kernel, NOISE_VARIANCE, "unit").gaussian
+    found = index.sums(kernel, NOISE_VARIANCE).log_jacobian
     exact = dense_terms(index.rows, kernel, NOISE_VARIANCE, "unit", low_rank=False)
-    expected = np.asarray(log_jacobian(index.points, kernel))
+    expected = np.asarray(log_jacobian(index.rows.points, kernel))
     error = np.abs(np.asarray(found) - expected) / np.maximum(1.0, np.abs(expected))
     return {
         "difference": abs(float(gaussian / exact.gaussian) - 1.0),

@@ -1,6 +1,6 @@
 """The embedding's posterior given a sample of one column, in a basis of cosines and sines.
 
-With the basis Phi of :mod:`~bke.models.likelihood.spectral.gaussian`, R = Phi D^2 Phi',
+With the basis Phi of :mod:`~bke.models.likelihood.spectral.waves`, R = Phi D^2 Phi',
 mu_hat = Phi D c and the sampling covariance C/n is Phi D T D Phi' with
 T = E Phi' H Phi E / (n (n - 1)), E the spectral densities of k over the roots of those of r and H
 the centering matrix. With M = I + T = L L' and G = L' D Phi'Phi D L, a nugget of variance s and the
@@ -27,20 +27,28 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 from ..kernels.base import Kernel, as_points
 from ..kernels.squared_exponential import SquaredExponential
 from ..likelihood.noise import SamplingNoise
-from ..likelihood.spectral.cells import TERMS, Cells, cells_over, wave_sums, waves_over
-from ..likelihood.spectral.gaussian import basis, on_waves, spectra
-from ..likelihood.spectral.index import (
-    LEAST_ROWS,
-    LONGEST_GAP,
-    SMOOTHED_REACH,
-    WAVE_CELLS_PER_LENGTHSCALE,
+from ..likelihood.spectral import MOST_DENSE
+from ..likelihood.spectral.waves import (
+    CELLS_PER_LENGTHSCALE,
+    MAX_FREQUENCY,
+    TERMS,
     WAVES_RATIO,
+    Cells,
+    basis,
+    cells_over,
+    on_waves,
+    spectra,
+    wave_sums,
+    waves_over,
 )
-from ..likelihood.spectral.prepared import MOST_DENSE
 from ..linalg.pytrees import register_dataclass
 from ..measures import Measure, as_measure
 from .posterior import EmbeddingPosterior, embedding_posterior
 
+#: Fewer rows are as fast by matrices at every lengthscale.
+MIN_ROWS = 250
+#: Lengthscales between the range and its periodic copy: k is nothing beyond, and r 5e-22.
+GAP = 14.0
 #: From this many times the shortest lengthscale on, a smaller basis is used; not tuned.
 LONG_LENGTHSCALE = 1.5
 
@@ -83,7 +91,7 @@ def supports_fourier(X: np.ndarray, kernel: Kernel, measure: Measure | str) -> b
     """Return whether the basis is defined, and faster, for (n, D) data and the type of kernel."""
     return (
         X.shape[1] == 1
-        and len(X) >= LEAST_ROWS
+        and len(X) >= MIN_ROWS
         and type(kernel) is SquaredExponential
         and as_measure(measure).translation_invariant
     )
@@ -94,10 +102,10 @@ def fourier_sample(X: np.ndarray, low: float, high: float) -> FourierSample:
     x, extent = np.sort(np.asarray(X, dtype=float)[:, 0]), high - low
     # Extent over the shortest lengthscale: larger where n x n matrices cannot take over.
     ratio = WAVES_RATIO if len(x) <= MOST_DENSE else 4.0 * WAVES_RATIO
-    count = math.ceil(WAVE_CELLS_PER_LENGTHSCALE * ratio)
+    count = math.ceil(CELLS_PER_LENGTHSCALE * ratio)
 
     def n_frequencies(ratio: float) -> int:
-        return math.ceil(SMOOTHED_REACH * (ratio + LONGEST_GAP) / (2.0 * math.pi))
+        return math.ceil(MAX_FREQUENCY * (ratio + GAP) / (2.0 * math.pi))
 
     return FourierSample(
         x[:, None],
@@ -162,25 +170,25 @@ def _posterior_in_basis(
     count: int,
 ) -> EmbeddingPosterior:
     n = len(sample.points)
-    spacing = 2.0 * math.pi / (sample.extent + LONGEST_GAP * lengthscale)
+    spacing = 2.0 * math.pi / (sample.extent + GAP * lengthscale)
     frequencies = spacing * jnp.arange(2 * count + 1)
     cells = jax.tree.map(jnp.asarray, sample.cells)
     sums = wave_sums(cells, waves_over(cells, spacing, 2 * count), frequencies)
-    data = basis(*sums, spacing=spacing, count=n)
+    products, totals, weights = basis(*sums, spacing=spacing)
     log_kernel, log_smoothed = (
         on_waves(log)
         for log in spectra(SquaredExponential(lengthscale), measure, frequencies[: count + 1])
     )
-    root = jnp.sqrt(data.weights)
+    root = jnp.sqrt(weights)
     D, E = root * jnp.exp(0.5 * log_smoothed), root * jnp.exp(log_kernel - 0.5 * log_smoothed)
-    G, s = D[:, None] * data.products * D, noise
+    G, s = D[:, None] * products * D, noise
     angles = (at - sample.origin) * frequencies[: count + 1]
     B = jnp.concatenate([jnp.cos(angles), jnp.sin(angles)[:, 1:]], axis=1) * D
-    scaled = jnp.column_stack([B.T, E * data.sums / n])
+    scaled = jnp.column_stack([B.T, E * totals / n])
     identity = jnp.eye(len(D), dtype=D.dtype)
     covariance = jnp.zeros((len(at), len(at)))
     if noise == "clt":
-        centered = data.products - jnp.outer(data.sums, data.sums) / n
+        centered = products - jnp.outer(totals, totals) / n
         T, s = E[:, None] * centered * E / (n * (n - 1)), SamplingNoise().nugget
         L = jnp.linalg.cholesky(identity + T)
         covariance = B @ cho_solve((L, True), T) @ B.T

@@ -1,23 +1,31 @@
 """BKE (13) for one to three columns of data, exact to rounding at a cost linear in n.
 
-The squared exponential in one column by the trapezoid rule, in frequency for long lengthscales
-(:mod:`.gaussian`), in space for short ones (:mod:`.bumps`), sums of such at nodes
-(:mod:`.mixture`); in several columns by tensor products (:mod:`.box`). Matern kernels in one column
-by Markov processes (:mod:`.markov`).
+In one column the squared exponential (:mod:`.line`) uses the trapezoid rule, in frequency for long
+lengthscales (:mod:`.waves`) and in space for short ones (:mod:`.grid`); sums of such use nodes
+(:mod:`.mixture`), and Matern kernels Markov processes (:mod:`.markov`). Several columns use tensor
+products (:mod:`.box`).
 """
 
-from .bins import (
+from __future__ import annotations
+
+import numpy as np
+
+from ...kernels.base import Kernel
+from .base import MOST_DENSE, SpectralIndex, has_one, order_of, spectral_obstacle
+from .box import box_index
+from .line import (
     FEWEST,
+    LineIndex,
     WeightedPoints,
     bins_of,
+    line_index,
     moments_of,
     volume_errors,
+    weighted_line_index,
     weighted_points,
 )
-from .index import LineIndex, weighted_line_index
-from .obstacle import has_one, order_of, spectral_obstacle
-from .prepared import MOST_DENSE, SpectralIndex
-from .view import spectral_index
+from .markov import markov_index
+from .mixture import mixture_index
 
 __all__ = [
     "FEWEST",
@@ -35,3 +43,18 @@ __all__ = [
     "weighted_line_index",
     "weighted_points",
 ]
+
+
+def spectral_index(X: np.ndarray, kernel: Kernel | None = None) -> SpectralIndex:
+    """Prepare (n, D) data of one to three columns for kernels like ``kernel``.
+
+    By default for a single lengthscale; only the type of the kernel matters.
+
+    Raises:
+        ValueError: for data that are not supported, with the reason.
+    """
+    if X.shape[1] > 1:
+        return box_index(X)
+    if kernel is not None and order_of(kernel) is not None:
+        return markov_index(X)
+    return line_index(X) if kernel is None or has_one(kernel) else mixture_index(X)

@@ -1,12 +1,12 @@
-"""Two or three columns of data, prepared for any lengthscale.
+"""Two or three columns and a single squared exponential, at any lengthscale.
 
-What a lengthscale needs depends on it through its ratio to the extent of the data. A first range
-takes the long ones, without end; below lie ranges of a factor of 1.2 to 16, each with a
-basis, cells and isolated points for its shortest lengthscale, down to where the n x n matrices cost
-less or, for many points, where the basis would be larger than anybody waits for.
+The tables that a lengthscale needs depend on it through its ratio to the extent of the data. A
+first range takes the long ones, without end; below are ranges of a factor of 1.2 to 16, each with a
+basis, cells (:mod:`.tensor`) and isolated points for its shortest lengthscale, down to where the
+n x n matrices cost less or, for many points, the basis would take too long.
 
-Points so far from all others that neither k nor r sees them are left out of the basis, and gaps of
-a column that neither crosses are shortened: distances matter only between near points.
+Points so far from all others that both k and r vanish are left out of the basis, and gaps of a
+column across which both vanish are shortened: distances matter only between near points.
 """
 
 from __future__ import annotations
@@ -15,255 +15,240 @@ import contextlib
 import dataclasses
 import math
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ...kernels.base import Kernel
-from ...kernels.squared_exponential import SquaredExponential
 from ...linalg.pytrees import register_dataclass
 from ...linalg.rows import PaddedRows
-from ...measures import Measure
-from ..base import LogLikelihoodTerms
 from ..jacobian import log_length
-from .far_points import (
-    Distinct,
-    FarPoints,
-    distinct,
-    far_points,
-    stacked,
-    with_far_points,
+from .base import MOST_DENSE, SpectralIndex, Sums, TooLargeError, has_one, order_of
+from .pairs import DistinctPoints, IsolatedPoints, stack_ranges
+from .tensor import (
+    WIDE,
+    CellOffsets,
+    TensorBasis,
+    TensorCells,
+    multi_indices,
+    nodes_over,
+    tensor_basis,
+    tensor_cells,
+    weights_at_nodes,
 )
-from .nodes import axis_over, weights_at_nodes
-from .obstacle import has_one, order_of
-from .prepared import MOST_DENSE, SpectralIndex, SpectralParameters, TooLargeError, at_zero
-from .tensor_basis import TensorBasis, tensor_basis
-from .tensor_cells import Places, TensorCells, multi_indices, tensor_cells
 
-Terms = tuple[jax.Array, jax.Array]
-
-#: Fewer rows than this are as fast by matrices at every lengthscale.
-LEAST_ROWS = 1000
-#: Extent of the data over the shortest of the long lengthscales: far beyond that a basis loses
-#: digits, the more of them the larger it is.
-LONG_RATIO = 2.0
-#: Of a range of lengthscales: the longest over the shortest. Wide ones while the basis stays small,
-#: as where a few points are far from the others; narrow ones as long as one can be had at all.
+#: Ranges of lengthscales after the first, the longest over the shortest of each in the order in
+#: which they are tried: wide ones while the basis is small, as where a few points are far from the
+#: others; narrow ones as long as there can be one at all.
 WIDE_RANGES, NARROW_RANGES = (16.0, 4.0, 2.0), (2.0**0.5, 2.0**0.25)
-#: Ranges there are at most, where the data are so far apart that shorter ones need no more.
-MOST_RANGES = 12
-#: Rows for each function of a basis at least.
-ROWS_PER_FUNCTION = 3
-#: Taylor coefficients of all cells at most.
-MOST_COEFFICIENTS = 25_000_000
-#: Lengthscales to the next point, or across a gap, beyond which there is nothing: r is 1e-14.
-GAP = 11.5
-#: A slope below this, over the largest, is rounding error: it is exactly zero, as where the
-#: neighbours of a point balance.
-RESOLUTION = 2.0**-46
-#: Noise variance over the diagonal of R that the basis is exact enough for: below, what it leaves
-#: out would be more than 1e-6 of the Gaussian term. For long lengthscales it leaves out less.
-LEAST_NOISE, LEAST_NOISE_LONG = 1e-5, 1e-7
-#: Numbers in a product of matrices for one that is computed by itself.
-ENTRIES = 16
-
-
-class Limits(NamedTuple):
-    """What a range may need at most."""
-
-    functions: int  # of the basis
-    products: int  # that it is made of
-    nodes: int  # of the grid
-
-
-SMALL, LARGE = Limits(320, 1536, 100_000), Limits(1792, 5120, 2_000_000)
+#: The most functions of the basis, products that it is made of, and nodes, of wide and narrow ones.
+SMALL, LARGE = (320, 1536, 100_000), (1792, 5120, 2_000_000)
 
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """Lengthscales from the ``shortest`` to that of the range before."""
+    """Tables for lengthscales from the ``shortest`` to that of the range before.
 
-    shortest: Any  # ()
+    Attributes:
+        shortest: ().
+        basis: of the Gaussian term.
+        cells: of the slopes.
+        omitted: number of points that are not in the basis, ().
+    """
+
+    shortest: Any
     basis: TensorBasis
     cells: TensorCells
-    alone: Any  # (), how many points are not in the basis
+    omitted: Any
 
     def terms(
-        self, kernel: SquaredExponential, noise_variance: jax.Array, measure: Measure, n: int
-    ) -> Terms:
-        """The Gaussian term of BKE (13), a scalar, and the polynomials of mu_hat in the cells."""
-        lengthscale = jnp.asarray(kernel.lengthscale)
-        variance = at_zero(kernel, measure, len(self.cells.centres))
-        noise = noise_variance / variance
-        form, log_determinant = self.basis.terms(lengthscale, noise, n)
-        form = form + self.alone / (n**2 * (1.0 + noise))
-        log_determinant = log_determinant + self.alone * jnp.log1p(noise)
-        constant = n * (jnp.log(variance) + math.log(2.0 * math.pi))
-        gaussian = -0.5 * (form / variance + log_determinant + constant)
+        self, lengthscale: jax.Array, noise: jax.Array, n: int
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Compute quadratic form and log-determinant of BKE (13), and the cells' polynomials."""
         basis = self.basis
-        return gaussian, self.cells.polynomials(basis.axes, basis.weights, lengthscale, n)
+        quadratic, log_determinant = basis.terms(lengthscale, noise, n)
+        quadratic = quadratic + self.omitted / (n**2 * (1.0 + noise))
+        log_determinant = log_determinant + self.omitted * jnp.log1p(noise)
+        polynomials = self.cells.polynomials(basis.axes, basis.weights, lengthscale, n)
+        return quadratic, log_determinant, polynomials
 
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class BoxIndex(SpectralIndex):
-    """The points, D = 2 or 3, and ranges of lengthscales from the longest down."""
+    """The points of two or three columns, prepared for a squared exponential.
 
-    rows: PaddedRows  # all of them data
+    Attributes:
+        rows: the points, without padding.
+        ranges: of lengthscales, from the longest down.
+        offsets: positions of the points in the cells of all ranges.
+        isolated: isolated points of all ranges.
+    """
+
+    rows: PaddedRows
     ranges: tuple[Range, ...]
-    places: Places  # of all ranges
-    far: FarPoints  # of all ranges
+    offsets: CellOffsets
+    isolated: IsolatedPoints
 
     @property
     def entries(self) -> int:
-        """Numbers that one value goes through, at a lengthscale of the middle range."""
+        """The number of array entries that one value takes, in the middle range.
+
+        Sixteen numbers in a product of matrices take as long as one that is computed by itself.
+        """
         basis = self.ranges[len(self.ranges) // 2].basis
         terms = len(multi_indices(self.rows.points.shape[1]))
-        return len(self.rows) * terms + basis.size * basis.factor.size // ENTRIES
+        return len(self.rows) * terms + basis.size * basis.factor.size // 16
 
     @property
     def shortest(self) -> float:
         """The lengthscale from which on no matrices are needed."""
         return float(self.ranges[-1].shortest)
 
-    def prepared_for(self, kernel: Kernel) -> bool:
-        """Whether it is a squared exponential, times a number or not."""
+    def supports(self, kernel: Kernel) -> bool:
+        """Return whether the kernel is a squared exponential."""
         return order_of(kernel) is None and has_one(kernel)
 
-    def evaluated(self, parameters: SpectralParameters) -> LogLikelihoodTerms:
-        """Both terms, by the basis of the range that takes the lengthscale."""
-        kernel = cast(SquaredExponential, parameters.kernel)
-        given = kernel, parameters.noise_variance, parameters.measure
-        which = self.range_of(*given)
-        return cast(
-            LogLikelihoodTerms,
-            jax.lax.cond(
-                which < len(self.ranges),
-                lambda: self.summed(*self.terms(which, *given)),
-                lambda: self.by_matrices(parameters),
-            ),
-        )
+    def range_of(self, lengthscale: jax.Array) -> jax.Array:
+        """Return the range of the ``lengthscale``; their number if there is none."""
+        return sum((lengthscale < r.shortest).astype(int) for r in self.ranges)
 
-    def range_of(
-        self, kernel: SquaredExponential, noise_variance: jax.Array, measure: Measure
-    ) -> jax.Array:
-        """Which range takes the lengthscale and the noise; how many there are if none does."""
-        lengthscale = jnp.asarray(kernel.lengthscale)
-        which = sum((lengthscale < each.shortest).astype(int) for each in self.ranges)
-        noise = noise_variance / at_zero(kernel, measure, self.rows.points.shape[1])
-        known = noise >= jnp.where(which == 0, LEAST_NOISE_LONG, LEAST_NOISE)
-        return jnp.where(known, which, len(self.ranges))
-
-    def terms(
+    def is_accurate(
         self,
-        which: jax.Array,
-        kernel: SquaredExponential,
+        kernel: Any,
         noise_variance: jax.Array,
-        measure: Measure,
-    ) -> Terms:
-        """The Gaussian term of BKE (13), a scalar, and log gamma at every point, (n,).
+        min_noise: float = 1e-5,
+        min_noise_long: float = 1e-7,
+    ) -> jax.Array:
+        """Return whether the lengthscale is in a range and the noise at least ``min_noise``.
 
-        Args:
-            which: the range that takes the lengthscale.
-            kernel: its lengthscale is a number.
-            noise_variance: sigma^2.
-            measure: :class:`~bke.models.Unit` or :class:`~bke.models.Lebesgue`.
+        Below, what the basis leaves out would be more than 1e-6 of the Gaussian term. For the long
+        lengthscales of the first range it leaves out less.
         """
-        n = len(self.rows)
-        most = max(each.cells.slots for each in self.ranges) + 1
+        index = self.range_of(kernel.lengthscale)
+        enough = noise_variance >= jnp.where(index == 0, min_noise_long, min_noise)
+        return enough & (index < len(self.ranges))
 
-        def of(each: Range) -> Terms:
-            gaussian, polynomials = each.terms(kernel, noise_variance, measure, n)
-            return gaussian, jnp.pad(polynomials, ((0, most - len(polynomials)), (0, 0)))
+    def sums(self, kernel: Any, noise_variance: jax.Array) -> Sums:
+        """Compute the parts of BKE (13) by the basis of a range."""
+        n, lengthscale = len(self.rows), kernel.lengthscale
+        index = self.range_of(lengthscale)
+        slots = max(r.cells.slots for r in self.ranges) + 1
 
-        ranges = [partial(of, each) for each in self.ranges]
-        gaussian, polynomials = jax.lax.switch(which, ranges)
-        places, far = jax.tree.map(lambda each: each[which], (self.places, self.far))
-        log_slopes = log_length(places.slopes(polynomials))
-        resolved = log_slopes > jnp.max(log_slopes) + math.log(RESOLUTION)
-        log_volume = jnp.where(resolved, log_slopes, -jnp.inf)
-        return gaussian, with_far_points(log_volume, far, kernel)
+        def of_range(r: Range) -> tuple[jax.Array, jax.Array, jax.Array]:
+            *gaussian, polynomials = r.terms(lengthscale, noise_variance, n)
+            return *gaussian, jnp.pad(polynomials, ((0, slots - len(polynomials)), (0, 0)))
+
+        quadratic, log_determinant, polynomials = jax.lax.switch(
+            index, [partial(of_range, r) for r in self.ranges]
+        )
+        offsets, isolated = jax.tree.map(lambda leaf: leaf[index], (self.offsets, self.isolated))
+        log_slopes = log_length(offsets.slopes(polynomials))
+        # Less than this of the largest is rounding error of a zero, where neighbors balance.
+        resolved = log_slopes > jnp.max(log_slopes) - 46.0 * math.log(2.0)
+        log_jacobian = jnp.where(resolved, log_slopes, -jnp.inf)
+        log_jacobian = isolated.replace(log_jacobian, n, jnp.reshape(lengthscale**-2, 1))
+        return Sums(quadratic, log_determinant, log_jacobian)
 
 
-def box_index(X: np.ndarray) -> BoxIndex:
+def box_index(
+    X: np.ndarray,
+    min_rows: int = 1000,
+    long_ratio: float = 2.0,
+    max_ranges: int = 12,
+    rows_per_function: int = 3,
+) -> BoxIndex:
     """Prepare (n, D) data, D = 2 or 3.
 
+    Args:
+        X: data.
+        min_rows: fewer rows are as fast by matrices at every lengthscale.
+        long_ratio: extent of the data over the shortest of the long lengthscales: a basis loses
+            digits at much longer ones, the more, the larger it is.
+        max_ranges: for data so far from each other that shorter lengthscales need no more.
+        rows_per_function: rows for each function of a basis, where there are matrices.
+
     Raises:
-        ValueError: for fewer than 1000 rows, all equal ones, or more than can be prepared that are
-            far nearer each other than the data are wide.
+        ValueError: for too few rows, all equal ones, or too many that are far nearer each other
+            than the data are wide.
     """
     points = np.asarray(X, dtype=float)
     points = points[np.lexsort(points.T)]
     x = points - points.min(axis=0)
-    extent = float(x.max())
+    n, extent = len(x), float(x.max())
     if not extent > 0.0:
         raise ValueError("all rows are equal")
-    if len(x) < LEAST_ROWS:
-        raise ValueError(f"{len(x)} rows are too few")
-    data = distinct(x)
-    n = len(x)
-    large = LARGE
-    if n <= MOST_DENSE:
-        large = large._replace(functions=min(LARGE.functions, n // ROWS_PER_FUNCTION))
-    shortest, longest = extent / LONG_RATIO, math.inf
-    try:
-        found = [_range(x, data, shortest, longest, large)]
-    except TooLargeError as reason:
-        raise ValueError(str(reason)) from None
-    while len(found) < MOST_RANGES and (more := _next_range(x, data, found[-1][0], large)):
-        found.append(more)
-    ranges, places, far = zip(*found, strict=True)
-    slots = max(each.cells.slots for each in ranges)
-    # Those in no cell are in the last of all, which is empty.
-    slot = [
-        np.where(own.slot < each.cells.slots, own.slot, slots)
-        for each, own in zip(ranges, places, strict=True)
+    if n < min_rows:
+        raise ValueError(f"{n} rows are too few")
+    data = DistinctPoints(x)
+    functions = min(LARGE[0], n // rows_per_function) if n <= MOST_DENSE else LARGE[0]
+    large = (functions, *LARGE[1:])
+    found = [_range(x, data, extent / long_ratio, math.inf, large)]
+    while len(found) < max_ranges:
+        longest = float(found[-1][0].shortest)
+        for factor in (*WIDE_RANGES, *NARROW_RANGES):
+            limits = SMALL if factor in WIDE_RANGES else large
+            with contextlib.suppress(TooLargeError):
+                found.append(_range(x, data, longest / factor, longest, limits))
+                break
+        else:
+            break
+    ranges, offsets, isolated = zip(*found, strict=True)
+    # Points in no cell are in the last of all, which is empty.
+    last = max(r.cells.slots for r in ranges)
+    slots = [
+        np.where(o.slot < r.cells.slots, o.slot, last) for r, o in zip(ranges, offsets, strict=True)
     ]
-    places = Places(np.stack(slot), np.stack([each.offset for each in places]))
-    return BoxIndex(PaddedRows(points), ranges, places, stacked(far, n))
-
-
-def _next_range(
-    x: np.ndarray, data: Distinct, before: Range, large: Limits
-) -> tuple[Range, Places, FarPoints] | None:
-    longest = float(before.shortest)
-    for factor in (*WIDE_RANGES, *NARROW_RANGES):
-        limits = large if factor in NARROW_RANGES else SMALL
-        with contextlib.suppress(TooLargeError):
-            return _range(x, data, longest / factor, longest, limits)
-    return None
+    stacked = CellOffsets(np.stack(slots), np.stack([o.offset for o in offsets]))
+    return BoxIndex(PaddedRows(points), ranges, stacked, stack_ranges(isolated, n))
 
 
 def _range(
-    x: np.ndarray, data: Distinct, shortest: float, longest: float, limits: Limits
-) -> tuple[Range, Places, FarPoints]:
-    gap = GAP * longest
-    alone = (data.nearest > gap) & (data.counts == 1)
-    inside = ~alone[data.which]
+    x: np.ndarray,
+    data: DistinctPoints,
+    shortest: float,
+    longest: float,
+    limits: tuple[int, int, int],
+    max_gap: float = 11.5,
+    max_coefficients: int = 25_000_000,
+) -> tuple[Range, CellOffsets, IsolatedPoints]:
+    """Prepare a range of lengthscales.
+
+    Args:
+        x: the points, (n, D).
+        data: the different ones.
+        shortest: lengthscale.
+        longest: lengthscale.
+        limits: most functions, products and nodes.
+        max_gap: lengthscales to the next point, or across a gap, beyond which k and r vanish: r is
+            1e-14.
+        max_coefficients: most Taylor coefficients of all cells.
+
+    Raises:
+        TooLargeError: for a range that is beyond a limit.
+    """
+    gap = max_gap * longest
+    omitted = (data.nearest > gap) & (data.counts == 1)
+    inside = ~omitted[data.which]
     if not inside.any():
         raise TooLargeError("all rows are far from each other")
-    near = np.zeros_like(x)
-    near[inside] = np.stack([_without_gaps(column, gap) for column in x[inside].T], axis=1)
-    axes = tuple(axis_over(0.0, float(column.max()), shortest) for column in near[inside].T)
-    if math.prod(len(axis.nodes) for axis in axes) > limits.nodes:
-        raise TooLargeError("the data are wide beside so short a lengthscale")
-    cells, places = tensor_cells(near, inside, shortest)
-    if cells.slots * len(multi_indices(x.shape[1])) > MOST_COEFFICIENTS:
+    near, order = np.zeros_like(x), np.argsort(x[inside], axis=0, kind="stable")
+    steps = np.minimum(np.diff(np.take_along_axis(x[inside], order, 0), axis=0, prepend=0.0), gap)
+    steps[0] = 0.0
+    shortened = np.empty_like(steps)
+    np.put_along_axis(shortened, order, np.cumsum(steps, axis=0), 0)
+    near[inside] = shortened
+    axes = tuple(nodes_over(float(column.max()), shortest) for column in shortened.T)
+    max_functions, max_products, max_nodes = limits
+    if math.prod(map(len, axes)) > max_nodes:
+        raise TooLargeError(WIDE)
+    cells, offsets = tensor_cells(near, inside, shortest)
+    if cells.slots * len(multi_indices(x.shape[1])) > max_coefficients:
         raise TooLargeError("the data fill too much space beside so short a lengthscale")
-    weights = weights_at_nodes(axes, near[inside])
-    basis = tensor_basis(axes, weights, shortest, limits.products, limits.functions)
-    far = far_points(data, shortest, longest)
-    count = np.float64(np.sum(~inside))
-    return Range(np.float64(shortest), basis, cells, count), places, far
-
-
-def _without_gaps(x: np.ndarray, most: float) -> np.ndarray:
-    """``x`` (n,) from 0 on with every gap at most ``most``."""
-    order = np.argsort(x, kind="stable")
-    steps = np.minimum(np.diff(x[order]), most)
-    moved = np.empty_like(x)
-    moved[order] = np.concatenate([[0.0], np.cumsum(steps)])
-    return moved
+    weights = weights_at_nodes(axes, shortened)
+    basis = tensor_basis(axes, weights, shortest, max_products, max_functions)
+    isolated = data.isolated(shortest, longest)
+    return Range(np.float64(shortest), basis, cells, np.float64(np.sum(~inside))), offsets, isolated

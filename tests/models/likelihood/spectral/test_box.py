@@ -1,22 +1,17 @@
 """Two and three columns by tensor products beside n x n matrices, and the parts against sums."""
 
+from functools import partialmethod
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bke.models import Matern, SquaredExponential, Unit, log_jacobian, log_marginal_likelihood
+from bke.models import Matern, SquaredExponential, log_jacobian, log_marginal_likelihood
 from bke.models.likelihood.dense import dense_terms
-from bke.models.likelihood.jacobian import log_length
 from bke.models.likelihood.marginal import likelihood_solver
-from bke.models.likelihood.spectral import (
-    box as box_module,
-    far_points as far_module,
-    spectral_index,
-)
-from bke.models.likelihood.spectral.far_points import distinct, far_points
-from bke.models.likelihood.spectral.nodes import axis_over, weights_at_nodes
-from bke.models.likelihood.spectral.tensor_basis import tensor_basis
-from bke.models.likelihood.spectral.tensor_cells import tensor_cells
+from bke.models.likelihood.spectral import spectral_index
+from bke.models.likelihood.spectral.box import box_index
+from bke.models.likelihood.spectral.pairs import DistinctPoints
 
 N = 1000
 
@@ -76,8 +71,8 @@ def both(terms, *at):
 
 
 @jax.jit
-def volumes(index, lengthscale, which):
-    return index.terms(which, SquaredExponential(lengthscale), 0.1, Unit())[1]
+def volumes(index, lengthscale):
+    return index.sums(SquaredExponential(lengthscale), 0.1).log_jacobian
 
 
 def as_arrays(index):
@@ -91,10 +86,10 @@ def index_fixture(request):
 
 
 def lengthscales(index):
-    """Near both ends of every range, and its place."""
-    for place, each in enumerate(index.ranges):
-        for ratio in (1.001, 1.4) if place else (1.001, 1.4, 30.0, 1e4):
-            yield place, ratio * float(each.shortest)
+    """Near both ends of every range."""
+    for i, each in enumerate(index.ranges):
+        for ratio in (1.001, 1.4) if i else (1.001, 1.4, 30.0, 1e4):
+            yield ratio * float(each.shortest)
 
 
 @pytest.mark.slow
@@ -103,16 +98,14 @@ def test_both_terms_every_point_and_the_slopes_agree_with_the_matrices(index):
 
 
 @pytest.mark.slow
-def test_few_rows_and_two_ranges_agree_with_the_matrices(monkeypatch):
-    monkeypatch.setattr(box_module, "LEAST_ROWS", 100)
-    monkeypatch.setattr(box_module, "MOST_RANGES", 2)
-    index = as_arrays(spectral_index(DATA["skewed"][:240]))
+def test_few_rows_and_two_ranges_agree_with_the_matrices():
+    index = as_arrays(box_index(DATA["skewed"][:240], min_rows=100, max_ranges=2))
     assert len(index.ranges) == 2
     agrees_with_the_matrices(index)
 
 
 def agrees_with_the_matrices(index):
-    for place, lengthscale in lengthscales(index):
+    for lengthscale in lengthscales(index):
         value, slopes = spectral(index, lengthscale, 0.1)
         exact, exact_slopes = dense(index.rows.data, lengthscale, 0.1)
         np.testing.assert_allclose(value, exact, rtol=1e-8, err_msg=str(lengthscale))
@@ -121,7 +114,7 @@ def agrees_with_the_matrices(index):
         error = np.abs(slopes - exact_slopes) / np.maximum(np.abs(exact_slopes), 0.01 * scale)
         assert np.all(error <= 1e-6), (lengthscale, error)
         expected = np.asarray(log_jacobian(index.rows.data, SquaredExponential(lengthscale)))
-        found = np.asarray(volumes(index, lengthscale, place))
+        found = np.asarray(volumes(index, lengthscale))
         zero = np.isneginf(expected)
         assert np.array_equal(zero, np.isneginf(found)), lengthscale
         error = np.abs(found - expected)[~zero]
@@ -151,19 +144,19 @@ def test_what_the_basis_is_not_exact_enough_for_takes_the_matrices():
 @pytest.mark.slow
 def test_a_lengthscale_that_no_route_takes_is_an_error():
     X = normal(2, n=5100)
-    with pytest.raises(ArithmeticError, match="too short beside 5100 rows"):
+    with pytest.raises(ArithmeticError, match="too short for 5100 rows"):
         log_marginal_likelihood(X, SquaredExponential(1e-3))
 
 
 @pytest.mark.slow
 def test_isolated_points_need_their_pairs(monkeypatch):
     """Without them rounding error would stand for gamma."""
-    monkeypatch.setattr(far_module, "SLOPE", 0.0)
+    none = partialmethod(DistinctPoints.isolated, min_slope=0.0)
+    monkeypatch.setattr(DistinctPoints, "isolated", none)
     index = as_arrays(spectral_index(DATA["skewed"]))
-    place = len(index.ranges) - 1
-    lengthscale = float(index.ranges[place].shortest)
+    lengthscale = float(index.shortest)
     expected = log_jacobian(index.rows.data, SquaredExponential(lengthscale))
-    error = np.abs(volumes(index, lengthscale, place) - expected)
+    error = np.abs(volumes(index, lengthscale) - expected)
     assert not np.all(error <= 1e-2 * np.abs(expected))
 
 
@@ -172,8 +165,7 @@ def test_balanced_neighbours_have_density_zero():
     side = np.arange(33.0)
     X = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
     index = as_arrays(spectral_index(X))
-    place = index.range_of(SquaredExponential(9.0), 0.1, Unit())
-    log_gamma = np.asarray(volumes(index, 9.0, place))
+    log_gamma = np.asarray(volumes(index, 9.0))
     middle = np.flatnonzero(np.all(np.asarray(index.rows.data) == 16.0, axis=1))
     assert np.flatnonzero(np.isneginf(log_gamma)) == middle
 
@@ -218,78 +210,3 @@ def test_a_column_that_hardly_varies_takes_little_memory(width):
     expected = dense_terms(index.rows.data, kernel, 0.1, "unit", low_rank=False)
     found = index.likelihood_terms(kernel, 0.1, "unit")
     np.testing.assert_allclose(found.gaussian, expected.gaussian, rtol=1e-8)
-
-
-# The parts
-
-
-@pytest.mark.parametrize("columns", [2, 3])
-def test_weights_at_nodes_stand_for_the_points(columns):
-    X = np.abs(normal(columns, n=300))
-    axes = tuple(axis_over(0.0, x.max(), 0.5) for x in X.T)
-    weights = weights_at_nodes(axes, X)
-    centres = normal(columns, n=5, seed=1)
-    factors = [
-        np.exp(-(((axis.nodes - c[:, None]) / 0.5) ** 2))
-        for axis, c in zip(axes, centres.T, strict=True)
-    ]
-    letters = "abc"[:columns]
-    found = np.einsum(f"{letters},{','.join(f'k{x}' for x in letters)}->k", weights, *factors)
-    expected = np.exp(-(((X - centres[:, None]) / 0.5) ** 2).sum(axis=2)).sum(axis=1)
-    np.testing.assert_allclose(found, expected, atol=1e-12)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("columns", [2, 3])
-def test_basis_and_cells_against_matrices_of_numpy(columns):
-    n, shortest, lengthscale, noise = 300, 1.0, 1.3, 0.2
-    X = normal(columns, n=n) - normal(columns, n=n).min(axis=0)
-    axes = tuple(axis_over(0.0, x.max(), shortest) for x in X.T)
-    weights = weights_at_nodes(axes, X)
-    basis = as_arrays(tensor_basis(axes, weights, shortest, 4096, 1536))
-    apart = X[:, None] - X
-    square = np.sum(apart**2, axis=2) / lengthscale**2
-    k = np.exp(-0.5 * square)
-    covariance = np.exp(-0.25 * square) + noise * np.eye(n)
-    mean = k.mean(axis=1)
-    expected = mean @ np.linalg.solve(covariance, mean), np.linalg.slogdet(covariance)[1]
-    np.testing.assert_allclose(basis.terms(lengthscale, noise, n), expected, rtol=1e-9)
-
-    inside = np.arange(n) != 7
-    cells, places = tensor_cells(X, inside, shortest)
-    cells, places, weights = as_arrays((cells, places, weights))
-    polynomials = cells.polynomials(axes, weights, lengthscale, n)
-    found = places.slopes(jnp.pad(polynomials, ((0, 1), (0, 0))))
-    slopes = -np.einsum("ij,ijd->id", k, apart) / lengthscale**2 / n
-    np.testing.assert_allclose(found, slopes * inside[:, None], atol=3e-15)
-
-
-def test_isolated_points_and_their_pairs():
-    X = DATA["skewed"]
-    shortest, longest = 0.8, 1.2
-    data = distinct(X)
-    found = far_points(data, shortest, longest)
-    apart = np.linalg.norm(X[:, None] - X, axis=2)
-    least = np.inf
-    for lengthscale in np.linspace(shortest, longest, 9):
-        t = apart / lengthscale
-        least = np.minimum(least, (t * np.exp(-0.5 * t**2)).sum(axis=1))
-    isolated = np.flatnonzero(least < far_module.SLOPE * len(X))
-    assert set(isolated) <= set(found.rows)
-    assert list(isolated) == [2, 3, 4, 5, 6]
-    assert len(found.rows) <= 20
-    # The tied pair has one place, without each other.
-    tied = np.flatnonzero(np.all(X == [-9.0, 7.0], axis=1))
-    places = found.place[np.isin(found.rows, tied)]
-    assert len(places) == 2
-    assert places[0] == places[1]
-    own = found.delta[:, found.owner == places[0]].T
-    assert np.all(np.any(own != 0.0, axis=1))
-    nearest = np.sort(apart[tied[0]])[2]
-    assert np.linalg.norm(own, axis=1).min() == pytest.approx(nearest)
-
-
-def test_lengths_neither_overflow_nor_vanish():
-    lengths = log_length(jnp.array([[3e200, 4e200], [3e-200, -4e-200], [0.0, 0.0]]))
-    expected = [np.log(5.0) + 200 * np.log(10.0), np.log(5.0) - 200 * np.log(10.0), -np.inf]
-    np.testing.assert_allclose(lengths, expected)

@@ -14,11 +14,10 @@ from bke.models import (
     log_jacobian,
     log_marginal_likelihood,
 )
+from bke.models.likelihood.base import Parameters
 from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.spectral import spectral_index
-from bke.models.likelihood.spectral.markov_filter import State, log_density, predicted, stationary
-from bke.models.likelihood.spectral.markov_sums import Side, pushforward
-from bke.models.measures import as_measure
+from bke.models.likelihood.spectral.markov import filtered, predict, pushforward, stationary
 
 
 def skewed(n, seed=0):
@@ -64,10 +63,10 @@ def by_matrices(nu, measure="unit"):
 
 def by_filter(nu, measure="unit"):
     def terms(index, lengthscale, noise_variance):
-        gaussian, volumes = index.terms(
-            Matern(nu, lengthscale), noise_variance, as_measure(measure)
-        )
-        return jnp.stack([gaussian, jnp.sum(index.rows.mask(volumes))]), volumes
+        kernel = Matern(nu, lengthscale)
+        parameters = Parameters.of(kernel, noise_variance, measure, float)
+        volumes = index.sums(kernel, noise_variance).log_jacobian
+        return jnp.stack(index.evaluate(parameters)), volumes
 
     return terms
 
@@ -190,9 +189,8 @@ def test_hardly_any_noise_and_many_rows_are_an_error():
     with pytest.raises(ArithmeticError, match="too small beside the diagonal"):
         log_marginal_likelihood(X, Matern(1.5), noise_variance=1e-9)
     index = prepared(X)
-    slope = jax.jacfwd(lambda at: index.likelihood_terms(Matern(1.5, at), 1e-9, "unit").jacobian)(
-        1.0
-    )
+    terms = index.likelihood_terms
+    slope = jax.jacfwd(lambda at: terms(Matern(1.5, at), 1e-9, "unit").jacobian)(1.0)
     assert np.isnan(slope)
 
 
@@ -251,7 +249,8 @@ def test_the_filter_is_the_density(nu, spread, noise_variance, log_normal):
     R = matern(np.abs(x[:, None] - x), p)
     covariance = R + np.longdouble(noise_variance) * np.eye(len(x))
     gaps = jnp.asarray(np.append(0.0, np.diff(x)), float)
-    found = jax.jit(log_density, static_argnums=3)(jnp.asarray(y), gaps, noise_variance, p + 1)
+    terms = jax.jit(filtered, static_argnums=3)(jnp.asarray(y), gaps, noise_variance, p + 1)
+    found = -0.5 * (sum(terms) + len(x) * math.log(2.0 * math.pi))
     expected = log_normal(y.astype(np.longdouble), covariance)
     assert found == pytest.approx(float(expected), rel=1e-14 / noise_variance)
 
@@ -263,7 +262,7 @@ def test_slopes_of_a_step_of_the_filter(nu):
     state = (root @ root.T, jnp.asarray(rng.normal(size=m)))
 
     def explained(gap):
-        return jnp.concatenate([each.ravel() for each in predicted(State(*state), gap)])
+        return jnp.concatenate([each.ravel() for each in predict(state, gap)])
 
     for gap in (0.0, 0.7, 30.0):
         step = 1e-5
@@ -292,10 +291,12 @@ def test_sums_over_both_sides_in_extended_precision(nu):
     reachable = slope > 0  # from 5e3 to 1e6 even extended precision has none
     before, after = np.searchsorted(x, x) - 1, np.searchsorted(x, x, side="right")
     beyond = np.concatenate([x, [np.inf, -np.inf]])
-    left = Side(np.append(0.0, np.diff(x)), np.maximum(before, 0), x - beyond[before])
-    right = Side(np.append(np.diff(x), 0.0), np.minimum(after, len(x) - 1), beyond[after] - x)
-    left, right = jax.tree.map(jnp.asarray, (left, right))
-    embedding, log_gamma = jax.jit(pushforward, static_argnums=3)(left, right, 1.0, nu, len(x))
+    gaps = np.concatenate([[0.0], np.diff(x), [0.0]])
+    neighbors = np.stack([np.maximum(before, 0), np.minimum(after, len(x) - 1)])
+    distances = np.stack([x - beyond[before], beyond[after] - x])
+    embedding, log_gamma = jax.jit(pushforward, static_argnums=4)(
+        *map(jnp.asarray, (gaps, neighbors, distances)), 1.0, nu, len(x)
+    )
     np.testing.assert_allclose(embedding, value.astype(float), rtol=1e-14)
     expected = np.log(slope[reachable]).astype(float)
     np.testing.assert_allclose(log_gamma[reachable], expected, rtol=1e-12, atol=1e-12)

@@ -1,5 +1,7 @@
 """The spectral route beside n x n matrices: both terms, every point, the gradient, the edges."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,20 +10,12 @@ from bke.models import (
     Gaussian,
     RationalQuadratic,
     SquaredExponential,
-    Unit,
     log_jacobian,
     log_marginal_likelihood,
 )
 from bke.models.likelihood.dense import dense_terms
-from bke.models.likelihood.spectral import (
-    isolated as isolated_module,
-    spectral_index,
-)
-from bke.models.likelihood.spectral.balanced import _smallest
-from bke.models.likelihood.spectral.bumps import cells_of
-from bke.models.likelihood.spectral.cells import cells_over, evaluate, taylor, wave_sums, waves_over
-from bke.models.likelihood.spectral.elimination import eliminate
-from bke.models.likelihood.spectral.isolated import _least_slope, isolated_points
+from bke.models.likelihood.spectral import line as line_module, spectral_index
+from bke.models.likelihood.spectral.pairs import isolated_in_column
 
 
 def skewed(n=600, seed=0):
@@ -60,12 +54,7 @@ def spectral(index, lengthscale, noise_variance=0.1):
 @jax.jit
 def volumes(index, lengthscale):
     """log gamma at every point, by whichever range it is."""
-    kernel = SquaredExponential(lengthscale)
-    return jax.lax.cond(
-        lengthscale <= index.very_short.longest,
-        lambda: index.very_short.terms(index.rows, kernel, 0.1, Unit())[1],
-        lambda: index.terms(kernel, 0.1, Unit())[1],
-    )
+    return index.log_jacobian(SquaredExponential(lengthscale))
 
 
 @pytest.fixture(params=DATA, name="name")
@@ -125,10 +114,10 @@ def test_more_rows_at_short_lengthscales():
 def test_very_short_lengthscales(name):
     """Down to where log gamma is -1e14 and no point sees another."""
     index, _ = prepared(name)
-    longest = float(index.very_short.longest)
+    longest = float(index.banded)
     assert 0.0 < longest < index.long.shortest
     for lengthscale in longest * np.array([1.0, 0.3, 1e-2, 1e-7]):
-        assert index.route_of(SquaredExponential(lengthscale), 0.1, Unit()) == 1
+        assert index.is_accurate(SquaredExponential(lengthscale), 0.1)
         np.testing.assert_allclose(
             spectral(index, lengthscale), dense(index.rows.data, lengthscale), rtol=1e-12
         )
@@ -147,7 +136,7 @@ def test_very_short_lengthscales(name):
 @pytest.mark.slow
 def test_very_short_lengthscales_of_a_scaled_kernel_and_with_hardly_any_noise():
     index, _ = prepared("skewed")
-    kernel = SquaredExponential(0.5 * float(index.very_short.longest)) * 3.0
+    kernel = SquaredExponential(0.5 * float(index.banded)) * 3.0
     for measure in ("unit", "lebesgue"):
         # A unit in the last place of 1 + 1e-9 changes the first term by 3e-6 of its 600: neither
         # side is more accurate than that.
@@ -162,7 +151,7 @@ def test_too_short_lengthscales_go_to_the_matrices():
     """Bands take none where more points than a block has are equal."""
     X = np.append(skewed(265), np.full(60, 2.0))
     index = jax.tree.map(jnp.asarray, spectral_index(X[:, None]))
-    assert index.very_short.longest == 0.0
+    assert index.banded == 0.0
     lengthscale = 0.5 * index.shortest
     exact = dense(index.rows.data, lengthscale)
     assert sum(spectral(index, lengthscale)) == pytest.approx(float(sum(exact)), rel=1e-12)
@@ -183,7 +172,8 @@ def test_lebesgue_measure():
 
 def test_isolated_points_need_their_pairs(monkeypatch):
     """Without them the waves' rounding error would stand for gamma."""
-    monkeypatch.setattr(isolated_module, "SLOPE", 0.0)
+    none = partial(isolated_in_column, min_slope=0.0)
+    monkeypatch.setattr(line_module, "isolated_in_column", none)
     index, shortest = prepared("outliers")
     lengthscale = 4.0 * shortest
     expected = log_jacobian(index.rows.data, SquaredExponential(lengthscale))
@@ -263,7 +253,7 @@ def test_traced_data_are_refused():
 @pytest.mark.slow
 def test_a_lengthscale_that_no_route_takes_is_an_error():
     X = np.append(skewed(5940), np.full(60, 2.0))
-    with pytest.raises(ArithmeticError, match=f"too short beside {len(X)} rows"):
+    with pytest.raises(ArithmeticError, match=f"too short for {len(X)} rows"):
         log_marginal_likelihood(X, SquaredExponential(1e-6))
     # Shorter ones than some may be taken again.
     X[-60:] += 1e-9 * skewed(60, seed=2)
@@ -305,112 +295,3 @@ def test_noise_lost_to_rounding_is_an_error():
             log_marginal_likelihood(
                 skewed(300), SquaredExponential(1e13), measure="lebesgue", likelihood=likelihood
             )
-
-
-# The parts
-
-
-@pytest.mark.slow
-def test_elimination_of_a_block_tridiagonal_system():
-    rng = np.random.default_rng(0)
-    b, blocks = 5, 4
-    root = np.triu(np.tril(rng.normal(size=(2, b * blocks, b * blocks)), 0), -b)
-    inside = np.kron(np.eye(blocks), np.ones((b, b))) + np.kron(
-        np.eye(blocks, k=-1), np.ones((b, b))
-    )
-    root = root * inside
-    z = rng.normal(size=(2, b * blocks))
-
-    def pieces(t):
-        L = root[0] + t * root[1] + 3.0 * np.eye(b * blocks)
-        return L @ L.T, z[0] + t * z[1]
-
-    def eliminated(t):
-        M, right = pieces(t)
-        M = M.reshape(blocks, b, blocks, b)
-        pivot, remainder = M[0, :, 0], right[:b]
-        log_determinant = explained = 0.0
-        for i in range(1, blocks + 1):
-            last = i == blocks
-            edge = jnp.zeros((b, b)) if last else M[i, :, i - 1]
-            block = jnp.eye(b) if last else M[i, :, i]
-            rest = jnp.zeros(b) if last else right[i * b : (i + 1) * b]
-            left = eliminate(pivot, remainder, edge, block, rest)
-            pivot, remainder = left.pivot, left.remainder
-            log_determinant += left.log_determinant
-            explained += left.explained
-        return jnp.stack([log_determinant, explained])
-
-    def whole(t):
-        M, right = pieces(t)
-        return jnp.stack([jnp.linalg.slogdet(M)[1], right @ jnp.linalg.solve(M, right)])
-
-    np.testing.assert_allclose(eliminated(0.2), whole(0.2), rtol=1e-12)
-    np.testing.assert_allclose(jax.jacfwd(eliminated)(0.2), jax.jacfwd(whole)(0.2), rtol=1e-11)
-
-
-def test_cells_of_several_grids():
-    scaled = np.sort(np.random.default_rng(0).uniform(0.0, 60.0, size=(2, 300)))
-    scaled[1] *= 2.0
-    cells, first, count = cells_of(list(scaled), 3, 300)
-    assert list(first) == [0, 7]
-    assert list(count) == [2, 3]
-    for points, block in zip(scaled, first, strict=True):
-        u = points[np.floor(points) == 50] - 50.5
-        found = cells.powers[block + 1, 2]
-        np.testing.assert_allclose(found, [np.sum(u**p) for p in range(35)], atol=1e-13)
-        assert cells.slots[block + 1, 2] == len(np.unique(np.floor(points[points < 50])))
-    assert not cells.powers[2:7].any()
-    assert (cells.slots[2:7] == cells.most_slots).all()
-
-
-def test_sums_of_waves_and_their_derivative():
-    rng = np.random.default_rng(0)
-    x = np.sort(rng.gamma(2.0, size=300))
-    x -= x[0]
-    cells = jax.tree.map(jnp.asarray, cells_over(x, x[-1] / 40, 40))
-    spacing, m = 0.4, 37
-    frequencies = spacing * np.arange(m + 1)
-    around = waves_over(cells, spacing, m)
-    phases = frequencies[:, None] * x
-    cosines, sines = wave_sums(cells, around, jnp.asarray(frequencies))
-    np.testing.assert_allclose(cosines, np.cos(phases).sum(axis=1), atol=1e-9)
-    np.testing.assert_allclose(sines, np.sin(phases).sum(axis=1), atol=1e-9)
-    a, b = rng.normal(size=(2, m + 1)) * np.exp(-0.02 * frequencies**2)
-    found = evaluate(cells, taylor(cells, around, jnp.asarray(frequencies), a, b), jnp.asarray(x))
-    expected = (-frequencies * a) @ np.sin(phases) + (frequencies * b) @ np.cos(phases)
-    np.testing.assert_allclose(found, expected, atol=1e-11)
-
-
-def test_the_bound_that_tells_isolated_points_is_one():
-    x = np.sort(np.concatenate([skewed(200), [9.0, 9.0, 30.0]]))
-    upto, rows = np.searchsorted(x, x, side="right"), np.arange(len(x))
-    ranks = np.arange(len(x) + 1.0)
-    for lengthscale in (0.05, 0.7, 4.0):
-        bound = _least_slope(x, upto, rows, 1, lengthscale, np.inf, ranks)
-        scaled = (x - x[:, None]) / lengthscale
-        right = np.where(scaled > 0.0, scaled * np.exp(-0.5 * scaled**2), 0.0).sum(axis=1)
-        assert np.all(bound <= right * (1 + 1e-12))
-        assert np.median(bound[:-5] / right[:-5]) > 0.2  # and not a trivial one
-        some = rows[::3]
-        later = _least_slope(x, upto, some, 8, lengthscale, np.inf, ranks)
-        assert np.all(later <= bound[some] * (1 + 1e-12))
-
-
-def test_points_are_isolated_until_a_neighbour_counts():
-    x = np.sort(np.concatenate([skewed(400), [40.0]]))
-    found = isolated_points(x, 0.5, np.inf)
-    (row,) = found.rows[found.rows < len(x)]
-    assert x[row] == 40.0
-    gap = (40.0 - x[-2]) / found.until[0]
-    assert gap * np.exp(-0.5 * gap**2) == pytest.approx(isolated_module.SLOPE * len(x), rel=1e-6)
-
-
-def test_the_smallest_are_found_block_by_block():
-    values = np.random.default_rng(0).normal(size=(3, 5000)).round(2)
-    values[1, ::7] = np.inf
-    for each in (*values, values[0, :40], values[0, :1025]):
-        found = np.asarray(_smallest(jnp.asarray(each), 32))
-        assert len(np.unique(found)) == 32
-        assert np.all(found < len(each))
-        np.testing.assert_array_equal(np.sort(each[found]), np.sort(each)[:32])

@@ -1,0 +1,74 @@
+"""Isolated points of one and of several columns."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from bke.models.likelihood.jacobian import log_length
+from bke.models.likelihood.spectral.pairs import (
+    DistinctPoints,
+    _few_neighbors,
+    isolated_in_column,
+)
+
+
+@pytest.fixture(autouse=True)
+def x64():
+    with jax.enable_x64(True):
+        yield
+
+
+def skewed(n, seed=0):
+    return np.random.default_rng(seed).gamma(2.0, size=n)
+
+
+def test_no_point_with_few_neighbors_is_missed():
+    x = np.sort(np.concatenate([skewed(200), [9.0, 9.0, 30.0]]))
+    for lengthscale, threshold in ((0.05, 2e-6), (0.05, 0.4), (0.7, 1e-3), (4.0, 0.4)):
+        scaled = np.abs(x - x[:, None]) / lengthscale
+        total = np.sum(scaled * np.exp(-0.5 * scaled**2), axis=1)
+        rows = _few_neighbors(x, lengthscale, threshold, np.ones(len(x)))
+        assert set(np.flatnonzero(total < threshold)) <= set(rows)
+        assert not set(np.flatnonzero(total > 5.0 * threshold)) & set(rows)  # no trivial bound
+        rows = _few_neighbors(x, lengthscale, 3.0 * threshold, np.full(len(x), 3.0))
+        assert set(np.flatnonzero(total < threshold)) <= set(rows)
+
+
+def test_points_are_isolated_until_a_neighbour_counts():
+    x = np.sort(np.concatenate([skewed(400), [40.0]]))
+    found = isolated_in_column(x, [0.5])
+    (row,) = found.rows[found.rows < len(x)]
+    assert x[row] == 40.0
+    gap = (40.0 - x[-2]) / found.until[0]
+    assert gap * np.exp(-0.5 * gap**2) == pytest.approx(1e-8 * len(x), rel=1e-6)
+
+
+def test_isolated_points_and_their_pairs():
+    X = np.random.default_rng(1).gamma(2.0, size=(1000, 2))
+    X[:7] = [[40, 40], [40.3, 40], [-9, 7], [-9, 7], [21, 0], [13, -12], [3e3, 1]]
+    shortest, longest = 0.8, 1.2
+    found = DistinctPoints(X).isolated(shortest, longest)
+    apart = np.linalg.norm(X[:, None] - X, axis=2)
+    least = np.inf
+    for lengthscale in np.linspace(shortest, longest, 9):
+        t = apart / lengthscale
+        least = np.minimum(least, (t * np.exp(-0.5 * t**2)).sum(axis=1))
+    isolated = np.flatnonzero(least < 3e-8 * len(X))
+    assert set(isolated) <= set(found.rows)
+    assert list(isolated) == [2, 3, 4, 5, 6]
+    assert len(found.rows) <= 20
+    # The tied pair has one place, without each other.
+    tied = np.flatnonzero(np.all(X == [-9.0, 7.0], axis=1))
+    places = found.point[np.isin(found.rows, tied)]
+    assert len(places) == 2
+    assert places[0] == places[1]
+    own = found.delta[:, found.owner == places[0]].T
+    assert np.all(np.any(own != 0.0, axis=1))
+    nearest = np.sort(apart[tied[0]])[2]
+    assert np.linalg.norm(own, axis=1).min() == pytest.approx(nearest)
+
+
+def test_lengths_neither_overflow_nor_vanish():
+    lengths = log_length(jnp.array([[3e200, 4e200], [3e-200, -4e-200], [0.0, 0.0]]))
+    expected = [np.log(5.0) + 200 * np.log(10.0), np.log(5.0) - 200 * np.log(10.0), -np.inf]
+    np.testing.assert_allclose(lengths, expected)
