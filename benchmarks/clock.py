@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import jax
-from bke.inference.sampling.algorithms import no_u_turn
+from bke.inference.sampling import no_u_turn
 
 COMPILE_EVENTS = "/jax/core/compile/"
 

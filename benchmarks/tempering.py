@@ -26,7 +26,7 @@ from ard import ard_sample
 from bke.inference import Smc, find_modes, fit
 from bke.inference.core.machine import computing
 from bke.inference.diagnostics.modes import mode_masses, nearest_mode, unconstrained_draws
-from bke.inference.sampling.algorithms import tempering
+from bke.inference.sampling import tempering
 from bke.inference.sampling.run import target_of
 from bke.inference.sampling.samplers import population_of
 from bke.inference.sampling.target import flatten, unflatten

@@ -29,8 +29,7 @@ from ..data.units import Units, choose_scale
 from ..diagnostics.modes import basins
 from ..sampling import programs
 from ..sampling.fit import fit
-from ..sampling.model import Model
-from ..sampling.preparation import prepare
+from ..sampling.in_memory import Model, prepare
 from ..sampling.profile import smooth
 from ..sampling.run import kernel_in_data_units
 from ..sampling.samplers import Quadrature

@@ -33,7 +33,7 @@ from ..core.progress import progress_bar
 from ..data.units import Units
 from ..streams.rows import Rows
 from . import programs
-from .algorithms.integral import integrate
+from .adaptive_quadrature import integrate
 from .profile import BATCH, log_densities
 from .samplers import MOST_EVALUATIONS
 from .target import Target, flatten, unflatten

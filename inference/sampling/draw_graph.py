@@ -25,7 +25,7 @@ from .profile import LogDensity
 from .target import flatten, unflatten
 
 if TYPE_CHECKING:
-    from .algorithms.integral import IntegratedDensity
+    from .adaptive_quadrature import IntegratedDensity
     from .samplers import Task
     from .target import Target
 

@@ -18,10 +18,7 @@ from ..core.machine import computing
 from ..data.checks import check_count
 from ..data.observed import observe
 from ..streams.rows import Rows
-from .given import Data, sampled_run
-from .handling import Handling, with_defaults
-from .in_memory import InMemory
-from .model import Model
+from .in_memory import Data, Handling, InMemory, Model, sampled_run, with_defaults
 from .out_of_core import OutOfCore
 from .samplers import Method, sampler_for
 

@@ -27,9 +27,8 @@ from ..data.observed import Observed, observe
 from . import profile, programs
 from .draw_graph import density_groups
 from .fingerprint import fingerprint
+from .in_memory import Model, check_smoothed
 from .likelihoods import estimate_error
-from .model import Model
-from .preparation import check_smoothed
 from .profile import LogDensity
 from .run import make_run
 from .samplers import PRIOR_DRAWS, Chains, Task

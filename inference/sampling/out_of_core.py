@@ -48,10 +48,7 @@ from ..data.units import Units, unit_of, with_dither
 from ..streams.rows import Rows
 from . import programs
 from .binned_column import BinnedColumn, ColumnDensity, evaluate_new
-from .given import Given
-from .handling import Handling
-from .in_memory import InMemory
-from .model import Model
+from .in_memory import Given, Handling, InMemory, Model
 from .run import Unread
 from .samplers import MOST_EVALUATIONS, Quadrature, Sampler, Task
 from .target import Target, flatten, unflatten

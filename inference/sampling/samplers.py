@@ -17,10 +17,10 @@ from ..data.weighted import systematic
 if TYPE_CHECKING:  # options are made before anything waits for JAX
     import xarray as xr
 
-    from .algorithms.integral import IntegratedDensity
-    from .algorithms.tempering import Population
+    from .adaptive_quadrature import IntegratedDensity
     from .profile import LogDensity
     from .target import Points, Target
+    from .tempering import Population
 
 #: Prior draws tried per chain for a start with a finite density (not tuned).
 CANDIDATES = 32
@@ -211,7 +211,7 @@ class Nuts(Sampler):
 
     def program(self, target: Target) -> Program:
         """Return compiled NUTS with these options."""
-        from .algorithms.no_u_turn import nuts_program
+        from .no_u_turn import nuts_program
 
         return nuts_program(
             target, self.num_warmup, self.target_accept_prob, self.max_tree_depth, self.dense_mass
@@ -225,8 +225,8 @@ class Nuts(Sampler):
         """
         import jax
 
-        from .algorithms.no_u_turn import dispersed_start, strategic_start
         from .draw_graph import density_groups
+        from .no_u_turn import dispersed_start, strategic_start
 
         if self.init_strategy is None:
             initial = dispersed_start(task.prior_draws, self.num_chains, task.seed, task.density)
@@ -303,7 +303,7 @@ def integral(task: Task, tolerance: float, seen: np.ndarray | None = None) -> In
     It starts from the range of the prior draws, and of ``seen`` (k, p), and goes on outwards until
     the density is negligible: a mode beyond an empty stretch outside of these is not seen.
     """
-    from .algorithms.integral import integrate
+    from .adaptive_quadrature import integrate
     from .target import flatten, unflatten
 
     prior_draws = flatten(task.prior_draws)
@@ -378,9 +378,9 @@ class Smc(Sampler):
         """
         import jax
 
-        from .algorithms.tempering import tempered_smc
         from .draw_graph import density_groups
         from .target import flatten, unflatten
+        from .tempering import tempered_smc
 
         target, repeats = task.target, self.num_repeats
         per_repeat = self.num_particles // repeats

@@ -36,7 +36,7 @@ from ..data.new_rows import as_evaluation_points
 from ..data.weighted import systematic
 from ..diagnostics.diagnosis import RHAT_LIMIT, Convergence, convergence
 from ..learning.kernel_selection import scale_lengthscales, select_kernel
-from ..sampling.algorithms.no_u_turn import NutsProgram, Progress, dispersed_start
+from ..sampling.no_u_turn import NutsProgram, Progress, dispersed_start
 from ..sampling.record import describe_kernel, read_record, record_attributes, restore_kernel
 from ..sampling.run import digest_of
 from ..sampling.samplers import CANDIDATES

@@ -6,7 +6,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from bke.inference import InputError, Nuts, fit, load_run, save_run
-from bke.inference.sampling.algorithms.no_u_turn import nuts_program
+from bke.inference.sampling.no_u_turn import nuts_program
 from bke.inference.sampling.record import read_record
 from bke.inference.sampling.run import target_of
 from bke.models import (

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bke.inference.sampling.algorithms.no_u_turn import NutsProgram
+from bke.inference.sampling.no_u_turn import NutsProgram
 
 WARMUP, DRAWS, CHAINS = 60, 200, 2
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from bke.inference.core.errors import SamplingError
-from bke.inference.sampling.algorithms.integral import integrate
+from bke.inference.sampling.adaptive_quadrature import integrate
 from scipy.special import gammaln, logsumexp
 from scipy.stats import kstest, multivariate_normal, norm
 

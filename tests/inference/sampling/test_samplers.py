@@ -19,8 +19,7 @@ from bke.inference import (
     save_run,
 )
 from bke.inference.report.words import posterior_summary
-from bke.inference.sampling.handling import DEFAULTS, Handling
-from bke.inference.sampling.model import Model
+from bke.inference.sampling.in_memory import DEFAULTS, Handling, Model
 from bke.inference.sampling.samplers import SAMPLERS, MethodName, sampler_for
 
 X = np.random.default_rng(0).gamma(2.0, size=(30, 1))

@@ -7,8 +7,8 @@ import numpyro.distributions as dist
 import pytest
 from bke.inference import SamplingError, Smc, diagnose, find_modes, fit
 from bke.inference.diagnostics.modes import _masses_of_repeats, mode_masses
-from bke.inference.sampling.algorithms.tempering import Population, TemperedSmc
 from bke.inference.sampling.samplers import population_group
+from bke.inference.sampling.tempering import Population, TemperedSmc
 
 CENTRES = (-1.0, 1.5)
 SCALES = (0.25, 0.4)

@@ -27,11 +27,11 @@ from blackjax.smc import resampling, solver, tempered
 from jax.custom_batching import sequential_vmap
 from jax.scipy.special import logsumexp
 
-from ...core.distributed import on_devices
-from ...core.errors import SamplingError
-from ...core.jit import jit
-from ..programs import kept
-from ..target import Points, Target, unflatten
+from ..core.distributed import on_devices
+from ..core.errors import SamplingError
+from ..core.jit import jit
+from .programs import kept
+from .target import Points, Target, unflatten
 
 #: Effective share of the particles after each rise of the temperature.
 TARGET_ESS = 0.5

@@ -19,12 +19,12 @@ import numpyro
 from numpyro import handlers
 from numpyro.infer.hmc import hmc
 
-from ...core.distributed import on_devices
-from ...core.errors import SamplingError
-from ...core.jit import jit
-from ..programs import kept
-from ..samplers import CANDIDATES, Chains, Task
-from ..target import Points, Target
+from ..core.distributed import on_devices
+from ..core.errors import SamplingError
+from ..core.jit import jit
+from .programs import kept
+from .samplers import CANDIDATES, Chains, Task
+from .target import Points, Target
 
 #: Iterations per compiled run: long enough to hide the call, short enough for a live display.
 BLOCK = 20

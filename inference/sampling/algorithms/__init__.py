@@ -1,1 +1,0 @@
-"""Numerical ways through a density, which know nothing of kernels: NUTS, SMC, quadrature."""
