@@ -123,7 +123,7 @@ class SpectralIndex(LikelihoodSolver):
         if not self.supports(kernel):
             raise ValueError(f"the data are not prepared for {type(kernel).__name__}")
         index = jax.tree.map(jnp.asarray, self)
-        parameters = Parameters.of(kernel, noise_variance, measure, index.rows.points.dtype)
+        parameters = Parameters.of(kernel, noise_variance, measure)
         return cast(LogLikelihoodTerms, closed_form(index, parameters))
 
     def evaluate(self, parameters: Parameters) -> LogLikelihoodTerms:
