@@ -320,7 +320,7 @@ def integral(task: Task, tolerance: float, seen: np.ndarray | None = None) -> In
             start.min(axis=0),
             start.max(axis=0),
             tolerance=tolerance,
-            most=MOST_EVALUATIONS[start.shape[1]],
+            max_evaluations=MOST_EVALUATIONS[start.shape[1]],
         )
 
 
