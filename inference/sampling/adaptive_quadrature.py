@@ -86,7 +86,7 @@ class IntegratedDensity:
 
 
 def _linear(left: np.ndarray, right: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """Return the u-quantile on (0, 1) of a density that runs linearly from ``left`` to ``right``."""
+    """Return the u-quantile on (0, 1) of a density linear from ``left`` to ``right``."""
     squared = (1 - u) * left**2 + u * right**2
     # Rationalized: (sqrt(squared) - left) / (right - left) is 0 / 0 where they are equal.
     denominator = np.sqrt(squared) + left
@@ -209,7 +209,7 @@ class Boxes:
             return np.exp(self.log_error - top) / self.weights(top).sum()
 
     def split(self, chosen: np.ndarray, grid: Grid) -> Boxes:
-        """Halve the ``chosen`` boxes along each axis, with the change of the integral as the error."""
+        """Halve the ``chosen`` boxes; the change of their integrals is the error."""
         d, m = self.dimension, len(chosen)
         parents = self._select(chosen)
         fine = grid.at(_nodes(parents.corner, parents.size, 5).reshape(-1, d))
@@ -237,8 +237,10 @@ class Boxes:
         highest = children.log_density.reshape(len(log_error), -1).max(axis=1)
         potential = _potential(children.log_density)
         hidden = potential > highest + HIDDEN
-        log_error = np.where(hidden, np.maximum(log_error, potential + children.log_volume), share)
-        children = dataclasses.replace(children, log_error=share)
+        log_error = np.where(
+            hidden, np.maximum(log_error, potential + children.log_volume), log_error
+        )
+        children = dataclasses.replace(children, log_error=log_error)
         unsplit = np.ones(len(self.size), dtype=bool)
         unsplit[chosen] = False
         return _joined(self._select(unsplit), children)
@@ -339,8 +341,8 @@ class Grid:
         for point in boxes.points()[high].reshape(-1, boxes.dimension).tolist():
             if tuple(point) in self._not_numbers:
                 raise SamplingError(
-                    f"the density is not a number at {self.coordinates(np.array(point))} (unconstrained "
-                    "coordinates), where it should not be negligible: noise_variance is too small "
+                    f"the density is not a number at {self.coordinates(np.array(point))} "
+                    "(unconstrained coordinates), where it should not be negligible: noise_variance is too small "
                     "compared with R, or the data are not finite"
                 )
 
@@ -356,7 +358,7 @@ class Grid:
     def _open_faces(
         self, boxes: Boxes, start: np.ndarray, stop: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the axes along which the density is not negligible at the lower and the upper end."""
+        """Return the axes with a density that is not negligible at the lower and upper end."""
         low, high = [], []
         for axis in range(boxes.dimension):
             values = np.moveaxis(boxes.log_density, axis + 1, 1)
