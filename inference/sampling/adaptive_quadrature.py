@@ -4,10 +4,10 @@ Simpson's rule on boxes that are halved where the rule on the halves differs fro
 The density of one hyperparameter has narrow zeros (|log gamma| diverges where a slope of the
 empirical embedding changes sign), and rules of high order gain little at its kinks.
 
-The rule gk15 of :func:`scipy.integrate.cubature` over the same range takes 1.3 to 1.8 times as many evaluations for
-the same tolerance, and its error estimate holds (``benchmarks/quadrature.py``). What it does not
-return is needed here: the nodes with their weights, from which draws, masses of modes and the
-profile of the density follow. It needs a range, which is found here, and takes a density that is
+The rule gk15 of :func:`scipy.integrate.cubature` over the same range takes 1.3 to 1.8 times as many
+evaluations for the same tolerance, and its error estimate holds (``benchmarks/quadrature.py``). It
+does not return the nodes with their weights, from which draws, masses of modes and the profile of
+the density follow here. It needs a range, which is found here, and takes a density that is
 not a number for one that is zero.
 """
 
@@ -342,8 +342,8 @@ class Grid:
             if tuple(point) in self._not_numbers:
                 raise SamplingError(
                     f"the density is not a number at {self.coordinates(np.array(point))} "
-                    "(unconstrained coordinates), where it should not be negligible: noise_variance is "
-                    "too small compared with R, or the data are not finite"
+                    "(unconstrained coordinates), where it should not be negligible: noise_variance "
+                    "is too small compared with R, or the data are not finite"
                 )
 
     def _boxes_over(self, start: np.ndarray, stop: np.ndarray) -> Boxes:
