@@ -243,9 +243,8 @@ def _group(
             raise InputError(f"{name} in its group {group} is not a number or an array of numbers")
         if np.isnan(values).any() or (name not in LOGARITHMS and np.isinf(values).any()):
             raise InputError(f"{name} in its group {group} has values that are not finite")
-    for name in ("chain", "draw") if posterior is not None else ():
-        expected = posterior.sizes[name]
-        if (size := dataset.sizes.get(name, expected)) != expected:
+    for name, expected in posterior.sizes.items() if posterior is not None else ():
+        if name in ("chain", "draw") and (size := dataset.sizes.get(name, expected)) != expected:
             raise InputError(
                 f"its group posterior has {expected} along {name}, and {group} has {size}"
             )
