@@ -12,7 +12,7 @@ def is_independent(attributes: Mapping[Any, Any]) -> bool:
     """Return whether draws are independent, with all modes in proportion to their mass.
 
     Args:
-        attributes: the attributes of a run or of a witness.
+        attributes: those of a run of :func:`~bke.inference.fit` or of a witness.
     """
     settings = read_record(attributes) if RECORD in attributes else attributes
     return bool(settings.get("independent", False))
