@@ -48,7 +48,7 @@ def read_tree(
 
     Args:
         path: the file.
-        kind: what it should be, for messages, such as ``"a run"``.
+        kind: the expected contents, for messages, such as ``"a run"``.
         max_ratio: bytes of arrays for each byte of the file, at most; zeros are compressed to a
             thousandth.
 

@@ -49,7 +49,7 @@ GROUPS = {
     "bridge": ("mass", "mass_error", *INTEGRAL),
     "constant_data": ("landmarks",),
 }
-#: Those that are integers, that may be infinite, and that are probabilities.
+#: Integers, numbers that may be infinite, and probabilities among these variables.
 INTEGERS = {"draw", "edge"}
 LOGARITHMS = {"lp", "log_density", "log_prior", "smoothed", "height", "low"}
 PROBABILITIES = {"weight", "share", "mass"}
@@ -93,7 +93,7 @@ def load_run(path: str | os.PathLike[str], *, modules: Sequence[str] = ()) -> xr
         for module in modules:
             try:
                 importlib.import_module(module)
-            except Exception as error:  # of the module's own code too
+            except Exception as error:  # the code of the module may raise any
                 raise InputError(f"the module {module!r} cannot be imported ({error})") from None
         if "posterior" not in run.children:
             raise InputError(NOT_A_RUN)
@@ -243,9 +243,8 @@ def _group(
             raise InputError(f"{name} in its group {group} is not a number or an array of numbers")
         if np.isnan(values).any() or (name not in LOGARITHMS and np.isinf(values).any()):
             raise InputError(f"{name} in its group {group} has values that are not finite")
-    for name in ("chain", "draw") if posterior is not None else ():
-        expected = posterior.sizes[name]
-        if (size := dataset.sizes.get(name, expected)) != expected:
+    for name, expected in posterior.sizes.items() if posterior is not None else ():
+        if name in ("chain", "draw") and (size := dataset.sizes.get(name, expected)) != expected:
             raise InputError(
                 f"its group posterior has {expected} along {name}, and {group} has {size}"
             )

@@ -69,7 +69,7 @@ def record_attributes(
         **parts: further entries, such as the model and the units of a run of ``fit``.
 
     Returns:
-        The record, and the settings as attributes of their own for people who read them.
+        The record, and each setting once more as a plain attribute, for people who read them.
     """
     record = {
         "version": VERSION,
@@ -303,6 +303,6 @@ def restore(record: Any) -> Any:
 
 def likelihood_record(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return the name and the options of the likelihood in the record of a run."""
-    others = ("kernel", "prior", "noise_variance", "measure")
-    options = {name: value for name, value in record["model"].items() if name not in others}
+    excluded = ("kernel", "prior", "noise_variance", "measure")
+    options = {name: value for name, value in record["model"].items() if name not in excluded}
     return {name: tuple(v) if isinstance(v, list) else v for name, v in options.items()}

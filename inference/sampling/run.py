@@ -25,7 +25,7 @@ from .target import Target
 
 @dataclasses.dataclass(frozen=True)
 class Unread:
-    """Data that a run does not hold: how many rows, and the SHA-256 of these as float64."""
+    """Data that a run does not hold: their number of rows and their SHA-256 as float64."""
 
     rows: int
     digest: str
@@ -112,13 +112,13 @@ def _extra_dims(name: str, count: int) -> list[str]:
 
 
 def in_data_units(target: Target, units: Units, z: Mapping[str, np.ndarray]) -> xr.Dataset:
-    """Values of every site, (chain, draw, ...), from unconstrained ones; needs 64-bit JAX."""
+    """Return values (chain, draw, ...) of every site from unconstrained ones; needs 64-bit JAX."""
     values = target.constrain({name: jax.numpy.asarray(v) for name, v in z.items()})
     return _in_data_units(target, units, values)
 
 
 def _in_data_units(target: Target, units: Units, values: Mapping[str, Any]) -> xr.Dataset:
-    """Values of every site in the units of the data, from those in the model's."""
+    """Convert values of every site from the units of the model to those of the data."""
     known = sites(target.kernel)
     units_of_sites: dict[str, FieldUnit] = {name: site.unit for name, site in known.items()}
     units_of_sites[MEASURE_SCALE] = "length"
@@ -140,7 +140,7 @@ def _in_data_units(target: Target, units: Units, values: Mapping[str, Any]) -> x
 
 
 def kernel_in_data_units(target: Target, units: Units, values: Mapping[str, Any]) -> Kernel:
-    """The kernel at ``values`` (model units) as a kernel of the data as they are."""
+    """Return the kernel at ``values`` (units of the model) in the units of the data."""
     kernel = target.kernel_at(values)
     converted = {}
     for name, site in sites(kernel).items():

@@ -202,6 +202,21 @@ def test_a_run_without_a_checksum_is_read(run, tmp_path):
     np.testing.assert_array_equal(found, run["posterior"]["lengthscale"])
 
 
+def test_log_density_is_the_only_statistic_that_is_needed(run, tmp_path):
+    """Other samplers, and other programs, record other statistics."""
+    changed = run.copy(deep=True)
+    for name in ("warmup_sample_stats", "warmup_posterior", "initial"):
+        if name in changed.children:
+            del changed[name]
+    changed["sample_stats"] = xr.DataTree(changed["sample_stats"].to_dataset()[["lp"]])
+    changed.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
+    assert str(diagnose(load_run(tmp_path / "run.nc"))) == str(diagnose(run))
+    changed["sample_stats"] = xr.DataTree(xr.Dataset({"energy": ("chain", [1.0])}))
+    changed.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
+    with pytest.raises(InputError, match="sample_stats"):
+        load_run(tmp_path / "run.nc")
+
+
 @pytest.fixture
 def stranger(tmp_path, monkeypatch):
     """A folder with a module, and with a run that was made with its kernel."""
