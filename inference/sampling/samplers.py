@@ -469,14 +469,21 @@ def sampler_for(method: Method, target: Target) -> tuple[Sampler, dict[str, str]
 
 
 def is_independent(attributes: Mapping[Any, Any]) -> bool:
-    """Return whether draws are from the posterior itself, all modes in proportion and in no order.
+    """Return whether draws are independent, with all modes in proportion to their mass.
 
     Args:
-        attributes: of a run of :func:`~bke.inference.fit`, or of a witness.
+        attributes: those of a run of :func:`~bke.inference.fit` or of a witness.
     """
-    return bool(attributes.get("independent", False))
+    return bool(_settings(attributes).get("independent", False))
 
 
 def method_in_words(attributes: Mapping[Any, Any]) -> str:
-    """Return what the draws of a run are, such as "independent draws by quadrature"."""
-    return str(attributes.get("method_in_words", f"draws by {attributes.get('method')}"))
+    """Describe the draws of a run, such as "independent draws by quadrature"."""
+    return str(_settings(attributes)["method_in_words"])
+
+
+def _settings(attributes: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """Return the record of a run, or the attributes of a witness, which has none."""
+    from .record import RECORD, read_record
+
+    return read_record(attributes) if RECORD in attributes else attributes
