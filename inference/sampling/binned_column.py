@@ -147,9 +147,11 @@ class ColumnDensity:
     Attributes:
         points: the rows as the likelihood needs them.
         max_rounds: integrals after each of which rows are stored; not tuned.
+        first_evaluations: evaluations before any rows are stored; not tuned.
     """
 
     max_rounds: ClassVar[int] = 4
+    first_evaluations: ClassVar[int] = 400
 
     def __init__(self, target: Target, column: BinnedColumn, capacity: int = 2) -> None:
         self._target, self._column = target, column
@@ -163,12 +165,7 @@ class ColumnDensity:
         return self._log_density(flatten(sites))
 
     def resolve(
-        self,
-        prior_draws: Mapping[str, np.ndarray],
-        tolerance: float,
-        *,
-        progress: bool,
-        first_evaluations: int = 400,
+        self, prior_draws: Mapping[str, np.ndarray], tolerance: float, *, progress: bool
     ) -> float:
         """Store the rows on which the density depends where it is not negligible.
 
@@ -176,7 +173,6 @@ class ColumnDensity:
             prior_draws: unconstrained, by site; integrals start from their range.
             tolerance: tolerance of the integrals, see :class:`~bke.inference.Quadrature`.
             progress: show progress bars.
-            first_evaluations: before any rows are stored; not tuned.
 
         Returns:
             The estimated largest error of a log density that is not negligible, in nats.
@@ -188,7 +184,7 @@ class ColumnDensity:
         flat = flatten(prior_draws)
         low, high = flat.min(axis=0), flat.max(axis=0)
         for rounds in range(1, self.max_rounds + 1):
-            most = first_evaluations if rounds == 1 else MOST_EVALUATIONS[flat.shape[1]]
+            most = self.first_evaluations if rounds == 1 else MOST_EVALUATIONS[flat.shape[1]]
             with progress_bar("evaluations", None, shown=progress) as advance:
 
                 def evaluate(z: np.ndarray, advance: Callable[[int], None] = advance) -> np.ndarray:

@@ -141,7 +141,7 @@ def chunk_size(landmarks: int, dimension: int, max_entries: int = 2**24) -> int:
 
 def summarize_rows(
     rows: Rows, seed: int, checkpoint: Checkpoint, *, progress: bool, sample_size: int = 20_000
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> dict[str, np.ndarray]:
     """Compute standard deviations, a random sample and the checksum of all rows, in one pass.
 
     Args:
@@ -152,17 +152,15 @@ def summarize_rows(
         sample_size: rows of the sample, among which landmarks are chosen; not tuned.
 
     Returns:
-        Standard deviations (D,), the sample (k, D) in the order of the rows, and the SHA-256 (32,)
-        of the rows as float64.
+        The state of the checkpoint, with ``deviation`` (D,), the ``sample`` (k, D) in the order of
+        the rows, and ``digest`` (32,), the SHA-256 of the rows as float64.
 
     Raises:
         InputError: for fewer than two rows, a column that is constant or varies too little, or a
             value that is missing, not finite or beyond 1e150.
     """
-    names = ["summary deviation", "summary sample", "summary digest"]
-    if names[0] in checkpoint.state:
-        deviation, sample, digest = (checkpoint.state[name] for name in names)
-        return deviation, sample, digest
+    if "digest" in checkpoint.state:
+        return checkpoint.state
     n, dimension = rows.shape
     if n < 2:
         raise InputError(f"{rows.path} needs at least two rows, and has {n}")
@@ -187,11 +185,10 @@ def summarize_rows(
             count = total
             advance(len(block))
     check_spread(low, high, str(rows.path), lambda index: f"column {rows.columns[index]!r}")
-    deviation, sample = np.sqrt(scatter / n), np.concatenate(pieces)
     digest = np.frombuffer(checksum.digest(), dtype=np.uint8)
-    checkpoint.update(**dict(zip(names, (deviation, sample, digest), strict=True)))
+    checkpoint.update(deviation=np.sqrt(scatter / n), sample=np.concatenate(pieces), digest=digest)
     checkpoint.write(now=True)
-    return deviation, sample, digest
+    return checkpoint.state
 
 
 def sums_over_rows(
@@ -229,8 +226,8 @@ def sums_over_rows(
     chunks = [chunk for chunk in indices if chunk % LANES % processes == process]
     remaining = [chunk for chunk in chunks if chunk >= first]
     k = len(kernels)
-    shapes = {"n": k, "mean": (k, len(landmarks)), "scatter": k, "log_jacobian": k}
-    get = checkpoint.state.get
+    shapes: dict[str, Any] = {"n": k, "mean": (k, len(landmarks)), "scatter": k, "log_jacobian": k}
+    get: Any = checkpoint.state.get
     lanes = [
         LandmarkSums(**{at: get(f"sums {lane} {at}", np.zeros(shapes[at])) for at in shapes})
         for lane in range(LANES)
@@ -301,7 +298,7 @@ class OutOfCore:
         rows, options = self.rows, self.options
         unscaled = model.checked()
         likelihood = unscaled.likelihood
-        job = {"file": rows.fingerprint(), "model": unscaled.describe()}
+        job: dict[str, Any] = {"file": rows.fingerprint(), "model": unscaled.describe()}
         if isinstance(likelihood, Landmark):
             if not isinstance(sampler, Quadrature):
                 raise InputError(
@@ -322,14 +319,15 @@ class OutOfCore:
         check_alike({"data": [*rows.shape, *rows.columns], "options": {**job, "file": None}})
         self._checkpoint = Checkpoint(options["checkpoint"], job)
         progress = options["progress"] and is_first()
-        deviation, sample, digest = summarize_rows(rows, seed, self._checkpoint, progress=progress)
+        summary = summarize_rows(rows, seed, self._checkpoint, progress=progress)
+        deviation, sample = summary["deviation"], summary["sample"]
         scale = unit_of(deviation, options["scale"])
         units = Units(scale, np.zeros_like(scale), 0, rows.columns)
         target = model.target(units, sample, seed)
         rng = np.random.default_rng(seed).spawn(1)[0]
         prior_draws = target.prior_draws(rng, sampler.num_prior_draws)
         settings: dict[str, Any] = {"share": "pooled", "source": str(rows.path)}
-        unread = Unread(len(rows), digest.tobytes().hex())
+        unread = Unread(len(rows), summary["digest"].tobytes().hex())
         if isinstance(likelihood, Landmark):
             landmark_density = LandmarkDensity(target, rows, scale, self._checkpoint, progress)
             task = Task(target, None, prior_draws, landmark_density, seed, progress=False)

@@ -109,7 +109,7 @@ class PartitionedSample:
             Handles of the results, in order.
         """
         shared = self.engine.put(function)
-        extra = [[]] * len(self.handles)
+        extra: list[list[Handle]] = [[]] * len(self.handles)
         if arguments is not None:
             extra = [[self.engine.put(argument)] for argument in arguments]
         return [
