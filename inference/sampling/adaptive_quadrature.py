@@ -342,8 +342,8 @@ class Grid:
             if tuple(point) in self._not_numbers:
                 raise SamplingError(
                     f"the density is not a number at {self.coordinates(np.array(point))} "
-                    "(unconstrained coordinates), where it should not be negligible: noise_variance "
-                    "is too small compared with R, or the data are not finite"
+                    "(unconstrained coordinates), where it should not be negligible: "
+                    "noise_variance is too small compared with R, or the data are not finite"
                 )
 
     def _boxes_over(self, start: np.ndarray, stop: np.ndarray) -> Boxes:

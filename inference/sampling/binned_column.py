@@ -191,7 +191,7 @@ class ColumnDensity:
                     advance(len(z))
                     return self._log_density(z)
 
-                integral = integrate(evaluate, low, high, tolerance=tolerance, most=most)
+                integral = integrate(evaluate, low, high, tolerance=tolerance, max_evaluations=most)
             z = integral.nodes
             uncertain, error = self._uncertain(z, integral.log_density)
             if not uncertain.any():

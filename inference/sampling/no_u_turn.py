@@ -1,4 +1,4 @@
-"""The No-U-Turn sampler: several chains from dispersed prior draws, side by side in threads.
+"""NumPyro's No-U-Turn sampler, one chain per thread.
 
 NumPyro's ``chain_method="parallel"`` needs the number of host devices fixed before JAX starts and
 ``"vectorized"`` makes every chain wait for the deepest tree. Here each chain is a sequence of short
@@ -28,15 +28,15 @@ from .target import Points, Target
 
 #: Iterations per compiled run: long enough to hide the call, short enough for a live display.
 BLOCK = 20
-#: Energy beside which that of any start is low.
+#: An energy far above that of any start.
 HIGH = 1e10
 
 
 class Progress(Protocol):
-    """What is told about a chain while it runs."""
+    """Display of the progress of chains."""
 
     def advance(self, chain: int, iterations: int, divergences: int) -> None:
-        """``iterations`` more are done, ``divergences`` of them divergent."""
+        """Show that a chain has made ``iterations`` more, ``divergences`` of them divergent."""
 
 
 class NutsProgram:
@@ -46,9 +46,9 @@ class NutsProgram:
         self,
         target: Target,
         num_warmup: int,
-        target_accept_prob: float,
-        max_tree_depth: int,
-        dense_mass: bool | tuple[tuple[str, ...], ...],
+        target_accept_prob: float = 0.8,
+        max_tree_depth: int = 10,
+        dense_mass: bool | tuple[tuple[str, ...], ...] = False,
     ) -> None:
         self.target = target
         self.num_warmup = num_warmup

@@ -308,7 +308,7 @@ def _run_nuts(
     run = _nuts_program(starts.shape[1], num_warmup).run(
         target,  # type: ignore[arg-type]
         initial={"x": jnp.asarray(u)},
-        draws=num_samples,
+        num_samples=num_samples,
         key=jax.random.key(seed),
         progress=progress,
     )
@@ -466,7 +466,7 @@ def student_t_posterior(
         key = jax.random.key(seed)
         with chain_progress(num_chains, num_warmup + num_samples, shown=progress) as bars:
             chains = NutsProgram(target, num_warmup).run(
-                data, initial=initial, draws=num_samples, key=key, progress=bars
+                data, initial=initial, num_samples=num_samples, key=key, progress=bars
             )
         draws = {
             name: np.asarray(biject_to(prior.support)(chains.z[name]))[:, num_warmup:]
