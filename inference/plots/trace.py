@@ -40,7 +40,7 @@ def mode_colors(run: Run, **model: Unpack[ModelArguments]) -> dict[str, Any]:
 
 
 def plot_trace(
-    run: Run, var_names: str | Sequence[str] | None = None, **model: Unpack[ModelArguments]
+    run: Run, sites: str | Sequence[str] | None = None, **model: Unpack[ModelArguments]
 ) -> Figure:
     """Plot the density and the trace of every chain, in the color of its mode (BKE Figure 4).
 
@@ -49,7 +49,7 @@ def plot_trace(
 
     Args:
         run: from :func:`~bke.inference.fit`, open or not; or draws of another program.
-        var_names: hyperparameters; by default all of them.
+        sites: names of hyperparameters; by default all of them.
         **model: of draws of another program, see :func:`~bke.inference.open_run`.
 
     Raises:
@@ -57,7 +57,7 @@ def plot_trace(
     """
     opened = open_run(run, **model)
     _check_chains(opened, "plot_trace")
-    names = _names(opened, var_names)
+    names = _names(opened, sites)
     posterior = opened.tree["posterior"].to_dataset()
     rows = sum(posterior[name][0, 0].size for name in names)
     collection = arviz_plots.plot_trace_dist(
@@ -78,7 +78,7 @@ def plot_trace(
 
 
 def plot_rank(
-    run: Run, var_names: str | Sequence[str] | None = None, **model: Unpack[ModelArguments]
+    run: Run, sites: str | Sequence[str] | None = None, **model: Unpack[ModelArguments]
 ) -> Figure:
     """Plot the ranks of every chain's draws among those of all, in the color of its mode.
 
@@ -87,7 +87,7 @@ def plot_rank(
 
     Args:
         run: from :func:`~bke.inference.fit`, open or not; or draws of another program.
-        var_names: hyperparameters; by default all of them.
+        sites: names of hyperparameters; by default all of them.
         **model: of draws of another program, see :func:`~bke.inference.open_run`.
 
     Raises:
@@ -97,7 +97,7 @@ def plot_rank(
     _check_chains(opened, "plot_rank")
     collection = arviz_plots.plot_rank(
         opened.tree,
-        var_names=_names(opened, var_names),
+        var_names=_names(opened, sites),
         figure_kwargs={"layout": "constrained"},
         **mode_colors(opened),
     )
@@ -112,13 +112,13 @@ def _check_chains(opened: OpenRun, function: str) -> None:
         )
 
 
-def _names(opened: OpenRun, var_names: str | Sequence[str] | None) -> list[str]:
+def _names(opened: OpenRun, sites: str | Sequence[str] | None) -> list[str]:
     known = [str(name) for name in opened.tree["posterior"].data_vars]
-    if var_names is None:
+    if sites is None:
         return known
-    names = [var_names] if isinstance(var_names, str) else list(var_names)
+    names = [sites] if isinstance(sites, str) else list(sites)
     for name in names:
-        check_choice(name, "var_names", known)
+        check_choice(name, "sites", known)
     return names
 
 

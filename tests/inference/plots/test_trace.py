@@ -78,7 +78,7 @@ def test_other_plots_of_arviz_take_the_colors(bimodal):
 
 
 def test_what_they_refuse(ard_run, data):
-    with pytest.raises(InputError, match=r"var_names must be one of \['lengthscale'\]"):
+    with pytest.raises(InputError, match=r"sites must be one of \['lengthscale'\]"):
         plot_trace(ard_run, "period")
     independent = fit(data, method=Quadrature(num_samples=8), progress=False)
     for plot in (plot_trace, plot_rank):
