@@ -26,7 +26,7 @@ from ..core.errors import InputError, input_errors
 from ..data.checks import check_noise_variance
 from .record import describe, describe_kernel, restore, restore_kernel
 
-Values = Mapping[str, jax.Array]
+Values = Mapping[str, Any]
 #: Data in the model's units, (n, D) or prepared from that, see :meth:`Target.prepared`; or several
 #: samples that share the hyperparameters.
 Points: TypeAlias = Any
