@@ -22,7 +22,7 @@ import numpy as np
 import report
 from bke.inference.core.machine import computing
 from bke.models import Fourier, LowRankError, Nystrom, SquaredExponential, Unit
-from bke.models.likelihood.low_rank import error_of_differences, low_rank_solver, standard_error
+from bke.models.likelihood.low_rank import error_of_differences, standard_error
 from bke.models.likelihood.marginal import likelihood_solver
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm
@@ -113,7 +113,7 @@ def compared(name: str, n: int, ranks: list[int]) -> list[Row]:
     """A row for the matrices, and one for each likelihood and rank."""
     X = sample(name, n)
     kernel = SquaredExponential(1.0)
-    pilot = low_rank_solver(X, kernel, "unit", Nystrom(min(300, n)))
+    pilot = Nystrom(min(300, n)).solver(X, kernel, NOISE_VARIANCE, "unit")
     lengthscales = around_maximum(pilot)
     exact = np.array([float(value(at, jnp.asarray(X))) for at in lengthscales])
     shown = {"data": name, "n": n, "lengthscale": float(lengthscales[2])}
@@ -123,7 +123,7 @@ def compared(name: str, n: int, ranks: list[int]) -> list[Row]:
         for rank in ranks:
             if rank > n:
                 continue
-            solver = low_rank_solver(X, kernel, "unit", kind(rank))
+            solver = kind(rank).solver(X, kernel, NOISE_VARIANCE, "unit")
             error = np.array([float(value(at, solver)) for at in lengthscales]) - exact
             of_differences, of_value = estimated(solver, lengthscales)
             row: Row = {**shown, "likelihood": kind.name, "rank": rank}
@@ -145,7 +145,7 @@ def alone(n: int, rank: int) -> Row:
     """Time, memory and the estimated error where there is nothing to compare with."""
     X = sample("normal", n)
     begin = time.perf_counter()
-    solver = low_rank_solver(X, SquaredExponential(1.0), "unit", Nystrom(rank))
+    solver = Nystrom(rank).solver(X, SquaredExponential(1.0), NOISE_VARIANCE, "unit")
     row: Row = {"n": n, "likelihood": "nystrom", "rank": rank}
     row["prepare s"] = time.perf_counter() - begin
     # What the posterior's width would be is known from smaller samples: 0.52 / sqrt(n).

@@ -15,7 +15,7 @@ import numpy as np
 import report
 from bke.inference.core.machine import computing
 from bke.models import Fourier, Nystrom, SquaredExponential
-from bke.models.likelihood.low_rank import LowRank, error_of_differences, low_rank_solver
+from bke.models.likelihood.low_rank import LowRank, error_of_differences
 from low_rank import NOISE_VARIANCE, Row, value
 
 #: Rows, columns, likelihood, rank, exact rows, lengthscale.
@@ -59,7 +59,9 @@ def covered(case: tuple[int, int, type[LowRank], int, int, float], count: int) -
     for seed in range(count):
         X = sample(seed, n, dimension)
         kernels = [SquaredExponential(factor * middle) for factor in FACTORS]
-        solver = low_rank_solver(X, kernels[0], "unit", likelihood(rank), exact=exact, seed=seed)
+        solver = likelihood(rank).solver(
+            X, kernels[0], NOISE_VARIANCE, "unit", exact=exact, seed=seed
+        )
         at = [jnp.asarray(kernel.lengthscale) for kernel in kernels]
         error = [float(value(one, solver) - value(one, jnp.asarray(X))) for one in at]
         each = [solver.error_terms(kernel, NOISE_VARIANCE, "unit") for kernel in kernels]

@@ -67,7 +67,6 @@ from .kernels.user_kernels import (
     kernel_from_path as kernel_from_path,
 )
 from .likelihood.base import Likelihood as Likelihood
-from .likelihood.fourier import Fourier as Fourier
 from .likelihood.jacobian import log_jacobian as log_jacobian
 from .likelihood.landmark import (
     Landmark as Landmark,
@@ -75,12 +74,13 @@ from .likelihood.landmark import (
     landmark_log_likelihood as landmark_log_likelihood,
 )
 from .likelihood.low_rank import (
+    Fourier as Fourier,
     LowRankError as LowRankError,
+    Nystrom as Nystrom,
     low_rank_error as low_rank_error,
 )
 from .likelihood.marginal import log_marginal_likelihood as log_marginal_likelihood
 from .likelihood.noise import SamplingNoise as SamplingNoise
-from .likelihood.nystrom import Nystrom as Nystrom
 from .linalg.pytrees import register_dataclass as register_dataclass
 from .measures import (
     Gaussian as Gaussian,

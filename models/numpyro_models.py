@@ -12,8 +12,8 @@ from jax.typing import ArrayLike
 
 from .kernels.base import Covariance, Kernel, as_points
 from .kernels.squared_exponential import SquaredExponential
-from .likelihood.base import Likelihood, LikelihoodSolver
-from .likelihood.marginal import as_likelihood, known_points
+from .likelihood.base import Likelihood
+from .likelihood.marginal import as_likelihood, likelihood_solver
 from .likelihood.noise import Noise, check_noise
 from .linalg.precision import double_precision, require_double
 from .linalg.symmetric import inverse_and_log_determinant
@@ -74,9 +74,7 @@ def bke_model(
         measure = measure.with_scale(numpyro.sample(MEASURE_SCALE, measure.prior.to_event()))
     kernel = with_values(family, values)
     solvers = (
-        sample
-        if isinstance(sample, LikelihoodSolver)
-        else likelihood.solver(known_points(sample), kernel, noise, measure)
+        likelihood_solver(sample, kernel, noise, measure, likelihood)
         for sample in (X if isinstance(X, tuple) else (X,))
     )
     terms = (solver.likelihood_terms(kernel, noise, measure) for solver in solvers)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from bke.models.kernels.base import Covariance, Kernel
 from bke.models.kernels.matern import Matern
-from bke.models.likelihood.fourier import draw, kernel_frequencies
+from bke.models.likelihood.fourier import draw_frequencies, kernel_frequencies
 from bke.models.linalg.rows import reduce_blocks
 from numpy.typing import ArrayLike
 
@@ -151,7 +151,9 @@ class MMD:
                     f"{type(kernel).__name__} has no spectral density to draw features from here: "
                     "take another kernel, or estimator='biased'"
                 )
-            draws, _ = draw(kernel, max(1, self._num_features // 2), dimension, self._seed)
+            draws, _ = draw_frequencies(
+                kernel, max(1, self._num_features // 2), dimension, self._seed
+            )
             omega, weight = kernel_frequencies(kernel, draws)
             return _feature_mmd, (omega, weight, _mean_features(Y, omega))
         if self.estimator == "linear":

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from bke.models.likelihood.jacobian import pushforward
+from bke.models.likelihood.jacobian import embedding_and_log_jacobian
 from bke.models.linalg.rows import PaddedRows, map_rows
 
 from ..core.jit import jit
@@ -28,7 +28,9 @@ def cancelled_rows(target: Target) -> Callable[[Any, PaddedRows], jax.Array]:
     def cancelled(z: dict[str, jax.Array], X: PaddedRows) -> jax.Array:
         def at(one: dict[str, jax.Array]) -> jax.Array:
             kernel = target.kernel_at(target.constrain(one))
-            remain = map_rows(lambda x: pushforward(x, X, kernel).cancellation, X.points, len(X))
+            remain = map_rows(
+                lambda x: embedding_and_log_jacobian(x, X, kernel)[2], X.points, len(X)
+            )
             return remain <= CANCELLED
 
         return jnp.any(jax.lax.map(at, z), axis=0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from bke.models.likelihood.low_rank import ErrorOfDifferences, error_of_differences
+from bke.models.likelihood.low_rank import LowRankError, error_of_differences
 from bke.models.likelihood.marginal import restore_likelihood
 
 from .record import likelihood_record
@@ -48,7 +48,7 @@ def recorded_error(
                 view.error_terms(target.kernel_at(values), noise, target.measure_at(values))
             )
     if any(piece is None for pieces in found for piece in pieces):
-        error = ErrorOfDifferences(float("nan"), float("nan"))
+        error = LowRankError(float("nan"), float("nan"))
     else:
         error = error_of_differences(found)
     return {

@@ -26,7 +26,7 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 
 from ..kernels.base import Kernel, as_points
 from ..kernels.squared_exponential import SquaredExponential
-from ..likelihood.noise import NUGGET
+from ..likelihood.noise import SamplingNoise
 from ..likelihood.spectral.cells import TERMS, Cells, cells_over, wave_sums, waves_over
 from ..likelihood.spectral.gaussian import basis, on_waves, spectra
 from ..likelihood.spectral.index import (
@@ -181,7 +181,7 @@ def _posterior_in_basis(
     covariance = jnp.zeros((len(at), len(at)))
     if noise == "clt":
         centered = data.products - jnp.outer(data.sums, data.sums) / n
-        T, s = E[:, None] * centered * E / (n * (n - 1)), NUGGET
+        T, s = E[:, None] * centered * E / (n * (n - 1)), SamplingNoise().nugget
         L = jnp.linalg.cholesky(identity + T)
         covariance = B @ cho_solve((L, True), T) @ B.T
         G, scaled = L.T @ G @ L, solve_triangular(L, scaled, lower=True)

@@ -16,7 +16,7 @@ from jax.typing import ArrayLike
 
 from ..kernels.base import Kernel, as_points, check_columns
 from ..likelihood.landmark import LandmarkData, feature_sums, partition_rows
-from ..likelihood.noise import NUGGET, sampling_covariance
+from ..likelihood.noise import SamplingNoise, sampling_covariance
 from ..linalg.precision import check_positive, double_precision
 from ..measures import Measure, fixed_measure
 from .embedding import Embedding
@@ -84,7 +84,7 @@ def noise_covariance(noise: Any, size: int, sampling: Callable[[], jax.Array]) -
         return noise * jnp.eye(size)
     if noise != "clt":
         raise ValueError(f"noise must be 'clt' or a number, got {noise!r}")
-    return sampling() + NUGGET * jnp.eye(size)
+    return sampling() + SamplingNoise().nugget * jnp.eye(size)
 
 
 def condition(

@@ -36,7 +36,6 @@ from .base import (
     LikelihoodSolver,
     LogLikelihoodTerms,
     Parameters,
-    closed_form,
     compiled_log_likelihood,
 )
 from .landmark_jacobian import log_jacobian_at
@@ -107,14 +106,6 @@ class LandmarkData(LikelihoodSolver):
             put(np.asarray(self.landmarks), PartitionSpec()),
             mesh,
         )
-
-    def likelihood_terms(
-        self, kernel: Kernel, noise_variance: Noise, measure: Measure | str
-    ) -> LogLikelihoodTerms:
-        """Compute the Gaussian term, and the sum of the log volume elements of phi at the rows."""
-        parameters = Parameters.of(kernel, noise_variance, measure, self.landmarks.dtype)
-        terms: LogLikelihoodTerms = closed_form(self, parameters)
-        return terms
 
     def value(self, parameters: Parameters) -> LogLikelihoodTerms:
         """Compute both terms from sums over rows."""

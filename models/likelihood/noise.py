@@ -1,4 +1,4 @@
-"""The noise of the empirical embedding: one variance, or its own sampling covariance."""
+"""Noise of the empirical embedding: one variance, or the sampling covariance."""
 
 from __future__ import annotations
 
@@ -12,14 +12,6 @@ import numpy as np
 from ..kernels.base import Kernel
 from ..linalg.precision import check_positive, concrete
 from ..linalg.pytrees import register_dataclass
-
-#: Added to the diagonal of R + C/n, which is numerically singular. Between 1e-10 and 1e-6 it hardly
-#: moves the coverage of the witness's bands; 1e-4 widens the tails.
-NUGGET = 1e-8
-#: The same where only the diagonal of C/n is used, which falls like lengthscale^-4: the marginal
-#: likelihood would grow with the lengthscale until this stops it. With 1e-3 its modes are those of
-#: the paper's noise, with 1e-5 the longest has twice the lengthscale (BKE Figure 3 data).
-DIAGONAL_NUGGET = 1e-3
 
 
 @register_dataclass
@@ -35,13 +27,15 @@ class SamplingNoise:
             ``"clt"`` stands for ``SamplingNoise(True, 1e-8)``, ``"heteroscedastic"`` for
             ``SamplingNoise(False, 1e-3)``.
         nugget: positive number, added to the diagonal; it matters. C/n and R are numerically
-            singular, and each direction that they do not reach adds -log(nugget)/2. The diagonal
-            alone vanishes as the lengthscale grows, and the marginal likelihood grows until the
-            nugget stops it.
+            singular, and each direction that they do not reach adds -log(nugget)/2. From 1e-10 to
+            1e-6 its effect on the coverage of credible bands of the witness is small; 1e-4 widens
+            the tails. The diagonal alone falls like lengthscale^-4, and the marginal likelihood
+            grows with the lengthscale until the nugget stops it: with 1e-3 its modes are those of
+            the paper's noise, with 1e-5 the longest has twice the lengthscale (BKE Figure 3 data).
     """
 
     full: bool = dataclasses.field(default=True, metadata={"static": True})
-    nugget: Any = NUGGET
+    nugget: Any = 1e-8
 
     def __post_init__(self) -> None:
         if not isinstance(self.full, bool):
@@ -53,19 +47,17 @@ class SamplingNoise:
             raise ValueError(f"SamplingNoise: nugget must be one number, got {self.nugget!r}")
 
 
-SAMPLING_NOISES: dict[str, SamplingNoise] = {
-    "clt": SamplingNoise(True, NUGGET),
-    "heteroscedastic": SamplingNoise(False, DIAGONAL_NUGGET),
-}
+SAMPLING_NOISES = {"clt": SamplingNoise(True, 1e-8), "heteroscedastic": SamplingNoise(False, 1e-3)}
 
 #: sigma^2, traced or not; or the sampling covariance.
 Noise: TypeAlias = Any
 
 
 def check_noise(noise_variance: Noise) -> Noise:
-    """``noise_variance`` with names resolved.
+    """Return ``noise_variance`` with names resolved.
 
-    Raises ``ValueError`` for anything but one positive number or a sampling covariance.
+    Raises:
+        ValueError: for anything but one positive number or a sampling covariance.
     """
     if isinstance(noise_variance, str) and noise_variance in SAMPLING_NOISES:
         return SAMPLING_NOISES[noise_variance]
@@ -83,43 +75,41 @@ def check_noise(noise_variance: Noise) -> Noise:
     return noise_variance
 
 
-def variance_of(noise_variance: Noise) -> Any:
-    """What is on the diagonal of the noise's covariance for certain: sigma^2, or the nugget."""
-    if isinstance(noise_variance, SamplingNoise):
-        return noise_variance.nugget
-    return noise_variance
+def diagonal_variance(noise_variance: Noise) -> Any:
+    """Return what the noise adds to the diagonal at every point: sigma^2, or the nugget."""
+    return noise_variance.nugget if isinstance(noise_variance, SamplingNoise) else noise_variance
 
 
 def sampling_covariance(points: jax.Array, kernel: Kernel, full: bool = True) -> jax.Array:
-    """Covariance (n, n) of mu_hat at the (n, D) ``points``, C/n by the central limit theorem.
+    """Compute the covariance C/n (n, n) of mu_hat at the (n, D) ``points``.
 
     C(x, y) = Cov[k(X, x), k(X, y)] (KME-14), estimated without bias from the same points. In full:
-    its diagonal alone gives bands that cover far too little.
+    bands from the diagonal alone have far too little coverage.
     """
-    centred = centred_gram(points, kernel)
+    centered = centered_gram(points, kernel)
     count = len(points) * (len(points) - 1)
     if full:
-        return centred.T @ centred / count
-    return jnp.diag(jnp.sum(centred**2, axis=0) / count)
+        return centered.T @ centered / count
+    return jnp.diag(jnp.sum(centered**2, axis=0) / count)
 
 
-def centred_gram(points: jax.Array, kernel: Kernel) -> jax.Array:
-    """k(x_j, x_i) less its mean over the rows j, (n, n)."""
+def centered_gram(points: jax.Array, kernel: Kernel) -> jax.Array:
+    """Compute k(x_j, x_i) less its mean over the rows j, (n, n)."""
     features = kernel.matrix(points, points)
     return features - jnp.mean(features, axis=0)
 
 
-def gram_sensitivity(centred: jax.Array, sensitivity: jax.Array, full: bool) -> jax.Array:
-    """What a change of the Gram matrix does through C/n, (n, n).
+def gram_sensitivity(centered: jax.Array, sensitivity: jax.Array, full: bool) -> jax.Array:
+    """Compute the derivative (n, n) in the Gram matrix, through C/n.
 
-    With C/n = F'F / (n (n - 1)) and F the centred Gram matrix, <S, d(C/n)> = <2 F S / (n (n - 1)),
-    dK>; the diagonal form keeps only the diagonal of S.
+    With C/n = F'F / (n (n - 1)) and F the centered Gram matrix, <S, d(C/n)> = <2 F S / (n (n - 1)),
+    dK>; the diagonal form has only the diagonal of S.
 
     Args:
-        centred: from :func:`centred_gram`.
-        sensitivity: S, symmetric, to the covariance of mu_hat.
+        centered: F, from :func:`centered_gram`.
+        sensitivity: S, symmetric, the derivative in the covariance of mu_hat.
         full: as in :class:`SamplingNoise`.
     """
-    n = len(centred)
-    product = centred @ sensitivity if full else centred * jnp.diagonal(sensitivity)
+    n = len(centered)
+    product = centered @ sensitivity if full else centered * jnp.diagonal(sensitivity)
     return 2.0 / (n * (n - 1)) * product

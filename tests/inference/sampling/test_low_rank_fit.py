@@ -27,8 +27,8 @@ from bke.inference.sampling.run import target_of
 from bke.models import Nystrom, SquaredExponential, log_marginal_likelihood
 from bke.models.likelihood import marginal
 from bke.models.likelihood.base import Likelihood
+from bke.models.likelihood.dense import Dense
 from bke.models.likelihood.low_rank import LowRankSolver
-from bke.models.likelihood.marginal import Dense
 from typer.testing import CliRunner
 
 X = np.random.default_rng(4).gamma(2.0, size=(90, 3)) * [1.0, 30.0, 5.0]
@@ -95,7 +95,7 @@ def test_a_large_error_is_a_warning(run):
 
 
 def test_an_unknown_error_is_said_to_be_unknown(run, monkeypatch):
-    """A solver need not have an error estimate: that must not cost the draws, nor pass for accuracy."""
+    """A solver without error estimate must neither lose the draws nor pass for accurate."""
     target, units = target_of(run)
     z = {n: v.values for n, v in run["unconstrained_posterior"].data_vars.items()}
     with computing():
@@ -207,7 +207,7 @@ def test_on_the_command_line(tmp_path):
     assert summary["diagnosis"]["low_rank_error_nats"] < 0.3
     assert "off by" in summary["diagnosis"]["verdict"]
     printed = CliRunner().invoke(app, ["diagnose", str(tmp_path / "run.nc")])
-    assert "nystrom approximation of rank 30" in printed.stdout
+    assert "nystrom likelihood, rank 30" in printed.stdout
     refused = CliRunner().invoke(app, ["fit", str(tmp_path / "p.csv"), "--rank", "3"])
     assert refused.exit_code == 1
     assert "--rank is for --likelihood nystrom or fourier" in refused.stderr

@@ -14,14 +14,14 @@ from bke.models import (
     log_jacobian,
     log_marginal_likelihood,
 )
-from bke.models.likelihood.dense import SMALLEST_LOW_RANK_SIZE, dense_terms
+from bke.models.likelihood.dense import DenseSolver, dense_terms
 from bke.models.likelihood.marginal import as_likelihood, restore_likelihood
 
 LENGTHSCALES = [1e-3, 1e-2, 0.3, 1.0, 30.0, 1e3]
 RATIOS = np.array([1.0, 0.4, 2.5, 1.3, 0.7])  # of the lengthscales, ARD
 FINITE = (1.3, 0.4)  # eta and centre of the Gaussian measure
 MEASURES = {"unit": "unit", "lebesgue": "lebesgue", "gaussian": Gaussian(*FINITE)}
-SMALL, LARGE = 40, SMALLEST_LOW_RANK_SIZE + 4
+SMALL, LARGE = 40, DenseSolver.min_low_rank_size + 4
 
 
 def sample(n, D, seed=0):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from bke.models import Gaussian, Laplace, Matern, SquaredExponential, log_jacobian
 from bke.models.likelihood.dense import DenseSolver, dense_terms, low_rank_factor
-from bke.models.likelihood.jacobian import pushforward
+from bke.models.likelihood.jacobian import embedding_and_log_jacobian
 from bke.models.likelihood.marginal import likelihood_solver
 from bke.models.likelihood.spectral import spectral_index
 from bke.models.linalg.rows import PaddedRows, dense_size, padded, shared_size
@@ -73,7 +73,7 @@ def test_padding_with_a_gaussian_measure():
 
 @pytest.mark.slow
 def test_padding_with_a_low_rank_factor(monkeypatch):
-    monkeypatch.setattr("bke.models.likelihood.dense.SMALLEST_LOW_RANK_SIZE", 50)
+    monkeypatch.setattr(DenseSolver, "min_low_rank_size", 50)
     kernel = SquaredExponential(40.0)
     assert low_rank_factor(with_rows(97), kernel.smoothed("unit", 3), 0.2)[1]
     unpadded, padded_rows = (
@@ -85,9 +85,11 @@ def test_padding_with_a_low_rank_factor(monkeypatch):
 
 
 @pytest.mark.slow
-def test_pushforward_ignores_padding():
+def test_embedding_and_jacobian_ignore_padding():
     kernel, rows = SquaredExponential(0.3), with_rows(97)
-    values = jax.vmap(lambda x: jnp.stack(pushforward(x, rows, kernel)[:2]))(jnp.asarray(X))
+    values = jax.vmap(lambda x: jnp.stack(embedding_and_log_jacobian(x, rows, kernel)[:2]))(
+        jnp.asarray(X)
+    )
     np.testing.assert_allclose(values[:, 1], log_jacobian(X, kernel), rtol=1e-13)
     np.testing.assert_allclose(values[:, 0], kernel(X).mean(axis=0), rtol=1e-13)
 
