@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 
 from .kernels.base import Covariance, Kernel, as_points
 from .kernels.squared_exponential import SquaredExponential
-from .likelihood.base import Likelihood
+from .likelihood.base import Likelihood, compiled_terms
 from .likelihood.marginal import as_likelihood, likelihood_solver
 from .likelihood.noise import Noise, check_noise
 from .linalg.precision import double_precision, require_double
@@ -77,7 +77,7 @@ def bke_model(
         likelihood_solver(sample, kernel, noise, measure, likelihood)
         for sample in (X if isinstance(X, tuple) else (X,))
     )
-    terms = (solver.likelihood_terms(kernel, noise, measure) for solver in solvers)
+    terms = (compiled_terms(solver, kernel, noise, measure) for solver in solvers)
     gaussian, jacobian = (sum(term) for term in zip(*terms, strict=True))
     numpyro.factor("gaussian", gaussian)
     numpyro.factor("jacobian", jacobian)

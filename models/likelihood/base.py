@@ -135,12 +135,15 @@ class LikelihoodSolver(abc.ABC):
 
 
 @jax.jit
-def compiled_log_likelihood(
+def compiled_terms(
     solver: LikelihoodSolver, kernel: Kernel, noise_variance: Any, measure: Measure
-) -> jax.Array:
-    """Compute the sum of both terms, a scalar."""
-    terms = solver.likelihood_terms(kernel, noise_variance, measure)
-    return terms.gaussian + terms.jacobian
+) -> LogLikelihoodTerms:
+    """Compute both terms by one compiled program for all kernels of a kind and data of a shape.
+
+    Models call it too: a program that contains it is traced once, and values outside of one, as of
+    initial parameters, do not compile every operation.
+    """
+    return solver.likelihood_terms(kernel, noise_variance, measure)
 
 
 @jax.custom_jvp

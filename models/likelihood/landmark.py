@@ -36,8 +36,7 @@ from .base import (
     LikelihoodSolver,
     LogLikelihoodTerms,
     Parameters,
-    closed_form,
-    compiled_log_likelihood,
+    compiled_terms,
 )
 from .landmark_jacobian import log_jacobian_at
 from .noise import Noise, SamplingNoise, check_noise
@@ -107,14 +106,6 @@ class LandmarkData(LikelihoodSolver):
             put(np.asarray(self.landmarks), PartitionSpec()),
             mesh,
         )
-
-    def likelihood_terms(
-        self, kernel: Kernel, noise_variance: Noise, measure: Measure | str
-    ) -> LogLikelihoodTerms:
-        """Compute the Gaussian term, and the sum of the log volume elements of phi at the rows."""
-        parameters = Parameters.of(kernel, noise_variance, measure, self.landmarks.dtype)
-        terms: LogLikelihoodTerms = closed_form(self, parameters)
-        return terms
 
     def value(self, parameters: Parameters) -> LogLikelihoodTerms:
         """Compute both terms from sums over rows."""
@@ -248,7 +239,7 @@ def landmark_log_likelihood(
     data = landmark_data(as_points(X), as_points(landmarks, "landmarks"))
     # Checked here: compiled code has no names for its errors.
     kernel.smoothed(measure, data.landmarks.shape[1])
-    value = compiled_log_likelihood(data, kernel, noise_variance, measure)
+    value = jnp.add(*compiled_terms(data, kernel, noise_variance, measure))
     if not isinstance(value, jax.core.Tracer) and np.isnan(concrete(value)):
         raise ArithmeticError(
             "n R + noise_variance I is not positive definite in double precision: noise_variance "

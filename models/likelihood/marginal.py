@@ -20,7 +20,7 @@ from jax.typing import ArrayLike
 from ..kernels.base import Kernel, as_points
 from ..linalg.precision import concrete, double_precision, tracing
 from ..measures import Measure, as_measure, fixed_measure
-from .base import Likelihood, LikelihoodSolver, compiled_log_likelihood
+from .base import Likelihood, LikelihoodSolver, compiled_terms
 from .dense import Dense, dense_solver
 from .landmark import Landmark
 from .low_rank import Fourier, Nystrom
@@ -213,7 +213,7 @@ def log_marginal_likelihood(
     if not tracing():
         kernel.smoothed(measure, points.shape[1])  # raises, which compiled code cannot
     solver = likelihood.solver(points, kernel, noise_variance, measure)
-    value = compiled_log_likelihood(solver, kernel, noise_variance, measure)
+    value = jnp.add(*compiled_terms(solver, kernel, noise_variance, measure))
     if not isinstance(value, jax.core.Tracer) and np.isnan(concrete(value)):
         raise ArithmeticError(
             solver.unsupported_reason(kernel)
