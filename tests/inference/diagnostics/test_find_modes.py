@@ -27,7 +27,7 @@ from bke.inference.report.words import run_summary, witness_summary
 #: Of data that no earlier test had, whose results would be known already.
 SEEDS = itertools.count()
 WORK = {
-    "modes": "bke.inference.diagnostics.modes._find_modes",
+    "modes": "bke.inference.diagnostics.modes._modes_of_profile",
     "masses": "bke.inference.diagnostics.modes.mode_masses",
     "target": "bke.inference.sampling.open_run.target_of",
     "quadrature": "bke.inference.diagnostics.reweight.integral",

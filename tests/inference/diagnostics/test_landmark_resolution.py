@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from bke.inference import diagnose, fit
 from bke.inference.core.machine import computing
-from bke.inference.diagnostics.landmark_resolution import in_words, reach
+from bke.inference.diagnostics.landmark_resolution import correlation_medians, resolution_notes
 from bke.models import Landmark, SquaredExponential, choose_landmarks
 
 RNG = np.random.default_rng(4)
 P, Q = RNG.normal(size=3000), RNG.laplace(scale=np.sqrt(0.5), size=2500)
-SHORT, LONG = "shorter than the way", "long beside the distances"
+SHORT, LONG = "lengthscales too short", "lengthscales too long"
 QUIET = {"progress": False}
 #: Skewed, and landmarks around them, as in test_landmark_fit.
 FEW = np.random.default_rng(8).gamma(2.0, size=(80, 2)) * [1.0, 30.0]
@@ -42,10 +42,12 @@ def test_five_landmarks(lengthscales, expected):
     """Neighbors are at a distance of 1, pairs in the median of 2: limits 1 and 4."""
     landmarks = np.linspace(-2.0, 2.0, 5)[:, None]
     with computing():
-        medians = np.array([reach(SquaredExponential(value), landmarks) for value in lengthscales])
+        medians = np.array(
+            [correlation_medians(SquaredExponential(value), landmarks) for value in lengthscales]
+        )
     closed_form = [np.exp(-0.5 * np.array([1.0, 4.0]) / value**2) for value in lengthscales]
     np.testing.assert_allclose(medians, closed_form, rtol=1e-12)
-    notes = in_words(medians, np.ones(len(lengthscales)))
+    notes = resolution_notes(medians, np.ones(len(lengthscales)))
     assert [any(text in note for note in notes) for text in (SHORT, LONG)] == [
         expected == SHORT,
         expected == LONG,

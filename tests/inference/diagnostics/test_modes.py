@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import xarray as xr
 from bke.inference import Nuts, diagnose, find_modes, fit
-from bke.inference.diagnostics.diagnosis import _one
 from bke.inference.diagnostics.modes import basins
 from bke.inference.sampling.draw_graph import density_graph
 from bke.inference.sampling.profile import smooth
@@ -141,15 +140,17 @@ def test_only_what_is_amiss_is_said_and_never_looks_as_if_it_were_not(template):
     density = -0.5 * (GRID / 0.3) ** 2
     good = diagnose(synthetic_run(0.3 * draws_at(0, 0, 0, 0, width=1.0), density, template))
     chains = dataclasses.replace(good.convergence, rhat=1.0101, ess_bulk=199.9, ess_tail=900.0)
-    assert chains.told == "R-hat 1.011"
-    (said,) = _one(chains)
-    assert "R-hat 1.011 (should be at most 1.010) and the smallest effective" in said
-    assert "size is 199 (should be at least 200)" in said
-    (said,) = _one(dataclasses.replace(chains, rhat=1.01))
-    assert "R-hat" not in said
-    assert dataclasses.replace(chains, rhat=1.01).told == "R-hat 1.010"
-    (said,) = _one(dataclasses.replace(chains, ess_bulk=500.0))
-    assert "effective" not in said
+
+    def verdict(**changes):
+        convergence = dataclasses.replace(chains, **changes)
+        return dataclasses.replace(good, convergence=convergence).verdict
+
+    assert chains.rhat_text == "R-hat 1.011"
+    assert "R-hat 1.011 (should be at most 1.010) and the smallest effective" in verdict()
+    assert "size is 199 (should be at least 200)" in verdict()
+    assert "R-hat" not in verdict(rhat=1.01)
+    assert dataclasses.replace(chains, rhat=1.01).rhat_text == "R-hat 1.010"
+    assert "effective" not in verdict(ess_bulk=500.0)
 
 
 def test_crossings_are_counted(template):
@@ -259,3 +260,47 @@ def test_with_several_hyperparameters_a_chain_on_a_shelf_is_stuck(template):
     assert modes.stuck == (2,)
     assert modes.modes[0].chains == (0, 1)
     np.testing.assert_allclose(np.log(modes.modes[0].location["lengthscale"]), [-3, 0], atol=0.1)
+
+
+def test_one_chain_of_independent_draws_has_no_convergence_statistics(template):
+    """Three in four draws are in the first mode; no chain is named, and none is stuck.
+
+    The barrier is 80 less what smoothing takes: at most 80 * 0.1**2 at the maximum, and about 12 at
+    the kink between the modes.
+    """
+    z = draws_at(-1.0, -1.0, -1.0, 1.0).reshape(1, -1)
+    run = synthetic_run(z, two_bumps(0.0, -1.0), template)
+    run.attrs |= {"method": "smc", "independent": 1, "method_in_words": "draws of tempered SMC"}
+    report = diagnose(run)
+    assert [mode.draws for mode in report.modes.modes] == [600, 200]
+    assert report.modes.stuck == ()
+    assert report.modes.crossings is None
+    assert str(report) == (
+        "800 draws of the posterior by smc\n"
+        "mode 1: lengthscale 0.368, barrier 68\n"
+        f"mode 2: lengthscale 2.72, log mass lower by 1, barrier 67\n\n{report.verdict}"
+    )
+    assert report.verdict == (
+        "All modes are represented by posterior mass: draws of tempered SMC.\nMultimodal: 2 modes."
+    )
+    assert report.to_dataframe()["rhat"].isna().all()
+
+
+def test_draws_of_another_program_are_named_by_it(template):
+    run = synthetic_run(draws_at(-1.0, -1.0, 1.0), two_bumps(0.0, -20.0), template)
+    run.attrs |= {"method": "external", "method_in_words": "draws of numpyro"}
+    first, second, third, *verdict = str(diagnose(run)).splitlines()
+    assert first.startswith("3 chains x 200 draws (draws of numpyro): R-hat ")
+    assert first.endswith(", 0 divergences")
+    assert second.startswith("mode 1: lengthscale 0.36")
+    assert "; chains 0, 1: R-hat 1.0" in second
+    assert third.startswith("mode 2: lengthscale 2.7")
+    assert ", log mass lower by 20, barrier " in third
+    assert "; chain 2: R-hat needs two chains, bulk ESS " in third
+    assert verdict == [
+        "",
+        "Multimodal: 2 modes, 2 of them visited, and no chain crossed between them.",
+        "Averages over chains do not weight modes by posterior mass: do not pool.",
+        "Mode 1 has practically all of the posterior mass: "
+        "the log mass of the next is lower by 20.",
+    ]

@@ -1,5 +1,7 @@
 """Posterior masses: against a fine grid evaluated by itself, by every route that gives them."""
 
+import re
+
 import jax
 import numpy as np
 import numpyro.distributions as dist
@@ -157,12 +159,19 @@ def test_the_diagnosis_shows_both_and_says_how_it_knows(by_nuts, weighed, by_qua
     assert before.integral is None
     assert "do not pool" in before.verdict
     after = diagnose(weighed)
-    assert "Posterior mass: mode 1" in after.verdict
-    assert "% of the chains" in after.verdict
+    assert re.search(r"Mode \d has posterior mass 0\.\d+", after.verdict)
+    assert "% of the draws of chains" in after.verdict
     assert after.integral.reached
     summary = after.summary()["modes"]
-    assert sum(mode["chain_share"] for mode in summary) == pytest.approx(1.0)
-    assert "independent draws" in diagnose(by_quadrature).verdict
+    assert sum(mode["draw_proportion"] for mode in summary) == pytest.approx(1.0)
+    independent = diagnose(by_quadrature)
+    assert "independent draws by quadrature" in independent.verdict
+    assert "R-hat" not in str(independent)
+    assert "ESS" not in str(independent)
+    assert independent.convergence is None
+    assert independent.per_mode == (None,) * len(independent.modes.modes)
+    assert np.isnan([independent.rhat, independent.ess]).all()
+    assert {independent.summary()[name] for name in ("rhat", "ess_bulk", "mixed")} == {None}
 
 
 def mixed_within_modes(run, exact):
