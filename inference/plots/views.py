@@ -87,7 +87,8 @@ def views(
 
 
 def _standing(mode: Mode) -> str:
-    """What to say of a mode's mass: itself where it is known, else its height."""
+    """Describe a mode's mass if it is known, else its height."""
     if mode.mass is not None:
         return f", mass {mode.mass:.2g}"
-    return f", {-mode.height:.0f} nats lower" if mode.height < 0 else ""
+    quantity = "log density" if mode.interval is None else "log mass"
+    return f", {quantity} lower by {-mode.height:.0f}" if mode.height < 0 else ""
