@@ -23,7 +23,7 @@ from ..sampling.method import is_independent, method_in_words
 from ..sampling.open_run import Run, open_run
 from .integral import Integral, integral_of
 from .landmark_resolution import landmark_notes
-from .modes import Mode, Modes, find_modes, format_location, scalar_values
+from .modes import Mode, Modes, find_modes, format_chains, format_location, scalar_values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -298,16 +298,10 @@ def _mode_line(diagnosis: Diagnosis, index: int) -> str:
         line += f", barrier {mode.barrier:.0f}"
     if diagnosis.independent:
         return line
-    line += f"; {_chain_list(mode.chains)}"
+    line += f"; {format_chains(mode.chains)}"
     if mode.stuck:
-        line += f"; stuck: {_chain_list(mode.stuck)}"
+        line += f"; stuck: {format_chains(mode.stuck)}"
     return line if inside is None or not diagnosis.multimodal else f"{line}: {inside.text}"
-
-
-def _chain_list(chains: Sequence[int]) -> str:
-    if not chains:
-        return "no chain"
-    return f"chain{'s' if len(chains) > 1 else ''} {', '.join(map(str, chains))}"
 
 
 def format_mass(mode: Mode) -> str:
@@ -361,7 +355,7 @@ def _chain_verdict(
         mass = f"the visited modes hold {modes.visited_mass:.2g} of its mass"
         sentences.append(f"NOT THE POSTERIOR: {mass}; run more chains, quadrature or SMC.")
     if modes.stuck:
-        stuck = _chain_list(modes.stuck)
+        stuck = format_chains(modes.stuck)
         sentences.append(f"Stuck far below the density of their mode, and left out: {stuck}.")
     if len(modes.stuck) == len(overall.chains):
         sentences.append("Every chain is stuck, so there is nothing to summarize.")

@@ -456,11 +456,20 @@ def format_values(values: np.ndarray) -> str:
     return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
 
 
+def format_chains(chains: Sequence[int] | np.ndarray) -> str:
+    """Format indices of chains: ``chain 3``, ``chains 0-3, 7``, ``no chain``."""
+    if not len(chains):
+        return "no chain"
+    ordered = np.sort(np.asarray(chains))
+    runs = np.split(ordered, np.flatnonzero(np.diff(ordered) > 1) + 1)
+    spans = [f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs]
+    return ("chains " if len(ordered) > 1 else "chain ") + ", ".join(spans)
+
+
 def scalar_values(values: Mapping[str, np.ndarray]) -> dict[str, float]:
     """Return each number by its name: ``lengthscale``, or ``lengthscale[0]``, ..."""
     scalars: dict[str, float] = {}
     for name, value in values.items():
         flat = np.ravel(value).tolist()
-        names = [name] if len(flat) == 1 else [f"{name}[{k}]" for k in range(len(flat))]
-        scalars |= dict(zip(names, flat, strict=True))
+        scalars |= {name if len(flat) == 1 else f"{name}[{k}]": v for k, v in enumerate(flat)}
     return scalars

@@ -12,11 +12,11 @@ from matplotlib.figure import Figure
 from scipy.interpolate import CubicSpline
 
 from ..core.errors import InputError
-from ..diagnostics.modes import Modes, find_modes
+from ..diagnostics.modes import Modes, find_modes, format_chains
 from ..sampling.foreign import ModelArguments
 from ..sampling.method import is_independent
 from ..sampling.open_run import Run, open_run
-from .names import chain_names, site_components
+from .names import site_components
 from .style import SMALL, log_scale, mode_colour, panels, plain
 
 #: Nats below the top that are shown at least.
@@ -178,7 +178,7 @@ def _mark_chains(ax: Axes, at: np.ndarray, shown: np.ndarray, modes: Modes) -> N
         if outside.any():
             arrow = "\N{LEFTWARDS ARROW}" if side == "left" else "\N{RIGHTWARDS ARROW}"
             where = ", ".join(f"{value:.2g}" for value in at[outside])
-            text = f"{chain_names(np.flatnonzero(outside))} at {where}"
+            text = f"{format_chains(np.flatnonzero(outside))} at {where}"
             ax.text(
                 x,
                 0.12,

@@ -12,11 +12,11 @@ from matplotlib.lines import Line2D
 from scipy.stats import rankdata
 
 from ..core.errors import InputError
-from ..diagnostics.modes import Modes, find_modes
+from ..diagnostics.modes import Modes, find_modes, format_chains
 from ..sampling.foreign import ModelArguments
 from ..sampling.method import is_independent
 from ..sampling.open_run import Run, open_run
-from .names import chain_names, mode_name, site_components
+from .names import mode_name, site_components
 from .style import SHADE, SMALL, STUCK, figure_of, log_scale, mode_colour, panels, plain
 
 #: Draws that a bar of the rank plot holds on average, at least.
@@ -112,7 +112,7 @@ def _legend(ax: Axes, modes: Modes) -> None:
         if mode.chains
     ]
     if modes.stuck:
-        entries.append((f"stuck: {chain_names(modes.stuck)}", STUCK))
+        entries.append((f"stuck: {format_chains(modes.stuck)}", STUCK))
     width = ax.get_window_extent().width / figure_of(ax).dpi
     ax.legend(
         handles=[Line2D([], [], color=colour, label=label) for label, colour in entries],

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
-from ..diagnostics.modes import Mode, find_modes
+from ..diagnostics.modes import Mode, find_modes, format_chains
 from ..sampling.method import is_independent
 from ..sampling.open_run import Run
 from ..witness.bands import Band, band
-from .names import chain_names, short_place
+from .names import short_place
 from .style import OVERALL, mode_colour
 
 #: Less posterior mass than this is negligible.
@@ -71,7 +71,7 @@ def views(
     shown = []
     for index in modes:
         where = short_place(locations[index]) if index < len(locations) else ""
-        members = chain_names(chains[(labels == index).any(axis=1)]) if has_chains else ""
+        members = format_chains(chains[(labels == index).any(axis=1)]) if has_chains else ""
         title = f"mode {index + 1}{f': {where}' if where else ''}"
         colour, found = mode_colour(index), band(witness, level, index)
         little = False

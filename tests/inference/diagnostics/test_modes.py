@@ -1,12 +1,31 @@
-"""Modes are wide basins, not the narrow peaks between zeros of the density."""
+"""Modes are wide basins, not the narrow peaks between zeros of the density; they are cached."""
 
 import dataclasses
+import itertools
+from collections import Counter
+
+import matplotlib
+
+matplotlib.use("Agg")
 
 import numpy as np
 import pytest
 import xarray as xr
-from bke.inference import Nuts, diagnose, find_modes, fit
+from bke.inference import (
+    Nuts,
+    diagnose,
+    find_modes,
+    fit,
+    open_run,
+    plot_profile,
+    plot_rank,
+    plot_trace,
+    plot_witness,
+    reweight,
+    sample_witness,
+)
 from bke.inference.diagnostics.modes import basins
+from bke.inference.report.words import run_summary, witness_summary
 from bke.inference.sampling.draw_graph import density_graph
 from bke.inference.sampling.profile import smooth
 
@@ -106,10 +125,10 @@ def test_chains_are_assigned_to_their_modes(template):
     assert report.per_mode[0].rhat < 1.05
     assert "2 modes" in report.verdict
     assert "no chain crossed" in report.verdict
-    assert "chains 1, 3, 4" in str(report)
+    assert "chains 1, 3-4" in str(report)
 
 
-def test_a_chain_far_below_its_top_is_stuck_and_named(template):
+def test_a_chain_far_below_the_maximum_is_stuck(template):
     run = synthetic_run(draws_at(-1.0, -1.0, -1.7, width=0.02), two_bumps(0.0, -20.0), template)
     modes = find_modes(run)
     assert modes.stuck == (2,)
@@ -126,7 +145,7 @@ def test_an_unvisited_mode_is_reported_if_it_could_hold_mass(template):
     assert not far.multimodal
 
 
-def test_a_mixed_run_is_called_mixed_and_a_short_one_is_not(template):
+def test_verdict_on_mixed_and_short_runs(template):
     density = -0.5 * (GRID / 0.3) ** 2
     good = diagnose(synthetic_run(0.3 * draws_at(0, 0, 0, 0, width=1.0), density, template))
     assert good.convergence.mixed
@@ -136,7 +155,7 @@ def test_a_mixed_run_is_called_mixed_and_a_short_one_is_not(template):
     assert bad.verdict.startswith("Not mixed")
 
 
-def test_only_what_is_amiss_is_said_and_never_looks_as_if_it_were_not(template):
+def test_only_failed_criteria_are_listed_and_rounding_never_hides_a_failure(template):
     density = -0.5 * (GRID / 0.3) ** 2
     good = diagnose(synthetic_run(0.3 * draws_at(0, 0, 0, 0, width=1.0), density, template))
     chains = dataclasses.replace(good.convergence, rhat=1.0101, ess_bulk=199.9, ess_tail=900.0)
@@ -197,7 +216,7 @@ def test_one_chain_cannot_show_that_it_mixed(template):
     assert "one chain cannot show" in diagnose(run).verdict
 
 
-def test_zeros_are_not_blamed_where_there_are_none(template):
+def test_zeros_are_no_reason_for_a_smooth_density(template):
     slow = 0.3 * np.cumsum(np.random.default_rng(1).normal(size=(4, 200)), axis=1) / 14
     smooth_density = diagnose(synthetic_run(slow, -0.5 * (GRID / 0.3) ** 2, template))
     assert "zeros" not in str(smooth_density)
@@ -209,8 +228,8 @@ def plane_run(z: np.ndarray, template: xr.DataTree) -> xr.DataTree:
     The components, at (-3, 0) and (3, 0), have standard deviation 1/4.
     """
 
-    def density(one: dict[str, np.ndarray]) -> np.ndarray:
-        squares = [np.sum((one["lengthscale"] - (c, 0.0)) ** 2, axis=-1) for c in (-3.0, 3.0)]
+    def density(values: dict[str, np.ndarray]) -> np.ndarray:
+        squares = [np.sum((values["lengthscale"] - (c, 0.0)) ** 2, axis=-1) for c in (-3.0, 3.0)]
         return np.logaddexp(*(-8.0 * square for square in squares))
 
     groups = {name: node.to_dataset() for name, node in template.children.items()}
@@ -253,7 +272,7 @@ def test_with_several_hyperparameters_a_crossing_chain_is_counted_and_joins_noth
     assert "crossed between them 2 times" in diagnose(plane_run(z, template)).verdict
 
 
-def test_with_several_hyperparameters_a_chain_on_a_shelf_is_stuck(template):
+def test_with_several_hyperparameters_a_chain_at_low_density_is_stuck(template):
     z = plane_draws(-3.0, -3.0, -3.0)
     z[2] = [-3.0, 2.0] + 0.02 * (z[2] - [-3.0, 0.0])
     modes = find_modes(plane_run(z, template))
@@ -293,7 +312,7 @@ def test_draws_of_another_program_are_named_by_it(template):
     assert first.startswith("3 chains x 200 draws (draws of numpyro): R-hat ")
     assert first.endswith(", 0 divergences")
     assert second.startswith("mode 1: lengthscale 0.36")
-    assert "; chains 0, 1: R-hat 1.0" in second
+    assert "; chains 0-1: R-hat 1.0" in second
     assert third.startswith("mode 2: lengthscale 2.7")
     assert ", log mass lower by 20, barrier " in third
     assert "; chain 2: R-hat needs two chains, bulk ESS " in third
@@ -304,3 +323,113 @@ def test_draws_of_another_program_are_named_by_it(template):
         "Mode 1 has practically all of the posterior mass: "
         "the log mass of the next is lower by 20.",
     ]
+
+
+# -- results are cached
+
+#: Seeds of data that no earlier test had, whose results would be cached.
+SEEDS = itertools.count()
+WORK = {
+    "modes": "bke.inference.diagnostics.modes._modes_of_profile",
+    "masses": "bke.inference.diagnostics.modes.mode_masses",
+    "target": "bke.inference.sampling.open_run.target_of",
+    "quadrature": "bke.inference.diagnostics.reweight.integral",
+}
+
+
+@pytest.fixture
+def pair():
+    rng = np.random.default_rng(next(SEEDS))
+    return rng.normal(size=(12, 1)), rng.normal(1.0, 1.0, size=(12, 1))
+
+
+@pytest.fixture
+def run(pair):
+    return fit(np.concatenate(pair), method=Nuts(2, 20, 10), progress=False)
+
+
+@pytest.fixture
+def work(run, monkeypatch):
+    """Count the calls of each computation after the fit."""
+    done = Counter()
+
+    def counted(name, function):
+        def counting(*arguments):
+            done[name] += 1
+            return function(*arguments)
+
+        return counting
+
+    for name, path in WORK.items():
+        module, function = path.rsplit(".", 1)
+        imported = __import__(module, fromlist=[function])
+        monkeypatch.setattr(path, counted(name, getattr(imported, function)))
+    return done
+
+
+def everything(run, pair):
+    """Do all that ``bke run`` does after the fit."""
+    reweighted = reweight(run, progress=False)
+    diagnosis = diagnose(reweighted)
+    run_summary(reweighted, diagnosis)
+    witness = sample_witness(reweighted, *pair, [0.0, 1.0], progress=False)
+    witness_summary(witness, diagnosis.modes, 0.8)
+    for plot in (plot_trace, plot_rank, plot_profile):
+        plot(reweighted)
+    plot_witness(witness, run=reweighted)
+    return reweighted
+
+
+@pytest.mark.slow
+def test_everything_is_computed_once(run, pair, work):
+    everything(run, pair)
+    assert work == {"modes": 1, "masses": 1, "target": 1, "quadrature": 1}
+    everything(run, pair)
+    sample_witness(run, *pair, [0.0, 1.0], progress=False)
+    diagnose(open_run(run))
+    # The run without masses asks for its own once, and finds none.
+    assert work == {"modes": 1, "masses": 2, "target": 1, "quadrature": 1}
+
+
+def test_a_copy_shares_and_a_changed_copy_does_not(run, work):
+    modes = find_modes(run)
+    copy = run.copy(deep=True)
+    assert find_modes(copy).of_draws is modes.of_draws
+    assert work["modes"] == 1
+    z = copy["unconstrained_posterior"]["lengthscale"].values
+    z[...] = z + 0.1
+    find_modes(copy)
+    assert work["modes"] == 2
+    assert find_modes(copy).modes[0].location != modes.modes[0].location
+    assert find_modes(run).modes[0].location == modes.modes[0].location
+    assert work["modes"] == 2
+
+
+def test_an_open_run_sees_what_is_written_into_its_tree(run, work):
+    opened = open_run(run)
+    assert find_modes(opened).crossings is not None
+    run.attrs["independent"] = 1
+    assert find_modes(opened).crossings is None
+    assert work["modes"] == 2
+
+
+def test_masses_are_recomputed_and_modes_are_cached(run, work):
+    before = find_modes(run)
+    after = find_modes(reweight(run, progress=False))
+    assert before.modes[0].mass is None
+    assert after.modes[0].mass is not None
+    assert after.of_draws is before.of_draws
+    assert work["modes"] == 1
+
+
+def test_cached_arrays_are_read_only(run, work):
+    with pytest.raises(ValueError, match="read-only"):
+        find_modes(run).of_draws[0, 0] = 7
+    first = reweight(run, progress=False)
+    weight = first["quadrature"]["weight"].values.copy()
+    first["quadrature"]["weight"].values[...] = 0.0
+    second = reweight(run, progress=False)
+    np.testing.assert_array_equal(second["quadrature"]["weight"], weight)
+    assert work["quadrature"] == 1
+    reweight(run, tolerance=1e-2, progress=False)
+    assert work["quadrature"] == 2
