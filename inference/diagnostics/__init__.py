@@ -1,1 +1,1 @@
-"""What draws are worth: modes and their masses, convergence, and a verdict in words."""
+"""Diagnostics of posterior draws: modes and their masses, convergence, and a verdict."""

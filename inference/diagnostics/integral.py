@@ -18,10 +18,12 @@ import xarray as xr
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
+from ..core.errors import InputError, SamplingError
+
 
 @dataclasses.dataclass(frozen=True)
 class Integral:
-    """The integral of an unnormalized density: of a posterior its normalizing constant.
+    """The integral of an unnormalized density, such as a posterior's normalizing constant.
 
     Attributes:
         log: log of the integral.
@@ -38,7 +40,7 @@ class Integral:
 
     @property
     def reached(self) -> bool:
-        """Whether the error is within the tolerance."""
+        """True if the error is within the tolerance."""
         return self.tolerance is None or self.error <= self.tolerance
 
 
@@ -72,15 +74,6 @@ def integral_group(run: xr.DataTree) -> str | None:
     return next(names, None)
 
 
-def allows_bridge_sampling(draws: int, chains: int, parameters: int) -> bool:
-    """Whether a mode has sufficient draws for bridge sampling.
-
-    At least 8 of each chain, and 10 for each of the p + 1 parameters of the Gaussian's mean and
-    scale in the half to which it is fitted. Not tuned.
-    """
-    return draws >= 8 and chains * (draws // 2) >= 10 * (parameters + 1)
-
-
 def normalize_integrals(integrals: Sequence[Integral]) -> tuple[np.ndarray, np.ndarray, Integral]:
     """Return the proportion of each integral in their sum, its standard error, and the sum."""
     log = np.array([integral.log for integral in integrals])
@@ -99,9 +92,10 @@ def normalize_integrals(integrals: Sequence[Integral]) -> tuple[np.ndarray, np.n
 def bridge_sampling(
     z: np.ndarray,
     log_density: Callable[[np.ndarray], np.ndarray],
-    lp: np.ndarray,
     rng: np.random.Generator,
+    name: str,
     *,
+    lp: np.ndarray | None = None,
     widening: float = 1.2,
     max_iterations: int = 1000,
     tolerance: float = 1e-10,
@@ -109,24 +103,37 @@ def bridge_sampling(
     """Estimate the integral of a density over one mode from draws of that mode.
 
     Args:
-        z: draws of the mode, (chain, draw, p), at least 8 of each chain.
+        z: draws of the mode, (chain, draw, p).
         log_density: log density (k,) of points (k, p), ``-inf`` outside of the mode.
-        lp: log density of the draws, (chain, draw).
         rng: random number generator for the draws of the Gaussian.
+        name: name of the mode, for errors.
+        lp: log density of the draws, (chain, draw); evaluated if it is not known.
         widening: factor of the Gaussian's standard deviations: with tails lighter than those of the
             density, the ratio of both would have a large variance. Not tuned.
         max_iterations: largest number of iterations.
         tolerance: change of the log integral at which iterations end.
+
+    Raises:
+        InputError: fewer than 8 draws of each chain, or fewer than 10 for each of the p + 1
+            parameters of the Gaussian's mean and scale in the half to which it is fitted (not
+            tuned).
+        SamplingError: the estimate is not finite.
     """
     half = z.shape[1] // 2
     p = z.shape[2]
-    fitted, used, lp = z[:, :half].reshape(-1, p), z[:, half:], lp[:, half:]
+    if half < 4 or len(z) * half < 10 * (p + 1):
+        raise InputError(
+            f"{name} has {z.shape[1]} draws of each of {len(z)} chains, too few for bridge "
+            "sampling: take more draws or chains, or another method such as SMC"
+        )
+    fitted, used = z[:, :half].reshape(-1, p), z[:, half:]
+    used_lp = log_density(used.reshape(-1, p)) if lp is None else lp[:, half:].ravel()
     covariance = widening**2 * np.atleast_2d(np.cov(fitted, rowvar=False))
     gaussian = multivariate_normal(fitted.mean(axis=0), covariance)
-    count = used.shape[0] * used.shape[1]
+    count = len(used_lp)
     proposals = np.asarray(gaussian.rvs(count, random_state=rng)).reshape(count, p)
     # Log ratios of the density to the Gaussian.
-    draw_ratios = (lp - np.asarray(gaussian.logpdf(used)).reshape(lp.shape)).ravel()
+    draw_ratios = used_lp - np.asarray(gaussian.logpdf(used)).ravel()
     proposal_ratios = log_density(proposals) - np.asarray(gaussian.logpdf(proposals)).reshape(count)
     sizes = arviz_stats.ess(xr.Dataset({"z": (("chain", "draw", "parameter"), used)}))
     n1 = min(float(sizes["z"].min()), float(count))
@@ -144,4 +151,6 @@ def bridge_sampling(
     at_proposals = ratio / (s1 * ratio + s2)
     variance = np.var(at_proposals) / np.mean(at_proposals) ** 2 / count
     variance += np.var(at_draws) / np.mean(at_draws) ** 2 / n1
+    if not np.isfinite([log, variance]).all():
+        raise SamplingError(f"bridge sampling failed for {name}: take more draws, or use SMC")
     return Integral(log, float(np.sqrt(variance)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Unpack
 
@@ -28,7 +29,7 @@ from ..sampling.samplers import is_independent
 from ..sampling.target import flatten
 from .integral import integral_group
 
-#: Groups of a run from which modes are found.
+#: Groups and attributes of a run from which modes are found.
 MODE_GROUPS = ("profile", "paths", "posterior", "unconstrained_posterior", "sample_stats")
 
 
@@ -65,7 +66,7 @@ class Mode:
 
     @property
     def visited(self) -> bool:
-        """Whether any draw, or most of a stuck chain, is in it."""
+        """True if any draw, or most of a stuck chain, is in it."""
         return bool(self.draws or self.stuck)
 
 
@@ -110,7 +111,7 @@ class Modes:
 
     @property
     def has_masses(self) -> bool:
-        """Whether the posterior mass of every mode is known."""
+        """True if the posterior mass of every mode is known."""
         return all(mode.mass is not None for mode in self.modes)
 
     @property
@@ -120,7 +121,7 @@ class Modes:
 
     @property
     def covered(self) -> bool:
-        """Whether masses are known, and the modes with usable draws hold 0.99 of the posterior."""
+        """True if masses are known and modes with usable draws hold 0.99 of the posterior."""
         return self.has_masses and self.visited_mass >= 0.99
 
 
@@ -140,7 +141,8 @@ def find_modes(run: Run, **model: Unpack[ModelArguments]) -> Modes:
     opened = open_run(run, **model)
     tree = opened.tree
     units_of(tree)  # refuses other trees
-    modes = opened.kept("modes", lambda: _find_modes(tree), groups=MODE_GROUPS)
+    find = _modes_of_profile if "profile" in tree.children else _modes_of_graph
+    modes = opened.kept("modes", lambda: find(tree), groups=MODE_GROUPS)
     integrated = integral_group(tree)
     masses = opened.kept(
         "masses",
@@ -154,14 +156,6 @@ def find_modes(run: Run, **model: Unpack[ModelArguments]) -> Modes:
         for mode, mass, error in zip(modes.modes, *masses, strict=True)
     )
     return dataclasses.replace(modes, modes=with_masses)
-
-
-def _find_modes(run: xr.DataTree) -> Modes:
-    modes = _modes_of_profile(run) if "profile" in run.children else _modes_of_graph(run)
-    # The arrays are cached: a caller that would modify them has to copy.
-    for array in (modes.of_draws, modes.of_chains):
-        array.flags.writeable = False
-    return modes
 
 
 def basins(
@@ -192,7 +186,7 @@ def basins(
     return tops, barriers, borders
 
 
-def _modes_of_profile(run: xr.DataTree, negligible: float = 30.0, depth: float = 10.0) -> Modes:
+def _modes_of_profile(run: xr.DataTree, depth: float = 10.0) -> Modes:
     """Find the modes of one hyperparameter as basins of the profile of the density.
 
     Chains are stuck if they are below the maximum of their basin by both the smoothed log density
@@ -201,8 +195,6 @@ def _modes_of_profile(run: xr.DataTree, negligible: float = 30.0, depth: float =
 
     Args:
         run: run with the group ``profile``.
-        negligible: difference of log masses beyond which a basin without draws is ignored, since
-            its mass is negligible.
         depth: difference of log densities beyond which a chain is stuck. Not tuned.
     """
     profile = run["profile"].to_dataset()
@@ -232,10 +224,7 @@ def _modes_of_profile(run: xr.DataTree, negligible: float = 30.0, depth: float =
         weight = np.exp(log_density[index] - log_density[index].max())
         return {site: np.asarray(values[round(float(index @ weight / weight.sum()))])}
 
-    height = log_mass - log_mass.max()
-    kept = [k for k in range(len(tops)) if height[k] > -negligible or (of_draws == k).any()]
-    limits = [-np.inf, *edges, np.inf]
-    modes = _build_modes(run, of_draws, of_chains, stuck, kept, location, height, barriers, limits)
+    modes = _build_modes(run, of_draws, stuck, location, log_mass, barriers, edges)
     return dataclasses.replace(modes, peaks=len(find_peaks(log_density)[0]))
 
 
@@ -279,10 +268,7 @@ def _modes_of_graph(run: xr.DataTree, depth: float = 10.0) -> Modes:
         return {str(name): values.values for name, values in medians.data_vars.items()}
 
     np.fill_diagonal(saddle, -np.inf)
-    barriers = tops - saddle.max(axis=1)
-    return _build_modes(
-        run, of_draws, of_chains, stuck, range(count), location, tops - tops.max(), barriers
-    )
+    return _build_modes(run, of_draws, stuck, location, tops, tops - saddle.max(axis=1))
 
 
 def _majority(of_draws: np.ndarray, count: int) -> np.ndarray:
@@ -293,30 +279,34 @@ def _majority(of_draws: np.ndarray, count: int) -> np.ndarray:
 def _build_modes(
     run: xr.DataTree,
     of_draws: np.ndarray,
-    of_chains: np.ndarray,
     stuck: np.ndarray,
-    labels: Sequence[int],
     location: Callable[[int, np.ndarray], dict[str, np.ndarray]],
     height: np.ndarray,
     barriers: np.ndarray,
-    limits: Sequence[float] | None = None,
+    edges: np.ndarray | None = None,
+    negligible: float = 30.0,
 ) -> Modes:
-    """Build the modes with these labels, and number them by their locations.
+    """Build the modes from labels of draws, and number them by their locations.
 
     Args:
         run: the run.
         of_draws: label of each draw, (chain, draw).
-        of_chains: label of each chain, (chain,).
-        stuck: whether each chain is stuck, (chain,).
-        labels: labels of the modes.
+        stuck: indicator of stuck chains, (chain,).
         location: location of a label, given which draws (chain, draw) are in it and not stuck.
-        height: of each label, relative to the highest.
-        barriers: of each label.
-        limits: ends of the intervals of neighboring labels.
+        height: height of each label, (k,).
+        barriers: barrier of each label, (k,).
+        edges: the k - 1 borders between the intervals of neighboring labels.
+        negligible: difference of heights beyond which a label without draws is no mode, since its
+            mass is negligible.
     """
-    modes: dict[int, Mode] = {}
-    for k in labels:
+    height = height - height.max()
+    of_chains = _majority(of_draws, len(height))
+    limits = None if edges is None else [-math.inf, *edges.tolist(), math.inf]
+    modes = {}
+    for k in range(len(height)):
         inside = (of_draws == k) & ~stuck[:, None]
+        if height[k] <= -negligible and not (of_draws == k).any():
+            continue
         modes[k] = Mode(
             location=location(k, inside),
             height=float(height[k]),
@@ -324,26 +314,19 @@ def _build_modes(
             draws=int(inside.sum()),
             chains=tuple(np.flatnonzero((of_chains == k) & ~stuck).tolist()),
             stuck=tuple(np.flatnonzero((of_chains == k) & stuck).tolist()),
-            interval=None if limits is None else (float(limits[k]), float(limits[k + 1])),
+            interval=None if limits is None else (limits[k], limits[k + 1]),
         )
-
-    def position(k: int) -> float:
-        if limits is not None:
-            return float(limits[k])
-        return float(np.mean([np.mean(value) for value in modes[k].location.values()]))
-
-    order = sorted(labels, key=position)
+    order = list(modes)
+    if limits is None:
+        order.sort(key=lambda k: np.mean([v.mean() for v in modes[k].location.values()]))
     number = np.full(len(height), -1)
     number[order] = np.arange(len(order))
-    of_draws = number[of_draws]
-    crossings = int((np.diff(of_draws, axis=1) != 0).sum())
-    return Modes(
-        tuple(modes[k] for k in order),
-        of_draws,
-        number[of_chains],
-        None,
-        None if is_independent(run.attrs) else crossings,
-    )
+    of_draws, of_chains = number[of_draws], number[of_chains]
+    # They are cached: a caller that would modify them has to copy.
+    of_draws.flags.writeable = of_chains.flags.writeable = False
+    moves = int((np.diff(of_draws, axis=1) != 0).sum())
+    crossings = None if is_independent(run.attrs) else moves
+    return Modes(tuple(modes[k] for k in order), of_draws, of_chains, None, crossings)
 
 
 def mode_masses(
@@ -471,11 +454,20 @@ def format_values(values: np.ndarray) -> str:
     return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
 
 
+def format_chains(chains: Sequence[int] | np.ndarray) -> str:
+    """Format indices of chains: ``chain 3``, ``chains 0-3, 7``, ``no chain``."""
+    if not len(chains):
+        return "no chain"
+    ordered = np.sort(np.asarray(chains))
+    runs = np.split(ordered, np.flatnonzero(np.diff(ordered) > 1) + 1)
+    spans = [f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs]
+    return ("chains " if len(ordered) > 1 else "chain ") + ", ".join(spans)
+
+
 def scalar_values(values: Mapping[str, np.ndarray]) -> dict[str, float]:
     """Return each number by its name: ``lengthscale``, or ``lengthscale[0]``, ..."""
     scalars: dict[str, float] = {}
     for name, value in values.items():
         flat = np.ravel(value).tolist()
-        names = [name] if len(flat) == 1 else [f"{name}[{k}]" for k in range(len(flat))]
-        scalars |= dict(zip(names, flat, strict=True))
+        scalars |= {name if len(flat) == 1 else f"{name}[{k}]": v for k, v in enumerate(flat)}
     return scalars

@@ -7,7 +7,6 @@ from typing import Unpack
 import numpy as np
 import xarray as xr
 
-from ..core.errors import InputError, SamplingError
 from ..core.machine import computing
 from ..data.checks import check_count, check_positive
 from ..sampling.foreign import ModelArguments
@@ -22,12 +21,7 @@ from ..sampling.samplers import (
     nodes_of,
 )
 from ..sampling.target import unflatten
-from .integral import (
-    allows_bridge_sampling,
-    bridge_sampling,
-    integral_group,
-    normalize_integrals,
-)
+from .integral import bridge_sampling, integral_group, normalize_integrals
 from .modes import (
     MODE_GROUPS,
     find_modes,
@@ -76,13 +70,15 @@ def reweight(
     if is_independent(tree.attrs) or integral_group(tree) is not None:
         return tree
     by_quadrature = unconstrained_draws(tree).shape[-1] in MOST_EVALUATIONS
+
+    def masses() -> xr.Dataset:
+        if by_quadrature:
+            return _quadrature(opened, tolerance, seed, progress)
+        return bridge_masses(opened, seed)
+
     group = opened.kept(
         f"masses {tolerance} {seed}",
-        lambda: (
-            _quadrature(opened, tolerance, seed, progress)
-            if by_quadrature
-            else bridge_masses(opened, seed)
-        ),
+        masses,
         groups=(*MODE_GROUPS, "observed_data", "constant_data"),
         lasts=lambda _: is_ours(target.kernel),
     )
@@ -115,24 +111,15 @@ def bridge_masses(opened: OpenRun, seed: int) -> xr.Dataset:
     for index, mode in enumerate(modes.modes):
         chains = list(mode.chains)
         inside = (modes.of_draws[chains] == index).all(axis=0)
-        if not allows_bridge_sampling(int(inside.sum()), len(chains), z.shape[-1]):
-            raise InputError(
-                f"mode {index + 1} has too few draws for bridge sampling: run more chains, or "
-                "fit with method='smc'"
-            )
 
         def density_of_mode(points: np.ndarray, index: int = index) -> np.ndarray:
             values = log_density(unflatten(points, shapes))
             is_inside = nearest_mode(run, modes.of_draws, points) == index
             return np.where(is_inside & np.isfinite(values), values, -np.inf)
 
-        result = bridge_sampling(z[chains][:, inside], density_of_mode, lp[chains][:, inside], rng)
-        if not np.isfinite([result.log, result.error]).all():
-            raise SamplingError(
-                f"bridge sampling failed for mode {index + 1}: run more draws, or fit with "
-                "method='smc'"
-            )
-        integrals.append(result)
+        draws, draws_lp = z[chains][:, inside], lp[chains][:, inside]
+        name = f"mode {index + 1}"
+        integrals.append(bridge_sampling(draws, density_of_mode, rng, name, lp=draws_lp))
     mass, mass_error, total = normalize_integrals(integrals)
     return xr.Dataset(
         {

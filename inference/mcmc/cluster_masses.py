@@ -8,10 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import multivariate_normal
 
-from ..core.errors import InputError, SamplingError
 from ..diagnostics.integral import (
     Integral,
-    allows_bridge_sampling,
     bridge_sampling,
     normalize_integrals,
 )
@@ -73,23 +71,14 @@ def cluster_masses(
     for index, some in enumerate(clusters):
         of_cluster = draws[list(some)]
         inside = (region(of_cluster) == index).all(axis=0)
-        if not allows_bridge_sampling(int(inside.sum()), len(some), draws.shape[-1]):
-            raise InputError(
-                "the masses of chains need more draws of chain "
-                f"{', '.join(str(labels[one]) for one in some)}: {inside.sum()} of each serve"
-            )
-        kept = of_cluster[:, inside]
-        lp = log_density(kept.reshape(-1, kept.shape[-1])).reshape(kept.shape[:2])
 
         def within(points: np.ndarray, index: int = index) -> np.ndarray:
             values = log_density(points)
             held = (region(points) == index) & np.isfinite(values)
             return np.where(held, values, -np.inf)
 
-        found = bridge_sampling(kept, within, lp, rng)
-        if not np.isfinite([found.log, found.error]).all():
-            raise SamplingError("bridge sampling gave no number: run more draws of each chain")
-        integrals.append(found)
+        name = f"the cluster of {', '.join(f'chain {labels[one]}' for one in some)}"
+        integrals.append(bridge_sampling(of_cluster[:, inside], within, rng, name))
     mass, error, of_all = normalize_integrals(integrals)
     told = tuple(
         ClusterMass(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import xarray as xr
 
 from ..core.errors import check_choice
-from ..diagnostics.modes import Mode, format_location
+from ..diagnostics.modes import Mode, format_chains, format_location
 
 #: A mode's location is spelt out in a legend up to this many numbers.
 LONGEST_LOCATION = 4
@@ -70,16 +68,6 @@ def _of_only_column(run: xr.DataTree, site: str) -> str:
     return f" of {columns[0]}" if named else ""
 
 
-def chain_names(chains: Sequence[int] | np.ndarray) -> str:
-    """``chain 3``, ``chains 0-3, 7``, ``no chain``."""
-    if not len(chains):
-        return "no chain"
-    ordered = np.sort(np.asarray(chains))
-    pieces = np.split(ordered, np.flatnonzero(np.diff(ordered) > 1) + 1)
-    spans = [f"{piece[0]}-{piece[-1]}" if len(piece) > 1 else f"{piece[0]}" for piece in pieces]
-    return ("chains " if len(ordered) > 1 else "chain ") + ", ".join(spans)
-
-
 def short_place(mode: Mode) -> str:
     """Where a mode is, in words, or nothing where that takes too many numbers."""
     count = sum(np.size(value) for value in mode.location.values())
@@ -89,4 +77,4 @@ def short_place(mode: Mode) -> str:
 def mode_name(index: int, mode: Mode) -> str:
     """``mode 1: lengthscale 0.52, chains 0-3``; modes are numbered from 1, as in the report."""
     where = short_place(mode)
-    return f"mode {index + 1}: {f'{where}, ' if where else ''}{chain_names(mode.chains)}"
+    return f"mode {index + 1}: {f'{where}, ' if where else ''}{format_chains(mode.chains)}"

@@ -12,11 +12,11 @@ from matplotlib.figure import Figure
 from scipy.interpolate import CubicSpline
 
 from ..core.errors import InputError
-from ..diagnostics.modes import Modes, find_modes
+from ..diagnostics.modes import Modes, find_modes, format_chains
 from ..sampling.foreign import ModelArguments
 from ..sampling.open_run import Run, open_run
 from ..sampling.samplers import is_independent
-from .names import chain_names, site_components
+from .names import site_components
 from .style import SMALL, log_scale, mode_colour, panels, plain
 
 #: Nats below the top that are shown at least.
@@ -69,7 +69,7 @@ def plot_profile(
     figure, (ax, below) = panels(
         2, 1, axes, width=7.5, height=5.0, sharex=True, height_ratios=[3.5, 1]
     )
-    # Each from its own top: of many rows the smoothed one is many nats below.
+    # Each relative to its own maximum: with many rows the smoothed one is much lower.
     at, raw = _raw(run, grid, profile["log_density"].values)
     raw -= np.nanmax(raw)
     ax.plot(np.interp(at, grid, values), raw, color="0.1", linewidth=1.0, label="density")
@@ -87,7 +87,7 @@ def plot_profile(
         ax, np.interp(places, grid, values), np.fmax(curve(places), np.interp(places, at, raw))
     )
     ax.set_ylim(low - 0.12 * abs(low), 0.2 * abs(low))
-    ax.set_ylabel("log posterior density of\nthe log (nats, top = 0)")
+    ax.set_ylabel("log posterior density of\nthe log (maximum 0)")
     ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, fontsize=SMALL, frameon=False)
     plain(ax)
 
@@ -178,7 +178,7 @@ def _mark_chains(ax: Axes, at: np.ndarray, shown: np.ndarray, modes: Modes) -> N
         if outside.any():
             arrow = "\N{LEFTWARDS ARROW}" if side == "left" else "\N{RIGHTWARDS ARROW}"
             where = ", ".join(f"{value:.2g}" for value in at[outside])
-            text = f"{chain_names(np.flatnonzero(outside))} at {where}"
+            text = f"{format_chains(np.flatnonzero(outside))} at {where}"
             ax.text(
                 x,
                 0.12,

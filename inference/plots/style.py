@@ -19,7 +19,7 @@ from ..core.errors import InputError
 
 #: One colour per mode, from the palette of Okabe and Ito, told apart by the colour-blind.
 MODES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442")
-#: Chains on a shelf far below their mode's top.
+#: Chains that stay far below the density of their mode.
 STUCK = "#9A9A9A"
 #: All chains together, whatever their mode.
 OVERALL = "#5A4A78"

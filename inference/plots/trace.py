@@ -12,11 +12,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ..core.errors import InputError, check_choice
-from ..diagnostics.modes import Modes, find_modes
+from ..diagnostics.modes import Modes, find_modes, format_chains
 from ..sampling.foreign import ModelArguments
 from ..sampling.open_run import OpenRun, Run, open_run
 from ..sampling.samplers import is_independent
-from .names import chain_names, mode_name
+from .names import mode_name
 from .style import SMALL, STUCK, log_scale, mode_colour
 
 
@@ -131,7 +131,7 @@ def _with_legend(collection: Any, modes: Modes) -> Figure:
         if mode.chains
     ]
     if modes.stuck:
-        entries.append((f"stuck: {chain_names(modes.stuck)}", STUCK))
+        entries.append((f"stuck: {format_chains(modes.stuck)}", STUCK))
     figure.legend(
         handles=[Line2D([], [], color=color, label=label) for label, color in entries],
         loc="outside upper left",

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
-from ..diagnostics.modes import Mode, find_modes
+from ..diagnostics.modes import Mode, find_modes, format_chains
 from ..sampling.open_run import Run
 from ..sampling.samplers import is_independent
 from ..witness.bands import Band, band
-from .names import chain_names, short_place
+from .names import short_place
 from .style import OVERALL, mode_colour
 
 
@@ -67,7 +67,7 @@ def views(
     shown = []
     for index in modes:
         where = short_place(locations[index]) if index < len(locations) else ""
-        members = chain_names(chains[(labels == index).any(axis=1)]) if has_chains else ""
+        members = format_chains(chains[(labels == index).any(axis=1)]) if has_chains else ""
         title = f"mode {index + 1}{f': {where}' if where else ''}"
         colour, found = mode_colour(index), band(witness, level, index)
         if index < len(locations):
@@ -91,7 +91,8 @@ def mode_bands(witness: xr.DataTree, level: float) -> list[Band]:
 
 
 def _standing(mode: Mode) -> str:
-    """What to say of a mode's mass: itself where it is known, else its height."""
+    """Describe a mode's mass if it is known, else its height."""
     if mode.mass is not None:
         return f", mass {mode.mass:.2g}"
-    return f", {-mode.height:.0f} nats lower" if mode.height < 0 else ""
+    quantity = "log density" if mode.interval is None else "log mass"
+    return f", {quantity} lower by {-mode.height:.0f}" if mode.height < 0 else ""

@@ -185,7 +185,8 @@ def connect_nodes(
     Args:
         nodes: unconstrained points, (k, p).
         height: log density of the nodes, (k,).
-        scale: length scale of each coordinate, (p,); points on an edge are half of it apart.
+        scale: length scale of each coordinate, (p,); points on an edge are at a distance of
+            half of it.
         log_density: log density (k,) of points (k, p).
         rounds: number of searches for a better path between separate clusters. Not tuned.
 

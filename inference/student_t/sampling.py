@@ -34,7 +34,7 @@ from ..core.progress import chain_progress, progress_bar
 from ..data.checks import as_sample, check_count, check_positive, column_names
 from ..data.new_rows import as_evaluation_points
 from ..data.weighted import systematic
-from ..diagnostics.diagnosis import RHAT_LIMIT, Convergence, convergence
+from ..diagnostics.diagnosis import Convergence, convergence
 from ..learning.kernel_selection import scale_lengthscales, select_kernel
 from ..sampling.no_u_turn import NutsProgram, Progress, dispersed_start
 from ..sampling.record import describe_kernel, read_record, record_attributes, restore_kernel
@@ -131,10 +131,10 @@ def sample_student_t(
         "posterior_predictive", draws, stats, density.rows.data, box, num_warmup
     )
     notes = []
-    if summary is not None and not summary.rhat <= RHAT_LIMIT:
+    if summary is not None and not summary.rhat <= summary.max_rhat:
         notes.append(
-            f"the chains do not agree ({summary.told}): {num_samples} draws each are too few, or "
-            "chains do not cross between modes, whose masses are then estimated by "
+            f"the chains do not agree ({summary.rhat_text}): {num_samples} draws each are too few, "
+            "or chains do not cross between modes, whose masses are then estimated by "
             f"{num_chains} starts"
         )
     if effective < 50:  # not tuned
@@ -484,7 +484,7 @@ def student_t_posterior(
     notes = []
     if summary is not None and not summary.mixed:
         notes.append(
-            f"the chains have not mixed ({summary.told}, effective sample size "
+            f"the chains have not mixed ({summary.rhat_text}, effective sample size "
             f"{min(summary.ess_bulk, summary.ess_tail):.0f}): take more num_warmup and num_samples"
         )
     if not error <= 0.1:

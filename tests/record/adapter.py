@@ -1835,7 +1835,7 @@ def run_commands(seed: int) -> Mapping[str, Any]:
         files_of_witness = sorted(path.name for path in (Path(folder) / "w").iterdir())
     diagnosis_keys = {
         "log_normalizer": "diagnosis.log_normalizer",
-        "mass": "diagnosis.modes.0.posterior_mass",
+        "mass": "diagnosis.modes.0.mass",
         "location": "diagnosis.modes.0.location.lengthscale",
     }
     return {

@@ -95,7 +95,7 @@ class SamplerOptions:
             "--tolerance",
             rich_help_panel=SAMPLER,
             show_default=str(Quadrature.tolerance),
-            help="Largest error of the log normaliser (quadrature).",
+            help="Largest error of the log normalizing constant (quadrature).",
         ),
     ] = None
     seed: SeedOption = 0

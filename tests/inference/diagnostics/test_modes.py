@@ -1,15 +1,34 @@
-"""Modes are wide basins, not the narrow peaks between zeros of the density."""
+"""Modes are wide basins, not the narrow peaks between zeros of the density; they are cached."""
 
 import dataclasses
+import itertools
+from collections import Counter
+
+import matplotlib
+
+matplotlib.use("Agg")
 
 import numpy as np
 import pytest
 import xarray as xr
-from bke.inference import Nuts, diagnose, find_modes, fit
-from bke.inference.diagnostics.diagnosis import _one
+from bke.inference import (
+    Nuts,
+    diagnose,
+    find_modes,
+    fit,
+    open_run,
+    plot_profile,
+    plot_rank,
+    plot_trace,
+    plot_witness,
+    reweight,
+    sample_witness,
+)
 from bke.inference.diagnostics.modes import basins
+from bke.inference.report.words import run_summary, witness_summary
 from bke.inference.sampling.draw_graph import density_graph
 from bke.inference.sampling.profile import smooth
+from bke.inference.sampling.record import RECORD, read_record
 
 GRID = np.arange(-3.0, 3.0, 0.01)
 
@@ -107,10 +126,10 @@ def test_chains_are_assigned_to_their_modes(template):
     assert report.per_mode[0].rhat < 1.05
     assert "2 modes" in report.verdict
     assert "no chain crossed" in report.verdict
-    assert "chains 1, 3, 4" in str(report)
+    assert "chains 1, 3-4" in str(report)
 
 
-def test_a_chain_far_below_its_top_is_stuck_and_named(template):
+def test_a_chain_far_below_the_maximum_is_stuck(template):
     run = synthetic_run(draws_at(-1.0, -1.0, -1.7, width=0.02), two_bumps(0.0, -20.0), template)
     modes = find_modes(run)
     assert modes.stuck == (2,)
@@ -127,7 +146,7 @@ def test_an_unvisited_mode_is_reported_if_it_could_hold_mass(template):
     assert not far.multimodal
 
 
-def test_a_mixed_run_is_called_mixed_and_a_short_one_is_not(template):
+def test_verdict_on_mixed_and_short_runs(template):
     density = -0.5 * (GRID / 0.3) ** 2
     good = diagnose(synthetic_run(0.3 * draws_at(0, 0, 0, 0, width=1.0), density, template))
     assert good.convergence.mixed
@@ -137,19 +156,21 @@ def test_a_mixed_run_is_called_mixed_and_a_short_one_is_not(template):
     assert bad.verdict.startswith("Not mixed")
 
 
-def test_only_what_is_amiss_is_said_and_never_looks_as_if_it_were_not(template):
+def test_only_failed_criteria_are_listed_and_rounding_never_hides_a_failure(template):
     density = -0.5 * (GRID / 0.3) ** 2
     good = diagnose(synthetic_run(0.3 * draws_at(0, 0, 0, 0, width=1.0), density, template))
     chains = dataclasses.replace(good.convergence, rhat=1.0101, ess_bulk=199.9, ess_tail=900.0)
-    assert chains.told == "R-hat 1.011"
-    (said,) = _one(chains)
-    assert "R-hat 1.011 (should be at most 1.010) and the smallest effective" in said
-    assert "size is 199 (should be at least 200)" in said
-    (said,) = _one(dataclasses.replace(chains, rhat=1.01))
-    assert "R-hat" not in said
-    assert dataclasses.replace(chains, rhat=1.01).told == "R-hat 1.010"
-    (said,) = _one(dataclasses.replace(chains, ess_bulk=500.0))
-    assert "effective" not in said
+
+    def verdict(**changes):
+        convergence = dataclasses.replace(chains, **changes)
+        return dataclasses.replace(good, convergence=convergence).verdict
+
+    assert chains.rhat_text == "R-hat 1.011"
+    assert "R-hat 1.011 (should be at most 1.010) and the smallest effective" in verdict()
+    assert "size is 199 (should be at least 200)" in verdict()
+    assert "R-hat" not in verdict(rhat=1.01)
+    assert dataclasses.replace(chains, rhat=1.01).rhat_text == "R-hat 1.010"
+    assert "effective" not in verdict(ess_bulk=500.0)
 
 
 def test_crossings_are_counted(template):
@@ -196,7 +217,7 @@ def test_one_chain_cannot_show_that_it_mixed(template):
     assert "one chain cannot show" in diagnose(run).verdict
 
 
-def test_zeros_are_not_blamed_where_there_are_none(template):
+def test_zeros_are_no_reason_for_a_smooth_density(template):
     slow = 0.3 * np.cumsum(np.random.default_rng(1).normal(size=(4, 200)), axis=1) / 14
     smooth_density = diagnose(synthetic_run(slow, -0.5 * (GRID / 0.3) ** 2, template))
     assert "zeros" not in str(smooth_density)
@@ -208,8 +229,8 @@ def plane_run(z: np.ndarray, template: xr.DataTree) -> xr.DataTree:
     The components, at (-3, 0) and (3, 0), have standard deviation 1/4.
     """
 
-    def density(one: dict[str, np.ndarray]) -> np.ndarray:
-        squares = [np.sum((one["lengthscale"] - (c, 0.0)) ** 2, axis=-1) for c in (-3.0, 3.0)]
+    def density(values: dict[str, np.ndarray]) -> np.ndarray:
+        squares = [np.sum((values["lengthscale"] - (c, 0.0)) ** 2, axis=-1) for c in (-3.0, 3.0)]
         return np.logaddexp(*(-8.0 * square for square in squares))
 
     groups = {name: node.to_dataset() for name, node in template.children.items()}
@@ -252,10 +273,165 @@ def test_with_several_hyperparameters_a_crossing_chain_is_counted_and_joins_noth
     assert "crossed between them 2 times" in diagnose(plane_run(z, template)).verdict
 
 
-def test_with_several_hyperparameters_a_chain_on_a_shelf_is_stuck(template):
+def test_with_several_hyperparameters_a_chain_at_low_density_is_stuck(template):
     z = plane_draws(-3.0, -3.0, -3.0)
     z[2] = [-3.0, 2.0] + 0.02 * (z[2] - [-3.0, 0.0])
     modes = find_modes(plane_run(z, template))
     assert modes.stuck == (2,)
     assert modes.modes[0].chains == (0, 1)
     np.testing.assert_allclose(np.log(modes.modes[0].location["lengthscale"]), [-3, 0], atol=0.1)
+
+
+def test_one_chain_of_independent_draws_has_no_convergence_statistics(template):
+    """Three in four draws are in the first mode; no chain is named, and none is stuck.
+
+    The barrier is 80 less what smoothing takes: at most 80 * 0.1**2 at the maximum, and about 12 at
+    the kink between the modes.
+    """
+    z = draws_at(-1.0, -1.0, -1.0, 1.0).reshape(1, -1)
+    run = synthetic_run(z, two_bumps(0.0, -1.0), template)
+    run.attrs |= {"method": "smc", "independent": 1, "method_in_words": "draws of tempered SMC"}
+    report = diagnose(run)
+    assert [mode.draws for mode in report.modes.modes] == [600, 200]
+    assert report.modes.stuck == ()
+    assert report.modes.crossings is None
+    assert str(report) == (
+        "800 draws of the posterior by smc\n"
+        "mode 1: lengthscale 0.368, barrier 68\n"
+        f"mode 2: lengthscale 2.72, log mass lower by 1, barrier 67\n\n{report.verdict}"
+    )
+    assert report.verdict == (
+        "All modes are represented by posterior mass: draws of tempered SMC.\nMultimodal: 2 modes."
+    )
+    assert report.to_dataframe()["rhat"].isna().all()
+
+
+def test_draws_of_another_program_are_named_by_it(template):
+    run = synthetic_run(draws_at(-1.0, -1.0, 1.0), two_bumps(0.0, -20.0), template)
+    run.attrs |= {"method": "external", "method_in_words": "draws of numpyro"}
+    first, second, third, *verdict = str(diagnose(run)).splitlines()
+    assert first.startswith("3 chains x 200 draws (draws of numpyro): R-hat ")
+    assert first.endswith(", 0 divergences")
+    assert second.startswith("mode 1: lengthscale 0.36")
+    assert "; chains 0-1: R-hat 1.0" in second
+    assert third.startswith("mode 2: lengthscale 2.7")
+    assert ", log mass lower by 20, barrier " in third
+    assert "; chain 2: R-hat needs two chains, bulk ESS " in third
+    assert verdict == [
+        "",
+        "Multimodal: 2 modes, 2 of them visited, and no chain crossed between them.",
+        "Averages over chains do not weight modes by posterior mass: do not pool.",
+        "Mode 1 has practically all of the posterior mass: "
+        "the log mass of the next is lower by 20.",
+    ]
+
+
+# -- results are cached
+
+#: Seeds of data that no earlier test had, whose results would be cached.
+SEEDS = itertools.count()
+WORK = {
+    "modes": "bke.inference.diagnostics.modes._modes_of_profile",
+    "masses": "bke.inference.diagnostics.modes.mode_masses",
+    "target": "bke.inference.sampling.open_run.target_of",
+    "quadrature": "bke.inference.diagnostics.reweight.integral",
+}
+
+
+@pytest.fixture
+def pair():
+    rng = np.random.default_rng(next(SEEDS))
+    return rng.normal(size=(12, 1)), rng.normal(1.0, 1.0, size=(12, 1))
+
+
+@pytest.fixture
+def run(pair):
+    return fit(np.concatenate(pair), method=Nuts(2, 20, 10), progress=False)
+
+
+@pytest.fixture
+def work(run, monkeypatch):
+    """Count the calls of each computation after the fit."""
+    done = Counter()
+
+    def counted(name, function):
+        def counting(*arguments):
+            done[name] += 1
+            return function(*arguments)
+
+        return counting
+
+    for name, path in WORK.items():
+        module, function = path.rsplit(".", 1)
+        imported = __import__(module, fromlist=[function])
+        monkeypatch.setattr(path, counted(name, getattr(imported, function)))
+    return done
+
+
+def everything(run, pair):
+    """Do all that ``bke run`` does after the fit."""
+    reweighted = reweight(run, progress=False)
+    diagnosis = diagnose(reweighted)
+    run_summary(reweighted, diagnosis)
+    witness = sample_witness(reweighted, *pair, [0.0, 1.0], progress=False)
+    witness_summary(witness, diagnosis.modes, 0.8)
+    for plot in (plot_trace, plot_rank, plot_profile):
+        plot(reweighted)
+    plot_witness(witness, run=reweighted)
+    return reweighted
+
+
+@pytest.mark.slow
+def test_everything_is_computed_once(run, pair, work):
+    everything(run, pair)
+    assert work == {"modes": 1, "masses": 1, "target": 1, "quadrature": 1}
+    everything(run, pair)
+    sample_witness(run, *pair, [0.0, 1.0], progress=False)
+    diagnose(open_run(run))
+    # The run without masses asks for its own once, and finds none.
+    assert work == {"modes": 1, "masses": 2, "target": 1, "quadrature": 1}
+
+
+def test_a_copy_shares_and_a_changed_copy_does_not(run, work):
+    modes = find_modes(run)
+    copy = run.copy(deep=True)
+    assert find_modes(copy).of_draws is modes.of_draws
+    assert work["modes"] == 1
+    z = copy["unconstrained_posterior"]["lengthscale"].values
+    z[...] = z + 0.1
+    find_modes(copy)
+    assert work["modes"] == 2
+    assert find_modes(copy).modes[0].location != modes.modes[0].location
+    assert find_modes(run).modes[0].location == modes.modes[0].location
+    assert work["modes"] == 2
+
+
+def test_an_open_run_sees_what_is_written_into_its_tree(run, work):
+    opened = open_run(run)
+    assert find_modes(opened).crossings is not None
+    record = {**read_record(run.attrs), "independent": 1}
+    run.attrs[RECORD] = json.dumps(record)
+    assert find_modes(opened).crossings is None
+    assert work["modes"] == 2
+
+
+def test_masses_are_recomputed_and_modes_are_cached(run, work):
+    before = find_modes(run)
+    after = find_modes(reweight(run, progress=False))
+    assert before.modes[0].mass is None
+    assert after.modes[0].mass is not None
+    assert after.of_draws is before.of_draws
+    assert work["modes"] == 1
+
+
+def test_cached_arrays_are_read_only(run, work):
+    with pytest.raises(ValueError, match="read-only"):
+        find_modes(run).of_draws[0, 0] = 7
+    first = reweight(run, progress=False)
+    weight = first["quadrature"]["weight"].values.copy()
+    first["quadrature"]["weight"].values[...] = 0.0
+    second = reweight(run, progress=False)
+    np.testing.assert_array_equal(second["quadrature"]["weight"], weight)
+    assert work["quadrature"] == 1
+    reweight(run, tolerance=1e-2, progress=False)
+    assert work["quadrature"] == 2

@@ -1,5 +1,7 @@
 """Posterior masses: against a fine grid evaluated by itself, by every route that gives them."""
 
+import re
+
 import jax
 import numpy as np
 import numpyro.distributions as dist
@@ -51,10 +53,10 @@ def grid(data):
     z = np.arange(-6.0, 3.5, 5e-4)
     with jax.enable_x64(True):
 
-        def one(z):
+        def log_likelihood(z):
             return log_marginal_likelihood(data, SquaredExponential(jax.numpy.exp(z)))
 
-        likelihood = np.asarray(jax.jit(lambda z: jax.lax.map(one, z))(z))
+        likelihood = np.asarray(jax.jit(lambda z: jax.lax.map(log_likelihood, z))(z))
     return z, likelihood + z - np.exp(z)
 
 
@@ -71,7 +73,7 @@ def by_nuts(data):
 
 
 @pytest.fixture(scope="module")
-def weighed(by_nuts):
+def reweighted(by_nuts):
     return reweight(by_nuts, progress=False)
 
 
@@ -107,42 +109,42 @@ def test_quadrature_draws_follow_the_grid(by_quadrature, grid):
 
 
 @pytest.mark.slow
-def test_nuts_reweighted_has_the_masses_that_chains_cannot_know(by_nuts, weighed, by_quadrature):
+def test_reweighted_nuts_has_the_masses_of_quadrature(by_nuts, reweighted, by_quadrature):
     plain = find_modes(by_nuts)
     assert not plain.has_masses
     assert "quadrature" not in by_nuts.children  # the run given is left alone
-    modes = find_modes(weighed).modes
+    modes = find_modes(reweighted).modes
     nodes = by_quadrature["quadrature"].to_dataset()
     z = nodes["unconstrained"].values[:, 0]
     for mode in modes:
         inside = (z >= mode.interval[0]) & (z < mode.interval[1])
         assert mode.mass == pytest.approx(nodes["weight"].values[inside].sum(), abs=2e-3)
-    shares = np.array(find_modes(weighed).draw_proportions)
-    assert np.abs(shares - [mode.mass for mode in modes]).max() > 0.02
+    proportions = np.array(find_modes(reweighted).draw_proportions)
+    assert np.abs(proportions - [mode.mass for mode in modes]).max() > 0.02
 
 
 @pytest.mark.slow
-def test_draws_weigh_as_much_as_their_mode(weighed):
-    modes = find_modes(weighed)
-    weights = draw_weights(weighed, modes)
+def test_draw_weights_of_a_mode_sum_to_its_mass(reweighted):
+    modes = find_modes(reweighted)
+    weights = draw_weights(reweighted, modes)
     assert weights.sum() == pytest.approx(1.0)
     assert not weights[list(modes.stuck)].any()
     visited = np.array([mode.mass if mode.draws else 0.0 for mode in modes.modes])
     for index in range(len(modes.modes)):
-        share = weights[modes.of_draws == index].sum()
-        assert share == pytest.approx(visited[index] / visited.sum(), abs=1e-9)
-    alike = draw_weights(weighed, modes, "chains")
+        proportion = weights[modes.of_draws == index].sum()
+        assert proportion == pytest.approx(visited[index] / visited.sum(), abs=1e-9)
+    alike = draw_weights(reweighted, modes, "chains")
     assert np.unique(alike[alike > 0]).size == 1
     with pytest.raises(InputError, match="weights must be one of"):
-        draw_weights(weighed, modes, "equal")
+        draw_weights(reweighted, modes, "equal")
 
 
-def test_the_witness_weights_modes_by_mass_unless_told_otherwise(by_nuts, weighed, pair):
+def test_the_witness_weights_modes_by_mass_by_default(by_nuts, reweighted, pair):
     at = np.linspace(-4.0, 4.0, 9)
     by_mass = sample_witness(by_nuts, *pair, at, progress=False)
     by_chain = sample_witness(by_nuts, *pair, at, weights="chains", progress=False)
     np.testing.assert_array_equal(by_mass["witness"], by_chain["witness"])
-    modes = find_modes(weighed)
+    modes = find_modes(reweighted)
     means = {
         index: band(by_mass, mode=index).mean
         for index, mode in enumerate(modes.modes)
@@ -154,45 +156,52 @@ def test_the_witness_weights_modes_by_mass_unless_told_otherwise(by_nuts, weighe
     assert np.abs(band(by_chain).mean - expected).max() > 1e-4
 
 
-def test_the_diagnosis_shows_both_and_says_how_it_knows(by_nuts, weighed, by_quadrature):
+def test_diagnosis_before_and_after_reweight(by_nuts, reweighted, by_quadrature):
     before = diagnose(by_nuts)
     assert before.integral is None
     assert "do not pool" in before.verdict
-    after = diagnose(weighed)
-    assert "Posterior mass: mode 1" in after.verdict
-    assert "% of the chains" in after.verdict
+    after = diagnose(reweighted)
+    assert re.search(r"Mode \d has posterior mass 0\.\d+", after.verdict)
+    assert "% of the draws of chains" in after.verdict
     assert after.integral.reached
     summary = after.summary()["modes"]
-    assert sum(mode["chain_share"] for mode in summary) == pytest.approx(1.0)
-    assert "independent draws" in diagnose(by_quadrature).verdict
+    assert sum(mode["draw_proportion"] for mode in summary) == pytest.approx(1.0)
+    independent = diagnose(by_quadrature)
+    assert "independent draws by quadrature" in independent.verdict
+    assert "R-hat" not in str(independent)
+    assert "ESS" not in str(independent)
+    assert independent.convergence is None
+    assert independent.per_mode == (None,) * len(independent.modes.modes)
+    assert np.isnan([independent.rhat, independent.ess]).all()
+    assert {independent.summary()[name] for name in ("rhat", "ess_bulk", "mixed")} == {None}
 
 
-def mixed_within_modes(run, exact):
+def independent_draws_in_modes(run, exact):
     """Put independent draws in place of a run's: half of its chains in either of two modes.
 
     NUTS itself is slow to cross the smaller peaks within a mode of these data, and which chain has
     crossed which hangs on how the processor rounds; what a bridge makes of that is no integral.
     """
-    found, draws = run.copy(deep=True), run["posterior"].sizes["draw"]
+    result, draws = run.copy(deep=True), run["posterior"].sizes["draw"]
     (name,) = exact["unconstrained_posterior"].data_vars
     mode = find_modes(exact).of_draws.ravel()
-    each = run["posterior"].sizes["chain"] // 2
+    count = run["posterior"].sizes["chain"] // 2
     chosen = np.concatenate(
-        [np.flatnonzero(mode == one)[: each * draws].reshape(each, draws) for one in (0, 1)]
+        [np.flatnonzero(mode == label)[: count * draws].reshape(count, draws) for label in (0, 1)]
     )
     for group, variable in (("unconstrained_posterior", name), ("posterior", "lengthscale")):
-        found[group][variable][:] = exact[group][variable].values.ravel()[chosen]
-    places = {name: found["unconstrained_posterior"][name].values.ravel()}
-    found["sample_stats"]["lp"][:] = np.reshape(open_run(exact).log_density(places), chosen.shape)
-    return found
+        result[group][variable][:] = exact[group][variable].values.ravel()[chosen]
+    points = {name: result["unconstrained_posterior"][name].values.ravel()}
+    result["sample_stats"]["lp"][:] = np.reshape(open_run(exact).log_density(points), chosen.shape)
+    return result
 
 
 def test_bridges_agree_with_quadrature(by_nuts, by_quadrature):
-    """Of two modes, from 60 draws of each chain; within four standard errors."""
-    found = bridge_masses(open_run(mixed_within_modes(by_nuts, by_quadrature)), 0).attrs
+    """Of two modes, from 60 draws of count chain; within four standard errors."""
+    result = bridge_masses(open_run(independent_draws_in_modes(by_nuts, by_quadrature)), 0).attrs
     exact = by_quadrature["quadrature"].attrs["log_normalizer"]
-    assert found["log_normalizer_error"] < 0.1
-    assert found["log_normalizer"] == pytest.approx(exact, abs=4 * found["log_normalizer_error"])
+    assert result["log_normalizer_error"] < 0.1
+    assert result["log_normalizer"] == pytest.approx(exact, abs=4 * result["log_normalizer_error"])
 
 
 @pytest.mark.slow
@@ -208,8 +217,10 @@ def test_two_hyperparameters_against_a_grid_and_bridge_sampling(seed):
         points = jax.numpy.asarray(units.points(run["observed_data"]["X"].values))
         names = list(run["unconstrained_posterior"].data_vars)
         axes = [np.linspace(-4.0, 3.5, 400), np.linspace(-12.0, 12.0, 120)]
-        one = jax.jit(jax.vmap(lambda a, b: target.log_density({names[0]: a, names[1]: b}, points)))
-        values = np.stack([one(np.full(120, a), axes[1]) for a in axes[0]])
+        log_density = jax.jit(
+            jax.vmap(lambda a, b: target.log_density({names[0]: a, names[1]: b}, points))
+        )
+        values = np.stack([log_density(np.full(120, a), axes[1]) for a in axes[0]])
     step = (axes[0][1] - axes[0][0]) * (axes[1][1] - axes[1][0])
     exact = logsumexp(values[np.isfinite(values)]) + np.log(step)
     attrs = run["quadrature"].attrs
@@ -217,13 +228,13 @@ def test_two_hyperparameters_against_a_grid_and_bridge_sampling(seed):
     assert attrs["log_normalizer"] == pytest.approx(exact, abs=5e-3)  # the grid's own error
 
     chains = fit(X, method=Nuts(num_chains=4, num_warmup=100, num_samples=400), **arguments)
-    found = bridge_masses(open_run(chains), seed).attrs
-    assert found["log_normalizer_error"] < 0.1
-    assert found["log_normalizer"] == pytest.approx(exact, abs=4 * found["log_normalizer_error"])
+    result = bridge_masses(open_run(chains), seed).attrs
+    assert result["log_normalizer_error"] < 0.1
+    assert result["log_normalizer"] == pytest.approx(exact, abs=4 * result["log_normalizer_error"])
 
 
 @pytest.mark.slow
-def test_a_run_that_missed_the_heavy_mode_is_not_passed_off_as_the_posterior():
+def test_a_run_without_draws_of_the_heavy_mode_is_refused():
     """Pairs of near ties: the mass is at a lengthscale of 0.006, and this chain stays at 0.6."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=15)
@@ -232,9 +243,9 @@ def test_a_run_that_missed_the_heavy_mode_is_not_passed_off_as_the_posterior():
     short = Nuts(num_chains=1, num_warmup=60, num_samples=60)
     run = fit(X, noise_variance=noise, method=short, progress=False)
     assert run["posterior"]["lengthscale"].min() > 0.1
-    weighed = reweight(run, tolerance=1e-2, progress=False)
-    assert find_modes(weighed).visited_mass < 0.01
-    assert "NOT THE POSTERIOR" in diagnose(weighed).verdict
+    reweighted = reweight(run, tolerance=1e-2, progress=False)
+    assert find_modes(reweighted).visited_mass < 0.01
+    assert "NOT THE POSTERIOR" in diagnose(reweighted).verdict
     with pytest.raises(InputError, match="run more chains"):
         sample_witness(run, X[:15], X[15:], progress=False)
     naive = sample_witness(run, X[:15], X[15:], weights="chains", progress=False)
@@ -242,7 +253,7 @@ def test_a_run_that_missed_the_heavy_mode_is_not_passed_off_as_the_posterior():
 
 
 @pytest.mark.slow
-def test_one_repeat_of_smc_has_no_standard_error_and_says_so():
+def test_one_repeat_of_smc_has_no_standard_error():
     X = np.random.default_rng(0).normal(size=20)
     report = str(diagnose(fit(X, method=Smc(num_particles=200, num_repeats=1), progress=False)))
     assert "there is one repeat" in report
@@ -256,7 +267,7 @@ def test_a_prior_that_cannot_be_drawn_from_is_refused():
             fit(np.arange(9.0) ** 2, prior=prior, method=method, progress=False)
 
 
-def test_what_quadrature_refuses(data):
+def test_invalid_arguments_of_quadrature(data):
     three = np.random.default_rng(0).normal(size=(20, 3))
     prior = dist.Gamma(1.0, 1.0).expand((3,))
     with pytest.raises(InputError, match="one or two hyperparameters, and there are 3 here"):

@@ -109,7 +109,7 @@ def test_run_names_the_modes(line_witness, bimodal):
     figure = plot_witness(line_witness, run=bimodal)
     titles = [ax.get_title(loc="left") for ax in figure.axes]
     assert titles[:2] == [
-        "mode 1: lengthscale 0.501, 50 nats lower (chains 0-1)",
+        "mode 1: lengthscale 0.501, log mass lower by 50 (chains 0-1)",
         "mode 2: lengthscale 2.99 (chain 2)",
     ]
 

@@ -299,7 +299,11 @@ def test_nodes_stand_for_the_points(name):
 @pytest.mark.slow
 def test_fit_takes_it():
     X = np.concatenate([skewed(200), 8.0 + 0.3 * skewed(120, seed=1)])
-    options = {"method": Nuts(chains=1, warmup=20, draws=4), "seed": 1, "progress": False}
+    options = {
+        "method": Nuts(num_chains=1, num_warmup=20, num_samples=4),
+        "seed": 1,
+        "progress": False,
+    }
     run = fit(X, kernel=SE() + SE(), likelihood="spectral", scale=None, **options)
     sites = ("lengthscale_0", "lengthscale_1")
     at = np.array([run["posterior"][site].values[-1, -1] for site in sites])
