@@ -21,8 +21,7 @@ from ..sampling.open_run import open_run
 from ..sampling.record import FUNCTION, likelihood_record
 from ..sampling.run import in_data_units, rows_of, units_of
 from ..sampling.target import unflatten
-from ..witness.bands import ERROR, Band, band
-from ..witness.samples import within_range
+from ..witness.bands import Band, band, within_range
 
 QUANTILES = (0.1, 0.5, 0.9)
 WEIGHTING = {
@@ -216,8 +215,8 @@ def thinning_note(witness: xr.DataTree) -> str:
     note = f"The {draws} draws of the witness are at {lengthscales} distinct lengthscales"
     if thin == "auto" and lengthscales < draws:
         return (
-            f"{note}, as many of each mode as keep the ends of a band within {100 * ERROR:.0f} % "
-            "of its width; at those of all posterior draws: thin=1 (--thin 1)."
+            f"{note}, as many of each mode as keep the ends of a band within 5 % of its width; at "
+            "those of all posterior draws: thin=1 (--thin 1)."
         )
     return f"{note}." if thin in ("auto", 1) else f"{note}, of one in {thin} posterior draws."
 

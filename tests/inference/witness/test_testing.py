@@ -198,5 +198,5 @@ def test_bad_input():
     sample_dependence_witness(pairs, X[::-1], Y[::-1], (np.zeros(1), np.zeros(1)))
     with pytest.raises(InputError, match="70 rows but Y has 10"):
         sample_dependence_witness(pairs, X, Y[:10])
-    with pytest.raises(InputError, match="as many places"):
+    with pytest.raises(InputError, match="as many points"):
         sample_dependence_witness(pairs, X, Y, (np.zeros(2), np.zeros(3)))
