@@ -21,7 +21,7 @@ from ..sampling.open_run import open_run
 from ..sampling.record import FUNCTION, likelihood_record
 from ..sampling.run import in_data_units, rows_of, units_of
 from ..sampling.target import unflatten
-from ..witness.bands import Band, band, within_range
+from ..witness.bands import CredibleBand, credible_band, within_range
 
 QUANTILES = (0.1, 0.5, 0.9)
 WEIGHTING = {
@@ -189,9 +189,9 @@ def witness_summary(witness: xr.DataTree, modes: Modes, level: float) -> dict[st
     for mode in range(len(modes.modes)):
         found: dict[str, Any] = {"mode": mode + 1, "draws": int(np.sum(labels == mode))}
         if found["draws"]:
-            found |= _extremes(band(witness, level, mode), at)
+            found |= _extremes(credible_band(witness, level, mode), at)
         per_mode.append(found)
-    overall = band(witness, level)
+    overall = credible_band(witness, level)
     return {
         "level": level,
         "noise": witness.attrs["noise"],
@@ -221,7 +221,7 @@ def thinning_note(witness: xr.DataTree) -> str:
     return f"{note}." if thin in ("auto", 1) else f"{note}, of one in {thin} posterior draws."
 
 
-def _extremes(found: Band, at: xr.DataArray) -> dict[str, Any]:
+def _extremes(found: CredibleBand, at: xr.DataArray) -> dict[str, Any]:
     """The largest and the smallest mean, where they are, and the pointwise band there."""
     places = at.transpose("point", "column").values
     names = [str(name) for name in at["column"].values]

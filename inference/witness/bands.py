@@ -32,7 +32,7 @@ Thin: TypeAlias = int | Literal["auto"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Band:
+class CredibleBand:
     """Mean and equal-tailed credible band of a witness at every point.
 
     Attributes:
@@ -48,7 +48,9 @@ class Band:
     draws: int
 
 
-def band(witness: xr.DataTree, level: float = 0.8, mode: int | None = None) -> Band:
+def credible_band(
+    witness: xr.DataTree, level: float = 0.8, mode: int | None = None
+) -> CredibleBand:
     """Compute the mean and the pointwise equal-tailed credible band of a witness.
 
     Args:
@@ -63,7 +65,7 @@ def band(witness: xr.DataTree, level: float = 0.8, mode: int | None = None) -> B
     if not isinstance(level, numbers.Real) or not 0.0 < level < 1.0:
         raise InputError(f"level must be between 0 and 1, got {level}")
     if not isinstance(witness, xr.DataTree) or "witness" not in witness.data_vars:
-        raise InputError("band needs what sample_witness returned")
+        raise InputError("credible_band needs what sample_witness returned")
     weights = witness["weight"].values
     if mode is not None:
         weights = np.where(witness["mode"].values == mode, 1.0, 0.0)
@@ -72,7 +74,7 @@ def band(witness: xr.DataTree, level: float = 0.8, mode: int | None = None) -> B
         raise InputError(f"no draw is in mode {mode}")
     draws, weights = witness["witness"].values[used], weights[used] / weights[used].sum()
     lower, upper = weighted_quantiles(draws, weights, ((1 - level) / 2, (1 + level) / 2))
-    return Band(weights @ draws, lower, upper, level, len(draws))
+    return CredibleBand(weights @ draws, lower, upper, level, len(draws))
 
 
 def within_range(witness: xr.DataTree) -> xr.DataTree:

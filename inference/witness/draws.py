@@ -256,8 +256,7 @@ def difference_draws(
         h = differences.at(pooled.points[block]) * pooled.counts[block]
         for index, weights in enumerate(h.reshape(total, repeats, -1)):
             part = {name: values[index] for name, values in z.items()}
-            with jax.enable_x64(True):
-                result[index] += weights @ np.asarray(kernel(part, rows, points))
+            result[index] += weights @ np.asarray(kernel(part, rows, points))
     advance(total)
     return result / pooled.rows
 

@@ -89,9 +89,9 @@ def sample_witness(
     Returns:
         A group with ``witness`` (chain, draw, point), ``mode`` (chain, draw: index into
         ``diagnose(run).modes.modes``, -1 for a stuck chain), ``weight`` (chain, draw), which
-        :func:`band` uses, and the coordinates ``at`` (point, column) and ``in_range`` (point,
-        true within the range of the rows, as for the default points). Outside of it a witness is
-        extrapolated; reports and plots leave such points out. Attributes: the arguments,
+        :func:`credible_band` uses, and the coordinates ``at`` (point, column) and ``in_range``
+        (point, true within the range of the rows, as for the default points). Outside of it a
+        witness is extrapolated; reports and plots leave such points out. Attributes: the arguments,
         ``sizes`` of the samples, ``num_lengthscales``, the number of distinct lengthscales (or
         values of all hyperparameters, if there are others) of the draws, and a ``note`` if the
         rows of the samples are not exactly those of the run.

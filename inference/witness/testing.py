@@ -59,7 +59,7 @@ def sample_test_witness(
 
     Returns:
         A group as that of :func:`~bke.inference.sample_witness`, for
-        :func:`~bke.inference.band` and :func:`~bke.inference.plot_witness`.
+        :func:`~bke.inference.credible_band` and :func:`~bke.inference.plot_witness`.
 
     Raises:
         InputError: for a test without a kernel, or invalid arguments.
@@ -129,8 +129,7 @@ def sample_dependence_witness(
         at = np.split(points, [split], axis=1)
         return dependence_posterior(first, second, *kernels, tuple(at), noise=noise)
 
-    samples, rows = (pairs, pairs), len(pairs)
-    tree = _draw(result, posterior, rows, samples, points, names, noise, draws, seed)
+    tree = _draw(result, posterior, len(pairs), (pairs, pairs), points, names, noise, draws, seed)
     tree.attrs["label"] = "joint less product"
     return tree
 

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bke.inference import band, sample_test_witness, two_sample_test
+from bke.inference import credible_band, sample_test_witness, two_sample_test
 from bke.inference.core.machine import computing
 from bke.inference.witness.draws import distinct_rows, extra_row_covariance
 from bke.models import SquaredExponential
@@ -26,7 +26,7 @@ def test_bands_of_embeddings_have_the_same_errors_more():
     share = 0.03
     more = [2 * (0.5 - p + p * p) / n**2 for p, n in ((0.0, 30), (share, 300))]
     expected = UNIT * np.sqrt(share * (1 - share) / 300 + sum(more))
-    found = band(drawn, 0.8)
+    found = credible_band(drawn, 0.8)
     width = float((found.upper - found.lower)[0]) / (2 * norm.isf(0.1))
     assert width == pytest.approx(expected, rel=0.06)
     by_variance = sample_test_witness(test, NONE, FEW, at=np.zeros(1), noise=1e-8, draws=4000)

@@ -8,7 +8,7 @@ import arviz_base
 import numpy as np
 import pytest
 import xarray as xr
-from bke.inference import InputError, Nuts, band, compare, fit, sample_witness
+from bke.inference import InputError, Nuts, compare, credible_band, fit, sample_witness
 from bke.inference.core.errors import PosteriorWarning
 from bke.inference.sampling.run import target_of
 from bke.inference.witness.draws import evaluation_points
@@ -123,16 +123,16 @@ def test_bands_are_equal_tailed_quantiles_and_per_mode(run, data):
     witness = sample_witness(run, *data, [0.0, 1.0])
     labels = witness["mode"].values
     draws = witness["witness"].values[labels >= 0]
-    half = band(witness, 0.5)
+    half = credible_band(witness, 0.5)
     np.testing.assert_allclose(half.lower, np.quantile(draws, 0.25, axis=0))
     np.testing.assert_allclose(half.upper, np.quantile(draws, 0.75, axis=0))
     np.testing.assert_allclose(half.mean, draws.mean(axis=0))
     modes = [int(k) for k in np.unique(labels) if k >= 0]
-    assert sum(band(witness, 0.5, k).draws for k in modes) == len(draws)
+    assert sum(credible_band(witness, 0.5, k).draws for k in modes) == len(draws)
     with pytest.raises(InputError, match="level"):
-        band(witness, 1.5)
+        credible_band(witness, 1.5)
     with pytest.raises(InputError, match="mode 17"):
-        band(witness, 0.5, 17)
+        credible_band(witness, 0.5, 17)
 
 
 def test_default_points():
