@@ -85,7 +85,7 @@ def mode_bands(witness: xr.DataTree, level: float) -> list[CredibleBand]:
 
     A band over all modes is within these at every point, however modes are weighted.
     """
-    labels = np.unique(witness["mode"].values)
+    labels = np.unique(witness.to_dataset()["mode"].values)
     return [credible_band(witness, level, int(mode)) for mode in labels if mode >= 0] or [
         credible_band(witness, level)
     ]

@@ -122,7 +122,7 @@ def witness_posterior(
     samples, distinct, sizes = prepared
     functions = {fourier.FourierSample: fourier.fourier_posterior, LandmarkData: landmark_posterior}
     P, Q = (
-        functions.get(type(X), embedding_posterior)(X, kernel, at, noise=noise, measure=measure)
+        functions.get(type(X), embedding_posterior)(X, kernel, at, noise=noise, measure=measure)  # type: ignore[operator]
         for X in samples
     )
     covariance = P.covariance + Q.covariance
@@ -150,7 +150,7 @@ def embedding_draws(
     run: OpenRun,
     samples: Sequence[np.ndarray],
     at: np.ndarray,
-    z: Mapping[str, np.ndarray],
+    z: Mapping[str, Any],
     repeats: int,
     seed: int,
     advance: Callable[[int], None],
@@ -230,7 +230,7 @@ def difference_draws(
     run: OpenRun,
     samples: Sequence[np.ndarray],
     at: np.ndarray,
-    z: Mapping[str, np.ndarray],
+    z: Mapping[str, Any],
     repeats: int,
     seed: int,
     advance: Callable[[int], None],

@@ -119,7 +119,7 @@ def sample_witness(
     if landmarks is not None:
         centers = places_for(landmarks, units, np.concatenate(samples), seed)
     scaled = None if centers is None else centers * units.scale
-    points = draws.evaluation_points(at, *samples, names, scaled)
+    points = draws.evaluation_points(at, samples[0], samples[1], names, scaled)
     if of == "embeddings":
         rows = max(draws.matrix_size(X, target.kernel, target.measure) for X in samples)
         rows = rows if centers is None else len(centers)

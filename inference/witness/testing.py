@@ -126,8 +126,8 @@ def sample_dependence_witness(
     names = columns or [*_names(X, split, "x"), *_names(Y, second.shape[1], "y")]
 
     def posterior() -> EmbeddingPosterior:
-        at = np.split(points, [split], axis=1)
-        return dependence_posterior(first, second, *kernels, tuple(at), noise=noise)
+        at: Any = tuple(np.split(points, [split], axis=1))
+        return dependence_posterior(first, second, kernels[0], kernels[1], at, noise=noise)
 
     tree = _draw(result, posterior, len(pairs), (pairs, pairs), points, names, noise, draws, seed)
     tree.attrs["label"] = "joint less product"

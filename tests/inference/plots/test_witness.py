@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from bke.inference import (
@@ -160,6 +161,12 @@ def test_map_has_the_mean_on_the_mesh(map_witness):
     assert "half the pointwise 80% band: " in bar.get_ylabel()
     np.testing.assert_allclose(panels[0].collections[-2].get_offsets(), P)
     np.testing.assert_allclose(panels[0].collections[-1].get_offsets(), Q)
+
+
+def test_columns_of_samples_are_matched_by_name(map_witness):
+    P = pd.DataFrame({"height": [100.0, 300.0, 200.0], "wind": [0.5, 0.6, 0.7]})
+    ax = plot_witness(map_witness, P=P).axes[0]
+    np.testing.assert_array_equal(ax.lines[0].get_xydata(), P[["wind", "height"]])
 
 
 def test_map_of_scattered_points(map_witness):
