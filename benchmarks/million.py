@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import report
-from bke.inference import band, fit, load_run, sample_witness, save_run, two_sample_test
+from bke.inference import credible_band, fit, load_run, sample_witness, save_run, two_sample_test
 
 THIN = 50
 
@@ -48,7 +48,7 @@ def witness(n: int, path: str) -> str:
     P, Q = samples(n)
     run = load_run(path)
     found = sample_witness(run, P, Q, thin=THIN, progress=False)
-    at, bands = found["at"].values[:, 0], band(found, 0.8)
+    at, bands = found["at"].values[:, 0], credible_band(found, 0.8)
     clear = (bands.lower > 0) | (bands.upper < 0)
     return f"80 % band excludes zero at {clear.sum()} of {len(at)} points"
 

@@ -73,8 +73,8 @@ def test_pages_link_to_files_that_are_there():
 #: What functions hand back, or what is only derived from, caught or annotated with: users do not
 #: call these, and the functions that give them are shown.
 GIVEN_NAMES = """
-Band BayesRule CausalGraph Change ChainsCheck ClusterMass ColumnComparison Comparison
-ConditionalEmbedding Convergence Covariance Diagnosis Edge Embedding EmbeddingPosterior
+BayesRule CausalGraph Change ChainsCheck ClusterMass ColumnComparison Comparison
+ConditionalEmbedding Convergence Covariance CredibleBand Diagnosis Edge Embedding EmbeddingPosterior
 GroupsComparison InputError Integral JointEmbedding Kernel KernelBayesFilter
 KernelComparison KernelScore KernelStudentT LearnedFilter LearnedKernel LearnedStudentT
 Likelihood LowRankError MatchedWeights Measure Misfit Mode Modes Moment MonitorState

@@ -251,14 +251,14 @@ def check_witness(
 ) -> None:
     """Refuse options that the witness cannot be drawn with; ``seen`` from landmarks or not."""
     from ..core.machine import cores
-    from ..witness.draws import rows_of_matrices
+    from ..witness.draws import matrix_size
 
     if not isinstance(band.noise_argument, str):
         check_positive(band.noise_argument, "--noise")
     check_level(band.level)
     largest = 0 if points is None else len(points)
     if not seen:
-        each = (rows_of_matrices(sample, kernel, measure) for sample in (pair.P, pair.Q))
+        each = (matrix_size(sample, kernel, measure) for sample in (pair.P, pair.Q))
         largest = max(largest, *each)
     check_memory(largest, len(pair.columns), matrices=WITNESS_MATRICES * cores())
 
@@ -272,7 +272,7 @@ def check_level(level: float) -> None:
 def check_samples(run: xr.DataTree, pair: Pair) -> None:
     """Refuse samples that are not those of a run, before anything is computed."""
     from ..sampling.open_run import open_run
-    from ..witness.samples import compare_rows, match_columns
+    from ..sampling.run_data import compare_rows, match_columns
 
     opened = open_run(run)
     P, Q, _ = match_columns(opened, pair.labelled(pair.P), pair.labelled(pair.Q))

@@ -169,7 +169,7 @@ def witness_and_save(
             None if points is None else pair.labelled(points),
             noise=options.band.noise_argument,
             weights=options.weights if weighed else "chains",
-            landmarks=pair.labelled(landmarks) if np.ndim(landmarks) else landmarks,
+            landmarks=pair.labelled(landmarks) if isinstance(landmarks, np.ndarray) else landmarks,
             thin=options.thin_argument,
             seed=seed,
             progress=terminal.progress,

@@ -54,8 +54,8 @@ def check_choice(value: object, name: str, choices: Sequence[object]) -> None:
 
 @contextlib.contextmanager
 def input_errors() -> Iterator[None]:
-    """Raise a ``ValueError`` of the block, such as one of :mod:`bke.models`, as ``InputError``."""
+    """Raise a ``ValueError`` or ``ArithmeticError`` of :mod:`bke.models` as ``InputError``."""
     try:
         yield
-    except ValueError as error:
+    except (ValueError, ArithmeticError) as error:
         raise InputError(str(error)) from None

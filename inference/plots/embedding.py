@@ -18,7 +18,7 @@ from scipy.special import ndtri
 from ..core.errors import InputError
 from ..core.machine import computing
 from ..data.checks import as_sample, check_count
-from ..witness.draws import gaussian_draw
+from ..witness.draws import gaussian_draws
 from .style import BAND_ALPHA, MODES, P_COLOUR, SMALL, TRUTH, central, panels, plain, rug
 
 WIDTH, HEIGHT = 6.0, 3.4
@@ -54,7 +54,7 @@ def plot_prior_draws(
         line = jnp.asarray(points)[:, None]
         covariance = jnp.asarray(kernel.smoothed(measure, 1)(line))
         keys = jax.random.split(jax.random.key(seed), draws)
-        sampled = np.asarray(jax.lax.map(lambda key: gaussian_draw(key, covariance), keys))
+        sampled = np.asarray(jax.jit(gaussian_draws)(keys, covariance))
     for index, values in enumerate(sampled):
         place.plot(points, values, color=MODES[index % len(MODES)], linewidth=1.2)
     place.axhline(0.0, color="0.6", linewidth=0.6, zorder=0)

@@ -10,7 +10,7 @@ import xarray as xr
 from ..diagnostics.modes import Mode, find_modes, format_chains
 from ..sampling.open_run import Run
 from ..sampling.samplers import is_independent
-from ..witness.bands import Band, band
+from ..witness.bands import CredibleBand, credible_band
 from .names import short_place
 from .style import OVERALL, mode_colour
 
@@ -21,7 +21,7 @@ class View(NamedTuple):
     title: str
     detail: str  # which chains, if there are any
     colour: str
-    band: Band
+    band: CredibleBand
     quantity: str
 
     def heading(self, between: str) -> str:
@@ -53,7 +53,7 @@ def views(
     modes = [int(index) for index in np.unique(labels) if index >= 0]
     chains = np.arange(len(labels))
     stuck = chains[(labels < 0).all(axis=1)]
-    every = band(witness, level)
+    every = credible_band(witness, level)
     quantity = str(witness.attrs.get("label", f"witness {names[0]} - {names[1]}"))
     if "title" in witness.attrs:  # of a test, which has no chains
         return [View(str(witness.attrs["title"]), "", mode_colour(0), every, quantity)]
@@ -69,7 +69,7 @@ def views(
         where = short_place(locations[index]) if index < len(locations) else ""
         members = format_chains(chains[(labels == index).any(axis=1)]) if has_chains else ""
         title = f"mode {index + 1}{f': {where}' if where else ''}"
-        colour, found = mode_colour(index), band(witness, level, index)
+        colour, found = mode_colour(index), credible_band(witness, level, index)
         if index < len(locations):
             title += _standing(locations[index])
         shown.append(View(title, members, colour, found, quantity))
@@ -79,14 +79,14 @@ def views(
     return [*shown, View(title, detail if has_chains else "", OVERALL, every, quantity)]
 
 
-def mode_bands(witness: xr.DataTree, level: float) -> list[Band]:
+def mode_bands(witness: xr.DataTree, level: float) -> list[CredibleBand]:
     """Return the band of each mode, from which axes are chosen, or of all draws if in no mode.
 
     A band over all modes is within these at every point, however modes are weighted.
     """
-    labels = np.unique(witness["mode"].values)
-    return [band(witness, level, int(mode)) for mode in labels if mode >= 0] or [
-        band(witness, level)
+    labels = np.unique(witness.to_dataset()["mode"].values)
+    return [credible_band(witness, level, int(mode)) for mode in labels if mode >= 0] or [
+        credible_band(witness, level)
     ]
 
 

@@ -16,7 +16,7 @@ from ..data.checks import as_sample, column_names
 from ..data.new_rows import column_order, known_names
 from ..sampling.foreign import ModelArguments
 from ..sampling.open_run import Run, open_run
-from ..witness.samples import within_range
+from ..witness.bands import within_range
 from .style import panels
 from .views import Samples, mode_bands, views
 from .witness_line import draw_lines

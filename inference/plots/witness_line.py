@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from ..witness.bands import Band
+from ..witness.bands import CredibleBand
 from .style import BAND_ALPHA, P_COLOUR, Q_COLOUR, SMALL, central, plain, rug
 from .views import Samples, View
 
@@ -23,7 +23,7 @@ def draw_lines(
     at: np.ndarray,
     samples: Samples,
     columns: Sequence[str],
-    bands: Sequence[Band],
+    bands: Sequence[CredibleBand],
 ) -> None:
     """One panel per view, one below the other; the ``bands`` of the modes set the height."""
     order = np.argsort(at[:, 0], kind="stable")
@@ -49,7 +49,7 @@ def draw_lines(
     _legend(axes[-1], views, samples)
 
 
-def shared_limit(bands: Sequence[Band], inside: np.ndarray) -> float:
+def shared_limit(bands: Sequence[CredibleBand], inside: np.ndarray) -> float:
     """Half the height of a symmetric axis that fits the bands in the central region."""
     extents = [np.maximum(np.abs(band.lower), np.abs(band.upper))[inside] for band in bands]
     return HEADROOM * max(float(np.quantile(extent, SHOWN)) for extent in extents) or 1.0

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import CenteredNorm
 
-from ..witness.bands import Band
+from ..witness.bands import CredibleBand
 from .density import scatter
 from .style import DIVERGING, P_COLOUR, SMALL, STUCK, central, plain
 from .views import Samples, View
@@ -28,7 +28,7 @@ def draw_maps(
     at: np.ndarray,
     samples: Samples,
     columns: Sequence[str],
-    bands: Sequence[Band],
+    bands: Sequence[CredibleBand],
 ) -> None:
     """One panel per view, side by side; the ``bands`` of the modes set the one colour scale."""
     inside = np.logical_and.reduce(

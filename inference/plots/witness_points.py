@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from ..diagnostics.modes import format_values
-from ..witness.bands import Band
+from ..witness.bands import CredibleBand
 from .style import SMALL, plain
 from .views import Samples, View
 from .witness_line import shared_limit
@@ -23,7 +23,7 @@ def draw_points(
     at: np.ndarray,
     samples: Samples,
     columns: Sequence[str],
-    bands: Sequence[Band],
+    bands: Sequence[CredibleBand],
 ) -> None:
     """One panel per view, side by side; the ``bands`` of the modes set the width."""
     every = np.ones(len(at), dtype=bool)

@@ -22,8 +22,7 @@ from ..sampling.record import FUNCTION, likelihood_record, read_record
 from ..sampling.run import in_data_units, rows_of, units_of
 from ..sampling.samplers import SAMPLERS
 from ..sampling.target import unflatten
-from ..witness.bands import ERROR, Band, band
-from ..witness.samples import within_range
+from ..witness.bands import CredibleBand, credible_band, within_range
 
 QUANTILES = (0.1, 0.5, 0.9)
 WEIGHTING = {
@@ -192,9 +191,9 @@ def witness_summary(witness: xr.DataTree, modes: Modes, level: float) -> dict[st
     for mode in range(len(modes.modes)):
         found: dict[str, Any] = {"mode": mode + 1, "draws": int(np.sum(labels == mode))}
         if found["draws"]:
-            found |= _extremes(band(witness, level, mode), at)
+            found |= _extremes(credible_band(witness, level, mode), at)
         per_mode.append(found)
-    overall = band(witness, level)
+    overall = credible_band(witness, level)
     return {
         "level": level,
         "noise": witness.attrs["noise"],
@@ -218,13 +217,13 @@ def thinning_note(witness: xr.DataTree) -> str:
     note = f"The {draws} draws of the witness are at {lengthscales} distinct lengthscales"
     if thin == "auto" and lengthscales < draws:
         return (
-            f"{note}, as many of each mode as keep the ends of a band within {100 * ERROR:.0f} % "
-            "of its width; at those of all posterior draws: thin=1 (--thin 1)."
+            f"{note}, as many of each mode as keep the ends of a band within 5 % of its width; at "
+            "those of all posterior draws: thin=1 (--thin 1)."
         )
     return f"{note}." if thin in ("auto", 1) else f"{note}, of one in {thin} posterior draws."
 
 
-def _extremes(found: Band, at: xr.DataArray) -> dict[str, Any]:
+def _extremes(found: CredibleBand, at: xr.DataArray) -> dict[str, Any]:
     """The largest and the smallest mean, where they are, and the pointwise band there."""
     places = at.transpose("point", "column").values
     names = [str(name) for name in at["column"].values]

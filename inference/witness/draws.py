@@ -1,277 +1,312 @@
-"""What an embedding is conditioned on: all rows, by matrices or by waves, or landmarks."""
+"""Draws of the witness at given hyperparameters, of two embeddings or of their difference."""
 
 from __future__ import annotations
 
 import functools
-import json
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from bke.models import EmbeddingPosterior, embedding_posterior
-from bke.models.embeddings.fourier_posterior import (
-    FourierSample,
-    fourier_posterior,
-    fourier_sample,
-    supports_fourier,
-)
+from bke.models.embeddings import fourier_posterior as fourier
 from bke.models.embeddings.posterior import landmark_posterior
 from bke.models.kernels.base import Kernel
-from bke.models.likelihood.landmark import LandmarkData
+from bke.models.likelihood.landmark import LandmarkData, partition_rows
 from bke.models.likelihood.spectral import MOST_DENSE
 from bke.models.linalg.pivoted_cholesky import pivoted_cholesky
 from bke.models.measures import Measure
+from numpy.typing import ArrayLike
 
 from ..comparison.belief import belief
 from ..core.errors import InputError
 from ..core.jit import jit
 from ..core.machine import cores
-from ..data.units import Units
+from ..data.new_rows import as_evaluation_points
 from ..permutation.pair import Pair
 from ..permutation.pooling import relabelled
 from ..permutation.relabelled import MORE_ROWS
+from ..sampling import programs
+from ..sampling.open_run import OpenRun
 from ..sampling.target import Target
 
-#: Different rows, at most, by which a sample could have had more rows.
-MOST_MORE = 1000
-#: (n, D) points, or these prepared for sums of waves, or with the landmarks they are seen from.
-Sample: TypeAlias = jax.Array | FourierSample | LandmarkData
-
-
-def rows_of_matrices(sample: np.ndarray, kernel: Kernel, measure: Measure | str) -> int:
-    """Size of the matrices that a sample (n, D) may need where there are no landmarks, n or 0."""
-    by_waves_alone = len(sample) > MOST_DENSE and supports_fourier(sample, kernel, measure)
-    return 0 if by_waves_alone else len(sample)
-
-
-def by_waves(
-    samples: tuple[np.ndarray, ...], at: np.ndarray, kernel: Kernel, measure: Measure | str
-) -> tuple[Sample, ...]:
-    """Samples (n, D) for questions at the points ``at`` (m, D), prepared where that pays."""
-    everything = np.concatenate([*samples, at])
-    low, high = float(everything.min()), float(everything.max())
-    return tuple(
-        jax.tree.map(jnp.asarray, fourier_sample(sample, low, high))
-        if supports_fourier(sample, kernel, measure)
-        else jnp.asarray(sample)
-        for sample in samples
-    )
-
-
-def posterior_of_sample(
-    X: Sample, kernel: Kernel, at: jax.Array, *, noise: Any, measure: Measure | str = "unit"
-) -> EmbeddingPosterior:
-    """Given the empirical embedding at all rows, by matrices or waves, or at landmarks."""
-    if isinstance(X, FourierSample):
-        return fourier_posterior(X, kernel, at, noise=noise, measure=measure)
-    if isinstance(X, LandmarkData):
-        return landmark_posterior(X, kernel, at, noise=noise, measure=measure)
-    return embedding_posterior(X, kernel, at, noise=noise, measure=measure)
-
-
-def different_rows(samples: tuple[np.ndarray, ...]) -> np.ndarray:
-    """The different rows (k, D) of all samples, or as many of them as are enough, evenly."""
-    found = np.unique(np.concatenate(samples), axis=0)
-    if len(found) <= MOST_MORE:
-        return found
-    return np.asarray(found[np.linspace(0, len(found) - 1, MOST_MORE).round().astype(int)])
-
-
-def errors_of_more_rows(
-    kernel: Kernel, different: jax.Array, at: jax.Array, mean: jax.Array, size: float | jax.Array
-) -> jax.Array:
-    """The covariance (m, m) of an embedding's error by a few more rows that could have been.
-
-    A sample's own rows tell of no sampling error where all of them happen to be equal, as of a rare
-    event: see :attr:`~bke.inference.permutation.relabelled.Relabelled.more`.
-
-    Args:
-        kernel: the kernel.
-        different: rows (k, D) of both samples, each once.
-        at: points of evaluation (m, D).
-        mean: (m,), of the embedding there.
-        size: how many rows the sample has.
-    """
-    apart = kernel.matrix(different, at) - mean
-    return MORE_ROWS / (len(different) * size**2) * (apart.T @ apart)
-
-
-#: Hyperparameter draws per compiled call; fewer where each takes so many kernel values.
-BATCH, BATCH_ENTRIES = 25, 2**28
-#: Variance of a draw that its factor may drop, over the total.
-DROPPED_VARIANCE = 1e-9
-
-
-class More(NamedTuple):
-    """What more rows could have been, in the units of the model, and how many each sample has."""
-
-    different: jax.Array  # (k, D)
-    sizes: tuple[float, float]
+#: Rows (n, D), or rows prepared for Fourier sums or for landmarks.
+Sample: TypeAlias = jax.Array | fourier.FourierSample | LandmarkData
+#: Two samples, their distinct rows (k, D) and their sizes.
+Prepared: TypeAlias = tuple[Sequence[Sample], jax.Array, Sequence[Any]]
 
 
 def check_noise(noise: Any) -> None:
-    """Refuse what is neither ``"clt"`` nor a positive number."""
+    """Refuse a noise that is neither ``"clt"`` nor a positive number."""
     number = isinstance(noise, numbers.Real) and not isinstance(noise, bool)
     if noise != "clt" and not (number and np.isfinite(noise) and noise > 0):
         raise InputError(f"noise must be 'clt' or a positive number, got {noise!r}")
 
 
-def equal_draws(
-    values: np.ndarray,
-    points: np.ndarray,
-    columns: Sequence[str],
-    inside: np.ndarray,
-    attrs: Mapping[str, Any],
-) -> xr.DataTree:
-    """The group that :func:`~bke.inference.sample_witness` returns, of equal draws (k, m)."""
-    shape = 1, len(values)
-    weights = np.full(len(values), 1.0 / len(values))
-    dataset = xr.Dataset(
-        {
-            "witness": (("chain", "draw", "point"), values[None]),
-            "mode": (("chain", "draw"), np.zeros(shape, dtype=int)),
-            "weight": (("chain", "draw"), weights[None]),
-        },
-        coords={
-            "at": (("point", "column"), points),
-            "column": list(columns),
-            "in_range": ("point", inside),
-        },
-        attrs=attrs,
-    )
-    return xr.DataTree(dataset, name="witness")
+def matrix_size(sample: np.ndarray, kernel: Kernel, measure: Measure | str) -> int:
+    """Return the size of the matrices that a sample (n, D) needs without landmarks, n or 0."""
+    fourier_only = len(sample) > MOST_DENSE and fourier.supports_fourier(sample, kernel, measure)
+    return 0 if fourier_only else len(sample)
 
 
-def draws_at(
-    target: Target,
-    samples: tuple[Sample, Sample],
-    more: More,
-    at: jax.Array,
-    z: dict[str, np.ndarray],
-    each: int,
-    noise: Any,
-    seed: int,
-    advance: Callable[[int], None],
-) -> np.ndarray:
-    """Draws of the witness for k hyperparameter draws, ``each`` for every one, (k, each, m).
+def prepare_samples(
+    samples: Sequence[np.ndarray],
+    at: np.ndarray,
+    kernel: Kernel,
+    measure: Measure | str = "unit",
+    landmarks: np.ndarray | None = None,
+) -> Prepared:
+    """Prepare two samples (n, D) for :func:`witness_posterior` at points (m, D).
 
-    In threads; how many there are only matters to rounding. By sampling errors (``"clt"``) those of
-    ``more`` rows count too. ``advance`` is told of every hyperparameter draw that is done.
+    For landmarks (k, D) if there are any, else for Fourier sums if the kernel has them.
     """
-    total = len(next(iter(z.values())))
-    keys = jax.random.split(jax.random.key(seed), total * each).reshape(total, each)
-    known = FourierSample, LandmarkData
-    entries = max(X.entries if isinstance(X, known) else len(X) ** 2 for X in samples)
-    batch = max(1, min(BATCH, BATCH_ENTRIES // entries))
-    compiled = _compiled(json.dumps(target.describe()), noise)
-
-    def work(start: int) -> np.ndarray:
-        with jax.enable_x64(True):
-            # The last batch repeats its last draw: another shape would be compiled again.
-            rows = np.minimum(np.arange(start, start + batch), total - 1)
-            part = {name: jnp.asarray(values[rows]) for name, values in z.items()}
-            found = np.asarray(compiled(keys[rows], part, *samples, more, at))
-        advance(min(batch, total - start))
-        return found
-
-    first, *rest = range(0, total, batch)
-    pieces = [work(first)]  # compiles, before the threads would each do it
-    with ThreadPoolExecutor(cores()) as pool:
-        pieces += pool.map(work, rest)
-    return np.concatenate(pieces)[:total]
+    distinct, sizes = jnp.asarray(distinct_rows(samples)), [float(len(X)) for X in samples]
+    if landmarks is not None:
+        return [partition_rows(X, landmarks) for X in samples], distinct, sizes
+    pooled = np.concatenate([*samples, at])
+    low, high = float(pooled.min()), float(pooled.max())
+    prepared = [
+        fourier.fourier_sample(X, low, high) if fourier.supports_fourier(X, kernel, measure) else X
+        for X in samples
+    ]
+    return jax.tree.map(jnp.asarray, prepared), distinct, sizes
 
 
-@functools.lru_cache(maxsize=16)
-def _compiled(description: str, noise: Any) -> Callable[..., jax.Array]:
-    """Draws of the witness for a batch of hyperparameters, kept for the next call."""
-    target = Target.restore(json.loads(description))
+def distinct_rows(samples: Sequence[np.ndarray], most: int = 1000) -> np.ndarray:
+    """Return the distinct rows (k, D) of all samples, evenly spaced if there are more than most.
 
-    @jit
-    def draws(
-        keys: jax.Array, z: Any, P: Sample, Q: Sample, more: More, at: jax.Array
-    ) -> jax.Array:
-        def one(keys_and_z: Any) -> jax.Array:
-            keys, z = keys_and_z
-            values = target.constrain(z)
-            kernel, measure = target.kernel_at(values), target.measure_at(values)
-            posterior_P, posterior_Q = both = [
-                posterior_of_sample(X, kernel, at, noise=noise, measure=measure) for X in (P, Q)
-            ]
-            covariance = posterior_P.covariance + posterior_Q.covariance
-            if noise == "clt":
-                for posterior, size in zip(both, more.sizes, strict=True):
-                    covariance += errors_of_more_rows(
-                        kernel, more.different, at, posterior.mean, size
-                    )
-            around = jax.vmap(gaussian_draw, in_axes=(0, None))(keys, covariance)
-            return posterior_P.mean - posterior_Q.mean + around
-
-        return jax.lax.map(one, (keys, z))
-
-    return draws
+    The limit bounds the cost of :func:`extra_row_covariance`; it is not tuned.
+    """
+    rows = np.unique(np.concatenate(samples), axis=0)
+    if len(rows) <= most:
+        return rows
+    return np.asarray(rows[np.linspace(0, len(rows) - 1, most).round().astype(int)])
 
 
-def gaussian_draw(key: jax.Array, covariance: jax.Array) -> jax.Array:
-    """A draw from N(0, covariance), numerically singular for a smooth process; call it in jit."""
-    # Cancellation leaves tiny negative variances; the pivoted factor stops before them.
+def extra_row_covariance(
+    kernel: Kernel, distinct: jax.Array, at: jax.Array, mean: jax.Array, size: float | jax.Array
+) -> jax.Array:
+    """Compute the covariance (m, m) that two more rows add to the error of an embedding.
+
+    The rows of a sample that are all equal, as of a rare event that did not occur, show no sampling
+    error. Two more rows, each equally likely to be any of the distinct ones, have some: see
+    :attr:`~bke.inference.permutation.relabelled.Relabelled.more`.
+
+    Args:
+        kernel: the kernel.
+        distinct: distinct rows (k, D) of both samples.
+        at: points of evaluation (m, D).
+        mean: the embedding there, (m,).
+        size: number of rows of the sample.
+    """
+    deviations = kernel.matrix(distinct, at) - mean
+    return MORE_ROWS / (len(distinct) * size**2) * (deviations.T @ deviations)
+
+
+def witness_posterior(
+    prepared: Prepared, kernel: Kernel, at: jax.Array, noise: Any, measure: Measure | str = "unit"
+) -> EmbeddingPosterior:
+    """Compute the posterior of mu_P - mu_Q at points (m, D), given two samples.
+
+    Args:
+        prepared: of :func:`prepare_samples`.
+        kernel: the kernel.
+        at: points of evaluation.
+        noise: see :func:`~bke.inference.sample_witness`.
+        measure: measure of the prior.
+    """
+    samples, distinct, sizes = prepared
+    functions = {fourier.FourierSample: fourier.fourier_posterior, LandmarkData: landmark_posterior}
+    P, Q = (
+        functions.get(type(X), embedding_posterior)(X, kernel, at, noise=noise, measure=measure)  # type: ignore[operator]
+        for X in samples
+    )
+    covariance = P.covariance + Q.covariance
+    if noise == "clt":
+        for posterior, size in zip((P, Q), sizes, strict=True):
+            covariance += extra_row_covariance(kernel, distinct, at, posterior.mean, size)
+    return EmbeddingPosterior(P.mean - Q.mean, covariance)
+
+
+@functools.partial(jax.vmap, in_axes=(0, None))
+def gaussian_draws(key: jax.Array, covariance: jax.Array) -> jax.Array:
+    """Draw from N(0, covariance) for each key, (k, m); call it in jit.
+
+    The covariance of a smooth process is numerically singular: the pivoted factor stops before the
+    negative variances that rounding leaves, and drops 1e-9 of the total variance at most.
+    """
     diagonal = jnp.maximum(jnp.diagonal(covariance), 0.0)
     factor = pivoted_cholesky(
-        lambda i: covariance[i], diagonal, len(covariance), DROPPED_VARIANCE * jnp.sum(diagonal)
+        lambda i: covariance[i], diagonal, len(covariance), 1e-9 * jnp.sum(diagonal)
     ).factor
     return jax.random.normal(key, (len(factor),), covariance.dtype) @ factor
 
 
-def difference_draws(
-    target: Target,
-    units: Units,
-    samples: tuple[np.ndarray, np.ndarray],
+def embedding_draws(
+    run: OpenRun,
+    samples: Sequence[np.ndarray],
     at: np.ndarray,
-    z: dict[str, np.ndarray],
-    each: int,
+    z: Mapping[str, Any],
+    repeats: int,
+    seed: int,
+    advance: Callable[[int], None],
+    noise: str | float,
+    landmarks: np.ndarray | None,
+) -> np.ndarray:
+    """Draw the witness given each sample, (k, repeats, m).
+
+    In threads, whose number changes rounding only.
+
+    Args:
+        run: the run, with its model and units.
+        samples: two, in the units of the data.
+        at: points (m, D), in these units.
+        z: k draws of the hyperparameters, unconstrained.
+        repeats: draws of the witness for each of them.
+        seed: random seed.
+        advance: called with the number of hyperparameter draws that are done.
+        noise: see :func:`~bke.inference.sample_witness`.
+        landmarks: (l, D) in the units of the model, or ``None``.
+
+    Raises:
+        InputError: lengthscales are too short for Fourier sums.
+    """
+    target, total = run.target, len(next(iter(z.values())))
+    points, *rows = (run.units.to_model(values) for values in (at, *samples))
+    prepared = prepare_samples(rows, points, target.kernel, target.measure, landmarks)
+    limits = [X.min_lengthscale for X in prepared[0] if isinstance(X, fourier.FourierSample)]
+    if limits:
+        lengthscales = np.asarray(target.constrain(dict(z))["lengthscale"])
+        if short := int(np.sum(lengthscales < max(limits))):
+            raise InputError(
+                f"{short} of {lengthscales.size} draws have a lengthscale below "
+                f"{max(limits) * float(run.units.scale[0]):.3g}, too short for all of "
+                f"{MOST_DENSE + 1} rows or more: give landmarks (--landmarks)"
+            )
+    keys = jax.random.split(jax.random.key(seed), total * repeats).reshape(total, repeats)
+    # Up to 25 hyperparameter draws for each compiled call, but at most 2 GiB of kernel values.
+    entries = [len(X) ** 2 if isinstance(X, jax.Array) else X.entries for X in prepared[0]]
+    batch = max(1, min(25, 2**28 // max(entries)))
+    compiled = _compiled_draws(target, noise)
+
+    def draw_batch(start: int) -> np.ndarray:
+        with jax.enable_x64(True):
+            # The last batch repeats its last draw: another shape would be compiled again.
+            index = np.minimum(np.arange(start, start + batch), total - 1)
+            part = {name: jnp.asarray(values[index]) for name, values in z.items()}
+            result = np.asarray(compiled(keys[index], part, prepared, jnp.asarray(points)))
+        advance(min(batch, total - start))
+        return result
+
+    first, *rest = range(0, total, batch)
+    batches = [draw_batch(first)]  # compiles, before the threads would each do it
+    with ThreadPoolExecutor(cores()) as pool:
+        batches += pool.map(draw_batch, rest)
+    return np.concatenate(batches)[:total]
+
+
+@programs.kept
+def _compiled_draws(target: Target, noise: Any) -> Callable[..., jax.Array]:
+    """Compile draws of the witness for a batch of hyperparameters."""
+
+    @jit
+    def draws(keys: jax.Array, z: Any, prepared: Prepared, at: jax.Array) -> jax.Array:
+        def draw(keys_and_z: Any) -> jax.Array:
+            keys, values = keys_and_z[0], target.constrain(keys_and_z[1])
+            kernel, measure = target.kernel_at(values), target.measure_at(values)
+            mean, covariance = witness_posterior(prepared, kernel, at, noise, measure)
+            return mean + gaussian_draws(keys, covariance)
+
+        return jax.lax.map(draw, (keys, z))
+
+    return draws
+
+
+def difference_draws(
+    run: OpenRun,
+    samples: Sequence[np.ndarray],
+    at: np.ndarray,
+    z: Mapping[str, Any],
+    repeats: int,
     seed: int,
     advance: Callable[[int], None],
 ) -> np.ndarray:
-    """Draws of the witness for k hyperparameter draws, ``each`` for every one, (k, each, m).
+    """Draw the witness by the posterior of the difference itself, (k, repeats, m).
 
-    Args:
-        target: of the run.
-        units: of the run.
-        samples: in the units of the data.
-        at: (m, D), likewise.
-        z: k hyperparameter draws, unconstrained.
-        each: how many of every one.
-        seed: of the draws.
-        advance: told of hyperparameter draws that are done.
+    Conditioned on each sample alone, two embeddings differ by their sampling errors even if P = Q.
+    The difference h of the densities over the pooled rows z has a posterior with a scale parameter
+    (:mod:`bke.inference.comparison.belief`), and gives the witness of any kernel as
+    ``w(x) = 1/n sum_i k(x, z_i) h(z_i)``. Arguments are those of :func:`embedding_draws`.
     """
-    rng = np.random.default_rng(seed)
-    rows = relabelled(Pair.checked(*samples), 0, rng)
-    total = len(next(iter(z.values())))
-    drawn = belief(rows).drawn(total * each, rng)
-    kernel, where = _kernel(json.dumps(target.describe())), units.to_model(at)
-    found = np.zeros((total, each, len(at)))
-    for block in rows.blocks():
-        here = units.to_model(rows.points[block] * rows.unit)
-        weighted = (drawn.at(rows.points[block]) * rows.counts[block]).reshape(total, each, -1)
-        for index in range(total):
-            one = {name: values[index] for name, values in z.items()}
-            with jax.enable_x64(True):
-                found[index] += weighted[index] @ np.asarray(kernel(one, here, where))
-    advance(total)
-    return found / rows.rows
-
-
-@functools.lru_cache(maxsize=16)
-def _kernel(description: str) -> Callable[..., jax.Array]:
-    """The kernel of a run between points (n, D) and (m, D), at a draw of its hyperparameters."""
-    target = Target.restore(json.loads(description))
+    target, total, rng = run.target, len(next(iter(z.values()))), np.random.default_rng(seed)
+    pooled = relabelled(Pair.checked(*samples), 0, rng)
+    differences, points = belief(pooled).drawn(total * repeats, rng), run.units.to_model(at)
 
     @jit
-    def between(z: dict[str, jax.Array], X: jax.Array, Y: jax.Array) -> jax.Array:
+    def kernel(z: dict[str, jax.Array], X: jax.Array, Y: jax.Array) -> jax.Array:
         return target.kernel_at(target.constrain(z))(X, Y)
 
-    return between
+    result = np.zeros((total, repeats, len(at)))
+    for block in pooled.blocks():
+        rows = run.units.to_model(pooled.points[block] * pooled.unit)
+        h = differences.at(pooled.points[block]) * pooled.counts[block]
+        for index, weights in enumerate(h.reshape(total, repeats, -1)):
+            part = {name: values[index] for name, values in z.items()}
+            result[index] += weights @ np.asarray(kernel(part, rows, points))
+    advance(total)
+    return result / pooled.rows
+
+
+def evaluation_points(
+    at: ArrayLike | None,
+    P: np.ndarray,
+    Q: np.ndarray,
+    columns: Sequence[str] | None = None,
+    landmarks: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return the points of evaluation (k, D); by default within the range of the data.
+
+    The default is a line of 200 points for one column, a mesh of 30 x 30 for two, and for more the
+    landmarks, or the rows if there are none.
+    """
+    dimension = P.shape[1]
+    if at is not None:
+        return as_evaluation_points(at, dimension, columns=columns)
+    pooled = np.concatenate([P, Q])
+    if dimension > 2:
+        return pooled if landmarks is None else landmarks
+    count = 200 if dimension == 1 else 30
+    axes = [np.linspace(column.min(), column.max(), count) for column in pooled.T]
+    return np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
+
+
+def witness_tree(
+    values: np.ndarray,
+    mode: np.ndarray,
+    weight: np.ndarray,
+    at: np.ndarray,
+    columns: Sequence[str],
+    samples: Sequence[np.ndarray],
+    attrs: Mapping[str, Any],
+) -> xr.DataTree:
+    """Return the group of :func:`~bke.inference.sample_witness` with draws (chain, draw, point)."""
+    pooled = np.concatenate(samples)
+    in_range = ((at >= pooled.min(axis=0)) & (at <= pooled.max(axis=0))).all(axis=1)
+    dataset = xr.Dataset(
+        {
+            "witness": (("chain", "draw", "point"), values),
+            "mode": (("chain", "draw"), mode),
+            "weight": (("chain", "draw"), weight),
+        },
+        coords={
+            "at": (("point", "column"), at),
+            "column": list(columns),
+            "in_range": ("point", in_range),
+        },
+        attrs={**attrs, "sizes": [len(X) for X in samples]},
+    )
+    return xr.DataTree(dataset, name="witness")

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, Unpack, get_args
+from typing import Literal, TypeAlias, Unpack, get_args
 
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from bke.models.embeddings.fourier_posterior import FourierSample
-from bke.models.likelihood.landmark import partition_rows
-from bke.models.likelihood.spectral import MOST_DENSE
 from numpy.typing import ArrayLike
 
 from ..core.errors import InputError, PosteriorWarning, SamplingError
 from ..core.machine import computing, cores
 from ..core.progress import progress_bar
-from ..data.checks import (
-    WITNESS_MATRICES,
-    check_count,
-    check_memory,
-)
-from ..data.new_rows import as_evaluation_points
-from ..data.units import Units
+from ..data.checks import WITNESS_MATRICES, check_count, check_memory
 from ..diagnostics.modes import (
-    Modes,
     draw_weights,
     find_modes,
     unconstrained_draws,
@@ -34,25 +22,14 @@ from ..diagnostics.modes import (
 from ..diagnostics.reweight import reweight
 from ..sampling.foreign import ModelArguments
 from ..sampling.likelihoods import landmark_points
-from ..sampling.open_run import OpenRun, Run, open_run
+from ..sampling.open_run import Run, open_run
+from ..sampling.run_data import compare_rows, match_columns
 from ..sampling.samplers import MOST_EVALUATIONS, is_independent
-from ..sampling.target import Target, unflatten
-from .bands import Thin, check_thin, thinning
-from .draws import (
-    More,
-    Sample,
-    by_waves,
-    check_noise,
-    difference_draws,
-    different_rows,
-    draws_at,
-    rows_of_matrices,
-)
-from .samples import compare_rows, default_points, in_range, match_columns
+from ..sampling.target import unflatten
+from . import draws
+from .bands import Thin, thin_draws
 
-#: Arrays of the draws that are alive at once.
-COPIES = 4
-#: Whose posterior a witness has: two embeddings', or their difference's.
+#: Parameter with a posterior: the two embeddings, or their difference.
 Of: TypeAlias = Literal["embeddings", "difference"]
 
 
@@ -71,238 +48,130 @@ def sample_witness(
     progress: bool = True,
     **model: Unpack[ModelArguments],
 ) -> xr.DataTree:
-    """One joint draw of the witness mu_P - mu_Q per posterior draw of the hyperparameters.
+    """Draw the witness mu_P - mu_Q jointly at all points, once per posterior draw.
 
     Given the hyperparameters, mu_P and mu_Q are independent Gaussian processes conditioned on the
-    two samples separately (:func:`~bke.models.embedding_posterior`), one column and a squared
-    exponential by sums of waves, whatever n. Other samples too large for n x n matrices are seen
-    through ``landmarks`` (:func:`~bke.models.landmark_embedding_posterior`).
+    two samples separately (:func:`~bke.models.embedding_posterior`); for one column and a squared
+    exponential by Fourier sums, for any number of rows. Other samples that are too large for n x n
+    matrices need ``landmarks`` (:func:`~bke.models.landmark_embedding_posterior`).
 
     Args:
-        run: from :func:`~bke.inference.fit` on the samples, pooled or joint, open or not; or draws
-            of another program.
+        run: run of :func:`~bke.inference.fit` on the samples, pooled or joint, open or not; or
+            draws of another program.
         P: first sample, shape (n, D) or (n,), in the units of the data.
         Q: second sample, shape (m, D) or (m,). The rows of both together are to be those of the
-            run, in any order. Of draws of another program these are the rows of ``X``.
-        at: points of evaluation, shape (k, D) or (k,); by default a line, a mesh or, in more than
-            two columns, the landmarks or the data points.
+            run, in any order; of draws of another program, those of its ``X``.
+        at: points of evaluation, shape (k, D) or (k,). Default: a line or a mesh within the range
+            of the data; for more than two columns the landmarks or the rows.
         of: ``"embeddings"``, the difference of two posteriors, each given its sample; or
-            ``"difference"``, the posterior of the difference itself with a scale of its own
-            (:mod:`~bke.inference.witness.draws`), given that there is one: narrower by far,
-            and nearer to the truth where the evidence for a difference is strong, see
-            :func:`~bke.inference.compare`. It takes neither ``noise`` nor ``landmarks``.
-        noise: ``"clt"``, the sampling covariance of the empirical embedding and the errors of two
-            more rows that could have been any of the different ones, so that bands mean what they
-            say, of rare events too; or a number, the sigma^2 of the paper (0.1 there: its bands
-            never exclude 0).
-        weights: ``"posterior"`` gives each mode its posterior mass, see
-            :func:`~bke.inference.reweight`, which is called where the run has none; ``"chains"``
-            gives all chains the same, as BKE Figure 5 (C) does.
-        landmarks: condition on the empirical embeddings at these places, (m, D) in the units of the
-            data, or at so many centres of clusters, instead of at all observations: the cost is
-            linear in n, and bands are as wide as the prior where no landmark is near. By default
-            those of a run of the landmark model, else none.
+            ``"difference"``, the posterior of the difference itself with a scale parameter
+            (:func:`~bke.inference.witness.draws.difference_draws`), given that there is one: its
+            bands are far narrower, and it is closer to the truth if the log Bayes factor is large,
+            see :func:`~bke.inference.compare`. It takes neither ``noise`` nor ``landmarks``.
+        noise: ``"clt"``, the sampling covariance of the empirical embedding plus the errors of two
+            more rows, each equally likely to be any of the distinct ones, so that bands have their
+            nominal coverage, of rare events too; or a number, the sigma^2 of the paper (0.1 there:
+            its bands never exclude 0).
+        weights: ``"posterior"`` gives each mode its posterior mass, of
+            :func:`~bke.inference.reweight`, which is called if the run has no masses; ``"chains"``
+            gives all chains the same weight, as BKE Figure 5 (C) does.
+        landmarks: condition on the empirical embeddings at these points, (l, D) in the units of the
+            data, or at this number of cluster centers, instead of all rows: the cost is linear in
+            n, and bands are as wide as the prior far from all landmarks. Without this
+            option: those of a run of the landmark model, or none.
         thin: condition on the samples for every ``thin``-th posterior draw of each mode and chain
             only, and draw ``thin`` witnesses from each; 1 for all. ``"auto"``: for 200 or more of
             each mode, or 100 in the order of a single hyperparameter, with which the ends of a
             band of at most 95 % have a standard error of about 5 % of its width, see
             :mod:`~bke.inference.witness.bands`. The attribute ``num_lengthscales`` of the result
-            says how many distinct lengthscales were used.
-        seed: of the draws.
+            is the number of distinct lengthscales that were used.
+        seed: random seed.
         progress: show a progress bar.
-        **model: of draws of another program, see :func:`~bke.inference.open_run`.
+        **model: for draws of another program, see :func:`~bke.inference.open_run`.
 
     Returns:
         A group with ``witness`` (chain, draw, point), ``mode`` (chain, draw: index into
         ``diagnose(run).modes.modes``, -1 for a stuck chain), ``weight`` (chain, draw), which
-        :func:`band` uses, and the coordinates ``at`` (point, column) and ``in_range`` (point):
-        whether a point is within the range of the rows, as the default ones are. Beyond it a
-        witness is extrapolated, so that reports and pictures leave such points out. Attributes:
-        the arguments, ``sizes`` of the samples and ``num_lengthscales``, how many distinct
-        lengthscales the draws are at (distinct values of all hyperparameters, if there are others);
-        ``note``, where the samples are not all of the run's rows and no others.
+        :func:`credible_band` uses, and the coordinates ``at`` (point, column) and ``in_range``
+        (point, true within the range of the rows, as for the default points). Outside of it a
+        witness is extrapolated; reports and plots leave such points out. Attributes: the arguments,
+        ``sizes`` of the samples, ``num_lengthscales``, the number of distinct lengthscales (or
+        values of all hyperparameters, if there are others) of the draws, and a ``note`` if the
+        rows of the samples are not exactly those of the run.
 
     Warns:
-        PosteriorWarning: rows of one sample are not the run's, or some of the run's are left out.
+        PosteriorWarning: rows of one sample are not in the run, or rows of the run in no sample.
 
     Raises:
-        InputError: for samples that make no sense, and where neither is part of the run's data.
-        SamplingError: where a draw is not finite.
+        InputError: for invalid samples, and if neither is part of the data of the run.
+        SamplingError: a draw is not finite.
     """
     opened = open_run(run, **model)
     target, units = opened.target, opened.units
-    first, second, names = match_columns(opened, P, Q)
-    _check_posterior(of, noise, landmarks)
-    check_count(seed, "seed", 0, 2**63 - 1)
-    check_thin(thin, opened.tree["posterior"].sizes["draw"])
-    both = np.concatenate([first, second])
-    places = (
-        target.landmarks if landmarks is None else landmark_points(landmarks, units, both, seed)
-    )
-    points = _points(at, first, second, None if places is None else places * units.scale, names)
-    if of == "embeddings":
-        draws = opened.tree["posterior"].sizes
-        count = draws["chain"] * draws["draw"]
-        _check_memory(target, (first, second), places, points, count)
-    note = compare_rows(opened, first, second)
-    if note is not None:
-        warnings.warn(note, PosteriorWarning, stacklevel=2)
-    weighed, modes = _weighed(opened, weights, seed, progress)
-    z = unconstrained_draws(weighed)
-    thinned = thinning(thin, _labels(modes), z)
-    of_weights = draw_weights(weighed, modes, weights)
-    kept = unflatten(z.reshape(-1, z.shape[-1])[thinned.kept], unconstrained_shapes(weighed))
-    with computing(), progress_bar("witness", len(thinned.kept), shown=progress) as advance:
-        asked = (points, kept, thinned.each, seed, advance)
-        if of == "difference":
-            found = difference_draws(target, units, (first, second), *asked)
-        else:
-            found = _embedding_draws(target, units, (first, second), places, noise, *asked)
-    witness = _finite(found[thinned.source, thinned.turn])
-    dataset = xr.Dataset(
-        {
-            "witness": (("chain", "draw", "point"), witness),
-            "mode": (("chain", "draw"), _labels(modes)),
-            "weight": (("chain", "draw"), of_weights),
-        },
-        coords={
-            "at": (("point", "column"), points),
-            "column": list(units.columns),
-            "in_range": ("point", in_range(points, first, second)),
-        },
-        attrs={
-            "method": weighed.attrs["method"],
-            "independent": int(is_independent(weighed.attrs)),
-            "noise": str(noise),
-            "of": of,
-            "weights": weights,
-            "landmarks": 0 if places is None else len(places),
-            "thin": thin,
-            "num_lengthscales": len(np.unique(z.reshape(-1, z.shape[-1])[thinned.kept], axis=0)),
-            "seed": seed,
-            "sizes": [len(first), len(second)],
-            **({} if note is None else {"note": note}),
-        },
-    )
-    return xr.DataTree(dataset, name="witness")
-
-
-def _embedding_draws(
-    target: Target,
-    units: Units,
-    samples: tuple[np.ndarray, np.ndarray],
-    places: np.ndarray | None,
-    noise: str | float,
-    at: np.ndarray,
-    z: dict[str, np.ndarray],
-    each: int,
-    seed: int,
-    advance: Callable[[int], None],
-) -> np.ndarray:
-    """Draws given each sample, ``each`` for every one of k hyperparameter draws, (k, each, m)."""
-    where, (first, second) = units.to_model(at), (units.to_model(one) for one in samples)
-    seen = _seen((first, second), where, places, target.kernel, target.measure)
-    _check_lengthscales(seen, target, z, units)
-    more = More(
-        jnp.asarray(different_rows((first, second))), (float(len(first)), float(len(second)))
-    )
-    return draws_at(target, seen, more, jnp.asarray(where), z, each, noise, seed, advance)
-
-
-def _check_posterior(of: Of, noise: str | float, landmarks: int | ArrayLike | None) -> None:
-    """Refuse what is no posterior, and what that of the difference has no use for."""
-    check_noise(noise)
+    *samples, names = match_columns(opened, P, Q)
+    draws.check_noise(noise)
     if of not in get_args(Of):
         raise InputError(f"of must be 'embeddings' or 'difference', got {of!r}")
     if of == "difference" and (noise != "clt" or landmarks is not None):
         raise InputError("of='difference' takes neither noise nor landmarks")
-
-
-def _check_memory(
-    target: Target,
-    samples: tuple[np.ndarray, ...],
-    places: np.ndarray | None,
-    points: np.ndarray,
-    draws: int,
-) -> None:
-    """Refuse matrices of rows or of points, and draws at these, for which there is no memory."""
-    each = (rows_of_matrices(sample, target.kernel, target.measure) for sample in samples)
-    rows = max(each) if places is None else len(places)
-    check_memory(
-        max(rows, len(points)),
-        points.shape[1] + COPIES * draws,
-        matrices=WITNESS_MATRICES * cores(),
-        instead="landmarks (--landmarks)" if rows >= len(points) else "fewer points (--at)",
-    )
-
-
-def _weighed(opened: OpenRun, weights: str, seed: int, progress: bool) -> tuple[xr.DataTree, Modes]:
-    """The run and its modes, with their masses where ``weights`` needs these."""
-    modes = find_modes(opened)
-    # With one or two hyperparameters quadrature also sees what no chain visited.
-    seen_by_quadrature = unconstrained_draws(opened.tree).shape[-1] in MOST_EVALUATIONS
-    several = len(modes.modes) > 1
-    if weights != "posterior" or modes.has_masses or not (several or seen_by_quadrature):
-        return opened.tree, modes
-    weighed = reweight(opened, seed=seed, progress=progress)
-    return weighed, find_modes(weighed)
-
-
-def _labels(modes: Modes) -> np.ndarray:
-    """Mode of every draw, (chain, draw), -1 of stuck chains."""
-    labels = np.array(modes.of_draws)
-    labels[list(modes.stuck)] = -1
-    return labels
-
-
-def _points(
-    at: ArrayLike | None,
-    first: np.ndarray,
-    second: np.ndarray,
-    places: np.ndarray | None,
-    columns: Sequence[str] | None,
-) -> np.ndarray:
-    """Points of evaluation (k, D) in the units of the data, as are the landmarks' ``places``."""
-    dimension = first.shape[1]
-    if at is not None:
-        return as_evaluation_points(at, dimension, columns=columns)
-    return default_points(first, second) if places is None or dimension <= 2 else places
-
-
-def _finite(witness: np.ndarray) -> np.ndarray:
-    """Draws (chain, draw, point) as they are, refused where one is not a number."""
-    lost = np.isnan(witness).any(axis=2)
+    check_count(seed, "seed", 0, 2**63 - 1)
+    sizes = opened.tree["posterior"].sizes
+    if thin != "auto":
+        check_count(thin, "thin", 1, sizes["draw"])
+    centers = target.landmarks
+    if landmarks is not None:
+        centers = landmark_points(landmarks, units, np.concatenate(samples), seed)
+    scaled = None if centers is None else centers * units.scale
+    points = draws.evaluation_points(at, samples[0], samples[1], names, scaled)
+    if of == "embeddings":
+        rows = max(draws.matrix_size(X, target.kernel, target.measure) for X in samples)
+        rows = rows if centers is None else len(centers)
+        check_memory(
+            max(rows, len(points)),
+            len(units.columns) + 4 * sizes["chain"] * sizes["draw"],  # four copies of the draws
+            matrices=WITNESS_MATRICES * cores(),
+            instead="landmarks (--landmarks)" if rows >= len(points) else "fewer points (--at)",
+        )
+    note = compare_rows(opened, *samples)
+    if note is not None:
+        warnings.warn(note, PosteriorWarning, stacklevel=2)
+    weighted, modes = opened.tree, find_modes(opened)
+    # Quadrature over one or two hyperparameters also finds modes that no chain visited.
+    quadrature = unconstrained_draws(weighted).shape[-1] in MOST_EVALUATIONS
+    if weights == "posterior" and not modes.has_masses and (len(modes.modes) > 1 or quadrature):
+        weighted = reweight(opened, seed=seed, progress=progress)
+        modes = find_modes(weighted)
+    mode = np.array(modes.of_draws)
+    mode[list(modes.stuck)] = -1
+    weight = draw_weights(weighted, modes, weights)
+    z = unconstrained_draws(weighted)
+    chosen, source, turn = thin_draws(thin, mode, z)
+    z = z.reshape(-1, z.shape[-1])[chosen]
+    hyperparameters = unflatten(z, unconstrained_shapes(weighted))
+    with computing(), progress_bar("witness", len(z), shown=progress) as advance:
+        arguments = (opened, samples, points, hyperparameters, int(turn.max()) + 1, seed, advance)
+        if of == "difference":
+            values = draws.difference_draws(*arguments)
+        else:
+            values = draws.embedding_draws(*arguments, noise=noise, landmarks=centers)
+    values = values[source, turn]
+    lost = np.isnan(values).any(axis=2)
     if lost.any():
         raise SamplingError(
             f"{lost.sum()} of {lost.size} draws of the witness are not finite: the noise is too "
-            "small beside the prior covariance for double precision; use noise='clt', or "
+            "small compared with the prior covariance for double precision; use noise='clt', or "
             "measure='unit'"
         )
-    return witness
-
-
-def _seen(
-    samples: tuple[np.ndarray, ...], at: np.ndarray, landmarks: np.ndarray | None, *family: Any
-) -> tuple[Sample, Sample]:
-    """Both samples as they are conditioned on: all rows, or from landmarks (model units)."""
-    if landmarks is None:
-        P, Q = by_waves(samples, at, *family)
-        return P, Q
-    P, Q = (partition_rows(sample, landmarks) for sample in samples)
-    return P, Q
-
-
-def _check_lengthscales(
-    samples: Iterable[Sample], target: Target, z: Mapping[str, np.ndarray], units: Units
-) -> None:
-    lines = [sample for sample in samples if isinstance(sample, FourierSample)]
-    least = max((line.min_lengthscale for line in lines), default=0.0)
-    if not least:
-        return
-    lengthscales = np.asarray(target.constrain(z)["lengthscale"])  # type: ignore[arg-type]
-    if short := int(np.sum(lengthscales < least)):
-        raise InputError(
-            f"{short} of {lengthscales.size} draws have a lengthscale below "
-            f"{least * float(units.scale[0]):.3g}, too short for all of {MOST_DENSE + 1} rows or "
-            "more: give landmarks (--landmarks)"
-        )
+    attrs = {
+        "method": weighted.attrs["method"],
+        "independent": int(is_independent(weighted.attrs)),
+        "noise": str(noise),
+        "of": of,
+        "weights": weights,
+        "landmarks": 0 if centers is None else len(centers),
+        "thin": thin,
+        "num_lengthscales": len(np.unique(z, axis=0)),
+        "seed": seed,
+        **({} if note is None else {"note": note}),
+    }
+    return draws.witness_tree(values, mode, weight, points, units.columns, samples, attrs)

@@ -1,8 +1,8 @@
-"""The witness of a test, with posterior bands: where the difference lies that it heard."""
+"""Witness functions of tests of two samples and of independence, with credible bands."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -13,32 +13,22 @@ from bke.models import EmbeddingPosterior, dependence_posterior
 from bke.models.kernels.base import Kernel
 from numpy.typing import ArrayLike
 
-from ..core.errors import InputError
+from ..core.errors import InputError, input_errors
 from ..core.machine import computing
+from ..data import checks
 from ..data.canonical import fingerprint, pairs_fingerprints
-from ..data.checks import (
-    WITNESS_MATRICES,
-    as_sample,
-    as_tested_pair,
-    check_count,
-    check_memory,
-    column_names,
-)
+from ..data.checks import column_names
 from ..data.new_rows import as_evaluation_points
 from ..testing.result import TestResult
 from .draws import (
-    by_waves,
     check_noise,
-    different_rows,
-    equal_draws,
-    errors_of_more_rows,
-    gaussian_draw,
-    posterior_of_sample,
-    rows_of_matrices,
+    evaluation_points,
+    gaussian_draws,
+    matrix_size,
+    prepare_samples,
+    witness_posterior,
+    witness_tree,
 )
-from .samples import default_points, in_range
-
-DRAWS = 400
 
 
 def sample_test_witness(
@@ -48,57 +38,43 @@ def sample_test_witness(
     at: ArrayLike | None = None,
     *,
     noise: str | float = "clt",
-    draws: int = DRAWS,
+    draws: int = 400,
     seed: int = 0,
     columns: Sequence[str] | None = None,
 ) -> xr.DataTree:
-    """Draws of mu_P - mu_Q at the kernel of a two-sample test, of a combined one the most extreme.
+    """Draw mu_P - mu_Q at the kernel of a two-sample test, the most significant of several.
 
-    The bands are those of the embeddings at that one kernel. With the uncertainty of the
-    lengthscale: :func:`~bke.inference.fit` and :func:`~bke.inference.sample_witness`.
+    The bands are those of the embeddings at this kernel only. For the uncertainty of the
+    lengthscale use :func:`~bke.inference.fit` and :func:`~bke.inference.sample_witness`.
 
     Args:
-        result: of :func:`~bke.inference.two_sample_test`, or of another test of two samples.
-        P: the first sample, shape (m, D) or (m,).
-        Q: the second, shape (n, D) or (n,).
-        at: points of evaluation (k, D) or (k,); by default a line, a mesh or the data points.
+        result: result of :func:`~bke.inference.two_sample_test`, or of another test of two samples.
+        P: first sample, shape (m, D) or (m,).
+        Q: second sample, shape (n, D) or (n,).
+        at: points of evaluation (k, D) or (k,). Default: a line, a mesh or the rows.
         noise: see :func:`~bke.inference.sample_witness`.
-        draws: how many; an even number, or one more.
-        seed: of the draws.
+        draws: number of draws; an odd number is rounded up. Not tuned.
+        seed: random seed.
         columns: names; by default those of the data.
 
     Returns:
         A group as that of :func:`~bke.inference.sample_witness`, for
-        :func:`~bke.inference.band` and :func:`~bke.inference.plot_witness`.
+        :func:`~bke.inference.credible_band` and :func:`~bke.inference.plot_witness`.
 
     Raises:
-        InputError: for a test without a kernel, or arguments that make no sense.
+        InputError: for a test without a kernel, or invalid arguments.
     """
-    _check_rows(result)
-    kernel = _one_kernel(result)
-    first, second = as_tested_pair(P, Q)
-    _check_tested(result, (fingerprint(first), fingerprint(second)))
-    points = default_points(first, second)
-    if at is not None:
-        points = as_evaluation_points(at, first.shape[1], columns=column_names(P) or columns)
-    rows = [rows_of_matrices(Z, kernel, "unit") for Z in (first, second)]
-    _check(max(*rows, len(points)), first.shape[1], noise, draws, seed)
-    with computing():
-        both = [
-            _posterior(posterior_of_sample, Z, kernel, points, noise=noise)
-            for Z in by_waves((first, second), points, kernel, "unit")
-        ]
-        mean = both[0].mean - both[1].mean
-        covariance = both[0].covariance + both[1].covariance
-        if noise == "clt":
-            different, where = map(jnp.asarray, (different_rows((first, second)), points))
-            for one, Z in zip(both, (first, second), strict=True):
-                covariance += errors_of_more_rows(kernel, different, where, one.mean, len(Z))
-        values = _draws(EmbeddingPosterior(mean, covariance), draws, seed)
-    names = columns or _names(P, first, "c1" if first.shape[1] == 1 else "c")
-    sizes = [len(first), len(second)]
-    inside = in_range(points, first, second)
-    return _group(result, values, points, list(names), inside, sizes, noise, seed)
+    first, second = samples = checks.as_tested_pair(P, Q)
+    (kernel,) = _smooth_kernels(result, 1, (fingerprint(first), fingerprint(second)))
+    points = evaluation_points(at, first, second, column_names(P) or columns)
+    names = columns or _names(P, first.shape[1], "c1" if first.shape[1] == 1 else "c")
+    rows = max(matrix_size(sample, kernel, "unit") for sample in samples)
+
+    def posterior() -> EmbeddingPosterior:
+        prepared = prepare_samples(samples, points, kernel)
+        return witness_posterior(prepared, kernel, jnp.asarray(points), noise)
+
+    return _draw(result, posterior, rows, samples, points, names, noise, draws, seed)
 
 
 def sample_dependence_witness(
@@ -108,143 +84,116 @@ def sample_dependence_witness(
     at: tuple[ArrayLike, ArrayLike] | None = None,
     *,
     noise: str | float = "clt",
-    draws: int = DRAWS,
+    draws: int = 400,
     seed: int = 0,
     columns: Sequence[str] | None = None,
 ) -> xr.DataTree:
-    """Draws of the joint embedding less the product of the marginals' at the kernels of a test.
+    """Draw the joint embedding minus the product of the marginal ones, at the kernels of a test.
 
-    Positive where pairs are more frequent than they would be if x and y were independent; see
+    Positive where pairs are more frequent than if x and y were independent; see
     :func:`~bke.models.dependence_posterior`.
 
     Args:
-        result: of :func:`~bke.inference.independence_test`.
+        result: result of :func:`~bke.inference.independence_test`.
         X: shape (n, D) or (n,).
-        Y: shape (n, E) or (n,), row by row with X.
-        at: places of x (k, D) and of y (k, E); by default a mesh of the plane, where D = E = 1,
-            else the pairs themselves.
+        Y: shape (n, E) or (n,), paired with the rows of X.
+        at: points of x (k, D) and of y (k, E). Default: a mesh of the plane if D = E = 1, else the
+            pairs themselves.
         noise: see :func:`~bke.inference.sample_witness`.
-        draws: how many; an even number, or one more.
-        seed: of the draws.
+        draws: number of draws; an odd number is rounded up. Not tuned.
+        seed: random seed.
         columns: names; by default those of the data.
 
     Returns:
         A group as that of :func:`~bke.inference.sample_witness`, its points the pairs (x, y).
 
     Raises:
-        InputError: for a test without two kernels, or arguments that make no sense.
+        InputError: for a test without two kernels, or invalid arguments.
     """
-    _check_rows(result)
-    kernels = result.kernel
-    if not isinstance(kernels, tuple) or not all(isinstance(one, Kernel) for one in kernels):
-        raise InputError("a test of independence with two smooth kernels is needed")
-    first, second = as_sample(X, "X"), as_sample(Y, "Y")
+    first, second = checks.as_sample(X, "X"), checks.as_sample(Y, "Y")
     if len(first) != len(second):
         raise InputError(f"X has {len(first)} rows but Y has {len(second)}: pairs are needed")
-    _check_tested(result, pairs_fingerprints(first, second))
+    kernels = _smooth_kernels(result, 2, pairs_fingerprints(first, second))
     split, pairs = first.shape[1], np.concatenate([first, second], axis=1)
     if at is None:
-        points = default_points(pairs, pairs) if pairs.shape[1] == 2 else pairs
+        points = evaluation_points(None, pairs, pairs[:0])
     else:
-        halves = [
-            as_evaluation_points(one, Z.shape[1], name, column_names(given))
-            for one, Z, given, name in zip(
-                at, (first, second), (X, Y), ("at[0]", "at[1]"), strict=True
-            )
-        ]
-        if len(halves[0]) != len(halves[1]):
-            raise InputError("at must hold as many places of x as of y")
-        points = np.concatenate(halves, axis=1)
-    _check(max(len(first), len(points)), pairs.shape[1], noise, draws, seed)
-    places = points[:, :split], points[:, split:]
-    with computing():
-        found = _posterior(dependence_posterior, first, second, *kernels, places, noise=noise)
-        values = _draws(found, draws, seed)
-    names = list(columns or [*_names(X, first, "x"), *_names(Y, second, "y")])
-    label = "joint less product"
-    inside, sizes = in_range(points, pairs, pairs), [len(first), len(second)]
-    return _group(result, values, points, names, inside, sizes, noise, seed, label)
+        x = as_evaluation_points(at[0], split, "at[0]", column_names(X))
+        y = as_evaluation_points(at[1], second.shape[1], "at[1]", column_names(Y))
+        if len(x) != len(y):
+            raise InputError(f"at must hold as many points of x as of y: {len(x)} and {len(y)}")
+        points = np.concatenate([x, y], axis=1)
+    names = columns or [*_names(X, split, "x"), *_names(Y, second.shape[1], "y")]
+
+    def posterior() -> EmbeddingPosterior:
+        at: Any = tuple(np.split(points, [split], axis=1))
+        return dependence_posterior(first, second, kernels[0], kernels[1], at, noise=noise)
+
+    tree = _draw(result, posterior, len(pairs), (pairs, pairs), points, names, noise, draws, seed)
+    tree.attrs["label"] = "joint less product"
+    return tree
 
 
-def _names(values: ArrayLike, sample: np.ndarray, letter: str) -> Sequence[str]:
-    count = sample.shape[1]
-    plain = [letter] if count == 1 else [f"{letter}{index + 1}" for index in range(count)]
+def _draw(
+    result: TestResult,
+    posterior: Callable[[], EmbeddingPosterior],
+    matrix_rows: int,
+    samples: tuple[np.ndarray, np.ndarray],
+    points: np.ndarray,
+    columns: Sequence[str],
+    noise: Any,
+    draws: int,
+    seed: int,
+) -> xr.DataTree:
+    """Draw from a posterior, in pairs symmetric about its mean, so that their mean is exact."""
+    check_noise(noise)
+    checks.check_count(draws, "draws", 2)
+    checks.check_count(seed, "seed", 0, 2**63 - 1)
+    checks.check_memory(
+        max(matrix_rows, len(points)), points.shape[1], matrices=checks.WITNESS_MATRICES
+    )
+    if len(columns) != points.shape[1]:
+        raise InputError(f"columns must be {points.shape[1]} names, got {list(columns)}")
+    with computing(), input_errors():
+        mean, covariance = posterior()
+        keys = jax.random.split(jax.random.key(seed), -(-draws // 2))
+        errors = np.asarray(jax.jit(gaussian_draws)(keys, covariance))
+    values = np.asarray(mean) + np.concatenate([errors, -errors])
+    mode, weight = np.zeros((1, len(values)), dtype=int), np.full((1, len(values)), 1 / len(values))
+    title = f"at the kernel of the test, whose {result.pvalue_in_words}"
+    attrs = {"method": "test", "noise": str(noise), "seed": seed, "title": title}
+    return witness_tree(values[None], mode, weight, points, columns, samples, attrs)
+
+
+def _names(values: ArrayLike, count: int, letter: str) -> Sequence[str]:
     if count == 1 and isinstance(name := getattr(values, "name", None), str):  # a pandas Series
         return [name]
-    return column_names(values) or plain
+    default = [letter] if count == 1 else [f"{letter}{index + 1}" for index in range(count)]
+    return column_names(values) or default
 
 
-def _check_tested(result: TestResult, given: tuple[int, ...]) -> None:
-    if not result.fingerprints:
-        raise InputError(f"there is no witness of a {result.test}")
-    if result.fingerprints[:2] != given[:2]:
-        raise InputError("the test was of other samples: give those that were tested")
-    if result.fingerprints != given:
-        raise InputError("the test was of other pairs: give the rows in the order they had")
-
-
-def _check_rows(result: TestResult) -> None:
+def _smooth_kernels(
+    result: TestResult, count: int, fingerprints: tuple[int, ...]
+) -> tuple[Kernel, ...]:
+    """Return the kernels of a test of these samples with independent rows and smooth kernels."""
     if not isinstance(result, TestResult):
         raise InputError(f"the result of a test is needed, got {type(result).__name__}")
     if result.rows != "independent":
         raise InputError(
             f"the bands of a witness are for independent rows, and this test was of {result.rows}"
         )
-
-
-def _one_kernel(result: TestResult) -> Kernel:
-    if not isinstance(result.kernel, Kernel):
+    kernels = result.kernel if isinstance(result.kernel, tuple) else (result.kernel,)
+    if len(kernels) != count or not all(isinstance(kernel, Kernel) for kernel in kernels):
         raise InputError(
             "a witness with bands needs a test of two samples with one smooth kernel, such as "
             "'fused', 'bkl' or SquaredExponential(0.5)"
+            if count == 1
+            else "a test of independence with two smooth kernels is needed"
         )
-    return result.kernel
-
-
-def _check(rows: int, columns: int, noise: Any, draws: int, seed: int) -> None:
-    check_noise(noise)
-    check_count(draws, "draws", 2)
-    check_count(seed, "seed", 0, 2**63 - 1)
-    check_memory(rows, columns, matrices=WITNESS_MATRICES)
-
-
-def _posterior(function: Any, *arguments: Any, noise: Any) -> EmbeddingPosterior:
-    try:
-        return function(*arguments, noise=noise)
-    except (ValueError, ArithmeticError) as error:
-        raise InputError(str(error)) from None
-
-
-_gaussian_draws = jax.jit(jax.vmap(gaussian_draw, in_axes=(0, None)))
-
-
-def _draws(posterior: EmbeddingPosterior, count: int, seed: int) -> np.ndarray:
-    """(count, m), in pairs above and below the mean, so that their mean is the posterior's."""
-    keys = jax.random.split(jax.random.key(seed), -(-count // 2))
-    half = np.asarray(_gaussian_draws(keys, posterior.covariance))
-    return np.asarray(posterior.mean) + np.concatenate([half, -half])
-
-
-def _group(
-    result: TestResult,
-    values: np.ndarray,
-    points: np.ndarray,
-    columns: list[str],
-    inside: np.ndarray,
-    sizes: list[int],
-    noise: Any,
-    seed: int,
-    label: str | None = None,
-) -> xr.DataTree:
-    if len(columns) != points.shape[1]:
-        raise InputError(f"columns must be {points.shape[1]} names, got {columns}")
-    attrs = {
-        "method": "test",
-        "noise": str(noise),
-        "seed": seed,
-        "sizes": sizes,
-        "title": f"at the kernel of the test, whose {result.pvalue_in_words}",
-    }
-    if label is not None:  # what is told of no two samples
-        attrs["label"] = label
-    return equal_draws(values, points, columns, inside, attrs)
+    if not result.fingerprints:
+        raise InputError(f"there is no witness of a {result.test}")
+    if result.fingerprints[:2] != fingerprints[:2]:
+        raise InputError("the test was of other samples: give those that were tested")
+    if result.fingerprints != fingerprints:
+        raise InputError("the test was of other pairs: give the rows in the order they had")
+    return kernels

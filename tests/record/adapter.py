@@ -918,7 +918,7 @@ def masses_by_bridge_sampling(seed: int) -> Mapping[str, Any]:
 
 def witness_outputs(tree: Any) -> dict[str, Any]:
     """Mean and standard deviation over draws at every point, and a band."""
-    band = inference.band(tree, 0.8)
+    band = inference.credible_band(tree, 0.8)
     values = np.asarray(tree["witness"].values)
     return {
         "mean": band.mean,

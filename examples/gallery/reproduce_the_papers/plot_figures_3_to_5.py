@@ -11,8 +11,8 @@ three Laplace distributions, as in Figures 3 to 5 of Flaxman, Sejdinovic, Cunnin
 import matplotlib.pyplot as plt
 import numpy as np
 from bke.inference import (
-    band,
     compare,
+    credible_band,
     diagnose,
     fit,
     normal_laplace,
@@ -24,7 +24,7 @@ P, Q = normal_laplace(per_component=50)
 run = fit(np.concatenate([P, Q]), scale=None, progress=False)
 print(diagnose(run))
 witness = sample_witness(run, P, Q, progress=False)
-overall = band(witness, 0.8)
+overall = credible_band(witness, 0.8)
 print(f"lower end at most {overall.lower.max():.4f}, upper end at least {overall.upper.min():.4f}")
 print(compare(P, Q, names=("normal", "Laplace"), progress=False))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from bke.inference import band, diagnose, fit, plot_witness, sample_witness
+from bke.inference import credible_band, diagnose, fit, plot_witness, sample_witness
 
 # Days follow each other, and are taken for independent here.
 days = pd.read_csv(Path(__file__).parents[2] / "data" / "ozone.csv")
@@ -23,7 +23,7 @@ calm, windy = humidity[is_calm], humidity[~is_calm]
 run = fit(np.concatenate([calm, windy]), columns=["humidity (%)"], progress=False)
 print(diagnose(run))
 witness = sample_witness(run, calm, windy, progress=False)
-overall = band(witness, 0.8)
+overall = credible_band(witness, 0.8)
 print(f"highest lower end {overall.lower.max():.3f}, lowest upper end {overall.upper.min():.3f}")
 
 _, ax = plt.subplots(figsize=(7.0, 4.0), layout="constrained")

@@ -6,8 +6,8 @@ import pytest
 from bke.inference import (
     InputError,
     Quadrature,
-    band,
     compare,
+    credible_band,
     fit,
     learn_kernel,
     relative_similarity_test,
@@ -81,4 +81,4 @@ def test_a_list_of_samples_is_not_taken_for_rows():
 
 def test_a_band_of_something_else():
     with pytest.raises(InputError, match="sample_witness"):
-        band(fit(P, **SETTINGS))
+        credible_band(fit(P, **SETTINGS))

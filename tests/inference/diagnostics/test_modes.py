@@ -8,6 +8,8 @@ import matplotlib
 
 matplotlib.use("Agg")
 
+import json
+
 import numpy as np
 import pytest
 import xarray as xr

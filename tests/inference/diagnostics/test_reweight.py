@@ -11,7 +11,7 @@ from bke.inference import (
     Nuts,
     Quadrature,
     Smc,
-    band,
+    credible_band,
     diagnose,
     find_modes,
     fit,
@@ -146,14 +146,14 @@ def test_the_witness_weights_modes_by_mass_by_default(by_nuts, reweighted, pair)
     np.testing.assert_array_equal(by_mass["witness"], by_chain["witness"])
     modes = find_modes(reweighted)
     means = {
-        index: band(by_mass, mode=index).mean
+        index: credible_band(by_mass, mode=index).mean
         for index, mode in enumerate(modes.modes)
         if mode.draws
     }
     total = sum(modes.modes[index].mass for index in means)
     expected = sum(modes.modes[index].mass * mean for index, mean in means.items()) / total
-    np.testing.assert_allclose(band(by_mass).mean, expected, rtol=1e-9)
-    assert np.abs(band(by_chain).mean - expected).max() > 1e-4
+    np.testing.assert_allclose(credible_band(by_mass).mean, expected, rtol=1e-9)
+    assert np.abs(credible_band(by_chain).mean - expected).max() > 1e-4
 
 
 def test_diagnosis_before_and_after_reweight(by_nuts, reweighted, by_quadrature):

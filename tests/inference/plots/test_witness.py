@@ -1,9 +1,10 @@
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from bke.inference import (
     InputError,
-    band,
+    credible_band,
     plot_witness,
     sample_witness,
 )
@@ -33,7 +34,7 @@ def test_every_mode_has_a_panel_and_all_chains_the_last(line_witness, level):
     ]
     colours = (mode_colour(0), mode_colour(1), OVERALL)
     for ax, mode, colour in zip(figure.axes, (0, 1, None), colours, strict=True):
-        expected = band(line_witness, level, mode)
+        expected = credible_band(line_witness, level, mode)
         lower, upper, mean = curves(ax)
         np.testing.assert_allclose(lower, expected.lower)
         np.testing.assert_allclose(upper, expected.upper)
@@ -44,7 +45,7 @@ def test_every_mode_has_a_panel_and_all_chains_the_last(line_witness, level):
 
 
 def test_nothing_is_shaded_or_marked_where_a_band_excludes_zero(line_witness):
-    found = band(line_witness, 0.8, 0)
+    found = credible_band(line_witness, 0.8, 0)
     assert ((found.lower > 0) | (found.upper < 0)).any()
     ax = plot_witness(line_witness).axes[0]
     assert len(ax.collections) == 1  # the band
@@ -152,7 +153,7 @@ def test_map_has_the_mean_on_the_mesh(map_witness):
     assert len(panels) == 3
     for ax, mode in zip(panels, (0, 1, None), strict=True):
         mesh = ax.collections[0]
-        mean = band(map_witness, 0.8, mode).mean.reshape(6, 5)
+        mean = credible_band(map_witness, 0.8, mode).mean.reshape(6, 5)
         np.testing.assert_allclose(mesh.get_array().reshape(5, 6), mean.T)
         assert mesh.norm(0.0) == 0.5
         assert ax.get_xlabel() == "wind"
@@ -162,17 +163,23 @@ def test_map_has_the_mean_on_the_mesh(map_witness):
     np.testing.assert_allclose(panels[0].collections[-1].get_offsets(), Q)
 
 
+def test_columns_of_samples_are_matched_by_name(map_witness):
+    P = pd.DataFrame({"height": [100.0, 300.0, 200.0], "wind": [0.5, 0.6, 0.7]})
+    ax = plot_witness(map_witness, P=P).axes[0]
+    np.testing.assert_array_equal(ax.lines[0].get_xydata(), P[["wind", "height"]])
+
+
 def test_map_of_scattered_points(map_witness):
     some = map_witness.isel(point=[0, 3, 7, 11, 20])
     first = plot_witness(some).axes[0].collections[0]
-    np.testing.assert_allclose(first.get_array(), band(some, 0.8, 0).mean)
+    np.testing.assert_allclose(first.get_array(), credible_band(some, 0.8, 0).mean)
     np.testing.assert_allclose(first.get_offsets(), some["at"].values)
 
 
 def test_points_are_sorted_with_their_intervals(point_witness):
     figure = plot_witness(point_witness)
     ax = figure.axes[0]
-    expected = band(point_witness, 0.8, 0)
+    expected = credible_band(point_witness, 0.8, 0)
     order = np.argsort(expected.mean)
     names = [format_values(place) for place in point_witness["at"].values]
     assert [label.get_text() for label in ax.get_yticklabels()] == [names[row] for row in order]
@@ -180,14 +187,14 @@ def test_points_are_sorted_with_their_intervals(point_witness):
     np.testing.assert_allclose(ax.lines[0].get_xdata(), expected.mean[order])
     assert "pointwise 80% intervals" in ax.get_title()
     second = [label.get_text() for label in figure.axes[1].get_yticklabels()]
-    assert second == [names[row] for row in np.argsort(band(point_witness, 0.8, 1).mean)]
+    assert second == [names[row] for row in np.argsort(credible_band(point_witness, 0.8, 1).mean)]
 
 
 def test_real_witness_end_to_end(run, data, ard_run, plane):
     witness = sample_witness(run, data[:15], data[15:], at=np.linspace(-2, 2, 12))
     figure = plot_witness(witness, P=data[:15], Q=data[15:], run=run)
     figure.savefig("/dev/null", format="png")
-    mean = band(witness, 0.8).mean
+    mean = credible_band(witness, 0.8).mean
     assert any(np.array_equal(line.get_ydata(), mean) for line in figure.axes[-1].lines)
     # Twenty draws are too few to stand for the posterior.
     witness = sample_witness(ard_run, plane[:15], plane[15:], at=plane[:9], weights="chains")

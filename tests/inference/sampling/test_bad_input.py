@@ -6,7 +6,15 @@ import jax
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from bke.inference import Nuts, band, diagnose, fit, load_run, normal_laplace, sample_witness
+from bke.inference import (
+    Nuts,
+    credible_band,
+    diagnose,
+    fit,
+    load_run,
+    normal_laplace,
+    sample_witness,
+)
 from bke.inference.data import checks
 from bke.models import (
     Gaussian,
@@ -364,12 +372,12 @@ def test_no_run_at_all(call):
 
 @pytest.mark.parametrize("level", [0, 1, -0.5, 1.5, 80, NAN, INF, "0.8", None])
 def test_level(witness, level):
-    assert "level must be between 0 and 1" in refusal(band, witness, level)
+    assert "level must be between 0 and 1" in refusal(credible_band, witness, level)
 
 
 @pytest.mark.parametrize("mode", [7, -2])
 def test_mode(witness, mode):
-    assert f"no draw is in mode {mode}" in refusal(band, witness, mode=mode)
+    assert f"no draw is in mode {mode}" in refusal(credible_band, witness, mode=mode)
 
 
 def test_more_than_the_memory(monkeypatch, run):

@@ -1,14 +1,17 @@
 """The witness: exact posterior for a known lengthscale, joint draws, bands that cover the truth."""
 
 import importlib.util
+import warnings
 from pathlib import Path
 
+import arviz_base
 import numpy as np
 import pytest
 import xarray as xr
-from bke.inference import InputError, Nuts, band, compare, fit, sample_witness
+from bke.inference import InputError, Nuts, compare, credible_band, fit, sample_witness
+from bke.inference.core.errors import PosteriorWarning
 from bke.inference.sampling.run import target_of
-from bke.inference.witness.samples import default_points
+from bke.inference.witness.draws import evaluation_points
 from bke.models import SquaredExponential, embedding_posterior
 
 SHORT = {"method": Nuts(num_chains=2, num_warmup=20, num_samples=10), "progress": False}
@@ -67,6 +70,31 @@ def test_the_number_of_distinct_lengthscales_is_recorded(run, data):
     assert witness.attrs["num_lengthscales"] == 1
 
 
+def test_samples_that_are_not_the_rows_of_the_run_are_noted(run, data):
+    P, Q = data
+    options = {"at": [0.0], "weights": "chains", "progress": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PosteriorWarning)
+        assert "note" not in sample_witness(run, Q, P, **options).attrs
+    with pytest.warns(PosteriorWarning, match="30 rows of them in neither"):
+        witness = sample_witness(run, P[:10], Q, **options)
+    assert "0 rows of P and Q not among them" in witness.attrs["note"]
+    with pytest.raises(InputError, match=r"40 rows of P \(40 in all\) and 30 rows of Q"):
+        sample_witness(run, P + 1.0, Q + 1.0, **options)
+
+
+def test_draws_of_another_program_are_compared_with_the_given_rows(run, data):
+    P, Q = data
+    lengthscale = np.exp(run["unconstrained_posterior"]["lengthscale"].values)
+    tree = arviz_base.from_dict({"posterior": {"lengthscale": lengthscale}})
+    options = {"at": [0.0], "weights": "chains", "progress": False, "X": np.concatenate(data)}
+    assert "note" not in sample_witness(tree, P, Q, **options).attrs
+    with pytest.warns(PosteriorWarning, match="40 rows of P and Q not among them"):
+        sample_witness(tree, P + 1.0, Q, **options)
+    with pytest.raises(InputError, match="not among the 70 rows"):
+        sample_witness(tree, P / 2.0, Q / 2.0, **options)
+
+
 def test_draws_are_smooth_functions_not_independent_points(run, data):
     line = np.linspace(-2, 2, 100)
     draws = sample_witness(run, *data, line)["witness"].values.reshape(-1, 100)
@@ -95,23 +123,23 @@ def test_bands_are_equal_tailed_quantiles_and_per_mode(run, data):
     witness = sample_witness(run, *data, [0.0, 1.0])
     labels = witness["mode"].values
     draws = witness["witness"].values[labels >= 0]
-    half = band(witness, 0.5)
+    half = credible_band(witness, 0.5)
     np.testing.assert_allclose(half.lower, np.quantile(draws, 0.25, axis=0))
     np.testing.assert_allclose(half.upper, np.quantile(draws, 0.75, axis=0))
     np.testing.assert_allclose(half.mean, draws.mean(axis=0))
     modes = [int(k) for k in np.unique(labels) if k >= 0]
-    assert sum(band(witness, 0.5, k).draws for k in modes) == len(draws)
+    assert sum(credible_band(witness, 0.5, k).draws for k in modes) == len(draws)
     with pytest.raises(InputError, match="level"):
-        band(witness, 1.5)
+        credible_band(witness, 1.5)
     with pytest.raises(InputError, match="mode 17"):
-        band(witness, 0.5, 17)
+        credible_band(witness, 0.5, 17)
 
 
 def test_default_points():
     rng = np.random.default_rng(0)
     for dimension, shape in [(1, (200, 1)), (2, (900, 2)), (3, (12, 3))]:
         P, Q = rng.normal(size=(5, dimension)), rng.normal(size=(7, dimension))
-        points = default_points(P, Q)
+        points = evaluation_points(None, P, Q)
         assert points.shape == shape
         pooled = np.concatenate([P, Q])
         if dimension < 3:

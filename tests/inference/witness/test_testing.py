@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from bke.inference import (
     InputError,
-    band,
+    credible_band,
     independence_test,
     plot_witness,
     sample_dependence_witness,
@@ -150,7 +150,7 @@ def test_the_draws_have_the_posterior_s_moments():
 @pytest.mark.parametrize("choice", ["fused", "bkl", "posterior", "multiscale"])
 def test_the_sign_says_which_sample_has_more(choice):
     result = two_sample_test(P, Q, kernel=choice, **QUIET)
-    found = band(sample_test_witness(result, P, Q, np.array([-1.0, 2.0])), 0.9)
+    found = credible_band(sample_test_witness(result, P, Q, np.array([-1.0, 2.0])), 0.9)
     assert found.lower[0] > 0.0 > found.upper[1]
 
 
@@ -159,7 +159,7 @@ def test_a_dependence_witness_of_a_test():
     result = independence_test(X, Y, **QUIET)
     witness = sample_dependence_witness(result, X, Y)
     assert list(witness["column"].values) == ["x", "y"]
-    found = band(
+    found = credible_band(
         sample_dependence_witness(result, X, Y, (np.array([1.0, 1.0]), np.array([0.9, -0.9]))), 0.9
     )
     assert found.lower[0] > 0.0 > found.upper[1]  # positive correlation
@@ -198,5 +198,5 @@ def test_bad_input():
     sample_dependence_witness(pairs, X[::-1], Y[::-1], (np.zeros(1), np.zeros(1)))
     with pytest.raises(InputError, match="70 rows but Y has 10"):
         sample_dependence_witness(pairs, X, Y[:10])
-    with pytest.raises(InputError, match="as many places"):
+    with pytest.raises(InputError, match="as many points"):
         sample_dependence_witness(pairs, X, Y, (np.zeros(2), np.zeros(3)))

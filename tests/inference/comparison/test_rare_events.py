@@ -1,22 +1,13 @@
 """Bands of the witness of rare events: a sample whose rows are all equal has errors too."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from bke.inference import band, sample_test_witness, two_sample_test
 from bke.inference.comparison.named import intervals
 from bke.inference.comparison.witness import sampling_draws
-from bke.inference.core.machine import computing
 from bke.inference.evidence.places import cells
 from bke.inference.permutation.pair import Pair
 from bke.inference.permutation.pooling import relabelled, swapped
-from bke.inference.witness.draws import (
-    MOST_MORE,
-    different_rows,
-    errors_of_more_rows,
-)
-from bke.models import SquaredExponential
-from scipy.stats import binom, norm
+from scipy.stats import binom
 
 NONE, FEW = np.zeros((30, 1)), (np.arange(300) < 9).astype(float)[:, None]
 UNIT = 1.0 - np.exp(-0.5)
@@ -50,47 +41,6 @@ def test_pairs_none_of_which_differs_have_errors():
     P = (np.arange(40) < 5).astype(float)[:, None]
     rows = swapped(Pair.checked(P, P), 1, np.random.default_rng(0))
     assert deviation(rows) == pytest.approx(UNIT * np.sqrt(2) / 40, rel=0.02)
-
-
-@pytest.mark.slow
-def test_bands_of_embeddings_have_the_same_errors_more():
-    """At 0 the rows of one sample, all 0, tell of none: their own variance is that of the nugget.
-
-    4000 draws: within 6 %, five standard errors.
-    """
-    test = two_sample_test(
-        NONE, FEW, kernel=SquaredExponential(1.0), permutations=19, progress=False
-    )
-    drawn = sample_test_witness(test, NONE, FEW, at=np.zeros(1), draws=4000)
-    share = 0.03
-    more = [2 * (0.5 - p + p * p) / n**2 for p, n in ((0.0, 30), (share, 300))]
-    expected = UNIT * np.sqrt(share * (1 - share) / 300 + sum(more))
-    found = band(drawn, 0.8)
-    width = float((found.upper - found.lower)[0]) / (2 * norm.isf(0.1))
-    assert width == pytest.approx(expected, rel=0.06)
-    by_variance = sample_test_witness(test, NONE, FEW, at=np.zeros(1), noise=1e-8, draws=4000)
-    assert float(by_variance["witness"].std()) < 0.01 * expected
-
-
-def test_more_rows_of_many_are_some_of_the_different_ones():
-    rows = np.random.default_rng(0).normal(size=(3 * MOST_MORE, 2))
-    found = different_rows((rows, rows[:5]))
-    assert len(found) == MOST_MORE
-    assert {tuple(one) for one in found} <= {tuple(one) for one in rows}
-    assert different_rows((NONE, FEW)).tolist() == [[0.0], [1.0]]
-
-
-def test_errors_of_more_rows_are_a_mean_of_outer_products():
-    rng = np.random.default_rng(1)
-    different, at, mean = rng.normal(size=(7, 2)), rng.normal(size=(3, 2)), rng.normal(size=3)
-    kernel = SquaredExponential(0.8)
-    with computing():
-        found = errors_of_more_rows(kernel, jnp.asarray(different), jnp.asarray(at), mean, 11)
-    expected = np.zeros((3, 3))
-    for row in different:
-        apart = np.exp(-0.5 * np.sum((at - row) ** 2, axis=1) / 0.8**2) - mean
-        expected += 2.0 / 7 * np.outer(apart, apart) / 11**2
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_ratios_of_places_hold_the_truth_of_rare_events():

@@ -1,16 +1,12 @@
-"""Samples of a witness are compared with the rows of the run."""
+"""Samples that are given with a run are compared with its rows."""
 
-import warnings
-
-import arviz_base
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from bke.inference import InputError, Nuts, fit, open_run, sample_witness
-from bke.inference.core.errors import PosteriorWarning
+from bke.inference import InputError, Nuts, fit, open_run
 from bke.inference.sampling.run import digest_of
-from bke.inference.witness.samples import compare_rows, match_columns
+from bke.inference.sampling.run_data import compare_rows, match_columns
 
 RNG = np.random.default_rng(0)
 P, Q = RNG.normal(size=(12, 2)), RNG.normal(0.5, 1.0, size=(9, 2))
@@ -103,26 +99,3 @@ def test_columns_are_those_of_the_run_by_name(run):
     assert names == ("a", "b")
     with pytest.raises(InputError, match=r"P and Q have 1 column, but the run has 2 \(a, b\)"):
         match_columns(opened, P[:, 0], Q[:, 0])
-
-
-def test_a_witness_of_other_rows_warns_and_has_a_note(run):
-    options = {"at": P[:2], "weights": "chains", "progress": False}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", PosteriorWarning)
-        assert "note" not in sample_witness(run, Q, P, **options).attrs
-    with pytest.warns(PosteriorWarning, match="2 rows of them in neither"):
-        witness = sample_witness(run, P[:10], Q, **options)
-    assert "2 rows of them in neither" in witness.attrs["note"]
-    with pytest.raises(InputError, match="5 rows of P"):
-        sample_witness(run, NEW, NEW + 1.0, **options)
-
-
-def test_draws_of_another_program_are_compared_with_the_given_rows(run):
-    lengthscale = np.exp(run["unconstrained_posterior"]["lengthscale"].values)
-    tree = arviz_base.from_dict({"posterior": {"lengthscale": lengthscale}})
-    options = {"at": P[:2], "weights": "chains", "progress": False, "X": POOLED}
-    assert "note" not in sample_witness(tree, P, Q, **options).attrs
-    with pytest.warns(PosteriorWarning, match="5 rows of P and Q not among them"):
-        sample_witness(tree, NEW, Q, **options)
-    with pytest.raises(InputError, match="not among the 21 rows"):
-        sample_witness(tree, P / 2.0, Q / 2.0, **options)
