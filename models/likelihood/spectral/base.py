@@ -318,6 +318,26 @@ def _quadratic_and_log_determinant_jvp(primals: Any, tangents: Any) -> Any:
     return (v @ a, log_determinant), (quadratic_dot, log_dot)
 
 
+def gaussian_taylor(scaled: jax.Array, ratio: jax.Array, terms: int) -> jax.Array:
+    """Return the coefficients of u^p in exp(-(scaled + ratio u)^2 / 2), (terms, ...)."""
+
+    # A loop: unrolled, Hermite's recursion takes most of the time to compile.
+    def step(pair: tuple[jax.Array, jax.Array], p: jax.Array) -> tuple[Any, jax.Array]:
+        before, last = pair
+        return (last, (-ratio / p) * (scaled * last + ratio * before)), last
+
+    start = jnp.zeros_like(scaled), jnp.exp(-0.5 * scaled**2)
+    return jax.lax.scan(step, start, jnp.arange(1.0, terms + 1.0))[1]
+
+
+def horner(coefficients: jax.Array, index: jax.Array, offset: jax.Array) -> jax.Array:
+    """Evaluate at each ``offset`` (n,) the polynomial (terms,) of an ``index`` (n,)."""
+    value = jnp.zeros_like(offset)
+    for column in jnp.unstack(coefficients, axis=1)[::-1]:
+        value = value * offset + column.at[index].get(mode="promise_in_bounds")
+    return value
+
+
 def chebyshev(order: int) -> tuple[np.ndarray, np.ndarray]:
     """Return Chebyshev nodes, ascending from -1 to 1, (order,).
 
