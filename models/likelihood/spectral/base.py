@@ -125,7 +125,7 @@ class SpectralIndex(LikelihoodView):
             raise ValueError(f"the data are not prepared for {type(kernel).__name__}")
         index = jax.tree.map(jnp.asarray, self)
         parameters = Parameters.of(kernel, noise_variance, measure, index.rows.points.dtype)
-        return cast(LogLikelihoodTerms, closed_form(index, parameters))
+        return closed_form(index, parameters)
 
     def evaluate(self, parameters: Parameters) -> LogLikelihoodTerms:
         """Compute both terms, by sums where these are accurate and by matrices elsewhere.
@@ -162,7 +162,7 @@ class SpectralIndex(LikelihoodView):
         def by_matrices() -> LogLikelihoodTerms:
             if len(self.rows) > MOST_DENSE:
                 # The derivative is NaN, too.
-                nan = jnp.nan * sum(jnp.sum(leaf) for leaf in jax.tree.leaves(kernel))
+                nan = jnp.nan * jnp.sum(ravel_pytree(kernel)[0])
                 return LogLikelihoodTerms(nan, nan)
             return dense_terms(self.rows, kernel, noise_variance, measure, low_rank=False)
 

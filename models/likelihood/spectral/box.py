@@ -55,15 +55,19 @@ class Range:
     omitted: Any
 
     def terms(
-        self, lengthscale: jax.Array, noise: jax.Array, n: int
+        self, lengthscale: jax.Array, noise: jax.Array, n: int, slots: int
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Compute quadratic form and log-determinant of BKE (13), and the cells' polynomials."""
+        """Compute quadratic form and log-determinant of BKE (13), and the cells' polynomials.
+
+        These are padded to a number of ``slots``.
+        """
         basis = self.basis
         quadratic, log_determinant = basis.terms(lengthscale, noise, n)
         quadratic = quadratic + self.omitted / (n**2 * (1.0 + noise))
         log_determinant = log_determinant + self.omitted * jnp.log1p(noise)
         polynomials = self.grid.polynomials(basis.axes, basis.weights, lengthscale, n)
-        return quadratic, log_determinant, polynomials
+        padding = ((0, slots - len(polynomials)), (0, 0))
+        return quadratic, log_determinant, jnp.pad(polynomials, padding)
 
 
 @register_dataclass
@@ -128,13 +132,8 @@ class BoxIndex(SpectralIndex):
         index = self.range_of(lengthscale)
         slots = max(r.grid.slots for r in self.ranges) + 1
 
-        def of_range(r: Range) -> tuple[jax.Array, jax.Array, jax.Array]:
-            *gaussian, polynomials = r.terms(lengthscale, noise_variance, n)
-            return *gaussian, jnp.pad(polynomials, ((0, slots - len(polynomials)), (0, 0)))
-
-        quadratic, log_determinant, polynomials = jax.lax.switch(
-            index, [partial(of_range, r) for r in self.ranges]
-        )
+        terms = [partial(r.terms, lengthscale, noise_variance, n, slots) for r in self.ranges]
+        quadratic, log_determinant, polynomials = jax.lax.switch(index, terms)
         offsets, isolated = jax.tree.map(lambda leaf: leaf[index], (self.offsets, self.isolated))
         log_lengths = log_length(offsets.gradients(polynomials))
         # Less than this of the largest is rounding error of a zero, where neighbors balance.

@@ -169,7 +169,7 @@ def pushforward(
     The first arguments are those of :class:`MarkovIndex`, with ``n`` points that are data. At equal
     points k' counts as 0. ``-inf`` where the two sides balance to rounding error.
     """
-    total, derivatives, logs = -1.0, [], []  # both sides include the point itself
+    total, derivatives, logs = -jnp.ones(()), [], []  # both sides include the point itself
     for side, side_gaps in enumerate((gaps[:-1], gaps[1:])):
         sums = _one_sided_sums(side_gaps, rate, len(VALUE[nu]), bool(side))
         total = total + sum(p * moment for p, moment in zip(VALUE[nu], sums, strict=True))

@@ -141,7 +141,9 @@ class Panels(NamedTuple):
         return root
 
 
-def _divide(x: np.ndarray, width: float, bits: int = 12) -> tuple[np.ndarray, ...]:
+def _divide(
+    x: np.ndarray, width: float, bits: int = 12
+) -> tuple[float, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Divide ascending ``x`` (n,) into panels; ``width`` has few ``bits``: multiples are exact.
 
     Returns:
@@ -153,7 +155,7 @@ def _divide(x: np.ndarray, width: float, bits: int = 12) -> tuple[np.ndarray, ..
     panel = np.floor(x / width)
     new = np.append(True, np.diff(x) > 0.0)
     starts = np.flatnonzero(np.append(True, np.diff(panel) > 0.0))
-    return np.float64(width), panel, starts, np.add.reduceat(new.astype(int), starts), new
+    return width, panel, starts, np.add.reduceat(new.astype(int), starts), new
 
 
 def blocks_of(x: np.ndarray, width: float) -> int:

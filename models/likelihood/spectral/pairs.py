@@ -299,8 +299,8 @@ class DistinctPoints:
         )
         for k in num_nearest:
             if len(rows):
-                distances = self.tree.query(self.points[rows], k=min(k + 1, u))[0][:, 1:]
-                rows = rows[bound(distances) < threshold]
+                distances, _ = self.tree.query(self.points[rows], k=min(k + 1, u))
+                rows = rows[bound(np.asarray(distances)[:, 1:]) < threshold]
         return rows
 
 

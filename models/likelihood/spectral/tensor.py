@@ -276,16 +276,16 @@ def _gram(
     c = products[:, 2] if len(functions) == 3 else np.zeros(len(products), dtype=int)
     rows = [np.flatnonzero(c == k) for k in range(third.shape[1])]
     gram = np.empty((len(products), len(products)))
-    for i, j in itertools.product(range(len(rows)), repeat=2):
-        if j > i or not len(rows[i]) or not len(rows[j]):
+    for s, t in itertools.product(range(len(rows)), repeat=2):
+        if t > s or not len(rows[s]) or not len(rows[t]):
             continue
-        sums = _along_axes(pairs, weights @ (third[:, i] * third[:, j]), np)
+        sums = _along_axes(pairs, weights @ (third[:, s] * third[:, t]), np)
         a, b = (
-            index[np.ix_(products[rows[i], d], products[rows[j], d])]
+            index[np.ix_(products[rows[s], d], products[rows[t], d])]
             for d, index in enumerate(position)
         )
-        gram[np.ix_(rows[i], rows[j])] = sums[a, b]
-        gram[np.ix_(rows[j], rows[i])] = sums[a, b].T
+        gram[np.ix_(rows[s], rows[t])] = sums[a, b]
+        gram[np.ix_(rows[t], rows[s])] = sums[a, b].T
     return gram
 
 
