@@ -29,13 +29,13 @@ from ..kernels.squared_exponential import SquaredExponential
 from ..likelihood.noise import SamplingNoise
 from ..likelihood.spectral import MOST_DENSE
 from ..likelihood.spectral.waves import (
-    CELLS_PER_LENGTHSCALE,
+    CELL_DENSITY,
     MAX_FREQUENCY,
     TERMS,
     WAVES_RATIO,
-    Cells,
+    CellMoments,
     basis,
-    cells_over,
+    cell_moments,
     on_waves,
     spectra,
     wave_sums,
@@ -72,7 +72,7 @@ class FourierSample:
     origin: Any
     extent: Any
     shortest: Any
-    cells: Cells
+    cells: CellMoments
     n_frequencies: int = dataclasses.field(metadata={"static": True})
     n_frequencies_long: int = dataclasses.field(metadata={"static": True})
 
@@ -102,7 +102,7 @@ def fourier_sample(X: np.ndarray, low: float, high: float) -> FourierSample:
     x, extent = np.sort(np.asarray(X, dtype=float)[:, 0]), high - low
     # Extent over the shortest lengthscale: larger where n x n matrices cannot take over.
     ratio = WAVES_RATIO if len(x) <= MOST_DENSE else 4.0 * WAVES_RATIO
-    count = math.ceil(CELLS_PER_LENGTHSCALE * ratio)
+    count = math.ceil(CELL_DENSITY * ratio)
 
     def n_frequencies(ratio: float) -> int:
         return math.ceil(MAX_FREQUENCY * (ratio + GAP) / (2.0 * math.pi))
@@ -112,7 +112,7 @@ def fourier_sample(X: np.ndarray, low: float, high: float) -> FourierSample:
         np.float64(low),
         np.float64(extent),
         np.float64(extent / ratio),
-        cells_over(x - low, extent / count, count),
+        cell_moments(x - low, extent / count, count),
         n_frequencies(ratio),
         n_frequencies(ratio / LONG_LENGTHSCALE),
     )

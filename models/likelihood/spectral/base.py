@@ -124,7 +124,7 @@ class SpectralIndex(LikelihoodSolver):
             raise ValueError(f"the data are not prepared for {type(kernel).__name__}")
         index = jax.tree.map(jnp.asarray, self)
         parameters = Parameters.of(kernel, noise_variance, measure)
-        return cast(LogLikelihoodTerms, closed_form(index, parameters))
+        return closed_form(index, parameters)
 
     def evaluate(self, parameters: Parameters) -> LogLikelihoodTerms:
         """Compute both terms, by sums where these are accurate and by matrices elsewhere.
@@ -161,7 +161,7 @@ class SpectralIndex(LikelihoodSolver):
         def by_matrices() -> LogLikelihoodTerms:
             if len(self.rows) > MOST_DENSE:
                 # The derivative is NaN, too.
-                nan = jnp.nan * sum(jnp.sum(leaf) for leaf in jax.tree.leaves(kernel))
+                nan = jnp.nan * jnp.sum(ravel_pytree(kernel)[0])
                 return LogLikelihoodTerms(nan, nan)
             return dense_terms(self.rows, kernel, noise_variance, measure, low_rank=False)
 
@@ -315,6 +315,26 @@ def _quadratic_and_log_determinant_jvp(primals: Any, tangents: Any) -> Any:
     quadratic_dot = a @ (2.0 * v_dot - A_dot @ a - noise_dot * a)
     log_dot = jnp.vdot(inverse, A_dot) + noise_dot * jnp.trace(inverse)
     return (v @ a, log_determinant), (quadratic_dot, log_dot)
+
+
+def gaussian_taylor(scaled: jax.Array, ratio: jax.Array, terms: int) -> jax.Array:
+    """Return the coefficients of u^p in exp(-(scaled + ratio u)^2 / 2), (terms, ...)."""
+
+    # A loop: unrolled, Hermite's recursion takes most of the time to compile.
+    def step(pair: tuple[jax.Array, jax.Array], p: jax.Array) -> tuple[Any, jax.Array]:
+        before, last = pair
+        return (last, (-ratio / p) * (scaled * last + ratio * before)), last
+
+    start = jnp.zeros_like(scaled), jnp.exp(-0.5 * scaled**2)
+    return jax.lax.scan(step, start, jnp.arange(1.0, terms + 1.0))[1]
+
+
+def horner(coefficients: jax.Array, index: jax.Array, offset: jax.Array) -> jax.Array:
+    """Evaluate at each ``offset`` (n,) the polynomial (terms,) of an ``index`` (n,)."""
+    value = jnp.zeros_like(offset)
+    for column in jnp.unstack(coefficients, axis=1)[::-1]:
+        value = value * offset + column.at[index].get(mode="promise_in_bounds")
+    return value
 
 
 def chebyshev(order: int) -> tuple[np.ndarray, np.ndarray]:

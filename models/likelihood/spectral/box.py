@@ -25,19 +25,9 @@ from ...kernels.base import Kernel
 from ...linalg.pytrees import register_dataclass
 from ...linalg.rows import PaddedRows
 from ..jacobian import log_length
+from . import tensor
 from .base import MOST_DENSE, SpectralIndex, Sums, TooLargeError, has_one, order_of
 from .pairs import DistinctPoints, IsolatedPoints, stack_ranges
-from .tensor import (
-    WIDE,
-    CellOffsets,
-    TensorBasis,
-    TensorCells,
-    multi_indices,
-    nodes_over,
-    tensor_basis,
-    tensor_cells,
-    weights_at_nodes,
-)
 
 #: Ranges of lengthscales after the first, the longest over the shortest of each in the order in
 #: which they are tried: wide ones while the basis is small, as where a few points are far from the
@@ -54,26 +44,30 @@ class Range:
 
     Attributes:
         shortest: ().
-        basis: of the Gaussian term.
-        cells: of the slopes.
+        basis: basis of the Gaussian term.
+        grid: cells for the gradients.
         omitted: number of points that are not in the basis, ().
     """
 
     shortest: Any
-    basis: TensorBasis
-    cells: TensorCells
+    basis: tensor.TensorBasis
+    grid: tensor.TensorGrid
     omitted: Any
 
     def terms(
-        self, lengthscale: jax.Array, noise: jax.Array, n: int
+        self, lengthscale: jax.Array, noise: jax.Array, n: int, slots: int
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Compute quadratic form and log-determinant of BKE (13), and the cells' polynomials."""
+        """Compute quadratic form and log-determinant of BKE (13), and the cells' polynomials.
+
+        These are padded to a number of ``slots``.
+        """
         basis = self.basis
         quadratic, log_determinant = basis.terms(lengthscale, noise, n)
         quadratic = quadratic + self.omitted / (n**2 * (1.0 + noise))
         log_determinant = log_determinant + self.omitted * jnp.log1p(noise)
-        polynomials = self.cells.polynomials(basis.axes, basis.weights, lengthscale, n)
-        return quadratic, log_determinant, polynomials
+        polynomials = self.grid.polynomials(basis.axes, basis.weights, lengthscale, n)
+        padding = ((0, slots - len(polynomials)), (0, 0))
+        return quadratic, log_determinant, jnp.pad(polynomials, padding)
 
 
 @register_dataclass
@@ -90,17 +84,17 @@ class BoxIndex(SpectralIndex):
 
     rows: PaddedRows
     ranges: tuple[Range, ...]
-    offsets: CellOffsets
+    offsets: tensor.CellOffsets
     isolated: IsolatedPoints
 
     @property
     def entries(self) -> int:
         """The number of array entries that one value takes, in the middle range.
 
-        Sixteen numbers in a product of matrices take as long as one that is computed by itself.
+        Sixteen numbers in a product of matrices take as long as one computed by itself.
         """
         basis = self.ranges[len(self.ranges) // 2].basis
-        terms = len(multi_indices(self.rows.points.shape[1]))
+        terms = len(tensor.multi_indices(self.rows.points.shape[1]))
         return len(self.rows) * terms + basis.size * basis.factor.size // 16
 
     @property
@@ -129,27 +123,22 @@ class BoxIndex(SpectralIndex):
         lengthscales of the first range it leaves out less.
         """
         index = self.range_of(kernel.lengthscale)
-        enough = noise_variance >= jnp.where(index == 0, min_noise_long, min_noise)
-        return enough & (index < len(self.ranges))
+        sufficient = noise_variance >= jnp.where(index == 0, min_noise_long, min_noise)
+        return sufficient & (index < len(self.ranges))
 
     def sums(self, kernel: Any, noise_variance: jax.Array) -> Sums:
         """Compute the parts of BKE (13) by the basis of a range."""
         n, lengthscale = len(self.rows), kernel.lengthscale
         index = self.range_of(lengthscale)
-        slots = max(r.cells.slots for r in self.ranges) + 1
+        slots = max(r.grid.slots for r in self.ranges) + 1
 
-        def of_range(r: Range) -> tuple[jax.Array, jax.Array, jax.Array]:
-            *gaussian, polynomials = r.terms(lengthscale, noise_variance, n)
-            return *gaussian, jnp.pad(polynomials, ((0, slots - len(polynomials)), (0, 0)))
-
-        quadratic, log_determinant, polynomials = jax.lax.switch(
-            index, [partial(of_range, r) for r in self.ranges]
-        )
+        terms = [partial(r.terms, lengthscale, noise_variance, n, slots) for r in self.ranges]
+        quadratic, log_determinant, polynomials = jax.lax.switch(index, terms)
         offsets, isolated = jax.tree.map(lambda leaf: leaf[index], (self.offsets, self.isolated))
-        log_slopes = log_length(offsets.slopes(polynomials))
+        log_lengths = log_length(offsets.gradients(polynomials))
         # Less than this of the largest is rounding error of a zero, where neighbors balance.
-        resolved = log_slopes > jnp.max(log_slopes) - 46.0 * math.log(2.0)
-        log_jacobian = jnp.where(resolved, log_slopes, -jnp.inf)
+        resolved = log_lengths > jnp.max(log_lengths) - 46.0 * math.log(2.0)
+        log_jacobian = jnp.where(resolved, log_lengths, -jnp.inf)
         log_jacobian = isolated.replace(log_jacobian, n, jnp.reshape(lengthscale**-2, 1))
         return Sums(quadratic, log_determinant, log_jacobian)
 
@@ -186,23 +175,23 @@ def box_index(
     data = DistinctPoints(x)
     functions = min(LARGE[0], n // rows_per_function) if n <= MOST_DENSE else LARGE[0]
     large = (functions, *LARGE[1:])
-    found = [_range(x, data, extent / long_ratio, math.inf, large)]
-    while len(found) < max_ranges:
-        longest = float(found[-1][0].shortest)
+    prepared = [_range(x, data, extent / long_ratio, math.inf, large)]
+    while len(prepared) < max_ranges:
+        longest = float(prepared[-1][0].shortest)
         for factor in (*WIDE_RANGES, *NARROW_RANGES):
             limits = SMALL if factor in WIDE_RANGES else large
             with contextlib.suppress(TooLargeError):
-                found.append(_range(x, data, longest / factor, longest, limits))
+                prepared.append(_range(x, data, longest / factor, longest, limits))
                 break
         else:
             break
-    ranges, offsets, isolated = zip(*found, strict=True)
+    ranges, offsets, isolated = zip(*prepared, strict=True)
     # Points in no cell are in the last of all, which is empty.
-    last = max(r.cells.slots for r in ranges)
+    last = max(r.grid.slots for r in ranges)
     slots = [
-        np.where(o.slot < r.cells.slots, o.slot, last) for r, o in zip(ranges, offsets, strict=True)
+        np.where(o.slot < r.grid.slots, o.slot, last) for r, o in zip(ranges, offsets, strict=True)
     ]
-    stacked = CellOffsets(np.stack(slots), np.stack([o.offset for o in offsets]))
+    stacked = tensor.CellOffsets(np.stack(slots), np.stack([o.offset for o in offsets]))
     return BoxIndex(PaddedRows(points), ranges, stacked, stack_ranges(isolated, n))
 
 
@@ -214,7 +203,7 @@ def _range(
     limits: tuple[int, int, int],
     max_gap: float = 11.5,
     max_coefficients: int = 25_000_000,
-) -> tuple[Range, CellOffsets, IsolatedPoints]:
+) -> tuple[Range, tensor.CellOffsets, IsolatedPoints]:
     """Prepare a range of lengthscales.
 
     Args:
@@ -241,14 +230,14 @@ def _range(
     shortened = np.empty_like(steps)
     np.put_along_axis(shortened, order, np.cumsum(steps, axis=0), 0)
     near[inside] = shortened
-    axes = tuple(nodes_over(float(column.max()), shortest) for column in shortened.T)
+    axes = tuple(tensor.nodes_over(float(column.max()), shortest) for column in shortened.T)
     max_functions, max_products, max_nodes = limits
     if math.prod(map(len, axes)) > max_nodes:
-        raise TooLargeError(WIDE)
-    cells, offsets = tensor_cells(near, inside, shortest)
-    if cells.slots * len(multi_indices(x.shape[1])) > max_coefficients:
-        raise TooLargeError("the data fill too much space beside so short a lengthscale")
-    weights = weights_at_nodes(axes, shortened)
-    basis = tensor_basis(axes, weights, shortest, max_products, max_functions)
+        raise TooLargeError(tensor.WIDE)
+    grid, offsets = tensor.tensor_grid(near, inside, shortest)
+    if grid.slots * len(tensor.multi_indices(x.shape[1])) > max_coefficients:
+        raise TooLargeError("the data fill too much space for so short a lengthscale")
+    weights = tensor.weights_at_nodes(axes, shortened)
+    basis = tensor.tensor_basis(axes, weights, shortest, max_products, max_functions)
     isolated = data.isolated(shortest, longest)
-    return Range(np.float64(shortest), basis, cells, np.float64(np.sum(~inside))), offsets, isolated
+    return Range(np.float64(shortest), basis, grid, np.float64(np.sum(~inside))), offsets, isolated

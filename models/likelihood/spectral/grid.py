@@ -33,7 +33,7 @@ from jax.scipy.linalg import solve_triangular
 
 from ...linalg.pytrees import register_dataclass
 from ...linalg.rows import PaddedRows
-from .base import MOST_DENSE, Sums, pad_rows
+from .base import MOST_DENSE, Sums, gaussian_taylor, horner, pad_rows
 from .pairs import neighbor_sums
 
 #: Taylor coefficients of a cell, which is half the shortest lengthscale wide: the next term of a
@@ -41,9 +41,9 @@ from .pairs import neighbor_sums
 #: a product of two such polynomials.
 TERMS = 18
 POWERS = 2 * TERMS - 1
-#: Cells of a block. Phi'Phi is below exp(-37) between points of the grid farther apart, even at the
-#: longest lengthscale, which is four cells. Also points of a block of R: those of twice as many
-#: take longer than a pass over the grid.
+#: Cells of a block. Phi'Phi is below exp(-37) at larger distances, even at the longest lengthscale,
+#: which is four cells. Also points of a block of R: those of twice as many take longer than a pass
+#: over the grid.
 BLOCK = 48
 #: Cells that a bump and a kernel reach at the longest lengthscale: exp(-39), exp(-36).
 BUMP_REACH, KERNEL_REACH = 25, 34
@@ -54,7 +54,7 @@ RANGE_FACTOR = 2.0
 #: Offsets of the cells, and of the half cells, that contribute to one.
 _BUMPS = np.arange(-BUMP_REACH, BUMP_REACH + 1)
 _KERNELS = np.arange(-KERNEL_REACH, KERNEL_REACH + 1)
-_HALVES = np.arange(-2 * BUMP_REACH, 2 * BUMP_REACH + 1)
+_HALF_OFFSETS = np.arange(-2 * BUMP_REACH, 2 * BUMP_REACH + 1)
 
 
 @register_dataclass
@@ -99,10 +99,11 @@ class ShortLengthscales:
         width = 0.5 * self.shortest[index]
         first, count, scaled = self.first[index], self.count[index], self.scaled[index]
         ratio = width / lengthscale
-        edge, center, embedding, kernel = _taylor(
-            [_BUMPS + 0.5, _BUMPS, -0.5 * _HALVES, _KERNELS + 0.5],
-            [ratio, ratio, ratio, ratio / math.sqrt(2.0)],
-        )
+        offsets = (_BUMPS + 0.5, _BUMPS, -0.5 * _HALF_OFFSETS, _KERNELS + 0.5)
+        sizes = [len(o) for o in offsets]
+        scale = math.sqrt(2.0) * ratio * np.repeat([1.0, 1.0, 1.0, math.sqrt(0.5)], sizes)
+        taylor = gaussian_taylor(scale * np.concatenate(offsets), scale, TERMS)
+        edge, center, embedding, kernel = jnp.split(taylor, np.cumsum(sizes)[:-1], axis=1)
         height = ratio / math.sqrt(math.pi)
         embedding = 0.5 * ratio / (n * math.sqrt(0.5 * math.pi)) * embedding
         # Coefficients by which sums over cells act on what surrounds them: on q at a cell's left
@@ -119,14 +120,14 @@ class ShortLengthscales:
 
         def step(i: jax.Array, state: Any) -> Any:
             """Advance by a block: q of block i - 1, mu_hat of i - 2, elimination of i - 3."""
-            powers, shares, q, weighted, left, slopes, square = state
+            powers, contributions, q, weighted, left, derivatives, square = state
             new = jax.lax.dynamic_index_in_dim(self.powers, first + i, keepdims=False)
-            share = jnp.tensordot(new[:, :TERMS], to_q, 1)
-            shares = jnp.concatenate([shares, share])  # of blocks i - 2, i - 1, i
-            new_q = jnp.sum(shares[BLOCK + cell + _BUMPS, bumps], axis=1).reshape(-1)
+            added = jnp.tensordot(new[:, :TERMS], to_q, 1)
+            contributions = jnp.concatenate([contributions, added])  # of blocks i - 2, i - 1, i
+            new_q = jnp.sum(contributions[BLOCK + cell + _BUMPS, bumps], axis=1).reshape(-1)
             q = jnp.concatenate([q, new_q[None]])  # of blocks i - 4 to i - 1
 
-            around = q[1:].reshape(-1)[2 * BLOCK + 2 * cell + 1 + _HALVES]
+            around = q[1:].reshape(-1)[2 * BLOCK + 2 * cell + 1 + _HALF_OFFSETS]
             embedding = around @ to_embedding
             slope = embedding[:, 1:] * np.arange(1.0, TERMS) / width
             slope = jnp.concatenate([slope, (around @ to_size)[:, None]], axis=1)
@@ -146,11 +147,11 @@ class ShortLengthscales:
             )
             return (
                 jnp.stack([powers[1], new]),
-                shares[BLOCK:],
+                contributions[BLOCK:],
                 q[1:],
                 weighted[BLOCK:],
                 left,
-                slopes.at[slots].set(slope, mode="drop"),
+                derivatives.at[slots].set(slope, mode="drop"),
                 square + jnp.sum(embedding * products),
             )
 
@@ -166,38 +167,14 @@ class ShortLengthscales:
         *_, left, coefficients, square = jax.lax.fori_loop(0, count + TRAIL, step, start)
         _, _, explained, log_determinant = left
         # Points of the grid whose pivots are in the log-determinant.
-        more = n - BLOCK * (count + TRAIL - 1)
-        log_determinant = log_determinant + more * jnp.log(noise_variance)
+        log_determinant += (n - BLOCK * (count + TRAIL - 1)) * jnp.log(noise_variance)
 
-        place = jnp.floor(scaled).astype(jnp.int32)
-        offset = scaled - place - 0.5
-        slot = self.slots.reshape(-1).at[first * BLOCK + place].get(mode="promise_in_bounds")
-        *slopes, sizes = (
-            column.at[slot].get(mode="promise_in_bounds")
-            for column in jnp.unstack(coefficients, axis=1)
-        )
-        value = jnp.zeros_like(offset)
-        for column in slopes[::-1]:
-            value = value * offset + column
-        quadratic = (square - explained) / noise_variance
-        return quadratic, log_determinant, value, sizes, width * scaled
-
-
-def _taylor(offsets: list[np.ndarray], ratios: list[jax.Array]) -> list[jax.Array]:
-    """Return coefficients (TERMS, k) of exp(-(ratio (offset + u))^2) for each (k,) offsets."""
-    ratio = jnp.concatenate(
-        [jnp.broadcast_to(r, o.shape) for r, o in zip(ratios, offsets, strict=True)]
-    )
-    scaled = ratio * np.concatenate(offsets)
-
-    # A loop: unrolled, Hermite's recursion takes most of the time to compile.
-    def step(pair: tuple[jax.Array, jax.Array], p: jax.Array) -> tuple[Any, jax.Array]:
-        before, last = pair
-        return (last, (-2.0 / p) * ratio * (scaled * last + ratio * before)), last
-
-    start = jnp.zeros_like(scaled), jnp.exp(-(scaled**2))
-    _, coefficients = jax.lax.scan(step, start, jnp.arange(1.0, TERMS + 1))
-    return jnp.split(coefficients, np.cumsum([len(o) for o in offsets])[:-1], axis=1)
+        cell_index = jnp.floor(scaled).astype(jnp.int32)
+        offset = scaled - cell_index - 0.5
+        slot = self.slots.reshape(-1).at[first * BLOCK + cell_index].get(mode="promise_in_bounds")
+        values = horner(coefficients[:, :-1], slot, offset)
+        sizes = coefficients[:, -1].at[slot].get(mode="promise_in_bounds")
+        return (square - explained) / noise_variance, log_determinant, values, sizes, width * scaled
 
 
 def short_lengthscales(
@@ -221,7 +198,7 @@ def short_lengthscales(
         size: number of points with padding.
         longest: lengthscale of the first range.
         least: lengthscale from which on no ranges are needed.
-        max_blocks: of a grid, where there are no matrices.
+        max_blocks: maximum for a grid where there are no matrices.
         max_blocks_dense: the same where there are: such short lengthscales are rare then, and every
             range takes time to prepare.
         blocks_as_600_rows: number of blocks that cost as much as the matrices of 600 rows.
@@ -243,7 +220,7 @@ def short_lengthscales(
         shortest.append(below)
         scaled.append(grid)
         longest = below
-    powers, slots, num_slots, first, count = cells_of(scaled, max_blocks, size, weights)
+    powers, slots, num_slots, first, count = grid_tables(scaled, max_blocks, size, weights)
     padding = -len(shortest) % step
     return ShortLengthscales(
         np.array(shortest + [-1.0] * padding),
@@ -256,7 +233,7 @@ def short_lengthscales(
     )
 
 
-def cells_of(
+def grid_tables(
     grids: list[np.ndarray], max_blocks: int, max_rows: int, weights: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, int, np.ndarray, np.ndarray]:
     """Return the cells of the ascending points (n,) of each grid, in widths from its first cell.
@@ -294,8 +271,8 @@ def cells_of(
 def longest_banded(x: np.ndarray, reach: float = 12.0) -> float:
     """Return the longest lengthscale at which R of ascending points (n,) is a band of two blocks.
 
-    The 48th point after each is then ``reach`` lengthscales away or more, where r is below 3e-16 of
-    its height. Farther points contribute less than exp(-72) of the nearest neighbor to gamma.
+    The 48th point after each is then ``reach`` lengthscales away or more, where r is below 3e-16
+    of its height. Farther points contribute less than exp(-72) of the nearest neighbor to gamma.
     """
     return float(np.min(x[BLOCK:] - x[:-BLOCK]) / reach)
 
@@ -310,15 +287,15 @@ def banded_sums(rows: PaddedRows, lengthscale: jax.Array, noise_variance: jax.Ar
 
     def step(left: Any, i: jax.Array) -> tuple[Any, jax.Array]:
         around, weight = (
-            jax.lax.dynamic_slice_in_dim(each, i, 3).reshape(-1) for each in (x, weights)
+            jax.lax.dynamic_slice_in_dim(array, i, 3).reshape(-1) for array in (x, weights)
         )
-        own = slice(BLOCK, 2 * BLOCK)
-        delta = (around[own, None] - around) / lengthscale
+        inner = slice(BLOCK, 2 * BLOCK)
+        delta = (around[inner, None] - around) / lengthscale
         embedding, log_slope = neighbor_sums(delta, jnp.broadcast_to(weight, delta.shape))
-        pairs = weight[own, None] * weight[: 2 * BLOCK]
+        pairs = weight[inner, None] * weight[: 2 * BLOCK]
         covariance = jnp.exp(-0.25 * delta[:, : 2 * BLOCK] ** 2) * pairs
         block = covariance[:, BLOCK:] + noise_variance * jnp.eye(BLOCK)
-        mean = weight[own] * embedding / n
+        mean = weight[inner] * embedding / n
         left = eliminate(left, covariance[:, :BLOCK], block, mean)
         return left, log_slope - jnp.log(n * lengthscale)
 

@@ -2,15 +2,16 @@
 
 The tables that a lengthscale needs depend on it only through its ratio to the extent of the data.
 Long ones use waves, whose number does not grow with the lengthscale (:mod:`.waves`). Below are
-ranges of a factor of two, each with a grid of its own (:mod:`.grid`), down to where every point has
+ranges of a factor of two, each with a separate grid (:mod:`.grid`), down to where every point has
 few neighbors, or the n x n matrices cost less, or, for many points, the grid would be too long.
 
 The points may be those that stand for many more rows. In a bin much narrower than the lengthscale,
 a smooth function is its interpolant at Chebyshev nodes. So a sum over the rows of a bin is one over
 its nodes, with weights from the sums of as many Chebyshev polynomials over the rows, which are
 gathered in one pass in any order. All sums of the Gaussian term are smooth. The volume term, the
-sum of log |mu_hat'|, is not near zeros of mu_hat', if there are any: there rows must be kept. The
-last coefficients of the interpolants of log |mu_hat'| show how far the other bins are from one.
+sum of log |mu_hat'|, is not near zeros of mu_hat', if there are any: there the rows themselves must
+be used. The last coefficients of the interpolants of log |mu_hat'| show the distance of the other
+bins from one.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class LineIndex(SpectralIndex):
 
         def by_basis() -> Sums:
             long = lengthscale >= self.long.shortest
-            quadratic, log_determinant, slopes, sizes, x = jax.lax.cond(
+            quadratic, log_determinant, derivatives, sizes, x = jax.lax.cond(
                 long,
                 lambda: self.long.sums(rows.number, kernel, noise_variance),
                 lambda: self.short.sums(rows.number, lengthscale, noise_variance),
@@ -111,7 +112,7 @@ class LineIndex(SpectralIndex):
             index = jnp.where(long, 0, 1 + self.short.range_of(lengthscale)[0])
             isolated = jax.tree.map(lambda leaf: leaf[index], self.isolated)
             log_jacobian = replace_balanced(
-                log_abs(slopes, sizes), slopes, sizes, x, rows, isolated, lengthscale
+                log_abs(derivatives, sizes), derivatives, sizes, x, rows, isolated, lengthscale
             )
             precision = jnp.reshape(lengthscale**-2, 1)
             log_jacobian = isolated.replace(log_jacobian, rows.number, precision)
@@ -163,7 +164,7 @@ def weighted_line_index(
     return LineIndex(rows, long, short, np.float64(banded), stack_ranges(isolated, len(rows)))
 
 
-#: Nodes of a bin, and the rows of a bin up to which these are kept themselves.
+#: Nodes of a bin, and the rows of a bin up to which these are used themselves.
 ORDER = 8
 FEWEST = 2 * ORDER
 NODES, COEFFICIENTS = chebyshev(ORDER)
@@ -176,7 +177,7 @@ class WeightedPoints(NamedTuple):
         x: ascending, (N,).
         weights: (N,): a sum over the rows is one over these; they add up to n.
         nodes: indices of the nodes of each bin, (bins, ORDER).
-        counts: number of rows that these stand for, (bins,); 0 where rows are kept instead.
+        counts: number of rows that these stand for, (bins,); 0 where rows are used instead.
     """
 
     x: np.ndarray
@@ -190,45 +191,45 @@ def bins_of(x: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray]:
 
     Args:
         x: the rows, in the units of the bins.
-        width: of a bin; exact where it is a power of two.
+        width: width of a bin; exact where it is a power of two.
     """
     scaled = x / width
     bins = np.floor(scaled)
     return bins.astype(np.int64), 2.0 * (scaled - bins) - 1.0
 
 
-def moments_of(place: np.ndarray, u: np.ndarray, count: int) -> np.ndarray:
+def moments_of(index: np.ndarray, u: np.ndarray, count: int) -> np.ndarray:
     """Compute the sums over rows of T_0(u), ..., T_7(u) in each of ``count`` bins, (count, ORDER).
 
     Args:
-        place: bin of each row, (n,).
+        index: bin of each row, (n,).
         u: where in it, from -1 to 1, (n,).
         count: number of bins.
     """
     polynomials = chebyshev_polynomials(u, ORDER)
-    return np.stack([np.bincount(place, p, minlength=count) for p in polynomials], axis=1)
+    return np.stack([np.bincount(index, p, minlength=count) for p in polynomials], axis=1)
 
 
 def weighted_points(
-    bins: np.ndarray, moments: np.ndarray, width: float, kept: np.ndarray, rows: np.ndarray
+    bins: np.ndarray, moments: np.ndarray, width: float, complete: np.ndarray, rows: np.ndarray
 ) -> WeightedPoints:
     """Return nodes of bins, and rows, as points in ascending order.
 
     Args:
         bins: ascending, (bins,).
         moments: of their rows, (bins, ORDER), see :func:`moments_of`.
-        width: of a bin.
-        kept: mask (bins,) of the bins all of whose rows are among ``rows``.
+        width: width of a bin.
+        complete: mask (bins,) of the bins all of whose rows are among ``rows``.
         rows: all rows that are not in the other bins, (k,).
     """
-    at_nodes = (bins[~kept, None] + 0.5 + 0.5 * NODES) * width
+    at_nodes = (bins[~complete, None] + 0.5 + 0.5 * NODES) * width
     x = np.concatenate([at_nodes.ravel(), rows])
-    weights = np.concatenate([(moments[~kept] @ COEFFICIENTS).ravel(), np.ones(len(rows))])
+    weights = np.concatenate([(moments[~complete] @ COEFFICIENTS).ravel(), np.ones(len(rows))])
     order = np.argsort(x, kind="stable")
     index = np.argsort(order)[: at_nodes.size]
     nodes = np.zeros((len(bins), ORDER), dtype=np.int64)
-    nodes[~kept] = index.reshape(-1, ORDER)
-    return WeightedPoints(x[order], weights[order], nodes, np.where(kept, 0.0, moments[:, 0]))
+    nodes[~complete] = index.reshape(-1, ORDER)
+    return WeightedPoints(x[order], weights[order], nodes, np.where(complete, 0.0, moments[:, 0]))
 
 
 def volume_errors(

@@ -138,8 +138,8 @@ def _one_sided_sums(
     """
 
     def step(before: Any, gap: jax.Array) -> tuple[Any, Any]:
-        first, *others = (jnp.exp(-gap) * moment for moment in _shift(before, gap))
-        sums = (first + 1.0, *others)
+        first, *rest = (jnp.exp(-gap) * moment for moment in _shift(before, gap))
+        sums = (first + 1.0, *rest)
         return sums, sums
 
     zeros = (jnp.zeros((), gaps.dtype),) * powers
@@ -169,7 +169,7 @@ def pushforward(
     The first arguments are those of :class:`MarkovIndex`, with ``n`` points that are data. At equal
     points k' counts as 0. ``-inf`` where the two sides balance to rounding error.
     """
-    total, slopes, logs = -1.0, [], []  # both sides include the point itself
+    total, derivatives, logs = -jnp.ones(()), [], []  # both sides include the point itself
     for side, side_gaps in enumerate((gaps[:-1], gaps[1:])):
         sums = _one_sided_sums(side_gaps, rate, len(VALUE[nu]), bool(side))
         total = total + sum(p * moment for p, moment in zip(VALUE[nu], sums, strict=True))
@@ -178,11 +178,11 @@ def pushforward(
         gap = rate * jnp.where(exists, distances[side], 0.0)
         shifted = _shift([moment[neighbors[side]] for moment in sums], gap)
         slope = sum(g * moment for g, moment in zip(SLOPE[nu], shifted, strict=True))
-        slopes.append(jnp.where(exists, slope, 0.0))
+        derivatives.append(jnp.where(exists, slope, 0.0))
         logs.append(jnp.where(exists, -gap, -jnp.inf))
-    # Any finite constant may be factored out; without a gradient of its own it cancels exactly.
+    # Any finite constant may be factored out; without a gradient it cancels exactly.
     largest = jax.lax.stop_gradient(jnp.maximum(*logs))
-    left, right = (s * jnp.exp(log - largest) for s, log in zip(slopes, logs, strict=True))
+    left, right = (s * jnp.exp(log - largest) for s, log in zip(derivatives, logs, strict=True))
     return total / n, largest + log_abs(right - left, left + right) + jnp.log(rate / n)
 
 
@@ -241,7 +241,7 @@ def filtered(
         state, quadratic, log_determinant = carried
         gap, value = point
         explained, mean = predict(state, gap)
-        covariance = P[0] - explained[0]  # of the state with z_0, given the past
+        covariance = P[0] - explained[0]  # between the state and z_0, given the past
         variance = noise_variance + covariance[0]
         gain = covariance / variance
         residual = value - mean[0]

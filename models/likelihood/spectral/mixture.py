@@ -50,10 +50,10 @@ from .pairs import IsolatedPoints, isolated_in_column, stack_ranges
 #: Nodes of a panel.
 ORDER = 32
 NODES, COEFFICIENTS = chebyshev(ORDER)
-#: Width of the panels, in lengthscales: of the Gaussian term, where k has an error of 2e-10 of its
-#: height and r of rounding; and of the slopes, where k' has one of rounding.
+#: Width of the panels in lengthscales, for the Gaussian term, where k has an error of 2e-10 of its
+#: height and r of rounding; and for the derivatives, where k' has one of rounding.
 GAUSSIAN_WIDTH, SLOPE_WIDTH = 8.0, 4.75
-#: Blocks of nodes for slopes over those of the Gaussian term.
+#: Blocks of nodes for derivatives over those of the Gaussian term.
 SLOPE_BLOCKS = 1.75
 
 
@@ -141,8 +141,10 @@ class Panels(NamedTuple):
         return root
 
 
-def _divide(x: np.ndarray, width: float, bits: int = 12) -> tuple[np.ndarray, ...]:
-    """Divide the ascending ``x`` (n,) into panels; ``width`` has few ``bits``: multiples are exact.
+def _divide(
+    x: np.ndarray, width: float, bits: int = 12
+) -> tuple[float, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Divide ascending ``x`` (n,) into panels; ``width`` has few ``bits``: multiples are exact.
 
     Returns:
         Width, panel of each point counted from 0, first points of the panels with points, number of
@@ -153,7 +155,7 @@ def _divide(x: np.ndarray, width: float, bits: int = 12) -> tuple[np.ndarray, ..
     panel = np.floor(x / width)
     new = np.append(True, np.diff(x) > 0.0)
     starts = np.flatnonzero(np.append(True, np.diff(panel) > 0.0))
-    return np.float64(width), panel, starts, np.add.reduceat(new.astype(int), starts), new
+    return width, panel, starts, np.add.reduceat(new.astype(int), starts), new
 
 
 def blocks_of(x: np.ndarray, width: float) -> int:
@@ -180,7 +182,7 @@ def panels_over(x: np.ndarray, width: float, blocks: int) -> Panels:
     centers[:p] = center[starts[is_dense], None]
     offsets[:p] = 0.5 * width * NODES
     weights[:p] = moments[:, :ORDER] @ COEFFICIENTS
-    index = np.cumsum(new & ~dense) - 1  # of the nodes that are points
+    index = np.cumsum(new & ~dense) - 1  # among the nodes that are points
     counts = np.bincount(index[~dense])
     points = slice(ORDER * p, ORDER * p + len(counts))
     centers.reshape(-1)[points] = x[new & ~dense]
@@ -200,11 +202,11 @@ class Range:
 
     Attributes:
         shortest: ().
-        nodes: of the Gaussian term.
-        weights: of the points at these, (blocks, ORDER).
+        nodes: nodes of the Gaussian term.
+        weights: weights of the points at these, (blocks, ORDER).
         roots: T, (blocks, ORDER, ORDER).
-        slope_nodes: for slopes.
-        slope_weights: of the points at these, (more blocks, ORDER).
+        slope_nodes: for derivatives.
+        slope_weights: weights of the points at these, (more blocks, ORDER).
     """
 
     shortest: Any
@@ -235,7 +237,7 @@ class Range:
         )
         return quadratic, log_determinant + (n - m) * jnp.log(noise_variance)
 
-    def slopes(self, components: Components, x: jax.Array, n: Any) -> tuple[jax.Array, ...]:
+    def derivatives(self, components: Components, x: jax.Array, n: Any) -> tuple[jax.Array, ...]:
         """Compute the slope of mu_hat at nodes, with the sizes of its terms, and at ``x`` (k,).
 
         Returns:
@@ -256,9 +258,9 @@ class Range:
             return terms @ weights, sizes
 
         zeros = jnp.zeros(len(weights))
-        slopes, sizes = accumulate(at_nodes, components, (zeros, zeros))
+        derivatives, sizes = accumulate(at_nodes, components, (zeros, zeros))
         at_points = jax.vmap(lambda component: slope(component, to_points) @ weights)(components)
-        return slopes.reshape(-1, ORDER), sizes.reshape(-1, ORDER), at_points
+        return derivatives.reshape(-1, ORDER), sizes.reshape(-1, ORDER), at_points
 
 
 @register_dataclass
@@ -269,7 +271,7 @@ class MixtureIndex(SpectralIndex):
     Attributes:
         rows: the points.
         ranges: from the longest lengthscales down.
-        locations: positions of the points in the panels for slopes, of all ranges.
+        locations: positions of the points in the panels for derivatives, of all ranges.
         isolated: isolated points of all ranges.
     """
 
@@ -320,12 +322,12 @@ class MixtureIndex(SpectralIndex):
         max_blocks = max(len(r.slope_weights) for r in self.ranges)
 
         def of_range(r: Range) -> tuple[jax.Array, ...]:
-            slopes, sizes, at_points = r.slopes(components, x, n)
-            padding = ((0, max_blocks - len(slopes)), (0, 0))
+            derivatives, sizes, at_points = r.derivatives(components, x, n)
+            padding = ((0, max_blocks - len(derivatives)), (0, 0))
             gaussian = r.gaussian(kernel, noise_variance, n)
-            return *gaussian, jnp.pad(slopes, padding), jnp.pad(sizes, padding), at_points
+            return *gaussian, jnp.pad(derivatives, padding), jnp.pad(sizes, padding), at_points
 
-        quadratic, log_determinant, slopes, sizes, at_points = jax.lax.switch(
+        quadratic, log_determinant, derivatives, sizes, at_points = jax.lax.switch(
             index, [partial(of_range, r) for r in self.ranges]
         )
         node = locations.node
@@ -334,7 +336,7 @@ class MixtureIndex(SpectralIndex):
             sizes.reshape(-1)[jnp.maximum(node, 0)],
             jnp.max(sizes, axis=1)[locations.block],
         )
-        log_jacobian = log_abs(locations.interpolate(slopes), sizes, resolution=2.0**-48)
+        log_jacobian = log_abs(locations.interpolate(derivatives), sizes, resolution=2.0**-48)
         log_jacobian = isolated.replace(
             log_jacobian, n, components.precision[:, 0], components.log_weight, at_points[..., None]
         )
@@ -357,36 +359,36 @@ def mixture_index(
     """
     x = sorted_column(X)
     rows, shortest = column_rows(x), float(x[-1] - x[0])
-    found: list[tuple[Range, Locations, IsolatedPoints]] = []
+    prepared: list[tuple[Range, Locations, IsolatedPoints]] = []
     for count in blocks:
-        if found and count * ORDER * rows_per_node > len(x):
+        if prepared and count * ORDER * rows_per_node > len(x):
             break
         shortest = _shortest(x, count, shortest)
         try:
-            found.append(_range(x, count, shortest))
+            prepared.append(_range(x, count, shortest))
         except TooLargeError:
-            if not found:
+            if not prepared:
                 raise
             break
-    ranges, locations, isolated = zip(*found, strict=True)
+    ranges, locations, isolated = zip(*prepared, strict=True)
     fields = zip(*locations, strict=True)
     stacked = Locations(*(pad_rows(np.stack(field, axis=1), len(rows)).T for field in fields))
     return MixtureIndex(rows, ranges, stacked, stack_ranges(isolated, len(rows)))
 
 
 def _shortest(x: np.ndarray, blocks: int, longest: float, finest: float = 2.0**0.125) -> float:
-    """Return the shortest lengthscale for which a number of ``blocks`` is enough.
+    """Return the shortest lengthscale for which a number of ``blocks`` is sufficient.
 
     Searched from the ``longest`` down by factors from 4 to ``finest``, to 2^-30 of the extent.
     """
 
-    def enough(lengthscale: float) -> bool:
-        few = blocks_of(x, GAUSSIAN_WIDTH * lengthscale) <= blocks
-        return few and blocks_of(x, SLOPE_WIDTH * lengthscale) <= SLOPE_BLOCKS * blocks
+    def sufficient(lengthscale: float) -> bool:
+        fits = blocks_of(x, GAUSSIAN_WIDTH * lengthscale) <= blocks
+        return fits and blocks_of(x, SLOPE_WIDTH * lengthscale) <= SLOPE_BLOCKS * blocks
 
     factor = 4.0
     while factor >= finest:
-        while longest / factor >= 2.0**-30 * (x[-1] - x[0]) and enough(longest / factor):
+        while longest / factor >= 2.0**-30 * (x[-1] - x[0]) and sufficient(longest / factor):
             longest /= factor
         factor **= 0.5
     return longest
@@ -394,15 +396,15 @@ def _shortest(x: np.ndarray, blocks: int, longest: float, finest: float = 2.0**0
 
 def _range(x: np.ndarray, blocks: int, shortest: float) -> tuple[Range, Locations, IsolatedPoints]:
     gaussian = panels_over(x, GAUSSIAN_WIDTH * shortest, blocks)
-    slopes = panels_over(x, SLOPE_WIDTH * shortest, int(SLOPE_BLOCKS * blocks))
+    derivatives = panels_over(x, SLOPE_WIDTH * shortest, int(SLOPE_BLOCKS * blocks))
     nodes = Range(
         np.float64(shortest),
         gaussian.nodes,
         gaussian.weights,
         gaussian.roots(),
-        slopes.nodes,
-        slopes.weights,
+        derivatives.nodes,
+        derivatives.weights,
     )
     # From a panel's width on, no point of an interpolated panel is far from all others in it.
     searched = [factor * shortest for factor in (1.0, 2.0, 4.0, 8.0)]
-    return nodes, slopes.locations, isolated_in_column(x, searched, max_pairs=1_000_000)
+    return nodes, derivatives.locations, isolated_in_column(x, searched, max_pairs=1_000_000)

@@ -52,7 +52,7 @@ class IsolatedPoints(NamedTuple):
         n: Any,
         precision: jax.Array,
         log_weight: Any = 0.0,
-        component_slopes: Any = 0.0,
+        component_derivatives: Any = 0.0,
     ) -> jax.Array:
         """Replace log gamma (N,) of ``n`` points by sums over pairs for the isolated points.
 
@@ -60,9 +60,9 @@ class IsolatedPoints(NamedTuple):
             log_jacobian: log gamma, (N,).
             n: number of points.
             precision: 1 / lengthscale^2 of the components of the kernel, (Q,).
-            log_weight: of the components, (Q,).
-            component_slopes: slopes of the components of mu_hat at the points, (Q, k, D), which are
-                used for those with a lengthscale from ``until`` on.
+            log_weight: their log weights, (Q,).
+            component_derivatives: derivatives of the components of mu_hat at the points, (Q, k, D),
+                which are used for those with a lengthscale from ``until`` on.
         """
         k = len(self.until)
 
@@ -77,7 +77,7 @@ class IsolatedPoints(NamedTuple):
         log_scale, slope = jax.vmap(sum_over_pairs)(precision)
         by_pairs = jax.lax.rsqrt(precision)[:, None] < self.until
         log_scale = jnp.where(by_pairs, log_scale + jnp.reshape(log_weight, (-1, 1)), 0.0)
-        slope = jnp.where(by_pairs[..., None], slope, component_slopes)
+        slope = jnp.where(by_pairs[..., None], slope, component_derivatives)
         largest = _finite(jnp.max(log_scale + jax.vmap(log_length)(slope), axis=0))
         # Bounded, since the scale of a slope of zero may be larger than any.
         factor = jnp.exp(jnp.minimum(log_scale - largest, 700.0))
@@ -101,7 +101,7 @@ def stack_ranges(
     """
 
     def size(minimum: int, field: str) -> int:
-        length = max(getattr(each, field).shape[-1] for each in ranges)
+        length = max(getattr(points, field).shape[-1] for points in ranges)
         return minimum * 4 ** max(0, math.ceil(math.log(max(length, 1) / minimum, 4)))
 
     def padded(values: np.ndarray, length: int, value: float) -> np.ndarray:
@@ -141,7 +141,7 @@ def isolated_in_column(
     weights = np.ones(len(x)) if weights is None else weights
     n = np.sum(weights)
     threshold = min(min_slope * n, MAX_THRESHOLD)
-    candidates = [_few_neighbors(x, length, threshold, weights) for length in lengthscales]
+    candidates = [_sparse_rows(x, length, threshold, weights) for length in lengthscales]
     rows = np.unique(np.concatenate(candidates))
     until = np.minimum(_sufficient_lengthscale(x, rows, threshold), longest)
     rows, until = rows[until > lengthscales[0]], until[until > lengthscales[0]]
@@ -183,7 +183,7 @@ def _slope(t: np.ndarray) -> np.ndarray:
     return t * np.exp(-0.5 * t**2)
 
 
-def _few_neighbors(
+def _sparse_rows(
     x: np.ndarray, lengthscale: float, threshold: float, weights: np.ndarray
 ) -> np.ndarray:
     """Return the entries of the ascending ``x`` (n,) whose sum |k'| may be below ``threshold``.
@@ -216,11 +216,11 @@ def _sufficient_lengthscale(x: np.ndarray, rows: np.ndarray, threshold: float) -
     steps = 2 ** np.arange(len(x).bit_length() + 1)
     neighbors = np.clip(rows[:, None] + np.concatenate([-steps, steps]), 0, len(x) - 1)
     distances = np.sort(np.abs(x[neighbors] - x[rows, None]), axis=1)[:, ::-1]
-    near, far = (math.sqrt(-lambertw(-(threshold**2), branch).real) for branch in (0, -1))
+    low, high = (math.sqrt(-lambertw(-(threshold**2), branch).real) for branch in (0, -1))
     # From the farthest inward, while the ranges of their lengthscales overlap.
     closer = np.pad(distances[:, 1:], ((0, 0), (0, 1)))
-    last = np.argmax(closer / near < distances / far, axis=1)
-    return np.asarray(distances[np.arange(len(rows)), last] / far)
+    last = np.argmax(closer / low < distances / high, axis=1)
+    return np.asarray(distances[np.arange(len(rows)), last] / high)
 
 
 class DistinctPoints:
@@ -243,16 +243,16 @@ class DistinctPoints:
     ) -> IsolatedPoints:
         """Find the isolated points for lengthscales from ``shortest`` to ``longest``.
 
-        The error of sums over cells is some 1e-15 n, and slopes of the other points may partly
+        The error of sums over cells is some 1e-15 n, and derivatives of the other points may partly
         balance: hence ``min_slope``, see :func:`isolated_in_column`.
 
         Raises:
             TooLargeError: for more than ``max_pairs`` pairs.
         """
         n = len(self.which)
-        # Beyond the extent of the data all slopes, and the error, shrink alike.
+        # Beyond the extent of the data all derivatives, and the error, shrink alike.
         ends = shortest, longest if math.isfinite(longest) else shortest
-        isolated = self._few_neighbors(ends, min(min_slope * n, MAX_THRESHOLD))
+        isolated = self._sparse_rows(ends, min(min_slope * n, MAX_THRESHOLD))
         reach = np.full(len(isolated), math.inf)
         if math.isfinite(longest):
             reach = _reach(self.nearest[isolated], longest, n) * (1.0 + 1e-12)
@@ -261,7 +261,7 @@ class DistinctPoints:
         _check_pairs(count, max_pairs)
         neighbors = self.tree.query_ball_point(points, reach)
         owner = np.repeat(np.arange(len(isolated)), count)
-        neighbor = np.concatenate([np.zeros(0, int), *(np.array(each, int) for each in neighbors)])
+        neighbor = np.concatenate([np.zeros(0), *neighbors]).astype(int)
         other = neighbor != isolated[owner]
         owner, neighbor = owner[other], neighbor[other]
         index = np.full(len(self.points), -1)
@@ -273,7 +273,7 @@ class DistinctPoints:
         until = np.full(len(isolated), math.inf)
         return IsolatedPoints(rows, point[rows], until, owner, delta, weight)
 
-    def _few_neighbors(
+    def _sparse_rows(
         self,
         lengthscales: tuple[float, float],
         threshold: float,
@@ -299,14 +299,14 @@ class DistinctPoints:
         )
         for k in num_nearest:
             if len(rows):
-                distances = self.tree.query(self.points[rows], k=min(k + 1, u))[0][:, 1:]
-                rows = rows[bound(distances) < threshold]
+                distances, _ = self.tree.query(self.points[rows], k=min(k + 1, u))
+                rows = rows[bound(np.asarray(distances)[:, 1:]) < threshold]
         return rows
 
 
 def replace_balanced(
     log_jacobian: jax.Array,
-    slopes: jax.Array,
+    derivatives: jax.Array,
     sizes: jax.Array,
     x: jax.Array,
     rows: PaddedRows,
@@ -321,22 +321,22 @@ def replace_balanced(
 
     Args:
         log_jacobian: log |slope|, (N,).
-        slopes: of mu_hat, (N,).
-        sizes: of the terms of the slopes, (N,).
+        derivatives: of mu_hat, (N,).
+        sizes: sizes of their terms, (N,).
         x: ascending points, (N,).
         rows: which of these are data, and the number of rows that each stands for.
         isolated: points that are left out.
-        lengthscale: of the kernel.
-        max_ratio: slopes below this, over their sizes, may have fewer than six correct digits.
+        lengthscale: lengthscale of the kernel.
+        max_ratio: derivatives below this, over their sizes, may have fewer than six correct digits.
         max_points: number of points that are replaced at most.
         num_neighbors: on either side of a point.
         reach: lengthscales within which all neighbors must be among these.
     """
     # XLA would compute every slope again for each use.
-    slopes, log_jacobian = jax.lax.optimization_barrier(
-        (jax.lax.stop_gradient(slopes), log_jacobian)
+    derivatives, log_jacobian = jax.lax.optimization_barrier(
+        (jax.lax.stop_gradient(derivatives), log_jacobian)
     )
-    doubtful = rows.known & (jnp.abs(slopes) < max_ratio * jax.lax.stop_gradient(sizes))
+    doubtful = rows.known & (jnp.abs(derivatives) < max_ratio * jax.lax.stop_gradient(sizes))
     isolated_rows = jnp.where(lengthscale < isolated.until[isolated.point], isolated.rows, len(x))
     doubtful = doubtful.at[isolated_rows].set(False, mode="drop")
 

@@ -41,15 +41,15 @@ from scipy.linalg.lapack import dpstrf
 
 from ...linalg.pytrees import register_dataclass
 from ...linalg.rows import map_rows
-from .base import TooLargeError, quadratic_and_log_determinant
+from .base import TooLargeError, gaussian_taylor, quadratic_and_log_determinant
 
 #: Columns of L that are computed at once; numbers of functions are multiples of this.
 COLUMNS = 128
 #: Cells to the shortest lengthscale of a range, and total degree of a cell's polynomial, by
 #: columns. With half a cell's diagonal of h lengthscales, the slope of the next term, of degree
 #: d + 1, is at most h^d sqrt((d + 1) / d!) = 4e-16 of a kernel's height over the lengthscale.
-CELLS_PER_LENGTHSCALE, DEGREE = {2: 4.0, 3: 3.0}, {2: 14, 3: 16}
-WIDE = "the data are wide beside so short a lengthscale"
+CELL_DENSITY, DEGREE = {2: 4.0, 3: 3.0}, {2: 14, 3: 16}
+WIDE = "the data are too wide for so short a lengthscale"
 
 
 def nodes_over(
@@ -129,7 +129,7 @@ class TensorBasis:
 
     Attributes:
         axes: tuple of the nodes (N_d,) of each column.
-        weights: of the points at the nodes, (N_1, ..., N_D).
+        weights: weights of the points at the nodes, (N_1, ..., N_D).
         functions: tuple of eigenvectors (N_d, q_d), times the root of the eigenvalue.
         dual: tuple of eigenvectors (N_d, q_d), over the root of the eigenvalue.
         products: which function of each column is in a product, (M, D); the first m are the pivots.
@@ -155,7 +155,7 @@ class TensorBasis:
     ) -> tuple[jax.Array, jax.Array]:
         """Compute mu_hat'(R + s I)^-1 mu_hat and log |R + s I| for the unit measure.
 
-        mu_hat is a mean over ``n`` points; those of the weights may be fewer.
+        mu_hat is a mean over ``n`` points; the weights may be those of fewer.
         """
         m = self.size
         mean = _along_axes([_kernel_on(a, lengthscale) for a in self.axes], self.weights) / n
@@ -201,12 +201,12 @@ def tensor_basis(
 
     Args:
         axes: nodes of each column.
-        weights: of the points at the nodes.
+        weights: weights of the points at the nodes.
         shortest: lengthscale.
         max_products: number of products.
         max_functions: number of functions of the basis.
-        min_part: products are used whose part of tr R is above this, relative to the trace: those
-            below are rounding error, for which the pivots are not accurate.
+        min_part: products are used whose part of tr R is above this, relative to the trace; smaller
+            ones are rounding error, for which the pivots are not accurate.
         min_pivot: pivots end where they leave less than this of the trace.
 
     Raises:
@@ -276,27 +276,27 @@ def _gram(
     c = products[:, 2] if len(functions) == 3 else np.zeros(len(products), dtype=int)
     rows = [np.flatnonzero(c == k) for k in range(third.shape[1])]
     gram = np.empty((len(products), len(products)))
-    for i, j in itertools.product(range(len(rows)), repeat=2):
-        if j > i or not len(rows[i]) or not len(rows[j]):
+    for s, t in itertools.product(range(len(rows)), repeat=2):
+        if t > s or not len(rows[s]) or not len(rows[t]):
             continue
-        sums = _along_axes(pairs, weights @ (third[:, i] * third[:, j]), np)
+        sums = _along_axes(pairs, weights @ (third[:, s] * third[:, t]), np)
         a, b = (
-            index[np.ix_(products[rows[i], d], products[rows[j], d])]
+            index[np.ix_(products[rows[s], d], products[rows[t], d])]
             for d, index in enumerate(position)
         )
-        gram[np.ix_(rows[i], rows[j])] = sums[a, b]
-        gram[np.ix_(rows[j], rows[i])] = sums[a, b].T
+        gram[np.ix_(rows[s], rows[t])] = sums[a, b]
+        gram[np.ix_(rows[t], rows[s])] = sums[a, b].T
     return gram
 
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class TensorCells:
+class TensorGrid:
     """The cells of a box that contain points, in slabs along its first column.
 
     Attributes:
         centers: tuple of the centers (C_d,) of the cells along each column.
-        width: of a cell, ().
+        width: width of a cell, ().
         slabs: which cells of a slab contain points, (C_1, k); padded with any.
     """
 
@@ -318,20 +318,23 @@ class TensorCells:
         """
         dimension = len(axes)
         degrees, terms = multi_indices(dimension), DEGREE[dimension] + 1
-        first, *others = (
-            _taylor(centers, nodes, self.width, lengthscale, terms)
-            for centers, nodes in zip(self.centers, axes, strict=True)
-        )
+
+        def taylor(centers: jax.Array, nodes: jax.Array) -> jax.Array:
+            """Return coefficients (C, terms, N) of u^p in k(center + u width, node)."""
+            scaled = (jnp.asarray(centers)[:, None] - nodes) / lengthscale
+            return jnp.moveaxis(gaussian_taylor(scaled, self.width / lengthscale, terms), 0, 1)
+
+        first, *rest = map(taylor, self.centers, axes)
 
         def of_slab(slab: tuple[jax.Array, jax.Array]) -> jax.Array:
-            along_first, cells = slab
-            matrices = [along_first, *(m.reshape(-1, m.shape[2]) for m in others)]
+            along_first, occupied = slab
+            matrices = [along_first, *(m.reshape(-1, m.shape[2]) for m in rest)]
             tensor = _along_axes(matrices, weights / n)
             # (terms, C_2 terms, ...) to (C_2, ..., terms, terms, ...)
-            tensor = tensor.reshape(terms, *itertools.chain(*(m.shape[:2] for m in others)))
+            tensor = tensor.reshape(terms, *itertools.chain(*(m.shape[:2] for m in rest)))
             order = (*range(1, 2 * dimension - 1, 2), *range(0, 2 * dimension - 1, 2))
             tensor = jnp.transpose(tensor, order).reshape(-1, *[terms] * dimension)
-            return tensor[cells][:, *degrees.T]
+            return tensor[occupied][:, *degrees.T]
 
         coefficients = jax.lax.map(of_slab, (first, self.slabs))
         return coefficients.reshape(-1, len(degrees)) / self.width
@@ -348,7 +351,7 @@ class CellOffsets(NamedTuple):
     slot: Any
     offset: Any
 
-    def slopes(self, polynomials: jax.Array) -> jax.Array:
+    def gradients(self, polynomials: jax.Array) -> jax.Array:
         """Evaluate the gradients (n, D) of the cells' polynomials (slots, terms)."""
         dimension = self.offset.shape[1]
         degrees, exponents = multi_indices(dimension), np.arange(1, DEGREE[dimension] + 1)
@@ -379,26 +382,9 @@ def multi_indices(dimension: int) -> np.ndarray:
     return np.array([e for e in exponents if sum(e) <= degree], dtype=np.int32)
 
 
-def _taylor(
-    centers: jax.Array, nodes: Any, width: jax.Array, lengthscale: jax.Array, terms: int
-) -> jax.Array:
-    """Return coefficients (C, terms, N) of u^p in k(center + u width, node)."""
-    ratio = width / lengthscale
-    scaled = (jnp.asarray(centers)[:, None] - jnp.asarray(nodes)) / lengthscale
-
-    # A loop: unrolled, Hermite's recursion takes most of the time to compile.
-    def step(pair: tuple[jax.Array, jax.Array], p: jax.Array) -> tuple[Any, jax.Array]:
-        before, last = pair
-        return (last, (-ratio / p) * (scaled * last + ratio * before)), last
-
-    start = jnp.zeros_like(scaled), jnp.exp(-0.5 * scaled**2)
-    _, coefficients = jax.lax.scan(step, start, jnp.arange(1.0, terms + 1.0))
-    return jnp.moveaxis(coefficients, 0, 1)
-
-
-def tensor_cells(
+def tensor_grid(
     x: np.ndarray, inside: np.ndarray, shortest: float
-) -> tuple[TensorCells, CellOffsets]:
+) -> tuple[TensorGrid, CellOffsets]:
     """Return cells, and the points in them, for lengthscales from the ``shortest`` on.
 
     Args:
@@ -406,26 +392,26 @@ def tensor_cells(
         inside: mask (n,) of the points that are in a cell.
         shortest: lengthscale.
     """
-    width = shortest / CELLS_PER_LENGTHSCALE[x.shape[1]]
+    width = shortest / CELL_DENSITY[x.shape[1]]
     low = x[inside].min(axis=0)
     cell = np.floor((x[inside] - low) / width)
     center = low + (cell + 0.5) * width
     centers, along = [], []
     for column in center.T:
-        occupied, index = np.unique(column, return_inverse=True)
-        padding = _shared_size(len(occupied), 4, 2) - len(occupied)
-        centers.append(np.pad(occupied, (0, padding), mode="edge"))
+        values, index = np.unique(column, return_inverse=True)
+        padding = _shared_size(len(values), 4, 2) - len(values)
+        centers.append(np.pad(values, (0, padding), mode="edge"))
         along.append(index)
     shape = [len(c) for c in centers]
     flat = np.ravel_multi_index(along, shape)
-    cells, index = np.unique(flat, return_inverse=True)
-    slab, others = np.divmod(cells, math.prod(shape[1:]))
+    occupied, index = np.unique(flat, return_inverse=True)
+    slab, remainder = np.divmod(occupied, math.prod(shape[1:]))
     counts = np.bincount(slab, minlength=shape[0])
     size = _shared_size(int(counts.max()), 4, 2)
-    rank = np.arange(len(cells)) - (np.cumsum(counts) - counts)[slab]
+    rank = np.arange(len(occupied)) - (np.cumsum(counts) - counts)[slab]
     slabs = np.zeros((shape[0], size), dtype=np.int32)
-    slabs[slab, rank] = others
+    slabs[slab, rank] = remainder
     slot, offset = np.full(len(x), slabs.size, dtype=np.int32), np.zeros_like(x)
     slot[inside] = (slab * size + rank)[index]
     offset[inside] = (x[inside] - center) / width
-    return TensorCells(tuple(centers), np.float64(width), slabs), CellOffsets(slot, offset)
+    return TensorGrid(tuple(centers), np.float64(width), slabs), CellOffsets(slot, offset)

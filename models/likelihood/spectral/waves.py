@@ -27,12 +27,12 @@ import numpy as np
 from ...kernels.squared_exponential import SquaredExponential
 from ...linalg.pytrees import register_dataclass
 from ...measures import Measure, Unit
-from .base import pad_rows, quadratic_and_log_determinant
+from .base import horner, pad_rows, quadratic_and_log_determinant
 
 #: Taylor coefficients, and moments, of a cell. With cells of half a lengthscale the next term of
 #: the derivative of a Gaussian is (1/4)^16 sqrt(17 / 16!) = 2e-16 of its height.
 TERMS = 16
-CELLS_PER_LENGTHSCALE = 2
+CELL_DENSITY = 2
 #: Highest frequency of r, in units of 1 / lengthscale: the Gaussian term must be accurate compared
 #: with sigma^2, and k has fallen to 2e-11, r to 5e-22.
 MAX_FREQUENCY = 7.0
@@ -51,7 +51,7 @@ SMOOTHED_WAVES, EMBEDDING_WAVES = (
 Waves = tuple[jax.Array, jax.Array]
 
 
-class Cells(NamedTuple):
+class CellMoments(NamedTuple):
     """Consecutive cells of equal width from 0, with the moments of the points in them.
 
     Attributes:
@@ -74,20 +74,22 @@ class Cells(NamedTuple):
         return cell, scaled - cell - 0.5
 
 
-def cells_over(x: np.ndarray, width: float, count: int, weights: np.ndarray | None = None) -> Cells:
+def cell_moments(
+    x: np.ndarray, width: float, count: int, weights: np.ndarray | None = None
+) -> CellMoments:
     """Return ``count`` cells that contain the ascending ``x`` (n,), with ``weights`` (n,)."""
     moments = np.zeros((count, TERMS))
-    cells = Cells(np.float64(width), moments)  # type: ignore[arg-type]
-    cell, offset = cells.locate(x, np)
+    grid = CellMoments(np.float64(width), moments)  # type: ignore[arg-type]
+    cell, offset = grid.locate(x, np)
     occupied, starts = np.unique(cell, return_index=True)
     power = np.ones_like(x) if weights is None else weights
     for p in range(TERMS):
         moments[occupied, p] = np.add.reduceat(power, starts)
         power = power * offset / (p + 1)
-    return cells
+    return grid
 
 
-def waves_over(cells: Cells, spacing: jax.Array, m: int, direct: int = 16) -> Waves:
+def waves_over(grid: CellMoments, spacing: jax.Array, m: int, direct: int = 16) -> Waves:
     """Return cosines and sines of the frequencies ``spacing`` (0, ..., ``m``) at cell centers.
 
     The first ``direct`` are computed by themselves, the others by rotation; not tuned.
@@ -95,7 +97,7 @@ def waves_over(cells: Cells, spacing: jax.Array, m: int, direct: int = 16) -> Wa
     Returns:
         Arrays (count, m + 1).
     """
-    centers = cells.centers[:, None]
+    centers = grid.centers[:, None]
     cosine, sine = jnp.cos(direct * spacing * centers), jnp.sin(direct * spacing * centers)
 
     # A loop: XLA would compute every cosine again for each product that contains it.
@@ -117,11 +119,11 @@ def _powers(x: jax.Array) -> Waves:
     return even, even * x[:, None]
 
 
-def wave_sums(cells: Cells, waves: Waves, frequencies: jax.Array) -> Waves:
+def wave_sums(grid: CellMoments, waves: Waves, frequencies: jax.Array) -> Waves:
     """Compute the sums over the points of cos(omega x) and sin(omega x), (m,)."""
     cosines, sines = waves
-    even, odd = _powers(frequencies * cells.width)
-    real, imaginary = cells.moments[:, ::2] @ even.T, cells.moments[:, 1::2] @ odd.T
+    even, odd = _powers(frequencies * grid.width)
+    real, imaginary = grid.moments[:, ::2] @ even.T, grid.moments[:, 1::2] @ odd.T
     return (
         jnp.sum(cosines * real - sines * imaginary, axis=0),
         jnp.sum(sines * real + cosines * imaginary, axis=0),
@@ -129,7 +131,7 @@ def wave_sums(cells: Cells, waves: Waves, frequencies: jax.Array) -> Waves:
 
 
 def taylor(
-    cells: Cells, waves: Waves, frequencies: jax.Array, a: jax.Array, b: jax.Array
+    grid: CellMoments, waves: Waves, frequencies: jax.Array, a: jax.Array, b: jax.Array
 ) -> jax.Array:
     """Compute the Taylor coefficients (count, TERMS) of the derivative of a sum of waves.
 
@@ -137,22 +139,18 @@ def taylor(
     ``sum_q taylor[c, q] u^q``.
     """
     cosines, sines = waves
-    even, odd = _powers(frequencies * cells.width)
+    even, odd = _powers(frequencies * grid.width)
     a, b = (frequencies * a)[:, None], (frequencies * b)[:, None]
     # d/du^q of cos and sin (omega x) at the center, for even and for odd q.
     even_terms = cosines @ (b * even) - sines @ (a * even)
     odd_terms = -sines @ (b * odd) - cosines @ (a * odd)
-    both = jnp.stack([even_terms, odd_terms], axis=2).reshape(len(cells.moments), TERMS)
+    both = jnp.stack([even_terms, odd_terms], axis=2).reshape(len(grid.moments), TERMS)
     return both / np.array([math.factorial(q) for q in range(TERMS)], dtype=float)
 
 
-def evaluate(cells: Cells, coefficients: jax.Array, x: jax.Array) -> jax.Array:
+def evaluate(grid: CellMoments, coefficients: jax.Array, x: jax.Array) -> jax.Array:
     """Evaluate the cells' polynomials (count, TERMS) at ``x`` (n,)."""
-    cell, offset = cells.locate(x)
-    value = jnp.zeros_like(x)
-    for column in jnp.unstack(coefficients, axis=1)[::-1]:
-        value = value * offset + column.at[cell].get(mode="promise_in_bounds")
-    return value
+    return horner(coefficients, *grid.locate(x))
 
 
 def basis(
@@ -206,13 +204,13 @@ class LongLengthscales:
         shortest: ().
         x: the points (N,), ascending from 0; the last ones are padding.
         extent: extent of the points, ().
-        cells: their moments.
+        grid: moments of their cells.
     """
 
     shortest: Any
     x: Any
     extent: Any
-    cells: Cells
+    grid: CellMoments
 
     def sums(
         self, n: jax.Array, kernel: SquaredExponential, noise_variance: jax.Array
@@ -225,7 +223,7 @@ class LongLengthscales:
             noise_variance: sigma^2.
 
         Returns:
-            Quadratic form and log-determinant of BKE (13), slopes of mu_hat (N,), the sizes of
+            Quadratic form and log-determinant of BKE (13), derivatives of mu_hat (N,), the sizes of
             their terms, and the points (N,).
         """
         # The sums do not depend on the spacing, up to their tolerance.
@@ -233,8 +231,8 @@ class LongLengthscales:
         spacing = jax.lax.stop_gradient(2.0 * math.pi / (self.extent + GAP * lengthscale))
         f, m = SMOOTHED_WAVES, EMBEDDING_WAVES  # m < 2 f
         frequencies = spacing * jnp.arange(2 * f + 1)
-        waves = waves_over(self.cells, spacing, 2 * f)
-        cosines, sines = wave_sums(self.cells, waves, frequencies)
+        waves = waves_over(self.grid, spacing, 2 * f)
+        cosines, sines = wave_sums(self.grid, waves, frequencies)
         frequencies = frequencies[: m + 1]
         log_kernel, log_smoothed = spectra(kernel, Unit(), frequencies)
         products, sums, weights = basis(cosines, sines, spacing)
@@ -247,19 +245,19 @@ class LongLengthscales:
         log_determinant = log_determinant + (n - len(c)) * jnp.log(noise_variance)
         height = jnp.where(frequencies > 0.0, 2.0, 1.0) * spacing / (2.0 * math.pi * n)
         a, b = (height * jnp.exp(log_kernel) * total[: m + 1] for total in (cosines, sines))
-        around = (waves[0][:, : m + 1], waves[1][:, : m + 1])
-        slopes = evaluate(self.cells, taylor(self.cells, around, frequencies, a, b), self.x)
-        sizes = jnp.full_like(slopes, jnp.sum(frequencies * jnp.hypot(a, b)))
-        return c @ c - noise_variance * quadratic, log_determinant, slopes, sizes, self.x
+        waves = (waves[0][:, : m + 1], waves[1][:, : m + 1])
+        derivatives = evaluate(self.grid, taylor(self.grid, waves, frequencies, a, b), self.x)
+        sizes = jnp.full_like(derivatives, jnp.sum(frequencies * jnp.hypot(a, b)))
+        return c @ c - noise_variance * quadratic, log_determinant, derivatives, sizes, self.x
 
 
 def long_lengthscales(x: np.ndarray, weights: np.ndarray | None, size: int) -> LongLengthscales:
     """Prepare ascending points (n,), with ``weights`` (n,), padded to ``size``."""
     extent = float(x[-1] - x[0])
-    count = math.ceil(CELLS_PER_LENGTHSCALE * WAVES_RATIO)
+    count = math.ceil(CELL_DENSITY * WAVES_RATIO)
     return LongLengthscales(
         np.float64(extent / WAVES_RATIO),
         pad_rows(x - x[0], size),
         np.float64(extent),
-        cells_over(x - x[0], extent / count, count, weights),
+        cell_moments(x - x[0], extent / count, count, weights),
     )

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bke.models.likelihood.spectral.grid import cells_of, eliminate
+from bke.models.likelihood.spectral.grid import eliminate, grid_tables
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +51,7 @@ def test_elimination_of_a_block_tridiagonal_system():
 def test_cells_of_several_grids():
     scaled = np.sort(np.random.default_rng(0).uniform(0.0, 60.0, size=(2, 300)))
     scaled[1] *= 2.0
-    powers, slots, num_slots, first, count = cells_of(list(scaled), 3, 300)
+    powers, slots, num_slots, first, count = grid_tables(list(scaled), 3, 300)
     assert list(first) == [0, 7]
     assert list(count) == [2, 3]
     for points, block in zip(scaled, first, strict=True):

@@ -189,8 +189,9 @@ def test_hardly_any_noise_and_many_rows_are_an_error():
     with pytest.raises(ArithmeticError, match="too small beside the diagonal"):
         log_marginal_likelihood(X, Matern(1.5), noise_variance=1e-9)
     index = prepared(X)
-    terms = index.likelihood_terms
-    slope = jax.jacfwd(lambda at: terms(Matern(1.5, at), 1e-9, "unit").jacobian)(1.0)
+    slope = jax.jacfwd(lambda at: index.likelihood_terms(Matern(1.5, at), 1e-9, "unit").jacobian)(
+        1.0
+    )
     assert np.isnan(slope)
 
 

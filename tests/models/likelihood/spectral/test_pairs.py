@@ -7,7 +7,7 @@ import pytest
 from bke.models.likelihood.jacobian import log_length
 from bke.models.likelihood.spectral.pairs import (
     DistinctPoints,
-    _few_neighbors,
+    _sparse_rows,
     isolated_in_column,
 )
 
@@ -27,10 +27,10 @@ def test_no_point_with_few_neighbors_is_missed():
     for lengthscale, threshold in ((0.05, 2e-6), (0.05, 0.4), (0.7, 1e-3), (4.0, 0.4)):
         scaled = np.abs(x - x[:, None]) / lengthscale
         total = np.sum(scaled * np.exp(-0.5 * scaled**2), axis=1)
-        rows = _few_neighbors(x, lengthscale, threshold, np.ones(len(x)))
+        rows = _sparse_rows(x, lengthscale, threshold, np.ones(len(x)))
         assert set(np.flatnonzero(total < threshold)) <= set(rows)
         assert not set(np.flatnonzero(total > 5.0 * threshold)) & set(rows)  # no trivial bound
-        rows = _few_neighbors(x, lengthscale, 3.0 * threshold, np.full(len(x), 3.0))
+        rows = _sparse_rows(x, lengthscale, 3.0 * threshold, np.full(len(x), 3.0))
         assert set(np.flatnonzero(total < threshold)) <= set(rows)
 
 

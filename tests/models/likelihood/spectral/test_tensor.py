@@ -1,4 +1,4 @@
-"""Weights at nodes, basis and cells of two and three columns, against sums and matrices."""
+"""Weights at nodes, basis and grid of two and three columns, against sums and matrices."""
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +7,7 @@ import pytest
 from bke.models.likelihood.spectral.tensor import (
     nodes_over,
     tensor_basis,
-    tensor_cells,
+    tensor_grid,
     weights_at_nodes,
 )
 
@@ -59,9 +59,9 @@ def test_basis_and_cells_against_matrices_of_numpy(columns):
     np.testing.assert_allclose(basis.terms(lengthscale, noise, n), expected, rtol=1e-9)
 
     inside = np.arange(n) != 7
-    cells, places = tensor_cells(X, inside, shortest)
-    cells, places, weights = as_arrays((cells, places, weights))
-    polynomials = cells.polynomials(axes, weights, lengthscale, n)
-    found = places.slopes(jnp.pad(polynomials, ((0, 1), (0, 0))))
-    slopes = -np.einsum("ij,ijd->id", k, apart) / lengthscale**2 / n
-    np.testing.assert_allclose(found, slopes * inside[:, None], atol=3e-15)
+    grid, offsets = tensor_grid(X, inside, shortest)
+    grid, offsets, weights = as_arrays((grid, offsets, weights))
+    polynomials = grid.polynomials(axes, weights, lengthscale, n)
+    found = offsets.gradients(jnp.pad(polynomials, ((0, 1), (0, 0))))
+    gradients = -np.einsum("ij,ijd->id", k, apart) / lengthscale**2 / n
+    np.testing.assert_allclose(found, gradients * inside[:, None], atol=3e-15)

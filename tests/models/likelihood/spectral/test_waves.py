@@ -4,7 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bke.models.likelihood.spectral.waves import cells_over, evaluate, taylor, wave_sums, waves_over
+from bke.models.likelihood.spectral.waves import (
+    cell_moments,
+    evaluate,
+    taylor,
+    wave_sums,
+    waves_over,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -17,15 +23,15 @@ def test_sums_of_waves_and_their_derivative():
     rng = np.random.default_rng(0)
     x = np.sort(rng.gamma(2.0, size=300))
     x -= x[0]
-    cells = jax.tree.map(jnp.asarray, cells_over(x, x[-1] / 40, 40))
+    cells = jax.tree.map(jnp.asarray, cell_moments(x, x[-1] / 40, 40))
     spacing, m = 0.4, 37
     frequencies = spacing * np.arange(m + 1)
-    around = waves_over(cells, spacing, m)
+    waves = waves_over(cells, spacing, m)
     phases = frequencies[:, None] * x
-    cosines, sines = wave_sums(cells, around, jnp.asarray(frequencies))
+    cosines, sines = wave_sums(cells, waves, jnp.asarray(frequencies))
     np.testing.assert_allclose(cosines, np.cos(phases).sum(axis=1), atol=1e-9)
     np.testing.assert_allclose(sines, np.sin(phases).sum(axis=1), atol=1e-9)
     a, b = rng.normal(size=(2, m + 1)) * np.exp(-0.02 * frequencies**2)
-    found = evaluate(cells, taylor(cells, around, jnp.asarray(frequencies), a, b), jnp.asarray(x))
+    found = evaluate(cells, taylor(cells, waves, jnp.asarray(frequencies), a, b), jnp.asarray(x))
     expected = (-frequencies * a) @ np.sin(phases) + (frequencies * b) @ np.cos(phases)
     np.testing.assert_allclose(found, expected, atol=1e-11)
