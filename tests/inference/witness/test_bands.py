@@ -1,4 +1,4 @@
-"""Thinning: each draw is stood for by one of its mode, and bands stay within their error."""
+"""Thinning: draws represent draws of the same mode, and bands stay within their error."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def two(labels):
     return np.zeros((*labels.shape, 2))
 
 
-def test_every_draw_stands_for_itself_where_there_are_few():
+def test_all_of_a_small_number_of_draws_are_used():
     labels = np.zeros((2, 2 * LEAST // 2 - 1), dtype=int)
     chosen, source, turn = thin_draws("auto", labels, two(labels))
     np.testing.assert_array_equal(chosen, np.arange(labels.size))
@@ -23,7 +23,7 @@ def test_every_draw_stands_for_itself_where_there_are_few():
     assert turn.max() + 1 == 1
 
 
-def test_each_mode_keeps_enough_of_its_own():
+def test_modes_keep_at_least_the_least_number_of_draws():
     chosen, source, turn = thin_draws("auto", MODES, two(MODES))
     np.testing.assert_array_equal(MODES.ravel()[chosen][source], MODES)
     kept = MODES.ravel()[chosen]
@@ -36,7 +36,7 @@ def test_each_mode_keeps_enough_of_its_own():
     assert turn.max() + 1 == 1200 // LEAST
 
 
-def test_draws_of_no_mode_count_where_there_are_no_others():
+def test_draws_of_no_mode_are_used_if_all_chains_are_stuck():
     chosen, _source, _turn = thin_draws("auto", np.full((2, 300), -1), np.zeros((2, 300, 2)))
     assert len(chosen) == LEAST
 
@@ -53,7 +53,7 @@ def test_a_small_mode_keeps_a_draw_at_any_thinning():
 
 
 @pytest.mark.parametrize("thin", [1, 3, 10])
-def test_every_so_many_th_of_each_chain(thin):
+def test_integer_thinning_takes_every_nth_draw_by_chain(thin):
     labels = np.zeros((3, 10), dtype=int)
     chosen, source, turn = thin_draws(thin, labels, two(labels))
     first = np.arange(0, 10, thin)
@@ -64,7 +64,7 @@ def test_every_so_many_th_of_each_chain(thin):
 
 
 @pytest.mark.parametrize("level", [0.8, 0.95])
-def test_the_ends_of_a_band_move_by_no_more_than_is_said(level):
+def test_the_ends_of_a_band_are_within_five_percent_of_its_width(level):
     """Draws that differ in nothing but hyperparameters, which is the worst case; 400 times 1600.
 
     The root mean square of 400 errors is known to 4 %, the bound is 1.06 times the expected value
@@ -75,15 +75,15 @@ def test_the_ends_of_a_band_move_by_no_more_than_is_said(level):
     assert len(chosen) == LEAST
     levels = [(1 - level) / 2, (1 + level) / 2]
     draws = rng.normal(size=(400, 8, 200))
-    stood_for = draws.reshape(400, -1)[:, chosen][:, source].reshape(400, -1)
-    ends = np.quantile(stood_for, levels, axis=1)
+    represented = draws.reshape(400, -1)[:, chosen][:, source].reshape(400, -1)
+    ends = np.quantile(represented, levels, axis=1)
     exact = np.array([[-1.0], [1.0]]) * {0.8: 1.2816, 0.95: 1.9600}[level]
     error = np.sqrt(np.mean((ends - exact) ** 2)) / (2 * exact[1, 0])
     assert 0.04 < error < 0.05
 
 
-def test_neighbours_stand_for_each_other_in_the_order_of_one_hyperparameter():
-    """Each kept draw is the middle one of its neighbours, of its own mode."""
+def test_sorted_draws_of_one_hyperparameter_represent_their_neighbors():
+    """Each chosen draw is in the middle of its neighbors, which are of the same mode."""
     z = np.random.default_rng(1).normal(size=(*MODES.shape, 1))
     chosen, source, turn = thin_draws("auto", MODES, z)
     values, labels = z.ravel(), MODES.ravel()
@@ -92,11 +92,11 @@ def test_neighbours_stand_for_each_other_in_the_order_of_one_hyperparameter():
         inside = np.flatnonzero(labels == mode)
         step = len(inside) // LEAST_SORTED
         inside = inside[np.argsort(values[inside])]
-        own = source.ravel()[inside]
+        positions = source.ravel()[inside]
         first = inside[:step]
-        assert len(set(own[:step])) == 1
-        assert chosen[own[0]] == first[(step - 1) // 2]
-        assert np.all(np.diff(values[chosen[own]]) >= 0.0)
+        assert len(set(positions[:step])) == 1
+        assert chosen[positions[0]] == first[(step - 1) // 2]
+        assert np.all(np.diff(values[chosen[positions]]) >= 0.0)
     used = source.ravel() * (turn.max() + 1) + turn.ravel()
     assert len(np.unique(used)) == MODES.size
     # The order of chains, where thinning is asked for.
@@ -105,7 +105,7 @@ def test_neighbours_stand_for_each_other_in_the_order_of_one_hyperparameter():
 
 @pytest.mark.parametrize("level", [0.8, 0.95])
 @pytest.mark.parametrize(("of", "bound"), [(lambda z: z, 0.025), (np.square, 0.06)])
-def test_half_as_many_in_order_move_the_ends_of_a_band_by_half_as_much(level, of, bound):
+def test_half_the_draws_in_order_halve_the_error_of_a_band(level, of, bound):
     """Witnesses that are a function of the hyperparameter; 400 times 1600 (seed 0).
 
     In the order of the chains twice as many have 0.05 and 0.07 to 0.11.

@@ -14,7 +14,7 @@ UNIT = 1.0 - np.exp(-0.5)
 
 
 @pytest.mark.slow
-def test_bands_of_embeddings_have_the_same_errors_more():
+def test_bands_of_embeddings_include_the_errors_of_extra_rows():
     """At 0 the rows of one sample, all 0, tell of none: their own variance is that of the nugget.
 
     4000 draws: within 6 %, five standard errors.
@@ -33,11 +33,11 @@ def test_bands_of_embeddings_have_the_same_errors_more():
     assert float(by_variance["witness"].std()) < 0.01 * expected
 
 
-def test_more_rows_of_many_are_some_of_the_different_ones():
+def test_distinct_rows_of_large_samples_are_a_subset():
     rows = np.random.default_rng(0).normal(size=(3000, 2))
-    found = distinct_rows((rows, rows[:5]))
-    assert len(found) == 1000
-    assert {tuple(one) for one in found} <= {tuple(one) for one in rows}
+    rows_used = distinct_rows((rows, rows[:5]))
+    assert len(rows_used) == 1000
+    assert set(map(tuple, rows_used)) <= set(map(tuple, rows))
     assert distinct_rows((NONE, FEW)).tolist() == [[0.0], [1.0]]
 
 

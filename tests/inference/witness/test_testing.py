@@ -139,8 +139,8 @@ def test_the_draws_have_the_posterior_s_moments():
     )
     np.testing.assert_allclose(draws.std(axis=0), deviation, rtol=5 / 8000**0.5)
     # Its mean over P less that over Q is near the squared MMD, shrunk by the noise.
-    own = sample_test_witness(result, P, Q, np.concatenate([P, Q]), draws=2000)
-    mean = own["witness"].values[0].mean(axis=0)
+    at_rows = sample_test_witness(result, P, Q, np.concatenate([P, Q]), draws=2000)
+    mean = at_rows["witness"].values[0].mean(axis=0)
     with jax.enable_x64(True):
         expected = float(squared_mmd(P, Q, SquaredExponential(0.8), estimator="biased"))
     assert mean[:80].mean() - mean[80:].mean() == pytest.approx(expected, rel=0.1)
