@@ -299,7 +299,7 @@ class LowRankSolver(LikelihoodSolver):
         start = RowSums(
             jnp.zeros((m, m)), jnp.zeros(m), zero, zero, zero, jnp.zeros((m, s)), jnp.zeros(s)
         )
-        return self._sum(term, (start, zero))  # type: ignore[no-any-return]
+        return self._sum(term, (start, zero))
 
     def _contract_rows(
         self,
