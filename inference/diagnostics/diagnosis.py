@@ -253,7 +253,8 @@ def diagnose(run: Run, **model: Unpack[ModelArguments]) -> Diagnosis:
     unresolved = landmark_notes(opened, modes)
 
     def total(group: str, name: str) -> int:
-        return int(tree[group][name].sum()) if name in tree.get(group, ()) else 0
+        known = group in tree.children and name in tree.children[group]
+        return int(tree[group][name].sum()) if known else 0
 
     return Diagnosis(
         convergence=None if independent else convergence(posterior, range(chains)),

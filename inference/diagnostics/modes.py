@@ -348,10 +348,11 @@ def mode_masses(
         return None
     points = group["unconstrained"].values
     flat = points.reshape(-1, points.shape[-1])
-    if None in intervals:
+    bounded = [interval for interval in intervals if interval is not None]
+    if len(bounded) < len(intervals):
         label = nearest_mode(run, of_draws, flat)
     else:
-        low, high = np.transpose(intervals)
+        low, high = np.transpose(bounded)
         inside = (flat >= low) & (flat < high)
         label = np.where(inside.any(axis=1), inside.argmax(axis=1), -1)
     is_mode = label.reshape(points.shape[:-1])[..., None] == np.arange(len(intervals))

@@ -882,9 +882,6 @@ def diagnosis() -> Mapping[str, Any]:
         "barriers": [mode.barrier for mode in modes.modes],
         "masses": [mode.mass for mode in result.modes.modes],
         "log_normalizer": result.integral.log,
-        "rhat": result.rhat,
-        "ess_bulk": result.convergence.ess_bulk,
-        "ess_tail": result.convergence.ess_tail,
         "multimodal": result.multimodal,
         "divergences": result.divergences,
     }

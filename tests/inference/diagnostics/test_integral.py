@@ -44,7 +44,7 @@ def test_half_a_mode_has_half_the_integral():
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
-def test_too_few_draws_and_draws_outside_of_the_density_are_errors():
+def test_bridge_sampling_refuses_small_samples_and_invalid_densities():
     rng = np.random.default_rng(0)
     z = rng.normal(size=(2, 20, 1))
 

@@ -64,7 +64,7 @@ def test_a_shallow_dip_is_not_a_barrier_and_a_deep_one_is():
     assert depth(15.0) == 2
 
 
-def test_one_basin_at_the_edge_of_the_grid():
+def test_single_basin_at_the_edge_of_the_grid():
     tops, _, borders = basins(smooth(-10.0 * GRID, 0.01))
     assert len(tops) == 1
     assert len(borders) == 0
@@ -131,7 +131,7 @@ def test_chains_are_assigned_to_their_modes(template):
     assert "chains 1, 3-4" in str(report)
 
 
-def test_a_chain_far_below_the_maximum_is_stuck(template):
+def test_a_chain_much_below_the_maximum_is_stuck(template):
     run = synthetic_run(draws_at(-1.0, -1.0, -1.7, width=0.02), two_bumps(0.0, -20.0), template)
     modes = find_modes(run)
     assert modes.stuck == (2,)
@@ -144,8 +144,8 @@ def test_an_unvisited_mode_is_reported_if_it_could_hold_mass(template):
     near = diagnose(synthetic_run(draws, two_bumps(0.0, -5.0), template))
     assert "No chain visited the mode" in near.verdict
     assert not near.modes.modes[1].visited
-    far = diagnose(synthetic_run(draws, two_bumps(0.0, -35.0), template))
-    assert not far.multimodal
+    negligible = diagnose(synthetic_run(draws, two_bumps(0.0, -35.0), template))
+    assert not negligible.multimodal
 
 
 def test_verdict_on_mixed_and_short_runs(template):
@@ -214,7 +214,7 @@ def test_heights_compare_mass_not_smoothed_tops(template):
     assert second.height == pytest.approx(-15 + np.log(10), abs=0.1)
 
 
-def test_one_chain_cannot_show_that_it_mixed(template):
+def test_mixing_of_a_single_chain_is_unknown(template):
     run = synthetic_run(draws_at(0.0), -0.5 * (GRID / 0.08) ** 2, template)
     assert "one chain cannot show" in diagnose(run).verdict
 
@@ -260,7 +260,7 @@ def plane_draws(*centres: float, seed: int = 0) -> np.ndarray:
     return z
 
 
-def test_with_several_hyperparameters_a_crossing_chain_is_counted_and_joins_nothing(template):
+def test_with_several_hyperparameters_a_crossing_chain_is_counted_and_does_not_join_modes(template):
     z = plane_draws(-3.0, -3.0, 3.0)
     z[1, 130:170, 0] += 6.0
     modes = find_modes(plane_run(z, template))
@@ -284,7 +284,7 @@ def test_with_several_hyperparameters_a_chain_at_low_density_is_stuck(template):
     np.testing.assert_allclose(np.log(modes.modes[0].location["lengthscale"]), [-3, 0], atol=0.1)
 
 
-def test_one_chain_of_independent_draws_has_no_convergence_statistics(template):
+def test_independent_draws_have_no_convergence_statistics(template):
     """Three in four draws are in the first mode; no chain is named, and none is stuck.
 
     The barrier is 80 less what smoothing takes: at most 80 * 0.1**2 at the maximum, and about 12 at
@@ -394,7 +394,7 @@ def test_everything_is_computed_once(run, pair, work):
     assert work == {"modes": 1, "masses": 2, "target": 1, "quadrature": 1}
 
 
-def test_a_copy_shares_and_a_changed_copy_does_not(run, work):
+def test_an_equal_copy_is_cached_and_a_changed_copy_is_not(run, work):
     modes = find_modes(run)
     copy = run.copy(deep=True)
     assert find_modes(copy).of_draws is modes.of_draws
@@ -408,7 +408,7 @@ def test_a_copy_shares_and_a_changed_copy_does_not(run, work):
     assert work["modes"] == 2
 
 
-def test_an_open_run_sees_what_is_written_into_its_tree(run, work):
+def test_an_open_run_sees_changes_of_its_tree(run, work):
     opened = open_run(run)
     assert find_modes(opened).crossings is not None
     record = {**read_record(run.attrs), "independent": 1}

@@ -1,4 +1,4 @@
-"""Posterior masses: against a fine grid evaluated by itself, by every route that gives them."""
+"""Posterior masses compared with a fine grid, by quadrature, SMC, NUTS and bridge sampling."""
 
 import re
 
@@ -180,7 +180,7 @@ def independent_draws_in_modes(run, exact):
     """Put independent draws in place of a run's: half of its chains in either of two modes.
 
     NUTS itself is slow to cross the smaller peaks within a mode of these data, and which chain has
-    crossed which hangs on how the processor rounds; what a bridge makes of that is no integral.
+    crossed which depends on how the processor rounds; what a bridge makes of that is no integral.
     """
     result, draws = run.copy(deep=True), run["posterior"].sizes["draw"]
     (name,) = exact["unconstrained_posterior"].data_vars
@@ -197,7 +197,7 @@ def independent_draws_in_modes(run, exact):
 
 
 def test_bridges_agree_with_quadrature(by_nuts, by_quadrature):
-    """Of two modes, from 60 draws of count chain; within four standard errors."""
+    """Two modes, 60 draws of each chain; within four standard errors."""
     result = bridge_masses(open_run(independent_draws_in_modes(by_nuts, by_quadrature)), 0).attrs
     exact = by_quadrature["quadrature"].attrs["log_normalizer"]
     assert result["log_normalizer_error"] < 0.1
@@ -207,7 +207,7 @@ def test_bridges_agree_with_quadrature(by_nuts, by_quadrature):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_two_hyperparameters_against_a_grid_and_bridge_sampling(seed):
-    """The noise variance beside the lengthscale; bridge sampling within four standard errors."""
+    """Noise variance and lengthscale; bridge sampling within four standard errors."""
     X = np.random.default_rng(seed).gamma(3.0, size=40)
     prior = dist.Uniform(0.02, 0.5)
     arguments = {"noise_variance": prior, "scale": None, "progress": False}
