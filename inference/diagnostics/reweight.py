@@ -12,15 +12,9 @@ from ..data.checks import check_count, check_positive
 from ..sampling.foreign import ModelArguments
 from ..sampling.open_run import OpenRun, Run, open_run
 from ..sampling.record import is_ours
-from ..sampling.samplers import (
-    CANDIDATES,
-    MOST_EVALUATIONS,
-    Task,
-    integral,
-    is_independent,
-    nodes_of,
-)
+from ..sampling.samplers import MOST_EVALUATIONS, integral, is_independent, nodes_of
 from ..sampling.target import unflatten
+from ..sampling.task import CANDIDATES, Task
 from .integral import bridge_sampling, integral_group, normalize_integrals
 from .modes import (
     MODE_GROUPS,

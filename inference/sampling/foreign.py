@@ -31,8 +31,8 @@ from .in_memory import Model, check_smoothed
 from .likelihoods import estimate_error
 from .profile import LogDensity
 from .run import make_run
-from .samplers import PRIOR_DRAWS, Chains, Task
 from .target import Target
+from .task import PRIOR_DRAWS, Chains, Task
 
 if TYPE_CHECKING:
     from numpyro.infer import MCMC

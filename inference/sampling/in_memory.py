@@ -30,8 +30,9 @@ from . import profile, programs
 from .likelihoods import estimate_error, with_landmarks
 from .profile import BatchLogDensity, log_densities
 from .run import Unread, make_run
-from .samplers import PRIOR_DRAWS, SAMPLERS, Program, Sampler, Task
+from .samplers import SAMPLERS, Sampler
 from .target import Points, Target
+from .task import PRIOR_DRAWS, Program, Task
 
 
 @dataclasses.dataclass(frozen=True)

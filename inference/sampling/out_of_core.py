@@ -50,8 +50,9 @@ from . import programs
 from .binned_column import BinnedColumn, ColumnDensity, evaluate_new
 from .in_memory import Given, Handling, InMemory, Model
 from .run import Unread
-from .samplers import MOST_EVALUATIONS, Quadrature, Sampler, Task
+from .samplers import MOST_EVALUATIONS, Quadrature, Sampler
 from .target import Target, flatten, unflatten
+from .task import Task
 
 #: Number of partial sums, each over every eighth chunk. Up to as many processes can share a pass,
 #: and rounding does not depend on their number.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -13,82 +13,22 @@ from ..core.errors import InputError, nearest
 from ..core.progress import chain_progress, progress_bar, temperature_bars
 from ..data.checks import check_count, check_positive
 from ..data.weighted import systematic
+from .task import CANDIDATES, PRIOR_DRAWS, Chains, Program, Task
 
 if TYPE_CHECKING:  # options are made before anything waits for JAX
     import xarray as xr
 
     from .adaptive_quadrature import IntegratedDensity
-    from .profile import LogDensity
-    from .target import Points, Target
+    from .target import Target
     from .tempering import Population
 
-#: Prior draws tried per chain for a start with a finite density (not tuned).
-CANDIDATES = 32
-#: Prior draws that bound where a posterior can be, at least (not tuned).
-PRIOR_DRAWS = 2000
 #: Evaluations after which quadrature stops, by the number of hyperparameters.
 MOST_EVALUATIONS = {1: 20_000, 2: 40_000}
-
-
-class Chains(NamedTuple):
-    """All iterations of a sampler, leading axes (chain, iteration), warmup first.
-
-    Attributes:
-        z: unconstrained draws by site.
-        stats: numbers of every draw by ArviZ's names. ``lp``, the log density, must be among them.
-        initial: where chains began, by site, (chain, ...); empty for independent draws.
-        num_warmup: iterations before the draws that count.
-    """
-
-    z: dict[str, np.ndarray]
-    stats: dict[str, np.ndarray]
-    initial: dict[str, np.ndarray]
-    num_warmup: int
-
-    def after_warmup(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Return the draws (chain, draw, ...) by site, and their log density (chain, draw)."""
-        z = {name: np.asarray(values)[:, self.num_warmup :] for name, values in self.z.items()}
-        return z, np.asarray(self.stats["lp"])[:, self.num_warmup :]
 
 
 #: Draws, and groups of the run by name: ``profile`` or ``paths``, which tell modes apart, and what
 #: belongs to the one sampler.
 Sampled: TypeAlias = "tuple[Chains, dict[str, xr.Dataset]]"
-
-
-class Program(Protocol):
-    """What a sampler compiles, once per shape of the data."""
-
-    def compile(self, X: Points) -> None:
-        """Compile for such data."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Task:
-    """A target with data in the model's units.
-
-    Attributes:
-        target: the target.
-        points: (n, D) or a tuple of such, model units, as the likelihood needs them; ``None`` for
-            rows of a file.
-        prior_draws: unconstrained, by site.
-        density: log density of a batch of unconstrained points.
-        seed: of every random number.
-        progress: show progress bars.
-        program: what :meth:`Sampler.program` made, compiled for ``points``.
-    """
-
-    target: Target
-    points: Points
-    prior_draws: Mapping[str, np.ndarray]
-    density: LogDensity
-    seed: int
-    progress: bool
-    program: Any = None
-
-    def rng(self) -> np.random.Generator:
-        """Return random numbers that are neither those of the dither nor of the prior draws."""
-        return np.random.default_rng(self.seed).spawn(2)[1]
 
 
 @dataclasses.dataclass(frozen=True)
