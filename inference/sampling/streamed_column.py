@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from bke.models.likelihood.routes import Auto, Spectral
-from bke.models.likelihood.spectral import has_one, order_of, spectral_obstacle
+from bke.models.likelihood.spectral import is_single, matern_order, unsupported_reason
 
 from ..core.distributed import check_shard
 from ..core.errors import InputError
@@ -82,8 +82,8 @@ def _check(asked: Target, dimension: int) -> None:
         reason = f"the file has {dimension} columns, and it is for one"
     else:
         kernel = asked.some_kernel
-        reason = spectral_obstacle(1, kernel, asked.measure, asked.some_noise)
-        if reason is None and not (has_one(kernel) and order_of(kernel) is None):
+        reason = unsupported_reason(1, kernel, asked.measure, asked.some_noise)
+        if reason is None and not (is_single(kernel) and matern_order(kernel) is None):
             reason = f"the kernel is {type(kernel).__name__}, and it is for SquaredExponential"
         if reason is None and asked.hyperparameters not in MOST_EVALUATIONS:
             reason = f"there are {asked.hyperparameters} hyperparameters, and it is for one or two"

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 from bke.models.likelihood.spectral import (
-    FEWEST,
+    MAX_UNBINNED,
     WeightedPoints,
-    bins_of,
-    moments_of,
+    bin_moments,
+    find_bins,
     weighted_points,
 )
 
@@ -49,7 +49,7 @@ class Column:
         self._rows, self._units, self._progress = rows, units, progress
         self.width = 2.0 ** math.floor(math.log2(deviation / FINENESS))
         bins, counts = self._counted()
-        self._bins = bins[counts > FEWEST]
+        self._bins = bins[counts > MAX_UNBINNED]
         self._moments, self._few = self._summed()
         self._own = self._few[:0]
         self.kept = np.zeros(len(self._bins), dtype=bool)
@@ -81,7 +81,7 @@ class Column:
             )
         pieces = []
         for x in self._each("rows, some kept"):
-            place, known = self._places(bins_of(x, self.width)[0])
+            place, known = self._places(find_bins(x, self.width)[0])
             pieces.append(x[known & self.kept[place]])
         self._own = np.concatenate(pieces)
 
@@ -89,18 +89,18 @@ class Column:
         """The bins that have rows, ascending, and how many."""
         bins, counts = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
         for x in self._each("rows, counted"):
-            some = np.unique(bins_of(x, self.width)[0], return_counts=True)
+            some = np.unique(find_bins(x, self.width)[0], return_counts=True)
             bins, place = np.unique(np.concatenate([bins, some[0]]), return_inverse=True)
             counts = np.bincount(place, np.concatenate([counts, some[1]])).astype(np.int64)
         return bins, counts
 
     def _summed(self) -> tuple[np.ndarray, np.ndarray]:
         """The moments of bins with many rows, and the rows of the others."""
-        moments, few = moments_of(np.empty(0, int), np.empty(0), len(self._bins)), []
+        moments, few = bin_moments(np.empty(0, int), np.empty(0), len(self._bins)), []
         for x in self._each("rows, summed"):
-            bins, u = bins_of(x, self.width)
+            bins, u = find_bins(x, self.width)
             place, known = self._places(bins)
-            moments = moments + moments_of(place[known], u[known], len(self._bins))
+            moments = moments + bin_moments(place[known], u[known], len(self._bins))
             few.append(x[~known])
         return moments, np.concatenate(few)
 

@@ -17,7 +17,7 @@ from bke.models.embeddings.fourier_posterior import (
 from bke.models.embeddings.posterior import landmark_posterior
 from bke.models.kernels.base import Kernel
 from bke.models.likelihood.landmark import LandmarkData
-from bke.models.likelihood.spectral import MOST_DENSE
+from bke.models.likelihood.spectral import MAX_DENSE
 from bke.models.measures import Measure
 
 from ..permutation.relabelled import MORE_ROWS
@@ -30,7 +30,7 @@ Sample: TypeAlias = jax.Array | FourierSample | LandmarkData
 
 def rows_of_matrices(sample: np.ndarray, kernel: Kernel, measure: Measure | str) -> int:
     """Size of the matrices that a sample (n, D) may need where there are no landmarks, n or 0."""
-    by_waves_alone = len(sample) > MOST_DENSE and supports_fourier(sample, kernel, measure)
+    by_waves_alone = len(sample) > MAX_DENSE and supports_fourier(sample, kernel, measure)
     return 0 if by_waves_alone else len(sample)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 from bke.models.embeddings.fourier_posterior import FourierSample
 from bke.models.likelihood.landmark import partition_rows
-from bke.models.likelihood.spectral import MOST_DENSE
+from bke.models.likelihood.spectral import MAX_DENSE
 from numpy.typing import ArrayLike
 
 from ..core.errors import InputError, SamplingError
@@ -291,6 +291,6 @@ def _check_lengthscales(
     if short := int(np.sum(lengthscales < least)):
         raise InputError(
             f"{short} of {lengthscales.size} draws have a lengthscale below "
-            f"{least * float(units.scale[0]):.3g}, too short for all of {MOST_DENSE + 1} rows or "
+            f"{least * float(units.scale[0]):.3g}, too short for all of {MAX_DENSE + 1} rows or "
             "more: give landmarks (--landmarks)"
         )

@@ -16,7 +16,7 @@ from .dense import DenseView
 from .landmark import Landmark
 from .low_rank.view import Fourier, Nystrom
 from .noise import Noise, SamplingNoise, check_noise
-from .spectral import SpectralIndex, has_one, spectral_index, spectral_obstacle
+from .spectral import SpectralIndex, is_single, spectral_index, unsupported_reason
 from .view import LikelihoodView
 from .way import Likelihood, as_likelihood
 
@@ -86,7 +86,7 @@ class Auto(Likelihood):
     def _smallest(self, points: Any, kernel: Kernel) -> int:
         if not self.once:
             return 0
-        one = points.shape[1] == 1 and has_one(kernel)
+        one = points.shape[1] == 1 and is_single(kernel)
         return SMALLEST_PREPARED_ONCE if one else SMALLEST_BOX_ONCE
 
 
@@ -128,7 +128,7 @@ def _by_sums(
     if isinstance(points, jax.core.Tracer):
         return "the data are traced, and it sorts them: close over them instead"
     noise = check_noise(noise_variance)
-    if reason := spectral_obstacle(points.shape[1], kernel, measure, noise):
+    if reason := unsupported_reason(points.shape[1], kernel, measure, noise):
         return reason
     try:
         index = spectral_index(np.asarray(points), kernel)

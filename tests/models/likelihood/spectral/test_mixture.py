@@ -61,7 +61,7 @@ def x64():
 @pytest.fixture
 def no_matrices(monkeypatch):
     """What is compiled takes only nodes: half the time."""
-    monkeypatch.setattr(base_module, "MOST_DENSE", 0)
+    monkeypatch.setattr(base_module, "MAX_DENSE", 0)
 
 
 @jax.jit

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from bke.models import Scaled, SquaredExponential
 from bke.models.likelihood.spectral import (
-    FEWEST,
-    bins_of,
-    moments_of,
+    MAX_UNBINNED,
+    bin_moments,
+    find_bins,
     spectral_index,
     volume_errors,
     weighted_line_index,
@@ -66,12 +66,12 @@ def test_slopes_and_a_variance():
 
 def binned(x, keep):
     """Points for ``x``, with the rows of bins that ``keep`` (bins,) says."""
-    place, u = bins_of(x, WIDTH)
+    place, u = find_bins(x, WIDTH)
     bins, place, counts = np.unique(place, return_inverse=True, return_counts=True)
-    many = counts > FEWEST
+    many = counts > MAX_UNBINNED
     inside = many[place]
     own = (np.cumsum(many) - 1)[place]
-    moments = moments_of(own[inside], u[inside], int(many.sum()))
+    moments = bin_moments(own[inside], u[inside], int(many.sum()))
     kept = np.zeros(len(moments), dtype=bool) | keep
     return weighted_points(bins[many], moments, WIDTH, kept, x[~inside | kept[own]])
 
