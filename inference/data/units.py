@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from bke.models.kernels.covariance import FieldUnit
-from bke.models.likelihood.spectral import MOST_DENSE
+from bke.models.likelihood.spectral import MAX_DENSE
 from bke.models.linalg.rows import PaddedRows, dense_size, padded, shared_size
 from bke.models.measures import Measure, as_measure
 
@@ -191,7 +191,7 @@ def _cancellations(
     Over a standard deviation the unit of heavy tails is too small to be found: there values that
     most rows have in common tell (``repeated``).
     """
-    if cancelled is not None and len(x) <= MOST_DENSE:
+    if cancelled is not None and len(x) <= MAX_DENSE:
         rows = jax.tree.map(jnp.asarray, padded(x, shared_size(dense_size(len(x)))))
         return np.asarray(cancelled(z, rows))[: len(x)]
     rounded = cancelled is not None and any(rounding_unit(column) is not None for column in x.T)
@@ -200,5 +200,5 @@ def _cancellations(
 
 def _repeated(column: np.ndarray) -> bool:
     """Whether a large column (n,) is rounded and has hardly half as many values as rows."""
-    few = len(column) > MOST_DENSE and 2 * len(np.unique(column)) < len(column)
+    few = len(column) > MAX_DENSE and 2 * len(np.unique(column)) < len(column)
     return few and rounding_unit(column) is not None

@@ -18,11 +18,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from bke.models.likelihood.spectral import (
-    FEWEST,
+    MAX_UNBINNED,
     LineIndex,
     WeightedPoints,
-    bins_of,
-    moments_of,
+    bin_moments,
+    find_bins,
     weighted_line_index,
     weighted_points,
 )
@@ -71,15 +71,15 @@ class BinnedColumn:
         self.width = 2.0 ** math.floor(math.log2(deviation / self.bins_per_deviation))
         bins, counts = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
         for x in self._read("rows, counted"):
-            unique, of_chunk = np.unique(bins_of(x, self.width)[0], return_counts=True)
+            unique, of_chunk = np.unique(find_bins(x, self.width)[0], return_counts=True)
             bins, index = np.unique(np.concatenate([bins, unique]), return_inverse=True)
             counts = np.bincount(index, np.concatenate([counts, of_chunk])).astype(np.int64)
-        self._bins = bins[counts > FEWEST]
-        moments, pieces = moments_of(np.empty(0, int), np.empty(0), len(self._bins)), []
+        self._bins = bins[counts > MAX_UNBINNED]
+        moments, pieces = bin_moments(np.empty(0, int), np.empty(0), len(self._bins)), []
         for x in self._read("rows, summed"):
             index, binned = self._index(x)
-            u = bins_of(x, self.width)[1]
-            moments = moments + moments_of(index[binned], u[binned], len(self._bins))
+            u = find_bins(x, self.width)[1]
+            moments = moments + bin_moments(index[binned], u[binned], len(self._bins))
             pieces.append(x[~binned])
         self._moments, self._sparse_rows = moments, np.concatenate(pieces)
         self._stored_rows = self._sparse_rows[:0]
@@ -120,7 +120,7 @@ class BinnedColumn:
         """Return the index of each row's bin among those with moments, and whether it has them."""
         if not len(self._bins):
             return np.zeros(len(x), dtype=np.int64), np.zeros(len(x), dtype=bool)
-        bins = bins_of(x, self.width)[0]
+        bins = find_bins(x, self.width)[0]
         index = np.minimum(np.searchsorted(self._bins, bins), len(self._bins) - 1)
         return index, self._bins[index] == bins
 

@@ -32,7 +32,7 @@ from bke.models.likelihood.landmark import (
     partition_rows,
 )
 from bke.models.likelihood.marginal import Auto, Spectral
-from bke.models.likelihood.spectral import has_one, order_of, spectral_obstacle
+from bke.models.likelihood.spectral import is_single, matern_order, unsupported_reason
 from jax.experimental import multihost_utils
 
 from ..core.archive import read_arrays, write_arrays
@@ -372,8 +372,8 @@ class OutOfCore:
             not isinstance(target.likelihood, (Auto, Spectral))
             and f"likelihood={target.likelihood.name!r} needs all rows at once",
             columns > 1 and f"the file has {columns} columns, and it takes one",
-            spectral_obstacle(1, kernel, target.measure, target.some_noise),
-            (not has_one(kernel) or order_of(kernel) is not None)
+            unsupported_reason(1, kernel, target.measure, target.some_noise),
+            (not is_single(kernel) or matern_order(kernel) is not None)
             and f"the kernel is {name}, and it takes SquaredExponential",
             count not in MOST_EVALUATIONS
             and f"there are {count} hyperparameters, and it takes one or two",

@@ -17,7 +17,7 @@ from bke.models.embeddings import fourier_posterior as fourier
 from bke.models.embeddings.posterior import landmark_posterior
 from bke.models.kernels.base import Kernel
 from bke.models.likelihood.landmark import LandmarkData, partition_rows
-from bke.models.likelihood.spectral import MOST_DENSE
+from bke.models.likelihood.spectral import MAX_DENSE
 from bke.models.linalg.pivoted_cholesky import pivoted_cholesky
 from bke.models.measures import Measure
 from numpy.typing import ArrayLike
@@ -49,7 +49,7 @@ def check_noise(noise: Any) -> None:
 
 def matrix_size(sample: np.ndarray, kernel: Kernel, measure: Measure | str) -> int:
     """Return the size of the matrices that a sample (n, D) needs without landmarks, n or 0."""
-    fourier_only = len(sample) > MOST_DENSE and fourier.supports_fourier(sample, kernel, measure)
+    fourier_only = len(sample) > MAX_DENSE and fourier.supports_fourier(sample, kernel, measure)
     return 0 if fourier_only else len(sample)
 
 
@@ -185,7 +185,7 @@ def embedding_draws(
             raise InputError(
                 f"{short} of {lengthscales.size} draws have a lengthscale below "
                 f"{max(limits) * float(run.units.scale[0]):.3g}, too short for all of "
-                f"{MOST_DENSE + 1} rows or more: give landmarks (--landmarks)"
+                f"{MAX_DENSE + 1} rows or more: give landmarks (--landmarks)"
             )
     keys = jax.random.split(jax.random.key(seed), total * repeats).reshape(total, repeats)
     # Up to 25 hyperparameter draws for each compiled call, but at most 2 GiB of kernel values.

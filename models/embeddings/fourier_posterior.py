@@ -27,7 +27,7 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 from ..kernels.base import Kernel, as_points
 from ..kernels.squared_exponential import SquaredExponential
 from ..likelihood.noise import SamplingNoise
-from ..likelihood.spectral import MOST_DENSE
+from ..likelihood.spectral import MAX_DENSE
 from ..likelihood.spectral.waves import (
     CELL_DENSITY,
     MAX_FREQUENCY,
@@ -84,7 +84,7 @@ class FourierSample:
     @property
     def min_lengthscale(self) -> float:
         """The lengthscale below which no posterior can be computed."""
-        return 0.0 if len(self.points) <= MOST_DENSE else float(self.shortest)
+        return 0.0 if len(self.points) <= MAX_DENSE else float(self.shortest)
 
 
 def supports_fourier(X: np.ndarray, kernel: Kernel, measure: Measure | str) -> bool:
@@ -101,7 +101,7 @@ def fourier_sample(X: np.ndarray, low: float, high: float) -> FourierSample:
     """Prepare (n, 1) data for points between ``low`` and ``high``, a range that holds the data."""
     x, extent = np.sort(np.asarray(X, dtype=float)[:, 0]), high - low
     # Extent over the shortest lengthscale: larger where n x n matrices cannot take over.
-    ratio = WAVES_RATIO if len(x) <= MOST_DENSE else 4.0 * WAVES_RATIO
+    ratio = WAVES_RATIO if len(x) <= MAX_DENSE else 4.0 * WAVES_RATIO
     count = math.ceil(CELL_DENSITY * ratio)
 
     def n_frequencies(ratio: float) -> int:
@@ -125,7 +125,7 @@ def fourier_posterior(
 
     As :func:`~bke.models.embedding_posterior`, at a cost that does not depend on n, except for
     lengthscales below ``sample.shortest``: these need n x n matrices, which are limited to
-    :data:`~bke.models.likelihood.spectral.MOST_DENSE` rows.
+    :data:`~bke.models.likelihood.spectral.MAX_DENSE` rows.
 
     Raises:
         ArithmeticError: the lengthscale is too short for the number of rows, or the noise is lost
@@ -138,7 +138,7 @@ def fourier_posterior(
         return _posterior_in_basis(sample, lengthscale, at, noise, as_measure(measure), count)
 
     def dense() -> EmbeddingPosterior:
-        if len(sample.points) > MOST_DENSE:
+        if len(sample.points) > MAX_DENSE:
             return EmbeddingPosterior(jnp.full(len(at), jnp.nan), jnp.full((len(at),) * 2, jnp.nan))
         return embedding_posterior(sample.points, kernel, at, noise=noise, measure=measure)
 

@@ -25,7 +25,7 @@ from .dense import Dense, dense_solver
 from .landmark import Landmark
 from .low_rank import Fourier, Nystrom
 from .noise import Noise, check_noise
-from .spectral import SpectralIndex, has_one, spectral_index, spectral_obstacle
+from .spectral import SpectralIndex, is_single, spectral_index, unsupported_reason
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Spectral(Likelihood):
         reason, noise = None, check_noise(noise_variance)
         if isinstance(points, jax.core.Tracer):
             reason = "the data are traced, and it sorts them: close over them instead"
-        elif not (reason := spectral_obstacle(points.shape[1], kernel, measure, noise)):
+        elif not (reason := unsupported_reason(points.shape[1], kernel, measure, noise)):
             try:
                 index = spectral_index(np.asarray(points), kernel)
                 return cast(SpectralIndex, jax.tree.map(jnp.asarray, index))
@@ -72,7 +72,7 @@ class Auto(Likelihood):
         """Prepare (n, D) ``points`` for the fastest exact method."""
         min_rows = 0
         if self.once:
-            min_rows = 2000 if points.shape[1] == 1 and has_one(kernel) else 5001
+            min_rows = 2000 if points.shape[1] == 1 and is_single(kernel) else 5001
         if len(points) >= min_rows:
             with contextlib.suppress(ValueError):
                 return Spectral().solver(points, kernel, noise_variance, measure)

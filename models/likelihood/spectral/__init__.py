@@ -11,15 +11,15 @@ from __future__ import annotations
 import numpy as np
 
 from ...kernels.base import Kernel
-from .base import MOST_DENSE, SpectralIndex, has_one, order_of, spectral_obstacle
+from .base import MAX_DENSE, SpectralIndex, is_single, matern_order, unsupported_reason
 from .box import box_index
 from .line import (
-    FEWEST,
+    MAX_UNBINNED,
     LineIndex,
     WeightedPoints,
-    bins_of,
+    bin_moments,
+    find_bins,
     line_index,
-    moments_of,
     volume_errors,
     weighted_line_index,
     weighted_points,
@@ -28,17 +28,17 @@ from .markov import markov_index
 from .mixture import mixture_index
 
 __all__ = [
-    "FEWEST",
-    "MOST_DENSE",
+    "MAX_DENSE",
+    "MAX_UNBINNED",
     "LineIndex",
     "SpectralIndex",
     "WeightedPoints",
-    "bins_of",
-    "has_one",
-    "moments_of",
-    "order_of",
+    "bin_moments",
+    "find_bins",
+    "is_single",
+    "matern_order",
     "spectral_index",
-    "spectral_obstacle",
+    "unsupported_reason",
     "volume_errors",
     "weighted_line_index",
     "weighted_points",
@@ -55,6 +55,6 @@ def spectral_index(X: np.ndarray, kernel: Kernel | None = None) -> SpectralIndex
     """
     if X.shape[1] > 1:
         return box_index(X)
-    if kernel is not None and order_of(kernel) is not None:
+    if kernel is not None and matern_order(kernel) is not None:
         return markov_index(X)
-    return line_index(X) if kernel is None or has_one(kernel) else mixture_index(X)
+    return line_index(X) if kernel is None or is_single(kernel) else mixture_index(X)

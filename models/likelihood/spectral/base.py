@@ -26,7 +26,7 @@ from ..dense import dense_terms
 from ..noise import SamplingNoise, check_noise
 
 #: Rows up to which a lengthscale that is too short for the sums is computed with n x n matrices.
-MOST_DENSE = 5000
+MAX_DENSE = 5000
 
 
 class TooLargeError(ValueError):
@@ -79,7 +79,7 @@ class SpectralIndex(LikelihoodSolver):
     @property
     def matrix_size(self) -> int:
         """The number of rows where a short lengthscale may need matrices; 0 for too many rows."""
-        return int(self.rows.number) if len(self.rows) <= MOST_DENSE else 0
+        return int(self.rows.number) if len(self.rows) <= MAX_DENSE else 0
 
     @property
     def dense_range(self) -> tuple[float, float]:
@@ -95,7 +95,7 @@ class SpectralIndex(LikelihoodSolver):
         longest, shortest = self.dense_range
         lengthscale = np.asarray(self.shortest_of(kernel))
         dense = (longest < lengthscale) & (lengthscale < shortest)
-        if len(self.rows) <= MOST_DENSE or not dense.any():
+        if len(self.rows) <= MAX_DENSE or not dense.any():
             return None
         limits = f"between {longest:.3g} and" if longest else "below"
         return (
@@ -111,13 +111,13 @@ class SpectralIndex(LikelihoodSolver):
         n x n matrices are used at lengthscales (of a sum, the shortest) in :attr:`dense_range`, and
         where the noise variance is too small compared with R (on grids below 1e-9 of its trace; in
         several columns below 1e-5 of its diagonal, at long lengthscales 1e-7; with Matern below
-        2e-11 of its trace). With more than :data:`MOST_DENSE` rows both terms are NaN there.
+        2e-11 of its trace). With more than :data:`MAX_DENSE` rows both terms are NaN there.
 
         Raises:
             ValueError: for a model that is not supported, with the reason.
         """
         measure, noise_variance = as_measure(measure), check_noise(noise_variance)
-        reason = spectral_obstacle(self.rows.points.shape[1], kernel, measure, noise_variance)
+        reason = unsupported_reason(self.rows.points.shape[1], kernel, measure, noise_variance)
         if reason is not None:
             raise ValueError(f"likelihood='spectral' cannot be used here: {reason}")
         if not self.supports(kernel):
@@ -136,9 +136,9 @@ class SpectralIndex(LikelihoodSolver):
         plain, variance = unscaled(kernel)
         dimension, n = self.rows.points.shape[1], self.rows.number
         log_variance = jnp.log(jnp.asarray(1.0 if variance is None else variance)).reshape(())
-        if has_one(plain):
+        if is_single(plain):
             lengthscale = jnp.reshape(cast(Any, plain).lengthscale, ())
-            order = order_of(plain)
+            order = matern_order(plain)
             plain = SquaredExponential(lengthscale) if order is None else Matern(order, lengthscale)
         log_height = jnp.zeros(())
         if not measure.relative:
@@ -159,7 +159,7 @@ class SpectralIndex(LikelihoodSolver):
             return LogLikelihoodTerms(gaussian, self.rows.total(log_jacobian) + n * log_variance)
 
         def by_matrices() -> LogLikelihoodTerms:
-            if len(self.rows) > MOST_DENSE:
+            if len(self.rows) > MAX_DENSE:
                 # The derivative is NaN, too.
                 nan = jnp.nan * jnp.sum(ravel_pytree(kernel)[0])
                 return LogLikelihoodTerms(nan, nan)
@@ -201,16 +201,16 @@ class SpectralIndex(LikelihoodSolver):
         return LogLikelihoodTerms(*value), LogLikelihoodTerms(*slopes)
 
 
-def order_of(kernel: Kernel) -> float | None:
+def matern_order(kernel: Kernel) -> float | None:
     """Return the order of a Matern kernel, or of Laplace in one column; ``None`` for others."""
     if type(kernel) is Laplace:
         return 0.5
     return kernel.nu if type(kernel) is Matern else None
 
 
-def has_one(kernel: Kernel) -> bool:
+def is_single(kernel: Kernel) -> bool:
     """Return whether the kernel is Matern, or a squared exponential times a variance or not."""
-    return order_of(kernel) is not None or type(unscaled(kernel)[0]) is SquaredExponential
+    return matern_order(kernel) is not None or type(unscaled(kernel)[0]) is SquaredExponential
 
 
 def unscaled(kernel: Kernel) -> tuple[Kernel, Any]:
@@ -222,16 +222,16 @@ def unscaled(kernel: Kernel) -> tuple[Kernel, Any]:
     return kernel, variance
 
 
-def spectral_obstacle(
+def unsupported_reason(
     dimension: int, kernel: Kernel, measure: Measure, noise_variance: Any
 ) -> str | None:
     """Return why the spectral likelihood does not support a model, or ``None`` where it does."""
     if dimension not in (1, 2, 3):
         return f"the data have {dimension} columns, and it takes up to 3"
     name = type(kernel).__name__
-    if dimension > 1 and order_of(kernel) is not None:
+    if dimension > 1 and matern_order(kernel) is not None:
         return f"the data have {dimension} columns, and it takes one with {name}"
-    single = has_one(kernel) if dimension == 1 else type(kernel) is SquaredExponential
+    single = is_single(kernel) if dimension == 1 else type(kernel) is SquaredExponential
     if not single:
         components = jax.eval_shape(lambda: kernel.components(1)) if dimension == 1 else None
         if components is None or components.frequency is not None:
@@ -268,12 +268,10 @@ def column_rows(x: np.ndarray, weights: np.ndarray | None = None, min_size: int 
     """
     n = len(x)
     if weights is not None:
-        size = shared_size(max(n, min_size, MOST_DENSE + 1))
+        size = shared_size(max(n, min_size, MAX_DENSE + 1))
         points = pad_rows(x[:, None], size)
         return PaddedRows(points, np.sum(weights), np.pad(weights, (0, size - n)))
-    return padded(
-        x[:, None], min(shared_size(n), MOST_DENSE) if n <= MOST_DENSE else shared_size(n)
-    )
+    return padded(x[:, None], min(shared_size(n), MAX_DENSE) if n <= MAX_DENSE else shared_size(n))
 
 
 def pad_rows(values: np.ndarray, size: int) -> np.ndarray:

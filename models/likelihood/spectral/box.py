@@ -26,7 +26,7 @@ from ...linalg.pytrees import register_dataclass
 from ...linalg.rows import PaddedRows
 from ..jacobian import log_length
 from . import tensor
-from .base import MOST_DENSE, SpectralIndex, Sums, TooLargeError, has_one, order_of
+from .base import MAX_DENSE, SpectralIndex, Sums, TooLargeError, is_single, matern_order
 from .pairs import DistinctPoints, IsolatedPoints, stack_ranges
 
 #: Ranges of lengthscales after the first, the longest over the shortest of each in the order in
@@ -104,7 +104,7 @@ class BoxIndex(SpectralIndex):
 
     def supports(self, kernel: Kernel) -> bool:
         """Return whether the kernel is a squared exponential."""
-        return order_of(kernel) is None and has_one(kernel)
+        return matern_order(kernel) is None and is_single(kernel)
 
     def range_of(self, lengthscale: jax.Array) -> jax.Array:
         """Return the range of the ``lengthscale``; their number if there is none."""
@@ -173,7 +173,7 @@ def box_index(
     if n < min_rows:
         raise ValueError(f"{n} rows are too few")
     data = DistinctPoints(x)
-    functions = min(LARGE[0], n // rows_per_function) if n <= MOST_DENSE else LARGE[0]
+    functions = min(LARGE[0], n // rows_per_function) if n <= MAX_DENSE else LARGE[0]
     large = (functions, *LARGE[1:])
     prepared = [_range(x, data, extent / long_ratio, math.inf, large)]
     while len(prepared) < max_ranges:

@@ -33,7 +33,7 @@ from jax.scipy.linalg import solve_triangular
 
 from ...linalg.pytrees import register_dataclass
 from ...linalg.rows import PaddedRows
-from .base import MOST_DENSE, Sums, gaussian_taylor, horner, pad_rows
+from .base import MAX_DENSE, Sums, gaussian_taylor, horner, pad_rows
 from .pairs import neighbor_sums
 
 #: Taylor coefficients of a cell, which is half the shortest lengthscale wide: the next term of a
@@ -207,7 +207,7 @@ def short_lengthscales(
         max_gap: gaps of the points are shortened to this many lengthscales: k is nothing beyond,
             and r 5e-22.
     """
-    if size <= MOST_DENSE:
+    if size <= MAX_DENSE:
         max_blocks = int(min(max_blocks_dense, blocks_as_600_rows * (size / 600) ** 3))
     shortest: list[float] = []
     scaled: list[np.ndarray] = []
@@ -250,7 +250,7 @@ def grid_tables(
     count = np.array([int(scaled[-1]) // BLOCK + 1 for scaled in grids])
     first = np.cumsum(count + TRAIL) - count - TRAIL
     # Padded to sizes that most data share: others would compile anew.
-    usual = 2.5 * max_blocks if max_rows <= MOST_DENSE else 0.0
+    usual = 2.5 * max_blocks if max_rows <= MAX_DENSE else 0.0
     total = 2 ** math.ceil(math.log2(max(first[-1] + count[-1] + TRAIL, usual)))
     num_slots = min(max(max_blocks, *count) * BLOCK, max_rows)
     powers = np.zeros((total * BLOCK, POWERS))

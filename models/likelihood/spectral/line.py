@@ -33,9 +33,9 @@ from .base import (
     chebyshev,
     chebyshev_polynomials,
     column_rows,
-    has_one,
+    is_single,
     log_abs,
-    order_of,
+    matern_order,
     sorted_column,
 )
 from .grid import RANGE_FACTOR, ShortLengthscales, banded_sums, longest_banded, short_lengthscales
@@ -81,7 +81,7 @@ class LineIndex(SpectralIndex):
 
     def supports(self, kernel: Kernel) -> bool:
         """Return whether the kernel is a squared exponential, times a variance or not."""
-        return order_of(kernel) is None and has_one(kernel)
+        return matern_order(kernel) is None and is_single(kernel)
 
     def is_accurate(
         self, kernel: Any, noise_variance: jax.Array, min_noise: float = 1e-9
@@ -137,7 +137,7 @@ def line_index(X: np.ndarray) -> LineIndex:
 
 
 def weighted_line_index(
-    x: np.ndarray, weights: np.ndarray | None, shortest: float, room: int = 0
+    x: np.ndarray, weights: np.ndarray | None, shortest: float, min_size: int = 0
 ) -> LineIndex:
     """Prepare points that stand for more rows than there are points.
 
@@ -146,12 +146,12 @@ def weighted_line_index(
         weights: number of rows that each stands for, (N,), see :func:`weighted_points`; ``None``
             for the rows themselves.
         shortest: lengthscale from which on they stand for the rows; below, terms may be NaN.
-        room: minimum number of points to which they are padded.
+        min_size: minimum number of points to which they are padded.
 
     Raises:
         ValueError: for too many rows that are far nearer each other than the data are wide.
     """
-    rows = column_rows(x, weights, room)
+    rows = column_rows(x, weights, min_size)
     # Rows that points stand for are too near each other for any bands.
     banded = longest_banded(x) if weights is None else 0.0
     long = long_lengthscales(x, weights, len(rows))
@@ -166,7 +166,7 @@ def weighted_line_index(
 
 #: Nodes of a bin, and the rows of a bin up to which these are used themselves.
 ORDER = 8
-FEWEST = 2 * ORDER
+MAX_UNBINNED = 2 * ORDER
 NODES, COEFFICIENTS = chebyshev(ORDER)
 
 
@@ -186,7 +186,7 @@ class WeightedPoints(NamedTuple):
     counts: np.ndarray
 
 
-def bins_of(x: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray]:
+def find_bins(x: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the bin of every entry of ``x`` (n,), counted from 0 upward, and where in it, -1 to 1.
 
     Args:
@@ -198,7 +198,7 @@ def bins_of(x: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray]:
     return bins.astype(np.int64), 2.0 * (scaled - bins) - 1.0
 
 
-def moments_of(index: np.ndarray, u: np.ndarray, count: int) -> np.ndarray:
+def bin_moments(index: np.ndarray, u: np.ndarray, count: int) -> np.ndarray:
     """Compute the sums over rows of T_0(u), ..., T_7(u) in each of ``count`` bins, (count, ORDER).
 
     Args:
@@ -217,7 +217,7 @@ def weighted_points(
 
     Args:
         bins: ascending, (bins,).
-        moments: of their rows, (bins, ORDER), see :func:`moments_of`.
+        moments: of their rows, (bins, ORDER), see :func:`bin_moments`.
         width: width of a bin.
         complete: mask (bins,) of the bins all of whose rows are among ``rows``.
         rows: all rows that are not in the other bins, (k,).

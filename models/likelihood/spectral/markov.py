@@ -32,7 +32,7 @@ import numpy as np
 from ...kernels.base import Kernel
 from ...linalg.pytrees import register_dataclass
 from ...linalg.rows import PaddedRows
-from .base import SpectralIndex, Sums, column_rows, log_abs, order_of, pad_rows, sorted_column
+from .base import SpectralIndex, Sums, column_rows, log_abs, matern_order, pad_rows, sorted_column
 
 #: Coefficients of k(t) exp(t) and of -k'(t) exp(t) in 1, t, t^2, by the order nu.
 VALUE = {0.5: (1.0,), 1.5: (1.0, 1.0), 2.5: (1.0, 1.0, 1.0 / 3.0)}
@@ -73,7 +73,7 @@ class MarkovIndex(SpectralIndex):
 
     def supports(self, kernel: Kernel) -> bool:
         """Return whether the kernel is Matern, or Laplace."""
-        return order_of(kernel) is not None
+        return matern_order(kernel) is not None
 
     def is_accurate(
         self, kernel: Any, noise_variance: jax.Array, min_noise: float = 2e-11

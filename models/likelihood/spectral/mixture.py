@@ -40,7 +40,7 @@ from .base import (
     chebyshev_polynomials,
     column_rows,
     log_abs,
-    order_of,
+    matern_order,
     pad_rows,
     quadratic_and_log_determinant,
     sorted_column,
@@ -306,7 +306,7 @@ class MixtureIndex(SpectralIndex):
 
     def supports(self, kernel: Kernel) -> bool:
         """Return whether the kernel is a sum of squared exponentials."""
-        return order_of(kernel) is None
+        return matern_order(kernel) is None
 
     def is_accurate(self, kernel: Any, noise_variance: jax.Array) -> jax.Array:
         """Return whether the shortest lengthscale is in a range."""

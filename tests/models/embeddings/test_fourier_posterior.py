@@ -66,7 +66,7 @@ def test_short_lengthscales_use_matrices_or_raise(monkeypatch):
     result = compiled_posterior(fourier_sample(X, LOW, HIGH), 0.2, noise="clt", measure="unit")
     np.testing.assert_allclose(result.mean, expected.mean, atol=1e-9)
     # As if these rows were too many for matrices: shorter ones by more waves, then nothing.
-    monkeypatch.setattr(embedding, "MOST_DENSE", 200)
+    monkeypatch.setattr(embedding, "MAX_DENSE", 200)
     sample = fourier_sample(X, LOW, HIGH)
     assert sample.shortest == pytest.approx(0.25 * sample.extent / 45.0)
     finer = compiled_posterior(sample, 0.3, noise="clt", measure="unit")
@@ -74,7 +74,7 @@ def test_short_lengthscales_use_matrices_or_raise(monkeypatch):
     expected = embedding_posterior(X, SquaredExponential(0.3), AT)
     np.testing.assert_allclose(finer.mean, expected.mean, atol=1e-8)
     np.testing.assert_allclose(finer.covariance, expected.covariance, atol=1e-5)
-    monkeypatch.setattr(embedding, "MOST_DENSE", 200)
+    monkeypatch.setattr(embedding, "MAX_DENSE", 200)
     assert np.isnan(compiled_posterior(sample, 0.1, noise="clt", measure="unit").mean).all()
     with (
         pytest.raises(ArithmeticError, match="too short for all of 300 rows"),

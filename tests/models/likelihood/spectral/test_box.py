@@ -1,4 +1,4 @@
-"""Two and three columns by tensor products beside n x n matrices, and the parts against sums."""
+"""Two and three columns, and the points of tensor products, against n x n matrices."""
 
 from functools import partialmethod
 
@@ -60,14 +60,14 @@ def spectral(index, lengthscale, noise_variance):
 
 
 def both(terms, *at):
-    """Values (2,) and slopes (2, 2) in the lengthscale and the noise variance."""
+    """Values (2,) and gradients (2, 2) in the lengthscale and the noise variance."""
 
     def stacked(theta):
         value = jnp.stack(terms(SquaredExponential(theta[0]), theta[1]))
         return value, value
 
-    slopes, value = jax.jacfwd(stacked, has_aux=True)(jnp.stack(at))
-    return value, slopes
+    gradients, value = jax.jacfwd(stacked, has_aux=True)(jnp.stack(at))
+    return value, gradients
 
 
 @jax.jit
@@ -87,9 +87,9 @@ def index_fixture(request):
 
 def lengthscales(index):
     """Near both ends of every range."""
-    for i, each in enumerate(index.ranges):
+    for i, item in enumerate(index.ranges):
         for ratio in (1.001, 1.4) if i else (1.001, 1.4, 30.0, 1e4):
-            yield ratio * float(each.shortest)
+            yield ratio * float(item.shortest)
 
 
 @pytest.mark.slow
@@ -106,18 +106,18 @@ def test_few_rows_and_two_ranges_agree_with_the_matrices():
 
 def agrees_with_the_matrices(index):
     for lengthscale in lengthscales(index):
-        value, slopes = spectral(index, lengthscale, 0.1)
+        value, gradients = spectral(index, lengthscale, 0.1)
         exact, exact_slopes = dense(index.rows.data, lengthscale, 0.1)
         np.testing.assert_allclose(value, exact, rtol=1e-8, err_msg=str(lengthscale))
         # A slope of nearly nothing is the difference of terms as large as the value.
         scale = np.abs(exact)[:, None] / [lengthscale, 0.1]
-        error = np.abs(slopes - exact_slopes) / np.maximum(np.abs(exact_slopes), 0.01 * scale)
+        error = np.abs(gradients - exact_slopes) / np.maximum(np.abs(exact_slopes), 0.01 * scale)
         assert np.all(error <= 1e-6), (lengthscale, error)
         expected = np.asarray(log_jacobian(index.rows.data, SquaredExponential(lengthscale)))
-        found = np.asarray(volumes(index, lengthscale))
+        result = np.asarray(volumes(index, lengthscale))
         zero = np.isneginf(expected)
-        assert np.array_equal(zero, np.isneginf(found)), lengthscale
-        error = np.abs(found - expected)[~zero]
+        assert np.array_equal(zero, np.isneginf(result)), lengthscale
+        error = np.abs(result - expected)[~zero]
         assert np.all(error <= 1e-6 * np.maximum(1.0, np.abs(expected[~zero]))), lengthscale
 
 
@@ -126,19 +126,19 @@ def test_less_noise_and_the_lebesgue_measure():
     index = as_arrays(spectral_index(DATA["skewed"]))
     kernel = SquaredExponential(1.3 * float(index.ranges[-1].shortest))
     for measure, noise in (("unit", 1e-4), ("lebesgue", 0.3)):
-        found = index.likelihood_terms(kernel, noise, measure)
+        result = index.likelihood_terms(kernel, noise, measure)
         exact = dense_terms(index.rows.data, kernel, noise, measure, low_rank=False)
-        np.testing.assert_allclose(found, exact, rtol=1e-6)
+        np.testing.assert_allclose(result, exact, rtol=1e-6)
 
 
 @pytest.mark.slow
 def test_what_the_basis_is_not_exact_enough_for_takes_the_matrices():
     index = as_arrays(spectral_index(DATA["skewed"]))
     for lengthscale, noise in ((0.9 * float(index.shortest), 0.1), (float(index.shortest), 1e-8)):
-        value, slopes = spectral(index, lengthscale, noise)
+        value, gradients = spectral(index, lengthscale, noise)
         exact, exact_slopes = dense(index.rows.data, lengthscale, noise)
         np.testing.assert_allclose(value, exact, rtol=1e-12)
-        np.testing.assert_allclose(slopes, exact_slopes, rtol=1e-9)
+        np.testing.assert_allclose(gradients, exact_slopes, rtol=1e-9)
 
 
 @pytest.mark.slow
@@ -189,12 +189,12 @@ def test_refusals_name_the_reason(X, kernel, reason):
 def test_auto_takes_it_where_it_can():
     ready = likelihood_solver(normal(2), SquaredExponential(1.0), 0.1, "unit", "auto")
     assert len(ready.ranges) >= 2
-    each = [
+    item = [
         likelihood_solver(normal(2), SquaredExponential([1.0, 2.0]), 0.1, "unit", "auto"),
         likelihood_solver(normal(2)[:500], SquaredExponential(1.0), 0.1, "unit", "auto"),
         likelihood_solver(normal(4), SquaredExponential(1.0), 0.1, "unit", "auto"),
     ]
-    assert [len(x.rows) for x in each] == [N, 512, N]
+    assert [len(x.rows) for x in item] == [N, 512, N]
 
 
 @pytest.mark.slow
@@ -203,10 +203,10 @@ def test_a_column_that_hardly_varies_takes_little_memory(width):
     """As long as one column, the box has as many functions along it: their pairs once filled it."""
     X = np.random.default_rng(0).normal(size=(1001, 2)) * [1.0, width]
     index = as_arrays(spectral_index(X))
-    for each in index.ranges:
-        assert max(f.shape[0] * f.shape[1] ** 2 for f in each.basis.functions) < 1.1e8
+    for item in index.ranges:
+        assert max(f.shape[0] * f.shape[1] ** 2 for f in item.basis.functions) < 1.1e8
     lengthscale = 1.01 * float(index.ranges[-1].shortest)
     kernel = SquaredExponential(lengthscale)
     expected = dense_terms(index.rows.data, kernel, 0.1, "unit", low_rank=False)
-    found = index.likelihood_terms(kernel, 0.1, "unit")
-    np.testing.assert_allclose(found.gaussian, expected.gaussian, rtol=1e-8)
+    result = index.likelihood_terms(kernel, 0.1, "unit")
+    np.testing.assert_allclose(result.gaussian, expected.gaussian, rtol=1e-8)

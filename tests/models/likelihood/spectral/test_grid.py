@@ -56,8 +56,8 @@ def test_cells_of_several_grids():
     assert list(count) == [2, 3]
     for points, block in zip(scaled, first, strict=True):
         u = points[np.floor(points) == 50] - 50.5
-        found = powers[block + 1, 2]
-        np.testing.assert_allclose(found, [np.sum(u**p) for p in range(35)], atol=1e-13)
+        result = powers[block + 1, 2]
+        np.testing.assert_allclose(result, [np.sum(u**p) for p in range(35)], atol=1e-13)
         assert slots[block + 1, 2] == len(np.unique(np.floor(points[points < 50])))
     assert not powers[2:7].any()
     assert (slots[2:7] == num_slots).all()

@@ -1,4 +1,4 @@
-"""The spectral route beside n x n matrices: both terms, every point, the gradient, the edges."""
+"""One column and a squared exponential against n x n matrices: terms, points, gradient, limits."""
 
 from functools import partial
 
@@ -106,8 +106,8 @@ def test_more_rows_at_short_lengthscales():
     for lengthscale in (0.03, 0.004):
         assert lengthscale > index.shortest
         exact = dense(index.rows.data, lengthscale)
-        found = spectral(index, lengthscale)
-        np.testing.assert_allclose(found, exact, rtol=1e-10)
+        result = spectral(index, lengthscale)
+        np.testing.assert_allclose(result, exact, rtol=1e-10)
 
 
 @pytest.mark.slow
@@ -122,8 +122,8 @@ def test_very_short_lengthscales(name):
             spectral(index, lengthscale), dense(index.rows.data, lengthscale), rtol=1e-12
         )
         expected = log_jacobian(index.rows.data, SquaredExponential(lengthscale))
-        found = volumes(index, lengthscale)[: len(expected)]
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-10)
+        result = volumes(index, lengthscale)[: len(expected)]
+        np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-10)
         at = lengthscale, 0.3
         for route, other in zip(
             jax.jacfwd(spectral, argnums=(1, 2))(index, *at),
@@ -165,9 +165,9 @@ def test_lebesgue_measure():
     index, shortest = prepared("skewed")
     for lengthscale in (2.0 * shortest, 3.0):
         kernel = SquaredExponential(lengthscale)
-        found = index.likelihood_terms(kernel, 0.1, "lebesgue")
+        result = index.likelihood_terms(kernel, 0.1, "lebesgue")
         expected = dense_terms(index.rows.data, kernel, 0.1, "lebesgue", low_rank=False)
-        assert found.gaussian == pytest.approx(float(expected.gaussian), rel=1e-9)
+        assert result.gaussian == pytest.approx(float(expected.gaussian), rel=1e-9)
 
 
 def test_isolated_points_need_their_pairs(monkeypatch):
@@ -196,7 +196,7 @@ def test_balanced_neighbours_have_density_zero():
 @pytest.mark.slow
 @pytest.mark.parametrize(("lengthscale", "centre"), [(10.0, 300.0), (3.0, 100.0), (0.5, 30.0)])
 def test_far_neighbours_that_nearly_balance(lengthscale, centre):
-    """Five lengthscales off they leave to each other what is lost beside the bulk's terms."""
+    """Their difference five lengthscales away is lost compared with the terms of the others."""
     for unbalance in (1e-6, 1e-10):
         three = centre + 5.0 * lengthscale * np.array([-1.0, 0.0, 1.0 + unbalance])
         X = np.concatenate([DATA["skewed"][:322], three])[:, None]

@@ -1,4 +1,4 @@
-"""Matern kernels in one column beside n x n matrices, and beside a slow twin of their parts."""
+"""Matern kernels in one column against n x n matrices, and a slow implementation of the parts."""
 
 import math
 
@@ -73,13 +73,13 @@ def by_filter(nu, measure="unit"):
 
 @pytest.mark.one_in(3)
 def test_both_terms_and_every_point_agree_with_the_matrices(nu):
-    found, exact = jax.jit(by_filter(nu)), jax.jit(by_matrices(nu))
+    result, exact = jax.jit(by_filter(nu)), jax.jit(by_matrices(nu))
     points = jax.jit(lambda X, lengthscale: log_jacobian(X, Matern(nu, lengthscale)))
     for name, X in DATA.items():
         index = prepared(X)
         for ratio in RATIOS:
             at = ratio * np.ptp(X), 0.1
-            terms, volumes = found(index, *at)
+            terms, volumes = result(index, *at)
             where = f"{name}, {ratio}"
             np.testing.assert_allclose(
                 terms, exact(index.rows.data, *at), rtol=1e-11, err_msg=where
@@ -123,9 +123,9 @@ def test_a_laplace_kernel_is_a_matern_one(measure):
 
 def test_lebesgue_measure():
     index = prepared(DATA["skewed"])
-    found = jax.jit(by_filter(2.5, "lebesgue"))(index, 3.0, 0.1)[0]
+    result = jax.jit(by_filter(2.5, "lebesgue"))(index, 3.0, 0.1)[0]
     expected = jax.jit(by_matrices(2.5, "lebesgue"))(index.rows.data, 3.0, 0.1)
-    np.testing.assert_allclose(found, expected, rtol=1e-11)
+    np.testing.assert_allclose(result, expected, rtol=1e-11)
 
 
 @pytest.mark.slow
@@ -141,34 +141,34 @@ def test_rows_in_any_order_and_transformations():
         kernel = Matern(1.5, lengthscale)
         return log_marginal_likelihood(shuffled, kernel, likelihood="spectral")
 
-    found, slopes = value(at)
-    expected = [jnp.sum(by_filter(1.5)(prepared(X), each, 0.1)[0]) for each in at]
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    result, gradients = value(at)
+    expected = [jnp.sum(by_filter(1.5)(prepared(X), item, 0.1)[0]) for item in at]
+    np.testing.assert_allclose(result, expected, rtol=1e-12)
     step = 1e-6 * at
     differences = (value(at + step)[0] - value(at - step)[0]) / (2 * step)
-    np.testing.assert_allclose(slopes, differences, rtol=1e-5)
+    np.testing.assert_allclose(gradients, differences, rtol=1e-5)
 
 
 @pytest.mark.one_in(3)
 def test_balanced_neighbours_have_density_zero(nu):
     X = np.repeat([1.0, 1.0, 2.0, 3.0, 3.0], 60)
     volumes = jax.jit(by_filter(nu))
-    found = volumes(prepared(X), 0.4, 0.1)[1]
-    np.testing.assert_array_equal(np.isneginf(found[: len(X)]), np.sort(X) == 2.0)
+    result = volumes(prepared(X), 0.4, 0.1)[1]
+    np.testing.assert_array_equal(np.isneginf(result[: len(X)]), np.sort(X) == 2.0)
     X[-1] += 0.5
     index = prepared(X)
-    found, expected = volumes(index, 0.4, 0.1)[1], log_jacobian(index.rows.data, Matern(nu, 0.4))
-    np.testing.assert_allclose(found[: len(X)], expected, rtol=1e-9)
+    result, expected = volumes(index, 0.4, 0.1)[1], log_jacobian(index.rows.data, Matern(nu, 0.4))
+    np.testing.assert_allclose(result[: len(X)], expected, rtol=1e-9)
 
 
 def test_what_is_left_of_a_balance_below_rounding_is_zero():
     """The two sides of a lattice differ by what lies beyond its nearer end."""
     X = np.arange(601.0)
-    found = jax.jit(by_filter(0.5))(prepared(X), 3.0, 0.1)[1]
+    result = jax.jit(by_filter(0.5))(prepared(X), 3.0, 0.1)[1]
     left = np.exp(-np.minimum(X, X[::-1]) / 3.0)
-    found = found[: len(X)]
-    np.testing.assert_array_equal(np.isneginf(found[left < 2.0**-51]), True)
-    assert np.all(np.isfinite(found[left > 2.0**-45]))
+    result = result[: len(X)]
+    np.testing.assert_array_equal(np.isneginf(result[left < 2.0**-51]), True)
+    assert np.all(np.isfinite(result[left > 2.0**-45]))
 
 
 def test_hardly_any_noise_takes_the_matrices():
@@ -219,7 +219,7 @@ def test_data_prepared_for_another_kernel():
         index.likelihood_terms(Laplace(1.0), 0.1, "unit")
 
 
-# The parts, beside extended precision
+# The parts, compared with extended precision
 
 
 def matern(t, p):
@@ -251,9 +251,9 @@ def test_the_filter_is_the_density(nu, spread, noise_variance, log_normal):
     covariance = R + np.longdouble(noise_variance) * np.eye(len(x))
     gaps = jnp.asarray(np.append(0.0, np.diff(x)), float)
     terms = jax.jit(filtered, static_argnums=3)(jnp.asarray(y), gaps, noise_variance, p + 1)
-    found = -0.5 * (sum(terms) + len(x) * math.log(2.0 * math.pi))
+    result = -0.5 * (sum(terms) + len(x) * math.log(2.0 * math.pi))
     expected = log_normal(y.astype(np.longdouble), covariance)
-    assert found == pytest.approx(float(expected), rel=1e-14 / noise_variance)
+    assert result == pytest.approx(float(expected), rel=1e-14 / noise_variance)
 
 
 def test_slopes_of_a_step_of_the_filter(nu):
@@ -263,7 +263,7 @@ def test_slopes_of_a_step_of_the_filter(nu):
     state = (root @ root.T, jnp.asarray(rng.normal(size=m)))
 
     def explained(gap):
-        return jnp.concatenate([each.ravel() for each in predict(state, gap)])
+        return jnp.concatenate([item.ravel() for item in predict(state, gap)])
 
     for gap in (0.0, 0.7, 30.0):
         step = 1e-5

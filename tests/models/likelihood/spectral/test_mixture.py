@@ -1,4 +1,4 @@
-"""Sums of squared exponentials in one column: beside n x n matrices and a sum written out."""
+"""Sums of squared exponentials in one column against n x n matrices and explicit sums."""
 
 from functools import partial
 
@@ -61,7 +61,7 @@ def x64():
 @pytest.fixture
 def no_matrices(monkeypatch):
     """What is compiled takes only nodes: half the time."""
-    monkeypatch.setattr(base_module, "MOST_DENSE", 0)
+    monkeypatch.setattr(base_module, "MAX_DENSE", 0)
 
 
 @jax.jit
@@ -87,7 +87,7 @@ def prepared(name):
 
 def shortest_lengthscales(index):
     """Near both ends of every range."""
-    return sorted(float(each.shortest) * f for each in index.ranges for f in (1.001, 2.3))
+    return sorted(float(item.shortest) * f for item in index.ranges for f in (1.001, 2.3))
 
 
 @pytest.mark.slow
@@ -126,10 +126,10 @@ def test_gradient_agrees_with_that_of_the_matrices(name):
     for ratios, shortest in zip(RATIOS, shortest_lengthscales(index), strict=False):
         at = shortest * np.array(ratios), WEIGHTS, 0.3
         both = spectral_slopes(index, *at), dense_slopes(index.rows.data, *at)
-        for found, expected in zip(*both, strict=True):
+        for result, expected in zip(*both, strict=True):
             # The slope along a long component is small beside the others'.
             atol = 1e-10 * np.abs(expected).max()
-            np.testing.assert_allclose(found, expected, rtol=1e-8, atol=atol, err_msg=str(ratios))
+            np.testing.assert_allclose(result, expected, rtol=1e-8, atol=atol, err_msg=str(ratios))
 
 
 def test_written_out_with_r_by_quadrature():
@@ -143,7 +143,7 @@ def test_written_out_with_r_by_quadrature():
 
     apart = x[:, None] - x
     embedding = k(apart).mean(axis=1)
-    slopes = sum(-w * apart / at**2 * np.exp(-0.5 * (apart / at) ** 2) for w, at in parts)
+    gradients = sum(-w * apart / at**2 * np.exp(-0.5 * (apart / at) ** 2) for w, at in parts)
     u = np.arange(-80.0, 110.0, 0.1)
     to_u, at_zero = k(x[:, None] - u), k(u)
     R = to_u @ to_u.T / (at_zero @ at_zero)
@@ -153,11 +153,11 @@ def test_written_out_with_r_by_quadrature():
         + np.linalg.slogdet(covariance)[1]
         + 300 * np.log(2 * np.pi)
     )
-    volume = np.sum(np.log(np.abs(slopes.mean(axis=1))))
+    volume = np.sum(np.log(np.abs(gradients.mean(axis=1))))
     index = spectral_index(x[:, None], kernel)
     assert isinstance(index, MixtureIndex)
-    found = index.likelihood_terms(kernel, 0.2, "unit")
-    np.testing.assert_allclose(found, (gaussian, volume), rtol=1e-10)
+    result = index.likelihood_terms(kernel, 0.2, "unit")
+    np.testing.assert_allclose(result, (gaussian, volume), rtol=1e-10)
 
 
 def test_kinds_of_sums():
@@ -186,7 +186,7 @@ def test_a_number_times_one_squared_exponential(measure):
         return 2.0 * Scaled(SE(t[0]), t[1])
 
     value = jax.jit(lambda t: sum(index.likelihood_terms(kernel(t), t[2], measure)))
-    slopes = jax.jit(jax.grad(value))
+    gradients = jax.jit(jax.grad(value))
     exact = jax.jit(lambda t: sum(dense_terms(X, kernel(t), t[2], measure, low_rank=False)))
     for lengthscale in float(index.long.shortest) * np.array([4.0, 0.7]):
         t = jnp.array([lengthscale, 1.7, 0.2])
@@ -194,7 +194,7 @@ def test_a_number_times_one_squared_exponential(measure):
         if measure == "unit":
             step = jnp.array([0.0, 1e-4, 1e-4])  # gamma has zeros along the lengthscale
             difference = (value(t + step) - value(t - step)) / 2e-4
-            assert slopes(t)[1:].sum() == pytest.approx(float(difference), rel=1e-6)
+            assert gradients(t)[1:].sum() == pytest.approx(float(difference), rel=1e-6)
 
 
 @pytest.mark.slow
@@ -213,13 +213,13 @@ def test_transformations_and_lengthscales_that_are_too_short():
 
     # Nodes and matrices in one batch.
     at = jnp.array([0.3 * shortest, 2.0 * shortest, 0.7])
-    values, slopes = batch("spectral")(at, 3.0)
+    values, gradients = batch("spectral")(at, 3.0)
     exact = batch("dense")
     for i, one in enumerate(at):
         expected, expected_slopes = exact(one, 3.0)
         assert values[i] == pytest.approx(float(expected), rel=1e-11)
-        for found, each in zip(slopes, expected_slopes, strict=True):
-            assert found[i] == pytest.approx(float(each), rel=1e-8)
+        for result, item in zip(gradients, expected_slopes, strict=True):
+            assert result[i] == pytest.approx(float(item), rel=1e-8)
 
 
 @pytest.mark.slow
@@ -285,7 +285,7 @@ def test_nodes_stand_for_the_points(name):
     blocks = functions(at).reshape(-1, ORDER, len(y))
     rooted = (panels.roots() @ blocks).reshape(-1, len(y))
     np.testing.assert_allclose(rooted.T @ rooted, exact.T @ exact, rtol=1e-9, atol=1e-11)
-    found = np.stack(
+    result = np.stack(
         [
             jax.tree.map(jnp.asarray, panels.locations).interpolate(
                 jnp.asarray(column.reshape(-1, ORDER))
@@ -293,7 +293,7 @@ def test_nodes_stand_for_the_points(name):
             for column in functions(at).T
         ]
     )
-    np.testing.assert_allclose(found.T, exact, atol=1e-12)
+    np.testing.assert_allclose(result.T, exact, atol=1e-12)
 
 
 @pytest.mark.slow
@@ -309,5 +309,5 @@ def test_fit_takes_it():
     at = np.array([run["posterior"][site].values[-1, -1] for site in sites])
     expected = log_marginal_likelihood(X, SE(at[0]) + SE(at[1]), likelihood="dense")
     log_prior = np.sum(np.log(at) - at)  # Gamma(1, 1), of log lengthscale
-    found = run["sample_stats"]["lp"].values[-1, -1]
-    assert found == pytest.approx(float(expected) + log_prior, rel=1e-8)
+    result = run["sample_stats"]["lp"].values[-1, -1]
+    assert result == pytest.approx(float(expected) + log_prior, rel=1e-8)

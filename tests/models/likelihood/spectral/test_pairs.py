@@ -36,10 +36,10 @@ def test_no_point_with_few_neighbors_is_missed():
 
 def test_points_are_isolated_until_a_neighbour_counts():
     x = np.sort(np.concatenate([skewed(400), [40.0]]))
-    found = isolated_in_column(x, [0.5])
-    (row,) = found.rows[found.rows < len(x)]
+    result = isolated_in_column(x, [0.5])
+    (row,) = result.rows[result.rows < len(x)]
     assert x[row] == 40.0
-    gap = (40.0 - x[-2]) / found.until[0]
+    gap = (40.0 - x[-2]) / result.until[0]
     assert gap * np.exp(-0.5 * gap**2) == pytest.approx(1e-8 * len(x), rel=1e-6)
 
 
@@ -47,22 +47,22 @@ def test_isolated_points_and_their_pairs():
     X = np.random.default_rng(1).gamma(2.0, size=(1000, 2))
     X[:7] = [[40, 40], [40.3, 40], [-9, 7], [-9, 7], [21, 0], [13, -12], [3e3, 1]]
     shortest, longest = 0.8, 1.2
-    found = DistinctPoints(X).isolated(shortest, longest)
+    result = DistinctPoints(X).isolated(shortest, longest)
     apart = np.linalg.norm(X[:, None] - X, axis=2)
     least = np.inf
     for lengthscale in np.linspace(shortest, longest, 9):
         t = apart / lengthscale
         least = np.minimum(least, (t * np.exp(-0.5 * t**2)).sum(axis=1))
     isolated = np.flatnonzero(least < 3e-8 * len(X))
-    assert set(isolated) <= set(found.rows)
+    assert set(isolated) <= set(result.rows)
     assert list(isolated) == [2, 3, 4, 5, 6]
-    assert len(found.rows) <= 20
+    assert len(result.rows) <= 20
     # The tied pair has one place, without each other.
     tied = np.flatnonzero(np.all(X == [-9.0, 7.0], axis=1))
-    places = found.point[np.isin(found.rows, tied)]
+    places = result.point[np.isin(result.rows, tied)]
     assert len(places) == 2
     assert places[0] == places[1]
-    own = found.delta[:, found.owner == places[0]].T
+    own = result.delta[:, result.owner == places[0]].T
     assert np.all(np.any(own != 0.0, axis=1))
     nearest = np.sort(apart[tied[0]])[2]
     assert np.linalg.norm(own, axis=1).min() == pytest.approx(nearest)

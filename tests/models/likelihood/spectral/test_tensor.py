@@ -37,9 +37,9 @@ def test_weights_at_nodes_stand_for_the_points(columns):
         for nodes, c in zip(axes, centres.T, strict=True)
     ]
     letters = "abc"[:columns]
-    found = np.einsum(f"{letters},{','.join(f'k{x}' for x in letters)}->k", weights, *factors)
+    result = np.einsum(f"{letters},{','.join(f'k{x}' for x in letters)}->k", weights, *factors)
     expected = np.exp(-(((X - centres[:, None]) / 0.5) ** 2).sum(axis=2)).sum(axis=1)
-    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(result, expected, atol=1e-12)
 
 
 @pytest.mark.slow
@@ -62,6 +62,6 @@ def test_basis_and_cells_against_matrices_of_numpy(columns):
     grid, offsets = tensor_grid(X, inside, shortest)
     grid, offsets, weights = as_arrays((grid, offsets, weights))
     polynomials = grid.polynomials(axes, weights, lengthscale, n)
-    found = offsets.gradients(jnp.pad(polynomials, ((0, 1), (0, 0))))
+    result = offsets.gradients(jnp.pad(polynomials, ((0, 1), (0, 0))))
     gradients = -np.einsum("ij,ijd->id", k, apart) / lengthscale**2 / n
-    np.testing.assert_allclose(found, gradients * inside[:, None], atol=3e-15)
+    np.testing.assert_allclose(result, gradients * inside[:, None], atol=3e-15)

@@ -32,6 +32,6 @@ def test_sums_of_waves_and_their_derivative():
     np.testing.assert_allclose(cosines, np.cos(phases).sum(axis=1), atol=1e-9)
     np.testing.assert_allclose(sines, np.sin(phases).sum(axis=1), atol=1e-9)
     a, b = rng.normal(size=(2, m + 1)) * np.exp(-0.02 * frequencies**2)
-    found = evaluate(cells, taylor(cells, waves, jnp.asarray(frequencies), a, b), jnp.asarray(x))
+    result = evaluate(cells, taylor(cells, waves, jnp.asarray(frequencies), a, b), jnp.asarray(x))
     expected = (-frequencies * a) @ np.sin(phases) + (frequencies * b) @ np.cos(phases)
-    np.testing.assert_allclose(found, expected, atol=1e-11)
+    np.testing.assert_allclose(result, expected, atol=1e-11)

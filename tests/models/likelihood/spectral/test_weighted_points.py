@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from bke.models import Scaled, SquaredExponential
 from bke.models.likelihood.spectral import (
-    FEWEST,
-    bins_of,
-    moments_of,
+    MAX_UNBINNED,
+    bin_moments,
+    find_bins,
     spectral_index,
     volume_errors,
     weighted_line_index,
@@ -43,7 +43,7 @@ def test_rows_that_are_there_several_times(lengthscale):
     times = 1 + np.arange(len(x)) % 3
     weighted = jax.tree.map(jnp.asarray, weighted_line_index(x, times.astype(float), 0.001))
     repeated = spectral_index(np.repeat(x, times)[:, None])
-    one, other = (terms(each, lengthscale) for each in (weighted, repeated))
+    one, other = (terms(item, lengthscale) for item in (weighted, repeated))
     np.testing.assert_allclose(one.gaussian, other.gaussian, rtol=1e-11)
     np.testing.assert_allclose(one.jacobian, other.jacobian, rtol=1e-11)
     assert np.isfinite(one.jacobian)
@@ -59,19 +59,19 @@ def test_slopes_and_a_variance():
         kernel = Scaled(SquaredExponential(theta[0]), theta[1])
         return jnp.stack(index.likelihood_terms(kernel, theta[2], "lebesgue"))
 
-    slopes = jax.jacfwd(both)
+    gradients = jax.jacfwd(both)
     theta = jnp.array([0.4, 1.3, 0.2])
-    np.testing.assert_allclose(slopes(theta, weighted), slopes(theta, repeated), rtol=1e-8)
+    np.testing.assert_allclose(gradients(theta, weighted), gradients(theta, repeated), rtol=1e-8)
 
 
 def binned(x, keep):
     """Points for ``x``, with the rows of bins that ``keep`` (bins,) says."""
-    place, u = bins_of(x, WIDTH)
+    place, u = find_bins(x, WIDTH)
     bins, place, counts = np.unique(place, return_inverse=True, return_counts=True)
-    many = counts > FEWEST
+    many = counts > MAX_UNBINNED
     inside = many[place]
     own = (np.cumsum(many) - 1)[place]
-    moments = moments_of(own[inside], u[inside], int(many.sum()))
+    moments = bin_moments(own[inside], u[inside], int(many.sum()))
     kept = np.zeros(len(moments), dtype=bool) | keep
     return weighted_points(bins[many], moments, WIDTH, kept, x[~inside | kept[own]])
 
@@ -83,18 +83,18 @@ def test_the_error_by_nodes_is_told(lengthscale):
     x = rows(60_000)
     whole = terms(spectral_index(x[:, None]), lengthscale)
     keep = False
-    told = []
+    estimated = []
     for _ in range(2):
         points = binned(x, keep)
         index = weighted_line_index(points.x, points.weights, WIDTH)
         index = jax.tree.map(jnp.asarray, index)
-        found = terms(index, lengthscale)
-        np.testing.assert_allclose(found.gaussian, whole.gaussian, rtol=1e-11)
+        result = terms(index, lengthscale)
+        np.testing.assert_allclose(result.gaussian, whole.gaussian, rtol=1e-11)
         log_jacobian = index.log_jacobian(SquaredExponential(lengthscale))
         errors = np.asarray(volume_errors(log_jacobian, points.nodes, points.counts))
-        assert abs(found.jacobian - whole.jacobian) <= errors.sum() + 1e-6
-        told.append(errors.sum())
+        assert abs(result.jacobian - whole.jacobian) <= errors.sum() + 1e-6
+        estimated.append(errors.sum())
         keep = errors > 1e-9
-    assert told[0] > 1.0
-    assert told[1] < 1e-5
+    assert estimated[0] > 1.0
+    assert estimated[1] < 1e-5
     assert len(points.x) < 0.5 * len(x)
