@@ -35,6 +35,10 @@ from bke.inference.sampling.record import RECORD, read_record
 GRID = np.arange(-3.0, 3.0, 0.01)
 
 
+def change_record(run, **entries):
+    run.attrs[RECORD] = json.dumps({**read_record(run.attrs), **entries})
+
+
 def two_bumps(left: float, right: float) -> np.ndarray:
     """Log density with tops at -1 and 1, their heights given, and a valley of -40 between."""
     return np.maximum(left - 80 * (GRID + 1) ** 2, right - 80 * (GRID - 1) ** 2)
@@ -292,7 +296,7 @@ def test_independent_draws_have_no_convergence_statistics(template):
     """
     z = draws_at(-1.0, -1.0, -1.0, 1.0).reshape(1, -1)
     run = synthetic_run(z, two_bumps(0.0, -1.0), template)
-    run.attrs |= {"method": "smc", "independent": 1, "method_in_words": "draws of tempered SMC"}
+    change_record(run, method="smc", independent=1, method_in_words="draws of tempered SMC")
     report = diagnose(run)
     assert [mode.draws for mode in report.modes.modes] == [600, 200]
     assert report.modes.stuck == ()
@@ -310,7 +314,7 @@ def test_independent_draws_have_no_convergence_statistics(template):
 
 def test_draws_of_another_program_are_named_by_it(template):
     run = synthetic_run(draws_at(-1.0, -1.0, 1.0), two_bumps(0.0, -20.0), template)
-    run.attrs |= {"method": "external", "method_in_words": "draws of numpyro"}
+    change_record(run, method="external", method_in_words="draws of numpyro")
     first, second, third, *verdict = str(diagnose(run)).splitlines()
     assert first.startswith("3 chains x 200 draws (draws of numpyro): R-hat ")
     assert first.endswith(", 0 divergences")
@@ -411,8 +415,7 @@ def test_an_equal_copy_is_cached_and_a_changed_copy_is_not(run, work):
 def test_an_open_run_sees_changes_of_its_tree(run, work):
     opened = open_run(run)
     assert find_modes(opened).crossings is not None
-    record = {**read_record(run.attrs), "independent": 1}
-    run.attrs[RECORD] = json.dumps(record)
+    change_record(run, independent=1)
     assert find_modes(opened).crossings is None
     assert work["modes"] == 2
 

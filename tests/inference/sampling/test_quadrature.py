@@ -8,8 +8,14 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import kstest, multivariate_normal, norm
 
 
-def run(log_density, low=(-4.0,), high=(4.0,), tolerance=1e-4, most=20_000):
-    return integrate(log_density, np.array(low), np.array(high), tolerance=tolerance, most=most)
+def run(log_density, low=(-4.0,), high=(4.0,), tolerance=1e-4, max_evaluations=20_000):
+    return integrate(
+        log_density,
+        np.array(low),
+        np.array(high),
+        tolerance=tolerance,
+        max_evaluations=max_evaluations,
+    )
 
 
 def mixture(z, weights, centres, widths):
@@ -91,7 +97,9 @@ def test_a_thin_ridge_between_the_nodes_is_not_missed(correlation, width):
     """Its width is down to a thirtieth of the distance of the first nodes."""
     covariance = width**2 * np.array([[1.0, correlation], [correlation, 1.0]])
     target = multivariate_normal([0.3137, -0.771], covariance)
-    found = run(target.logpdf, low=(-6.0, -6.0), high=(2.0, 2.0), tolerance=2e-3, most=30_000)
+    found = run(
+        target.logpdf, low=(-6.0, -6.0), high=(2.0, 2.0), tolerance=2e-3, max_evaluations=30_000
+    )
     assert abs(found.log_normalizer) <= found.error < 2e-2
     assert found.evaluations < 31_000
 
@@ -152,6 +160,6 @@ def test_not_a_number_is_refused_where_it_counts_and_only_there():
 
 
 def test_it_stops_when_the_evaluations_run_out_and_says_how_far_it_came():
-    found = run(lambda z: mixture(z, [1.0], [0.3], [0.5]), tolerance=1e-12, most=1500)
+    found = run(lambda z: mixture(z, [1.0], [0.3], [0.5]), tolerance=1e-12, max_evaluations=1500)
     assert 1500 <= found.evaluations < 4000
     assert 1e-12 < found.error < 1e-3
