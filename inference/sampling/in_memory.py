@@ -37,7 +37,7 @@ from .task import PRIOR_DRAWS, Program, Task
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """The arguments of :func:`~bke.inference.fit` that say what is believed; not checked yet."""
+    """Arguments of :func:`~bke.inference.fit` that describe the model, not yet checked."""
 
     kernel: Kernel | type[Kernel] = SquaredExponential
     prior: Prior | None = None
@@ -46,32 +46,33 @@ class Model:
     likelihood: Likelihood | str = "auto"
 
     def target(self, units: Units, rows: np.ndarray, seed: int) -> Target:
-        """What is to be sampled given data.
+        """Return the model in its units.
 
         Args:
-            units: of the data.
-            rows: (n, D), in their own units, or some of them; landmarks are chosen among them.
-            seed: of that choice.
+            units: units of the data.
+            rows: (n, D), in their own units, or a part of them, from which landmarks are chosen.
+            seed: seed of the choice of landmarks.
 
         Raises:
-            InputError: for arguments that make no sense.
+            InputError: an argument is invalid.
         """
         likelihood = with_landmarks(self.checked().likelihood, units, rows, seed)
         measure = units.measure_to_model(self.measure)
         return dataclasses.replace(self, measure=measure, likelihood=likelihood).checked()
 
     def checked(self) -> Target:
-        """The target if what was said is in the model's units.
+        """Return the model as if its arguments were in its units.
 
         Raises:
-            InputError: for arguments that make no sense.
+            InputError: an argument is invalid.
         """
-        given = self.kernel, self.prior, self.noise_variance, self.measure, self.likelihood
         with input_errors():
-            return Target.checked(*given)
+            return Target.checked(
+                self.kernel, self.prior, self.noise_variance, self.measure, self.likelihood
+            )
 
 
-class Handling(TypedDict, total=False):
+class FitOptions(TypedDict, total=False):
     """Further keyword arguments of :func:`~bke.inference.fit`, each with its default there."""
 
     scale: str | None
@@ -83,7 +84,7 @@ class Handling(TypedDict, total=False):
     progress: bool
 
 
-DEFAULTS: Handling = {
+DEFAULTS: FitOptions = {
     "scale": "column",
     "dither": "auto",
     "share": "pooled",
@@ -94,21 +95,20 @@ DEFAULTS: Handling = {
 }
 
 
-def with_defaults(given: Mapping[str, Any]) -> Handling:
-    """What was given, and the defaults of the rest.
+def fit_options(arguments: Mapping[str, Any]) -> FitOptions:
+    """Return ``arguments`` with the defaults of the others.
 
     Raises:
-        TypeError: for a name that is none of them; says so where it is an option of a sampler or
-            of a likelihood.
+        TypeError: an argument is unknown; names the samplers and likelihoods with that option.
     """
-    for name in given:
+    for name in arguments:
         if name not in DEFAULTS:
-            raise TypeError(f"fit() got an unexpected keyword argument {name!r}{_as_option(name)}")
-    return cast(Handling, {**DEFAULTS, **given})
+            raise TypeError(f"fit() got an unexpected keyword argument {name!r}{_suggest(name)}")
+    return cast(FitOptions, {**DEFAULTS, **arguments})
 
 
-def _as_option(name: str) -> str:
-    """Where a name is an option of samplers or likelihoods: which, and how it is given."""
+def _suggest(name: str) -> str:
+    """Return how a name is given to the samplers and likelihoods with that option."""
     calls = [
         f"{argument}={kind.__name__}({name}=...)"
         for argument, kinds in (("method", SAMPLERS.values()), ("likelihood", LIKELIHOODS))
@@ -118,8 +118,8 @@ def _as_option(name: str) -> str:
     return f": give {' or '.join(calls)}" if calls else ""
 
 
-class Given(NamedTuple):
-    """A task, and what the run keeps of the data."""
+class PreparedTask(NamedTuple):
+    """A task with what the run records of the data."""
 
     task: Task
     units: Units
@@ -128,31 +128,31 @@ class Given(NamedTuple):
 
 
 class Data(Protocol):
-    """Data of one kind, with what was said of how they are handled."""
+    """Data in memory or in a file, with the options of :func:`~bke.inference.fit`."""
 
-    def given(self, model: Model, sampler: Sampler, seed: int) -> Given:
-        """The task that they make of a model.
+    def prepare(self, model: Model, sampler: Sampler, seed: int) -> PreparedTask:
+        """Return the posterior of these data, prepared for the sampler.
 
         Raises:
-            InputError: for data or arguments that make no sense, in one sentence.
+            InputError: the data or an argument are invalid.
         """
 
-    def finished(self) -> None:
-        """The run is there: remove what was kept to go on from."""
+    def remove_checkpoint(self) -> None:
+        """Remove the checkpoint, if any, once there is a run."""
 
 
-def sampled_run(sampler: Sampler, given: Given, chosen: Mapping[str, str]) -> xr.DataTree:
-    """The run of a sampler that is at work on what it was given.
+def sample_run(sampler: Sampler, prepared: PreparedTask, choice: Mapping[str, str]) -> xr.DataTree:
+    """Sample the posterior and return the run.
 
     Args:
-        sampler: one of the ways.
-        given: what it is to sample.
-        chosen: what the run records of how the sampler was chosen.
+        sampler: the method.
+        prepared: the posterior.
+        choice: record of how the method was chosen.
     """
-    task, units, rows, settings = given
+    task, units, rows, settings = prepared
     chains, groups = sampler.sample(task)
     recorded = {
-        **chosen,
+        **choice,
         **settings,
         "seed": task.seed,
         **sampler.record(),
@@ -161,21 +161,13 @@ def sampled_run(sampler: Sampler, given: Given, chosen: Mapping[str, str]) -> xr
     return make_run(task.target, units, rows, chains, task.prior_draws, groups, recorded)
 
 
-#: n x n matrices alive at once on the dense route, and what XLA needs beside them.
+#: Number of n x n matrices at once of the dense likelihood, with those of XLA.
 MATRICES = 5
 WITHOUT_MATRICES = (
     "a random part of them, likelihood=Nystrom(500) (--likelihood nystrom --rank 500), "
     "likelihood='landmark' (--likelihood landmark), or of rounded rows their unit as dither "
     "(--dither)"
 )
-
-
-class Prepared(NamedTuple):
-    """A target's data in its units, and what its range is."""
-
-    units: Units
-    points: Points  # the data as the route to the likelihood needs them
-    prior_draws: dict[str, np.ndarray]  # unconstrained, by site
 
 
 def prepare(
@@ -186,76 +178,75 @@ def prepare(
     dither: Any,
     seed: int,
     shard: str = "chains",
-    prior_draws: int = PRIOR_DRAWS,
+    num_prior_draws: int = PRIOR_DRAWS,
     program: Program | None = None,
-) -> Prepared:
-    """Find dither and points, draw from the prior, and compile meanwhile.
+) -> tuple[Units, Points, dict[str, np.ndarray]]:
+    """Choose the dither, prepare the data, draw from the prior, and compile at the same time.
 
     Args:
-        target: of the data's units.
+        target: the model.
         observed: the data.
-        evaluate: what is compiled for them.
+        evaluate: log density, to be compiled for these data.
         dither: as for :func:`~bke.inference.fit`.
-        seed: of the dither and of the prior draws.
+        seed: seed of the dither and of the prior draws.
         shard: as for :func:`~bke.inference.fit`.
-        prior_draws: how many.
-        program: what else is compiled, if anything.
+        num_prior_draws: number of prior draws.
+        program: program of the sampler, to be compiled too.
+
+    Returns:
+        Units with the dither, the data as the likelihood needs them, and unconstrained prior draws
+        by site.
 
     Raises:
-        InputError: for data or arguments that make no sense.
+        InputError: the data or an argument are invalid.
     """
     units, rows = observed.units, observed.rows
     # The samplers of some priors take as long to compile as the density.
-    beside = ThreadPoolExecutor(2)
+    compilers = ThreadPoolExecutor(2)
 
-    def begun(units: Units) -> Points:
-        points = _points(target, units, rows, shard)
+    def prepare_points(units: Units) -> Points:
+        points = placed(target.prepared(units.points(rows)), shard)
         _check_matrices(points, rows.shape[1])
-        beside.submit(_compile, target, evaluate, points)
+        compilers.submit(_compile, target, evaluate, points)
         return points
 
     try:
-        # Rounded rows may need matrices, and the same rows none once they are dithered.
-        points = None if may_be_dithered(rows, dither) else begun(units)
+        # Rounded rows may need matrices that the dithered rows do not need.
+        points = None if may_be_dithered(rows, dither) else prepare_points(units)
         rng = np.random.default_rng(seed).spawn(1)[0]  # the dither's numbers are the parent's
-        draws = target.prior_draws(rng, prior_draws)
+        draws = target.prior_draws(rng, num_prior_draws)
         check_smoothed(target, rows.shape[1])
-        # Landmarks are off the data, where nothing balances.
+        # Landmarks are not on the data, so no density is zero.
         cancelled = None if target.landmarks is not None else programs.cancelled(target)
         units = with_dither(units, rows, dither, seed, draws, cancelled)
-        points = begun(units) if points is None else points
+        points = prepare_points(units) if points is None else points
         # Where devices share the rows, two programs would wait for each other.
         if program is not None and not shares_rows(points):
-            beside.submit(program.compile, points)
-        beside.shutdown()
+            compilers.submit(program.compile, points)
+        compilers.shutdown()
     finally:
-        # Whoever interrupts, or asked for what makes no sense, need not wait for a compiler.
-        beside.shutdown(wait=False, cancel_futures=True)
-    return Prepared(units, points, draws)
-
-
-def _points(target: Target, units: Units, rows: np.ndarray, shard: str) -> Points:
-    """The rows in the model's units, where and as the likelihood needs them."""
-    return placed(target.prepared(units.points(rows)), shard)
+        # After an interrupt or an error nobody waits for the compiler.
+        compilers.shutdown(wait=False, cancel_futures=True)
+    return units, points, draws
 
 
 def _check_matrices(points: Points, dimension: int) -> None:
-    """That there is memory for those of the largest sample that may need any."""
-    each = points if isinstance(points, tuple) else (points,)
-    sizes = [one.matrix_size for one in each]
-    if max(sizes):
-        check_memory(max(sizes), dimension, matrices=MATRICES, instead=WITHOUT_MATRICES)
+    """Raise InputError where there is no memory for the matrices of the largest sample."""
+    samples = points if isinstance(points, tuple) else (points,)
+    size = max(sample.matrix_size for sample in samples)
+    if size:
+        check_memory(size, dimension, matrices=MATRICES, instead=WITHOUT_MATRICES)
 
 
 def _compile(target: Target, evaluate: BatchLogDensity, points: Points) -> None:
-    """Evaluate at one place; an error there will come up again where it is waited for."""
+    """Evaluate at one point; an error occurs again where the density is used."""
     with jax.enable_x64(True):  # the setting belongs to the thread
-        one = {name: np.zeros((1, *shape)) for name, shape in target.shapes.items()}
-        profile.log_densities(evaluate, one, points)
+        z = {name: np.zeros((1, *shape)) for name, shape in target.shapes.items()}
+        profile.log_densities(evaluate, z, points)
 
 
 def check_smoothed(target: Target, dimension: int) -> None:
-    """Refuse a kernel without an implemented r, which compiled code could not name."""
+    """Raise InputError for a kernel without a smoothed kernel r."""
 
     def smoothed(z: dict[str, jax.Array]) -> None:
         # The template, not a draw: whether a kernel is refused must not depend on the seed.
@@ -269,25 +260,25 @@ def check_smoothed(target: Target, dimension: int) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class InMemory:
-    """Arrays or data frames, and how they are handled.
+    """Arrays or data frames, with the options of :func:`~bke.inference.fit`.
 
     Attributes:
-        observed: rows that were checked, with the units of their columns.
-        options: how they are handled, see :func:`~bke.inference.fit`.
+        observed: checked rows with the units of their columns.
+        options: options of the fit.
     """
 
     observed: Observed
-    options: Handling
+    options: FitOptions
 
-    def given(self, model: Model, sampler: Sampler, seed: int) -> Given:
-        """The task; the posterior's density, and the sampler's program, are compiled for it."""
+    def prepare(self, model: Model, sampler: Sampler, seed: int) -> PreparedTask:
+        """Return the posterior, its density and the program of the sampler compiled."""
         observed, options = self.observed, self.options
         share, shard = options["share"], options["shard"]
         check_shard(shard)
         if options["checkpoint"] is not None:
             raise InputError("a checkpoint is for rows of a file, see open_rows")
-        asked = [repr(sampler), repr(model.likelihood), share, shard]
-        check_alike({"data": observed.rows, "seeds": seed, "options": asked})
+        job = [repr(sampler), repr(model.likelihood), share, shard]
+        check_alike({"data": observed.rows, "seeds": seed, "options": job})
         target = model.target(observed.units, observed.rows, seed)
         evaluate, program = programs.log_densities(target), sampler.program(target)
         units, points, prior_draws = prepare(
@@ -297,13 +288,13 @@ class InMemory:
             dither=options["dither"],
             seed=seed,
             shard=shard,
-            prior_draws=sampler.num_prior_draws,
+            num_prior_draws=sampler.num_prior_draws,
             program=program,
         )
         density = functools.partial(log_densities, evaluate, X=points)
-        shown = options["progress"] and is_first()
-        task = Task(target, points, prior_draws, density, seed, shown, program)
-        return Given(task, units, observed.rows, {"share": share})
+        progress = options["progress"] and is_first()
+        task = Task(target, points, prior_draws, density, seed, progress, program)
+        return PreparedTask(task, units, observed.rows, {"share": share})
 
-    def finished(self) -> None:
-        """Nothing was kept."""
+    def remove_checkpoint(self) -> None:
+        """Do nothing: data in memory have no checkpoint."""

@@ -48,7 +48,7 @@ from ..data.units import Units, unit_of, with_dither
 from ..streams.rows import Rows
 from . import programs
 from .binned_column import BinnedColumn, ColumnDensity, evaluate_new
-from .in_memory import Given, Handling, InMemory, Model
+from .in_memory import FitOptions, InMemory, Model, PreparedTask
 from .run import Unread
 from .samplers import MOST_EVALUATIONS, Quadrature, Sampler
 from .target import Target, flatten, unflatten
@@ -286,11 +286,11 @@ class OutOfCore:
     """
 
     rows: Rows
-    options: Handling
+    options: FitOptions
     max_rows_in_memory: ClassVar[int] = 2**17
     _checkpoint: Checkpoint | None = None
 
-    def given(self, model: Model, sampler: Sampler, seed: int) -> Given:
+    def prepare(self, model: Model, sampler: Sampler, seed: int) -> PreparedTask:
         """Return the task of a sampler, after a first pass over the rows.
 
         The landmark model reads all rows again for every batch of points. One column is reduced
@@ -332,7 +332,7 @@ class OutOfCore:
         if isinstance(likelihood, Landmark):
             landmark_density = LandmarkDensity(target, rows, scale, self._checkpoint, progress)
             task = Task(target, None, prior_draws, landmark_density, seed, progress=False)
-            return Given(task, units, unread, settings)
+            return PreparedTask(task, units, unread, settings)
         cancelled = programs.cancelled(target)
         units = with_dither(units, sample, options["dither"], seed, prior_draws, cancelled)
         column = BinnedColumn(rows, units, float((deviation / scale)[0]), progress=progress)
@@ -344,21 +344,21 @@ class OutOfCore:
             program.compile(density.points)
         settings |= {"density_error": error, "points": column.size}
         task = Task(target, density.points, prior_draws, density, seed, progress, program)
-        return Given(task, units, unread, settings)
+        return PreparedTask(task, units, unread, settings)
 
-    def finished(self) -> None:
+    def remove_checkpoint(self) -> None:
         """Remove the checkpoint."""
         if self._checkpoint is not None:
             self._checkpoint.remove()
 
-    def _read(self, model: Model, sampler: Sampler, seed: int) -> Given:
+    def _read(self, model: Model, sampler: Sampler, seed: int) -> PreparedTask:
         """Return the task of the same rows in memory."""
         rows, options = self.rows, self.options.copy()
         values, columns = rows.block(0, len(rows)), options["columns"] or rows.columns
         observed = observe(values, share=options["share"], scale=options["scale"], columns=columns)
         options["checkpoint"] = None
-        given = InMemory(observed, options).given(model, sampler, seed)
-        return given._replace(settings={**given.settings, "source": str(rows.path)})
+        prepared = InMemory(observed, options).prepare(model, sampler, seed)
+        return prepared._replace(settings={**prepared.settings, "source": str(rows.path)})
 
     def _check_column(self, target: Target) -> None:
         """Refuse a model whose likelihood is not a sum over one column.

@@ -19,7 +19,7 @@ from bke.inference import (
     save_run,
 )
 from bke.inference.report.words import posterior_summary
-from bke.inference.sampling.in_memory import DEFAULTS, Handling, Model
+from bke.inference.sampling.in_memory import DEFAULTS, FitOptions, Model
 from bke.inference.sampling.samplers import SAMPLERS, MethodName, sampler_for
 
 X = np.random.default_rng(0).gamma(2.0, size=(30, 1))
@@ -130,7 +130,7 @@ def test_others_learn_about_a_sampler_from_its_run(kind, tmp_path):
 
 
 def test_handling_has_a_default_for_each_of_its_names():
-    assert set(DEFAULTS) == set(Handling.__annotations__)
+    assert set(DEFAULTS) == set(FitOptions.__annotations__)
 
 
 def test_options_can_be_made_before_jax_is_imported():
