@@ -142,9 +142,9 @@ def find_modes(run: Run, **model: Unpack[ModelArguments]) -> Modes:
     tree = opened.tree
     units_of(tree)  # refuses other trees
     find = _modes_of_profile if "profile" in tree.children else _modes_of_graph
-    modes = opened.kept("modes", lambda: find(tree), groups=MODE_GROUPS)
+    modes = opened.cached("modes", lambda: find(tree), groups=MODE_GROUPS)
     integrated = integral_group(tree)
-    masses = opened.kept(
+    masses = opened.cached(
         "masses",
         lambda: mode_masses(tree, [mode.interval for mode in modes.modes], modes.of_draws),
         groups=MODE_GROUPS if integrated is None else (*MODE_GROUPS, integrated),

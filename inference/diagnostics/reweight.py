@@ -70,11 +70,11 @@ def reweight(
             return _quadrature(opened, tolerance, seed, progress)
         return bridge_masses(opened, seed)
 
-    group = opened.kept(
+    group = opened.cached(
         f"masses {tolerance} {seed}",
         masses,
         groups=(*MODE_GROUPS, "observed_data", "constant_data"),
-        lasts=lambda _: is_ours(target.kernel),
+        store=lambda _: is_ours(target.kernel),
     )
     result = tree.copy()
     result["quadrature" if by_quadrature else "bridge"] = xr.DataTree(group.copy(deep=True))

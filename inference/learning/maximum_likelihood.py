@@ -117,7 +117,7 @@ class PeakSearch:
         self.low = self.prior_draws.min(axis=0) - self.margin
         self.high = self.prior_draws.max(axis=0) + self.margin
         self.evaluate = programs.objectives(self.target, self.name)
-        self.value_and_grad = programs.objective_slopes(self.target, self.name)
+        self.value_and_grad = programs.objective_and_gradient(self.target, self.name)
 
     def objective(self, flat: np.ndarray, points: Points | None = None) -> np.ndarray:
         """Evaluate the objective (k,) at ``flat`` (k, p), of the search's points by default."""

@@ -22,7 +22,7 @@ from numpyro.infer.hmc import hmc
 from ..core.distributed import on_devices
 from ..core.errors import SamplingError
 from ..core.jit import jit
-from .programs import kept
+from .programs import cached
 from .target import Points, Target
 from .task import CANDIDATES, Chains, Task
 
@@ -173,7 +173,7 @@ class NutsProgram:
             jax.block_until_ready(self._advance(empty, points, 0))
 
 
-@kept
+@cached
 def nuts_program(
     target: Target,
     num_warmup: int,

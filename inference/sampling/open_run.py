@@ -1,4 +1,4 @@
-"""An open run: a run with what follows from it, computed once and shared by all who ask.
+"""Open runs: runs with results computed from them, cached and shared by all functions.
 
 A run is a ``DataTree``, which its user may copy, extend and write into. So what was computed is not
 kept with the tree but under a fingerprint of the numbers it was computed from: a copy finds it, and
@@ -31,37 +31,37 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Results that are kept of all runs together, small ones; of each open run, prepared points.
-KEPT, KEPT_POINTS = 64, 1
+#: Number of cached results of all runs together, which are small, and of prepared data per run.
+MAX_RESULTS, MAX_POINTS = 64, 1
 
 
-class Memory:
-    """The results asked for last, by what they were computed from."""
+class Cache:
+    """The results used last, by digests of their input."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._found: collections.OrderedDict[Hashable, Any] = collections.OrderedDict()
+    def __init__(self, max_size: int) -> None:
+        self._max_size = max_size
+        self._results: collections.OrderedDict[Hashable, Any] = collections.OrderedDict()
         self._lock = threading.Lock()
 
     def get(
-        self, key: Hashable, compute: Callable[[], T], lasts: Callable[[T], bool] | None = None
+        self, key: Hashable, compute: Callable[[], T], store: Callable[[T], bool] | None = None
     ) -> T:
-        """What ``compute`` returns, or returned earlier for the same ``key``, if it ``lasts``."""
+        """Return the cached result of ``key``, or compute it and cache it if it is to be stored."""
         with self._lock:
-            if key in self._found:
-                self._found.move_to_end(key)
-                return cast(T, self._found[key])
+            if key in self._results:
+                self._results.move_to_end(key)
+                return cast(T, self._results[key])
         result = compute()
-        if lasts is not None and not lasts(result):
+        if store is not None and not store(result):
             return result
         with self._lock:
-            self._found[key] = result
-            while len(self._found) > self._most:
-                self._found.popitem(last=False)
+            self._results[key] = result
+            while len(self._results) > self._max_size:
+                self._results.popitem(last=False)
         return result
 
 
-_SHARED = Memory(KEPT)
+_SHARED = Cache(MAX_RESULTS)
 
 
 class OpenRun:
@@ -73,49 +73,49 @@ class OpenRun:
 
     def __init__(self, tree: xr.DataTree) -> None:
         self.tree = tree
-        self._points = Memory(KEPT_POINTS)
+        self._points = Cache(MAX_POINTS)
 
-    def kept(
+    def cached(
         self,
-        what: str,
+        name: str,
         compute: Callable[[], T],
         *,
         groups: Iterable[str],
-        lasts: Callable[[T], bool] | None = None,
+        store: Callable[[T], bool] | None = None,
     ) -> T:
-        """What ``compute`` makes of some groups and attributes, once for runs that agree there.
+        """Return a result of some groups and the attributes, computed once for equal runs.
 
         Args:
-            what: the name of the result.
-            compute: reads nothing of the run but these; what it returns must not be changed.
-            groups: their names; those that the run lacks count as such.
-            lasts: whether to keep a result; by default yes.
+            name: the name of the result.
+            compute: function that reads nothing else of the run; its result must not be modified.
+            groups: names of groups, of which a run may lack some.
+            store: whether to cache a result; by default true.
         """
-        return _SHARED.get((what, fingerprint(self.tree, groups)), compute, lasts)
+        return _SHARED.get((name, fingerprint(self.tree, groups)), compute, store)
 
     @property
     def units(self) -> Units:
-        """How the data were brought to the model's units.
+        """Units of the model, and the dither of the data.
 
         Raises:
-            InputError: where the tree is not a run of :func:`~bke.inference.fit`.
+            InputError: the tree is not a run of :func:`~bke.inference.fit`.
         """
         return units_of(self.tree)
 
     @property
     def target(self) -> Target:
-        """The kernel, priors, noise and measure that the run inferred, in the model's units.
+        """The model, in its units.
 
         Raises:
-            InputError: where the tree is no such run, or its prior cannot be rebuilt.
+            InputError: the tree is no such run, or its prior cannot be restored.
         """
         units_of(self.tree)  # refuses other trees
-        return self.kept(
+        return self.cached(
             "target",
             lambda: target_of(self.tree)[0],
             groups=["constant_data"],
-            # A user's own class may be another one by now, under the same name.
-            lasts=lambda target: is_ours(target.kernel),
+            # A class of the user may have been redefined under the same name.
+            store=lambda target: is_ours(target.kernel),
         )
 
     @property
@@ -123,26 +123,26 @@ class OpenRun:
         """The data in the model's units, prepared for the likelihood.
 
         Raises:
-            InputError: where the run does not hold its rows, as those of a large file are not held.
+            InputError: the run does not contain its rows, which are those of a large file.
         """
         observed = self.tree["observed_data"].to_dataset()
         if "X" not in observed:
             raise InputError(
-                "the run does not hold its rows, which are those of a large file, and the density "
-                "needs them: fit them by quadrature, of which the run keeps the density"
+                "the run does not contain its rows, which are those of a large file, and the "
+                "density needs them: fit them by quadrature, which stores the density in the run"
             )
 
-        def prepared() -> Points:
+        def prepare() -> Points:
             data = observed["X"].values
             with computing():
                 return self.target.prepared(self.units.points(data))
 
-        reads = fingerprint(self.tree, ["observed_data", "constant_data"])
-        return self._points.get(reads, prepared)
+        digest = fingerprint(self.tree, ["observed_data", "constant_data"])
+        return self._points.get(digest, prepare)
 
     @property
     def log_density(self) -> LogDensity:
-        """Log posterior density of a batch of unconstrained points, up to the normaliser."""
+        """Log posterior density of a batch of unconstrained points, up to a constant."""
         evaluate, points = programs.log_densities(self.target), self.points
 
         def density(z: Mapping[str, Any]) -> np.ndarray:
@@ -152,7 +152,7 @@ class OpenRun:
         return density
 
 
-#: What functions of a run take: a run, open or not, or draws of another program with their model.
+#: A run, open or not, or draws of another program, whose model is given by further arguments.
 Run: TypeAlias = "xr.DataTree | OpenRun | MCMC"
 
 

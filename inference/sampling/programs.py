@@ -1,8 +1,8 @@
-"""Compiled functions of a target, kept for the next one like it; data are their arguments.
+"""Compiled functions of a model, cached for models with the same description.
 
-Each compiles once per shape of the data, which similar data share. A problem is known by its
-description, so one whose prior has none is built anew each time, and by the classes of its kernel,
-which a notebook or a reload may define anew under their old name.
+Data are arguments, and each function is compiled once for every shape of them. The classes of the
+kernel are compared too, since a notebook may redefine them under the same name. A model with a
+prior that has no description is not cached.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from .profile import BatchLogDensity, batch_log_density
 from .record import identity_of
 from .target import Points, Target
 
-KEPT = 16
+MAX_PROGRAMS = 16
 
 T = TypeVar("T")
 
 
-def kept(build: Callable[..., T]) -> Callable[..., T]:
-    """``build`` of a target and further hashable arguments, remembered by its description."""
+def cached(build: Callable[..., T]) -> Callable[..., T]:
+    """Cache a function of a model and further hashable arguments."""
 
-    @functools.lru_cache(maxsize=KEPT)
+    @functools.lru_cache(maxsize=MAX_PROGRAMS)
     def restored(description: str, kernel: tuple[Any, ...], *arguments: Any) -> T:
         return build(Target.restore(json.loads(description)), *arguments)
 
@@ -46,50 +46,50 @@ def kept(build: Callable[..., T]) -> Callable[..., T]:
     return either
 
 
-@kept
+@cached
 def log_densities(target: Target) -> BatchLogDensity:
     """Log density of a batch of unconstrained points, by one compiled program."""
     return batch_log_density(target)
 
 
-@kept
+@cached
 def volume_errors(target: Target) -> Callable[..., jax.Array]:
-    """Errors of the volume term by nodes of bins, of a batch of unconstrained points."""
+    """Return the errors of the Jacobian term by nodes of bins at a batch of points."""
 
     @jit
     def evaluate(
         z: dict[str, jax.Array], X: LineIndex, nodes: jax.Array, counts: jax.Array
     ) -> jax.Array:
-        def one(z: dict[str, jax.Array]) -> jax.Array:
+        def at_point(z: dict[str, jax.Array]) -> jax.Array:
             log_jacobian = X.log_jacobian(target.kernel_at(target.constrain(z)))
             return spectral.volume_errors(log_jacobian, nodes, counts)
 
-        return jax.lax.map(one, z)
+        return jax.lax.map(at_point, z)
 
     return evaluate
 
 
-@kept
+@cached
 def prior_along(target: Target) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]]:
     """Log prior along the one hyperparameter, by one compiled program."""
     return profile.prior_along(target)
 
 
-@kept
+@cached
 def objectives(target: Target, objective: str) -> BatchLogDensity:
-    """What :func:`~bke.inference.learn_kernel` maximises, at a batch of unconstrained points."""
-    one = _objective(target, objective)
+    """Return the objective of :func:`~bke.inference.learn_kernel` at a batch of points."""
+    at_point = _objective(target, objective)
 
     @jit
     def evaluate(z: dict[str, jax.Array], X: Points) -> jax.Array:
-        return jax.lax.map(lambda z: one(z, X), z)
+        return jax.lax.map(lambda z: at_point(z, X), z)
 
     return evaluate
 
 
-@kept
-def objective_slopes(target: Target, objective: str) -> Callable[..., Any]:
-    """Its value and gradient at one unconstrained point."""
+@cached
+def objective_and_gradient(target: Target, objective: str) -> Callable[..., Any]:
+    """Return the value and gradient of an objective at one unconstrained point."""
     return jit(jax.value_and_grad(_objective(target, objective)))
 
 
@@ -105,7 +105,7 @@ def _objective(target: Target, objective: str) -> Callable[[Any, Points], jax.Ar
     return value
 
 
-@kept
+@cached
 def cancelled(target: Target) -> Callable[[Any, PaddedRows], jax.Array]:
-    """Search for rows whose volume factor is zero, by one compiled program."""
+    """Return a search for rows whose Jacobian factor is zero."""
     return cancelled_rows(target)

@@ -30,7 +30,7 @@ from jax.scipy.special import logsumexp
 from ..core.distributed import on_devices
 from ..core.errors import SamplingError
 from ..core.jit import jit
-from .programs import kept
+from .programs import cached
 from .target import Points, Target, unflatten
 
 #: Effective share of the particles after each rise of the temperature.
@@ -213,7 +213,7 @@ class TemperedSmc:
         raise SamplingError(f"the posterior was not reached in {MOST_TEMPERATURES} temperatures")
 
 
-@kept
+@cached
 def tempered_smc(target: Target) -> TemperedSmc:
     """SMC for any number of particles, kept for the next target like this one."""
     return TemperedSmc(target)

@@ -209,7 +209,7 @@ def embedding_draws(
     return np.concatenate(batches)[:total]
 
 
-@programs.kept
+@programs.cached
 def _compiled_draws(target: Target, noise: Any) -> Callable[..., jax.Array]:
     """Compile draws of the witness for a batch of hyperparameters."""
 

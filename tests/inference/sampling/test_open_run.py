@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 from bke.inference import InputError, Nuts, OpenRun, fit, open_run
 from bke.inference.diagnostics.modes import unconstrained_draws
-from bke.inference.sampling.open_run import Memory
+from bke.inference.sampling.open_run import Cache
 from bke.inference.sampling.record import RECORD
 from bke.inference.sampling.run import target_of
 
@@ -57,8 +57,8 @@ def test_other_trees_are_refused(tree):
         open_run(tree)
 
 
-def test_memory_keeps_the_latest_and_what_lasts():
-    memory: Memory = Memory(2)
+def test_a_cache_keeps_the_latest_results_that_are_to_be_stored():
+    cache = Cache(2)
     calls = []
 
     def compute(value):
@@ -66,8 +66,8 @@ def test_memory_keeps_the_latest_and_what_lasts():
         return value
 
     for key in "aabacab":  # b is forgotten when c comes
-        assert memory.get(key, lambda key=key: compute(key)) == key
+        assert cache.get(key, lambda key=key: compute(key)) == key
     assert "".join(calls) == "abcb"
     for _ in range(2):
-        memory.get("d", lambda: compute("d"), lambda value: False)
+        cache.get("d", lambda: compute("d"), lambda value: False)
     assert "".join(calls) == "abcbdd"
