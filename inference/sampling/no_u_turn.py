@@ -142,7 +142,7 @@ class NutsProgram:
         return Chains(z, stats, {k: np.asarray(v) for k, v in initial.items()}, self.num_warmup)
 
     def _first(self, key: jax.Array, z: dict[str, jax.Array], X: Points) -> Any:
-        """The state at ``z`` with the density's value and slope there.
+        """Return the state at ``z`` with the density's value and gradient.
 
         They come from the program of the iterations, since one of their own takes as long to
         compile: an iteration without momentum and with steps of length zero evaluates the density
@@ -213,7 +213,7 @@ def dispersed_start(
     seed: int,
     log_density: Callable[[dict[str, np.ndarray]], np.ndarray],
 ) -> dict[str, jax.Array]:
-    """One prior draw per chain, spread over the prior, each with a finite density.
+    """Return one prior draw per chain, spread over the prior, each with a finite density.
 
     The pool is ordered by its mean unconstrained coordinate and one draw is taken from each of
     ``chains`` equal parts, so that the chains start from different scales.

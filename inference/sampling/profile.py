@@ -1,7 +1,7 @@
-"""The posterior density itself, beside the draws: in batches, and as a profile.
+"""The posterior density in batches, and as a profile over one hyperparameter.
 
-Chains see only where they have been. With one hyperparameter the density is evaluated over the
-whole prior range, so modes that no chain visited show up as well.
+Chains show only the modes that they visit. The profile covers the range of the prior, and so shows
+the others too.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from .target import Points, Target
 #: bridges the narrow zeros of the one-dimensional density; a mode is wider.
 SMOOTHING = 0.1
 GRID_STEP = 0.01
-#: Entries of matrices one profile may cost; fewer grid points for large n.
+#: Number of matrix entries for one profile, which limits the grid for large n.
 PROFILE_BUDGET = 4e8
-FEWEST_GRID_POINTS = 250
-#: Points per compiled call of the density, and a divisor of that of the prior.
+MIN_GRID_POINTS = 250
+#: Number of points per compiled call of the density, and a divisor of that of the prior.
 BATCH, PADDING = 16, 256
 
 LogDensity = Callable[[dict[str, Any]], np.ndarray]
@@ -36,36 +36,36 @@ BatchLogDensity = Callable[[Any, Points], jax.Array]
 
 
 def batch_log_density(target: Target) -> BatchLogDensity:
-    """Compiled log density at :data:`BATCH` unconstrained points, one after the other."""
+    """Compile the log density at :data:`BATCH` unconstrained points, evaluated sequentially."""
 
     @jit
     def evaluate(z: dict[str, jax.Array], X: Points) -> jax.Array:
-        return jax.lax.map(lambda one: target.log_density(one, X), z)
+        return jax.lax.map(lambda point: target.log_density(point, X), z)
 
     return evaluate
 
 
 def log_densities(evaluate: BatchLogDensity, z: Mapping[str, Any], X: Points) -> np.ndarray:
-    """Log density (k,) at k unconstrained points, on all devices, in batches of one shape."""
+    """Return the log density (k,) at k unconstrained points, on all devices, in equal batches."""
     arrays = {name: np.asarray(values) for name, values in z.items()}
     total = len(next(iter(arrays.values())))
     points = jax.tree.map(jnp.asarray, X)
 
-    def one(start: int) -> np.ndarray:
+    def batch(start: int) -> np.ndarray:
         with jax.enable_x64(True):  # the setting belongs to the thread
             # The last batch repeats its last point: another shape would be compiled again.
             rows = np.minimum(np.arange(start, start + BATCH), total - 1)
-            piece = {name: jnp.asarray(values[rows]) for name, values in arrays.items()}
-            return np.asarray(evaluate(piece, points))
+            z_batch = {name: jnp.asarray(values[rows]) for name, values in arrays.items()}
+            return np.asarray(evaluate(z_batch, points))
 
     first, *rest = range(0, total, BATCH)
-    pieces = [one(first)]  # compiles, before the threads would each do it
-    pieces += on_devices(lambda index: one(rest[index]), len(rest), Event(), points)
-    return np.concatenate(pieces)[:total]
+    batches = [batch(first)]  # compiles, before each thread would
+    batches += on_devices(lambda index: batch(rest[index]), len(rest), Event(), points)
+    return np.concatenate(batches)[:total]
 
 
 def smooth(log_density: np.ndarray, step: float) -> np.ndarray:
-    """Log density averaged over a Gaussian window of :data:`SMOOTHING`.
+    """Average a log density over a Gaussian window of :data:`SMOOTHING`.
 
     The log is averaged, not the density: its narrow dips to minus infinity are integrable, and an
     average over them is finite and stable. Values that are not finite are interpolated.
@@ -84,17 +84,17 @@ def scan(
     z: np.ndarray,
     prior_z: np.ndarray,
     density: LogDensity,
-    most: int | None = None,
+    max_points: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Log density of the one hyperparameter over its prior range and all draws.
+    """Evaluate the log density of one hyperparameter over its prior range and all draws.
 
     Args:
-        target: with one scalar site.
-        X: the likelihood's view of the data, or a tuple of such.
+        target: model with one scalar site.
+        X: data as the likelihood needs them, or a tuple of samples.
         z: every draw, flattened, unconstrained.
         prior_z: draws from the prior, unconstrained.
         density: log density of a batch of unconstrained points.
-        most: grid points; by default as many as :data:`PROFILE_BUDGET` allows.
+        max_points: number of grid points; by default as :data:`PROFILE_BUDGET` allows.
 
     Returns:
         An evenly spaced grid (k,), unconstrained, and the log density there (k,).
@@ -104,20 +104,20 @@ def scan(
     high = max(np.quantile(prior_z, 0.9995), z.max() + 5 * SMOOTHING)
     samples = X if isinstance(X, tuple) else (X,)
     entries = sum(x.entries for x in samples)
-    most = most or max(FEWEST_GRID_POINTS, int(PROFILE_BUDGET / entries))
-    points = int(min(most, np.ceil((high - low) / GRID_STEP))) + 1
+    max_points = max_points or max(MIN_GRID_POINTS, int(PROFILE_BUDGET / entries))
+    points = int(min(max_points, np.ceil((high - low) / GRID_STEP))) + 1
     grid = np.linspace(low, high, points)
     return grid, density({name: grid})
 
 
 def prior_along(target: Target) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]]:
-    """Compiled: the one hyperparameter (k,) and its log prior at unconstrained places (k,)."""
+    """Compile the hyperparameter (k,) and its log prior at unconstrained points (k,)."""
     (name,) = target.sites
 
     @jit
     @jax.vmap
-    def along(one: jax.Array) -> tuple[jax.Array, jax.Array]:
-        z = {name: one}
+    def along(point: jax.Array) -> tuple[jax.Array, jax.Array]:
+        z = {name: point}
         return target.constrain(z)[name], target.log_prior(z)
 
     return along
@@ -129,10 +129,10 @@ def as_profile(
     log_density: np.ndarray,
     prior: Callable[[jax.Array], tuple[jax.Array, jax.Array]],
 ) -> xr.Dataset:
-    """What :func:`scan` found as a dataset.
+    """Return the result of :func:`scan` as a dataset.
 
     Args:
-        target: with one scalar site.
+        target: model with one scalar site.
         grid: evenly spaced (k,), unconstrained.
         log_density: (k,), of the unconstrained coordinate.
         prior: from :func:`prior_along`.
@@ -144,7 +144,7 @@ def as_profile(
     (name,) = target.sites
     # Filled up to a multiple of the padding: another shape would be compiled again.
     filled = np.pad(grid, (0, -len(grid) % PADDING), mode="edge")
-    values, log_prior = (np.asarray(each)[: len(grid)] for each in prior(jnp.asarray(filled)))
+    values, log_prior = (np.asarray(array)[: len(grid)] for array in prior(jnp.asarray(filled)))
     return xr.Dataset(
         {
             "value": ("grid", values),

@@ -86,7 +86,7 @@ class Target:
         return {name: sites[name].to_event(len(sites[name].batch_shape)) for name in sorted(sites)}
 
     def prepared(self, points: Points) -> Points:
-        """(n, D) ``points``, or several such, as the route to the likelihood needs them.
+        """Prepare ``points`` (n, D), or a tuple of samples, for the likelihood.
 
         Raises :class:`InputError` where the route that was asked for cannot be taken.
         """
@@ -171,20 +171,20 @@ class Target:
         }
 
     def prior_draws(self, rng: np.random.Generator, draws: int) -> dict[str, np.ndarray]:
-        """Draws from the prior, unconstrained, leading axis ``draws``.
+        """Return draws from the prior, unconstrained, leading axis ``draws``.
 
         Raises :class:`InputError` for a prior that cannot be drawn from.
         """
-        found = {}
+        values = {}
         for name, prior in self.sites.items():
             try:
-                found[name] = jnp.asarray(_draws(prior, rng, draws))
+                values[name] = jnp.asarray(_draws(prior, rng, draws))
             except NotImplementedError:
                 raise InputError(
                     f"the prior of {name!r} cannot be drawn from, as an improper one cannot: "
                     f"{type(prior).__name__}"
                 ) from None
-        return {name: np.asarray(value) for name, value in self.unconstrain(found).items()}
+        return {name: np.asarray(value) for name, value in self.unconstrain(values).items()}
 
     def kernel_at(self, values: Mapping[str, Any]) -> Kernel:
         """The kernel with its random parameters at ``values`` (model units)."""

@@ -10,7 +10,7 @@ Gradient-informed moves were tried and do not pay: with 5 and 10 lengthscales MA
 about a tenth further per second than these, and HMC no further (``benchmarks/tempering.py``). A
 gradient costs several values, and a difference of particles knows their shape already.
 
-What tempering cannot do: in many dimensions a mode much narrower than another gets its mass only as
+In many dimensions a mode much narrower than another gets its mass only as
 the temperature reaches 1, when no particle may be left near it. All repeats then miss it alike.
 """
 
@@ -33,24 +33,23 @@ from ..core.jit import jit
 from .programs import cached
 from .target import Points, Target, unflatten
 
-#: Effective share of the particles after each rise of the temperature.
+#: Effective fraction of the particles after each rise of the temperature.
 TARGET_ESS = 0.5
 #: Moves of each particle per temperature, for p hyperparameters.
 MOVES = {1: 3, 2: 4}
 MOVES_PER_PARAMETER = 2
-#: Share of steps as long as the difference itself, which lead from mode to mode.
+#: Fraction of steps as long as the difference itself, which lead from mode to mode.
 LONG_STEPS = 0.2
-#: Noise of a step over the particles' spread: keeps all places within reach.
+#: Noise of a step over the particles' spread: makes all points reachable.
 JITTER = 1e-3
-#: Stands for the log likelihood where the density is zero: infinity times a temperature of 0 is not
-#: a number.
+#: Log likelihood where the density is zero: infinity times a temperature of 0 is not a number.
 NONE = -1e10
 MOST_TEMPERATURES = 1000
 SMALLEST_RISE = 1e-12
 
 
 class Particle(NamedTuple):
-    """A place with what is known of it."""
+    """A particle with its likelihood."""
 
     z: jax.Array  # (p,), unconstrained
     log_likelihood: jax.Array  # ()
@@ -61,12 +60,12 @@ class _Moved(NamedTuple):
 
 
 class Population(NamedTuple):
-    """What repeats found, leading axes (repeat, particle); all particles of a repeat alike."""
+    """Particles of all repeats, leading axes (repeat, particle), with equal weights in a repeat."""
 
     z: np.ndarray  # (r, k, p)
     log_likelihood: np.ndarray  # (r, k)
     log_normalizer: np.ndarray  # (r,), -inf where all prior draws had density zero
-    temperatures: np.ndarray  # (r,), how many there were
+    temperatures: np.ndarray  # (r,), number of temperatures
 
 
 class TemperedSmc:
@@ -79,7 +78,7 @@ class TemperedSmc:
         def log_prior(flat: jax.Array) -> jax.Array:
             return target.log_prior(unflatten(flat, target.shapes))
 
-        @sequential_vmap  # one after the other: n x n matrices of all particles would not fit
+        @sequential_vmap  # sequentially: n x n matrices of all particles would not fit
         def log_likelihood(flat: jax.Array, X: Points) -> jax.Array:
             value = target.log_density(unflatten(flat, target.shapes), X) - log_prior(flat)
             return jnp.where(value > NONE, value, NONE)  # NaN as well
@@ -88,19 +87,19 @@ class TemperedSmc:
             key: jax.Array, particles: Particle, weights: jax.Array, now: Any, then: Any, X: Any
         ) -> tuple[Particle, jax.Array, jax.Array]:
             def move(
-                key: jax.Array, state: _Moved, log_density: Callable[..., Any], others: jax.Array
+                key: jax.Array, state: _Moved, log_density: Callable[..., Any], ensemble: jax.Array
             ) -> tuple[_Moved, jax.Array]:
                 pair, size, noise, accept = jax.random.split(key, 4)
-                a, b = others[jax.random.randint(pair, (2,), 0, len(others))]
+                a, b = ensemble[jax.random.randint(pair, (2,), 0, len(ensemble))]
                 short = 2.38 / np.sqrt(2 * count)
                 factor = jnp.where(jax.random.uniform(size) < LONG_STEPS, 1.0, short)
-                jitter = JITTER * others.std(axis=0) * jax.random.normal(noise, (count,))
+                jitter = JITTER * ensemble.std(axis=0) * jax.random.normal(noise, (count,))
                 z = state.position.z + factor * (a - b) + jitter
                 new = Particle(z, log_likelihood(z, X))
                 ratio = log_density(new) - log_density(state.position)
-                taken = jnp.log(jax.random.uniform(accept)) < ratio
-                kept = jax.tree.map(lambda x, y: jnp.where(taken, x, y), new, state.position)
-                return _Moved(kept), taken
+                accepted = jnp.log(jax.random.uniform(accept)) < ratio
+                position = jax.tree.map(lambda x, y: jnp.where(accepted, x, y), new, state.position)
+                return _Moved(position), accepted
 
             kernel = tempered.build_kernel(
                 lambda particle: log_prior(particle.z),
@@ -110,9 +109,9 @@ class TemperedSmc:
                 resampling.systematic,
             )
             key, other_key = jax.random.split(key)
-            others = particles.z[resampling.systematic(other_key, weights, len(weights))]
+            ensemble = particles.z[resampling.systematic(other_key, weights, len(weights))]
             state = tempered.TemperedSMCState(particles, weights, now)
-            state, info = kernel(key, state, moves, then, {"others": others[None]})
+            state, info = kernel(key, state, moves, then, {"ensemble": ensemble[None]})
             return state.particles, state.weights, info.log_likelihood_increment
 
         def rise(log_likelihood: jax.Array, weights: jax.Array, now: jax.Array) -> jax.Array:
@@ -153,7 +152,7 @@ class TemperedSmc:
         keys = jax.random.split(key, len(z))
         stop = Event()
 
-        def one(repeat: int) -> tuple[Particle, float, int]:
+        def run_repeat(repeat: int) -> tuple[Particle, float, int]:
             with jax.enable_x64(True):  # the setting belongs to the thread
                 return self._repeat(
                     keys[repeat],
@@ -163,7 +162,7 @@ class TemperedSmc:
                     lambda temperature: advance(repeat, temperature),
                 )
 
-        results = on_devices(one, len(z), stop, points)
+        results = on_devices(run_repeat, len(z), stop, points)
         particles, log_normalizer, temperatures = zip(*results, strict=True)
         if np.max(log_normalizer) == -np.inf:
             raise SamplingError(
@@ -172,8 +171,8 @@ class TemperedSmc:
                 "rounded (see dither)"
             )
         return Population(
-            np.stack([np.asarray(found.z) for found in particles]),
-            np.stack([np.asarray(found.log_likelihood) for found in particles]),
+            np.stack([np.asarray(repeat.z) for repeat in particles]),
+            np.stack([np.asarray(repeat.log_likelihood) for repeat in particles]),
             np.array(log_normalizer),
             np.array(temperatures),
         )
@@ -215,5 +214,5 @@ class TemperedSmc:
 
 @cached
 def tempered_smc(target: Target) -> TemperedSmc:
-    """SMC for any number of particles, kept for the next target like this one."""
+    """Return compiled SMC for any number of particles."""
     return TemperedSmc(target)
