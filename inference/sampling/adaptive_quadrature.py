@@ -39,9 +39,9 @@ class IntegratedDensity:
         weight: posterior probability of each node, (k,), sums to one.
         log_normalizer: log of the integral.
         error: estimated absolute error of ``log_normalizer``, that is relative of the integral.
-        evaluations: how many there were.
+        evaluations: number of evaluations.
         corners: lower corner of every box, (m, d).
-        widths: of the boxes, (m, d).
+        widths: widths of the boxes, (m, d).
         first_step: distance of the nodes of the first grid, (d,).
         values: density at the 3^d nodes of each box over its largest value, (m, 3, ..., 3).
     """
@@ -106,7 +106,7 @@ def integrate(
     """Integrate a density over d = 1 or 2 unbounded coordinates.
 
     Args:
-        log_density: of points (k, d), shape (k,).
+        log_density: log density of points (k, d), shape (k,).
         low: lower end of the first range, (d,), widened until the density is negligible outside.
         high: upper end, (d,).
         tolerance: for the error of the log of the integral.
@@ -178,7 +178,7 @@ class Boxes:
         corner: the lower one, in units, (m, d).
         size: length of the sides, in units, (m,).
         log_density: (m, 3, ..., 3).
-        log_volume: of each box, in the units of the coordinates, (m,).
+        log_volume: log volume of each box, in the units of the coordinates, (m,).
         log_error: log of the estimated error of each box's integral, (m,).
     """
 
@@ -271,7 +271,7 @@ class Grid:
     """Points with integer coordinates in a unit of length, and the log density where evaluated.
 
     Args:
-        log_density: of points (k, d), shape (k,).
+        log_density: log density of points (k, d), shape (k,).
         low: lower end of the first range, (d,).
         high: upper end, (d,).
     """

@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
 #: Statistics of other samplers that diagnosis and plots read, by ArviZ's names.
 STATISTICS = ("lp", "diverging", "energy", "acceptance_rate", "step_size", "n_steps", "tree_depth")
-#: Draws at which a recorded log density is compared with the model's, and how far the differences
-#: may be apart, in nats.
+#: Number of draws at which a recorded log density is compared with that of the model, and largest
+#: range of the differences, in nats.
 COMPARED, TOLERANCE = 16, 1e-3
 
 
 class ModelArguments(TypedDict, total=False):
-    """What a tree of another program does not say: the arguments of ``bke_model`` and its names.
+    """Model of the draws of another program: the arguments of ``bke_model`` and its names.
 
     Attributes:
         X: the data that the draws were made of, (n, D) or (n,), as the model got them; or a tuple
@@ -66,7 +66,7 @@ class ModelArguments(TypedDict, total=False):
 
 
 def is_run(tree: Any) -> bool:
-    """Whether ``tree`` is a tree that this package made."""
+    """Return whether ``tree`` was made by this package."""
     return isinstance(tree, xr.DataTree) and tree.attrs.get("creation_library") == "bke"
 
 
@@ -139,7 +139,7 @@ class Foreign:
         return chains, draws
 
     def as_run(self) -> xr.DataTree:
-        """Return the run: the density at every draw and around them, which tells modes apart."""
+        """Return the run, with the density at every draw and around them."""
         target, observed = self.target, self.observed
         with computing():
             z = {name: np.asarray(free) for name, free in target.unconstrain(self.values).items()}
@@ -175,7 +175,7 @@ class Foreign:
 
 
 def _is_mcmc(draws: Any) -> bool:
-    """Whether these are an MCMC of NumPyro, which need not be imported to tell."""
+    """Return whether ``draws`` are an MCMC of NumPyro, without importing it."""
     kind = type(draws)
     return kind.__name__ == "MCMC" and kind.__module__.partition(".")[0] == "numpyro"
 

@@ -3,7 +3,7 @@
 NumPyro's ``chain_method="parallel"`` needs the number of host devices fixed before JAX starts and
 ``"vectorized"`` makes every chain wait for the deepest tree. Here each chain is a sequence of short
 compiled runs of NumPyro's NUTS kernel; compiled code releases the interpreter, so threads keep all
-cores busy, and a chain's draws do not depend on how many run beside it.
+cores busy, and a chain's draws do not depend on the number of others.
 """
 
 from __future__ import annotations
@@ -220,9 +220,9 @@ def dispersed_start(
 
     Args:
         pool: unconstrained prior draws by site, at least :data:`CANDIDATES` per chain.
-        chains: how many.
-        seed: of the choice among them.
-        log_density: of a batch of unconstrained points.
+        chains: number of chains.
+        seed: seed of the choice.
+        log_density: log density of a batch of unconstrained points.
 
     Raises:
         SamplingError: when prior draws with a finite density cannot be found.

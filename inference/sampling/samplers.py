@@ -26,8 +26,8 @@ if TYPE_CHECKING:  # options are made before anything waits for JAX
 MOST_EVALUATIONS = {1: 20_000, 2: 40_000}
 
 
-#: Draws, and groups of the run by name: ``profile`` or ``paths``, which tell modes apart, and what
-#: belongs to the one sampler.
+#: Draws, and groups of the run by name: ``profile`` or ``paths``, from which modes are found, and
+#: those of the sampler.
 Sampled: TypeAlias = "tuple[Chains, dict[str, xr.Dataset]]"
 
 
@@ -54,8 +54,8 @@ class Sampler(abc.ABC):
 
     #: The name by which ``fit`` and the command line know it, and a run's ``method``.
     name: ClassVar[str]
-    #: Whether its draws are from the posterior itself, all modes in proportion and in no order.
-    #: Then the verdict is on the integral, of which it leaves a group; else on chains.
+    #: True for independent draws, with all modes in proportion to their mass: the verdict is then
+    #: on the normalizing constant, of which there is a group; else on chains.
     independent: ClassVar[bool] = False
     #: The draws in words.
     words: ClassVar[str]
@@ -77,7 +77,7 @@ class Sampler(abc.ABC):
 
     @property
     def num_prior_draws(self) -> int:
-        """How many prior draws its tasks have."""
+        """Number of prior draws of its tasks."""
         return PRIOR_DRAWS
 
     def record(self) -> dict[str, Any]:
@@ -95,11 +95,11 @@ class Nuts(Sampler):
     :class:`numpyro.infer.MCMC` and :class:`numpyro.infer.NUTS`.
 
     Attributes:
-        num_chains: how many, 1 to 1000.
+        num_chains: number of chains, 1 to 1000.
         num_warmup: iterations of each chain before its draws, at least 20.
         num_samples: draws of each chain after warmup, at least 4.
         target_accept_prob: to which warmup adapts the step size.
-        max_tree_depth: of the doublings of one iteration.
+        max_tree_depth: largest number of doublings of a trajectory.
         dense_mass: adapt a full mass matrix, or blocks of it, as NumPyro's.
         init_strategy: one of NumPyro's (``init_to_median``, ``init_to_value(values=...)``), values
             in the model's units. By default one prior draw per chain, from equal parts of the prior
@@ -158,7 +158,7 @@ class Nuts(Sampler):
         )
 
     def sample(self, task: Task) -> Sampled:
-        """Return chains, with the profile or the paths that tell modes apart.
+        """Return chains, with the profile or the paths from which modes are found.
 
         Raises:
             SamplingError: where no starting points with a finite density can be found.

@@ -1,4 +1,4 @@
-"""What is inferred: the model's arguments, its density in unconstrained coordinates, its prior."""
+"""The model of a run: its arguments, prior, and density in unconstrained coordinates."""
 
 from __future__ import annotations
 
@@ -124,12 +124,12 @@ class Target:
 
     @property
     def hyperparameters(self) -> int:
-        """How many numbers are random."""
+        """Number of random scalars."""
         return sum(math.prod(shape) for shape in self.shapes.values())
 
     @property
     def is_scalar(self) -> bool:
-        """Whether there is one hyperparameter, and that a number."""
+        """True for a single scalar hyperparameter."""
         return list(self.shapes.values()) == [()]
 
     def log_density(self, z: Values, X: Points) -> jax.Array:

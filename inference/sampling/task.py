@@ -40,7 +40,7 @@ class Chains(NamedTuple):
 
 
 class Program(Protocol):
-    """What a sampler compiles, once per shape of the data."""
+    """Program of a sampler, compiled once per shape of the data."""
 
     def compile(self, X: Points) -> None:
         """Compile for such data."""
@@ -56,7 +56,7 @@ class Task:
             rows of a file.
         prior_draws: unconstrained, by site.
         density: log density of a batch of unconstrained points.
-        seed: of every random number.
+        seed: seed of every random number.
         progress: show progress bars.
         program: what :meth:`Sampler.program` made, compiled for ``points``.
     """

@@ -141,7 +141,7 @@ class TemperedSmc:
         Args:
             X: (n, D) or a tuple of such, model units.
             z: draws from the prior, (repeat, particle, p), unconstrained.
-            key: of every random number.
+            key: key of every random number.
             advance: told the temperature of each repeat as it rises to 1.
 
         Raises:
@@ -187,7 +187,7 @@ class TemperedSmc:
     ) -> tuple[Particle, float, int]:
         particles = Particle(z, self._log_likelihood(z, X))
         if not np.any(np.asarray(particles.log_likelihood) > NONE):
-            return particles, -np.inf, 0  # counts for nothing beside the other repeats
+            return particles, -np.inf, 0  # weight zero among the repeats
         # Of the dtype of all later ones: a weakly typed array would compile the step twice.
         weights = jnp.full(len(z), 1.0 / len(z), z.dtype)
         now, log_normalizer = 0.0, 0.0
