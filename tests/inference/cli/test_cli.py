@@ -273,7 +273,7 @@ def test_files_that_cannot_be_read(tmp_path, samples):
         (("--chains", 0), "chains must be from 1 to 1000, and is 0"),
         (("--method", "nuts", "--warmup", 5), "--warmup must be at least 20"),
         (("--method", "nuts", "--draws", 0), "--draws must be at least 4"),
-        (("--draws", 500), "--draws is for --method nuts, and the method is auto here"),
+        (("--warmup", 500), "--warmup is for --method nuts, and the method is auto here"),
         (("--seed", -1), "seed must be from 0"),
         (("--prior-shape", 0), "--prior-shape must be a positive number"),
         (("--prior-rate", -1), "--prior-rate must be a positive number"),

@@ -25,7 +25,7 @@ SETTINGS = {"method": Quadrature(num_samples=64), "progress": False}
 def test_the_run_has_them():
     run = fit((P, Q), **SETTINGS)
     assert list(run["observed_data"]["column"].values) == ["height", "dose"]
-    assert list(fit(P, **SETTINGS)["posterior"]["column"].values) == ["height", "dose"]
+    assert list(fit(P, **SETTINGS)["posterior"]["input"].values) == ["height", "dose"]
 
 
 @pytest.mark.parametrize("other", [Q.rename(columns={"dose": "pay"}), Q[["dose", "dose"]]])

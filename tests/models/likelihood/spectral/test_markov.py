@@ -64,7 +64,7 @@ def by_matrices(nu, measure="unit"):
 def by_filter(nu, measure="unit"):
     def terms(index, lengthscale, noise_variance):
         kernel = Matern(nu, lengthscale)
-        parameters = Parameters.of(kernel, noise_variance, measure, float)
+        parameters = Parameters.of(kernel, noise_variance, measure)
         volumes = index.sums(kernel, noise_variance).log_jacobian
         return jnp.stack(index.evaluate(parameters)), volumes
 
