@@ -106,7 +106,7 @@ def test_the_posterior_of_two_comparable_modes_agrees_with_quadrature():
     for mode, mass in zip(modes, expected, strict=True):
         assert mode.mass == pytest.approx(mass, abs=max(0.01, 4 * mode.mass_error))
     assert sum(mode.mass for mode in modes) == pytest.approx(1.0)
-    assert run["posterior"]["lengthscale"].shape == (8, 250)
+    assert run["posterior"]["lengthscale"].shape == (1, 2000)
     assert "tempered SMC" in diagnose(run).verdict
 
 
