@@ -198,7 +198,11 @@ def _modes_of_profile(run: xr.DataTree, depth: float = 10.0) -> Modes:
         depth: difference of log densities beyond which a chain is stuck. Not tuned.
     """
     profile = run["profile"].to_dataset()
-    grid, smoothed, site = profile["unconstrained"].values, profile["smoothed"].values.astype(float), profile.site
+    grid, smoothed, site = (
+        profile["unconstrained"].values,
+        profile["smoothed"].values.astype(float),
+        profile.site,
+    )
     z = run["unconstrained_posterior"].to_dataset()[site].values
     tops, barriers, borders = basins(smoothed)
     edges = grid[borders]
