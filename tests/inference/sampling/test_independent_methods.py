@@ -24,7 +24,7 @@ def test_the_normalizer_by_quadrature_and_smc():
     method = Smc()
     quadrature = integral_of(fit(X, method="quadrature", **OPTIONS))
     smc = integral_of(fit(X, method=method, **OPTIONS))
-    quantile = stats.t(method.repeats - 1).isf(FALSE_FAILURE_RATE / 2)
+    quantile = stats.t(method.num_repeats - 1).isf(FALSE_FAILURE_RATE / 2)
     assert abs(smc.log - quadrature.log) <= quantile * smc.error + quadrature.error
 
 
