@@ -12,6 +12,7 @@ from ..data.checks import as_pair, check_same_columns, column_names, counted
 from ..data.equality import equalize, round_to
 from ..data.new_rows import column_order, known_names
 from .open_run import OpenRun
+from .record import read_record
 from .run import digest_of, rows_of
 
 
@@ -66,7 +67,7 @@ def compare_rows(run: OpenRun, P: np.ndarray, Q: np.ndarray) -> str | None:
     observed = run.tree["observed_data"].to_dataset()
     if "X" not in observed:
         digests = (digest_of(np.concatenate(pair)) for pair in ((P, Q), (Q, P)))
-        if run.tree.attrs["data_sha256"] in digests:
+        if read_record(run.tree.attrs)["data_sha256"] in digests:
             return None
         return (
             f"P and Q together do not have the digest of the {rows_of(run.tree)} rows that this "
