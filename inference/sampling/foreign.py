@@ -27,7 +27,7 @@ from ..data.observed import Observed, observe
 from . import profile, programs
 from .draw_graph import density_groups
 from .fingerprint import fingerprint
-from .in_memory import Model, check_smoothed
+from .in_memory import Model, check_matrices, check_smoothed
 from .likelihoods import estimate_error
 from .profile import LogDensity
 from .run import make_run
@@ -145,6 +145,7 @@ class Foreign:
             z = {name: np.asarray(free) for name, free in target.unconstrain(self.values).items()}
             check_smoothed(target, observed.rows.shape[1])
             points = target.prepared(observed.units.points(observed.rows))
+            check_matrices(points, observed.rows.shape[1])
             density = functools.partial(
                 profile.log_densities, programs.log_densities(target), X=points
             )

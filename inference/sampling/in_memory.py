@@ -206,7 +206,7 @@ def prepare(
 
     def prepare_points(units: Units) -> Points:
         points = placed(target.prepared(units.points(rows)), shard)
-        _check_matrices(points, rows.shape[1])
+        check_matrices(points, rows.shape[1])
         compilers.submit(_compile, target, evaluate, points)
         return points
 
@@ -230,7 +230,7 @@ def prepare(
     return units, points, draws
 
 
-def _check_matrices(points: Points, dimension: int) -> None:
+def check_matrices(points: Points, dimension: int) -> None:
     """Raise InputError where there is no memory for the matrices of the largest sample."""
     samples = points if isinstance(points, tuple) else (points,)
     size = max(sample.matrix_size for sample in samples)
