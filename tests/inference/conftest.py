@@ -1,8 +1,10 @@
-"""Files as accidents leave them."""
+"""Files of rows, and files as accidents leave them."""
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 
@@ -25,3 +27,25 @@ def damaged() -> Callable[[bytes, random.Random], bytes]:
         return bytes(made)
 
     return damage
+
+
+@pytest.fixture(scope="session")
+def write() -> Callable[[Path, np.ndarray, str], Path]:
+    """Write rows (n, 2) with the columns b and a to a file of one kind in a folder."""
+    import pyarrow.parquet  # not by the other tests of this folder
+    import zarr
+
+    def write_rows(folder: Path, X: np.ndarray, kind: str) -> Path:
+        path = folder / f"rows.{kind}"
+        if kind == "npy":
+            np.save(path, X)
+        elif kind == "parquet":
+            columns = {name: X[:, at] for at, name in enumerate(("b", "a"))}
+            pyarrow.parquet.write_table(pyarrow.table(columns), path, row_group_size=177)
+        elif kind == "csv":
+            np.savetxt(path, X, delimiter=",", header="b,a", comments="")
+        else:
+            zarr.create_array(path, shape=X.shape, chunks=(131, 2), dtype=X.dtype)[:] = X
+        return path
+
+    return write_rows

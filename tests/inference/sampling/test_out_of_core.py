@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
-import zarr
 from bke.inference import (
     InputError,
     Quadrature,
@@ -42,22 +41,8 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr(out_of_core, "chunk_size", lambda landmarks, dimension: 280)
 
 
-def write(folder, X, kind):
-    path = folder / f"rows.{kind}"
-    if kind == "npy":
-        np.save(path, X)
-    elif kind == "parquet":
-        columns = {name: X[:, at] for at, name in enumerate(("b", "a"))}
-        pyarrow.parquet.write_table(pyarrow.table(columns), path, row_group_size=177)
-    elif kind == "csv":
-        np.savetxt(path, X, delimiter=",", header="b,a", comments="")
-    else:
-        zarr.create_array(path, shape=X.shape, chunks=(131, 2), dtype=X.dtype)[:] = X
-    return path
-
-
 @pytest.mark.slow
-def test_the_posterior_is_that_of_rows_in_memory(tmp_path, small_chunks):
+def test_the_posterior_is_that_of_rows_in_memory(tmp_path, small_chunks, write):
     X = data()
     path = write(tmp_path, X, "npy")
     in_memory, by_rows = fit(X, **OPTIONS), fit(open_rows(path), **OPTIONS)
@@ -72,7 +57,7 @@ def test_the_posterior_is_that_of_rows_in_memory(tmp_path, small_chunks):
 
 
 @pytest.mark.slow
-def test_a_random_noise_variance(tmp_path, small_chunks):
+def test_a_random_noise_variance(tmp_path, small_chunks, write):
     import numpyro.distributions as dist
 
     X = data()[:600]
@@ -111,7 +96,7 @@ def sums(rows, path=None):
 
 @pytest.mark.parametrize("every", [0.0, 1e9])  # after each chunk, or only when interrupted
 def test_interrupted_sums_resume_without_rereading_chunks(
-    tmp_path, small_chunks, monkeypatch, every
+    tmp_path, small_chunks, monkeypatch, every, write
 ):
     monkeypatch.setattr(Checkpoint, "interval", every)
     path, checkpoint = write(tmp_path, data(), "npy"), tmp_path / "checkpoint.npz"
@@ -146,7 +131,7 @@ def test_an_interrupted_update_changes_no_array(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_fit_that_was_killed_goes_on(tmp_path, small_chunks, monkeypatch):
+def test_a_fit_that_was_killed_goes_on(tmp_path, small_chunks, monkeypatch, write):
     monkeypatch.setattr(Checkpoint, "interval", 0.0)
     path = write(tmp_path, data(), "npy")
     checkpoint = tmp_path / "checkpoint.npz"
@@ -162,13 +147,13 @@ def test_a_fit_that_was_killed_goes_on(tmp_path, small_chunks, monkeypatch):
     np.testing.assert_array_equal(first, second)
 
 
-def test_sums_do_not_depend_on_the_format_of_the_file(tmp_path, small_chunks):
+def test_sums_do_not_depend_on_the_format_of_the_file(tmp_path, small_chunks, write):
     by_format = [sums(open_rows(write(tmp_path, data(), kind))) for kind in ("npy", "parquet")]
     for expected, actual in zip(*by_format, strict=True):
         np.testing.assert_array_equal(expected, actual)
 
 
-def test_refusals(tmp_path, small_chunks, monkeypatch):
+def test_refusals(tmp_path, small_chunks, monkeypatch, write):
     monkeypatch.setattr(OutOfCore, "max_rows_in_memory", 0)
     X = data()
     path = write(tmp_path, X, "npy")
@@ -217,7 +202,7 @@ def test_refusals(tmp_path, small_chunks, monkeypatch):
         read_sample(write(tmp_path, X, "zarr"))
 
 
-def test_a_file_that_changes_while_it_is_read(tmp_path, small_chunks):
+def test_a_file_that_changes_while_it_is_read(tmp_path, small_chunks, write):
     narrower = write(tmp_path, data(), "npy")
     rows = open_rows(narrower)
     rows._array = np.load(narrower)[:2000]  # as of a file that was cut short
@@ -229,7 +214,7 @@ def test_a_file_that_changes_while_it_is_read(tmp_path, small_chunks):
         open_rows(ragged)
 
 
-def test_checkpoints_that_are_of_no_use(tmp_path, small_chunks, monkeypatch):
+def test_checkpoints_that_are_of_no_use(tmp_path, small_chunks, monkeypatch, write):
     monkeypatch.setattr(Checkpoint, "interval", 0.0)
     path = write(tmp_path, data(), "npy")
     checkpoint = tmp_path / "checkpoint.npz"
@@ -251,7 +236,7 @@ def test_checkpoints_that_are_of_no_use(tmp_path, small_chunks, monkeypatch):
         assert checkpoint.read_bytes() == broken  # nothing is lost by asking
 
 
-def test_a_checkpoint_of_other_processes_is_refused(tmp_path, small_chunks, monkeypatch):
+def test_a_checkpoint_of_other_processes_is_refused(tmp_path, small_chunks, monkeypatch, write):
     """The chunks before a given one depend on the number of processes."""
     monkeypatch.setattr(Checkpoint, "interval", 0.0)
     path = write(tmp_path, data(), "npy")
@@ -264,7 +249,7 @@ def test_a_checkpoint_of_other_processes_is_refused(tmp_path, small_chunks, monk
         sums(open_rows(path), checkpoint)
 
 
-def test_other_files_are_not_replaced(tmp_path):
+def test_other_files_are_not_replaced(tmp_path, write):
     path = write(tmp_path, data(), "npy")
     files = {name: tmp_path / name for name in ("p.npy", "a.npz", "j.npz", "s.nc", "e", "t", "d")}
     np.save(files["p.npy"], data())

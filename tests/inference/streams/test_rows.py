@@ -127,22 +127,8 @@ def data():
     return np.random.default_rng(0).gamma(2.0, size=(3000, 2))
 
 
-def write(folder, X, kind):
-    path = folder / f"rows.{kind}"
-    if kind == "npy":
-        np.save(path, X)
-    elif kind == "parquet":
-        columns = {name: X[:, at] for at, name in enumerate(("b", "a"))}
-        pyarrow.parquet.write_table(pyarrow.table(columns), path, row_group_size=177)
-    elif kind == "csv":
-        np.savetxt(path, X, delimiter=",", header="b,a", comments="")
-    else:
-        zarr.create_array(path, shape=X.shape, chunks=(131, 2), dtype=X.dtype)[:] = X
-    return path
-
-
 @pytest.mark.parametrize("kind", ["npy", "parquet", "zarr", "csv"])
-def test_blocks_are_the_rows_of_the_file(tmp_path, kind):
+def test_blocks_are_the_rows_of_the_file(tmp_path, kind, write):
     X = data()
     rows = open_rows(write(tmp_path, X, kind))
     assert rows.shape == X.shape
@@ -154,7 +140,7 @@ def test_blocks_are_the_rows_of_the_file(tmp_path, kind):
     np.testing.assert_array_equal(chosen.block(5, 9), X[5:9, ::-1])
 
 
-def test_the_fingerprint_of_zarr_depends_on_its_content(tmp_path):
+def test_the_fingerprint_of_zarr_depends_on_its_content(tmp_path, write):
     path = write(tmp_path, data(), "zarr")
     before = open_rows(path).fingerprint()
     assert open_rows(path).fingerprint() == before
