@@ -302,9 +302,9 @@ def _mode_line(diagnosis: Diagnosis, index: int) -> str:
     if diagnosis.independent:
         return line
     line += f"; {format_chains(mode.chains)}"
-    if mode.stuck:
-        line += f"; stuck: {format_chains(mode.stuck)}"
-    return line if inside is None or not diagnosis.multimodal else f"{line}: {inside.text}"
+    if inside is not None and diagnosis.multimodal:
+        line += f": {inside.text}"
+    return f"{line}; stuck: {format_chains(mode.stuck)}" if mode.stuck else line
 
 
 def format_mass(mode: Mode) -> str:

@@ -1,4 +1,4 @@
-"""Plots of chains by arviz-plots, each chain in the colour of its mode (BKE Figure 4)."""
+"""Plots of chains by arviz-plots, each chain in the color of its mode (BKE Figure 4)."""
 
 from __future__ import annotations
 

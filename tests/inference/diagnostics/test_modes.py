@@ -140,7 +140,11 @@ def test_a_chain_much_below_the_maximum_is_stuck(template):
     modes = find_modes(run)
     assert modes.stuck == (2,)
     assert modes.modes[0].chains == (0, 1)
-    assert "chain 2" in diagnose(run).verdict
+    report = diagnose(run)
+    assert "chain 2" in report.verdict
+    line = str(report).splitlines()[1]
+    assert "chains 0-1: R-hat" in line  # the statistics are not those of the stuck chain
+    assert line.endswith("; stuck: chain 2")
 
 
 def test_an_unvisited_mode_is_reported_if_it_could_hold_mass(template):
