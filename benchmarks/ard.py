@@ -4,7 +4,7 @@ The data are n points in D independent columns: column 0 is an equal mixture of 
 N(2, 1), and column d = 1, ..., D - 1 is N(0, s_d^2) with s_d spaced evenly on the logarithmic scale
 from 1/2 to 2. So each column has a different scale, which its lengthscale should match, and column
 0 also has the two scales that make the one-dimensional posterior bimodal. The prior is Gamma(1, 1)
-on each lengthscale, in the units of the data (``scale=None``).
+on each lengthscale, in the units of the data (``standardize=None``).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def main() -> None:
             X,
             prior=dist.Gamma(1.0, 1.0).expand((dimension,)),
             likelihood=options.likelihood,
-            scale=None,
+            standardize=None,
             method=Nuts(options.chains, options.warmup, options.draws),
             seed=options.seed,
             progress=False,

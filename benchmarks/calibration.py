@@ -76,7 +76,7 @@ def ranks(method: object, lengthscales: np.ndarray, rows: np.ndarray) -> np.ndar
             X,
             prior=Gamma(*PRIOR),
             method=method,
-            scale=None,
+            standardize=None,
             dither=None,
             seed=seed,
             progress=False,

@@ -28,7 +28,7 @@ X = np.concatenate(normal_laplace())[:count]
 seconds = []
 for rows in (count, count, count - count // 40):
     begin = time.perf_counter()
-    fit(X[:rows], method=method, scale=None, progress=False)
+    fit(X[:rows], method=method, standardize=None, progress=False)
     seconds.append(time.perf_counter() - begin)
 print(json.dumps(seconds))
 """

@@ -114,7 +114,7 @@ def run_bke(options: argparse.Namespace) -> dict[str, Any]:
         data(options.n),
         noise_variance=NOISE_VARIANCE,
         likelihood=options.likelihood,
-        scale=None,
+        standardize=None,
         method=Nuts(options.chains, options.warmup, options.draws),
         seed=options.seed,
         progress=False,

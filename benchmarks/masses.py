@@ -62,7 +62,7 @@ def sample(family: str, seed: int) -> np.ndarray:
 def compare(family: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
     """One row: every method on one data set."""
     X = sample(family, seed)
-    exact = fit(X, method="quadrature", scale=None, progress=False)
+    exact = fit(X, method="quadrature", standardize=None, progress=False)
     attrs = exact["quadrature"].attrs
     intervals = [mode.interval for mode in find_modes(exact).modes]
     mass, log_normalizer = long_mass(exact, intervals), attrs["log_normalizer"]
@@ -75,7 +75,7 @@ def compare(family: str, seed: int, options: argparse.Namespace) -> dict[str, An
         "evaluations": attrs["evaluations"],
     }
     if "smc" in options.methods:
-        run = fit(X, method=Smc(num_particles=options.particles), scale=None, progress=False)
+        run = fit(X, method=Smc(num_particles=options.particles), standardize=None, progress=False)
         attrs = run["smc"].attrs
         found, error = long_mass(run, intervals)
         row |= {
@@ -87,7 +87,7 @@ def compare(family: str, seed: int, options: argparse.Namespace) -> dict[str, An
             "temperatures": float(run["smc"]["temperatures"].mean()),
         }
     if "nuts" in options.methods:
-        run = fit(X, method="nuts", scale=None, progress=False)
+        run = fit(X, method="nuts", standardize=None, progress=False)
         weighed = reweight(run, progress=False)
         row |= {
             "plain NUTS": draw_share(run, intervals) - mass[0],

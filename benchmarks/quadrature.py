@@ -28,7 +28,7 @@ def samples() -> dict[str, np.ndarray]:
 
 def measure(X: np.ndarray) -> list[dict[str, Any]]:
     """Return evaluations, error and estimated error of each method."""
-    options: dict[str, Any] = {"scale": None, "progress": False}
+    options: dict[str, Any] = {"standardize": None, "progress": False}
     reference = fit(X, method=Quadrature(1e-5), **options)["quadrature"]
     run = fit(X, method=Quadrature(TOLERANCE), **options)
     exact = reference.attrs["log_normalizer"]

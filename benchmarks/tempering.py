@@ -57,7 +57,7 @@ def main() -> None:
             X,
             prior=dist.Gamma(1.0, 1.0).expand((dimension,)),
             method=Smc(num_particles=options.particles),
-            scale=None,
+            standardize=None,
             progress=False,
         )
         seconds = time.perf_counter() - begin

@@ -133,7 +133,7 @@ if options.ratios:
 P, Q = grids(2.0, np.random.default_rng([options.seed, 1000]))
 pooled = np.concatenate([P, Q])
 # The prior only says where to look: far enough for the whole grid.
-learned = learn_kernel(pooled, prior=dist.Gamma(1.0, 0.1), scale=None, progress=False)
+learned = learn_kernel(pooled, prior=dist.Gamma(1.0, 0.1), standardize=None, progress=False)
 median = median_kernel(pooled[canonical_order(pooled)], None, 0).lengthscale
 print(learned)
 print(f"median heuristic: {median:.3g}")

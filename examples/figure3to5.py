@@ -66,10 +66,13 @@ saved(plot_samples(P, Q), "samples")
 # Figure 4: the posterior of the lengthscale
 # ------------------------------------------
 # One lengthscale for the combined sample, with a Gamma(1, 1) prior in the units of the data
-# (``scale=None``), by NUTS: 8 chains of 200 warmup iterations and 200 draws from different starts.
+# (``standardize=None``), by NUTS: 8 chains of 200 warmup iterations and 200 draws from
+# different starts.
 
 sampler = Nuts(num_chains=4, num_warmup=40, num_samples=30) if options.quick else Nuts()
-run = fit(np.concatenate([P, Q]), scale=None, method=sampler, seed=options.seed, progress=False)
+run = fit(
+    np.concatenate([P, Q]), standardize=None, method=sampler, seed=options.seed, progress=False
+)
 save_run(run, options.out / "run.nc")
 run = reweight(run, progress=False)  # the density itself says how much mass each mode holds
 print(diagnose(run))

@@ -88,7 +88,7 @@ learned = learn_kernel(
     likelihood=Landmark(landmarks(SIDE)),
     noise_variance=NOISE_VARIANCE,
     prior=dist.Gamma(1.0, 0.1),  # which only says where to look
-    scale=None,
+    standardize=None,
     starts=1,
     progress=False,
 )

@@ -51,7 +51,7 @@ def main() -> None:
     figure, axes = plt.subplots(2, 3, figsize=(12, 7), layout="constrained")
     for task, above, below in zip(tasks, *axes, strict=True):
         # The columns are standardised, so one lengthscale fits them all.
-        learned = learn_kernel(task.X, objective="map", scale=None, progress=False)
+        learned = learn_kernel(task.X, objective="map", standardize=None, progress=False)
         gammas = {
             "learned": learned.gamma,
             "median heuristic": 0.5 / np.median(pdist(task.X)) ** 2,

@@ -96,7 +96,7 @@ def learn_conditional(
     kernel_y: str | Covariance = "bkl",
     regularization: str | float = "leave-one-out",
     factors: Sequence[float] | None = None,
-    scale: str | None = "column",
+    standardize: str | None = "column",
     seed: int = 0,
     tolerance: float | None = None,
     rank: int | None = None,
@@ -118,7 +118,7 @@ def learn_conditional(
             x; or lambda, a number, with which the kernel of X stays as chosen.
         factors: multiples of the lengthscale of X that are compared, (0.25, 0.5, 1, 2) by default;
             (1,) keeps the kernel, as for one that has no lengthscale.
-        scale: see :func:`~bke.inference.learning.kernel_selection.select_kernel`.
+        standardize: see :func:`~bke.inference.learning.kernel_selection.select_kernel`.
         seed: seed for the subsample from which kernels are chosen, with many rows.
         tolerance: for the incomplete Cholesky factorizations, see
             :func:`~bke.models.conditional_embedding`.
@@ -136,8 +136,8 @@ def learn_conditional(
         raise InputError(
             f"regularization must be a number or one of {tuple(REGULARIZATION_SCORES)}"
         )
-    kernel_y = select_kernel(outputs, kernel_y, scale=scale, seed=seed, name="Y")
-    kernel_x = select_kernel(inputs, kernel_x, scale=scale, seed=seed, name="X")
+    kernel_y = select_kernel(outputs, kernel_y, standardize=standardize, seed=seed, name="Y")
+    kernel_x = select_kernel(inputs, kernel_x, standardize=standardize, seed=seed, name="X")
     multiples = check_factors(factors, (0.25, 0.5, 1.0, 2.0) if by_score else (1.0,), kernel_x)
     if not by_score and len(multiples) > 1:
         raise InputError("with a number as regularization nothing is compared: give one factor")
@@ -230,7 +230,7 @@ def learn_filter(
     kernel_y: str | Covariance = "bkl",
     factors: Sequence[float] | None = None,
     regularizations: Sequence[float] = (1e-3, 1e-2, 1e-1, 1.0, 10.0),
-    scale: str | None = "column",
+    standardize: str | None = "column",
     seed: int = 0,
     tolerance: float | None = None,
     rank: int | None = None,
@@ -252,7 +252,7 @@ def learn_filter(
         kernel_y: kernel of the observations, as ``kernel_x``.
         factors: of both lengthscales, (0.25, 0.5, 1) by default; 1 where a kernel has none.
         regularizations: epsilon times the number of rows.
-        scale: see :func:`~bke.inference.learning.kernel_selection.select_kernel`.
+        standardize: see :func:`~bke.inference.learning.kernel_selection.select_kernel`.
         seed: seed for the subsample from which kernels are chosen, with many rows.
         tolerance: see :func:`~bke.models.kernel_bayes_filter`; while settings are compared a
             hundredth of epsilon by default.
@@ -267,8 +267,8 @@ def learn_filter(
     if len(states) < 8:
         raise InputError(f"two halves need at least 8 rows, got {len(states)}")
     regularizations = check_positive_numbers(regularizations, "regularizations")
-    kernel_x = select_kernel(states, kernel_x, scale=scale, seed=seed, name="X")
-    kernel_y = select_kernel(outputs, kernel_y, scale=scale, seed=seed, name="Y")
+    kernel_x = select_kernel(states, kernel_x, standardize=standardize, seed=seed, name="X")
+    kernel_y = select_kernel(outputs, kernel_y, standardize=standardize, seed=seed, name="Y")
     # With a kernel that has no lengthscale the only factor is 1.
     scaled = kernel_y if length_parameters(kernel_x) else kernel_x
     multiples = check_factors(factors, (0.25, 0.5, 1.0), scaled)

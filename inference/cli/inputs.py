@@ -14,7 +14,7 @@ import typer
 from ..core.errors import InputError
 from ..data.checks import (
     WITNESS_MATRICES,
-    Share,
+    Samples,
     as_pair,
     as_sample,
     check_memory,
@@ -131,32 +131,32 @@ def open_sample(
 
 
 def read_samples(
-    paths: Sequence[Path], columns: Sequence[str] | None, share: Share
+    paths: Sequence[Path], columns: Sequence[str] | None, samples: Samples
 ) -> tuple[tuple[np.ndarray, ...], tuple[str, ...], list[str]]:
     """The samples of the files, (n, D) each, the names of their columns, and remarks.
 
     Raises:
         InputError: one sentence that names the file.
     """
-    samples = [read_sample(path, columns=columns) for path in paths]
-    for other in samples[1:]:
-        _check_names(samples[0], other)
+    files = [read_sample(path, columns=columns) for path in paths]
+    for other in files[1:]:
+        _check_names(files[0], other)
     remarks = [
         f"The columns of {other.path} are named {', '.join(other.columns)} and matched by position "
-        f"to {', '.join(samples[0].columns)}."
-        for other in samples[1:]
-        if other.columns != samples[0].columns
+        f"to {', '.join(files[0].columns)}."
+        for other in files[1:]
+        if other.columns != files[0].columns
     ]
-    pooled = np.concatenate([sample.values for sample in samples])
+    pooled = np.concatenate([sample.values for sample in files])
     name = str(paths[0]) if len(paths) == 1 else "the union of the files"
-    checked(dataclasses.replace(samples[0], values=pooled), name)
-    if share == "pooled":
-        return (pooled,), samples[0].columns, remarks
-    if len(samples) < 2:
-        raise InputError("--share joint needs at least two files, one for each sample")
-    for sample in samples:
+    checked(dataclasses.replace(files[0], values=pooled), name)
+    if samples == "pooled":
+        return (pooled,), files[0].columns, remarks
+    if len(files) < 2:
+        raise InputError("--samples product needs at least two files, one for each sample")
+    for sample in files:
         checked(sample)
-    return tuple(sample.values for sample in samples), samples[0].columns, remarks
+    return tuple(sample.values for sample in files), files[0].columns, remarks
 
 
 def read_points(

@@ -186,7 +186,7 @@ class Terminal:
         seen = f"seen from {settings['landmarks']} landmarks; " if "landmarks" in settings else ""
         if "likelihood_options" in settings:
             seen += f"{_likelihood(settings)}; "
-        joint = "samples with a likelihood each; " if settings.get("share") == "joint" else ""
+        product = "samples with a likelihood each; " if settings.get("samples") == "product" else ""
         of_function = kernel["type"] == FUNCTION
         named = kernel["function"]["type"] if of_function else kernel["type"]
         parameters = kernel["parameters"] if of_function else kernel
@@ -194,7 +194,7 @@ class Terminal:
         self.say(
             f"{settings['rows']} rows, {_columns(columns)}; kernel {named}{fixed}; "
             f"{priors}; noise variance of the fit {_plain(settings['noise_variance'])}; "
-            f"measure {_plain(settings['measure'])}; {seen}{joint}seed {settings['seed']}"
+            f"measure {_plain(settings['measure'])}; {seen}{product}seed {settings['seed']}"
         )
         scale = {name: value for name, value in settings["scale"].items() if value != 1.0}
         if scale:

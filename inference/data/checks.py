@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 #: n x n matrices that one thread of the witness holds at once.
 WITNESS_MATRICES = 14
 LARGEST = 1e150  # squares of anything larger overflow
-#: What samples share: their union, or hyperparameters.
-Share: TypeAlias = Literal["pooled", "joint"]
-SHARES: tuple[str, ...] = get_args(Share)
+#: Several samples: the likelihood of their union, or the product of their likelihoods.
+Samples: TypeAlias = Literal["pooled", "product"]
+SAMPLES: tuple[str, ...] = get_args(Samples)
 #: What columns are divided by: each by its own standard deviation, or all by one number.
-Scale: TypeAlias = Literal["column", "pooled"]
-SCALES: tuple[str | None, ...] = (*get_args(Scale), None)
+Standardize: TypeAlias = Literal["column", "pooled"]
+STANDARDIZATIONS: tuple[str | None, ...] = (*get_args(Standardize), None)
 SMALLEST_SPREAD = 1e-150  # and squares of anything smaller underflow to zero
 
 
@@ -202,32 +202,32 @@ def as_tested_pair(P: ArrayLike, Q: ArrayLike) -> tuple[NDArray[np.float64], NDA
     return p, q
 
 
-def as_samples(X: ArrayLike | tuple[ArrayLike, ...], share: str) -> list[NDArray[np.float64]]:
+def as_samples(X: ArrayLike | tuple[ArrayLike, ...], samples: str) -> list[NDArray[np.float64]]:
     """Check samples, and pool those that have no likelihood of their own.
 
     Args:
         X: one sample; or a tuple of several, which rows of one sample must not be.
-        share: ``"pooled"`` takes the union of several, ``"joint"`` keeps them apart.
+        samples: ``"pooled"`` takes the union of several, ``"product"`` keeps them apart.
     """
-    check_choice(share, "share", SHARES)
+    check_choice(samples, "samples", SAMPLES)
     several = isinstance(X, tuple) and all(_is_sequence(part) for part in X)
     if isinstance(X, list) and any(len(getattr(part, "shape", ())) > 0 for part in X):
         raise InputError("a list of arrays could be rows or samples: give samples as a tuple")
     if not several or not isinstance(X, tuple) or len(X) < 2:
-        if share == "joint":
-            raise InputError("share='joint' needs a tuple of samples, such as fit((P, Q), ...)")
+        if samples == "product":
+            raise InputError("samples='product' needs a tuple of samples, such as fit((P, Q), ...)")
         return [as_sample(X, "X")]  # type: ignore[arg-type]
-    samples = [as_sample(part, f"X[{index}]") for index, part in enumerate(X)]
-    widths = [sample.shape[1] for sample in samples]
+    checked = [as_sample(part, f"X[{index}]") for index, part in enumerate(X)]
+    widths = [sample.shape[1] for sample in checked]
     if len(set(widths)) > 1:
         raise InputError(f"the samples have {', '.join(map(str, widths))} columns: not the same")
     check_same_columns(*map(column_names, X))
     first = column_names(X[0])
-    samples = [
+    ordered = [
         in_order_of(first, column_names(part), sample)
-        for part, sample in zip(X, samples, strict=True)
+        for part, sample in zip(X, checked, strict=True)
     ]
-    return samples if share == "joint" else [np.concatenate(samples)]
+    return ordered if samples == "product" else [np.concatenate(ordered)]
 
 
 def _is_sequence(part: Any) -> bool:

@@ -28,8 +28,8 @@ class Observed:
 def observe(
     X: ArrayLike | tuple[ArrayLike, ...],
     *,
-    share: str = "pooled",
-    scale: str | None = "column",
+    samples: str = "pooled",
+    standardize: str | None = "column",
     columns: Sequence[str] | None = None,
 ) -> Observed:
     """Check data and choose their units; arguments are those of :func:`~bke.inference.fit`.
@@ -37,8 +37,8 @@ def observe(
     Raises:
         InputError: for data or arguments that make no sense, in one sentence.
     """
-    samples = as_samples(X, share)
-    rows = np.concatenate(samples)
-    sizes = tuple(map(len, samples)) if share == "joint" else ()
+    arrays = as_samples(X, samples)
+    rows = np.concatenate(arrays)
+    sizes = tuple(map(len, arrays)) if samples == "product" else ()
     names = column_names(X) if columns is None else columns
-    return Observed(rows, choose_units(rows, scale, names, sizes))
+    return Observed(rows, choose_units(rows, standardize, names, sizes))

@@ -15,7 +15,7 @@ from bke.models.linalg.rows import PaddedRows, dense_size, padded, shared_size
 from bke.models.measures import Measure, as_measure
 
 from ..core.errors import InputError, check_choice, input_errors
-from .checks import SCALES
+from .checks import STANDARDIZATIONS
 from .file_table import default_names
 from .rounding import dithered, rounding_unit
 
@@ -81,24 +81,24 @@ class Units:
         return values[..., None] * factor
 
 
-def choose_scale(data: np.ndarray, scale: str | None) -> np.ndarray:
-    """Choose the (D,) divisors that ``scale`` asks for, from data (n, D)."""
-    return unit_of(data.std(axis=0), scale)
+def choose_scale(data: np.ndarray, standardize: str | None) -> np.ndarray:
+    """Choose the (D,) divisors that ``standardize`` asks for, from data (n, D)."""
+    return unit_of(data.std(axis=0), standardize)
 
 
-def unit_of(deviations: np.ndarray, scale: str | None) -> np.ndarray:
+def unit_of(deviations: np.ndarray, standardize: str | None) -> np.ndarray:
     """Choose the (D,) divisors from the columns' standard deviations (D,)."""
-    check_choice(scale, "scale", SCALES)
-    if scale is None:
+    check_choice(standardize, "standardize", STANDARDIZATIONS)
+    if standardize is None:
         return np.ones(len(deviations))
-    if scale == "pooled":
+    if standardize == "pooled":
         return np.full(len(deviations), np.sqrt(np.mean(deviations**2)))
     return np.asarray(deviations)
 
 
 def choose_units(
     data: np.ndarray,
-    scale: str | None,
+    standardize: str | None,
     columns: Sequence[str] | None,
     sizes: tuple[int, ...] = (),
 ) -> Units:
@@ -107,7 +107,7 @@ def choose_units(
     names = tuple(columns) if columns is not None else default_columns(dimension)
     if len(names) != dimension:
         raise InputError(f"columns has {len(names)} names, but the data have {dimension} columns")
-    return Units(choose_scale(data, scale), np.zeros(dimension), 0, names, sizes)
+    return Units(choose_scale(data, standardize), np.zeros(dimension), 0, names, sizes)
 
 
 def default_columns(dimension: int) -> tuple[str, ...]:

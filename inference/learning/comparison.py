@@ -113,7 +113,7 @@ def compare_kernels(
     noise_variance: float | str | SamplingNoise | dist.Distribution = 0.1,
     measure: Measure | str = "unit",
     likelihood: Likelihood | str = "auto",
-    scale: str | None = "column",
+    standardize: str | None = "column",
     dither: str | float | None = "auto",
     folds: int = 5,
     particles: int = 4000,
@@ -138,7 +138,7 @@ def compare_kernels(
         noise_variance: as for :func:`~bke.inference.fit`.
         measure: as for :func:`~bke.inference.fit`.
         likelihood: ``"auto"``, ``"dense"`` or ``"spectral"``.
-        scale: as for :func:`~bke.inference.fit`.
+        standardize: as for :func:`~bke.inference.fit`.
         dither: as for :func:`~bke.inference.fit`.
         folds: number of folds, from 2 to n / 4.
         particles: number of particles of SMC, for families of more than two hyperparameters.
@@ -174,7 +174,11 @@ def compare_kernels(
             # Only the integral is used, so few draws do.
             method = Quadrature(num_samples=64) if quadrature else Smc(num_particles=particles)
             model["seed"] = seed
-            options: dict[str, Any] = {"scale": scale, "dither": dither, "progress": False}
+            options: dict[str, Any] = {
+                "standardize": standardize,
+                "dither": dither,
+                "progress": False,
+            }
             run = fit(data, method=method, **model, **options)
             advance(1)
             learned = learn_kernel(data, objective="map", **model, **options)
@@ -198,7 +202,7 @@ def _relative_mse(
     points = run.units.points(data)  # with the same scale and dither in all folds
     # Rows may cancel in a fold that do not in all data, but not if they are dithered already.
     dither = None if run.units.dither.any() else dither
-    model = {**model, "measure": run.target.measure, "scale": None, "dither": dither}
+    model = {**model, "measure": run.target.measure, "standardize": None, "dither": dither}
     order = np.random.default_rng(model["seed"]).permutation(len(points))
     results = []
     for fold in np.array_split(order, folds):

@@ -49,7 +49,7 @@ def select_kernel(
     X: Any,
     kernel: str | Covariance,
     *,
-    scale: str | None = "column",
+    standardize: str | None = "column",
     seed: int = 0,
     name: str = "X",
 ) -> Covariance:
@@ -61,8 +61,8 @@ def select_kernel(
             (:func:`~bke.inference.learn_kernel`, of 500 rows at most, where several modes compete
             ranked by 2000); ``"median"``, the median distance between two rows; or a
             kernel, of this package or of ``sklearn.gaussian_process.kernels``.
-        scale: ``"column"``: distances are taken with every column over its standard deviation;
-            ``"pooled"`` or ``None``: with the unscaled columns.
+        standardize: ``"column"``: distances are taken with every column over its standard
+            deviation; ``"pooled"`` or ``None``: with the unscaled columns.
         seed: seed of the subsample of many rows.
         name: name of the sample, for messages.
 
@@ -78,18 +78,18 @@ def select_kernel(
             f"all rows of {name} are equal: no kernel can be selected from them; pass a kernel"
         )
     with computing():
-        return select_kernels(kernel, points, scale, seed)[0]
+        return select_kernels(kernel, points, standardize, seed)[0]
 
 
 def select_kernels(
-    kernel: Any, points: np.ndarray, scale: str | None, seed: int
+    kernel: Any, points: np.ndarray, standardize: str | None, seed: int
 ) -> list[Covariance]:
     """Return the kernels that a name stands for, in the units of the data.
 
     Args:
         kernel: ``"median"``, ``"bkl"``, ``"posterior"``, ``"multiscale"`` or a kernel.
         points: the sample (N, D), of a test the pooled one, its rows in any order.
-        scale: see :func:`~bke.inference.fit`.
+        standardize: see :func:`~bke.inference.fit`.
         seed: seed of everything random.
 
     Raises:
@@ -99,16 +99,16 @@ def select_kernels(
         return [kernel]
     varying = np.ptp(points, axis=0) > 0.0
     if not varying.all() and varying.any():
-        kernels = select_kernels(kernel, points[:, varying], scale, seed)
+        kernels = select_kernels(kernel, points[:, varying], standardize, seed)
         return [extend_kernel(kernel, varying) for kernel in kernels]
     points = points[canonical_order(points)]
     if kernel == "median":
-        return [median_kernel(points, scale, seed)]
+        return [median_kernel(points, standardize, seed)]
     if kernel == "multiscale":
-        return list(multiscale_kernels(points, scale, seed))
+        return list(multiscale_kernels(points, standardize, seed))
     learners: dict[str, Any] = {"bkl": maximum_likelihood_kernel, "posterior": posterior_kernel}
     try:
-        return [learners[kernel](points, scale, seed)]
+        return [learners[kernel](points, standardize, seed)]
     except (InputError, SamplingError) as error:
         raise InputError(
             f"no kernel can be learned from these data ({error}): use kernel='multiscale', "
@@ -131,7 +131,7 @@ def check_kernel(kernel: Any, names: tuple[str, ...]) -> Any:
     )
 
 
-def median_kernel(points: np.ndarray, scale: str | None, seed: int) -> SquaredExponential:
+def median_kernel(points: np.ndarray, standardize: str | None, seed: int) -> SquaredExponential:
     """Return a squared exponential kernel by the median heuristic.
 
     The lengthscale is the median distance between two rows (Muandet et al. 2017, section 3.5.1);
@@ -139,21 +139,25 @@ def median_kernel(points: np.ndarray, scale: str | None, seed: int) -> SquaredEx
 
     Args:
         points: (N, D) in canonical order.
-        scale: see :func:`~bke.inference.fit`.
+        standardize: see :func:`~bke.inference.fit`.
         seed: seed of the subsample of many rows.
     """
-    unit = choose_scale(points, scale)
+    unit = choose_scale(points, standardize)
     return scaled_kernel(float(np.median(pairwise_distances(points / unit, seed))), unit)
 
 
 def multiscale_kernels(
-    points: np.ndarray, scale: str | None, seed: int, max_columns: int = 20, grid_points: int = 200
+    points: np.ndarray,
+    standardize: str | None,
+    seed: int,
+    max_columns: int = 20,
+    grid_points: int = 200,
 ) -> list[SquaredExponential]:
     """Return kernels on the bandwidth grid and at the modes of the smoothed marginal likelihood.
 
     Args:
         points: (N, D) in canonical order.
-        scale: see :func:`~bke.inference.fit`.
+        standardize: see :func:`~bke.inference.fit`.
         seed: seed of subsamples and of the profile.
         max_columns: modes are added below this D: from here on the profile of pooled rows has its
             only mode at an end of its grid.
@@ -162,7 +166,7 @@ def multiscale_kernels(
     Returns:
         Kernels by lengthscale, ascending.
     """
-    unit = choose_scale(points, scale)
+    unit = choose_scale(points, standardize)
     scaled = points / unit
     lengthscales = bandwidth_grid(scaled, seed)
     if points.shape[1] < max_columns:
@@ -178,7 +182,7 @@ def multiscale_kernels(
 
 def maximum_likelihood_kernel(
     points: np.ndarray,
-    scale: str | None,
+    standardize: str | None,
     seed: int,
     *,
     max_ranked_rows: int = 2000,
@@ -188,14 +192,14 @@ def maximum_likelihood_kernel(
 
     Args:
         points: (N, D) in canonical order.
-        scale: see :func:`~bke.inference.fit`.
+        standardize: see :func:`~bke.inference.fit`.
         seed: seed of subsamples and prior draws.
         max_ranked_rows: modes are found with at most ``LEARNED_ROWS`` rows and ranked by this many,
             since few rows do not identify the highest mode of a mixture; not tuned.
         starts: starts of the optimizer in each basin, fewer than ``learn_kernel`` has by default.
     """
     with computing():
-        search, units, ranking = _prepare_search(points, scale, seed, max_ranked_rows)
+        search, units, ranking = _prepare_search(points, standardize, seed, max_ranked_rows)
         maxima = search.search_profile(starts)
         values = np.array([maximum.value for maximum in maxima])
         if len(ranking) > LEARNED_ROWS and len(maxima) > 1:
@@ -210,19 +214,24 @@ def maximum_likelihood_kernel(
 
 
 def posterior_kernel(
-    points: np.ndarray, scale: str | None, seed: int, *, draws: int = 64
+    points: np.ndarray, standardize: str | None, seed: int, *, draws: int = 64
 ) -> GaussianMixture:
     """Return the average of squared exponentials over ``draws`` of the posterior (not tuned)."""
     part = random_part(points, LEARNED_ROWS, seed)
     method = Quadrature(tolerance=1e-2, num_samples=draws)
-    options: dict[str, Any] = {"scale": scale, "seed": seed, "progress": False, "method": method}
+    options: dict[str, Any] = {
+        "standardize": standardize,
+        "seed": seed,
+        "progress": False,
+        "method": method,
+    }
     run = _retry_with_dither(lambda dither: fit(part, dither=dither, **options), part)
     lengthscales = run["posterior"].to_dataset()["lengthscale"].values
     return GaussianMixture(lengthscales.reshape(draws, *lengthscales.shape[2:]))
 
 
 def _prepare_search(
-    points: np.ndarray, scale: str | None, seed: int, max_rows: int
+    points: np.ndarray, standardize: str | None, seed: int, max_rows: int
 ) -> tuple[PeakSearch, Units, np.ndarray]:
     """Prepare the search for the best lengthscale of points (N, D) in canonical order.
 
@@ -231,7 +240,7 @@ def _prepare_search(
     searched.
     """
     part = random_part(points, max_rows, seed)
-    observed = observe(part, scale=scale)
+    observed = observe(part, standardize=standardize)
     target = Model().target(observed.units, observed.rows, seed)
     evaluate = programs.objectives(target, "ml")
     units, _, prior_draws = _retry_with_dither(

@@ -267,7 +267,7 @@ class Peak:
     Attributes:
         kernel: with its parameters there, in the units of the data.
         values: all hyperparameters there, by site, in the units of the data.
-        log_marginal_likelihood: BKE (13) of the data in the model's units (over ``scale``).
+        log_marginal_likelihood: BKE (13) of the data in the model's units (standardized).
         log_prior: log prior density of the hyperparameters, in the model's units.
         curvature: minus the second derivative of the smoothed objective in the unconstrained
             coordinates (log lengthscale), (p, p), nats; NaN at the end of the range. With one
@@ -383,8 +383,8 @@ def learn_kernel(
     noise_variance: float | str | SamplingNoise | dist.Distribution = 0.1,
     measure: Measure | str = "unit",
     likelihood: Likelihood | str = "auto",
-    share: str = "pooled",
-    scale: str | None = "column",
+    samples: str = "pooled",
+    standardize: str | None = "column",
     dither: str | float | Sequence[float] | None = "auto",
     starts: int = 16,
     seed: int = 0,
@@ -415,8 +415,8 @@ def learn_kernel(
         measure: as for :func:`~bke.inference.fit`.
         likelihood: as for :func:`~bke.inference.fit`; :func:`~bke.models.low_rank_error` estimates
             the error of an approximation.
-        share: as for :func:`~bke.inference.fit`.
-        scale: as for :func:`~bke.inference.fit`.
+        samples: as for :func:`~bke.inference.fit`.
+        standardize: as for :func:`~bke.inference.fit`.
         dither: as for :func:`~bke.inference.fit`.
         starts: starts of the optimizer, SciPy's L-BFGS-B, in each basin (one hyperparameter) or in
             all.
@@ -432,7 +432,7 @@ def learn_kernel(
     check_count(starts, "starts", 1)
     check_count(seed, "seed", 0, 2**63 - 1)
     with computing():
-        observed = observe(X, share=share, scale=scale, columns=columns)
+        observed = observe(X, samples=samples, standardize=standardize, columns=columns)
         model = Model(kernel, prior, noise_variance, measure, likelihood)
         target = model.target(observed.units, observed.rows, seed)
         evaluate = programs.objectives(target, objective)

@@ -91,6 +91,6 @@ def _scalar_lengthscale(kernel: Any) -> float:
     if len(value) > 1:
         raise InputError(
             f"scikit-learn's {type(kernel).__name__} has one lengthscale for all columns, and this "
-            "one has several: divide each column by its own, or learn with scale='pooled'"
+            "one has several: divide each column by its own, or learn with standardize='pooled'"
         )
     return float(value[0])

@@ -72,7 +72,7 @@ def k2_abc(
     rows: int | None = None,
     folder: str | os.PathLike[str] | None = None,
     workers: int | None = None,
-    scale: str | None = "column",
+    standardize: str | None = "column",
     seed: int = 0,
     progress: bool = True,
 ) -> xr.DataTree:
@@ -103,7 +103,7 @@ def k2_abc(
         folder: stores every batch: after an interruption the same call resumes, with the results of
             an uninterrupted one. ``num_simulations`` may be increased.
         workers: processes for a plain function that can be pickled; by default this process alone.
-        scale: see :class:`MMD`.
+        standardize: see :class:`MMD`.
         seed: random seed.
         progress: show a progress bar.
 
@@ -120,7 +120,9 @@ def k2_abc(
     """
     check_epsilon(epsilon)  # before a kernel is learned
     checked = Prior(prior)
-    distance = MMD(observed, kernel, estimator, num_features=num_features, scale=scale, seed=seed)
+    distance = MMD(
+        observed, kernel, estimator, num_features=num_features, standardize=standardize, seed=seed
+    )
     problem = InverseProblem("k2_abc", observed, simulate, checked, distance, rows, workers, seed)
     return _run(problem, epsilon, "exponential", num_simulations, batch_size, folder, progress)
 
@@ -467,7 +469,7 @@ def sequential_k2_abc(
     rows: int | None = None,
     folder: str | os.PathLike[str] | None = None,
     workers: int | None = None,
-    scale: str | None = "column",
+    standardize: str | None = "column",
     seed: int = 0,
     progress: bool = True,
 ) -> xr.DataTree:
@@ -495,7 +497,7 @@ def sequential_k2_abc(
         rows: see :func:`~bke.inference.k2_abc`.
         folder: stores every stage: after an interruption the same call resumes.
         workers: see :func:`~bke.inference.k2_abc`.
-        scale: see :class:`~bke.inference.MMD`.
+        standardize: see :class:`~bke.inference.MMD`.
         seed: see :func:`~bke.inference.k2_abc`.
         progress: see :func:`~bke.inference.k2_abc`.
 
@@ -514,7 +516,9 @@ def sequential_k2_abc(
     )
     checked = Prior(prior)
     checked.check_continuous("sequential_k2_abc")
-    distance = MMD(observed, kernel, estimator, num_features=num_features, scale=scale, seed=seed)
+    distance = MMD(
+        observed, kernel, estimator, num_features=num_features, standardize=standardize, seed=seed
+    )
     problem = InverseProblem(
         "sequential_k2_abc", observed, simulate, checked, distance, rows, workers, seed
     )

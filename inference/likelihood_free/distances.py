@@ -71,14 +71,16 @@ class MMD:
         estimator: str = "biased",
         *,
         num_features: int = 500,
-        scale: str | None = "column",
+        standardize: str | None = "column",
         seed: int = 0,
     ) -> None:
         check_choice(estimator, "estimator", ESTIMATORS)
         self._num_features = check_count(num_features, "num_features", 2)
         self._seed = check_count(seed, "seed", 0)
         self.observed = as_sample(observed, "observed", may_be_constant=True)
-        self.kernel = select_kernel(observed, kernel, scale=scale, seed=seed, name="observed")
+        self.kernel = select_kernel(
+            observed, kernel, standardize=standardize, seed=seed, name="observed"
+        )
         self.estimator = estimator
         with computing():
             self._statistic, self._arguments = self._prepare()

@@ -124,7 +124,7 @@ def stein_test(
     kernel: Any = "multiscale",
     bootstraps: int = 999,
     alpha: float = 0.05,
-    scale: str | None = "column",
+    standardize: str | None = "column",
     columns: Sequence[str] | None = None,
     seed: int = 0,
     progress: bool = True,
@@ -155,8 +155,8 @@ def stein_test(
             :class:`~bke.models.Radial`.
         bootstraps: B; the smallest p-value is 1 / (1 + B).
         alpha: level of the verdict.
-        scale: ``"column"``, ``"pooled"`` or ``None``, as for :func:`~bke.inference.fit`: the units
-            in which columns' scores are added up, and lengthscales chosen.
+        standardize: ``"column"``, ``"pooled"`` or ``None``, as for :func:`~bke.inference.fit`: the
+            units in which columns' scores are added up, and lengthscales chosen.
         columns: names, in place of those that are known.
         seed: of the signs.
         progress: show a progress bar.
@@ -166,7 +166,7 @@ def stein_test(
     """
     check_count(seed, "seed", 0, 2**63 - 1)
     check_permutations(bootstraps, alpha, "bootstraps")
-    choice = KernelChoice.checked(kernel, (MULTISCALE, *LEARNED), scale)
+    choice = KernelChoice.checked(kernel, (MULTISCALE, *LEARNED), standardize)
     chains, slopes = with_scores(draws, score, columns)
     # What a batch must forget: where the draws are, and how steep the density is there.
     both = np.concatenate([chains.values, slopes], axis=2)

@@ -57,7 +57,7 @@ def thin(
     method: Way = "auto",
     weighted: bool = False,
     kernel: Any = "median",
-    scale: str | None = "column",
+    standardize: str | None = "column",
     columns: Sequence[str] | None = None,
     seed: int = 0,
 ) -> Thinned:
@@ -81,7 +81,7 @@ def thin(
         kernel: ``"median"``, ``"bkl"`` or ``"posterior"``, chosen or learned from the draws; or a
             kernel in their units. With a score an inverse multiquadric at the median distance
             stands for ``"median"``.
-        scale: of the columns, as for :func:`~bke.inference.fit`.
+        standardize: of the columns, as for :func:`~bke.inference.fit`.
         columns: names of the parameters.
         seed: of what is random in kernel thinning, and of the draws at random that the choice is
             held against.
@@ -105,7 +105,7 @@ def thin(
     if len(looked_at) <= count:
         raise InputError(f"{way} looks at {len(looked_at)} draws: count must be less, is {count}")
     with computing():
-        chosen_kernel, every = _candidates(chains.rows, slopes, kernel, scale)
+        chosen_kernel, every = _candidates(chains.rows, slopes, kernel, standardize)
         some = every._replace(points=every.points[looked_at])
         indices = looked_at[_chosen(way, some, count, seed)]
         found = _judged(every, indices, seed, weighted=weighted, centred=slopes is None)
@@ -149,10 +149,10 @@ def _most(way: str) -> int:
 
 
 def _candidates(
-    rows: np.ndarray, slopes: np.ndarray | None, named: Any, scale: str | None
+    rows: np.ndarray, slopes: np.ndarray | None, named: Any, standardize: str | None
 ) -> tuple[Any, Candidates]:
     """The kernel in the units of the draws, and what is chosen from: points, maybe with scores."""
-    choice = KernelChoice.checked(named, SINGLE if slopes is None else LEARNED, scale)
+    choice = KernelChoice.checked(named, SINGLE if slopes is None else LEARNED, standardize)
     if slopes is None:
         kernel = choice.kernels(rows)[0]
         return kernel, Candidates(rows, lambda a, b: np.asarray(kernel(a, b)))

@@ -196,9 +196,9 @@ class Surveyed:
         """Whether labels are dealt as if Q were the first."""
         return self.known[0] > self.known[1]
 
-    def unit(self, scale: str | None) -> np.ndarray:
+    def unit(self, standardize: str | None) -> np.ndarray:
         """What varying columns are divided by, as of a test in memory."""
-        if scale == "column":
+        if standardize == "column":
             return unit_of_rows(self.chosen)
         return choose_scale(self.chosen, "pooled")
 

@@ -66,7 +66,11 @@ def settings(run: xr.DataTree) -> dict[str, Any]:
         "kernel": _not_learned(model["kernel"], model["prior"]),
         **{name: model[name] for name in ("prior", "noise_variance", "measure", "likelihood")},
         **{name: record[name] for name in ("method", "seed")},
-        **{name: record[name] for name in ("chosen", "share", *SAMPLER_SETTINGS) if name in record},
+        **{
+            name: record[name]
+            for name in ("chosen", "samples", *SAMPLER_SETTINGS)
+            if name in record
+        },
         **({"rank": options["rank"]} if "rank" in options else {}),
         **({"likelihood_options": options} if options else {}),
         **({"landmarks": run["constant_data"].sizes["landmark"]} if seen else {}),

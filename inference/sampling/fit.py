@@ -44,7 +44,7 @@ def fit(
     :func:`~bke.inference.diagnose` before any summary.
 
     Args:
-        X: data, shape (n, D) or (n,); or a tuple of samples, see ``share``; or
+        X: data, shape (n, D) or (n,); or a tuple of samples, see ``samples``; or
             :func:`~bke.inference.open_rows` of a file too large for memory, or
             :func:`~bke.inference.open_blocks` of an iterator of blocks. For these, one column with
             a squared exponential and one or two hyperparameters is read in a few passes: the log
@@ -52,14 +52,15 @@ def fit(
             ``density_error`` of the run). Several columns need ``likelihood="landmark"`` and
             quadrature. At most 131072 rows are read into memory, for any model.
         kernel: a kernel class, or an instance whose lengthscales become random.
-        prior: NumPyro distribution of the lengthscale (over ``scale``), one of shape (D,) for one
-            lengthscale per column, or a dict by site name. Default Gamma(1, 1).
+        prior: NumPyro distribution of the lengthscale (of the data as standardized), one of shape
+            (D,) for one lengthscale per column, or a dict by site name. Default Gamma(1, 1).
         noise_variance: sigma^2 of BKE (5), or a prior bounded away from zero; or the sampling
             covariance of the empirical embedding (KME-14), ``"clt"`` in full, ``"heteroscedastic"``
             its diagonal, see :class:`~bke.models.SamplingNoise`.
         measure: measure of the smoothed kernel: ``"unit"``, ``"lebesgue"`` (over the scaled data)
             or :class:`~bke.models.Gaussian` with scale and center in the units of the data; a
-            distribution as its scale is a prior, over ``scale`` like that of the lengthscale.
+            distribution as its scale is a prior, like that of the lengthscale of the data as
+            standardized.
         likelihood: ``"auto"``, ``"dense"`` or ``"spectral"``, see
             :func:`~bke.models.log_marginal_likelihood`; ``"auto"`` is spectral where it is
             supported, from 250 rows, in two or three columns from 1000.
@@ -75,14 +76,14 @@ def fit(
             ``"smc"``; or one of these with options: :class:`~bke.inference.Nuts`,
             :class:`~bke.inference.Quadrature`, :class:`~bke.inference.Smc`.
         seed: seed of every random number.
-        scale: ``"column"`` divides each column by its standard deviation before the prior applies,
-            ``"pooled"`` all columns by one number, ``None`` does not scale.
+        standardize: ``"column"`` divides each column by its standard deviation before the prior
+            applies, ``"pooled"`` all columns by one number, ``None`` leaves them as they are.
         dither: ``"auto"`` adds uniform noise within the rounding unit where rounded data make the
             density exactly zero; a number (or one per column) sets the unit; ``None`` raises an
             error. The unit of a large file is found from 20 000 rows.
-        share: for a tuple of samples. ``"pooled"``, as in BKE section 5, uses their union as one
+        samples: for a tuple of samples. ``"pooled"``, as in BKE section 5, uses their union as one
             sample: permuting the labels changes nothing, which keeps the level of a permutation
-            test. ``"joint"`` gives each its own likelihood with the same hyperparameters,
+            test. ``"product"`` gives each its own likelihood with the same hyperparameters,
             p(P | l) p(Q | l), as follows from the model of the witness, where the embeddings are
             independent given l; for samples known to differ, and no basis of a permutation test.
         columns: names of the columns; by default those of a data frame.
@@ -116,8 +117,8 @@ def fit(
         if isinstance(X, Rows):
             data = OutOfCore(X, complete)
         else:
-            share, scale, columns = complete["share"], complete["scale"], complete["columns"]
-            data = InMemory(observe(X, share=share, scale=scale, columns=columns), complete)
+            of_data = {name: complete[name] for name in ("samples", "standardize", "columns")}
+            data = InMemory(observe(X, **of_data), complete)
         run = sample_run(sampler, data.prepare(model, sampler, seed), choice)
         data.remove_checkpoint()
     return run

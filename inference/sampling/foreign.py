@@ -76,7 +76,7 @@ class Foreign:
 
     Attributes:
         tree: as ArviZ reads it.
-        observed: the data as the model got them, without scale or dither.
+        observed: the data as the model got them, neither standardized nor dithered.
         target: the model.
         values: the draws of every site, (chain, draw, ...).
     """
@@ -108,8 +108,8 @@ class Foreign:
         X = given.pop("X")
         with computing():  # ArviZ traces the model of an MCMC
             tree = _as_tree(draws)
-        share = "joint" if isinstance(X, tuple) else "pooled"
-        observed = observe(X, share=share, scale=None)
+        samples = "product" if isinstance(X, tuple) else "pooled"
+        observed = observe(X, samples=samples, standardize=None)
         model = Model(**given)
         likelihood = model.checked().likelihood
         if isinstance(likelihood, Landmark) and np.ndim(likelihood.landmarks) == 0:
@@ -160,7 +160,7 @@ class Foreign:
                 "method_in_words": f"draws of {library}",
                 "num_chains": lp.shape[0],
                 "num_samples": lp.shape[1],
-                "share": "joint" if observed.units.sizes else "pooled",
+                "samples": "product" if observed.units.sizes else "pooled",
                 "seed": 0,
                 **estimate_error(target, points, z, lp),
             }

@@ -75,9 +75,9 @@ class Model:
 class FitOptions(TypedDict, total=False):
     """Further keyword arguments of :func:`~bke.inference.fit`, each with its default there."""
 
-    scale: str | None
+    standardize: str | None
     dither: str | float | Sequence[float] | None
-    share: str
+    samples: str
     columns: Sequence[str] | None
     shard: str
     checkpoint: str | os.PathLike[str] | None
@@ -85,9 +85,9 @@ class FitOptions(TypedDict, total=False):
 
 
 DEFAULTS: FitOptions = {
-    "scale": "column",
+    "standardize": "column",
     "dither": "auto",
-    "share": "pooled",
+    "samples": "pooled",
     "columns": None,
     "shard": "auto",
     "checkpoint": None,
@@ -273,11 +273,11 @@ class InMemory:
     def prepare(self, model: Model, sampler: Sampler, seed: int) -> PreparedTask:
         """Return the posterior, its density and the program of the sampler compiled."""
         observed, options = self.observed, self.options
-        share, shard = options["share"], options["shard"]
+        samples, shard = options["samples"], options["shard"]
         check_shard(shard)
         if options["checkpoint"] is not None:
             raise InputError("a checkpoint is for rows of a file, see open_rows")
-        job = [repr(sampler), repr(model.likelihood), share, shard]
+        job = [repr(sampler), repr(model.likelihood), samples, shard]
         check_alike({"data": observed.rows, "seeds": seed, "options": job})
         target = model.target(observed.units, observed.rows, seed)
         evaluate, program = programs.log_densities(target), sampler.program(target)
@@ -294,7 +294,7 @@ class InMemory:
         density = functools.partial(log_densities, evaluate, X=points)
         progress = options["progress"] and is_first()
         task = Task(target, points, prior_draws, density, seed, progress, program)
-        return PreparedTask(task, units, observed.rows, {"share": share})
+        return PreparedTask(task, units, observed.rows, {"samples": samples})
 
     def remove_checkpoint(self) -> None:
         """Do nothing: data in memory have no checkpoint."""

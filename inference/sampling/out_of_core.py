@@ -312,22 +312,22 @@ class OutOfCore:
         else:
             self._check_column(unscaled)
         check_shard(options["shard"])
-        if options["share"] != "pooled" or options["columns"] is not None:
-            raise InputError("share and columns are for data in memory")
+        if options["samples"] != "pooled" or options["columns"] is not None:
+            raise InputError("samples and columns are for data in memory")
         if isinstance(likelihood, Landmark) and options["dither"] not in ("auto", None):
             raise InputError("landmarks differ from the rows, which need no dither")
-        job |= {"scale": options["scale"], "seed": seed}
+        job |= {"standardize": options["standardize"], "seed": seed}
         check_alike({"data": [*rows.shape, *rows.columns], "options": {**job, "file": None}})
         self._checkpoint = Checkpoint(options["checkpoint"], job)
         progress = options["progress"] and is_first()
         summary = summarize_rows(rows, seed, self._checkpoint, progress=progress)
         deviation, sample = summary["deviation"], summary["sample"]
-        scale = unit_of(deviation, options["scale"])
+        scale = unit_of(deviation, options["standardize"])
         units = Units(scale, np.zeros_like(scale), 0, rows.columns)
         target = model.target(units, sample, seed)
         rng = np.random.default_rng(seed).spawn(1)[0]
         prior_draws = target.prior_draws(rng, sampler.num_prior_draws)
-        settings: dict[str, Any] = {"share": "pooled", "source": str(rows.path)}
+        settings: dict[str, Any] = {"samples": "pooled", "source": str(rows.path)}
         unread = Unread(len(rows), summary["digest"].tobytes().hex())
         if isinstance(likelihood, Landmark):
             landmark_density = LandmarkDensity(target, rows, scale, self._checkpoint, progress)
@@ -355,7 +355,9 @@ class OutOfCore:
         """Return the task of the same rows in memory."""
         rows, options = self.rows, self.options.copy()
         values, columns = rows.block(0, len(rows)), options["columns"] or rows.columns
-        observed = observe(values, share=options["share"], scale=options["scale"], columns=columns)
+        observed = observe(
+            values, samples=options["samples"], standardize=options["standardize"], columns=columns
+        )
         options["checkpoint"] = None
         prepared = InMemory(observed, options).prepare(model, sampler, seed)
         return prepared._replace(settings={**prepared.settings, "source": str(rows.path)})

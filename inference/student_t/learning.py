@@ -179,7 +179,7 @@ def learn_student_t(
     beta: float | Sequence[float] = 0.01,
     criterion: str | None = None,
     bounds: Bounds | None = None,
-    scale: str | None = "column",
+    standardize: str | None = "column",
     seed: int = 0,
     progress: bool = True,
 ) -> LearnedStudentT:
@@ -199,7 +199,7 @@ def learn_student_t(
             differentiable.
         bounds: the box the density is restricted to, lower and upper corner, each (D,) or a number;
             by default the range of the rows, extended by half of it at each side.
-        scale: unit of the columns for the choice of the kernel.
+        standardize: unit of the columns for the choice of the kernel.
         seed: seed of the choice of the kernel and of the rows.
         progress: whether a bar is shown.
 
@@ -215,7 +215,7 @@ def learn_student_t(
             f"criterion='log' needs a normalizer, which is found in up to {MAX_DIMENSION} "
             f"columns, and there are {points.shape[1]}: take 'hyvarinen'"
         )
-    initial = select_kernel(points, kernel, scale=scale, seed=seed)
+    initial = select_kernel(points, kernel, standardize=standardize, seed=seed)
     values = {"factor": check_factors(factors, (0.125, 0.25, 0.5, 1.0, 2.0, 4.0), initial)}
     for name, value in (("noise_variance", noise_variance), ("alpha", alpha), ("beta", beta)):
         values[name] = tuple(sorted(set(check_positive_numbers(value, name))))

@@ -380,7 +380,7 @@ def student_t_posterior(
     priors: Mapping[str, dist.Distribution | float] | None = None,
     bounds: Bounds | None = None,
     nodes: int | None = None,
-    scale: str | None = "column",
+    standardize: str | None = "column",
     num_chains: int = 4,
     num_warmup: int = 300,
     num_samples: int = 300,
@@ -402,7 +402,7 @@ def student_t_posterior(
         bounds: the box of the density, see :func:`~bke.inference.learn_student_t`; finite.
         nodes: quadrature nodes in each column, 200 for one column and 40 for two. At 20 draws they
             are compared with twice as many; a difference above 0.1 nats is in ``notes``.
-        scale: unit of the columns for the choice of the kernel.
+        standardize: unit of the columns for the choice of the kernel.
         num_chains: number of chains, started from dispersed draws of the priors.
         num_warmup: warm-up iterations.
         num_samples: draws of each chain after warm-up.
@@ -426,7 +426,7 @@ def student_t_posterior(
         )
     check_iterations(num_chains, num_warmup, num_samples)
     n_nodes = (200 if D == 1 else 40) if nodes is None else check_count(nodes, "nodes", 8)
-    initial_kernel = select_kernel(points, kernel, scale=scale, seed=seed)
+    initial_kernel = select_kernel(points, kernel, standardize=standardize, seed=seed)
     random, fixed = _split_priors(priors, initial_kernel)
     box = choose_box(points, initial_kernel, bounds)
     if not np.all(np.isfinite(box)):

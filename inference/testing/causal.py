@@ -180,7 +180,7 @@ def causal_graph(
     alpha: float = 0.05,
     permutations: int = 499,
     most_given: int | None = None,
-    scale: str | None = "column",
+    standardize: str | None = "column",
     seed: int = 0,
     progress: bool = True,
 ) -> CausalGraph:
@@ -201,14 +201,14 @@ def causal_graph(
         alpha: level of every test; a larger one gives more edges.
         permutations: of every test.
         most_given: condition on no more columns than that; ``None`` for no limit.
-        scale: see :func:`~bke.inference.independence_test`.
+        standardize: see :func:`~bke.inference.independence_test`.
         seed: of all tests.
         progress: show how many tests are done.
 
     Raises:
         InputError: for data or arguments that make no sense, or without causal-learn.
     """
-    choice = KernelChoice.checked(kernel, CHOICES, scale)
+    choice = KernelChoice.checked(kernel, CHOICES, standardize)
     check_permutations(permutations, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
     if most_given is not None:

@@ -104,7 +104,7 @@ def independence_test(
     sequential: bool = True,
     memory: float | None = None,
     alpha: float = 0.05,
-    scale: str | None = "column",
+    standardize: str | None = "column",
     seed: int = 0,
     progress: bool = True,
 ) -> TestResult:
@@ -132,7 +132,7 @@ def independence_test(
         memory: steps over which the series forget, for the wild bootstrap and the shift; by default
             20.
         alpha: level of the verdict.
-        scale: ``"column"``, ``"pooled"`` or ``None``, for each of the two.
+        standardize: ``"column"``, ``"pooled"`` or ``None``, for each of the two.
         seed: of the permutations, or of the draws of the null. The choice of kernels has nothing
             of it, nor does anything hang on the order of rows, of columns or of X and Y.
         progress: show a progress bar.
@@ -140,7 +140,7 @@ def independence_test(
     Raises:
         InputError: for data or arguments that make no sense, in one sentence.
     """
-    choices = _choices(kernel, scale)
+    choices = _choices(kernel, standardize)
     check_count(seed, "seed", 0, 2**63 - 1)
     asked = NullChoice.checked(
         null, estimator, choices, HSIC_NULLS, draws=permutations, alpha=alpha, memory=memory
@@ -180,12 +180,12 @@ def _in_words(combined: Combined, estimator: str) -> str:
     return WITH_LINEAR if combined.beside else COMBINED
 
 
-def _choices(kernel: Any, scale: str | None) -> list[KernelChoice]:
+def _choices(kernel: Any, standardize: str | None) -> list[KernelChoice]:
     """The choice of kernels for each of the two variables."""
     each = kernel if isinstance(kernel, tuple) else (kernel, kernel)
     if len(each) != 2:
         raise InputError(f"kernel must be one for both or a tuple of two, got {len(each)}")
-    return [KernelChoice.checked(one, CHOICES, scale) for one in each]
+    return [KernelChoice.checked(one, CHOICES, standardize) for one in each]
 
 
 def _checked(X: ArrayLike, Y: ArrayLike, asked: NullChoice) -> tuple[np.ndarray, np.ndarray]:

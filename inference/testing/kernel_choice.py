@@ -31,13 +31,15 @@ class KernelChoice:
     scale: str | None
 
     @classmethod
-    def checked(cls, kernel: Any, choices: tuple[str, ...], scale: str | None) -> KernelChoice:
+    def checked(
+        cls, kernel: Any, choices: tuple[str, ...], standardize: str | None
+    ) -> KernelChoice:
         """Refuse what is neither a kernel nor one of ``choices``, and what is no scale.
 
         A kernel of scikit-learn becomes one of ours.
         """
-        unit_of(np.ones(1), scale)
-        return cls(check_kernel(kernel, choices), scale)
+        unit_of(np.ones(1), standardize)
+        return cls(check_kernel(kernel, choices), standardize)
 
     def kernels(self, sample: np.ndarray) -> list[Any]:
         """The kernels for a sample (N, D), its rows in any order."""

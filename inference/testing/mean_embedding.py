@@ -44,7 +44,7 @@ def mean_embedding_test(
     permutations: int = 999,
     regularisation: float = 1e-5,
     alpha: float = 0.05,
-    scale: str | None = "column",
+    standardize: str | None = "column",
     seed: int = 0,
 ) -> TestResult:
     """Test P = Q at the extrema of the empirical witness (MMD-16, Chwialkowski et al., 2015).
@@ -64,13 +64,13 @@ def mean_embedding_test(
         permutations: how many.
         regularisation: g, over the mean diagonal of the covariance.
         alpha: level of the verdict.
-        scale: as for :func:`~bke.inference.two_sample_test`.
+        standardize: as for :func:`~bke.inference.two_sample_test`.
         seed: of the halves and the permutations; neither depends on the order of the rows.
 
     Raises:
         InputError: for data or arguments that make no sense, in one sentence.
     """
-    choice = KernelChoice.checked(kernel, SINGLE, scale)
+    choice = KernelChoice.checked(kernel, SINGLE, standardize)
     check_count(locations, "locations", 1)
     check_positive(regularisation, "regularisation")
     check_choice(null, "null", NULLS)

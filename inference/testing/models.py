@@ -109,7 +109,7 @@ def relative_similarity_test(
     kernel: Any = "bkl",
     alternative: str = "two-sided",
     alpha: float = 0.05,
-    scale: str | None = "column",
+    standardize: str | None = "column",
 ) -> TestResult:
     """Test which of two samples is closer in distribution to X (MMD-32, Bounliphone et al., 2016).
 
@@ -126,12 +126,12 @@ def relative_similarity_test(
         kernel: ``"bkl"``, ``"posterior"``, ``"median"``, of all three together, or a kernel.
         alternative: ``"two-sided"``, ``"first closer"`` or ``"second closer"``.
         alpha: level of the verdict.
-        scale: as for :func:`~bke.inference.two_sample_test`.
+        standardize: as for :func:`~bke.inference.two_sample_test`.
 
     Raises:
         InputError: for data or arguments that make no sense, in one sentence.
     """
-    choice = KernelChoice.checked(kernel, SINGLE, scale)
+    choice = KernelChoice.checked(kernel, SINGLE, standardize)
     check_choice(alternative, "alternative", tuple(ALTERNATIVES))
     if not 0.0 < alpha < 1.0:
         raise InputError(f"alpha must be between 0 and 1, got {alpha!r}")

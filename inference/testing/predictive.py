@@ -141,7 +141,7 @@ def posterior_predictive_check(
     replicates: int = 199,
     rows: int = 500,
     alpha: float = 0.05,
-    scale: str | None = "column",
+    standardize: str | None = "column",
     seed: int = 0,
     progress: bool = True,
 ) -> PredictiveCheck:
@@ -162,7 +162,7 @@ def posterior_predictive_check(
         rows: of each data set, at most, at random but the same in all; and twice as many of the
             reference.
         alpha: level of the verdict.
-        scale: as for :func:`~bke.inference.two_sample_test`, by the reference.
+        standardize: as for :func:`~bke.inference.two_sample_test`, by the reference.
         seed: of the choice of draws and rows.
         progress: show a progress bar.
 
@@ -175,7 +175,7 @@ def posterior_predictive_check(
     known = Predictions.of(tree, variable)
     dealt = known.dealt(replicates, rows, seed)
     with computing():
-        lengthscales = _Lengthscales.learned(dealt.reference, scale, seed)
+        lengthscales = _Lengthscales.learned(dealt.reference, standardize, seed)
         statistics = _statistics(dealt, lengthscales, progress=progress)
     kernels, unit = lengthscales.kernels, lengthscales.unit
     combined = combine(statistics, [(f"MMD, {brief(kernel)}", kernel) for kernel in kernels])
@@ -218,11 +218,11 @@ class _Lengthscales(NamedTuple):
     scaled: list[float]
 
     @classmethod
-    def learned(cls, reference: np.ndarray, scale: str | None, seed: int) -> _Lengthscales:
+    def learned(cls, reference: np.ndarray, standardize: str | None, seed: int) -> _Lengthscales:
         """At most :data:`SCALES` of the kernels of a multiscale test of the reference (R, D)."""
         points = reference[canonical_order(reference)]
-        kernels = take_evenly(multiscale_kernels(points, scale, seed), SCALES)
-        unit = choose_scale(points, scale)
+        kernels = take_evenly(multiscale_kernels(points, standardize, seed), SCALES)
+        unit = choose_scale(points, standardize)
         scaled = [float(np.max(np.asarray(one.lengthscale) / unit)) for one in kernels]
         return cls(kernels, unit, scaled)
 

@@ -48,7 +48,7 @@ def two_sample_test(
     memory: float | None = None,
     block_size: int | None = None,
     alpha: float = 0.05,
-    scale: str | None = "column",
+    standardize: str | None = "column",
     seed: int = 0,
     progress: bool = True,
 ) -> TestResult:
@@ -101,8 +101,8 @@ def two_sample_test(
         memory: steps over which the series forget, for the wild bootstrap; by default 20.
         block_size: rows of each sample in a block; by default the square root of m.
         alpha: level of the verdict and of the interval.
-        scale: ``"column"``, ``"pooled"`` or ``None``, as for :func:`~bke.inference.fit`; by the
-            pooled sample.
+        standardize: ``"column"``, ``"pooled"`` or ``None``, as for :func:`~bke.inference.fit`;
+            by the pooled sample.
         seed: of the permutations, or of the draws of the null. The choice of kernels has nothing
             of it, nor does anything hang on the order of rows, of columns or of the samples.
         progress: show a progress bar.
@@ -110,7 +110,7 @@ def two_sample_test(
     Raises:
         InputError: for data or arguments that make no sense, in one sentence.
     """
-    choice = KernelChoice.checked(kernel, KERNEL_NAMES, scale)
+    choice = KernelChoice.checked(kernel, KERNEL_NAMES, standardize)
     check_count(seed, "seed", 0, 2**63 - 1)
     asked = NullChoice.checked(
         null, estimator, [choice], MMD_NULLS, draws=permutations, alpha=alpha, memory=memory

@@ -790,14 +790,14 @@ def quadrature_variants() -> Mapping[str, Any]:
     first, second = samples.pair(1)
     plane = samples.rows(samples.FIRST, 2)
     runs = {
-        "joint": quadrature_run(data=(first, second), share="joint"),
-        "pooled": quadrature_run(data=(first, second), share="pooled"),
+        "joint": quadrature_run(data=(first, second), samples="product"),
+        "pooled": quadrature_run(data=(first, second), samples="pooled"),
         "rounded": quadrature_run(data=np.round(4.0 * first)),
         "noise": quadrature_run(noise_variance=dist.Uniform(0.05, 1.0)),
         "clt": quadrature_run(noise_variance="clt"),
         "matern": quadrature_run(kernel=models.Matern(1.5, 1.0)),
-        "pooled_scale": quadrature_run(data=plane, scale="pooled"),
-        "no_scale": quadrature_run(data=plane, scale=None),
+        "pooled_scale": quadrature_run(data=plane, standardize="pooled"),
+        "no_scale": quadrature_run(data=plane, standardize=None),
         "nystrom": quadrature_run(data=samples.rows(120, 3), likelihood=models.Nystrom(30)),
         "landmark": quadrature_run(data=plane, likelihood=models.Landmark(6)),
     }
@@ -975,7 +975,7 @@ def kernel_choices() -> Mapping[str, Any]:
     pooled = np.concatenate([first, second])
     return {
         "median": inference.select_kernel(pooled, "median").lengthscale,
-        "median_unscaled": inference.select_kernel(pooled, "median", scale=None).lengthscale,
+        "median_unscaled": inference.select_kernel(pooled, "median", standardize=None).lengthscale,
         "marginal_likelihood": inference.select_kernel(pooled, "bkl").lengthscale,
     }
 

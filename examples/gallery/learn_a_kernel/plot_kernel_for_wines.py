@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 wine = load_wine()
 X = StandardScaler().fit_transform(wine.data)
-learned = learn_kernel(X, scale=None, progress=False)
+learned = learn_kernel(X, standardize=None, progress=False)
 print(learned)
 
 _, axes = plt.subplots(1, 2, figsize=(9.5, 4.2), layout="constrained")

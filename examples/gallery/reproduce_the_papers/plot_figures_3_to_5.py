@@ -21,7 +21,7 @@ from bke.inference import (
 )
 
 P, Q = normal_laplace(per_component=50)
-run = fit(np.concatenate([P, Q]), scale=None, progress=False)
+run = fit(np.concatenate([P, Q]), standardize=None, progress=False)
 print(diagnose(run))
 witness = sample_witness(run, P, Q, progress=False)
 overall = credible_band(witness, 0.8)

@@ -64,7 +64,7 @@ def _fit(
     if disk.stream:
         samples, headings, remarks = inputs.open_sample(files, names)
     else:
-        samples, headings, remarks = inputs.read_samples(files, names, model.share)
+        samples, headings, remarks = inputs.read_samples(files, names, model.samples)
     places = inputs.read_landmarks(model.landmarks, names, headings)
     how = {
         **model.arguments(len(headings), places),

@@ -47,7 +47,7 @@ def learn(
     from .. import inputs
 
     model.check()
-    samples, headings, remarks = inputs.read_samples(files, names, model.share)
+    samples, headings, remarks = inputs.read_samples(files, names, model.samples)
     places = inputs.read_landmarks(model.landmarks, names, headings)
     arguments = model.arguments(len(headings), places)
     with terminal.step("learn", "learn", spinner=False):

@@ -11,7 +11,7 @@ import typer
 from ..command import command
 from ..comparison import compared
 from ..options.data import FILE_KINDS, ColumnOptions, NameOptions
-from ..options.model import ModelOptions, ScaleName
+from ..options.model import ModelOptions, StandardizeName
 from ..options.output import HtmlOption, OutFolder, check_html
 from ..options.sampler import SamplerOptions
 from ..options.witness import WitnessOptions
@@ -67,11 +67,11 @@ def run(
     model.check()
     check_html(html)
     pair = _pair(path_p, path_q, names, called, paper=paper)
-    scale: ScaleName = "none" if paper else "column"
+    unit: StandardizeName = "none" if paper else "column"
     sampler, notes = sampler.as_in_the_paper() if paper else (sampler, [])
     points = inputs.read_points(witness.places.at, names, pair.columns)
     places = inputs.read_landmarks(model.landmarks, names, pair.columns)
-    how = {**model.arguments(len(pair.columns), places, scale), **sampler.arguments()}
+    how = {**model.arguments(len(pair.columns), places, unit), **sampler.arguments()}
     seen = model.likelihood.likelihood == "landmark"
     fixed = {"kernel": how["kernel"], "measure": how["measure"]}
     inputs.check_witness(pair, points, witness.band, seen=seen, **fixed)
@@ -81,7 +81,7 @@ def run(
         terminal.notes(notes)
         answer = compared(pair, terminal, seed=sampler.seed)
         terminal.say(_of_pooled(answer))
-        samples = (pair.P, pair.Q) if model.share == "joint" else (pair.pooled,)
+        samples = (pair.P, pair.Q) if model.samples == "product" else (pair.pooled,)
         result = steps.fit_and_save(samples, pair.columns, how, folder / steps.RUN, terminal)
         result, unknown = steps.weigh_and_save(result, folder / steps.RUN, terminal)
         diagnosis, summary, rounded = steps.diagnose_and_print(result, terminal)

@@ -86,7 +86,7 @@ def score(
     terminal.say(str(comparison))
     from ...report.learned import model_summary
 
-    model = {**shared, "share": "pooled", "likelihood": "auto"}  # as compare_kernels has them
+    model = {**shared, "samples": "pooled", "likelihood": "auto"}  # as compare_kernels has them
     told = {
         "command": "score",
         "settings": {**model_summary(model, options.seed), "folds": options.folds},

@@ -64,8 +64,10 @@ class TwoSampleOptions:
         alone = options.biased or options.memory is not None
         if self.kernel is not None or self.null != "permutation" or alone:
             return False
-        if options.level.scale != "column":
-            raise typer.BadParameter("--scale is for --kernel: a comparison scales every column")
+        if options.level.standardize != "column":
+            raise typer.BadParameter(
+                "--standardize is for --kernel: a comparison scales every column"
+            )
         return True
 
     def statistic(self, biased: bool) -> tuple[str, str | None]:

@@ -10,7 +10,7 @@ import typer
 
 from ...learning import SampleKernel
 from .data import FILE_KINDS
-from .model import ScaleName, distance_scale, scale_argument
+from .model import StandardizeName, distance_standardize, standardize_argument
 from .panels import LEARNED
 from .sampler import SeedOption
 
@@ -40,7 +40,7 @@ RegularisationOption: TypeAlias = Annotated[
         "are chosen.",
     ),
 ]
-LearnedScale: TypeAlias = Annotated[ScaleName, distance_scale(LEARNED)]
+LearnedStandardize: TypeAlias = Annotated[StandardizeName, distance_standardize(LEARNED)]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,12 +48,16 @@ class LearnedOptions:
     """How kernels are chosen."""
 
     kernel: KernelOption = "bkl"
-    scale: LearnedScale = "column"
+    standardize: LearnedStandardize = "column"
     seed: SeedOption = 0
 
     def arguments(self) -> dict[str, Any]:
         """Keyword arguments of what learns one kernel."""
-        return {"kernel": self.kernel, "scale": scale_argument(self.scale), "seed": self.seed}
+        return {
+            "kernel": self.kernel,
+            "standardize": standardize_argument(self.standardize),
+            "seed": self.seed,
+        }
 
     def of_both(self) -> dict[str, Any]:
         """Options of a kernel for each of two variables."""

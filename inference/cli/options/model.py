@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from ...core.errors import InputError, input_errors
-from ...data.checks import Scale, Share, check_positive
+from ...data.checks import Samples, Standardize, check_positive
 from ..words import misplaced, parse_dither, parse_noise_variance
 from .kernel import KERNELS, KernelOption, build_kernel, check_kernel
 from .panels import MODEL
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 LikelihoodName: TypeAlias = Literal["auto", "dense", "spectral", "nystrom", "fourier", "landmark"]
 MeasureName: TypeAlias = Literal["unit", "lebesgue"]
-ScaleName: TypeAlias = Literal[Scale, "none"]
+StandardizeName: TypeAlias = Literal[Standardize, "none"]
 
-ScaleOption: TypeAlias = Annotated[
-    ScaleName | None,
+StandardizeOption: TypeAlias = Annotated[
+    StandardizeName | None,
     typer.Option(
-        "--scale",
+        "--standardize",
         rich_help_panel=MODEL,
         show_default="column; none with --paper",
         help="Unit of the prior: the standard deviation of each column, one for all columns, or "
@@ -38,16 +38,16 @@ MeasureOption: TypeAlias = Annotated[
 ]
 
 
-def distance_scale(panel: str) -> Any:
-    """``--scale`` where it is the unit of distances, not of a prior."""
+def distance_standardize(panel: str) -> Any:
+    """``--standardize`` where it is the unit of distances, not of a prior."""
     return typer.Option(
-        "--scale",
+        "--standardize",
         rich_help_panel=panel,
         help="Divide each column by its standard deviation before distances are taken.",
     )
 
 
-def scale_argument(name: ScaleName | None) -> Scale | None:
+def standardize_argument(name: StandardizeName | None) -> Standardize | None:
     """What the functions take: none is ``None``, and what is not given the columns' own."""
     return None if name == "none" else name or "column"
 
@@ -140,7 +140,7 @@ class PriorOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LikelihoodOptions:
-    """The likelihood, and what samples share."""
+    """The likelihood, and what it does with several samples."""
 
     likelihood: Annotated[
         LikelihoodName,
@@ -175,10 +175,10 @@ class LikelihoodOptions:
             "places, like the samples. Default: 64, or a quarter of the rows.",
         ),
     ] = None
-    share: Annotated[
-        Share,
+    samples: Annotated[
+        Samples,
         typer.Option(
-            "--share",
+            "--samples",
             rich_help_panel=MODEL,
             help="Learn the lengthscale from the pooled samples, or from the product of their "
             "likelihoods.",
@@ -187,7 +187,7 @@ class LikelihoodOptions:
 
     def arguments(self, places: int | np.ndarray | None) -> dict[str, Any]:
         """Keyword arguments of ``bke.inference.fit``; ``places``: what --landmarks gave."""
-        return {"likelihood": self._chosen(places), "share": self.share}
+        return {"likelihood": self._chosen(places), "samples": self.samples}
 
     def _chosen(self, places: int | np.ndarray | None) -> Likelihood | str:
         """The likelihood with its options, which are its fields of the same names."""
@@ -214,7 +214,7 @@ class LikelihoodOptions:
 class UnitOptions:
     """The unit of the prior, and what is done about rounded data."""
 
-    scale: ScaleOption = None
+    standardize: StandardizeOption = None
     dither: Annotated[
         str,
         typer.Option(
@@ -229,10 +229,10 @@ class UnitOptions:
     def __post_init__(self) -> None:
         parse_dither(self.dither, "--dither")
 
-    def arguments(self, default: ScaleName = "column") -> dict[str, Any]:
-        """Keyword arguments of ``bke.inference.fit``; ``default``: the scale if none is given."""
+    def arguments(self, default: StandardizeName = "column") -> dict[str, Any]:
+        """Keyword arguments of ``bke.inference.fit``; ``default``: the unit if none is given."""
         return {
-            "scale": scale_argument(self.scale or default),
+            "standardize": standardize_argument(self.standardize or default),
             "dither": parse_dither(self.dither, "--dither"),
         }
 
@@ -250,9 +250,9 @@ class ModelOptions:
         check_kernel(self.kernel, "--kernel")
 
     @property
-    def share(self) -> Share:
-        """What samples share."""
-        return self.likelihood.share
+    def samples(self) -> Samples:
+        """Whether several samples are pooled or have a likelihood each."""
+        return self.likelihood.samples
 
     @property
     def landmarks(self) -> str | None:
@@ -264,7 +264,10 @@ class ModelOptions:
         self.prior.check()
 
     def arguments(
-        self, dimension: int, places: int | np.ndarray | None, default_scale: ScaleName = "column"
+        self,
+        dimension: int,
+        places: int | np.ndarray | None,
+        default_standardize: StandardizeName = "column",
     ) -> dict[str, Any]:
         """Keyword arguments of ``bke.inference.fit`` and ``learn_kernel``.
 
@@ -277,5 +280,5 @@ class ModelOptions:
             "kernel": build_kernel(self.kernel),
             **prior,
             **self.likelihood.arguments(places),
-            **self.units.arguments(default_scale),
+            **self.units.arguments(default_standardize),
         }

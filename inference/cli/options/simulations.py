@@ -10,7 +10,7 @@ import typer
 
 from ...learning import SampleKernel
 from ...likelihood_free import Estimator
-from .model import ScaleName, distance_scale, scale_argument
+from .model import StandardizeName, distance_standardize, standardize_argument
 from .panels import LEARNED, SIMULATIONS
 
 
@@ -124,7 +124,7 @@ class DistanceOptions:
             "median distance, at once; bkl learns it by the marginal likelihood.",
         ),
     ] = "median"
-    scale: Annotated[ScaleName, distance_scale(LEARNED)] = "column"
+    standardize: Annotated[StandardizeName, distance_standardize(LEARNED)] = "column"
     estimator: Annotated[
         Estimator,
         typer.Option(
@@ -144,5 +144,5 @@ class DistanceOptions:
             "kernel": self.kernel,
             "estimator": self.estimator,
             "num_features": self.features,
-            "scale": scale_argument(self.scale),
+            "standardize": standardize_argument(self.standardize),
         }

@@ -9,7 +9,7 @@ import typer
 
 from ...learning import SingleKernel
 from ...testing.names import HsicNull, LinearEstimator, MmdNull, SeriesNull
-from .model import ScaleName, distance_scale, scale_argument
+from .model import StandardizeName, distance_standardize, standardize_argument
 from .panels import TEST
 from .sampler import SeedOption
 
@@ -83,7 +83,7 @@ class LevelOptions:
 
     permutations: PermutationsOption = 999
     alpha: AlphaOption = 0.05
-    scale: Annotated[ScaleName, distance_scale(TEST)] = "column"
+    standardize: Annotated[StandardizeName, distance_standardize(TEST)] = "column"
     seed: SeedOption = 0
 
     def of_comparison(self) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class LevelOptions:
 
     def arguments(self) -> dict[str, Any]:
         """Keyword arguments of a test."""
-        return {**self.of_comparison(), "scale": scale_argument(self.scale)}
+        return {**self.of_comparison(), "standardize": standardize_argument(self.standardize)}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -146,6 +146,6 @@ class TestOptions:
             "permutations": self.level.permutations,
             "sequential": self.sequential,
             "memory": self.memory,
-            "scale": self.level.scale,
+            "standardize": self.level.standardize,
             "seed": self.level.seed,
         }

@@ -164,13 +164,13 @@ def test_a_comparison_needs_no_jax(tmp_path):
         ("run", "--chains", "many"),
         ("run", "--kernel", "gauss"),
         ("run", "--measure", "gauss"),
-        ("run", "--scale", "row"),
+        ("run", "--standardize", "row"),
         ("run", "--dither", "maybe"),
         ("run", "--noise", "none"),
         ("run", "--colums", "a"),
         ("run", "a.csv", "b.csv", "c.csv"),
         ("fit",),
-        ("fit", "P.csv", "--share", "all"),
+        ("fit", "P.csv", "--samples", "all"),
         ("fit", "P.npy", "--checkpoint", "part"),
         ("fit", "P.npy", "--processes", "2"),
         ("fit", "P.csv", "--noise-variance", "lots"),
@@ -548,11 +548,11 @@ def test_data_of_the_paper(tmp_path, no_fit):
     result = bke_command("run", "--paper", "--out", tmp_path / "out")
     assert "as in BKE Figure 3: 300 rows" in result.stdout
     assert no_fit[0]["data"].shape == (600, 1)
-    assert no_fit[0]["scale"] is None
+    assert no_fit[0]["standardize"] is None
     assert no_fit[0]["method"] == bke.inference.Nuts(num_chains=8, num_warmup=200, num_samples=200)
     assert "Sampled by NUTS as in the paper" in result.stdout
-    bke_command("run", "--paper", "--scale", "pooled", "--out", tmp_path / "out")
-    assert no_fit[1]["scale"] == "pooled"
+    bke_command("run", "--paper", "--standardize", "pooled", "--out", tmp_path / "out")
+    assert no_fit[1]["standardize"] == "pooled"
 
 
 @pytest.mark.slow
@@ -562,7 +562,7 @@ def test_built_in_data_show_their_difference(tmp_path, no_fit):
     assert "normal and Laplace differ (p ≤ 0.001" in result.stdout
     assert result.stdout.count(" has more on the whole from x ") >= 4
     assert no_fit[0]["data"].shape == (6000, 1)
-    assert (no_fit[0]["scale"], no_fit[0]["method"]) == ("column", Auto())
+    assert (no_fit[0]["standardize"], no_fit[0]["method"]) == ("column", Auto())
 
 
 @pytest.mark.slow
@@ -593,7 +593,11 @@ def test_defaults(samples, tmp_path, no_fit):
     bke_command("run", *samples, "--out", tmp_path / "out")
     options = no_fit[0]
     assert (options["method"], options["seed"]) == (Auto(), 0)
-    assert (options["scale"], options["dither"], options["measure"]) == ("column", "auto", "unit")
+    assert (options["standardize"], options["dither"], options["measure"]) == (
+        "column",
+        "auto",
+        "unit",
+    )
     assert options["noise_variance"] == 0.1
     assert options["columns"] == ["height"]
     assert (options["prior"].concentration, options["prior"].rate) == (1.0, 1.0)
@@ -611,7 +615,7 @@ def test_model_options(tmp_path, no_fit):
     files = [write_csv(tmp_path / name, X, "a,b,c") for name in ("P.csv", "Q.csv")]
     bke_command(
         "fit", *files, "--columns", "c,0", "--ard", "--prior-shape", 2, "--prior-rate", 3,
-        "--noise-variance", 0.2, "--measure", "lebesgue", "--scale", "none", "--dither", 0.5,
+        "--noise-variance", 0.2, "--measure", "lebesgue", "--standardize", "none", "--dither", 0.5,
         "--out", tmp_path / "run.nc", "--quiet",
     )  # fmt: skip
     (options,) = no_fit
@@ -619,18 +623,18 @@ def test_model_options(tmp_path, no_fit):
     np.testing.assert_array_equal(options["data"], np.concatenate([X, X])[:, [2, 0]])
     assert options["prior"].shape() == (2,)
     assert (options["noise_variance"], options["measure"]) == (0.2, "lebesgue")
-    assert (options["scale"], options["dither"]) == (None, 0.5)
+    assert (options["standardize"], options["dither"]) == (None, 0.5)
     assert options["progress"] is False
 
 
 def test_samples_with_a_likelihood_each(samples, tmp_path, no_fit):
-    bke_command("run", *samples, "--share", "joint", "--out", tmp_path / "out")
-    bke_command("fit", *samples, "--share", "joint", "--out", tmp_path / "run.nc")
+    bke_command("run", *samples, "--samples", "product", "--out", tmp_path / "out")
+    bke_command("fit", *samples, "--samples", "product", "--out", tmp_path / "run.nc")
     for options in no_fit:
-        assert options["share"] == "joint"
+        assert options["samples"] == "product"
         for found, expected in zip(options["data"], (P, Q), strict=True):
             np.testing.assert_array_equal(found, expected)
-    said = refusal("fit", samples[0], "--share", "joint", "--out", tmp_path / "run.nc")
+    said = refusal("fit", samples[0], "--samples", "product", "--out", tmp_path / "run.nc")
     assert "at least two files" in said
 
 
@@ -905,9 +909,9 @@ def test_two_samples_are_compared(samples, tmp_path):
     assert {path.name for path in out.iterdir()} == {"comparison.png", "test.json"} | KEPT
     assert (out / "comparison.png").stat().st_size > 5000
     assert str(expected) in succeeded("test", *samples, *arguments).stdout
-    refused = bke_command("test", *samples, "--scale", "none")
+    refused = bke_command("test", *samples, "--standardize", "none")
     assert refused.exit_code == 2
-    assert "--scale is for --kernel" in refused.output
+    assert "--standardize is for --kernel" in refused.output
 
 
 def test_pairs_are_tested_for_independence(tmp_path):

@@ -18,7 +18,7 @@ from bke.inference.cli.options.model import (
     ModelOptions,
     PriorOptions,
     UnitOptions,
-    scale_argument,
+    standardize_argument,
 )
 from bke.inference.cli.options.sampler import SamplerOptions
 from bke.inference.cli.options.testing import PairNull, TestOptions, TwoSampleNull
@@ -131,17 +131,21 @@ def test_options_of_another_likelihood(options, places, said):
 def test_one_lengthscale_or_one_for_each_column():
     told = model().arguments(3, None)
     assert told["prior"].shape() == ()
-    assert (told["scale"], told["dither"], told["share"]) == ("column", "auto", "pooled")
+    assert (told["standardize"], told["dither"], told["samples"]) == ("column", "auto", "pooled")
     assert told["likelihood"] == "auto"
     ranked = LikelihoodOptions(likelihood="nystrom", rank=7).arguments(None)
     assert ranked["likelihood"] == Nystrom(7)
     assert model(ard=True).arguments(3, None)["prior"].shape() == (3,)
     assert model(ard=True).arguments(1, None)["prior"].shape() == ()
-    assert model().arguments(1, None, "none")["scale"] is None
+    assert model().arguments(1, None, "none")["standardize"] is None
 
 
 def test_scale():
-    assert [scale_argument(name) for name in (None, "none", "pooled")] == ["column", None, "pooled"]
+    assert [standardize_argument(name) for name in (None, "none", "pooled")] == [
+        "column",
+        None,
+        "pooled",
+    ]
 
 
 def test_words_are_refused_as_wrong_usage():

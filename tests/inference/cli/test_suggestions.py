@@ -64,7 +64,7 @@ def test_the_command_line_tells_what_was_meant(arguments, status, told, table):
     [
         (lambda X: two_sample_test(X, X, kernel="mutliscale"), "; did you mean 'multiscale'?"),
         (lambda X: two_sample_test(X, X, null="spectral"), "; did you mean 'spectrum'?"),
-        (lambda X: fit(X, scale="columns"), "; did you mean 'column'?"),
+        (lambda X: fit(X, standardize="columns"), "; did you mean 'column'?"),
         (lambda X: fit(X, method="quadratur"), "; did you mean 'quadrature'?"),
         (lambda X: fit(X, method=None), "got None$"),
         (lambda X: causal_graph(pd.DataFrame(X, columns=["a1", "b", "c"]), columns=["a", "b", "c"]),

@@ -30,16 +30,16 @@ def test_the_run_has_them():
 
 @pytest.mark.parametrize("other", [Q.rename(columns={"dose": "pay"}), Q[["dose", "dose"]]])
 def test_other_names_are_refused(other):
-    for share in ("pooled", "joint"):
+    for samples in ("pooled", "product"):
         with pytest.raises(InputError, match="give them the same names"):
-            learn_kernel((P, other), share=share, progress=False)
+            learn_kernel((P, other), samples=samples, progress=False)
 
 
 @pytest.mark.slow
 def test_columns_go_by_their_names_not_their_order():
     quiet = {"progress": False}
-    for share in ("pooled", "joint"):
-        found = [learn_kernel((P, one), share=share, **quiet) for one in (Q, Q[SWAPPED])]
+    for samples in ("pooled", "product"):
+        found = [learn_kernel((P, one), samples=samples, **quiet) for one in (Q, Q[SWAPPED])]
         lengths = [one.kernel.lengthscale for one in found]
         np.testing.assert_allclose(lengths[0], lengths[1], rtol=1e-6)
     compared = [compare(P, one, permutations=99, **quiet) for one in (Q, Q[SWAPPED])]

@@ -70,7 +70,7 @@ def test_none_leaves_the_data_alone():
 
 
 def test_other_scales_are_refused():
-    with pytest.raises(InputError, match=r"scale must be one of .*'columns'"):
+    with pytest.raises(InputError, match=r"standardize must be one of .*'columns'"):
         choose_scale(gamma_sample(), "columns")
 
 

@@ -62,13 +62,16 @@ def grid(data):
 
 @pytest.fixture(scope="module")
 def by_quadrature(data):
-    return fit(data, method="quadrature", scale=None, progress=False)
+    return fit(data, method="quadrature", standardize=None, progress=False)
 
 
 @pytest.fixture(scope="module")
 def by_nuts(data):
     return fit(
-        data, scale=None, method=Nuts(num_chains=8, num_warmup=60, num_samples=60), progress=False
+        data,
+        standardize=None,
+        method=Nuts(num_chains=8, num_warmup=60, num_samples=60),
+        progress=False,
     )
 
 
@@ -210,7 +213,7 @@ def test_two_hyperparameters_against_a_grid_and_bridge_sampling(seed):
     """Noise variance and lengthscale; bridge sampling within four standard errors."""
     X = np.random.default_rng(seed).gamma(3.0, size=40)
     prior = dist.Uniform(0.02, 0.5)
-    arguments = {"noise_variance": prior, "scale": None, "progress": False}
+    arguments = {"noise_variance": prior, "standardize": None, "progress": False}
     run = fit(X, method="quadrature", **arguments)
     target, units = target_of(run)
     with jax.enable_x64(True):

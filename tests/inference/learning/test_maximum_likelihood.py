@@ -20,7 +20,7 @@ from scipy.ndimage import gaussian_filter1d
 
 #: Two modes: centres -4, 0, 4 with unit components, 20 points each.
 X = np.concatenate(normal_laplace(seed=3, per_component=10)) * [4 / 3]
-QUIET = {"scale": None, "progress": False}
+QUIET = {"standardize": None, "progress": False}
 
 
 @pytest.fixture(scope="module")

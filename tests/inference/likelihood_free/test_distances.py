@@ -61,7 +61,7 @@ def test_features_approximate_the_kernel(kernel):
 def test_kernel_is_chosen_from_the_observed_data():
     distance = MMD(Y)
     assert np.ndim(distance.kernel.lengthscale) == 1  # a unit for each column
-    assert MMD(Y, scale=None).kernel.lengthscale > distance.kernel.lengthscale[0]
+    assert MMD(Y, standardize=None).kernel.lengthscale > distance.kernel.lengthscale[0]
 
 
 def test_one_column_may_be_one_dimensional():

@@ -141,7 +141,7 @@ def test_the_mean_of_the_witness_is_the_discrepancy():
     unit = X.std(axis=0)
     within = squared_stein_discrepancy(X / unit, -X * unit, SquaredExponential(1.0 / unit))
     assert result.statistic == pytest.approx(within, rel=1e-6)
-    plain = stein_test(X, -X, kernel=SquaredExponential(1.0), scale=None, **QUIET)
+    plain = stein_test(X, -X, kernel=SquaredExponential(1.0), standardize=None, **QUIET)
     expected = squared_stein_discrepancy(X, -X, SquaredExponential(1.0))
     assert plain.statistic == pytest.approx(expected, rel=1e-9)
     assert result.parts == ()

@@ -23,7 +23,7 @@ def data():
 def run(data):
     return fit(
         data,
-        scale=None,
+        standardize=None,
         columns=["speed"],
         method=Nuts(num_chains=2, num_warmup=20, num_samples=10),
         seed=1,

@@ -150,7 +150,10 @@ def test_the_limit_of_stored_rows(coarse, monkeypatch):
     [
         ({"kernel": Matern(1.5)}, "kernel is Matern, and it takes SquaredExponential"),
         ({"likelihood": "dense"}, "likelihood='dense' needs all rows at once"),
-        ({"measure": "lebesgue", "share": "joint"}, "share and columns are for data in memory"),
+        (
+            {"measure": "lebesgue", "samples": "product"},
+            "samples and columns are for data in memory",
+        ),
     ],
 )
 def test_refusals(coarse, options, message):

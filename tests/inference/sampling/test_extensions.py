@@ -57,7 +57,7 @@ EXTENSIONS = {
         "prior": {"lengthscale": APART},
     },
 }
-SETTINGS = {"scale": None, "progress": False}
+SETTINGS = {"standardize": None, "progress": False}
 CHAINS = Nuts(num_chains=4, num_warmup=200, num_samples=200)
 
 

@@ -89,7 +89,7 @@ def test_chains_start_apart_and_where_the_density_is_finite():
 def test_draws_agree_with_numerical_integration():
     """Seed 11, 4 x 500 draws: standard error about 0.04 sd, so 0.25 sd is six of them."""
     X = sample(25, 4, dimension=2)
-    run = fit(X, method=Nuts(4, 200, 500), seed=11, progress=False, scale=None)
+    run = fit(X, method=Nuts(4, 200, 500), seed=11, progress=False, standardize=None)
     draws = np.log(run["posterior"]["lengthscale"].values).ravel()
     grid = np.linspace(-6, 3, 4000)
     with jax.enable_x64(True):
@@ -160,12 +160,12 @@ def test_attributes_let_the_run_be_repeated(run):
 @pytest.mark.parametrize(
     ("options", "shape"),
     [
-        ({"noise_variance": dist.Uniform(0.01, 1.0), "scale": None}, (2, 10)),
+        ({"noise_variance": dist.Uniform(0.01, 1.0), "standardize": None}, (2, 10)),
         ({"prior": dist.Gamma(1.0, 1.0).expand([2])}, (2, 10, 2)),  # ARD
-        ({"scale": "pooled"}, (2, 10)),
-        ({"scale": "column"}, (2, 10, 2)),  # one per column, in its own units
-        ({"kernel": Matern(1.5), "scale": None}, (2, 10)),
-        ({"measure": Gaussian(5.0, 1.0), "scale": None}, (2, 10)),
+        ({"standardize": "pooled"}, (2, 10)),
+        ({"standardize": "column"}, (2, 10, 2)),  # one per column, in its own units
+        ({"kernel": Matern(1.5), "standardize": None}, (2, 10)),
+        ({"measure": Gaussian(5.0, 1.0), "standardize": None}, (2, 10)),
     ],
 )
 def test_options(options, shape):
@@ -186,7 +186,7 @@ def test_lengthscales_are_in_the_units_of_each_column():
 def test_a_mixture_kernel_has_one_prior_per_site():
     kernel = GaussianMixture(np.array([0.5, 2.0]), np.array([0.5, 0.5]))
     prior = {"lengthscale": dist.LogNormal(0.0, 1.0).expand([2])}
-    run = fit(sample(20, 9), **SHORT, kernel=kernel, prior=prior, scale=None)
+    run = fit(sample(20, 9), **SHORT, kernel=kernel, prior=prior, standardize=None)
     assert run["posterior"]["lengthscale"].shape == (2, 10, 2)
 
 

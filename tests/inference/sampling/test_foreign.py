@@ -117,7 +117,7 @@ def test_another_process_reads_the_tree(tree, tmp_path):
 
 def test_it_is_the_run_of_fit():
     """Of the same draws: density, modes and masses agree with those of the run they are from."""
-    run = fit(X, method=Nuts(2, 20, 6), scale=None, progress=False)
+    run = fit(X, method=Nuts(2, 20, 6), standardize=None, progress=False)
     foreign = open_run(
         stan_like(run["posterior"]["lengthscale"].values), X=X, var_names={"rho": "lengthscale"}
     ).tree

@@ -161,7 +161,7 @@ def test_nuts_takes_the_gradient():
 @pytest.mark.slow
 def test_two_samples_have_a_view_each():
     options = {**OPTIONS, "likelihood": Nystrom(np.int64(30))}
-    found = fit((X[:50], X[50:]), share="joint", **QUICK, **options)
+    found = fit((X[:50], X[50:]), samples="product", **QUICK, **options)
     assert 0.0 < found.attrs["low_rank_error"] < 0.3
 
 

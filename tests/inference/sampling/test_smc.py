@@ -92,8 +92,8 @@ def test_the_posterior_of_two_comparable_modes_agrees_with_quadrature():
     rng = np.random.default_rng(3)
     centres = np.repeat([-3.6, 0.0, 3.6], 15)
     data = np.concatenate([rng.normal(centres, 1.0), rng.laplace(centres, np.sqrt(0.5))])
-    exact = fit(data, method="quadrature", scale=None, progress=False)
-    run = fit(data, method=Smc(num_particles=2000), scale=None, progress=False)
+    exact = fit(data, method="quadrature", standardize=None, progress=False)
+    run = fit(data, method=Smc(num_particles=2000), standardize=None, progress=False)
     attrs = run["smc"].attrs
     normaliser = exact["quadrature"].attrs["log_normalizer"]
     assert attrs["log_normalizer_error"] < 0.2

@@ -21,9 +21,9 @@ def integrated(X, likelihood, *, tolerance=1e-3, **options):
 @pytest.mark.slow
 @pytest.mark.parametrize("X", [X, (X[:40] + 0.5, X)], ids=["one", "two"])
 def test_the_posterior_is_that_of_the_matrices(X):
-    share = "joint" if isinstance(X, tuple) else "pooled"
+    samples = "product" if isinstance(X, tuple) else "pooled"
     (by_waves, run), (by_matrices, other) = (
-        integrated(X, likelihood, share=share) for likelihood in ("auto", "dense")
+        integrated(X, likelihood, samples=samples) for likelihood in ("auto", "dense")
     )
     assert by_waves == pytest.approx(by_matrices, abs=1e-6)
     draws = [each["posterior"]["lengthscale"].values for each in (run, other)]

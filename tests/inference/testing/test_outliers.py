@@ -27,9 +27,9 @@ def test_how_far_an_outlier_is_changes_no_p_value(outlier, columns):
         assert (result.pvalue == 0.01) == (shift > 0.0)
 
 
-@pytest.mark.parametrize("scale", ["pooled", None])
-def test_nor_does_it_with_one_scale_for_all_columns(scale):
-    options = OPTIONS | {"scale": scale}
+@pytest.mark.parametrize("standardize", ["pooled", None])
+def test_nor_does_it_with_one_scale_for_all_columns(standardize):
+    options = OPTIONS | {"standardize": standardize}
     assert two_sample_test(*samples(1e80, 1.5, 2), **options).pvalue == 0.01
 
 

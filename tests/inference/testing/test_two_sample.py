@@ -135,9 +135,9 @@ def test_no_scale_is_one_for_all_columns():
     """Places too are looked for at scales of the data."""
     rng = np.random.default_rng(2)
     P, Q = rng.normal(size=(60, 2)) * [1.0, 3.0], rng.normal(0.4, 1.0, size=(60, 2)) * [1.0, 3.0]
-    pooled = two_sample_test(P, Q, scale="pooled", permutations=199, **QUIET)
+    pooled = two_sample_test(P, Q, standardize="pooled", permutations=199, **QUIET)
     for unit in (1.0, 1e4, 1e-4):
-        found = two_sample_test(unit * P, unit * Q, scale=None, permutations=199, **QUIET)
+        found = two_sample_test(unit * P, unit * Q, standardize=None, permutations=199, **QUIET)
         assert found.pvalue == pooled.pvalue
     assert found.kernel.lengthscale == pytest.approx(1e-4 * pooled.kernel.lengthscale)
 
@@ -406,7 +406,7 @@ def test_kernels_that_cannot_tell_all_distributions_apart():
         ({"kernel": SquaredExponential([1.0, 2.0, 3.0])}, "the kernel does not fit the data"),
         ({"estimator": "linear"}, "goes with null='normal'"),
         ({"seed": -1}, "seed"),
-        ({"scale": "row"}, "scale must be one of"),
+        ({"standardize": "row"}, "standardize must be one of"),
     ],
 )
 def test_bad_arguments(arguments, said):

@@ -304,7 +304,7 @@ def test_fit_takes_it():
         "seed": 1,
         "progress": False,
     }
-    run = fit(X, kernel=SE() + SE(), likelihood="spectral", scale=None, **options)
+    run = fit(X, kernel=SE() + SE(), likelihood="spectral", standardize=None, **options)
     sites = ("lengthscale_0", "lengthscale_1")
     at = np.array([run["posterior"][site].values[-1, -1] for site in sites])
     expected = log_marginal_likelihood(X, SE(at[0]) + SE(at[1]), likelihood="dense")
