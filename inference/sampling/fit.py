@@ -117,8 +117,13 @@ def fit(
         if isinstance(X, Rows):
             data = OutOfCore(X, complete)
         else:
-            of_data = {name: complete[name] for name in ("samples", "standardize", "columns")}
-            data = InMemory(observe(X, **of_data), complete)
+            observed = observe(
+                X,
+                samples=complete["samples"],
+                standardize=complete["standardize"],
+                columns=complete["columns"],
+            )
+            data = InMemory(observed, complete)
         run = sample_run(sampler, data.prepare(model, sampler, seed), choice)
         data.remove_checkpoint()
     return run
