@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, cast
 
@@ -14,6 +15,7 @@ from jax.custom_derivatives import SymbolicZero
 from jax.flatten_util import ravel_pytree
 
 from ..kernels.base import Covariance, Kernel
+from ..linalg.transforms import sequential_vmap
 from ..measures import Measure, as_measure
 from .noise import Noise, check_noise
 
@@ -76,6 +78,14 @@ class LikelihoodSolver(abc.ABC):
     @abc.abstractmethod
     def matrix_size(self) -> int:
         """Size n of the n x n matrices that one evaluation may need; 0 without any."""
+
+    @property
+    def sequential(self) -> bool:
+        """Whether ``vmap`` evaluates one entry of a batch after another.
+
+        It would evaluate every branch for every entry, and store all their matrices.
+        """
+        return False
 
     def likelihood_terms(
         self, kernel: Kernel, noise_variance: Noise, measure: Measure | str
@@ -153,7 +163,7 @@ def closed_form(solver: LikelihoodSolver, parameters: Any) -> LogLikelihoodTerms
     Reverse mode through sums over all pairs would store every one of them, and cost ten times the
     value: value and gradient are one forward pass, in either mode.
     """
-    return solver.value(parameters)
+    return _evaluate(solver, parameters, lambda solver, parameters: solver.value(parameters))
 
 
 @partial(closed_form.defjvp, symbolic_zeros=True)
@@ -161,7 +171,10 @@ def _closed_form_jvp(
     primals: tuple[LikelihoodSolver, Any], tangents: tuple[Any, Any]
 ) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
     solver, parameters = primals
-    terms, gradients = solver.value_and_grad(parameters, _is_moving(tangents[1]))
+    moving = _is_moving(tangents[1])
+    terms, gradients = _evaluate(
+        solver, parameters, lambda solver, parameters: solver.value_and_grad(parameters, moving)
+    )
     # Leaves only: a tangent is not a valid parameter, whose checks would refuse a zero.
     direction = ravel_pytree([_instantiate(leaf) for leaf in jax.tree.leaves(tangents[1])])[0]
     derivative = LogLikelihoodTerms(*(gradient @ direction for gradient in gradients))
@@ -169,6 +182,23 @@ def _closed_form_jvp(
         in_data = solver.data_jvp(jax.tree.map(_instantiate, tangents[0]), parameters)
         derivative = jax.tree.map(jnp.add, derivative, in_data)
     return terms, derivative
+
+
+def _evaluate(
+    solver: LikelihoodSolver, parameters: Any, function: Callable[[Any, Any], Any]
+) -> Any:
+    """Apply a function of solver and parameters; to the entries of a batch one after another."""
+    if not solver.sequential:
+        return function(solver, parameters)
+    leaves, tree = jax.tree.flatten((solver, parameters))
+
+    # Leaves: the markers of a batch are no valid parameters, and a second derivative of the rule
+    # that JAX makes of it fails where an argument contains None.
+    @sequential_vmap
+    def evaluate(*leaves: jax.Array) -> Any:
+        return function(*jax.tree.unflatten(tree, leaves))
+
+    return evaluate(*leaves)
 
 
 def _is_moving(tangents: Any) -> tuple[bool, ...]:

@@ -76,6 +76,11 @@ class DenseSolver(LikelihoodSolver):
         return len(self.rows) ** 2
 
     @property
+    def sequential(self) -> bool:
+        """True for matrices from :attr:`min_low_rank_size` on."""
+        return len(self.rows) >= self.min_low_rank_size
+
+    @property
     def matrix_size(self) -> int:
         """Number of rows that are data."""
         return int(self.rows.number)

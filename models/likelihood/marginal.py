@@ -44,7 +44,7 @@ class Spectral(Likelihood):
             reason = "the data are traced, and it sorts them: close over them instead"
         elif not (reason := unsupported_reason(points.shape[1], kernel, measure, noise)):
             try:
-                index = spectral_index(np.asarray(points), kernel)
+                index = spectral_index(np.asarray(points), kernel).specialized(noise, measure)
                 return cast(SpectralIndex, jax.tree.map(jnp.asarray, index))
             except ValueError as error:
                 reason = str(error)

@@ -19,7 +19,7 @@ from ...kernels.matern import Laplace, Matern
 from ...kernels.squared_exponential import SquaredExponential
 from ...linalg.rows import PaddedRows, padded, shared_size
 from ...linalg.symmetric import inverse_and_log_determinant
-from ...linalg.transforms import sequential_vmap, value_and_jacobian
+from ...linalg.transforms import value_and_jacobian
 from ...measures import Measure, as_measure
 from ..base import LikelihoodSolver, LogLikelihoodTerms, Parameters, closed_form
 from ..dense import dense_terms
@@ -58,6 +58,8 @@ class SpectralIndex(LikelihoodSolver):
     description = "the spectral route"
     #: Number of parameters from which the derivative is computed backward.
     smallest_reverse = 4
+    #: Whether a program contains the n x n matrices; without, terms are NaN where it needs them.
+    has_matrices: bool = True
 
     @property
     @abc.abstractmethod
@@ -85,6 +87,10 @@ class SpectralIndex(LikelihoodSolver):
     def dense_range(self) -> tuple[float, float]:
         """The range of lengthscales that need matrices."""
         return 0.0, self.shortest
+
+    def specialized(self, noise_variance: Any, measure: Measure) -> SpectralIndex:
+        """Return data that are prepared for this model alone, whose programs compile faster."""
+        return self
 
     def shortest_of(self, kernel: Kernel) -> Any:
         """Return the lengthscale of a known ``kernel`` that limits the use of the sums."""
@@ -166,17 +172,19 @@ class SpectralIndex(LikelihoodSolver):
             return dense_terms(self.rows, kernel, noise_variance, measure, low_rank=False)
 
         accurate = self.is_accurate(plain, noise)
+        if not self.has_matrices:
+            terms = by_sums()
+            return terms._replace(gaussian=jnp.where(accurate, terms.gaussian, jnp.nan))
         return cast(LogLikelihoodTerms, jax.lax.cond(accurate, by_sums, by_matrices))
 
+    @property
+    def sequential(self) -> bool:
+        """True: there are many branches."""
+        return True
+
     def value(self, parameters: Any) -> LogLikelihoodTerms:
-        """Compute both terms; a batch is computed sequentially."""
-        leaves, tree = jax.tree.flatten(parameters)
-
-        @sequential_vmap
-        def terms(index: SpectralIndex, *leaves: jax.Array) -> LogLikelihoodTerms:
-            return index.evaluate(jax.tree.unflatten(tree, leaves))
-
-        return terms(self, *leaves)
+        """Compute both terms."""
+        return self.evaluate(parameters)
 
     def value_and_grad(
         self, parameters: Any, moving: tuple[bool, ...]
@@ -184,18 +192,13 @@ class SpectralIndex(LikelihoodSolver):
         """Compute both terms and their derivatives, forward unless there are many parameters."""
         leaves, tree = jax.tree.flatten(parameters)
         moved = [i for i, moves in enumerate(moving) if moves]
+        theta, unravel = ravel_pytree([leaves[i] for i in moved])
 
-        @sequential_vmap
-        def both(index: SpectralIndex, *leaves: jax.Array) -> Any:
-            theta, unravel = ravel_pytree([leaves[i] for i in moved])
+        def stacked(theta: jax.Array) -> jax.Array:
+            values = dict(enumerate(leaves)) | dict(zip(moved, unravel(theta), strict=True))
+            return jnp.stack(self.evaluate(jax.tree.unflatten(tree, values.values())))
 
-            def stacked(theta: jax.Array) -> jax.Array:
-                values = dict(enumerate(leaves)) | dict(zip(moved, unravel(theta), strict=True))
-                return jnp.stack(index.evaluate(jax.tree.unflatten(tree, values.values())))
-
-            return value_and_jacobian(stacked, theta, self.smallest_reverse)
-
-        value, jacobian = both(self, *leaves)
+        value, jacobian = value_and_jacobian(stacked, theta, self.smallest_reverse)
         columns = np.repeat(moving, [leaf.size for leaf in leaves])
         slopes = jnp.zeros((2, len(columns))).at[:, np.flatnonzero(columns)].set(jacobian)
         return LogLikelihoodTerms(*value), LogLikelihoodTerms(*slopes)
@@ -329,10 +332,12 @@ def gaussian_taylor(scaled: jax.Array, ratio: jax.Array, terms: int) -> jax.Arra
 
 def horner(coefficients: jax.Array, index: jax.Array, offset: jax.Array) -> jax.Array:
     """Evaluate at each ``offset`` (n,) the polynomial (terms,) of an ``index`` (n,)."""
-    value = jnp.zeros_like(offset)
-    for column in jnp.unstack(coefficients, axis=1)[::-1]:
-        value = value * offset + column.at[index].get(mode="promise_in_bounds")
-    return value
+
+    # A loop: unrolled, the gathers of every term take most of the time to compile.
+    def step(value: jax.Array, column: jax.Array) -> tuple[jax.Array, None]:
+        return value * offset + column.at[index].get(mode="promise_in_bounds"), None
+
+    return jax.lax.scan(step, jnp.zeros_like(offset), coefficients.T, reverse=True)[0]
 
 
 def chebyshev(order: int) -> tuple[np.ndarray, np.ndarray]:

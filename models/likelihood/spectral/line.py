@@ -27,6 +27,7 @@ from ...kernels.base import Kernel
 from ...kernels.squared_exponential import SquaredExponential
 from ...linalg.pytrees import register_dataclass
 from ...linalg.rows import PaddedRows
+from ...measures import Measure
 from .base import (
     SpectralIndex,
     Sums,
@@ -42,6 +43,10 @@ from .grid import RANGE_FACTOR, ShortLengthscales, banded_sums, longest_banded, 
 from .pairs import IsolatedPoints, isolated_in_column, replace_balanced, stack_ranges
 from .waves import SMOOTHED_WAVES, TERMS, LongLengthscales, long_lengthscales
 
+#: Noise variance over the trace of R from which grids are accurate: below, their difference of two
+#: quadratic forms over the noise has less than seven digits.
+MIN_NOISE = 1e-9
+
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +59,7 @@ class LineIndex(SpectralIndex):
         short: grids.
         banded: lengthscale up to which R is a band, (); 0 for none.
         isolated: isolated points of the long lengthscales and of every range of short ones.
+        has_matrices: whether the n x n matrices are part of a program.
     """
 
     rows: PaddedRows
@@ -61,6 +67,7 @@ class LineIndex(SpectralIndex):
     short: ShortLengthscales
     banded: Any
     isolated: IsolatedPoints
+    has_matrices: bool = dataclasses.field(default=True, metadata={"static": True})
 
     @property
     def entries(self) -> int:
@@ -83,15 +90,19 @@ class LineIndex(SpectralIndex):
         """Return whether the kernel is a squared exponential, times a variance or not."""
         return matern_order(kernel) is None and is_single(kernel)
 
-    def is_accurate(
-        self, kernel: Any, noise_variance: jax.Array, min_noise: float = 1e-9
-    ) -> jax.Array:
-        """Return whether sums are accurate: on grids from ``min_noise`` of the trace of R on.
+    def specialized(self, noise_variance: Any, measure: Measure) -> LineIndex:
+        """Leave out the matrices where no lengthscale needs them at this known noise variance."""
+        longest, shortest = self.dense_range
+        known = measure.relative and not isinstance(noise_variance, jax.core.Tracer)
+        known = known and longest >= shortest
+        if known and noise_variance > MIN_NOISE * self.rows.number:
+            return dataclasses.replace(self, has_matrices=False)
+        return self
 
-        Below, their difference of two quadratic forms over the noise has less than seven digits.
-        """
+    def is_accurate(self, kernel: Any, noise_variance: jax.Array) -> jax.Array:
+        """Return whether sums are accurate: on grids from a relative noise variance on."""
         on_grid = self.short.range_of(kernel.lengthscale)[1]
-        on_grid &= noise_variance > min_noise * self.rows.number
+        on_grid &= noise_variance > MIN_NOISE * self.rows.number
         long = kernel.lengthscale >= self.long.shortest
         return on_grid | long | (kernel.lengthscale <= self.banded)
 

@@ -451,6 +451,24 @@ def test_vmap_agrees_with_single_calls(x64):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("likelihood", ["dense", "spectral"])
+def test_second_derivative_and_batches_of_many_rows(x64, likelihood):
+    """From 256 rows on, a batch is computed one entry after another."""
+    X = untied(LARGE, 1, seed=14)
+
+    def ours(ell):
+        return log_marginal_likelihood(X, SquaredExponential(ell), likelihood=likelihood)
+
+    slope = jax.jit(jax.grad(ours))
+    above, below = (float(slope(0.8 + h)) for h in (1e-5, -1e-5))
+    curvature = float(jax.jit(jax.hessian(ours))(0.8))
+    assert curvature == pytest.approx((above - below) / 2e-5, rel=1e-5)
+    batch = jnp.array([0.2, 0.8, 2.0])
+    expected = [float(slope(ell)) for ell in batch]
+    np.testing.assert_allclose(jax.jit(jax.vmap(slope))(batch), expected, rtol=1e-10)
+
+
+@pytest.mark.slow
 def test_vmap_over_both_routes(x64):
     """At the first lengthscale the rank is full, at the others low."""
     X = untied(LARGE, 1, seed=14)

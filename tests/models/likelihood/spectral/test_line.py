@@ -16,6 +16,7 @@ from bke.models import (
 from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.spectral import line as line_module, spectral_index
 from bke.models.likelihood.spectral.pairs import isolated_in_column
+from bke.models.measures import Lebesgue, Unit
 
 
 def skewed(n=600, seed=0):
@@ -278,6 +279,21 @@ def test_hardly_any_noise_takes_the_matrices():
     ]
     # By the grid 2521, where extended precision gives 1564.118.
     assert values == pytest.approx([1564.118, 1564.118], rel=1e-4)
+
+
+@pytest.mark.slow
+def test_a_program_without_matrices_is_undefined_where_it_needs_them():
+    X = np.random.default_rng(7).normal(size=600)[:, None]
+    index = spectral_index(X)
+    short = jax.tree.map(jnp.asarray, index.specialized(0.1, Unit()))
+    assert not short.has_matrices
+    at = 1.5 * float(index.short.shortest[0])
+    np.testing.assert_allclose(spectral(short, at), dense(X, at), rtol=1e-9)
+    assert np.isnan(spectral(short, at, 1e-12).gaussian)  # too little noise for a grid
+    for noise_variance, measure in ((1e-12, Unit()), (0.1, Lebesgue())):
+        assert index.specialized(noise_variance, measure).has_matrices
+    # Of half as many rows, some lengthscales have neither a grid nor a band.
+    assert spectral_index(X[:300]).specialized(0.1, Unit()).has_matrices
 
 
 @pytest.mark.slow
