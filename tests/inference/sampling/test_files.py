@@ -222,7 +222,7 @@ def stranger(tmp_path, monkeypatch):
     """A folder with a module, and with a run that was made with its kernel."""
     import importlib
 
-    from bke.models import kernel_from_function
+    from bke.models import Gaussian, kernel_from_function
 
     folder = tmp_path / "received"
     folder.mkdir()
@@ -230,7 +230,8 @@ def stranger(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(folder))
     module = importlib.import_module(NAME)
     kernel = kernel_from_function(module.heat, stationary=True)
-    made = fit(np.random.default_rng(0).normal(size=12), kernel=kernel, progress=False)
+    X = np.random.default_rng(0).normal(size=12)
+    made = fit(X, kernel=kernel, measure=Gaussian(2.0), progress=False)
     save_run(made, folder / "run.nc")
     load_run(folder / "run.nc")  # its module is imported
     del sys.modules[NAME]

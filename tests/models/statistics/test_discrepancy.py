@@ -186,6 +186,7 @@ def test_biased_mmd_has_its_derivatives_where_the_samples_are_equal():
     """Cut off at zero it would have half of its second derivative in a shift of one sample."""
     X, lengthscale = np.random.default_rng(0).normal(size=(30, 2)), 0.8
 
+    @jax.jit
     def shifted(shift):
         kernel = SquaredExponential(lengthscale)
         return squared_mmd(X, X + shift, kernel, estimator="biased")

@@ -146,6 +146,7 @@ def test_density_is_zero_where_features_have_no_derivative():
 def test_gradients_in_points_and_hyperparameters(rows):
     with jax.enable_x64(True):
 
+        @jax.jit
         def value(theta, x):
             density = kernel_student_t(
                 rows,

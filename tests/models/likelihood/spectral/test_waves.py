@@ -26,12 +26,22 @@ def test_sums_of_waves_and_their_derivative():
     cells = jax.tree.map(jnp.asarray, cell_moments(x, x[-1] / 40, 40))
     spacing, m = 0.4, 37
     frequencies = spacing * np.arange(m + 1)
-    waves = waves_over(cells, spacing, m)
     phases = frequencies[:, None] * x
-    cosines, sines = wave_sums(cells, waves, jnp.asarray(frequencies))
+
+    @jax.jit
+    def sums(cells):
+        return wave_sums(cells, waves_over(cells, spacing, m), jnp.asarray(frequencies))
+
+    @jax.jit
+    def derivative(cells, a, b):
+        waves = waves_over(cells, spacing, m)
+        series = taylor(cells, waves, jnp.asarray(frequencies), a, b)
+        return evaluate(cells, series, jnp.asarray(x))
+
+    cosines, sines = sums(cells)
     np.testing.assert_allclose(cosines, np.cos(phases).sum(axis=1), atol=1e-9)
     np.testing.assert_allclose(sines, np.sin(phases).sum(axis=1), atol=1e-9)
     a, b = rng.normal(size=(2, m + 1)) * np.exp(-0.02 * frequencies**2)
-    result = evaluate(cells, taylor(cells, waves, jnp.asarray(frequencies), a, b), jnp.asarray(x))
+    result = derivative(cells, a, b)
     expected = (-frequencies * a) @ np.sin(phases) + (frequencies * b) @ np.cos(phases)
     np.testing.assert_allclose(result, expected, atol=1e-11)
