@@ -10,6 +10,7 @@ import textwrap
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -99,6 +100,8 @@ class Terminal:
 
     def __init__(self, *, json: bool, quiet: bool, debug: bool = False) -> None:
         self.json = json
+        #: Whether reports of runs are printed in full.
+        self.verbose = True
         self.debug = debug
         self.progress = not quiet
         self.started = time.perf_counter()
@@ -170,6 +173,10 @@ class Terminal:
         if self._findings.is_terminal and not whole:
             text = "\n".join(_wrapped(line, self.width) for line in text.split("\n"))
         self._findings.print(Text(text, style), soft_wrap=True)
+
+    def lines(self, lines: Sequence[str]) -> None:
+        """Print a part of a short report, with a blank line before it."""
+        self.say("\n".join(["", *lines]))
 
     def notes(self, notes: Sequence[str]) -> None:
         """Remarks that a reader should not miss."""
@@ -277,6 +284,14 @@ class Terminal:
 
     def files(self, files: Mapping[str, str], timings: Mapping[str, float]) -> None:
         """End with what was written and how long it took."""
+        if not self.verbose:
+            folders: dict[Path, list[str]] = {}
+            for path in map(Path, files.values()):
+                folders.setdefault(path.parent, []).append(path.name)
+            told = [f"Files in {folder}: {', '.join(names)}" for folder, names in folders.items()]
+            told[-1] += f" ({timings['total']:.0f} s; --verbose prints all numbers)"
+            self._last.append(lambda: self.lines(told))
+            return
         steps = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in timings.items())
         told = "\n".join(["", *(f"  {path}" for path in files.values())])
         self._last.append(lambda: self.say(told, whole=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import xarray as xr
 from ..diagnostics.modes import Mode, find_modes, format_chains
 from ..sampling.open_run import Run
 from ..sampling.samplers import is_independent
-from ..witness.bands import CredibleBand, credible_band
+from ..witness.bands import CredibleBand, credible_band, weighted_by_chain
 from .names import short_place
 from .style import OVERALL, mode_colour
 
@@ -47,8 +48,13 @@ def views(
     level: float,
     run: Run | None = None,
     names: tuple[str, str] = ("P", "Q"),
+    *,
+    as_figure5: bool = False,
 ) -> list[View]:
-    """The panels: every mode that has draws, then all unless there is only one; of a test one."""
+    """Return the panels: modes with draws, then all modes unless there is one; of a test one.
+
+    ``as_figure5``: with titles as in BKE Figure 5, and a panel of chains with equal weights.
+    """
     labels = witness.to_dataset()["mode"].values
     modes = [int(index) for index in np.unique(labels) if index >= 0]
     chains = np.arange(len(labels))
@@ -69,6 +75,12 @@ def views(
         where = short_place(locations[index]) if index < len(locations) else ""
         members = format_chains(chains[(labels == index).any(axis=1)]) if has_chains else ""
         title = f"mode {index + 1}{f': {where}' if where else ''}"
+        if as_figure5:
+            letter = string.ascii_uppercase[len(shown)]
+            name = ("short mode", "long mode")[len(shown)] if len(modes) == 2 else title
+            title = f"{letter}: {name}"
+            if len(modes) == 2 and where:
+                title += f", {where}"
         colour, found = mode_colour(index), credible_band(witness, level, index)
         if index < len(locations):
             title += _standing(locations[index])
@@ -76,6 +88,13 @@ def views(
     detail = left_out if 0 < len(stuck) < len(chains) else f"{len(chains)} chains"
     by_mass = witness.attrs.get("weights") == "posterior"
     title = f"all modes, weighted by {'posterior mass' if by_mass else 'chain count'}"
+    if as_figure5:
+        letter = string.ascii_uppercase[len(shown)]
+        published, title = f"{letter}: as published (by chain)", f"{letter}: by posterior mass"
+        if by_mass and has_chains:
+            equal = credible_band(weighted_by_chain(witness), level)
+            shown.append(View(published, detail, OVERALL, equal, quantity))
+        title = title if by_mass else published
     return [*shown, View(title, detail if has_chains else "", OVERALL, every, quantity)]
 
 

@@ -1,5 +1,6 @@
 """The command line: exit codes, one sentence per error, files whole or absent, parts and whole."""
 
+import dataclasses
 import enum
 import hashlib
 import html
@@ -522,7 +523,7 @@ def test_ctrl_c_on_a_real_run(tmp_path):
     heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     program = [sys.executable, "-c", heard + "from bke.inference.cli import main; main()", "run"]
     process = subprocess.Popen(
-        [*program, "--paper", "--draws", "100000", "--out", str(tmp_path / "out")],
+        [*program, "--draws", "100000", "--out", str(tmp_path / "out")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -544,25 +545,20 @@ def test_ctrl_c_on_a_real_run(tmp_path):
 
 
 @pytest.mark.slow
-def test_data_of_the_paper(tmp_path, no_fit):
-    result = bke_command("run", "--paper", "--out", tmp_path / "out")
-    assert "as in BKE Figure 3: 300 rows" in result.stdout
-    assert no_fit[0]["data"].shape == (600, 1)
-    assert no_fit[0]["standardize"] is None
-    assert no_fit[0]["method"] == bke.inference.Nuts(num_chains=8, num_warmup=200, num_samples=200)
-    assert "Sampled by NUTS as in the paper" in result.stdout
-    bke_command("run", "--paper", "--standardize", "pooled", "--out", tmp_path / "out")
-    assert no_fit[1]["standardize"] == "pooled"
-
-
-@pytest.mark.slow
-def test_built_in_data_show_their_difference(tmp_path, no_fit):
+def test_without_files_the_experiment_of_the_paper(tmp_path, no_fit):
     result = bke_command("run", "--out", tmp_path / "out")
-    assert "as in BKE Figure 3: 3000 rows" in result.stdout
-    assert "normal and Laplace differ (p ≤ 0.001" in result.stdout
-    assert result.stdout.count(" has more on the whole from x ") >= 4
-    assert no_fit[0]["data"].shape == (6000, 1)
-    assert (no_fit[0]["standardize"], no_fit[0]["method"]) == ("column", Auto())
+    assert "300 rows of normal and 300 of Laplace" in result.stdout
+    assert "normal and Laplace differ (p = 0.003" in result.stdout
+    expected = np.concatenate(bke.inference.normal_laplace(seed=0))
+    np.testing.assert_array_equal(no_fit[0]["data"], expected)
+    assert no_fit[0]["standardize"] is None
+    method = no_fit[0]["method"]
+    assert (method.num_chains, method.num_warmup, method.num_samples) == (8, 200, 500)
+    bke_command("run", "--standardize", "pooled", "--draws", "30", "--out", tmp_path / "out")
+    assert no_fit[1]["standardize"] == "pooled"
+    assert no_fit[1]["method"] == dataclasses.replace(method, num_samples=30)
+    bke_command("run", "--method", "smc", "--out", tmp_path / "out")
+    assert no_fit[2]["method"] == bke.inference.Smc()
 
 
 @pytest.mark.slow
@@ -581,12 +577,6 @@ def test_samples_are_called_as_their_files_or_as_asked(tmp_path, samples, no_fit
     refused = bke_command("test", calm, windy, "--names", "a", "a")
     assert refused.exit_code == 2
     assert "tell the samples apart" in " ".join(refused.output.replace("│", " ").split())
-
-
-def test_the_paper_has_its_own_data(samples):
-    refused = bke_command("run", *samples, "--paper")
-    assert refused.exit_code == 2
-    assert "--paper has data of its own" in refused.output
 
 
 def test_defaults(samples, tmp_path, no_fit):
