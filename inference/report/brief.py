@@ -43,11 +43,12 @@ def mode_names(modes: Modes, *, as_figure5: bool = False) -> list[str]:
 def zeros_of_density(
     run: xr.DataTree, modes: Modes, *, points: int = 200, drop: float = 2.0
 ) -> list[list[float]]:
-    """Locate the zeros of the density within the central 99 % of the draws of each mode, in the units of the data.
+    """Locate the zeros of the density in each mode, in the units of the data.
 
-    With one column the Jacobian factor is zero at some lengthscales. A chain crosses such a zero
-    only by a step over it. A local minimum of the log density on a grid counts as a zero if the
-    minimum on a finer grid around it is still lower.
+    Only the range of the central 99 % of the draws of each mode is searched, without stuck chains.
+    With one column the Jacobian factor is zero at some lengthscales; a chain crosses such a zero
+    only by a step over it. A local minimum of the log density on a grid is a zero if the minimum
+    on a finer grid around it is lower by ``drop``.
 
     Args:
         run: with one hyperparameter.
