@@ -86,9 +86,8 @@ def main() -> None:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     parts["rest"] = wall - sum(parts.values())
     print(", ".join(f"{name} {seconds:.1f} s" for name, seconds in parts.items()))
-    print(
-        f"wall {wall:.1f} s, CPU {used.ru_utime + used.ru_stime:.1f} s, load {os.getloadavg()[0]:.1f}"
-    )
+    cpu = used.ru_utime + used.ru_stime
+    print(f"wall {wall:.1f} s, CPU {cpu:.1f} s, load average {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":

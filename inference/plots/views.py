@@ -12,7 +12,7 @@ from ..diagnostics.modes import Mode, find_modes, format_chains
 from ..sampling.open_run import Run
 from ..sampling.samplers import is_independent
 from ..witness.bands import CredibleBand, credible_band, weighted_by_chain
-from .names import short_place
+from .names import figure5_names, short_place
 from .style import OVERALL, mode_colour
 
 
@@ -70,17 +70,13 @@ def views(
         whose = "all chains" if has_chains else "all draws"
         return [View(whose, detail, mode_colour(modes[0]), every, quantity)]
     locations = find_modes(run).modes if run is not None else ()
-    shown = []
+    shown, letters = [], figure5_names(modes)
     for index in modes:
         where = short_place(locations[index]) if index < len(locations) else ""
         members = format_chains(chains[(labels == index).any(axis=1)]) if has_chains else ""
         title = f"mode {index + 1}{f': {where}' if where else ''}"
         if as_figure5:
-            letter = string.ascii_uppercase[len(shown)]
-            name = ("short mode", "long mode")[len(shown)] if len(modes) == 2 else title
-            title = f"{letter}: {name}"
-            if len(modes) == 2 and where:
-                title += f", {where}"
+            title = f"{letters[index]}{f', {where}' if where else ''}"
         colour, found = mode_colour(index), credible_band(witness, level, index)
         if index < len(locations):
             title += _standing(locations[index])
@@ -89,12 +85,24 @@ def views(
     by_mass = witness.attrs.get("weights") == "posterior"
     title = f"all modes, weighted by {'posterior mass' if by_mass else 'chain count'}"
     if as_figure5:
-        letter = string.ascii_uppercase[len(shown)]
-        published, title = f"{letter}: as published (by chain)", f"{letter}: by posterior mass"
-        if by_mass and has_chains:
-            equal = credible_band(weighted_by_chain(witness), level)
-            shown.append(View(published, detail, OVERALL, equal, quantity))
-        title = title if by_mass else published
+        letter = string.ascii_uppercase[len(modes)]
+        moving = labels[~(labels < 0).all(axis=1)]
+        counts = [int((moving == index).any(axis=1).sum()) for index in modes]
+        both = [f"{n} in {letters[k][0]}" for n, k in zip(counts, modes, strict=True)]
+        published = View(
+            f"{letter}: as published (by chain)",
+            f"chains weigh the same: {', '.join(both)}",
+            OVERALL,
+            credible_band(weighted_by_chain(witness), level),
+            quantity,
+        )
+        if not by_mass:
+            return [*shown, published]
+        shown += [published] * has_chains
+        title, masses = f"{letter}: by posterior mass", [mode.mass for mode in locations]
+        if has_chains and modes[-1] < len(masses) and None not in masses:
+            parts = [f"{letters[k][0]} {masses[k]:.2g}" for k in modes]
+            detail = f"modes weigh as their masses: {', '.join(parts)}"
     return [*shown, View(title, detail if has_chains else "", OVERALL, every, quantity)]
 
 

@@ -14,6 +14,7 @@ from scipy.signal import find_peaks
 from ..core.machine import computing
 from ..diagnostics.diagnosis import Diagnosis, format_mass
 from ..diagnostics.modes import Modes, format_chains, unconstrained_draws, unconstrained_shapes
+from ..plots.names import figure5_names
 from ..sampling.open_run import open_run
 from ..sampling.run import in_data_units
 from ..sampling.target import unflatten
@@ -32,12 +33,8 @@ def mode_names(modes: Modes, *, as_figure5: bool = False) -> list[str]:
     """
     names = [f"mode {index}" for index in range(1, len(modes.modes) + 1)]
     with_draws = [index for index, mode in enumerate(modes.modes) if mode.draws]
-    if as_figure5:
-        both = len(with_draws) == 2
-        for letter, index in zip(string.ascii_uppercase, with_draws, strict=False):
-            length = "short mode" if index == with_draws[0] else "long mode"
-            names[index] = f"{letter}: {length if both else names[index]}"
-    return names
+    letters = figure5_names(with_draws) if as_figure5 else {}
+    return [letters.get(index, name) for index, name in enumerate(names)]
 
 
 def zeros_of_density(
