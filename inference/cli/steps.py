@@ -109,7 +109,7 @@ def diagnose_and_print(
     """Diagnose a run and print the result.
 
     Returns the diagnosis, the summary of the run, and notes on what was done to the data.
-    ``as_figure5``: name the modes as there.
+    ``as_figure5``: name the modes as in BKE Figure 5.
     """
     with terminal.step("diagnose", "looking for modes"):
         from bke.inference import diagnose
@@ -126,7 +126,8 @@ def diagnose_and_print(
         scalar_chains = "profile" in run.children and not diagnosis.independent
         zeros = zeros_of_density(run, diagnosis.modes) if scalar_chains else []
         terminal.notes(notes)
-        terminal.lines(brief_diagnosis(diagnosis, summary, names, zeros))
+        lines = brief_diagnosis(diagnosis, summary, names, zeros)
+        terminal.lines(lines, warning=diagnosis.multimodal)
         return diagnosis, summary, notes
     terminal.settings(summary["settings"])
     terminal.notes(notes)
@@ -165,7 +166,7 @@ def witness_and_save(
         folder: of the files.
         terminal: where it is said.
         more: pictures beside those of the samples and the witness.
-        as_figure5: name the modes and panels as there, and draw the true densities of its samples.
+        as_figure5: name modes and panels as in BKE Figure 5, and draw the densities of its data.
 
     Returns:
         What was found, the files, and notes: on samples that are not those of the run, and on each

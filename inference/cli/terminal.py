@@ -165,18 +165,25 @@ class Terminal:
         """Seconds of every step and in total."""
         return {**self.timings, "total": round(time.perf_counter() - self.started, 3)}
 
-    def say(self, text: str = "", style: str = "", *, whole: bool = False) -> None:
+    def say(
+        self,
+        text: str = "",
+        style: str = "",
+        *,
+        whole: bool = False,
+        console: Console | None = None,
+    ) -> None:
         """Lines, wrapped between words on a screen, and left as they are for a file or a program.
 
         With ``whole`` they are never wrapped, so that they can be copied.
         """
         if self._findings.is_terminal and not whole:
             text = "\n".join(_wrapped(line, self.width) for line in text.split("\n"))
-        self._findings.print(Text(text, style), soft_wrap=True)
+        (console or self._findings).print(Text(text, style), soft_wrap=True)
 
-    def lines(self, lines: Sequence[str]) -> None:
-        """Print a part of a short report, with a blank line before it."""
-        self.say("\n".join(["", *lines]))
+    def lines(self, lines: Sequence[str], *, warning: bool = False) -> None:
+        """Print a part of a short report after a blank line; a warning even if quiet."""
+        self.say("\n".join(["", *lines]), console=self._errors if self.json and warning else None)
 
     def notes(self, notes: Sequence[str]) -> None:
         """Remarks that a reader should not miss."""

@@ -88,10 +88,10 @@ def views(
         letter = string.ascii_uppercase[len(modes)]
         moving = labels[~(labels < 0).all(axis=1)]
         counts = [int((moving == index).any(axis=1).sum()) for index in modes]
-        both = [f"{n} in {letters[k][0]}" for n, k in zip(counts, modes, strict=True)]
+        parts = [f"{n} in {letters[k][0]}" for n, k in zip(counts, modes, strict=True)]
         published = View(
-            f"{letter}: as published (by chain)",
-            f"chains weigh the same: {', '.join(both)}",
+            f"{letter}: as published (by chain), {', '.join(parts)}",
+            left_out if len(stuck) else "",
             OVERALL,
             credible_band(weighted_by_chain(witness), level),
             quantity,
@@ -99,10 +99,10 @@ def views(
         if not by_mass:
             return [*shown, published]
         shown += [published] * has_chains
-        title, masses = f"{letter}: by posterior mass", [mode.mass for mode in locations]
-        if has_chains and modes[-1] < len(masses) and None not in masses:
-            parts = [f"{letters[k][0]} {masses[k]:.2g}" for k in modes]
-            detail = f"modes weigh as their masses: {', '.join(parts)}"
+        title, detail = f"{letter}: by posterior mass", ""
+        masses = [mode.mass for mode in locations]
+        if modes[-1] < len(masses) and None not in masses:
+            title += "".join(f", {letters[k][0]} {masses[k]:.2g}" for k in modes)
     return [*shown, View(title, detail if has_chains else "", OVERALL, every, quantity)]
 
 
