@@ -88,9 +88,9 @@ def views(
         letter = string.ascii_uppercase[len(modes)]
         moving = labels[~(labels < 0).all(axis=1)]
         counts = [int((moving == index).any(axis=1).sum()) for index in modes]
-        parts = [f"{n} in {letters[k][0]}" for n, k in zip(counts, modes, strict=True)]
+        parts = [f"{n} chains in {letters[k][0]}" for n, k in zip(counts, modes, strict=True)]
         published = View(
-            f"{letter}: as published (by chain), {', '.join(parts)}",
+            f"{letter}: as published (by chain): {', '.join(parts)}",
             left_out if len(stuck) else "",
             OVERALL,
             credible_band(weighted_by_chain(witness), level),
@@ -102,7 +102,7 @@ def views(
         title, detail = f"{letter}: by posterior mass", ""
         masses = [mode.mass for mode in locations]
         if modes[-1] < len(masses) and None not in masses:
-            title += "".join(f", {letters[k][0]} {masses[k]:.2g}" for k in modes)
+            title += f": {', '.join(f'{letters[k][0]} {masses[k]:.2g}' for k in modes)}"
     return [*shown, View(title, detail if has_chains else "", OVERALL, every, quantity)]
 
 

@@ -13,7 +13,13 @@ from scipy.signal import find_peaks
 
 from ..core.machine import computing
 from ..diagnostics.diagnosis import Diagnosis, format_mass
-from ..diagnostics.modes import Modes, format_chains, unconstrained_draws, unconstrained_shapes
+from ..diagnostics.modes import (
+    Modes,
+    format_chains,
+    scalar_values,
+    unconstrained_draws,
+    unconstrained_shapes,
+)
 from ..plots.names import figure5_names
 from ..sampling.open_run import open_run
 from ..sampling.run import in_data_units
@@ -38,21 +44,20 @@ def mode_names(modes: Modes, *, as_figure5: bool = False) -> list[str]:
 
 
 def zeros_of_density(
-    run: xr.DataTree, modes: Modes, *, points: int = 200, drop: float = 2.0
+    run: xr.DataTree, modes: Modes, *, points: int = 200, depth: float = 3.0
 ) -> list[list[float]]:
     """Locate the zeros of the density in each mode, in the units of the data.
 
     Only the range of the central 99 % of the draws of each mode is searched, without stuck chains.
     With one column the Jacobian factor is zero at some lengthscales; a chain crosses such a zero
-    only by a step over it. A local minimum of the log density on a grid is a zero if the minimum
-    on a finer grid around it is lower by ``drop``.
+    only by a step over it. At a zero the minimum of the log density on a finer grid, between the
+    two neighbors of a local minimum, is lower than at both by ``depth``.
 
     Args:
         run: with one hyperparameter.
         modes: of the run.
         points: number of points of both grids. Not tuned.
-        drop: difference of the two minima, in nats; that of a logarithmic singularity is about
-            ``log(points / 2)``, of a smooth minimum 0.
+        depth: in nats; that of a zero is about ``log(points)``.
     """
     opened = open_run(run)
     ((name, shape),) = unconstrained_shapes(run).items()
@@ -70,7 +75,7 @@ def zeros_of_density(
         for dip in find_peaks(-density, prominence=0.5)[0]:
             finer = np.linspace(grid[dip - 1], grid[dip + 1], points)
             values = opened.log_density({name: finer.reshape(-1, *shape)})
-            if density[dip] - values.min() >= drop:
+            if values[[0, -1]].min() - values.min() >= depth:
                 zeros.append(finer[values.argmin()])
         with computing():
             at = unflatten(np.reshape(zeros, (1, -1, 1)), {name: shape})
@@ -97,8 +102,8 @@ def brief_diagnosis(
     settings = summary["settings"]
     parameters = ", ".join(settings["prior"])
     if overall is None:
-        chosen = diagnosis.chosen or diagnosis.method
-        lines = [f"Posterior of the {parameters} by {chosen}; --method nuts runs chains."]
+        method = f"{diagnosis.method} (auto)" if diagnosis.chosen else diagnosis.method
+        lines = [f"Posterior of the {parameters} by {method}; --method nuts runs chains."]
     else:
         count = f"{len(overall.chains)} chains of {diagnosis.method.upper()}"
         length = f"{settings['num_warmup']} warmup + {settings['num_samples']} draws each"
@@ -110,7 +115,7 @@ def brief_diagnosis(
         if modes.crossings:
             crossed = f"chains moved between modes {modes.crossings} times"
         lines.append(
-            f"All chains: R-hat {overall.rhat:.2f}, bulk ESS {math.floor(overall.ess_bulk)}; "
+            f"All chains: {overall.rhat_text}, bulk ESS {math.floor(overall.ess_bulk)}; "
             f"{crossed}: do not pool."
         )
         if modes.stuck:
@@ -120,8 +125,9 @@ def brief_diagnosis(
                 where = " and ".join(f"{place:.3g}" for place in places)
                 if len(places) > 3:
                     where = f"{len(places)} places from {places[0]:.3g} to {places[-1]:.3g}"
-                whose = name.partition(": ")[2] or name
-                lines.append(f"Zeros of the density at {where} divide the {whose}.")
+                mode = name.rpartition(": ")[2]
+                whose = mode if mode.startswith("mode") else f"the {mode}"
+                lines.append(f"Zeros of the density at {where} divide {whose}.")
         masses = tuple(f"Mode {k} has posterior mass" for k in range(1, len(names) + 1))
         sentences = [line for line in sentences if not line.startswith((*IN_TABLE, *masses))]
     return [*lines, *sentences]
@@ -143,16 +149,16 @@ def _mode_rows(
         start = [name, mass]
         if chains:
             members = format_chains(mode.chains).removeprefix("chains ").removeprefix("chain ")
-            rhat = "-" if inside is None or len(inside.chains) < 2 else f"{inside.rhat:.2f}"
+            several = inside is not None and len(inside.chains) > 1
+            rhat = inside.rhat_text.removeprefix("R-hat ") if inside and several else "-"
             ess = "-" if inside is None else f"{math.floor(inside.ess_bulk)}"
             start += ["stuck" if mode.stuck and not mode.draws else members, rhat, ess]
         values = part["hyperparameters"] or {
-            site: {"mean": value} for site, value in mode.location.items()
+            site: {"mean": value} for site, value in scalar_values(mode.location).items()
         }
-        several = len(values) > 1
         for site, found in values.items():
             spread = f" ({found['sd']:.2g})" if "sd" in found else ""
-            label = f"{site} {found['mean']:.3g}" if several else f"{float(found['mean']):.3g}"
+            label = f"{site} {found['mean']:.3g}" if len(values) > 1 else f"{found['mean']:.3g}"
             rows.append([start[0], f"{label}{spread}", *start[1:]])
             start = [""] * len(start)
     return rows

@@ -3,6 +3,7 @@
 import arviz_plots
 import numpy as np
 import pytest
+import xarray as xr
 from bke.inference import (
     InputError,
     Quadrature,
@@ -38,6 +39,19 @@ def test_the_legend_names_modes_as_the_report_does(bimodal):
     modes = find_modes(bimodal)
     assert [mode.chains for mode in modes.modes] == [(0, 1), (2,)]
     assert modes.stuck == (3,)
+
+
+def test_divergences_are_in_the_legend(bimodal):
+    shape = bimodal["posterior"]["lengthscale"].shape
+    for number in (0, 1):
+        diverging = np.zeros(shape, dtype=bool)
+        diverging[0, :number] = True
+        tree = bimodal.copy()
+        stats = {"diverging": (("chain", "draw"), diverging)}
+        tree["sample_stats"] = xr.DataTree(xr.Dataset(stats))
+        (legend,) = plot_trace(tree).legends
+        labels = [text.get_text() for text in legend.get_texts()]
+        assert labels.count("divergent iterations") == number
 
 
 def test_axes_are_logarithmic_where_the_draws_span_a_factor_of_ten(bimodal):
