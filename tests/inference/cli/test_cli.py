@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import bke.inference
 import numpy as np
 import pytest
 import typer
+import xarray as xr
 from bke.inference import InputError, SamplingError, load_run
 from bke.inference.cli import app, interrupt, steps
 from bke.inference.cli.commands import COMMANDS, PANELS
@@ -559,6 +561,49 @@ def test_without_files_the_experiment_of_the_paper(tmp_path, no_fit):
     assert no_fit[1]["method"] == dataclasses.replace(method, num_samples=30)
     bke_command("run", "--method", "smc", "--out", tmp_path / "out")
     assert no_fit[2]["method"] == bke.inference.Smc()
+
+
+@pytest.mark.slow
+def test_the_built_in_experiment_prints_twenty_lines_of_its_numbers(tmp_path):
+    """With seed 0: two modes, bulk ESS above 100 in each, and the numbers of the summary."""
+    out = tmp_path / "out"
+    text = succeeded("run", "--out", out, "--quiet").stdout
+    lines = [part for line in text.splitlines() for part in textwrap.wrap(line, 80) or [""]]
+    assert len(lines) <= 20
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["answer"]["sentence"].startswith(lines[1].removesuffix(").").rstrip())
+    modes = summary["diagnosis"]["modes"]
+    assert [mode["ess_bulk"] > 100 for mode in modes] == [True, True]
+    posterior = bke.inference.load_run(out / "run.nc")["posterior"]["lengthscale"]
+    table = [line for line in lines if line.startswith(("  A: short", "  B: long"))]
+    witness = table[2:]
+    for row, mode, drawn in zip(table[:2], modes, summary["witness"]["modes"], strict=True):
+        draws = posterior.sel(chain=mode["chains"]).values
+        expected = [f"{draws.mean():.3g}", f"({draws.std():.2g})", f"{mode['ess_bulk'] // 1:.0f}"]
+        assert [row.split()[3], row.split()[4], row.split()[-1]] == expected
+        assert f"{mode['mass']:.2g}" in row or f"{mode['mass']:.4f}" in row
+        extreme = witness.pop(0)
+        for end in ("largest", "smallest"):
+            assert f" {drawn[end]['mean']:.3f} at {drawn[end]['at']['x']:.2g} (" in extreme
+    by_chain = next(line for line in lines if line.startswith("  C: by chain"))
+    values = xr.load_dataset(out / "witness.nc")
+    mean = values["witness"].mean(("chain", "draw"))  # no chain is stuck
+    assert f" {float(mean.max()):.3f} at " in by_chain
+    assert f" {float(mean.min()):.3f} at " in by_chain
+    everything = succeeded("diagnose", out / "run.nc").stdout
+    assert len(everything.splitlines()) > 20
+
+
+def test_own_samples_print_the_method_and_how_to_run_chains(samples, tmp_path, no_pictures):
+    options = ("--method", "quadrature", "--tolerance", "0.1", "--draws", "40")
+    out = tmp_path / "out"
+    text = succeeded("run", *samples, *options, "--out", out, "--quiet").stdout
+    assert "Posterior of the lengthscale by quadrature; --method nuts runs chains." in text
+    assert "row of P is told" not in text
+    verbose = succeeded("run", *samples, *options, "--out", out, "--quiet", "--verbose").stdout
+    assert "row of P is told" in verbose
+    assert "Posterior in each mode, in the units of the data" in verbose
+    assert len(text.splitlines()) <= 20 < len(verbose.splitlines())
 
 
 @pytest.mark.slow

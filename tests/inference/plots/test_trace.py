@@ -3,7 +3,6 @@
 import arviz_plots
 import numpy as np
 import pytest
-import xarray as xr
 from bke.inference import (
     InputError,
     Quadrature,
@@ -41,14 +40,10 @@ def test_the_legend_names_modes_as_the_report_does(bimodal):
     assert modes.stuck == (3,)
 
 
-def test_divergences_are_in_the_legend(bimodal):
-    shape = bimodal["posterior"]["lengthscale"].shape
+def test_divergences_are_in_the_legend(run):
     for number in (0, 1):
-        diverging = np.zeros(shape, dtype=bool)
-        diverging[0, :number] = True
-        tree = bimodal.copy()
-        stats = {"diverging": (("chain", "draw"), diverging)}
-        tree["sample_stats"] = xr.DataTree(xr.Dataset(stats))
+        tree = run.copy(deep=True)
+        tree["sample_stats"]["diverging"].values[:] = np.arange(20).reshape(2, 10) < number
         (legend,) = plot_trace(tree).legends
         labels = [text.get_text() for text in legend.get_texts()]
         assert labels.count("divergent iterations") == number

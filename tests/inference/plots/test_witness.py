@@ -84,7 +84,7 @@ def with_masses(run):
             "unconstrained": (("node", "parameter"), np.log([[0.5], [3.0]])),
             "weight": ("node", [1e-20, 1.0 - 1e-20]),
         },
-        attrs={"log_normaliser_error": 0.0, "log_normaliser": 0.0},
+        attrs={"log_normalizer_error": 0.0, "log_normalizer": 0.0},
     )
     groups = {name: node.to_dataset() for name, node in run.children.items()}
     tree = xr.DataTree.from_dict({f"/{name}": data for name, data in groups.items()})
