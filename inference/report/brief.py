@@ -199,9 +199,14 @@ def brief_witness(
         if "by_chain" in witness:
             parts.append((f"{last}: by chain", witness["by_chain"]))
     title = f"Witness {' - '.join(samples)}: largest and smallest posterior mean ({level})"
-    rows = [
-        [name, *(_extreme(part[end]) for end in ("largest", "smallest"))] for name, part in parts
-    ]
+    rows: list[list[str]] = []
+    for name, part in parts:
+        row = [_extreme(part[end]) for end in ("largest", "smallest")]
+        same = next((other for other in rows if other[1:] == row), None)
+        if same is None or not name.endswith(": by mass") or name.startswith("all"):
+            rows.append([name, *row])
+        else:  # practically all of the mass is in one mode
+            same[0] = f"{same[0][0]} and {name}"
     return [title, *_table(rows)]
 
 

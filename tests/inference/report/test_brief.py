@@ -125,23 +125,35 @@ def test_zeros_are_found_and_smooth_minima_are_not(monkeypatch):
     assert second == []
 
 
-def test_extremes_have_the_decimals_of_their_mean():
-    part = {
+def extremes(largest, smallest):
+    return {
         "draws": 9,
-        "largest": {"mean": 0.0217, "lower": -0.00097, "upper": 0.0449, "at": {"x": -0.251}},
-        "smallest": {"mean": -0.0121, "lower": -0.0421, "upper": 0.018, "at": {"x": 5.83}},
+        "largest": {"mean": largest, "lower": -0.00097, "upper": 0.0449, "at": {"x": -0.251}},
+        "smallest": {"mean": smallest, "lower": -0.0421, "upper": 0.018, "at": {"x": 5.83}},
     }
+
+
+@pytest.mark.parametrize("concentrated", [True, False])
+def test_extremes_have_the_decimals_of_their_mean(concentrated):
+    """The row by mass is that of a mode where it prints the same numbers."""
+    first, second = extremes(0.0617, -0.0601), extremes(0.0217, -0.0121)
+    overall = extremes(0.02171, -0.01211) if concentrated else extremes(0.0317, -0.0221)
     witness = {
         "level": 0.8,
-        "modes": [part, {"draws": 0}, part],
-        "overall": {**part, "weighting": "modes by posterior mass"},
-        "by_chain": part,
+        "modes": [first, {"draws": 0}, second],
+        "overall": {**overall, "weighting": "modes by posterior mass"},
+        "by_chain": extremes(0.0417, -0.0321),
     }
     names = ["A: short mode", "mode 2", "B: long mode"]
     title, *rows = brief.brief_witness(witness, names, ("before", "after"))
     assert title == "Witness before - after: largest and smallest posterior mean (80 % band)"
-    assert [row[:15].strip() for row in rows] == [
-        "A: short mode", "B: long mode", "C: by mass", "C: by chain",
+    long_mode = "0.022 at -0.25 (-0.001, 0.045) -0.012 at 5.8 (-0.042, 0.018)"
+    expected = [
+        "A: short mode 0.062 at -0.25 (-0.001, 0.045) -0.060 at 5.8 (-0.042, 0.018)",
+        *([f"B and C: by mass {long_mode}"] if concentrated else [
+            f"B: long mode {long_mode}",
+            "C: by mass 0.032 at -0.25 (-0.001, 0.045) -0.022 at 5.8 (-0.042, 0.018)",
+        ]),
+        "C: by chain 0.042 at -0.25 (-0.001, 0.045) -0.032 at 5.8 (-0.042, 0.018)",
     ]  # fmt: skip
-    expected = "0.022 at -0.25 (-0.001, 0.045) -0.012 at 5.8 (-0.042, 0.018)"
-    assert all(" ".join(row.split()).endswith(expected) for row in rows)
+    assert [" ".join(row.split()) for row in rows] == expected
