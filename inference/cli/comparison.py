@@ -23,5 +23,10 @@ def compared(pair: Pair, terminal: Terminal, **options: Any) -> Comparison:
         bar = terminal.progress and many
         shown: dict[str, Any] = {"columns": pair.columns, "names": pair.names, "progress": bar}
         found = compare(pair.P, pair.Q, **shown, **options)
-    terminal.say(str(found))
+    told = str(found)
+    if not terminal.verbose:  # the p-value and the odds, without a comment on them
+        told = (
+            told.partition("\n")[0].partition("): ")[0].removesuffix(".").removesuffix(")") + ")."
+        )
+    terminal.say(told)
     return found

@@ -63,20 +63,12 @@ class Pair:
         return pd.DataFrame(values, columns=list(self.columns))
 
 
-#: Draws of each of three components: with those of the paper, 100, no test finds the difference.
-PER_COMPONENT = 1000
-
-
-def built_in_pair(*, paper: bool) -> Pair:
-    """The two mixtures of BKE Figure 3, with as many rows as there, or as show the difference."""
+def built_in_pair() -> Pair:
+    """Return the 300 + 300 rows of the two mixtures of BKE Figure 3."""
     from ..data.samples import normal_laplace
 
-    P, Q = normal_laplace() if paper else normal_laplace(per_component=PER_COMPONENT)
-    note = (
-        f"No files given: two mixtures of three components with equal means and variances, as in "
-        f"BKE Figure 3: {len(P)} rows of normal distributions (P), {len(Q)} of Laplace "
-        "distributions (Q)."
-    )
+    P, Q = normal_laplace(seed=0)
+    note = f"{len(P)} rows of a normal and {len(Q)} of a Laplace mixture, as in Figure 3 of BKE."
     sources = {"P": "built-in normal mixture", "Q": "built-in Laplace mixture"}
     return Pair(P, Q, ("x",), sources, (note,), ("normal", "Laplace"))
 

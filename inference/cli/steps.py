@@ -104,9 +104,13 @@ def weigh_and_save(
 
 
 def diagnose_and_print(
-    run: xr.DataTree, terminal: Terminal
+    run: xr.DataTree, terminal: Terminal, *, as_figure5: bool = False
 ) -> tuple[Diagnosis, Summary, list[str]]:
-    """The diagnosis, the summary of the run, and notes on what was done to the data."""
+    """Diagnose a run and print the result.
+
+    Returns the diagnosis, the summary of the run, and notes on what was done to the data.
+    ``as_figure5``: name the modes as in BKE Figure 5.
+    """
     with terminal.step("diagnose", "looking for modes"):
         from bke.inference import diagnose
 
@@ -115,6 +119,16 @@ def diagnose_and_print(
         diagnosis = diagnose(run)
         summary = run_summary(run, diagnosis)
         notes = rounding_notes(run)
+    if not terminal.verbose:
+        from ..report.brief import brief_diagnosis, mode_names, zeros_of_density
+
+        names = mode_names(diagnosis.modes, as_figure5=as_figure5)
+        scalar_chains = "profile" in run.children and not diagnosis.independent
+        zeros = zeros_of_density(run, diagnosis.modes) if scalar_chains else []
+        terminal.notes(notes)
+        lines = brief_diagnosis(diagnosis, summary, names, zeros)
+        terminal.lines(lines, warning=diagnosis.multimodal)
+        return diagnosis, summary, notes
     terminal.settings(summary["settings"])
     terminal.notes(notes)
     terminal.diagnosis(str(diagnosis), summary["diagnosis"])
@@ -136,6 +150,7 @@ def witness_and_save(
     folder: Path,
     terminal: Terminal,
     more: Pictures = (),
+    as_figure5: bool = False,
 ) -> tuple[Summary, dict[str, Path], list[str]]:
     """Draw the witness, save it, say its extremes; then the pictures.
 
@@ -151,6 +166,7 @@ def witness_and_save(
         folder: of the files.
         terminal: where it is said.
         more: pictures beside those of the samples and the witness.
+        as_figure5: name modes and panels as in BKE Figure 5, and draw the densities of its data.
 
     Returns:
         What was found, the files, and notes: on samples that are not those of the run, and on each
@@ -176,10 +192,17 @@ def witness_and_save(
         )
         write_tree(witness, folder / WITNESS)
         summary = witness_summary(witness, diagnosis.modes, options.band.level)
-    terminal.witness(summary, pair.names)
+    if terminal.verbose:
+        terminal.witness(summary, pair.names)
+    else:
+        from ..report.brief import brief_witness, mode_names
+
+        names = mode_names(diagnosis.modes, as_figure5=as_figure5)
+        terminal.lines(brief_witness(summary, names, pair.names))
+    level = options.band.level
     files, missing = draw_pictures(
         folder,
-        lambda: [*more, *pair_pictures(run, witness, pair, options.band.level)],
+        lambda: [*more, *pair_pictures(run, witness, pair, level, as_figure5=as_figure5)],
         terminal,
     )
     found = {"witness": {"sources": pair.sources, **summary}}
@@ -241,15 +264,19 @@ def run_pictures(run: xr.DataTree) -> Pictures:
     return pictures
 
 
-def pair_pictures(run: xr.DataTree, witness: xr.DataTree, pair: Pair, level: float) -> Pictures:
-    """Pictures of the samples and of the witness between them."""
-    from bke.inference import plot_samples, plot_witness
+def pair_pictures(
+    run: xr.DataTree, witness: xr.DataTree, pair: Pair, level: float, *, as_figure5: bool = False
+) -> Pictures:
+    """Return pictures of the samples and of the witness; ``as_figure5``: of BKE Figures 3 and 5."""
+    from bke.inference import normal_laplace_density, plot_samples, plot_witness
 
     P, Q = pair.labelled(pair.P), pair.labelled(pair.Q)
     shown: dict[str, Any] = {"P": P, "Q": Q, "names": pair.names, "run": run}
+    densities = normal_laplace_density if as_figure5 else None
+    named: dict[str, Any] = {"columns": pair.columns, "names": pair.names}
     return [
-        ("samples", lambda: plot_samples(pair.P, pair.Q, columns=pair.columns, names=pair.names)),
-        ("witness", lambda: plot_witness(witness, level, **shown)),
+        ("samples", lambda: plot_samples(pair.P, pair.Q, densities=densities, **named)),
+        ("witness", lambda: plot_witness(witness, level, as_figure5=as_figure5, **shown)),
     ]
 
 

@@ -10,6 +10,7 @@ import textwrap
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -99,6 +100,8 @@ class Terminal:
 
     def __init__(self, *, json: bool, quiet: bool, debug: bool = False) -> None:
         self.json = json
+        #: Whether reports of runs are printed in full.
+        self.verbose = True
         self.debug = debug
         self.progress = not quiet
         self.started = time.perf_counter()
@@ -162,14 +165,25 @@ class Terminal:
         """Seconds of every step and in total."""
         return {**self.timings, "total": round(time.perf_counter() - self.started, 3)}
 
-    def say(self, text: str = "", style: str = "", *, whole: bool = False) -> None:
+    def say(
+        self,
+        text: str = "",
+        style: str = "",
+        *,
+        whole: bool = False,
+        console: Console | None = None,
+    ) -> None:
         """Lines, wrapped between words on a screen, and left as they are for a file or a program.
 
         With ``whole`` they are never wrapped, so that they can be copied.
         """
         if self._findings.is_terminal and not whole:
             text = "\n".join(_wrapped(line, self.width) for line in text.split("\n"))
-        self._findings.print(Text(text, style), soft_wrap=True)
+        (console or self._findings).print(Text(text, style), soft_wrap=True)
+
+    def lines(self, lines: Sequence[str], *, warning: bool = False) -> None:
+        """Print a part of a short report after a blank line; a warning even if quiet."""
+        self.say("\n".join(["", *lines]), console=self._errors if self.json and warning else None)
 
     def notes(self, notes: Sequence[str]) -> None:
         """Remarks that a reader should not miss."""
@@ -277,6 +291,14 @@ class Terminal:
 
     def files(self, files: Mapping[str, str], timings: Mapping[str, float]) -> None:
         """End with what was written and how long it took."""
+        if not self.verbose:
+            folders: dict[Path, list[str]] = {}
+            for path in map(Path, files.values()):
+                folders.setdefault(path.parent, []).append(path.name)
+            told = [f"Files in {folder}: {', '.join(names)}." for folder, names in folders.items()]
+            told.append(f"Time: {timings['total']:.0f} s. More numbers: --verbose.")
+            self._last.append(lambda: self.say(" ".join(told)))
+            return
         steps = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in timings.items())
         told = "\n".join(["", *(f"  {path}" for path in files.values())])
         self._last.append(lambda: self.say(told, whole=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -65,15 +65,18 @@ def plot_samples(
     *,
     columns: Sequence[str] | None = None,
     names: tuple[str, str] = ("P", "Q"),
+    densities: Callable[[np.ndarray], tuple[ArrayLike, ArrayLike]] | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """Two samples as they are: step histograms over one column, a scatter plot over two.
+    """Plot two samples: histograms over one column, a scatter plot over two.
 
     Args:
         P: first sample, shape (n, 1), (n,) or (n, 2).
         Q: second sample, with the same columns.
         columns: names of the columns.
         names: of the two samples.
+        densities: of one column, the true densities of P and Q at points (m,), each (m,), drawn as
+            lines over the histograms (BKE Figure 3).
         ax: where to draw; by default a new figure.
 
     Raises:
@@ -91,7 +94,7 @@ def plot_samples(
     side = 3.4 if dimension == 1 else 5.0
     figure, (place,) = panels(1, 1, ax, width=6.0, height=side)
     if dimension == 1:
-        _histograms(place, first[:, 0], second[:, 0], names)
+        _histograms(place, first[:, 0], second[:, 0], names, densities)
         _finish(place, axis_names[0], "density")
     else:
         scatter(place, first, second, names)
@@ -99,18 +102,28 @@ def plot_samples(
     return figure
 
 
-def _histograms(ax: Axes, p: np.ndarray, q: np.ndarray, names: tuple[str, str]) -> None:
+def _histograms(
+    ax: Axes,
+    p: np.ndarray,
+    q: np.ndarray,
+    names: tuple[str, str],
+    densities: Callable[[np.ndarray], tuple[ArrayLike, ArrayLike]] | None,
+) -> None:
     pooled = np.concatenate([p, q])
     edges = bin_edges(pooled, len(pooled))
-    for values, colour, name, dashes in (
-        (p, P_COLOUR, names[0], "-"),
-        (q, Q_COLOUR, names[1], "--"),
+    line = np.linspace(pooled.min(), pooled.max(), 500)
+    truth = (None, None) if densities is None else densities(line)
+    for values, colour, name, dashes, density in (
+        (p, P_COLOUR, names[0], "-", truth[0]),
+        (q, Q_COLOUR, names[1], "--", truth[1]),
     ):
         heights = np.histogram(values, edges, density=True)[0]
-        ax.stairs(
-            heights, edges, color=colour, linestyle=dashes, linewidth=1.4,
-            label=f"{name} (n = {len(values)})",
-        )  # fmt: skip
+        label = f"{name} (n = {len(values)})"
+        if density is None:
+            ax.stairs(heights, edges, color=colour, linestyle=dashes, linewidth=1.4, label=label)
+        else:
+            ax.stairs(heights, edges, color=colour, alpha=0.25, fill=True, label=label)
+            ax.plot(line, density, color=colour, linestyle=dashes, label=f"density of {name}")
     rug(ax, p, P_COLOUR)
     rug(ax, q, Q_COLOUR, top=True)
     ax.margins(y=0.1)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import string
+from collections.abc import Sequence
+
 import numpy as np
 import xarray as xr
 
@@ -72,6 +75,18 @@ def short_place(mode: Mode) -> str:
     """Where a mode is, in words, or nothing where that takes too many numbers."""
     count = sum(np.size(value) for value in mode.location.values())
     return format_location(mode) if count <= LONGEST_LOCATION else ""
+
+
+def figure5_names(modes: Sequence[int]) -> dict[int, str]:
+    """Return the names that BKE Figure 5 gives to modes, by their indices in order of length.
+
+    ``A: short mode`` and ``B: long mode`` of two modes, ``A: mode 1``, ... of another number.
+    """
+    names = [f"mode {index + 1}" for index in modes]
+    if len(modes) == 2:
+        names = ["short mode", "long mode"]
+    pairs = zip(string.ascii_uppercase, modes, names, strict=False)
+    return {index: f"{letter}: {name}" for letter, index, name in pairs}
 
 
 def mode_name(index: int, mode: Mode) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +11,8 @@ import xarray as xr
 from ..diagnostics.modes import Mode, find_modes, format_chains
 from ..sampling.open_run import Run
 from ..sampling.samplers import is_independent
-from ..witness.bands import CredibleBand, credible_band
-from .names import short_place
+from ..witness.bands import CredibleBand, credible_band, weighted_by_chain
+from .names import figure5_names, short_place
 from .style import OVERALL, mode_colour
 
 
@@ -47,8 +48,13 @@ def views(
     level: float,
     run: Run | None = None,
     names: tuple[str, str] = ("P", "Q"),
+    *,
+    as_figure5: bool = False,
 ) -> list[View]:
-    """The panels: every mode that has draws, then all unless there is only one; of a test one."""
+    """Return the panels: modes with draws, then all modes unless there is one; of a test one.
+
+    ``as_figure5``: with titles as in BKE Figure 5, and a panel of chains with equal weights.
+    """
     labels = witness.to_dataset()["mode"].values
     modes = [int(index) for index in np.unique(labels) if index >= 0]
     chains = np.arange(len(labels))
@@ -64,11 +70,13 @@ def views(
         whose = "all chains" if has_chains else "all draws"
         return [View(whose, detail, mode_colour(modes[0]), every, quantity)]
     locations = find_modes(run).modes if run is not None else ()
-    shown = []
+    shown, letters = [], figure5_names(modes)
     for index in modes:
         where = short_place(locations[index]) if index < len(locations) else ""
         members = format_chains(chains[(labels == index).any(axis=1)]) if has_chains else ""
         title = f"mode {index + 1}{f': {where}' if where else ''}"
+        if as_figure5:
+            title = f"{letters[index]}{f', {where}' if where else ''}"
         colour, found = mode_colour(index), credible_band(witness, level, index)
         if index < len(locations):
             title += _standing(locations[index])
@@ -76,6 +84,25 @@ def views(
     detail = left_out if 0 < len(stuck) < len(chains) else f"{len(chains)} chains"
     by_mass = witness.attrs.get("weights") == "posterior"
     title = f"all modes, weighted by {'posterior mass' if by_mass else 'chain count'}"
+    if as_figure5:
+        letter = string.ascii_uppercase[len(modes)]
+        moving = labels[~(labels < 0).all(axis=1)]
+        counts = [int((moving == index).any(axis=1).sum()) for index in modes]
+        parts = [f"{n} chains in {letters[k][0]}" for n, k in zip(counts, modes, strict=True)]
+        published = View(
+            f"{letter}: as published (by chain): {', '.join(parts)}",
+            left_out if len(stuck) else "",
+            OVERALL,
+            credible_band(weighted_by_chain(witness), level),
+            quantity,
+        )
+        if not by_mass:
+            return [*shown, published]
+        shown += [published] * has_chains
+        title, detail = f"{letter}: by posterior mass", ""
+        masses = [mode.mass for mode in locations]
+        if modes[-1] < len(masses) and None not in masses:
+            title += f": {', '.join(f'{letters[k][0]} {masses[k]:.2g}' for k in modes)}"
     return [*shown, View(title, detail if has_chains else "", OVERALL, every, quantity)]
 
 

@@ -32,6 +32,7 @@ def plot_witness(
     *,
     run: Run | None = None,
     names: tuple[str, str] = ("P", "Q"),
+    as_figure5: bool = False,
     axes: Axes | Sequence[Axes] | None = None,
     **model: Unpack[ModelArguments],
 ) -> Figure:
@@ -54,6 +55,8 @@ def plot_witness(
         run: from :func:`~bke.inference.fit`, open or not, or draws of another program; names the
             modes by their location.
         names: what the samples are called.
+        as_figure5: title the panels as those of BKE Figure 5, ``A: short mode``, ``B: long mode``,
+            ``C: as published (by chain)``, which is added, and ``C: by posterior mass``.
         axes: one per panel; by default a new figure.
         **model: of draws of another program, see :func:`~bke.inference.open_run`.
 
@@ -71,7 +74,8 @@ def plot_witness(
     sizes, given = list(witness.attrs.get("sizes", ())), [len(one) for one in samples.given]
     if len(given) == 2 and given != sizes and given[::-1] == sizes:
         raise InputError("P and Q have changed places since the witness was drawn")
-    shown = views(witness, level, None if run is None else open_run(run, **model), names)
+    opened = None if run is None else open_run(run, **model)
+    shown = views(witness, level, opened, names, as_figure5=as_figure5)
     count, dimension = len(shown), len(columns)
     rows, across = (count, 1) if dimension == 1 else (1, count)
     size = {1: (7.5, 0.6 + 2.1 * count), 2: (1.0 + 3.7 * count, 4.0)}

@@ -22,7 +22,7 @@ from ..sampling.record import FUNCTION, likelihood_record, read_record
 from ..sampling.run import in_data_units, rows_of, units_of
 from ..sampling.samplers import SAMPLERS
 from ..sampling.target import unflatten
-from ..witness.bands import CredibleBand, credible_band, within_range
+from ..witness.bands import CredibleBand, credible_band, weighted_by_chain, within_range
 
 QUANTILES = (0.1, 0.5, 0.9)
 WEIGHTING = {
@@ -186,7 +186,8 @@ def witness_summary(witness: xr.DataTree, modes: Modes, level: float) -> dict[st
 
     Extremes are those within the range of the data, if any point is. They are no claim: somewhere
     such bands exclude zero by chance, and ``compare`` names regions. ``overall`` weights modes as
-    the witness does and leaves stuck chains out.
+    the witness does and leaves stuck chains out; ``by_chain`` gives all chains the same weight, as
+    BKE Figure 5 (C), and is there if that differs.
     """
     points, witness = witness.sizes["point"], within_range(witness)
     dataset = witness.to_dataset()
@@ -198,6 +199,10 @@ def witness_summary(witness: xr.DataTree, modes: Modes, level: float) -> dict[st
             found |= _extremes(credible_band(witness, level, mode), at)
         per_mode.append(found)
     overall = credible_band(witness, level)
+    by_chain = {}
+    several = sum(part["draws"] > 0 for part in per_mode) > 1
+    if several and not witness.attrs["independent"] and witness.attrs["weights"] == "posterior":
+        by_chain = {"by_chain": _extremes(credible_band(weighted_by_chain(witness), level), at)}
     return {
         "level": level,
         "noise": witness.attrs["noise"],
@@ -211,6 +216,7 @@ def witness_summary(witness: xr.DataTree, modes: Modes, level: float) -> dict[st
             "draws": overall.draws,
             **_extremes(overall, at),
         },
+        **by_chain,
     }
 
 

@@ -77,6 +77,15 @@ def credible_band(
     return CredibleBand(weights @ draws, lower, upper, level, len(draws))
 
 
+def weighted_by_chain(witness: xr.DataTree) -> xr.DataTree:
+    """Return a witness whose chains have equal weights, but for stuck ones (BKE Figure 5 C)."""
+    used = witness["mode"] >= 0
+    used = used if used.any() else xr.ones_like(used)
+    result = witness.assign(weight=used / used.sum())
+    result.attrs = {**witness.attrs, "weights": "chains"}
+    return result
+
+
 def within_range(witness: xr.DataTree) -> xr.DataTree:
     """Return a witness at its points within the range of the data, or at all where none is."""
     inside = np.asarray(witness["in_range"].values, dtype=bool)

@@ -12,15 +12,13 @@ from ..command import command
 from ..comparison import compared
 from ..options.data import FILE_KINDS, ColumnOptions, NameOptions
 from ..options.model import ModelOptions, StandardizeName
-from ..options.output import HtmlOption, OutFolder, check_html
+from ..options.output import HtmlOption, OutFolder, VerboseOption, check_html
 from ..options.sampler import SamplerOptions
 from ..options.witness import WitnessOptions
 from ..terminal import Terminal
 
 if TYPE_CHECKING:
-    from bke.inference import Comparison
-
-    from ..inputs import Pair
+    from bke.inference import Nuts
 
 FirstIfAny: TypeAlias = Annotated[
     Path | None,
@@ -28,15 +26,6 @@ FirstIfAny: TypeAlias = Annotated[
 ]
 SecondIfAny: TypeAlias = Annotated[
     Path | None, typer.Argument(metavar="Q]", help="Second sample.", show_default=False)
-]
-
-Paper: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--paper",
-        help="The 300 + 300 rows of the paper's Figure 3 instead, unscaled and sampled by NUTS as "
-        "in its Figures 4 and 5.",
-    ),
 ]
 
 
@@ -51,40 +40,52 @@ def run(
     model: ModelOptions,
     sampler: SamplerOptions,
     witness: WitnessOptions,
-    paper: Paper = False,
     out: OutFolder = Path("bke-run"),
     html: HtmlOption = None,
+    verbose: VerboseOption = False,
 ) -> None:
-    """The whole job: whether and where two samples differ; fit, diagnosis, witness, pictures.
+    """Compare two samples; posterior of the lengthscale, its modes, witness functions, pictures.
 
-    Writes comparison.png, run.nc, witness.nc, summary.json, samples.png, trace.png and rank.png
-    (NUTS only), profile.png (one hyperparameter only) and witness.png. Without files it draws
-    3000 + 3000 rows of the two mixtures of the paper's Figure 3, one normal and one Laplace.
+    Without files: the experiment of the paper's Figures 3 to 5, a normal and a Laplace mixture of
+    300 rows each, 8 chains of NUTS, data unscaled. Writes comparison.png, run.nc, witness.nc,
+    summary.json, samples.png, trace.png and rank.png (NUTS only), profile.png (one hyperparameter
+    only) and witness.png.
     """
     names = columns.names
     from .. import inputs, outputs, steps
 
     model.check()
     check_html(html)
-    pair = _pair(path_p, path_q, names, called, paper=paper)
-    unit: StandardizeName = "none" if paper else "column"
-    sampler, notes = sampler.as_in_the_paper() if paper else (sampler, [])
+    if (path_p is None) != (path_q is None):
+        raise typer.BadParameter("give both samples, or none for the built-in data")
+    if path_p is None or path_q is None:
+        pair = inputs.built_in_pair()
+        pair = pair if called.called is None else dataclasses.replace(pair, names=called.called)
+        unit: StandardizeName = "none"
+        default = _figure4_sampler()
+    else:
+        pair = inputs.read_pair(path_p, path_q, names, called)
+        unit, default = "column", None
+    built_in = path_p is None
+    terminal.verbose = verbose
     points = inputs.read_points(witness.places.at, names, pair.columns)
     places = inputs.read_landmarks(model.landmarks, names, pair.columns)
-    how = {**model.arguments(len(pair.columns), places, unit), **sampler.arguments()}
+    arguments = model.arguments(len(pair.columns), places, unit)
+    how = {**arguments, **sampler.arguments(default)}
     seen = model.likelihood.likelihood == "landmark"
     fixed = {"kernel": how["kernel"], "measure": how["measure"]}
     inputs.check_witness(pair, points, witness.band, seen=seen, **fixed)
     read = (path_p, path_q, witness.places.at, model.landmarks)
     with outputs.output_folder(out, steps.RUN_FILES, command="run", read=read) as folder:
-        notes = [*pair.notes, *notes]
+        notes = list(pair.notes)
         terminal.notes(notes)
         answer = compared(pair, terminal, seed=sampler.seed)
-        terminal.say(_of_pooled(answer))
         samples = (pair.P, pair.Q) if model.samples == "product" else (pair.pooled,)
         result = steps.fit_and_save(samples, pair.columns, how, folder / steps.RUN, terminal)
         result, unknown = steps.weigh_and_save(result, folder / steps.RUN, terminal)
-        diagnosis, summary, rounded = steps.diagnose_and_print(result, terminal)
+        diagnosis, summary, rounded = steps.diagnose_and_print(
+            result, terminal, as_figure5=built_in
+        )
         found, files, missing = steps.witness_and_save(
             result,
             diagnosis,
@@ -96,6 +97,7 @@ def run(
             folder=folder,
             terminal=terminal,
             more=[("comparison", answer.plot), *steps.run_pictures(result)],
+            as_figure5=built_in,
         )
         told = {"command": "run", "answer": answer.to_dict(), **summary, **found}
         notes += [*unknown, *rounded, *missing]
@@ -107,35 +109,13 @@ def run(
         steps.finish(told, files, folder / steps.SUMMARY, notes, terminal)
 
 
-def _of_pooled(answer: Comparison) -> str:
-    """What comes after the answer."""
-    told = (
-        "\nThe pooled sample: posterior of the lengthscale of its shape, and the witness under it, "
-        "which is smooth at this scale."
-    )
-    return f"{told} A finer difference shows in comparison.png." if answer.differ else told
+def _figure4_sampler() -> Nuts:
+    """Return NUTS as for BKE Figure 4, but longer and with longer steps.
 
-
-def _pair(
-    first: Path | None,
-    second: Path | None,
-    names: list[str] | None,
-    called: NameOptions,
-    *,
-    paper: bool,
-) -> Pair:
-    """The samples of two files, or built-in ones.
-
-    Raises:
-        BadParameter: for one file alone, or files beside ``--paper``.
+    Chains start as those of Stan, uniformly over [-2, 2] of the log lengthscale. Zeros of the
+    density divide the short mode, and only long steps cross them.
     """
-    if (first is None) != (second is None):
-        raise typer.BadParameter("give both samples, or none for the built-in data")
-    if paper and first is not None:
-        raise typer.BadParameter("--paper has data of its own: give it no files")
-    from .. import inputs
+    from bke.inference import Nuts
+    from numpyro.infer import init_to_uniform
 
-    if first is None or second is None:
-        pair = inputs.built_in_pair(paper=paper)
-        return pair if called.called is None else dataclasses.replace(pair, names=called.called)
-    return inputs.read_pair(first, second, names, called)
+    return Nuts(num_samples=500, target_accept_prob=0.5, init_strategy=init_to_uniform)

@@ -27,7 +27,7 @@ StandardizeOption: TypeAlias = Annotated[
     typer.Option(
         "--standardize",
         rich_help_panel=MODEL,
-        show_default="column; none with --paper",
+        show_default="column; none for the built-in data",
         help="Unit of the prior: the standard deviation of each column, one for all columns, or "
         "none (the units of the data).",
     ),

@@ -64,6 +64,14 @@ HtmlOption: TypeAlias = Annotated[
 ]
 
 
+VerboseOption: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--verbose", rich_help_panel=OUTPUT, help="Print the whole comparison and diagnosis."
+    ),
+]
+
+
 def check_html(path: Path | None) -> None:
     """Refuse a name that a browser would not open as a page, before anything is computed.
 

@@ -54,7 +54,7 @@ class SamplerOptions:
         typer.Option(
             "--method",
             rich_help_panel=SAMPLER,
-            show_default="auto; nuts with --paper",
+            show_default="auto; nuts for the built-in data",
             help="NUTS, several chains; or every mode by its posterior mass: quadrature of one or "
             "two hyperparameters, tempered SMC of any number. auto takes quadrature where it can, "
             "SMC beyond.",
@@ -100,22 +100,28 @@ class SamplerOptions:
     ] = None
     seed: SeedOption = 0
 
-    def sampler(self) -> Sampler | Auto:
-        """What was asked for.
+    def sampler(self, default: Sampler | None = None) -> Sampler | Auto:
+        """Return the sampler with the given options.
+
+        Args:
+            default: the sampler if no method is given, with its options where none are given;
+                ``None``: ``"auto"``.
 
         Raises:
-            InputError: a number that makes no sense, and one that this way has no use for.
+            InputError: an option has an invalid value, or is of another method.
         """
-        name = self.method or "auto"
+        name = self.method or ("auto" if default is None else default.name)
         self._check_used(name)
         if name == "auto":
-            return Auto(self._made(Quadrature), self._made(Smc))
-        return self._made(SAMPLERS[name])
+            return Auto(self._made(Quadrature()), self._made(Smc()))
+        kind = SAMPLERS[name]
+        return self._made(default if isinstance(default, kind) else kind())
 
-    def _made(self, kind: type[S]) -> S:
-        fields = _fields(kind)
+    def _made(self, default: S) -> S:
+        fields = _fields(type(default))
+        given = {fields[name]: x for name, x in self._given().items() if name in fields}
         try:
-            return kind(**{fields[name]: x for name, x in self._given().items() if name in fields})
+            return dataclasses.replace(default, **given)
         except InputError as error:
             first, _, rest = str(error).partition(" ")
             said = {field: f"--{option}" for option, field in fields.items()}
@@ -134,16 +140,9 @@ class SamplerOptions:
         values = {option: getattr(self, option) for option in sorted(OPTIONS)}
         return {option: value for option, value in values.items() if value is not None}
 
-    def as_in_the_paper(self) -> tuple[SamplerOptions, list[str]]:
-        """NUTS unless another way is asked for, and a note: what the paper shows is to be seen."""
-        if self.method:
-            return self, []
-        note = "Sampled by NUTS as in the paper; without --paper the default is --method auto."
-        return dataclasses.replace(self, method="nuts"), [note]
-
-    def arguments(self) -> dict[str, Any]:
-        """Keyword arguments of ``bke.inference.fit``."""
-        return {"method": self.sampler(), "seed": self.seed}
+    def arguments(self, default: Sampler | None = None) -> dict[str, Any]:
+        """Return keyword arguments of ``bke.inference.fit``; ``default`` as of ``sampler``."""
+        return {"method": self.sampler(default), "seed": self.seed}
 
 
 OPTIONS = frozenset(SamplerOptions.__dataclass_fields__) - {"method", "seed"}

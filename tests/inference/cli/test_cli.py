@@ -1,5 +1,6 @@
 """The command line: exit codes, one sentence per error, files whole or absent, parts and whole."""
 
+import dataclasses
 import enum
 import hashlib
 import html
@@ -10,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -17,6 +19,7 @@ import bke.inference
 import numpy as np
 import pytest
 import typer
+import xarray as xr
 from bke.inference import InputError, SamplingError, load_run
 from bke.inference.cli import app, interrupt, steps
 from bke.inference.cli.commands import COMMANDS, PANELS
@@ -522,7 +525,7 @@ def test_ctrl_c_on_a_real_run(tmp_path):
     heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     program = [sys.executable, "-c", heard + "from bke.inference.cli import main; main()", "run"]
     process = subprocess.Popen(
-        [*program, "--paper", "--draws", "100000", "--out", str(tmp_path / "out")],
+        [*program, "--draws", "100000", "--out", str(tmp_path / "out")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -544,25 +547,65 @@ def test_ctrl_c_on_a_real_run(tmp_path):
 
 
 @pytest.mark.slow
-def test_data_of_the_paper(tmp_path, no_fit):
-    result = bke_command("run", "--paper", "--out", tmp_path / "out")
-    assert "as in BKE Figure 3: 300 rows" in result.stdout
-    assert no_fit[0]["data"].shape == (600, 1)
+def test_without_files_the_experiment_of_the_paper(tmp_path, no_fit):
+    result = bke_command("run", "--out", tmp_path / "out")
+    assert "300 rows of a normal and 300 of a Laplace mixture" in result.stdout
+    assert "normal and Laplace differ (p = 0.003" in result.stdout
+    expected = np.concatenate(bke.inference.normal_laplace(seed=0))
+    np.testing.assert_array_equal(no_fit[0]["data"], expected)
     assert no_fit[0]["standardize"] is None
-    assert no_fit[0]["method"] == bke.inference.Nuts(num_chains=8, num_warmup=200, num_samples=200)
-    assert "Sampled by NUTS as in the paper" in result.stdout
-    bke_command("run", "--paper", "--standardize", "pooled", "--out", tmp_path / "out")
+    method = no_fit[0]["method"]
+    assert (method.num_chains, method.num_warmup, method.num_samples) == (8, 200, 500)
+    bke_command("run", "--standardize", "pooled", "--draws", "30", "--out", tmp_path / "out")
     assert no_fit[1]["standardize"] == "pooled"
+    assert no_fit[1]["method"] == dataclasses.replace(method, num_samples=30)
+    bke_command("run", "--method", "smc", "--out", tmp_path / "out")
+    assert no_fit[2]["method"] == bke.inference.Smc()
 
 
 @pytest.mark.slow
-def test_built_in_data_show_their_difference(tmp_path, no_fit):
-    result = bke_command("run", "--out", tmp_path / "out")
-    assert "as in BKE Figure 3: 3000 rows" in result.stdout
-    assert "normal and Laplace differ (p ≤ 0.001" in result.stdout
-    assert result.stdout.count(" has more on the whole from x ") >= 4
-    assert no_fit[0]["data"].shape == (6000, 1)
-    assert (no_fit[0]["standardize"], no_fit[0]["method"]) == ("column", Auto())
+def test_the_built_in_experiment_prints_twenty_lines_of_its_numbers(tmp_path):
+    """With seed 0: two modes, bulk ESS above 100 in each, and the numbers of the summary."""
+    out = tmp_path / "out"
+    text = succeeded("run", "--out", out, "--quiet").stdout.replace(str(out), "bke-run")
+    lines = [part for line in text.splitlines() for part in textwrap.wrap(line, 80) or [""]]
+    assert len(lines) <= 20
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["answer"]["sentence"].startswith(lines[1].removesuffix(")."))
+    modes, witness = summary["diagnosis"]["modes"], summary["witness"]
+    assert [mode["ess_bulk"] > 100 for mode in modes] == [True, True]
+    posterior = load_run(out / "run.nc")["posterior"]["lengthscale"]
+    table = [line.split() for line in text.splitlines() if line.startswith("  ")]
+    for row, mode in zip(table[1:3], modes, strict=True):
+        draws = posterior.sel(chain=list(mode["chains"])).values
+        expected = [f"{draws.mean():.3g}", f"({draws.std():.2g})", f"{int(mode['ess_bulk'])}"]
+        assert [row[3], row[4], row[-1]] == expected
+    assert f"{modes[0]['mass']:.2g}" in table[1]
+    assert float(table[2][5]) == pytest.approx(modes[1]["mass"], abs=1e-3)
+    parts = [*witness["modes"], witness["by_chain"]]
+    for row, part in zip(table[3:], parts, strict=True):
+        for end, at in (("largest", -10), ("smallest", -5)):
+            found = part[end]
+            numbers = [float(word.strip("(),")) for word in [row[at], *row[at + 2 : at + 5]]]
+            given = [found["mean"], found["at"]["x"], found["lower"], found["upper"]]
+            assert numbers == pytest.approx(given, abs=6e-4, rel=0.06)
+    # No chain is stuck, so that the average by chain is that of all draws.
+    drawn = xr.load_dataset(out / "witness.nc")["witness"].mean(("chain", "draw"))
+    assert witness["by_chain"]["largest"]["mean"] == pytest.approx(float(drawn.max()))
+    everything = succeeded("diagnose", out / "run.nc").stdout
+    assert len(everything.splitlines()) > 20
+
+
+def test_own_samples_print_the_method_and_how_to_run_chains(samples, tmp_path, no_pictures):
+    options = ("--method", "quadrature", "--tolerance", "0.1", "--draws", "40")
+    out = tmp_path / "out"
+    text = succeeded("run", *samples, *options, "--out", out, "--quiet").stdout
+    assert "Posterior of the lengthscale by quadrature; --method nuts runs chains." in text
+    assert "row of P is told" not in text
+    verbose = succeeded("run", *samples, *options, "--out", out, "--quiet", "--verbose").stdout
+    assert "row of P is told" in verbose
+    assert "Posterior in each mode, in the units of the data" in verbose
+    assert len(text.splitlines()) <= 20 < len(verbose.splitlines())
 
 
 @pytest.mark.slow
@@ -581,12 +624,6 @@ def test_samples_are_called_as_their_files_or_as_asked(tmp_path, samples, no_fit
     refused = bke_command("test", calm, windy, "--names", "a", "a")
     assert refused.exit_code == 2
     assert "tell the samples apart" in " ".join(refused.output.replace("│", " ").split())
-
-
-def test_the_paper_has_its_own_data(samples):
-    refused = bke_command("run", *samples, "--paper")
-    assert refused.exit_code == 2
-    assert "--paper has data of its own" in refused.output
 
 
 def test_defaults(samples, tmp_path, no_fit):

@@ -51,12 +51,14 @@ def test_the_way_to_the_posterior(method, expected):
     assert SamplerOptions(method=method).arguments() == {"method": expected, "seed": 0}
 
 
-def test_the_data_of_the_paper_are_sampled_by_nuts():
-    options, (note,) = SamplerOptions().as_in_the_paper()
-    assert options.sampler() == Nuts()
-    assert "NUTS" in note
-    asked = SamplerOptions(method="smc")
-    assert asked.as_in_the_paper() == (asked, [])
+def test_given_options_replace_those_of_a_default_sampler():
+    default = Nuts(num_samples=500, target_accept_prob=0.5)
+    assert SamplerOptions().sampler(default) == default
+    expected = Nuts(num_chains=3, num_samples=500, target_accept_prob=0.5)
+    assert SamplerOptions(chains=3).sampler(default) == expected
+    assert SamplerOptions(method="smc").sampler(default) == Smc()
+    with pytest.raises(InputError, match="--tolerance is for --method quadrature"):
+        SamplerOptions(tolerance=0.1).sampler(default)
 
 
 def test_numbers_reach_the_sampler():

@@ -48,3 +48,15 @@ def test_more_columns_and_wrong_names_are_refused(plane):
         plot_samples(three, three)
     with pytest.raises(InputError, match="columns has 1 names for 2 columns"):
         plot_samples(plane, plane, columns=["wind"])
+
+
+def test_true_densities_are_lines_over_the_histograms(data):
+    Q = 1.0 + data[:20]
+    (ax,) = plot_samples(data, Q, densities=normal_laplace_density).axes
+    p, q = ax.lines
+    line = p.get_xdata()
+    assert (line[0], line[-1]) == (min(data.min(), Q.min()), max(data.max(), Q.max()))
+    for drawn, expected in zip((p, q), normal_laplace_density(line), strict=True):
+        np.testing.assert_array_equal(drawn.get_ydata(), expected)
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert sorted(labels) == ["P (n = 30)", "Q (n = 20)", "density of P", "density of Q"]

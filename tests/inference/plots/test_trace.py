@@ -40,6 +40,15 @@ def test_the_legend_names_modes_as_the_report_does(bimodal):
     assert modes.stuck == (3,)
 
 
+def test_divergences_are_in_the_legend(run):
+    for number in (0, 1):
+        tree = run.copy(deep=True)
+        tree["sample_stats"]["diverging"].values[:] = np.arange(20).reshape(2, 10) < number
+        (legend,) = plot_trace(tree).legends
+        labels = [text.get_text() for text in legend.get_texts()]
+        assert labels.count("divergent iterations") == number
+
+
 def test_axes_are_logarithmic_where_the_draws_span_a_factor_of_ten(bimodal):
     low, high = (float(bimodal["posterior"]["lengthscale"].reduce(f)) for f in (np.min, np.max))
     assert high > 10 * low

@@ -84,7 +84,7 @@ def with_masses(run):
             "unconstrained": (("node", "parameter"), np.log([[0.5], [3.0]])),
             "weight": ("node", [1e-20, 1.0 - 1e-20]),
         },
-        attrs={"log_normaliser_error": 0.0, "log_normaliser": 0.0},
+        attrs={"log_normalizer_error": 0.0, "log_normalizer": 0.0},
     )
     groups = {name: node.to_dataset() for name, node in run.children.items()}
     tree = xr.DataTree.from_dict({f"/{name}": data for name, data in groups.items()})
@@ -113,6 +113,31 @@ def test_run_names_the_modes(line_witness, bimodal):
         "mode 1: lengthscale 0.501, log mass lower by 50 (chains 0-1)",
         "mode 2: lengthscale 2.99 (chain 2)",
     ]
+
+
+@pytest.mark.parametrize("weights", ["posterior", "chains"])
+def test_panels_of_figure_5(line_witness, bimodal, weights):
+    """By chain, modes weigh 2 to 1 as they have chains; by mass the first weighs nothing."""
+    witness = line_witness.copy()
+    equal = witness["weight"].values
+    masses = np.where(witness["mode"].values == 1, equal, 0.0)
+    by_mass = weights == "posterior"
+    witness["weight"] = witness["weight"].copy(data=masses / masses.sum() if by_mass else equal)
+    witness.attrs["weights"] = weights
+    axes = plot_witness(witness, run=with_masses(bimodal), as_figure5=True).axes
+    assert [ax.get_title(loc="left") for ax in axes] == [
+        "A: short mode, lengthscale 0.501, mass 1e-20 (chains 0-1)",
+        "B: long mode, lengthscale 2.99, mass 1 (chain 2)",
+        "C: as published (by chain): 2 chains in A, 1 chains in B (1 of 4 stuck and left out)",
+        "C: by posterior mass: A 1e-20, B 1",
+    ][: 3 + by_mass]
+    by_chain = credible_band(line_witness, 0.8)
+    lower, upper, mean = curves(axes[2])
+    np.testing.assert_allclose(mean.get_ydata(), by_chain.mean)
+    np.testing.assert_allclose([lower, upper], [by_chain.lower, by_chain.upper])
+    if by_mass:
+        long_mode = credible_band(line_witness, 0.8, 1)
+        np.testing.assert_allclose(curves(axes[3])[2].get_ydata(), long_mode.mean)
 
 
 def test_rugs_of_both_samples(line_witness):
