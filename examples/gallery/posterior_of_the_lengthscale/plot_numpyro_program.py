@@ -2,7 +2,7 @@
 Speeds of galaxies in your own NumPyro program
 ==============================================
 
-At what lengthscale are the speeds of galaxies distributed, under a prior of your own? The data are
+At what lengthscale are the speeds of galaxies distributed, under a prior that you choose? The data are
 the velocities of 82 galaxies in the Corona Borealis region (Roeder, *Journal of the American
 Statistical Association* 85, 1990, 617-624).
 """
@@ -37,4 +37,6 @@ _, axes = plt.subplots(2, 1, figsize=(7.0, 5.5), layout="constrained")
 plot_profile(mcmc, axes=axes)
 
 # %%
-# No chain crosses.
+# Black is the density with its narrow zeros, and the marks are the medians of the four chains: all
+# are in the mode near 2 thousand km/s, and the mode at 0.6 has a log mass lower by 29. R-hat is 1.6
+# because chains of this length seldom cross the zeros, so `fit` would take quadrature here.
