@@ -13,16 +13,16 @@ An edge that comes and goes with the level of the tests, the way the seasons are
 order of columns is not to be relied on, so all of these are tried: A is the paper's, as far as it
 says.
 
-Results on all days and columns at level 0.05: residuals of the most likely regression (A) leave no edge at Ozone
-with either kernel; with the seasons alone taken out (B), and with innovations (C), Temp and Ozone
-are joined with both; of the columns as they are (D), with the median heuristic only. At level 0.01
-the edge stays in C, and in B with the median heuristic. The result depends on how time is
-taken out more than on the kernel.
+Results on all days and columns, at level 0.05: residuals of the most likely regression (A) leave no
+edge at Ozone with either kernel; with the seasons alone taken out (B), and with innovations (C),
+Temp and Ozone are joined with both; of the columns as they are (D), with the median heuristic only.
+At level 0.01 the edge stays in C, and in B with the median heuristic. The result depends on how
+time is taken out more than on the kernel.
 
 Run it as ``python figure6.py --out FOLDER`` with ``pip install "bke[causal]"``; all of it takes
-most of an hour on two cores, ``--whiten residuals`` a quarter. ``--quick`` only shows that it works:
-on four columns of every third day residuals of the most likely regression (A) leave an edge between
-Temp and Ozone, unlike on all data.
+most of an hour on two cores, ``--whiten residuals`` a quarter. ``--quick`` only shows that it
+works: on four columns of every third day residuals of the most likely regression (A) leave an edge
+between Temp and Ozone, unlike on all data.
 """
 
 import argparse

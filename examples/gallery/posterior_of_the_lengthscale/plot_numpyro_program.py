@@ -2,8 +2,8 @@
 Speeds of galaxies in your own NumPyro program
 ==============================================
 
-At what lengthscale are the speeds of galaxies distributed, under a prior that you choose? The data are
-the velocities of 82 galaxies in the Corona Borealis region (Roeder, *Journal of the American
+At what lengthscale are the speeds of galaxies distributed, under a prior that you choose? The data
+are the velocities of 82 galaxies in the Corona Borealis region (Roeder, *Journal of the American
 Statistical Association* 85, 1990, 617-624).
 """
 
