@@ -86,9 +86,10 @@ def _file_of_a_script(gallery: dict[str, Any], name: str) -> None:
 
 
 PURPOSES = (
+    "posterior_of_the_lengthscale",
+    "check_a_model",
     "see_a_difference",
     "compare_tables",
-    "check_a_model",
     "learn_a_kernel",
     "find_causes",
     "filter",

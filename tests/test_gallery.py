@@ -15,6 +15,7 @@ FOLDER = Path(__file__).parents[1] / "examples" / "gallery"
 ENTRIES = sorted(FOLDER.glob("*/plot_*.py"))
 NAMES = [f"{path.parent.name}/{path.stem}" for path in ENTRIES]
 PURPOSES = {
+    "posterior_of_the_lengthscale",
     "see_a_difference",
     "compare_tables",
     "check_a_model",

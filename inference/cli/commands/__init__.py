@@ -25,9 +25,10 @@ from .witness import witness
 #: By purpose, in the order of ``bke --help``.
 PANELS = {
     purposes.BEGIN: (examples,),
-    purposes.COMPARE: (two_sample, drift, monitor, run, witness),
-    purposes.CHECK: (chains, diagnose, thin),
-    purposes.LEARN: (fit, learn, score, density, shrink),
+    purposes.POSTERIOR: (run, fit, diagnose, witness),
+    purposes.COMPARE: (two_sample, drift, monitor),
+    purposes.CHECK: (chains, thin),
+    purposes.LEARN: (learn, score, density, shrink),
     purposes.DEPENDENCE: (independence, graph),
     purposes.INFER: (condition, bayes, filter_states, approximate),
 }

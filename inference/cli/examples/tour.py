@@ -10,6 +10,13 @@ from .. import purposes
 TYPED = "cyan"
 #: By purpose: a question, the commands that answer it, and a package that they need, if any.
 TOUR: dict[str, tuple[tuple[str, tuple[str, ...], str], ...]] = {
+    purposes.POSTERIOR: (
+        (
+            "The test, the posterior of the lengthscale and the witness with its bands, together:",
+            ("bke run calm.csv windy.csv --columns Ozone --out result",),
+            "",
+        ),
+    ),
     purposes.COMPARE: (
         (
             "Do calm and windy days differ in temperature and humidity, where, and by how much?",
@@ -24,11 +31,6 @@ TOUR: dict[str, tuple[tuple[str, tuple[str, ...], str], ...]] = {
         (
             "Has a stream of rows changed, and since when?",
             ("bke monitor new.csv --reference old.csv --out watched",),
-            "",
-        ),
-        (
-            "The test, the posterior of the lengthscale and the witness with its bands, together:",
-            ("bke run calm.csv windy.csv --columns Ozone --out result",),
             "",
         ),
     ),
