@@ -111,9 +111,9 @@ def brief_diagnosis(
     lines += _table(_mode_rows(diagnosis, summary["posterior"], names))
     sentences = diagnosis.verdict.splitlines()
     if overall is not None and diagnosis.multimodal:
-        crossed = "no chain moved between modes"
+        crossed = "none moved between modes"
         if modes.crossings:
-            crossed = f"chains moved between modes {modes.crossings} times"
+            crossed = f"{modes.crossings} moves between modes"
         lines.append(
             f"All chains: {overall.rhat_text}, bulk ESS {math.floor(overall.ess_bulk)}; "
             f"{crossed}: do not pool."
@@ -206,7 +206,7 @@ def brief_witness(
         if same is None or not name.endswith(": by mass") or name.startswith("all"):
             rows.append([name, *row])
         else:  # practically all of the mass is in one mode
-            same[0] = f"{same[0][0]} and {name}"
+            same[0] = f"{same[0][0]}, {name}"
     return [title, *_table(rows)]
 
 

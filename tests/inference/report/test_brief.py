@@ -79,7 +79,7 @@ def test_every_number_of_the_diagnosis_is_printed_once():
     assert " ".join(rows[0]) == "A: short mode 0.521 (0.018) 1e-40 0, 2 1.014 55"
     assert " ".join(rows[1]) == "B: long mode 3.04 (0.067) 1 3 - 48"
     assert lines[4:7] == [
-        "All chains: R-hat 1.900, bulk ESS 7; no chain moved between modes: do not pool.",
+        "All chains: R-hat 1.900, bulk ESS 7; none moved between modes: do not pool.",
         "Stuck at a far lower density, left out: chain 1.",
         "Zeros of the density at 0.51 and 0.53 divide the short mode.",
     ]
@@ -150,7 +150,7 @@ def test_extremes_have_the_decimals_of_their_mean(concentrated):
     long_mode = "0.022 at -0.25 (-0.001, 0.045) -0.012 at 5.8 (-0.042, 0.018)"
     expected = [
         "A: short mode 0.062 at -0.25 (-0.001, 0.045) -0.060 at 5.8 (-0.042, 0.018)",
-        *([f"B and C: by mass {long_mode}"] if concentrated else [
+        *([f"B, C: by mass {long_mode}"] if concentrated else [
             f"B: long mode {long_mode}",
             "C: by mass 0.032 at -0.25 (-0.001, 0.045) -0.022 at 5.8 (-0.042, 0.018)",
         ]),
