@@ -29,11 +29,11 @@ from ..data.units import Units, choose_scale
 from ..diagnostics.modes import basins
 from ..sampling import programs
 from ..sampling.fit import fit
-from ..sampling.in_memory import Model, prepare
+from ..sampling.in_memory import prepare
 from ..sampling.profile import smooth
 from ..sampling.run import kernel_in_data_units
 from ..sampling.samplers import Quadrature
-from ..sampling.target import flatten, unflatten
+from ..sampling.target import Target, flatten, unflatten
 from . import SampleKernel, TwoSampleKernel
 from .bandwidths import bandwidth_grid, pairwise_distances
 from .maximum_likelihood import PeakSearch
@@ -241,7 +241,7 @@ def _prepare_search(
     """
     part = random_part(points, max_rows, seed)
     observed = observe(part, standardize=standardize)
-    target = Model().target(observed.units, observed.rows, seed)
+    target = Target.checked().in_model_units(observed.units, observed.rows, seed)
     evaluate = programs.objectives(target, "ml")
     units, _, prior_draws = _retry_with_dither(
         lambda dither: prepare(target, observed, evaluate, dither=dither, seed=seed), part

@@ -18,9 +18,10 @@ from ..core.machine import computing
 from ..data.checks import check_count
 from ..data.observed import observe
 from ..streams.rows import Rows
-from .in_memory import Data, FitOptions, InMemory, Model, fit_options, sample_run
+from .in_memory import Data, FitOptions, InMemory, fit_options, sample_run
 from .out_of_core import OutOfCore
 from .samplers import Method, sampler_for
+from .target import Target
 
 
 def fit(
@@ -109,10 +110,10 @@ def fit(
         SamplingError: no starting point is found, or the density has no integral.
     """
     complete = fit_options(options)
-    model = Model(kernel, prior, noise_variance, measure, likelihood)
+    model = Target.checked(kernel, prior, noise_variance, measure, likelihood)
     check_count(seed, "seed", 0, 2**63 - 1)
     with computing(), together():
-        sampler, choice = sampler_for(method, model.checked())
+        sampler, choice = sampler_for(method, model)
         data: Data
         if isinstance(X, Rows):
             data = OutOfCore(X, complete)

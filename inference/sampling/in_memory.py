@@ -10,66 +10,20 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol, TypedDict, cast
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-import numpyro.distributions as dist
 import xarray as xr
-from bke.models import SamplingNoise, SquaredExponential
-from bke.models.kernels.base import Kernel, SmoothingError
-from bke.models.likelihood.base import Likelihood
 from bke.models.likelihood.marginal import LIKELIHOODS
-from bke.models.measures import Measure
-from bke.models.priors import Prior
 
 from ..core.distributed import check_alike, check_shard, is_first, placed, shares_rows
-from ..core.errors import InputError, input_errors
-from ..data.checks import check_memory
+from ..core.errors import InputError
 from ..data.observed import Observed
 from ..data.units import Units, may_be_dithered, with_dither
 from . import profile, programs
-from .likelihoods import estimate_error, with_landmarks
+from .likelihoods import estimate_error
 from .profile import BatchLogDensity, log_densities
 from .run import Unread, make_run
 from .samplers import SAMPLERS, Sampler
-from .target import Points, Target
-from .task import PRIOR_DRAWS, Program, Task
-
-
-@dataclasses.dataclass(frozen=True)
-class Model:
-    """Arguments of :func:`~bke.inference.fit` that describe the model, not yet checked."""
-
-    kernel: Kernel | type[Kernel] = SquaredExponential
-    prior: Prior | None = None
-    noise_variance: float | str | SamplingNoise | dist.Distribution = 0.1
-    measure: Measure | str = "unit"
-    likelihood: Likelihood | str = "auto"
-
-    def target(self, units: Units, rows: np.ndarray, seed: int) -> Target:
-        """Return the model in its units.
-
-        Args:
-            units: units of the data.
-            rows: (n, D), in their own units, or a part of them, from which landmarks are chosen.
-            seed: seed of the choice of landmarks.
-
-        Raises:
-            InputError: an argument is invalid.
-        """
-        likelihood = with_landmarks(self.checked().likelihood, units, rows, seed)
-        measure = units.measure_to_model(self.measure)
-        return dataclasses.replace(self, measure=measure, likelihood=likelihood).checked()
-
-    def checked(self) -> Target:
-        """Return the model as if its arguments were in its units.
-
-        Raises:
-            InputError: an argument is invalid.
-        """
-        with input_errors():
-            return Target.checked(
-                self.kernel, self.prior, self.noise_variance, self.measure, self.likelihood
-            )
+from .target import PRIOR_DRAWS, Points, Program, Target, Task
 
 
 class FitOptions(TypedDict, total=False):
@@ -130,7 +84,7 @@ class PreparedTask(NamedTuple):
 class Data(Protocol):
     """Data in memory or in a file, with the options of :func:`~bke.inference.fit`."""
 
-    def prepare(self, model: Model, sampler: Sampler, seed: int) -> PreparedTask:
+    def prepare(self, model: Target, sampler: Sampler, seed: int) -> PreparedTask:
         """Return the posterior of these data, prepared for the sampler.
 
         Raises:
@@ -159,15 +113,6 @@ def sample_run(sampler: Sampler, prepared: PreparedTask, choice: Mapping[str, st
         **estimate_error(task.target, task.points, *chains.after_warmup()),
     }
     return make_run(task.target, units, rows, chains, task.prior_draws, groups, recorded)
-
-
-#: Number of n x n matrices at once of the dense likelihood, with those of XLA.
-MATRICES = 5
-WITHOUT_MATRICES = (
-    "a random part of them, likelihood=Nystrom(500) (--likelihood nystrom --rank 500), "
-    "likelihood='landmark' (--likelihood landmark), or of rounded rows their unit as dither "
-    "(--dither)"
-)
 
 
 def prepare(
@@ -206,7 +151,6 @@ def prepare(
 
     def prepare_points(units: Units) -> Points:
         points = placed(target.prepared(units.points(rows)), shard)
-        check_matrices(points, rows.shape[1])
         compilers.submit(_compile, target, evaluate, points)
         return points
 
@@ -215,7 +159,7 @@ def prepare(
         points = None if may_be_dithered(rows, dither) else prepare_points(units)
         rng = np.random.default_rng(seed).spawn(1)[0]  # the dither's numbers are the parent's
         draws = target.prior_draws(rng, num_prior_draws)
-        check_smoothed(target, rows.shape[1])
+        target.check_smoothed(rows.shape[1])
         # Landmarks are not on the data, so no density is zero.
         cancelled = None if target.landmarks is not None else programs.cancelled(target)
         units = with_dither(units, rows, dither, seed, draws, cancelled)
@@ -230,32 +174,11 @@ def prepare(
     return units, points, draws
 
 
-def check_matrices(points: Points, dimension: int) -> None:
-    """Raise InputError where there is no memory for the matrices of the largest sample."""
-    samples = points if isinstance(points, tuple) else (points,)
-    size = max(sample.matrix_size for sample in samples)
-    if size:
-        check_memory(size, dimension, matrices=MATRICES, instead=WITHOUT_MATRICES)
-
-
 def _compile(target: Target, evaluate: BatchLogDensity, points: Points) -> None:
     """Evaluate at one point; an error occurs again where the density is used."""
     with jax.enable_x64(True):  # the setting belongs to the thread
         z = {name: np.zeros((1, *shape)) for name, shape in target.shapes.items()}
         profile.log_densities(evaluate, z, points)
-
-
-def check_smoothed(target: Target, dimension: int) -> None:
-    """Raise InputError for a kernel without a smoothed kernel r."""
-
-    def smoothed(z: dict[str, jax.Array]) -> None:
-        # The template, not a draw: whether a kernel is refused must not depend on the seed.
-        target.kernel.smoothed(target.measure_at(target.constrain(z)), dimension)
-
-    try:
-        jax.eval_shape(smoothed, {name: jnp.zeros(shape) for name, shape in target.shapes.items()})
-    except SmoothingError as error:
-        raise InputError(str(error)) from None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -270,7 +193,7 @@ class InMemory:
     observed: Observed
     options: FitOptions
 
-    def prepare(self, model: Model, sampler: Sampler, seed: int) -> PreparedTask:
+    def prepare(self, model: Target, sampler: Sampler, seed: int) -> PreparedTask:
         """Return the posterior, its density and the program of the sampler compiled."""
         observed, options = self.observed, self.options
         samples, shard = options["samples"], options["shard"]
@@ -279,7 +202,7 @@ class InMemory:
             raise InputError("a checkpoint is for rows of a file, see open_rows")
         job = [repr(sampler), repr(model.likelihood), samples, shard]
         check_alike({"data": observed.rows, "seeds": seed, "options": job})
-        target = model.target(observed.units, observed.rows, seed)
+        target = model.in_model_units(observed.units, observed.rows, seed)
         evaluate, program = programs.log_densities(target), sampler.program(target)
         units, points, prior_draws = prepare(
             target,

@@ -23,8 +23,7 @@ from ..core.distributed import on_devices
 from ..core.errors import SamplingError
 from ..core.jit import jit
 from .programs import cached
-from .target import Points, Target
-from .task import CANDIDATES, Chains, Task
+from .target import CANDIDATES, Chains, Points, Target, Task
 
 #: Iterations per compiled run: long enough to hide the call, short enough for a live display.
 BLOCK = 20

@@ -48,11 +48,10 @@ from ..data.units import Units, unit_of, with_dither
 from ..streams.rows import Rows
 from . import programs
 from .binned_column import BinnedColumn, ColumnDensity, evaluate_new
-from .in_memory import FitOptions, InMemory, Model, PreparedTask
+from .in_memory import FitOptions, InMemory, PreparedTask
 from .run import Unread
 from .samplers import MOST_EVALUATIONS, Quadrature, Sampler
-from .target import Target, flatten, unflatten
-from .task import Task
+from .target import Target, Task, flatten, unflatten
 
 #: Number of partial sums, each over every eighth chunk. Up to as many processes can share a pass,
 #: and rounding does not depend on their number.
@@ -290,16 +289,15 @@ class OutOfCore:
     max_rows_in_memory: ClassVar[int] = 2**17
     _checkpoint: Checkpoint | None = None
 
-    def prepare(self, model: Model, sampler: Sampler, seed: int) -> PreparedTask:
+    def prepare(self, model: Target, sampler: Sampler, seed: int) -> PreparedTask:
         """Return the task of a sampler, after a first pass over the rows.
 
         The landmark model reads all rows again for every batch of points. One column is reduced
         to weighted points in a few passes.
         """
         rows, options = self.rows, self.options
-        unscaled = model.checked()
-        likelihood = unscaled.likelihood
-        job: dict[str, Any] = {"file": rows.fingerprint(), "model": unscaled.describe()}
+        likelihood = model.likelihood
+        job: dict[str, Any] = {"file": rows.fingerprint(), "model": model.describe()}
         if isinstance(likelihood, Landmark):
             if not isinstance(sampler, Quadrature):
                 raise InputError(
@@ -310,7 +308,7 @@ class OutOfCore:
         elif len(rows) <= self.max_rows_in_memory:
             return self._read(model, sampler, seed)
         else:
-            self._check_column(unscaled)
+            self._check_column(model)
         check_shard(options["shard"])
         if options["samples"] != "pooled" or options["columns"] is not None:
             raise InputError("samples and columns are for data in memory")
@@ -324,7 +322,7 @@ class OutOfCore:
         deviation, sample = summary["deviation"], summary["sample"]
         scale = unit_of(deviation, options["standardize"])
         units = Units(scale, np.zeros_like(scale), 0, rows.columns)
-        target = model.target(units, sample, seed)
+        target = model.in_model_units(units, sample, seed)
         rng = np.random.default_rng(seed).spawn(1)[0]
         prior_draws = target.prior_draws(rng, sampler.num_prior_draws)
         settings: dict[str, Any] = {"samples": "pooled", "source": str(rows.path)}
@@ -351,7 +349,7 @@ class OutOfCore:
         if self._checkpoint is not None:
             self._checkpoint.remove()
 
-    def _read(self, model: Model, sampler: Sampler, seed: int) -> PreparedTask:
+    def _read(self, model: Target, sampler: Sampler, seed: int) -> PreparedTask:
         """Return the task of the same rows in memory."""
         rows, options = self.rows, self.options.copy()
         values, columns = rows.block(0, len(rows)), options["columns"] or rows.columns

@@ -19,8 +19,7 @@ from bke.models.priors import num_components, sites, with_values
 from ..core.errors import InputError
 from ..data.units import Units
 from .record import NOT_A_RUN, likelihood_record, read_record, record_attributes
-from .target import Target
-from .task import Chains
+from .target import Chains, Target
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,13 +13,12 @@ from ..core.errors import InputError, nearest
 from ..core.progress import chain_progress, progress_bar, temperature_bars
 from ..data.checks import check_count, check_positive
 from ..data.weighted import systematic
-from .task import CANDIDATES, PRIOR_DRAWS, Chains, Program, Task
 
 if TYPE_CHECKING:  # options are made before anything waits for JAX
     import xarray as xr
 
     from .adaptive_quadrature import IntegratedDensity
-    from .target import Target
+    from .target import Chains, Program, Target, Task
     from .tempering import Population
 
 #: Evaluations after which quadrature stops, by the number of hyperparameters.
@@ -78,6 +77,8 @@ class Sampler(abc.ABC):
     @property
     def num_prior_draws(self) -> int:
         """Number of prior draws of its tasks."""
+        from .target import PRIOR_DRAWS
+
         return PRIOR_DRAWS
 
     def record(self) -> dict[str, Any]:
@@ -147,6 +148,8 @@ class Nuts(Sampler):
     @property
     def num_prior_draws(self) -> int:
         """Enough to start every chain from one."""
+        from .target import CANDIDATES, PRIOR_DRAWS
+
         return max(PRIOR_DRAWS, CANDIDATES * self.num_chains)
 
     def program(self, target: Target) -> Program:
@@ -224,7 +227,7 @@ class Quadrature(Sampler):
             SamplingError: where the density has no integral, or is not a number where it counts.
         """
         from .draw_graph import density_graph, profile_of_nodes
-        from .target import unflatten
+        from .target import Chains, unflatten
 
         result = integral(task, self.tolerance)
         draws, lp = result.draws(self.num_samples, task.rng())
@@ -319,7 +322,7 @@ class Smc(Sampler):
         import jax
 
         from .draw_graph import density_groups
-        from .target import flatten, unflatten
+        from .target import Chains, flatten, unflatten
         from .tempering import tempered_smc
 
         target, repeats = task.target, self.num_repeats

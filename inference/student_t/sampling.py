@@ -39,7 +39,7 @@ from ..learning.kernel_selection import scale_lengthscales, select_kernel
 from ..sampling.no_u_turn import NutsProgram, Progress, dispersed_start
 from ..sampling.record import describe_kernel, read_record, record_attributes, restore_kernel
 from ..sampling.run import digest_of
-from ..sampling.task import CANDIDATES
+from ..sampling.target import CANDIDATES
 from .learning import LearnedStudentT, choose_box
 
 

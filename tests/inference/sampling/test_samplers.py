@@ -19,8 +19,9 @@ from bke.inference import (
     save_run,
 )
 from bke.inference.report.words import posterior_summary
-from bke.inference.sampling.in_memory import DEFAULTS, FitOptions, Model
+from bke.inference.sampling.in_memory import DEFAULTS, FitOptions
 from bke.inference.sampling.samplers import SAMPLERS, MethodName, sampler_for
+from bke.inference.sampling.target import Target
 
 X = np.random.default_rng(0).gamma(2.0, size=(30, 1))
 
@@ -28,7 +29,7 @@ X = np.random.default_rng(0).gamma(2.0, size=(30, 1))
 def target(columns: int):
     """One with so many lengthscales."""
     prior = dist.Gamma(1.0, 1.0).expand([columns]) if columns > 1 else None
-    return Model(prior=prior).checked()
+    return Target.checked(prior=prior)
 
 
 @pytest.mark.parametrize(
