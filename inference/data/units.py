@@ -133,7 +133,7 @@ def with_dither(
     """Add a dither to ``units`` where rounding makes the density zero.
 
     ``cancelled`` says which rows (N,) have a density of zero at some of the draws, as compiled by
-    :func:`~bke.inference.sampling.likelihoods.cancelled_rows`, or is ``None`` where rounding
+    :func:`~bke.inference.sampling.target.cancelled_rows`, or is ``None`` where rounding
     cannot do that.
 
     Raises:

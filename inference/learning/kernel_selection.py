@@ -28,8 +28,7 @@ from ..data.observed import observe
 from ..data.units import Units, choose_scale
 from ..diagnostics.modes import basins
 from ..sampling import programs
-from ..sampling.fit import fit
-from ..sampling.in_memory import prepare
+from ..sampling.fit import fit, prepare
 from ..sampling.profile import smooth
 from ..sampling.run import kernel_in_data_units
 from ..sampling.samplers import Quadrature

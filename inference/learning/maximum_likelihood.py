@@ -36,7 +36,7 @@ from ..data.units import Units
 from ..diagnostics.modes import basins, format_values, scalar_values
 from ..sampling import profile, programs
 from ..sampling.draw_graph import cluster_nodes, connect_nodes
-from ..sampling.in_memory import prepare
+from ..sampling.fit import prepare
 from ..sampling.profile import SMOOTHING, smooth
 from ..sampling.run import in_data_units, kernel_in_data_units
 from ..sampling.target import Points, Target, flatten, unflatten

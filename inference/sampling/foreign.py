@@ -27,7 +27,6 @@ from ..data.observed import Observed, observe
 from . import profile, programs
 from .draw_graph import density_groups
 from .fingerprint import fingerprint
-from .likelihoods import estimate_error
 from .profile import LogDensity
 from .run import make_run
 from .target import PRIOR_DRAWS, Chains, Target, Task
@@ -160,14 +159,12 @@ class Foreign:
                 "num_samples": lp.shape[1],
                 "samples": "product" if observed.units.sizes else "pooled",
                 "seed": 0,
-                **estimate_error(target, points, z, lp),
             }
             return make_run(
-                target,
+                task,
                 observed.units,
                 observed.rows,
                 Chains(z, statistics, {}, 0),
-                prior_draws,
                 density_groups(task, z, lp),
                 settings,
             )

@@ -1,53 +1,18 @@
-"""Likelihoods of data: landmarks, rows of zero density, and the error of an approximation."""
+"""The error of an approximate likelihood over a posterior."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from bke.models.likelihood.jacobian import embedding_and_log_jacobian
 from bke.models.likelihood.low_rank import LowRankError, error_of_differences
 from bke.models.likelihood.marginal import restore_likelihood
-from bke.models.linalg.rows import PaddedRows, map_rows
 
-from ..core.jit import jit
 from .record import likelihood_record, read_record
 from .target import Points, Target, flatten, unflatten
-
-
-def cancelled_rows(
-    target: Target, *, tolerance: float = 1e-12
-) -> Callable[[Any, PaddedRows], jax.Array]:
-    """Compile a search for rows whose Jacobian factor of BKE (12) is exactly zero.
-
-    It is where equal neighbors on both sides of a row cancel, as in rounded data.
-
-    Args:
-        target: the model.
-        tolerance: abs(sum of terms) / sum of abs(terms) up to which the sum is rounding error.
-
-    Returns:
-        A function of unconstrained draws of the hyperparameters, along the leading axis, and the
-        rows; it returns whether the factor of each row (N,) is zero at any of the draws.
-    """
-
-    @jit
-    def cancelled(draws: dict[str, jax.Array], X: PaddedRows) -> jax.Array:
-        def at_draw(z: dict[str, jax.Array]) -> jax.Array:
-            kernel = target.kernel_at(target.constrain(z))
-            remainder = map_rows(
-                lambda x: embedding_and_log_jacobian(x, X, kernel)[2], X.points, len(X)
-            )
-            return remainder <= tolerance
-
-        return jnp.any(jax.lax.map(at_draw, draws), axis=0)
-
-    return cancelled
 
 
 def estimate_error(

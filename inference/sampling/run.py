@@ -18,8 +18,9 @@ from bke.models.priors import num_components, sites, with_values
 
 from ..core.errors import InputError
 from ..data.units import Units
+from .likelihoods import estimate_error
 from .record import NOT_A_RUN, likelihood_record, read_record, record_attributes
-from .target import Chains, Target
+from .target import Chains, Target, Task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,15 +32,27 @@ class Unread:
 
 
 def make_run(
-    target: Target,
+    task: Task,
     units: Units,
     data: np.ndarray | Unread,
     chains: Chains,
-    prior_draws: Mapping[str, np.ndarray],
     landscape: Mapping[str, xr.Dataset],
     settings: Mapping[str, Any],
 ) -> xr.DataTree:
-    """Collect everything under ArviZ's group names."""
+    """Collect draws, statistics, data and the record under ArviZ's group names.
+
+    Args:
+        task: the sampled posterior.
+        units: units of the data.
+        data: rows of all samples (n, D), in their own units.
+        chains: draws with their statistics.
+        landscape: groups of the sampler, and that from which modes are found.
+        settings: entries of the record.
+    """
+    target = task.target
+    if target.likelihood.approximate:
+        error = estimate_error(target, task.points, *chains.after_warmup())
+        settings = {**settings, **error}
     warmup = chains.num_warmup
     z = {name: np.asarray(values) for name, values in chains.z.items()}
     later = {name: values[:, warmup:] for name, values in z.items()}
@@ -47,7 +60,7 @@ def make_run(
     # Densities of zero on the way are counted by samplers that meet them.
     never = {"diverging": np.zeros(shape, bool), "nonfinite_evaluations": np.zeros(shape, int)}
     stats = {**never, **chains.stats}
-    prior_values = {name: values[None] for name, values in prior_draws.items()}
+    prior_values = {name: values[None] for name, values in task.prior_draws.items()}
     groups = {
         "posterior": in_data_units(target, units, later),
         "sample_stats": dict_to_dataset({k: v[:, warmup:] for k, v in stats.items()}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 import jax
@@ -15,14 +15,17 @@ import numpyro.distributions as dist
 from bke.models import Landmark, SamplingNoise, SquaredExponential, bke_model, choose_landmarks
 from bke.models.kernels.base import Kernel, SmoothingError
 from bke.models.likelihood.base import Likelihood
+from bke.models.likelihood.jacobian import embedding_and_log_jacobian
 from bke.models.likelihood.landmark import subsample_rows
 from bke.models.likelihood.marginal import as_likelihood, likelihood_solver, restore_likelihood
+from bke.models.linalg.rows import PaddedRows, map_rows
 from bke.models.measures import MEASURE_SCALE, Measure, as_measure
 from bke.models.priors import Prior, assign, check_noise_prior, template, with_values
 from numpyro.distributions import biject_to
 from numpyro.infer.util import potential_energy
 
 from ..core.errors import InputError, input_errors
+from ..core.jit import jit
 from ..data.checks import check_memory, check_noise_variance
 from ..data.new_rows import as_evaluation_points, known_names
 from ..data.units import Units
@@ -336,6 +339,36 @@ def landmark_points(
         return choose_landmarks(points, landmarks, seed=seed)
     except ValueError as error:
         raise InputError(f"the number of landmarks {str(error).removeprefix('count ')}") from None
+
+
+def cancelled_rows(
+    target: Target, *, tolerance: float = 1e-12
+) -> Callable[[Any, PaddedRows], jax.Array]:
+    """Compile a search for rows whose Jacobian factor of BKE (12) is exactly zero.
+
+    It is where equal neighbors on both sides of a row cancel, as in rounded data.
+
+    Args:
+        target: the model.
+        tolerance: abs(sum of terms) / sum of abs(terms) up to which the sum is rounding error.
+
+    Returns:
+        A function of unconstrained draws of the hyperparameters, along the leading axis, and the
+        rows; it returns whether the factor of each row (N,) is zero at any of the draws.
+    """
+
+    @jit
+    def cancelled(draws: dict[str, jax.Array], X: PaddedRows) -> jax.Array:
+        def at_draw(z: dict[str, jax.Array]) -> jax.Array:
+            kernel = target.kernel_at(target.constrain(z))
+            remainder = map_rows(
+                lambda x: embedding_and_log_jacobian(x, X, kernel)[2], X.points, len(X)
+            )
+            return remainder <= tolerance
+
+        return jnp.any(jax.lax.map(at_draw, draws), axis=0)
+
+    return cancelled
 
 
 class Chains(NamedTuple):

@@ -19,7 +19,6 @@ from bke.inference import (
     save_run,
 )
 from bke.inference.report.words import posterior_summary
-from bke.inference.sampling.in_memory import DEFAULTS, FitOptions
 from bke.inference.sampling.samplers import SAMPLERS, MethodName, sampler_for
 from bke.inference.sampling.target import Target
 
@@ -128,10 +127,6 @@ def test_others_learn_about_a_sampler_from_its_run(kind, tmp_path):
     assert str(other) == text != str(expected)
     first, second = (posterior_summary(t, expected.modes)["overall"] for t in (known, new))
     assert first == second
-
-
-def test_handling_has_a_default_for_each_of_its_names():
-    assert set(DEFAULTS) == set(FitOptions.__annotations__)
 
 
 def test_options_can_be_made_before_jax_is_imported():
