@@ -6,7 +6,7 @@ import dataclasses
 import math
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
@@ -30,9 +30,6 @@ from ..data.checks import check_memory, check_noise_variance
 from ..data.new_rows import as_evaluation_points, known_names
 from ..data.units import Units
 from .record import describe, describe_kernel, restore, restore_kernel
-
-if TYPE_CHECKING:
-    from .profile import LogDensity
 
 #: Prior draws tried per chain for a start with a finite density (not tuned).
 CANDIDATES = 32
@@ -417,7 +414,7 @@ class Task:
     target: Target
     points: Points
     prior_draws: Mapping[str, np.ndarray]
-    density: LogDensity
+    density: Callable[[dict[str, Any]], np.ndarray]
     seed: int
     progress: bool
     program: Any = None
