@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
@@ -231,10 +231,10 @@ def sums_over_rows(
     ]
     label = "kernels x chunks, from the checkpoint on" if first else "kernels x chunks"
     with (
-        progress_bar(label, len(chunks) * len(kernels), shown=progress) as advance,
+        progress_bar(label, len(chunks) * k, shown=progress) as advance,
         ThreadPoolExecutor(cores()) as pool,
     ):
-        advance((len(chunks) - len(remaining)) * len(kernels))
+        advance((len(chunks) - len(remaining)) * k)
         try:
             for chunk, block in rows.chunks(size, remaining):
                 points = block / scale
@@ -249,9 +249,7 @@ def sums_over_rows(
                     return sums
 
                 # One kernel compiles the program before the threads would each do so.
-                first_kernels = 1 if chunk == remaining[0] else 0
-                sums = [*map(sum_features, kernels[:first_kernels])]
-                sums += pool.map(sum_features, kernels[first_kernels:])
+                sums = [sum_features(kernels[0]), *pool.map(sum_features, kernels[1:])]
                 stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *sums)
                 lane = chunk % LANES
                 lanes[lane] = jax.tree.map(np.asarray, _merge(lanes[lane], stacked))
@@ -397,23 +395,21 @@ class LandmarkDensity:
         self._target, self._rows, self._scale = target, rows, scale
         self._checkpoint, self._progress = checkpoint, progress
         self._finalize = jit(self._from_sums)
-        points = checkpoint.state.get("points", np.empty((0, 0)))
+        points = checkpoint.state.get("points", np.empty((0, target.hyperparameters)))
         values = checkpoint.state.get("values", np.empty(0))
         if jax.process_count() > 1:  # a process may have been stopped before it wrote
             count = np.min(multihost_utils.process_allgather(np.asarray(len(values))))
             points, values = points[:count], values[:count]
         checkpoint.update(points=points, values=values)
-        keys = [point.tobytes() for point in points]
-        self._values: dict[bytes, float] = dict(zip(keys, values.tolist(), strict=True))
+        self._values = {at.tobytes(): float(v) for at, v in zip(points, values, strict=True)}
 
     def __call__(self, z: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the log density (k,) of k points by site."""
-        points = flatten({name: np.asarray(z[name]) for name in self._target.shapes})
+        points = flatten({name: z[name] for name in self._target.shapes})
         return np.array(evaluate_new(self._values, points, self._evaluate))
 
-    def _evaluate(self, points: np.ndarray) -> list[float]:
+    def _evaluate(self, points: np.ndarray) -> Iterator[float]:
         target, checkpoint = self._target, self._checkpoint
-        values: list[float] = []
         for start in range(0, len(points), self.points_per_pass):
             batch = points[start : start + self.points_per_pass]
             if not np.array_equal(checkpoint.state.get("pass", np.empty(0)), batch):
@@ -431,14 +427,12 @@ class LandmarkDensity:
             )
             of_points = [LandmarkSums(*leaves) for leaves in zip(*sums, strict=True)]
             new = [float(self._finalize(*pair)) for pair in zip(of_points, z, strict=True)]
-            values += new
-            state = checkpoint.state
             checkpoint.update(
-                points=np.concatenate([state["points"].reshape(-1, batch.shape[1]), batch]),
-                values=np.concatenate([state["values"], new]),
+                points=np.concatenate([checkpoint.state["points"], batch]),
+                values=np.concatenate([checkpoint.state["values"], new]),
             )
             checkpoint.write(now=True)
-        return values
+            yield from new
 
     def _from_sums(self, sums: LandmarkSums, z: dict[str, jax.Array]) -> jax.Array:
         target = self._target
