@@ -24,8 +24,7 @@ from ..core.errors import InputError, SamplingError, input_errors, nearest
 from ..core.machine import computing
 from ..data.canonical import canonical_order, random_part
 from ..data.checks import as_sample, check_positive_numbers
-from ..data.observed import observe
-from ..data.units import Units, choose_scale
+from ..data.units import Units, choose_scale, observe
 from ..diagnostics.modes import basins
 from ..sampling import programs
 from ..sampling.fit import fit, prepare

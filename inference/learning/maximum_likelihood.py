@@ -31,8 +31,7 @@ from ..core.machine import computing, side_by_side
 from ..core.notebook import Shown
 from ..core.progress import progress_bar
 from ..data.checks import check_count
-from ..data.observed import observe
-from ..data.units import Units
+from ..data.units import Units, observe
 from ..diagnostics.modes import basins, format_values, scalar_values
 from ..sampling import profile, programs
 from ..sampling.draw_graph import cluster_nodes, connect_nodes

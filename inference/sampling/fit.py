@@ -32,8 +32,7 @@ from ..core.distributed import (
 from ..core.errors import InputError
 from ..core.machine import computing
 from ..data.checks import check_count
-from ..data.observed import Observed, observe
-from ..data.units import Units, may_be_dithered, with_dither
+from ..data.units import Observed, Units, may_be_dithered, observe, with_dither
 from ..streams.rows import Rows
 from . import out_of_core, programs
 from .profile import BatchLogDensity, log_densities

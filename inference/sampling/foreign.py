@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from ..core.errors import InputError, PosteriorWarning, nearest
 from ..core.machine import computing
-from ..data.observed import Observed, observe
+from ..data.units import Observed, observe
 from . import profile, programs
 from .draw_graph import density_groups
 from .fingerprint import fingerprint

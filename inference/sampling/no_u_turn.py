@@ -19,9 +19,9 @@ import numpyro
 from numpyro import handlers
 from numpyro.infer.hmc import hmc
 
+from ..core.compilation import jit
 from ..core.distributed import on_devices
 from ..core.errors import SamplingError
-from ..core.jit import jit
 from ..core.progress import ChainBars
 from .programs import cached
 from .target import CANDIDATES, Chains, Points, Target, Task

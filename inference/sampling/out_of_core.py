@@ -35,9 +35,9 @@ from bke.models.likelihood.spectral import is_single, matern_order, unsupported_
 from jax.experimental import multihost_utils
 
 from ..core.archive import read_arrays, write_arrays
+from ..core.compilation import jit
 from ..core.distributed import check_alike, check_shard
 from ..core.errors import InputError, input_errors
-from ..core.jit import jit
 from ..core.lock import hold
 from ..core.machine import cores
 from ..core.progress import progress_bar

@@ -17,7 +17,7 @@ from bke.models.likelihood import spectral
 from bke.models.likelihood.spectral import LineIndex
 from bke.models.linalg.rows import PaddedRows
 
-from ..core.jit import jit
+from ..core.compilation import jit
 from . import profile
 from .profile import BatchLogDensity, batch_log_density
 from .record import identity_of

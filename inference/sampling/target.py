@@ -24,8 +24,8 @@ from bke.models.priors import Prior, assign, check_noise_prior, template, with_v
 from numpyro.distributions import biject_to
 from numpyro.infer.util import potential_energy
 
+from ..core.compilation import jit
 from ..core.errors import InputError, input_errors
-from ..core.jit import jit
 from ..data.checks import check_memory, check_noise_variance
 from ..data.new_rows import as_evaluation_points, known_names
 from ..data.units import Units

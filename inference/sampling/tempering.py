@@ -29,9 +29,9 @@ from blackjax.smc import resampling, solver, tempered
 from jax.custom_batching import sequential_vmap
 from scipy.special import logsumexp
 
+from ..core.compilation import jit
 from ..core.distributed import on_devices
 from ..core.errors import SamplingError
-from ..core.jit import jit
 from .programs import cached
 from .target import Points, Target, unflatten
 

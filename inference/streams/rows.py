@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..core.errors import InputError
-from ..data.checks import as_matrix, column_names, counted, first_fault
-from ..data.file_table import default_names
+from ..data.checks import as_matrix, column_names, counted, default_names, first_fault
 from ..data.read import CHOOSE, check_there, choose_columns, load_npy, read_sample
 from ..data.suspects import warn_of_suspects
 
