@@ -127,7 +127,7 @@ class PartitionedSample:
 
     def to_numpy(self) -> np.ndarray:
         """Fetch all rows (N, D)."""
-        return np.concatenate(self.engine.gather(self.map_partitions(_second)))
+        return np.concatenate(self.engine.gather(self.map_partitions(_rows)))
 
 
 def is_collection(value: Any) -> bool:
@@ -212,5 +212,5 @@ def _apply(
         return function(argument, rows)
 
 
-def _second(argument: Any, rows: np.ndarray) -> np.ndarray:
+def _rows(argument: Any, rows: np.ndarray) -> np.ndarray:
     return rows
