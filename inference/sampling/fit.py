@@ -36,7 +36,7 @@ from ..data.units import Observed, Units, may_be_dithered, observe, with_dither
 from ..streams.rows import Rows
 from . import out_of_core, programs
 from .profile import BatchLogDensity, log_densities
-from .run import make_run
+from .run import Unread, make_run
 from .samplers import SAMPLERS, Method, sampler_for
 from .target import PRIOR_DRAWS, Points, Program, Target, Task
 
@@ -143,6 +143,7 @@ def fit(
         sampler, choice = sampler_for(method, model)
         settings: dict[str, Any] = {**choice, "samples": samples}
         stored = None
+        data: np.ndarray | Unread
         if isinstance(X, Rows):
             settings["source"] = str(X.path)
         elif checkpoint is not None:
@@ -167,11 +168,11 @@ def fit(
                 columns = X.columns if columns is None else columns
                 X = X.block(0, len(X))
             observed = observe(X, samples=samples, standardize=standardize, columns=columns)
-            data = observed.rows
+            data = rows = observed.rows
             check_shard(shard)
             job = [repr(sampler), repr(model.likelihood), samples, shard]
-            check_alike({"data": data, "seeds": seed, "options": job})
-            target = model.in_model_units(observed.units, data, seed)
+            check_alike({"data": rows, "seeds": seed, "options": job})
+            target = model.in_model_units(observed.units, rows, seed)
             evaluate, program = programs.log_densities(target), sampler.program(target)
             units, points, prior_draws = prepare(
                 target,

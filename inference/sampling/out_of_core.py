@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -312,7 +312,7 @@ def prepare_rows(
                 "rows of a file are read again for every batch of lengthscales: set "
                 "likelihood='landmark' and method='quadrature'"
             )
-        job["landmarks"] = np.asarray(model.likelihood.landmarks).tolist()
+        job["landmarks"] = np.asarray(cast(Landmark, model.likelihood).landmarks).tolist()
     else:
         _check_column(rows, model)
     check_shard(shard)

@@ -268,17 +268,16 @@ def open_blocks(
                         f"{len(names)} are needed"
                     )
                 first_names = first_names or block_names
-                if block_names not in (None, first_names):
+                if block_names and first_names and block_names != first_names:
                     raise InputError(
                         f"blocks: the columns of block {number} are {', '.join(block_names)}, and "
                         f"those of the first {', '.join(first_names)}"
                     )
-                check_values(
-                    values,
-                    "blocks",
-                    names,
-                    lambda i, n=count, k=number: f"row {n + i + 1} (row {i + 1} of block {k})",
-                )
+
+                def row_label(row: int, total: int = count, number: int = number) -> str:
+                    return f"row {total + row + 1} (row {row + 1} of block {number})"
+
+                check_values(values, "blocks", names, row_label)
                 file.write(values.tobytes())
                 count += len(values)
         if not count or names is None:
