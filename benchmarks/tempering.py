@@ -28,7 +28,6 @@ from bke.inference.core.machine import computing
 from bke.inference.diagnostics.modes import mode_masses, nearest_mode, unconstrained_draws
 from bke.inference.sampling import tempering
 from bke.inference.sampling.run import target_of
-from bke.inference.sampling.samplers import population_of
 from bke.inference.sampling.target import flatten, unflatten
 
 #: Effective share and moves over the usual, with half the particles.
@@ -135,7 +134,7 @@ def long_population(run: xr.DataTree, X: np.ndarray, particles: int) -> xr.Datas
             found = tempering.TemperedSmc(target).run(X, start, jax.random.key(1))
     finally:
         tempering.TARGET_ESS, tempering.MOVES_PER_PARAMETER = defaults
-    return population_of(found, found.log_likelihood)
+    return found.group(found.log_likelihood)
 
 
 def speeds(run: xr.DataTree, X: np.ndarray) -> list[dict[str, Any]]:

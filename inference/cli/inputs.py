@@ -20,9 +20,9 @@ from ..data.checks import (
     check_memory,
     check_positive,
     counted,
+    default_names,
 )
 from ..data.equality import equalize
-from ..data.file_table import default_names
 from ..data.new_rows import known_names
 from ..data.read import Sample, read_sample
 from .options.data import NameOptions

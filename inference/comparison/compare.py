@@ -17,8 +17,8 @@ from ..data.checks import (
     check_same_rows,
     column_names,
     counted,
+    default_names,
 )
-from ..data.file_table import default_names
 from ..data.new_rows import as_weights
 from ..evidence.ladder import test_scales
 from ..evidence.places import PLANE, Cells, cells

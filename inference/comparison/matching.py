@@ -20,9 +20,9 @@ from ..data.checks import (
     check_count,
     check_same_columns,
     column_names,
+    default_names,
     in_order_of,
 )
-from ..data.file_table import default_names
 from ..data.named_columns import named_columns
 from ..learning.kernel_selection import select_kernels
 from .matched import MatchedWeights, Moment

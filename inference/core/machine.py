@@ -1,4 +1,4 @@
-"""Fast and robust on any machine: one BLAS thread per chain, as many chains at once as cores.
+"""Processors and memory: one BLAS thread per chain, as many chains at once as cores.
 
 OpenBLAS's own threads spin while they wait. When other processes hold the cores a Cholesky factor
 then takes 10 to 300 times longer, and two chains that both use the pool slow each other down. One
@@ -12,6 +12,7 @@ import functools
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from pathlib import Path
 from threading import Event, Lock
 from typing import Any, TypeVar
 
@@ -71,7 +72,7 @@ def computing() -> Iterator[None]:
     """Compute with JAX, in 64 bits, and one BLAS thread, as long as the context lasts."""
     import jax  # slow to import, and what needs NumPy alone does without
 
-    from .disk_cache import forget_if_many, keep_compiled
+    from .compilation import forget_if_many, keep_compiled
 
     keep_compiled()
     forget_if_many()
@@ -102,3 +103,58 @@ def side_by_side(
             if not all(future.done() for future in futures):
                 stop.set()
         return [future.result() for future in futures]
+
+
+def available_memory(root: Path = Path("/")) -> int | None:
+    """How many bytes this process can still allocate, or None if unknown.
+
+    The smallest of what the system has free and what its control groups (containers, batch
+    queues) leave it. ``root`` is where /proc and /sys are looked for.
+    """
+    found = [_system_memory(root), *_control_groups(root)]
+    return min((size for size in found if size is not None), default=None)
+
+
+def _system_memory(root: Path) -> int | None:
+    try:
+        for line in (root / "proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:  # macOS and the BSDs have no /proc, and tell only the total
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _control_groups(root: Path) -> list[int]:
+    """How many bytes each control group around this process leaves, versions 1 and 2."""
+    try:
+        groups = [line.split(":", 2) for line in _lines(root / "proc/self/cgroup")]
+    except OSError:
+        return []
+    left = []
+    for _, controllers, group in groups:
+        if controllers == "":
+            top, limit, used, cache = "", "memory.max", "memory.current", "inactive_file"
+        elif "memory" in controllers.split(","):
+            top, limit, used = "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
+            cache = "total_inactive_file"
+        else:
+            continue
+        # A limit may sit on any group above; inside a container the path may not be visible.
+        parts = Path(group.lstrip("/")).parts
+        for depth in range(len(parts) + 1):
+            folder = root.joinpath("sys/fs/cgroup", top, *parts[:depth])
+            try:
+                size = int((folder / limit).read_text()) - int((folder / used).read_text())
+                stat = dict(line.split() for line in _lines(folder / "memory.stat"))
+            except (OSError, ValueError):  # absent, or the limit is the word max
+                continue
+            left.append(max(0, size + int(stat.get(cache, 0))))  # file cache gives way
+    return left
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines()

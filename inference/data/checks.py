@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import inspect
+import numbers
 import operator
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -12,10 +16,72 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..core.errors import InputError, check_choice
-from ..core.memory import available_memory
-from .arrays import from_objects, plain_array
+from ..core.machine import available_memory
 from .equality import equalize, stored_sizes
 from .unicode import normalize_text
+
+
+def plain_array(X: ArrayLike, name: str) -> NDArray[Any]:
+    """Make an array of what is one, masked cells as NaN and cells beside strings as objects.
+
+    Raises:
+        InputError: a text, rows of several lengths, or something that is no array.
+    """
+    if isinstance(X, (str, os.PathLike)):
+        raise InputError(
+            f"{name} is the text {os.fspath(X)!r}, where numbers are needed: if it is a file, give "
+            "open_rows of it, or read_sample of it and .values"
+        )
+    try:
+        if isinstance(X, (list, tuple)) and any(isinstance(row, np.ma.MaskedArray) for row in X):
+            X = np.ma.array(X)
+        if isinstance(X, np.ma.MaskedArray):  # np.asarray would show what the mask hides
+            return np.asarray(np.ma.filled(X.astype(np.float64), np.nan))
+        array = np.asarray(X)
+        # NumPy makes strings of numbers that stand beside a string; the message must show which.
+        return np.array(X, dtype=object) if array.dtype.kind in "SU" else array
+    except (ValueError, TypeError) as error:
+        flat = isinstance(X, (list, tuple)) and not any(map(_holds_sequences, X))
+        lengths = [np.size(row) for row in X] if flat and isinstance(X, (list, tuple)) else []
+        for row, length in enumerate(lengths):
+            if length != lengths[0]:
+                raise InputError(
+                    f"{name} has {length} values in row {row + 1} but {lengths[0]} in row 1"
+                ) from error
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{name} is not an array of numbers: {reason}") from error
+
+
+def _holds_sequences(row: Any) -> bool:
+    return isinstance(row, (list, tuple)) and any(isinstance(one, (list, tuple)) for one in row)
+
+
+def _advice(cell: Any) -> str:
+    """Advise how to make a number of what is none."""
+    if isinstance(cell, (bool, np.bool_)):
+        return ": .astype(int) makes 0 and 1 of it"
+    if isinstance(cell, (np.datetime64, datetime.date)):
+        return ": take the days or seconds since the first"
+    if isinstance(cell, str):
+        return "; two tables with words are for compare_tables (`bke drift`)"
+    return ""
+
+
+def from_objects(
+    array: NDArray[Any], name: str, column: Callable[[int], str]
+) -> NDArray[np.float64]:
+    """Read numbers out of an array that NumPy holds as objects, such as a table of mixed types."""
+    values = np.empty(array.shape)
+    for index, cell in np.ndenumerate(array):
+        number = isinstance(cell, (numbers.Real, decimal.Decimal)) and not isinstance(cell, bool)
+        if not (number or cell is None or str(cell) == "<NA>"):  # the last is pandas.NA
+            raise InputError(
+                f"{name} has {str(cell)[:40]!r} in row {index[0] + 1}, {column(index[1])}, "
+                f"where a real number is needed (type {array.dtype}){_advice(cell)}"
+            )
+        values[index] = float(cell) if number else np.nan
+    return values
+
 
 if TYPE_CHECKING:
     from bke.models import SamplingNoise
@@ -241,6 +307,11 @@ def column_names(X: Any) -> tuple[str, ...] | None:
     # Arrow's tables have ``column_names``; their ``columns`` are arrays.
     names = getattr(X, "column_names", None) or getattr(X, "columns", None)
     return None if names is None else tuple(normalize_text(str(name)) for name in names)
+
+
+def default_names(count: int) -> list[str]:
+    """Name columns that have no names: ``x``, or ``x0``, ``x1``, ..."""
+    return ["x"] if count == 1 else [f"x{index}" for index in range(count)]
 
 
 def check_same_columns(*names: tuple[str, ...] | None) -> None:

@@ -7,12 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from .checks import default_names
 from .unicode import normalize_text
-
-
-def default_names(count: int) -> list[str]:
-    """Name columns that have no names: ``x``, or ``x0``, ``x1``, ..."""
-    return ["x"] if count == 1 else [f"x{index}" for index in range(count)]
 
 
 @dataclasses.dataclass(frozen=True)

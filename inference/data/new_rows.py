@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..core.errors import InputError
-from .arrays import from_objects, plain_array
-from .checks import column_names, first_fault
-from .file_table import default_names
+from .checks import column_names, default_names, first_fault, from_objects, plain_array
 
 
 def column_order(

@@ -13,8 +13,7 @@ from ..sampling.foreign import ModelArguments
 from ..sampling.open_run import OpenRun, Run, open_run
 from ..sampling.record import is_ours
 from ..sampling.samplers import MOST_EVALUATIONS, integral, is_independent, nodes_of
-from ..sampling.target import unflatten
-from ..sampling.task import CANDIDATES, Task
+from ..sampling.target import CANDIDATES, Task, unflatten
 from .integral import bridge_sampling, integral_group, normalize_integrals
 from .modes import (
     MODE_GROUPS,

@@ -24,16 +24,14 @@ from ..core.errors import InputError, SamplingError, input_errors, nearest
 from ..core.machine import computing
 from ..data.canonical import canonical_order, random_part
 from ..data.checks import as_sample, check_positive_numbers
-from ..data.observed import observe
-from ..data.units import Units, choose_scale
+from ..data.units import Units, choose_scale, observe
 from ..diagnostics.modes import basins
 from ..sampling import programs
-from ..sampling.fit import fit
-from ..sampling.in_memory import Model, prepare
+from ..sampling.fit import fit, prepare
 from ..sampling.profile import smooth
 from ..sampling.run import kernel_in_data_units
 from ..sampling.samplers import Quadrature
-from ..sampling.target import flatten, unflatten
+from ..sampling.target import Target, flatten, unflatten
 from . import SampleKernel, TwoSampleKernel
 from .bandwidths import bandwidth_grid, pairwise_distances
 from .maximum_likelihood import PeakSearch
@@ -241,7 +239,7 @@ def _prepare_search(
     """
     part = random_part(points, max_rows, seed)
     observed = observe(part, standardize=standardize)
-    target = Model().target(observed.units, observed.rows, seed)
+    target = Target.checked().in_model_units(observed.units, observed.rows, seed)
     evaluate = programs.objectives(target, "ml")
     units, _, prior_draws = _retry_with_dither(
         lambda dither: prepare(target, observed, evaluate, dither=dither, seed=seed), part

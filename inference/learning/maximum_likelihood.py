@@ -31,12 +31,11 @@ from ..core.machine import computing, side_by_side
 from ..core.notebook import Shown
 from ..core.progress import progress_bar
 from ..data.checks import check_count
-from ..data.observed import observe
-from ..data.units import Units
+from ..data.units import Units, observe
 from ..diagnostics.modes import basins, format_values, scalar_values
 from ..sampling import profile, programs
 from ..sampling.draw_graph import cluster_nodes, connect_nodes
-from ..sampling.in_memory import Model, prepare
+from ..sampling.fit import prepare
 from ..sampling.profile import SMOOTHING, smooth
 from ..sampling.run import in_data_units, kernel_in_data_units
 from ..sampling.target import Points, Target, flatten, unflatten
@@ -433,8 +432,8 @@ def learn_kernel(
     check_count(seed, "seed", 0, 2**63 - 1)
     with computing():
         observed = observe(X, samples=samples, standardize=standardize, columns=columns)
-        model = Model(kernel, prior, noise_variance, measure, likelihood)
-        target = model.target(observed.units, observed.rows, seed)
+        model = Target.checked(kernel, prior, noise_variance, measure, likelihood)
+        target = model.in_model_units(observed.units, observed.rows, seed)
         evaluate = programs.objectives(target, objective)
         units, points, prior_draws = prepare(target, observed, evaluate, dither=dither, seed=seed)
         search = PeakSearch(target, points, flatten(prior_draws), objective, progress)

@@ -22,8 +22,7 @@ from scipy.optimize import brentq
 from scipy.special import logsumexp
 
 from ..core.errors import InputError, PosteriorWarning
-from ..data.checks import check_count
-from ..data.file_table import default_names
+from ..data.checks import check_count, default_names
 from ..data.weighted import systematic, weighted_quantiles
 from ..sampling.record import record_attributes
 from ..sampling.run import digest_of

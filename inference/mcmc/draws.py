@@ -11,9 +11,7 @@ import numpy as np
 import xarray as xr
 
 from ..core.errors import InputError
-from ..data.arrays import plain_array
-from ..data.checks import LARGEST, as_sample, column_names
-from ..data.file_table import default_names
+from ..data.checks import LARGEST, as_sample, column_names, default_names, plain_array
 from ..data.named_columns import named_columns
 
 #: The dimension of parameters side by side: one of the user's may be called as ArviZ calls it.

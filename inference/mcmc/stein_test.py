@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike
 from ..core.errors import InputError, input_errors
 from ..core.machine import computing
 from ..core.progress import progress_bar
-from ..data.arrays import plain_array
-from ..data.checks import check_count
+from ..data.checks import check_count, plain_array
 from ..learning.kernel_selection import format_kernel
 from ..permutation.enough import check_permutations
 from ..permutation.permutation import in_batches, standardised

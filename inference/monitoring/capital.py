@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ..core.jit import jit
+from ..core.compilation import jit
 from .bets import CELLS, bets, reserve
 from .bins import BINS
 

@@ -10,10 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..core.errors import InputError, nearest
-from ..data.arrays import plain_array
-from ..data.checks import column_names, counted
+from ..data.checks import column_names, counted, default_names, plain_array
 from ..data.equality import equalize, snap, stored_size, stored_sizes
-from ..data.file_table import default_names
 from ..data.new_rows import column_order
 from ..data.unicode import normalize_text
 from ..tables.cells import column_cells

@@ -22,8 +22,7 @@ from ..data.canonical import (
     known_by,
     marked_generator,
 )
-from ..data.checks import check_same_columns, check_spread, counted
-from ..data.file_table import default_names
+from ..data.checks import check_same_columns, check_spread, counted, default_names
 from ..data.units import choose_scale
 from ..streams.partitions import Handle, PartitionedSample
 from .bins import LEAST_BINS, bin_size

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 
 from ..core.errors import InputError
 from ..data.checks import as_pair
-from ..data.rounding import rounding_unit
-from ..data.units import default_columns
+from ..data.units import default_columns, rounding_unit
 from .style import P_COLOUR, Q_COLOUR, SMALL, panels, plain, rug
 
 MOST_BINS = 60

@@ -12,9 +12,8 @@ from bke.models.kernels.base import Kernel
 from bke.models.linalg.clustering import column_scale, kmeans_plusplus
 
 from ..core.errors import InputError, nearest
-from ..data.arrays import from_objects, plain_array
 from ..data.canonical import canonical_order, random_part
-from ..data.checks import column_names, counted, first_fault
+from ..data.checks import column_names, counted, first_fault, from_objects, plain_array
 from ..data.new_rows import ordered_rows
 from ..data.unicode import normalize_text
 from ..learning.bandwidths import pairwise_distances

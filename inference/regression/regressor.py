@@ -12,8 +12,7 @@ from ..core.errors import InputError, check_choice
 from ..core.machine import computing
 from ..core.notebook import Shown
 from ..data.canonical import canonical_order
-from ..data.checks import check_count, check_share, counted
-from ..data.file_table import default_names
+from ..data.checks import check_count, check_share, counted, default_names
 from .groups import GroupMeans, LandmarkFeatures, as_groups, as_targets, group_means
 from .linear import fit_regression, predict_draws, sample_nuts
 

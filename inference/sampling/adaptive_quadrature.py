@@ -17,6 +17,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +26,18 @@ from ..core.errors import SamplingError
 #: Each iteration halves the boxes that have this fraction of the error, so that there are few
 #: iterations with large batches.
 ERROR_FRACTION = 0.9
-#: Number of points that halving a box adds, by dimension.
-NEW_POINTS = {1: 2, 2: 16}
+#: Log density this far below the top is of no account: e^-40 is below rounding.
+NEGLIGIBLE = 40.0
+#: Width of the first boxes on a line, and their number along each axis of a plane.
+FIRST_WIDTH = 0.08
+FIRST_BOXES = 16
+#: Number of times that the range may be widened by half before the density counts as improper.
+WIDENINGS = 8
+#: Units along a first box: it can be halved 28 times.
+UNITS = 2**30
+#: A parabola that rises this many nats above the nodes shows that they miss what matters.
+HIDDEN = 1.0
+SIMPSON = np.array([1.0, 4.0, 1.0]) / 6.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +112,6 @@ def integrate(
     *,
     tolerance: float,
     max_evaluations: int,
-    progress: Callable[[int, float], None] = lambda evaluations, error: None,
 ) -> IntegratedDensity:
     """Integrate a density over d = 1 or 2 unbounded coordinates.
 
@@ -111,7 +121,6 @@ def integrate(
         high: upper end, (d,).
         tolerance: for the error of the log of the integral.
         max_evaluations: number after which to stop, whatever the error.
-        progress: called with the evaluations so far and the error.
 
     Raises:
         SamplingError: where the density is zero everywhere, does not fall off,
@@ -120,26 +129,22 @@ def integrate(
     grid = Grid(log_density, np.asarray(low, dtype=float), np.asarray(high, dtype=float))
     boxes = grid.first_boxes()
     while True:
-        relative = boxes.relative_error(grid.top)
+        weight = _weights(boxes, grid.top)
+        with np.errstate(over="ignore"):  # a peak that only its flanks show may be much higher
+            relative = np.exp(boxes["log_error"] - grid.top) / weight.sum()
         error = float(relative.sum())
-        progress(len(grid.known), error)
         if error <= tolerance or len(grid.known) >= max_evaluations:
-            return _result(boxes, grid, error)
+            break
         order = np.argsort(-relative)
         largest = np.cumsum(relative[order]) < ERROR_FRACTION * error
-        num_boxes = max(1, (max_evaluations - len(grid.known)) // NEW_POINTS[len(grid.first_step)])
+        new_points = 5 ** len(low) - 3 ** len(low)  # of a box that is halved
+        num_boxes = max(1, (max_evaluations - len(grid.known)) // new_points)
         worst = order[: min(int(largest.sum()) + 1, num_boxes)]
-        boxes = boxes.split(worst, grid)
-
-
-def _result(boxes: Boxes, grid: Grid, error: float) -> IntegratedDensity:
+        boxes = np.concatenate([np.delete(boxes, worst), grid.split(boxes[worst])])
     grid.check_numbers(boxes)
-    corners, widths = (
-        grid.coordinates(boxes.corner),
-        grid.coordinates(boxes.corner + boxes.size[:, None]),
-    )
-    weight = boxes.weights(grid.top)
-    points, index = np.unique(boxes.points().reshape(weight.size, -1), axis=0, return_inverse=True)
+    corners = grid.coordinates(boxes["corner"])
+    points = _nodes(boxes, 3).reshape(weight.size, -1)
+    points, index = np.unique(points, axis=0, return_inverse=True)
     summed = np.bincount(index.ravel(), weight.ravel())
     total = summed.sum()
     return IntegratedDensity(
@@ -150,121 +155,50 @@ def _result(boxes: Boxes, grid: Grid, error: float) -> IntegratedDensity:
         error=error,
         evaluations=len(grid.known),
         corners=corners,
-        widths=widths - corners,
-        values=np.exp(boxes.log_density - grid.top),
-        first_step=grid.first_step,
+        widths=grid.coordinates(boxes["corner"] + boxes["size"][:, None]) - corners,
+        values=np.exp(boxes["log_density"] - grid.top),
+        first_step=0.5 * UNITS * grid.unit,
     )
 
 
-#: Log density this far below the top is of no account: e^-40 is below rounding.
-NEGLIGIBLE = 40.0
-#: Width of the first boxes on a line, and their number along each axis of a plane.
-FIRST_WIDTH = 0.08
-FIRST_BOXES = 16
-#: Number of times that the range may be widened by half before the density counts as improper.
-WIDENINGS = 8
-#: Units along a first box: it can be halved 28 times.
-UNITS = 2**30
-#: A parabola that rises this many nats above the nodes shows that they miss what matters.
-HIDDEN = 1.0
-SIMPSON = np.array([1.0, 4.0, 1.0]) / 6.0
+def _boxes(
+    corner: np.ndarray, size: Any, log_density: np.ndarray, log_volume: Any, log_error: Any
+) -> np.ndarray:
+    """Return m cubes with the log density at their 3^d Simpson nodes, as a structured array.
 
-
-@dataclasses.dataclass(frozen=True)
-class Boxes:
-    """Cubes with the log density at their 3^d Simpson nodes.
-
-    Attributes:
+    Args:
         corner: the lower one, in units, (m, d).
-        size: length of the sides, in units, (m,).
+        size: length of the sides, in units.
         log_density: (m, 3, ..., 3).
-        log_volume: log volume of each box, in the units of the coordinates, (m,).
-        log_error: log of the estimated error of each box's integral, (m,).
+        log_volume: log volume of each box, in the units of the coordinates.
+        log_error: log of the estimated error of each box's integral.
     """
-
-    corner: np.ndarray
-    size: np.ndarray
-    log_density: np.ndarray
-    log_volume: np.ndarray
-    log_error: np.ndarray
-
-    @property
-    def dimension(self) -> int:
-        """Number d of coordinates."""
-        return int(self.corner.shape[1])
-
-    def points(self) -> np.ndarray:
-        """Return the Simpson nodes in units, (m, 3^d, d)."""
-        return _nodes(self.corner, self.size, 3)
-
-    def weights(self, top: float) -> np.ndarray:
-        """Return the contribution of every node, (m, 3^d); densities relative to ``top``."""
-        rule = functools.reduce(np.multiply.outer, [SIMPSON] * self.dimension).ravel()
-        density = np.exp(self.log_density.reshape(len(self.size), -1) - top)
-        return density * rule * np.exp(self.log_volume)[:, None]
-
-    def relative_error(self, top: float) -> np.ndarray:
-        """Return the error of each box over the integral of all."""
-        with np.errstate(over="ignore"):  # a peak that only its flanks show may be much higher
-            return np.exp(self.log_error - top) / self.weights(top).sum()
-
-    def split(self, chosen: np.ndarray, grid: Grid) -> Boxes:
-        """Halve the ``chosen`` boxes; the change of their integrals is the error."""
-        d, m = self.dimension, len(chosen)
-        parents = self._select(chosen)
-        fine = grid.at(_nodes(parents.corner, parents.size, 5).reshape(-1, d))
-        fine = fine.reshape(m, *[5] * d)
-        half = parents.size // 2
-        parts = list(itertools.product((0, 1), repeat=d))
-        children = Boxes(
-            np.concatenate([parents.corner + half[:, None] * np.array(part) for part in parts]),
-            np.tile(half, len(parts)),
-            np.concatenate(
-                [fine[(slice(None), *(slice(2 * p, 2 * p + 3) for p in part))] for part in parts]
-            ),
-            np.tile(parents.log_volume - d * np.log(2.0), len(parts)),
-            np.zeros(m * len(parts)),
-        )
-        # Relative to the top of the parent: far below the top of all, everything would underflow.
-        top = fine.reshape(m, -1).max(axis=1)
-        top = np.where(np.isfinite(top), top, 0.0)
-        coarse = parents._integrals(top)
-        finer = children._integrals(np.tile(top, len(parts))).reshape(len(parts), m)
-        with np.errstate(divide="ignore"):
-            log_error = np.log(np.abs(finer.sum(axis=0) - coarse) / len(parts)) + top
-        log_error = np.tile(log_error, len(parts))
-        # Both integrals miss a ridge between the nodes; the curvature of the log density shows it.
-        highest = children.log_density.reshape(len(log_error), -1).max(axis=1)
-        potential = _potential(children.log_density)
-        hidden = potential > highest + HIDDEN
-        log_error = np.where(
-            hidden, np.maximum(log_error, potential + children.log_volume), log_error
-        )
-        children = dataclasses.replace(children, log_error=log_error)
-        unsplit = np.ones(len(self.size), dtype=bool)
-        unsplit[chosen] = False
-        return _joined(self._select(unsplit), children)
-
-    def _integrals(self, top: np.ndarray) -> np.ndarray:
-        relative = dataclasses.replace(
-            self, log_density=self.log_density - top.reshape(-1, *[1] * self.dimension)
-        )
-        return relative.weights(0.0).sum(axis=1)
-
-    def _select(self, index: np.ndarray) -> Boxes:
-        return Boxes(*(getattr(self, field.name)[index] for field in dataclasses.fields(self)))
+    fields = {
+        "corner": (corner, int),
+        "size": (np.broadcast_to(size, len(corner)), int),
+        "log_density": (log_density, float),
+        "log_volume": (np.broadcast_to(log_volume, len(corner)), float),
+        "log_error": (np.broadcast_to(log_error, len(corner)), float),
+    }
+    dtype = [(name, kind, values.shape[1:]) for name, (values, kind) in fields.items()]
+    boxes = np.empty(len(corner), dtype)
+    for name, (values, _) in fields.items():
+        boxes[name] = values
+    return boxes
 
 
-def _joined(first: Boxes, second: Boxes) -> Boxes:
-    names = [field.name for field in dataclasses.fields(Boxes)]
-    return Boxes(*(np.concatenate([getattr(first, n), getattr(second, n)]) for n in names))
+def _nodes(boxes: np.ndarray, along: int) -> np.ndarray:
+    """Return a grid of ``along`` points per axis over each box, in units, (m, along^d, d)."""
+    steps = np.array(list(itertools.product(range(along), repeat=boxes["corner"].shape[1])))
+    return boxes["corner"][:, None] + (boxes["size"] // (along - 1))[:, None, None] * steps
 
 
-def _nodes(corner: np.ndarray, size: np.ndarray, along: int) -> np.ndarray:
-    """Return a grid of ``along`` points per axis over each box, (m, along^d, d)."""
-    steps = np.array(list(itertools.product(range(along), repeat=corner.shape[1])))
-    step = size // (along - 1)
-    return corner[:, None, :] + step[:, None, None] * steps
+def _weights(boxes: np.ndarray, top: Any) -> np.ndarray:
+    """Return the contribution of every node, (m, 3^d); densities relative to ``top``."""
+    dimension = boxes["corner"].shape[1]
+    rule = functools.reduce(np.multiply.outer, [SIMPSON] * dimension).ravel()
+    density = np.exp(boxes["log_density"].reshape(len(boxes), -1) - top)
+    return density * rule * np.exp(boxes["log_volume"])[:, None]
 
 
 class Grid:
@@ -274,6 +208,10 @@ class Grid:
         log_density: log density of points (k, d), shape (k,).
         low: lower end of the first range, (d,).
         high: upper end, (d,).
+
+    Attributes:
+        unit: length of the unit, (d,).
+        known: log density by point, ``-inf`` where it is not a number.
     """
 
     def __init__(
@@ -282,9 +220,10 @@ class Grid:
         self._log_density = log_density
         self._low = low
         line = len(low) == 1
-        boxes = max(2, int(np.ceil((high[0] - low[0]) / FIRST_WIDTH))) if line else FIRST_BOXES
-        self._shape = np.full(len(low), boxes)
-        self._unit = (high - low) / boxes / UNITS
+        self._count = (
+            max(2, int(np.ceil((high[0] - low[0]) / FIRST_WIDTH))) if line else FIRST_BOXES
+        )
+        self.unit = (high - low) / self._count / UNITS
         self.known: dict[tuple[int, ...], float] = {}
         self._not_numbers: set[tuple[int, ...]] = set()
 
@@ -293,14 +232,9 @@ class Grid:
         """Highest log density so far."""
         return max(self.known.values())
 
-    @property
-    def first_step(self) -> np.ndarray:
-        """Distance of neighboring nodes of the first boxes, (d,)."""
-        return 0.5 * UNITS * self._unit
-
     def coordinates(self, points: np.ndarray) -> np.ndarray:
         """Return the coordinates of points in units."""
-        return self._low + self._unit * points
+        return self._low + self.unit * points
 
     def at(self, points: np.ndarray) -> np.ndarray:
         """Return the log density at points in units, (k, d); each is evaluated once."""
@@ -315,58 +249,84 @@ class Grid:
                 self.known[key] = value if number else -np.inf
         return np.array([self.known[key] for key in keys])
 
-    def first_boxes(self) -> Boxes:
+    def first_boxes(self) -> np.ndarray:
         """Return boxes over the range, widened until the density is negligible at its border."""
-        start, stop = np.zeros(len(self._low), dtype=int), self._shape.copy()
+        d = len(self._low)
+        start, stop = np.zeros(d, dtype=int), np.full(d, self._count)
+        log_volume = np.log(UNITS * self.unit).sum()
         for _ in range(WIDENINGS + 1):
-            boxes = self._boxes_over(start, stop)
+            axes = [np.arange(*ends) * UNITS for ends in zip(start, stop, strict=True)]
+            corner = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
+            boxes = _boxes(corner, UNITS, np.zeros((len(corner), *[3] * d)), log_volume, 0.0)
+            values = self.at(_nodes(boxes, 3).reshape(-1, d)).reshape(-1, *[3] * d)
+            boxes["log_density"], boxes["log_error"] = values, _potential(values) + log_volume
             if self.top == -np.inf:
                 raise SamplingError("the density is zero everywhere over the range of the prior")
-            wide = stop - start
-            open_low, open_high = self._open_faces(boxes, start, stop)
-            if not (open_low.any() or open_high.any()):
+            # Whether the density is negligible at the lower and the upper end of every axis.
+            low, high = (
+                np.array(
+                    [
+                        np.moveaxis(values, axis + 1, 1)[corner[:, axis] == end[axis] * UNITS][
+                            :, node
+                        ].max()
+                        > self.top - NEGLIGIBLE
+                        for axis in range(d)
+                    ]
+                )
+                for end, node in ((start, 0), (stop - 1, -1))
+            )
+            if not (low.any() or high.any()):
                 return boxes
-            start = start - np.where(open_low, wide // 2, 0)
-            stop = stop + np.where(open_high, wide // 2, 0)
+            half = (stop - start) // 2
+            start, stop = start - np.where(low, half, 0), stop + np.where(high, half, 0)
         raise SamplingError(
             f"the posterior density does not fall off within {self.coordinates(start * UNITS)} to "
             f"{self.coordinates(stop * UNITS)} (unconstrained coordinates): is the prior proper?"
         )
 
-    def check_numbers(self, boxes: Boxes) -> None:
+    def split(self, parents: np.ndarray) -> np.ndarray:
+        """Halve boxes; the change of their integrals is the error."""
+        m, d = parents["corner"].shape
+        fine = self.at(_nodes(parents, 5).reshape(-1, d)).reshape(m, *[5] * d)
+        half = parents["size"] // 2
+        parts = list(itertools.product((0, 1), repeat=d))
+        children = _boxes(
+            np.concatenate([parents["corner"] + half[:, None] * np.array(part) for part in parts]),
+            np.tile(half, len(parts)),
+            np.concatenate(
+                [fine[(slice(None), *(slice(2 * p, 2 * p + 3) for p in part))] for part in parts]
+            ),
+            np.tile(parents["log_volume"] - d * np.log(2.0), len(parts)),
+            0.0,
+        )
+        # Relative to the top of the parent: far below the top of all, everything would underflow.
+        top = fine.reshape(m, -1).max(axis=1, keepdims=True)
+        top = np.where(np.isfinite(top), top, 0.0)
+        coarse = _weights(parents, top).sum(axis=1)
+        finer = _weights(children, np.tile(top, (len(parts), 1))).sum(axis=1).reshape(-1, m)
+        with np.errstate(divide="ignore"):
+            log_error = np.log(np.abs(finer.sum(axis=0) - coarse) / len(parts)) + top[:, 0]
+        log_error = np.tile(log_error, len(parts))
+        # Both integrals miss a ridge between the nodes; the curvature of the log density shows it.
+        highest = children["log_density"].reshape(len(log_error), -1).max(axis=1)
+        potential = _potential(children["log_density"])
+        children["log_error"] = np.where(
+            potential > highest + HIDDEN,
+            np.maximum(log_error, potential + children["log_volume"]),
+            log_error,
+        )
+        return children
+
+    def check_numbers(self, boxes: np.ndarray) -> None:
         """Raise :class:`SamplingError` where the density is not a number near its mode."""
-        if not self._not_numbers:
-            return
-        high = boxes.log_density.reshape(len(boxes.size), -1).max(axis=1) > self.top - NEGLIGIBLE
-        for point in boxes.points()[high].reshape(-1, boxes.dimension).tolist():
-            if tuple(point) in self._not_numbers:
+        high = boxes["log_density"].reshape(len(boxes), -1).max(axis=1) > self.top - NEGLIGIBLE
+        for point in _nodes(boxes[high], 3).reshape(-1, len(self._low)):
+            if tuple(point.tolist()) in self._not_numbers:
                 raise SamplingError(
-                    f"the density is not a number at {self.coordinates(np.array(point))} "
+                    f"the density is not a number at {self.coordinates(point)} "
                     "(unconstrained coordinates), where it should not be negligible: "
                     "noise_variance is too small compared with R, or the data are not finite"
                 )
-
-    def _boxes_over(self, start: np.ndarray, stop: np.ndarray) -> Boxes:
-        axes = [np.arange(a, b) * UNITS for a, b in zip(start, stop, strict=True)]
-        corner = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
-        size = np.full(len(corner), UNITS)
-        d = corner.shape[1]
-        values = self.at(_nodes(corner, size, 3).reshape(-1, d)).reshape(-1, *[3] * d)
-        log_volume = np.full(len(corner), np.log(UNITS * self._unit).sum())
-        return Boxes(corner, size, values, log_volume, _potential(values) + log_volume)
-
-    def _open_faces(
-        self, boxes: Boxes, start: np.ndarray, stop: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the axes with a density that is not negligible at the lower and upper end."""
-        low, high = [], []
-        for axis in range(boxes.dimension):
-            values = np.moveaxis(boxes.log_density, axis + 1, 1)
-            limit = self.top - NEGLIGIBLE
-            low.append(values[boxes.corner[:, axis] == start[axis] * UNITS][:, 0].max() > limit)
-            last = (stop[axis] - 1) * UNITS
-            high.append(values[boxes.corner[:, axis] == last][:, -1].max() > limit)
-        return np.array(low), np.array(high)
 
 
 def _potential(values: np.ndarray) -> np.ndarray:
@@ -374,26 +334,15 @@ def _potential(values: np.ndarray) -> np.ndarray:
 
     A peak much narrower than a box shows only in the curvature at its nodes.
     """
-    d = values.ndim - 1
-    highest = values.reshape(len(values), -1).max(axis=1)
-    # Lines through the centre: along every axis and diagonal, each in one direction.
-    lines = [line for line in itertools.product((-1, 0, 1), repeat=d) if line > (0,) * d]
-    for line in lines:
-        left, centre, right = (
-            values.reshape(len(values), -1)[:, _node(line, t)] for t in (-1, 0, 1)
-        )
+    flat = values.reshape(len(values), -1)
+    highest, middle = flat.max(axis=1), flat.shape[1] // 2
+    # Lines through the center: along every axis and diagonal, each in one direction.
+    for step in range(1, middle + 1):
+        left, center, right = (flat[:, middle + t * step] for t in (-1, 0, 1))
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            curvature = 2.0 * centre - left - right
+            curvature = 2.0 * center - left - right
             at = (right - left) / (2.0 * curvature)
-            top = centre + (right - left) ** 2 / (8.0 * curvature)
+            top = center + (right - left) ** 2 / (8.0 * curvature)
         inside = np.isfinite(top) & (curvature > 0.0) & (np.abs(at) <= 1.0)
         highest = np.where(inside, np.maximum(highest, top), highest)
     return highest
-
-
-def _node(line: tuple[int, ...], t: int) -> int:
-    """Return the index of the node ``t`` steps from the center along ``line``."""
-    index = 0
-    for step in line:
-        index = 3 * index + 1 + t * step
-    return index

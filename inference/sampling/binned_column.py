@@ -33,10 +33,9 @@ from ..core.progress import progress_bar
 from ..data.units import Units
 from ..streams.rows import Rows
 from . import programs
-from .adaptive_quadrature import integrate
 from .profile import BATCH, log_densities
-from .samplers import MOST_EVALUATIONS
-from .target import Target, flatten, unflatten
+from .samplers import integral
+from .target import Target, Task, flatten, unflatten
 
 T = TypeVar("T")
 
@@ -161,8 +160,14 @@ class ColumnDensity:
 
     def __call__(self, z: Mapping[str, Any]) -> np.ndarray:
         """Return the log density (k,) of k points by site."""
-        sites = {name: np.asarray(z[name]) for name in self._target.shapes}
-        return self._log_density(flatten(sites))
+        evaluate = programs.log_densities(self._target)
+
+        def compute(new: np.ndarray) -> list[float]:
+            points = unflatten(new, self._target.shapes)
+            return log_densities(evaluate, points, self.points).tolist()
+
+        points = flatten({name: z[name] for name in self._target.shapes})
+        return np.array(evaluate_new(self._values, points, compute))
 
     def resolve(
         self, prior_draws: Mapping[str, np.ndarray], tolerance: float, *, progress: bool
@@ -181,19 +186,12 @@ class ColumnDensity:
             InputError: where more rows would be stored than allowed, or rows are too near each
                 other to prepare the likelihood.
         """
-        flat = flatten(prior_draws)
-        low, high = flat.min(axis=0), flat.max(axis=0)
+        task = Task(self._target, None, prior_draws, self, 0, progress)
         for rounds in range(1, self.max_rounds + 1):
-            most = self.first_evaluations if rounds == 1 else MOST_EVALUATIONS[flat.shape[1]]
-            with progress_bar("evaluations", None, shown=progress) as advance:
-
-                def evaluate(z: np.ndarray, advance: Callable[[int], None] = advance) -> np.ndarray:
-                    advance(len(z))
-                    return self._log_density(z)
-
-                integral = integrate(evaluate, low, high, tolerance=tolerance, max_evaluations=most)
-            z = integral.nodes
-            uncertain, error = self._uncertain(z, integral.log_density)
+            most = self.first_evaluations if rounds == 1 else None
+            integrated = integral(task, tolerance, max_evaluations=most)
+            z = integrated.nodes
+            uncertain, error = self._uncertain(z, integrated.log_density)
             if not uncertain.any():
                 return error
             if rounds < self.max_rounds:
@@ -216,16 +214,6 @@ class ColumnDensity:
             index = weighted_line_index(column.x, column.weights, width, capacity)
         self.points: LineIndex = jax.tree.map(jnp.asarray, index)
         self._errors: dict[bytes, tuple[float, np.ndarray]] = {}
-
-    def _log_density(self, z: np.ndarray) -> np.ndarray:
-        """Return the log density (k,) of unconstrained points (k, p)."""
-        evaluate = programs.log_densities(self._target)
-
-        def compute(new: np.ndarray) -> list[float]:
-            points = unflatten(new, self._target.shapes)
-            return log_densities(evaluate, points, self.points).tolist()
-
-        return np.array(evaluate_new(self._values, z, compute))
 
     def _jacobian_errors(
         self, z: np.ndarray, max_ignored: float = 1e-5

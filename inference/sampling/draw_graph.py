@@ -26,8 +26,7 @@ from .target import flatten, unflatten
 
 if TYPE_CHECKING:
     from .adaptive_quadrature import IntegratedDensity
-    from .target import Target
-    from .task import Task
+    from .target import Target, Task
 
 
 def density_groups(task: Task, z: dict[str, np.ndarray], lp: np.ndarray) -> dict[str, xr.Dataset]:

@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+import dataclasses
+import functools
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Never
 
+import jax
+import numpy as np
 import numpyro.distributions as dist
 import xarray as xr
 from bke.models import SamplingNoise, SquaredExponential
 from bke.models.kernels.base import Kernel
 from bke.models.likelihood.base import Likelihood
+from bke.models.likelihood.marginal import LIKELIHOODS
 from bke.models.measures import Measure
 from bke.models.priors import Prior
 from numpy.typing import ArrayLike
 
-from ..core.distributed import together
+from ..core.distributed import (
+    check_alike,
+    check_shard,
+    is_first,
+    placed,
+    shares_rows,
+    together,
+)
+from ..core.errors import InputError
 from ..core.machine import computing
 from ..data.checks import check_count
-from ..data.observed import observe
+from ..data.units import Observed, Units, may_be_dithered, observe, with_dither
 from ..streams.rows import Rows
-from .in_memory import Data, FitOptions, InMemory, Model, fit_options, sample_run
-from .out_of_core import OutOfCore
-from .samplers import Method, sampler_for
+from . import out_of_core, programs
+from .profile import BatchLogDensity, log_densities
+from .run import Unread, make_run
+from .samplers import SAMPLERS, Method, sampler_for
+from .target import PRIOR_DRAWS, Points, Program, Target, Task
 
 
 def fit(
@@ -33,7 +51,14 @@ def fit(
     likelihood: Likelihood | str = "auto",
     method: Method = "auto",
     seed: int = 0,
-    **options: Unpack[FitOptions],
+    standardize: str | None = "column",
+    dither: str | float | Sequence[float] | None = "auto",
+    samples: str = "pooled",
+    columns: Sequence[str] | None = None,
+    shard: str = "auto",
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool = True,
+    **misplaced: Never,
 ) -> xr.DataTree:
     """Sample the posterior of the kernel's hyperparameters given data (BKE section 4).
 
@@ -95,6 +120,7 @@ def fit(
             interrupted, from which the same call continues; it contains about 20 000 of the rows,
             and is removed at the end. In one column it has the results of the first pass.
         progress: show progress bars.
+        **misplaced: nothing; an option of a sampler or likelihood is refused with its place.
 
     Returns:
         A run with the groups ``posterior`` (lengthscales in the units of the data),
@@ -106,24 +132,141 @@ def fit(
 
     Raises:
         InputError: the data or an argument are invalid.
+        TypeError: an argument is unknown.
         SamplingError: no starting point is found, or the density has no integral.
     """
-    complete = fit_options(options)
-    model = Model(kernel, prior, noise_variance, measure, likelihood)
+    for name in misplaced:
+        raise TypeError(f"fit() got an unexpected keyword argument {name!r}{_suggest(name)}")
     check_count(seed, "seed", 0, 2**63 - 1)
     with computing(), together():
-        sampler, choice = sampler_for(method, model.checked())
-        data: Data
+        model = Target.checked(kernel, prior, noise_variance, measure, likelihood)
+        sampler, choice = sampler_for(method, model)
+        settings: dict[str, Any] = {**choice, "samples": samples}
+        stored = None
+        data: np.ndarray | Unread
         if isinstance(X, Rows):
-            data = OutOfCore(X, complete)
-        else:
-            observed = observe(
+            settings["source"] = str(X.path)
+        elif checkpoint is not None:
+            raise InputError("a checkpoint is for rows of a file, see open_rows")
+        if isinstance(X, Rows) and out_of_core.is_needed(X, model):
+            task, units, data, more, stored = out_of_core.prepare_rows(
                 X,
-                samples=complete["samples"],
-                standardize=complete["standardize"],
-                columns=complete["columns"],
+                model,
+                sampler,
+                seed,
+                standardize=standardize,
+                dither=dither,
+                samples=samples,
+                columns=columns,
+                shard=shard,
+                checkpoint=checkpoint,
+                progress=progress and is_first(),
             )
-            data = InMemory(observed, complete)
-        run = sample_run(sampler, data.prepare(model, sampler, seed), choice)
-        data.remove_checkpoint()
+            settings |= more
+        else:
+            if isinstance(X, Rows):
+                columns = X.columns if columns is None else columns
+                X = X.block(0, len(X))
+            observed = observe(X, samples=samples, standardize=standardize, columns=columns)
+            data = rows = observed.rows
+            check_shard(shard)
+            job = [repr(sampler), repr(model.likelihood), samples, shard]
+            check_alike({"data": rows, "seeds": seed, "options": job})
+            target = model.in_model_units(observed.units, rows, seed)
+            evaluate, program = programs.log_densities(target), sampler.program(target)
+            units, points, prior_draws = prepare(
+                target,
+                observed,
+                evaluate,
+                dither=dither,
+                seed=seed,
+                shard=shard,
+                num_prior_draws=sampler.num_prior_draws,
+                program=program,
+            )
+            density = functools.partial(log_densities, evaluate, X=points)
+            shown = progress and is_first()
+            task = Task(target, points, prior_draws, density, seed, shown, program)
+        chains, groups = sampler.sample(task)
+        run = make_run(
+            task, units, data, chains, groups, {**settings, "seed": seed, **sampler.record()}
+        )
+        if stored is not None:
+            stored.remove()
     return run
+
+
+def _suggest(name: str) -> str:
+    """Return how a name is given to the samplers and likelihoods with that option."""
+    calls = [
+        f"{argument}={kind.__name__}({name}=...)"
+        for argument, kinds in (("method", SAMPLERS.values()), ("likelihood", LIKELIHOODS))
+        for kind in kinds
+        if name in {field.name for field in dataclasses.fields(kind)}
+    ]
+    return f": give {' or '.join(calls)}" if calls else ""
+
+
+def prepare(
+    target: Target,
+    observed: Observed,
+    evaluate: BatchLogDensity,
+    *,
+    dither: Any,
+    seed: int,
+    shard: str = "chains",
+    num_prior_draws: int = PRIOR_DRAWS,
+    program: Program | None = None,
+) -> tuple[Units, Points, dict[str, np.ndarray]]:
+    """Choose the dither, prepare the data, draw from the prior, and compile at the same time.
+
+    Args:
+        target: the model.
+        observed: the data.
+        evaluate: log density, to be compiled for these data.
+        dither: as for :func:`~bke.inference.fit`.
+        seed: seed of the dither and of the prior draws.
+        shard: as for :func:`~bke.inference.fit`.
+        num_prior_draws: number of prior draws.
+        program: program of the sampler, to be compiled too.
+
+    Returns:
+        Units with the dither, the data as the likelihood needs them, and unconstrained prior draws
+        by site.
+
+    Raises:
+        InputError: the data or an argument are invalid.
+    """
+    units, rows = observed.units, observed.rows
+    # The samplers of some priors take as long to compile as the density.
+    compilers = ThreadPoolExecutor(2)
+
+    def compile_density(points: Points) -> None:  # an error occurs again where it is evaluated
+        with jax.enable_x64(True):  # the setting belongs to the thread
+            log_densities(
+                evaluate, {k: np.zeros((1, *s)) for k, s in target.shapes.items()}, points
+            )
+
+    def prepare_points(units: Units) -> Points:
+        points = placed(target.prepared(units.points(rows)), shard)
+        compilers.submit(compile_density, points)
+        return points
+
+    try:
+        # Rounded rows may need matrices that the dithered rows do not need.
+        points = None if may_be_dithered(rows, dither) else prepare_points(units)
+        rng = np.random.default_rng(seed).spawn(1)[0]  # the dither's numbers are the parent's
+        draws = target.prior_draws(rng, num_prior_draws)
+        target.check_smoothed(rows.shape[1])
+        # Landmarks are not on the data, so no density is zero.
+        cancelled = None if target.landmarks is not None else programs.cancelled(target)
+        units = with_dither(units, rows, dither, seed, draws, cancelled)
+        points = prepare_points(units) if points is None else points
+        # Where devices share the rows, two programs would wait for each other.
+        if program is not None and not shares_rows(points):
+            compilers.submit(program.compile, points)
+        compilers.shutdown()
+    finally:
+        # After an interrupt or an error nobody waits for the compiler.
+        compilers.shutdown(wait=False, cancel_futures=True)
+    return units, points, draws

@@ -23,16 +23,13 @@ from numpy.typing import ArrayLike
 
 from ..core.errors import InputError, PosteriorWarning, nearest
 from ..core.machine import computing
-from ..data.observed import Observed, observe
+from ..data.units import Observed, observe
 from . import profile, programs
 from .draw_graph import density_groups
 from .fingerprint import fingerprint
-from .in_memory import Model, check_matrices, check_smoothed
-from .likelihoods import estimate_error
 from .profile import LogDensity
 from .run import make_run
-from .target import Target
-from .task import PRIOR_DRAWS, Chains, Task
+from .target import PRIOR_DRAWS, Chains, Target, Task
 
 if TYPE_CHECKING:
     from numpyro.infer import MCMC
@@ -110,12 +107,13 @@ class Foreign:
             tree = _as_tree(draws)
         samples = "product" if isinstance(X, tuple) else "pooled"
         observed = observe(X, samples=samples, standardize=None)
-        model = Model(**given)
-        likelihood = model.checked().likelihood
+        with computing():
+            model = Target.checked(**given)
+        likelihood = model.likelihood
         if isinstance(likelihood, Landmark) and np.ndim(likelihood.landmarks) == 0:
             raise InputError("give the landmarks of these draws, likelihood=Landmark(points)")
         with computing():
-            target = model.target(observed.units, observed.rows, 0)
+            target = model.in_model_units(observed.units, observed.rows, 0)
             values = _values(tree["posterior"].to_dataset(), target, var_names)
         return cls(tree, observed, target, values)
 
@@ -143,9 +141,8 @@ class Foreign:
         target, observed = self.target, self.observed
         with computing():
             z = {name: np.asarray(free) for name, free in target.unconstrain(self.values).items()}
-            check_smoothed(target, observed.rows.shape[1])
+            target.check_smoothed(observed.rows.shape[1])
             points = target.prepared(observed.units.points(observed.rows))
-            check_matrices(points, observed.rows.shape[1])
             density = functools.partial(
                 profile.log_densities, programs.log_densities(target), X=points
             )
@@ -162,14 +159,12 @@ class Foreign:
                 "num_samples": lp.shape[1],
                 "samples": "product" if observed.units.sizes else "pooled",
                 "seed": 0,
-                **estimate_error(target, points, z, lp),
             }
             return make_run(
-                target,
+                task,
                 observed.units,
                 observed.rows,
                 Chains(z, statistics, {}, 0),
-                prior_draws,
                 density_groups(task, z, lp),
                 settings,
             )

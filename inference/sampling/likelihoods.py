@@ -1,103 +1,18 @@
-"""Likelihoods of data: landmarks, rows of zero density, and the error of an approximation."""
+"""The error of an approximate likelihood over a posterior."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from bke.models import Landmark, choose_landmarks
-from bke.models.likelihood.base import Likelihood
-from bke.models.likelihood.jacobian import embedding_and_log_jacobian
-from bke.models.likelihood.landmark import subsample_rows
 from bke.models.likelihood.low_rank import LowRankError, error_of_differences
 from bke.models.likelihood.marginal import restore_likelihood
-from bke.models.linalg.rows import PaddedRows, map_rows
 
-from ..core.errors import InputError
-from ..core.jit import jit
-from ..data.new_rows import as_evaluation_points, known_names
-from ..data.units import Units
 from .record import likelihood_record, read_record
 from .target import Points, Target, flatten, unflatten
-
-
-def with_landmarks(likelihood: Likelihood, units: Units, data: np.ndarray, seed: int) -> Likelihood:
-    """Return the landmark model with coordinates as landmarks, and another likelihood unchanged."""
-    if isinstance(likelihood, Landmark):
-        return Landmark(landmark_points(likelihood.landmarks, units, data, seed))
-    return likelihood
-
-
-def landmark_points(
-    landmarks: Any,
-    units: Units,
-    data: np.ndarray,
-    seed: int,
-    *,
-    default_count: int = 64,
-    rows_per_landmark: int = 4,
-) -> np.ndarray:
-    """Return landmarks (m, D) in the model's units.
-
-    Args:
-        landmarks: their number, coordinates (m, D) in the units of the data, or ``None``.
-        units: units of the data.
-        data: (n, D), in their own units.
-        seed: seed of the choice.
-        default_count: number of landmarks for ``None``, but not more than distinct rows, and not
-            fewer than columns; not tuned.
-        rows_per_landmark: with fewer rows for each there are fewer landmarks; not tuned.
-
-    Raises:
-        InputError: for invalid landmarks.
-    """
-    n, dimension = data.shape
-    points = units.to_model(data)
-    if landmarks is None:
-        distinct = np.unique(subsample_rows(points, np.random.default_rng(seed)), axis=0)
-        landmarks = max(dimension, min(default_count, n // rows_per_landmark, len(distinct)))
-    if np.ndim(landmarks):
-        names = known_names(units.columns)
-        return units.to_model(as_evaluation_points(landmarks, dimension, "landmarks", names))
-    try:
-        return choose_landmarks(points, landmarks, seed=seed)
-    except ValueError as error:
-        raise InputError(f"the number of landmarks {str(error).removeprefix('count ')}") from None
-
-
-def cancelled_rows(
-    target: Target, *, tolerance: float = 1e-12
-) -> Callable[[Any, PaddedRows], jax.Array]:
-    """Compile a search for rows whose Jacobian factor of BKE (12) is exactly zero.
-
-    It is where equal neighbors on both sides of a row cancel, as in rounded data.
-
-    Args:
-        target: the model.
-        tolerance: abs(sum of terms) / sum of abs(terms) up to which the sum is rounding error.
-
-    Returns:
-        A function of unconstrained draws of the hyperparameters, along the leading axis, and the
-        rows; it returns whether the factor of each row (N,) is zero at any of the draws.
-    """
-
-    @jit
-    def cancelled(draws: dict[str, jax.Array], X: PaddedRows) -> jax.Array:
-        def at_draw(z: dict[str, jax.Array]) -> jax.Array:
-            kernel = target.kernel_at(target.constrain(z))
-            remainder = map_rows(
-                lambda x: embedding_and_log_jacobian(x, X, kernel)[2], X.points, len(X)
-            )
-            return remainder <= tolerance
-
-        return jnp.any(jax.lax.map(at_draw, draws), axis=0)
-
-    return cancelled
 
 
 def estimate_error(

@@ -4,13 +4,17 @@ NumPyro's ``chain_method="parallel"`` needs the number of host devices fixed bef
 ``"vectorized"`` makes every chain wait for the deepest tree. Here each chain is a sequence of short
 compiled runs of NumPyro's NUTS kernel; compiled code releases the interpreter, so threads keep all
 cores busy, and a chain's draws do not depend on the number of others.
+
+``MCMC(NUTS(bke_model))`` is compiled again for every run and compiles starts apart from iterations:
+at n = 600, one chain of 100 + 100 took 29 s and 24 s when run again, and 12 s and 2.5 s here (two
+cores, JAX 0.10, NumPyro 0.22).
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,24 +23,17 @@ import numpyro
 from numpyro import handlers
 from numpyro.infer.hmc import hmc
 
+from ..core.compilation import jit
 from ..core.distributed import on_devices
 from ..core.errors import SamplingError
-from ..core.jit import jit
+from ..core.progress import ChainBars
 from .programs import cached
-from .target import Points, Target
-from .task import CANDIDATES, Chains, Task
+from .target import CANDIDATES, Chains, Points, Target, Task
 
 #: Iterations per compiled run: long enough to hide the call, short enough for a live display.
 BLOCK = 20
 #: An energy far above that of any start.
 HIGH = 1e10
-
-
-class Progress(Protocol):
-    """Display of the progress of chains."""
-
-    def advance(self, chain: int, iterations: int, divergences: int) -> None:
-        """Show that a chain has made ``iterations`` more, ``divergences`` of them divergent."""
 
 
 class NutsProgram:
@@ -84,13 +81,10 @@ class NutsProgram:
             nonfinite = jax.new_ref(jnp.zeros((), int))
 
             def body(i: jax.Array, carry: Any) -> Any:
-                state, recorded = carry
                 nonfinite[...] = jnp.zeros((), int)
-                state = step(state, model_args=(X, nonfinite))
-                recorded = jax.tree.map(
-                    lambda all_, new: all_.at[i].set(new), recorded, _record(state, nonfinite[...])
-                )
-                return state, recorded
+                state = step(carry[0], model_args=(X, nonfinite))
+                record = _record(state, nonfinite[...])
+                return state, jax.tree.map(lambda rows, row: rows.at[i].set(row), carry[1], record)
 
             empty = jax.tree.map(
                 lambda leaf: jnp.zeros((BLOCK, *leaf.shape), leaf.dtype),
@@ -108,7 +102,7 @@ class NutsProgram:
         initial: dict[str, jax.Array],
         num_samples: int,
         key: jax.Array,
-        progress: Progress | None = None,
+        progress: ChainBars | None = None,
     ) -> Chains:
         """Run one chain from every row of ``initial`` (chain, ...) on (n, D) data or a tuple."""
         chains = len(next(iter(initial.values())))
@@ -116,28 +110,26 @@ class NutsProgram:
         keys = jax.random.split(key, chains)
         stop = threading.Event()
 
-        def one(chain: int) -> tuple[Any, Any]:
+        def run_chain(chain: int) -> tuple[Any, Any]:
             with jax.enable_x64(True):  # the setting belongs to the thread
-                z = {name: values[chain] for name, values in initial.items()}
-                state = self._first(keys[chain], z, points)
+                state = self._first(keys[chain], {k: v[chain] for k, v in initial.items()}, points)
                 pieces = []
-                left = self.num_warmup + num_samples
-                while left and not stop.is_set():
-                    iterations = min(BLOCK, left)
+                total = self.num_warmup + num_samples
+                for done in range(0, total, BLOCK):
+                    if stop.is_set():
+                        break
+                    iterations = min(BLOCK, total - done)
                     state, recorded = self._advance(state, points, iterations)
-                    recorded = jax.tree.map(lambda a, k=iterations: np.asarray(a)[:k], recorded)
-                    pieces.append(recorded)
-                    left -= iterations
+                    pieces.append(jax.tree.map(lambda a, k=iterations: np.asarray(a)[:k], recorded))
                     if progress is not None:
-                        divergences = int(recorded[1]["diverging"].sum())
+                        divergences = int(pieces[-1][1]["diverging"].sum())
                         progress.advance(chain, iterations, divergences)
                 if not pieces:
                     raise SamplingError("stopped before the first draws")
-                z, stats = jax.tree.map(lambda *parts: np.concatenate(parts), *pieces)
-                return z, stats
+                return jax.tree.map(lambda *parts: np.concatenate(parts), *pieces)
 
         self.compile(points)
-        results = on_devices(one, chains, stop, points)
+        results = on_devices(run_chain, chains, stop, points)
         z, stats = jax.tree.map(lambda *parts: np.stack(parts), *results)
         return Chains(z, stats, {k: np.asarray(v) for k, v in initial.items()}, self.num_warmup)
 

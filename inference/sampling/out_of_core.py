@@ -6,17 +6,16 @@ model.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -36,23 +35,20 @@ from bke.models.likelihood.spectral import is_single, matern_order, unsupported_
 from jax.experimental import multihost_utils
 
 from ..core.archive import read_arrays, write_arrays
-from ..core.distributed import check_alike, check_shard, is_first
+from ..core.compilation import jit
+from ..core.distributed import check_alike, check_shard
 from ..core.errors import InputError, input_errors
-from ..core.jit import jit
 from ..core.lock import hold
 from ..core.machine import cores
 from ..core.progress import progress_bar
 from ..data.checks import check_spread
-from ..data.observed import observe
 from ..data.units import Units, unit_of, with_dither
 from ..streams.rows import Rows
 from . import programs
 from .binned_column import BinnedColumn, ColumnDensity, evaluate_new
-from .in_memory import FitOptions, InMemory, Model, PreparedTask
 from .run import Unread
 from .samplers import MOST_EVALUATIONS, Quadrature, Sampler
-from .target import Target, flatten, unflatten
-from .task import Task
+from .target import Target, Task, flatten, unflatten
 
 #: Number of partial sums, each over every eighth chunk. Up to as many processes can share a pass,
 #: and rounding does not depend on their number.
@@ -235,10 +231,10 @@ def sums_over_rows(
     ]
     label = "kernels x chunks, from the checkpoint on" if first else "kernels x chunks"
     with (
-        progress_bar(label, len(chunks) * len(kernels), shown=progress) as advance,
+        progress_bar(label, len(chunks) * k, shown=progress) as advance,
         ThreadPoolExecutor(cores()) as pool,
     ):
-        advance((len(chunks) - len(remaining)) * len(kernels))
+        advance((len(chunks) - len(remaining)) * k)
         try:
             for chunk, block in rows.chunks(size, remaining):
                 points = block / scale
@@ -253,9 +249,7 @@ def sums_over_rows(
                     return sums
 
                 # One kernel compiles the program before the threads would each do so.
-                first_kernels = 1 if chunk == remaining[0] else 0
-                sums = [*map(sum_features, kernels[:first_kernels])]
-                sums += pool.map(sum_features, kernels[first_kernels:])
+                sums = [sum_features(kernels[0]), *pool.map(sum_features, kernels[1:])]
                 stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *sums)
                 lane = chunk % LANES
                 lanes[lane] = jax.tree.map(np.asarray, _merge(lanes[lane], stacked))
@@ -275,118 +269,108 @@ def sums_over_rows(
     return jax.tree.map(np.asarray, functools.reduce(_merge, lanes))
 
 
-@dataclasses.dataclass
-class OutOfCore:
-    """Rows of a file as the data of :func:`~bke.inference.fit`.
+#: Up to as many rows are read into memory, as in each chunk of a pass.
+MAX_ROWS_IN_MEMORY = 2**17
 
-    Attributes:
-        rows: (n, D).
-        options: see :func:`~bke.inference.fit`.
-        max_rows_in_memory: up to as many rows are read into memory, as in each chunk of a pass.
+
+def is_needed(rows: Rows, model: Target) -> bool:
+    """Return whether rows are not simply read into memory."""
+    return isinstance(model.likelihood, Landmark) or len(rows) > MAX_ROWS_IN_MEMORY
+
+
+def prepare_rows(
+    rows: Rows,
+    model: Target,
+    sampler: Sampler,
+    seed: int,
+    *,
+    standardize: str | None,
+    dither: Any,
+    samples: str,
+    columns: Sequence[str] | None,
+    shard: str,
+    checkpoint: str | os.PathLike[str] | None,
+    progress: bool,
+) -> tuple[Task, Units, Unread, dict[str, Any], Checkpoint]:
+    """Return the task of a sampler, after a first pass over the rows.
+
+    The landmark model reads all rows again for every batch of points. One column is reduced to
+    weighted points in a few passes. Arguments are those of :func:`~bke.inference.fit`.
+
+    Returns:
+        The task, the units, number and digest of the rows, settings of the run to be recorded, and
+        the checkpoint, to be removed once there is a run.
+
+    Raises:
+        InputError: the data or an argument are invalid.
     """
-
-    rows: Rows
-    options: FitOptions
-    max_rows_in_memory: ClassVar[int] = 2**17
-    _checkpoint: Checkpoint | None = None
-
-    def prepare(self, model: Model, sampler: Sampler, seed: int) -> PreparedTask:
-        """Return the task of a sampler, after a first pass over the rows.
-
-        The landmark model reads all rows again for every batch of points. One column is reduced
-        to weighted points in a few passes.
-        """
-        rows, options = self.rows, self.options
-        unscaled = model.checked()
-        likelihood = unscaled.likelihood
-        job: dict[str, Any] = {"file": rows.fingerprint(), "model": unscaled.describe()}
-        if isinstance(likelihood, Landmark):
-            if not isinstance(sampler, Quadrature):
-                raise InputError(
-                    "rows of a file are read again for every batch of lengthscales: set "
-                    "likelihood='landmark' and method='quadrature'"
-                )
-            job["landmarks"] = np.asarray(likelihood.landmarks).tolist()
-        elif len(rows) <= self.max_rows_in_memory:
-            return self._read(model, sampler, seed)
-        else:
-            self._check_column(unscaled)
-        check_shard(options["shard"])
-        if options["samples"] != "pooled" or options["columns"] is not None:
-            raise InputError("samples and columns are for data in memory")
-        if isinstance(likelihood, Landmark) and options["dither"] not in ("auto", None):
-            raise InputError("landmarks differ from the rows, which need no dither")
-        job |= {"standardize": options["standardize"], "seed": seed}
-        check_alike({"data": [*rows.shape, *rows.columns], "options": {**job, "file": None}})
-        self._checkpoint = Checkpoint(options["checkpoint"], job)
-        progress = options["progress"] and is_first()
-        summary = summarize_rows(rows, seed, self._checkpoint, progress=progress)
-        deviation, sample = summary["deviation"], summary["sample"]
-        scale = unit_of(deviation, options["standardize"])
-        units = Units(scale, np.zeros_like(scale), 0, rows.columns)
-        target = model.target(units, sample, seed)
-        rng = np.random.default_rng(seed).spawn(1)[0]
-        prior_draws = target.prior_draws(rng, sampler.num_prior_draws)
-        settings: dict[str, Any] = {"samples": "pooled", "source": str(rows.path)}
-        unread = Unread(len(rows), summary["digest"].tobytes().hex())
-        if isinstance(likelihood, Landmark):
-            landmark_density = LandmarkDensity(target, rows, scale, self._checkpoint, progress)
-            task = Task(target, None, prior_draws, landmark_density, seed, progress=False)
-            return PreparedTask(task, units, unread, settings)
-        cancelled = programs.cancelled(target)
-        units = with_dither(units, sample, options["dither"], seed, prior_draws, cancelled)
-        column = BinnedColumn(rows, units, float((deviation / scale)[0]), progress=progress)
-        density = ColumnDensity(target, column)
-        tolerance = (sampler if isinstance(sampler, Quadrature) else Quadrature()).tolerance
-        error = density.resolve(prior_draws, tolerance, progress=progress)
-        program = sampler.program(target)
-        if program is not None:
-            program.compile(density.points)
-        settings |= {"density_error": error, "points": column.size}
-        task = Task(target, density.points, prior_draws, density, seed, progress, program)
-        return PreparedTask(task, units, unread, settings)
-
-    def remove_checkpoint(self) -> None:
-        """Remove the checkpoint."""
-        if self._checkpoint is not None:
-            self._checkpoint.remove()
-
-    def _read(self, model: Model, sampler: Sampler, seed: int) -> PreparedTask:
-        """Return the task of the same rows in memory."""
-        rows, options = self.rows, self.options.copy()
-        values, columns = rows.block(0, len(rows)), options["columns"] or rows.columns
-        observed = observe(
-            values, samples=options["samples"], standardize=options["standardize"], columns=columns
-        )
-        options["checkpoint"] = None
-        prepared = InMemory(observed, options).prepare(model, sampler, seed)
-        return prepared._replace(settings={**prepared.settings, "source": str(rows.path)})
-
-    def _check_column(self, target: Target) -> None:
-        """Refuse a model whose likelihood is not a sum over one column.
-
-        Raises:
-            InputError: names the reason.
-        """
-        columns, kernel = self.rows.shape[1], target.some_kernel
-        name, count = type(kernel).__name__, target.hyperparameters
-        reasons = (
-            not isinstance(target.likelihood, (Auto, Spectral))
-            and f"likelihood={target.likelihood.name!r} needs all rows at once",
-            columns > 1 and f"the file has {columns} columns, and it takes one",
-            unsupported_reason(1, kernel, target.measure, target.some_noise),
-            (not is_single(kernel) or matern_order(kernel) is not None)
-            and f"the kernel is {name}, and it takes SquaredExponential",
-            count not in MOST_EVALUATIONS
-            and f"there are {count} hyperparameters, and it takes one or two",
-        )
-        reason = next(filter(None, reasons), None)
-        if reason is not None:
+    landmarks = isinstance(model.likelihood, Landmark)
+    job: dict[str, Any] = {"file": rows.fingerprint(), "model": model.describe()}
+    if landmarks:
+        if not isinstance(sampler, Quadrature):
             raise InputError(
-                f"files of more than {self.max_rows_in_memory} rows are read for the spectral "
-                f"likelihood of one column, which is not possible here: {reason}; set "
-                "likelihood='landmark' and method='quadrature', or read the rows into memory"
+                "rows of a file are read again for every batch of lengthscales: set "
+                "likelihood='landmark' and method='quadrature'"
             )
+        job["landmarks"] = np.asarray(cast(Landmark, model.likelihood).landmarks).tolist()
+    else:
+        _check_column(rows, model)
+    check_shard(shard)
+    if samples != "pooled" or columns is not None:
+        raise InputError("samples and columns are for data in memory")
+    if landmarks and dither not in ("auto", None):
+        raise InputError("landmarks differ from the rows, which need no dither")
+    job |= {"standardize": standardize, "seed": seed}
+    check_alike({"data": [*rows.shape, *rows.columns], "options": {**job, "file": None}})
+    stored = Checkpoint(checkpoint, job)
+    summary = summarize_rows(rows, seed, stored, progress=progress)
+    deviation, sample = summary["deviation"], summary["sample"]
+    scale = unit_of(deviation, standardize)
+    units = Units(scale, np.zeros_like(scale), 0, rows.columns)
+    target = model.in_model_units(units, sample, seed)
+    prior_draws = target.prior_draws(
+        np.random.default_rng(seed).spawn(1)[0], sampler.num_prior_draws
+    )
+    unread = Unread(len(rows), summary["digest"].tobytes().hex())
+    if landmarks:
+        density: Any = LandmarkDensity(target, rows, scale, stored, progress)
+        task = Task(target, None, prior_draws, density, seed, progress=False)
+        return task, units, unread, {}, stored
+    units = with_dither(units, sample, dither, seed, prior_draws, programs.cancelled(target))
+    column = BinnedColumn(rows, units, float((deviation / scale)[0]), progress=progress)
+    density = ColumnDensity(target, column)
+    tolerance = (sampler if isinstance(sampler, Quadrature) else Quadrature()).tolerance
+    error = density.resolve(prior_draws, tolerance, progress=progress)
+    program = sampler.program(target)
+    if program is not None:
+        program.compile(density.points)
+    task = Task(target, density.points, prior_draws, density, seed, progress, program)
+    return task, units, unread, {"density_error": error, "points": column.size}, stored
+
+
+def _check_column(rows: Rows, target: Target) -> None:
+    """Refuse a model whose likelihood is not a sum over one column.
+
+    Raises:
+        InputError: names the reason.
+    """
+    kernel, count = target.some_kernel, target.hyperparameters
+    reasons = (
+        not isinstance(target.likelihood, (Auto, Spectral))
+        and f"likelihood={target.likelihood.name!r} needs all rows at once",
+        rows.shape[1] > 1 and f"the file has {rows.shape[1]} columns, and it takes one",
+        unsupported_reason(1, kernel, target.measure, target.some_noise),
+        (not is_single(kernel) or matern_order(kernel) is not None)
+        and f"the kernel is {type(kernel).__name__}, and it takes SquaredExponential",
+        count not in MOST_EVALUATIONS
+        and f"there are {count} hyperparameters, and it takes one or two",
+    )
+    for reason in filter(None, reasons):
+        raise InputError(
+            f"files of more than {MAX_ROWS_IN_MEMORY} rows are read for the spectral "
+            f"likelihood of one column, which is not possible here: {reason}; set "
+            "likelihood='landmark' and method='quadrature', or read the rows into memory"
+        )
 
 
 class LandmarkDensity:
@@ -411,23 +395,21 @@ class LandmarkDensity:
         self._target, self._rows, self._scale = target, rows, scale
         self._checkpoint, self._progress = checkpoint, progress
         self._finalize = jit(self._from_sums)
-        points = checkpoint.state.get("points", np.empty((0, 0)))
+        points = checkpoint.state.get("points", np.empty((0, target.hyperparameters)))
         values = checkpoint.state.get("values", np.empty(0))
         if jax.process_count() > 1:  # a process may have been stopped before it wrote
             count = np.min(multihost_utils.process_allgather(np.asarray(len(values))))
             points, values = points[:count], values[:count]
         checkpoint.update(points=points, values=values)
-        keys = [point.tobytes() for point in points]
-        self._values: dict[bytes, float] = dict(zip(keys, values.tolist(), strict=True))
+        self._values = {at.tobytes(): float(v) for at, v in zip(points, values, strict=True)}
 
     def __call__(self, z: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the log density (k,) of k points by site."""
-        points = flatten({name: np.asarray(z[name]) for name in self._target.shapes})
+        points = flatten({name: z[name] for name in self._target.shapes})
         return np.array(evaluate_new(self._values, points, self._evaluate))
 
-    def _evaluate(self, points: np.ndarray) -> list[float]:
+    def _evaluate(self, points: np.ndarray) -> Iterator[float]:
         target, checkpoint = self._target, self._checkpoint
-        values: list[float] = []
         for start in range(0, len(points), self.points_per_pass):
             batch = points[start : start + self.points_per_pass]
             if not np.array_equal(checkpoint.state.get("pass", np.empty(0)), batch):
@@ -445,14 +427,12 @@ class LandmarkDensity:
             )
             of_points = [LandmarkSums(*leaves) for leaves in zip(*sums, strict=True)]
             new = [float(self._finalize(*pair)) for pair in zip(of_points, z, strict=True)]
-            values += new
-            state = checkpoint.state
             checkpoint.update(
-                points=np.concatenate([state["points"].reshape(-1, batch.shape[1]), batch]),
-                values=np.concatenate([state["values"], new]),
+                points=np.concatenate([checkpoint.state["points"], batch]),
+                values=np.concatenate([checkpoint.state["values"], new]),
             )
             checkpoint.write(now=True)
-        return values
+            yield from new
 
     def _from_sums(self, sums: LandmarkSums, z: dict[str, jax.Array]) -> jax.Array:
         target = self._target

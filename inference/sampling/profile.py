@@ -16,9 +16,9 @@ import numpy as np
 import xarray as xr
 from scipy.ndimage import gaussian_filter1d
 
+from ..core.compilation import jit
 from ..core.distributed import on_devices
 from ..core.errors import SamplingError
-from ..core.jit import jit
 from .target import Points, Target
 
 #: Standard deviation of the smoothing, in the unconstrained coordinate (log lengthscale). It

@@ -17,12 +17,11 @@ from bke.models.likelihood import spectral
 from bke.models.likelihood.spectral import LineIndex
 from bke.models.linalg.rows import PaddedRows
 
-from ..core.jit import jit
+from ..core.compilation import jit
 from . import profile
-from .likelihoods import cancelled_rows
 from .profile import BatchLogDensity, batch_log_density
 from .record import identity_of
-from .target import Points, Target
+from .target import Points, Target, cancelled_rows
 
 MAX_PROGRAMS = 16
 

@@ -18,9 +18,9 @@ from bke.models.priors import num_components, sites, with_values
 
 from ..core.errors import InputError
 from ..data.units import Units
+from .likelihoods import estimate_error
 from .record import NOT_A_RUN, likelihood_record, read_record, record_attributes
-from .target import Target
-from .task import Chains
+from .target import Chains, Target, Task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,50 +32,69 @@ class Unread:
 
 
 def make_run(
-    target: Target,
+    task: Task,
     units: Units,
     data: np.ndarray | Unread,
     chains: Chains,
-    prior_draws: Mapping[str, np.ndarray],
     landscape: Mapping[str, xr.Dataset],
     settings: Mapping[str, Any],
 ) -> xr.DataTree:
-    """Collect everything under ArviZ's group names."""
+    """Collect draws, statistics, data and the record under ArviZ's group names.
+
+    Args:
+        task: the sampled posterior.
+        units: units of the data.
+        data: rows of all samples (n, D), in their own units.
+        chains: draws with their statistics.
+        landscape: groups of the sampler, and that from which modes are found.
+        settings: entries of the record.
+    """
+    target = task.target
+    if target.likelihood.approximate:
+        error = estimate_error(target, task.points, *chains.after_warmup())
+        settings = {**settings, **error}
     warmup = chains.num_warmup
     z = {name: np.asarray(values) for name, values in chains.z.items()}
-    later = {name: values[:, warmup:] for name, values in z.items()}
     shape = np.shape(chains.stats["lp"])
     # Densities of zero on the way are counted by samplers that meet them.
     never = {"diverging": np.zeros(shape, bool), "nonfinite_evaluations": np.zeros(shape, int)}
     stats = {**never, **chains.stats}
-    prior_values = {name: values[None] for name, values in prior_draws.items()}
-    groups = {
-        "posterior": in_data_units(target, units, later),
-        "sample_stats": dict_to_dataset({k: v[:, warmup:] for k, v in stats.items()}),
-        "unconstrained_posterior": dict_to_dataset(later),
-        "prior": in_data_units(target, units, prior_values),
-        "observed_data": _observed(units, data),
-        "initial": xr.Dataset(
-            {
-                name: (("chain", *_extra_dims(name, values.ndim - 1)), values)
-                for name, values in chains.initial.items()
-            }
-        ),
-        **landscape,
-    }
+    later = {name: values[:, warmup:] for name, values in z.items()}
+    groups: dict[str, xr.Dataset] = {}
+    groups["posterior"] = in_data_units(target, units, later)
+    groups["sample_stats"] = dict_to_dataset({k: v[:, warmup:] for k, v in stats.items()})
+    groups["unconstrained_posterior"] = dict_to_dataset(later)
+    prior_values = {name: values[None] for name, values in task.prior_draws.items()}
+    groups["prior"] = in_data_units(target, units, prior_values)
+    columns = list(units.columns)
+    if isinstance(data, Unread):
+        observed = xr.Dataset(coords={"column": columns}, attrs={"rows": data.rows})
+    else:
+        observed = xr.Dataset({"X": (("row", "column"), data)}, coords={"column": columns})
+        if units.sizes:
+            sample = np.repeat(np.arange(len(units.sizes)), units.sizes)
+            observed = observed.assign(sample=("row", sample))
+    groups["observed_data"] = observed
+    groups["initial"] = xr.Dataset(
+        {
+            name: (("chain", *(f"{name}_dim_{axis}" for axis in range(values.ndim - 1))), values)
+            for name, values in chains.initial.items()
+        }
+    )
+    groups |= landscape
     if target.landmarks is not None:
         landmarks = (("landmark", "column"), target.landmarks * units.scale)
-        groups["constant_data"] = xr.Dataset(
-            {"landmarks": landmarks}, coords={"column": list(units.columns)}
-        )
-    if "profile" in landscape:
-        groups["profile"] = _with_data_units(target, units, landscape["profile"])
+        groups["constant_data"] = xr.Dataset({"landmarks": landmarks}, coords={"column": columns})
+    if "profile" in groups:
+        site, profile = groups["profile"].attrs["site"], groups["profile"]
+        converted = _in_data_units(target, units, {site: profile["value"].values[None]})[site]
+        dims = ("grid", *map(str, converted.dims[2:]))
+        groups["profile"] = profile.assign(value_in_data_units=(dims, converted.values[0]))
     if warmup:
         earlier = {name: values[:, :warmup] for name, values in z.items()}
         groups["warmup_posterior"] = in_data_units(target, units, earlier)
-        groups["warmup_sample_stats"] = dict_to_dataset(
-            {k: v[:, :warmup] for k, v in stats.items()}
-        )
+        warmup_stats = {k: v[:, :warmup] for k, v in stats.items()}
+        groups["warmup_sample_stats"] = dict_to_dataset(warmup_stats)
     run = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
     digest = data.digest if isinstance(data, Unread) else digest_of(data)
     model_units = {name: getattr(units, name) for name in ("scale", "dither", "dither_seed")}
@@ -85,30 +104,10 @@ def make_run(
     return run
 
 
-def _observed(units: Units, data: np.ndarray | Unread) -> xr.Dataset:
-    if isinstance(data, Unread):
-        return xr.Dataset(coords={"column": list(units.columns)}, attrs={"rows": data.rows})
-    observed = xr.Dataset({"X": (("row", "column"), data)}, coords={"column": list(units.columns)})
-    if not units.sizes:
-        return observed
-    return observed.assign(sample=("row", np.repeat(np.arange(len(units.sizes)), units.sizes)))
-
-
 def rows_of(run: xr.DataTree) -> int:
     """Return the number of rows that the run is the posterior of."""
     observed = run["observed_data"]
     return int(observed.attrs["rows"] if "X" not in observed else observed.sizes["row"])
-
-
-def _with_data_units(target: Target, units: Units, profile: xr.Dataset) -> xr.Dataset:
-    site = profile.attrs["site"]
-    values = _in_data_units(target, units, {site: profile["value"].values[None]})[site]
-    values = values.isel(chain=0)
-    return profile.assign(value_in_data_units=(("grid", *map(str, values.dims[1:])), values.values))
-
-
-def _extra_dims(name: str, count: int) -> list[str]:
-    return [f"{name}_dim_{axis}" for axis in range(count)]
 
 
 def in_data_units(target: Target, units: Units, z: Mapping[str, np.ndarray]) -> xr.Dataset:

@@ -13,14 +13,12 @@ from ..core.errors import InputError, nearest
 from ..core.progress import chain_progress, progress_bar, temperature_bars
 from ..data.checks import check_count, check_positive
 from ..data.weighted import systematic
-from .task import CANDIDATES, PRIOR_DRAWS, Chains, Program, Task
 
 if TYPE_CHECKING:  # options are made before anything waits for JAX
     import xarray as xr
 
     from .adaptive_quadrature import IntegratedDensity
-    from .target import Target
-    from .tempering import Population
+    from .target import Chains, Program, Target, Task
 
 #: Evaluations after which quadrature stops, by the number of hyperparameters.
 MOST_EVALUATIONS = {1: 20_000, 2: 40_000}
@@ -61,10 +59,6 @@ class Sampler(abc.ABC):
     words: ClassVar[str]
 
     @abc.abstractmethod
-    def settings(self) -> dict[str, Any]:
-        """Return the options as plain numbers and words, for the run's attributes."""
-
-    @abc.abstractmethod
     def sample(self, task: Task) -> Sampled:
         """Draw from the posterior; raises ``SamplingError`` where that is impossible."""
 
@@ -78,12 +72,18 @@ class Sampler(abc.ABC):
     @property
     def num_prior_draws(self) -> int:
         """Number of prior draws of its tasks."""
+        from .target import PRIOR_DRAWS
+
         return PRIOR_DRAWS
 
     def record(self) -> dict[str, Any]:
-        """Return the attributes of a run that say how it was drawn, but for the name."""
-        about = {"independent": int(self.independent), "method_in_words": self.words}
-        return {**about, **self.settings()}
+        """Return the entries of a run's record that say how it was drawn, but for the name."""
+        options = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {
+            "independent": int(self.independent),
+            "method_in_words": self.words,
+            **options,
+        }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,24 +129,21 @@ class Nuts(Sampler):
         if not isinstance(self.dense_mass, bool):  # hashable, as compiled programs are kept by it
             object.__setattr__(self, "dense_mass", tuple(map(tuple, self.dense_mass)))
 
-    def settings(self) -> dict[str, Any]:
-        """Return the numbers, and the others where they are not the defaults."""
-        settings: dict[str, Any] = {
-            name: getattr(self, name)
-            for name in ("num_chains", "num_warmup", "num_samples", "target_accept_prob")
-        }
-        settings["max_tree_depth"] = self.max_tree_depth
-        if self.dense_mass:
-            settings["dense_mass"] = str(self.dense_mass)
-        if self.init_strategy is not None:
-            settings["init_strategy"] = getattr(
-                self.init_strategy, "__name__", repr(self.init_strategy)
-            )
-        return settings
+    def record(self) -> dict[str, Any]:
+        """Return the numbers, and the other options where they are not the defaults."""
+        record = super().record()
+        dense_mass, strategy = record.pop("dense_mass"), record.pop("init_strategy")
+        if dense_mass:
+            record["dense_mass"] = str(dense_mass)
+        if strategy is not None:
+            record["init_strategy"] = getattr(strategy, "__name__", repr(strategy))
+        return record
 
     @property
     def num_prior_draws(self) -> int:
         """Enough to start every chain from one."""
+        from .target import CANDIDATES, PRIOR_DRAWS
+
         return max(PRIOR_DRAWS, CANDIDATES * self.num_chains)
 
     def program(self, target: Target) -> Program:
@@ -205,10 +202,6 @@ class Quadrature(Sampler):
         check_count(self.num_samples, "num_samples", 4)
         check_positive(self.tolerance, "tolerance")
 
-    def settings(self) -> dict[str, Any]:
-        """Return the options."""
-        return dataclasses.asdict(self)
-
     def check(self, target: Target) -> None:
         """Refuse more than two hyperparameters."""
         if target.hyperparameters not in MOST_EVALUATIONS:
@@ -224,7 +217,7 @@ class Quadrature(Sampler):
             SamplingError: where the density has no integral, or is not a number where it counts.
         """
         from .draw_graph import density_graph, profile_of_nodes
-        from .target import unflatten
+        from .target import Chains, unflatten
 
         result = integral(task, self.tolerance)
         draws, lp = result.draws(self.num_samples, task.rng())
@@ -237,7 +230,12 @@ class Quadrature(Sampler):
         return chains, groups
 
 
-def integral(task: Task, tolerance: float, seen: np.ndarray | None = None) -> IntegratedDensity:
+def integral(
+    task: Task,
+    tolerance: float,
+    seen: np.ndarray | None = None,
+    max_evaluations: int | None = None,
+) -> IntegratedDensity:
     """Integrate a task's density over all hyperparameters.
 
     It starts from the range of the prior draws, and of ``seen`` (k, p), and goes on outwards until
@@ -246,8 +244,8 @@ def integral(task: Task, tolerance: float, seen: np.ndarray | None = None) -> In
     from .adaptive_quadrature import integrate
     from .target import flatten, unflatten
 
-    prior_draws = flatten(task.prior_draws)
-    start = prior_draws if seen is None else np.concatenate([prior_draws, seen])
+    start = flatten(task.prior_draws)
+    start = start if seen is None else np.concatenate([start, seen])
     with progress_bar("evaluations", None, shown=task.progress) as advance:
 
         def density(points: np.ndarray) -> np.ndarray:
@@ -260,7 +258,7 @@ def integral(task: Task, tolerance: float, seen: np.ndarray | None = None) -> In
             start.min(axis=0),
             start.max(axis=0),
             tolerance=tolerance,
-            max_evaluations=MOST_EVALUATIONS[start.shape[1]],
+            max_evaluations=max_evaluations or MOST_EVALUATIONS[start.shape[1]],
         )
 
 
@@ -306,10 +304,6 @@ class Smc(Sampler):
         check_count(self.num_repeats, "num_repeats", 1, 1000)
         check_count(self.num_particles, "num_particles", 4 * self.num_repeats)
 
-    def settings(self) -> dict[str, Any]:
-        """Return the options."""
-        return dataclasses.asdict(self)
-
     def sample(self, task: Task) -> Sampled:
         """Return draws with the group ``smc``, and with the profile or the paths.
 
@@ -319,7 +313,7 @@ class Smc(Sampler):
         import jax
 
         from .draw_graph import density_groups
-        from .target import flatten, unflatten
+        from .target import Chains, flatten, unflatten
         from .tempering import tempered_smc
 
         target, repeats = task.target, self.num_repeats
@@ -333,33 +327,11 @@ class Smc(Sampler):
         z = population.z.reshape(count, -1)
         log_prior = jax.vmap(target.log_prior)(unflatten(z, target.shapes))
         lp = population.log_likelihood.ravel() + np.asarray(log_prior)
-        group = population_group(population, lp.reshape(repeats, per_repeat))
+        group = population.group(lp.reshape(repeats, per_repeat))
         # Systematic resampling between repeats, by their estimates of the integral.
-        weights = np.repeat(group["share"].values / per_repeat, per_repeat)
-        chosen = systematic(weights, count, rng)
+        chosen = systematic(np.repeat(group["share"].values / per_repeat, per_repeat), count, rng)
         chains = Chains(unflatten(z[None, chosen], target.shapes), {"lp": lp[None, chosen]}, {}, 0)
         return chains, {"smc": group, **density_groups(task, *chains.after_warmup())}
-
-
-def population_group(population: Population, lp: np.ndarray) -> xr.Dataset:
-    """Return the repeats as they ended; log of the integral with its standard error."""
-    import xarray as xr
-    from scipy.special import logsumexp
-
-    logs = population.log_normalizer
-    log = float(logsumexp(logs) - np.log(len(logs)))
-    ratio = np.exp(logs - log)
-    error = np.std(ratio, ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 else np.nan
-    return xr.Dataset(
-        {
-            "unconstrained": (("repeat", "particle", "parameter"), population.z),
-            "log_density": (("repeat", "particle"), lp),
-            "log_normalizer": ("repeat", logs),
-            "share": ("repeat", ratio / ratio.sum()),
-            "temperatures": ("repeat", population.temperatures),
-        },
-        attrs={"log_normalizer": log, "log_normalizer_error": float(error)},
-    )
 
 
 SAMPLERS: dict[str, type[Sampler]] = {kind.name: kind for kind in (Nuts, Quadrature, Smc)}

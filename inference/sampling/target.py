@@ -1,30 +1,41 @@
-"""The model of a run: its arguments, prior, and density in unconstrained coordinates."""
+"""The model of a run, its log density in unconstrained coordinates, and the task of a sampler."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 import threading
-from collections.abc import Mapping
-from typing import Any, TypeAlias, cast
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
-from bke.models import SamplingNoise, SquaredExponential, bke_model
-from bke.models.kernels.base import Kernel
+from bke.models import Landmark, SamplingNoise, SquaredExponential, bke_model, choose_landmarks
+from bke.models.kernels.base import Kernel, SmoothingError
 from bke.models.likelihood.base import Likelihood
-from bke.models.likelihood.landmark import Landmark
+from bke.models.likelihood.jacobian import embedding_and_log_jacobian
+from bke.models.likelihood.landmark import subsample_rows
 from bke.models.likelihood.marginal import as_likelihood, likelihood_solver, restore_likelihood
+from bke.models.linalg.rows import PaddedRows, map_rows
 from bke.models.measures import MEASURE_SCALE, Measure, as_measure
 from bke.models.priors import Prior, assign, check_noise_prior, template, with_values
 from numpyro.distributions import biject_to
 from numpyro.infer.util import potential_energy
 
+from ..core.compilation import jit
 from ..core.errors import InputError, input_errors
-from ..data.checks import check_noise_variance
+from ..data.checks import check_memory, check_noise_variance
+from ..data.new_rows import as_evaluation_points, known_names
+from ..data.units import Units
 from .record import describe, describe_kernel, restore, restore_kernel
+
+#: Prior draws tried per chain for a start with a finite density (not tuned).
+CANDIDATES = 32
+#: Prior draws that bound where a posterior can be, at least (not tuned).
+PRIOR_DRAWS = 2000
+
 
 Values = Mapping[str, Any]
 #: Data in the model's units, (n, D) or prepared from that, see :meth:`Target.prepared`; or several
@@ -48,26 +59,49 @@ class Target:
     @classmethod
     def checked(
         cls,
-        kernel: Kernel | type[Kernel],
-        prior: Prior | None,
-        noise_variance: float | str | SamplingNoise | dist.Distribution,
-        measure: Measure | str,
-        likelihood: Likelihood | str,
+        kernel: Kernel | type[Kernel] = SquaredExponential,
+        prior: Prior | None = None,
+        noise_variance: float | str | SamplingNoise | dist.Distribution = 0.1,
+        measure: Measure | str = "unit",
+        likelihood: Likelihood | str = "auto",
     ) -> Target:
-        """From user input; raises ``ValueError`` naming the argument that makes no sense."""
-        family = template(kernel)
-        if isinstance(noise_variance, dist.Distribution):
-            check_noise_prior(noise_variance)
-            noise: float | SamplingNoise | dist.Distribution = noise_variance
-        else:
-            noise = check_noise_variance(noise_variance)
-        return cls(
-            family,
-            assign(prior, family),
-            noise,
-            as_measure(measure),
-            as_likelihood(likelihood),
-        )
+        """Check the arguments of :func:`~bke.inference.fit` that describe the model.
+
+        Raises:
+            InputError: an argument is invalid.
+        """
+        with input_errors():
+            family = template(kernel)
+            if isinstance(noise_variance, dist.Distribution):
+                check_noise_prior(noise_variance)
+                noise: float | SamplingNoise | dist.Distribution = noise_variance
+            else:
+                noise = check_noise_variance(noise_variance)
+            return cls(
+                family,
+                assign(prior, family),
+                noise,
+                as_measure(measure),
+                as_likelihood(likelihood),
+            )
+
+    def in_model_units(self, units: Units, rows: np.ndarray, seed: int) -> Target:
+        """Return the model with a measure and landmarks in its units.
+
+        Args:
+            units: units of the data.
+            rows: (n, D), in their own units, or a part of them, from which landmarks are chosen.
+            seed: seed of the choice of landmarks.
+
+        Raises:
+            InputError: landmarks or the measure are invalid.
+        """
+        likelihood = self.likelihood
+        with input_errors():
+            if isinstance(likelihood, Landmark):
+                likelihood = Landmark(landmark_points(likelihood.landmarks, units, rows, seed))
+            measure = units.measure_to_model(self.measure)
+        return dataclasses.replace(self, measure=measure, likelihood=likelihood)
 
     @property
     def landmarks(self) -> np.ndarray | None:
@@ -88,18 +122,40 @@ class Target:
     def prepared(self, points: Points) -> Points:
         """Prepare ``points`` (n, D), or a tuple of samples, for the likelihood.
 
-        Raises :class:`InputError` where the route that was asked for cannot be taken.
+        Raises:
+            InputError: the likelihood does not support these points, or there is no memory for the
+                matrices of the dense one.
         """
         if isinstance(points, tuple):
-            return tuple(self.prepared(sample) for sample in points)
+            return tuple(map(self.prepared, points))
         with input_errors():
-            return likelihood_solver(
-                points,
-                self.some_kernel,
-                self.some_noise,
-                self.measure,
-                self.likelihood,
+            solver = likelihood_solver(
+                points, self.some_kernel, self.some_noise, self.measure, self.likelihood
             )
+        if solver.matrix_size:
+            check_memory(
+                solver.matrix_size,
+                points.shape[1],
+                matrices=5,  # n x n, at once, with those of XLA
+                instead=(
+                    "a random part of them, likelihood=Nystrom(500) (--likelihood nystrom --rank "
+                    "500), likelihood='landmark' (--likelihood landmark), or of rounded rows their "
+                    "unit as dither (--dither)"
+                ),
+            )
+        return solver
+
+    def check_smoothed(self, dimension: int) -> None:
+        """Raise InputError for a kernel without a smoothed kernel r."""
+
+        def smoothed(z: dict[str, jax.Array]) -> None:
+            # The template, not a draw: whether a kernel is refused must not depend on the seed.
+            self.kernel.smoothed(self.measure_at(self.constrain(z)), dimension)
+
+        try:
+            jax.eval_shape(smoothed, {name: jnp.zeros(s) for name, s in self.shapes.items()})
+        except SmoothingError as error:
+            raise InputError(str(error)) from None
 
     @property
     def some_kernel(self) -> Kernel:
@@ -243,3 +299,126 @@ def flatten(z: Mapping[str, Any], leading: int = 1) -> np.ndarray:
     """All sites side by side: arrays with ``leading`` leading axes to one more of size p."""
     arrays = [np.asarray(z[name]) for name in z]
     return np.concatenate([a.reshape(*a.shape[:leading], -1) for a in arrays], axis=-1)
+
+
+def landmark_points(
+    landmarks: Any,
+    units: Units,
+    data: np.ndarray,
+    seed: int,
+    *,
+    default_count: int = 64,
+    rows_per_landmark: int = 4,
+) -> np.ndarray:
+    """Return landmarks (m, D) in the model's units.
+
+    Args:
+        landmarks: their number, coordinates (m, D) in the units of the data, or ``None``.
+        units: units of the data.
+        data: (n, D), in their own units.
+        seed: seed of the choice.
+        default_count: number of landmarks for ``None``, but not more than distinct rows, and not
+            fewer than columns; not tuned.
+        rows_per_landmark: with fewer rows for each there are fewer landmarks; not tuned.
+
+    Raises:
+        InputError: for invalid landmarks.
+    """
+    n, dimension = data.shape
+    points = units.to_model(data)
+    if landmarks is None:
+        distinct = np.unique(subsample_rows(points, np.random.default_rng(seed)), axis=0)
+        landmarks = max(dimension, min(default_count, n // rows_per_landmark, len(distinct)))
+    if np.ndim(landmarks):
+        names = known_names(units.columns)
+        return units.to_model(as_evaluation_points(landmarks, dimension, "landmarks", names))
+    try:
+        return choose_landmarks(points, landmarks, seed=seed)
+    except ValueError as error:
+        raise InputError(f"the number of landmarks {str(error).removeprefix('count ')}") from None
+
+
+def cancelled_rows(
+    target: Target, *, tolerance: float = 1e-12
+) -> Callable[[Any, PaddedRows], jax.Array]:
+    """Compile a search for rows whose Jacobian factor of BKE (12) is exactly zero.
+
+    It is where equal neighbors on both sides of a row cancel, as in rounded data.
+
+    Args:
+        target: the model.
+        tolerance: abs(sum of terms) / sum of abs(terms) up to which the sum is rounding error.
+
+    Returns:
+        A function of unconstrained draws of the hyperparameters, along the leading axis, and the
+        rows; it returns whether the factor of each row (N,) is zero at any of the draws.
+    """
+
+    @jit
+    def cancelled(draws: dict[str, jax.Array], X: PaddedRows) -> jax.Array:
+        def at_draw(z: dict[str, jax.Array]) -> jax.Array:
+            kernel = target.kernel_at(target.constrain(z))
+            remainder = map_rows(
+                lambda x: embedding_and_log_jacobian(x, X, kernel)[2], X.points, len(X)
+            )
+            return remainder <= tolerance
+
+        return jnp.any(jax.lax.map(at_draw, draws), axis=0)
+
+    return cancelled
+
+
+class Chains(NamedTuple):
+    """All iterations of a sampler, leading axes (chain, iteration), warmup first.
+
+    Attributes:
+        z: unconstrained draws by site.
+        stats: numbers of every draw by ArviZ's names. ``lp``, the log density, must be among them.
+        initial: where chains began, by site, (chain, ...); empty for independent draws.
+        num_warmup: iterations before the draws that count.
+    """
+
+    z: dict[str, np.ndarray]
+    stats: dict[str, np.ndarray]
+    initial: dict[str, np.ndarray]
+    num_warmup: int
+
+    def after_warmup(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Return the draws (chain, draw, ...) by site, and their log density (chain, draw)."""
+        z = {name: np.asarray(values)[:, self.num_warmup :] for name, values in self.z.items()}
+        return z, np.asarray(self.stats["lp"])[:, self.num_warmup :]
+
+
+class Program(Protocol):
+    """Program of a sampler, compiled once per shape of the data."""
+
+    def compile(self, X: Points) -> None:
+        """Compile for such data."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A target with data in the model's units.
+
+    Attributes:
+        target: the target.
+        points: (n, D) or a tuple of such, model units, as the likelihood needs them; ``None`` for
+            rows of a file.
+        prior_draws: unconstrained, by site.
+        density: log density of a batch of unconstrained points.
+        seed: seed of every random number.
+        progress: show progress bars.
+        program: what :meth:`Sampler.program` made, compiled for ``points``.
+    """
+
+    target: Target
+    points: Points
+    prior_draws: Mapping[str, np.ndarray]
+    density: Callable[[dict[str, Any]], np.ndarray]
+    seed: int
+    progress: bool
+    program: Any = None
+
+    def rng(self) -> np.random.Generator:
+        """Return random numbers that are neither those of the dither nor of the prior draws."""
+        return np.random.default_rng(self.seed).spawn(2)[1]

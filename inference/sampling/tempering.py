@@ -16,6 +16,7 @@ the temperature reaches 1, when no particle may be left near it. All repeats the
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from threading import Event
 from typing import Any, NamedTuple
@@ -23,13 +24,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import xarray as xr
 from blackjax.smc import resampling, solver, tempered
 from jax.custom_batching import sequential_vmap
-from jax.scipy.special import logsumexp
+from scipy.special import logsumexp
 
+from ..core.compilation import jit
 from ..core.distributed import on_devices
 from ..core.errors import SamplingError
-from ..core.jit import jit
 from .programs import cached
 from .target import Points, Target, unflatten
 
@@ -66,6 +68,27 @@ class Population(NamedTuple):
     log_likelihood: np.ndarray  # (r, k)
     log_normalizer: np.ndarray  # (r,), -inf where all prior draws had density zero
     temperatures: np.ndarray  # (r,), number of temperatures
+
+    def group(self, lp: np.ndarray) -> xr.Dataset:
+        """Return the repeats with the log of the integral and its standard error.
+
+        Args:
+            lp: log density (r, k).
+        """
+        logs = self.log_normalizer
+        log = float(logsumexp(logs) - np.log(len(logs)))
+        ratio = np.exp(logs - log)
+        error = np.std(ratio, ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 else np.nan
+        return xr.Dataset(
+            {
+                "unconstrained": (("repeat", "particle", "parameter"), self.z),
+                "log_density": (("repeat", "particle"), lp),
+                "log_normalizer": ("repeat", logs),
+                "share": ("repeat", ratio / ratio.sum()),
+                "temperatures": ("repeat", self.temperatures),
+            },
+            attrs={"log_normalizer": log, "log_normalizer_error": float(error)},
+        )
 
 
 class TemperedSmc:
@@ -119,8 +142,8 @@ class TemperedSmc:
             log_weights = jnp.log(weights)
 
             def excess(delta: jax.Array) -> jax.Array:
-                first = logsumexp(log_weights + delta * log_likelihood)
-                second = logsumexp(log_weights + 2.0 * delta * log_likelihood)
+                first = jax.nn.logsumexp(log_weights + delta * log_likelihood)
+                second = jax.nn.logsumexp(log_weights + 2.0 * delta * log_likelihood)
                 return 2.0 * first - second - jnp.log(TARGET_ESS)
 
             return solver.dichotomy(excess, 0.0, 1.0 - now)
@@ -152,42 +175,28 @@ class TemperedSmc:
         keys = jax.random.split(key, len(z))
         stop = Event()
 
-        def run_repeat(repeat: int) -> tuple[Particle, float, int]:
+        def run_repeat(repeat: int) -> tuple[Any, ...]:
             with jax.enable_x64(True):  # the setting belongs to the thread
-                return self._repeat(
-                    keys[repeat],
-                    jnp.asarray(z[repeat]),
-                    points,
-                    stop,
-                    lambda temperature: advance(repeat, temperature),
-                )
+                shown = functools.partial(advance, repeat)
+                return self._repeat(keys[repeat], jnp.asarray(z[repeat]), points, stop, shown)
 
         results = on_devices(run_repeat, len(z), stop, points)
-        particles, log_normalizer, temperatures = zip(*results, strict=True)
-        if np.max(log_normalizer) == -np.inf:
+        population = Population(*map(np.stack, zip(*results, strict=True)))
+        if np.max(population.log_normalizer) == -np.inf:
             raise SamplingError(
                 f"all {z.shape[0] * z.shape[1]} prior draws have density zero or no finite one: "
                 "the prior is far from the data (check the units and the scale), or the data are "
                 "rounded (see dither)"
             )
-        return Population(
-            np.stack([np.asarray(repeat.z) for repeat in particles]),
-            np.stack([np.asarray(repeat.log_likelihood) for repeat in particles]),
-            np.array(log_normalizer),
-            np.array(temperatures),
-        )
+        return population
 
     def _repeat(
-        self,
-        key: jax.Array,
-        z: jax.Array,
-        X: Points,
-        stop: Event,
-        advance: Callable[[float], None],
-    ) -> tuple[Particle, float, int]:
+        self, key: jax.Array, z: jax.Array, X: Points, stop: Event, advance: Callable[[float], None]
+    ) -> tuple[Any, ...]:
+        """Return the fields of :class:`Population` for one repeat."""
         particles = Particle(z, self._log_likelihood(z, X))
         if not np.any(np.asarray(particles.log_likelihood) > NONE):
-            return particles, -np.inf, 0  # weight zero among the repeats
+            return *map(np.asarray, particles), -np.inf, 0  # weight zero among the repeats
         # Of the dtype of all later ones: a weakly typed array would compile the step twice.
         weights = jnp.full(len(z), 1.0 / len(z), z.dtype)
         now, log_normalizer = 0.0, 0.0
@@ -201,7 +210,7 @@ class TemperedSmc:
             particles, weights, increment = self._step(step_key, particles, weights, now, then, X)
             log_normalizer += float(increment)
             if now >= 1.0:
-                return particles, log_normalizer, count
+                return *map(np.asarray, particles), log_normalizer, count
             if then - now < SMALLEST_RISE:
                 raise SamplingError(
                     f"the temperature does not rise beyond {now:.3g}: the likelihood is too narrow "

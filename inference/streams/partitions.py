@@ -108,13 +108,12 @@ class PartitionedSample:
         Returns:
             Handles of the results, in order.
         """
-        shared = self.engine.put(function)
-        extra: list[list[Handle]] = [[]] * len(self.handles)
-        if arguments is not None:
-            extra = [[self.engine.put(argument)] for argument in arguments]
+        engine, count = self.engine, len(self.handles)
+        shared = engine.put(function)
+        inputs = range(count) if arguments is None else map(engine.put, arguments)
         return [
-            self.engine.submit(_apply, shared, index, handle, self.name, *extra[index])
-            for index, handle in enumerate(self.handles)
+            engine.submit(_apply, shared, index, handle, self.name, argument)
+            for index, (handle, argument) in enumerate(zip(self.handles, inputs, strict=True))
         ]
 
     def reduce(self, results: list[Handle], merge: Callable[[T, T], T]) -> Handle:
@@ -133,11 +132,9 @@ class PartitionedSample:
 
 def is_collection(value: Any) -> bool:
     """Return whether a value is a collection of Dask or a dataset of Ray."""
-    return hasattr(value, "__dask_graph__") or _is_ray(value)
-
-
-def _is_ray(value: Any) -> bool:
-    return type(value).__module__.startswith("ray.data") and hasattr(value, "to_numpy_refs")
+    return hasattr(value, "__dask_graph__") or (
+        type(value).__module__.startswith("ray.data") and hasattr(value, "to_numpy_refs")
+    )
 
 
 def as_partitioned(
@@ -158,7 +155,7 @@ def as_partitioned(
     if hasattr(value, "__dask_graph__"):
         value_engine: Engine = engine if isinstance(engine, DaskEngine) else DaskEngine()
         handles, columns = _dask_partitions(value, name), column_names(value)
-    elif _is_ray(value):
+    elif is_collection(value):
         value_engine = engine if isinstance(engine, RayEngine) else RayEngine()
         handles, names = list(value.to_numpy_refs()), tuple(map(str, value.columns() or ()))
         columns = names if len(names) > 1 else None  # a single column may hold vectors
@@ -190,32 +187,30 @@ def _dask_partitions(value: Any, name: str) -> list[Handle]:
 
 
 def _apply(
-    function: Callable[[Any, np.ndarray], T], index: int, partition: Any, name: str, *argument: Any
+    function: Callable[[Any, np.ndarray], T], index: int, partition: Any, name: str, argument: Any
 ) -> T:
-    """Apply a function to a partition with one BLAS thread, since every core has a worker."""
-    with one_thread():
-        return function(argument[0] if argument else index, _numbers(partition, name, index))
-
-
-def _numbers(partition: Any, name: str, index: int) -> np.ndarray:
-    """Convert a partition to float64 (n, D).
+    """Apply a function to a partition with one BLAS thread, since every core has a worker.
 
     Args:
+        function: takes the argument and the rows as float64 (n, D).
+        index: the partition's index.
         partition: an array, a data frame, a dictionary of columns, or rows.
         name: the sample's name, for messages.
-        index: the partition's index.
+        argument: of the function.
 
     Raises:
-        InputError: it does not hold real numbers, or one is missing, not finite or beyond 1e150.
+        InputError: the partition does not hold real numbers, or one is missing, not finite or
+            beyond 1e150.
     """
-    if isinstance(partition, dict):  # of Ray; a column may hold vectors
-        columns = [np.reshape(column, (len(column), -1)) for column in partition.values()]
-        partition = np.column_stack(columns)
-    rows = as_matrix(partition, f"partition {index + 1} of {name}")
-    numbered = range(1, rows.shape[1] + 1)
-    check_values(rows, name, numbered, lambda row: f"row {row + 1} of partition {index + 1}")
-    return rows
+    with one_thread():
+        if isinstance(partition, dict):  # of Ray; a column may hold vectors
+            columns = [np.reshape(column, (len(column), -1)) for column in partition.values()]
+            partition = np.column_stack(columns)
+        rows = as_matrix(partition, f"partition {index + 1} of {name}")
+        numbered = range(1, rows.shape[1] + 1)
+        check_values(rows, name, numbered, lambda row: f"row {row + 1} of partition {index + 1}")
+        return function(argument, rows)
 
 
-def _rows(index: int, rows: np.ndarray) -> np.ndarray:
+def _rows(argument: Any, rows: np.ndarray) -> np.ndarray:
     return rows

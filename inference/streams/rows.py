@@ -11,16 +11,15 @@ import os
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..core.errors import InputError
-from ..data.checks import as_matrix, column_names, counted, first_fault
-from ..data.file_table import default_names
+from ..data.checks import as_matrix, column_names, counted, default_names, first_fault
 from ..data.read import CHOOSE, check_there, choose_columns, load_npy, read_sample
 from ..data.suspects import warn_of_suspects
 
@@ -87,15 +86,14 @@ class Rows:
             indices: indices of chunks; by default all.
         """
         indices = range(-(-len(self) // size)) if indices is None else indices
+        starts = [index * size for index in indices]
         with ThreadPoolExecutor(1) as reader:
             futures = (
-                reader.submit(self.block, index * size, min((index + 1) * size, len(self)))
-                for index in indices
+                reader.submit(self.block, start, min(start + size, len(self))) for start in starts
             )
             future = next(futures, None)
             for index in indices:
-                assert future is not None
-                block = future.result()
+                block = cast(Future[np.ndarray], future).result()
                 future = next(futures, None)
                 yield index, block
 
@@ -253,11 +251,37 @@ def open_blocks(
             f"blocks must be an iterator of arrays, got {type(blocks).__name__}: for a file there "
             "is open_rows"
         )
-    handle, name = tempfile.mkstemp(suffix=".rows", dir=folder)
-    path = Path(name)
+    names = None if columns is None else tuple(map(str, columns))
+    first_names: tuple[str, ...] | None = None
+    count = 0
+    handle, file_name = tempfile.mkstemp(suffix=".rows", dir=folder)
+    path = Path(file_name)
     try:
         with os.fdopen(handle, "wb") as file:
-            names, count = _write_blocks(blocks, columns, file)
+            for number, block in enumerate(blocks, start=1):
+                values = as_matrix(block, f"block {number} of blocks")
+                block_names = column_names(block)
+                names = names or block_names or tuple(default_names(values.shape[1]))
+                if values.shape[1] != len(names):
+                    raise InputError(
+                        f"blocks: block {number} has {counted(values.shape[1], 'column')}, where "
+                        f"{len(names)} are needed"
+                    )
+                first_names = first_names or block_names
+                if block_names and first_names and block_names != first_names:
+                    raise InputError(
+                        f"blocks: the columns of block {number} are {', '.join(block_names)}, and "
+                        f"those of the first {', '.join(first_names)}"
+                    )
+
+                def row_label(row: int, total: int = count, number: int = number) -> str:
+                    return f"row {total + row + 1} (row {row + 1} of block {number})"
+
+                check_values(values, "blocks", names, row_label)
+                file.write(values.tobytes())
+                count += len(values)
+        if not count or names is None:
+            raise InputError("blocks has no rows: was the iterator used up before?")
         array = np.memmap(path, dtype=np.float64, mode="r", shape=(count, len(names)))
         rows = Rows(array, path, names)
     except BaseException:
@@ -265,41 +289,6 @@ def open_blocks(
         raise
     weakref.finalize(rows, path.unlink, missing_ok=True)
     return rows
-
-
-def _write_blocks(
-    blocks: Iterable[ArrayLike], columns: Sequence[str] | None, file: BinaryIO
-) -> tuple[tuple[str, ...], int]:
-    """Write blocks to a file; return the names of the columns and the number of rows."""
-    names = None if columns is None else tuple(map(str, columns))
-    first_names: tuple[str, ...] | None = None
-    count = 0
-    for number, block in enumerate(blocks, start=1):
-        block_names = column_names(block)
-        values = as_matrix(block, f"block {number} of blocks")
-        if names is None:
-            names = block_names or tuple(default_names(values.shape[1]))
-        if values.shape[1] != len(names):
-            raise InputError(
-                f"blocks: block {number} has {counted(values.shape[1], 'column')}, where "
-                f"{len(names)} are needed"
-            )
-        first_names = first_names or block_names
-        if block_names is not None and block_names != first_names:
-            raise InputError(
-                f"blocks: the columns of block {number} are {', '.join(block_names)}, and those of "
-                f"the first {', '.join(first_names or names)}"
-            )
-
-        def row_label(row: int, total: int = count, number: int = number) -> str:
-            return f"row {total + row + 1} (row {row + 1} of block {number})"
-
-        check_values(values, "blocks", names, row_label)
-        file.write(values.tobytes())
-        count += len(values)
-    if not count or names is None:
-        raise InputError("blocks has no rows: was the iterator used up before?")
-    return names, count
 
 
 def check_values(

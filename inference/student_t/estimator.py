@@ -11,8 +11,7 @@ from bke.models.kernels.base import Covariance
 from bke.models.student_t.quadrature import Bounds
 
 from ..core.errors import InputError
-from ..data.arrays import plain_array
-from ..data.checks import as_sample, check_count
+from ..data.checks import as_sample, check_count, plain_array
 from ..data.new_rows import as_evaluation_points
 from .learning import NOISE_VARIANCES, learn_student_t
 from .sampling import draw_rows

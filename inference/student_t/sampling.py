@@ -30,16 +30,16 @@ from scipy.special import logit, logsumexp
 
 from ..core.errors import InputError, PosteriorWarning, SamplingError
 from ..core.machine import computing
-from ..core.progress import chain_progress, progress_bar
+from ..core.progress import ChainBars, chain_progress, progress_bar
 from ..data.checks import as_sample, check_count, check_positive, column_names
 from ..data.new_rows import as_evaluation_points
 from ..data.weighted import systematic
 from ..diagnostics.diagnosis import Convergence, convergence
 from ..learning.kernel_selection import scale_lengthscales, select_kernel
-from ..sampling.no_u_turn import NutsProgram, Progress, dispersed_start
+from ..sampling.no_u_turn import NutsProgram, dispersed_start
 from ..sampling.record import describe_kernel, read_record, record_attributes, restore_kernel
 from ..sampling.run import digest_of
-from ..sampling.task import CANDIDATES
+from ..sampling.target import CANDIDATES
 from .learning import LearnedStudentT, choose_box
 
 
@@ -299,7 +299,7 @@ def _run_nuts(
     num_samples: int,
     num_warmup: int,
     seed: int,
-    progress: Progress | None = None,
+    progress: ChainBars | None = None,
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Run chains from starts (chain, D): points (chain, iteration, D), and sample statistics."""
     with np.errstate(invalid="ignore"):  # infinite bounds

@@ -17,8 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from bke.models.kernels.base import Covariance
 
-from ..core.machine import cores, side_by_side
-from ..core.memory import available_memory
+from ..core.machine import available_memory, cores, side_by_side
 
 #: Rows from which on a factor is looked for; fewer are done as soon by the matrix itself.
 LEAST_ROWS = 2000

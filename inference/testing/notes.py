@@ -8,7 +8,7 @@ import numpy as np
 from bke.models import GaussianMixture
 from bke.models.kernels.covariance import length_parameters
 
-from ..data.rounding import rounding_unit
+from ..data.units import rounding_unit
 
 
 def kernel_notes(kernels: list[Any]) -> tuple[str, ...]:

@@ -23,8 +23,8 @@ from bke.models.measures import Measure
 from numpy.typing import ArrayLike
 
 from ..comparison.belief import belief
+from ..core.compilation import jit
 from ..core.errors import InputError
-from ..core.jit import jit
 from ..core.machine import cores
 from ..data.new_rows import as_evaluation_points
 from ..permutation.pair import Pair

@@ -21,11 +21,10 @@ from ..diagnostics.modes import (
 )
 from ..diagnostics.reweight import reweight
 from ..sampling.foreign import ModelArguments
-from ..sampling.likelihoods import landmark_points
 from ..sampling.open_run import Run, open_run
 from ..sampling.run_data import compare_rows, match_columns
 from ..sampling.samplers import MOST_EVALUATIONS, is_independent
-from ..sampling.target import unflatten
+from ..sampling.target import landmark_points, unflatten
 from . import draws
 from .bands import Thin, thin_draws
 

@@ -25,6 +25,7 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 
 from ..kernels.base import Covariance, Kernel
 from ..linalg.pivoted_cholesky import PivotedCholesky, interpolation, pivoted_cholesky
+from ..linalg.precision import value_and_jacobian
 from ..linalg.pytrees import register_dataclass
 from ..linalg.rows import (
     BLOCK_ENTRIES,
@@ -37,7 +38,6 @@ from ..linalg.rows import (
     reduce_blocks,
 )
 from ..linalg.symmetric import SymmetricBlocks, invert_blocks
-from ..linalg.transforms import value_and_jacobian
 from ..measures import Measure
 from .base import Likelihood, LikelihoodSolver, LogLikelihoodTerms, Parameters, closed_form
 from .jacobian import embedding_gradients, embedding_values

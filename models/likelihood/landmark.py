@@ -26,10 +26,9 @@ from scipy.spatial import cKDTree
 
 from ..kernels.base import Kernel, as_points, check_columns
 from ..linalg.clustering import column_scale, kmeans_centers
-from ..linalg.precision import check_positive, concrete, double_precision
+from ..linalg.precision import check_positive, concrete, double_precision, value_and_jacobian
 from ..linalg.pytrees import register_dataclass
 from ..linalg.rows import reduce_blocks, shared_size
-from ..linalg.transforms import value_and_jacobian
 from ..measures import Measure, fixed_measure
 from .base import (
     Likelihood,

@@ -38,10 +38,9 @@ from jax.scipy.linalg import cho_solve
 from jax.typing import ArrayLike
 
 from ..kernels.base import Covariance, Kernel, as_points
-from ..linalg.precision import check_positive, double_precision
+from ..linalg.precision import check_positive, double_precision, value_and_jacobian
 from ..linalg.pytrees import register_dataclass
 from ..linalg.rows import reduce_blocks
-from ..linalg.transforms import value_and_jacobian
 from ..measures import Measure, as_measure, fixed_measure
 from .base import ErrorTerms, Likelihood, LikelihoodSolver, LogLikelihoodTerms, Parameters
 from .fourier import FourierBasis, draw_frequencies, unsupported_reason

@@ -17,9 +17,9 @@ from ...kernels.algebra import Scaled
 from ...kernels.base import Kernel
 from ...kernels.matern import Laplace, Matern
 from ...kernels.squared_exponential import SquaredExponential
+from ...linalg.precision import value_and_jacobian
 from ...linalg.rows import PaddedRows, padded, shared_size
 from ...linalg.symmetric import inverse_and_log_determinant
-from ...linalg.transforms import value_and_jacobian
 from ...measures import Measure, as_measure
 from ..base import LikelihoodSolver, LogLikelihoodTerms, Parameters, closed_form
 from ..dense import dense_terms

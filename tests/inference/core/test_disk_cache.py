@@ -6,8 +6,8 @@ import sys
 
 import jax
 import pytest
-from bke.inference.core import disk_cache as compilation_cache
-from bke.inference.core.disk_cache import remove_oldest
+from bke.inference.core import compilation as compilation_cache
+from bke.inference.core.compilation import remove_oldest
 from bke.inference.core.machine import computing
 
 SCRIPT = """

@@ -2,7 +2,7 @@
 
 import jax
 import jax.numpy as jnp
-from bke.inference.core import jit as compiling
+from bke.inference.core import compilation as compiling
 
 
 def test_what_is_compiled_is_the_same():

@@ -1,6 +1,6 @@
 import os
 
-from bke.inference.core.memory import available_memory
+from bke.inference.core.machine import available_memory
 
 
 def plant(root, **files):

@@ -5,7 +5,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from bke.inference.core.errors import InputError
-from bke.inference.core.memory import available_memory
+from bke.inference.core.machine import available_memory
 from bke.inference.data import checks
 from bke.inference.data.checks import (
     as_pair,

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from bke.inference.data.rounding import dithered, rounding_unit
+from bke.inference.data.units import dithered, rounding_unit
 
 WHOLE = np.random.default_rng(3).integers(-40, 60, size=200)
 

@@ -9,7 +9,6 @@ from bke.inference import InputError, Nuts, Quadrature, diagnose, fit, open_bloc
 from bke.inference.data.units import Units
 from bke.inference.sampling import out_of_core
 from bke.inference.sampling.binned_column import BinnedColumn, ColumnDensity
-from bke.inference.sampling.out_of_core import OutOfCore
 from bke.inference.sampling.record import read_record
 from bke.inference.sampling.run import units_of
 from bke.models import Matern
@@ -36,7 +35,7 @@ def coarse(monkeypatch):
     monkeypatch.setattr(BinnedColumn, "bins_per_deviation", 2**6)
     monkeypatch.setattr(out_of_core, "chunk_size", lambda landmarks, dimension: 2801)
     monkeypatch.setattr(BinnedColumn, "chunk_rows", 2801)
-    monkeypatch.setattr(OutOfCore, "max_rows_in_memory", 400)
+    monkeypatch.setattr(out_of_core, "MAX_ROWS_IN_MEMORY", 400)
 
 
 def cut(X, at):

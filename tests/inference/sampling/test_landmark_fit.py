@@ -16,8 +16,8 @@ from bke.inference import (
 from bke.inference.cli import app
 from bke.inference.core.machine import computing
 from bke.inference.data.units import choose_units
-from bke.inference.sampling.likelihoods import with_landmarks
 from bke.inference.sampling.run import target_of
+from bke.inference.sampling.target import Target
 from bke.models import Fourier, Landmark, SquaredExponential, landmark_log_likelihood
 from scipy.optimize import minimize_scalar
 from scipy.stats import gamma
@@ -89,10 +89,12 @@ def test_the_learned_kernel_is_the_maximum():
 def test_how_many_landmarks():
     units = choose_units(X, "column", None)
     for asked, count in ((7, 7), (None, 20), (np.int64(9), 9)):  # by default a quarter of the rows
-        found = with_landmarks(Landmark(asked), units, X, 0).points
+        target = Target.checked(likelihood=Landmark(asked)).in_model_units(units, X, 0)
+        found = target.landmarks
         assert found.shape == (count, 2)
         assert (found < (X / X.std(axis=0)).max(axis=0)).all()
-    assert with_landmarks(Fourier(3), units, X, 0) == Fourier(3)
+    target = Target.checked(likelihood=Fourier(3)).in_model_units(units, X, 0)
+    assert target.likelihood == Fourier(3)
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from bke.inference import (
 )
 from bke.inference.core.machine import computing
 from bke.inference.sampling import out_of_core
-from bke.inference.sampling.out_of_core import Checkpoint, OutOfCore
+from bke.inference.sampling.out_of_core import Checkpoint
 from bke.inference.sampling.record import read_record
 from bke.inference.streams.rows import Rows
 from bke.models import Landmark, SquaredExponential
@@ -154,7 +154,7 @@ def test_sums_do_not_depend_on_the_format_of_the_file(tmp_path, small_chunks, wr
 
 
 def test_refusals(tmp_path, small_chunks, monkeypatch, write):
-    monkeypatch.setattr(OutOfCore, "max_rows_in_memory", 0)
+    monkeypatch.setattr(out_of_core, "MAX_ROWS_IN_MEMORY", 0)
     X = data()
     path = write(tmp_path, X, "npy")
     rows = open_rows(path)

@@ -19,8 +19,8 @@ from bke.inference import (
     save_run,
 )
 from bke.inference.report.words import posterior_summary
-from bke.inference.sampling.in_memory import DEFAULTS, FitOptions, Model
 from bke.inference.sampling.samplers import SAMPLERS, MethodName, sampler_for
+from bke.inference.sampling.target import Target
 
 X = np.random.default_rng(0).gamma(2.0, size=(30, 1))
 
@@ -28,7 +28,7 @@ X = np.random.default_rng(0).gamma(2.0, size=(30, 1))
 def target(columns: int):
     """One with so many lengthscales."""
     prior = dist.Gamma(1.0, 1.0).expand([columns]) if columns > 1 else None
-    return Model(prior=prior).checked()
+    return Target.checked(prior=prior)
 
 
 @pytest.mark.parametrize(
@@ -127,10 +127,6 @@ def test_others_learn_about_a_sampler_from_its_run(kind, tmp_path):
     assert str(other) == text != str(expected)
     first, second = (posterior_summary(t, expected.modes)["overall"] for t in (known, new))
     assert first == second
-
-
-def test_handling_has_a_default_for_each_of_its_names():
-    assert set(DEFAULTS) == set(FitOptions.__annotations__)
 
 
 def test_options_can_be_made_before_jax_is_imported():

@@ -7,7 +7,6 @@ import numpyro.distributions as dist
 import pytest
 from bke.inference import SamplingError, Smc, diagnose, find_modes, fit
 from bke.inference.diagnostics.modes import _masses_of_repeats, mode_masses
-from bke.inference.sampling.samplers import population_group
 from bke.inference.sampling.tempering import Population, TemperedSmc
 
 CENTRES = (-1.0, 1.5)
@@ -52,7 +51,7 @@ def sample(dimension, repeats, particles, seed):
 def test_unequal_masses_and_the_normaliser_within_their_standard_errors(dimension, particles):
     """Twelve repeats, seed 0: four standard errors, exceeded in 1 of 500 (t with 11 degrees)."""
     found = sample(dimension, 12, particles, 0)
-    population = population_group(found, found.log_likelihood)
+    population = found.group(found.log_likelihood)
     error = population.attrs["log_normalizer_error"]
     assert error < 0.1
     assert population.attrs["log_normalizer"] == pytest.approx(-5.0, abs=4 * error)
@@ -121,7 +120,7 @@ def test_standard_errors_are_those_of_a_mean_over_repeats():
     """Normalisers 1, 2, 3 by hand; equal repeats against NumPy's deviation with n - 1."""
     empty = np.zeros((3, 4, 1))
     found = Population(empty, empty[..., 0], np.log([1.0, 2.0, 3.0]), np.ones(3))
-    attrs = population_group(found, empty[..., 0]).attrs
+    attrs = found.group(empty[..., 0]).attrs
     assert attrs["log_normalizer"] == pytest.approx(np.log(2.0))
     assert attrs["log_normalizer_error"] == pytest.approx(0.5 / np.sqrt(3.0))
     fraction = np.array([[0.1, 0.9], [0.4, 0.6], [0.25, 0.75]])

@@ -1,4 +1,4 @@
-"""Compiled programs: kept on disk where that is asked for, forgotten before they are too many.
+"""Compiled programs: XLA's options, an optional cache on disk, and a limit of their number.
 
 A file on disk is found by a digest of the whole program, of jaxlib and of the options it is
 compiled with, so that code of another version finds its own programs or none. JAX leaves programs
@@ -22,11 +22,38 @@ import itertools
 import os
 import platform
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import jaxlib
 from jax.experimental.compilation_cache import compilation_cache
+
+#: XLA's newer emitter of fused loops doubles the time that a likelihood takes to compile and makes
+#: it no faster. Releases of JAX that have no other one do not know the option.
+OLDER_EMITTER = {"xla_cpu_use_fusion_emitters": False}
+
+
+def jit(function: Callable[..., Any]) -> Any:
+    """Compile what is not called inside another compiled function.
+
+    Not for modules: it starts JAX, before which processes must have joined.
+    """
+    return jax.jit(function, compiler_options=_options())
+
+
+@functools.cache
+def _options() -> dict[str, Any] | None:
+    if jax.default_backend() != "cpu":
+        return None
+    try:
+        jax.jit(lambda x: x + 1, compiler_options=OLDER_EMITTER)(jnp.zeros(()))
+    except jax.errors.JaxRuntimeError:
+        return None
+    return OLDER_EMITTER
+
 
 #: A folder; nothing is kept without one.
 VARIABLE = "BKE_COMPILATION_CACHE"
