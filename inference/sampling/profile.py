@@ -16,7 +16,6 @@ import numpy as np
 import xarray as xr
 from scipy.ndimage import gaussian_filter1d
 
-from ..core.compilation import jit
 from ..core.distributed import on_devices
 from ..core.errors import SamplingError
 from .target import Points, Target
@@ -33,16 +32,6 @@ BATCH, PADDING = 16, 256
 
 LogDensity = Callable[[dict[str, Any]], np.ndarray]
 BatchLogDensity = Callable[[Any, Points], jax.Array]
-
-
-def batch_log_density(target: Target) -> BatchLogDensity:
-    """Compile the log density at :data:`BATCH` unconstrained points, evaluated sequentially."""
-
-    @jit
-    def evaluate(z: dict[str, jax.Array], X: Points) -> jax.Array:
-        return jax.lax.map(lambda point: target.log_density(point, X), z)
-
-    return evaluate
 
 
 def log_densities(evaluate: BatchLogDensity, z: Mapping[str, Any], X: Points) -> np.ndarray:
@@ -110,19 +99,6 @@ def scan(
     return grid, density({name: grid})
 
 
-def prior_along(target: Target) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]]:
-    """Compile the hyperparameter (k,) and its log prior at unconstrained points (k,)."""
-    (name,) = target.sites
-
-    @jit
-    @jax.vmap
-    def along(point: jax.Array) -> tuple[jax.Array, jax.Array]:
-        z = {name: point}
-        return target.constrain(z)[name], target.log_prior(z)
-
-    return along
-
-
 def as_profile(
     target: Target,
     grid: np.ndarray,
@@ -135,7 +111,7 @@ def as_profile(
         target: model with one scalar site.
         grid: evenly spaced (k,), unconstrained.
         log_density: (k,), of the unconstrained coordinate.
-        prior: from :func:`prior_along`.
+        prior: from :func:`~bke.inference.sampling.programs.prior_along`.
 
     Returns:
         Variables over ``grid``: ``unconstrained``, ``value`` (model units), ``log_density``,

@@ -18,8 +18,7 @@ from bke.models.likelihood.spectral import LineIndex
 from bke.models.linalg.rows import PaddedRows
 
 from ..core.compilation import jit
-from . import profile
-from .profile import BatchLogDensity, batch_log_density
+from .profile import BatchLogDensity
 from .record import identity_of
 from .target import Points, Target, cancelled_rows
 
@@ -47,8 +46,13 @@ def cached(build: Callable[..., T]) -> Callable[..., T]:
 
 @cached
 def log_densities(target: Target) -> BatchLogDensity:
-    """Log density of a batch of unconstrained points, by one compiled program."""
-    return batch_log_density(target)
+    """Compile the log density at a batch of unconstrained points, evaluated sequentially."""
+
+    @jit
+    def evaluate(z: dict[str, jax.Array], X: Points) -> jax.Array:
+        return jax.lax.map(lambda point: target.log_density(point, X), z)
+
+    return evaluate
 
 
 @cached
@@ -70,8 +74,16 @@ def volume_errors(target: Target) -> Callable[..., jax.Array]:
 
 @cached
 def prior_along(target: Target) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]]:
-    """Log prior along the one hyperparameter, by one compiled program."""
-    return profile.prior_along(target)
+    """Compile the hyperparameter (k,) and its log prior at unconstrained points (k,)."""
+    (name,) = target.sites
+
+    @jit
+    @jax.vmap
+    def along(point: jax.Array) -> tuple[jax.Array, jax.Array]:
+        z = {name: point}
+        return target.constrain(z)[name], target.log_prior(z)
+
+    return along
 
 
 @cached

@@ -6,13 +6,11 @@ import jax
 import numpy as np
 import pytest
 from bke.inference.core import machine
-from bke.inference.sampling import profile
+from bke.inference.sampling import profile, programs
 from bke.inference.sampling.profile import (
     SMOOTHING,
     as_profile,
-    batch_log_density,
     log_densities,
-    prior_along,
     scan,
     smooth,
 )
@@ -93,9 +91,9 @@ def test_the_profile_is_the_density_of_the_problem():
     with jax.enable_x64(True):
         prior_z = target.prior_draws(np.random.default_rng(0), 500)["lengthscale"]
         points = target.prepared(X)
-        density = functools.partial(log_densities, batch_log_density(target), X=points)
+        density = functools.partial(log_densities, programs.log_densities(target), X=points)
         scanned = scan(target, points, np.array([-0.5, 4.0]), prior_z, density)
-        found = as_profile(target, *scanned, prior_along(target))
+        found = as_profile(target, *scanned, programs.prior_along(target))
     grid = found["unconstrained"].values
     assert grid[0] <= np.quantile(prior_z, 0.002)
     assert grid[-1] >= 4.0  # a draw beyond the prior draws
