@@ -26,9 +26,9 @@ from ..data.canonical import canonical_order, random_part
 from ..data.checks import as_sample, check_positive_numbers
 from ..data.units import Units, choose_scale, observe
 from ..diagnostics.modes import basins
-from ..sampling import programs
+from ..sampling import densities
+from ..sampling.densities import smooth
 from ..sampling.fit import fit, prepare
-from ..sampling.profile import smooth
 from ..sampling.run import kernel_in_data_units
 from ..sampling.samplers import Quadrature
 from ..sampling.target import Target, flatten, unflatten
@@ -240,7 +240,7 @@ def _prepare_search(
     part = random_part(points, max_rows, seed)
     observed = observe(part, standardize=standardize)
     target = Target.checked().in_model_units(observed.units, observed.rows, seed)
-    evaluate = programs.objectives(target, "ml")
+    evaluate = densities.objectives(target, "ml")
     units, _, prior_draws = _retry_with_dither(
         lambda dither: prepare(target, observed, evaluate, dither=dither, seed=seed), part
     )

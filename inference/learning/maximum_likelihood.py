@@ -33,10 +33,10 @@ from ..core.progress import progress_bar
 from ..data.checks import check_count
 from ..data.units import Units, observe
 from ..diagnostics.modes import basins, format_values, scalar_values
-from ..sampling import profile, programs
+from ..sampling import densities
+from ..sampling.densities import SMOOTHING, smooth
 from ..sampling.draw_graph import cluster_nodes, connect_nodes
 from ..sampling.fit import prepare
-from ..sampling.profile import SMOOTHING, smooth
 from ..sampling.run import in_data_units, kernel_in_data_units
 from ..sampling.target import Points, Target, flatten, unflatten
 from . import Objective, scikit_learn
@@ -115,13 +115,13 @@ class PeakSearch:
     def __post_init__(self) -> None:
         self.low = self.prior_draws.min(axis=0) - self.margin
         self.high = self.prior_draws.max(axis=0) + self.margin
-        self.evaluate = programs.objectives(self.target, self.name)
-        self.value_and_grad = programs.objective_and_gradient(self.target, self.name)
+        self.evaluate = densities.objectives(self.target, self.name)
+        self.value_and_grad = densities.objective_and_gradient(self.target, self.name)
 
     def objective(self, flat: np.ndarray, points: Points | None = None) -> np.ndarray:
         """Evaluate the objective (k,) at ``flat`` (k, p), of the search's points by default."""
         points = self.points if points is None else points
-        return profile.log_densities(self.evaluate, unflatten(flat, self.target.shapes), points)
+        return densities.log_densities(self.evaluate, unflatten(flat, self.target.shapes), points)
 
     def climb(
         self, starts: np.ndarray, low: np.ndarray, high: np.ndarray, penalty: float = 1e15
@@ -181,9 +181,9 @@ class PeakSearch:
         prior = self.prior_draws[:, 0]
 
         def density(z: Mapping[str, np.ndarray]) -> np.ndarray:
-            return profile.log_densities(self.evaluate, z, self.points)
+            return densities.log_densities(self.evaluate, z, self.points)
 
-        grid, raw = profile.scan(self.target, self.points, prior, prior, density, grid_points)
+        grid, raw = densities.scan(self.target, self.points, prior, prior, density, grid_points)
         smoothed = smooth(raw, grid[1] - grid[0])
         finite = np.where(np.isfinite(raw), raw, -np.inf)
         tops, _, borders = basins(smoothed)
@@ -434,7 +434,7 @@ def learn_kernel(
         observed = observe(X, samples=samples, standardize=standardize, columns=columns)
         model = Target.checked(kernel, prior, noise_variance, measure, likelihood)
         target = model.in_model_units(observed.units, observed.rows, seed)
-        evaluate = programs.objectives(target, objective)
+        evaluate = densities.objectives(target, objective)
         units, points, prior_draws = prepare(target, observed, evaluate, dither=dither, seed=seed)
         search = PeakSearch(target, points, flatten(prior_draws), objective, progress)
         run = search.search_profile if target.is_scalar else search.search_multistart

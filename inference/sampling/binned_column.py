@@ -32,8 +32,8 @@ from ..core.errors import InputError, input_errors
 from ..core.progress import progress_bar
 from ..data.units import Units
 from ..streams.rows import Rows
-from . import programs
-from .profile import BATCH, log_densities
+from . import densities
+from .densities import BATCH, log_densities
 from .samplers import integral
 from .target import Target, Task, flatten, unflatten
 
@@ -160,7 +160,7 @@ class ColumnDensity:
 
     def __call__(self, z: Mapping[str, Any]) -> np.ndarray:
         """Return the log density (k,) of k points by site."""
-        evaluate = programs.log_densities(self._target)
+        evaluate = densities.compile_log_density(self._target)
 
         def compute(new: np.ndarray) -> list[float]:
             points = unflatten(new, self._target.shapes)
@@ -222,7 +222,7 @@ class ColumnDensity:
 
         Bins of the smallest errors, of ``max_ignored`` nats together, are not among these.
         """
-        evaluate = programs.volume_errors(self._target)
+        evaluate = densities.volume_errors(self._target)
         nodes, counts = jnp.asarray(self._weighted.nodes), jnp.asarray(self._weighted.counts)
 
         def compute(new: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:

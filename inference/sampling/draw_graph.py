@@ -20,8 +20,8 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import pdist, squareform
 
-from . import profile, programs
-from .profile import LogDensity
+from . import densities
+from .densities import LogDensity
 from .target import flatten, unflatten
 
 if TYPE_CHECKING:
@@ -42,8 +42,12 @@ def density_groups(task: Task, z: dict[str, np.ndarray], lp: np.ndarray) -> dict
     if not task.target.is_scalar:
         return {"paths": density_graph(z, lp, task.density)}
     (draws,), (prior_draws,) = z.values(), task.prior_draws.values()
-    grid = profile.scan(task.target, task.points, draws.ravel(), prior_draws.ravel(), task.density)
-    return {"profile": profile.as_profile(task.target, *grid, programs.prior_along(task.target))}
+    grid = densities.scan(
+        task.target, task.points, draws.ravel(), prior_draws.ravel(), task.density
+    )
+    return {
+        "profile": densities.as_profile(task.target, *grid, densities.compile_prior(task.target))
+    }
 
 
 def profile_of_nodes(target: Target, integrated: IntegratedDensity) -> xr.Dataset:
@@ -52,8 +56,8 @@ def profile_of_nodes(target: Target, integrated: IntegratedDensity) -> xr.Datase
     count = round((nodes[-1] - nodes[0]) / integrated.first_step[0]) + 1
     grid = np.linspace(nodes[0], nodes[-1], count)
     nearest = np.searchsorted(0.5 * (nodes[1:] + nodes[:-1]), grid)
-    log_prior = programs.prior_along(target)
-    return profile.as_profile(target, nodes[nearest], integrated.log_density[nearest], log_prior)
+    log_prior = densities.compile_prior(target)
+    return densities.as_profile(target, nodes[nearest], integrated.log_density[nearest], log_prior)
 
 
 def chain_standard_deviations(flat: np.ndarray) -> np.ndarray:

@@ -34,8 +34,8 @@ from ..core.machine import computing
 from ..data.checks import check_count
 from ..data.units import Observed, Units, may_be_dithered, observe, with_dither
 from ..streams.rows import Rows
-from . import out_of_core, programs
-from .profile import BatchLogDensity, log_densities
+from . import densities, out_of_core
+from .densities import BatchLogDensity, log_densities
 from .run import Unread, make_run
 from .samplers import SAMPLERS, Method, sampler_for
 from .target import PRIOR_DRAWS, Points, Program, Target, Task
@@ -173,7 +173,7 @@ def fit(
             job = [repr(sampler), repr(model.likelihood), samples, shard]
             check_alike({"data": rows, "seeds": seed, "options": job})
             target = model.in_model_units(observed.units, rows, seed)
-            evaluate, program = programs.log_densities(target), sampler.program(target)
+            evaluate, program = densities.compile_log_density(target), sampler.program(target)
             units, points, prior_draws = prepare(
                 target,
                 observed,
@@ -259,7 +259,7 @@ def prepare(
         draws = target.prior_draws(rng, num_prior_draws)
         target.check_smoothed(rows.shape[1])
         # Landmarks are not on the data, so no density is zero.
-        cancelled = None if target.landmarks is not None else programs.cancelled(target)
+        cancelled = None if target.landmarks is not None else densities.cancelled(target)
         units = with_dither(units, rows, dither, seed, draws, cancelled)
         points = prepare_points(units) if points is None else points
         # Where devices share the rows, two programs would wait for each other.

@@ -24,10 +24,10 @@ from numpy.typing import ArrayLike
 from ..core.errors import InputError, PosteriorWarning, nearest
 from ..core.machine import computing
 from ..data.units import Observed, observe
-from . import profile, programs
+from . import densities
+from .densities import LogDensity
 from .draw_graph import density_groups
 from .fingerprint import fingerprint
-from .profile import LogDensity
 from .run import make_run
 from .target import PRIOR_DRAWS, Chains, Target, Task
 
@@ -144,7 +144,7 @@ class Foreign:
             target.check_smoothed(observed.rows.shape[1])
             points = target.prepared(observed.units.points(observed.rows))
             density = functools.partial(
-                profile.log_densities, programs.log_densities(target), X=points
+                densities.log_densities, densities.compile_log_density(target), X=points
             )
             statistics = _statistics(self.tree, self._shape)
             lp = statistics["lp"] = _log_density(z, density, statistics.get("lp"))

@@ -27,7 +27,7 @@ from ..core.compilation import jit
 from ..core.distributed import on_devices
 from ..core.errors import SamplingError
 from ..core.progress import ChainBars
-from .programs import cached
+from .densities import cached
 from .target import CANDIDATES, Chains, Points, Target, Task
 
 #: Iterations per compiled run: long enough to hide the call, short enough for a live display.

@@ -18,10 +18,10 @@ import xarray as xr
 from ..core.errors import InputError
 from ..core.machine import computing
 from ..data.units import Units
-from . import profile, programs
+from . import densities
+from .densities import LogDensity
 from .fingerprint import fingerprint
 from .foreign import Foreign, ModelArguments, is_run
-from .profile import LogDensity
 from .record import is_ours
 from .run import target_of, units_of
 from .target import Points, Target
@@ -143,11 +143,11 @@ class OpenRun:
     @property
     def log_density(self) -> LogDensity:
         """Log posterior density of a batch of unconstrained points, up to a constant."""
-        evaluate, points = programs.log_densities(self.target), self.points
+        evaluate, points = densities.compile_log_density(self.target), self.points
 
         def density(z: Mapping[str, Any]) -> np.ndarray:
             with computing():
-                return profile.log_densities(evaluate, z, points)
+                return densities.log_densities(evaluate, z, points)
 
         return density
 

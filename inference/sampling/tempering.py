@@ -32,7 +32,7 @@ from scipy.special import logsumexp
 from ..core.compilation import jit
 from ..core.distributed import on_devices
 from ..core.errors import SamplingError
-from .programs import cached
+from .densities import cached
 from .target import Points, Target, unflatten
 
 #: Effective fraction of the particles after each rise of the temperature.

@@ -30,7 +30,7 @@ from ..data.new_rows import as_evaluation_points
 from ..permutation.pair import Pair
 from ..permutation.pooling import relabelled
 from ..permutation.relabelled import MORE_ROWS
-from ..sampling import programs
+from ..sampling import densities
 from ..sampling.open_run import OpenRun
 from ..sampling.target import Target
 
@@ -209,7 +209,7 @@ def embedding_draws(
     return np.concatenate(batches)[:total]
 
 
-@programs.cached
+@densities.cached
 def _compiled_draws(target: Target, noise: Any) -> Callable[..., jax.Array]:
     """Compile draws of the witness for a batch of hyperparameters."""
 

@@ -28,8 +28,8 @@ from bke.inference import (
 )
 from bke.inference.diagnostics.modes import basins
 from bke.inference.report.words import run_summary, witness_summary
+from bke.inference.sampling.densities import smooth
 from bke.inference.sampling.draw_graph import density_graph
-from bke.inference.sampling.profile import smooth
 from bke.inference.sampling.record import RECORD, read_record
 
 GRID = np.arange(-3.0, 3.0, 0.01)

@@ -6,8 +6,8 @@ import jax
 import numpy as np
 import pytest
 from bke.inference.core import machine
-from bke.inference.sampling import profile, programs
-from bke.inference.sampling.profile import (
+from bke.inference.sampling import densities
+from bke.inference.sampling.densities import (
     SMOOTHING,
     as_profile,
     log_densities,
@@ -91,9 +91,9 @@ def test_the_profile_is_the_density_of_the_problem():
     with jax.enable_x64(True):
         prior_z = target.prior_draws(np.random.default_rng(0), 500)["lengthscale"]
         points = target.prepared(X)
-        density = functools.partial(log_densities, programs.log_densities(target), X=points)
+        density = functools.partial(log_densities, densities.compile_log_density(target), X=points)
         scanned = scan(target, points, np.array([-0.5, 4.0]), prior_z, density)
-        found = as_profile(target, *scanned, programs.prior_along(target))
+        found = as_profile(target, *scanned, densities.compile_prior(target))
     grid = found["unconstrained"].values
     assert grid[0] <= np.quantile(prior_z, 0.002)
     assert grid[-1] >= 4.0  # a draw beyond the prior draws
@@ -110,9 +110,9 @@ def test_the_profile_is_the_density_of_the_problem():
 def test_batches_in_threads_keep_the_order(monkeypatch):
     for cores in (1, 3):
         monkeypatch.setattr(machine, "cores", lambda cores=cores: cores)
-        for total in (1, 5, profile.BATCH, 3 * profile.BATCH + 1):
+        for total in (1, 5, densities.BATCH, 3 * densities.BATCH + 1):
             z = {"a": np.arange(total, dtype=float), "b": np.ones((total, 2))}
-            found = profile.log_densities(
+            found = densities.log_densities(
                 lambda z, X: z["a"] * z["b"].sum(-1) + X.sum(), z, np.ones((2, 1))
             )
             np.testing.assert_array_equal(found, 2.0 * np.arange(total) + 2.0)

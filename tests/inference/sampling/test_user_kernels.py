@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bke.inference import InputError, Quadrature, diagnose, fit, load_run, sample_witness, save_run
-from bke.inference.sampling.programs import log_densities
+from bke.inference.sampling.densities import compile_log_density
 from bke.inference.sampling.record import (
     RECORD,
     describe_kernel,
@@ -184,8 +184,8 @@ def test_a_class_defined_anew_has_no_program_of_the_old_one(module, tmp_path):
     def density():
         target = Target.checked(module.Ball, None, 0.1, "unit", "dense")
         with jax.enable_x64(True):
-            found = log_densities(target)
-            assert log_densities(target) is found  # kept
+            found = compile_log_density(target)
+            assert compile_log_density(target) is found  # kept
             return float(found({k: jnp.asarray(v) for k, v in z.items()}, jnp.asarray(points))[0])
 
     before, family = density(), identity_of(module.Ball())
