@@ -216,5 +216,6 @@ def _extreme(found: Mapping[str, Any]) -> str:
     decimals = max(0, 1 - math.floor(math.log10(abs(mean)))) if mean else 2
     place = ", ".join(f"{value:.2g}" for value in at)
     place = f"({place})" if len(at) > 1 else place
-    values = (f"{value:.{decimals}f}" for value in (mean, found["lower"], found["upper"]))
+    ends = (mean, found["lower"], found["upper"])
+    values = (f"{round(value, decimals) + 0.0:.{decimals}f}" for value in ends)  # no "-0.000"
     return "{} at {place} ({}, {})".format(*values, place=place)
