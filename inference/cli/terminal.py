@@ -295,9 +295,11 @@ class Terminal:
             folders: dict[Path, list[str]] = {}
             for path in map(Path, files.values()):
                 folders.setdefault(path.parent, []).append(path.name)
-            told = [f"Files in {folder}: {', '.join(names)}." for folder, names in folders.items()]
-            told.append(f"Time: {timings['total']:.0f} s. More numbers: --verbose.")
-            self._last.append(lambda: self.say(" ".join(told)))
+            sentences = [
+                f"Files in {folder}: {', '.join(names)}." for folder, names in folders.items()
+            ]
+            sentences.append(f"Time: {timings['total']:.0f} s. More numbers: --verbose.")
+            self._last.append(lambda: self.say(" ".join(sentences)))
             return
         steps = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in timings.items())
         told = "\n".join(["", *(f"  {path}" for path in files.values())])

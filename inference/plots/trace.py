@@ -74,8 +74,9 @@ def plot_trace(
         for index, (density, trace) in enumerate(panels):
             log_scale(density, "x", values[..., index])
             log_scale(trace, "y", values[..., index])
-    stats = opened.tree.get("sample_stats", {})
-    diverging = "diverging" in stats and bool(stats["diverging"].any())
+    tree = opened.tree
+    recorded = "sample_stats" in tree.children and "diverging" in tree["sample_stats"]
+    diverging = recorded and bool(tree["sample_stats"]["diverging"].any())
     return _with_legend(collection, find_modes(opened), divergences=diverging)
 
 

@@ -63,15 +63,16 @@ def zeros_of_density(
     ((name, shape),) = unconstrained_shapes(run).items()
     z, moving = unconstrained_draws(run)[..., 0], np.ones(len(modes.of_draws), dtype=bool)
     moving[list(modes.stuck)] = False
-    found = []
+    zeros_of_modes: list[list[float]] = []
     for index in range(len(modes.modes)):
         inside = z[(modes.of_draws == index) & moving[:, None]]
         if len(inside) < 2:
-            found.append([])
+            zeros_of_modes.append([])
             continue
-        grid = np.linspace(*np.quantile(inside, [0.005, 0.995]), points)
+        low, high = np.quantile(inside, [0.005, 0.995])
+        grid = np.linspace(low, high, points)
         density = opened.log_density({name: grid.reshape(-1, *shape)})
-        zeros = []
+        zeros: list[float] = []
         for dip in find_peaks(-density, prominence=0.5)[0]:
             finer = np.linspace(grid[dip - 1], grid[dip + 1], points)
             values = opened.log_density({name: finer.reshape(-1, *shape)})
@@ -80,8 +81,8 @@ def zeros_of_density(
         with computing():
             at = unflatten(np.reshape(zeros, (1, -1, 1)), {name: shape})
             dataset = in_data_units(opened.target, opened.units, at) if zeros else None
-        found.append([] if dataset is None else dataset[name].values.ravel().tolist())
-    return found
+        zeros_of_modes.append([] if dataset is None else dataset[name].values.ravel().tolist())
+    return zeros_of_modes
 
 
 def brief_diagnosis(

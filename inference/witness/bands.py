@@ -79,7 +79,8 @@ def credible_band(
 
 def weighted_by_chain(witness: xr.DataTree) -> xr.DataTree:
     """Return a witness whose chains have equal weights, but for stuck ones (BKE Figure 5 C)."""
-    used = witness["mode"] >= 0
+    draws = witness.to_dataset()
+    used = draws["mode"] >= 0
     used = used if used.any() else xr.ones_like(used)
     result = witness.assign(weight=used / used.sum())
     result.attrs = {**witness.attrs, "weights": "chains"}
