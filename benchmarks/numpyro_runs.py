@@ -43,7 +43,7 @@ def measure(model: str, likelihood: str, rows: int, chains: int) -> dict[str, An
         num_warmup=ITERATIONS,
         num_samples=ITERATIONS,
         num_chains=chains,
-        chain_method="vectorized",
+        chain_method="vectorized" if chains > 1 else "sequential",
     )
     options = {"likelihood": likelihood} if likelihood else {}
     row: dict[str, Any] = {"model": model, "likelihood": likelihood, "rows": rows, "chains": chains}
