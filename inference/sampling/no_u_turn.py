@@ -5,8 +5,8 @@ NumPyro's ``chain_method="parallel"`` needs the number of host devices fixed bef
 compiled runs of NumPyro's NUTS kernel; compiled code releases the interpreter, so threads keep all
 cores busy, and a chain's draws do not depend on the number of others.
 
-``MCMC(NUTS(bke_model))`` also compiles the likelihood twice, for starts and for iterations, and again
-for every run without a progress bar; ``benchmarks/numpyro_runs.py`` measures both.
+``MCMC(NUTS(bke_model))`` also compiles the likelihood twice, for starts and for iterations, and
+again for every run without a progress bar; ``benchmarks/numpyro_runs.py`` measures both.
 """
 
 from __future__ import annotations
