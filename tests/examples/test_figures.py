@@ -74,6 +74,7 @@ def test_figure_2_finds_ratios_up_to_3_and_fails_from_5_on(monkeypatch, tmp_path
     assert float(other.kernel.lengthscale) == pytest.approx(median, rel=0.25)
 
 
+@pytest.mark.slow
 def test_figure_4_has_its_mass_in_the_long_mode():
     """Draws near the modes of the paper, 0.49 and 2.9 there; masses by quadrature."""
     draws = np.stack([np.linspace(0.50, 0.54, 8), np.linspace(2.9, 3.2, 8)])
