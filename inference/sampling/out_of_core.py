@@ -44,6 +44,7 @@ from ..core.progress import progress_bar
 from ..data.checks import check_spread
 from ..data.units import Units, unit_of, with_dither
 from ..streams.rows import Rows
+from . import densities
 from .binned_column import BinnedColumn, ColumnDensity, evaluate_new
 from .run import Unread
 from .samplers import MOST_EVALUATIONS, Quadrature, Sampler
@@ -335,7 +336,7 @@ def prepare_rows(
         density: Any = LandmarkDensity(target, rows, scale, stored, progress)
         task = Task(target, None, prior_draws, density, seed, progress=False)
         return task, units, unread, {}, stored
-    units = with_dither(units, sample, dither, seed, prior_draws, density.cancelled(target))
+    units = with_dither(units, sample, dither, seed, prior_draws, densities.cancelled(target))
     column = BinnedColumn(rows, units, float((deviation / scale)[0]), progress=progress)
     density = ColumnDensity(target, column)
     tolerance = (sampler if isinstance(sampler, Quadrature) else Quadrature()).tolerance
