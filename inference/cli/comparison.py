@@ -20,13 +20,10 @@ def compared(pair: Pair, terminal: Terminal, **options: Any) -> Comparison:
     with terminal.step("compare", "comparing the samples", spinner=not many):
         from bke.inference import compare
 
+        from ..comparison.words import headline
+
         bar = terminal.progress and many
         shown: dict[str, Any] = {"columns": pair.columns, "names": pair.names, "progress": bar}
         found = compare(pair.P, pair.Q, **shown, **options)
-    told = str(found)
-    if not terminal.verbose:  # the p-value and the odds, without a comment on them
-        told = (
-            told.partition("\n")[0].partition("): ")[0].removesuffix(".").removesuffix(")") + ")."
-        )
-    terminal.say(told)
+    terminal.say(str(found) if terminal.verbose else f"{headline(found)}.")
     return found

@@ -38,14 +38,20 @@ def odds_in_words(log_bayes_factor: float) -> str:
     return f"{number} : 1 {'for' if log_bayes_factor >= 0.0 else 'against'} a difference"
 
 
-def verdict(found: Findings) -> str:
-    """The first sentence: it goes by the test, and says where the odds point another way."""
+def headline(found: Findings) -> str:
+    """Return whether the samples differ, with p-value and odds, without a full stop."""
     p = p_with_error(found.pvalue, found.pvalue_error, found.permutations)
-    odds = odds_in_words(found.log_bayes_factor)
-    size = found.log_bayes_factor
+    numbers = f"({p}; odds {odds_in_words(found.log_bayes_factor)})"
     first, second = found.names
     if found.differ:
-        start = f"{first} and {second} differ ({p}; odds {odds})"
+        return f"{first} and {second} differ {numbers}"
+    return f"No difference between {first} and {second} was found {numbers}"
+
+
+def verdict(found: Findings) -> str:
+    """The first sentence: it goes by the test, and says where the odds point another way."""
+    size, start = found.log_bayes_factor, headline(found)
+    if found.differ:
         if size >= math.log(MODERATE):
             return f"{start}."
         if size > -math.log(MODERATE):
@@ -54,7 +60,6 @@ def verdict(found: Findings) -> str:
             f"{start}: the test decides; the odds go by a difference of unknown scale and size, "
             "and this one is not what they expect."
         )
-    start = f"No difference between {first} and {second} was found ({p}; odds {odds})"
     if size >= math.log(MODERATE):
         return f"{start}: the test decides, the odds alone would speak of one."
     return f"{start}."
