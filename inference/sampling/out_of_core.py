@@ -249,7 +249,9 @@ def sums_over_rows(
                     return sums
 
                 # One kernel compiles the program before the threads would each do so.
-                sums = [sum_features(kernels[0]), *pool.map(sum_features, kernels[1:])]
+                alone = 1 if chunk == remaining[0] else 0
+                sums = [*map(sum_features, kernels[:alone])]
+                sums += pool.map(sum_features, kernels[alone:])
                 stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *sums)
                 lane = chunk % LANES
                 lanes[lane] = jax.tree.map(np.asarray, _merge(lanes[lane], stacked))
