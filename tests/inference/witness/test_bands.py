@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from bke.inference.witness.bands import thin_draws
+import xarray as xr
+from bke.inference.witness.bands import credible_band, thin_draws, weighted_by_chain
 
 #: Draws of each mode, and of a single hyperparameter, that "auto" uses at least.
 LEAST, LEAST_SORTED = 200, 100
@@ -123,3 +124,27 @@ def test_half_the_draws_in_order_halve_the_error_of_a_band(level, of, bound):
         ends = np.quantile(of(draws.ravel()[chosen][source]), levels)
         squares.append(np.mean((ends - exact) ** 2))
     assert np.sqrt(np.mean(squares)) / np.ptp(exact) < bound
+
+
+@pytest.mark.parametrize(
+    ("modes", "mean"), [((0, 0, 1, -1), (2.0 + 3.0 + 7.0) / 3.0), ((-1,) * 4, 43.0)]
+)
+def test_chains_have_equal_weights_but_for_stuck_ones(modes, mean):
+    """By mass nearly all weight is in the third chain; if all are stuck, all are used."""
+    values = np.repeat([[2.0], [3.0], [7.0], [160.0]], 50, axis=1)
+    dims = ("chain", "draw")
+    tree = xr.DataTree(
+        xr.Dataset(
+            {
+                "witness": ((*dims, "point"), values[..., None]),
+                "mode": (dims, np.repeat(np.reshape(modes, (4, 1)), 50, axis=1)),
+                "weight": (dims, np.where(values == 7.0, 1.0 / 50.0, 0.0)),
+            },
+            attrs={"weights": "posterior"},
+        )
+    )
+    weighted = weighted_by_chain(tree)
+    assert weighted.attrs["weights"] == "chains"
+    assert float(weighted["weight"].sum()) == pytest.approx(1.0, rel=1e-12)
+    assert credible_band(weighted, 0.8).mean[0] == pytest.approx(mean, rel=1e-12)
+    assert credible_band(tree, 0.8).mean[0] == pytest.approx(7.0, rel=1e-12)
