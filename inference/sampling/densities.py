@@ -42,6 +42,10 @@ MIN_GRID_POINTS = 250
 #: Number of points per compiled call of the density, and a divisor of that of the prior.
 BATCH, PADDING = 16, 256
 
+#: Number of models whose compiled functions are kept, for each function.
+MAX_PROGRAMS = 16
+
+T = TypeVar("T")
 LogDensity = Callable[[dict[str, Any]], np.ndarray]
 BatchLogDensity = Callable[[Any, Points], jax.Array]
 
@@ -123,7 +127,7 @@ def as_profile(
         target: model with one scalar site.
         grid: evenly spaced (k,), unconstrained.
         log_density: (k,), of the unconstrained coordinate.
-        prior: from :func:`~bke.inference.sampling.densities.compile_prior`.
+        prior: from :func:`compile_prior`.
 
     Returns:
         Variables over ``grid``: ``unconstrained``, ``value`` (model units), ``log_density``,
@@ -143,11 +147,6 @@ def as_profile(
         coords={"unconstrained": ("grid", grid)},
         attrs={"site": name, "smoothing": SMOOTHING, "step": grid[1] - grid[0]},
     )
-
-
-MAX_PROGRAMS = 16
-
-T = TypeVar("T")
 
 
 def cached(build: Callable[..., T]) -> Callable[..., T]:

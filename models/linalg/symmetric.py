@@ -13,9 +13,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-#: Rows of the smallest blocks of an inverse. Smaller ones take as long to run and three times as
-#: long to compile: 600 rows by blocks of 31, 100, 150 and 200 take 19, 13, 14 and 16 ms of one core
-#: with their gradient, and 10, 4, 3 and 4 s to compile.
+#: Rows of the smallest blocks of an inverse. Smaller ones compile more slowly: those of 31 rows
+#: took about three times as long for a gradient of 600 rows, and as long to run.
 SMALLEST_BLOCK = 150
 
 
