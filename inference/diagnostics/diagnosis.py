@@ -74,8 +74,9 @@ class Convergence:
 
     @property
     def text(self) -> str:
-        """R-hat and both effective sample sizes."""
-        return f"{self.rhat_text}, bulk ESS {self.ess_bulk:.0f}, tail ESS {self.ess_tail:.0f}"
+        """R-hat, rounded up, and both effective sample sizes, rounded down."""
+        bulk, tail = np.floor([self.ess_bulk, self.ess_tail])
+        return f"{self.rhat_text}, bulk ESS {bulk:.0f}, tail ESS {tail:.0f}"
 
 
 def convergence(posterior: xr.Dataset, chains: Sequence[int]) -> Convergence:
@@ -133,10 +134,19 @@ class Diagnosis(Shown):
     independent: bool = False
 
     @functools.cached_property
+    def sentences(self) -> tuple[tuple[str, str], ...]:
+        """The sentences of the verdict, each after its topic.
+
+        Topics are ``"modes"``, ``"weighting"`` of modes, ``"mass"`` of the heaviest mode,
+        ``"stuck"`` chains, ``"zeros"`` of the density, and ``"advice"`` for all others.
+        """
+        verdict = _independent_verdict if self.convergence is None else _chain_verdict
+        return (*verdict(self), *(("advice", note) for note in self.notes))
+
+    @property
     def verdict(self) -> str:
         """A few sentences, one per line."""
-        verdict = _independent_verdict if self.convergence is None else _chain_verdict
-        return "\n".join([*verdict(self), *self.notes])
+        return "\n".join(sentence for _, sentence in self.sentences)
 
     @property
     def multimodal(self) -> bool:
@@ -316,76 +326,98 @@ def format_mass(mode: Mode) -> str:
     return f"{mass:.{decimals}f} +- {error:.1g}"
 
 
-def _independent_verdict(diagnosis: Diagnosis) -> list[str]:
+def _independent_verdict(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     """Describe independent draws and the accuracy of the normalizing constant."""
     integral = diagnosis.integral
-    sentences = [f"All modes are represented by posterior mass: {diagnosis.method_in_words}."]
+    method = f"All modes are represented by posterior mass: {diagnosis.method_in_words}."
+    sentences = [("advice", method)]
     if diagnosis.multimodal:
-        sentences.append(f"Multimodal: {len(diagnosis.modes.modes)} modes.")
+        sentences.append(("modes", f"Multimodal: {len(diagnosis.modes.modes)} modes."))
     if diagnosis.multimodal and diagnosis.modes.has_masses:
-        sentences.append(_heaviest(diagnosis))
+        sentences.append(("mass", _heaviest(diagnosis)))
+    advice = []
     if integral is not None and integral.repeats:
         if np.isnan(integral.error):
-            sentences.append("No standard error is known, since there is one repeat.")
+            advice.append("No standard error is known, since there is one repeat.")
         elif not integral.reached:
-            sentences.append("NOT ACCURATE: the repeats disagree; use more particles.")
-        sentences.append(
+            advice.append("NOT ACCURATE: the repeats disagree; use more particles.")
+        advice.append(
             "All repeats may miss a mode much narrower than the prior; quadrature (one or two "
             "hyperparameters) would detect it."
         )
     elif integral is not None and not integral.reached:
         tolerance = f"the tolerance of {integral.tolerance:g} was not reached"
-        sentences.append(f"NOT ACCURATE: {tolerance}; use a larger tolerance, or SMC.")
-    return sentences
+        advice.append(f"NOT ACCURATE: {tolerance}; use a larger tolerance, or SMC.")
+    return sentences + [("advice", sentence) for sentence in advice]
 
 
-def _chain_verdict(
-    diagnosis: Diagnosis, *, many_peaks: int = 5, tolerated_rhat: float = 1.1
-) -> list[str]:
+def _chain_verdict(diagnosis: Diagnosis, many_peaks: int = 5) -> list[tuple[str, str]]:
     """Describe whether chains mixed, and the reasons if they did not.
 
     Args:
         diagnosis: with chains.
         many_peaks: more local maxima of the density of one column are due to its narrow zeros.
             Not tuned.
-        tolerated_rhat: largest R-hat within a mode that such zeros explain. Not tuned.
     """
     modes, overall = diagnosis.modes, diagnosis.convergence
     assert overall is not None
     has_zeros = len(diagnosis.fitted_columns) == 1 and (modes.peaks or 0) > many_peaks
-    sentences = _multimodality(diagnosis) if diagnosis.multimodal else [_mixing(overall)]
+    sentences = [("advice", _mixing(overall))]
+    if diagnosis.multimodal:
+        sentences = _multimodality(diagnosis)
+
+    def add(sentence: str, topic: str = "advice") -> None:
+        sentences.append((topic, sentence))
+
     if modes.has_masses and not modes.covered:
         mass = f"the visited modes hold {modes.visited_mass:.2g} of its mass"
-        sentences.append(f"NOT THE POSTERIOR: {mass}; run more chains, quadrature or SMC.")
+        add(f"NOT THE POSTERIOR: {mass}; run more chains, quadrature or SMC.")
     if modes.stuck:
         stuck = format_chains(modes.stuck)
-        sentences.append(f"Stuck far below the density of their mode, and left out: {stuck}.")
+        add(f"Stuck far below the density of their mode, and left out: {stuck}.", "stuck")
     if len(modes.stuck) == len(overall.chains):
-        sentences.append("Every chain is stuck, so there is nothing to summarize.")
+        add("Every chain is stuck, so there is nothing to summarize.")
     if diagnosis.multimodal:
-        within = {k: c for k, c in enumerate(diagnosis.per_mode, start=1) if c is not None}
-        if has_zeros and any(c.max_rhat < c.rhat <= tolerated_rhat for c in within.values()):
-            reason = "narrow zeros of the density divide it"
-            sentences.append(f"R-hat up to {tolerated_rhat} within a mode is expected: {reason}.")
-        limit = tolerated_rhat if has_zeros else overall.max_rhat
-        sentences += [
-            f"Mode {k} has not mixed ({c.text}): summaries are approximate; use quadrature or SMC."
-            for k, c in within.items()
-            if c.rhat > limit
-        ]
+        sentences += _mixing_within_modes(diagnosis, has_zeros)
     if modes.peaks is None and not modes.has_masses:
-        sentences.append(
+        add(
             "R-hat cannot detect a mode that no chain visited: run more chains, or compare with "
             "quadrature (two hyperparameters) or SMC."
         )
     if diagnosis.divergences > 0.01 * diagnosis.iterations:
         diverged = f"{diagnosis.divergences} of {diagnosis.iterations} iterations diverged"
         reason = "as expected at zeros of the density" if has_zeros else "check for narrow regions"
-        sentences.append(f"{diverged}: {reason}.")
+        add(f"{diverged}: {reason}.")
     if diagnosis.nonfinite[1]:
         count = f"{diagnosis.nonfinite[1]} log densities after warmup were not finite"
-        sentences.append(f"{count}: check the scale of the data and the prior.")
+        add(f"{count}: check the scale of the data and the prior.")
     return sentences
+
+
+def _mixing_within_modes(
+    diagnosis: Diagnosis, has_zeros: bool, tolerated_rhat: float = 1.1
+) -> list[tuple[str, str]]:
+    """Describe the modes within which chains have not mixed.
+
+    Args:
+        diagnosis: with chains and several modes.
+        has_zeros: whether the density of one column has narrow zeros.
+        tolerated_rhat: largest R-hat within a mode that such zeros explain. Not tuned.
+    """
+    within = {k: c for k, c in enumerate(diagnosis.per_mode, start=1) if c is not None}
+    sentences = []
+    if has_zeros and any(c.max_rhat < c.rhat <= tolerated_rhat for c in within.values()):
+        reason = "narrow zeros of the density divide it"
+        sentences += [
+            ("zeros", f"R-hat up to {tolerated_rhat} within a mode is expected: {reason}.")
+        ]
+    limit = tolerated_rhat if has_zeros else Convergence.max_rhat
+    approximate = "summaries are approximate; use quadrature or SMC"
+    return sentences + [
+        ("advice", f"Mode {k} has not mixed ({c.text}): {approximate}.")
+        for k, c in within.items()
+        if c.rhat > limit
+    ]
 
 
 def _mixing(overall: Convergence) -> str:
@@ -403,7 +435,7 @@ def _mixing(overall: Convergence) -> str:
     return f"Not mixed: one mode, but {' and '.join(failures)}: run longer warmup and more draws."
 
 
-def _multimodality(diagnosis: Diagnosis, decisive: float = 7.0) -> list[str]:
+def _multimodality(diagnosis: Diagnosis, decisive: float = 7.0) -> list[tuple[str, str]]:
     """Describe several modes, the visits of chains, and the masses.
 
     Args:
@@ -417,23 +449,22 @@ def _multimodality(diagnosis: Diagnosis, decisive: float = 7.0) -> list[str]:
     crossed = f"chains crossed between them {modes.crossings} times"
     if not modes.crossings:
         crossed = "no chain crossed between them"
-    sentences = [f"Multimodal: {len(modes.modes)} modes, {visited} of them visited, and {crossed}."]
+    count = f"{len(modes.modes)} modes, {visited} of them visited"
+    weighting = "Averages over chains do not weight modes by posterior mass: do not pool."
     if modes.covered:
-        sentences.append("Summaries weight modes by posterior mass, averages over chains do not.")
-    else:
-        sentences.append("Averages over chains do not weight modes by posterior mass: do not pool.")
+        weighting = "Summaries weight modes by posterior mass, averages over chains do not."
+    mass = ("advice", f"The log masses of the two heaviest modes differ by {difference:.1f}.")
     if modes.has_masses:
-        sentences.append(_heaviest(diagnosis))
+        mass = ("mass", _heaviest(diagnosis))
     elif modes.peaks is None:
-        sentences.append("The posterior masses of the modes are unknown.")
+        mass = ("advice", "The posterior masses of the modes are unknown.")
     elif difference > decisive:
         gap = f"the log mass of the next is lower by {difference:.0f}"
-        sentences.append(f"Mode {highest + 1} has practically all of the posterior mass: {gap}.")
-    else:
-        sentences.append(f"The log masses of the two heaviest modes differ by {difference:.1f}.")
+        mass = ("advice", f"Mode {highest + 1} has practically all of the posterior mass: {gap}.")
+    sentences = [("modes", f"Multimodal: {count}, and {crossed}."), ("weighting", weighting), mass]
     unvisited = ", ".join(format_location(mode) for mode in modes.modes if not mode.visited)
     if unvisited:
-        sentences.append(f"No chain visited the mode at {unvisited}: run more chains.")
+        sentences.append(("advice", f"No chain visited the mode at {unvisited}: run more chains."))
     return sentences
 
 

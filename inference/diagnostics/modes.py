@@ -81,9 +81,10 @@ class Modes:
         peaks: number of local maxima of the log density on the grid of the profile, most of which
             lie between zeros of the density and are no modes; ``None`` with several
             hyperparameters.
-        crossings: how many times a chain moved between modes; ``None`` for independent draws. With
-            several hyperparameters a draw is in the mode of the nearest node of its chain, see
-            :mod:`~bke.inference.sampling.draw_graph`, so very short visits are missed.
+        crossings: how many times chains that are not stuck moved between modes; ``None`` for
+            independent draws. With several hyperparameters a draw is in the mode of the nearest
+            node of its chain, see :mod:`~bke.inference.sampling.draw_graph`, so very short visits
+            are missed.
     """
 
     modes: tuple[Mode, ...]
@@ -328,7 +329,7 @@ def _build_modes(
     of_draws, of_chains = number[of_draws], number[of_chains]
     # They are cached: a caller that would modify them has to copy.
     of_draws.flags.writeable = of_chains.flags.writeable = False
-    moves = int((np.diff(of_draws, axis=1) != 0).sum())
+    moves = int((np.diff(of_draws[~stuck], axis=1) != 0).sum())
     crossings = None if is_independent(run.attrs) else moves
     return Modes(tuple(modes[k] for k in order), of_draws, of_chains, None, crossings)
 

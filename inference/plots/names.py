@@ -80,11 +80,12 @@ def short_place(mode: Mode) -> str:
 def figure5_names(modes: Sequence[int]) -> dict[int, str]:
     """Return the names that BKE Figure 5 gives to modes, by their indices in order of length.
 
-    ``A: short mode`` and ``B: long mode`` of two modes, ``A: mode 1``, ... of another number.
+    ``A: short mode (mode 1)`` and ``B: long mode (mode 2)`` of two modes, ``A: mode 1``, ... of
+    another number.
     """
     names = [f"mode {index + 1}" for index in modes]
     if len(modes) == 2:
-        names = ["short mode", "long mode"]
+        names = [f"short mode ({names[0]})", f"long mode ({names[1]})"]
     pairs = zip(string.ascii_uppercase, modes, names, strict=False)
     return {index: f"{letter}: {name}" for letter, index, name in pairs}
 

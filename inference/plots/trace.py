@@ -87,7 +87,7 @@ def plot_rank(
 
     By ``arviz_plots.plot_rank``: the difference of the ranks' distribution function from uniform,
     with the band in which all chains stay with a probability of 99 % if they have mixed, from 200
-    simulations (ArviZ's default of 1000 takes five times as long).
+    simulations (ArviZ's default is 1000).
 
     Args:
         run: from :func:`~bke.inference.fit`, open or not; or draws of another program.

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
+from ..data.checks import counted
 from ..diagnostics.modes import Mode, find_modes, format_chains
 from ..sampling.open_run import Run
 from ..sampling.samplers import is_independent
@@ -88,7 +89,9 @@ def views(
         letter = string.ascii_uppercase[len(modes)]
         moving = labels[~(labels < 0).all(axis=1)]
         counts = [int((moving == index).any(axis=1).sum()) for index in modes]
-        parts = [f"{n} chains in {letters[k][0]}" for n, k in zip(counts, modes, strict=True)]
+        parts = [
+            f"{counted(n, 'chain')} in {letters[k][0]}" for n, k in zip(counts, modes, strict=True)
+        ]
         published = View(
             f"{letter}: as published (by chain): {', '.join(parts)}",
             left_out if len(stuck) else "",

@@ -25,8 +25,8 @@ from ..sampling.open_run import open_run
 from ..sampling.run import in_data_units
 from ..sampling.target import unflatten
 
-#: Starts of the lines of a verdict that the table of modes makes unnecessary.
-IN_TABLE = ("Multimodal:", "Summaries weight", "Averages over chains", "Stuck far", "R-hat up to")
+#: Topics of a verdict that the table of modes and the lines below it have.
+IN_TABLE = ("modes", "weighting", "mass", "stuck", "zeros")
 
 
 def mode_names(modes: Modes, *, as_figure5: bool = False) -> list[str]:
@@ -110,7 +110,7 @@ def brief_diagnosis(
         length = f"{settings['num_warmup']} warmup + {settings['num_samples']} draws each"
         lines = [f"Posterior of the {parameters} by {count}, {length}:"]
     lines += _table(_mode_rows(diagnosis, summary["posterior"], names))
-    sentences = diagnosis.verdict.splitlines()
+    known: tuple[str, ...] = ()
     if overall is not None and diagnosis.multimodal:
         crossed = "none moved between modes"
         if modes.crossings:
@@ -129,9 +129,8 @@ def brief_diagnosis(
                 mode = name.rpartition(": ")[2]
                 whose = mode if mode.startswith("mode") else f"the {mode}"
                 lines.append(f"Zeros of the density at {where} divide {whose}.")
-        masses = tuple(f"Mode {k} has posterior mass" for k in range(1, len(names) + 1))
-        sentences = [line for line in sentences if not line.startswith((*IN_TABLE, *masses))]
-    return [*lines, *sentences]
+        known = IN_TABLE
+    return [*lines, *(text for topic, text in diagnosis.sentences if topic not in known)]
 
 
 def _mode_rows(

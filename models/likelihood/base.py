@@ -15,7 +15,7 @@ from jax.custom_derivatives import SymbolicZero
 from jax.flatten_util import ravel_pytree
 
 from ..kernels.base import Covariance, Kernel
-from ..linalg.precision import sequential_vmap
+from ..linalg.derivatives import sequential_vmap
 from ..measures import Measure, as_measure
 from .noise import Noise, check_noise
 

@@ -24,8 +24,8 @@ from jax.flatten_util import ravel_pytree
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from ..kernels.base import Covariance, Kernel
+from ..linalg.derivatives import value_and_jacobian
 from ..linalg.pivoted_cholesky import PivotedCholesky, interpolation, pivoted_cholesky
-from ..linalg.precision import value_and_jacobian
 from ..linalg.pytrees import register_dataclass
 from ..linalg.rows import (
     BLOCK_ENTRIES,

@@ -17,7 +17,8 @@ from jax.flatten_util import ravel_pytree
 from jax.typing import ArrayLike
 
 from ..kernels.base import Kernel, as_points
-from ..linalg.precision import double_precision, value_and_jacobian
+from ..linalg.derivatives import value_and_jacobian
+from ..linalg.precision import double_precision
 from ..linalg.rows import PaddedRows, as_padded, contiguous_columns, map_rows, maximum
 
 

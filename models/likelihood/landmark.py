@@ -26,7 +26,8 @@ from scipy.spatial import cKDTree
 
 from ..kernels.base import Kernel, as_points, check_columns
 from ..linalg.clustering import column_scale, kmeans_centers
-from ..linalg.precision import check_positive, concrete, double_precision, value_and_jacobian
+from ..linalg.derivatives import value_and_jacobian
+from ..linalg.precision import check_positive, concrete, double_precision
 from ..linalg.pytrees import register_dataclass
 from ..linalg.rows import reduce_blocks, shared_size
 from ..measures import Measure, fixed_measure

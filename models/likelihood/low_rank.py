@@ -38,7 +38,8 @@ from jax.scipy.linalg import cho_solve
 from jax.typing import ArrayLike
 
 from ..kernels.base import Covariance, Kernel, as_points
-from ..linalg.precision import check_positive, double_precision, value_and_jacobian
+from ..linalg.derivatives import value_and_jacobian
+from ..linalg.precision import check_positive, double_precision
 from ..linalg.pytrees import register_dataclass
 from ..linalg.rows import reduce_blocks
 from ..measures import Measure, as_measure, fixed_measure

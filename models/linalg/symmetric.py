@@ -13,8 +13,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-#: Rows of the smallest blocks of an inverse. Smaller ones compile more slowly: those of 31 rows
-#: took about three times as long for a gradient of 600 rows, and as long to run.
+#: Rows of the smallest blocks of an inverse. Smaller ones make more programs, which compile more
+#: slowly.
 SMALLEST_BLOCK = 150
 
 

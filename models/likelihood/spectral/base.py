@@ -17,7 +17,7 @@ from ...kernels.algebra import Scaled
 from ...kernels.base import Kernel
 from ...kernels.matern import Laplace, Matern
 from ...kernels.squared_exponential import SquaredExponential
-from ...linalg.precision import value_and_jacobian
+from ...linalg.derivatives import value_and_jacobian
 from ...linalg.rows import PaddedRows, padded, shared_size
 from ...linalg.symmetric import inverse_and_log_determinant
 from ...measures import Measure, as_measure

@@ -180,6 +180,8 @@ def test_only_failed_criteria_are_listed_and_rounding_never_hides_a_failure(temp
     assert "size is 199 (should be at least 200)" in verdict()
     assert "R-hat" not in verdict(rhat=1.01)
     assert dataclasses.replace(chains, rhat=1.01).rhat_text == "R-hat 1.010"
+    limits = dataclasses.replace(chains, rhat=1.0101, ess_bulk=199.9, ess_tail=np.nan)
+    assert limits.text == "R-hat 1.011, bulk ESS 199, tail ESS nan"
     assert "effective" not in verdict(ess_bulk=500.0)
 
 
@@ -189,6 +191,15 @@ def test_crossings_are_counted(template):
     modes = find_modes(synthetic_run(z, two_bumps(0.0, 0.0), template))
     assert modes.crossings == 1
     assert set(modes.of_draws[0]) == {0, 1}
+
+
+def test_crossings_of_stuck_chains_are_not_counted(template):
+    """A stuck chain next to the border of two modes seems to cross it."""
+    z = draws_at(-1.0, 1.0, 0.0)
+    modes = find_modes(synthetic_run(z, two_bumps(0.0, 0.0), template))
+    assert modes.stuck == (2,)
+    assert set(modes.of_draws[2]) == {0, 1}
+    assert modes.crossings == 0
 
 
 def test_the_summary_is_plain_data(template):

@@ -56,8 +56,8 @@ def as_dataset(unconstrained):
     ("draws", "as_figure5", "names"),
     [
         ((5, 5), False, ["mode 1", "mode 2"]),
-        ((5, 5), True, ["A: short mode", "B: long mode"]),
-        ((0, 5, 5), True, ["mode 1", "A: short mode", "B: long mode"]),
+        ((5, 5), True, ["A: short mode (mode 1)", "B: long mode (mode 2)"]),
+        ((0, 5, 5), True, ["mode 1", "A: short mode (mode 1)", "B: long mode (mode 2)"]),
         ((5, 5, 5), True, ["A: mode 1", "B: mode 2", "C: mode 3"]),
         ((5,), True, ["A: mode 1"]),
     ],
@@ -76,12 +76,12 @@ def test_every_number_of_the_diagnosis_is_printed_once():
         lines[0] == "Posterior of the lengthscale by 4 chains of NUTS, 20 warmup + 50 draws each:"
     )
     rows = [line.split() for line in lines[2:4]]
-    assert " ".join(rows[0]) == "A: short mode 0.521 (0.018) 1e-40 0, 2 1.014 55"
-    assert " ".join(rows[1]) == "B: long mode 3.04 (0.067) 1 3 - 48"
+    assert " ".join(rows[0]) == "A: short mode (mode 1) 0.521 (0.018) 1e-40 0, 2 1.014 55"
+    assert " ".join(rows[1]) == "B: long mode (mode 2) 3.04 (0.067) 1 3 - 48"
     assert lines[4:7] == [
         "All chains: R-hat 1.900, bulk ESS 7; none moved between modes: do not pool.",
         "Stuck at a far lower density, left out: chain 1.",
-        "Zeros of the density at 0.51 and 0.53 divide the short mode.",
+        "Zeros of the density at 0.51 and 0.53 divide the short mode (mode 1).",
     ]
     text = "\n".join(lines)
     assert [text.count(words) for words in ("1e-40", "R-hat 1.9", "chain 1", "Multimodal")] == [

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from bke.models.linalg.precision import sequential_vmap
+from bke.models.linalg.derivatives import sequential_vmap
 
 
 @sequential_vmap
