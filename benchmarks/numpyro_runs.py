@@ -38,7 +38,8 @@ def measure(model: str, likelihood: str, rows: int, chains: int) -> dict[str, An
     from plain_model import plain_model
 
     numpyro.enable_x64()
-    X = np.concatenate(normal_laplace(seed=0, per_component=rows // 6))[:, 0]
+    # One array: NumPyro knows the data of a compiled program by their identity.
+    X = jax.numpy.asarray(np.concatenate(normal_laplace(seed=0, per_component=rows // 6))[:, 0])
     mcmc = MCMC(
         NUTS(plain_model if model == "textbook" else bke_model),
         num_warmup=ITERATIONS,
@@ -52,11 +53,13 @@ def measure(model: str, likelihood: str, rows: int, chains: int) -> dict[str, An
         wall, cpu = time.perf_counter(), time.process_time()
         if model == "fit":
             method = Nuts(chains, ITERATIONS, ITERATIONS)
-            run = fit(X, method=method, standardize=None, seed=seed, progress=False, **options)
+            run = fit(
+                np.asarray(X), method=method, standardize=None, seed=seed, progress=False, **options
+            )
             steps = run["sample_stats"]["n_steps"].values
         else:
             key = jax.random.PRNGKey(seed)
-            mcmc.run(key, jax.numpy.asarray(X), extra_fields=("num_steps",), **options)
+            mcmc.run(key, X, extra_fields=("num_steps",), **options)
             steps = np.asarray(mcmc.get_extra_fields()["num_steps"])
         row[f"{name}, s"] = time.perf_counter() - wall
         row[f"{name}, CPU s"] = time.process_time() - cpu

@@ -24,7 +24,7 @@ from bke.inference.comparison.witness import bands_of, sampling_draws
 from bke.inference.core.machine import computing
 from bke.inference.permutation.pair import Pair
 from bke.inference.permutation.pooling import relabelled
-from bke.inference.witness.draws import extra_row_covariance
+from bke.inference.witness.draws import pseudo_observation_covariance
 from bke.models import SquaredExponential, embedding_posterior, gaussian_mixture_embedding
 from report import write_report
 from scipy.stats import binom, norm
@@ -97,7 +97,9 @@ def embedded(ones: int, size: int) -> tuple[float, float, float]:
     kernel, at, rows = SquaredExponential(1.0), np.ones((1, 1)), rows_of(ones, size)
     with computing():
         found = embedding_posterior(rows, kernel, at)
-        more = extra_row_covariance(kernel, jnp.array([[0.0], [1.0]]), at, found.mean, size)
+        more = pseudo_observation_covariance(
+            kernel, jnp.array([[0.0], [1.0]]), at, found.mean, size
+        )
     return float(found.mean[0]), max(float(found.covariance[0, 0]), 0.0), float(more[0, 0])
 
 

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from bke.models.kernels.covariance import FieldUnit
-from bke.models.likelihood.spectral import MAX_DENSE
+from bke.models.likelihood.spectral.base import MAX_DENSE
 from bke.models.linalg.rows import PaddedRows, dense_size, padded, shared_size
 from bke.models.measures import Measure, as_measure
 from numpy.typing import ArrayLike, NDArray
@@ -224,7 +224,7 @@ def with_dither(
     """Add a dither to ``units`` where rounding makes the density zero.
 
     ``cancelled`` says which rows (N,) have a density of zero at some of the draws, as compiled by
-    :func:`~bke.inference.sampling.target.cancelled_rows`, or is ``None`` where rounding
+    :func:`~bke.inference.sampling.densities.cancelled_rows`, or is ``None`` where rounding
     cannot do that.
 
     Raises:

@@ -17,7 +17,7 @@ import xarray as xr
 
 from ..core.notebook import Shown
 from ..data.checks import counted
-from ..sampling import likelihoods
+from ..sampling import approximation_error
 from ..sampling.foreign import ModelArguments
 from ..sampling.open_run import Run, open_run
 from ..sampling.record import read_record
@@ -105,7 +105,7 @@ class Diagnosis(Shown):
         nonfinite: evaluations of the density without a finite value, in warmup and after.
         method: sampling method, ``"nuts"``, ``"quadrature"``, ``"smc"``, or ``"external"`` for
             draws of another program.
-        iterations: number of draws.
+        num_draws: number of draws after warmup.
         fitted_columns: names of the columns of the data.
         integral: normalizing constant of the posterior, if it is known.
         method_in_words: description of the draws, such as "independent draws by quadrature".
@@ -123,7 +123,7 @@ class Diagnosis(Shown):
     divergences: int
     nonfinite: tuple[int, int]
     method: str
-    iterations: int
+    num_draws: int
     fitted_columns: tuple[str, ...]
     integral: Integral | None
     method_in_words: str
@@ -155,8 +155,11 @@ class Diagnosis(Shown):
 
     @property
     def heaviest_mixed(self) -> bool:
-        """True if chains mixed, by the strict limits, within the mode of the largest mass."""
-        inside = self.per_mode[self.modes.highest]
+        """True if chains mixed, by the strict limits, within the mode of the largest mass.
+
+        Where masses are not known, that of height 0.
+        """
+        inside = self.per_mode[self.modes.heaviest]
         return inside is not None and inside.mixed
 
     @property
@@ -166,7 +169,10 @@ class Diagnosis(Shown):
 
     @property
     def ess(self) -> float:
-        """Smallest bulk effective sample size over all chains; NaN for independent draws."""
+        """Smallest bulk effective sample size over all chains; NaN for independent draws.
+
+        The smaller one of bulk and tail is ``convergence.ess``.
+        """
         return math.nan if self.convergence is None else self.convergence.ess_bulk
 
     def to_dataframe(self) -> pd.DataFrame:
@@ -219,9 +225,9 @@ class Diagnosis(Shown):
             **{name: getattr(self, name) for name in names},
             "log_normalizer": integral and integral.log,
             "log_normalizer_error": integral and integral.error,
-            "integral_within_tolerance": integral and integral.reached,
+            "integral_within_tolerance": integral and integral.within_tolerance,
             "low_rank_error_nats": error,
-            "low_rank_error_small": None if error is None else likelihoods.is_small(error),
+            "low_rank_error_small": None if error is None else approximation_error.is_small(error),
             "resolved": self.resolved,
             "mixed": overall and overall.mixed,
             **_statistics(overall),
@@ -276,12 +282,12 @@ def diagnose(run: Run, **model: Unpack[ModelArguments]) -> Diagnosis:
             total("sample_stats", "nonfinite_evaluations"),
         ),
         method=str(record["method"]),
-        iterations=chains * draws,
+        num_draws=chains * draws,
         fitted_columns=columns,
         integral=integral_of(tree),
         method_in_words=method_in_words(attrs),
-        notes=(*likelihoods.error_sentences(tree), *unresolved),
-        low_rank_error=likelihoods.recorded_error(tree),
+        notes=(*approximation_error.error_sentences(tree), *unresolved),
+        low_rank_error=approximation_error.recorded_error(tree),
         resolved=not unresolved if record["model"]["likelihood"] == "landmark" else None,
         chosen=record.get("chosen"),
         independent=independent,
@@ -290,7 +296,7 @@ def diagnose(run: Run, **model: Unpack[ModelArguments]) -> Diagnosis:
 
 def _draws_line(diagnosis: Diagnosis) -> str:
     """Describe the draws and the convergence of all chains."""
-    overall, count = diagnosis.convergence, diagnosis.iterations
+    overall, count = diagnosis.convergence, diagnosis.num_draws
     if overall is None:
         return f"{count} draws of the posterior by {diagnosis.chosen or diagnosis.method}"
     chains = counted(len(overall.chains), "chain")
@@ -339,13 +345,13 @@ def _independent_verdict(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     if integral is not None and integral.repeats:
         if np.isnan(integral.error):
             advice.append("No standard error is known, since there is one repeat.")
-        elif not integral.reached:
+        elif not integral.within_tolerance:
             advice.append("NOT ACCURATE: the repeats disagree; use more particles.")
         advice.append(
             "All repeats may miss a mode much narrower than the prior; quadrature (one or two "
             "hyperparameters) would detect it."
         )
-    elif integral is not None and not integral.reached:
+    elif integral is not None and not integral.within_tolerance:
         tolerance = f"the tolerance of {integral.tolerance:g} was not reached"
         advice.append(f"NOT ACCURATE: {tolerance}; use a larger tolerance, or SMC.")
     return sentences + [("advice", sentence) for sentence in advice]
@@ -384,8 +390,8 @@ def _chain_verdict(diagnosis: Diagnosis, many_peaks: int = 5) -> list[tuple[str,
             "R-hat cannot detect a mode that no chain visited: run more chains, or compare with "
             "quadrature (two hyperparameters) or SMC."
         )
-    if diagnosis.divergences > 0.01 * diagnosis.iterations:
-        diverged = f"{diagnosis.divergences} of {diagnosis.iterations} iterations diverged"
+    if diagnosis.divergences > 0.01 * diagnosis.num_draws:
+        diverged = f"{diagnosis.divergences} of {diagnosis.num_draws} iterations diverged"
         reason = "as expected at zeros of the density" if has_zeros else "check for narrow regions"
         add(f"{diverged}: {reason}.")
     if diagnosis.nonfinite[1]:
@@ -470,8 +476,7 @@ def _multimodality(diagnosis: Diagnosis, decisive: float = 7.0) -> list[tuple[st
 
 def _heaviest(diagnosis: Diagnosis) -> str:
     """Describe the mode with the largest mass, and its proportion of the draws of chains."""
-    modes = diagnosis.modes
-    index = int(np.argmax([mode.mass or 0.0 for mode in modes.modes]))
+    modes, index = diagnosis.modes, diagnosis.modes.heaviest
     text = f"Mode {index + 1} has posterior mass {format_mass(modes.modes[index])}"
     if diagnosis.independent:
         return f"{text}."

@@ -39,7 +39,7 @@ class Integral:
     repeats: bool = False
 
     @property
-    def reached(self) -> bool:
+    def within_tolerance(self) -> bool:
         """True if the error is within the tolerance."""
         return self.tolerance is None or self.error <= self.tolerance
 

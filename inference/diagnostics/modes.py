@@ -15,6 +15,7 @@ from typing import Unpack
 
 import numpy as np
 import xarray as xr
+from scipy import stats
 from scipy.interpolate import CubicSpline
 from scipy.signal import find_peaks
 from scipy.spatial import cKDTree
@@ -97,6 +98,13 @@ class Modes:
     def highest(self) -> int:
         """Index of the mode with height 0."""
         return int(np.argmax([mode.height for mode in self.modes]))
+
+    @property
+    def heaviest(self) -> int:
+        """Index of the mode of the largest mass, or without masses of height 0."""
+        if not self.has_masses:
+            return self.highest
+        return int(np.argmax([mode.mass or 0.0 for mode in self.modes]))
 
     @property
     def stuck(self) -> tuple[int, ...]:
@@ -208,7 +216,7 @@ def _modes_of_profile(run: xr.DataTree, depth: float = 10.0) -> Modes:
     tops, barriers, borders = basins(smoothed)
     edges = grid[borders]
     of_draws = np.searchsorted(edges, z)
-    of_chains = _majority(of_draws, len(tops))
+    of_chains = stats.mode(of_draws, axis=1).mode
     raw = profile["log_density"].values
     log_density = np.where(np.isfinite(raw), raw, -1e300)
     parts = [np.searchsorted(edges, grid) == k for k in range(len(tops))]
@@ -255,7 +263,7 @@ def _modes_of_graph(run: xr.DataTree, depth: float = 10.0) -> Modes:
         ]
     )
     count = len(saddle)
-    of_chains = _majority(of_draws, count)
+    of_chains = stats.mode(of_draws, axis=1).mode
     lp = run["sample_stats"].to_dataset()["lp"].values
     inside = of_draws == of_chains[:, None]
     chain_lp = np.array([np.median(row[part]) for row, part in zip(lp, inside, strict=True)])
@@ -274,11 +282,6 @@ def _modes_of_graph(run: xr.DataTree, depth: float = 10.0) -> Modes:
 
     np.fill_diagonal(saddle, -np.inf)
     return _build_modes(run, of_draws, stuck, location, tops, tops - saddle.max(axis=1))
-
-
-def _majority(of_draws: np.ndarray, count: int) -> np.ndarray:
-    """Return the most frequent of ``count`` labels of each chain, (chain,)."""
-    return np.array([np.bincount(row, minlength=count).argmax() for row in of_draws])
 
 
 def _build_modes(
@@ -305,7 +308,7 @@ def _build_modes(
             mass is negligible.
     """
     height = height - height.max()
-    of_chains = _majority(of_draws, len(height))
+    of_chains = stats.mode(of_draws, axis=1).mode
     limits = None if edges is None else [-math.inf, *edges.tolist(), math.inf]
     modes = {}
     for k in range(len(height)):

@@ -156,7 +156,7 @@ def compare_kernels(
         raise InputError(f"priors has {', '.join(sorted(unknown))}, which is not in kernels")
     # Errors of approximate likelihoods do not cancel between families.
     if not (isinstance(likelihood, Likelihood) and likelihood.exact):
-        exact = tuple(cls.name for cls in LIKELIHOODS if cls.exact)
+        exact = tuple(name for name, cls in LIKELIHOODS.items() if cls.exact)
         check_choice(likelihood, "likelihood", exact)
     data = np.concatenate(as_samples(X, "pooled"))
     check_count(folds, "folds", 2, max(2, len(data) // 4))
@@ -170,7 +170,7 @@ def compare_kernels(
                 "measure": measure,
                 "likelihood": likelihood,
             }
-            quadrature = Target.checked(*model.values()).hyperparameters in MOST_EVALUATIONS
+            quadrature = Target.checked(*model.values()).num_hyperparameters in MOST_EVALUATIONS
             # Only the integral is used, so few draws do.
             method = Quadrature(num_samples=64) if quadrature else Smc(num_particles=particles)
             model["seed"] = seed

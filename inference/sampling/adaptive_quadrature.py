@@ -161,9 +161,7 @@ def integrate(
     )
 
 
-def _boxes(
-    corner: np.ndarray, size: Any, log_density: np.ndarray, log_volume: Any, log_error: Any
-) -> np.ndarray:
+def _boxes(corner: np.ndarray, size: Any, log_density: np.ndarray, log_volume: Any) -> np.ndarray:
     """Return m cubes with the log density at their 3^d Simpson nodes, as a structured array.
 
     Args:
@@ -171,14 +169,15 @@ def _boxes(
         size: length of the sides, in units.
         log_density: (m, 3, ..., 3).
         log_volume: log volume of each box, in the units of the coordinates.
-        log_error: log of the estimated error of each box's integral.
+
+    Their field ``log_error``, the log of the estimated error of each box's integral, is zero.
     """
     fields = {
         "corner": (corner, int),
         "size": (np.broadcast_to(size, len(corner)), int),
         "log_density": (log_density, float),
         "log_volume": (np.broadcast_to(log_volume, len(corner)), float),
-        "log_error": (np.broadcast_to(log_error, len(corner)), float),
+        "log_error": (np.zeros(len(corner)), float),
     }
     dtype = [(name, kind, values.shape[1:]) for name, (values, kind) in fields.items()]
     boxes = np.empty(len(corner), dtype)
@@ -257,9 +256,12 @@ class Grid:
         for _ in range(WIDENINGS + 1):
             axes = [np.arange(*ends) * UNITS for ends in zip(start, stop, strict=True)]
             corner = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
-            boxes = _boxes(corner, UNITS, np.zeros((len(corner), *[3] * d)), log_volume, 0.0)
+            boxes = _boxes(corner, UNITS, np.zeros((len(corner), *[3] * d)), log_volume)
             values = self.at(_nodes(boxes, 3).reshape(-1, d)).reshape(-1, *[3] * d)
-            boxes["log_density"], boxes["log_error"] = values, _potential(values) + log_volume
+            boxes["log_density"], boxes["log_error"] = (
+                values,
+                _upper_log_density(values) + log_volume,
+            )
             if self.top == -np.inf:
                 raise SamplingError("the density is zero everywhere over the range of the prior")
             # Whether the density is negligible at the lower and the upper end of every axis.
@@ -297,7 +299,6 @@ class Grid:
                 [fine[(slice(None), *(slice(2 * p, 2 * p + 3) for p in part))] for part in parts]
             ),
             np.tile(parents["log_volume"] - d * np.log(2.0), len(parts)),
-            0.0,
         )
         # Relative to the top of the parent: far below the top of all, everything would underflow.
         top = fine.reshape(m, -1).max(axis=1, keepdims=True)
@@ -309,7 +310,7 @@ class Grid:
         log_error = np.tile(log_error, len(parts))
         # Both integrals miss a ridge between the nodes; the curvature of the log density shows it.
         highest = children["log_density"].reshape(len(log_error), -1).max(axis=1)
-        potential = _potential(children["log_density"])
+        potential = _upper_log_density(children["log_density"])
         children["log_error"] = np.where(
             potential > highest + HIDDEN,
             np.maximum(log_error, potential + children["log_volume"]),
@@ -329,7 +330,7 @@ class Grid:
                 )
 
 
-def _potential(values: np.ndarray) -> np.ndarray:
+def _upper_log_density(values: np.ndarray) -> np.ndarray:
     """Return an upper estimate of the log density in each box: its nodes, or the top of a parabola.
 
     A peak much narrower than a box shows only in the curvature at its nodes.

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from bke.models.likelihood.spectral import (
+from bke.models.likelihood.spectral.line import (
     MAX_UNBINNED,
     LineIndex,
     WeightedPoints,

@@ -21,16 +21,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from bke.models.likelihood import spectral
-from bke.models.likelihood.spectral import LineIndex
-from bke.models.linalg.rows import PaddedRows
+from bke.models.likelihood.jacobian import embedding_and_log_jacobian
+from bke.models.likelihood.spectral import line
+from bke.models.likelihood.spectral.line import LineIndex
+from bke.models.linalg.rows import PaddedRows, map_rows
 from scipy.ndimage import gaussian_filter1d
 
 from ..core.compilation import jit
 from ..core.distributed import on_devices
 from ..core.errors import SamplingError
 from .record import identity_of
-from .target import Points, Target, cancelled_rows
+from .target import Points, Target
 
 #: Standard deviation of the smoothing, in the unconstrained coordinate (log lengthscale). It
 #: bridges the narrow zeros of the one-dimensional density; a mode is wider.
@@ -169,10 +170,15 @@ def cached(build: Callable[..., T]) -> Callable[..., T]:
 @cached
 def compile_log_density(target: Target) -> BatchLogDensity:
     """Compile the log density at a batch of unconstrained points, evaluated sequentially."""
+    return _batched(target.log_density)
+
+
+def _batched(at_point: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """Compile a function of an unconstrained point and of data at a batch of points."""
 
     @jit
-    def evaluate(z: dict[str, jax.Array], X: Points) -> jax.Array:
-        return jax.lax.map(lambda point: target.log_density(point, X), z)
+    def evaluate(z: dict[str, jax.Array], *data: Any) -> jax.Array:
+        return jax.lax.map(lambda point: at_point(point, *data), z)
 
     return evaluate
 
@@ -181,17 +187,13 @@ def compile_log_density(target: Target) -> BatchLogDensity:
 def volume_errors(target: Target) -> Callable[..., jax.Array]:
     """Return the errors of the Jacobian term by nodes of bins at a batch of points."""
 
-    @jit
-    def evaluate(
+    def at_point(
         z: dict[str, jax.Array], X: LineIndex, nodes: jax.Array, counts: jax.Array
     ) -> jax.Array:
-        def at_point(z: dict[str, jax.Array]) -> jax.Array:
-            log_jacobian = X.log_jacobian(target.kernel_at(target.constrain(z)))
-            return spectral.volume_errors(log_jacobian, nodes, counts)
+        log_jacobian = X.log_jacobian(target.kernel_at(target.constrain(z)))
+        return line.volume_errors(log_jacobian, nodes, counts)
 
-        return jax.lax.map(at_point, z)
-
-    return evaluate
+    return _batched(at_point)
 
 
 @cached
@@ -211,13 +213,7 @@ def compile_prior(target: Target) -> Callable[[jax.Array], tuple[jax.Array, jax.
 @cached
 def objectives(target: Target, objective: str) -> BatchLogDensity:
     """Return the objective of :func:`~bke.inference.learn_kernel` at a batch of points."""
-    at_point = _objective(target, objective)
-
-    @jit
-    def evaluate(z: dict[str, jax.Array], X: Points) -> jax.Array:
-        return jax.lax.map(lambda z: at_point(z, X), z)
-
-    return evaluate
+    return _batched(_objective(target, objective))
 
 
 @cached
@@ -239,6 +235,31 @@ def _objective(target: Target, objective: str) -> Callable[[Any, Points], jax.Ar
 
 
 @cached
-def cancelled(target: Target) -> Callable[[Any, PaddedRows], jax.Array]:
-    """Return a search for rows whose Jacobian factor is zero."""
-    return cancelled_rows(target)
+def cancelled_rows(
+    target: Target, tolerance: float = 1e-12
+) -> Callable[[Any, PaddedRows], jax.Array]:
+    """Return a compiled function that marks rows whose Jacobian factor of BKE (12) is zero.
+
+    It is where equal neighbors on both sides of a row cancel, as in rounded data.
+
+    Args:
+        target: the model.
+        tolerance: abs(sum of terms) / sum of abs(terms) up to which the sum is rounding error.
+
+    Returns:
+        A function of unconstrained draws of the hyperparameters, along the leading axis, and the
+        rows; it returns whether the factor of each row (N,) is zero at any of the draws.
+    """
+
+    @jit
+    def cancelled(draws: dict[str, jax.Array], X: PaddedRows) -> jax.Array:
+        def at_draw(z: dict[str, jax.Array]) -> jax.Array:
+            kernel = target.kernel_at(target.constrain(z))
+            remainder = map_rows(
+                lambda x: embedding_and_log_jacobian(x, X, kernel)[2], X.points, len(X)
+            )
+            return remainder <= tolerance
+
+        return jnp.any(jax.lax.map(at_draw, draws), axis=0)
+
+    return cancelled

@@ -200,7 +200,7 @@ def _suggest(name: str) -> str:
     """Return how a name is given to the samplers and likelihoods with that option."""
     calls = [
         f"{argument}={kind.__name__}({name}=...)"
-        for argument, kinds in (("method", SAMPLERS.values()), ("likelihood", LIKELIHOODS))
+        for argument, kinds in (("method", SAMPLERS.values()), ("likelihood", LIKELIHOODS.values()))
         for kind in kinds
         if name in {field.name for field in dataclasses.fields(kind)}
     ]
@@ -259,7 +259,7 @@ def prepare(
         draws = target.prior_draws(rng, num_prior_draws)
         target.check_smoothed(rows.shape[1])
         # Landmarks are not on the data, so no density is zero.
-        cancelled = None if target.landmarks is not None else densities.cancelled(target)
+        cancelled = None if target.landmarks is not None else densities.cancelled_rows(target)
         units = with_dither(units, rows, dither, seed, draws, cancelled)
         points = prepare_points(units) if points is None else points
         # Where devices share the rows, two programs would wait for each other.

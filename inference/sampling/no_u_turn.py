@@ -164,16 +164,8 @@ class NutsProgram:
             jax.block_until_ready(self._advance(empty, points, 0))
 
 
-@cached
-def nuts_program(
-    target: Target,
-    num_warmup: int,
-    target_accept_prob: float,
-    max_tree_depth: int,
-    dense_mass: bool | tuple[tuple[str, ...], ...],
-) -> NutsProgram:
-    """Return compiled NUTS, kept for the next target like this one."""
-    return NutsProgram(target, num_warmup, target_accept_prob, max_tree_depth, dense_mass)
+#: Compiled NUTS, kept for the next target like this one.
+nuts_program = cached(NutsProgram)
 
 
 def _zeros(leaf: jax.ShapeDtypeStruct) -> jax.Array:

@@ -109,7 +109,6 @@ class OpenRun:
         Raises:
             InputError: the tree is no such run, or its prior cannot be restored.
         """
-        units_of(self.tree)  # refuses other trees
         return self.cached(
             "target",
             lambda: target_of(self.tree)[0],

@@ -31,7 +31,7 @@ from bke.models.likelihood.landmark import (
     partition_rows,
 )
 from bke.models.likelihood.marginal import Auto, Spectral
-from bke.models.likelihood.spectral import is_single, matern_order, unsupported_reason
+from bke.models.likelihood.spectral.base import is_single, matern_nu, unsupported_reason
 from jax.experimental import multihost_utils
 
 from ..core.archive import read_arrays, write_arrays
@@ -338,7 +338,7 @@ def prepare_rows(
         density: Any = LandmarkDensity(target, rows, scale, stored, progress)
         task = Task(target, None, prior_draws, density, seed, progress=False)
         return task, units, unread, {}, stored
-    units = with_dither(units, sample, dither, seed, prior_draws, densities.cancelled(target))
+    units = with_dither(units, sample, dither, seed, prior_draws, densities.cancelled_rows(target))
     column = BinnedColumn(rows, units, float((deviation / scale)[0]), progress=progress)
     density = ColumnDensity(target, column)
     tolerance = (sampler if isinstance(sampler, Quadrature) else Quadrature()).tolerance
@@ -356,13 +356,13 @@ def _check_column(rows: Rows, target: Target) -> None:
     Raises:
         InputError: names the reason.
     """
-    kernel, count = target.some_kernel, target.hyperparameters
+    kernel, count = target.placeholder_kernel, target.num_hyperparameters
     reasons = (
         not isinstance(target.likelihood, (Auto, Spectral))
         and f"likelihood={target.likelihood.name!r} needs all rows at once",
         rows.shape[1] > 1 and f"the file has {rows.shape[1]} columns, and it takes one",
-        unsupported_reason(1, kernel, target.measure, target.some_noise),
-        (not is_single(kernel) or matern_order(kernel) is not None)
+        unsupported_reason(1, kernel, target.measure, target.placeholder_noise),
+        (not is_single(kernel) or matern_nu(kernel) is not None)
         and f"the kernel is {type(kernel).__name__}, and it takes SquaredExponential",
         count not in MOST_EVALUATIONS
         and f"there are {count} hyperparameters, and it takes one or two",
@@ -397,7 +397,7 @@ class LandmarkDensity:
         self._target, self._rows, self._scale = target, rows, scale
         self._checkpoint, self._progress = checkpoint, progress
         self._finalize = jit(self._from_sums)
-        points = checkpoint.state.get("points", np.empty((0, target.hyperparameters)))
+        points = checkpoint.state.get("points", np.empty((0, target.num_hyperparameters)))
         values = checkpoint.state.get("values", np.empty(0))
         if jax.process_count() > 1:  # a process may have been stopped before it wrote
             count = np.min(multihost_utils.process_allgather(np.asarray(len(values))))

@@ -18,7 +18,7 @@ from bke.models.priors import num_components, sites, with_values
 
 from ..core.errors import InputError
 from ..data.units import Units
-from .likelihoods import estimate_error
+from .approximation_error import estimate_error
 from .record import NOT_A_RUN, likelihood_record, read_record, record_attributes
 from .target import Chains, Target, Task
 
@@ -50,9 +50,7 @@ def make_run(
         settings: entries of the record.
     """
     target = task.target
-    if target.likelihood.approximate:
-        error = estimate_error(target, task.points, *chains.after_warmup())
-        settings = {**settings, **error}
+    settings = {**settings, **estimate_error(target, task.points, *chains.after_warmup())}
     warmup = chains.num_warmup
     z = {name: np.asarray(values) for name, values in chains.z.items()}
     shape = np.shape(chains.stats["lp"])

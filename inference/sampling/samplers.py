@@ -204,10 +204,10 @@ class Quadrature(Sampler):
 
     def check(self, target: Target) -> None:
         """Refuse more than two hyperparameters."""
-        if target.hyperparameters not in MOST_EVALUATIONS:
+        if target.num_hyperparameters not in MOST_EVALUATIONS:
             raise InputError(
                 "quadrature is for one or two hyperparameters, and there are "
-                f"{target.hyperparameters} here: use method='smc'"
+                f"{target.num_hyperparameters} here: use method='smc'"
             )
 
     def sample(self, task: Task) -> Sampled:
@@ -363,7 +363,7 @@ def sampler_for(method: Method, target: Target) -> tuple[Sampler, dict[str, str]
     if isinstance(method, str) and method == "auto":
         method = Auto()
     if isinstance(method, Auto):
-        count = target.hyperparameters
+        count = target.num_hyperparameters
         sampler: Sampler = method.quadrature if count in MOST_EVALUATIONS else method.smc
         plural = "s" * (count > 1)
         sentence = f"{sampler.name}, chosen automatically: {count} hyperparameter{plural}"

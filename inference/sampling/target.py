@@ -15,16 +15,13 @@ import numpyro.distributions as dist
 from bke.models import Landmark, SamplingNoise, SquaredExponential, bke_model, choose_landmarks
 from bke.models.kernels.base import Kernel, SmoothingError
 from bke.models.likelihood.base import Likelihood
-from bke.models.likelihood.jacobian import embedding_and_log_jacobian
 from bke.models.likelihood.landmark import subsample_rows
 from bke.models.likelihood.marginal import as_likelihood, likelihood_solver, restore_likelihood
-from bke.models.linalg.rows import PaddedRows, map_rows
 from bke.models.measures import MEASURE_SCALE, Measure, as_measure
 from bke.models.priors import Prior, assign, check_noise_prior, template, with_values
 from numpyro.distributions import biject_to
 from numpyro.infer.util import potential_energy
 
-from ..core.compilation import jit
 from ..core.errors import InputError, input_errors
 from ..data.checks import check_memory, check_noise_variance
 from ..data.new_rows import as_evaluation_points, known_names
@@ -130,7 +127,11 @@ class Target:
             return tuple(map(self.prepared, points))
         with input_errors():
             solver = likelihood_solver(
-                points, self.some_kernel, self.some_noise, self.measure, self.likelihood
+                points,
+                self.placeholder_kernel,
+                self.placeholder_noise,
+                self.measure,
+                self.likelihood,
             )
         if solver.matrix_size:
             check_memory(
@@ -158,14 +159,14 @@ class Target:
             raise InputError(str(error)) from None
 
     @property
-    def some_kernel(self) -> Kernel:
+    def placeholder_kernel(self) -> Kernel:
         """Stands for the kernel where only its kind matters, and the shape of its lengthscale."""
         if type(self.kernel) is not SquaredExponential:
             return self.kernel
         return self.kernel_at({name: np.ones(prior.shape()) for name, prior in self.priors.items()})
 
     @property
-    def some_noise(self) -> float | SamplingNoise:
+    def placeholder_noise(self) -> float | SamplingNoise:
         """Stands for the noise where only its kind matters."""
         random = isinstance(self.noise_variance, dist.Distribution)
         return 1.0 if random else cast(float | SamplingNoise, self.noise_variance)
@@ -179,7 +180,7 @@ class Target:
         }
 
     @property
-    def hyperparameters(self) -> int:
+    def num_hyperparameters(self) -> int:
         """Number of random scalars."""
         return sum(math.prod(shape) for shape in self.shapes.values())
 
@@ -336,36 +337,6 @@ def landmark_points(
         return choose_landmarks(points, landmarks, seed=seed)
     except ValueError as error:
         raise InputError(f"the number of landmarks {str(error).removeprefix('count ')}") from None
-
-
-def cancelled_rows(
-    target: Target, *, tolerance: float = 1e-12
-) -> Callable[[Any, PaddedRows], jax.Array]:
-    """Compile a search for rows whose Jacobian factor of BKE (12) is exactly zero.
-
-    It is where equal neighbors on both sides of a row cancel, as in rounded data.
-
-    Args:
-        target: the model.
-        tolerance: abs(sum of terms) / sum of abs(terms) up to which the sum is rounding error.
-
-    Returns:
-        A function of unconstrained draws of the hyperparameters, along the leading axis, and the
-        rows; it returns whether the factor of each row (N,) is zero at any of the draws.
-    """
-
-    @jit
-    def cancelled(draws: dict[str, jax.Array], X: PaddedRows) -> jax.Array:
-        def at_draw(z: dict[str, jax.Array]) -> jax.Array:
-            kernel = target.kernel_at(target.constrain(z))
-            remainder = map_rows(
-                lambda x: embedding_and_log_jacobian(x, X, kernel)[2], X.points, len(X)
-            )
-            return remainder <= tolerance
-
-        return jnp.any(jax.lax.map(at_draw, draws), axis=0)
-
-    return cancelled
 
 
 class Chains(NamedTuple):

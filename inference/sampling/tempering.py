@@ -95,7 +95,7 @@ class TemperedSmc:
     """Compiled SMC for one target; reused for data of any shape."""
 
     def __init__(self, target: Target) -> None:
-        count = target.hyperparameters
+        count = target.num_hyperparameters
         moves = MOVES.get(count, MOVES_PER_PARAMETER * count)
 
         def log_prior(flat: jax.Array) -> jax.Array:
@@ -221,7 +221,5 @@ class TemperedSmc:
         raise SamplingError(f"the posterior was not reached in {MOST_TEMPERATURES} temperatures")
 
 
-@cached
-def tempered_smc(target: Target) -> TemperedSmc:
-    """Return compiled SMC for any number of particles."""
-    return TemperedSmc(target)
+#: Compiled SMC for any number of particles, kept for the next target like this one.
+tempered_smc = cached(TemperedSmc)

@@ -78,7 +78,7 @@ def credible_band(
 
 
 def weighted_by_chain(witness: xr.DataTree) -> xr.DataTree:
-    """Return a witness whose chains have equal weights, but for stuck ones (BKE Figure 5 C)."""
+    """Return a witness whose chains have equal weights, stuck ones zero (BKE Figure 5 C)."""
     draws = witness.to_dataset()
     used = draws["mode"] >= 0
     used = used if used.any() else xr.ones_like(used)
@@ -88,7 +88,7 @@ def weighted_by_chain(witness: xr.DataTree) -> xr.DataTree:
 
 
 def within_range(witness: xr.DataTree) -> xr.DataTree:
-    """Return a witness at its points within the range of the data, or at all where none is."""
+    """Return a witness at its points within the range of the data, or at all if no point is."""
     inside = np.asarray(witness["in_range"].values, dtype=bool)
     return witness.isel(point=inside) if inside.any() else witness
 
@@ -96,7 +96,7 @@ def within_range(witness: xr.DataTree) -> xr.DataTree:
 def thin_draws(
     thin: Thin, labels: np.ndarray, z: np.ndarray, least: int = 200, least_sorted: int = 100
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Choose the posterior draws that a witness is conditioned on.
+    """Choose the posterior draws that a witness is conditioned on, and map every draw to one.
 
     Each chosen draw represents draws of the same mode only, so that no mode is lost.
 

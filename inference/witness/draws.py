@@ -17,7 +17,7 @@ from bke.models.embeddings import fourier_posterior as fourier
 from bke.models.embeddings.posterior import landmark_posterior
 from bke.models.kernels.base import Kernel
 from bke.models.likelihood.landmark import LandmarkData, partition_rows
-from bke.models.likelihood.spectral import MAX_DENSE
+from bke.models.likelihood.spectral.base import MAX_DENSE
 from bke.models.linalg.pivoted_cholesky import pivoted_cholesky
 from bke.models.measures import Measure
 from numpy.typing import ArrayLike
@@ -79,7 +79,7 @@ def prepare_samples(
 def distinct_rows(samples: Sequence[np.ndarray], most: int = 1000) -> np.ndarray:
     """Return the distinct rows (k, D) of all samples, evenly spaced if there are more than most.
 
-    The limit bounds the cost of :func:`extra_row_covariance`; it is not tuned.
+    The limit bounds the cost of :func:`pseudo_observation_covariance`; it is not tuned.
     """
     rows = np.unique(np.concatenate(samples), axis=0)
     if len(rows) <= most:
@@ -87,14 +87,14 @@ def distinct_rows(samples: Sequence[np.ndarray], most: int = 1000) -> np.ndarray
     return np.asarray(rows[np.linspace(0, len(rows) - 1, most).round().astype(int)])
 
 
-def extra_row_covariance(
+def pseudo_observation_covariance(
     kernel: Kernel, distinct: jax.Array, at: jax.Array, mean: jax.Array, size: float | jax.Array
 ) -> jax.Array:
-    """Compute the covariance (m, m) that two more rows add to the error of an embedding.
+    """Compute the covariance (m, m) that two pseudo-observations add to the error of an embedding.
 
     The rows of a sample that are all equal, as of a rare event that did not occur, show no sampling
-    error. Two more rows, each equally likely to be any of the distinct ones, have some: see
-    :attr:`~bke.inference.permutation.relabelled.Relabelled.more`.
+    error. Two pseudo-observations, each equally likely to be any of the distinct rows, have some:
+    see :attr:`~bke.inference.permutation.relabelled.Relabelled.more`.
 
     Args:
         kernel: the kernel.
@@ -128,7 +128,7 @@ def witness_posterior(
     covariance = P.covariance + Q.covariance
     if noise == "clt":
         for posterior, size in zip((P, Q), sizes, strict=True):
-            covariance += extra_row_covariance(kernel, distinct, at, posterior.mean, size)
+            covariance += pseudo_observation_covariance(kernel, distinct, at, posterior.mean, size)
     return EmbeddingPosterior(P.mean - Q.mean, covariance)
 
 
@@ -146,7 +146,7 @@ def gaussian_draws(key: jax.Array, covariance: jax.Array) -> jax.Array:
     return jax.random.normal(key, (len(factor),), covariance.dtype) @ factor
 
 
-def embedding_draws(
+def witness_from_embeddings(
     run: OpenRun,
     samples: Sequence[np.ndarray],
     at: np.ndarray,
@@ -226,7 +226,7 @@ def _compiled_draws(target: Target, noise: Any) -> Callable[..., jax.Array]:
     return draws
 
 
-def difference_draws(
+def witness_from_difference(
     run: OpenRun,
     samples: Sequence[np.ndarray],
     at: np.ndarray,
@@ -240,7 +240,7 @@ def difference_draws(
     Conditioned on each sample alone, two embeddings differ by their sampling errors even if P = Q.
     The difference h of the densities over the pooled rows z has a posterior with a scale parameter
     (:mod:`bke.inference.comparison.belief`), and gives the witness of any kernel as
-    ``w(x) = 1/n sum_i k(x, z_i) h(z_i)``. Arguments are those of :func:`embedding_draws`.
+    ``w(x) = 1/n sum_i k(x, z_i) h(z_i)``. Arguments are those of :func:`witness_from_embeddings`.
     """
     target, total, rng = run.target, len(next(iter(z.values()))), np.random.default_rng(seed)
     pooled = relabelled(Pair.checked(*samples), 0, rng)

@@ -64,13 +64,14 @@ def sample_witness(
             of the data; for more than two columns the landmarks or the rows.
         of: ``"embeddings"``, the difference of two posteriors, each given its sample; or
             ``"difference"``, the posterior of the difference itself with a scale parameter
-            (:func:`~bke.inference.witness.draws.difference_draws`), given that there is one: its
-            bands are far narrower, and it is closer to the truth if the log Bayes factor is large,
-            see :func:`~bke.inference.compare`. It takes neither ``noise`` nor ``landmarks``.
+            (:func:`~bke.inference.witness.draws.witness_from_difference`), given that there is one:
+            its bands are far narrower, and it is closer to the truth if the log Bayes factor is
+            large, see :func:`~bke.inference.compare`. It takes neither ``noise`` nor
+            ``landmarks``.
         noise: ``"clt"``, the sampling covariance of the empirical embedding plus the errors of two
-            more rows, each equally likely to be any of the distinct ones, so that bands have their
-            nominal coverage, of rare events too; or a number, the sigma^2 of the paper (0.1 there:
-            its bands never exclude 0).
+            pseudo-observations, each equally likely to be any of the distinct rows, so that bands
+            have their nominal coverage, of rare events too; or a number, the sigma^2 of the paper
+            (0.1 there: its bands never exclude 0).
         weights: ``"posterior"`` gives each mode its posterior mass, of
             :func:`~bke.inference.reweight`, which is called if the run has no masses; ``"chains"``
             gives all chains the same weight, as BKE Figure 5 (C) does.
@@ -150,9 +151,9 @@ def sample_witness(
     with computing(), progress_bar("witness", len(z), shown=progress) as advance:
         arguments = (opened, samples, points, hyperparameters, int(turn.max()) + 1, seed, advance)
         if of == "difference":
-            values = draws.difference_draws(*arguments)
+            values = draws.witness_from_difference(*arguments)
         else:
-            values = draws.embedding_draws(*arguments, noise=noise, landmarks=centers)
+            values = draws.witness_from_embeddings(*arguments, noise=noise, landmarks=centers)
     values = values[source, turn]
     lost = np.isnan(values).any(axis=2)
     if lost.any():

@@ -27,7 +27,7 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 from ..kernels.base import Kernel, as_points
 from ..kernels.squared_exponential import SquaredExponential
 from ..likelihood.noise import SamplingNoise
-from ..likelihood.spectral import MAX_DENSE
+from ..likelihood.spectral.base import MAX_DENSE
 from ..likelihood.spectral.waves import (
     CELL_DENSITY,
     MAX_FREQUENCY,

@@ -258,9 +258,3 @@ class Likelihood(abc.ABC):
     def record(self) -> dict[str, Any]:
         """Return name and options as numbers, strings and tuples of these, without arrays."""
         return {"likelihood": self.name, **dataclasses.asdict(self)}
-
-    @classmethod
-    def from_record(cls, record: dict[str, Any]) -> Likelihood:
-        """Restore a likelihood from its :meth:`record`, which may have other entries."""
-        fields = [field.name for field in dataclasses.fields(cls)]
-        return cls(**{name: record[name] for name in fields if record.get(name) is not None})

@@ -68,7 +68,7 @@ class DenseSolver(LikelihoodSolver):
     min_low_rank_size: ClassVar[int] = 256
     """Number of rows below which the dense factorization is as fast as the low-rank factor."""
 
-    description = "the dense route"
+    description = "the dense method"
 
     @property
     def entries(self) -> int:

@@ -25,7 +25,8 @@ from .dense import Dense, dense_solver
 from .landmark import Landmark
 from .low_rank import Fourier, Nystrom
 from .noise import Noise, check_noise
-from .spectral import SpectralIndex, is_single, spectral_index, unsupported_reason
+from .spectral import spectral_index
+from .spectral.base import SpectralIndex, is_single, unsupported_reason
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,8 +84,10 @@ class Auto(Likelihood):
         return {"likelihood": self.name}
 
 
-#: All likelihoods: those of BKE (13), and the landmark model.
-LIKELIHOODS: tuple[type[Likelihood], ...] = (Auto, Dense, Spectral, Nystrom, Fourier, Landmark)
+#: All likelihoods by their names: those of BKE (13), and the landmark model.
+LIKELIHOODS: dict[str, type[Likelihood]] = {
+    cls.name: cls for cls in (Auto, Dense, Spectral, Nystrom, Fourier, Landmark)
+}
 
 
 def as_likelihood(likelihood: Likelihood | str) -> Likelihood:
@@ -94,19 +97,19 @@ def as_likelihood(likelihood: Likelihood | str) -> Likelihood:
         ValueError: for anything else, with the valid names, and for a class that is not in
             :data:`LIKELIHOODS`.
     """
-    classes = {cls.name: cls for cls in LIKELIHOODS}
-    if isinstance(likelihood, str) and likelihood in classes:
-        cls = classes[likelihood]
+    if isinstance(likelihood, str) and likelihood in LIKELIHOODS:
+        cls = LIKELIHOODS[likelihood]
         if cls.required_option is None:
             return cls()
         call, option = f"{cls.__name__}(...)", cls.required_option
         raise ValueError(f"likelihood={likelihood!r} needs {option}: give {call} with it")
     if not isinstance(likelihood, Likelihood):
-        names = [repr(name) for name, cls in classes.items() if cls.required_option is None]
-        calls = [f"{cls.__name__}(...)" for cls in LIKELIHOODS if cls.required_option is not None]
+        classes = LIKELIHOODS.values()
+        names = [repr(cls.name) for cls in classes if cls.required_option is None]
+        calls = [f"{cls.__name__}(...)" for cls in classes if cls.required_option is not None]
         choices = ", ".join(names + calls)
         raise ValueError(f"likelihood must be one of {choices}, got {likelihood!r}")
-    if type(likelihood) not in LIKELIHOODS:
+    if type(likelihood) not in LIKELIHOODS.values():
         raise ValueError(
             f"likelihood={likelihood!r} is not one of bke, and could not be restored from a run"
         )
@@ -118,8 +121,9 @@ def restore_likelihood(record: dict[str, Any]) -> Likelihood:
 
     ``record`` may have other entries, such as the ``landmarks``, which are stored elsewhere.
     """
-    classes = {cls.name: cls for cls in LIKELIHOODS}
-    return classes[record["likelihood"]].from_record(record)
+    cls = LIKELIHOODS[record["likelihood"]]
+    fields = [field.name for field in dataclasses.fields(cls)]
+    return cls(**{name: record[name] for name in fields if record.get(name) is not None})
 
 
 def likelihood_solver(
@@ -218,7 +222,7 @@ def log_marginal_likelihood(
         raise ArithmeticError(
             solver.unsupported_reason(kernel)
             or "R + noise_variance I is not positive definite in double precision, or too near "
-            "that for the route: noise_variance is too small compared with the diagonal of R "
+            "that for the method: noise_variance is too small compared with the diagonal of R "
             "(measure='unit' keeps that at 1), or X has values that are not finite"
         )
     return value

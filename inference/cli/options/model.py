@@ -193,7 +193,10 @@ class LikelihoodOptions:
         """The likelihood with its options, which are its fields of the same names."""
         from bke.models.likelihood.marginal import LIKELIHOODS
 
-        fields = {kind.name: [one.name for one in dataclasses.fields(kind)] for kind in LIKELIHOODS}
+        fields = {
+            kind.name: [one.name for one in dataclasses.fields(kind)]
+            for kind in LIKELIHOODS.values()
+        }
         options = {"rank": self.rank, "landmarks": places}
         given = {option: value for option, value in options.items() if value is not None}
         name = self.likelihood
@@ -201,7 +204,7 @@ class LikelihoodOptions:
             if option not in fields[name]:
                 ways = (way for way, known in fields.items() if option in known)
                 raise InputError(misplaced(option, "likelihood", ways, name))
-        kind = {one.name: one for one in LIKELIHOODS}[name]
+        kind = LIKELIHOODS[name]
         if kind.required_option is not None and not given:
             raise InputError(
                 f"--likelihood {name} needs --{fields[name][0]}: {kind.required_option}"

@@ -11,38 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from ...kernels.base import Kernel
-from .base import MAX_DENSE, SpectralIndex, is_single, matern_order, unsupported_reason
+from .base import SpectralIndex, is_single, matern_nu, sorted_column
 from .box import box_index
-from .line import (
-    MAX_UNBINNED,
-    LineIndex,
-    WeightedPoints,
-    bin_moments,
-    find_bins,
-    line_index,
-    volume_errors,
-    weighted_line_index,
-    weighted_points,
-)
+from .line import weighted_line_index
 from .markov import markov_index
 from .mixture import mixture_index
-
-__all__ = [
-    "MAX_DENSE",
-    "MAX_UNBINNED",
-    "LineIndex",
-    "SpectralIndex",
-    "WeightedPoints",
-    "bin_moments",
-    "find_bins",
-    "is_single",
-    "matern_order",
-    "spectral_index",
-    "unsupported_reason",
-    "volume_errors",
-    "weighted_line_index",
-    "weighted_points",
-]
 
 
 def spectral_index(X: np.ndarray, kernel: Kernel | None = None) -> SpectralIndex:
@@ -55,6 +28,8 @@ def spectral_index(X: np.ndarray, kernel: Kernel | None = None) -> SpectralIndex
     """
     if X.shape[1] > 1:
         return box_index(X)
-    if kernel is not None and matern_order(kernel) is not None:
+    if kernel is not None and matern_nu(kernel) is not None:
         return markov_index(X)
-    return line_index(X) if kernel is None or is_single(kernel) else mixture_index(X)
+    if kernel is not None and not is_single(kernel):
+        return mixture_index(X)
+    return weighted_line_index(sorted_column(X), None, 0.0)

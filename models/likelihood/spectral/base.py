@@ -55,7 +55,7 @@ class SpectralIndex(LikelihoodSolver):
 
     rows: PaddedRows
 
-    description = "the spectral route"
+    description = "the spectral likelihood"
     #: Number of parameters from which the derivative is computed backward.
     smallest_reverse = 4
     #: Whether a program contains the n x n matrices; without, terms are NaN where it needs them.
@@ -66,9 +66,12 @@ class SpectralIndex(LikelihoodSolver):
     def shortest(self) -> float:
         """The lengthscale from which on no matrices are needed."""
 
-    @abc.abstractmethod
     def supports(self, kernel: Kernel) -> bool:
-        """Return whether the points are prepared for this kind of kernel."""
+        """Return whether the points are prepared for this kind of kernel.
+
+        By default a squared exponential, times a variance or not.
+        """
+        return matern_nu(kernel) is None and is_single(kernel)
 
     @abc.abstractmethod
     def is_accurate(self, kernel: Any, noise_variance: jax.Array) -> jax.Array:
@@ -132,7 +135,7 @@ class SpectralIndex(LikelihoodSolver):
         parameters = Parameters.of(kernel, noise_variance, measure)
         return closed_form(index, parameters)
 
-    def evaluate(self, parameters: Parameters) -> LogLikelihoodTerms:
+    def value(self, parameters: Parameters) -> LogLikelihoodTerms:
         """Compute both terms, by sums where these are accurate and by matrices elsewhere.
 
         With variance v, mu_hat is v times that of the kernel without, and R times a height: v^2
@@ -144,7 +147,7 @@ class SpectralIndex(LikelihoodSolver):
         log_variance = jnp.log(jnp.asarray(1.0 if variance is None else variance)).reshape(())
         if is_single(plain):
             lengthscale = jnp.reshape(cast(Any, plain).lengthscale, ())
-            order = matern_order(plain)
+            order = matern_nu(plain)
             plain = SquaredExponential(lengthscale) if order is None else Matern(order, lengthscale)
         log_height = jnp.zeros(())
         if not measure.relative:
@@ -182,10 +185,6 @@ class SpectralIndex(LikelihoodSolver):
         """True: there are many branches."""
         return True
 
-    def value(self, parameters: Any) -> LogLikelihoodTerms:
-        """Compute both terms."""
-        return self.evaluate(parameters)
-
     def value_and_grad(
         self, parameters: Any, moving: tuple[bool, ...]
     ) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
@@ -196,7 +195,7 @@ class SpectralIndex(LikelihoodSolver):
 
         def stacked(theta: jax.Array) -> jax.Array:
             values = dict(enumerate(leaves)) | dict(zip(moved, unravel(theta), strict=True))
-            return jnp.stack(self.evaluate(jax.tree.unflatten(tree, values.values())))
+            return jnp.stack(self.value(jax.tree.unflatten(tree, values.values())))
 
         value, jacobian = value_and_jacobian(stacked, theta, self.smallest_reverse)
         columns = np.repeat(moving, [leaf.size for leaf in leaves])
@@ -204,8 +203,8 @@ class SpectralIndex(LikelihoodSolver):
         return LogLikelihoodTerms(*value), LogLikelihoodTerms(*slopes)
 
 
-def matern_order(kernel: Kernel) -> float | None:
-    """Return the order of a Matern kernel, or of Laplace in one column; ``None`` for others."""
+def matern_nu(kernel: Kernel) -> float | None:
+    """Return the smoothness nu of a Matern kernel, or of Laplace in one column; else ``None``."""
     if type(kernel) is Laplace:
         return 0.5
     return kernel.nu if type(kernel) is Matern else None
@@ -213,7 +212,7 @@ def matern_order(kernel: Kernel) -> float | None:
 
 def is_single(kernel: Kernel) -> bool:
     """Return whether the kernel is Matern, or a squared exponential times a variance or not."""
-    return matern_order(kernel) is not None or type(unscaled(kernel)[0]) is SquaredExponential
+    return matern_nu(kernel) is not None or type(unscaled(kernel)[0]) is SquaredExponential
 
 
 def unscaled(kernel: Kernel) -> tuple[Kernel, Any]:
@@ -232,7 +231,7 @@ def unsupported_reason(
     if dimension not in (1, 2, 3):
         return f"the data have {dimension} columns, and it takes up to 3"
     name = type(kernel).__name__
-    if dimension > 1 and matern_order(kernel) is not None:
+    if dimension > 1 and matern_nu(kernel) is not None:
         return f"the data have {dimension} columns, and it takes one with {name}"
     single = is_single(kernel) if dimension == 1 else type(kernel) is SquaredExponential
     if not single:

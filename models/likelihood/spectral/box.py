@@ -21,12 +21,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...kernels.base import Kernel
 from ...linalg.pytrees import register_dataclass
 from ...linalg.rows import PaddedRows
 from ..jacobian import log_length
 from . import tensor
-from .base import MAX_DENSE, SpectralIndex, Sums, TooLargeError, is_single, matern_order
+from .base import MAX_DENSE, SpectralIndex, Sums, TooLargeError
 from .pairs import DistinctPoints, IsolatedPoints, stack_ranges
 
 #: Ranges of lengthscales after the first, the longest over the shortest of each in the order in
@@ -102,10 +101,6 @@ class BoxIndex(SpectralIndex):
         """The lengthscale from which on no matrices are needed."""
         return float(self.ranges[-1].shortest)
 
-    def supports(self, kernel: Kernel) -> bool:
-        """Return whether the kernel is a squared exponential."""
-        return matern_order(kernel) is None and is_single(kernel)
-
     def range_of(self, lengthscale: jax.Array) -> jax.Array:
         """Return the range of the ``lengthscale``; their number if there is none."""
         return sum((lengthscale < r.shortest).astype(int) for r in self.ranges)
@@ -139,7 +134,7 @@ class BoxIndex(SpectralIndex):
         # Less than this of the largest is rounding error of a zero, where neighbors balance.
         resolved = log_lengths > jnp.max(log_lengths) - 46.0 * math.log(2.0)
         log_jacobian = jnp.where(resolved, log_lengths, -jnp.inf)
-        log_jacobian = isolated.replace(log_jacobian, n, jnp.reshape(lengthscale**-2, 1))
+        log_jacobian = isolated.overwrite(log_jacobian, n, jnp.reshape(lengthscale**-2, 1))
         return Sums(quadratic, log_determinant, log_jacobian)
 
 

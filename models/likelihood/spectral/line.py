@@ -34,13 +34,10 @@ from .base import (
     chebyshev,
     chebyshev_polynomials,
     column_rows,
-    is_single,
     log_abs,
-    matern_order,
-    sorted_column,
 )
 from .grid import RANGE_FACTOR, ShortLengthscales, banded_sums, longest_banded, short_lengthscales
-from .pairs import IsolatedPoints, isolated_in_column, replace_balanced, stack_ranges
+from .pairs import IsolatedPoints, isolated_in_column, recompute_balanced, stack_ranges
 from .waves import SMOOTHED_WAVES, TERMS, LongLengthscales, long_lengthscales
 
 #: Noise variance over the trace of R from which grids are accurate: below, their difference of two
@@ -86,10 +83,6 @@ class LineIndex(SpectralIndex):
         """The range of lengthscales that need matrices."""
         return float(self.banded), self.shortest
 
-    def supports(self, kernel: Kernel) -> bool:
-        """Return whether the kernel is a squared exponential, times a variance or not."""
-        return matern_order(kernel) is None and is_single(kernel)
-
     def specialized(self, noise_variance: Any, measure: Measure) -> LineIndex:
         """Leave out the matrices where no lengthscale needs them at this known noise variance."""
         longest, shortest = self.dense_range
@@ -122,11 +115,11 @@ class LineIndex(SpectralIndex):
             )
             index = jnp.where(long, 0, 1 + self.short.range_of(lengthscale)[0])
             isolated = jax.tree.map(lambda leaf: leaf[index], self.isolated)
-            log_jacobian = replace_balanced(
+            log_jacobian = recompute_balanced(
                 log_abs(derivatives, sizes), derivatives, sizes, x, rows, isolated, lengthscale
             )
             precision = jnp.reshape(lengthscale**-2, 1)
-            log_jacobian = isolated.replace(log_jacobian, rows.number, precision)
+            log_jacobian = isolated.overwrite(log_jacobian, rows.number, precision)
             return Sums(quadratic, log_determinant, log_jacobian)
 
         return cast(Sums, jax.lax.cond(lengthscale <= self.banded, by_bands, by_basis))
@@ -135,16 +128,6 @@ class LineIndex(SpectralIndex):
         """Compute log gamma at every point, (N,), by sums for a supported kernel."""
         lengthscale = jnp.reshape(jnp.asarray(self.shortest_of(kernel)), ())
         return self.sums(SquaredExponential(lengthscale), jnp.ones(())).log_jacobian
-
-
-def line_index(X: np.ndarray) -> LineIndex:
-    """Prepare (n, 1) data.
-
-    Raises:
-        ValueError: for fewer than 250 rows, all equal ones, or too many that are far nearer each
-            other than the data are wide.
-    """
-    return weighted_line_index(sorted_column(X), None, 0.0)
 
 
 def weighted_line_index(

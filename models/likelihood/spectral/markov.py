@@ -32,7 +32,7 @@ import numpy as np
 from ...kernels.base import Kernel
 from ...linalg.pytrees import register_dataclass
 from ...linalg.rows import PaddedRows
-from .base import SpectralIndex, Sums, column_rows, log_abs, matern_order, pad_rows, sorted_column
+from .base import SpectralIndex, Sums, column_rows, log_abs, matern_nu, pad_rows, sorted_column
 
 #: Coefficients of k(t) exp(t) and of -k'(t) exp(t) in 1, t, t^2, by the order nu.
 VALUE = {0.5: (1.0,), 1.5: (1.0, 1.0), 2.5: (1.0, 1.0, 1.0 / 3.0)}
@@ -73,7 +73,7 @@ class MarkovIndex(SpectralIndex):
 
     def supports(self, kernel: Kernel) -> bool:
         """Return whether the kernel is Matern, or Laplace."""
-        return matern_order(kernel) is not None
+        return matern_nu(kernel) is not None
 
     def is_accurate(
         self, kernel: Any, noise_variance: jax.Array, min_noise: float = 2e-11
@@ -88,7 +88,7 @@ class MarkovIndex(SpectralIndex):
         """Compute the parts of BKE (13) by the filter."""
         rows, n = self.rows, self.rows.number
         rate = math.sqrt(2.0 * kernel.nu) / kernel.lengthscale
-        embedding, log_jacobian = pushforward(
+        embedding, log_jacobian = embedding_and_log_jacobian(
             self.gaps, self.neighbors, self.distances, rate, kernel.nu, n
         )
         quadratic, log_determinant = filtered(
@@ -156,7 +156,7 @@ def _one_sided_sums_jvp(powers: int, reverse: bool, primals: Any, tangents: Any)
     return sums[:-1], tuple(relative * (k * sums[k] - sums[k + 1]) for k in range(powers))
 
 
-def pushforward(
+def embedding_and_log_jacobian(
     gaps: jax.Array,
     neighbors: jax.Array,
     distances: jax.Array,
@@ -186,7 +186,7 @@ def pushforward(
     return total / n, largest + log_abs(right - left, left + right) + jnp.log(rate / n)
 
 
-def stationary(states: int) -> np.ndarray:
+def stationary_covariance(states: int) -> np.ndarray:
     """Return P_inf (m, m) for r(0) = 1: integrals of t^a exp(-t) t^b exp(-t), a and b < m."""
     powers = range(states - 1, -1, -1)
     integrals = [[math.comb(a + b, a) / 2.0 ** (a + b) for a in powers] for b in powers]
@@ -235,7 +235,7 @@ def filtered(
         noise_variance: sigma^2.
         states: m, the order of r and a half.
     """
-    P = jnp.asarray(stationary(states), y.dtype)
+    P = jnp.asarray(stationary_covariance(states), y.dtype)
 
     def step(carried: Any, point: tuple[jax.Array, jax.Array]) -> tuple[Any, None]:
         state, quadratic, log_determinant = carried

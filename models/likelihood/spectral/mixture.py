@@ -40,7 +40,7 @@ from .base import (
     chebyshev_polynomials,
     column_rows,
     log_abs,
-    matern_order,
+    matern_nu,
     pad_rows,
     quadratic_and_log_determinant,
     sorted_column,
@@ -306,7 +306,7 @@ class MixtureIndex(SpectralIndex):
 
     def supports(self, kernel: Kernel) -> bool:
         """Return whether the kernel is a sum of squared exponentials."""
-        return matern_order(kernel) is None
+        return matern_nu(kernel) is None
 
     def is_accurate(self, kernel: Any, noise_variance: jax.Array) -> jax.Array:
         """Return whether the shortest lengthscale is in a range."""
@@ -337,7 +337,7 @@ class MixtureIndex(SpectralIndex):
             jnp.max(sizes, axis=1)[locations.block],
         )
         log_jacobian = log_abs(locations.interpolate(derivatives), sizes, resolution=2.0**-48)
-        log_jacobian = isolated.replace(
+        log_jacobian = isolated.overwrite(
             log_jacobian, n, components.precision[:, 0], components.log_weight, at_points[..., None]
         )
         return Sums(quadratic, log_determinant, self.rows.mask(log_jacobian))

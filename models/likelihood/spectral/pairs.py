@@ -32,21 +32,21 @@ class IsolatedPoints(NamedTuple):
 
     Attributes:
         rows: rows that are isolated points, (r,); beyond the data where the array is padded.
-        point: index of each row's point, (r,): equal rows may share one.
-        until: lengthscale from which on sums over all points are accurate, (k,).
-        owner: index of the point of each pair, (pairs,); k where the array is padded.
+        point_of_row: index of each row's point, (r,): equal rows may share one.
+        max_lengthscale: lengthscale from which on sums over all points are accurate, (k,).
+        point_of_pair: index of the point of each pair, (pairs,); k where the array is padded.
         delta: x - neighbor, (D, pairs).
         weight: number of rows that the neighbor stands for, (pairs,).
     """
 
     rows: Any
-    point: Any
-    until: Any
-    owner: Any
+    point_of_row: Any
+    max_lengthscale: Any
+    point_of_pair: Any
     delta: Any
     weight: Any
 
-    def replace(
+    def overwrite(
         self,
         log_jacobian: jax.Array,
         n: Any,
@@ -62,28 +62,28 @@ class IsolatedPoints(NamedTuple):
             precision: 1 / lengthscale^2 of the components of the kernel, (Q,).
             log_weight: their log weights, (Q,).
             component_derivatives: derivatives of the components of mu_hat at the points, (Q, k, D),
-                which are used for those with a lengthscale from ``until`` on.
+                which are used for those with a lengthscale from ``max_lengthscale`` on.
         """
-        k = len(self.until)
+        k = len(self.max_lengthscale)
 
         def sum_over_pairs(precision: jax.Array) -> tuple[jax.Array, jax.Array]:
             """Return log scale (k,) and slope (k, D)."""
             exponent = -0.5 * precision * jnp.sum(self.delta**2, axis=0)
-            largest = _finite(jax.ops.segment_max(exponent, self.owner, k + 1))
-            terms = self.weight * self.delta * jnp.exp(exponent - largest[self.owner])
-            slope = jax.ops.segment_sum(-precision * terms.T / n, self.owner, k + 1)
+            largest = _finite(jax.ops.segment_max(exponent, self.point_of_pair, k + 1))
+            terms = self.weight * self.delta * jnp.exp(exponent - largest[self.point_of_pair])
+            slope = jax.ops.segment_sum(-precision * terms.T / n, self.point_of_pair, k + 1)
             return largest[:k], slope[:k]
 
         log_scale, slope = jax.vmap(sum_over_pairs)(precision)
-        by_pairs = jax.lax.rsqrt(precision)[:, None] < self.until
+        by_pairs = jax.lax.rsqrt(precision)[:, None] < self.max_lengthscale
         log_scale = jnp.where(by_pairs, log_scale + jnp.reshape(log_weight, (-1, 1)), 0.0)
         slope = jnp.where(by_pairs[..., None], slope, component_derivatives)
         largest = _finite(jnp.max(log_scale + jax.vmap(log_length)(slope), axis=0))
         # Bounded, since the scale of a slope of zero may be larger than any.
         factor = jnp.exp(jnp.minimum(log_scale - largest, 700.0))
         value = largest + log_length(jnp.sum(factor[..., None] * slope, axis=0))
-        rows = jnp.where(jnp.any(by_pairs, axis=0)[self.point], self.rows, len(log_jacobian))
-        return log_jacobian.at[rows].set(value[self.point], mode="drop")
+        rows = jnp.where(jnp.any(by_pairs, axis=0)[self.point_of_row], self.rows, len(log_jacobian))
+        return log_jacobian.at[rows].set(value[self.point_of_row], mode="drop")
 
 
 def _finite(largest: jax.Array) -> jax.Array:
@@ -108,7 +108,11 @@ def stack_ranges(
         width = [(0, 0)] * (values.ndim - 1) + [(0, length - values.shape[-1])]
         return np.pad(values, width, constant_values=value)
 
-    r, k, pairs = size(min_points, "rows"), size(min_points, "until"), size(min_pairs, "owner")
+    r, k, pairs = (
+        size(min_points, "rows"),
+        size(min_points, "max_lengthscale"),
+        size(min_pairs, "point_of_pair"),
+    )
     padding = ((r, n), (r, 0), (k, 0.0), (pairs, k), (pairs, 1.0), (pairs, 0.0))
     fields = zip(zip(*ranges, strict=True), padding, strict=True)
     return IsolatedPoints(
@@ -143,23 +147,31 @@ def isolated_in_column(
     threshold = min(min_slope * n, MAX_THRESHOLD)
     candidates = [_sparse_rows(x, length, threshold, weights) for length in lengthscales]
     rows = np.unique(np.concatenate(candidates))
-    until = np.minimum(_sufficient_lengthscale(x, rows, threshold), longest)
-    rows, until = rows[until > lengthscales[0]], until[until > lengthscales[0]]
+    max_lengthscale = np.minimum(_sufficient_lengthscale(x, rows, threshold), longest)
+    rows, max_lengthscale = (
+        rows[max_lengthscale > lengthscales[0]],
+        max_lengthscale[max_lengthscale > lengthscales[0]],
+    )
     before, after = (np.searchsorted(x, x[rows], side=side) for side in ("left", "right"))
     bounded = np.concatenate([[-np.inf], x, [np.inf]])
     nearest = np.minimum(x[rows] - bounded[before], bounded[after + 1] - x[rows])
-    reach = _reach(nearest, until, n)
+    reach = _reach(nearest, max_lengthscale, n)
     reach += 4.0 * np.finfo(float).eps * (np.abs(x[rows]) + nearest)  # includes the nearest
     begin = np.searchsorted(x, x[rows] - reach)
     count = np.searchsorted(x, x[rows] + reach, side="right") - begin
     _check_pairs(count, max_pairs)
-    owner = np.repeat(np.arange(len(rows)), count)
-    neighbor = np.arange(len(owner)) + np.repeat(begin - np.cumsum(count) + count, count)
-    delta = x[rows[owner]] - x[neighbor]
+    point_of_pair = np.repeat(np.arange(len(rows)), count)
+    neighbor = np.arange(len(point_of_pair)) + np.repeat(begin - np.cumsum(count) + count, count)
+    delta = x[rows[point_of_pair]] - x[neighbor]
     other = delta != 0.0
     point = np.arange(len(rows))
     return IsolatedPoints(
-        rows, point, until, owner[other], delta[None, other], weights[neighbor[other]]
+        rows,
+        point,
+        max_lengthscale,
+        point_of_pair[other],
+        delta[None, other],
+        weights[neighbor[other]],
     )
 
 
@@ -260,18 +272,18 @@ class DistinctPoints:
         count = self.tree.query_ball_point(points, reach, return_length=True)
         _check_pairs(count, max_pairs)
         neighbors = self.tree.query_ball_point(points, reach)
-        owner = np.repeat(np.arange(len(isolated)), count)
+        point_of_pair = np.repeat(np.arange(len(isolated)), count)
         neighbor = np.concatenate([np.zeros(0), *neighbors]).astype(int)
-        other = neighbor != isolated[owner]
-        owner, neighbor = owner[other], neighbor[other]
+        other = neighbor != isolated[point_of_pair]
+        point_of_pair, neighbor = point_of_pair[other], neighbor[other]
         index = np.full(len(self.points), -1)
         index[isolated] = np.arange(len(isolated))
         point = index[self.which]
         rows = np.flatnonzero(point >= 0)
-        delta = (points[owner] - self.points[neighbor]).T
+        delta = (points[point_of_pair] - self.points[neighbor]).T
         weight = self.counts[neighbor].astype(float)
-        until = np.full(len(isolated), math.inf)
-        return IsolatedPoints(rows, point[rows], until, owner, delta, weight)
+        max_lengthscale = np.full(len(isolated), math.inf)
+        return IsolatedPoints(rows, point[rows], max_lengthscale, point_of_pair, delta, weight)
 
     def _sparse_rows(
         self,
@@ -304,7 +316,7 @@ class DistinctPoints:
         return rows
 
 
-def replace_balanced(
+def recompute_balanced(
     log_jacobian: jax.Array,
     derivatives: jax.Array,
     sizes: jax.Array,
@@ -337,7 +349,9 @@ def replace_balanced(
         (jax.lax.stop_gradient(derivatives), log_jacobian)
     )
     doubtful = rows.known & (jnp.abs(derivatives) < max_ratio * jax.lax.stop_gradient(sizes))
-    isolated_rows = jnp.where(lengthscale < isolated.until[isolated.point], isolated.rows, len(x))
+    isolated_rows = jnp.where(
+        lengthscale < isolated.max_lengthscale[isolated.point_of_row], isolated.rows, len(x)
+    )
     doubtful = doubtful.at[isolated_rows].set(False, mode="drop")
 
     def replaced() -> jax.Array:

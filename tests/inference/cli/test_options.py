@@ -163,7 +163,7 @@ def test_words_are_refused_as_wrong_usage():
 
 
 def test_the_command_line_has_the_likelihoods_and_measures_of_the_models():
-    assert get_args(LikelihoodName) == tuple(cls.name for cls in LIKELIHOODS)
+    assert get_args(LikelihoodName) == tuple(LIKELIHOODS)
     assert get_args(MeasureName) == tuple(MEASURES)
     assert set(SAMPLING_NOISE_NAMES) == set(SAMPLING_NOISES)
 

@@ -7,8 +7,9 @@ import numpyro.distributions as dist
 import pytest
 from bke.inference.core.errors import InputError
 from bke.inference.data.units import choose_scale, choose_units, with_dither
+from bke.inference.sampling.densities import cancelled_rows
 from bke.inference.sampling.run import in_data_units
-from bke.inference.sampling.target import Target, cancelled_rows
+from bke.inference.sampling.target import Target
 from bke.models import (
     Gaussian,
     GaussianMixture,

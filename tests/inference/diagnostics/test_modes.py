@@ -193,6 +193,14 @@ def test_crossings_are_counted(template):
     assert set(modes.of_draws[0]) == {0, 1}
 
 
+def test_the_heaviest_mode_has_the_largest_mass(template):
+    modes = find_modes(synthetic_run(draws_at(-1.0, 1.0), two_bumps(0.0, -2.0), template))
+    assert modes.heaviest == modes.highest == 0
+    parts = zip(modes.modes, (0.3, 0.7), strict=True)
+    weighted = tuple(dataclasses.replace(mode, mass=mass) for mode, mass in parts)
+    assert dataclasses.replace(modes, modes=weighted).heaviest == 1
+
+
 def test_crossings_of_stuck_chains_are_not_counted(template):
     """A stuck chain next to the border of two modes seems to cross it."""
     z = draws_at(-1.0, 1.0, 0.0)

@@ -31,7 +31,7 @@ def diagnosis(modes, **options):
     every = Convergence((0, 1, 2, 3), 1.9, 7.9, 8.0)
     return Diagnosis(
         convergence=every, modes=modes, per_mode=inside, divergences=0, nonfinite=(0, 0),
-        method="nuts", iterations=200, fitted_columns=("x",), integral=None,
+        method="nuts", num_draws=200, fitted_columns=("x",), integral=None,
         method_in_words="chains of NUTS", **options,
     )  # fmt: skip
 
@@ -57,7 +57,7 @@ def as_dataset(unconstrained):
     [
         ((5, 5), False, ["mode 1", "mode 2"]),
         ((5, 5), True, ["A: short mode (mode 1)", "B: long mode (mode 2)"]),
-        ((0, 5, 5), True, ["mode 1", "A: short mode (mode 1)", "B: long mode (mode 2)"]),
+        ((0, 5, 5), True, ["mode 1", "A: short mode (mode 2)", "B: long mode (mode 3)"]),
         ((5, 5, 5), True, ["A: mode 1", "B: mode 2", "C: mode 3"]),
         ((5,), True, ["A: mode 1"]),
     ],

@@ -13,7 +13,7 @@ CHOICE = Auto(Quadrature(tolerance=0.1, num_samples=64), Smc(num_particles=100, 
     ("hyperparameters", "name"), [(1, "quadrature"), (2, "quadrature"), (3, "smc"), (10, "smc")]
 )
 def test_the_choice_goes_by_the_number_of_hyperparameters(hyperparameters, name):
-    target = SimpleNamespace(hyperparameters=hyperparameters)
+    target = SimpleNamespace(num_hyperparameters=hyperparameters)
     sampler, told = sampler_for(CHOICE, target)
     assert sampler == getattr(CHOICE, name)
     assert told["method"] == name
@@ -22,5 +22,5 @@ def test_the_choice_goes_by_the_number_of_hyperparameters(hyperparameters, name)
 
 
 def test_what_is_asked_for_is_not_said_to_be_chosen():
-    target = SimpleNamespace(hyperparameters=1)
+    target = SimpleNamespace(num_hyperparameters=1)
     assert sampler_for(Nuts(), target) == (Nuts(), {"method": "nuts"})

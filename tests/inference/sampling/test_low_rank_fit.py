@@ -21,7 +21,7 @@ from bke.inference import (
 from bke.inference.cli import app
 from bke.inference.core.machine import computing
 from bke.inference.report.words import settings
-from bke.inference.sampling.likelihoods import error_sentences, estimate_error, is_small
+from bke.inference.sampling.approximation_error import error_sentences, estimate_error, is_small
 from bke.inference.sampling.record import RECORD, read_record
 from bke.inference.sampling.run import target_of
 from bke.models import Nystrom, SquaredExponential, log_marginal_likelihood
@@ -134,7 +134,7 @@ class Blurred(Likelihood):
 
 def test_options_of_any_likelihood_are_recorded_and_restored(run, monkeypatch):
     """Also those of one that is no rank: they tell two runs apart, and advice is its own."""
-    monkeypatch.setattr(marginal, "LIKELIHOODS", (*marginal.LIKELIHOODS, Blurred))
+    monkeypatch.setitem(marginal.LIKELIHOODS, Blurred.name, Blurred)
     trees = []
     for share in (0.25, 0.5):
         tree = run.copy()

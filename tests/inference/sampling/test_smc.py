@@ -22,7 +22,7 @@ class KnownTarget:
 
     def __init__(self, dimension: int) -> None:
         self.shapes = {"theta": (dimension,)}
-        self.hyperparameters = dimension
+        self.num_hyperparameters = dimension
 
     def log_prior(self, z):
         return dist.Normal(0.0, 1.0).log_prob(z["theta"]).sum()

@@ -7,7 +7,8 @@ from bke.inference import InputError, Quadrature, diagnose, fit, learn_kernel
 from bke.inference.sampling.run import units_of
 from bke.inference.sampling.target import Target
 from bke.models import Matern, SquaredExponential
-from bke.models.likelihood.spectral import SpectralIndex, spectral_index
+from bke.models.likelihood.spectral import spectral_index
+from bke.models.likelihood.spectral.base import SpectralIndex
 
 X = np.random.default_rng(0).gamma(2.0, size=320)
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from bke.inference import credible_band, sample_test_witness, two_sample_test
 from bke.inference.core.machine import computing
-from bke.inference.witness.draws import distinct_rows, extra_row_covariance
+from bke.inference.witness.draws import distinct_rows, pseudo_observation_covariance
 from bke.models import SquaredExponential
 from scipy.stats import norm
 
@@ -46,7 +46,9 @@ def test_extra_row_covariance_are_a_mean_of_outer_products():
     different, at, mean = rng.normal(size=(7, 2)), rng.normal(size=(3, 2)), rng.normal(size=3)
     kernel = SquaredExponential(0.8)
     with computing():
-        found = extra_row_covariance(kernel, jnp.asarray(different), jnp.asarray(at), mean, 11)
+        found = pseudo_observation_covariance(
+            kernel, jnp.asarray(different), jnp.asarray(at), mean, 11
+        )
     expected = np.zeros((3, 3))
     for row in different:
         apart = np.exp(-0.5 * np.sum((at - row) ** 2, axis=1) / 0.8**2) - mean

@@ -18,7 +18,12 @@ from bke.models import (
 from bke.models.likelihood.base import Parameters
 from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.spectral import spectral_index
-from bke.models.likelihood.spectral.markov import filtered, predict, pushforward, stationary
+from bke.models.likelihood.spectral.markov import (
+    embedding_and_log_jacobian,
+    filtered,
+    predict,
+    stationary_covariance,
+)
 
 
 def skewed(n, seed=0):
@@ -67,7 +72,7 @@ def by_filter(nu, measure="unit"):
         kernel = Matern(nu, lengthscale)
         parameters = Parameters.of(kernel, noise_variance, measure)
         volumes = index.sums(kernel, noise_variance).log_jacobian
-        return jnp.stack(index.evaluate(parameters)), volumes
+        return jnp.stack(index.value(parameters)), volumes
 
     return terms
 
@@ -285,7 +290,7 @@ def test_slopes_of_a_step_of_the_filter(nu):
 def test_the_stationary_covariance_stays(nu):
     """dP_inf/dt has nothing but the noise of the last state."""
     m = round(2 * nu + 1)
-    F, P = np.eye(m, k=1) - np.eye(m), stationary(m)
+    F, P = np.eye(m, k=1) - np.eye(m), stationary_covariance(m)
     change = F @ P + P @ F.T
     np.testing.assert_allclose(change.ravel()[:-1], 0.0, atol=1e-13)
     assert change[-1, -1] < 0.0
@@ -305,7 +310,7 @@ def test_sums_over_both_sides_in_extended_precision(nu):
     gaps = np.concatenate([[0.0], np.diff(x), [0.0]])
     neighbors = np.stack([np.maximum(before, 0), np.minimum(after, len(x) - 1)])
     distances = np.stack([x - beyond[before], beyond[after] - x])
-    embedding, log_gamma = jax.jit(pushforward, static_argnums=4)(
+    embedding, log_gamma = jax.jit(embedding_and_log_jacobian, static_argnums=4)(
         *map(jnp.asarray, (gaps, neighbors, distances)), 1.0, nu, len(x)
     )
     np.testing.assert_allclose(embedding, value.astype(float), rtol=1e-14)

@@ -17,11 +17,11 @@ from bke.models import (
 )
 from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.spectral import (
-    LineIndex,
     base as base_module,
     mixture as mixture_module,
     spectral_index,
 )
+from bke.models.likelihood.spectral.line import LineIndex
 from bke.models.likelihood.spectral.mixture import (
     GAUSSIAN_WIDTH,
     ORDER,

@@ -39,7 +39,7 @@ def test_points_are_isolated_until_a_neighbour_counts():
     result = isolated_in_column(x, [0.5])
     (row,) = result.rows[result.rows < len(x)]
     assert x[row] == 40.0
-    gap = (40.0 - x[-2]) / result.until[0]
+    gap = (40.0 - x[-2]) / result.max_lengthscale[0]
     assert gap * np.exp(-0.5 * gap**2) == pytest.approx(1e-8 * len(x), rel=1e-6)
 
 
@@ -59,10 +59,10 @@ def test_isolated_points_and_their_pairs():
     assert len(result.rows) <= 20
     # The tied pair has one place, without each other.
     tied = np.flatnonzero(np.all(X == [-9.0, 7.0], axis=1))
-    places = result.point[np.isin(result.rows, tied)]
+    places = result.point_of_row[np.isin(result.rows, tied)]
     assert len(places) == 2
     assert places[0] == places[1]
-    own = result.delta[:, result.owner == places[0]].T
+    own = result.delta[:, result.point_of_pair == places[0]].T
     assert np.all(np.any(own != 0.0, axis=1))
     nearest = np.sort(apart[tied[0]])[2]
     assert np.linalg.norm(own, axis=1).min() == pytest.approx(nearest)

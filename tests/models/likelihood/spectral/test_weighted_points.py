@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bke.models import Scaled, SquaredExponential
-from bke.models.likelihood.spectral import (
+from bke.models.likelihood.spectral import spectral_index
+from bke.models.likelihood.spectral.line import (
     MAX_UNBINNED,
     bin_moments,
     find_bins,
-    spectral_index,
     volume_errors,
     weighted_line_index,
     weighted_points,
