@@ -108,7 +108,7 @@ def compare(
     Raises:
         InputError: for data or arguments that make no sense, in one sentence.
     """
-    check_permutations(permutations, alpha)
+    alpha = check_permutations(permutations, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
     _check_labels(labels)
     names = sample_names(names)

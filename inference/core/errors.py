@@ -23,7 +23,7 @@ class PosteriorWarning(UserWarning):
 
 
 #: How much of two names must be alike, as :mod:`difflib` measures it: ``Temprature`` is ``Temp``.
-ALIKE = 0.5
+ALIKE = 0.6
 
 
 def nearest(name: object, known: Iterable[object]) -> str:
@@ -41,7 +41,12 @@ def nearest(name: object, known: Iterable[object]) -> str:
     if not isinstance(name, str):
         return ""
     folded = {one.casefold(): one for one in known if isinstance(one, str)}
-    found = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=ALIKE)
+    plain = name.casefold()
+    found = difflib.get_close_matches(plain, folded, n=1, cutoff=ALIKE)
+    # One is the beginning of the other.
+    found = found or [
+        one for one in folded if one and (plain.startswith(one) or one.startswith(plain))
+    ]
     return f"; did you mean {folded[found[0]]!r}?" if found else ""
 
 

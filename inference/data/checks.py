@@ -20,6 +20,14 @@ from ..core.machine import available_memory
 from .equality import equalize, stored_sizes
 from .unicode import normalize_text
 
+#: How to make an array of what is none, by a method that it has.
+INSTEAD = {
+    "toarray": ": give .toarray() of it",
+    "collect": ": give .collect() of it",
+    "keys": ": give np.column_stack of its values, or a data frame of it",
+    "__next__": ": give a list of its rows, or open_blocks of its blocks",
+}
+
 
 def plain_array(X: ArrayLike, name: str) -> NDArray[Any]:
     """Make an array of what is one, masked cells as NaN and cells beside strings as objects.
@@ -39,7 +47,7 @@ def plain_array(X: ArrayLike, name: str) -> NDArray[Any]:
             return np.asarray(np.ma.filled(X.astype(np.float64), np.nan))
         array = np.asarray(X)
         # NumPy makes strings of numbers that stand beside a string; the message must show which.
-        return np.array(X, dtype=object) if array.dtype.kind in "SU" else array
+        array = np.array(X, dtype=object) if array.dtype.kind in "SU" else array
     except (ValueError, TypeError) as error:
         flat = isinstance(X, (list, tuple)) and not any(map(_holds_sequences, X))
         lengths = [np.size(row) for row in X] if flat and isinstance(X, (list, tuple)) else []
@@ -50,6 +58,10 @@ def plain_array(X: ArrayLike, name: str) -> NDArray[Any]:
                 ) from error
         reason = str(error).splitlines()[0]
         raise InputError(f"{name} is not an array of numbers: {reason}") from error
+    if array.ndim == 0 and array.dtype == object:
+        advice = next((way for has, way in INSTEAD.items() if hasattr(X, has)), "")
+        raise InputError(f"{name} must be an array or a data frame, got {type(X).__name__}{advice}")
+    return array
 
 
 def _holds_sequences(row: Any) -> bool:
@@ -62,6 +74,8 @@ def _advice(cell: Any) -> str:
         return ": .astype(int) makes 0 and 1 of it"
     if isinstance(cell, (np.datetime64, datetime.date)):
         return ": take the days or seconds since the first"
+    if isinstance(cell, (np.timedelta64, datetime.timedelta)):
+        return ": take the seconds, as with .dt.total_seconds() in pandas"
     if isinstance(cell, str):
         return "; two tables with words are for compare_tables (`bke drift`)"
     return ""
@@ -73,7 +87,8 @@ def from_objects(
     """Read numbers out of an array that NumPy holds as objects, such as a table of mixed types."""
     values = np.empty(array.shape)
     for index, cell in np.ndenumerate(array):
-        number = isinstance(cell, (numbers.Real, decimal.Decimal)) and not isinstance(cell, bool)
+        number = isinstance(cell, (numbers.Real, decimal.Decimal))
+        number = number and not isinstance(cell, (bool, np.timedelta64))
         if not (number or cell is None or str(cell) == "<NA>"):  # the last is pandas.NA
             raise InputError(
                 f"{name} has {str(cell)[:40]!r} in row {index[0] + 1}, {column(index[1])}, "
@@ -392,6 +407,18 @@ def check_share(value: Any, name: str) -> float:
     if share >= 1.0:
         raise InputError(f"{name} must be between 0 and 1, and is {value!r}")
     return share
+
+
+def check_alpha(alpha: Any) -> float:
+    """Return the level of a test, a number between 0 and 0.5, as a float."""
+    if not isinstance(alpha, numbers.Real) or isinstance(alpha, bool) or not 0.0 < alpha < 1.0:
+        raise InputError(f"alpha must be a number between 0 and 0.5, such as 0.05, got {alpha!r}")
+    if alpha > 0.5:
+        raise InputError(
+            f"alpha is the probability of a false alarm, such as 0.05, and is {alpha:g}: for a "
+            f"confidence of {alpha:g} give {1.0 - float(alpha):.3g}"
+        )
+    return float(alpha)
 
 
 def check_noise_variance(noise_variance: Any) -> float | SamplingNoise:

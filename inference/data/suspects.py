@@ -19,7 +19,13 @@ LEAST_ROWS = 20
 #: Different whole numbers in a row: with so much more room than there are rows, at most.
 SPARE = 1.05
 #: Numbers that often stand for a missing value.
-CODES = tuple(sign * (10.0**k - 1.0) for k in range(2, 8) for sign in (-1, 1))
+CODES = (
+    *(sign * (10.0**k - 1.0) for k in range(2, 8) for sign in (-1, 1)),
+    # Of NetCDF's fields, as double and single precision have them, and of climate models.
+    *(9.969209968386869e36, float(np.float32(9.96921e36)), 1e20, float(np.float32(1e20))),
+    *(float(np.finfo(np.float32).max), float(np.finfo(np.float32).min)),
+    *(3.4e38, -3.4e38, 9.96921e36, 1e30, -1e30),
+)
 #: How often a code must be there, in rows and in share.
 CODED_ROWS, CODED_SHARE = 3, 0.002
 

@@ -6,12 +6,14 @@ rows with NaN and forgets line numbers, and a message must name the line the use
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import re
 import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -105,6 +107,108 @@ def separator_of(text: str) -> str:
             return mark
     usual = max(counts, key=lambda mark: np.count_nonzero(counts[mark]))
     return usual if 2 * np.count_nonzero(counts[usual]) > len(lines) else ","
+
+
+class Head(NamedTuple):
+    """The beginning of a table of text.
+
+    Attributes:
+        names: of the columns.
+        separator: of cells.
+        skipped: lines before the header, which are no part of the table.
+        lines: up to the first row, those of the header among them.
+    """
+
+    names: list[str]
+    separator: str
+    skipped: int
+    lines: int
+
+
+def find_head(text: str, *, complete: bool, most_rows: int = 100) -> Head:
+    """Find the separator and the header of a table with a header.
+
+    The separator is the one that gives most of the first rows the same number of cells, two or
+    more. Lines of one cell before the first row of that many, such as a title, are skipped.
+
+    Args:
+        text: the beginning of a file.
+        complete: whether it is all of the file; else its last line may be cut off.
+        most_rows: number of rows that are looked at.
+
+    Raises:
+        ValueError: blanks or colons may separate cells or be part of them.
+    """
+    first, _, rest = text.partition("\n")
+    told = re.fullmatch(r'"?sep=(.)"?', first.strip())  # of Excel
+    if told:
+        names, lines = _first_row(rest, told[1])
+        return Head(names, told[1], 1, lines + 1)
+    best: tuple[float, str, int] = (0.0, ",", 0)
+    for mark in ";\t,|~":
+        rows = _some_rows(text, mark, complete, most_rows)
+        widths = [len(row) for _, row in rows]
+        usual = max(widths, key=widths.count, default=1)
+        table = rows[widths.index(usual) :] if rows else []
+        share = np.mean([len(row) == usual for _, row in table]) if table else 0.0
+        if usual > 1 and share > best[0]:
+            # The line that a row begins in follows the last one of the row before.
+            begin = rows[widths.index(usual) - 1][0] if widths.index(usual) else 0
+            best = float(share), mark, begin
+    share, separator, skipped = best
+    if not share and (blank := _other_mark(text, complete, most_rows)):
+        return Head(text.splitlines()[0].split(), blank, 0, 1)
+    body = "".join(text.splitlines(keepends=True)[skipped:])
+    names, lines = _first_row(body, separator)
+    return Head(names, separator, skipped, skipped + lines)
+
+
+def _some_rows(text: str, mark: str, complete: bool, most: int) -> list[tuple[int, list[str]]]:
+    """Return the first rows that are not empty, each with the number of its last line."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark)
+    rows = []
+    with contextlib.suppress(csv.Error):  # a cell longer than 131072 characters
+        for row in reader:
+            if row:
+                rows.append((reader.line_num, row))
+            if len(rows) > most:
+                break
+    return rows if complete or len(rows) > most or len(rows) < 2 else rows[:-1]
+
+
+def _first_row(text: str, mark: str) -> tuple[list[str], int]:
+    """Return the names in the first row that is not empty, and the lines up to its end."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark)
+    row = next((row for row in reader if row), [])
+    return [" ".join(cell.split()) for cell in row], reader.line_num
+
+
+def _other_mark(text: str, complete: bool, most: int) -> str:
+    """Return a blank if it separates numbers; refuse what may be separated by other marks."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()][: most + 1]
+    lines = lines if complete or len(lines) > most or len(lines) < 2 else lines[:-1]
+    for mark, pattern in ((" ", r"[ \t]+"), (":", ":")):
+        cells = [re.split(pattern, line) for line in lines if '"' not in line]
+        width = len(cells[0]) if cells else 1
+        if len(cells) < max(len(lines), 2) or width == 1 or {len(row) for row in cells} != {width}:
+            continue
+        numeric = [all(map(_is_number, column)) for column in zip(*cells[1:], strict=True)]
+        if mark == " " and all(numeric):
+            return mark
+        if any(numeric):
+            raise ValueError(
+                f"has {counted(width - 1, 'blank' if mark == ' ' else 'colon')} in every line, "
+                "which may separate cells: write commas between cells, or cells in quotes"
+            )
+    return ""
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        _number(cell, decimal_comma=False)
+    except ValueError:
+        return False
+    return True
 
 
 def _number(cell: str, decimal_comma: bool) -> float:

@@ -108,7 +108,7 @@ def check_chains(
     if score is not None and not isinstance(score, Score):
         raise InputError("score must be what score_of makes of the NumPyro model that was sampled")
     chains, left_out = _moving(_in_chains(_sites(draws, score), columns))
-    check_permutations(permutations, alpha, tests=min(2, len(chains.labels)))
+    alpha = check_permutations(permutations, alpha, tests=min(2, len(chains.labels)))
     cut = batches(chains.values, in_order=True, most=MOST_BATCHES)
     rng = np.random.default_rng([seed, 13])
     with computing():

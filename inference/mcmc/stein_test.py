@@ -164,7 +164,7 @@ def stein_test(
         InputError: for draws, scores or arguments that make no sense, in one sentence.
     """
     check_count(seed, "seed", 0, 2**63 - 1)
-    check_permutations(bootstraps, alpha, "bootstraps")
+    alpha = check_permutations(bootstraps, alpha, "bootstraps")
     choice = KernelChoice.checked(kernel, (MULTISCALE, *LEARNED), standardize)
     chains, slopes = with_scores(draws, score, columns)
     # What a batch must forget: where the draws are, and how steep the density is there.

@@ -111,7 +111,7 @@ def _hashed(words: pa.Array) -> np.ndarray:
 def _moments(table: Table, name: str) -> np.ndarray:
     """Times (n,) as numbers, NaN where they are none."""
     try:
-        cells, _ = column_cells([table], name, ())
+        cells = column_cells([table], name, ()).array
         column = typed(name, cells, len(cells), None, (table.source,) * 2).column
     except ProblemError:
         return np.full(table.data.num_rows, np.nan)

@@ -24,7 +24,7 @@ from ..core.errors import InputError
 from ..data.checks import counted
 from ..data.text import MISSING, separator_of
 from ..data.unicode import normalize_text
-from ..tables.files import json_rows, parsed
+from ..tables.files import each_json_row, json_rows, parsed
 from ..tables.frames import Table
 
 #: Lines that are read ahead.
@@ -73,6 +73,7 @@ class Incoming:
         self._unclosed, self._first_unclosed = 0, 0
         self._lines: queue.Queue[bytes | BaseException] = queue.Queue(AHEAD)
         self._uneven = 0
+        self._bad, self._first_bad = 0, 0
         # A thread, for a pipe cannot be asked for what it has on every system.
         threading.Thread(target=self._read, args=(stream,), daemon=True).start()
 
@@ -89,8 +90,8 @@ class Incoming:
             if more:
                 rest, more = self._taken(most - len(lines), waiting=not lines)
                 lines += rest
-            if lines:
-                yield self._table(lines)
+            if lines and (table := self._table(lines)).data.num_columns:
+                yield table
             lines = []
 
     def _read(self, stream: IO[bytes]) -> None:
@@ -219,9 +220,25 @@ class Incoming:
         pairs = zip(self._given, cells, strict=True)
         return [cell for name, cell in pairs if name in self._numeric]
 
+    def _of_json(self, lines: list[bytes]) -> pa.Table:
+        """Read JSON lines; those that are no objects are left out and noted."""
+        try:
+            rows = json_rows(b"".join(lines))
+        except ValueError:  # one by one: a stream goes on whatever a line holds
+            rows, bad = each_json_row(lines)
+            if bad:
+                self._bad += len(bad)
+                self._first_bad = self._first_bad or self._number - len(lines) + bad[0] + 1
+                what = "as they are no JSON objects"
+                count = counted(self._bad, "line")
+                self._note(
+                    what, f"Left out {what}: {count}, the first near line {self._first_bad}."
+                )
+        return rows.rename_columns(list(map(normalize_text, rows.column_names)))
+
     def _table(self, lines: list[bytes]) -> Table:
         if self._header is None:
-            return Table(_of_json(lines), "the stream")
+            return Table(self._of_json(lines), "the stream")
         first = self._first
         rows = [line for line in lines if line.strip() != first] if first else lines
         if len(rows) < len(lines) and HEADERS not in self.notes:
@@ -241,13 +258,3 @@ def _may_be_number(cell: str) -> bool:
 
 def _is_json(line: bytes) -> bool:
     return line.lstrip().startswith(b"{")
-
-
-def _of_json(lines: list[bytes]) -> pa.Table:
-    try:
-        rows = json_rows(b"".join(lines))
-    except ValueError as error:
-        raise InputError(
-            f"the stream is not readable as JSON lines: {str(error).splitlines()[0]}"
-        ) from error
-    return rows.rename_columns(list(map(normalize_text, rows.column_names)))

@@ -16,7 +16,7 @@ from ..data.new_rows import column_order
 from ..data.unicode import normalize_text
 from ..tables.cells import column_cells
 from ..tables.frames import Table
-from ..tables.kinds import KINDS, Column, ProblemError, typed
+from ..tables.kinds import KINDS, Column, ProblemError, as_truths, typed
 from ..tables.numerals import PLAIN, AmbiguousError, as_floats, matching, numbers
 from ..tables.pooled import no_column
 from .columns import Columns
@@ -101,7 +101,7 @@ class Reading(NamedTuple):
 
     def _column(self, rows: Table, at: int) -> tuple[np.ndarray, list[str]]:
         name, kind = self.columns.names[at], self.kinds[at]
-        cells, _ = column_cells([rows], name, self.missing)
+        cells = column_cells([rows], name, self.missing).array
         if kind in AS_LEVELS:
             return _coded(cells, kind, self.columns.levels[at]), []
         if kind == "text":
@@ -191,12 +191,12 @@ def of_table(
         if name in exclude:
             continue
         try:
-            cells, _ = column_cells([table], name, missing, written)
+            cells, _, more = column_cells([table], name, missing, written)
             found = typed(name, cells, len(cells), kinds.get(name), (table.source,) * 2, written)
         except ProblemError as problem:
             problems.append(f"column {name!r} {problem}")
             continue
-        notes += found.notes
+        notes += (*more, *found.notes)
         if found.column.kind in (*AS_NUMBERS, *AS_LEVELS) and not _empty(found.column):
             if found.column.kind == "text":
                 notes.append(f"{name!r} is watched by the length of its text.")
@@ -304,6 +304,20 @@ def _numbers(cells: pa.Array, way: str) -> tuple[np.ndarray, list[str]]:
     return np.where(np.isnan(index), np.nan, np.append(read, np.nan)[_at(index)]), odd
 
 
+def _as_levels(words: pa.Array, levels: tuple[str, ...]) -> pa.Array:
+    """Return truths, however they are written, as the levels of the reference are written."""
+    written = {as_truths(pa.array([level])) == [True]: level for level in levels}
+    distinct = pc.unique(words).drop_null()
+    truths = [as_truths(distinct.slice(at, 1)) for at in range(min(len(distinct), 100))]
+    if len(truths) < len(distinct):
+        return words
+    same = [
+        one if truth is None or one in levels else written.get(truth[0], one)
+        for one, truth in zip(distinct.to_pylist(), truths, strict=True)
+    ]
+    return pa.array(same, pa.string()).take(pc.index_in(words, distinct))
+
+
 def _read(distinct: pa.Array, way: str) -> np.ndarray | None:
     if not way and not matching(distinct, PLAIN.pattern).all():
         return None
@@ -321,12 +335,16 @@ def _at(index: np.ndarray) -> np.ndarray:
 def _coded(cells: pa.Array, kind: str, levels: tuple[str, ...]) -> np.ndarray:
     """Indices (n,) of levels, beyond the last of others, NaN where there is no cell."""
     if pa.types.is_floating(cells.type):
-        plain = [None if one is None else f"{one:.15g}" for one in cells.to_pylist()]
+        plain = [None if one is None else f"{one + 0.0:.15g}" for one in cells.to_pylist()]
         words = pa.array(plain, pa.string())
     else:
         words = pc.cast(cells, pa.string())
-    if kind == "boolean" and all(level == level.lower() for level in levels):
-        words = pc.utf8_lower(words)
+    if pa.types.is_integer(cells.type) and all(map(str.isdigit, levels)):
+        # Codes with leading zeros, which numbers lose.
+        widths = {len(level) for level in levels}
+        words = pc.utf8_lpad(words, widths.pop(), "0") if len(widths) == 1 else words
+    if kind == "boolean":
+        words = _as_levels(words, levels)
     index = pc.index_in(words, pa.array(levels, pa.string())).to_numpy(zero_copy_only=False)
     coded = np.asarray(index, dtype=float)
     coded[np.isnan(coded)] = len(levels)

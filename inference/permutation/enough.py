@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.errors import InputError
-from ..data.checks import check_count
+from ..data.checks import check_alpha, check_count
 
 #: Nulls that are samples, as many as are asked for.
 DRAWN = ("permutation", "spectrum", "wild bootstrap")
@@ -17,23 +17,23 @@ def check_permutations(
     what: str = "permutations",
     null: str = "permutation",
     tests: int = 1,
-) -> None:
-    """Refuse what is no number of permutations, and fewer than can reach the level.
+) -> float:
+    """Refuse what is no number of permutations, and fewer than can reach the level ``alpha``.
 
     Where ``null`` is none that is drawn their number does not matter. Of several ``tests`` that
-    share the level the smallest p-value is so many times that of one.
+    share the level the smallest p-value is so many times that of one. Returns the level.
     """
     check_count(permutations, what, 1)
-    if not isinstance(alpha, (int, float)) or not 0.0 < alpha < 1.0:
-        raise InputError(f"alpha must be between 0 and 1, got {alpha!r}")
+    alpha = check_alpha(alpha)
     if null not in DRAWN:
-        return
+        return alpha
     needed = int(np.ceil(tests / alpha - 1e-9)) - 1
     if permutations < needed:
         raise InputError(
             f"{permutations} {what} cannot reject at level {alpha:g}: the smallest p-value is "
             f"{tests}/{permutations + 1}; take at least {needed}"
         )
+    return alpha
 
 
 def few_rows_note(ways: int, alpha: float) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .kinds import DIGITS, PADDED, as_truths
-from .numerals import dates, matching, numbers
+from .numerals import ISO, dates, matching, numbers, without_offsets
 
 
 def read_alike(cells: pa.Array, family: str, written: Sequence[str]) -> pa.Array | None:
@@ -34,7 +34,10 @@ def read_alike(cells: pa.Array, family: str, written: Sequence[str]) -> pa.Array
         if moments is None:
             return None
         micro = np.round(moments.values * 1e6).astype(np.int64)
-        return _taken(cells, distinct, pc.cast(pa.array(micro), pa.timestamp("us")))
+        zone = None
+        if matching(distinct, ISO).all() and "" not in without_offsets(distinct)[1]:
+            zone = "UTC"
+        return _taken(cells, distinct, pc.cast(pa.array(micro), pa.timestamp("us", tz=zone)))
     if family != "numbers" or matching(distinct, PADDED).any():
         return None
     if matching(distinct, DIGITS).all():  # with all of them, which identifiers need

@@ -119,7 +119,7 @@ def compare_tables(
     Raises:
         InputError: for tables or arguments that make no sense; every column's problem is told.
     """
-    check_permutations(permutations, alpha)
+    alpha = check_permutations(permutations, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
     tables = [as_table(before, "before", encoding)]
     tables += [] if after is None else [as_table(after, "after", encoding)]

@@ -7,8 +7,8 @@ from all of its cells in both tables (:mod:`.kinds`).
 from __future__ import annotations
 
 import contextlib
-import csv
 import io
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,15 +24,17 @@ import pyarrow.parquet
 from ..core.errors import InputError
 from ..data.checks import counted
 from ..data.read import check_there
-from ..data.text import separator_of
+from ..data.text import Head, find_head
 
 #: Compressions that Arrow tells by a last suffix.
 COMPRESSED = (".gz", ".zst", ".bz2")
-#: Bytes from which separator and header are told.
-HEAD = 2**16
+#: Bytes from which separator and header are found, and lines that these have at least.
+HEAD, FEW_LINES = 2**16, 3
 #: Rows of a Parquet table beyond which so many of them are read, at random, and the key of the
 #: schema's metadata that then tells how many there are.
 MOST_ROWS, OF = 4_000_000, "rows"
+#: The key of the schema's metadata with a note on how a table was read.
+NOTE = "note"
 #: Levels of arrays and objects in JSON beyond which it is refused, not tuned: Arrow goes a call
 #: deeper in each, and 30 000 end the process on a stack of 8 MiB.
 MOST_LEVELS = 100
@@ -56,7 +58,7 @@ def read_table(path: Path, encoding: str | None = None) -> pa.Table:
     if any(mark in path.name for mark in "*?["):
         return _parquet(sorted(path.parent.glob(path.name)), path)
     if path.is_dir():
-        return _parquet(sorted(path.glob("**/*.parquet")), path)
+        return _parquet(sorted(path.glob("**/*.parquet")), path, folder=path)
     check_there(path)
     if not path.stat().st_size:
         raise InputError(f"{path} is empty")
@@ -86,8 +88,7 @@ def _first(error: BaseException) -> str:
 
 
 def _text(path: Path, encoding: str | None) -> pa.Table:
-    with pa.input_stream(str(path), compression="detect") as stream:
-        head = stream.read(HEAD)
+    head = _beginning(path)
     if not head.strip():
         raise InputError(f"{path} is empty")
     marked = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}.get(head[:2], "utf-8")
@@ -97,7 +98,7 @@ def _text(path: Path, encoding: str | None) -> pa.Table:
     if b"\0" in head and not encoding.lower().startswith(("utf-16", "utf-32", "utf_16", "utf_32")):
         raise InputError(f"{path} is not a text file")
     try:
-        start = head.decode(encoding, errors="ignore" if len(head) == HEAD else "strict")
+        start = head.decode(encoding, errors="ignore" if len(head) >= HEAD else "strict")
     except UnicodeDecodeError as error:
         line = head[: error.start].count(b"\n") + 1
         raise InputError(
@@ -105,12 +106,35 @@ def _text(path: Path, encoding: str | None) -> pa.Table:
         ) from error
     except LookupError as error:
         raise InputError(f"{encoding!r} is no encoding that Python knows") from error
-    start = start.removeprefix("\ufeff")
-    lines = io.StringIO(start, newline=None)  # a carriage return ends a line too
-    separator = separator_of(lines.getvalue()).replace(" ", ",")  # of tables blanks are text
-    header = [name.strip() for name in next(csv.reader(lines, delimiter=separator))]
-    _check_header(path, header)
-    return _rows(path, encoding, separator, header)
+    try:
+        found = find_head(
+            start.removeprefix("\ufeff"), complete=len(head) < HEAD or len(head) % HEAD != 0
+        )
+    except ValueError as error:
+        raise InputError(f"{path} {error}") from None
+    _check_header(path, found.names)
+    table = _rows(path, encoding, found)
+    if found.skipped and not start.removeprefix("\ufeff").lower().startswith(("sep=", '"sep=')):
+        title = start.removeprefix("\ufeff").splitlines()[0][:40]
+        lines = counted(found.skipped, "line")
+        return _noted(
+            table, f"{path}: {lines} before the header left out, the first of them {title!r}."
+        )
+    return table
+
+
+def _noted(table: pa.Table, note: str) -> pa.Table:
+    """Return a table with a note on how it was read."""
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), NOTE: note})
+
+
+def _beginning(path: Path) -> bytes:
+    """Return the first bytes of a file, with a few lines at least."""
+    with pa.input_stream(str(path), compression="detect") as stream:
+        head = bytes(stream.read(HEAD))
+        while head.count(b"\n") < FEW_LINES and (more := stream.read(HEAD)):
+            head += more
+    return head
 
 
 def _check_header(path: Path, header: list[str]) -> None:
@@ -134,13 +158,16 @@ def _is_number(text: str) -> bool:
     return text.lower() not in ("nan", "inf", "infinity")
 
 
-def _rows(path: Path, encoding: str, separator: str, header: list[str]) -> pa.Table:
+def _rows(path: Path, encoding: str, head: Head) -> pa.Table:
     """All rows after the header, as text."""
     with (
-        _text_errors(path, encoding, header),
+        _text_errors(path, encoding, head.names),
         pa.input_stream(str(path), compression="detect") as stream,
     ):
-        found, uneven = parsed(stream, separator, header, encoding=encoding, skip=1)
+        source = _single_blanks(stream, encoding) if head.separator == " " else stream
+        found, uneven = parsed(
+            source, head.separator, head.names, encoding=encoding, skip=head.lines
+        )
     if uneven:
         row = uneven[0]
         number = "" if row.number is None else f" in line {row.number}"
@@ -151,6 +178,12 @@ def _rows(path: Path, encoding: str, separator: str, header: list[str]) -> pa.Ta
         )
     _check_quotes(path, found)
     return found
+
+
+def _single_blanks(stream: Any, encoding: str) -> io.BytesIO:
+    """Return lines whose cells are separated by one blank each."""
+    lines = stream.read().decode(encoding).splitlines()
+    return io.BytesIO("\n".join(" ".join(line.split()) for line in lines).encode(encoding))
 
 
 def parsed(
@@ -255,14 +288,37 @@ def json_rows(raw: bytes) -> pa.Table:
     return pyarrow.json.read_json(pa.BufferReader(raw))
 
 
-def _parquet(paths: list[Path], named: Path) -> pa.Table:
-    """All rows of several files."""
+def each_json_row(lines: list[bytes]) -> tuple[pa.Table, list[int]]:
+    """Read JSON lines one by one: a table, and the indices of lines that are no objects.
+
+    A column whose cells are of several types is text.
+    """
+    rows, bad = [], []
+    for index, line in enumerate(lines):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if isinstance(row, dict):
+            rows.append(row)
+        elif line.strip():
+            bad.append(index)
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pa.table({name: _cells([row.get(name) for row in rows]) for name in names}), bad
+
+
+def _parquet(paths: list[Path], named: Path, folder: Path | None = None) -> pa.Table:
+    """All rows of several files; names of folders such as ``year=2020`` are a column."""
     if not paths:
         raise InputError(f"{named} has no Parquet files")
     try:
-        found = pyarrow.dataset.dataset([str(path) for path in paths], format="parquet")
+        hive: dict[str, Any] = {}
+        if folder is not None:
+            hive = {"partitioning": "hive", "partition_base_dir": str(folder)}
+        found = pyarrow.dataset.dataset([str(path) for path in paths], format="parquet", **hive)
         for part in found.get_fragments():
-            odd = set(part.physical_schema.names) ^ set(found.schema.names)
+            keys = pyarrow.dataset.get_partition_keys(part.partition_expression)
+            odd = {*part.physical_schema.names, *keys} ^ set(found.schema.names)
             if odd:
                 raise InputError(
                     f"{part.path} has other columns than {paths[0]}: {sorted(odd)[0]!r} is not in "
@@ -305,7 +361,8 @@ def _excel(path: Path, encoding: str | None) -> pa.Table:
     import pandas as pd
 
     try:
-        frame = pd.read_excel(path, dtype=object)
+        book = pd.ExcelFile(path)
+        frame = book.parse(dtype=object)
     except ImportError as error:
         raise InputError(
             f'{path} is an Excel file, and reading it needs pip install "bke[excel]"'
@@ -315,7 +372,11 @@ def _excel(path: Path, encoding: str | None) -> pa.Table:
     unnamed = [name for name in frame.columns if str(name).startswith("Unnamed: ")]
     if unnamed:
         raise InputError(f"{path} has {counted(len(unnamed), 'column')} without a name in row 1")
-    return pa.table({str(name): _cells(frame[name].tolist()) for name in frame.columns})
+    table = pa.table({str(name): _cells(frame[name].tolist()) for name in frame.columns})
+    if len(book.sheet_names) > 1:
+        first, others = book.sheet_names[0], ", ".join(map(repr, book.sheet_names[1:]))
+        return _noted(table, f"{path}: its first sheet, {first!r}, is read, and not {others}.")
+    return table
 
 
 def _cells(cells: list[object]) -> pa.Array:

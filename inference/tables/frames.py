@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import narwhals.stable.v1 as nw
 import pyarrow as pa
 
 from ..core.errors import InputError
 from ..data.unicode import normalize_text
-from .files import OF, read_table
+from .files import NOTE, OF, read_table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Characters in the names of columns that would break a line of text.
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -25,11 +29,13 @@ class Table(NamedTuple):
         data: the columns.
         source: what messages call it: the file, or the argument.
         of: how many rows there are, where not all of them were read.
+        note: how it was read, if that needs to be known.
     """
 
     data: pa.Table
     source: str
     of: int | None = None
+    note: str = ""
 
 
 def as_table(given: Any, name: str, encoding: str | None = None) -> Table:
@@ -52,8 +58,10 @@ def as_table(given: Any, name: str, encoding: str | None = None) -> Table:
     elif hasattr(given, "__dataframe__") or hasattr(given, "__arrow_c_stream__"):
         data = _arrow(lambda: _of_frame(given), name)
     else:
+        lazy = hasattr(given, "collect")  # of polars, dask and others
         raise InputError(
             f"{name} must be a data frame or the path of a file, got {type(given).__name__}"
+            f"{': give .collect() of it' if lazy else ''}"
         )
     return _checked(data, name)
 
@@ -61,10 +69,36 @@ def as_table(given: Any, name: str, encoding: str | None = None) -> Table:
 def _of_frame(frame: Any) -> pa.Table:
     if isinstance(frame, pa.Table):
         return frame
+    if "pandas" in sys.modules and isinstance(frame, sys.modules["pandas"].DataFrame):
+        frame = _plain_pandas(frame)
     try:
         return nw.from_native(frame, eager_only=True).to_arrow()
     except TypeError:
         return pa.table(frame)
+
+
+def _plain_pandas(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame without types of pandas that Arrow does not have.
+
+    Intervals are words, periods are their beginnings, and sparse columns dense.
+    """
+    import pandas as pd
+
+    def plain(series: pd.Series) -> pd.Series:
+        of = series.dtype
+        if isinstance(of, pd.SparseDtype):
+            return series.sparse.to_dense()
+        if isinstance(of, pd.PeriodDtype):
+            return series.dt.to_timestamp()
+        values = of.categories.dtype if isinstance(of, pd.CategoricalDtype) else of
+        if isinstance(values, pd.IntervalDtype):
+            return series.astype("object").map(str, na_action="ignore")
+        return series
+
+    kinds = (pd.SparseDtype, pd.PeriodDtype, pd.IntervalDtype, pd.CategoricalDtype)
+    if frame.columns.has_duplicates or not any(isinstance(of, kinds) for of in frame.dtypes):
+        return frame
+    return frame.apply(plain)
 
 
 def _arrow(make: Any, name: str) -> pa.Table:
@@ -78,9 +112,9 @@ def _arrow(make: Any, name: str) -> pa.Table:
         raise InputError(
             f"{name} has whole numbers that need more than 64 bits: give them as text"
         ) from error
-    except (pa.ArrowException, ValueError) as error:
-        reason = " ".join(str(part) for part in error.args[:2]) or str(error)
-        raise InputError(f"{name} cannot be taken for a table: {reason.splitlines()[0]}") from error
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        reason = " ".join(" ".join(map(str, error.args[:2])).split()) or type(error).__name__
+        raise InputError(f"{name} cannot be taken for a table: {reason[:200]}") from error
 
 
 def _checked(data: pa.Table, source: str) -> Table:
@@ -95,7 +129,8 @@ def _checked(data: pa.Table, source: str) -> Table:
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"{source} has {names.count(name)} columns named {name!r}")
-    of = (data.schema.metadata or {}).get(OF.encode())
+    metadata = data.schema.metadata or {}
+    of, note = metadata.get(OF.encode()), metadata.get(NOTE.encode(), b"").decode()
     kept = [name for name in names if not name.startswith("__index_level_")]
     bare = data.rename_columns(names).select(kept).replace_schema_metadata(None).combine_chunks()
-    return Table(bare, source, None if of is None else int(of))
+    return Table(bare, source, None if of is None else int(of), note)

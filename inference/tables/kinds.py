@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -11,7 +12,17 @@ import pyarrow.compute as pc
 
 from ..data.equality import merge_rounding
 from ..data.suspects import WHOLE, are_whole, identify, missing_codes
-from .numerals import LIKE_NUMBERS, AmbiguousError, as_floats, dates, matching, numbers
+from .numerals import (
+    CURRENCIES,
+    ISO,
+    LIKE_NUMBERS,
+    AmbiguousError,
+    as_floats,
+    dates,
+    matching,
+    numbers,
+    without_offsets,
+)
 
 Kind: TypeAlias = Literal[
     "number", "integer", "boolean", "category", "datetime", "text", "identifier"
@@ -29,7 +40,7 @@ LARGEST = 1e150
 #: has.
 DIGITS, PADDED, LONG = r"^[+-]?\d+$", r"^0\d+$", r"^[+-]?\d{17,}$"
 #: A share of cells up to which texts among numbers are taken for mistakes.
-MISTAKES = 0.05
+MISTAKES, DISTINCT_MISTAKES = 0.05, 0.1
 #: The share of different cells that look like numbers or dates from which a note tells of it.
 LIKE = 0.9
 
@@ -64,11 +75,12 @@ class ProblemError(Exception):
     """Why a column cannot be compared, in words that follow its name."""
 
 
-def ambiguous(name: str, such: str, ways: AmbiguousError) -> ProblemError:
+def ambiguous(name: str, error: AmbiguousError) -> ProblemError:
     """What is wrong with cells that can be read in several ways."""
+    such, *ways = error.args
     return ProblemError(
-        f"has cells such as {such!r} that may be written with {' or with '.join(ways.args)}: say "
-        f"which with --written {ways.args[0]!r} (written=), or take them for words with "
+        f"has cells such as {such!r} that may be written with {' or with '.join(ways)}: say "
+        f"which with --written {ways[0]!r} (written=), or take them for words with "
         f"{option(name, 'category')}"
     )
 
@@ -85,11 +97,24 @@ class Typed(NamedTuple):
         column: the column.
         notes: how its cells were written.
         codes: numbers that may stand for a missing value.
+        written: how the numbers of text were written, nothing as every program does.
+        pointed: a cell of text with a decimal point, if numbers were written as every program does.
     """
 
     column: Column
     notes: tuple[str, ...] = ()
     codes: tuple[float, ...] = ()
+    written: str = ""
+    pointed: str = ""
+
+
+#: What else Arrow's types can hold, by the beginning of their names, and what to do about it.
+UNSUPPORTED = {
+    "lists": (r"list|large_list|fixed_size_list|list_view", "make a column of each entry"),
+    "structures": (r"struct|map|union|dense_union|sparse_union", "make a column of each field"),
+    "bytes": (r"binary|large_binary|fixed_size_binary", "decode them"),
+    "calendar intervals": (r"month_day_nano_interval|interval", "give days or seconds"),
+}
 
 
 def typed(
@@ -117,6 +142,7 @@ def typed(
         cells = pc.cast(cells, cells.type.value_type)
     if pa.types.is_boolean(cells.type):
         return Typed(_levels(name, "boolean", pc.cast(cells, pa.string())))
+    _check_supported(cells.type)
     if pa.types.is_temporal(cells.type) and not pa.types.is_duration(cells.type):
         return _moments(name, cells, kind)
     if pa.types.is_null(cells.type):
@@ -135,6 +161,21 @@ def typed(
     if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
         raise ProblemError(f"holds {cells.type}, which is no number, word or date")
     return _text(name, cells, rows, kind, sources, written)
+
+
+def as_identifier(column: Column) -> Column:
+    """Return a column of whole numbers or words as one that tells rows apart."""
+    if column.levels:
+        return column._replace(kind="identifier")
+    cells = pa.array([None if v != v else f"{v:.0f}" for v in column.values], pa.string())
+    return _levels(column.name, "identifier", cells)
+
+
+def _check_supported(of: pa.DataType) -> None:
+    """Refuse types whose cells are neither numbers, words nor dates, with what to do about them."""
+    for what, (names, advice) in UNSUPPORTED.items():
+        if re.match(rf"({names})\b", str(of)):
+            raise ProblemError(f"holds {what} (type {of}): {advice}, or leave it out")
 
 
 def _is_long(cells: pa.Array) -> bool:
@@ -174,13 +215,12 @@ def _is_number(of: pa.DataType) -> bool:
 
 
 def _floats(cells: pa.Array) -> np.ndarray:
-    if pa.types.is_duration(cells.type):
-        each = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[cells.type.unit]
-        return _floats(pc.cast(cells, pa.int64())) / each
     return np.asarray(as_floats(cells).to_numpy(zero_copy_only=False), dtype=float)
 
 
 def _moments(name: str, cells: pa.Array, kind: str | None) -> Typed:
+    if kind in ("category", "identifier"):
+        return Typed(_levels(name, kind, pc.cast(cells, pa.string())))  # type: ignore[arg-type]
     if kind not in (None, "datetime"):
         raise ProblemError(f"holds dates, not {kind}")
     if pa.types.is_time(cells.type):
@@ -193,7 +233,8 @@ def _moments(name: str, cells: pa.Array, kind: str | None) -> Typed:
 def _numbers(name: str, values: np.ndarray, rows: int, kind: str | None, words: str) -> Typed:
     notes = (f"{name!r} is read as {words}.",) if words else ()
     if kind in ("category", "boolean", "identifier"):
-        cells = pa.array([None if v != v else f"{v:.15g}" for v in values], pa.string())
+        # The sum makes 0 of -0.
+        cells = pa.array([None if v != v else f"{v + 0.0:.15g}" for v in values], pa.string())
         return Typed(_levels(name, kind, cells), notes)  # type: ignore[arg-type]
     if kind in ("datetime", "text"):
         raise ProblemError(f"holds numbers, not {kind}")
@@ -234,32 +275,88 @@ def _text(
         return Typed(_levels(name, "boolean", truths))
     if kind in ("category", "boolean", "identifier", "text") or not len(distinct):
         return Typed(_levels(name, kind or "category", cells))  # type: ignore[arg-type]
+    notes: tuple[str, ...] = ()
+    if kind in (None, "datetime") and matching(distinct, ISO).all():
+        cells, notes = _local_clock(name, cells, rows, sources)
+        distinct = pc.unique(cells).drop_null()
     try:
         of_numbers = kind in (None, "number", "integer")
         as_numbers = numbers(distinct, written) if of_numbers else None
         as_dates = dates(distinct, written) if kind in (None, "datetime") else None
-    except AmbiguousError as ways:
-        raise ambiguous(name, distinct[0].as_py(), ways) from None
+    except AmbiguousError as error:
+        raise ambiguous(name, error) from None
     if as_numbers is not None:
         values = _looked_up(cells, distinct, as_numbers.values)
         _check_size(values, rows, sources)
         values = merge_rounding(values)
         words = f"numbers with {as_numbers.words}" if as_numbers.words else ""
-        return _numbers(name, values, rows, kind, words)
+        _check_currencies(name, distinct)
+        found = _numbers(name, values, rows, kind, words)
+        return found._replace(written=as_numbers.words, pointed=as_numbers.such)
     if as_dates is not None:
-        notes = (f"{name!r} is read as {as_dates.words}.",) if as_dates.words else ()
+        notes += (f"{name!r} is read as {as_dates.words}.",) if as_dates.words else ()
         return Typed(Column(name, "datetime", _looked_up(cells, distinct, as_dates.values)), notes)
     if kind is not None:
         raise ProblemError(f"has cells such as {distinct[0].as_py()!r}, not {kind}")
     _check_alike(name, cells, rows, sources)
     _check_mistakes(name, cells, rows, sources)
-    notes = ()
     if len(distinct) > 1 and matching(distinct, LIKE_NUMBERS).mean() >= LIKE:
         notes = (
             f"{name!r} looks like numbers or dates in a form that is not understood, such as "
             f"{distinct[0].as_py()!r}: it is taken for words.",
         )
     return Typed(_levels(name, _kind_of_words(cells, distinct, rows), cells), notes)
+
+
+def _local_clock(
+    name: str, cells: pa.Array, rows: int, sources: tuple[str, str]
+) -> tuple[pa.Array, tuple[str, ...]]:
+    """Return ISO dates by their local clocks, and a note if they have offsets from UTC.
+
+    Offsets up to an hour apart are those of one place, in winter and in summer.
+
+    Raises:
+        ProblemError: some have an offset and others none, or offsets are farther apart.
+    """
+    bare, offsets = without_offsets(cells)
+    if offsets in ((), ("",)):
+        return cells, ()
+    if "" in offsets:
+        parts = zip(sources, (cells[:rows], cells[rows:]), strict=True)
+        without = [source for source, part in parts if without_offsets(part)[1] == ("",)]
+        raise ProblemError(
+            f"has dates with an offset from UTC, such as {offsets[-1]}, and others without one"
+            f"{', as in ' + without[0] if without else ''}: write all with one, or all without"
+        )
+    minutes = [_minutes(offset) for offset in offsets]
+    if max(minutes) - min(minutes) > 60:
+        raise ProblemError(
+            f"has dates with offsets from UTC of {offsets[0]} to {offsets[-1]}, whose hours and "
+            "days are those of several places: write all in UTC, or all by the local clock without "
+            "an offset"
+        )
+    told = (
+        "" if offsets == ("Z",) else f"{name!r} is read by its local clock ({', '.join(offsets)})."
+    )
+    return bare, (told,) if told else ()
+
+
+def _minutes(offset: str) -> int:
+    """Return the minutes that a clock with an offset such as +05:30 is ahead of UTC."""
+    if offset == "Z":
+        return 0
+    digits = offset[1:].replace(":", "")
+    return (-1 if offset[0] == "-" else 1) * (60 * int(digits[:2]) + int(digits[2:]))
+
+
+def _check_currencies(name: str, distinct: pa.Array) -> None:
+    """Refuse amounts of several currencies."""
+    signs = sorted(set("".join(distinct.to_pylist())) & set(CURRENCIES))
+    if len(signs) > 1:
+        raise ProblemError(
+            f"has amounts in {' and '.join(signs)}: convert them to one currency, or take them for "
+            f"words with {option(name, 'category')}"
+        )
 
 
 def as_truths(distinct: pa.Array) -> list[bool] | None:
@@ -300,9 +397,12 @@ def _all_different(cells: pa.Array, rows: int) -> bool:
 
 
 def _check_mistakes(name: str, cells: pa.Array, rows: int, sources: tuple[str, str]) -> None:
-    """Refuse a column of numbers with a few texts among them, or with texts in one table alone."""
-    known = cells.drop_null()
-    numeric = matching(known, r"^[+-]?[\d.,]*\d[\d.,]*([eE][+-]?\d+)?$")
+    """Refuse a column of numbers with a few texts among them, or with texts in one table alone.
+
+    Few are at most a twentieth of the cells, or a tenth of the distinct ones.
+    """
+    known, number = cells.drop_null(), r"^[+-]?[\d.,]*\d[\d.,]*([eE][+-]?\d+)?$"
+    numeric = matching(known, number)
     of_first = len(cells[:rows].drop_null())
     shares = [part.mean() if len(part) else 0.5 for part in np.split(numeric, [of_first])]
     if max(shares) == 1.0 and min(shares) < 0.5:
@@ -313,7 +413,9 @@ def _check_mistakes(name: str, cells: pa.Array, rows: int, sources: tuple[str, s
             f"{sources[words]}: write them alike, or take all for words with "
             f"{option(name, 'category')}"
         )
-    if 1.0 - MISTAKES <= numeric.mean() < 1.0:
+    of_distinct = matching(pc.unique(known), number)
+    few = of_distinct.sum() >= LEAST_ROWS and of_distinct.mean() >= 1.0 - DISTINCT_MISTAKES
+    if numeric.mean() < 1.0 and (few or numeric.mean() >= 1.0 - MISTAKES):
         first = known[int(np.flatnonzero(~numeric)[0])]
         place = _place(pc.index(cells, first).as_py(), rows, sources)
         raise ProblemError(

@@ -36,23 +36,28 @@ class Notation(NamedTuple):
     point: str = "."
 
 
-PLAIN = Notation("", rf"^[+-]?(\d+\.?\d*|\.\d+){_EXPONENT}$")
+PLAIN = Notation("decimal points", rf"^[+-]?(\d+\.?\d*|\.\d+){_EXPONENT}$")
+#: Numbers with decimal points all of whose fractions have three digits, and whole numbers below
+#: 1000: these are written in the same way with points between thousands.
+THOUSANDS, BELOW = r"^[+-]?[1-9]\d{0,2}\.\d{3}$", r"^[+-]?\d{1,3}$"
+POINTS = Notation(
+    "points between thousands and decimal commas",
+    r"^[+-]?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?$",
+    r"\.",
+    ",",
+)
 NOTATIONS = (
     Notation("decimal commas", rf"^[+-]?(\d*,\d+|\d+){_EXPONENT}$", "", ","),
     Notation("commas between thousands", r"^[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?$", ","),
-    Notation(
-        "points between thousands and decimal commas",
-        r"^[+-]?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?$",
-        r"\.",
-        ",",
-    ),
+    POINTS,
     Notation(
         "blanks or apostrophes between thousands",
         rf"^[+-]?(\d{{1,3}}({_BLANK}\d{{3}})+|\d+)(\.\d+)?$",
         _BLANK,
     ),
 )
-_CURRENCY = "[$\u20ac\u00a3\u00a5]"
+CURRENCIES = "$\u20ac\u00a3\u00a5"
+_CURRENCY = f"[{CURRENCIES}]"
 SIGNED = (
     Notation("per cent signs", r"^[+-]?(\d+\.?\d*|\.\d+) ?%$", " ?%"),
     Notation("per cent signs and decimal commas", r"^[+-]?\d+(,\d+)? ?%$", " ?%", ","),
@@ -90,21 +95,26 @@ LIKE_NUMBERS = (
     r"|^\(?[\d.,]+\)?$|^\d{1,4}[-/. ]\w{1,9}[-/. ]\d{2,4}\b.*$"
 )
 #: Ways of writing numbers and dates that need to be told.
-WORDS = tuple(dict.fromkeys([*(way.words for way in (*NOTATIONS, *SIGNED)), *_DAYS]))
+WORDS = tuple(dict.fromkeys([*(way.words for way in (PLAIN, *NOTATIONS, *SIGNED)), *_DAYS]))
 #: Times of a day, which are dates of the first.
 TIMES = r"^([01]?\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?$"
+OFFSET = r"(Z|[+-]\d{2}:?\d{2})$"
 ISO = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$"
 
 
 class AmbiguousError(Exception):
-    """All cells can be read in several ways, whose words are the arguments."""
+    """All cells, one of which is the first argument, can be read in several ways, the others."""
 
 
 class Parsed(NamedTuple):
-    """What cells are, (k,), and how they were written, if not as every program reads them."""
+    """What cells are, (k,), and how they were written, if not as every program reads them.
+
+    ``such`` is a cell with a decimal point, if cells were read as every program reads them.
+    """
 
     values: np.ndarray
     words: str = ""
+    such: str = ""
 
 
 def normalized(cells: pa.Array) -> pa.Array:
@@ -115,10 +125,13 @@ def normalized(cells: pa.Array) -> pa.Array:
 
 
 def as_floats(cells: pa.Array) -> pa.Array:
-    """Convert numbers to double precision; decimals by their text, which is rounded once.
+    """Convert numbers to double precision, durations to seconds; decimals by their text.
 
     Arrow divides decimals by a power of ten, which is off in the last place for one in eight.
     """
+    if pa.types.is_duration(cells.type):
+        units = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+        return pc.divide(as_floats(pc.cast(cells, pa.int64())), units[cells.type.unit])
     if pa.types.is_decimal(cells.type):
         cells = pc.cast(cells, pa.string())
     return pc.cast(cells, pa.float64(), safe=False)
@@ -146,14 +159,31 @@ def numbers(cells: pa.Array, written: Sequence[str] = ()) -> Parsed | None:
     Raises:
         AmbiguousError: they can be read in two ways, as other numbers.
     """
-    if matching(cells, PLAIN.pattern).all():
-        return Parsed(_read(cells, PLAIN))
-    ways = [way for way in (*NOTATIONS, *SIGNED) if matching(cells, way.pattern).all()]
-    ways = [way for way in ways if way.words in written] or ways
+    every = (PLAIN, *NOTATIONS, *SIGNED)
+    asked = [way for way in every if way.words in written and _matches(cells, way)]
+    if not asked and _matches(cells, PLAIN):
+        return _plain(cells)
+    ways = asked or [way for way in every[1:] if _matches(cells, way)]
     read = [_read(cells, way) for way in ways]
     if any(not np.array_equal(one, read[0]) for one in read[1:]):
-        raise AmbiguousError(*(way.words for way in ways))
-    return Parsed(read[0], ways[0].words) if ways else None
+        raise AmbiguousError(cells[0].as_py(), *(way.words for way in ways))
+    if not ways:
+        return None
+    return Parsed(read[0], "" if ways[0] is PLAIN else ways[0].words)
+
+
+def _matches(cells: pa.Array, way: Notation) -> bool:
+    return bool(matching(cells, way.pattern).all())
+
+
+def _plain(cells: pa.Array) -> Parsed:
+    """Read numbers with decimal points, unless all of these may be points between thousands."""
+    has_point = pc.match_substring(cells, ".")
+    pointed, whole = cells.filter(has_point), cells.filter(pc.invert(has_point))
+    of_thousands = len(pointed) and len(whole) and matching(pointed, THOUSANDS).all()
+    if of_thousands and matching(whole, BELOW).all():
+        raise AmbiguousError(pointed[0].as_py(), PLAIN.words, POINTS.words)
+    return Parsed(_read(cells, PLAIN), such=pointed[0].as_py() if len(pointed) else "")
 
 
 def _read(cells: pa.Array, way: Notation) -> np.ndarray:
@@ -165,6 +195,8 @@ def _read(cells: pa.Array, way: Notation) -> np.ndarray:
 
 def dates(cells: pa.Array, written: Sequence[str] = ()) -> Parsed | None:
     """Read cells of text as seconds since 1970, ``None`` where not all of them are dates.
+
+    Dates with an offset from UTC are read as instants, see :func:`without_offsets`.
 
     Args:
         cells: distinct ones (k,), none of which is null.
@@ -189,8 +221,19 @@ def dates(cells: pa.Array, written: Sequence[str] = ()) -> Parsed | None:
                 found[words] = _seconds(read)
     found = {words: values for words, values in found.items() if words in written} or found
     if len(found) > 1:
-        raise AmbiguousError(*found)
+        raise AmbiguousError(cells[0].as_py(), *found)
     return next((Parsed(values, words) for words, values in found.items()), None)
+
+
+def without_offsets(cells: pa.Array) -> tuple[pa.Array, tuple[str, ...]]:
+    """Return ISO dates (n,) without their offsets from UTC, and the distinct offsets.
+
+    The offset of a date that has none is "".
+    """
+    bare = pc.replace_substring_regex(cells, rf"(:\d{{2}}(?:\.\d+)?){OFFSET}", r"\1")
+    pairs = pc.unique(pc.binary_join_element_wise(bare, cells, "|")).drop_null().to_pylist()
+    offsets = {cell[len(local) :] for local, cell in (pair.split("|") for pair in pairs)}
+    return bare, tuple(sorted(offsets))
 
 
 def _seconds(read: pd.DatetimeIndex) -> np.ndarray:

@@ -12,11 +12,22 @@ import pyarrow.compute as pc
 
 from ..core.errors import InputError, nearest
 from ..data.checks import counted
-from .cells import column_cells, unseen_notes
+from ..data.suspects import IDENTIFIER
+from .cells import column_cells, is_declared_category, unseen_notes
 from .counted import NOT_COUNTED, Counted, counted_rows
 from .frames import Table
-from .kinds import KINDS, Column, Kind, ProblemError, Typed, option, typed
-from .numerals import WORDS
+from .kinds import (
+    FEW_WORDS,
+    KINDS,
+    Column,
+    Kind,
+    ProblemError,
+    Typed,
+    as_identifier,
+    option,
+    typed,
+)
+from .numerals import POINTS, WORDS
 
 #: Problems that are told one by one.
 MOST_TOLD = 8
@@ -166,6 +177,7 @@ def pooled(
         found, rows, how_often = _there(found, rows, how_often)
         notes += how_often.notes(len(next(iter(found.values())).column.values), rows)
     notes += unit_notes(found, roles.units, rows)
+    notes += _repeated_identifiers(found, {*apart, *asked.kinds}, roles.units)
     left_out, columns = [(name, "excluded") for name in exclude], []
     notes += [note for name in taken for note in found[name].notes]
     for name in taken:
@@ -214,8 +226,9 @@ def _there(
 
 
 def read_notes(tables: Sequence[Table]) -> list[str]:
-    """Tell of tables of which some rows were read."""
-    return [
+    """Tell of tables of which some rows were read, or of some parts of files."""
+    notes = [one.note for one in tables if one.note]
+    return notes + [
         f"{one.data.num_rows:,} of the {one.of:,} rows of {one.source}, drawn at random, are "
         "compared."
         for one in tables
@@ -239,6 +252,36 @@ def unit_notes(found: Mapping[str, Typed], units: str | None, rows: int) -> list
     ]
 
 
+def _repeated_identifiers(
+    found: dict[str, Typed], told: set[str], units: str | None, least_repeats: float = 1.5
+) -> list[str]:
+    """Take columns that are named as identifiers and repeat for such; notes on them.
+
+    Args:
+        found: columns by name, replaced in place.
+        told: names of columns whose kind or role is told.
+        units: the column whose rows are kept together; then there are no notes.
+        least_repeats: rows for each value on average; not tuned.
+    """
+    notes = []
+    for name, one in found.items():
+        column = one.column
+        named = name not in told and IDENTIFIER.search(name) is not None
+        if not named or column.kind not in ("integer", "category"):
+            continue
+        known = column.values[~np.isnan(column.values)]
+        count = len(np.unique(known))
+        if count <= FEW_WORDS or len(known) < least_repeats * count:
+            continue
+        found[name] = one._replace(column=as_identifier(column))
+        repeats = f"{len(known) / count:.3g} times on average"
+        notes.append(
+            f"Rows repeat {name!r}, {repeats}. If rows of one value depend on each other, p-values "
+            f"are too small: keep them together with --units {name} (units={name!r})."
+        )
+    return [] if units else notes
+
+
 def check_written(written: Sequence[str]) -> None:
     """Refuse ways to write numbers and dates that there are not."""
     for one in written:
@@ -251,13 +294,18 @@ def check_written(written: Sequence[str]) -> None:
 
 def _typed(tables: Sequence[Table], names: Sequence[str], asked: Asked) -> dict[str, Typed]:
     """Read all columns, or tell the problems of all."""
-    found, problems, kinds = {}, [], asked.kinds
+    found: dict[str, Typed] = {}
+    cells: dict[str, pa.Array] = {}
+    problems, kinds = [], asked.kinds
+    rows, sources = tables[0].data.num_rows, (tables[0].source, tables[-1].source)
     for name in names:
         try:
-            cells, mixed = column_cells(tables, name, asked.missing, asked.written)
-            sources = (tables[0].source, tables[-1].source)
-            rows = tables[0].data.num_rows
-            found[name] = typed(name, cells, rows, kinds.get(name), sources, asked.written)
+            cells[name], mixed, notes = column_cells(tables, name, asked.missing, asked.written)
+            kind = kinds.get(name)
+            if kind is None and is_declared_category(tables, name):
+                kind = "category"
+            one = typed(name, cells[name], rows, kind, sources, asked.written)
+            found[name] = one._replace(notes=(*notes, *one.notes))
             if mixed and name not in kinds and found[name].column.kind not in ("number", "integer"):
                 raise ProblemError(
                     f"holds {mixed}: write them alike, or take them for words with "
@@ -265,6 +313,19 @@ def _typed(tables: Sequence[Table], names: Sequence[str], asked: Asked) -> dict[
                 )
         except ProblemError as problem:
             problems.append(f"column {name!r} {problem}")
+    # In a table with decimal commas a point stands between thousands.
+    commas = [name for name, one in found.items() if one.written.endswith("decimal commas")]
+    for name in [name for name, one in found.items() if commas and one.pointed]:
+        try:
+            again = typed(name, cells[name], rows, kinds.get(name), sources, [POINTS.words])
+        except ProblemError:
+            again = found[name]
+        found[name] = again
+        if again.pointed:
+            problems.append(
+                f"column {name!r} has {again.pointed!r}, with a decimal point, and {commas[0]!r} "
+                "has decimal commas: write numbers alike"
+            )
     if problems:
         more = len(problems) - MOST_TOLD
         told = "; ".join(problems[:MOST_TOLD]) + (f"; and {more} more" if more > 0 else "")
@@ -330,7 +391,7 @@ def divided(
     """The rows of every value of a column as a table, numbers ascending, else words; and notes."""
     if by not in table.data.column_names:
         raise no_column(by, table)
-    cells, _ = column_cells([table], by, missing)
+    cells = column_cells([table], by, missing).array
     values = pc.unique(cells).drop_null()
     values = values.take(pc.sort_indices(values))
     whole = pc.cast(cells, pa.string())

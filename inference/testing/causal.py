@@ -209,7 +209,7 @@ def causal_graph(
         InputError: for data or arguments that make no sense, or without causal-learn.
     """
     choice = KernelChoice.checked(kernel, CHOICES, standardize)
-    check_permutations(permutations, alpha)
+    alpha = check_permutations(permutations, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
     if most_given is not None:
         check_count(most_given, "most_given", 0)

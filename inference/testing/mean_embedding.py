@@ -74,7 +74,7 @@ def mean_embedding_test(
     check_count(locations, "locations", 1)
     check_positive(regularisation, "regularisation")
     check_choice(null, "null", NULLS)
-    check_permutations(permutations, alpha)
+    alpha = check_permutations(permutations, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
     pair = Pair.checked(P, Q)
     train, test = _halves(pair, seed)

@@ -15,6 +15,7 @@ from ..core.machine import computing
 from ..data.canonical import generator
 from ..data.checks import (
     as_sample,
+    check_alpha,
     check_count,
     check_memory,
     check_options,
@@ -133,8 +134,7 @@ def relative_similarity_test(
     """
     choice = KernelChoice.checked(kernel, SINGLE, standardize)
     check_choice(alternative, "alternative", tuple(ALTERNATIVES))
-    if not 0.0 < alpha < 1.0:
-        raise InputError(f"alpha must be between 0 and 1, got {alpha!r}")
+    check_alpha(alpha)
     samples = _checked_three(X, first, second)
     pooled = as_sample(np.concatenate(samples), "the union of the three")
     check_memory(len(pooled), pooled.shape[1], matrices=3)

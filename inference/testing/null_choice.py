@@ -85,7 +85,7 @@ class NullChoice:
                     f"the kernel {kernel!r} combines many statistics by their permutations; with "
                     f"the null {null!r} choose the kernel {', '.join(SINGLE)} or one of your own"
                 )
-        check_permutations(draws, alpha, null=null)
+        alpha = check_permutations(draws, alpha, null=null)
         return cls(str(null), str(estimator or table[null][0]), draws, alpha, memory)
 
     @property

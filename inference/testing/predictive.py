@@ -169,7 +169,7 @@ def posterior_predictive_check(
     Raises:
         InputError: for a tree without these groups, too few draws, or values that are not finite.
     """
-    check_permutations(replicates, alpha, "replicates")
+    alpha = check_permutations(replicates, alpha, "replicates")
     check_count(rows, "rows", 4)
     check_count(seed, "seed", 0, 2**63 - 1)
     known = Predictions.of(tree, variable)
