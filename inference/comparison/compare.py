@@ -220,13 +220,18 @@ def _samples(
 
 
 def _named_apart(P: ArrayLike, Q: ArrayLike) -> tuple[str, ...]:
-    """That one column, whose name does not matter, has two."""
-    first, second = column_names(P), column_names(Q)
+    """Note that one column, of a frame or a Series, has two names."""
+    first, second = (column_names(X) or _series_name(X) for X in (P, Q))
     if first is None or second is None or sorted(first) == sorted(second):
         return ()
     return (
         f"the column is {first[0]!r} in one sample and {second[0]!r} in the other: one is taken",
     )
+
+
+def _series_name(X: Any) -> tuple[str, ...] | None:
+    name = getattr(X, "name", None)
+    return (name,) if isinstance(name, str) and np.ndim(X) == 1 else None
 
 
 def _weighted(

@@ -21,11 +21,12 @@ SPARE = 1.05
 #: Numbers that often stand for a missing value.
 CODES = (
     *(sign * (10.0**k - 1.0) for k in range(2, 8) for sign in (-1, 1)),
-    # Of NetCDF's fields, as double and single precision have them, and of climate models.
-    *(9.969209968386869e36, float(np.float32(9.96921e36)), 1e20, float(np.float32(1e20))),
-    *(float(np.finfo(np.float32).max), float(np.finfo(np.float32).min)),
-    *(3.4e38, -3.4e38, 9.96921e36, 1e30, -1e30),
+    # Of NetCDF, of climate models, and of the limits of single precision.
+    *(9.969209968386869e36, 1e20, 3.4e38, 3.4028234663852886e38, 1e30),
+    *(-3.4e38, -3.4028234663852886e38, -1e30),
 )
+#: Codes are equal to this relative precision, that of single precision.
+PRECISION = 1e-6
 #: How often a code must be there, in rows and in share.
 CODED_ROWS, CODED_SHARE = 3, 0.002
 
@@ -54,15 +55,18 @@ def identify(name: str, samples: Sequence[np.ndarray]) -> bool:
 def missing_codes(known: np.ndarray) -> tuple[float, ...]:
     """Numbers that may stand for a missing value: repeated, and far from all others."""
     found = []
-    for code in CODES:
-        coded = known == code
+    are_codes = [
+        np.abs(known - code) <= PRECISION * abs(code) * (abs(code) > WHOLE) for code in CODES
+    ]
+    is_code = np.any(are_codes, axis=0)
+    for code, coded in zip(CODES, are_codes, strict=True):
         if coded.sum() < max(CODED_ROWS, CODED_SHARE * len(known)) or coded.all():
             continue
-        others = known[~coded & ~np.isin(known, CODES)]
+        others = known[~coded & ~is_code]
         if not len(others) or others.min() <= code <= others.max():
             continue
         if min(abs(code - others.min()), abs(code - others.max())) > np.ptp(others):
-            found.append(code)
+            found.append(float(known[coded][0]))
     return tuple(found)
 
 

@@ -137,30 +137,51 @@ def find_head(text: str, *, complete: bool, most_rows: int = 100) -> Head:
         most_rows: number of rows that are looked at.
 
     Raises:
-        ValueError: blanks or colons may separate cells or be part of them.
+        ValueError: it is JSON or HTML; two marks separate cells alike; or blanks or colons may
+            separate cells or be part of them.
     """
     first, _, rest = text.partition("\n")
     told = re.fullmatch(r'"?sep=(.)"?', first.strip())  # of Excel
     if told:
         names, lines = _first_row(rest, told[1])
         return Head(names, told[1], 1, lines + 1)
-    best: tuple[float, str, int] = (0.0, ",", 0)
+    others = {r"\s*<[!?a-zA-Z]": "HTML or XML", r"\s*[{\[]": "JSON: name it .jsonl"}
+    for pattern, kind in others.items():
+        if re.match(pattern, text):
+            raise ValueError(f"is no table of text, but looks like {kind}")
+    best = (0.0, ",", 0)
     for mark in ";\t,|~":
         rows = _some_rows(text, mark, complete, most_rows)
         widths = [len(row) for _, row in rows]
-        usual = max(widths, key=widths.count, default=1)
-        table = rows[widths.index(usual) :] if rows else []
-        share = np.mean([len(row) == usual for _, row in table]) if table else 0.0
+        wide = [width for width in widths if width > 1]
+        usual = max(wide, key=wide.count, default=1)
+        share = wide.count(usual) / max(len(rows), 1)
+        if usual > 1 and share == best[0] == 1.0 and widths[0] == usual and not best[2]:
+            raise ValueError(
+                f"may have cells separated by {best[1]!r} or by {mark!r}: write one of these alone, "
+                "or cells in quotes"
+            )
         if usual > 1 and share > best[0]:
             # The line that a row begins in follows the last one of the row before.
             begin = rows[widths.index(usual) - 1][0] if widths.index(usual) else 0
-            best = float(share), mark, begin
+            best = share, mark, begin
     share, separator, skipped = best
+    if skipped and not _is_header(text, separator, skipped):
+        skipped = 0
     if not share and (blank := _other_mark(text, complete, most_rows)):
         return Head(text.splitlines()[0].split(), blank, 0, 1)
     body = "".join(text.splitlines(keepends=True)[skipped:])
     names, lines = _first_row(body, separator)
     return Head(names, separator, skipped, skipped + lines)
+
+
+def _is_header(text: str, mark: str, skipped: int) -> bool:
+    """Return whether the first row after some lines has names, one at least of numbers below."""
+    body = "".join(text.splitlines(keepends=True)[skipped:])
+    (_, names), *rows = _some_rows(body, mark, True, 2) or [(0, [])]
+    below = rows[0][1] if rows else []
+    named = not any(map(_is_number, names)) and all(name.strip() for name in names)
+    return named and len(below) == len(names) and any(map(_is_number, below))
 
 
 def _some_rows(text: str, mark: str, complete: bool, most: int) -> list[tuple[int, list[str]]]:

@@ -361,8 +361,8 @@ def _excel(path: Path, encoding: str | None) -> pa.Table:
     import pandas as pd
 
     try:
-        book = pd.ExcelFile(path)
-        frame = book.parse(dtype=object)
+        with pd.ExcelFile(path) as book:
+            frame, sheets = pd.read_excel(book, dtype=object), book.sheet_names
     except ImportError as error:
         raise InputError(
             f'{path} is an Excel file, and reading it needs pip install "bke[excel]"'
@@ -373,8 +373,8 @@ def _excel(path: Path, encoding: str | None) -> pa.Table:
     if unnamed:
         raise InputError(f"{path} has {counted(len(unnamed), 'column')} without a name in row 1")
     table = pa.table({str(name): _cells(frame[name].tolist()) for name in frame.columns})
-    if len(book.sheet_names) > 1:
-        first, others = book.sheet_names[0], ", ".join(map(repr, book.sheet_names[1:]))
+    if len(sheets) > 1:
+        first, others = sheets[0], ", ".join(map(repr, sheets[1:]))
         return _noted(table, f"{path}: its first sheet, {first!r}, is read, and not {others}.")
     return table
 

@@ -6,6 +6,7 @@ somebody has to say which. Cells are tried together, by Arrow, so that a million
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -93,6 +94,8 @@ DATES = [
 LIKE_NUMBERS = (
     r"^[^\w\s]?\s?\d[\d.,'\x{00a0}\x{202f} ]*\s?[^\d\s]{0,4}$"
     r"|^\(?[\d.,]+\)?$|^\d{1,4}[-/. ]\w{1,9}[-/. ]\d{2,4}\b.*$"
+    r"|^[-+]?\p{Nd}[\p{Nd}.,_/' ]*$|^0x[0-9a-fA-F]+$|^[A-Z]{3} ?\d[\d.,]*$"
+    r"|^[A-Za-z]{3,9}\.? \d{1,2},? \d{4}$|^\d{4}-(\d{2}|W\d{2}|Q[1-4])$|^\d{4} ?Q[1-4]$"
 )
 #: Ways of writing numbers and dates that need to be told.
 WORDS = tuple(dict.fromkeys([*(way.words for way in (PLAIN, *NOTATIONS, *SIGNED)), *_DAYS]))
@@ -233,7 +236,7 @@ def without_offsets(cells: pa.Array) -> tuple[pa.Array, tuple[str, ...]]:
     bare = pc.replace_substring_regex(cells, rf"(:\d{{2}}(?:\.\d+)?){OFFSET}", r"\1")
     pairs = pc.unique(pc.binary_join_element_wise(bare, cells, "|")).drop_null().to_pylist()
     offsets = {cell[len(local) :] for local, cell in (pair.split("|") for pair in pairs)}
-    return bare, tuple(sorted(offsets))
+    return bare, tuple(sorted({re.sub(r"(\d\d)(\d\d)$", r"\1:\2", each) for each in offsets}))
 
 
 def _seconds(read: pd.DatetimeIndex) -> np.ndarray:

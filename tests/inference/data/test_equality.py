@@ -103,7 +103,7 @@ def test_tied_decimals_are_the_same_floating_point_numbers():
     decimals = pa.array([Decimal(int(cent)).scaleb(-2) for cent in cents])
     values = RNG.permutation(cents) / 100.0
     assert compare_tables(pa.table({"x": decimals}), {"x": values}, **QUIET).pvalue == 1.0
-    cells, _ = column_cells([as_table(pa.table({"x": decimals}), "t")], "x", [1.13])
+    cells, *_ = column_cells([as_table(pa.table({"x": decimals}), "t")], "x", [1.13])
     assert cells.null_count == (cents == 113).sum()
     column = typed("x", decimals, 200, None, ("t", "t")).column
     np.testing.assert_array_equal(column.values, cents / 100.0)
@@ -283,5 +283,5 @@ def test_draws_are_compared_at_the_precision_of_the_data():
 
 def test_sentinels_of_single_precision():
     values = np.concatenate([[-999.9] * 5, RNG.normal(size=50)]).astype(np.float32)
-    cells, _ = column_cells([as_table({"x": values}, "t")], "x", [-999.9])
+    cells, *_ = column_cells([as_table({"x": values}, "t")], "x", [-999.9])
     assert cells.null_count == 5

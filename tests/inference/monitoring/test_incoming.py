@@ -54,11 +54,15 @@ def test_quotes_and_uneven_lines():
 
 
 def test_json_lines():
-    """Objects by their keys; what is no JSON is refused."""
+    """Objects by their keys; lines that are none are left out and counted."""
     found, _ = batches('{"a": 1, "b": "x"}\n{"b": "y"}\n')
     assert found == [{"a": [1, None], "b": ["x", "y"]}]
-    with pytest.raises(InputError, match="JSON lines"):
-        batches('{"a": 1\n')
+    found, notes = batches('{"a": 1, "b": "x"}\n{"a": 2\n[3]\n{"a": 4, "b": "z"}\n', most=9)
+    assert found == [{"a": [1, 4], "b": ["x", "z"]}]
+    assert notes == ["Left out as they are no JSON objects: 2 lines, the first near line 2."]
+    found, notes = batches('{"a": 1, "b": "x"}\n{"a": "1.5", "b": 2}\n', most=9)
+    assert found == [{"a": ["1", "1.5"], "b": ["x", "2"]}]
+    assert notes == []
 
 
 def test_rows_are_handed_on_when_no_more_come():
@@ -74,10 +78,12 @@ def test_rows_are_handed_on_when_no_more_come():
     assert list(found) == []
 
 
-def test_json_of_many_levels_is_refused():
+def test_json_of_many_levels_is_left_out():
     """Arrow would end the process."""
-    with pytest.raises(InputError, match=r"the stream is not readable as JSON lines: .*100 levels"):
-        batches('{"a": 1, "b": 1}\n{"a": ' + "[" * 100_000 + "]" * 100_000 + "}\n")
+    deep = '{"a": ' + "[" * 100_000 + "]" * 100_000 + "}\n"
+    found, notes = batches('{"a": 1, "b": 1}\n' + deep, most=9)
+    assert found == [{"a": [1], "b": [1]}]
+    assert notes == ["Left out as they are no JSON objects: 1 line, the first near line 2."]
 
 
 def rows(text, **options):

@@ -305,7 +305,7 @@ def test_long_whole_numbers_are_not_merged():
 def test_dates_of_several_kinds_go_together():
     days = pd.date_range("2024-01-01", periods=40, freq="7h")
     before = pa.table({"when": pa.array(days.to_numpy().astype("datetime64[s]"))})
-    after = pa.table({"when": pa.array((days + pd.Timedelta(1, "ns")).tz_localize("UTC"))})
+    after = pa.table({"when": pa.array(days + pd.Timedelta(1, "ns"))})
     found = compare_tables(before, after, **QUIET)
     assert found["when"].kind == "datetime"
     assert found.pvalue == 1.0

@@ -103,8 +103,7 @@ LONG = b"x,c\n" + b"1.0,a\n" * 20_000
         ("a.csv", "x,c\n1,a\n".encode("utf-16-le"), "is not a text file"),
         ("a.csv", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is not a text file"),
         ("a.csv", b"PAR1 not really", "is a Parquet file: name it .parquet"),
-        ("a.csv", b"<!doctype html>\n<p>Sign in, please</p>\n", "has 2 cells in line 2 but 1 col"),
-        ("a.csv", b"# made by me\nx,c\n1,a\n", "has 2 cells in line 2 but 1 col"),
+        ("a.csv", b"<!doctype html>\n<p>Sign in, please</p>\n", "looks like HTML"),
         ("a.csv.bz2", bz2.compress(b"x,y\n1,2\n" * 99)[:-20], "cannot be read: Truncated"),
         ("a.tsv", b"x\ty\n1\t2\t3\n", "has 3 cells in line 2 but 2 columns"),
         ("a.csv.gz", gzip.compress(b"x,y\n", mtime=0), "has columns and no rows"),
@@ -193,7 +192,7 @@ def test_files_of_one_folder_have_the_same_columns(tmp_path):
 
 @pytest.mark.parametrize("of", [{"x": [[1, 2]] * 3}, {"x": [{"a": 1}] * 3}, {"x": [b"ab"] * 3}])
 def test_cells_that_are_tables_are_refused(of):
-    with pytest.raises(InputError, match=r"column 'x' holds .*no number, word or date"):
+    with pytest.raises(InputError, match=r"column 'x' holds \w+ \(type .*\): .* or leave it out"):
         compare_tables(of, of, permutations=19, progress=False)
     with pytest.raises(InputError, match="column 'x' holds text in before and"):
         compare_tables({"x": ["a", "b", "c"]}, of, permutations=19, progress=False)

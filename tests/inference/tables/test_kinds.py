@@ -31,7 +31,7 @@ def told(cells, rows=None, kind=None):
         (["yes", "no", "no", "no"], "boolean"),
         (["red", "blue", "red", None], "category"),
         (["2024-01-31", "2024-02-01", "null", "2024-03-01"], "datetime"),
-        (["2024-01-31T10:00:00Z", "2024-02-01 11:30"], "datetime"),
+        (["2024-01-31T10:00:00Z", "2024-02-01 11:30Z"], "datetime"),
         (["31/01/2024", "01/02/2024"], "datetime"),
         ([f"A{i:03d}" for i in range(60)], "identifier"),
         (list(range(100, 160)), "identifier"),

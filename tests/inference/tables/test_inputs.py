@@ -1,0 +1,408 @@
+"""Inputs that people have are read as they mean them, or refused with what to do about it."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from bke.inference import InputError, Monitor, compare, compare_tables, two_sample_test
+from bke.inference.data.text import find_head
+from bke.inference.tables.cells import column_cells
+from bke.inference.tables.frames import as_table
+from bke.inference.tables.kinds import typed
+from bke.inference.tables.pooled import Asked, Roles, pooled
+
+QUIET = {"permutations": 99, "progress": False}
+
+
+def column(before, after=None, kind=None):
+    """Return how a column ``x`` of two tables is read."""
+    after = before if after is None else after
+    tables = [as_table({"x": cells}, name) for cells, name in ((before, "P"), (after, "Q"))]
+    kinds = {} if kind is None else {"x": kind}
+    found = pooled(tables, None, (), Asked(kinds), Roles())
+    return found.columns[0], found.notes
+
+
+def file(folder, text, name="a.csv", encoding="utf-8"):
+    path = folder / name
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+def read(path):
+    table = as_table(path, "before")
+    return table.data.to_pydict(), table.note
+
+
+# Thousands separators.
+
+GERMAN = ["1.244", "961", "2.016", "980", "12.500"]
+
+
+def test_points_between_thousands_of_a_table_with_decimal_commas():
+    """Beside cells such as 961 they are ambiguous; with decimal commas elsewhere they are not."""
+    with pytest.raises(InputError, match=r"'1.244' that may be written with decimal points or"):
+        column(GERMAN)
+    told = column_cells([as_table({"x": GERMAN}, "P")], "x", ()).array
+    words = "points between thousands and decimal commas"
+    found = typed("x", told, 5, None, ("P", "Q"), [words]).column
+    np.testing.assert_array_equal(found.values, [1244, 961, 2016, 980, 12500])
+    found = typed("x", told, 5, None, ("P", "Q"), ["decimal points"]).column
+    np.testing.assert_array_equal(found.values, [1.244, 961, 2.016, 980, 12.5])
+
+
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (["1.244", "2.961", "2.016"], [1244, 2961, 2016]),
+        (["1.244", "7.5", "2.016"], None),
+    ],
+)
+def test_decimal_commas_of_one_column_tell_the_points_of_another(cells, values):
+    table = as_table({"x": cells, "y": ["1,5", "2,25", "3"]}, "P")
+    if values is None:
+        with pytest.raises(InputError, match=r"'x' has '1.244', with a decimal point, and 'y' has"):
+            pooled([table, table], None, (), Asked({}), Roles())
+        return
+    found = pooled([table, table], None, (), Asked({}), Roles())
+    np.testing.assert_array_equal(found.columns[0].values, values * 2)
+
+
+@pytest.mark.parametrize("cells", [["1.244", "2.016"], ["0.244", "961"], ["1.24", "961"], ["1.5"]])
+def test_decimal_points_are_such_where_they_cannot_stand_between_thousands(cells):
+    found, _ = column([*cells, "7.125"], ["8.25"])
+    np.testing.assert_array_equal(found.values, [*map(float, cells), 7.125, 8.25])
+
+
+def test_amounts_of_two_currencies_are_not_compared():
+    with pytest.raises(InputError, match="'x' has amounts in £ and €: convert them"):
+        column(["€1.50", "€2"], ["£1.50", "£2"])
+
+
+# Time zones.
+
+NOON = pd.date_range("2024-01-15 12:00", periods=3, freq="182D")
+ZONE = "Europe/Berlin"
+
+
+def test_the_local_clock_of_a_time_zone_is_compared():
+    """At noon in winter and in summer, which are 11 and 10 o'clock in UTC."""
+    found, notes = column(NOON.tz_localize(ZONE))
+    hours = (found.values % 86400) / 3600
+    np.testing.assert_array_equal(hours, 12.0)
+    assert notes == ()
+    other = NOON.tz_localize(ZONE).tz_convert("UTC")
+    found, notes = column(NOON.tz_localize(ZONE), other)
+    np.testing.assert_array_equal((found.values % 86400) / 3600, 12.0)
+    assert "local clock of Europe/Berlin; it has UTC in Q" in notes[0]
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_a_time_zone_beside_none_is_refused(swap):
+    both = [NOON, NOON.tz_localize(ZONE)]
+    with pytest.raises(InputError, match=r"time zone Europe/Berlin in . and none in .: give both"):
+        column(*(both[::-1] if swap else both))
+    texts = [["2024-01-15T12:00:00", "2024-07-15T12:00:00"], ["2024-01-15T12:00:00+01:00"] * 2]
+    with pytest.raises(InputError, match=r"offset from UTC, such as \+01:00, and others without"):
+        column(*(texts[::-1] if swap else texts))
+
+
+def test_offsets_of_one_place_are_read_by_the_local_clock():
+    cells = ["2024-01-15T12:00:00+01:00", "2024-07-15T12:00:00+02:00", "2024-07-15T12:30+0200"]
+    found, notes = column(cells)
+    np.testing.assert_array_equal((found.values % 86400) / 3600, [12, 12, 12.5] * 2)
+    assert notes == ("'x' is read by its local clock (+01:00, +02:00).",)
+    with pytest.raises(InputError, match=r"offsets from UTC of \+09:00 to Z"):
+        column(["2024-01-15T12:00:00Z", "2024-01-15T12:00:00+09:00"])
+    typed_dates = NOON.tz_localize(ZONE)
+    found, _ = column(typed_dates, [one.isoformat() for one in typed_dates])
+    np.testing.assert_array_equal((found.values % 86400) / 3600, 12.0)
+
+
+# Categories, dates, durations and other types.
+
+
+def test_a_declared_category_of_numbers_is_a_category():
+    assert column(pd.Categorical([1, 2, 2]))[0].kind == "category"
+    assert column(pd.Categorical(["01", "2", "2"]))[0].kind == "category"
+    assert column([1, 2, 2])[0].kind == "integer"
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "levels"),
+    [
+        (pd.cut(pd.Series([0.5, 1.5, 1.7]), [0, 1, 2]), "category", ("(0, 1]", "(1, 2]")),
+        (pd.Series(pd.arrays.SparseArray([0, 0, 3])), "integer", ()),
+        (pd.Series(pd.period_range("2024-01", periods=3, freq="M")), "datetime", ()),
+        (pd.Series([True, False, True]), "boolean", ("false", "true")),
+    ],
+)
+def test_types_of_pandas(cells, kind, levels):
+    table = as_table(pd.DataFrame({"x": cells}), "P")
+    found = pooled([table, table], None, (), Asked({}), Roles()).columns[0]
+    assert (found.kind, found.levels) == (kind, levels)
+
+
+@pytest.mark.parametrize(
+    ("of", "message"),
+    [
+        (pa.array([[1, 2]] * 3), "holds lists .*: make a column of each entry, or leave it out"),
+        (pa.array([{"a": 1}] * 3), "holds structures .*: make a column of each field"),
+        (pa.array([b"ab"] * 3), "holds bytes .*: decode them"),
+        (pa.array([(1, 2, 3)] * 3, pa.month_day_nano_interval()), "holds calendar intervals"),
+    ],
+)
+def test_types_that_are_not_compared_are_refused_with_a_remedy(of, message):
+    table = as_table(pa.table({"x": of}), "P")
+    with pytest.raises(InputError, match=f"column 'x' {message}"):
+        pooled([table, table], None, (), Asked({}), Roles())
+
+
+def test_uuids_tell_rows_apart():
+    rng = np.random.default_rng(0)
+    cells = [uuid.UUID(bytes=rng.bytes(16)) for _ in range(40)]
+    found = pooled(
+        [as_table({"x": pa.array(cells), "y": range(40)}, "P")] * 2,
+        None, (), Asked({"y": "integer"}), Roles(),
+    )  # fmt: skip
+    assert found.left_out == (("x", "it tells rows apart, an identifier"),)
+
+
+def test_truths_beside_zeros_and_ones():
+    found, _ = column([True, False, True], [0, 1, 1])
+    assert (found.kind, found.levels) == ("boolean", ("false", "true"))
+    np.testing.assert_array_equal(found.values, [1, 0, 1, 0, 1, 1])
+    with pytest.raises(InputError, match="holds yes and no in P and numbers in Q"):
+        column([True, False, True], [0, 1, 2])
+
+
+def test_minus_zero_is_zero():
+    found, _ = column([0.0, 1.5], [-0.0, 1.5], kind="category")
+    assert found.levels == ("0", "1.5")
+
+
+def test_dates_keep_rows_together():
+    days = np.repeat(pd.date_range("2024-01-01", periods=30), 4)
+    v = np.random.default_rng(0).normal(size=(2, 120))
+    before, after = (pd.DataFrame({"day": days, "v": values}) for values in v)
+    found = compare_tables(before, after, units="day", **QUIET)
+    assert [one.name for one in found.columns] == ["v"]
+
+
+@pytest.mark.parametrize("code", [1e20, 9.96921e36, 3.4028235e38, -9999])
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_fill_values_are_noted(code, dtype):
+    values = np.random.default_rng(0).normal(size=100)
+    values[::10] = code
+    tables = [as_table({"x": values.astype(dtype)}, "P")] * 2
+    (note,) = pooled(tables, None, (), Asked({}), Roles()).notes
+    assert "far from all others" in note
+
+
+def test_codes_of_missing_values_in_every_way_of_writing():
+    tables = [as_table({"x": ["-999,90", "1,5", "2,25", "-999,9"]}, "P")] * 2
+    found = pooled(tables, None, (), Asked({}, missing=[-999.9]), Roles())
+    np.testing.assert_array_equal(found.columns[0].values, [np.nan, 1.5, 2.25, np.nan] * 2)
+    assert not any("No cell" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("token", ["#N/A", "?", "-", ".", "inf", "-nan", "\\N", "*"])
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.4])
+def test_tokens_among_numbers_are_refused_at_any_share(token, share):
+    rng = np.random.default_rng(0)
+    cells = [token if u < share else f"{v:.2f}" for u, v in rng.uniform(size=(300, 2))]
+    with pytest.raises(InputError) as raised:
+        column(cells)
+    assert f"has numbers but {token!r} in row" in str(raised.value)
+    assert "--missing" in str(raised.value)
+
+
+def test_categories_that_look_like_some_numbers_are_categories():
+    found, _ = column(["1", "2", "3+", "unknown"] * 10)
+    assert found.kind == "category"
+
+
+def test_repeated_identifiers_are_noted():
+    """Of 40 customers with ten rows each; with ``units`` the note is not needed."""
+    rng = np.random.default_rng(0)
+    tables = [
+        as_table({"customer_id": np.repeat(np.arange(40) + k, 10), "v": rng.normal(size=400)}, "P")
+        for k in (0, 1000)
+    ]
+    found = pooled(tables, None, (), Asked({}), Roles())
+    assert [one.name for one in found.columns] == ["v"]
+    assert "Rows repeat 'customer_id', 10 times on average." in found.notes[0]
+    found = pooled(tables, None, (), Asked({}), Roles(units="customer_id"))
+    assert not any("repeat" in note for note in found.notes)
+
+
+# Separators and headers.
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "separator", "lines"),
+    [
+        ('note;z\n"a, b, c";1\n"d, e, f";2\n', ["note", "z"], ";", 1),
+        ("a|b\n1|2\n3|4\n", ["a", "b"], "|", 1),
+        ("a~b\n1~2\n3~4\n", ["a", "b"], "~", 1),
+        ("a\tb\n1,5\t2\n3,5\t4\n", ["a", "b"], "\t", 1),
+        ('"a\nb",c\n1,2\n3,4\n', ["a b", "c"], ",", 2),
+        ('a,b\n"x;\ny;1",1\n"x;\ny;2",2\n', ["a", "b"], ",", 1),
+        ("sep=;\na;b\n1;2\n", ["a", "b"], ";", 2),
+        ("Report of sales\n\na;b\n1;2\n3;4\n", ["a", "b"], ";", 3),
+        ("# made by me\nx,c\n1,a\n", ["x", "c"], ",", 2),
+        ("x y\n1 2\n3 4.5\n", ["x", "y"], " ", 1),
+        ("first name\nJohn Smith\nAnn Lee\n", ["first name"], ",", 1),
+        ("time\n12:30\n09:15\n", ["time"], ",", 1),
+        ("x\n1,5\n2,25\n", ["x"], ",", 1),
+        ("\n\na,b\n1,2\n", ["a", "b"], ",", 3),
+    ],
+)
+def test_separator_and_header(text, names, separator, lines):
+    head = find_head(text, complete=True)
+    assert (head.names, head.separator, head.lines) == (names, separator, lines)
+
+
+def test_marks_that_may_separate_cells_are_refused(tmp_path):
+    for text in ("a:b\n1:2\n3:4\n", "name age\nAnn 31\nBob 42\n"):
+        with pytest.raises(InputError, match="in every line, which may separate cells"):
+            read(file(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"a": 1, "b": 2}\n{"a": 3, "b": 4}\n', "looks like JSON: name it .jsonl"),
+        ("<html>\n<td>1</td>\n</html>\n", "looks like HTML"),
+        ("a;b,c\n1;2,3\n4;5,6\n", "separated by ';' or by ','"),
+        ("comment\nhello, world\nbye, now\n", "2 cells in line 2 but 1 columns"),
+        ("x\n1,5\n2,25\n", "2 cells in line 2 but 1 columns"),
+        ("Title\na,b\n1,2\n3\n", "1 cell in line 4 but 2 columns"),
+        ('"a\nb",c\n1,2\n3\n', "1 cell in line 4 but 2 columns"),
+    ],
+)
+def test_texts_that_are_no_table_are_refused(tmp_path, text, message):
+    with pytest.raises(InputError, match=message):
+        read(file(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["(1.50)", "2.25"], ["\u22121.5", "2.5"], ["1.5k", "2k"], ["0x1f", "0x2a"],
+        ["1_000", "2_500"], ["1,23,456", "2,34,567"], ["1/2", "3/4"], ["\uff11\uff12", "\uff13"],
+        ["\u0661\u0662", "\u0663"], ["1,50 \u20ac", "2 \u20ac"], ["USD 1.5", "USD 2"],
+        ["12\u00b0", "13\u00b0"],
+        ["01/02/24", "13/04/24"], ["Jan 5, 2024", "Feb 6, 2024"], ["2024-01", "2024-02"],
+        ["2024-02-30", "2024-02-28"], ["01/13/2024 1:30 PM", "02/14/2024 2:30 AM"],
+    ],
+)  # fmt: skip
+def test_numbers_and_dates_in_other_forms_are_noted(cells):
+    found, notes = column(cells)
+    assert found.kind == "category"
+    assert f"such as {cells[0]!r}: it is taken for words" in notes[0]
+
+
+def test_titles_are_left_out_with_a_note(tmp_path):
+    found, note = read(file(tmp_path, "Sales of May\na;b\n1;2\n3;4\n"))
+    assert found == {"a": ["1", "3"], "b": ["2", "4"]}
+    assert note.endswith("1 line before the header left out, the first of them 'Sales of May'.")
+    found, note = read(file(tmp_path, "x y\n1  2\n3 4\n"))
+    assert (found, note) == ({"x": ["1", "3"], "y": ["2", "4"]}, "")
+
+
+def test_a_header_longer_than_the_first_block(tmp_path):
+    names = [f"a_column_with_a_long_name_{index:05d}" for index in range(4000)]
+    rows = "\n".join(",".join(["1"] * 4000) for _ in range(3))
+    found, _ = read(file(tmp_path, f"{','.join(names)}\n{rows}\n"))
+    assert list(found) == names
+
+
+def test_folders_of_a_partitioned_table_are_columns(tmp_path):
+    for year in (2020, 2021):
+        (tmp_path / f"year={year}").mkdir()
+        table = pa.table({"v": [1.0, 2.0]})
+        pyarrow.parquet.write_table(table, tmp_path / f"year={year}" / "a.parquet")
+    assert read(tmp_path)[0] == {"v": [1.0, 2.0] * 2, "year": [2020, 2020, 2021, 2021]}
+
+
+def test_sheets_after_the_first_are_noted(tmp_path):
+    pytest.importorskip("openpyxl")
+    with pd.ExcelWriter(tmp_path / "a.xlsx") as book:
+        for name in ("first", "second"):
+            pd.DataFrame({"x": [1, 2]}).to_excel(book, sheet_name=name, index=False)
+    found, note = read(tmp_path / "a.xlsx")
+    assert found == {"x": [1, 2]}
+    assert note.endswith("its first sheet, 'first', is read, and not 'second'.")
+
+
+# Arguments.
+
+SOME = np.linspace(0.0, 1.0, 20)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"a": [1.0, 2.0]}, "got dict: give np.column_stack"),
+        ((one for one in [1.0, 2.0]), "got generator: give a list of its rows"),
+        (np.array([1, 2], "m8[s]"), "take the seconds, as with"),
+        ([datetime.timedelta(1), datetime.timedelta(2)], "take the seconds, as with"),
+    ],
+)
+def test_what_is_no_sample_is_refused_with_a_remedy(given, message):
+    with pytest.raises(InputError, match=message):
+        two_sample_test(given, [1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda alpha: compare([1.0, 2.0, 3.0], [1.0, 2.0, 4.0], alpha=alpha),
+        lambda alpha: compare_tables({"x": SOME}, {"x": SOME + 0.1}, alpha=alpha, **QUIET),
+    ],
+)
+def test_a_confidence_is_no_level(call):
+    with pytest.raises(InputError, match=r"false alarm.* is 0.95: for a confidence of 0.95 give 0"):
+        call(0.95)
+    call(np.float32(0.05))
+
+
+def test_series_of_two_names_are_noted():
+    """They are compared, as a column before and one after a change are."""
+    rng = np.random.default_rng(0)
+    P, Q = (pd.Series(rng.normal(size=20), name=name) for name in ("height", "weight"))
+    assert "'height' in one sample and 'weight' in the other" in compare(P, Q).notes[0]
+    assert not compare(P, Q.rename("height")).notes
+
+
+def test_streams_are_read_as_their_reference():
+    """Truths as 0 and 1, durations in other units, and codes without their leading zeros."""
+    rng = np.random.default_rng(0)
+    seconds = rng.integers(1, 9, 400)
+    codes = rng.integers(0, 5, 400)
+    reference = pd.DataFrame(
+        {
+            "truth": rng.uniform(size=400) < 0.5,
+            "time": pd.to_timedelta(seconds, unit="s").astype("m8[ns]"),
+            "code": [f"{code:03d}" for code in codes],
+        }
+    )
+    order = rng.permutation(400)[:200]
+    rows = pd.DataFrame(
+        {
+            "truth": reference["truth"][order].astype(int),
+            "time": reference["time"][order].astype("m8[ms]"),
+            "code": codes[order],
+        }
+    )
+    same, other = (Monitor(reference, seed=0) for _ in range(2))
+    same.update(reference.iloc[order])
+    other.update(rows)
+    assert str(other) == str(same)
