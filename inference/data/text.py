@@ -145,9 +145,8 @@ def find_head(text: str, *, complete: bool, most_rows: int = 100) -> Head:
     if told:
         names, lines = _first_row(rest, told[1])
         return Head(names, told[1], 1, lines + 1)
-    others = {r"\s*<[!?a-zA-Z]": "HTML or XML", r"\s*[{\[]": "JSON: name it .jsonl"}
-    for pattern, kind in others.items():
-        if re.match(pattern, text):
+    for kind, pattern in (("HTML or XML", r"\s*<[!?a-z]"), ("JSON: name it .jsonl", r"\s*[{\[]")):
+        if re.match(pattern, text, re.IGNORECASE):
             raise ValueError(f"is no table of text, but looks like {kind}")
     best = (0.0, ",", 0)
     for mark in ";\t,|~":
