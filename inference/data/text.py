@@ -157,8 +157,8 @@ def find_head(text: str, *, complete: bool, most_rows: int = 100) -> Head:
         share = wide.count(usual) / max(len(rows), 1)
         if usual > 1 and share == best[0] == 1.0 and widths[0] == usual and not best[2]:
             raise ValueError(
-                f"may have cells separated by {best[1]!r} or by {mark!r}: write one of these alone, "
-                "or cells in quotes"
+                f"may have cells separated by {best[1]!r} or by {mark!r}: write one of these "
+                "alone, or cells in quotes"
             )
         if usual > 1 and share > best[0]:
             # The line that a row begins in follows the last one of the row before.
