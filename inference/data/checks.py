@@ -411,14 +411,16 @@ def check_share(value: Any, name: str) -> float:
 
 def check_alpha(alpha: Any) -> float:
     """Return the level of a test, a number between 0 and 0.5, as a float."""
-    if not isinstance(alpha, numbers.Real) or isinstance(alpha, bool) or not 0.0 < alpha < 1.0:
+    number = isinstance(alpha, numbers.Real) and not isinstance(alpha, bool)
+    level = float(alpha) if number else 0.0
+    if not 0.0 < level < 1.0:
         raise InputError(f"alpha must be a number between 0 and 0.5, such as 0.05, got {alpha!r}")
-    if alpha > 0.5:
+    if level > 0.5:
         raise InputError(
-            f"alpha is the probability of a false alarm, such as 0.05, and is {alpha:g}: for a "
-            f"confidence of {alpha:g} give {1.0 - float(alpha):.3g}"
+            f"alpha is the probability of a false alarm, such as 0.05, and is {level:g}: for a "
+            f"confidence of {level:g} give {1.0 - level:.3g}"
         )
-    return float(alpha)
+    return level
 
 
 def check_noise_variance(noise_variance: Any) -> float | SamplingNoise:

@@ -51,7 +51,7 @@ def column_cells(
         parts.append(_without(_plain(table.data.column(name).combine_chunks()), missing))
     parts = _alike(parts, name, written)
     kinds = {_family(part.type) for part in parts} - {"nothing"}
-    mixed, notes = "", ()
+    mixed, notes = "", tuple[str, ...]()
     if len(kinds) > 1:
         one, other = (
             f"{_family(part.type)} in {t.source}" for part, t in zip(parts, tables, strict=True)

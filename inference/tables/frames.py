@@ -87,7 +87,7 @@ def _plain_pandas(frame: pd.DataFrame) -> pd.DataFrame:
     def plain(series: pd.Series) -> pd.Series:
         of = series.dtype
         if isinstance(of, pd.SparseDtype):
-            return series.sparse.to_dense()
+            return pd.Series(series.array.to_dense(), series.index)
         if isinstance(of, pd.PeriodDtype):
             return series.dt.to_timestamp()
         values = of.categories.dtype if isinstance(of, pd.CategoricalDtype) else of
