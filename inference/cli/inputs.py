@@ -24,7 +24,7 @@ from ..data.checks import (
 )
 from ..data.equality import equalize
 from ..data.new_rows import known_names
-from ..data.read import Sample, read_sample
+from ..data.read import Sample, check_there, read_sample
 from .options.data import NameOptions
 from .options.witness import BandOptions
 from .words import parse_columns
@@ -86,7 +86,10 @@ def read_pair(
     Raises:
         InputError: one sentence that names the file.
     """
+    for path in (path_P, path_Q):
+        check_there(path)  # before a fault of the other file is told
     first, second = (read_sample(path, columns=columns) for path in (path_P, path_Q))
+    second = _in_order_of(first.columns, second)
     if not tested:
         first, second = checked(first), checked(second)
     _check_names(first, second)
@@ -212,6 +215,15 @@ def checked(sample: Sample, name: str | None = None) -> Sample:
     """``sample``, refused where nothing can be learned from it; messages name file and column."""
     as_sample(sample.values, name or str(sample.path), columns=sample.columns)
     return sample
+
+
+def _in_order_of(names: tuple[str, ...], sample: Sample) -> Sample:
+    """Return a sample whose columns have these names in another order in their order."""
+    if sorted(names) != sorted(sample.columns) or len(set(names)) < len(names):
+        return sample
+    order = [sample.columns.index(name) for name in names]
+    sizes = tuple(sample.sizes[index] for index in order)
+    return dataclasses.replace(sample, values=sample.values[:, order], columns=names, sizes=sizes)
 
 
 def _check_names(first: Sample, second: Sample) -> None:

@@ -148,7 +148,8 @@ def _checked(
     chains, draws, dimension = found.shape
     if not chains or draws < FEWEST_DRAWS:
         raise InputError(
-            f"{name} needs at least one chain of {FEWEST_DRAWS} draws, and has {chains} of {draws}"
+            f"{name} needs at least one chain of {FEWEST_DRAWS} draws, and has {chains} of "
+            f"{draws}: an array is (chains, draws, parameters), or (draws, parameters) of one chain"
         )
     if not dimension:
         raise InputError(f"{name} has no parameters")

@@ -322,19 +322,26 @@ def test_columns_in_another_order(tmp_path, no_fit):
     first = write_csv(tmp_path / "P.csv", X, "a,b")
     second = write_csv(tmp_path / "Q.csv", X[:, ::-1], "b,a")
     out = ("--out", tmp_path / "out")
-    assert "choose columns of both, in one order, with --columns" in refusal(
-        "run", first, second, *out
-    )
+    assert "stopped" in refusal("run", first, second, *out)
+    np.testing.assert_array_equal(no_fit[0]["data"], np.concatenate([X, X]))
     third = write_csv(tmp_path / "R.csv", X, "a,c")
-    assert "choose columns of both" in refusal("run", first, third, *out)
+    assert "choose columns of both, in one order, with --columns" in refusal(
+        "run", first, third, *out
+    )
     more = write_csv(tmp_path / "S.csv", RNG.normal(size=(9, 3)), "a,b,c")
     for command in (("run", first, more, *out), ("test", first, more)):
         assert "has the columns a, b and " in refusal(*command)
     unnamed = tmp_path / "T.csv"
     unnamed.write_text("1,2,3\n4,5,6\n7,8,10\n")
     assert "P.csv has 2 columns and" in refusal("run", first, unnamed, *out)
-    assert "stopped" in refusal("run", first, second, "--columns", "a,b", *out)
-    np.testing.assert_array_equal(no_fit[0]["data"], np.concatenate([X, X]))
+    absent = tmp_path / "absent.csv"
+    assert f"{absent} does not exist" in refusal("run", write_text(tmp_path), absent, *out)
+
+
+def write_text(folder):
+    path = folder / "text.csv"
+    path.write_text("a,b\nx,1\ny,2\n")
+    return path
 
 
 def test_output_that_cannot_be_written(samples, tmp_path, no_fit):
