@@ -10,7 +10,7 @@ import numpyro
 import numpyro.distributions as dist
 from jax.typing import ArrayLike
 
-from .kernels.base import Covariance, Kernel, as_points
+from .kernels.base import Covariance, Kernel, as_samples
 from .kernels.squared_exponential import SquaredExponential
 from .likelihood.base import Likelihood, compiled_terms
 from .likelihood.marginal import as_likelihood, likelihood_solver
@@ -119,7 +119,7 @@ def two_scale_model(
         ValueError: for an invalid argument, naming it.
     """
     require_double("two_scale_model")
-    first, second = as_points(P), as_points(Q)
+    first, second = as_samples(P, Q, ("P", "Q"))
     bke_model(jnp.concatenate([first, second]), **shape)
     family = template(SquaredExponential)
     ((site, prior),) = assign(difference_prior or default_prior(), family).items()
@@ -158,7 +158,7 @@ def log_difference_evidence(
         ValueError: for samples with different numbers of columns.
         RuntimeError: inside a JAX transformation with ``jax_enable_x64`` off.
     """
-    first, second = as_points(P), as_points(Q)
+    first, second = as_samples(P, Q, ("P", "Q"))
     if first.shape[1] != second.shape[1]:
         raise ValueError(f"P has {first.shape[1]} columns and Q has {second.shape[1]}")
     points = jnp.concatenate([first, second])

@@ -24,7 +24,15 @@ from ..sampling.record import read_record
 from ..sampling.samplers import is_independent, method_in_words
 from .integral import Integral, integral_of
 from .landmark_resolution import landmark_notes
-from .modes import Mode, Modes, find_modes, format_chains, format_location, scalar_values
+from .modes import (
+    Mode,
+    Modes,
+    find_modes,
+    format_chains,
+    format_location,
+    format_probability,
+    scalar_values,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,7 +77,8 @@ class Convergence:
     def rhat_text(self) -> str:
         """R-hat, rounded up: a value above the limit is never printed as the limit."""
         if math.isnan(self.rhat):
-            return "R-hat needs two chains"
+            few = len(self.chains) < 2
+            return "R-hat needs two chains" if few else "R-hat unknown (few or constant draws)"
         return f"R-hat {np.ceil(1000.0 * self.rhat - 1e-6) / 1000.0:.3f}"
 
     @property
@@ -324,10 +333,10 @@ def _mode_line(diagnosis: Diagnosis, index: int) -> str:
 
 
 def format_mass(mode: Mode) -> str:
-    """Format the mass of a mode with its error: ``0.93 +- 0.01``, ``1e-60``."""
+    """Format the mass of a mode with its error: ``0.93 +- 0.01``, ``about 1e-60``."""
     mass, error = mode.mass or 0.0, mode.mass_error or 0.0
     if mass < 1e-3 or not error > 0.0:
-        return f"{mass:.2g}"
+        return format_probability(mass)
     decimals = int(np.clip(np.ceil(-np.log10(max(error, 1e-12))), 3, 6))
     return f"{mass:.{decimals}f} +- {error:.1g}"
 
@@ -452,7 +461,7 @@ def _multimodality(diagnosis: Diagnosis, decisive: float = 7.0) -> list[tuple[st
     modes, highest = diagnosis.modes, diagnosis.modes.highest
     difference = min(-mode.height for k, mode in enumerate(modes.modes) if k != highest)
     visited = sum(mode.visited for mode in modes.modes)
-    crossed = f"chains crossed between them {modes.crossings} times"
+    crossed = f"chains crossed between them {counted(modes.crossings or 0, 'time')}"
     if not modes.crossings:
         crossed = "no chain crossed between them"
     count = f"{len(modes.modes)} modes, {visited} of them visited"

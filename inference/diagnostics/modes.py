@@ -22,9 +22,9 @@ from scipy.spatial import cKDTree
 from scipy.special import logsumexp
 
 from ..core.errors import InputError, check_choice
-from ..sampling.draw_graph import chain_standard_deviations, cluster_nodes
+from ..sampling.draw_graph import chain_standard_deviations, cluster_nodes, density_graph
 from ..sampling.foreign import ModelArguments
-from ..sampling.open_run import Run, open_run
+from ..sampling.open_run import OpenRun, Run, open_run
 from ..sampling.run import units_of
 from ..sampling.samplers import is_independent
 from ..sampling.target import flatten
@@ -150,6 +150,13 @@ def find_modes(run: Run, **model: Unpack[ModelArguments]) -> Modes:
     opened = open_run(run, **model)
     tree = opened.tree
     units_of(tree)  # refuses other trees
+    if "profile" not in tree.children and not _is_graph_of(tree):
+        # Chains or draws were selected: the graph is of draws that are not there.
+        z = {str(name): z.values for name, z in tree["unconstrained_posterior"].data_vars.items()}
+        graph = density_graph(z, tree["sample_stats"]["lp"].values, opened.log_density)
+        tree = tree.copy()
+        tree["paths"] = xr.DataTree(graph)
+        opened = OpenRun(tree, opened.target)
     find = _modes_of_profile if "profile" in tree.children else _modes_of_graph
     modes = opened.cached("modes", lambda: find(tree), groups=MODE_GROUPS)
     integrated = integral_group(tree)
@@ -165,6 +172,17 @@ def find_modes(run: Run, **model: Unpack[ModelArguments]) -> Modes:
         for mode, mass, error in zip(modes.modes, *masses, strict=True)
     )
     return dataclasses.replace(modes, modes=with_masses)
+
+
+def _is_graph_of(run: xr.DataTree) -> bool:
+    """Return whether the graph of a run is of its draws."""
+    if "paths" not in run.children:
+        raise InputError("this run has no group profile or paths, in which modes are found")
+    graph, lp = run["paths"].to_dataset(), run["sample_stats"]["lp"].values
+    draw, edges = graph["draw"].values, graph["edge"].values
+    if len(draw) != len(lp) or draw.max() >= lp.shape[1] or edges.max() >= draw.size:
+        return False
+    return bool(np.allclose(np.take_along_axis(lp, draw, axis=1), graph["height"].values))
 
 
 def basins(
@@ -239,6 +257,14 @@ def _modes_of_profile(run: xr.DataTree, depth: float = 10.0) -> Modes:
 
     modes = _build_modes(run, of_draws, stuck, location, log_mass, barriers, edges)
     return dataclasses.replace(modes, peaks=len(find_peaks(log_density)[0]))
+
+
+def format_probability(mass: float) -> str:
+    """Format the mass of a mode: ``0.93``, ``about 1e-60``.
+
+    Quadrature is accurate for the sum of all masses: a far smaller one is known to a power of ten.
+    """
+    return f"about {10.0 ** round(math.log10(mass)):.0e}" if 0.0 < mass < 1e-6 else f"{mass:.2g}"
 
 
 def _modes_of_graph(run: xr.DataTree, depth: float = 10.0) -> Modes:

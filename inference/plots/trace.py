@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Unpack
 
@@ -10,14 +11,15 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from scipy.stats import rankdata
 
 from ..core.errors import InputError, check_choice
 from ..diagnostics.modes import Modes, find_modes, format_chains
 from ..sampling.foreign import ModelArguments
 from ..sampling.open_run import OpenRun, Run, open_run
 from ..sampling.samplers import is_independent
-from .names import mode_name
-from .style import SMALL, STUCK, log_scale, mode_colour
+from .names import mode_name, site_components
+from .style import SMALL, STUCK, log_scale, mode_colour, plain
 
 
 def mode_colors(run: Run, **model: Unpack[ModelArguments]) -> dict[str, Any]:
@@ -77,7 +79,7 @@ def plot_trace(
     tree = opened.tree
     recorded = "sample_stats" in tree.children and "diverging" in tree["sample_stats"]
     diverging = recorded and bool(tree["sample_stats"]["diverging"].any())
-    return _with_legend(collection, find_modes(opened), divergences=diverging)
+    return _with_legend(collection.viz["figure"].item(), find_modes(opened), divergences=diverging)
 
 
 def plot_rank(
@@ -85,9 +87,12 @@ def plot_rank(
 ) -> Figure:
     """Plot the ranks of every chain's draws among those of all, in the color of its mode.
 
-    By ``arviz_plots.plot_rank``: the difference of the ranks' distribution function from uniform,
-    with the band in which all chains stay with a probability of 99 % if they have mixed, from 200
-    simulations (ArviZ's default is 1000).
+    The difference of the ranks' distribution function from the uniform one. All chains stay in the
+    band with a probability of 99 % or more if they have mixed and their draws are independent, by
+    the distribution of Kolmogorov and Smirnov's statistic and Bonferroni's inequality.
+
+    ``arviz_plots.plot_rank`` 0.8 divides the ranks of a chain by the largest of that chain, so that
+    chains far apart look alike, and its band is that in which one of the chains stays.
 
     Args:
         run: from :func:`~bke.inference.fit`, open or not; or draws of another program.
@@ -99,14 +104,30 @@ def plot_rank(
     """
     opened = open_run(run, **model)
     _check_chains(opened, "plot_rank")
-    collection = arviz_plots.plot_rank(
-        opened.tree,
-        var_names=_names(opened, sites),
-        stats={"ecdf_pit": {"n_simulations": 200}},
-        figure_kwargs={"layout": "constrained"},
-        **mode_colors(opened),
-    )
-    return _with_legend(collection, find_modes(opened))
+    components: dict[str, np.ndarray] = {}
+    for site in _names(opened, sites):
+        components |= site_components(opened.tree, "posterior", site)
+    modes = find_modes(opened)
+    colors = mode_colors(opened)["color"]
+    figure = Figure(figsize=(5.0 * min(2, len(components)), 0.8 + 2.2 * -(-len(components) // 2)))
+    figure.set_layout_engine("constrained")
+    panels = figure.subplots(-(-len(components) // 2), min(2, len(components)), squeeze=False)
+    for ax, (label, values) in zip(panels.flat, components.items(), strict=False):
+        chains, draws = values.shape
+        ranks = rankdata(values).reshape(values.shape) / values.size
+        x = np.linspace(0.0, 1.0, values.size + 1)
+        half = math.sqrt(0.5 * math.log(2.0 * chains / 0.01) * (1.0 - 1.0 / chains) / draws)
+        ax.axhspan(-half, half, color="0.9", linewidth=0)
+        for ranks_of_chain, color in zip(ranks, colors, strict=False):
+            below = np.searchsorted(np.sort(ranks_of_chain), x, side="right") / draws
+            ax.plot(x, below - x, color=color, linewidth=1.0)
+        ax.set_title(label)
+        ax.set_xlabel("rank among all draws")
+        ax.set_ylabel("difference from uniform")
+        plain(ax)
+    for ax in panels.flat[len(components) :]:
+        ax.set_visible(False)
+    return _with_legend(figure, modes)
 
 
 def _check_chains(opened: OpenRun, function: str) -> None:
@@ -127,9 +148,8 @@ def _names(opened: OpenRun, sites: str | Sequence[str] | None) -> list[str]:
     return names
 
 
-def _with_legend(collection: Any, modes: Modes, *, divergences: bool = False) -> Figure:
+def _with_legend(figure: Figure, modes: Modes, *, divergences: bool = False) -> Figure:
     """Return the figure with the modes' names above it, and leave it out of pyplot's figures."""
-    figure: Figure = collection.viz["figure"].item()
     entries = [
         (mode_name(index, mode), mode_colour(index))
         for index, mode in enumerate(modes.modes)

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
+from ..core.errors import InputError
 from ..data.checks import counted
-from ..diagnostics.modes import Mode, find_modes, format_chains
+from ..diagnostics.modes import Mode, find_modes, format_chains, format_probability
 from ..sampling.open_run import Run
 from ..sampling.samplers import is_independent
 from ..witness.bands import CredibleBand, credible_band, weighted_by_chain
@@ -70,7 +71,13 @@ def views(
         detail = f"one mode, {left_out}" if len(stuck) else "one mode"
         whose = "all chains" if has_chains else "all draws"
         return [View(whose, detail, mode_colour(modes[0]), every, quantity)]
-    locations = find_modes(run).modes if run is not None else ()
+    found_modes = None if run is None else find_modes(run)
+    if found_modes is not None and found_modes.of_draws.shape != labels.shape:
+        raise InputError(
+            f"the witness is of {len(labels)} chains x {labels.shape[1]} draws, and run has "
+            f"{' x '.join(map(str, found_modes.of_draws.shape))}: give the run that it was drawn of"
+        )
+    locations = () if found_modes is None else found_modes.modes
     shown, letters = [], figure5_names(modes)
     for index in modes:
         where = short_place(locations[index]) if index < len(locations) else ""
@@ -105,7 +112,9 @@ def views(
         title, detail = f"{letter}: by posterior mass", ""
         masses = [mode.mass for mode in locations]
         if modes[-1] < len(masses) and None not in masses:
-            title += f": {', '.join(f'{letters[k][0]} {masses[k]:.2g}' for k in modes)}"
+            title += (
+                f": {', '.join(f'{letters[k][0]} {format_probability(masses[k])}' for k in modes)}"
+            )
     return [*shown, View(title, detail if has_chains else "", OVERALL, every, quantity)]
 
 
@@ -123,6 +132,6 @@ def mode_bands(witness: xr.DataTree, level: float) -> list[CredibleBand]:
 def _standing(mode: Mode) -> str:
     """Describe a mode's mass if it is known, else its height."""
     if mode.mass is not None:
-        return f", mass {mode.mass:.2g}"
+        return f", mass {format_probability(mode.mass)}"
     quantity = "log density" if mode.interval is None else "log mass"
     return f", {quantity} lower by {-mode.height:.0f}" if mode.height < 0 else ""

@@ -25,6 +25,7 @@ from ..core.errors import InputError
 from ..core.machine import computing
 from ..core.netcdf import read_tree, write_tree
 from ..data.checks import check_noise_variance
+from .open_run import OpenRun
 from .record import (
     NOT_A_RUN,
     RECORD,
@@ -55,11 +56,12 @@ LOGARITHMS = {"lp", "log_density", "log_prior", "smoothed", "height", "low"}
 PROBABILITIES = {"weight", "share", "mass"}
 
 
-def save_run(run: xr.DataTree, path: str | os.PathLike[str]) -> None:
+def save_run(run: xr.DataTree | OpenRun, path: str | os.PathLike[str]) -> None:
     """Write ``run`` to a NetCDF file with a checksum, atomically.
 
     Warns if its kernel cannot be imported, so that no other process can load the run.
     """
+    run = run.tree if isinstance(run, OpenRun) else run
     if RECORD in run.attrs and (kernel := session_only(_kernel(run))) is not None:
         warnings.warn(
             f"the kernel {kernel} cannot be imported: load_run will refuse this run in any other "

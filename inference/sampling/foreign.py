@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
 
+import jax
 import numpy as np
 import numpyro.distributions as dist
 import xarray as xr
@@ -94,6 +95,8 @@ class Foreign:
                 f"{nearest(unknown[0], names)}"
             )
         if _is_mcmc(draws):
+            if not hasattr(draws, "_args"):
+                raise InputError("this MCMC has not run yet: call its run() first")
             given = {**_model_arguments(draws), **given}
         var_names = given.pop("var_names", None) or {}
         if "X" not in given:
@@ -118,23 +121,60 @@ class Foreign:
         return cls(tree, observed, target, values)
 
     @property
-    def fingerprint(self) -> str:
-        """Digest of all that the run is computed from."""
+    def fingerprint(self) -> str | None:
+        """Digest of all that the run is computed from; ``None`` if a prior has no description."""
+        description = json.dumps(self.target.describe())
+        if "unrecorded" in description:
+            return None
         datasets = {
             "values": dict_to_dataset(self.values),
             "statistics": dict_to_dataset(_statistics(self.tree, self._shape)),
             "data": xr.Dataset({"X": (("row", "column"), self.observed.rows)}),
         }
+        if self.target.landmarks is not None:
+            landmarks = (("landmark", "column"), self.target.landmarks)
+            datasets["landmarks"] = xr.Dataset({"landmarks": landmarks})
         # ArviZ's attributes have the time.
         tree = xr.DataTree.from_dict({f"/{name}": d.drop_attrs() for name, d in datasets.items()})
-        units, description = self.observed.units, json.dumps(self.target.describe())
+        units = self.observed.units
         tree.attrs = {"columns": units.columns, "sizes": units.sizes, "model": description}
+        tree.attrs["library"] = self._library
         return fingerprint(tree, datasets)
+
+    @property
+    def _library(self) -> str:
+        return str(self.tree["posterior"].attrs.get("inference_library", "another program"))
 
     @property
     def _shape(self) -> tuple[int, int]:
         chains, draws = next(iter(self.values.values())).shape[:2]
         return chains, draws
+
+    def _check_terms(self, z: Mapping[str, np.ndarray], density: LogDensity) -> None:
+        """Compare the terms of the log likelihood that ``bke_model`` recorded with the model's.
+
+        Raises:
+            InputError: they are of other data, or of another model.
+        """
+        posterior = self.tree["posterior"].to_dataset()
+        if not {"log_gaussian", "log_jacobian"} <= set(posterior.data_vars):
+            return
+        recorded = (posterior["log_gaussian"] + posterior["log_jacobian"]).values.ravel()
+        chains, draws = self._shape
+        if recorded.size != chains * draws:
+            return
+        some = _some(recorded.size)
+        at = {name: free.reshape(-1, *free.shape[2:])[some] for name, free in z.items()}
+        prior = np.asarray(jax.vmap(self.target.log_prior)(at))
+        with np.errstate(invalid="ignore"):
+            difference = np.abs(density(at) - prior - recorded[some])
+        tolerance = TOLERANCE + _rounding(recorded)
+        if not (difference <= tolerance).all():
+            raise InputError(
+                "the log likelihood that bke_model recorded at these draws is not that of the "
+                "given X, kernel, noise_variance, measure and likelihood: they are of other data "
+                "or of another model"
+            )
 
     def as_run(self) -> xr.DataTree:
         """Return the run, with the density at every draw and around them."""
@@ -147,14 +187,14 @@ class Foreign:
                 densities.log_densities, densities.compile_log_density(target), X=points
             )
             statistics = _statistics(self.tree, self._shape)
-            lp = statistics["lp"] = _log_density(z, density, statistics.get("lp"))
+            self._check_terms(z, density)
+            lp = statistics["lp"] = _log_density(target, z, density, statistics.get("lp"))
             prior_draws = target.prior_draws(np.random.default_rng(0), PRIOR_DRAWS)
             task = Task(target, points, prior_draws, density, 0, False)
-            library = self.tree["posterior"].attrs.get("inference_library", "another program")
             settings = {
                 "method": "external",
                 "independent": 0,
-                "method_in_words": f"draws of {library}",
+                "method_in_words": f"draws of {self._library}",
                 "num_chains": lp.shape[0],
                 "num_samples": lp.shape[1],
                 "samples": "product" if observed.units.sizes else "pooled",
@@ -180,7 +220,9 @@ def _as_tree(draws: Any) -> xr.DataTree:
     try:
         tree = from_numpyro(draws) if _is_mcmc(draws) else convert_to_datatree(draws)
     except Exception as error:  # readers of many formats fail in many ways
-        raise InputError(f"ArviZ cannot read these draws: {error}") from None
+        raise InputError(
+            f"ArviZ cannot read these draws, which need the dimensions chain and draw: {error}"
+        ) from None
     if "posterior" not in tree.children:
         raise InputError("the tree has no group posterior")
     return tree
@@ -239,23 +281,40 @@ def _values(
     return values
 
 
+def _some(count: int) -> np.ndarray:
+    """Return the indices of some of ``count`` draws, evenly spaced."""
+    return np.unique(np.linspace(0, count - 1, COMPARED).astype(int))
+
+
+def _rounding(recorded: np.ndarray) -> float:
+    """Return the rounding error of recorded log densities, which may be of single precision."""
+    return 4.0 * float(np.finfo(recorded.dtype).eps * np.abs(recorded).max(initial=0.0))
+
+
 def _log_density(
-    z: Mapping[str, np.ndarray], density: LogDensity, recorded: np.ndarray | None
+    target: Target,
+    z: Mapping[str, np.ndarray],
+    density: LogDensity,
+    recorded: np.ndarray | None,
 ) -> np.ndarray:
-    """The log density of every draw, (chain, draw).
+    """The log density of every draw, (chain, draw), in the unconstrained coordinates.
 
     What the other program recorded is taken where it is the density up to a constant; NumPyro's is
-    the potential energy, of the other sign. Warns where it is neither.
+    the potential energy, of the other sign, and emcee's the density of the hyperparameters
+    themselves. Warns where it is none of these.
     """
     shape = next(iter(z.values())).shape[:2]
     flat = {name: free.reshape(-1, *free.shape[2:]) for name, free in z.items()}
-    if recorded is not None:
-        some = np.unique(np.linspace(0, recorded.size - 1, COMPARED).astype(int))
+    if recorded is not None and np.isfinite(recorded).all():
+        some = _some(recorded.size)
         computed = _finite(density({name: free[some] for name, free in flat.items()}))
-        for signed in (recorded, -recorded):
+        derivative = jax.vmap(lambda at: target.log_prior(at) - _log_prior_density(target, at))
+        jacobian = np.asarray(derivative(flat)).reshape(shape)
+        tolerance = TOLERANCE + _rounding(recorded)
+        for signed in (recorded, -recorded, recorded + jacobian):
             constant = computed - signed.ravel()[some]
-            if np.ptp(constant) <= TOLERANCE:
-                return signed + np.median(constant)
+            if np.ptp(constant) <= tolerance:
+                return np.asarray(signed + np.median(constant))
         warnings.warn(
             "the log density that the draws were recorded with is not that of the given model up "
             "to a constant: they are of other data, of another model, or of one with further parts",
@@ -263,6 +322,10 @@ def _log_density(
             stacklevel=2,
         )
     return _finite(density(flat)).reshape(shape)
+
+
+def _log_prior_density(target: Target, z: Mapping[str, Any]) -> jax.Array:
+    return target.log_prior_density(target.constrain(z))
 
 
 def _finite(lp: np.ndarray) -> np.ndarray:

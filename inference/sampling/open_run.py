@@ -71,8 +71,10 @@ class OpenRun:
         tree: the run of :func:`~bke.inference.fit`.
     """
 
-    def __init__(self, tree: xr.DataTree) -> None:
+    def __init__(self, tree: xr.DataTree, target: Target | None = None) -> None:
+        """Open a run, whose ``target`` is restored from its record by default."""
         self.tree = tree
+        self._target = target
         self._points = Cache(MAX_POINTS)
 
     def cached(
@@ -109,6 +111,8 @@ class OpenRun:
         Raises:
             InputError: the tree is no such run, or its prior cannot be restored.
         """
+        if self._target is not None:
+            return self._target
         return self.cached(
             "target",
             lambda: target_of(self.tree)[0],
@@ -185,4 +189,7 @@ def open_run(run: Run, **model: Unpack[ModelArguments]) -> OpenRun:
             )
         return run if isinstance(run, OpenRun) else OpenRun(run)
     foreign = Foreign.read(run, model)
-    return OpenRun(_SHARED.get(foreign.fingerprint, foreign.as_run))
+    digest = foreign.fingerprint
+    tree = foreign.as_run() if digest is None else _SHARED.get(digest, foreign.as_run)
+    # A copy: what its user writes into it must not be found by others.
+    return OpenRun(tree.copy(deep=True), foreign.target)

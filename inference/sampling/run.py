@@ -179,6 +179,10 @@ def units_of(run: xr.DataTree) -> Units:
         raise InputError(NOT_A_RUN)
     if "model" not in record:
         raise InputError(f"this is a run of {record['method']}, not of bke.inference.fit")
+    if "units" not in record:
+        raise InputError("the record of this run has no units")
+    if not {"chain", "draw"} <= set(run["posterior"].dims):
+        raise InputError("this run has no chains of draws: select one as isel(chain=[0])")
     units = record["units"]
     observed = run["observed_data"].to_dataset()
     return Units(

@@ -14,7 +14,7 @@ import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jax.typing import ArrayLike
 
-from ..kernels.base import Kernel, as_points, check_columns
+from ..kernels.base import Kernel, as_points, as_samples, check_columns
 from ..likelihood.landmark import LandmarkData, feature_sums, partition_rows
 from ..likelihood.noise import SamplingNoise, sampling_covariance
 from ..linalg.precision import check_positive, double_precision
@@ -32,7 +32,8 @@ class EmbeddingPosterior(NamedTuple):
 @double_precision
 def empirical_embedding(X: ArrayLike, kernel: Kernel, at: ArrayLike) -> jax.Array:
     """Compute mu_hat(t) = (1/n) sum_j k(x_j, t), BKE (2), (m,) for ``at`` (m, D) or (m,)."""
-    return jnp.mean(kernel.matrix(as_points(at, "at"), as_points(X)), axis=1)
+    points, at = as_samples(X, at, ("X", "at"))
+    return jnp.mean(kernel.matrix(at, points), axis=1)
 
 
 @double_precision
@@ -63,7 +64,7 @@ def embedding_posterior(
             the result is NaN instead.
     """
     measure = fixed_measure(measure)
-    points, at = as_points(X), as_points(at, "at")
+    points, at = as_samples(X, at, ("X", "at"))
     check_columns(points, at, "at")
     prior = kernel.smoothed(measure, points.shape[1]).matrix
     covariance = noise_covariance(noise, len(points), lambda: sampling_covariance(points, kernel))
@@ -223,7 +224,7 @@ def landmark_embedding_posterior(
             the result is NaN instead.
     """
     measure = fixed_measure(measure)
-    points, at = as_points(X), as_points(at, "at")
+    points, at = as_samples(X, at, ("X", "at"))
     centers = as_points(landmarks, "landmarks")
     check_columns(points, centers, "landmarks")
     check_columns(points, at, "at")

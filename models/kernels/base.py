@@ -24,6 +24,7 @@ from .covariance import (
     SmoothingError as SmoothingError,
     ValueAndGrad as ValueAndGrad,
     as_points as as_points,
+    as_samples as as_samples,
     check_columns as check_columns,
     check_kernel as check_kernel,
     differences as differences,
@@ -118,8 +119,7 @@ class Kernel(Covariance):
     @double_precision
     def gradient(self, X: ArrayLike, Y: ArrayLike | None = None) -> jax.Array:
         """Return the derivative d k(x_i, y_j) / d x_i, (n, m, D); 0 at a kink."""
-        points = as_points(X)
-        terms = self.value_and_grad(points, points if Y is None else as_points(Y, "Y"))
+        terms = self.value_and_grad(*as_samples(X, X if Y is None else Y))
         return jnp.moveaxis(jnp.exp(terms.log_scale) * terms.gradient, 0, -1)
 
     def components(self, dimension: int) -> Components | None:

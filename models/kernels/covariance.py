@@ -130,14 +130,48 @@ def as_points(X: ArrayLike, name: str = "X") -> jax.Array:
     return points
 
 
+def as_samples(
+    X: ArrayLike, Y: ArrayLike, names: tuple[str, str] = ("X", "Y")
+) -> tuple[jax.Array, jax.Array]:
+    """Return two samples of the same variables as points; columns of frames are matched by name.
+
+    Raises:
+        ValueError: data frames of several columns have other names.
+    """
+    first, second = _column_names(X), _column_names(Y)
+    if first and second and first != second and max(len(first), len(second)) > 1:
+        if sorted(first) != sorted(second) or len(set(first)) < len(first):
+            raise ValueError(
+                f"{names[0]} has the columns {', '.join(first)}, and {names[1]} has "
+                f"{', '.join(second)}: give both the same"
+            )
+        Y = np.asarray(Y)[:, [second.index(name) for name in first]]
+    return as_points(X, names[0]), as_points(Y, names[1])
+
+
+def _column_names(X: Any) -> list[str]:
+    """Return the names of the columns of a data frame; none of anything else."""
+    # Arrow's tables have ``column_names``; their ``columns`` are arrays.
+    columns = getattr(X, "column_names", None) or getattr(X, "columns", None)
+    return [] if columns is None else list(map(str, columns))
+
+
 def as_pairs(
     X: ArrayLike, Y: ArrayLike, names: tuple[str, str] = ("X", "Y")
 ) -> tuple[jax.Array, jax.Array]:
     """Return two samples as points, with one row of each for every pair.
 
     Raises:
-        ValueError: they have different numbers of rows.
+        ValueError: they have different numbers of rows, or of pandas the same row labels in another
+            order.
     """
+    first, second = (getattr(Z, "index", None) for Z in (X, Y))
+    labelled = hasattr(first, "equals") and hasattr(second, "equals")
+    if labelled and not first.equals(second) and sorted(first) == sorted(second):
+        raise ValueError(
+            f"{names[0]} and {names[1]} have the same row labels in another order, and pairs are "
+            f"taken by position: give {names[1]}.loc[{names[0]}.index]"
+        )
     x, y = as_points(X, names[0]), as_points(Y, names[1])
     if len(x) != len(y):
         raise ValueError(
@@ -231,8 +265,7 @@ class Covariance(abc.ABC):
     @double_precision
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> jax.Array:
         """Return the (n, m) Gram matrix; ``Y`` defaults to ``X``."""
-        x = as_points(X)
-        y = x if Y is None else as_points(Y, "Y")
+        x, y = as_samples(X, X if Y is None else Y)
         self.check_points(x)
         self.check_points(y)
         return _matrix(self, x, y)

@@ -8,7 +8,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from ..embeddings.embedding import mean_embedding
-from ..kernels.base import Covariance, as_points
+from ..kernels.base import Covariance, as_samples
 from ..kernels.embedding_kernels import Polynomial
 from ..kernels.scikit_learn import as_kernel
 from ..kernels.squared_exponential import SquaredExponential
@@ -79,10 +79,11 @@ def squared_mmd(
         return jnp.mean(mmd_terms(X, Y, kernel, block_size=size))
     if estimator == "biased":
         kernel = as_kernel(kernel)
-        P, Q = (mean_embedding(Z, kernel, w) for Z, w in zip((X, Y), weights, strict=True))
+        samples = zip(as_samples(X, Y), weights, strict=True)
+        P, Q = (mean_embedding(Z, kernel, w) for Z, w in samples)
         # Not cut off at zero, where that has no derivative.
         return P.inner_product(P) + Q.inner_product(Q) - 2.0 * P.inner_product(Q)
-    first, second = as_points(X), as_points(Y, "Y")
+    first, second = as_samples(X, Y)
     if estimator == "paired":
         _check_paired(first, second)
     within = mean_off_diagonal(kernel.matrix(first, first))
@@ -124,7 +125,7 @@ def mmd_terms(
     Returns:
         The paired estimate in each block, shape (n // block_size,).
     """
-    first, second = as_points(X), as_points(Y, "Y")
+    first, second = as_samples(X, Y)
     _check_paired(first, second)
     size = max(2, round(len(first) ** 0.5)) if block_size is None else block_size
     if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 2:
@@ -153,7 +154,7 @@ def squared_mmd_variance(X: ArrayLike, Y: ArrayLike, kernel: Covariance) -> jax.
     estimated by plugging in; for m = n that is s^2 / m of Theorem 3.6 in KME, corrected. Under
     P = Q it is zero in the limit, and of no use.
     """
-    first, second = as_points(X), as_points(Y, "Y")
+    first, second = as_samples(X, Y)
     m, n = len(first), len(second)
     if min(m, n) < 3:
         raise ValueError("the variance of MMD needs at least 3 rows in each sample")

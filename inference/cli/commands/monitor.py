@@ -126,9 +126,9 @@ def monitor(
 ) -> None:
     """Has a stream of rows changed against a reference? Since when, and what of them?
 
-    A file is read to its end; a stream as it comes: `tail -f new.csv | bke monitor ...`. One line a
-    batch, with --json one object. Were there no change, an alarm at any row, however
-    long the stream, would have a chance of at most --alpha. With --fail the first alarm ends the
+    A file is read to its end; a stream as it comes: `tail -n +1 -f new.csv | bke monitor ...`. One
+    line a batch, with --json one object. Were there no change, an alarm at any row, however long
+    the stream, would have a chance of at most --alpha. With --fail the first alarm ends the
     command.
     """
     from ...monitoring.incoming import Incoming

@@ -126,10 +126,10 @@ def test_panels_of_figure_5(line_witness, bimodal, weights):
     witness.attrs["weights"] = weights
     axes = plot_witness(witness, run=with_masses(bimodal), as_figure5=True).axes
     assert [ax.get_title(loc="left") for ax in axes] == [
-        "A: short mode (mode 1), lengthscale 0.501, mass 1e-20 (chains 0-1)",
+        "A: short mode (mode 1), lengthscale 0.501, mass about 1e-20 (chains 0-1)",
         "B: long mode (mode 2), lengthscale 2.99, mass 1 (chain 2)",
         "C: as published (by chain): 2 chains in A, 1 chain in B (1 of 4 stuck and left out)",
-        "C: by posterior mass: A 1e-20, B 1",
+        "C: by posterior mass: A about 1e-20, B 1",
     ][: 3 + by_mass]
     by_chain = credible_band(line_witness, 0.8)
     lower, upper, mean = curves(axes[2])

@@ -29,6 +29,7 @@ from bke.inference import (
     save_run,
 )
 from bke.inference.core.errors import PosteriorWarning
+from bke.inference.sampling.foreign import Foreign
 from bke.models import Gaussian, Landmark, Laplace, SquaredExponential, bke_model
 from matplotlib import pyplot as plt
 from numpyro.infer import MCMC, NUTS, init_to_value
@@ -135,16 +136,22 @@ def test_it_can_be_saved(tmp_path):
     assert str(diagnose(load_run(tmp_path / "run.nc"))) == str(diagnose(run))
 
 
-def test_it_is_computed_once():
-    arguments = {"X": X, "var_names": {"rho": "lengthscale"}}
-    first = open_run(stan_like(), **arguments).tree
-    assert open_run(stan_like(), **arguments).tree is first
-    others = [
-        open_run(stan_like(VALUES * 1.01), **arguments),
-        open_run(stan_like(), **{**arguments, "X": X + 1e-3}),
-        open_run(stan_like(), **arguments, noise_variance=0.2),
-    ]
-    assert all(other.tree is not first for other in others)
+def test_it_is_computed_once(monkeypatch):
+    computed = []
+
+    def as_run(self, original=Foreign.as_run):
+        computed.append(self)
+        return original(self)
+
+    monkeypatch.setattr(Foreign, "as_run", as_run)
+    arguments = {"X": X, "var_names": {"rho": "lengthscale"}, "noise_variance": 0.15}
+    for _ in range(2):
+        open_run(stan_like(), **arguments)
+    assert len(computed) == 1
+    open_run(stan_like(VALUES * 1.01), **arguments)
+    open_run(stan_like(), **{**arguments, "X": X + 1e-3})
+    open_run(stan_like(), **{**arguments, "noise_variance": 0.2})
+    assert len(computed) == 4
 
 
 def test_other_models_and_shapes():
@@ -229,3 +236,96 @@ def test_a_run_of_fit_takes_no_model():
     for known in (run, run.tree):
         with pytest.raises(InputError, match="which knows its model: it takes no X"):
             diagnose(known, X=X)
+
+
+def densities(draws, **model):
+    """The log densities of draws as opened with a model."""
+    return open_run(draws, **model).tree["sample_stats"]["lp"].values
+
+
+def test_landmarks_are_part_of_what_a_run_is_known_by():
+    draws, grid = stan_like(name="lengthscale"), np.linspace(-4.0, 5.0, 8)[:, None]
+    near, far = (densities(draws, X=X, likelihood=Landmark(grid + d)) for d in (0.01, 0.4))
+    assert not np.isclose(near, far).any()
+
+
+def test_priors_without_a_description_are_never_taken_for_each_other():
+    """Their descriptions hold addresses of memory, which objects share one after another."""
+    draws = stan_like(name="lengthscale")
+    found = []
+    for scale in (1.0, 0.1, 0.5, 1.0):
+        prior = dist.TransformedDistribution(
+            dist.Normal(0.0, scale), [dist.transforms.ExpTransform()]
+        )
+        opened = open_run(draws, X=X, prior=prior)
+        found.append(opened.tree["sample_stats"]["lp"].values)
+        del prior
+    likelihoods = [
+        lp + 0.5 * (np.log(VALUES) / scale) ** 2 + np.log(scale)
+        for lp, scale in zip(found, (1.0, 0.1, 0.5, 1.0), strict=True)
+    ]
+    np.testing.assert_allclose(likelihoods, [likelihoods[0]] * 4, rtol=1e-9)
+    assert find_modes(reweight(opened, progress=False)).has_masses
+
+
+def test_runs_of_equal_draws_share_nothing_that_can_be_changed():
+    draws = stan_like(name="lengthscale")
+    first = open_run(draws, X=X).tree
+    first["posterior"]["lengthscale"][:] = 9.0
+    np.testing.assert_allclose(open_run(draws, X=X).tree["posterior"]["lengthscale"], VALUES)
+
+
+def test_the_terms_that_bke_model_recorded_refute_other_data(mcmc, tree):
+    """X is twice as wide, has a column more, or is another mean; in any order it is the same."""
+    order = np.random.default_rng(0).permutation(len(X))
+    assert diagnose(tree, X=X[order]).multimodal
+    for other in (2.0 * X, np.concatenate([X, X], axis=1), X**2):
+        with pytest.raises(InputError, match="log likelihood that bke_model recorded"):
+            diagnose(tree, X=other)
+    with pytest.raises(InputError, match="log likelihood that bke_model recorded"):
+        diagnose(mcmc, X=X, noise_variance=0.2)
+
+
+def test_densities_of_other_programs_are_recognized(recwarn):
+    """Of the lengthscale itself, as emcee's, and in single precision."""
+    expected = densities(stan_like(name="lengthscale"), X=X)
+    for lp in (expected - np.log(VALUES) + 5.0, (expected - 2e4).astype(np.float32)):
+        draws = stan_like(name="lengthscale")
+        draws["sample_stats"] = xr.DataTree(xr.Dataset({"lp": (("chain", "draw"), lp)}))
+        found = densities(draws, X=X)
+        np.testing.assert_allclose(found, expected, atol=5e-3)
+    assert not [one for one in recwarn if issubclass(one.category, PosteriorWarning)]
+    draws["sample_stats"]["lp"][0, 5] = np.nan
+    np.testing.assert_allclose(densities(draws, X=X), expected)
+
+
+def test_the_program_is_that_of_the_draws():
+    draws = stan_like(name="lengthscale")
+    other = draws.copy()
+    other["posterior"].attrs["inference_library"] = "stan"
+    for tree, name in ((other, "stan"), (draws, "another program"), (other, "stan")):
+        assert f"draws of {name})" in str(diagnose(tree, X=X))
+
+
+def test_chains_and_draws_may_be_selected():
+    """Of two hyperparameters, whose graph of draws is of all of them."""
+    rng = np.random.default_rng(0)
+    values = np.exp(0.1 * rng.normal(size=(3, 40, 2)) + np.log([1.0, 1.5]))
+    data = rng.normal(size=(30, 2))
+    prior = dist.Gamma(1.0, 1.0).expand([2]).to_event(1)
+    run = open_run(stan_like(values, "lengthscale"), X=data, prior=prior).tree
+    some = run.isel(draw=slice(20, None), missing_dims="ignore")
+    (mode,) = find_modes(some).modes
+    np.testing.assert_allclose(mode.location["lengthscale"], np.median(values[:, 20:], axis=(0, 1)))
+    with pytest.raises(InputError, match=r"no chains of draws: select one as isel\(chain=\[0\]\)"):
+        diagnose(run.isel(chain=0))
+
+
+def test_what_has_not_run_is_refused():
+    with pytest.raises(InputError, match=r"has not run yet: call its run\(\) first"):
+        diagnose(MCMC(NUTS(bke_model), num_warmup=5, num_samples=5))
+
+
+def test_open_runs_can_be_saved(tmp_path):
+    save_run(open_run(stan_like(name="lengthscale"), X=X), tmp_path / "run.nc")
+    assert diagnose(load_run(tmp_path / "run.nc")).multimodal
