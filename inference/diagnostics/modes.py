@@ -153,7 +153,8 @@ def find_modes(run: Run, **model: Unpack[ModelArguments]) -> Modes:
     if "profile" not in tree.children and not _is_graph_of(tree):
         # Chains or draws were selected: the graph is of draws that are not there.
         z = {str(name): z.values for name, z in tree["unconstrained_posterior"].data_vars.items()}
-        graph = density_graph(z, tree["sample_stats"]["lp"].values, opened.log_density)
+        lp = tree["sample_stats"].to_dataset()["lp"].values
+        graph = density_graph(z, lp, opened.log_density)
         tree = tree.copy()
         tree["paths"] = xr.DataTree(graph)
         opened = OpenRun(tree, opened.target)
@@ -178,7 +179,7 @@ def _is_graph_of(run: xr.DataTree) -> bool:
     """Return whether the graph of a run is of its draws."""
     if "paths" not in run.children:
         raise InputError("this run has no group profile or paths, in which modes are found")
-    graph, lp = run["paths"].to_dataset(), run["sample_stats"]["lp"].values
+    graph, lp = run["paths"].to_dataset(), run["sample_stats"].to_dataset()["lp"].values
     draw, edges = graph["draw"].values, graph["edge"].values
     if len(draw) != len(lp) or draw.max() >= lp.shape[1] or edges.max() >= draw.size:
         return False

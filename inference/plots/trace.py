@@ -19,7 +19,7 @@ from ..sampling.foreign import ModelArguments
 from ..sampling.open_run import OpenRun, Run, open_run
 from ..sampling.samplers import is_independent
 from .names import mode_name, site_components
-from .style import SMALL, STUCK, log_scale, mode_colour, plain
+from .style import SMALL, STUCK, log_scale, mode_colour, panels, plain
 
 
 def mode_colors(run: Run, **model: Unpack[ModelArguments]) -> dict[str, Any]:
@@ -109,23 +109,22 @@ def plot_rank(
         components |= site_components(opened.tree, "posterior", site)
     modes = find_modes(opened)
     colors = mode_colors(opened)["color"]
-    figure = Figure(figsize=(5.0 * min(2, len(components)), 0.8 + 2.2 * -(-len(components) // 2)))
-    figure.set_layout_engine("constrained")
-    panels = figure.subplots(-(-len(components) // 2), min(2, len(components)), squeeze=False)
-    for ax, (label, values) in zip(panels.flat, components.items(), strict=False):
+    rows, columns = -(-len(components) // 2), min(2, len(components))
+    figure, axes = panels(rows, columns, None, width=5.0 * columns, height=0.8 + 2.2 * rows)
+    for ax, (label, values) in zip(axes, components.items(), strict=False):
         chains, draws = values.shape
-        ranks = rankdata(values).reshape(values.shape) / values.size
-        x = np.linspace(0.0, 1.0, values.size + 1)
+        ranks, steps = rankdata(values).reshape(values.shape), np.arange(values.size + 1)
         half = math.sqrt(0.5 * math.log(2.0 * chains / 0.01) * (1.0 - 1.0 / chains) / draws)
         ax.axhspan(-half, half, color="0.9", linewidth=0)
         for ranks_of_chain, color in zip(ranks, colors, strict=False):
-            below = np.searchsorted(np.sort(ranks_of_chain), x, side="right") / draws
+            below = np.searchsorted(np.sort(ranks_of_chain), steps, side="right") / draws
+            x = steps / values.size
             ax.plot(x, below - x, color=color, linewidth=1.0)
         ax.set_title(label)
         ax.set_xlabel("rank among all draws")
         ax.set_ylabel("difference from uniform")
         plain(ax)
-    for ax in panels.flat[len(components) :]:
+    for ax in axes[len(components) :]:
         ax.set_visible(False)
     return _with_legend(figure, modes)
 

@@ -112,9 +112,8 @@ def views(
         title, detail = f"{letter}: by posterior mass", ""
         masses = [mode.mass for mode in locations]
         if modes[-1] < len(masses) and None not in masses:
-            title += (
-                f": {', '.join(f'{letters[k][0]} {format_probability(masses[k])}' for k in modes)}"
-            )
+            parts = [f"{letters[k][0]} {format_probability(masses[k] or 0.0)}" for k in modes]
+            title += f": {', '.join(parts)}"
     return [*shown, View(title, detail if has_chains else "", OVERALL, every, quantity)]
 
 

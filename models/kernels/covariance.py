@@ -6,7 +6,7 @@ import abc
 import dataclasses
 import functools
 import operator
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 import jax
 import jax.numpy as jnp
@@ -165,7 +165,7 @@ def as_pairs(
         ValueError: they have different numbers of rows, or of pandas the same row labels in another
             order.
     """
-    first, second = (getattr(Z, "index", None) for Z in (X, Y))
+    first, second = (cast(Any, getattr(Z, "index", None)) for Z in (X, Y))
     labelled = hasattr(first, "equals") and hasattr(second, "equals")
     if labelled and not first.equals(second) and sorted(first) == sorted(second):
         raise ValueError(

@@ -69,7 +69,7 @@ def test_there_are_panels_for_every_column(ard_run):
 
 
 def test_ranks_are_of_all_draws(bimodal):
-    """Their distribution functions by the definition; the ranks of the long mode are the highest."""
+    """Their distribution functions by the definition; the long mode has the highest ranks."""
     (ax,) = plot_rank(bimodal).axes
     lines = [line for line in ax.lines if line.get_color() in COLORS]
     draws = bimodal["posterior"]["lengthscale"].values
