@@ -87,7 +87,8 @@ def read_pair(
         InputError: one sentence that names the file.
     """
     for path in (path_P, path_Q):
-        check_there(path)  # before a fault of the other file is told
+        if not path.is_dir():
+            check_there(path)  # before a fault of the other file is reported
     first, second = (read_sample(path, columns=columns) for path in (path_P, path_Q))
     second = _in_order_of(first.columns, second)
     if not tested:

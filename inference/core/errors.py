@@ -38,7 +38,7 @@ def nearest(name: object, known: Iterable[object]) -> str:
     Returns:
         nothing where no name is like it, whatever the case of its letters.
     """
-    if not isinstance(name, str):
+    if not isinstance(name, str) or not name:
         return ""
     folded = {one.casefold(): one for one in known if isinstance(one, str)}
     plain = name.casefold()

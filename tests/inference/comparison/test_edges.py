@@ -81,7 +81,7 @@ def test_two_rows_each_are_an_answer():
         (0 * X, 0 * X, {}, "all are equal"),
         (X, 1e200 * X, {}, "overflow"),
         (X, X, {"permutations": 1}, "take at least 19"),
-        (X, X, {"alpha": 1.0}, "alpha must be between 0 and 1"),
+        (X, X, {"alpha": 1.0}, "alpha must be a number between 0 and 0.5"),
     ],
 )
 def test_what_makes_no_sense_is_one_sentence(P, Q, options, said):

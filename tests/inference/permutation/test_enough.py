@@ -24,7 +24,7 @@ def test_what_is_no_number_or_no_level():
     with pytest.raises(InputError, match="permutations must be at least 1, and is 0"):
         check_permutations(0, 0.05)
     for alpha in (0.0, 1.0, -0.1, float("nan"), "small"):
-        with pytest.raises(InputError, match="alpha must be between 0 and 1"):
+        with pytest.raises(InputError, match=r"alpha must be a number between 0 and 0.5"):
             check_permutations(99, alpha, null="gamma")
 
 

@@ -273,7 +273,7 @@ BAD_DATA = [
     (np.column_stack([np.arange(5.0), np.ones(5)]), "every row of column 2"),
     ([["1", "a"], ["2", "b"]], "'1' in row 1, column 1"),
     (np.zeros((2, 2, 2)), "3 dimensions"),
-    (None, "0 dimensions"),
+    (None, "must be an array or a data frame, got NoneType"),
     (np.array([1j, 2.0, 3.0]), "'1j' in row 1"),
     ([[1.0, 2.0], [3.0]], "1 values in row 2 but 2 in row 1"),
     (np.array([1e200, 1.0, 2.0]), "overflow in row 1"),

@@ -400,7 +400,7 @@ def test_kernels_that_cannot_tell_all_distributions_apart():
     [
         ({"permutations": 9}, "9 permutations cannot reject at level 0.05"),
         ({"permutations": 0}, "permutations"),
-        ({"alpha": 0.0}, "alpha must be between 0 and 1"),
+        ({"alpha": 0.0}, "alpha must be a number between 0 and 0.5"),
         ({"kernel": "best"}, "kernel must be a kernel or one of"),
         ({"kernel": SquaredExponential}, "kernel must be a kernel or one of"),
         ({"kernel": SquaredExponential([1.0, 2.0, 3.0])}, "the kernel does not fit the data"),
