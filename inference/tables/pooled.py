@@ -313,19 +313,11 @@ def _typed(tables: Sequence[Table], names: Sequence[str], asked: Asked) -> dict[
                 )
         except ProblemError as problem:
             problems.append(f"column {name!r} {problem}")
-    # In a table with decimal commas a point stands between thousands.
-    commas = [name for name, one in found.items() if one.written.endswith("decimal commas")]
+    # In a table with decimal commas a point stands between thousands, wherever it can.
+    commas = any(one.written.endswith("decimal commas") for one in found.values())
     for name in [name for name, one in found.items() if commas and one.pointed]:
-        try:
-            again = typed(name, cells[name], rows, kinds.get(name), sources, [POINTS.words])
-        except ProblemError:
-            again = found[name]
-        found[name] = again
-        if again.pointed:
-            problems.append(
-                f"column {name!r} has {again.pointed!r}, with a decimal point, and {commas[0]!r} "
-                "has decimal commas: write numbers alike"
-            )
+        again = typed(name, cells[name], rows, kinds.get(name), sources, [POINTS.words])
+        found[name] = again if again.written else found[name]
     if problems:
         more = len(problems) - MOST_TOLD
         told = "; ".join(problems[:MOST_TOLD]) + (f"; and {more} more" if more > 0 else "")
