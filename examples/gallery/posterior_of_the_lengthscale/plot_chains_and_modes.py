@@ -43,7 +43,8 @@ for mode, place, color in zip(range(3), modes.modes, colors, strict=False):
         sampled = [chain for chain in range(4) if mode in modes.of_draws[chain]]
         ax.plot(run["posterior"]["lengthscale"][sampled].squeeze().T, color=color, linewidth=0.9)
         height = place.location["lengthscale"] + 0.22
-        ax.text(0, height, f"mode {mode + 1}: posterior mass {place.mass:.2g}", color=color)
+        mass = "practically none" if place.mass < 1e-6 else f"{place.mass:.2g}"
+        ax.text(0, height, f"mode {mode + 1}: posterior mass {mass}", color=color)
 ax.set(xlabel="draw", ylabel="lengthscale", ylim=(0, 3.6))
 ax.set_title("traces of four chains of NUTS", loc="left")
 witness = sample_witness(run, P, Q, progress=False)
