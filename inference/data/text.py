@@ -115,7 +115,7 @@ class Head(NamedTuple):
     Attributes:
         names: of the columns.
         separator: of cells.
-        skipped: lines before the header, which are no part of the table.
+        skipped: lines before the header, such as a title; not that which names the separator.
         lines: up to the first row, those of the header among them.
     """
 
@@ -144,7 +144,7 @@ def find_head(text: str, *, complete: bool, most_rows: int = 100) -> Head:
     told = re.fullmatch(r'"?sep=(.)"?', first.strip())  # of Excel
     if told:
         names, lines = _first_row(rest, told[1])
-        return Head(names, told[1], 1, lines + 1)
+        return Head(names, told[1], 0, lines + 1)
     for kind, pattern in (("HTML or XML", r"\s*<[!?a-z]"), ("JSON: name it .jsonl", r"\s*[{\[]")):
         if re.match(pattern, text, re.IGNORECASE):
             raise ValueError(f"is no table of text, but looks like {kind}")

@@ -377,9 +377,8 @@ def _chain_verdict(diagnosis: Diagnosis, many_peaks: int = 5) -> list[tuple[str,
     modes, overall = diagnosis.modes, diagnosis.convergence
     assert overall is not None
     has_zeros = len(diagnosis.fitted_columns) == 1 and (modes.peaks or 0) > many_peaks
-    sentences = [("advice", _mixing(overall))]
-    if diagnosis.multimodal:
-        sentences = _multimodality(diagnosis)
+    one_mode = [("advice", _mixing(overall))]
+    sentences = _multimodality(diagnosis) if diagnosis.multimodal else one_mode
 
     def add(sentence: str, topic: str = "advice") -> None:
         sentences.append((topic, sentence))

@@ -154,7 +154,8 @@ def find_modes(run: Run, **model: Unpack[ModelArguments]) -> Modes:
         # Chains or draws were selected: the graph is of draws that are not there.
         z = {str(name): z.values for name, z in tree["unconstrained_posterior"].data_vars.items()}
         lp = tree["sample_stats"].to_dataset()["lp"].values
-        graph = density_graph(z, lp, opened.log_density)
+        density = opened.log_density
+        graph = opened.cached("paths", lambda: density_graph(z, lp, density), groups=MODE_GROUPS)
         tree = tree.copy()
         tree["paths"] = xr.DataTree(graph)
         opened = OpenRun(tree, opened.target)

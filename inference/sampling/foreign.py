@@ -131,6 +131,8 @@ class Foreign:
             "statistics": dict_to_dataset(_statistics(self.tree, self._shape)),
             "data": xr.Dataset({"X": (("row", "column"), self.observed.rows)}),
         }
+        if (terms := self._terms()) is not None:  # which are checked when the run is computed
+            datasets["terms"] = xr.Dataset({"terms": ("flat", terms)})
         if self.target.landmarks is not None:
             landmarks = (("landmark", "column"), self.target.landmarks)
             datasets["landmarks"] = xr.Dataset({"landmarks": landmarks})
@@ -150,18 +152,22 @@ class Foreign:
         chains, draws = next(iter(self.values.values())).shape[:2]
         return chains, draws
 
+    def _terms(self) -> np.ndarray | None:
+        """Return the log likelihood of every draw that ``bke_model`` recorded, if it did."""
+        posterior = self.tree["posterior"].to_dataset()
+        if not {"log_gaussian", "log_jacobian"} <= set(posterior.data_vars):
+            return None
+        terms: np.ndarray = (posterior["log_gaussian"] + posterior["log_jacobian"]).values.ravel()
+        return terms if terms.size == np.prod(self._shape) else None
+
     def _check_terms(self, z: Mapping[str, np.ndarray], density: LogDensity) -> None:
         """Compare the terms of the log likelihood that ``bke_model`` recorded with the model's.
 
         Raises:
             InputError: they are of other data, or of another model.
         """
-        posterior = self.tree["posterior"].to_dataset()
-        if not {"log_gaussian", "log_jacobian"} <= set(posterior.data_vars):
-            return
-        recorded = (posterior["log_gaussian"] + posterior["log_jacobian"]).values.ravel()
-        chains, draws = self._shape
-        if recorded.size != chains * draws:
+        recorded = self._terms()
+        if recorded is None:
             return
         some = _some(recorded.size)
         at = {name: free.reshape(-1, *free.shape[2:])[some] for name, free in z.items()}

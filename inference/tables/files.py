@@ -106,16 +106,15 @@ def _text(path: Path, encoding: str | None) -> pa.Table:
         ) from error
     except LookupError as error:
         raise InputError(f"{encoding!r} is no encoding that Python knows") from error
+    start = start.removeprefix("\ufeff")
     try:
-        found = find_head(
-            start.removeprefix("\ufeff"), complete=len(head) < HEAD or len(head) % HEAD != 0
-        )
+        found = find_head(start, complete=len(head) < HEAD or len(head) % HEAD != 0)
     except ValueError as error:
         raise InputError(f"{path} {error}") from None
     _check_header(path, found.names)
     table = _rows(path, encoding, found)
-    if found.skipped and not start.removeprefix("\ufeff").lower().startswith(("sep=", '"sep=')):
-        title = start.removeprefix("\ufeff").splitlines()[0][:40]
+    if found.skipped:
+        title = start.splitlines()[0][:40]
         lines = counted(found.skipped, "line")
         return _noted(
             table, f"{path}: {lines} before the header left out, the first of them {title!r}."

@@ -80,6 +80,10 @@ def test_ranks_are_of_all_draws(bimodal):
         expected = [(chain <= draw).mean() - (pooled <= draw).mean() for draw in pooled]
         np.testing.assert_allclose(line.get_ydata()[1:], expected, atol=1e-12)
     assert lines[2].get_ydata().min() < -0.7
+    count, length = draws.shape
+    band = ax.patches[0].get_extents().transformed(ax.transData.inverted())
+    half = np.sqrt(np.log(200 * count) / 2 * (1 - 1 / count) / length)
+    np.testing.assert_allclose([band.y0, band.y1], [-half, half], rtol=1e-6)
 
 
 def test_mixed_chains_stay_in_the_band_of_ranks():

@@ -329,3 +329,13 @@ def test_what_has_not_run_is_refused():
 def test_open_runs_can_be_saved(tmp_path):
     save_run(open_run(stan_like(name="lengthscale"), X=X), tmp_path / "run.nc")
     assert diagnose(load_run(tmp_path / "run.nc")).multimodal
+
+
+def test_terms_are_checked_where_equal_draws_without_them_are_known(tree):
+    other = 1.5 * X
+    draws = {"lengthscale": tree["posterior"]["lengthscale"].values}
+    open_run(draws, X=other)
+    without = tree.copy()
+    del without["sample_stats"]
+    with pytest.raises(InputError, match="log likelihood that bke_model recorded"):
+        open_run(without, X=other)
