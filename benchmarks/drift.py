@@ -240,7 +240,7 @@ def flagged_here(folder: Path, seed: int, index: int, permutations: int) -> dict
     found = compare_tables(
         folder / f"{index:04d}_before.csv",
         folder / f"{index:04d}_after.csv",
-        kinds=words,
+        column_types=words,
         permutations=permutations,
         seed=seed,
         progress=False,

@@ -6,7 +6,6 @@ from .comparison.matched import MatchedWeights as MatchedWeights, Moment as Mome
 from .comparison.matching import match_weights as match_weights
 from .comparison.named import Place as Place
 from .core.errors import InputError as InputError, SamplingError as SamplingError
-from .data.read import Sample as Sample, read_sample as read_sample
 from .data.samples import (
     normal_laplace as normal_laplace,
     normal_laplace_density as normal_laplace_density,
@@ -24,6 +23,7 @@ from .filtering import (
     learn_conditional as learn_conditional,
     learn_filter as learn_filter,
 )
+from .io.samples import Sample as Sample, read_sample as read_sample
 from .learning.comparison import (
     KernelComparison as KernelComparison,
     KernelScore as KernelScore,

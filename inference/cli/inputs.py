@@ -21,10 +21,12 @@ from ..data.checks import (
     check_positive,
     counted,
     default_names,
+    in_order_of,
 )
 from ..data.equality import equalize
 from ..data.new_rows import known_names
-from ..data.read import Sample, check_there, read_sample
+from ..io.samples import Sample, read_sample
+from ..io.tables import check_file
 from .options.data import NameOptions
 from .options.witness import BandOptions
 from .words import parse_columns
@@ -88,7 +90,7 @@ def read_pair(
     """
     for path in (path_P, path_Q):
         if not path.is_dir():
-            check_there(path)  # before a fault of the other file is reported
+            check_file(path)  # before a fault of the other file is reported
     first, second = (read_sample(path, columns=columns) for path in (path_P, path_Q))
     second = _in_order_of(first.columns, second)
     if not tested:
@@ -220,11 +222,13 @@ def checked(sample: Sample, name: str | None = None) -> Sample:
 
 def _in_order_of(names: tuple[str, ...], sample: Sample) -> Sample:
     """Return a sample whose columns have these names in another order in their order."""
-    if sorted(names) != sorted(sample.columns) or len(set(names)) < len(names):
+    if sorted(names) != sorted(sample.columns):
         return sample
-    order = [sample.columns.index(name) for name in names]
-    sizes = tuple(sample.sizes[index] for index in order)
-    return dataclasses.replace(sample, values=sample.values[:, order], columns=names, sizes=sizes)
+    values, sizes = (
+        in_order_of(names, sample.columns, rows)
+        for rows in (sample.values, np.array([sample.sizes]))
+    )
+    return dataclasses.replace(sample, values=values, columns=names, sizes=tuple(sizes[0]))
 
 
 def _check_names(first: Sample, second: Sample) -> None:

@@ -22,8 +22,8 @@ from ..data.checks import (
     column_names,
     default_names,
     in_order_of,
+    named_columns,
 )
-from ..data.named_columns import named_columns
 from ..learning.kernel_selection import select_kernels
 from .matched import MatchedWeights, Moment
 

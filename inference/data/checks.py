@@ -8,9 +8,10 @@ import inspect
 import numbers
 import operator
 import os
+import unicodedata
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 from ..core.errors import InputError, check_choice
 from ..core.machine import available_memory
 from .equality import equalize, stored_sizes
-from .unicode import normalize_text
 
 #: How to make an array of what is none, by a method that it has.
 INSTEAD = {
@@ -315,6 +315,14 @@ def _is_sequence(part: Any) -> bool:
     return isinstance(part, (list, tuple)) or len(getattr(part, "shape", ())) > 0
 
 
+Value = TypeVar("Value")
+
+
+def normalize_text(value: Value) -> Value:
+    """Return a text in Unicode normal form C, in which equal text is equal; other values as is."""
+    return unicodedata.normalize("NFC", value) if isinstance(value, str) else value  # type: ignore[return-value]
+
+
 def column_names(X: Any) -> tuple[str, ...] | None:
     """The names of a data frame's columns; of a tuple of them, the first one's."""
     if isinstance(X, tuple):
@@ -327,6 +335,24 @@ def column_names(X: Any) -> tuple[str, ...] | None:
 def default_names(count: int) -> list[str]:
     """Name columns that have no names: ``x``, or ``x0``, ``x1``, ..."""
     return ["x"] if count == 1 else [f"x{index}" for index in range(count)]
+
+
+def named_columns(columns: Any, known: Sequence[str]) -> tuple[str, ...]:
+    """Return names given for columns, or those that are known.
+
+    Raises:
+        InputError: they are no names, as many as there are columns and all different.
+    """
+    if columns is None:
+        return tuple(map(str, known))
+    if isinstance(columns, (str, bytes)) or not hasattr(columns, "__iter__"):
+        raise InputError(f"columns must be {len(known)} names, got {columns!r}")
+    names = tuple(normalize_text(str(name)) for name in columns)
+    if len(names) != len(known):
+        raise InputError(f"there are {len(known)} columns, and {len(names)} names are given")
+    if len(set(names)) < len(names):
+        raise InputError(f"names of columns must differ, got {', '.join(names)}")
+    return names
 
 
 def check_same_columns(*names: tuple[str, ...] | None) -> None:

@@ -11,8 +11,14 @@ import numpy as np
 import xarray as xr
 
 from ..core.errors import InputError
-from ..data.checks import LARGEST, as_sample, column_names, default_names, plain_array
-from ..data.named_columns import named_columns
+from ..data.checks import (
+    LARGEST,
+    as_sample,
+    column_names,
+    default_names,
+    named_columns,
+    plain_array,
+)
 
 #: The dimension of parameters side by side: one of the user's may be called as ArviZ calls it.
 STACKED = "bke_parameter"

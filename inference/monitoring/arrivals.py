@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..tables.cells import column_cells
-from ..tables.frames import Table
-from ..tables.kinds import ProblemError, typed
-from ..tables.numerals import normalized
+from ..io.columns import column_array
+from ..io.formats import normalize_strings
+from ..io.tables import Table
+from ..io.types import ColumnError, infer_type
 from ..tables.pooled import no_column
 
 #: Keys that are remembered, the last ones.
@@ -96,7 +96,7 @@ class Arrivals:
 def _words(table: Table, name: str) -> pa.Array:
     if name not in table.data.column_names:
         raise no_column(name, table)
-    return normalized(pc.cast(table.data.column(name).combine_chunks(), pa.string()))
+    return normalize_strings(pc.cast(table.data.column(name).combine_chunks(), pa.string()))
 
 
 def _hashed(words: pa.Array) -> np.ndarray:
@@ -111,9 +111,9 @@ def _hashed(words: pa.Array) -> np.ndarray:
 def _moments(table: Table, name: str) -> np.ndarray:
     """Times (n,) as numbers, NaN where they are none."""
     try:
-        cells = column_cells([table], name, ()).array
-        column = typed(name, cells, len(cells), None, (table.source,) * 2).column
-    except ProblemError:
+        cells = column_array([table], name, ()).array
+        column = infer_type(name, cells, [table]).column
+    except ColumnError:
         return np.full(table.data.num_rows, np.nan)
     if column.kind not in ("number", "integer", "datetime"):
         return np.full(table.data.num_rows, np.nan)

@@ -14,7 +14,7 @@ from ..comparison.comparison import Comparison
 from ..core.errors import InputError
 from ..tables.compare_tables import compare_tables
 from ..tables.result import TableComparison
-from .reading import Reading
+from .row_reader import RowReader
 from .watch import Watch
 
 Answer = TypeVar("Answer", Comparison, TableComparison)
@@ -26,7 +26,7 @@ CHOSEN = (
 
 
 def contrast(
-    watch: Watch, reading: Reading, options: Mapping[str, Any]
+    watch: Watch, reader: RowReader, options: Mapping[str, Any]
 ) -> Comparison | TableComparison:
     """Compare rows as wholes and where; see :meth:`~bke.inference.Monitor.difference`."""
     if watch.alarm is None:
@@ -37,24 +37,24 @@ def contrast(
         raise InputError("fewer than two rows are there since the change: compare after some more")
     before = np.concatenate([watch.apart, watch.ranked])
     how = {"names": NAMES, **options}
-    plain = reading.columns.numbers.all() and not np.isnan(before).any()
+    plain = reader.columns.numbers.all() and not np.isnan(before).any()
     if plain and not np.isnan(after).any():
-        return _noted(compare(before, after, columns=reading.columns.names, **how))
-    kinds = {
+        return _noted(compare(before, after, columns=reader.columns.names, **how))
+    types = {
         name: "integer" if kind == "integer" else "number" if kind in ("number", "text") else kind
-        for name, kind in zip(reading.columns.names, reading.kinds, strict=True)
+        for name, kind in zip(reader.columns.names, reader.types, strict=True)
     }
-    tables = (_table(before, reading), _table(after, reading))
-    return _noted(compare_tables(*tables, kinds=kinds, **how))
+    tables = (_table(before, reader), _table(after, reader))
+    return _noted(compare_tables(*tables, column_types=types, **how))
 
 
 def _noted(found: Answer) -> Answer:
     return dataclasses.replace(found, notes=(*found.notes, CHOSEN))
 
 
-def _table(values: np.ndarray, reading: Reading) -> pa.Table:
+def _table(values: np.ndarray, reader: RowReader) -> pa.Table:
     """Values (n, C) as cells."""
-    found, columns = {}, reading.columns
+    found, columns = {}, reader.columns
     for name, levels, column in zip(columns.names, columns.levels, values.T, strict=True):
         missing = np.isnan(column)
         if levels:

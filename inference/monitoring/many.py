@@ -9,13 +9,12 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.notebook import Shown
-from ..data.checks import check_count, check_share, counted
-from ..data.unicode import normalize_text
-from ..tables.frames import Table, as_table
+from ..data.checks import check_count, check_share, counted, normalize_text
+from ..io.tables import Table, as_table
 from ..tables.pooled import divided
 from .arrivals import Arrivals
 from .monitor import Monitor, begun, small
-from .reading import of_table
+from .row_reader import table_reader
 from .state import MonitorState, evidence_of
 
 if TYPE_CHECKING:
@@ -47,9 +46,9 @@ class Monitors(Shown):
         *,
         alpha: float = 0.05,
         exclude: Sequence[str] = (),
-        kinds: Mapping[str, str] | None = None,
-        missing: Sequence[str | float] = (),
-        written: Sequence[str] = (),
+        column_types: Mapping[str, str] | None = None,
+        na_values: Sequence[str | float] = (),
+        formats: Sequence[str] = (),
         key: str | None = None,
         time: str | None = None,
         encoding: str | None = None,
@@ -63,9 +62,9 @@ class Monitors(Shown):
             by: the column that tells the streams apart.
             alpha: see above; also the level of each monitor's own alarm.
             exclude: columns that are not watched.
-            kinds: of columns, in place of those that are told from their cells.
-            missing: cells that stand for a missing value.
-            written: how numbers of text are written where cells can be read in several ways.
+            column_types: types of columns, in place of those that are inferred from their cells.
+            na_values: cells that stand for a missing value.
+            formats: names of formats of numbers in text, where cells fit several.
             key: a column that tells the rows of a stream apart.
             time: a column of when rows came about.
             encoding: of a text file, by default UTF-8.
@@ -79,19 +78,21 @@ class Monitors(Shown):
         self.by = by = normalize_text(by)
         key, time = map(normalize_text, (key, time))
         table = as_table(reference, "reference", encoding)
-        parts, notes = divided(table, by, missing)
+        parts, notes = divided(table, by, na_values)
         apart = [name for name in (by, key, time) if name is not None]
-        reading, _ = of_table(table, [*exclude, *apart], dict(kinds or {}), missing, written)
-        self.notes = (*reading.notes, *notes)
-        self._missing, self._given = tuple(missing), tuple(table.data.column_names)
+        reader, _ = table_reader(
+            table, [*exclude, *apart], dict(column_types or {}), na_values, formats
+        )
+        self.notes = (*reader.notes, *notes)
+        self._na_values, self._given = tuple(na_values), tuple(table.data.column_names)
         self.each: dict[str, Monitor] = {}
         sizes = []
         for name, part in parts.items():
-            values, _ = reading.values(part)
+            values, _ = reader.values(part)
             sizes.append(len(values))
-            watch, serial = begun(reading, values, alpha, seed, part.source)
+            watch, serial = begun(reader, values, alpha, seed, part.source)
             self.each[name] = Monitor._of(
-                reading._replace(notes=()), watch, Arrivals(key, time), serial, ()
+                reader._replace(notes=()), watch, Arrivals(key, time), serial, ()
             )
         self.notes += small(sizes)
 
@@ -105,7 +106,7 @@ class Monitors(Shown):
             InputError: rows that cannot be read.
         """
         table = rows if isinstance(rows, Table) else as_table(rows, "rows")
-        parts, _ = divided(table, self.by, self._missing)
+        parts, _ = divided(table, self.by, self._na_values)
         unknown = [name for name in parts if name not in self.each]
         if unknown:
             told = f"{self.by} {unknown[0]} is not in the reference: its rows are left out."

@@ -14,12 +14,11 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.machine import computing
 from ..core.notebook import Shown
-from ..data.checks import check_count, check_share, counted
-from ..data.unicode import normalize_text
-from ..tables.frames import Table, as_table
+from ..data.checks import check_count, check_share, counted, normalize_text
+from ..io.tables import Table, as_table
 from .arrivals import Arrivals
 from .copies import LOOKED_AT, copied, known_rows
-from .reading import Reading, of_array, of_table
+from .row_reader import RowReader, array_reader, table_reader
 from .saved import Parts, read_monitor, write_monitor
 from .serial import Serial
 from .state import Change, MonitorState
@@ -64,9 +63,9 @@ class Monitor(Shown):
         alpha: float = 0.05,
         columns: Sequence[str] | None = None,
         exclude: Sequence[str] = (),
-        kinds: Mapping[str, str] | None = None,
-        missing: Sequence[str | float] = (),
-        written: Sequence[str] = (),
+        column_types: Mapping[str, str] | None = None,
+        na_values: Sequence[str | float] = (),
+        formats: Sequence[str] = (),
         key: str | None = None,
         time: str | None = None,
         encoding: str | None = None,
@@ -81,9 +80,9 @@ class Monitor(Shown):
             alpha: the chance of ever raising an alarm where nothing changes.
             columns: names of the columns of an array.
             exclude: columns that are not watched.
-            kinds: of columns, in place of those that are told from their cells.
-            missing: cells that stand for a missing value, such as -999.
-            written: how numbers of text are written where cells can be read in several ways.
+            column_types: types of columns, in place of those that are inferred from their cells.
+            na_values: cells that stand for a missing value, such as -999.
+            formats: names of formats of numbers in text, where cells fit several.
             key: a column that tells rows apart: a row of the stream whose key is among the last
                 100,000 is left out.
             time: a column of when rows came about, in which a change is told; rows that are older
@@ -101,27 +100,32 @@ class Monitor(Shown):
         if _is_table(reference):
             table = as_table(reference, "reference", encoding)
             apart = [name for name in (key, time) if name is not None]
-            self._reading, values = of_table(
-                table, [*exclude, *apart], dict(kinds or {}), missing, written
+            self._reader, values = table_reader(
+                table, [*exclude, *apart], dict(column_types or {}), na_values, formats
             )
         else:
-            given = {"exclude": exclude, "kinds": kinds, "missing": missing, "written": written}
+            given = {
+                "exclude": exclude,
+                "column_types": column_types,
+                "na_values": na_values,
+                "formats": formats,
+            }
             given |= {"key": key, "time": time}
             if odd := [name for name, value in given.items() if value]:
                 raise InputError(f"{odd[0]} is about tables, and the reference is an array")
-            self._reading, values = of_array(reference, columns)
-        self._watch, self._serial = begun(self._reading, values, alpha, seed)
+            self._reader, values = array_reader(reference, columns)
+        self._watch, self._serial = begun(self._reader, values, alpha, seed)
         self._notes = small([len(values)])
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are watched."""
-        return self._reading.columns.names
+        return self._reader.columns.names
 
     @property
     def given(self) -> tuple[str, ...]:
         """All columns of the reference, in its order."""
-        return self._reading.given
+        return self._reader.all_columns
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -132,7 +136,7 @@ class Monitor(Shown):
     @property
     def numeric(self) -> tuple[str, ...]:
         """Those of ``columns`` that hold numbers."""
-        kinds = zip(self.columns, self._reading.kinds, strict=True)
+        kinds = zip(self.columns, self._reader.types, strict=True)
         return tuple(name for name, kind in kinds if kind in ("number", "integer"))
 
     def update(self, rows: Any, *, beside: Any = None) -> MonitorState:
@@ -183,7 +187,7 @@ class Monitor(Shown):
     def state(self) -> MonitorState:
         """What is known so far."""
         watch, arrivals = self._watch, self._arrivals
-        columns = self._reading.columns
+        columns = self._reader.columns
         numbers = [name for name, one in zip(columns.names, columns.numbers, strict=True) if one]
         serial = self._serial.note(numbers)
         alarm = watch.alarm
@@ -194,7 +198,7 @@ class Monitor(Shown):
             alarm=alarm is not None,
             repeated=arrivals.repeated,
             late=arrivals.late,
-            notes=(*self._reading.notes, *self._notes, *([serial] if serial else [])),
+            notes=(*self._reader.notes, *self._notes, *([serial] if serial else [])),
         )
         if alarm is None:
             return found
@@ -251,7 +255,7 @@ class Monitor(Shown):
         """
         from .contrast import contrast
 
-        return contrast(self._watch, self._reading, options)
+        return contrast(self._watch, self._reader, options)
 
     def plot(self, *, ax: Axes | None = None) -> Figure:
         """Draw the evidence by rows, the alarm, and since when."""
@@ -270,7 +274,7 @@ class Monitor(Shown):
         The file is as confidential as the data: up to 3000 rows of the reference and 4096 of the
         stream are in it. Its size does not grow with the stream.
         """
-        parts = (self._reading, self._watch, self._arrivals, self._serial, self._notes)
+        parts = (self._reader, self._watch, self._arrivals, self._serial, self._notes)
         write_monitor(Parts(*parts), path)
 
     @classmethod
@@ -285,7 +289,7 @@ class Monitor(Shown):
     def begun_as(self, other: Monitor) -> bool:
         """Whether another monitor was begun with the same reference, read in the same way."""
         mine, its = self._watch, other._watch
-        alike = self._reading.columns.names == other._reading.columns.names
+        alike = self._reader.columns.names == other._reader.columns.names
         return alike and all(
             np.array_equal(one, two, equal_nan=True)
             for one, two in ((mine.apart, its.apart), (mine.ranked, its.ranked))
@@ -305,7 +309,7 @@ class Monitor(Shown):
     @classmethod
     def _of(
         cls,
-        reading: Reading,
+        reader: RowReader,
         watch: Watch,
         arrivals: Arrivals,
         serial: Serial,
@@ -313,16 +317,16 @@ class Monitor(Shown):
     ) -> Monitor:
         """Put a monitor together from its parts."""
         found = cls.__new__(cls)
-        found._reading, found._watch, found._arrivals = reading, watch, arrivals
+        found._reader, found._watch, found._arrivals = reader, watch, arrivals
         found._serial, found._notes = serial, notes
         return found
 
     def _values(self, rows: Any, arrivals: Arrivals | None) -> tuple[np.ndarray, list[str]]:
         """Values (n, C) of rows, those that have come twice left out, and what was odd."""
-        if not self._reading.table:
+        if not self._reader.is_table:
             if isinstance(rows, Sized) and len(rows) == 0:
                 return np.empty((0, len(self.columns))), []
-            return self._reading.values(rows)
+            return self._reader.values(rows)
         if isinstance(rows, Mapping):
             rows = {name: cells if _is_column(cells) else [cells] for name, cells in rows.items()}
         if not isinstance(rows, Table):
@@ -331,7 +335,7 @@ class Monitor(Shown):
             rows = as_table(rows, "rows")
         if arrivals is not None:
             rows = arrivals.taken(rows)
-        return self._reading.values(rows)
+        return self._reader.values(rows)
 
     def __str__(self) -> str:
         return str(self.state)
@@ -341,7 +345,7 @@ class Monitor(Shown):
 
 
 def begun(
-    reading: Reading, values: np.ndarray, alpha: float, seed: int, name: str = "the reference"
+    reader: RowReader, values: np.ndarray, alpha: float, seed: int, name: str = "the reference"
 ) -> tuple[Watch, Serial]:
     """Begin to watch with values (n, C) of a reference, of which messages speak by ``name``."""
     if len(values) < LEAST:
@@ -349,8 +353,8 @@ def begun(
             f"{name} has {counted(len(values), 'row')}, and at least {LEAST} are needed"
         )
     with computing():
-        watch = Watch.of(reading.columns, values, alpha, seed)
-    return watch, Serial.of(int(reading.columns.numbers.sum()))
+        watch = Watch.of(reader.columns, values, alpha, seed)
+    return watch, Serial.of(int(reader.columns.numbers.sum()))
 
 
 def small(sizes: Sequence[int]) -> tuple[str, ...]:

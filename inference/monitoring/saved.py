@@ -15,14 +15,14 @@ from .capital import Capital
 from .columns import Columns
 from .history import History
 from .learned import Witnesses
-from .reading import Reading
+from .row_reader import RowReader
 from .scores import Scores
 from .serial import Serial
 from .since import Since
 from .watch import Alarm, Watch
 
 #: Of the layout: files of another are refused.
-VERSION = 1
+VERSION = 2
 #: Parts whose arrays are written by their fields' names.
 PARTS: dict[str, Any] = {
     "capital": Capital,
@@ -35,7 +35,7 @@ PARTS: dict[str, Any] = {
 class Parts(NamedTuple):
     """All that a monitor is made of."""
 
-    reading: Reading
+    reader: RowReader
     watch: Watch
     arrivals: Arrivals
     serial: Serial
@@ -44,7 +44,7 @@ class Parts(NamedTuple):
 
 def write_monitor(of: Parts, path: str | os.PathLike[str]) -> None:
     """Write all that :func:`read_monitor` needs, whole or not at all."""
-    reading, watch, arrivals, serial, notes = of
+    reader, watch, arrivals, serial, notes = of
     alarm = watch.alarm
     told = {
         "monitor": VERSION,
@@ -53,10 +53,10 @@ def write_monitor(of: Parts, path: str | os.PathLike[str]) -> None:
         "rows": watch.rows,
         "evidence": watch.evidence,
         "alarm": None if alarm is None else [alarm.row, alarm.since, alarm.what, alarm.times],
-        "reading": reading._asdict()
+        "reader": reader._asdict()
         | {
-            "columns": reading.columns._asdict(),
-            "tied": [values.tolist() for values in reading.tied],
+            "columns": reader.columns._asdict(),
+            "tied": [values.tolist() for values in reader.tied],
         },
         "arrivals": [
             *(arrivals.key, arrivals.time),
@@ -77,7 +77,7 @@ def read_monitor(path: str | os.PathLike[str]) -> Parts:
     told, arrays = read_arrays(path, "a monitor")
     if told.get("monitor") != VERSION:
         raise InputError(f"{path} is no monitor that this version of bke can read")
-    reading = _reading(**told["reading"])
+    reader = _reader(**told["reader"])
     parts = {}
     for part, of in PARTS.items():
         fields = {name: arrays[f"{part} {name}"] for name in of._fields}
@@ -90,7 +90,7 @@ def read_monitor(path: str | os.PathLike[str]) -> Parts:
             told["seed"],
             arrays["apart"],
             arrays["ranked"],
-            Scores.of(reading.columns.showing(arrays["apart"]), arrays["apart"], told["seed"]),
+            Scores.of(reader.columns.showing(arrays["apart"]), arrays["apart"], told["seed"]),
             arrays["edges"],
             parts["capital"],
             parts["witnesses"],
@@ -102,17 +102,17 @@ def read_monitor(path: str | os.PathLike[str]) -> Parts:
         )
     key, time, newest, repeated, late = told["arrivals"]
     arrivals = Arrivals(key, time, arrays["keys"], newest, arrays["times"], repeated, late)
-    return Parts(reading, watch, arrivals, parts["serial"], tuple(told["notes"]))
+    return Parts(reader, watch, arrivals, parts["serial"], tuple(told["notes"]))
 
 
-def _reading(columns: dict[str, Any], **fields: Any) -> Reading:
+def _reader(columns: dict[str, Any], **fields: Any) -> RowReader:
     """How rows are read, lists being tuples."""
     levels = tuple(tuple(one) for one in columns["levels"])
     plain: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
     }
     plain["tied"] = tuple(np.array(one, dtype=float) for one in fields.get("tied", ()))
-    return Reading(Columns(tuple(columns["names"]), levels), **plain)
+    return RowReader(Columns(tuple(columns["names"]), levels), **plain)
 
 
 def _alarm(row: int, since: list[Any], what: list[Any], times: list[str] | None) -> Alarm:

@@ -13,9 +13,15 @@ from bke.models.linalg.clustering import column_scale, kmeans_plusplus
 
 from ..core.errors import InputError, nearest
 from ..data.canonical import canonical_order, random_part
-from ..data.checks import column_names, counted, first_fault, from_objects, plain_array
+from ..data.checks import (
+    column_names,
+    counted,
+    first_fault,
+    from_objects,
+    normalize_text,
+    plain_array,
+)
 from ..data.new_rows import ordered_rows
-from ..data.unicode import normalize_text
 from ..learning.bandwidths import pairwise_distances
 
 

@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike
 
 from ..core.errors import InputError
 from ..data.checks import as_matrix, column_names, counted, default_names, first_fault
-from ..data.read import CHOOSE, check_there, choose_columns, load_npy, read_sample
-from ..data.suspects import warn_of_suspects
+from ..io.samples import CHOOSE, choose_columns, read_sample, warn_of_non_measurements
+from ..io.tables import check_file, load_npy
 
 
 class Rows:
@@ -171,19 +171,19 @@ def open_rows(path: str | os.PathLike[str], *, columns: Sequence[str | int] | No
         sample = read_sample(path, columns=columns)
         return Rows(sample.values, path, sample.columns)
     if not path.is_dir():
-        check_there(path)
+        check_file(path)
     if suffix in (".parquet", ".pq"):
         parquet = ParquetArray(path, columns)
         rows = Rows(parquet, path, parquet.names)
     else:
-        array = load_npy(path, mmap_mode="r") if suffix == ".npy" else _open_zarr(path)
+        array = load_npy(path, mapped=True) if suffix == ".npy" else _open_zarr(path)
         names = default_names(1 if array.ndim == 1 else array.shape[1])
         indices = choose_columns(path, names, columns)
         rows = Rows(array, path, tuple(names[index] for index in indices), indices)
     if not len(rows):
         raise InputError(f"{path} has no rows")
     with contextlib.suppress(InputError):  # raised again when these rows are read
-        warn_of_suspects(path, rows.columns, rows.block(0, min(len(rows), 4096)))
+        warn_of_non_measurements(path, rows.columns, rows.block(0, min(len(rows), 4096)))
     return rows
 
 

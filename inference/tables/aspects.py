@@ -13,9 +13,9 @@ import numpy as np
 import scipy.sparse
 
 from ..data.weighted import weighted_quantiles
+from ..io.types import Column
 from ..permutation.pooling import TAILS, width
 from . import grams
-from .kinds import Column
 
 #: Codes of numbers, quantiles of more.
 CODES = 512

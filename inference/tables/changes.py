@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..comparison.area import with_interval
-from .kinds import Column
+from ..io.types import Column
 from .marginal import Marginal
 from .medians import shift_interval
 from .ordered import Sorted

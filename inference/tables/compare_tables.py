@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -12,8 +12,9 @@ from ..comparison.compare import sample_names
 from ..comparison.named import Named, Place, named
 from ..core.machine import one_thread
 from ..core.progress import progress_bar
-from ..data.checks import check_count
-from ..data.unicode import normalize_text
+from ..data.checks import check_count, normalize_text
+from ..io.tables import as_table
+from ..io.types import Column
 from ..permutation.calibration import surprise
 from ..permutation.enough import check_permutations
 from ..permutation.permutation import monte_carlo_error, p_value
@@ -26,13 +27,11 @@ from .dependence import Dependence, dependence
 from .features import Features, features
 from .findings import PairComparison
 from .fitted import Told
-from .frames import as_table
 from .histograms import histogram
 from .joint import joint
-from .kinds import Column
 from .marginal import Marginal, marginal
 from .overall import Statistics
-from .pooled import Asked, Pooled, Roles, pooled
+from .pooled import Pooled, ReadOptions, Roles, pooled
 from .result import ColumnComparison, TableComparison
 from .words import dates_told
 
@@ -43,14 +42,14 @@ def compare_tables(
     *,
     by: str | None = None,
     exclude: Sequence[str] = (),
-    kinds: Mapping[str, str] | None = None,
-    missing: Sequence[str | float] = (),
-    written: Sequence[str] = (),
-    coded: bool = False,
+    column_types: Mapping[str, str] | None = None,
+    na_values: Sequence[str | float] = (),
+    formats: Sequence[str] = (),
+    sentinels: Literal["warn", "missing", "keep"] = "warn",
     identifiers: bool = False,
-    units: str | None = None,
-    blocks: str | None = None,
-    counts: str | None = None,
+    clusters: str | None = None,
+    strata: str | None = None,
+    freq_weights: str | None = None,
     weights: str | None = None,
     alpha: float = 0.05,
     permutations: int = 999,
@@ -83,26 +82,26 @@ def compare_tables(
 
     Args:
         before: a data frame (pandas, polars, Arrow, ...), a dictionary of columns, or the path of a
-            file; see :func:`bke.inference.tables.files.read_table`.
+            file; see :func:`bke.inference.io.tables.read_table`.
         after: likewise, with the same columns in any order; none with ``by``.
         by: a column of ``before`` with two values, whose rows are compared; see
             :func:`~bke.inference.compare_groups` for more.
         exclude: columns that are left out.
-        kinds: of columns, in place of those that are told from their cells: number, integer,
-            boolean, category, datetime, text or identifier.
-        missing: cells that stand for a missing value, such as -999.
-        written: how numbers or dates of text are written where all cells of a column can be read in
-            several ways, such as "decimal commas" or "day/month/year"; messages tell the ways.
-        coded: take numbers that look like codes of a missing value for such: -999, 9999 and the
-            like, repeated and far from all others. Otherwise a note tells of them.
-        identifiers: compare columns that tell rows apart too, by how long they are and what they
-            hold. Otherwise they are left out, and a note tells so.
-        units: a column whose equal values are rows that go together, such as a user or a day. Where
-            the units of one table have far more rows each than the other's p-values may be wrong,
-            and a note says so.
-        blocks: a column within whose values alone rows are exchangeable.
-        counts: a column that says how many equal rows each row is.
-        weights: a column that says what each row counts for, as in a survey: weighted distributions
+        column_types: types of columns, in place of those that are inferred from their cells:
+            number, integer, boolean, category, datetime, text or identifier.
+        na_values: cells that stand for a missing value, such as -999.
+        formats: names of formats of numbers or dates in text, such as "decimal commas" or
+            "day/month/year", where all cells of a column fit several; messages list them.
+        sentinels: what to do with numbers that look like sentinels of a missing value, such as -999
+            or 9999, repeated and far from all others: ``"warn"`` compares them and adds a note,
+            ``"missing"`` reads them as missing, ``"keep"`` compares them.
+        identifiers: compare identifiers too, as text. Otherwise they are left out, with a note.
+        clusters: a column whose equal values are rows that depend on each other, such as those of a
+            user or a day. Where the clusters of one table have far more rows each than the other's
+            p-values may be wrong, and a note says so.
+        strata: a column within whose values alone rows are exchangeable.
+        freq_weights: a column with the number of equal rows that each row stands for.
+        weights: a column with the weight of each row, as in a survey: weighted distributions
             are compared. Rows are relabelled with their weights, at a level that is nearly exact
             where weights came about alike in both tables, up to their scale. Where they vary far
             more in one table p-values may be wrong, and a note says so; where large values weigh
@@ -123,10 +122,10 @@ def compare_tables(
     check_count(seed, "seed", 0, 2**63 - 1)
     tables = [as_table(before, "before", encoding)]
     tables += [] if after is None else [as_table(after, "after", encoding)]
-    roles = Roles(*map(normalize_text, (units, blocks, counts, weights))).checked()
-    kinds = {normalize_text(name): kind for name, kind in dict(kinds or {}).items()}
-    asked = Asked(kinds, missing, written, coded, identifiers)
-    data = pooled(tables, normalize_text(by), list(map(normalize_text, exclude)), asked, roles)
+    roles = Roles(*map(normalize_text, (clusters, strata, freq_weights, weights))).checked()
+    types = {normalize_text(name): type_ for name, type_ in dict(column_types or {}).items()}
+    options = ReadOptions(types, na_values, formats, sentinels, identifiers)
+    data = pooled(tables, normalize_text(by), list(map(normalize_text, exclude)), options, roles)
     called = sample_names(data.names or names)
     with one_thread():
         seen = in_stages(
@@ -136,7 +135,7 @@ def compare_tables(
             sequential=sequential,
             pvalue=lambda seen: p_value(seen.statistics().overall()),
         )
-    return _found(data, seen, alpha, called, seed, roles.in_words())
+    return _found(data, seen, alpha, called, seed, roles.sentences())
 
 
 class Evaluated(NamedTuple):
@@ -178,8 +177,8 @@ def _evaluated(
             data.rows,
             permutations,
             seed,
-            units=data.apart.get(roles.units or ""),
-            blocks=data.apart.get(roles.blocks or ""),
+            clusters=data.role_columns.get(roles.clusters or ""),
+            strata=data.role_columns.get(roles.strata or ""),
             counted=data.counted,
         )
         check_ways(dealt, alpha)
@@ -221,7 +220,7 @@ def _found(
     pvalue = p_value(statistics.overall(evidence))
     differ = pvalue <= alpha
     named_places = _places(seen.marginals, alpha, differ=differ)
-    found, weights, each = [], data.weights, data.weights_of_each
+    found, weights, each = [], data.weights, data.weights_by_table
     for column, own, p, where in zip(
         data.columns, seen.marginals, step_down(evidence), named_places, strict=True
     ):

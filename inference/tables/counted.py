@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.errors import InputError
-from .kinds import Column
+from ..io.types import Column
 
 #: Rows that counts may add up to.
 MOST = 50_000_000

@@ -13,9 +13,9 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..data.canonical import known_by, mixed
+from ..io.types import Column
 from ..permutation.bins import bin_size, cut
 from .counted import NOT_COUNTED, Counted
-from .kinds import Column
 from .labelling import Labelling
 
 #: Rows up to which each is a unit of its own.
@@ -28,8 +28,8 @@ def labelling(
     permutations: int,
     seed: int,
     *,
-    units: Column | None = None,
-    blocks: Column | None = None,
+    clusters: Column | None = None,
+    strata: Column | None = None,
     counted: Counted = NOT_COUNTED,
 ) -> Labelling:
     """Deal the rows of two tables out anew.
@@ -39,9 +39,9 @@ def labelling(
         rows: of the first table.
         permutations: B.
         seed: of the relabellings; the rows count too, not their order, nor that of the tables.
-        units: a column whose equal values in a table are one unit; one that is in both tables is
+        clusters: a column whose equal values in a table are one unit; one in both tables is
             two that are swapped.
-        blocks: a column within whose equal values labels are exchanged.
+        strata: a column within whose equal values labels are exchanged.
         counted: how often each row is there, or what it weighs.
 
     Raises:
@@ -58,14 +58,14 @@ def labelling(
     turned = one > other
     first ^= turned
     rng = np.random.default_rng((seed, 3, *sorted((one, other))))
-    block = _grouped(blocks, len(of_row))[row]
-    if units is None:
+    block = _grouped(strata, len(of_row))[row]
+    if clusters is None:
         unit, of_first, stratum = _bins(marks, first, block, rng)
     else:
-        unit, of_first, stratum = _of_units(units, first, block, row)
+        unit, of_first, stratum = _of_units(clusters, first, block, row)
     labels = _dealt(of_first, stratum, permutations, rng) ^ turned
     if (labels == labels[:, :1]).all():
-        raise InputError("no row can change its label: every block is of one table alone")
+        raise InputError("no row can change its label: every stratum is of one table alone")
     return Labelling(labels, unit, row, counted.weights, of_row)
 
 

@@ -7,10 +7,10 @@ import math
 from typing import Any
 
 from ..comparison.named import Place
+from ..io.types import ColumnType
 from .association import Measure
 from .changes import Change
 from .histograms import Histogram
-from .kinds import Kind
 from .marginal import Marginal
 
 
@@ -32,7 +32,7 @@ class ColumnFindings:
     """
 
     name: str
-    kind: Kind
+    kind: ColumnType
     pvalue: float
     differ: bool
     effect: Change

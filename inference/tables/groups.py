@@ -11,11 +11,10 @@ import pyarrow as pa
 
 from ..core.errors import InputError
 from ..core.notebook import Shown
-from ..data.checks import counted
-from ..data.unicode import normalize_text
-from .cells import unseen, unseen_notes
+from ..data.checks import counted, normalize_text
+from ..io.columns import unused_na_values, unused_notes
+from ..io.tables import Table, as_table
 from .compare_tables import compare_tables
-from .frames import Table, as_table
 from .markdown import escaped
 from .page import groups_page
 from .pooled import divided, read_notes
@@ -134,7 +133,7 @@ def compare_groups(
     rest: bool = False,
     alpha: float = 0.05,
     encoding: str | None = None,
-    missing: Sequence[str | float] = (),
+    na_values: Sequence[str | float] = (),
     **options: Any,
 ) -> GroupsComparison:
     """Compare the groups of a table, which a column tells: each with one of them, or with the rest.
@@ -147,7 +146,7 @@ def compare_groups(
         rest: compare each group with all others together instead.
         alpha: level of all that is said together; each comparison has its share of it (Bonferroni).
         encoding: of a text file.
-        missing: cells that stand for a missing value.
+        na_values: cells that stand for a missing value.
         **options: of :func:`~bke.inference.compare_tables`.
 
     Raises:
@@ -156,8 +155,8 @@ def compare_groups(
     """
     by, against = normalize_text(by), normalize_text(against)
     whole = as_table(table, "the table", encoding)
-    groups, without = divided(whole, by, missing)
-    nowhere = unseen_notes([whole], missing)
+    groups, without = divided(whole, by, na_values)
+    unused = unused_notes([whole], na_values)
     if not 2 <= len(groups) <= MOST:
         raise InputError(
             f"column {by!r} has {counted(len(groups), 'value')}, and 2 to {MOST} are needed to "
@@ -171,14 +170,14 @@ def compare_groups(
             first.data,
             second.data,
             names=(first.source, second.source),
-            missing=_seen(first, second, missing),
+            na_values=_used(first, second, na_values),
             alpha=alpha / len(pairs),
             **options,
         )
         for first, second in pairs
     )
     few = () if rest else _few_rows(groups, pairs[0][0])
-    return GroupsComparison(by, found, alpha, (*few, *read_notes([whole]), *without, *nowhere))
+    return GroupsComparison(by, found, alpha, (*few, *read_notes([whole]), *without, *unused))
 
 
 def _few_rows(groups: dict[str, Table], chosen: Table) -> tuple[str, ...]:
@@ -192,10 +191,10 @@ def _few_rows(groups: dict[str, Table], chosen: Table) -> tuple[str, ...]:
     )
 
 
-def _seen(first: Table, second: Table, missing: Sequence[str | float]) -> list[str | float]:
-    """The cells that two groups have: that others alone have some needs no note."""
-    nowhere = unseen([first, second], missing)
-    return [one for one in missing if one not in nowhere]
+def _used(first: Table, second: Table, na_values: Sequence[str | float]) -> list[str | float]:
+    """Return the cells that two groups have: others need no note."""
+    unused = unused_na_values([first, second], na_values)
+    return [value for value in na_values if value not in unused]
 
 
 def _with_one(groups: dict[str, Table], by: str, against: str | None) -> list[tuple[Table, Table]]:

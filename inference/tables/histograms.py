@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..data.weighted import weighted_quantiles
-from .kinds import Column
+from ..io.types import Column
 
 #: Bins at most.
 BINS = 40

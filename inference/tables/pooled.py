@@ -1,4 +1,4 @@
-"""Two tables as one: columns of one name together, each of some kind, and all problems at once."""
+"""Pool two tables: columns of one name together, each of one type; all problems are reported."""
 
 from __future__ import annotations
 
@@ -10,88 +10,88 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..core.errors import InputError, nearest
+from ..core.errors import InputError, check_choice, nearest
 from ..data.checks import counted
-from ..data.suspects import IDENTIFIER
-from .cells import column_cells, is_declared_category, unseen_notes
-from .counted import NOT_COUNTED, Counted, counted_rows
-from .frames import Table
-from .kinds import (
-    FEW_WORDS,
-    KINDS,
+from ..io.columns import column_array, is_declared_category, unused_notes
+from ..io.formats import FORMAT_NAMES
+from ..io.tables import Table
+from ..io.types import (
+    COLUMN_TYPES,
+    IDENTIFIER,
+    MAX_LEVELS,
     Column,
-    Kind,
-    ProblemError,
-    Typed,
+    ColumnError,
+    TypedColumn,
     as_identifier,
-    option,
-    typed,
+    infer_type,
+    read_columns,
+    type_option,
 )
-from .numerals import POINTS, WORDS
+from .counted import NOT_COUNTED, Counted, counted_rows
 
-#: Problems that are told one by one.
-MOST_TOLD = 8
-#: By what factor units of one table may have more rows than the other's before a note tells.
-UNLIKE = 2.0
-#: Columns whose names are listed where one is not among them.
-MOST_LISTED = 12
+#: Problems, and names of columns, that a message lists.
+MAX_PROBLEMS, MAX_NAMES = 8, 12
+#: Ratio of the mean rows per cluster of both tables from which a note warns.
+CLUSTER_SIZE_RATIO = 2.0
+#: What is done with numbers that look like sentinels of missing values.
+SENTINEL_CHOICES = ("warn", "missing", "keep")
 
 
 class Pooled(NamedTuple):
     """Columns of both tables.
 
     Attributes:
-        columns: those that are compared.
-        rows: of the first table, which come first in every column.
-        left_out: other columns, and why.
-        notes: how columns were read, and what looks odd.
-        apart: columns that are not compared, by their names.
-        names: of the tables, where one column tells them.
-        counted: how much each row counts.
-        independent: whether each row is a unit.
+        columns: columns that are compared.
+        rows: number of rows of the first table, which come first in every column.
+        left_out: other columns, and reasons.
+        notes: notes on how columns were read.
+        role_columns: columns with a role, which are not compared, by name.
+        names: names of the tables, where a column divides one.
+        counted: weight of each row.
+        independent: there are no clusters.
     """
 
     columns: tuple[Column, ...]
     rows: int
     left_out: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
-    apart: dict[str, Column]
+    role_columns: dict[str, Column]
     names: tuple[str, str] | None
     counted: Counted = NOT_COUNTED
     independent: bool = True
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many rows each table has, repeated ones as often as they are counted."""
-        each = self.counted.counts
-        if each is None:
+        """Number of rows of each table, as often as they count."""
+        counts = self.counted.counts
+        if counts is None:
             return self.rows, len(self.columns[0].values) - self.rows
-        return int(each[: self.rows].sum()), int(each[self.rows :].sum())
+        return int(counts[: self.rows].sum()), int(counts[self.rows :].sum())
 
     @property
     def weights(self) -> np.ndarray:
-        """How many rows each row counts for, (N,)."""
+        """Weight of each row, (N,)."""
         return self.counted.of(len(self.columns[0].values))
 
     @property
-    def weights_of_each(self) -> np.ndarray:
-        """How many rows each row counts for, (N,), by what each table's weights alone tell."""
+    def weights_by_table(self) -> np.ndarray:
+        """Weight of each row, (N,), by the weights of its table alone."""
         return self.counted.of_each(len(self.columns[0].values), self.rows)
 
 
 class Roles(NamedTuple):
-    """Columns that are not compared, by what they are for.
+    """Columns with a role in the test, which are not compared.
 
     Attributes:
-        units: rows of equal values go together.
-        blocks: rows are exchangeable within equal values alone.
-        counts: how often each row is there.
-        weights: what each row counts for.
+        clusters: rows of equal values depend on each other.
+        strata: rows are exchangeable within equal values alone.
+        freq_weights: number of equal rows that each row stands for.
+        weights: weight of each row.
     """
 
-    units: str | None = None
-    blocks: str | None = None
-    counts: str | None = None
+    clusters: str | None = None
+    strata: str | None = None
+    freq_weights: str | None = None
     weights: str | None = None
 
     def checked(self) -> Roles:
@@ -99,305 +99,326 @@ class Roles(NamedTuple):
         for role, name in self._asdict().items():
             if name is not None and not isinstance(name, str):
                 raise InputError(
-                    f"{role} must be the name of a column, got {type(name).__name__}: put what it "
-                    "says into a column of both tables"
+                    f"{role} must be the name of a column, got {type(name).__name__}: put its "
+                    "values into a column of both tables"
                 )
+        if self.freq_weights is not None and self.weights is not None:
+            raise InputError("give freq_weights or weights, not both")
         return self
 
-    def in_words(self) -> tuple[str, ...]:
-        """What each column with a role is for, in words."""
-        told = {
-            "rows of one {!r} are kept together, so that effects have no intervals": self.units,
-            "labels are exchanged within {!r}": self.blocks,
-            "rows count as often as {!r} says": self.counts,
+    def sentences(self) -> tuple[str, ...]:
+        """Describe the columns that have a role."""
+        texts = {
+            "rows of one {!r} are kept together, so that effects have no intervals": self.clusters,
+            "labels are exchanged within {!r}": self.strata,
+            "rows count as often as {!r} says": self.freq_weights,
             "rows are weighted by {!r}, so that the level is approximate": self.weights,
         }
-        return tuple(words.format(name) for words, name in told.items() if name is not None)
+        return tuple(text.format(name) for text, name in texts.items() if name is not None)
 
-    def kinds(self) -> dict[str, str]:
-        """The kind of each column that has a role."""
-        groups = dict.fromkeys((self.units, self.blocks), "category")
-        numbers = dict.fromkeys((self.counts, self.weights), "number")
-        return {name: kind for name, kind in {**groups, **numbers}.items() if name is not None}
+    def column_types(self) -> dict[str, str]:
+        """Return the type of each column that has a role."""
+        groups = dict.fromkeys((self.clusters, self.strata), "category")
+        numbers = dict.fromkeys((self.freq_weights, self.weights), "number")
+        return {name: type_ for name, type_ in {**groups, **numbers}.items() if name is not None}
 
 
-class Asked(NamedTuple):
-    """How columns are to be read.
+class ReadOptions(NamedTuple):
+    """Options for reading columns.
 
     Attributes:
-        kinds: of columns that are not to be told from their cells.
-        missing: cells that stand for a missing value.
-        written: how numbers or dates are written, where cells can be read in several ways.
-        coded: take numbers that look like codes of a missing value for such.
-        identifiers: compare columns that tell rows apart, as texts.
+        column_types: types of columns, in place of those that are inferred.
+        na_values: cells that stand for a missing value.
+        formats: names of formats of numbers or dates, where several fit.
+        sentinels: what is done with numbers that look like sentinels of a missing value.
+        identifiers: compare identifiers, as texts.
     """
 
-    kinds: Mapping[str, str]
-    missing: Sequence[str | float] = ()
-    written: Sequence[str] = ()
-    coded: bool = False
+    column_types: Mapping[str, str]
+    na_values: Sequence[str | float] = ()
+    formats: Sequence[str] = ()
+    sentinels: str = "warn"
     identifiers: bool = False
 
 
 def pooled(
-    tables: Sequence[Table], by: str | None, exclude: Sequence[str], asked: Asked, roles: Roles
+    tables: Sequence[Table],
+    by: str | None,
+    exclude: Sequence[str],
+    options: ReadOptions,
+    roles: Roles,
 ) -> Pooled:
-    """Put the columns of two tables together, or of one that a column divides.
+    """Pool the columns of two tables, or of one that a column divides.
 
     Args:
-        tables: two, or one with ``by``.
+        tables: two tables, or one with ``by``.
         by: the column that divides one table.
         exclude: columns that are left out.
-        asked: how the others are read.
-        roles: columns that say how rows go together or count, and are not compared.
+        options: options for reading the others.
+        roles: columns with a role, which are not compared.
 
     Raises:
         InputError: one sentence with the problems of all columns.
     """
     if (len(tables) == 1) != (by is not None):
         raise InputError("give two tables, or one and by, the column that divides it")
-    if roles.counts is not None and roles.weights is not None:
-        raise InputError("rows have counts or weights, not both")
-    apart = roles.kinds()
-    named = {*exclude, *asked.kinds, *apart, *([by] if by else [])}
-    _check_names(tables, named, set(exclude), asked.kinds)
-    check_written(asked.written)
-    names, notes = None, [*read_notes(tables), *unseen_notes(tables, asked.missing)]
+    role_types = roles.column_types()
+    used = {*exclude, *options.column_types, *role_types, *([by] if by else [])}
+    _check_names(tables, used, set(exclude))
+    check_column_types(options.column_types)
+    check_formats(options.formats)
+    check_choice(options.sentinels, "sentinels", SENTINEL_CHOICES)
+    notes = [*read_notes(tables), *unused_notes(tables, options.na_values)]
+    names = None
     if by is not None:
-        tables, names, without = _in_two(tables[0], by, asked.missing)
+        tables, names, without = _in_two(tables[0], by, options.na_values)
         notes += without
-    taken = [one for one in tables[0].data.column_names if one not in exclude]
-    found = _typed(tables, taken, asked._replace(kinds={**asked.kinds, **apart}))
+    chosen = [name for name in tables[0].data.column_names if name not in exclude]
+    all_types = {**options.column_types, **role_types}
+    columns = _typed(tables, chosen, options._replace(column_types=all_types))
     rows, how_often = tables[0].data.num_rows, NOT_COUNTED
-    if roles.counts is not None or roles.weights is not None:
+    if roles.freq_weights is not None or roles.weights is not None:
         counts, weights = (
-            found[name].column if name else None for name in (roles.counts, roles.weights)
+            columns[name].column if name else None for name in (roles.freq_weights, roles.weights)
         )
         how_often = counted_rows(counts, weights, rows)
-        found, rows, how_often = _there(found, rows, how_often)
-        notes += how_often.notes(len(next(iter(found.values())).column.values), rows)
-    notes += unit_notes(found, roles.units, rows)
-    notes += _repeated_identifiers(found, {*apart, *asked.kinds}, roles.units)
-    left_out, columns = [(name, "excluded") for name in exclude], []
-    notes += [note for name in taken for note in found[name].notes]
-    for name in taken:
-        if name in apart:
+        columns, rows, how_often = _with_positive_counts(columns, rows, how_often)
+        notes += how_often.notes(len(next(iter(columns.values())).column.values), rows)
+    notes += _cluster_notes(columns, roles.clusters, rows)
+    notes += _repeated_identifiers(columns, {*role_types, *options.column_types}, roles.clusters)
+    left_out, compared = [(name, "excluded") for name in exclude], []
+    notes += [note for name in chosen for note in columns[name].notes]
+    for name in chosen:
+        if name in role_types:
             continue
-        column, told = _decoded(found[name], coded=asked.coded)
-        notes += told
-        if asked.identifiers and column.kind == "identifier":
+        column, sentinel_notes = _without_sentinels(columns[name], options.sentinels)
+        notes += sentinel_notes
+        if options.identifiers and column.kind == "identifier":
             column = column._replace(kind="text")
-        why = _useless(column)
-        if why:
-            left_out.append((name, why))
+        if reason := _uninformative(column):
+            left_out.append((name, reason))
         else:
-            columns.append(column)
-    if not columns:
-        raise InputError(f"no column can be compared: {_why(left_out)}")
-    notes += [f"{name!r} is left out: {why}." for name, why in left_out if why != "excluded"]
-    kept = {name: found[name].column for name in apart}
+            compared.append(column)
+    if not compared:
+        reasons = ", ".join(f"{name!r} ({reason})" for name, reason in left_out) or "there is none"
+        raise InputError(f"no column can be compared: {reasons}")
+    notes += [
+        f"{name!r} is left out: {reason}." for name, reason in left_out if reason != "excluded"
+    ]
     return Pooled(
-        tuple(columns), rows, tuple(left_out), tuple(notes), kept, names, how_often, not roles.units
+        tuple(compared),
+        rows,
+        tuple(left_out),
+        tuple(notes),
+        {name: columns[name].column for name in role_types},
+        names,
+        how_often,
+        not roles.clusters,
     )
 
 
-def _there(
-    found: dict[str, Typed], rows: int, counted: Counted
-) -> tuple[dict[str, Typed], int, Counted]:
-    """Columns without rows that count for nothing, and how many of the first table are left."""
-    there = counted.of(len(next(iter(found.values())).column.values)) > 0.0
+def _with_positive_counts(
+    columns: dict[str, TypedColumn], rows: int, counted: Counted
+) -> tuple[dict[str, TypedColumn], int, Counted]:
+    """Return columns without rows that count for nothing, and the rows left of the first table."""
+    positive = counted.of(len(next(iter(columns.values())).column.values)) > 0.0
 
-    def some(column: Column) -> Column:
-        values, levels = column.values[there], column.levels
-        if levels:  # of rows that are left alone
-            kept, index = np.unique(values, return_inverse=True, equal_nan=True)
-            kept = kept[~np.isnan(kept)].astype(int)
+    def restrict(column: Column) -> Column:
+        values, levels = column.values[positive], column.levels
+        if levels:
+            used, index = np.unique(values, return_inverse=True, equal_nan=True)
+            used = used[~np.isnan(used)].astype(int)
             values = np.where(np.isnan(values), np.nan, index)
-            levels = tuple(levels[one] for one in kept)
+            levels = tuple(levels[level] for level in used)
         return column._replace(values=values, levels=levels)
 
-    kept = {name: one._replace(column=some(one.column)) for name, one in found.items()}
+    restricted = {
+        name: typed._replace(column=restrict(typed.column)) for name, typed in columns.items()
+    }
     left = Counted(
-        None if counted.counts is None else counted.counts[there],
-        None if counted.weights is None else counted.weights[there],
-        None if counted.given is None else some(counted.given),
+        None if counted.counts is None else counted.counts[positive],
+        None if counted.weights is None else counted.weights[positive],
+        None if counted.given is None else restrict(counted.given),
     )
-    return kept, int(there[:rows].sum()), left
+    return restricted, int(positive[:rows].sum()), left
 
 
 def read_notes(tables: Sequence[Table]) -> list[str]:
-    """Tell of tables of which some rows were read, or of some parts of files."""
-    notes = [one.note for one in tables if one.note]
+    """Write notes on tables of which some rows were read, or some parts of files."""
+    notes = [note for table in tables for note in table.notes]
     return notes + [
-        f"{one.data.num_rows:,} of the {one.of:,} rows of {one.source}, drawn at random, are "
-        "compared."
-        for one in tables
-        if one.of is not None
+        f"{table.data.num_rows:,} of the {table.total_rows:,} rows of {table.source}, drawn at "
+        "random, are compared."
+        for table in tables
+        if table.total_rows is not None
     ]
 
 
-def unit_notes(found: Mapping[str, Typed], units: str | None, rows: int) -> list[str]:
-    """Tell of units that have far more rows in one table than in the other."""
-    if units is None:
+def _cluster_notes(
+    columns: Mapping[str, TypedColumn], clusters: str | None, rows: int
+) -> list[str]:
+    """Write a note where clusters have far more rows in one table than in the other."""
+    if clusters is None:
         return []
-    each, values = [], found[units].column.values
+    sizes, values = [], columns[clusters].column.values
     for part in (values[:rows], values[rows:]):
         known = part[~np.isnan(part)]
-        each.append(len(known) / max(len(np.unique(known)), 1))
-    if max(each) <= UNLIKE * min(each):
+        sizes.append(len(known) / max(len(np.unique(known)), 1))
+    if max(sizes) <= CLUSTER_SIZE_RATIO * min(sizes):
         return []
     return [
-        f"The units of the first table have {each[0]:.3g} rows each on average, and of the second "
-        f"{each[1]:.3g}: where these are so different p-values may be too small or too large."
+        f"Clusters of the first table have {sizes[0]:.3g} rows each on average, and of the second "
+        f"{sizes[1]:.3g}: where these are so different p-values may be too small or too large."
     ]
 
 
 def _repeated_identifiers(
-    found: dict[str, Typed], told: set[str], units: str | None, least_repeats: float = 1.5
+    columns: dict[str, TypedColumn],
+    excluded: set[str],
+    clusters: str | None,
+    least_repeats: float = 1.5,
 ) -> list[str]:
-    """Take columns that are named as identifiers and repeat for such; notes on them.
+    """Take columns that are named as identifiers and repeat for such; write notes on them.
 
     Args:
-        found: columns by name, replaced in place.
-        told: names of columns whose kind or role is told.
-        units: the column whose rows are kept together; then there are no notes.
+        columns: columns by name, replaced in place.
+        excluded: names of columns whose type or role the user has set.
+        clusters: the column of clusters; then there are no notes.
         least_repeats: rows for each value on average; not tuned.
     """
     notes = []
-    for name, one in found.items():
-        column = one.column
-        named = name not in told and IDENTIFIER.search(name) is not None
-        if not named or column.kind not in ("integer", "category"):
+    for name, typed in columns.items():
+        column = typed.column
+        is_named = name not in excluded and IDENTIFIER.search(name) is not None
+        if not is_named or column.kind not in ("integer", "category"):
             continue
         known = column.values[~np.isnan(column.values)]
         count = len(np.unique(known))
-        if count <= FEW_WORDS or len(known) < least_repeats * count:
+        if count <= MAX_LEVELS or len(known) < least_repeats * count:
             continue
-        found[name] = one._replace(column=as_identifier(column))
+        columns[name] = typed._replace(column=as_identifier(column))
         repeats = f"{len(known) / count:.3g} times on average"
         notes.append(
             f"Rows repeat {name!r}, {repeats}. If rows of one value depend on each other, p-values "
-            f"are too small: keep them together with --units {name} (units={name!r})."
+            f"are too small: keep them together with --clusters {name} (clusters={name!r})."
         )
-    return [] if units else notes
+    return [] if clusters else notes
 
 
-def check_written(written: Sequence[str]) -> None:
-    """Refuse ways to write numbers and dates that there are not."""
-    for one in written:
-        if one not in WORDS:
+def check_column_types(column_types: Mapping[str, str]) -> None:
+    """Refuse types of columns that do not exist."""
+    for name, type_ in column_types.items():
+        if type_ not in COLUMN_TYPES:
             raise InputError(
-                f"no cells are written with {one!r}: there are {', '.join(WORDS)}"
-                f"{nearest(one, WORDS)}"
+                f"{name!r} cannot be {type_!r}: a type is one of {', '.join(COLUMN_TYPES)}"
+                f"{nearest(type_, COLUMN_TYPES)}"
             )
 
 
-def _typed(tables: Sequence[Table], names: Sequence[str], asked: Asked) -> dict[str, Typed]:
-    """Read all columns, or tell the problems of all."""
-    found: dict[str, Typed] = {}
-    cells: dict[str, pa.Array] = {}
-    problems, kinds = [], asked.kinds
-    rows, sources = tables[0].data.num_rows, (tables[0].source, tables[-1].source)
-    for name in names:
-        try:
-            cells[name], mixed, notes = column_cells(tables, name, asked.missing, asked.written)
-            kind = kinds.get(name)
-            if kind is None and is_declared_category(tables, name):
-                kind = "category"
-            one = typed(name, cells[name], rows, kind, sources, asked.written)
-            found[name] = one._replace(notes=(*notes, *one.notes))
-            if mixed and name not in kinds and found[name].column.kind not in ("number", "integer"):
-                raise ProblemError(
-                    f"holds {mixed}: write them alike, or take them for words with "
-                    f"{option(name, 'category')}"
-                )
-        except ProblemError as problem:
-            problems.append(f"column {name!r} {problem}")
-    # In a table with decimal commas a point stands between thousands, wherever it can.
-    commas = any(one.written.endswith("decimal commas") for one in found.values())
-    for name in [name for name, one in found.items() if commas and one.pointed]:
-        again = typed(name, cells[name], rows, kinds.get(name), sources, [POINTS.words])
-        found[name] = again if again.written else found[name]
+def check_formats(formats: Sequence[str]) -> None:
+    """Refuse names of formats that do not exist."""
+    for name in formats:
+        if name not in FORMAT_NAMES:
+            raise InputError(
+                f"there is no format {name!r}: there are {', '.join(FORMAT_NAMES)}"
+                f"{nearest(name, FORMAT_NAMES)}"
+            )
+
+
+def _typed(
+    tables: Sequence[Table], names: Sequence[str], options: ReadOptions
+) -> dict[str, TypedColumn]:
+    """Read all columns, or say the problems of all."""
+
+    def read(name: str, formats: Sequence[str]) -> TypedColumn:
+        array, mixed, notes = column_array(tables, name, options.na_values, formats)
+        type_ = options.column_types.get(name)
+        if type_ is None and is_declared_category(tables, name):
+            type_ = "category"
+        typed = infer_type(name, array, tables, type_, formats)
+        numbers = typed.column.kind in ("number", "integer")
+        if mixed and name not in options.column_types and not numbers:
+            raise ColumnError(
+                f"holds {mixed}: write them alike, or take them for words with "
+                f"{type_option(name, 'category')}"
+            )
+        return typed._replace(notes=(*notes, *typed.notes))
+
+    columns, problems = read_columns(names, read, options.formats)
     if problems:
-        more = len(problems) - MOST_TOLD
-        told = "; ".join(problems[:MOST_TOLD]) + (f"; and {more} more" if more > 0 else "")
-        raise InputError(told if len(problems) == 1 else f"{len(problems)} columns: {told}")
-    return found
+        more = len(problems) - MAX_PROBLEMS
+        sentences = [f"column {name!r} {problem}" for name, problem in problems.items()]
+        text = "; ".join(sentences[:MAX_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")
+        raise InputError(text if len(problems) == 1 else f"{len(problems)} columns: {text}")
+    return columns
 
 
-def _decoded(found: Typed, *, coded: bool) -> tuple[Column, list[str]]:
-    """A column without numbers that stand for a missing value, if asked for, and what is told."""
-    column, notes = found.column, []
-    for code in found.codes:
-        at = column.values == code
-        if coded:
-            column = column._replace(values=np.where(at, np.nan, column.values))
-            advice = "taken for missing."
+def _without_sentinels(typed: TypedColumn, choice: str) -> tuple[Column, list[str]]:
+    """Return a column without sentinels of missing values, if the user asks for it, and notes."""
+    column, notes = typed.column, []
+    for sentinel in () if choice == "keep" else typed.sentinels:
+        rows = column.values == sentinel
+        if choice == "missing":
+            column = column._replace(values=np.where(rows, np.nan, column.values))
+            advice = "read as missing."
         else:
-            advice = f"if it stands for a missing value, say so with --missing={code:g} or --coded."
+            advice = (
+                f"if it stands for a missing value, say so with --na-value={sentinel:g} "
+                "(na_values=) or --sentinels missing."
+            )
         notes.append(
-            f"{column.name!r} has {code:g} in {at.mean():.1%} of the rows, far from all others: "
-            + advice
+            f"{column.name!r} is {sentinel:g} in {rows.mean():.1%} of the rows, far from all "
+            f"others: {advice}"
         )
     return column, notes
 
 
-def _why(left_out: Sequence[tuple[str, str]]) -> str:
-    return ", ".join(f"{name!r} ({why})" for name, why in left_out) or "there is none"
-
-
-def _check_names(
-    tables: Sequence[Table], named: set[str], exclude: set[str], kinds: Mapping[str, str]
-) -> None:
-    """Refuse columns that only one table has, and options about columns that there are not."""
-    each = [set(table.data.column_names) for table in tables]
-    if unknown := sorted(named - set.union(*each)):
+def _check_names(tables: Sequence[Table], used: set[str], exclude: set[str]) -> None:
+    """Refuse columns that only one table has, and options about columns that do not exist."""
+    names = [set(table.data.column_names) for table in tables]
+    if unknown := sorted(used - set.union(*names)):
         raise no_column(unknown[0], tables[0])
-    for name, kind in kinds.items():
-        if kind not in KINDS:
-            raise InputError(
-                f"{name!r} cannot be {kind!r}: a kind is one of {', '.join(KINDS)}"
-                f"{nearest(kind, KINDS)}"
-            )
-    if len(tables) == 2 and (odd := sorted((each[0] ^ each[1]) - exclude)):
-        lacks = [f"{name!r} is only in {tables[name in each[1]].source}" for name in odd]
+    if len(tables) == 2 and (differing := sorted((names[0] ^ names[1]) - exclude)):
+        lacks = [f"{name!r} is only in {tables[name in names[1]].source}" for name in differing]
         raise InputError(
-            f"the tables have different columns: {', '.join(lacks[:MOST_TOLD])}; exclude "
-            f"{'it' if len(odd) == 1 else 'them'} to compare the others"
+            f"the tables have different columns: {', '.join(lacks[:MAX_PROBLEMS])}; exclude "
+            f"{'it' if len(differing) == 1 else 'them'} to compare the others"
         )
 
 
 def no_column(name: str, table: Table) -> InputError:
-    """What is wrong with a column that there is not."""
-    there = table.data.column_names
-    have, more = ", ".join(map(repr, there[:MOST_LISTED])), len(there) - MOST_LISTED
+    """Describe a column that does not exist."""
+    names = table.data.column_names
+    have, more = ", ".join(map(repr, names[:MAX_NAMES])), len(names) - MAX_NAMES
     return InputError(
         f"there is no column {name!r}: there are {have}{f' and {more} more' if more > 0 else ''}"
-        f"{nearest(name, there)}"
+        f"{nearest(name, names)}"
     )
 
 
 def divided(
-    table: Table, by: str, missing: Sequence[str | float]
+    table: Table, by: str, na_values: Sequence[str | float]
 ) -> tuple[dict[str, Table], list[str]]:
-    """The rows of every value of a column as a table, numbers ascending, else words; and notes."""
+    """Return the rows of every value of a column as a table, and notes.
+
+    Numbers come in ascending order, and words in alphabetical order.
+    """
     if by not in table.data.column_names:
         raise no_column(by, table)
-    cells = column_cells([table], by, missing).array
-    values = pc.unique(cells).drop_null()
-    values = values.take(pc.sort_indices(values))
-    whole = pc.cast(cells, pa.string())
-    words = sorted(pc.cast(values, pa.string()).to_pylist(), key=_order)
-    bare = table.data.drop_columns([by])
-    parts = {word: Table(bare.filter(pc.equal(whole, word)), f"{by} {word}") for word in words}
+    array = column_array([table], by, na_values).array
+    words = pc.cast(array, pa.string())
+    data = table.data.drop_columns([by])
+    parts = {
+        word: Table(data.filter(pc.equal(words, word)), f"{by} {word}")
+        for word in sorted(pc.unique(words).drop_null().to_pylist(), key=_numeric_order)
+    }
     notes = []
-    if whole.null_count:
-        notes.append(f"{counted(whole.null_count, 'row')} without a value of {by!r} left out.")
+    if words.null_count:
+        notes.append(f"{counted(words.null_count, 'row')} without a value of {by!r} left out.")
     return parts, notes
 
 
-def _order(word: str) -> tuple[float, str]:
-    """Numbers ascending, then words."""
+def _numeric_order(word: str) -> tuple[float, str]:
     try:
         return float(word), word
     except ValueError:
@@ -405,10 +426,10 @@ def _order(word: str) -> tuple[float, str]:
 
 
 def _in_two(
-    table: Table, by: str, missing: Sequence[str | float]
+    table: Table, by: str, na_values: Sequence[str | float]
 ) -> tuple[list[Table], tuple[str, str], list[str]]:
-    """The rows of the two values of a column as two tables, the values, and notes."""
-    parts, notes = divided(table, by, missing)
+    """Return the rows of both values of a column as two tables, the values, and notes."""
+    parts, notes = divided(table, by, na_values)
     if len(parts) != 2:
         raise InputError(
             f"column {by!r} has {counted(len(parts), 'value')}, and two are needed to compare the "
@@ -418,14 +439,13 @@ def _in_two(
     return list(parts.values()), (f"{by} {first}", f"{by} {second}"), notes
 
 
-def _useless(column: Column) -> str:
-    """Why a column tells nothing of how tables differ, or nothing."""
+def _uninformative(column: Column) -> str:
+    """Return why a column cannot differ between tables, or nothing."""
     known = column.values[~np.isnan(column.values)]
     if not len(known):
         return "it has no values"
     if len(known) == len(column.values) and (known == known[0]).all():
         return "it has one value in all rows"
-    identifier: Kind = "identifier"
-    if column.kind == identifier:
-        return "it tells rows apart, an identifier"
+    if column.kind == "identifier":
+        return "its cells are identifiers"
     return ""

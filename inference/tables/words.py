@@ -10,11 +10,11 @@ import numpy as np
 
 from ..comparison.named import Place
 from ..data.checks import counted
+from ..io.types import Column
 from ..permutation.permutation import p_in_words, p_with_error
 from .aspects import DAY, MISSING
 from .changes import Share
 from .findings import ColumnFindings, PairComparison, TableFindings
-from .kinds import Column
 
 #: Pairs, levels of a column and places in it that are told one by one.
 MOST_PAIRS, MOST_LEVELS, MOST_PLACES = 8, 3, 3

@@ -1441,7 +1441,7 @@ def files_of_tables(seed: int) -> Mapping[str, Any]:
             paths.append(Path(folder) / f"{name}.csv")
             text.to_csv(paths[-1], index=False, sep=";")
         result = compared_tables(
-            *paths, seed, written=["decimal commas", "day/month/year"], missing=[-999]
+            *paths, seed, formats=["decimal commas", "day/month/year"], na_values=[-999]
         )
     return table_outputs(result)
 

@@ -20,7 +20,7 @@ pupils = pupils.rename(columns={"SES": "status of the family", "lang": "language
 tables = pupils[~is_large], pupils[is_large]
 names = "small classes", "large classes"
 alone = compare_tables(*tables, names=names, exclude=["class"], progress=False)
-whole = compare_tables(*tables, names=names, units="class", progress=False)
+whole = compare_tables(*tables, names=names, clusters="class", progress=False)
 print(whole)
 
 _, ax = plt.subplots(figsize=(7.0, 3.6), layout="constrained")

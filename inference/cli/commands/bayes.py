@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bke.models import ConditionalEmbedding
     from bke.models.embeddings.rules import BayesRule
 
-    from ...data.read import Sample
+    from ...io.samples import Sample
 
 TABLE, SUMMARY = "posterior.csv", "summary.json"
 

@@ -17,7 +17,7 @@ from ..terminal import Terminal
 if TYPE_CHECKING:
     from bke.models import ConditionalEmbedding
 
-    from ...data.read import Sample
+    from ...io.samples import Sample
     from ..steps import Pictures
 
 TABLE, PICTURE, SUMMARY = "conditional.csv", "picture.png", "summary.json"

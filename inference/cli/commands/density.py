@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from bke.inference import LearnedStudentT
 
-    from ...data.read import Sample
+    from ...io.samples import Sample
     from ..steps import Pictures
 
 TABLE, DRAWS, RUN = "density.csv", "draws.csv", "run.nc"

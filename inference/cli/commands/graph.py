@@ -69,7 +69,7 @@ def graph(
     at the p-values in the JSON before you believe an edge.
     """
     names = columns.names
-    from ...data.read import read_sample
+    from ...io.samples import read_sample
     from .. import inputs, outputs, steps
 
     table = inputs.checked(read_sample(path, columns=names))

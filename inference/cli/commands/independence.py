@@ -127,7 +127,7 @@ def independence(
 
 def _read(path: Path, asked: list[list[str]]) -> Variables:
     """The columns that are asked for, by name where they were given by number."""
-    from ...data.read import read_sample
+    from ...io.samples import read_sample
     from .. import inputs
 
     table = inputs.checked(read_sample(path, columns=[name for names in asked for name in names]))

@@ -16,7 +16,7 @@ import typer
 
 from ...core.atomic import same_file, write_text
 from ...data.checks import counted
-from ...data.read import check_there
+from ...io.tables import check_file
 from ..command import command
 from ..options.output import optional_folder, written_file
 from ..options.panels import DATA, OUTPUT, TEST
@@ -28,7 +28,7 @@ from ..terminal import Terminal
 if TYPE_CHECKING:
     from bke.inference import Monitor, Monitors
 
-    from ...monitoring.incoming import Incoming
+    from ...io.stream import RowStream
 
 PICTURE, SUMMARY = "monitor.png", "monitor.json"
 
@@ -131,7 +131,7 @@ def monitor(
     the stream, would have a chance of at most --alpha. With --fail the first alarm ends the
     command.
     """
-    from ...monitoring.incoming import Incoming
+    from ...io.stream import RowStream
     from .. import outputs, steps
 
     read = [options.reference, options.state, None if stream == "-" else stream]
@@ -140,7 +140,7 @@ def monitor(
         watched = _begun(terminal, options, reading)
         said: set[str] = set()
         with _opened(stream) as bytes_:
-            incoming = Incoming(bytes_, watched.given, watched.needed, watched.numeric)
+            incoming = RowStream(bytes_, watched.given, watched.needed, watched.numeric)
             try:
                 _follow(terminal, incoming, watched, options, said)
             except KeyboardInterrupt:
@@ -194,7 +194,7 @@ def _begun(
 
 
 def _conclude(
-    terminal: Terminal, incoming: Incoming, watched: Monitor | Monitors, said: set[str]
+    terminal: Terminal, incoming: RowStream, watched: Monitor | Monitors, said: set[str]
 ) -> None:
     """Tell what is known at the end, but for what has been said, and lines that were no rows."""
     rest = [one for one in str(watched).splitlines() if one not in said]
@@ -231,7 +231,7 @@ def _check_same(
 
 def _follow(
     terminal: Terminal,
-    incoming: Incoming,
+    incoming: RowStream,
     watched: Monitor | Monitors,
     options: MonitorOptions,
     said: set[str],
@@ -283,7 +283,7 @@ def _opened(stream: str) -> Iterator[IO[bytes]]:
         except io.UnsupportedOperation:  # of a program that hands over bytes
             yield sys.stdin.buffer
         return
-    check_there(Path(stream))
+    check_file(Path(stream))
     with open(stream, "rb") as file:
         yield file
 

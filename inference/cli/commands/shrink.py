@@ -17,7 +17,7 @@ from ..terminal import Terminal
 if TYPE_CHECKING:
     from bke.models.embeddings.embedding import Embedding
 
-    from ...data.read import Sample
+    from ...io.samples import Sample
     from ..steps import Pictures
 
 TABLE, PICTURE, SUMMARY = "weights.csv", "picture.png", "summary.json"

@@ -23,34 +23,34 @@ class ReadingOptions:
             help="A column that is left out. May be given again.",
         ),
     ] = None
-    kind: Annotated[
+    column_type: Annotated[
         list[str] | None,
         typer.Option(
-            "--kind",
-            metavar="COL=KIND",
+            "--column-type",
+            metavar="COL=TYPE",
             rich_help_panel=DATA,
-            help="What a column is, where its cells do not tell: number, integer, boolean, "
+            help="Type of a column, in place of the inferred one: number, integer, boolean, "
             "category, datetime, text or identifier.",
         ),
     ] = None
-    missing: Annotated[
+    na_value: Annotated[
         list[str] | None,
         typer.Option(
-            "--missing",
+            "--na-value",
             metavar="CELL",
             rich_help_panel=DATA,
-            help="A cell that stands for a missing value, as --missing=-999. Empty cells, NA, NaN "
-            "and null do anyway.",
+            help="A cell that stands for a missing value, as --na-value=-999. Empty cells, NA, NaN "
+            "and null always do.",
         ),
     ] = None
-    written: Annotated[
+    format: Annotated[
         list[str] | None,
         typer.Option(
-            "--written",
-            metavar="HOW",
+            "--format",
+            metavar="NAME",
             rich_help_panel=DATA,
-            help="How numbers or dates are written where cells can be read in several ways, as "
-            "'decimal commas' or 'day/month/year'.",
+            help="Format of numbers or dates where cells fit several, as 'decimal commas' or "
+            "'day/month/year'.",
         ),
     ] = None
     encoding: Annotated[
@@ -64,29 +64,31 @@ class ReadingOptions:
     ] = None
 
     def arguments(self) -> dict[str, Any]:
-        """What of this functions of tables take."""
+        """Arguments of functions of tables."""
         return {
             "exclude": self.exclude or (),
-            "kinds": self.kinds,
-            "missing": self.missing or (),
-            "written": self.written or (),
+            "column_types": self.column_types,
+            "na_values": self.na_value or (),
+            "formats": self.format or (),
             "encoding": self.encoding,
         }
 
     @property
-    def kinds(self) -> dict[str, str]:
-        """The kinds that are asked for, by column.
+    def column_types(self) -> dict[str, str]:
+        """Types of columns by name.
 
         Raises:
-            BadParameter: for what is not a column and a kind.
+            BadParameter: a value is not a column and a type.
         """
-        found = {}
-        for one in self.kind or ():
-            column, equals, kind = one.rpartition("=")
+        types = {}
+        for value in self.column_type or ():
+            column, equals, type_ = value.rpartition("=")
             if not equals:
-                raise typer.BadParameter(f"--kind {one} names no kind: write --kind {one}=category")
-            found[column] = kind
-        return found
+                raise typer.BadParameter(
+                    f"--column-type {value} names no type: write --column-type {value}=category"
+                )
+            types[column] = type_
+        return types
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -122,49 +124,50 @@ class TableOptions:
         ),
     ] = False
     reading: ReadingOptions
-    coded: Annotated[
-        bool,
+    sentinels: Annotated[
+        str,
         typer.Option(
-            "--coded",
+            "--sentinels",
+            metavar="warn|missing|keep",
             rich_help_panel=DATA,
-            help="Take numbers that look like codes, as -999 or 9999 far from all others, for "
-            "missing values. Otherwise a note tells of them.",
+            help="Numbers that look like sentinels of missing values, as -999 or 9999 far from all "
+            "others: compare them with a note, read them as missing, or compare them.",
         ),
-    ] = False
+    ] = "warn"
     identifiers: Annotated[
         bool,
         typer.Option(
             "--identifiers",
             rich_help_panel=DATA,
-            help="Compare columns that tell rows apart too. Otherwise they are left out.",
+            help="Compare identifiers too. Otherwise they are left out.",
         ),
     ] = False
-    units: Annotated[
+    clusters: Annotated[
         str | None,
         typer.Option(
-            "--units",
+            "--clusters",
             metavar="COL",
             rich_help_panel=TEST,
-            help="Rows of equal values go together, such as those of a user or a day.",
+            help="Rows of equal values depend on each other, such as those of a user or a day.",
         ),
     ] = None
-    blocks: Annotated[
+    strata: Annotated[
         str | None,
         typer.Option(
-            "--blocks",
+            "--strata",
             metavar="COL",
             rich_help_panel=TEST,
             help="Rows are exchangeable within equal values alone, such as those of a site.",
         ),
     ] = None
 
-    counts: Annotated[
+    freq_weights: Annotated[
         str | None,
         typer.Option(
-            "--counts",
+            "--freq-weights",
             metavar="COL",
             rich_help_panel=DATA,
-            help="How many equal rows each row stands for.",
+            help="Number of equal rows that each row stands for.",
         ),
     ] = None
     weights: Annotated[
@@ -173,18 +176,18 @@ class TableOptions:
             "--weights",
             metavar="COL",
             rich_help_panel=DATA,
-            help="What each row counts for, as survey weights.",
+            help="Weight of each row, as in a survey.",
         ),
     ] = None
 
     def arguments(self) -> dict[str, Any]:
-        """What of this :func:`~bke.inference.compare_tables` takes."""
+        """Arguments of :func:`~bke.inference.compare_tables`."""
         return {
             **self.reading.arguments(),
-            "coded": self.coded,
+            "sentinels": self.sentinels,
             "identifiers": self.identifiers,
-            "units": self.units,
-            "blocks": self.blocks,
-            "counts": self.counts,
+            "clusters": self.clusters,
+            "strata": self.strata,
+            "freq_weights": self.freq_weights,
             "weights": self.weights,
         }

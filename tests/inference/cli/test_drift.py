@@ -41,7 +41,7 @@ def test_a_difference_is_told_and_is_a_failure_only_if_asked_for(tables):
     assert found.exit_code == 0
     assert "may and june differ (p ≤ 0.01): 1 column has changed." in found.stdout
     assert "x (number) has changed" in found.stdout
-    assert "'code' has -999 in" in found.stdout
+    assert "'code' is -999 in" in found.stdout
     assert drift(may, june, "--exclude", "month", "--fail", *FAST).exit_code == 3
     same = drift(may, july, "--exclude", "month", "--fail", *FAST)
     assert same.exit_code == 0
@@ -51,8 +51,8 @@ def test_a_difference_is_told_and_is_a_failure_only_if_asked_for(tables):
 def test_json_is_what_python_gives(tables):
     may, june, _ = tables
     found = drift(
-        may, june, "--exclude", "month", "--missing=-999", "--kind", "word=category", "--json",
-        "--names", "old", "new", *FAST,
+        may, june, "--exclude", "month", "--na-value=-999", "--column-type", "word=category",
+        "--json", "--names", "old", "new", *FAST,
     )  # fmt: skip
     told = json.loads(found.stdout)
     assert told["command"] == "drift"
@@ -86,7 +86,7 @@ def test_one_table_is_divided_by_a_column(tables, tmp_path):
     assert "month june and month may differ" in found.stdout
     assert drift(path, *FAST).exit_code == 2
     assert drift(path, path, "--by", "month", *FAST).exit_code == 2
-    assert drift(path, path, "--kind", "month", *FAST).exit_code == 2
+    assert drift(path, path, "--column-type", "month", *FAST).exit_code == 2
 
 
 def test_bad_tables_are_one_sentence(tables, tmp_path):
@@ -115,7 +115,7 @@ def test_a_page_and_groups(tables, tmp_path):
     [
         (("--html", "report.txt"), "must end in .html"),
         (("--rest",), "about the groups of --by"),
-        (("--counts", "x", "--weights", "x"), "counts or weights, not both"),
+        (("--freq-weights", "x", "--weights", "x"), "freq_weights or weights, not both"),
     ],
 )
 def test_options_that_make_no_sense(tables, arguments, message):

@@ -122,7 +122,7 @@ def test_lines_that_are_no_rows_are_told_at_the_end(files):
     out = files / "out"
     options = ("--reference", files / "reference.csv", "--exclude", "id", "--out", out)
     found = monitor("-", *options, text=text)
-    told = "40 lines with more or fewer cells are no rows: left out."
+    told = "Left out for more or fewer cells: 40 lines, the first of them near line 502."
     assert found.output.rstrip().count("no change (") == 1
     assert told in found.output.split("no change (")[1]
     assert told in json.loads((out / "monitor.json").read_text())["notes"]

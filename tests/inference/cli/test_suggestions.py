@@ -47,7 +47,7 @@ def table(tmp_path):
         (("test", "{}", "{}", "--columns", "Temprature"), 1, "; did you mean 'Temp'?"),
         (("independence", "{}", "--x", "ozon", "--y", "Temp"), 1, "; did you mean 'Ozone'?"),
         (("drift", "{}", "--by", "Winds"), 1, "; did you mean 'Wind'?"),
-        (("drift", "{}", "{}", "--kind", "Temp=txt"), 1, "; did you mean 'text'?"),
+        (("drift", "{}", "{}", "--column-type", "Temp=txt"), 1, "; did you mean 'text'?"),
         (("drift", "{}", "{}", "--exclude", "zzz"), 1, "'Wind'\n"),
     ],
 )

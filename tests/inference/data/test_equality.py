@@ -27,10 +27,10 @@ from bke.inference.data.equality import (
     snap,
     stored_sizes,
 )
+from bke.inference.io.columns import column_array
+from bke.inference.io.tables import as_table
+from bke.inference.io.types import infer_type
 from bke.inference.learning.bandwidths import bandwidth_grid
-from bke.inference.tables.cells import column_cells
-from bke.inference.tables.frames import as_table
-from bke.inference.tables.kinds import typed
 
 QUIET = {"permutations": 199, "progress": False}
 RNG = np.random.default_rng(5)
@@ -86,12 +86,12 @@ def test_prices_are_equal_as_decimals_text_and_floating_point_numbers(tmp_path):
     decimals = [Decimal(int(cent)).scaleb(-2) for cent in RNG.permutation(cents)]
     short = pa.table({"x": pa.array(decimals, pa.decimal128(12, 2))})
     long = pa.table({"x": pa.array(decimals, pa.decimal128(20, 6))})
-    read = np.sort(column_cells([as_table(long, "t")], "x", ())[0].cast(pa.string()).to_pylist())
+    read = np.sort(column_array([as_table(long, "t")], "x", ())[0].cast(pa.string()).to_pylist())
     assert len(read) == 1000
     csv = tmp_path / "prices.csv"
     pd.DataFrame({"x": values}).to_csv(csv, index=False)
     for first, second in itertools.permutations([short, long, {"x": values}, csv], 2):
-        cells = column_cells([as_table(first, "p"), as_table(second, "q")], "x", ())[0]
+        cells = column_array([as_table(first, "p"), as_table(second, "q")], "x", ())[0]
         found = np.array([float(str(cell)) for cell in cells.to_pylist()]).reshape(2, -1)
         np.testing.assert_array_equal(np.sort(found[0]), values)
         np.testing.assert_array_equal(np.sort(found[1]), values)
@@ -103,9 +103,9 @@ def test_tied_decimals_are_the_same_floating_point_numbers():
     decimals = pa.array([Decimal(int(cent)).scaleb(-2) for cent in cents])
     values = RNG.permutation(cents) / 100.0
     assert compare_tables(pa.table({"x": decimals}), {"x": values}, **QUIET).pvalue == 1.0
-    cells, *_ = column_cells([as_table(pa.table({"x": decimals}), "t")], "x", [1.13])
+    cells, *_ = column_array([as_table(pa.table({"x": decimals}), "t")], "x", [1.13])
     assert cells.null_count == (cents == 113).sum()
-    column = typed("x", decimals, 200, None, ("t", "t")).column
+    column = infer_type("x", decimals, [as_table(pa.table({"x": decimals}), "t")]).column
     np.testing.assert_array_equal(column.values, cents / 100.0)
 
 
@@ -162,7 +162,7 @@ def test_rounding_to_a_narrower_type():
     np.testing.assert_array_equal(round_to(values, 8), values)
     P, Q = np.array([1e300 / 1e200, 2.0, 1e120]), np.array([1.0, 2.0, 3.0], dtype=np.float32)
     first, second = (
-        column_cells([as_table({"x": P}, "P"), as_table({"x": Q}, "Q")], "x", ())[0]
+        column_array([as_table({"x": P}, "P"), as_table({"x": Q}, "Q")], "x", ())[0]
         .to_numpy(zero_copy_only=False)
         .reshape(2, 3)
     )
@@ -283,5 +283,5 @@ def test_draws_are_compared_at_the_precision_of_the_data():
 
 def test_sentinels_of_single_precision():
     values = np.concatenate([[-999.9] * 5, RNG.normal(size=50)]).astype(np.float32)
-    cells, *_ = column_cells([as_table({"x": values}, "t")], "x", [-999.9])
+    cells, *_ = column_array([as_table({"x": values}, "t")], "x", [-999.9])
     assert cells.null_count == 5

@@ -14,13 +14,13 @@ import xarray as xr
 from bke.inference import InputError, read_sample
 from bke.inference.core.netcdf import read_tree, write_tree
 from bke.inference.data.units import Units
+from bke.inference.io.tables import read_table
 from bke.inference.sampling.record import (
     describe,
     describe_kernel,
     restore,
     restore_kernel,
 )
-from bke.inference.tables.files import read_table
 from bke.models import Laplace, Matern, RationalQuadratic, SquaredExponential
 from hypothesis import HealthCheck, given, settings, strategies as st
 from hypothesis.extra import numpy as arrays

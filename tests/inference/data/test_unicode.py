@@ -16,8 +16,8 @@ from bke.inference import (
     compare_tables,
     two_sample_test,
 )
-from bke.inference.data.read import read_sample
-from bke.inference.monitoring.incoming import Incoming
+from bke.inference.io.samples import read_sample
+from bke.inference.io.stream import RowStream
 
 QUIET = {"permutations": 199, "progress": False}
 COMPOSED, DECOMPOSED = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
@@ -76,10 +76,10 @@ def test_arguments_name_columns_in_either_form():
     table = frame("NFC").assign(durée=np.arange(300.0), unité=np.repeat(np.arange(60), 5))
     by, excluded, units = names
     two = table[table["boîte"] != "eau"]
-    found = compare_tables(two, by=by, exclude=[excluded], units=units, **QUIET)
-    twin = compare_tables(two, by="boîte", exclude=["durée"], units="unité", **QUIET)
+    found = compare_tables(two, by=by, exclude=[excluded], clusters=units, **QUIET)
+    twin = compare_tables(two, by="boîte", exclude=["durée"], clusters="unité", **QUIET)
     assert found.pvalue == twin.pvalue
-    options = {"missing": [DECOMPOSED], "kinds": {by: "category"}, "exclude": names[1:]}
+    options = {"na_values": [DECOMPOSED], "column_types": {by: "category"}, "exclude": names[1:]}
     kept = compare_tables(table[:150], table[150:], **options, **QUIET)
     levels = {share.level for share in kept["boîte"].effect.shares}
     assert levels == {"thé", "eau"}
@@ -109,7 +109,7 @@ def test_both_forms_are_one_level_in_monitors(tmp_path):
 def test_both_forms_name_one_column_in_streams(as_json):
     name = unicodedata.normalize("NFD", "boîte")
     text = json.dumps({name: 1, "b": 2}, ensure_ascii=False) if as_json else f"{name},b\n1,2\n"
-    incoming = Incoming(io.BytesIO(text.encode()), ("boîte", "b"), ("boîte", "b"))
+    incoming = RowStream(io.BytesIO(text.encode()), ("boîte", "b"), ("boîte", "b"))
     assert [batch.data.column_names for batch in incoming.batches(5)] == [["boîte", "b"]]
 
 

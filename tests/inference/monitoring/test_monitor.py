@@ -67,7 +67,7 @@ def test_levels_that_the_reference_lacks_are_no_change():
         rng = np.random.default_rng([2, seed])
         level = np.char.add("v", rng.geometric(0.3, size=440).astype(str))
         frame = pd.DataFrame({"level": level, "x": rng.normal(size=440)})
-        monitor = Monitor(frame[:40], alpha=0.25, kinds={"level": "category"}, seed=seed)
+        monitor = Monitor(frame[:40], alpha=0.25, column_types={"level": "category"}, seed=seed)
         alarms += monitor.update(frame[40:]).alarm
         watch = monitor._watch
         columns = watch.scores.columns
@@ -179,7 +179,7 @@ def test_columns_go_by_their_names():
 def test_an_identifier_is_not_watched_as_drift_does_not_compare_it():
     monitor = Monitor(table(300, 1))
     assert "id" not in monitor.columns
-    assert any("'id' is not watched: it tells rows apart" in note for note in monitor.notes)
+    assert any("'id' is not watched: its cells are identifiers" in note for note in monitor.notes)
     assert not monitor.update(table(200, 2)).alarm
 
 

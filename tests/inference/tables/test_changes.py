@@ -5,10 +5,10 @@ import datetime
 import numpy as np
 import scipy.special
 import scipy.stats
+from bke.inference.io.types import Column
 from bke.inference.tables.aspects import aspects
 from bke.inference.tables.changes import change
 from bke.inference.tables.dealing import labelling
-from bke.inference.tables.kinds import Column
 from bke.inference.tables.marginal import marginal
 from bke.inference.tables.medians import shift_interval
 from bke.inference.tables.ordered import Sorted

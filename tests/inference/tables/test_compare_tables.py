@@ -7,12 +7,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from bke.inference import InputError, compare, compare_tables
+from bke.inference.io.types import Column
 from bke.inference.permutation.step_down import step_down
 from bke.inference.tables.aspects import aspects
 from bke.inference.tables.dealing import labelling
 from bke.inference.tables.dependence import dependence
 from bke.inference.tables.features import features
-from bke.inference.tables.kinds import Column
 from bke.inference.tables.marginal import residuals
 
 QUIET = {"permutations": 199, "progress": False}
@@ -197,7 +197,7 @@ def test_a_column_divides_one_table():
     assert found.names == ("month june", "month may")
     assert found.sizes == (120, 100)
     more = pd.concat([whole, whole[:3].assign(month="unknown")])
-    notes = compare_tables(more, by="month", missing=["unknown"], **QUIET).notes
+    notes = compare_tables(more, by="month", na_values=["unknown"], **QUIET).notes
     assert notes == ("3 rows without a value of 'month' left out.",)
     assert "month" not in [column.name for column in found.columns]
 
@@ -215,7 +215,7 @@ def test_a_column_divides_one_table():
         ({"x": [1, 1]}, {"x": [1, 1]}, {}, "it has one value in all rows"),
         ({"x": [None, None]}, {"x": [None, None]}, {}, "it has no values"),
         ({"x": [1, 2]}, {"x": [1, 2]}, {"exclude": ["z"]}, "there is no column 'z'"),
-        ({"x": [1, 2]}, {"x": [1, 2]}, {"kinds": {"x": "float"}}, "cannot be 'float'"),
+        ({"x": [1, 2]}, {"x": [1, 2]}, {"column_types": {"x": "float"}}, "cannot be 'float'"),
         ({"x": [1, 2]}, None, {}, "give two tables"),
         ({"x": [1, 2]}, None, {"by": "x", "exclude": ["x"]}, "no column can be compared"),
         (3.0, {"x": [1, 2]}, {}, "a data frame or the path of a file"),
@@ -243,16 +243,16 @@ def test_codes_and_identifiers_are_left_in_or_out_as_asked():
 
     tables = made(100, "A"), made(120, "B")
     found = compare_tables(*tables, **QUIET)
-    assert "'x' has -999 in 5.0% of the rows" in found.notes[0]
-    assert "--missing=-999 or --coded" in found.notes[0]
+    assert "'x' is -999 in 5.0% of the rows" in found.notes[0]
+    assert "--na-value=-999 (na_values=) or --sentinels missing" in found.notes[0]
     assert found["x"].effect.missing == (0.0, 0.0)
     assert [name for name, _ in found.left_out] == ["id"]
-    found = compare_tables(*tables, coded=True, identifiers=True, **QUIET)
+    found = compare_tables(*tables, sentinels="missing", identifiers=True, **QUIET)
     assert "taken for missing" in found.notes[0]
     assert found["x"].effect.missing == (0.05, 0.05)
     assert found["id"].differ
     assert "with 'a00" in str(found["id"]) or "with 'b00" in str(found["id"])
-    twin = compare_tables(*tables, missing=["-999"], identifiers=True, **QUIET)
+    twin = compare_tables(*tables, na_values=["-999"], identifiers=True, **QUIET)
     assert twin.pvalue == found.pvalue
 
 
@@ -294,8 +294,8 @@ def test_long_whole_numbers_are_not_merged():
         frame = pd.DataFrame({"x": x, "user": ids})
         return frame[:90], frame[90:]
 
-    found = compare_tables(*halves(start + users), units="user", **QUIET)
-    twin = compare_tables(*halves([f"u{one:02d}" for one in users]), units="user", **QUIET)
+    found = compare_tables(*halves(start + users), clusters="user", **QUIET)
+    twin = compare_tables(*halves([f"u{one:02d}" for one in users]), clusters="user", **QUIET)
     assert found.pvalue == twin.pvalue
     told = "rows of one 'user' are kept together, so that effects have no intervals"
     assert found.design == (told,)

@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from bke.inference import InputError, compare_tables
+from bke.inference.io.types import Column
 from bke.inference.tables.aspects import aspects
 from bke.inference.tables.changes import change
 from bke.inference.tables.counted import Counted
 from bke.inference.tables.dealing import labelling
-from bke.inference.tables.kinds import Column
 from bke.inference.tables.marginal import marginal
 
 QUIET = {"permutations": 99, "progress": False}
@@ -35,8 +35,8 @@ def test_counts_are_rows_that_are_repeated():
     """With more values, levels and words than are told apart, and values far out."""
     rng = np.random.default_rng(0)
     before, after = counted_table(rng, 700), counted_table(rng, 600, 0.5)
-    asked = {"kinds": {"level": "category", "note": "text"}, **QUIET}
-    found = compare_tables(before, after, counts="times", **asked)
+    asked = {"column_types": {"level": "category", "note": "text"}, **QUIET}
+    found = compare_tables(before, after, freq_weights="times", **asked)
     twin = compare_tables(repeated(before), repeated(after), **asked)
     # Rows as wholes are held against each other at other nodes.
     assert abs(found.pvalue - twin.pvalue) < 0.03
@@ -150,8 +150,8 @@ def test_weights_can_undo_a_difference_and_make_one():
         ([1.0, -1.0, 2.0], "weights", "'w' has a negative number in row 2 of the first"),
         ([1.0, np.nan, 2.0], "weights", "'w' has no number in row 2 of the first"),
         ([0.0, 0.0, 0.0], "weights", "'w' is 0 in all rows of the first"),
-        ([1.0, 1.5, 2.0], "counts", "'w' holds 1.5, and counts are whole numbers"),
-        ([1.0, 1e9, 2.0], "counts", "counts 1e.09 rows"),
+        ([1.0, 1.5, 2.0], "freq_weights", "'w' holds 1.5, and counts are whole numbers"),
+        ([1.0, 1e9, 2.0], "freq_weights", "counts 1e.09 rows"),
     ],
 )
 def test_what_is_no_count_and_no_weight_is_refused(column, role, message):
@@ -164,7 +164,7 @@ def test_what_is_no_count_and_no_weight_is_refused(column, role, message):
 def test_counts_and_weights_are_not_both():
     table = {"x": [1.0, 2.0], "w": [1, 1], "v": [1, 1]}
     with pytest.raises(InputError, match="not both"):
-        compare_tables(table, table, counts="w", weights="v", **QUIET)
+        compare_tables(table, table, freq_weights="w", weights="v", **QUIET)
 
 
 @pytest.mark.parametrize("unequal", [False, True])
@@ -186,6 +186,6 @@ def test_intervals_of_counted_rows_are_those_of_repeated_ones(seed):
     tables = [pd.DataFrame({"x": rng.poisson(2.7, size=200)}) for _ in range(2)]
     counted = [one.groupby("x").size().rename("n").reset_index() for one in tables]
     twin = compare_tables(*tables, **QUIET)["x"].effect
-    found = compare_tables(*counted, counts="n", **QUIET)["x"].effect
+    found = compare_tables(*counted, freq_weights="n", **QUIET)["x"].effect
     assert found.shift_interval == twin.shift_interval
     assert found.auc_interval == pytest.approx(twin.auc_interval)

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from bke.inference import compare_tables
+from bke.inference.io.types import Column
 from bke.inference.tables.aspects import aspects
 from bke.inference.tables.association import Side, Sums, strength
 from bke.inference.tables.counted import NOT_COUNTED, Counted
 from bke.inference.tables.dealing import labelling
 from bke.inference.tables.dependence import _some, dependence
 from bke.inference.tables.features import features
-from bke.inference.tables.kinds import Column
 from bke.inference.tables.moments import Layout, Pairwise, Whole
 
 GRID = [-2.0, -1.2, -0.3, 0.2, 1.0]
@@ -42,7 +42,7 @@ def made(grouped):
     units = None
     if grouped:
         units = Column("u", "category", np.arange(rows) // 3.0, tuple(map(str, range(30))))
-    dealt = labelling(found, first, 9, 0, units=units, counted=counted)
+    dealt = labelling(found, first, 9, 0, clusters=units, counted=counted)
     every = np.ones(rows) if weights is None else weights
     parts = [features(one.name, aspects(one, every), every, first, apart=True) for one in found]
     return parts, dealt, every

@@ -81,11 +81,11 @@ def test_a_note_says_of_which_groups_it_is(table):
     odd = table.assign(x=table["x"] + 100.0, month=table["month"].astype("Int64"))
     odd.loc[odd["month"].eq(2) & (np.arange(270) % 8 == 0), "x"] = -999.0
     odd.loc[0, "month"] = None
-    found = compare_groups(odd, "month", missing=["n/k"], **QUIET)
+    found = compare_groups(odd, "month", na_values=["n/k"], **QUIET)
     of_all, nowhere, of_one = found.notes
     assert of_all == "1 row without a value of 'month' left out."
-    assert nowhere == "No cell is n/k, as --missing says."
-    assert of_one.startswith("month 1 and month 2: 'x' has -999")
+    assert nowhere == "No cell is n/k, as --na-value says."
+    assert of_one.startswith("month 1 and month 2: 'x' is -999")
     assert found.to_dict()["notes"] == list(found.notes)
     for told in (found.to_html(), found.to_markdown().replace("\\", "")):
         assert of_all.replace("'", "&#39;") in told or of_all in told

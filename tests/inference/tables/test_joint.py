@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from bke.inference.io.types import Column
 from bke.inference.tables import joint as module
 from bke.inference.tables.aspects import aspects
 from bke.inference.tables.dealing import labelling
 from bke.inference.tables.features import features
-from bke.inference.tables.kinds import Column
 from scipy.spatial.distance import cdist, pdist
 from scipy.special import logsumexp
 

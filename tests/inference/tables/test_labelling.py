@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from bke.inference import InputError
+from bke.inference.io.types import Column
 from bke.inference.permutation import bins
 from bke.inference.tables import dealing as module
 from bke.inference.tables.counted import NOT_COUNTED, Counted
 from bke.inference.tables.dealing import check_ways, labelling
-from bke.inference.tables.kinds import Column
 
 
 def column(values, name="x"):
@@ -51,7 +51,7 @@ def test_the_order_of_rows_and_columns_does_not_matter():
     assert (row_labels(one) != row_labels(again)).any()
 
 
-@pytest.mark.parametrize("how", ["rows", "bins", "blocks", "units"])
+@pytest.mark.parametrize("how", ["rows", "bins", "strata", "clusters"])
 def test_which_table_is_named_first_does_not_matter(how, monkeypatch):
     """Equal rows are in both tables; which of them has a label is all the same."""
     if how == "bins":
@@ -60,7 +60,7 @@ def test_which_table_is_named_first_does_not_matter(how, monkeypatch):
         monkeypatch.setattr(bins, "LEAST_BINS", 5)
     rng = np.random.default_rng(7)
     values, group = rng.integers(8, size=120).astype(float), rng.integers(25, size=120)
-    options = {"blocks": group % 3, "units": group}
+    options = {"strata": group % 3, "clusters": group}
     turned = np.roll(np.arange(120), -45)
 
     def dealt(order, rows):
@@ -79,7 +79,7 @@ def test_which_table_is_named_first_does_not_matter(how, monkeypatch):
 def test_within_blocks_every_table_keeps_its_rows():
     rng = np.random.default_rng(3)
     block = rng.integers(4, size=80)
-    dealt = labelling([column(rng.normal(size=80))], 30, 49, 0, blocks=column(block, "site"))
+    dealt = labelling([column(rng.normal(size=80))], 30, 49, 0, strata=column(block, "site"))
     labels = row_labels(dealt)
     for one in range(4):
         assert len(set(labels[block == one].sum(axis=0))) == 1
@@ -89,7 +89,7 @@ def test_within_blocks_every_table_keeps_its_rows():
 def test_rows_of_a_unit_go_together_and_units_of_both_tables_are_swapped():
     rng = np.random.default_rng(4)
     units = np.concatenate([np.repeat(np.arange(10), 3), np.repeat(np.arange(5, 15), 4)])
-    labels = row_labels(labelling([column(rng.normal(size=70))], 30, 49, 0, units=column(units)))
+    labels = row_labels(labelling([column(rng.normal(size=70))], 30, 49, 0, clusters=column(units)))
     of_table = np.arange(70) < 30
     for unit in range(15):
         for table in (True, False):
@@ -123,7 +123,7 @@ def test_bins_of_one_size_change_places_and_what_is_left_over_stays(monkeypatch)
 def test_labels_that_cannot_change_are_refused():
     X = column(np.arange(6.0))
     with pytest.raises(InputError, match="no row can change its label"):
-        labelling([X], 3, 9, 0, blocks=column([0, 0, 0, 1, 1, 1], "table"))
+        labelling([X], 3, 9, 0, strata=column([0, 0, 0, 1, 1, 1], "table"))
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -134,7 +134,7 @@ def test_products_are_those_of_a_loop(grouped, monkeypatch):
     features = rng.normal(size=(60, 4))
     units = column(np.minimum(rng.geometric(0.2, size=60), 9)) if grouped else None
     weights = Counted(weights=rng.uniform(0.5, 2.0, size=60)) if grouped else NOT_COUNTED
-    dealt = labelling([column(rng.normal(size=60))], 25, 9, 0, units=units, counted=weights)
+    dealt = labelling([column(rng.normal(size=60))], 25, 9, 0, clusters=units, counted=weights)
     found, _ = dealt.products(
         lambda rows: [(features[rows, 1:3], features[rows]), (features[rows], features[rows, :0])]
     )
@@ -151,7 +151,7 @@ def test_so_few_units_that_no_p_value_is_small_are_refused(sizes, few):
     """Of 3 + 3 units one labelling in ten is the observed one or its swap, of 4 + 4 one in 35."""
     units = column(np.repeat(np.arange(sum(sizes)), 20), "user")
     values = column(np.random.default_rng(0).normal(size=20 * sum(sizes)))
-    dealt = labelling([values], 20 * sizes[0], 999, 0, units=units)
+    dealt = labelling([values], 20 * sizes[0], 999, 0, clusters=units)
     if few:
         with pytest.raises(InputError, match=r"only \d+ ways to deal \d+ units out"):
             check_ways(dealt, 0.05)

@@ -3,10 +3,10 @@
 import dataclasses
 
 import numpy as np
+from bke.inference.io.tables import as_table
 from bke.inference.permutation.permutation import p_value
 from bke.inference.tables import compare_tables as module
-from bke.inference.tables.frames import as_table
-from bke.inference.tables.pooled import Asked, Roles, pooled
+from bke.inference.tables.pooled import ReadOptions, Roles, pooled
 
 
 def tables(rng, rows):
@@ -22,7 +22,7 @@ def test_what_is_left_out_is_left_out_of_everything(monkeypatch):
     """Statistics of some relabellings are those of tables dealt out by these alone."""
     rng = np.random.default_rng(0)
     pair = [as_table(tables(rng, rows), name) for rows, name in ((60, "p"), (45, "q"))]
-    data = pooled(pair, None, (), Asked({}), Roles())
+    data = pooled(pair, None, (), ReadOptions({}), Roles())
     whole = module._evaluated(data, 99, 0, Roles(), 0.05, progress=False).statistics()
     some = np.array([0, *range(7, 60, 2)])
     dealt = module.labelling

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from bke.inference import compare_tables
+from bke.inference.io.types import Column
 from bke.inference.tables import grams
 from bke.inference.tables.aspects import aspects
 from bke.inference.tables.dealing import labelling
-from bke.inference.tables.kinds import Column
 from bke.inference.tables.marginal import marginal
 
 WORDS = ["order", "came", "late", "and", "was", "broken", "but", "service", "helped", "quickly"]

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from bke.inference import InputError, Monitor, compare, compare_tables, two_sample_test
-from bke.inference.data.text import find_head
-from bke.inference.tables.cells import column_cells
-from bke.inference.tables.frames import as_table
-from bke.inference.tables.kinds import typed
-from bke.inference.tables.pooled import Asked, Roles, pooled
+from bke.inference.io.columns import column_array
+from bke.inference.io.tables import as_table
+from bke.inference.io.text import find_head
+from bke.inference.io.types import infer_type
+from bke.inference.tables.pooled import ReadOptions, Roles, pooled
 
 QUIET = {"permutations": 99, "progress": False}
 
@@ -25,7 +25,7 @@ def column(before, after=None, kind=None):
     after = before if after is None else after
     tables = [as_table({"x": cells}, name) for cells, name in ((before, "P"), (after, "Q"))]
     kinds = {} if kind is None else {"x": kind}
-    found = pooled(tables, None, (), Asked(kinds), Roles())
+    found = pooled(tables, None, (), ReadOptions(kinds), Roles())
     return found.columns[0], found.notes
 
 
@@ -37,7 +37,7 @@ def file(folder, text, name="a.csv", encoding="utf-8"):
 
 def read(path):
     table = as_table(path, "before")
-    return table.data.to_pydict(), table.note
+    return table.data.to_pydict(), "".join(table.notes)
 
 
 # Thousands separators.
@@ -49,11 +49,11 @@ def test_points_between_thousands_of_a_table_with_decimal_commas():
     """Beside cells such as 961 they are ambiguous; with decimal commas elsewhere they are not."""
     with pytest.raises(InputError, match=r"'1.244' that may be written with decimal points or"):
         column(GERMAN)
-    told = column_cells([as_table({"x": GERMAN}, "P")], "x", ()).array
+    told = column_array([as_table({"x": GERMAN}, "P")], "x", ()).array
     words = "points between thousands and decimal commas"
-    found = typed("x", told, 5, None, ("P", "Q"), [words]).column
+    found = infer_type("x", told, [as_table({"x": GERMAN}, "P")], None, [words]).column
     np.testing.assert_array_equal(found.values, [1244, 961, 2016, 980, 12500])
-    found = typed("x", told, 5, None, ("P", "Q"), ["decimal points"]).column
+    found = infer_type("x", told, [as_table({"x": GERMAN}, "P")], None, ["decimal points"]).column
     np.testing.assert_array_equal(found.values, [1.244, 961, 2.016, 980, 12.5])
 
 
@@ -68,7 +68,7 @@ def test_points_between_thousands_of_a_table_with_decimal_commas():
 def test_decimal_commas_of_one_column_tell_the_points_of_another(cells, values):
     """Where all points of a column can stand between thousands they do."""
     table = as_table({"x": cells, "y": ["1,5", "2,25", "3"]}, "P")
-    found = pooled([table, table], None, (), Asked({}), Roles())
+    found = pooled([table, table], None, (), ReadOptions({}), Roles())
     np.testing.assert_array_equal(found.columns[0].values, values * 2)
 
 
@@ -143,7 +143,7 @@ def test_a_declared_category_of_numbers_is_a_category():
 )
 def test_types_of_pandas(cells, kind, levels):
     table = as_table(pd.DataFrame({"x": cells}), "P")
-    found = pooled([table, table], None, (), Asked({}), Roles()).columns[0]
+    found = pooled([table, table], None, (), ReadOptions({}), Roles()).columns[0]
     assert (found.kind, found.levels) == (kind, levels)
 
 
@@ -159,7 +159,7 @@ def test_types_of_pandas(cells, kind, levels):
 def test_types_that_are_not_compared_are_refused_with_a_remedy(of, message):
     table = as_table(pa.table({"x": of}), "P")
     with pytest.raises(InputError, match=f"column 'x' {message}"):
-        pooled([table, table], None, (), Asked({}), Roles())
+        pooled([table, table], None, (), ReadOptions({}), Roles())
 
 
 def test_uuids_tell_rows_apart():
@@ -167,16 +167,16 @@ def test_uuids_tell_rows_apart():
     cells = [uuid.UUID(bytes=rng.bytes(16)) for _ in range(40)]
     found = pooled(
         [as_table({"x": pa.array(cells), "y": range(40)}, "P")] * 2,
-        None, (), Asked({"y": "integer"}), Roles(),
+        None, (), ReadOptions({"y": "integer"}), Roles(),
     )  # fmt: skip
-    assert found.left_out == (("x", "it tells rows apart, an identifier"),)
+    assert found.left_out == (("x", "its cells are identifiers"),)
 
 
 def test_truths_beside_zeros_and_ones():
     found, _ = column([True, False, True], [0, 1, 1])
     assert (found.kind, found.levels) == ("boolean", ("false", "true"))
     np.testing.assert_array_equal(found.values, [1, 0, 1, 0, 1, 1])
-    with pytest.raises(InputError, match="holds yes and no in P and numbers in Q"):
+    with pytest.raises(InputError, match="holds booleans in P and numbers in Q"):
         column([True, False, True], [0, 1, 2])
 
 
@@ -189,7 +189,7 @@ def test_dates_keep_rows_together():
     days = np.repeat(pd.date_range("2024-01-01", periods=30), 4)
     v = np.random.default_rng(0).normal(size=(2, 120))
     before, after = (pd.DataFrame({"day": days, "v": values}) for values in v)
-    found = compare_tables(before, after, units="day", **QUIET)
+    found = compare_tables(before, after, clusters="day", **QUIET)
     assert [one.name for one in found.columns] == ["v"]
 
 
@@ -199,13 +199,13 @@ def test_fill_values_are_noted(code, dtype):
     values = np.random.default_rng(0).normal(size=100)
     values[::10] = code
     tables = [as_table({"x": values.astype(dtype)}, "P")] * 2
-    (note,) = pooled(tables, None, (), Asked({}), Roles()).notes
+    (note,) = pooled(tables, None, (), ReadOptions({}), Roles()).notes
     assert "far from all others" in note
 
 
 def test_codes_of_missing_values_in_every_way_of_writing():
     tables = [as_table({"x": ["-999,90", "1,5", "2,25", "-999,9"]}, "P")] * 2
-    found = pooled(tables, None, (), Asked({}, missing=[-999.9]), Roles())
+    found = pooled(tables, None, (), ReadOptions({}, na_values=[-999.9]), Roles())
     np.testing.assert_array_equal(found.columns[0].values, [np.nan, 1.5, 2.25, np.nan] * 2)
     assert not any("No cell" in note for note in found.notes)
 
@@ -218,7 +218,7 @@ def test_tokens_among_numbers_are_refused_at_any_share(token, share):
     with pytest.raises(InputError) as raised:
         column(cells)
     assert f"has numbers but {token!r} in row" in str(raised.value)
-    assert "--missing" in str(raised.value)
+    assert "--na-value" in str(raised.value)
 
 
 def test_categories_that_look_like_some_numbers_are_categories():
@@ -233,10 +233,10 @@ def test_repeated_identifiers_are_noted():
         as_table({"customer_id": np.repeat(np.arange(40) + k, 10), "v": rng.normal(size=400)}, "P")
         for k in (0, 1000)
     ]
-    found = pooled(tables, None, (), Asked({}), Roles())
+    found = pooled(tables, None, (), ReadOptions({}), Roles())
     assert [one.name for one in found.columns] == ["v"]
     assert "Rows repeat 'customer_id', 10 times on average." in found.notes[0]
-    found = pooled(tables, None, (), Asked({}), Roles(units="customer_id"))
+    found = pooled(tables, None, (), ReadOptions({}), Roles(clusters="customer_id"))
     assert not any("repeat" in note for note in found.notes)
 
 
@@ -279,8 +279,8 @@ def test_marks_that_may_separate_cells_are_refused(tmp_path):
         ('{"a": 1, "b": 2}\n{"a": 3, "b": 4}\n', "looks like JSON: name it .jsonl"),
         ("<html>\n<td>1</td>\n</html>\n", "looks like HTML"),
         ("a;b,c\n1;2,3\n4;5,6\n", "separated by ';' or by ','"),
-        ("comment\nhello, world\nbye, now\n", "2 cells in line 2 but 1 columns"),
-        ("x\n1,5\n2,25\n", "2 cells in line 2 but 1 columns"),
+        ("comment\nhello, world\nbye, now\n", "2 cells in line 2 but 1 column"),
+        ("x\n1,5\n2,25\n", "2 cells in line 2 but 1 column"),
         ("Title\na,b\n1,2\n3\n", "1 cell in line 4 but 2 columns"),
         ('"a\nb",c\n1,2\n3\n', "1 cell in line 4 but 2 columns"),
     ],
@@ -310,7 +310,7 @@ def test_numbers_and_dates_in_other_forms_are_noted(cells):
 def test_titles_are_left_out_with_a_note(tmp_path):
     found, note = read(file(tmp_path, "Sales of May\na;b\n1;2\n3;4\n"))
     assert found == {"a": ["1", "3"], "b": ["2", "4"]}
-    assert note.endswith("1 line before the header left out, the first of them 'Sales of May'.")
+    assert note.endswith("1 line above the header left out, the first is 'Sales of May'.")
     found, note = read(file(tmp_path, "x y\n1  2\n3 4\n"))
     assert (found, note) == ({"x": ["1", "3"], "y": ["2", "4"]}, "")
 

@@ -13,8 +13,7 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 from bke.inference import InputError, compare_tables
-from bke.inference.tables.files import json_rows
-from bke.inference.tables.frames import as_table
+from bke.inference.io.tables import as_table, parse_json_lines
 
 FRAME = pd.DataFrame({"x": [1.5, 2.5, None], "word": ["a", "b,c", "d"], "n": [1, 2, 3]})
 LINES = 'x,word,n\n1.5,a,1\n2.5,"b,c",2\n,d,3\n'
@@ -153,8 +152,8 @@ def test_frames_and_dictionaries_are_tables():
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
-        (["1.5", "oops"] + ["2"] * 40, "has numbers but 'oops' in row 2 of b.csv"),
-        (["1.5", "inf"] + ["2"] * 40, "'inf' in row 2 of b.csv"),
+        (["1.5", "oops"] + ["2"] * 40, "has numbers but 'oops' in line 3 of b.csv"),
+        (["1.5", "inf"] + ["2"] * 40, "'inf' in line 3 of b.csv"),
         (["a", "b"] * 20, "holds numbers in a.csv and words such as 'a' in b.csv"),
         (["1/2/2024", "3/4/2024"] * 20, "holds numbers in a.csv and words such as '1/2/2024'"),
     ],
@@ -178,7 +177,7 @@ def test_what_tables_write_in_two_ways_is_refused(first, second):
     with pytest.raises(InputError, match=r"'x' is written in one way in before, such as"):
         compare_tables(*pair, permutations=19, progress=False)
     pair = ({"x": [way.format(one) for one in some]} for way in (first, second))
-    compare_tables(*pair, kinds={"x": "category"}, permutations=19, progress=False)
+    compare_tables(*pair, column_types={"x": "category"}, permutations=19, progress=False)
 
 
 def test_files_of_one_folder_have_the_same_columns(tmp_path):
@@ -205,20 +204,20 @@ def test_a_carriage_return_ends_a_line(tmp_path):
 
 
 def test_of_very_many_rows_some_are_compared_and_said_to_be(tmp_path, monkeypatch):
-    monkeypatch.setattr("bke.inference.tables.files.MOST_ROWS", 100)
+    monkeypatch.setattr("bke.inference.io.tables.MOST_ROWS", 100)
     for index in range(3):
         (tmp_path / f"{index}.parquet").write_bytes(
             parquet({"x": list(range(70 * index, 70 * index + 70))})
         )
     found = as_table(tmp_path, "before")
     rows = found.data["x"].to_pylist()
-    assert found.of == 210
+    assert found.total_rows == 210
     assert len(set(rows)) == len(rows) == 100
     assert rows == sorted(rows)
     assert max(rows) > 180
     assert as_table(tmp_path, "before").data["x"].to_pylist() == rows
     answer = compare_tables(
-        tmp_path, tmp_path, kinds={"x": "number"}, permutations=19, progress=False
+        tmp_path, tmp_path, column_types={"x": "number"}, permutations=19, progress=False
     )
     assert answer.sizes == (100, 100)
     assert f"100 of the 210 rows of {tmp_path}, drawn at random" in answer.notes[0]
@@ -231,7 +230,7 @@ def test_a_code_stands_for_what_programs_write_of_it(tmp_path):
         x[: int(share * 200)] = -999.0
         paths.append(tmp_path / f"{name}.csv")
         pd.DataFrame({"x": x}).to_csv(paths[-1], index=False)
-    found = compare_tables(*paths, missing=["-999"], permutations=19, progress=False)
+    found = compare_tables(*paths, na_values=["-999"], permutations=19, progress=False)
     assert found["x"].effect.missing == (0.02, 0.4)
 
 
@@ -269,9 +268,9 @@ def bounded(levels):
 
 
 def test_the_line_of_too_many_levels():
-    assert json_rows(bounded(99)).num_rows == 1
+    assert parse_json_lines(bounded(99)).num_rows == 1
     with pytest.raises(ValueError, match=r"^line 30001 has more than 100 levels"):
-        json_rows(bounded(3) * 30_000 + bounded(100))
+        parse_json_lines(bounded(3) * 30_000 + bounded(100))
 
 
 #: Arrays of which one number is changed below: an offset, a length, an index.

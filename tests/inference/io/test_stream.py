@@ -5,11 +5,11 @@ import os
 
 import pytest
 from bke.inference import InputError
-from bke.inference.monitoring.incoming import Incoming
+from bke.inference.io.stream import RowStream
 
 
 def batches(text, most=3, given=("a", "b"), needed=("a", "b"), numeric=()):
-    incoming = Incoming(io.BytesIO(text.encode()), given, needed, numeric)
+    incoming = RowStream(io.BytesIO(text.encode()), given, needed, numeric)
     return [one.data.to_pydict() for one in incoming.batches(most)], incoming.notes
 
 
@@ -50,7 +50,8 @@ def test_quotes_and_uneven_lines():
     """A cell may hold a line's end; a line of other cells is left out and counted."""
     found, notes = batches('a,b\n"one\ntwo",2\n3\n\n5,6,7\n8,9\n', most=9)
     assert found == [{"a": ["one\ntwo", "8"], "b": ["2", "9"]}]
-    assert notes == ["2 lines with more or fewer cells are no rows: left out."]
+    note = "Left out for more or fewer cells: 2 lines, the first of them near line 5."
+    assert notes == [note]
 
 
 def test_json_lines():
@@ -59,7 +60,7 @@ def test_json_lines():
     assert found == [{"a": [1, None], "b": ["x", "y"]}]
     found, notes = batches('{"a": 1, "b": "x"}\n{"a": 2\n[3]\n{"a": 4, "b": "z"}\n', most=9)
     assert found == [{"a": [1, 4], "b": ["x", "z"]}]
-    assert notes == ["Left out as they are no JSON objects: 2 lines, the first near line 2."]
+    assert notes == ["Left out for not being JSON objects: 2 lines, the first of them near line 2."]
     found, notes = batches('{"a": 1, "b": "x"}\n{"a": "1.5", "b": 2}\n', most=9)
     assert found == [{"a": ["1", "1.5"], "b": ["x", "2"]}]
     assert notes == []
@@ -69,7 +70,7 @@ def test_rows_are_handed_on_when_no_more_come():
     """A batch is closed after a while without a line, though the pipe stays open."""
     read, write = os.pipe()
     os.write(write, b"a,b\n1,2\n3,")
-    incoming = Incoming(os.fdopen(read, "rb"), ("a", "b"), ("a", "b"))
+    incoming = RowStream(os.fdopen(read, "rb"), ("a", "b"), ("a", "b"))
     found = incoming.batches(1000)
     assert next(found).data.to_pydict() == {"a": ["1"], "b": ["2"]}
     os.write(write, b"4\n")
@@ -83,7 +84,7 @@ def test_json_of_many_levels_is_left_out():
     deep = '{"a": ' + "[" * 100_000 + "]" * 100_000 + "}\n"
     found, notes = batches('{"a": 1, "b": 1}\n' + deep, most=9)
     assert found == [{"a": [1], "b": [1]}]
-    assert notes == ["Left out as they are no JSON objects: 1 line, the first near line 2."]
+    assert notes == ["Left out for not being JSON objects: 1 line, the first of them near line 2."]
 
 
 def rows(text, **options):
@@ -99,7 +100,7 @@ def test_a_quote_within_a_cell_is_a_character(most):
     found, notes = rows(text, most=most)
     assert found == [
         *(("1", '5" pipe'), ("2", "x"), ("3", 'y" z'), ("4", 'u"v"'), ("5", "w\nw"), ("6", "st")),
-        *(("7", ""), ("8", '"')),
+        *(("7", None), ("8", '"')),
     ]
     assert notes == []
     assert len(batches(text, most=1)[0]) == 8
@@ -146,7 +147,7 @@ def test_rows_before_an_open_quote_are_handed_on():
     """A cell may go on in the next line after any time; rows before do not wait for it."""
     read, write = os.pipe()
     os.write(write, b'a,b\n1,2\n3,"x\n')
-    incoming = Incoming(os.fdopen(read, "rb"), ("a", "b"), ("a", "b"))
+    incoming = RowStream(os.fdopen(read, "rb"), ("a", "b"), ("a", "b"))
     found = incoming.batches(1000)
     assert next(found).data.to_pydict() == {"a": ["1"], "b": ["2"]}
     os.write(write, b'y"\n')

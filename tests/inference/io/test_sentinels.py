@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from bke.inference import open_rows, read_sample
 from bke.inference.cli import app
-from bke.inference.data.suspects import missing_codes
+from bke.inference.io.types import find_sentinels
 from typer.testing import CliRunner
 
 ROWS = 60
@@ -65,10 +65,10 @@ def test_measurements_are_not(read, frame, tmp_path):
 
 def test_codes_are_far_from_all_others():
     spread = np.linspace(-500.0, 800.0, 40)
-    assert missing_codes(np.concatenate([spread, [999.0] * 5])) == ()
-    assert missing_codes(np.concatenate([spread / 10, [999.0] * 5])) == (999.0,)
-    assert missing_codes(np.concatenate([spread / 10, [999.0] * 2])) == ()
-    assert missing_codes(np.full(40, 999.0)) == ()
+    assert find_sentinels(np.concatenate([spread, [999.0] * 5])) == ()
+    assert find_sentinels(np.concatenate([spread / 10, [999.0] * 5])) == (999.0,)
+    assert find_sentinels(np.concatenate([spread / 10, [999.0] * 2])) == ()
+    assert find_sentinels(np.full(40, 999.0)) == ()
 
 
 def test_the_command_line_tells_in_a_sentence(frame, tmp_path, monkeypatch):

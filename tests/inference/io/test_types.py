@@ -5,16 +5,23 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from bke.inference import InputError, compare_tables
-from bke.inference.tables.kinds import ProblemError, typed
-from bke.inference.tables.numerals import AmbiguousError, dates, numbers, trimmed
+from bke.inference.io.formats import AmbiguousError, parse_dates, parse_numbers, strip_strings
+from bke.inference.io.tables import Table
+from bke.inference.io.types import ColumnError, infer_type
 
 DAY = 86_400.0
 
 
 def told(cells, rows=None, kind=None):
     array = pa.array(cells)
-    array = trimmed(array) if pa.types.is_string(array.type) else array
-    return typed("x", array, len(cells) // 2 if rows is None else rows, kind, ("one", "other"))
+    array = strip_strings(array) if pa.types.is_string(array.type) else array
+    return infer_type("x", array, halves(array, len(cells) // 2 if rows is None else rows), kind)
+
+
+def halves(array, rows):
+    """Two tables whose rows are those of an array."""
+    return [Table(pa.table({"x": part}), source) for part, source in
+            ((array[:rows], "one"), (array[rows:], "other"))]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -75,20 +82,20 @@ def test_values_are_those_of_the_cells():
     ],
 )
 def test_numbers_that_are_written_otherwise_are_read_with_a_note(cells, values, words):
-    found = numbers(pa.array(cells))
+    found = parse_numbers(pa.array(cells))
     np.testing.assert_array_equal(found.values, values)
-    assert found.words == words
+    assert found.format == words
     notes = told([*cells, *cells]).notes
     assert (f"numbers with {words}" in "".join(notes)) == bool(words)
 
 
 def test_what_can_be_read_in_two_ways_is_refused():
     with pytest.raises(AmbiguousError):
-        numbers(pa.array(["1,234", "5"]))
+        parse_numbers(pa.array(["1,234", "5"]))
     with pytest.raises(AmbiguousError):
-        dates(pa.array(["01/02/2024", "03/04/2024"]))
-    assert numbers(pa.array(["1,234", "x"])) is None
-    with pytest.raises(ProblemError, match="'1,234' that may be written with decimal commas or"):
+        parse_dates(pa.array(["01/02/2024", "03/04/2024"]))
+    assert parse_numbers(pa.array(["1,234", "x"])) is None
+    with pytest.raises(ColumnError, match="'1,234' that may be written with decimal commas or"):
         told(["1,234", "1,234"])
     assert told(["1,234", "1,234"], kind="category").column.levels == ("1,234",)
 
@@ -105,16 +112,16 @@ def test_what_can_be_read_in_two_ways_is_refused():
     ],
 )
 def test_what_is_of_no_kind_is_refused(cells, kind, message):
-    with pytest.raises(ProblemError, match=message):
+    with pytest.raises(ColumnError, match=message):
         told(cells, kind=kind)
 
 
 def test_codes_of_missing_values_are_told():
     rng = np.random.default_rng(0)
     values = np.round(rng.normal(50.0, 10.0, size=400), 1)
-    assert not told(list(values)).codes
+    assert not told(list(values)).sentinels
     values[::40] = -999.0
-    assert told(list(values)).codes == (-999.0,)
+    assert told(list(values)).sentinels == (-999.0,)
 
 
 @pytest.mark.parametrize(
@@ -141,20 +148,20 @@ def test_numbers_that_are_not_understood_are_pointed_at(unit):
 
 
 def test_ways_of_writing_that_are_told_are_taken():
-    assert list(numbers(pa.array(["1,234", "5"]), ["decimal commas"]).values) == [1.234, 5.0]
-    assert list(numbers(pa.array(["1,234", "5"]), ["commas between thousands"]).values) == [
+    assert list(parse_numbers(pa.array(["1,234", "5"]), ["decimal commas"]).values) == [1.234, 5.0]
+    assert list(parse_numbers(pa.array(["1,234", "5"]), ["commas between thousands"]).values) == [
         1234.0,
         5.0,
     ]
     for words, month in (("day/month/year", 2), ("month/day/year", 1)):
-        seconds = dates(pa.array(["01/02/2024", "03/04/2024"]), [words]).values[0]
+        seconds = parse_dates(pa.array(["01/02/2024", "03/04/2024"]), [words]).values[0]
         assert np.datetime64(int(seconds), "s").astype("datetime64[M]").item().month == month
     cells = {"x": ["1,234", "2,345", "3,456"] * 9}
     asked = {"permutations": 19, "alpha": 0.2, "progress": False}
-    found = compare_tables(cells, cells, written=["commas between thousands"], **asked)
+    found = compare_tables(cells, cells, formats=["commas between thousands"], **asked)
     assert found["x"].effect.medians == (2345.0, 2345.0)
-    with pytest.raises(InputError, match="no cells are written with 'dmy': there are decimal"):
-        compare_tables(cells, cells, written=["dmy"], **asked)
+    with pytest.raises(InputError, match="there is no format 'dmy': there are decimal"):
+        compare_tables(cells, cells, formats=["dmy"], **asked)
 
 
 def test_digits_with_leading_zeros_are_codes():
@@ -166,7 +173,8 @@ def test_digits_with_leading_zeros_are_codes():
 
 
 def test_durations_are_seconds():
-    found = typed("x", pa.array([1500, 2500], pa.duration("ms")), 1, None, ("one", "other"))
+    cells = pa.array([1500, 2500], pa.duration("ms"))
+    found = infer_type("x", cells, halves(cells, 1))
     np.testing.assert_array_equal(found.column.values, [1.5, 2.5])
     assert found.notes == ("'x' is read as durations in seconds.",)
 
@@ -180,16 +188,16 @@ def test_durations_are_seconds():
     ],
 )
 def test_numbers_whose_squares_cannot_be_written_are_refused(values, message):
-    with pytest.raises(ProblemError, match=message):
-        typed("x", pa.array(values), 1, None, ("one", "other"))
+    with pytest.raises(ColumnError, match=message):
+        told(values)
 
 
 def test_what_is_left_unread_is_told():
     asked = {"permutations": 19, "alpha": 0.2, "progress": False}
     cells = {"g": ["u"] * 9 + ["v"] * 9 + [None] * 2, "x": np.arange(20.0) % 7}
-    found = compare_tables(cells, by="g", missing=["-99", 3], **asked)
+    found = compare_tables(cells, by="g", na_values=["-99", 3], **asked)
     assert "2 rows without a value of 'g' left out." in found.notes
-    assert "No cell is -99, as --missing says." in found.notes
+    assert "No cell is -99, as --na-value says." in found.notes
     assert not any("No cell is 3" in note for note in found.notes)
 
 
@@ -235,7 +243,7 @@ def test_text_is_read_as_what_the_other_table_holds(spelt):
     for pair in ((before, words), (words, before)):
         found = compare_tables(*pair, **options)
         assert found.left_out == twin.left_out == (
-            ("order_id", "it tells rows apart, an identifier"),
+            ("order_id", "its cells are identifiers"),
         )  # fmt: skip
         assert found.pvalue == twin.pvalue
         assert [one.kind for one in found.columns] == [one.kind for one in twin.columns]
@@ -247,14 +255,16 @@ def test_text_that_is_not_what_the_other_table_holds_is_refused():
     words = pd.DataFrame({"x": ["yes", "perhaps"] * 9})
     padded = pd.DataFrame({"x": [f"{one:05d}" for one in range(18)]})
     for pair in ((truths, words), (numbers_of, words), (numbers_of, padded)):
-        with pytest.raises(InputError, match=r"write them alike, or take.*--kind x=category"):
+        with pytest.raises(InputError, match=r"write them alike, or take.*--column-type x=cat"):
             compare_tables(*pair, progress=False)
 
 
 def test_an_identifier_is_left_out_whoever_says_that_it_is_one():
     rng = np.random.default_rng(1)
     tables = [pd.DataFrame({"x": rng.normal(size=40), "k": rng.integers(0, 9, 40)}) for _ in "PQ"]
-    found = compare_tables(*tables, kinds={"k": "identifier"}, permutations=99, progress=False)
+    found = compare_tables(
+        *tables, column_types={"k": "identifier"}, permutations=99, progress=False
+    )
     assert [one.name for one in found.columns] == ["x"]
 
 

@@ -1,0 +1,1 @@
+"""Read samples, tables and streams from files and data frames."""

@@ -1,0 +1,287 @@
+"""Cells of a column in all tables as one array, with missing values as nulls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..data.checks import normalize_text
+from ..data.equality import DOUBLE, round_to, stored_size
+from .formats import (
+    ISO,
+    AmbiguousError,
+    as_floats,
+    as_numpy,
+    matches,
+    parse_dates,
+    parse_numbers,
+    strip_offsets,
+    strip_strings,
+)
+from .tables import Table
+from .types import DIGITS, PADDED, ColumnError, ambiguous_format, parse_booleans
+
+
+class ColumnArray(NamedTuple):
+    """Cells of a column of all tables.
+
+    Attributes:
+        array: (N,), of one type.
+        mixed: their types in each table, if these are several.
+        notes: notes on how they were read.
+    """
+
+    array: pa.Array
+    mixed: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def column_array(
+    tables: Sequence[Table],
+    name: str,
+    na_values: Sequence[str | float],
+    formats: Sequence[str] = (),
+) -> ColumnArray:
+    """Return the cells of a column of all tables, of one type.
+
+    Text is parsed as numbers, dates or booleans where the other table has these and all of it can
+    be; 0 and 1 are booleans where the other table has booleans. Dates are local times of their
+    time zone.
+
+    Args:
+        tables: one or two tables.
+        name: name of the column.
+        na_values: cells that stand for a missing value.
+        formats: names of preferred formats of numbers or dates.
+
+    Raises:
+        ColumnError: the tables hold types that cannot be compared.
+    """
+    parts = [
+        _without(_simplified(table.data.column(name).combine_chunks()), na_values)
+        for table in tables
+    ]
+    parts = _to_common_family(parts, name, formats)
+    families = {_family(part.type) for part in parts} - {"nothing"}
+    mixed, notes = "", tuple[str, ...]()
+    if len(families) > 1:
+        mixed = " and ".join(
+            f"{_family(part.type)} in {table.source}"
+            for part, table in zip(parts, tables, strict=True)
+        )
+        if "text" not in families:
+            raise ColumnError(f"holds {mixed}")
+        try:
+            parts = [pc.cast(part, pa.string()) for part in parts]
+        except pa.ArrowNotImplementedError:
+            raise ColumnError(f"holds {mixed}") from None
+    elif families == {"dates"}:
+        parts, notes = _local_times(parts, name, [table.source for table in tables])
+    elif families == {"numbers"} and len({part.type for part in parts}) > 1:
+        parts = _to_common_precision(parts)
+    elif len({part.type for part in parts}) > 1:
+        dtype = next(part.type for part in parts if not pa.types.is_null(part.type))
+        parts = [pc.cast(part, dtype, safe=False) for part in parts]
+    return ColumnArray(pa.concat_arrays(parts), mixed, notes)
+
+
+def is_declared_category(tables: Sequence[Table], name: str) -> bool:
+    """Return whether the type of a column of numbers, or of text like numbers, is categorical."""
+    for table in tables:
+        array = table.data.column(name).combine_chunks()
+        if not pa.types.is_dictionary(array.type):
+            return False
+        values = _simplified(array.dictionary.drop_null())
+        is_text = _family(values.type) == "text"
+        if is_text and not matches(values.drop_null(), r"^[\d.,+-]*$").all():
+            return False
+    return True
+
+
+def _local_times(
+    parts: list[pa.Array], name: str, sources: list[str]
+) -> tuple[list[pa.Array], tuple[str, ...]]:
+    """Return dates in the local time of their time zone, of the first of several, and a note.
+
+    Raises:
+        ColumnError: some have a time zone, and others none.
+    """
+    zones = {
+        source: getattr(part.type, "tz", None)
+        for source, part in zip(sources, parts, strict=True)
+        if not pa.types.is_null(part.type)
+    }
+    known = {zone: source for source, zone in zones.items() if zone}
+    if not known:
+        return [pc.cast(part, pa.timestamp("us"), safe=False) for part in parts], ()
+    without = [source for source, zone in zones.items() if not zone]
+    if without:
+        zone, source = next(iter(known.items()))
+        raise ColumnError(
+            f"has the time zone {zone} in {source} and none in {without[0]}: give both one, as "
+            f"with .dt.tz_localize({zone!r}) in pandas"
+        )
+    zone = next((zone for zone in known if zone != "UTC"), "UTC")
+    try:
+        to = pa.timestamp("us", tz=zone)
+        local = [pc.local_timestamp(pc.cast(part, to, safe=False)) for part in parts]
+    except pa.ArrowInvalid as error:
+        raise ColumnError(f"has a time zone that is not known here: {error}") from None
+    if len(known) == 1:
+        return local, ()
+    other_zones = ", ".join(
+        f"{other} in {source}" for other, source in known.items() if other != zone
+    )
+    return local, (f"{name!r} is compared by the local clock of {zone}; it has {other_zones}.",)
+
+
+def _to_common_precision(parts: list[pa.Array]) -> list[pa.Array]:
+    """Round numbers of several types to the narrowest floating-point type among them."""
+    size = min(stored_size(part.type) for part in parts)
+    if size == DOUBLE:
+        return [as_floats(part) for part in parts]
+    rounded = [round_to(as_numpy(part), size) for part in parts]
+    largest = max(np.nanmax(np.abs(values), initial=0.0) for values in rounded)
+    dtype = np.dtype(f"f{size if largest <= np.finfo(f'f{size}').max else DOUBLE}")
+    return [pa.array(values.astype(dtype), from_pandas=True) for values in rounded]
+
+
+def _to_common_family(parts: list[pa.Array], name: str, formats: Sequence[str]) -> list[pa.Array]:
+    """Convert one of two parts to what the other holds, if all of its cells can be."""
+    families = [_family(part.type) for part in parts]
+    if sorted(families) == ["booleans", "numbers"]:
+        at = families.index("numbers")
+        binary = pc.all(pc.is_in(as_floats(parts[at]), pa.array([0.0, 1.0, None])))
+        if binary.as_py() is not False:
+            parts[at] = pc.cast(as_floats(parts[at]), pa.bool_())
+        return parts
+    if len(parts) != 2 or families.count("text") != 1 or "nothing" in families:
+        return parts
+    text = families.index("text")
+    try:
+        parsed = _parse_as(parts[text], families[1 - text], formats)
+    except AmbiguousError as error:
+        raise ambiguous_format(name, error) from None
+    if parsed is not None:
+        parts[text] = parsed
+    return parts
+
+
+def _parse_as(array: pa.Array, family: str, formats: Sequence[str]) -> pa.Array | None:
+    """Parse text as numbers, dates or booleans, ``None`` where not all of it can be.
+
+    Raises:
+        AmbiguousError: several formats fit.
+    """
+    distinct = pc.unique(array).drop_null()
+    if not len(distinct):
+        return pa.nulls(len(array))
+    values: pa.Array | None = None
+    if family == "booleans":
+        booleans = parse_booleans(distinct)
+        values = None if booleans is None else pa.array(booleans)
+    elif family == "dates" and (dates := parse_dates(distinct, formats)) is not None:
+        microseconds = np.round(dates.values * 1e6).astype(np.int64)
+        aware = matches(distinct, ISO).all() and "" not in strip_offsets(distinct)[1]
+        unit = pa.timestamp("us", tz="UTC" if aware else None)
+        values = pc.cast(pa.array(microseconds), unit)
+    elif family == "numbers" and not matches(distinct, PADDED).any():
+        if matches(distinct, DIGITS).all():  # with all digits, which identifiers need
+            try:
+                values = pc.cast(pc.replace_substring_regex(distinct, r"^\+", ""), pa.int64())
+            except pa.ArrowInvalid:  # more than 64 bits
+                return None
+        elif (numbers := parse_numbers(distinct, formats)) is not None:
+            values = pa.array(numbers.values)
+    return None if values is None else values.take(pc.index_in(array, distinct))
+
+
+def _simplified(array: pa.Array) -> pa.Array:
+    """Return cells of a simple type: text without blanks around it, no dictionary, no NaN."""
+    if isinstance(array.type, pa.BaseExtensionType):
+        if array.type.extension_name == "arrow.uuid":
+            texts = [None if cell is None else str(cell) for cell in array.to_pylist()]
+            array = pa.array(texts, pa.string())
+        else:
+            array = array.storage
+    if pa.types.is_dictionary(array.type):
+        array = pc.cast(array, array.type.value_type)
+    if pa.types.is_large_string(array.type) or pa.types.is_string_view(array.type):
+        array = pc.cast(array, pa.string())
+    if pa.types.is_floating(array.type):
+        array = pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
+    return strip_strings(array) if pa.types.is_string(array.type) else array
+
+
+def _family(dtype: pa.DataType) -> str:
+    if pa.types.is_null(dtype):
+        return "nothing"
+    if pa.types.is_boolean(dtype):
+        return "booleans"
+    if pa.types.is_integer(dtype) or pa.types.is_floating(dtype) or pa.types.is_decimal(dtype):
+        return "numbers"
+    if pa.types.is_string(dtype):
+        return "text"
+    if pa.types.is_timestamp(dtype) or pa.types.is_date(dtype):
+        return "dates"
+    return str(dtype)
+
+
+def _without(array: pa.Array, na_values: Sequence[str | float]) -> pa.Array:
+    """Return cells with those that stand for a missing value as nulls."""
+    if not na_values:
+        return array
+    if pa.types.is_string(array.type):
+        texts = pa.array(sorted({normalize_text(str(value)) for value in na_values}))
+        missing = pc.is_in(array, texts)
+        # 999 stands for 999.0 too, as many programs write it, and -1.5 for -1,50.
+        if numbers := "|".join(map(_number_pattern, _numbers(na_values))):
+            same = pc.match_substring_regex(array, rf"^\+?({numbers})$")
+            missing = pc.or_(missing, pc.fill_null(same, False))
+    elif _family(array.type) == "numbers":
+        values = round_to(np.array(_numbers(na_values), dtype=float), stored_size(array.type))
+        missing = pc.is_in(as_floats(array), pa.array(values, pa.float64()))
+    else:
+        return array
+    return pc.if_else(missing, pa.scalar(None, array.type), array)
+
+
+def _number_pattern(number: float) -> str:
+    """Return a pattern of a number with a decimal point or comma, and zeros after its decimals."""
+    plain = re.escape(f"{number:.15g}")
+    return plain.replace(r"\.", "[.,]") + "0*" if r"\." in plain else rf"{plain}([.,]0*)?"
+
+
+def _numbers(na_values: Sequence[str | float]) -> list[float]:
+    numbers = []
+    for value in na_values:
+        try:
+            numbers.append(float(value))
+        except ValueError:
+            continue
+    return numbers
+
+
+def unused_na_values(
+    tables: Sequence[Table], na_values: Sequence[str | float]
+) -> list[str | float]:
+    """Return the cells that stand for a missing value and are in no column of the tables."""
+    unused = list(na_values)
+    for table in tables:
+        for column in table.data.columns if unused else ():
+            array = _simplified(column.combine_chunks())
+            nulls = array.null_count
+            unused = [value for value in unused if _without(array, [value]).null_count == nulls]
+    return unused
+
+
+def unused_notes(tables: Sequence[Table], na_values: Sequence[str | float]) -> list[str]:
+    """Write notes on cells that stand for a missing value and are in no column."""
+    return [
+        f"No cell is {value}, as --na-value says." for value in unused_na_values(tables, na_values)
+    ]

@@ -1,0 +1,251 @@
+"""Formats of numbers and dates in text: found from all cells of a column, or refused.
+
+``1,234`` may be a thousand or a little more than one: where all cells of a column fit two formats
+that give other numbers, the user has to choose. Cells are parsed together, by Arrow, so that a
+million of them are fast; pandas parses dates, by explicit formats.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .text import MISSING
+
+_EXPONENT = r"([eE][+-]?\d+)?"
+_BLANK = "[ \u00a0\u202f']"
+
+
+class NumberFormat(NamedTuple):
+    """A format of numbers.
+
+    Attributes:
+        name: its name, in messages and as an option.
+        pattern: regular expression of a whole cell.
+        removed: regular expression of the separators between thousands.
+        point: the decimal separator.
+    """
+
+    name: str
+    pattern: str
+    removed: str = ""
+    point: str = "."
+
+
+PLAIN = NumberFormat("decimal points", rf"^[+-]?(\d+\.?\d*|\.\d+){_EXPONENT}$")
+#: Numbers with decimal points all of whose fractions have three digits, and whole numbers below
+#: 1000: these are written in the same way with points between thousands.
+THOUSANDS, BELOW = r"^[+-]?[1-9]\d{0,2}\.\d{3}$", r"^[+-]?\d{1,3}$"
+POINTS = NumberFormat(
+    "points between thousands and decimal commas",
+    r"^[+-]?([1-9]\d{0,2}(\.\d{3})+|\d+)(,\d+)?$",
+    r"\.",
+    ",",
+)
+DECIMAL_COMMAS = NumberFormat("decimal commas", rf"^[+-]?(\d*,\d+|\d+){_EXPONENT}$", "", ",")
+OTHER_FORMATS = (
+    DECIMAL_COMMAS,
+    NumberFormat("commas between thousands", r"^[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?$", ","),
+    POINTS,
+    NumberFormat(
+        "blanks or apostrophes between thousands",
+        rf"^[+-]?([1-9]\d{{0,2}}({_BLANK}\d{{3}})+|\d+)(\.\d+)?$",
+        _BLANK,
+    ),
+)
+CURRENCIES = "$\u20ac\u00a3\u00a5"
+_CURRENCY = f"[{CURRENCIES}]"
+SIGN_FORMATS = (
+    NumberFormat("per cent signs", r"^[+-]?(\d+\.?\d*|\.\d+) ?%$", " ?%"),
+    NumberFormat("per cent signs and decimal commas", r"^[+-]?\d+(,\d+)? ?%$", " ?%", ","),
+    NumberFormat("signs of a currency", rf"^[+-]?{_CURRENCY} ?\d+(\.\d+)?$", f"{_CURRENCY} ?"),
+    NumberFormat(
+        "signs of a currency and commas between thousands",
+        rf"^[+-]?{_CURRENCY} ?([1-9]\d{{0,2}}(,\d{{3}})+|\d+)(\.\d+)?$",
+        rf"{_CURRENCY} ?|,",
+    ),
+    NumberFormat(
+        "signs of a currency and decimal commas",
+        rf"^[+-]?{_CURRENCY} ?\d+(,\d+)?$",
+        f"{_CURRENCY} ?",
+        ",",
+    ),
+)
+#: Formats of dates other than ISO 8601: name, format of ``strptime``, regular expression.
+_CLOCK = {"": "", " %H:%M": r" \d{1,2}:\d{2}", " %H:%M:%S": r" \d{1,2}:\d{2}:\d{2}"}
+_DAYS = {
+    "day/month/year": ("%d/%m/%Y", r"\d{1,2}/\d{1,2}/\d{4}"),
+    "month/day/year": ("%m/%d/%Y", r"\d{1,2}/\d{1,2}/\d{4}"),
+    "day.month.year": ("%d.%m.%Y", r"\d{1,2}\.\d{1,2}\.\d{4}"),
+    "year/month/day": ("%Y/%m/%d", r"\d{4}/\d{1,2}/\d{1,2}"),
+    "day month in letters year": ("%d %b %Y", r"\d{1,2} [A-Za-z]{3} \d{4}"),
+    "day-month in letters-year": ("%d-%b-%Y", r"\d{1,2}-[A-Za-z]{3}-\d{4}"),
+}
+DATE_FORMATS = [
+    (name, day + clock, f"^{day_pattern}{clock_pattern}$")
+    for name, (day, day_pattern) in _DAYS.items()
+    for clock, clock_pattern in _CLOCK.items()
+]
+#: Text that looks like a number with a unit, or like a date.
+LIKE_NUMBERS = (
+    r"^[^\w\s]?\s?\d[\d.,'\x{00a0}\x{202f} ]*\s?[^\d\s]{0,4}$"
+    r"|^\(?[\d.,]+\)?$|^\d{1,4}[-/. ]\w{1,9}[-/. ]\d{2,4}\b.*$"
+    r"|^[-+]?\p{Nd}[\p{Nd}.,_/' ]*$|^0x[0-9a-fA-F]+$|^[A-Z]{3} ?\d[\d.,]*$"
+    r"|^[A-Za-z]{3,9}\.? \d{1,2},? \d{4}$|^\d{4}-(\d{2}|W\d{2}|Q[1-4])$|^\d{4} ?Q[1-4]$"
+)
+NUMBER_FORMATS = (PLAIN, *OTHER_FORMATS, *SIGN_FORMATS)
+#: Names of formats that a user can choose.
+FORMAT_NAMES = (*(candidate.name for candidate in NUMBER_FORMATS), *_DAYS)
+#: Times of a day, which are seconds since midnight.
+TIMES = r"^([01]?\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?$"
+OFFSET = r"(Z|[+-]\d{2}:?\d{2})$"
+ISO = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$"
+
+
+class AmbiguousError(Exception):
+    """All cells, of which the first argument is one, fit several formats, the other arguments."""
+
+
+class Parsed(NamedTuple):
+    """Parsed cells.
+
+    Attributes:
+        values: (k,) numbers, or seconds since 1970.
+        format: name of their format, "" for decimal points and ISO dates.
+        pointed: a cell with a decimal point, of the format with decimal points.
+    """
+
+    values: np.ndarray
+    format: str = ""
+    pointed: str = ""
+
+
+def normalize_strings(array: pa.Array) -> pa.Array:
+    """Return cells of text in Unicode normal form C."""
+    if pc.all(pc.string_is_ascii(array)).as_py() is not False:  # None without any cell
+        return array
+    return pc.utf8_normalize(array, form="NFC")
+
+
+def strip_strings(array: pa.Array) -> pa.Array:
+    """Remove blanks around cells of text; missing values become null."""
+    stripped = pc.utf8_trim_whitespace(normalize_strings(array))
+    missing = pc.is_in(pc.utf8_lower(stripped), pa.array(sorted(MISSING)))
+    return pc.if_else(missing, pa.scalar(None, pa.string()), stripped)
+
+
+def as_floats(array: pa.Array) -> pa.Array:
+    """Convert numbers to double precision, durations to seconds; decimals by their text.
+
+    Arrow divides decimals by a power of ten, which is off in the last place for one in eight.
+    """
+    if pa.types.is_duration(array.type):
+        per_second = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[array.type.unit]
+        return pc.divide(as_floats(pc.cast(array, pa.int64())), per_second)
+    if pa.types.is_decimal(array.type):
+        array = pc.cast(array, pa.string())
+    return pc.cast(array, pa.float64(), safe=False)
+
+
+def as_numpy(array: pa.Array) -> np.ndarray:
+    """Return numbers (n,) of any Arrow type in double precision, NaN where they are null."""
+    return np.array(as_floats(array).to_numpy(zero_copy_only=False), dtype=float)
+
+
+def matches(array: pa.Array, pattern: str) -> np.ndarray:
+    """Return which of the cells, none of which is null, match a regular expression, (k,) bool."""
+    return np.asarray(pc.match_substring_regex(array, pattern).to_numpy(zero_copy_only=False))
+
+
+def parse_numbers(array: pa.Array, formats: Sequence[str] = ()) -> Parsed | None:
+    """Parse text as numbers, ``None`` where not all cells are numbers.
+
+    Args:
+        array: (k,) distinct cells, none of which is null.
+        formats: names of the formats that are preferred where several fit.
+
+    Raises:
+        AmbiguousError: two formats fit, and give other numbers.
+    """
+    if not formats and matches(array, PLAIN.pattern).all():
+        return _parse_plain(array)
+    fitting = [candidate for candidate in NUMBER_FORMATS if matches(array, candidate.pattern).all()]
+    preferred = [candidate for candidate in fitting if candidate.name in formats]
+    if not preferred and PLAIN in fitting:
+        return _parse_plain(array)
+    fitting = preferred or fitting
+    if not fitting:
+        return None
+    values = [_parse(array, candidate) for candidate in fitting]
+    if any(not np.array_equal(other, values[0]) for other in values[1:]):
+        raise AmbiguousError(array[0].as_py(), *(candidate.name for candidate in fitting))
+    return Parsed(values[0], "" if fitting[0] is PLAIN else fitting[0].name)
+
+
+def _parse_plain(array: pa.Array) -> Parsed:
+    """Parse numbers with decimal points, unless all points may be between thousands."""
+    has_point = pc.match_substring(array, ".")
+    pointed, integers = array.filter(has_point), array.filter(pc.invert(has_point))
+    may_be_thousands = len(pointed) and len(integers) and matches(pointed, THOUSANDS).all()
+    if may_be_thousands and matches(integers, BELOW).all():
+        raise AmbiguousError(pointed[0].as_py(), PLAIN.name, POINTS.name)
+    return Parsed(_parse(array, PLAIN), pointed=pointed[0].as_py() if len(pointed) else "")
+
+
+def _parse(array: pa.Array, number_format: NumberFormat) -> np.ndarray:
+    _, _, removed, point = number_format
+    plain = pc.replace_substring_regex(array, removed, "") if removed else array
+    plain = pc.replace_substring(plain, point, ".") if point != "." else plain
+    return as_numpy(pc.replace_substring_regex(plain, r"^\+", ""))
+
+
+def parse_dates(array: pa.Array, formats: Sequence[str] = ()) -> Parsed | None:
+    """Parse text as dates in seconds since 1970, ``None`` where not all cells are dates.
+
+    Dates with an offset from UTC are instants, see :func:`strip_offsets`; times of a day are
+    seconds since midnight.
+
+    Args:
+        array: (k,) distinct cells, none of which is null.
+        formats: names of the formats that are preferred where several fit.
+
+    Raises:
+        AmbiguousError: day and month could be either.
+    """
+    if matches(array, ISO).all():
+        dates = pd.to_datetime(array.to_pylist(), format="ISO8601", errors="coerce", utc=True)
+        return None if dates.isna().any() else Parsed(_seconds(dates))
+    if matches(array, TIMES).all():
+        times = [cell if cell.count(":") > 1 else f"{cell}:00" for cell in array.to_pylist()]
+        return Parsed(np.asarray(pd.to_timedelta(times).total_seconds(), dtype=float))
+    parsed = {}
+    for name, strptime, pattern in DATE_FORMATS:
+        if matches(array, pattern).all():
+            dates = pd.to_datetime(array.to_pylist(), format=strptime, errors="coerce", utc=True)
+            if not dates.isna().any():
+                parsed[name] = _seconds(dates)
+    parsed = {name: values for name, values in parsed.items() if name in formats} or parsed
+    if len(parsed) > 1:
+        raise AmbiguousError(array[0].as_py(), *parsed)
+    return next((Parsed(values, name) for name, values in parsed.items()), None)
+
+
+def strip_offsets(array: pa.Array) -> tuple[pa.Array, tuple[str, ...]]:
+    """Return ISO dates (n,) without their offsets from UTC, and the distinct offsets.
+
+    The offset of a date that has none is "".
+    """
+    bare = pc.replace_substring_regex(array, rf"(:\d{{2}}(?:\.\d+)?){OFFSET}", r"\1")
+    pairs = pc.unique(pc.binary_join_element_wise(bare, array, "|")).drop_null().to_pylist()
+    offsets = {cell[len(local) :] for local, cell in (pair.split("|") for pair in pairs)}
+    return bare, tuple(sorted({re.sub(r"(\d\d)(\d\d)$", r"\1:\2", offset) for offset in offsets}))
+
+
+def _seconds(dates: pd.DatetimeIndex) -> np.ndarray:
+    return np.asarray(dates.as_unit("us").asi8 / 1e6)

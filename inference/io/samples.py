@@ -1,0 +1,258 @@
+"""Samples of numbers, read from the same files as tables."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ..core.errors import InputError, nearest
+from ..data.checks import normalize_text
+from ..data.equality import stored_size
+from .columns import column_array
+from .formats import (
+    DECIMAL_COMMAS,
+    NUMBER_FORMATS,
+    AmbiguousError,
+    Parsed,
+    as_numpy,
+    matches,
+    parse_numbers,
+)
+from .tables import Table, read_table
+from .text import NotDecodedError
+from .types import (
+    IDENTIFIER,
+    ColumnError,
+    are_identifiers,
+    are_integers,
+    check_currencies,
+    find_sentinels,
+    is_numeric,
+    read_columns,
+    take_values,
+)
+
+#: Advice where a column holds no numbers.
+CHOOSE = "; columns= or --columns leaves columns of text out"
+#: First number that may be a year, and rows with fractions below a first row of whole numbers.
+FIRST_YEAR, LEAST_ROWS_BELOW = 1000, 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """A sample as read from a file.
+
+    Attributes:
+        values: (n, D) float64, every value finite, in the units of the file.
+        columns: the D column names; ``x`` or ``x0``, ``x1``, ... where the file has none.
+        path: the file.
+        sizes: (D,), bytes of a number of each column in the file, as of
+            :func:`~bke.inference.data.equality.stored_sizes`.
+    """
+
+    values: NDArray[np.float64]
+    columns: tuple[str, ...]
+    path: Path
+    sizes: tuple[int, ...]
+
+
+def read_sample(
+    path: str | os.PathLike[str], *, columns: Sequence[str | int] | None = None
+) -> Sample:
+    """Read a sample from a file.
+
+    Files are those of :func:`~bke.inference.compare_tables`, and .npy. The first row of a text file
+    is a header if it holds text; one that holds both text and numbers is refused, since taking it
+    either way could lose or invent a row.
+
+    Args:
+        path: a .csv, .tsv, .txt, .jsonl, .ndjson (each also .gz, .zst or .bz2), .parquet, .pq,
+            .arrow, .feather, .ipc, .xlsx or .npy file.
+        columns: the columns to use, by name or by index counted from 0; all by default. The other
+            columns may hold text.
+
+    Returns:
+        The sample, (n, D) with n >= 1.
+
+    Raises:
+        InputError: the file cannot be read as a table of finite numbers; names file, line, column.
+    """
+    path = Path(path)
+    try:
+        table = read_table(path, header=False)
+    except NotDecodedError:
+        table = read_table(path, "latin-1", header=False)
+        warnings.warn(
+            f"{path} is not UTF-8, so the names of its columns are read as Latin-1: numbers are "
+            "the same either way",
+            stacklevel=2,
+        )
+    for note in table.notes:
+        warnings.warn(note, stacklevel=2)
+    known = table.data.column_names
+    names = [known[index] for index in choose_columns(path, known, columns)]
+    parsed, problems = read_columns(
+        names, lambda name, formats: _parse_column(name, table, formats)
+    )
+    for name, problem in problems.items():
+        label = repr(name) if table.has_header else f"{known.index(name) + 1} (the first is 1)"
+        advice = "" if len(known) < 2 else CHOOSE
+        raise InputError(
+            f"{path}: column {label} {problem}{advice}; tables with text or missing values are for "
+            "`bke drift`"
+        )
+    for name, column in parsed.items():
+        if column.format not in ("", DECIMAL_COMMAS.name):
+            warnings.warn(f"{path}: {name!r} is read as numbers with {column.format}", stacklevel=2)
+    values = np.column_stack([parsed[name].values for name in names])
+    if not table.has_header and _may_be_names(values):
+        first = ", ".join(f"{value:.15g}" for value in values[0, :3]) + ", ..." * (len(names) > 3)
+        warnings.warn(
+            f"{path}: its first row, {first}, is read as numbers; leave it out, or write names in "
+            "its place, where it names the columns",
+            stacklevel=2,
+        )
+    warn_of_non_measurements(path, names, values)
+    sizes = tuple(stored_size(table.data.schema.field(name).type) for name in names)
+    return Sample(values, tuple(names), path, sizes)
+
+
+def choose_columns(
+    path: Path, names: Sequence[str], columns: Sequence[str | int] | None
+) -> list[int]:
+    """Find the chosen columns by index; a name comes before an index that is written the same.
+
+    Raises:
+        InputError: there is no such column, none is chosen, or one twice.
+    """
+    count, names = len(names), list(map(normalize_text, names))
+    if columns is None:
+        if "" in names:
+            raise InputError(
+                f"{path} has no name for column {names.index('') + 1} in its header (row "
+                "numbers?): name it, or choose the columns to use"
+            )
+        chosen = list(range(count))
+    else:
+        chosen = []
+        for column in [columns] if isinstance(columns, (str, int)) else columns:
+            text = normalize_text(str(column).strip())
+            if names.count(text) == 1:
+                chosen.append(names.index(text))
+            elif text not in names and re.fullmatch("[0-9]+", text) and int(text) < count:
+                chosen.append(int(text))
+            elif text not in names:
+                known = ", ".join(map(repr, names[:12])) + (", ..." if count > 12 else "")
+                raise InputError(
+                    f"{path} has no column {text!r}: there are {known}, "
+                    f"or by index {'0' if count == 1 else f'0 to {count - 1}'}"
+                    f"{nearest(text, names)}"
+                )
+            else:
+                raise InputError(f"{path} has more than one column {text!r}")
+        if not chosen or len(set(chosen)) < len(chosen):
+            fault = "a column is chosen twice" if chosen else "no column is chosen"
+            raise InputError(f"{path}: {fault}")
+    for name in (names[index] for index in chosen):
+        if names.count(name) > 1:
+            raise InputError(f"{path} has more than one column {name!r}")
+    return chosen
+
+
+def _parse_column(name: str, table: Table, formats: Sequence[str]) -> Parsed:
+    """Parse a column as finite numbers (n,).
+
+    Raises:
+        ColumnError: a cell is no number, or missing, or infinite; names its place.
+    """
+    array = column_array([table], name, ()).array
+    parsed: Parsed | None
+    if pa.types.is_string(array.type):
+        distinct = pc.unique(array).drop_null()
+        try:
+            parsed = parse_numbers(distinct, formats)
+        except AmbiguousError as error:
+            cell, *candidates = error.args
+            raise ColumnError(
+                f"has {cell!r} in {table.label(pc.index(array, cell).as_py())}, which may be "
+                f"written with {' or with '.join(candidates)}: write numbers with decimal points, "
+                "and nothing between thousands"
+            ) from None
+        if parsed is None:
+            fitting = max(
+                (matches(distinct, candidate.pattern) for candidate in NUMBER_FORMATS), key=np.sum
+            )
+            cell = distinct[int(np.argmin(fitting))]
+            raise ColumnError(_no_number(cell.as_py(), table, pc.index(array, cell).as_py()))
+        check_currencies(name, distinct)
+        parsed = parsed._replace(values=take_values(array, distinct, parsed.values))
+    elif pa.types.is_null(array.type):
+        parsed = Parsed(np.full(len(array), np.nan))
+    elif is_numeric(array.type) and not pa.types.is_duration(array.type):
+        parsed = Parsed(as_numpy(array))
+    else:
+        row = int(np.argmin(array.is_null()))
+        raise ColumnError(
+            f"{_no_number(array[row].as_py(), table, row)} (its type is {array.type})"
+        )
+    bad = np.flatnonzero(~np.isfinite(parsed.values))
+    if bad.size:
+        fault = "a missing value" if np.isnan(parsed.values[bad[0]]) else "an infinite value"
+        raise ColumnError(f"has {fault} in {table.label(int(bad[0]))} ({bad.size} in all)")
+    return parsed
+
+
+def _may_be_names(values: np.ndarray) -> bool:
+    """Return whether the first row may name the columns (n, D): 0, 1, ... or years.
+
+    Either it counts on, and no other row does so; or all numbers below have fractions, and are far
+    from one of its numbers.
+    """
+    first, below = values[0], values[1:]
+    if (first % 1.0 != 0.0).any() or (first < 0.0).any():
+        return False
+    counts_on = len(first) > 1 and (np.diff(first) == 1.0).all()
+    if counts_on and (first[0] == 0.0 or (len(first) > 2 and first[0] >= FIRST_YEAR)):
+        return not (below == first).all(axis=1).any()
+    if len(below) < LEAST_ROWS_BELOW or len(np.unique(first)) < len(first):
+        return False
+    low, high = below.min(axis=0), below.max(axis=0)
+    distant = (first < 2.0 * low - high) | (first > 2.0 * high - low)
+    return bool((below % 1.0 != 0.0).all() and distant.any())
+
+
+def _no_number(cell: object, table: Table, row: int) -> str:
+    text = cell if isinstance(cell, str) else str(cell)
+    text = text if len(text) <= 40 else text[:36] + "..."
+    if text.lstrip("+-").lower() in ("inf", "infinity"):
+        return f"has an infinite value ({text}) in {table.label(row)}"
+    return f"has {text!r} in {table.label(row)}, where a number is needed"
+
+
+def warn_of_non_measurements(path: Path, names: Sequence[str], values: np.ndarray) -> None:
+    """Warn of columns (n, D) of a file that are probably no measurements."""
+    for name, column in zip(names, values.T, strict=True):
+        # Years are dense too; row numbers start at 0 or 1.
+        starts = IDENTIFIER.search(name) is not None or column.min() in (0.0, 1.0)
+        if are_integers(column) and are_identifiers(name, [column]) and starts:
+            warnings.warn(
+                f"{path}: the numbers of {name!r} are all different, as those of an identifier "
+                "are: leave it out with columns= (--columns), unless it is measured",
+                stacklevel=3,
+            )
+        for sentinel in find_sentinels(column):
+            rows = int(np.sum(column == sentinel))
+            warnings.warn(
+                f"{path}: {name!r} is {sentinel:g} in {rows} rows, far from all others: if that "
+                "stands for a missing value, leave these rows out",
+                stacklevel=3,
+            )

@@ -1,0 +1,255 @@
+"""Streams of rows: CSV or JSON lines from a pipe or a file, in batches as they arrive.
+
+A quote opens a quoted cell at the start of a cell only, and is a character like others elsewhere,
+as in the readers of Arrow and Python. A row whose quoted cell continues over several lines ends
+within :data:`ROW_LINES` lines, has as many cells as the header, and nothing but a separator or the
+end of the line behind a closing quote. Otherwise the line that opens the quote is left out and
+noted, and reading continues with the next line, so that a stray quote costs no other row.
+"""
+
+from __future__ import annotations
+
+import codecs
+import collections
+import csv
+import io
+import queue
+import threading
+from collections.abc import Iterator
+from typing import IO
+
+import pyarrow as pa
+
+from ..core.errors import InputError
+from ..data.checks import counted
+from .tables import Table, clean_name, parse_json_line_by_line, parse_json_lines
+from .text import MISSING, SEPARATORS, split_rows
+
+#: Lines that are read ahead; lines of a row with a quoted cell at most; neither is tuned.
+LINES_AHEAD, ROW_LINES = 20_000, 100
+#: Seconds without a line after which a batch ends.
+TIMEOUT = 0.5
+#: End of the stream, in the queue of lines.
+END = b""
+
+
+class RowStream:
+    """Batches of rows of a stream of bytes.
+
+    Attributes:
+        notes: notes on lines that are no rows, and on a missing header.
+    """
+
+    def __init__(
+        self,
+        stream: IO[bytes],
+        columns: tuple[str, ...],
+        needed: tuple[str, ...],
+        numeric: tuple[str, ...] = (),
+    ) -> None:
+        """Start reading.
+
+        Args:
+            stream: the bytes, in UTF-8.
+            columns: all columns of the reference in order, those of a stream without a header.
+            needed: columns that a header must have.
+            numeric: columns of numbers, which a header with other names lacks.
+        """
+        self.notes: list[str] = []
+        self._columns, self._needed, self._numeric = columns, needed, numeric
+        self._header: list[str] | None = None
+        self._header_line = b""  # as it was written; empty where there is none
+        self._separator = ""  # unknown before the first line
+        self._is_json: bool | None = None
+        # Lines to be read again, and the number of the last one that was read.
+        self._pushed_back: collections.deque[bytes] = collections.deque()
+        self._line_number = 0
+        self._lines: queue.Queue[bytes | BaseException] = queue.Queue(LINES_AHEAD)
+        self._left_out: dict[str, tuple[int, str]] = {}  # reason: count, first place
+        # A thread, since a pipe cannot be polled on every system.
+        threading.Thread(target=self._read, args=(stream,), daemon=True).start()
+
+    def batches(self, max_rows: int) -> Iterator[Table]:
+        """Yield rows as they arrive: at most ``max_rows``, or fewer after a pause.
+
+        Raises:
+            InputError: the first line is neither a header nor a row.
+        """
+        rows, more = self._next_rows(1)
+        if rows and not self._is_json:
+            rows = self._parse_first(rows[0])
+        while rows or more:
+            if more:
+                further, more = self._next_rows(max_rows - len(rows), wait=not rows)
+                rows += further
+            if rows and (table := self._parse(rows)).data.num_columns:
+                yield table
+            rows = []
+
+    def _read(self, stream: IO[bytes]) -> None:
+        try:
+            for line in stream:
+                self._lines.put(line)
+        except (OSError, ValueError) as error:
+            self._lines.put(error)
+        self._lines.put(END)
+
+    def _next_rows(self, max_rows: int, *, wait: bool = True) -> tuple[list[bytes], bool]:
+        """Return whole rows that have arrived, and whether there may be more."""
+        rows: list[bytes] = []
+        row: list[bytes] = []  # its lines so far
+        quoted = False
+        while len(rows) < max_rows:
+            try:
+                line = self._next_line(None if wait and not rows else TIMEOUT)
+            except queue.Empty:
+                self._push_back(row)  # it continues in the next line
+                break
+            if line == END:
+                if not row:
+                    return rows, False
+                self._lines.put(END)
+                self._leave_out_unclosed(row)
+                row, quoted = [], False
+                continue
+            if self._is_json is None and line.strip():
+                self._is_json = line.lstrip().startswith(b"{")
+            row.append(line)
+            quoted = not self._is_json and self._ends_quoted(line, quoted)
+            if quoted and len(row) < ROW_LINES:
+                continue
+            if quoted or (len(row) > 1 and not self._is_complete_row(b"".join(row))):
+                self._leave_out_unclosed(row)
+            elif (joined := b"".join(row)).strip():
+                rows.append(joined if joined.endswith(b"\n") else joined + b"\n")
+            row, quoted = [], False
+        return rows, True
+
+    def _next_line(self, timeout: float | None) -> bytes:
+        """Return the next line, or :data:`END`.
+
+        Raises:
+            queue.Empty: there is none yet.
+        """
+        line = (
+            self._pushed_back.popleft() if self._pushed_back else self._lines.get(timeout=timeout)
+        )
+        if isinstance(line, BaseException):
+            raise line
+        self._line_number += line != END
+        return line
+
+    def _push_back(self, lines: list[bytes]) -> None:
+        self._pushed_back.extendleft(reversed(lines))
+        self._line_number -= len(lines)
+
+    def _leave_out_unclosed(self, row: list[bytes]) -> None:
+        """Leave out the first line of a row, which opens a quote, and read the others again."""
+        self._push_back(row[1:])
+        self._leave_out("a quote that is not closed", 1, f"line {self._line_number}")
+
+    def _leave_out(self, reason: str, count: int, position: str) -> None:
+        """Count lines that are left out, and replace the note on them."""
+        before, first = self._left_out.get(reason, (0, position))
+        self._left_out[reason] = before + count, first
+        lines = counted(before + count, "line")
+        note = f"Left out for {reason}: {lines}, the first of them {first}."
+        self.notes = [other for other in self.notes if f"for {reason}:" not in other] + [note]
+
+    def _ends_quoted(self, line: bytes, quoted: bool) -> bool:
+        """Return whether a quoted cell is open at the end of a line, as ``quoted`` before it."""
+        separator = self._separator.encode()
+        separators = [separator] if separator else [mark.encode() for mark in SEPARATORS]
+        starts = (*separators, b"\r", codecs.BOM_UTF8)
+        at_start, after_close = not quoted, False
+        for piece in line.split(b'"')[:-1]:
+            if quoted:
+                quoted, after_close = False, True
+            else:  # a quote right behind a closing one is one within the cell
+                quoted = piece.endswith(starts) or (not piece and (at_start or after_close))
+                after_close = False
+            at_start = False
+        return quoted
+
+    def _is_complete_row(self, lines: bytes) -> bool:
+        """Return whether joined lines are one row."""
+        text = lines.decode("utf-8", errors="replace")
+        for separator in self._separator or SEPARATORS:
+            try:
+                rows = list(
+                    csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+                )
+            except csv.Error:
+                continue
+            if len(rows) == 1 and (self._header is None or len(rows[0]) == len(self._header)):
+                return True
+        return False
+
+    def _parse_first(self, line: bytes) -> list[bytes]:
+        """Find separator and header in the first line; return it if it is a row already."""
+        first = line.decode("utf-8", errors="replace").removeprefix("\ufeff")
+        splits = {
+            separator: list(map(clean_name, next(csv.reader([first], delimiter=separator))))
+            for separator in SEPARATORS
+        }
+        for separator, names in splits.items():
+            if set(self._needed) <= set(names):
+                if len(set(names)) < len(names):
+                    raise InputError(
+                        f"the stream's header names a column twice: {', '.join(names)}"
+                    )
+                self._separator, self._header = separator, names
+                self._header_line = line.removeprefix(codecs.BOM_UTF8).strip()
+                return []
+        width = len(self._columns)
+        separator, names = max(
+            splits.items(), key=lambda split: (len(split[1]) == width, len(split[1]))
+        )
+        if len(names) != width:
+            missing = [name for name in self._needed if name not in names]
+            raise InputError(
+                f"the stream's first line has {counted(len(names), 'cell')} and no {missing[0]!r}: "
+                "it must be a header with the reference's columns, or a row of all of them"
+            )
+        numbers = [
+            cell for name, cell in zip(self._columns, names, strict=True) if name in self._numeric
+        ]
+        if numbers and not any(map(_may_be_number, numbers)):
+            raise InputError(
+                f"the stream's header is {', '.join(names)}, and the reference has the columns "
+                f"{', '.join(self._columns)}: give them the same names"
+            )
+        self.notes.append(
+            "The stream has no header: its columns are taken in the reference's order."
+        )
+        self._separator, self._header = separator, list(self._columns)
+        return [line]
+
+    def _parse(self, rows: list[bytes]) -> Table:
+        if self._header is None:
+            return Table(self._parse_json(rows), "the stream")
+        data = [row for row in rows if row.strip() != self._header_line]
+        if self._header_line and len(data) < len(rows):
+            note = "The header came again, as of several files: it is no row."
+            self.notes = list(dict.fromkeys([*self.notes, note]))
+        table, uneven = split_rows(io.BytesIO(b"".join(data)), self._header, self._separator)
+        if uneven:
+            number = self._line_number - len(data) + (uneven[0].number or 1)
+            self._leave_out("more or fewer cells", len(uneven), f"near line {number}")
+        return Table(table, "the stream")
+
+    def _parse_json(self, lines: list[bytes]) -> pa.Table:
+        """Parse JSON lines; lines without an object are left out and noted."""
+        try:
+            table = parse_json_lines(b"".join(lines))
+        except ValueError:  # one by one: a stream continues whatever a line holds
+            table, bad = parse_json_line_by_line(lines)
+            if bad:
+                line = self._line_number - len(lines) + bad[0] + 1
+                self._leave_out("not being JSON objects", len(bad), f"near line {line}")
+        return table.rename_columns(list(map(clean_name, table.column_names)))
+
+
+def _may_be_number(cell: str) -> bool:
+    """Return whether a cell has a digit, or stands for a missing number."""
+    return any(map(str.isdigit, cell)) or cell.lower() in MISSING

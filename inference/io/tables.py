@@ -1,0 +1,427 @@
+"""Tables from files and data frames, as Arrow tables whose columns have different names."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import narwhals.stable.v1 as nw
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.json
+
+from ..core.errors import InputError
+from ..data.checks import counted, default_names, normalize_text
+from .text import TextFile
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Compressions that Arrow detects by a last suffix.
+COMPRESSED = (".gz", ".zst", ".bz2")
+#: Rows of Parquet files that are read at most; of more, a random sample.
+MOST_ROWS = 4_000_000
+#: Levels of arrays and objects in JSON beyond which it is refused, not tuned: Arrow goes a call
+#: deeper in each, and 30 000 end the process on a stack of 8 MiB.
+MOST_LEVELS = 100
+#: Bytes of JSON that are looked at together, not tuned.
+JSON_BYTES = 2**16
+#: A text in JSON without escapes; all bytes but quotes, brackets and ends of lines.
+JSON_TEXT, NEITHER = re.compile(rb'"[^"\n]*"'), bytes(set(range(256)) - set(b'"[]{}\n'))
+#: Characters in the names of columns that would break a line of text.
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+class Table(NamedTuple):
+    """A table whose columns have different names.
+
+    Attributes:
+        data: the columns.
+        source: name in messages: the file, or the argument.
+        total_rows: number of rows where not all of them were read.
+        notes: notes on how it was read.
+        line_of: number of the line of a row, of text files.
+        has_header: names are from the file or frame, and not ``x0``, ``x1``, ...
+    """
+
+    data: pa.Table
+    source: str
+    total_rows: int | None = None
+    notes: tuple[str, ...] = ()
+    line_of: Callable[[int], int] | None = None
+    has_header: bool = True
+
+    def label(self, row: int) -> str:
+        """Describe a row: its line in a text file, else its number, from 1."""
+        return f"row {row + 1}" if self.line_of is None else f"line {self.line_of(row)}"
+
+    def place(self, row: int) -> str:
+        """Describe where a row is, with the file or argument."""
+        return f"{self.label(row)} of {self.source}"
+
+
+def as_table(data: Any, name: str, encoding: str | None = None) -> Table:
+    """Convert a data frame, or read a file.
+
+    Args:
+        data: a path; a pandas, polars or Arrow table, or anything else that narwhals reads or that
+            exports the Arrow C stream; a dictionary of columns.
+        name: name of a frame in messages.
+        encoding: encoding of a text file.
+
+    Raises:
+        InputError: one sentence that names the file or argument, and the column.
+    """
+    if isinstance(data, (str, os.PathLike)):
+        return read_table(Path(data), encoding)
+    if isinstance(data, dict):
+        return _checked(Table(_converted(lambda: pa.table(data), name), name))
+    if hasattr(data, "__dataframe__") or hasattr(data, "__arrow_c_stream__"):
+        return _checked(Table(_converted(lambda: _from_frame(data), name), name))
+    lazy = hasattr(data, "collect")  # of polars, dask and others
+    raise InputError(
+        f"{name} must be a data frame or the path of a file, got {type(data).__name__}"
+        f"{': give .collect() of it' if lazy else ''}"
+    )
+
+
+def read_table(path: Path, encoding: str | None = None, *, header: bool = True) -> Table:
+    """Read a table from a file, or from a folder or a glob of them.
+
+    Args:
+        path: .csv, .tsv, .txt, .jsonl, .ndjson (each also .gz, .zst or .bz2), .parquet, .pq,
+            .arrow, .feather, .ipc, .xlsx, .npy; a folder or a glob of Parquet files is one table.
+        encoding: encoding of text; by default UTF-8, or UTF-16 with a byte-order mark.
+        header: whether columns must have names; else they may be numbered, ``x0``, ``x1``, ...
+
+    Raises:
+        InputError: the file cannot be read; names it, and the row where one is the cause.
+    """
+    if any(mark in path.name for mark in "*?["):
+        return _checked(_read_parquet(sorted(path.parent.glob(path.name)), path))
+    if path.suffix.lower() == ".zarr":
+        raise InputError(f"{path} is zarr, which fit --stream and open_rows read")
+    if path.is_dir():
+        return _checked(_read_parquet(sorted(path.glob("**/*.parquet")), path, folder=path))
+    check_file(path)
+    if not path.stat().st_size:
+        raise InputError(f"{path} is empty")
+    if any(0xD800 <= ord(character) < 0xE000 for character in str(path)):  # refused by pyarrow
+        raise InputError(f"{path} has a name that is not UTF-8: rename it")
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    compressed = bool(suffixes) and suffixes[-1] in COMPRESSED
+    suffix = suffixes[-2] if compressed and len(suffixes) > 1 else "".join(suffixes[-1:])
+    readers: dict[str, Callable[[Path], Table]] = {
+        **dict.fromkeys(
+            (".csv", ".tsv", ".txt"), lambda path: _read_text(path, encoding, header=header)
+        ),
+        **dict.fromkeys((".jsonl", ".ndjson"), _read_json),
+        **({} if compressed else BINARY_READERS),
+        **({} if compressed or header else {".npy": _read_npy}),
+    }
+    if suffix not in readers:
+        ending = f"the suffix {path.suffix!r}" if path.suffix else "no suffix"
+        raise InputError(f"{path} has {ending}; files that can be read: {', '.join(readers)}")
+    try:
+        return _checked(readers[suffix](path))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {_first_line(error)}") from error
+    except (pa.ArrowException, MemoryError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not a readable {suffix} file: {_first_line(error)}") from error
+
+
+def check_file(path: Path) -> None:
+    """Refuse anything but a regular file: reading a pipe would wait.
+
+    Raises:
+        InputError: there is no file, or it is something else.
+    """
+    if not path.exists():
+        raise InputError(f"{path} does not exist")
+    if not path.is_file():
+        raise InputError(f"{path} is no regular file")
+
+
+def clean_name(name: object) -> str:
+    """Return the name of a column in Unicode normal form C, on one line, without outer blanks."""
+    return " ".join(CONTROL.sub(" ", normalize_text(str(name))).split())
+
+
+def _checked(table: Table) -> Table:
+    """Refuse tables without rows, and columns without a distinct name."""
+    data, source = table.data, table.source
+    names = list(map(clean_name, data.column_names))
+    if not names:
+        raise InputError(f"{source} has no columns")
+    if not data.num_rows:
+        raise InputError(f"{source} has columns and no rows")
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"{source} has {names.count(name)} columns named {name!r}")
+    index = _pandas_index(data)
+    notes = tuple(
+        f"{source}: the index {name!r} of pandas is left out."
+        for name in index
+        if not name.startswith("__index_level_")
+    )
+    columns = [name for name in names if name not in map(clean_name, index)]
+    data = data.rename_columns(names).select(columns).replace_schema_metadata(None)
+    return table._replace(data=data.combine_chunks(), notes=(*table.notes, *notes))
+
+
+def _pandas_index(data: pa.Table) -> list[str]:
+    """Return the names of columns that are the index of a pandas data frame, if any."""
+    pandas = json.loads((data.schema.metadata or {}).get(b"pandas", b"{}"))
+    return [name for name in pandas.get("index_columns", []) if isinstance(name, str)]
+
+
+def _first_line(error: BaseException) -> str:
+    """Return the first line of a message, of Parquet's the cause alone."""
+    line = (str(error).splitlines() or [type(error).__name__])[0]
+    if "Is this a 'parquet' file?" in line:
+        line = line.rsplit("': ", 1)[-1].split(". ", 1)[0]
+    return line[:200].rstrip(". ")
+
+
+def _read_text(path: Path, encoding: str | None, *, header: bool) -> Table:
+    file = TextFile(path, encoding, header=header)
+    data = file.read()
+    return Table(data, str(path), None, file.notes, file.line_of, file.head.has_header)
+
+
+def _read_json(path: Path) -> Table:
+    with pa.input_stream(str(path), compression="detect") as stream:
+        try:
+            return Table(parse_json_lines(stream.read()), str(path))
+        except ValueError as error:
+            raise InputError(
+                f"{path} is not a readable file of JSON lines, one object each: "
+                f"{_first_line(error)}"
+            ) from error
+
+
+def parse_json_lines(raw: bytes) -> pa.Table:
+    """Parse JSON lines.
+
+    Raises:
+        ValueError: they cannot be parsed, or have more than :data:`MOST_LEVELS` levels.
+    """
+    level = lowest = line = start = 0
+    while start < len(raw):
+        end = (raw.find(b"\n", start + JSON_BYTES) + 1) or len(raw)
+        # Pairs of backslashes first, so that one which is left before a quote escapes it. Texts
+        # without brackets are two quotes then, which are removed faster than by the expression.
+        plain = raw[start:end].replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, NEITHER)
+        marks = np.frombuffer(JSON_TEXT.sub(b"", plain.replace(b'""', b"")), dtype=np.uint8)
+        opens, closes = np.isin(marks, list(b"[{")), np.isin(marks, list(b"]}"))
+        levels = level + np.cumsum(opens.astype(int) - closes)
+        # Above the lowest level before: closing brackets without opening ones end no recursion.
+        lows = np.minimum(np.minimum.accumulate(levels), lowest)
+        if (deep := np.flatnonzero(levels - lows > MOST_LEVELS)).size:
+            line += int(np.count_nonzero(marks[: deep[0]] == ord("\n"))) + 1
+            raise ValueError(f"line {line} has more than {MOST_LEVELS} levels of arrays or objects")
+        if marks.size:
+            level, lowest = int(levels[-1]), int(lows[-1])
+        line += int(np.count_nonzero(marks == ord("\n")))
+        start = end
+    return pyarrow.json.read_json(pa.BufferReader(raw))
+
+
+def parse_json_line_by_line(lines: list[bytes]) -> tuple[pa.Table, list[int]]:
+    """Parse JSON lines one by one: a table, and the indices of lines that are no objects.
+
+    A column whose cells are of several types is text.
+    """
+    rows, bad = [], []
+    for index, line in enumerate(lines):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if isinstance(row, dict):
+            rows.append(row)
+        elif line.strip():
+            bad.append(index)
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pa.table({name: _from_objects([row.get(name) for row in rows]) for name in names}), bad
+
+
+def _read_parquet(paths: list[Path], source: Path, folder: Path | None = None) -> Table:
+    """Read several files as one table; folders named as ``year=2020`` are a column."""
+    if not paths:
+        raise InputError(f"{source} has no Parquet files")
+    try:
+        hive: dict[str, Any] = {}
+        if folder is not None:
+            hive = {"partitioning": "hive", "partition_base_dir": str(folder)}
+        dataset = pyarrow.dataset.dataset([str(path) for path in paths], format="parquet", **hive)
+        for part in dataset.get_fragments():
+            keys = pyarrow.dataset.get_partition_keys(part.partition_expression)
+            differing = {*part.physical_schema.names, *keys} ^ set(dataset.schema.names)
+            if differing:
+                raise InputError(
+                    f"{part.path} has other columns than {paths[0]}: {sorted(differing)[0]!r} is "
+                    "not in both"
+                )
+        total = dataset.count_rows()
+        data = dataset.to_table() if total <= MOST_ROWS else _random_rows(dataset, total)
+        data.validate(full=True)
+        return Table(data, str(source), total if total > MOST_ROWS else None)
+    except (pa.ArrowException, MemoryError, UnicodeDecodeError, OSError) as error:
+        raise InputError(f"{source} is not readable as Parquet: {_first_line(error)}") from error
+
+
+def _random_rows(dataset: pyarrow.dataset.Dataset, total: int) -> pa.Table:
+    """Read some rows at random, a batch at a time."""
+    chosen = np.sort(np.random.default_rng(total).choice(total, MOST_ROWS, replace=False))
+    parts, start, done = [], 0, 0
+    for batch in dataset.to_batches():
+        end = int(np.searchsorted(chosen, start + len(batch)))
+        parts.append(batch.take(pa.array(chosen[done:end] - start)))
+        start, done = start + len(batch), end
+    return pa.Table.from_batches(parts, dataset.schema)
+
+
+def _read_feather(path: Path) -> Table:
+    # Not mapped into memory: a file that is cut off meanwhile would end the process.
+    with pa.OSFile(str(path)) as source:
+        try:
+            data = pa.ipc.open_file(source).read_all()
+        except pa.ArrowInvalid:
+            source.seek(0)
+            data = pa.ipc.open_stream(source).read_all()
+    data.validate(full=True)
+    return Table(data, str(path))
+
+
+def _read_excel(path: Path) -> Table:
+    import pandas as pd
+
+    try:
+        with pd.ExcelFile(path) as book:
+            frame, sheets = pd.read_excel(book, dtype=object), book.sheet_names
+    except ImportError as error:
+        raise InputError(
+            f'{path} is an Excel file, and reading it needs pip install "bke[excel]"'
+        ) from error
+    except Exception as error:  # openpyxl raises errors of many types for a broken file
+        raise InputError(f"{path} is not a readable Excel file: {_first_line(error)}") from error
+    unnamed = [name for name in frame.columns if str(name).startswith("Unnamed: ")]
+    if unnamed:
+        raise InputError(f"{path} has {counted(len(unnamed), 'column')} without a name in row 1")
+    data = pa.table({str(name): _from_objects(frame[name].tolist()) for name in frame.columns})
+    notes = []
+    if len(sheets) > 1:
+        first, other_sheets = sheets[0], ", ".join(map(repr, sheets[1:]))
+        notes.append(f"{path}: its first sheet, {first!r}, is read, and not {other_sheets}.")
+    return Table(data, str(path), None, tuple(notes))
+
+
+def load_npy(path: Path, *, mapped: bool = False) -> np.ndarray:
+    """Load real numbers in one or two dimensions from an NPY file, maybe mapped into memory.
+
+    Raises:
+        InputError: there are none, or it is empty.
+    """
+    try:
+        array = np.load(path, allow_pickle=False, mmap_mode="r" if mapped else None)
+    except OSError:
+        raise
+    except Exception as error:  # a broken header raises errors of many types
+        objects = "Object arrays" in str(error)
+        fault = "holds Python objects" if objects else "is not a valid NPY file"
+        raise InputError(f"{path} {fault}, where an array of numbers is needed") from error
+    if not isinstance(array, np.ndarray):
+        raise InputError(f"{path} is an archive of arrays (NPZ), where one NPY array is needed")
+    if array.dtype.kind not in "iuf":
+        raise InputError(
+            f"{path} has the type {array.dtype}, where an array of real numbers is needed"
+        )
+    if array.ndim not in (1, 2):
+        raise InputError(f"{path} has {array.ndim} dimensions, where 1 or 2 are needed")
+    if array.size == 0:
+        raise InputError(f"{path} has shape {array.shape}: no data")
+    return array
+
+
+def _read_npy(path: Path) -> Table:
+    array = load_npy(path)
+    # Arrow has neither long double nor numbers of the other byte order.
+    long_double = array.dtype.itemsize > 8
+    array = array.astype(np.float64 if long_double else array.dtype.newbyteorder("="), copy=False)
+    columns = list(array.reshape(len(array), -1).T)
+    data = pa.table(columns, names=default_names(len(columns)))
+    return Table(data, str(path), has_header=False)
+
+
+def _from_objects(values: list[object]) -> pa.Array:
+    """Convert cells of one type to that type, others to text."""
+    known = [None if cell != cell else cell for cell in values]  # NaN is not itself
+    try:
+        return pa.array(known)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return pa.array([None if cell is None else str(cell) for cell in known])
+
+
+BINARY_READERS: dict[str, Callable[[Path], Table]] = {
+    ".parquet": lambda path: _read_parquet([path], path),
+    ".pq": lambda path: _read_parquet([path], path),
+    ".arrow": _read_feather,
+    ".feather": _read_feather,
+    ".ipc": _read_feather,
+    ".xlsx": _read_excel,
+}
+
+
+def _from_frame(frame: Any) -> pa.Table:
+    if isinstance(frame, pa.Table):
+        return frame
+    if "pandas" in sys.modules and isinstance(frame, sys.modules["pandas"].DataFrame):
+        frame = _without_pandas_types(frame)
+    try:
+        return nw.from_native(frame, eager_only=True).to_arrow()
+    except TypeError:
+        return pa.table(frame)
+
+
+def _without_pandas_types(frame: pd.DataFrame) -> pd.DataFrame:
+    """Replace types of pandas that Arrow lacks: intervals by text, periods by their beginnings."""
+    import pandas as pd
+
+    def convert(series: pd.Series) -> pd.Series:
+        dtype = series.dtype
+        if isinstance(dtype, pd.SparseDtype):
+            return pd.Series(series.array.to_dense(), series.index)
+        if isinstance(dtype, pd.PeriodDtype):
+            return series.dt.to_timestamp()
+        values = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
+        if isinstance(values, pd.IntervalDtype):
+            return series.astype("object").map(str, na_action="ignore")
+        return series
+
+    dtypes = (pd.SparseDtype, pd.PeriodDtype, pd.IntervalDtype, pd.CategoricalDtype)
+    if frame.columns.has_duplicates or not any(isinstance(dtype, dtypes) for dtype in frame.dtypes):
+        return frame
+    return frame.apply(convert)
+
+
+def _converted(make: Callable[[], pa.Table], name: str) -> pa.Table:
+    """Make an Arrow table, or say in one sentence why there is none."""
+    try:
+        return make()
+    except UnicodeEncodeError as error:
+        text = error.object[max(error.start - 10, 0) : error.end]
+        raise InputError(f"{name} has text that is no Unicode, {text!r}") from error
+    except OverflowError as error:
+        raise InputError(
+            f"{name} has whole numbers that need more than 64 bits: give them as text"
+        ) from error
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        reason = " ".join(" ".join(map(str, error.args[:2])).split()) or type(error).__name__
+        raise InputError(f"{name} cannot be taken for a table: {reason[:200]}") from error

@@ -1,0 +1,422 @@
+"""Text files with separated cells: find separator and header, split rows by Arrow, name lines.
+
+Arrow splits the rows: it is fast and keeps the text of every cell. This module adds what it lacks:
+a separator and a header that are found, or refused where the text allows two readings; titles above
+the header; and the number of the line that an error is about, as editors show it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.csv
+
+from ..core.errors import InputError
+from ..data.checks import counted, default_names
+
+#: Cells that stand for a missing value, in lower case.
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "<na>"})
+#: Separators in the order in which they are tried; blanks and colons follow.
+SEPARATORS = ";\t,|~"
+#: Bytes and rows from which separator and header are found; lines that those bytes have at least.
+HEAD_BYTES, HEAD_ROWS, HEAD_LINES = 2**16, 100, 3
+#: Numbers in a first row, with decimal points or commas, maybe between thousands.
+NUMBER = re.compile(
+    r"[+-]?(\d+([.,]\d*)?|[.,]\d+|\d{1,3}([.,]\d{3})+([.,]\d+)?)([eE][+-]?\d+)?", re.ASCII
+)
+#: Message of Arrow on a cell that cannot be decoded.
+UNDECODED = re.compile(r"column #(\d+): Row #(\d+): .*UTF8")
+
+
+class Head(NamedTuple):
+    """The beginning of a text file.
+
+    Attributes:
+        names: names of the columns; ``x`` or ``x0``, ``x1``, ... without a header.
+        separator: separator of cells.
+        title_lines: number of lines above the header that are left out.
+        lines: number of lines above the first row of data.
+        has_header: names are from the file, and not ``x0``, ``x1``, ...
+    """
+
+    names: list[str]
+    separator: str
+    title_lines: int
+    lines: int
+    has_header: bool = True
+
+
+class TextFile:
+    """A text file whose separator and header are known.
+
+    Attributes:
+        path: the file, maybe compressed.
+        encoding: encoding of its text.
+        head: its beginning.
+    """
+
+    def __init__(self, path: Path, encoding: str | None = None, *, header: bool = True) -> None:
+        """Find encoding, separator and header.
+
+        Args:
+            path: the file.
+            encoding: by default UTF-8, or UTF-16 with a byte-order mark.
+            header: whether the first row must hold names; else a first row of numbers is data.
+
+        Raises:
+            NotDecodedError: the encoding is another.
+            InputError: the file is no such table; names the line.
+        """
+        raw = self._beginning(path)
+        marked = "utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
+        self.path, self.encoding = path, encoding or marked
+        text = self._decoded(raw).removeprefix("\ufeff")
+        if not text.strip():
+            raise InputError(f"{path} is empty")
+        complete = len(raw) < HEAD_BYTES or len(raw) % HEAD_BYTES != 0
+        try:
+            self.head = find_head(text, complete=complete, header=header)
+        except ValueError as error:
+            raise InputError(f"{path} {error}") from None
+        self.notes: tuple[str, ...] = ()
+        if self.head.title_lines:
+            title, lines = text.splitlines()[0][:40], counted(self.head.title_lines, "line")
+            self.notes = (f"{path}: {lines} above the header left out, the first is {title!r}.",)
+
+    @staticmethod
+    def _beginning(path: Path) -> bytes:
+        with pa.input_stream(str(path), compression="detect") as stream:
+            raw = bytes(stream.read(HEAD_BYTES))
+            while raw.count(b"\n") < HEAD_LINES and (more := stream.read(HEAD_BYTES)):
+                raw += more
+        return raw
+
+    def _decoded(self, raw: bytes) -> str:
+        if raw.startswith(b"PAR1"):
+            raise InputError(f"{self.path} is a Parquet file: name it .parquet")
+        wide = self.encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32"))
+        if b"\0" in raw and not wide:
+            raise InputError(f"{self.path} is not a text file")
+        try:
+            return raw.decode(
+                self.encoding, errors="ignore" if len(raw) >= HEAD_BYTES else "strict"
+            )
+        except UnicodeDecodeError as error:
+            line = raw[: error.start].count(b"\n") + 1
+            raise NotDecodedError(self._undecoded(f"line {line}")) from error
+        except LookupError as error:
+            raise InputError(f"{self.encoding!r} is no encoding that Python knows") from error
+
+    def _undecoded(self, match: str) -> str:
+        return (
+            f"{self.path} is not {self.encoding} in {match}: name another with --encoding, such as "
+            "cp1252"
+        )
+
+    def read(self) -> pa.Table:
+        """Read all rows; cells are text, and null where they are empty and not quoted.
+
+        Raises:
+            InputError: rows differ in their number of cells, or a quote is not closed.
+        """
+        head = self.head
+        with self._stream() as stream:
+            try:
+                table, uneven = split_rows(
+                    stream, head.names, head.separator, encoding=self.encoding, skip=head.lines
+                )
+            except pa.ArrowInvalid as error:
+                match = UNDECODED.search(str(error))
+                if match is None:
+                    raise
+                name = head.names[int(match[1])]
+                raise NotDecodedError(
+                    self._undecoded(f"line {int(match[2])}, column {name!r}")
+                ) from error
+        if uneven:
+            more = f" ({counted(len(uneven), 'such line')})" if len(uneven) > 1 else ""
+            raise InputError(
+                f"{self.path} has {counted(uneven[0].actual_columns, 'cell')} in line "
+                f"{self.line_of(None)} but {counted(len(head.names), 'column')}{more}"
+            )
+        self._check_quotes(table)
+        return table
+
+    @contextlib.contextmanager
+    def _stream(self) -> Iterator[Any]:
+        """Open the file; blanks that separate cells are one blank each."""
+        with pa.input_stream(str(self.path), compression="detect") as stream:
+            if self.head.separator != " ":
+                yield stream
+                return
+            lines = io.StringIO(stream.read().decode(self.encoding, "replace"))
+            yield io.BytesIO("\n".join(map(_single_blanks, lines)).encode(self.encoding))
+
+    def line_of(self, row: int | None) -> int:
+        """Find the number of the line in which a row ends.
+
+        Args:
+            row: index of the row; ``None`` for the first one with too many or too few cells.
+        """
+        width = len(self.head.names)
+        with self._stream() as stream:
+            text = stream.read().decode(self.encoding, "replace")
+        reader = csv.reader(
+            list(io.StringIO(text, newline=""))[self.head.lines :], delimiter=self.head.separator
+        )
+        index = 0
+        with contextlib.suppress(csv.Error):  # a cell longer than 131072 characters
+            for row in reader:
+                if width > 1 and not "".join(row).strip() and len(row) < 2:
+                    continue
+                if index == row or (row is None and len(row) != width):
+                    break
+                index += 1
+        return self.head.lines + reader.line_num
+
+    def _check_quotes(self, table: pa.Table) -> None:
+        """Refuse a file whose last cell is all that follows a quote that is not closed."""
+        last = [column[-1].as_py() or "" for column in table.columns if len(table)]
+        if not any("\n" in cell for cell in last):
+            return
+        with pa.input_stream(str(self.path), compression="detect") as stream:
+            quotes = stream.read().count(b'"')
+        if quotes % 2:
+            raise InputError(
+                f"{self.path} has a quote that is not closed, in row {len(table)} or before: "
+                f"{quotes} quotation marks in all"
+            )
+
+
+class NotDecodedError(InputError):
+    """The bytes of a file are not text in the encoding."""
+
+
+def split_rows(
+    stream: Any, names: list[str], separator: str, *, encoding: str = "utf-8", skip: int = 0
+) -> tuple[pa.Table, list[pyarrow.csv.InvalidRow]]:
+    """Split the lines of a stream of bytes into cells of text.
+
+    Args:
+        stream: the bytes.
+        names: names of the columns.
+        separator: separator of cells.
+        encoding: encoding of the bytes.
+        skip: number of lines at the beginning that are no rows.
+
+    Returns:
+        The rows, and those that have more or fewer cells than there are names. An empty line is a
+        missing value of a single column, but for the last ones, and no row of several columns.
+    """
+    uneven: list[pyarrow.csv.InvalidRow] = []
+
+    def set_aside(row: pyarrow.csv.InvalidRow) -> str:
+        if row.text.strip():
+            uneven.append(row)
+        return "skip"
+
+    table = pyarrow.csv.read_csv(
+        stream,
+        pyarrow.csv.ReadOptions(
+            column_names=names, skip_rows=skip, encoding=encoding, use_threads=False
+        ),
+        pyarrow.csv.ParseOptions(
+            delimiter=separator,
+            newlines_in_values=True,
+            invalid_row_handler=set_aside,
+            ignore_empty_lines=len(names) > 1,
+        ),
+        pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            strings_can_be_null=True,
+            null_values=[""],
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    rows = table.num_rows
+    if len(names) == 1:
+        while rows and ((cell := table[0][rows - 1].as_py()) is None or cell.isspace()):
+            rows -= 1
+    return table.slice(0, rows), uneven
+
+
+def find_head(text: str, *, complete: bool, header: bool = True) -> Head:
+    """Find the separator and the header of a text file.
+
+    The separator is the one that gives most of the first rows the same number of cells, two or
+    more. Lines of one cell above the first row of that many, such as a title, are skipped.
+
+    Args:
+        text: the beginning of a file.
+        complete: whether it is all of the file; else its last line may be cut off.
+        header: whether the first row must hold names; else a first row of numbers is data.
+
+    Raises:
+        ValueError: it is JSON or HTML; two separators fit equally well; blanks or colons may
+            separate cells or be part of them; or the first row holds no names.
+    """
+    first, _, rest = text.partition("\n")
+    declared = re.fullmatch(r'"?sep=(.)"?', first.strip())  # of Excel
+    if declared:
+        return _head(rest, declared[1], 1, header)._replace(title_lines=0)
+    for kind, pattern in (("HTML or XML", r"\s*<[!?a-z]"), ("JSON: name it .jsonl", r"\s*[{\[]")):
+        if re.match(pattern, text, re.IGNORECASE):
+            raise ValueError(f"is no table of text, but looks like {kind}")
+    proportion, separator, skipped, _ = _best_split(text, complete)
+    if proportion < 0.5 and _are_separated_by_blanks(text, complete):
+        separator, skipped = " ", 0
+    elif not proportion:
+        _refuse_blanks_and_colons(text, complete)
+    below = _lines_after(text, skipped)
+    if skipped and not _are_names_of_numbers(_first_rows(below, separator, True)):
+        skipped, below = 0, text
+    return _head(below, separator, skipped, header)
+
+
+class Split(NamedTuple):
+    """The first rows of a text, split by a separator.
+
+    Attributes:
+        proportion: share of rows with the most frequent number of cells, if that is two or more.
+        separator: the separator.
+        skipped: number of lines above the first such row.
+        numeric: all cells are numbers.
+    """
+
+    proportion: float
+    separator: str
+    skipped: int
+    numeric: bool
+
+
+def _best_split(text: str, complete: bool) -> Split:
+    """Return the split in which most rows have the same number of cells, two or more."""
+    best = Split(0.0, ",", 0, False)
+    for separator in SEPARATORS:
+        split = _split(text, separator, complete)
+        if best.proportion == split.proportion == 1.0 and not best.skipped and not split.skipped:
+            # Prefer the separator that leaves numbers alone.
+            if best.numeric == split.numeric:
+                raise ValueError(
+                    f"may have cells separated by {best.separator!r} or by {separator!r}: write "
+                    "one of these alone, or cells in quotes"
+                )
+            best = max(best, split, key=lambda split: split.numeric)
+        elif split.proportion > best.proportion:
+            best = split
+    return best
+
+
+def _split(text: str, separator: str, complete: bool) -> Split:
+    rows = _first_rows(text, separator, complete)
+    widths = [len(row) for _, row in rows]
+    wide = [width for width in widths if width > 1]
+    if not wide:
+        return Split(0.0, separator, 0, False)
+    usual = max(wide, key=wide.count)
+    first = widths.index(usual)
+    # The line that a row begins in follows the last one of the row before.
+    skipped = rows[first - 1][0] if first else 0
+    numeric = all(_is_number(cell) for _, row in rows for cell in row)
+    return Split(wide.count(usual) / len(rows), separator, skipped, numeric)
+
+
+def _first_rows(text: str, separator: str, complete: bool) -> list[tuple[int, list[str]]]:
+    """Return the first rows that are not empty, each with the number of its last line."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    rows = []
+    with contextlib.suppress(csv.Error):  # a cell longer than 131072 characters
+        for row in reader:
+            if len(row) > 1 or "".join(row).strip():
+                rows.append((reader.line_num, row))
+            if len(rows) > HEAD_ROWS:
+                break
+    return rows if complete or len(rows) > HEAD_ROWS or len(rows) < 2 else rows[:-1]
+
+
+def _lines_after(text: str, lines: int) -> str:
+    return "".join(list(io.StringIO(text, newline=""))[lines:])
+
+
+def _are_names_of_numbers(rows: list[tuple[int, list[str]]]) -> bool:
+    """Return whether a first row holds names, one at least of numbers in the next row."""
+    if len(rows) < 2 or len(rows[0][1]) != len(rows[1][1]):
+        return False
+    (_, names), (_, below) = rows[:2]
+    named = all(name.strip() and not _is_number(name) for name in names)
+    return named and any(map(_is_number, below))
+
+
+def _is_number(cell: str) -> bool:
+    """Return whether a cell is a number, or stands for a missing one."""
+    return NUMBER.fullmatch(cell.strip()) is not None or cell.strip().lower() in MISSING
+
+
+def _single_blanks(line: str) -> str:
+    return " ".join(line.split())
+
+
+def _numeric_columns(text: str, separator: str, complete: bool) -> list[bool]:
+    """Return which columns below a first row are numbers; none if most rows are one cell."""
+    lines = [_single_blanks(line) for line in io.StringIO(text) if line.strip()][: HEAD_ROWS + 1]
+    lines = lines if complete or len(lines) > HEAD_ROWS or len(lines) < 2 else lines[:-1]
+    rows = list(csv.reader(lines, delimiter=separator))
+    widths = [len(row) for row in rows]
+    usual = max(widths, key=widths.count)
+    below = [row for row in rows[1:] if len(row) == usual]
+    if usual == 1 or widths[0] != usual or not below or 2 * widths.count(usual) <= len(rows):
+        return []
+    return [all(map(_is_number, column)) for column in zip(*below, strict=True)]
+
+
+def _are_separated_by_blanks(text: str, complete: bool) -> bool:
+    numeric = _numeric_columns(text, " ", complete)
+    return len(numeric) > 0 and all(numeric)
+
+
+def _refuse_blanks_and_colons(text: str, complete: bool) -> None:
+    """Refuse blanks and colons that may separate cells, one column of which are numbers."""
+    for separator, word in ((" ", "blank"), (":", "colon")):
+        numeric = _numeric_columns(text, separator, complete)
+        if any(numeric):
+            raise ValueError(
+                f"has {counted(len(numeric) - 1, word)} in every line, which may separate cells: "
+                "write commas between cells, or cells in quotes"
+            )
+
+
+def _head(text: str, separator: str, above: int, header: bool) -> Head:
+    """Read the first row of a text, with the number of lines above it."""
+    if separator == " ":
+        text = "\n".join(map(_single_blanks, io.StringIO(text)))
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    row = next((row for row in reader if len(row) > 1 or "".join(row).strip()), [])
+    names = [" ".join(cell.split()) for cell in row]
+    line = above + reader.line_num
+    numbers = [name for name in names if NUMBER.fullmatch(name)]
+    texts = [name for name in names if not _is_number(name)]
+    # As pandas writes columns without names next to its index.
+    counted_on = len(names) > 1 and names == ["", *map(str, range(len(names) - 1))]
+    if header and numbers:
+        raise ValueError(
+            f"has the number {numbers[0]!r} in line {line}, where the names of columns are needed"
+        )
+    if not header and not texts and not counted_on:
+        return Head(default_names(len(names)), separator, above, line - 1, False)
+    if numbers and texts:
+        raise ValueError(
+            f"has both text ({texts[0]!r}) and numbers ({numbers[0]!r}) in line {line}, so it is "
+            "neither a header nor data"
+        )
+    for name in names:
+        if names.count(name) > 1:
+            which = f"columns named {name!r}" if name else "columns without a name"
+            raise ValueError(f"has {names.count(name)} {which} in line {line}")
+    return Head(names, separator, above, line)

@@ -1,0 +1,548 @@
+"""Types of columns, inferred from their cells in all tables together."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..data.equality import merge_rounding
+from .formats import (
+    CURRENCIES,
+    DECIMAL_COMMAS,
+    ISO,
+    LIKE_NUMBERS,
+    POINTS,
+    AmbiguousError,
+    Parsed,
+    as_numpy,
+    matches,
+    parse_dates,
+    parse_numbers,
+    strip_offsets,
+)
+from .tables import Table
+
+ColumnType: TypeAlias = Literal[
+    "number", "integer", "boolean", "category", "datetime", "text", "identifier"
+]
+COLUMN_TYPES: tuple[str, ...] = get_args(ColumnType)
+#: Words of true and false, in pairs; as digits where another table has booleans.
+TRUE_WORDS, FALSE_WORDS = ("true", "yes", "y", "t", "1"), ("false", "no", "n", "f", "0")
+#: Distinct texts up to which, or up to this share of the rows, text is a category.
+MAX_LEVELS, LEVELS_PER_ROW = 30, 0.05
+#: Share of distinct cells of an identifier, words of free text on average, rows that both need.
+DISTINCT_PROPORTION, WORDS_OF_TEXT, LEAST_ROWS = 0.9, 3.0, 20
+#: The largest number whose square, and the square of whose reciprocal, are finite.
+LARGEST = 1e150
+#: The first whole number that floating-point numbers do not distinguish from the next.
+FIRST_INEXACT = 2.0**53
+#: Cells that are codes, not numbers: of digits, some with a leading zero, or too many.
+DIGITS, PADDED, LONG = r"^[+-]?\d+$", r"^0\d+$", r"^[+-]?\d{17,}$"
+#: A number in text, in any format.
+NUMERIC = r"^[+-]?[\d.,]*\d[\d.,]*([eE][+-]?\d+)?$"
+#: Share of cells, or of distinct cells, up to which text among numbers is a mistake.
+MISTAKES, DISTINCT_MISTAKES = 0.05, 0.1
+#: Share of distinct cells that look like numbers or dates from which a note says so.
+LIKE = 0.9
+#: Names of identifiers; whole numbers without repeats that are so dense are identifiers too.
+IDENTIFIER = re.compile(
+    r"(^|[_\W])(id|uuid|guid|key|nr|no)$|^index$|Id$|(?<![A-Z])ID$|^Unnamed", re.ASCII
+)
+RANGE_PER_ROW = 1.05
+#: Numbers that often stand for a missing value: -999 and the like; of NetCDF, of climate models,
+#: and the limits of single precision, equal to the relative precision of that.
+SENTINELS = (
+    *(sign * (10.0**k - 1.0) for k in range(2, 8) for sign in (-1, 1)),
+    *(9.969209968386869e36, 1e20, 3.4e38, 3.4028234663852886e38, 1e30),
+    *(-3.4e38, -3.4028234663852886e38, -1e30),
+)
+SENTINEL_PRECISION = 1e-6
+#: Rows and share of rows that a sentinel has at least.
+SENTINEL_ROWS, SENTINEL_PROPORTION = 3, 0.002
+#: Types of Arrow that are not supported, by the beginning of their names, and what to do.
+UNSUPPORTED = {
+    "lists": (r"list|large_list|fixed_size_list|list_view", "make a column of each entry"),
+    "structures": (r"struct|map|union|dense_union|sparse_union", "make a column of each field"),
+    "bytes": (r"binary|large_binary|fixed_size_binary", "decode them"),
+    "calendar intervals": (r"month_day_nano_interval|interval", "give days or seconds"),
+}
+
+
+class Column(NamedTuple):
+    """A column of all tables, the rows of one after those of the other.
+
+    Attributes:
+        name: its name.
+        kind: its type.
+        values: (N,) float64: numbers, or seconds since 1970, or indices of ``levels``; NaN where a
+            cell is missing.
+        levels: distinct cells of columns that are not numbers.
+    """
+
+    name: str
+    kind: ColumnType
+    values: np.ndarray
+    levels: tuple[str, ...] = ()
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of characters of every cell of text, (N,); NaN where it is missing."""
+        lengths = np.array([len(level) for level in self.levels] or [0], dtype=float)
+        missing = np.isnan(self.values)
+        return np.where(missing, np.nan, lengths[np.where(missing, 0.0, self.values).astype(int)])
+
+
+class ColumnError(Exception):
+    """Reason why a column cannot be used; a sentence whose subject is the column's name."""
+
+
+def ambiguous_format(name: str, error: AmbiguousError) -> ColumnError:
+    """Describe cells that fit several formats."""
+    cell, *formats = error.args
+    return ColumnError(
+        f"has cells such as {cell!r} that may be written with {' or with '.join(formats)}: say "
+        f"which with --format {formats[0]!r} (formats=), or take them for words with "
+        f"{type_option(name, 'category')}"
+    )
+
+
+def type_option(name: str, kind: ColumnType) -> str:
+    """Describe how a user sets the type of a column, in the shell and in Python."""
+    return f"--column-type {name}={kind} (column_types={{{name!r}: {kind!r}}})"
+
+
+class TypedColumn(NamedTuple):
+    """A column of some type, and how it was read.
+
+    Attributes:
+        column: the column.
+        notes: notes on how its cells were read.
+        sentinels: numbers that may stand for a missing value.
+        format: name of the format of numbers in text, "" for decimal points.
+        pointed: a cell of text with a decimal point, of numbers with decimal points.
+    """
+
+    column: Column
+    notes: tuple[str, ...] = ()
+    sentinels: tuple[float, ...] = ()
+    format: str = ""
+    pointed: str = ""
+
+
+Read = TypeVar("Read", TypedColumn, Parsed)
+
+
+def read_columns(
+    names: Sequence[str], read: Callable[[str, Sequence[str]], Read], formats: Sequence[str] = ()
+) -> tuple[dict[str, Read], dict[str, str]]:
+    """Read all columns of tables; where one has decimal commas, others are read so if they can be.
+
+    Args:
+        names: names of the columns.
+        read: reads one, by its name and the preferred formats; raises :class:`ColumnError`.
+        formats: names of the preferred formats.
+
+    Returns:
+        The columns by name, and the problems of those that cannot be read.
+    """
+    columns: dict[str, Read] = {}
+    problems: dict[str, str] = {}
+    for name in names:
+        try:
+            columns[name] = read(name, formats)
+        except ColumnError as error:
+            problems[name] = str(error)
+    if any(column.format.endswith("decimal commas") for column in columns.values()):
+        unclear = [name for name in names if name in problems or columns[name].pointed]
+        for name in unclear:
+            with contextlib.suppress(ColumnError):
+                column = read(name, [*formats, DECIMAL_COMMAS.name, POINTS.name])
+                if column.format:
+                    columns[name] = column
+                    problems.pop(name, None)
+    return {name: columns[name] for name in names if name in columns}, problems
+
+
+def infer_type(
+    name: str,
+    array: pa.Array,
+    tables: Sequence[Table],
+    kind: str | None = None,
+    formats: Sequence[str] = (),
+) -> TypedColumn:
+    """Infer the type of a column, and convert its cells.
+
+    Args:
+        name: name of the column.
+        array: (N,) cells of all tables, of one Arrow type; text without blanks around it.
+        tables: one or two tables, for the place of a cell in messages.
+        kind: the type that the user asks for.
+        formats: names of preferred formats of numbers or dates.
+
+    Raises:
+        ColumnError: the cells have no type, or another than ``kind``.
+    """
+    if pa.types.is_dictionary(array.type):
+        array = pc.cast(array, array.type.value_type)
+    if pa.types.is_boolean(array.type):
+        return TypedColumn(_with_levels(name, "boolean", pc.cast(array, pa.string())))
+    _check_supported(array.type)
+    if pa.types.is_temporal(array.type) and not pa.types.is_duration(array.type):
+        return _from_dates(name, array, kind)
+    if pa.types.is_null(array.type):
+        return TypedColumn(_with_levels(name, "category", pc.cast(array, pa.string())))
+    if pa.types.is_integer(array.type) and kind in ("category", "boolean", "identifier"):
+        # Not as floating-point numbers, which do not distinguish long identifiers.
+        return TypedColumn(_with_levels(name, kind, pc.cast(array, pa.string())))  # type: ignore[arg-type]
+    if pa.types.is_integer(array.type) and kind is None and _is_beyond_floats(array):
+        return _from_text(name, pc.cast(array, pa.string()), tables, kind, formats)
+    if is_numeric(array.type):
+        format_ = "durations in seconds" if pa.types.is_duration(array.type) else ""
+        return _from_numbers(name, as_numpy(array), tables, kind, format_)
+    if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
+        raise ColumnError(f"holds {array.type}, which is no number, word or date")
+    return _from_text(name, array, tables, kind, formats)
+
+
+def _check_supported(dtype: pa.DataType) -> None:
+    for types, (names, advice) in UNSUPPORTED.items():
+        if re.match(rf"({names})\b", str(dtype)):
+            raise ColumnError(f"holds {types} (type {dtype}): {advice}, or leave it out")
+
+
+def is_numeric(dtype: pa.DataType) -> bool:
+    """Return whether a type is of numbers or durations."""
+    return (
+        pa.types.is_integer(dtype)
+        or pa.types.is_floating(dtype)
+        or pa.types.is_decimal(dtype)
+        or pa.types.is_duration(dtype)
+    )
+
+
+def as_identifier(column: Column) -> Column:
+    """Return a column of whole numbers or words as identifiers."""
+    if column.levels:
+        return column._replace(kind="identifier")
+    return _with_levels(column.name, "identifier", _number_texts(column.values))
+
+
+def are_integers(values: np.ndarray) -> bool:
+    """Return whether all numbers are whole, and distinguished from their neighbors."""
+    integral = bool(len(values)) and bool((values == np.round(values)).all())
+    return integral and bool(np.abs(values).max() < FIRST_INEXACT)
+
+
+def are_identifiers(name: str, samples: Sequence[np.ndarray]) -> bool:
+    """Return whether whole numbers are identifiers: without repeats, and dense or named so.
+
+    Args:
+        name: name of the column.
+        samples: its numbers in every sample, NaN where they are missing.
+    """
+    for sample in samples:
+        known = sample[~np.isnan(sample)]
+        if len(known) < LEAST_ROWS or len(np.unique(known)) < len(known):
+            return False
+    if IDENTIFIER.search(name):
+        return True
+    return all(
+        np.nanmax(sample) - np.nanmin(sample) < RANGE_PER_ROW * len(sample) for sample in samples
+    )
+
+
+def find_sentinels(values: np.ndarray) -> tuple[float, ...]:
+    """Find numbers that may stand for a missing value: repeated, and far from all others."""
+    sentinels = []
+    # Whole numbers are equal exactly.
+    tolerances = [SENTINEL_PRECISION * abs(one) * (abs(one) > FIRST_INEXACT) for one in SENTINELS]
+    equal = [
+        np.abs(values - sentinel) <= tolerance
+        for sentinel, tolerance in zip(SENTINELS, tolerances, strict=True)
+    ]
+    is_sentinel = np.any(equal, axis=0)
+    for sentinel, rows in zip(SENTINELS, equal, strict=True):
+        if rows.sum() < max(SENTINEL_ROWS, SENTINEL_PROPORTION * len(values)) or rows.all():
+            continue
+        measured = values[~rows & ~is_sentinel]
+        if not len(measured) or measured.min() <= sentinel <= measured.max():
+            continue
+        if min(abs(sentinel - measured.min()), abs(sentinel - measured.max())) > np.ptp(measured):
+            sentinels.append(float(values[rows][0]))
+    return tuple(sentinels)
+
+
+def _is_beyond_floats(array: pa.Array) -> bool:
+    """Return whether floating-point numbers do not distinguish some of the whole numbers."""
+    ends = pc.min_max(array).as_py()
+    return any(end is not None and abs(end) >= FIRST_INEXACT for end in ends.values())
+
+
+def place(index: int, tables: Sequence[Table]) -> str:
+    """Describe where a row of all tables is."""
+    rows = tables[0].data.num_rows
+    return tables[0].place(index) if index < rows else tables[-1].place(index - rows)
+
+
+def check_magnitude(values: np.ndarray, tables: Sequence[Table]) -> None:
+    """Refuse numbers whose squares, or those of their differences, overflow or underflow."""
+    large = np.abs(values) > LARGEST
+    if large.any():
+        index = int(np.argmax(large))
+        where = place(index, tables)
+        if np.isinf(values[index]):
+            raise ColumnError(f"has an infinite value in {where}")
+        raise ColumnError(
+            f"has {values[index]:.3g} in {where}, beyond {LARGEST:g}: give it in a larger unit"
+        )
+    known = values[~np.isnan(values)]
+    if len(known) and 0.0 < np.ptp(known) < 1.0 / LARGEST:
+        raise ColumnError(f"has numbers within {np.ptp(known):.3g}: give them in a smaller unit")
+
+
+def _from_dates(name: str, array: pa.Array, kind: str | None) -> TypedColumn:
+    if kind in ("category", "identifier"):
+        return TypedColumn(_with_levels(name, kind, pc.cast(array, pa.string())))  # type: ignore[arg-type]
+    if kind not in (None, "datetime"):
+        raise ColumnError(f"holds dates, not {kind}")
+    unit = pa.time64("us") if pa.types.is_time(array.type) else pa.timestamp("us")
+    seconds = as_numpy(pc.cast(pc.cast(array, unit, safe=False), pa.int64())) / 1e6
+    return TypedColumn(Column(name, "datetime", seconds))
+
+
+def _number_texts(values: np.ndarray) -> pa.Array:
+    """Write numbers as text; the sum makes 0 of -0."""
+    integral = are_integers(values[~np.isnan(values)])
+    texts = (f"{value + 0.0:.0f}" if integral else f"{value + 0.0:.15g}" for value in values)
+    return pa.array([None if text == "nan" else text for text in texts], pa.string())
+
+
+def _from_numbers(
+    name: str, values: np.ndarray, tables: Sequence[Table], kind: str | None, format_: str
+) -> TypedColumn:
+    check_magnitude(values, tables)
+    values = merge_rounding(values)
+    notes = (f"{name!r} is read as {format_}.",) if format_ else ()
+    if kind in ("category", "boolean", "identifier"):
+        return TypedColumn(_with_levels(name, kind, _number_texts(values)), notes)  # type: ignore[arg-type]
+    if kind in ("datetime", "text"):
+        raise ColumnError(f"holds numbers, not {kind}")
+    known, rows = values[~np.isnan(values)], tables[0].data.num_rows
+    integral = are_integers(known)
+    samples = [sample for sample in (values[:rows], values[rows:]) if len(sample)]
+    if kind is None and integral and are_identifiers(name, samples):
+        return TypedColumn(_with_levels(name, "identifier", _number_texts(values)), notes)
+    if kind == "integer" and not integral:
+        raise ColumnError("holds numbers that are not whole, not integer")
+    inferred: ColumnType = "integer" if integral and kind != "number" else "number"
+    return TypedColumn(Column(name, inferred, values), notes, find_sentinels(known))
+
+
+def _from_text(
+    name: str, array: pa.Array, tables: Sequence[Table], kind: str | None, formats: Sequence[str]
+) -> TypedColumn:
+    distinct, rows = pc.unique(array).drop_null(), tables[0].data.num_rows
+    codes = matches(distinct, PADDED) | matches(distinct, LONG)
+    if kind is None and codes.any() and matches(distinct, DIGITS).all():
+        code = distinct[int(np.argmax(codes))].as_py()
+        note = (
+            f"{name!r} has codes such as {code!r}, taken for words: for numbers say "
+            f"{type_option(name, 'integer')}."
+        )
+        return TypedColumn(
+            _with_levels(name, _type_of_words(array, distinct, rows), array), (note,)
+        )
+    booleans = _as_booleans(array, distinct) if kind in (None, "boolean") else None
+    if booleans is not None:
+        return TypedColumn(_with_levels(name, "boolean", booleans))
+    if kind in ("category", "boolean", "identifier", "text") or not len(distinct):
+        return TypedColumn(_with_levels(name, kind or "category", array))  # type: ignore[arg-type]
+    notes: tuple[str, ...] = ()
+    if kind in (None, "datetime") and matches(distinct, ISO).all():
+        array, notes = _local_times(name, array, tables)
+        distinct = pc.unique(array).drop_null()
+    try:
+        may_be_numbers = kind in (None, "number", "integer")
+        numbers = parse_numbers(distinct, formats) if may_be_numbers else None
+        dates = parse_dates(distinct, formats) if kind in (None, "datetime") else None
+    except AmbiguousError as error:
+        raise ambiguous_format(name, error) from None
+    if numbers is not None:
+        check_currencies(name, distinct)
+        format_ = f"numbers with {numbers.format}" if numbers.format else ""
+        values = take_values(array, distinct, numbers.values)
+        typed = _from_numbers(name, values, tables, kind, format_)
+        return typed._replace(format=numbers.format, pointed=numbers.pointed)
+    if dates is not None:
+        notes += (f"{name!r} is read as {dates.format}.",) if dates.format else ()
+        values = take_values(array, distinct, dates.values)
+        return TypedColumn(Column(name, "datetime", values), notes)
+    if kind is not None:
+        raise ColumnError(f"has cells such as {distinct[0].as_py()!r}, not {kind}")
+    _check_same_format(name, array, tables)
+    _check_mistakes(name, array, tables)
+    if len(distinct) > 1 and matches(distinct, LIKE_NUMBERS).mean() >= LIKE:
+        notes = (
+            f"{name!r} looks like numbers or dates in a form that is not understood, such as "
+            f"{distinct[0].as_py()!r}: it is taken for words.",
+        )
+    return TypedColumn(_with_levels(name, _type_of_words(array, distinct, rows), array), notes)
+
+
+def _local_times(
+    name: str, array: pa.Array, tables: Sequence[Table]
+) -> tuple[pa.Array, tuple[str, ...]]:
+    """Return ISO dates in local time, and a note if they have offsets from UTC.
+
+    Offsets that differ by up to an hour are those of one place, in winter and in summer.
+
+    Raises:
+        ColumnError: some have an offset and others none, or offsets differ by more.
+    """
+    bare, offsets = strip_offsets(array)
+    if offsets in ((), ("",)):
+        return array, ()
+    if "" in offsets:
+        rows = tables[0].data.num_rows
+        parts = zip(tables, (array[:rows], array[rows:]), strict=False)
+        without = [table.source for table, part in parts if strip_offsets(part)[1] == ("",)]
+        raise ColumnError(
+            f"has dates with an offset from UTC, such as {offsets[-1]}, and others without one"
+            f"{', as in ' + without[0] if without else ''}: write all with one, or all without"
+        )
+    minutes = [_minutes(offset) for offset in offsets]
+    if max(minutes) - min(minutes) > 60:
+        raise ColumnError(
+            f"has dates with offsets from UTC of {offsets[0]} to {offsets[-1]}, whose hours and "
+            "days are those of several places: write all in UTC, or all by the local clock without "
+            "an offset"
+        )
+    if offsets == ("Z",):
+        return bare, ()
+    return bare, (f"{name!r} is read by its local clock ({', '.join(offsets)}).",)
+
+
+def _minutes(offset: str) -> int:
+    """Return the minutes from UTC of an offset such as +05:30."""
+    if offset == "Z":
+        return 0
+    digits = offset[1:].replace(":", "")
+    return (-1 if offset[0] == "-" else 1) * (60 * int(digits[:2]) + int(digits[2:]))
+
+
+def check_currencies(name: str, distinct: pa.Array) -> None:
+    """Refuse amounts of several currencies."""
+    signs = sorted(set("".join(distinct.to_pylist())) & set(CURRENCIES))
+    if len(signs) > 1:
+        raise ColumnError(
+            f"has amounts in {' and '.join(signs)}: convert them to one currency, or take them for "
+            f"words with {type_option(name, 'category')}"
+        )
+
+
+def parse_booleans(distinct: pa.Array) -> list[bool] | None:
+    """Parse words (k,) such as yes and no; ``None`` where one of them is neither."""
+    words = [word.lower() for word in distinct[: 4 * len(TRUE_WORDS)].to_pylist()]
+    known = all(word in TRUE_WORDS or word in FALSE_WORDS for word in words)
+    if len(words) < len(distinct) or not known:
+        return None
+    return [word in TRUE_WORDS for word in words]
+
+
+def _as_booleans(array: pa.Array, distinct: pa.Array) -> pa.Array | None:
+    """Return cells of one pair of words: ``True`` and ``TRUE`` are ``true``, as in frames."""
+    if not 2 <= len(distinct) <= 4 * len(TRUE_WORDS):
+        return None
+    words = {word.lower() for word in distinct.to_pylist()}
+    pairs = [{yes, no} for yes, no in zip(TRUE_WORDS, FALSE_WORDS, strict=True) if yes != "1"]
+    if words not in pairs:
+        return None
+    return array if len(distinct) == 2 and "true" not in words else pc.utf8_lower(array)
+
+
+def _type_of_words(array: pa.Array, distinct: pa.Array, rows: int) -> ColumnType:
+    known = len(array) - array.null_count
+    if len(distinct) <= MAX_LEVELS or len(distinct) <= LEVELS_PER_ROW * known:
+        return "category"
+    words = pc.list_value_length(pc.utf8_split_whitespace(distinct[:1000]))
+    if pc.mean(words).as_py() >= WORDS_OF_TEXT:
+        return "text"
+    if known < LEAST_ROWS:
+        return "category"
+    parts = [part.drop_null() for part in (array[:rows], array[rows:])]
+    differ = all(len(pc.unique(part)) >= DISTINCT_PROPORTION * len(part) for part in parts)
+    return "identifier" if differ else "category"
+
+
+def _check_mistakes(name: str, array: pa.Array, tables: Sequence[Table]) -> None:
+    """Refuse a column of numbers with a few texts among them, or with texts in one table alone.
+
+    Few are at most a twentieth of the cells, or a tenth of the distinct ones.
+    """
+    known, rows = array.drop_null(), tables[0].data.num_rows
+    numeric = matches(known, NUMERIC)
+    proportions = [
+        part.mean() if len(part) else 0.5
+        for part in np.split(numeric, [len(array[:rows].drop_null())])
+    ]
+    if max(proportions) == 1.0 and min(proportions) < 0.5:
+        words = int(np.argmin(proportions))
+        cell = known[int(np.flatnonzero(~numeric)[0])].as_py()
+        raise ColumnError(
+            f"holds numbers in {tables[1 - words].source} and words such as {cell!r} in "
+            f"{tables[words].source}: write them alike, or take all for words with "
+            f"{type_option(name, 'category')}"
+        )
+    of_distinct = matches(pc.unique(known), NUMERIC)
+    mostly_numeric = (
+        of_distinct.sum() >= LEAST_ROWS and of_distinct.mean() >= 1.0 - DISTINCT_MISTAKES
+    )
+    if numeric.mean() < 1.0 and (mostly_numeric or numeric.mean() >= 1.0 - MISTAKES):
+        first = known[int(np.flatnonzero(~numeric)[0])]
+        raise ColumnError(
+            f"has numbers but {first.as_py()!r} in {place(pc.index(array, first).as_py(), tables)} "
+            f"({int((~numeric).sum())} such cells): mend them, or say that they are missing with "
+            f"--na-value (na_values=), or take all for words with {type_option(name, 'category')}"
+        )
+
+
+def _check_same_format(name: str, array: pa.Array, tables: Sequence[Table]) -> None:
+    """Refuse cells that are numbers or dates in both tables, but not in one format."""
+    rows = tables[0].data.num_rows
+    parts = [pc.unique(part).drop_null() for part in (array[:rows], array[rows:])]
+    parsers: tuple[Callable[[pa.Array], Any], ...] = (parse_numbers, parse_dates)
+    if any(all(len(part) and _parses(part, parse) for part in parts) for parse in parsers):
+        first, second = (part[0].as_py() for part in parts)
+        raise ColumnError(
+            f"is written in one way in {tables[0].source}, such as {first!r}, and in another in "
+            f"{tables[-1].source}, such as {second!r}: write them alike, or take all for words "
+            f"with {type_option(name, 'category')}"
+        )
+
+
+def _parses(distinct: pa.Array, parse: Callable[[pa.Array], Any]) -> bool:
+    """Return whether all cells can be parsed, in one format or in several."""
+    try:
+        return parse(distinct) is not None
+    except AmbiguousError:
+        return True
+
+
+def take_values(array: pa.Array, distinct: pa.Array, values: np.ndarray) -> np.ndarray:
+    """Return the value of every cell (N,), by the values of the distinct ones; NaN where null."""
+    index = pc.fill_null(pc.index_in(array, distinct), len(distinct))
+    return np.append(values, np.nan)[np.asarray(index)]
+
+
+def _with_levels(name: str, kind: ColumnType, array: pa.Array) -> Column:
+    """Return a column of words: indices of its distinct cells in alphabetical order."""
+    distinct = pc.unique(array).drop_null()
+    distinct = distinct.take(pc.array_sort_indices(distinct))
+    values = take_values(array, distinct, np.arange(len(distinct), dtype=float))
+    return Column(name, kind, values, tuple(distinct.to_pylist()))

@@ -1,0 +1,309 @@
+"""Convert the rows of a stream to numbers, by the types and formats of the reference's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..core.errors import InputError
+from ..data.checks import column_names, counted, default_names, normalize_text, plain_array
+from ..data.equality import equalize, snap, stored_size, stored_sizes
+from ..data.new_rows import column_order
+from ..io.columns import column_array
+from ..io.formats import PLAIN, AmbiguousError, as_numpy, matches, parse_numbers
+from ..io.tables import Table
+from ..io.types import Column, infer_type, parse_booleans, read_columns, take_values
+from ..tables.pooled import check_column_types, check_formats, no_column
+from .columns import Columns
+
+#: Types of columns whose values are watched as numbers, and as levels.
+NUMERIC_TYPES, LEVEL_TYPES = ("number", "integer", "text"), ("category", "boolean")
+#: Distinct values of a tied column that are stored at most, so that a monitor's file stays small.
+MOST_TIED = 2000
+
+
+class RowReader(NamedTuple):
+    """Types and formats of the columns that are watched.
+
+    Attributes:
+        columns: the columns.
+        types: (C,), their types.
+        formats: (C,), names of the formats of numbers in text, "" for decimal points.
+        na_values: cells that stand for a missing value.
+        is_table: whether rows have columns of names and types; else they are arrays.
+        all_columns: names of all columns of the reference, in its order.
+        notes: notes on how the reference was read.
+        sizes: (C,), bytes of a number of each column in the reference, as of
+            :func:`~bke.inference.data.equality.stored_sizes`.
+        tied: (C,), ascending values of every column whose numbers are tied in the reference:
+            numbers that differ from one of them by rounding alone are that value.
+    """
+
+    columns: Columns
+    types: tuple[str, ...]
+    formats: tuple[str, ...]
+    na_values: tuple[str | float, ...] = ()
+    is_table: bool = True
+    all_columns: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+    tied: tuple[np.ndarray, ...] = ()
+
+    def values(self, rows: Any) -> tuple[np.ndarray, list[str]]:
+        """Convert an array (n, D) or a :class:`Table` to values (n, C), and return notes.
+
+        Raises:
+            InputError: columns are missing, or an array has others or holds infinite numbers.
+        """
+        names = self.columns.names
+        if not self.is_table:
+            values = self._array_values(rows)
+            row_names = column_names(rows) or names
+            stored = stored_sizes(rows, len(row_names))
+            sizes = dict(zip(row_names, stored, strict=True))
+            for at, name in enumerate(names):
+                values[:, at] = self._snap(values[:, at], at, int(sizes.get(name, stored[at])))
+            return values, []
+        values, notes = np.empty((rows.data.num_rows, len(names))), []
+        for at, name in enumerate(names):
+            if name not in rows.data.column_names:
+                raise no_column(name, rows)
+            values[:, at], column_notes = self._column_values(rows, at)
+            notes += column_notes
+        return values, notes
+
+    def _snap(self, values: np.ndarray, at: int, size: int) -> np.ndarray:
+        """Make numbers (n,) that are stored in ``size`` bytes equal to those of the reference."""
+        return snap(values, self.tied[at], min(size, self.sizes[at])) if self.tied else values
+
+    def _array_values(self, rows: Any) -> np.ndarray:
+        """Return values of an array, with columns by their names where both have names."""
+        wanted = self.columns.names
+        if isinstance(rows, Mapping):
+            rows = {normalize_text(name): array for name, array in rows.items()}
+        names = tuple(rows) if isinstance(rows, Mapping) else column_names(rows)
+        has_names = wanted != tuple(default_names(len(wanted)))
+        if names is None or not (has_names or isinstance(rows, Mapping)):
+            return array_values(rows, "rows", len(wanted))
+        order = column_order(names, wanted, "rows", optional=None)
+        if isinstance(rows, Mapping):
+            rows, order = np.column_stack([np.atleast_1d(rows[name]) for name in wanted]), None
+        if order is None:
+            return array_values(rows, "rows", len(wanted))
+        return array_values(rows, "rows", None)[:, order]
+
+    def _column_values(self, rows: Table, at: int) -> tuple[np.ndarray, list[str]]:
+        name, type_ = self.columns.names[at], self.types[at]
+        array = column_array([rows], name, self.na_values).array
+        if type_ in LEVEL_TYPES:
+            return _level_indices(array, type_, self.columns.levels[at]), []
+        if type_ == "text":
+            return as_numpy(pc.utf8_length(pc.cast(array, pa.string()))), []
+        values, invalid = _numbers(array, self.formats[at])
+        infinite = np.isinf(values)
+        values[infinite] = np.nan
+        notes = []
+        if invalid:
+            such = f"{invalid[0]!r}"
+            such = such if len(invalid) == 1 else f"{counted(len(invalid), 'cell')} such as {such}"
+            notes.append(f"{name!r} has {such}, no number: read as missing.")
+        if infinite.any():
+            notes.append(f"{name!r} has an infinite number: read as missing.")
+        return self._snap(values, at, stored_size(array.type)), notes
+
+
+def array_reader(reference: Any, columns: Sequence[str] | None) -> tuple[RowReader, np.ndarray]:
+    """Return the reader of a reference that is an array (n, D) or (n,), and its values."""
+    values = array_values(reference, "reference", None)
+    names = tuple(default_names(values.shape[1]) if columns is None else columns)
+    names = tuple(map(normalize_text, names))
+    count = len(names)
+    if count != values.shape[1] or len(set(names)) < count:
+        raise InputError(f"columns must be {values.shape[1]} different names")
+    sizes = stored_sizes(reference, count)
+    (values,) = equalize([values], [sizes])
+    reader = RowReader(
+        Columns(names, ((),) * count),
+        ("number",) * count,
+        ("",) * count,
+        is_table=False,
+        all_columns=names,
+        sizes=tuple(map(int, sizes)),
+        tied=tuple(map(_tied_values, values.T)),
+    )
+    return reader, values
+
+
+def array_values(data: Any, name: str, columns: int | None) -> np.ndarray:
+    """Check an array of numbers, (n, D) or (n,); NaN is a missing value.
+
+    Raises:
+        InputError: it holds something else, has other columns, or an infinite number.
+    """
+    array = plain_array(data, name)
+    if array.ndim == 1:
+        # For several columns it is one row.
+        array = array[np.newaxis] if columns is not None and columns > 1 else array[:, np.newaxis]
+    if array.dtype.kind == "c":
+        raise InputError(f"{name} must be real numbers, and are complex")
+    if array.ndim != 2:
+        raise InputError(f"{name} must be (n, D) or (n,), got {array.ndim} dimensions")
+    if columns is not None and array.shape[1] != columns:
+        raise InputError(f"{name} has {array.shape[1]} columns, and the reference {columns}")
+    try:
+        values = np.array(array, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be numbers, or a data frame for mixed columns") from None
+    if np.isinf(values).any():
+        row, column = np.argwhere(np.isinf(values))[0]
+        raise InputError(f"{name} has an infinite value in row {row + 1}, column {column + 1}")
+    return values
+
+
+def table_reader(
+    table: Table,
+    exclude: Sequence[str],
+    column_types: Mapping[str, str],
+    na_values: Sequence[str | float],
+    formats: Sequence[str],
+) -> tuple[RowReader, np.ndarray]:
+    """Infer the types of a reference's columns: the reader of rows, and values (n, C).
+
+    Args:
+        table: the reference.
+        exclude: columns that are not watched; unknown names are refused.
+        column_types: types of columns, in place of those that are inferred.
+        na_values: cells that stand for a missing value.
+        formats: names of preferred formats of numbers and dates.
+
+    Raises:
+        InputError: names the columns that cannot be read, or says that none can be watched.
+    """
+    exclude = list(map(normalize_text, exclude))
+    column_types = {normalize_text(name): type_ for name, type_ in column_types.items()}
+    for name in (*exclude, *column_types):
+        if name not in table.data.column_names:
+            raise no_column(name, table)
+    check_column_types(column_types)
+    check_formats(formats)
+
+    def read(name: str, formats: Sequence[str]) -> Any:
+        array, _, notes = column_array([table], name, na_values, formats)
+        column = infer_type(name, array, [table], column_types.get(name), formats)
+        return column._replace(notes=(*notes, *column.notes))
+
+    names = [name for name in table.data.column_names if name not in exclude]
+    columns, problems = read_columns(names, read, formats)
+    if problems:
+        sentences = (f"column {name!r} {problem}" for name, problem in problems.items())
+        raise InputError("; ".join(sentences))
+    notes: list[str] = []
+    watched = []
+    for name, typed in columns.items():
+        notes += typed.notes
+        if reason := _unwatched_reason(typed.column):
+            notes.append(f"{name!r} is not watched: {reason}.")
+            continue
+        if typed.column.kind == "text":
+            notes.append(f"{name!r} is watched by the length of its text.")
+        watched.append(typed)
+    if not watched:
+        raise InputError(f"{table.source} has no column that can be watched: {' '.join(notes)}")
+    used = [typed.column for typed in watched]
+    values = [column.lengths if column.kind == "text" else column.values for column in used]
+    reader = RowReader(
+        Columns(
+            tuple(column.name for column in used),
+            tuple(column.levels if column.kind in LEVEL_TYPES else () for column in used),
+        ),
+        tuple(column.kind for column in used),
+        tuple(typed.format for typed in watched),
+        tuple(na_values),
+        all_columns=tuple(table.data.column_names),
+        notes=tuple(notes),
+        sizes=tuple(stored_size(table.data.schema.field(column.name).type) for column in used),
+        tied=tuple(
+            _tied_values(column.values) if column.kind in ("number", "integer") else np.empty(0)
+            for column in used
+        ),
+    )
+    return reader, np.stack(values, axis=1)
+
+
+def _tied_values(values: np.ndarray) -> np.ndarray:
+    """Return the distinct values of numbers (n,) most of which are tied; none of others."""
+    known = values[~np.isnan(values)]
+    distinct = np.unique(known)
+    tied = len(distinct) <= MOST_TIED and 2 * len(distinct) <= len(known)
+    return distinct if tied else np.empty(0)
+
+
+def _unwatched_reason(column: Column) -> str:
+    if np.isnan(column.values).all():
+        return "it has no values"
+    if column.kind == "datetime":
+        return "dates increase in every stream"
+    if column.kind == "identifier":
+        return "its cells are identifiers"
+    return ""
+
+
+def _numbers(array: pa.Array, format_: str) -> tuple[np.ndarray, list[str]]:
+    """Return numbers (n,), NaN where a cell is none, and the distinct cells that are none."""
+    if pa.types.is_string(array.type):
+        distinct = pc.unique(array).drop_null()
+        values, invalid = _parse(distinct, format_), []
+        if values is None:  # one by one: a stream continues whatever a cell holds
+            parsed = [_parse(distinct.slice(at, 1), format_) for at in range(len(distinct))]
+            invalid = [distinct[at].as_py() for at, value in enumerate(parsed) if value is None]
+            values = np.array([np.nan if value is None else value[0] for value in parsed])
+        return take_values(array, distinct, values), invalid
+    if pa.types.is_boolean(array.type):
+        array = pc.cast(array, pa.int8())
+    try:
+        return as_numpy(array), []
+    except pa.ArrowNotImplementedError:
+        return np.full(len(array), np.nan), [str(array.type)]
+
+
+def _parse(distinct: pa.Array, format_: str) -> np.ndarray | None:
+    if not format_ and not matches(distinct, PLAIN.pattern).all():
+        return None
+    try:
+        parsed = parse_numbers(distinct, [format_ or PLAIN.name])
+    except AmbiguousError:
+        return None
+    return None if parsed is None else parsed.values
+
+
+def _level_indices(array: pa.Array, type_: str, levels: tuple[str, ...]) -> np.ndarray:
+    """Return indices (n,) of levels, beyond the last for other cells, NaN for missing ones."""
+    if pa.types.is_floating(array.type):
+        texts = [None if cell is None else f"{cell + 0.0:.15g}" for cell in array.to_pylist()]
+        array = pa.array(texts, pa.string())
+    words = pc.cast(array, pa.string())
+    widths = {len(level) for level in levels}
+    if pa.types.is_integer(array.type) and all(map(str.isdigit, levels)) and len(widths) == 1:
+        words = pc.utf8_lpad(words, widths.pop(), "0")  # zeros that numbers lose
+    if type_ == "boolean":
+        words = _as_levels(words, levels)
+    index = pc.fill_null(pc.index_in(words, pa.array(levels, pa.string())), len(levels))
+    return np.where(words.is_null(), np.nan, np.asarray(index, dtype=float))
+
+
+def _as_levels(words: pa.Array, levels: tuple[str, ...]) -> pa.Array:
+    """Write words of true and false as the levels of the reference are written."""
+    level_of = {parse_booleans(pa.array([level])) == [True]: level for level in levels}
+    distinct = pc.unique(words).drop_null()
+    if len(distinct) > 100:
+        return words
+    parsed = [parse_booleans(distinct.slice(at, 1)) for at in range(len(distinct))]
+    replaced = [
+        word if boolean is None or word in levels else level_of.get(boolean[0], word)
+        for word, boolean in zip(distinct.to_pylist(), parsed, strict=True)
+    ]
+    return pa.array(replaced, pa.string()).take(pc.index_in(words, distinct))
