@@ -173,10 +173,10 @@ class TextFile:
         )
         index = 0
         with contextlib.suppress(csv.Error):  # a cell longer than 131072 characters
-            for row in reader:
-                if width > 1 and not "".join(row).strip() and len(row) < 2:
+            for fields in reader:
+                if width > 1 and not "".join(fields).strip() and len(fields) < 2:
                     continue
-                if index == row or (row is None and len(row) != width):
+                if index == row or (row is None and len(fields) != width):
                     break
                 index += 1
         return self.head.lines + reader.line_num
