@@ -1383,9 +1383,9 @@ def designs(seed: int) -> Mapping[str, Any]:
     after = after.assign(user=after["user"] + 100)
     outputs = {}
     for name, column, option in (
-        ("clusters", "user", "units"),
-        ("strata", "site", "blocks"),
-        ("frequencies", "copies", "counts"),
+        ("clusters", "user", "clusters"),
+        ("strata", "site", "strata"),
+        ("frequencies", "copies", "freq_weights"),
         ("weights", "weight", "weights"),
     ):
         columns = ["age", "plan", column]
