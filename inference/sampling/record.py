@@ -39,7 +39,10 @@ from ..core.errors import InputError
 RECORD = "bke"
 VERSION = 1
 PACKAGES = ("bke", "jax", "jaxlib", "numpyro", "numpy", "scipy", "arviz-base", "arviz-stats")
-NOT_A_RUN = "this is not a run of bke.inference.fit: its attributes are missing"
+NOT_A_RUN = (
+    "this is not a run of bke.inference.fit: its attributes are missing; for draws of other programs "
+    "call diagnose(tree, X=...) in Python"
+)
 
 #: The type of a kernel that was made from a function.
 FUNCTION = "function"
