@@ -40,8 +40,8 @@ RECORD = "bke"
 VERSION = 1
 PACKAGES = ("bke", "jax", "jaxlib", "numpyro", "numpy", "scipy", "arviz-base", "arviz-stats")
 NOT_A_RUN = (
-    "this is not a run of bke.inference.fit: its attributes are missing; draws of other programs are "
-    "diagnosed in Python, by diagnose(tree, X=...)"
+    "this is not a run of bke.inference.fit: its attributes are missing; diagnose draws of other "
+    "programs in Python, by diagnose(tree, X=...)"
 )
 
 #: The type of a kernel that was made from a function.
