@@ -156,7 +156,7 @@ class TextFile:
             if self.head.separator != " ":
                 yield stream
                 return
-            lines = io.StringIO(stream.read().decode(self.encoding, "replace"))
+            lines = io.StringIO(stream.read().decode(self.encoding, "replace"), newline=None)
             yield io.BytesIO("\n".join(map(_single_blanks, lines)).encode(self.encoding))
 
     def line_of(self, row: int | None) -> int:
@@ -365,7 +365,8 @@ def _single_blanks(line: str) -> str:
 
 def _numeric_columns(text: str, separator: str, complete: bool) -> list[bool]:
     """Return which columns below a first row are numbers; none if most rows are one cell."""
-    lines = [_single_blanks(line) for line in io.StringIO(text) if line.strip()][: HEAD_ROWS + 1]
+    source = io.StringIO(text, newline=None)
+    lines = [_single_blanks(line) for line in source if line.strip()][: HEAD_ROWS + 1]
     lines = lines if complete or len(lines) > HEAD_ROWS or len(lines) < 2 else lines[:-1]
     rows = list(csv.reader(lines, delimiter=separator))
     widths = [len(row) for row in rows]
@@ -395,13 +396,17 @@ def _refuse_blanks_and_colons(text: str, complete: bool) -> None:
 def _head(text: str, separator: str, above: int, header: bool) -> Head:
     """Read the first row of a text, with the number of lines above it."""
     if separator == " ":
-        text = "\n".join(map(_single_blanks, io.StringIO(text)))
+        text = "\n".join(map(_single_blanks, io.StringIO(text, newline=None)))
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     row = next((row for row in reader if len(row) > 1 or "".join(row).strip()), [])
     names = [" ".join(cell.split()) for cell in row]
     line = above + reader.line_num
-    numbers = [name for name in names if NUMBER.fullmatch(name)]
-    texts = [name for name in names if not _is_number(name)]
+    # Where a header is needed, ``inf`` may be a name.
+    infinite = () if header else ("inf", "infinity")
+    numbers = [
+        name for name in names if NUMBER.fullmatch(name) or name.lstrip("+-").lower() in infinite
+    ]
+    texts = [name for name in names if not _is_number(name) and name not in numbers]
     # As pandas writes columns without names next to its index.
     counted_on = len(names) > 1 and names == ["", *map(str, range(len(names) - 1))]
     if header and numbers:
