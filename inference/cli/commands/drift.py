@@ -141,9 +141,11 @@ def _failed(
     found: TableComparison | GroupsComparison, options: DriftOptions, terminal: Terminal
 ) -> bool:
     """Print by how much columns changed, and return whether too many did in any comparison."""
+    from bke.inference import TableComparison
+
     least, most = options.min_effect or 0.0, options.max_changed or 0
     failed = False
-    for one in getattr(found, "comparisons", (found,)):
+    for one in (found,) if isinstance(found, TableComparison) else found.comparisons:
         changed, large = one.changed_columns(), len(one.changed_columns(least))
         failed |= large > most
         told = sorted(changed, key=lambda column: -column.effect.size)
