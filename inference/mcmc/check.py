@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import arviz_stats
 import numpy as np
@@ -17,19 +18,25 @@ from scipy.sparse.csgraph import connected_components
 
 from ..core.errors import InputError
 from ..core.machine import computing
-from ..data.checks import check_count
+from ..data.checks import check_count, column_names, counted, plain_array
 from ..permutation.calibration import surprise
 from ..permutation.enough import check_permutations
 from ..permutation.permutation import p_value
 from ..permutation.step_down import step_down
+from ..sampling.foreign import is_mcmc
 from .agreement import ChainsCheck, Named
 from .batches import FEWEST_EACH, Batches, batches
 from .cluster_masses import cluster_masses
 from .dealt import KINDS, Dealt, dealt_out, distances, halved
-from .draws import Chains, as_chains, posterior_of
+from .draws import Chains, as_chains, of_mcmc, posterior_of
 from .features import MOST_PAIRED, Features, features_of, pairs_of
+from .files import read_draws
 from .score import Score
 
+if TYPE_CHECKING:
+    from numpyro.infer import MCMC
+
+Path: TypeAlias = "str | os.PathLike[str]"
 #: Chains that are compared two by two; batches in all; pairs of columns that are kept.
 MOST_CHAINS, MOST_BATCHES, MOST_PAIRS = 64, 400, 20
 SHORT = (
@@ -64,7 +71,7 @@ class Found(NamedTuple):
 
 
 def check_chains(
-    draws: ArrayLike | xr.DataTree | xr.Dataset,
+    draws: ArrayLike | xr.DataTree | xr.Dataset | MCMC | Path | Sequence[Path],
     *,
     alpha: float = 0.05,
     permutations: int = 999,
@@ -88,8 +95,10 @@ def check_chains(
 
     Args:
         draws: a tree or dataset of ArviZ's, whose posterior has dimensions ``chain`` and ``draw``;
-            or an array (C, n, D). One chain is compared with itself alone. For some parameters of
-            a tree give ``tree["posterior"][["mu", "tau"]]``.
+            a finished ``numpyro.infer.MCMC``; an array (C, n, D), or (C, n) of one parameter; the
+            path of a NetCDF file or ``.zarr`` store of a tree; or the paths of CSV files of
+            CmdStan, one for each chain, whose warmup is left out. One chain is compared with itself
+            alone. For some parameters of a tree give ``tree["posterior"][["mu", "tau"]]``.
         alpha: level of the verdict.
         permutations: deals of the batches; the smallest p-value is 2 / (1 + B).
         columns: names of the parameters, in place of those that are known.
@@ -107,7 +116,8 @@ def check_chains(
     check_count(seed, "seed", 0, 2**63 - 1)
     if score is not None and not isinstance(score, Score):
         raise InputError("score must be what score_of makes of the NumPyro model that was sampled")
-    chains, left_out = _moving(_in_chains(_sites(draws, score), columns))
+    draws = _in_chains(draws)
+    chains, left_out = _moving(_checked(_sites(draws, score), columns))
     alpha = check_permutations(permutations, alpha, tests=min(2, len(chains.labels)))
     cut = batches(chains.values, in_order=True, most=MOST_BATCHES)
     rng = np.random.default_rng([seed, 13])
@@ -141,10 +151,39 @@ def _sites(draws: Any, score: Score | None) -> Any:
     return posterior[own] if own else posterior
 
 
-def _in_chains(draws: Any, columns: Sequence[str] | None) -> Chains:
+def _in_chains(draws: Any) -> Any:
+    """Read draws of files and of an MCMC, and give those of one parameter a third dimension.
+
+    Raises:
+        InputError: a file cannot be read, or an array may be something else than chains.
+    """
+    paths = [draws] if isinstance(draws, (str, os.PathLike)) else draws
+    listed = isinstance(paths, (list, tuple)) and len(paths) > 0
+    if listed and all(isinstance(path, (str, os.PathLike)) for path in paths):
+        return read_draws(paths)
+    if is_mcmc(draws):
+        return of_mcmc(draws)
+    if isinstance(draws, (xr.DataTree, xr.Dataset, dict)):
+        return draws
+    try:
+        shape = np.shape(draws)
+    except ValueError:  # of several lengths, which as_chains refuses
+        return draws
+    if len(shape) not in (1, 2):
+        return draws
+    if len(shape) == 2 and shape[0] < shape[1] and column_names(draws) is None:
+        return plain_array(draws, "draws")[:, :, None]
+    ways = f"np.asarray(draws)[None] is one chain of {counted(math.prod(shape[1:]), 'parameter')}"
+    if len(shape) == 2:
+        ways += f", np.asarray(draws).T is {counted(shape[1], 'chain')} of one"
+    raise InputError(
+        "draws must be chains (chains, draws, parameters), or (chains, draws) of one parameter, "
+        f"fewer chains than draws, and have the shape {shape}: {ways}"
+    )
+
+
+def _checked(draws: Any, columns: Sequence[str] | None) -> Chains:
     chains = as_chains(draws, columns=columns)
-    if not chains.in_order:
-        raise InputError("draws must be chains, of shape (chains, draws, parameters), or a tree")
     count, each, _ = chains.values.shape
     if count > MOST_CHAINS:
         raise InputError(

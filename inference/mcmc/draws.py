@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import arviz_base
 import numpy as np
@@ -19,6 +19,9 @@ from ..data.checks import (
     named_columns,
     plain_array,
 )
+
+if TYPE_CHECKING:
+    from numpyro.infer import MCMC
 
 #: The dimension of parameters side by side: one of the user's may be called as ArviZ calls it.
 STACKED = "bke_parameter"
@@ -97,6 +100,24 @@ def as_chains(draws: Any, name: str = "draws", columns: Sequence[str] | None = N
     return _checked(rows[None], named_columns(columns, known), name, labels, in_order=False)
 
 
+def of_mcmc(mcmc: MCMC) -> xr.Dataset:
+    """Return the draws of all sites of an MCMC of NumPyro.
+
+    Raises:
+        InputError: it has not run.
+    """
+    if mcmc.last_state is None or mcmc.last_state is mcmc.post_warmup_state:
+        raise InputError("this MCMC has no draws after its warmup: call its run() first")
+    samples = mcmc.get_samples(group_by_chain=True)
+    if not isinstance(samples, dict):
+        raise InputError(
+            "the draws of this MCMC have no names: give get_samples(group_by_chain=True) as an "
+            "array (chains, draws, parameters)"
+        )
+    values = {name: np.asarray(value) for name, value in samples.items()}
+    return arviz_base.from_dict({"posterior": values})["posterior"].to_dataset()
+
+
 def evenly(count: int, some: int) -> np.ndarray:
     """Indices (some,) of ``count`` draws, evenly from the first to the last."""
     return np.linspace(0, count - 1, some).round().astype(int)
@@ -159,12 +180,13 @@ def _checked(
         )
     if not dimension:
         raise InputError(f"{name} has no parameters")
+    told = tuple(range(chains)) if labels is None else tuple(labels)
     beyond = ~(np.abs(found) <= LARGEST)
     if beyond.any():
         chain, draw, column = np.argwhere(beyond)[0]
         raise InputError(
-            f"{name} has a value that is not finite, or beyond {LARGEST:g}, in chain {chain}, draw "
-            f"{draw} of {columns[column]} (counted from 0)"
+            f"{name} has a value that is not finite, or beyond {LARGEST:g}, in chain "
+            f"{told[chain]}, draw {draw} of {columns[column]} (counted from 0): leave out that "
+            "parameter or chain"
         )
-    told = tuple(range(chains)) if labels is None else tuple(labels)
     return Chains(found, tuple(columns), told, in_order)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -9,6 +10,7 @@ import numpy as np
 from scipy.stats import norm
 
 from ..core.errors import InputError, check_choice
+from ..core.estimators import BaseEstimator, RegressorMixin
 from ..core.machine import computing
 from ..core.notebook import Shown
 from ..data.canonical import canonical_order
@@ -16,12 +18,9 @@ from ..data.checks import check_count, check_share, counted, default_names
 from .groups import GroupMeans, LandmarkFeatures, as_groups, as_targets, group_means
 from .linear import fit_regression, predict_draws, sample_nuts
 
-try:
-    from sklearn.base import BaseEstimator, RegressorMixin
+with contextlib.suppress(ImportError):  # without scikit-learn a BaseEstimator has no instances
     from sklearn.metrics import r2_score
     from sklearn.utils.validation import check_is_fitted
-except ImportError:
-    raise InputError("scikit-learn is not installed: pip install 'bke[sklearn]'") from None
 
 if TYPE_CHECKING:
     import pandas as pd

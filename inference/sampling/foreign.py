@@ -94,7 +94,7 @@ class Foreign:
                 f"{unknown[0]!r} is no argument of the model: {', '.join(names)}"
                 f"{nearest(unknown[0], names)}"
             )
-        if _is_mcmc(draws):
+        if is_mcmc(draws):
             if not hasattr(draws, "_args"):
                 raise InputError("this MCMC has not run yet: call its run() first")
             given = {**_model_arguments(draws), **given}
@@ -216,7 +216,7 @@ class Foreign:
             )
 
 
-def _is_mcmc(draws: Any) -> bool:
+def is_mcmc(draws: Any) -> bool:
     """Return whether ``draws`` are an MCMC of NumPyro, without importing it."""
     kind = type(draws)
     return kind.__name__ == "MCMC" and kind.__module__.partition(".")[0] == "numpyro"
@@ -224,7 +224,7 @@ def _is_mcmc(draws: Any) -> bool:
 
 def _as_tree(draws: Any) -> xr.DataTree:
     try:
-        tree = from_numpyro(draws) if _is_mcmc(draws) else convert_to_datatree(draws)
+        tree = from_numpyro(draws) if is_mcmc(draws) else convert_to_datatree(draws)
     except Exception as error:  # readers of many formats fail in many ways
         raise InputError(
             f"ArviZ cannot read these draws, which need the dimensions chain and draw: {error}"

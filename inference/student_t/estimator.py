@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from typing import Any, Self
 
@@ -10,18 +11,15 @@ from bke.models import hyvarinen_scores
 from bke.models.kernels.base import Covariance
 from bke.models.student_t.quadrature import Bounds
 
-from ..core.errors import InputError
+from ..core.estimators import BaseEstimator, DensityMixin
 from ..data.checks import as_sample, check_count, plain_array
 from ..data.new_rows import as_evaluation_points
 from .learning import NOISE_VARIANCES, learn_student_t
 from .sampling import draw_rows
 
-try:
-    from sklearn.base import BaseEstimator, DensityMixin
+with contextlib.suppress(ImportError):  # without scikit-learn a BaseEstimator has no instances
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.utils.validation import check_is_fitted, validate_data
-except ImportError:
-    raise InputError("scikit-learn is not installed: pip install 'bke[sklearn]'") from None
 
 
 class KernelStudentTDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]

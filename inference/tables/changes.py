@@ -44,6 +44,12 @@ class Change(NamedTuple):
             scale of log odds); ``None`` where rows depend on each other.
         shares: of levels, weekdays, hours, words or groups of characters, or beyond ends of a long
             tail, the most conspicuous change first; of text all words before groups of characters.
+        size: the effect size, the largest change in a proportion of rows, from 0 to 1: of numbers
+            in that of values up to any number (the Kolmogorov-Smirnov distance), of categories in
+            that of any set of levels (the total variation distance), of dates in that of any set
+            of weekdays or of hours, of text in that of rows with a word, with a group of
+            characters or up to any length; of all of them in that of missing values. It is not
+            corrected for chance, which makes it positive where nothing has changed.
     """
 
     missing: tuple[float, float]
@@ -53,6 +59,7 @@ class Change(NamedTuple):
     auc: float | None = None
     auc_interval: tuple[float, float] | None = None
     shares: tuple[Share, ...] = ()
+    size: float = 0.0
 
     @property
     def shift(self) -> float | None:
@@ -93,20 +100,40 @@ def change(
     missing = (float(gone[0]), float(gone[1]))
     first, second = (Sorted.of(column.values[one], weights[one]) for one in tables)
     shares = _shares(marginals)
-    if column.kind not in ("number", "integer", "datetime"):
-        return Change(missing, shares=shares)
-    if not len(first.values) or not len(second.values):
-        return Change(missing, shares=shares)
+    size = max([abs(missing[1] - missing[0]), *map(_distance, marginals)])
+    on_a_line = column.kind in ("number", "integer", "datetime")
+    if not on_a_line or not len(first.values) or not len(second.values):
+        return Change(missing, shares=shares, size=size)
     each = [float(one.quantiles([0.5])[0]) for one in (first, second)]
     medians = (each[0], each[1])
     shift = shift_interval(first, second, alpha) if independent else None
     if column.kind == "datetime":
-        return Change(missing, medians, shift, shares=shares)
+        return Change(missing, medians, shift, shares=shares, size=size)
+    at = np.concatenate([first.values, second.values])  # a marginal has quantiles of many values
+    size = max(size, float(np.abs(second.share_at_most(at) - first.share_at_most(at)).max()))
     ends = [one.quantiles(ONE_DEVIATION) for one in (first, second)]
     widths = (float(np.ptp(ends[0])) / 2.0, float(np.ptp(ends[1])) / 2.0)
     auc, near = _larger(first, second, alpha)
     interval = near if independent else None
-    return Change(missing, medians, shift, widths, auc, interval, shares)
+    return Change(missing, medians, shift, widths, auc, interval, shares, size)
+
+
+def _proportions(of: Marginal) -> tuple[np.ndarray, np.ndarray]:
+    """The proportions (C,) of rows with each code in both tables."""
+    first = of.labels[:, 0].astype(float)
+    second = np.maximum(of.counts - first, 0.0)  # weights leave rounding errors
+    return first / max(of.sizes[0], 1.0), second / max(of.sizes[1], 1.0)
+
+
+def _distance(of: Marginal) -> float:
+    """The largest change in the proportion of rows with some of the codes."""
+    before, after = _proportions(of)
+    apart = after - before
+    if of.aspect.holds is not None:  # rows have several codes
+        return float(np.abs(apart).max())
+    if of.aspect.levels:
+        return 0.5 * float(np.abs(apart).sum())
+    return float(np.abs(np.cumsum(apart)).max())
 
 
 def _shares(marginals: list[Marginal]) -> tuple[Share, ...]:
@@ -115,9 +142,7 @@ def _shares(marginals: list[Marginal]) -> tuple[Share, ...]:
     for one in marginals:
         if not one.aspect.levels or one.aspect.what == "missing":
             continue
-        first = one.labels[:, 0].astype(float)
-        second = np.maximum(one.counts - first, 0.0)  # weights leave rounding errors
-        before, after = first / max(one.sizes[0], 1.0), second / max(one.sizes[1], 1.0)
+        before, after = _proportions(one)
         error = np.sqrt(np.maximum(one.counts / one.counts.sum(), 1e-300))
         apart = np.abs(after - before) / error
         order = np.argsort(-apart, kind="stable")

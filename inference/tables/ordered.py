@@ -45,3 +45,8 @@ class Sorted(NamedTuple):
         total = np.append(0.0, np.cumsum(self.weights))
         left, right = (np.searchsorted(self.values, at, side) for side in ("left", "right"))
         return np.asarray(0.5 * (total[left] + total[right]) / self.rows)
+
+    def share_at_most(self, at: np.ndarray) -> np.ndarray:
+        """The share of values at most each of ``at`` (n,): the empirical distribution function."""
+        total = np.append(0.0, np.cumsum(self.weights))
+        return np.asarray(total[np.searchsorted(self.values, at, "right")] / self.rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..core.errors import nearest
+from ..core.errors import InputError, nearest
 from ..core.notebook import Shown
 from ..permutation.permutation import p_in_words
 from .findings import ColumnFindings, TableFindings
@@ -50,11 +50,28 @@ class TableComparison(TableFindings, Shown):
         known = [column.name for column in self.columns]
         raise KeyError(f"no column {name!r}{nearest(name, known)}")
 
+    def changed_columns(self, min_effect: float = 0.0) -> tuple[ColumnFindings, ...]:
+        """Select the columns that have changed, by at least so much.
+
+        Args:
+            min_effect: the least effect size, from 0 to 1: the largest change in a proportion of
+                rows, ``comparison["name"].effect.size``.
+
+        Raises:
+            InputError: ``min_effect`` is not between 0 and 1.
+        """
+        if not 0.0 <= min_effect <= 1.0:
+            raise InputError(f"min_effect must be between 0 and 1, and is {min_effect}")
+        return tuple(
+            column for column in self.columns if column.differ and column.effect.size >= min_effect
+        )
+
     def to_dataframe(self) -> pd.DataFrame:
         """One row for each column, in the order of the first table.
 
-        Columns: ``name``, ``kind``, ``pvalue``, adjusted for all columns, and ``differ``; shares of
-        ``missing_before`` and ``missing_after``; of numbers and dates (in seconds since 1970)
+        Columns: ``name``, ``kind``, ``pvalue``, adjusted for all columns, and ``differ``;
+        ``effect_size``, the largest change in a proportion of rows; shares of ``missing_before``
+        and ``missing_after``; of numbers and dates (in seconds since 1970)
         ``median_before``, ``median_after`` and their ``shift``, ``shift_low`` to ``shift_high``; of
         numbers ``spread_before`` and ``spread_after``, and ``auc``, how often a value of the second
         table is the larger, ``auc_low`` to ``auc_high``. What is not told of a column is NaN.

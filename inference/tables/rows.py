@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 #: Names of the numbers that are told of a column.
 NUMBERS = (
+    "effect_size",
     *("missing_before", "missing_after", "median_before", "median_after"),
     *("shift", "shift_low", "shift_high", "spread_before", "spread_after"),
     *("auc", "auc_low", "auc_high"),
@@ -44,6 +45,7 @@ def _numbers(of: ColumnFindings) -> list[Any]:
     """As many as :data:`NUMBERS`; ``None`` where one is not told."""
     found = of.effect
     return [
+        found.size,
         *found.missing,
         *(found.medians or NOT_TOLD),
         found.shift,

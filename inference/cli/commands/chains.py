@@ -20,14 +20,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 PICTURE, SUMMARY = "chains.png", "chains.json"
-PosteriorArgument: TypeAlias = Annotated[
-    Path,
-    typer.Argument(
-        metavar="FILE",
-        help="NetCDF as ArviZ writes it, of any model and sampler, or a run of bke's.",
-        show_default=False,
-    ),
-]
+KINDS = "NetCDF or Zarr (.zarr) as ArviZ writes it, of any model and sampler, a run of bke's, or"
 
 ParametersOption: TypeAlias = Annotated[
     str | None,
@@ -54,7 +47,14 @@ class ChainsOptions:
 @command("Example: `bke chains posterior.nc --parameters mu,tau --fail`")
 def chains(
     terminal: Terminal,
-    path: PosteriorArgument,
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help=f"{KINDS} CSV files of CmdStan, one for each chain.",
+            show_default=False,
+        ),
+    ],
     *,
     options: ChainsOptions,
     out: Annotated[Path | None, optional_folder(f"{PICTURE} and {SUMMARY}")] = None,
@@ -62,32 +62,35 @@ def chains(
     """Do Markov chains agree? If not, which of them, in which parameters, or in their correlations.
 
     Batches of ten autocorrelation times are dealt out to chains, and to halves of each chain. That
-    all agree does not say that they are right.
+    all agree does not say that they are right. Draws of CmdStan's warmup are left out.
     """
-    from ...core.netcdf import read_tree
     from .. import outputs, steps
 
-    with outputs.output_folder(out, [PICTURE, SUMMARY], command="chains", read=[path]) as folder:
+    with outputs.output_folder(out, [PICTURE, SUMMARY], command="chains", read=paths) as folder:
         with terminal.step("chains", "comparing chains"):
             from bke.inference import check_chains
 
-            tree, _ = read_tree(path, "draws")
+            from ...mcmc.files import read_draws
+
             found = check_chains(
-                chosen(tree, options.parameters, path),
+                chosen(read_draws(paths), options.parameters, paths[0]),
                 alpha=options.alpha,
                 permutations=options.permutations,
                 seed=options.seed,
             )
         terminal.say(str(found))
         files, missing = steps.draw_pictures(folder, lambda: [("chains", found.plot)], terminal)
-        told = {"command": "chains", "source": str(path), "seed": options.seed, **found.to_dict()}
+        sources = [str(path) for path in paths]
+        told = {"command": "chains", "sources": sources, "seed": options.seed, **found.to_dict()}
         notes = [*told.pop("notes"), *missing]
         steps.finish(told, files, steps.summary_in(folder, SUMMARY), notes, terminal)
     if options.fail and not found.agree:
         raise typer.Exit(DIFFERENT)
 
 
-def chosen(tree: xr.DataTree, parameters: str | None, path: Path) -> xr.DataTree | xr.Dataset:
+def chosen(
+    tree: xr.DataTree | xr.Dataset, parameters: str | None, path: Path
+) -> xr.DataTree | xr.Dataset:
     """The posterior, or the variables of it that are asked for.
 
     Raises:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...core.atomic import write_text
+from ...data.checks import counted
 from ..command import command
 from ..options.data import NameOptions
 from ..options.output import HtmlOption, check_html, written_file
-from ..options.panels import OUTPUT
+from ..options.panels import OUTPUT, TEST
 from ..options.sampler import SeedOption
 from ..options.tables import TableOptions
 from ..options.testing import (
@@ -21,12 +22,15 @@ from ..options.testing import (
     FailOption,
     PermutationsOption,
     SequentialOption,
+    min_effect_option,
 )
 from ..terminal import Terminal
 
 if TYPE_CHECKING:
     from bke.inference import GroupsComparison, TableComparison
 
+#: Effect sizes that are printed, the largest ones.
+MOST_SIZES = 6
 TABLES = (
     "CSV, TSV or JSON lines (also .gz or .zst), Parquet (a folder or a glob too), Arrow or Excel"
 )
@@ -52,6 +56,37 @@ class DriftOptions:
     ] = None
     html: HtmlOption = None
     fail: FailOption = False
+    min_effect: Annotated[
+        float | None,
+        min_effect_option(
+            "PROPORTION",
+            0.0,
+            "the largest change in a proportion of rows (of numbers up to any value, of categories "
+            "in any set of levels, of missing values)",
+        ),
+    ] = None
+    max_changed: Annotated[
+        int | None,
+        typer.Option(
+            "--max-changed",
+            metavar="N",
+            min=0,
+            rich_help_panel=TEST,
+            help="With --fail: up to N changed columns pass.  [default: 0]",
+        ),
+    ] = None
+
+    @property
+    def gate(self) -> bool:
+        """Whether changed columns are counted, in place of any difference.
+
+        Raises:
+            BadParameter: they are, and nothing fails.
+        """
+        counts = self.min_effect is not None or self.max_changed is not None
+        if counts and not self.fail:
+            raise typer.BadParameter("--min-effect and --max-changed are for --fail")
+        return counts
 
 
 @command("Example: `bke drift last_month.csv this_month.csv --exclude customer --fail`")
@@ -76,7 +111,11 @@ def drift(
     Columns are numbers, categories, dates or text, with holes; a hole is a state. One p-value at an
     exact level tells whether the tables differ. Only then are columns named that have changed, and
     pairs that go together otherwise, with p-values adjusted for all of them.
+
+    With --fail any difference is a failure. With --min-effect or --max-changed only changed columns
+    count, not changed pairs; of groups, the columns of each comparison.
     """
+    gate = options.gate
     if (after is None) != (tables.by is not None):
         raise typer.BadParameter("give two tables, or one and --by, the column that divides it")
     check_html(options.html)
@@ -92,9 +131,34 @@ def drift(
             write_text(path, made())
             terminal.say(f"Written: {path}")
     sources = [str(path) for path in (before, after) if path is not None]
+    failed = _failed(found, options, terminal) if gate else options.fail and found.differ
     terminal.finish({"command": "drift", "sources": sources, **found.to_dict()})
-    if options.fail and found.differ:
+    if failed:
         raise typer.Exit(DIFFERENT)
+
+
+def _failed(
+    found: TableComparison | GroupsComparison, options: DriftOptions, terminal: Terminal
+) -> bool:
+    """Print by how much columns changed, and return whether too many did in any comparison."""
+    from bke.inference import TableComparison
+
+    least, most = options.min_effect or 0.0, options.max_changed or 0
+    failed = False
+    for one in (found,) if isinstance(found, TableComparison) else found.comparisons:
+        changed, large = one.changed_columns(), len(one.changed_columns(least))
+        failed |= large > most
+        told = sorted(changed, key=lambda column: -column.effect.size)
+        sizes = [f"{column.name} {column.effect.size:.3g}" for column in told[:MOST_SIZES]]
+        sizes += ["..."] * (len(told) > MOST_SIZES)
+        pairs = sum(pair.differ for pair in one.pairs)
+        apart = f" {counted(pairs, 'changed pair')} of columns not counted." if pairs else ""
+        terminal.say(
+            f"{'Failed' if large > most else 'Passed'}: {' and '.join(one.names)} have {large} of "
+            f"{counted(len(changed), 'changed column')} with an effect size of at least {least:g}"
+            f"{' (' * bool(sizes)}{', '.join(sizes)}{')' * bool(sizes)}; up to {most} pass.{apart}"
+        )
+    return failed
 
 
 def _compared(

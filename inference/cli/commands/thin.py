@@ -13,7 +13,7 @@ from ..options.output import optional_folder
 from ..options.panels import DATA
 from ..options.sampler import SeedOption
 from ..terminal import Terminal
-from .chains import ParametersOption, PosteriorArgument, chosen
+from .chains import KINDS, ParametersOption, chosen
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -55,7 +55,10 @@ class ThinOptions:
 @command("Example: `bke thin run.nc --to 200 --out thinned`")
 def thin(
     terminal: Terminal,
-    path: PosteriorArgument,
+    path: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help=f"{KINDS} a CSV file of CmdStan.", show_default=False),
+    ],
     *,
     options: ThinOptions,
     out: Annotated[Path | None, optional_folder(f"{DRAWS} (for ArviZ) and {SUMMARY}")] = None,
@@ -65,7 +68,7 @@ def thin(
     By the embedding of the draws: means of smooth functions over those that are chosen are near the
     means over all.
     """
-    from ...core.netcdf import read_tree, write_tree
+    from ...core.netcdf import write_tree
     from ...mcmc.draws import posterior_of
     from .. import outputs, steps
 
@@ -73,7 +76,9 @@ def thin(
         with terminal.step("thin", "choosing draws"):
             from bke.inference import thin as thinned
 
-            tree, _ = read_tree(path, "draws")
+            from ...mcmc.files import read_draws
+
+            tree = read_draws([path])
             found = thinned(
                 chosen(tree, options.parameters, path),
                 options.to,

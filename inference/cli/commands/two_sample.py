@@ -16,7 +16,15 @@ from ..comparison import compared
 from ..options.data import ColumnOptions, FirstSample, NameOptions, SecondSample
 from ..options.output import optional_folder
 from ..options.panels import TEST
-from ..options.testing import TestOptions, TwoSampleNull, kernel_option, null_option
+from ..options.testing import (
+    DIFFERENT,
+    FailOption,
+    TestOptions,
+    TwoSampleNull,
+    kernel_option,
+    min_effect_option,
+    null_option,
+)
 from ..terminal import Terminal
 from ..testing import FILES, PICTURES, finish_test
 
@@ -54,15 +62,29 @@ class TwoSampleOptions:
             "very many rows"
         ),
     ] = "permutation"
+    fail: FailOption = False
+    min_effect: Annotated[
+        float | None,
+        min_effect_option(
+            "AUC", 0.5, "the cross-validated AUC, the probability with which a row is told"
+        ),
+    ] = None
 
     def compares(self, options: TestOptions) -> bool:
         """Whether the whole comparison is asked for, and nothing that a test of MMD alone has.
 
         Raises:
-            BadParameter: for a scale that it has no use for.
+            BadParameter: for a scale or an effect size that it has no use for.
         """
+        if self.min_effect is not None and not self.fail:
+            raise typer.BadParameter("--min-effect is for --fail")
         alone = options.biased or options.memory is not None
         if self.kernel is not None or self.null != "permutation" or alone:
+            if self.min_effect is not None:
+                raise typer.BadParameter(
+                    "--min-effect is of the whole comparison: leave out --kernel, --null, --biased "
+                    "and --memory"
+                )
             return False
         if options.level.standardize != "column":
             raise typer.BadParameter(
@@ -104,7 +126,8 @@ def two_sample(
 
     Of numbers: tables with text, dates or holes are for `bke drift`.
 
-    With --kernel, --null or --biased only the first is asked, by that kernel.
+    With --kernel, --null or --biased only the first is asked, by that kernel. With --fail a
+    difference is a failure, with --min-effect one whose AUC is at least so large.
     """
     whole = chosen.compares(options)
     null, estimator = chosen.statistic(options.biased)
@@ -132,29 +155,41 @@ def two_sample(
         if whole:
             level = options.of_comparison()
             answer = compared(pair, terminal, paired=chosen.paired, **level)
+            differ = answer.differ
+            if chosen.min_effect is not None:
+                large = answer.effect >= chosen.min_effect
+                differ = differ and large
+                terminal.say(
+                    f"{'Failed' if differ else 'Passed'}: the AUC, {answer.effect:.3f}, is "
+                    f"{'at least' if large else 'below'} {chosen.min_effect:g}"
+                    f"{', but no difference was found' if large and not differ else ''}."
+                )
             _finish(answer, told, list(pair.notes), folder, terminal)
-            return
-        with terminal.step("test", "test", spinner=False):
-            from bke.inference import plot_witness, sample_test_witness, two_sample_test
+        else:
+            with terminal.step("test", "test", spinner=False):
+                from bke.inference import plot_witness, sample_test_witness, two_sample_test
 
-            result = two_sample_test(
-                pair.P,
-                pair.Q,
-                kernel=kernel,
-                null=null,
-                estimator=estimator,
-                progress=terminal.progress,
-                **options.arguments(),
-            )
-            result = result.of_samples(pair.names)
+                result = two_sample_test(
+                    pair.P,
+                    pair.Q,
+                    kernel=kernel,
+                    null=null,
+                    estimator=estimator,
+                    progress=terminal.progress,
+                    **options.arguments(),
+                )
+                result = result.of_samples(pair.names)
 
-        def witness() -> Figure:
-            seed = options.level.seed
-            drawn = sample_test_witness(result, pair.P, pair.Q, seed=seed, columns=pair.columns)
-            return plot_witness(drawn, P=pair.P, Q=pair.Q, names=pair.names)
+            def witness() -> Figure:
+                seed = options.level.seed
+                drawn = sample_test_witness(result, pair.P, pair.Q, seed=seed, columns=pair.columns)
+                return plot_witness(drawn, P=pair.P, Q=pair.Q, names=pair.names)
 
-        told["settings"] = options.settings(kernel, chosen.null, estimator)
-        finish_test(result, witness, told, list(pair.notes), folder, terminal)
+            told["settings"] = options.settings(kernel, chosen.null, estimator)
+            finish_test(result, witness, told, list(pair.notes), folder, terminal)
+            differ = result.rejected
+    if chosen.fail and differ:
+        raise typer.Exit(DIFFERENT)
 
 
 def _finish(

@@ -62,6 +62,23 @@ FailOption: TypeAlias = Annotated[
 ]
 
 
+def min_effect_option(metavar: str, least: float, what: str) -> Any:
+    """``--min-effect``, in the command's measure, which is from ``least`` to 1."""
+
+    def checked(value: float | None) -> float | None:
+        if value is not None and not least <= value <= 1.0:
+            raise typer.BadParameter(f"it is {what}, between {least:g} and 1, and {value:g} is not")
+        return value
+
+    return typer.Option(
+        "--min-effect",
+        metavar=metavar,
+        callback=checked,
+        rich_help_panel=TEST,
+        help=f"With --fail: smaller differences pass. The least effect size that does not: {what}.",
+    )
+
+
 def kernel_option(text: str) -> Any:
     """``--kernel``, how a test chooses its own."""
     return typer.Option("--kernel", rich_help_panel=TEST, help=text)

@@ -958,6 +958,31 @@ def test_two_samples_are_compared(samples, tmp_path):
     assert "--standardize is for --kernel" in refused.output
 
 
+def test_a_difference_of_two_samples_fails_where_it_is_asked_for_and_is_large_enough(tmp_path):
+    rng = np.random.default_rng(8)
+    rows = (rng.normal(size=300), rng.normal(size=300), rng.normal(0.6, 1.0, size=300))
+    first, same, other = (
+        write_csv(tmp_path / f"{name}.csv", one[:, None], "x")
+        for name, one in zip("abc", rows, strict=True)
+    )
+    fast = ("--permutations", "99", "--quiet")
+    assert bke_command("test", first, other, *fast).exit_code == 0
+    assert bke_command("test", first, same, "--fail", *fast).exit_code == 0
+    assert bke_command("test", first, other, "--fail", *fast).exit_code == 3
+    assert bke_command("test", first, other, "--fail", "--kernel", "median", *fast).exit_code == 3
+    assert bke_command("test", first, same, "--fail", "--kernel", "median", *fast).exit_code == 0
+    auc = bke.inference.compare(rows[0], rows[2], permutations=99, progress=False).effect
+    assert 0.6 < auc < 0.7
+    for least, status in ((0.6, 3), (0.7, 0)):
+        found = bke_command("test", first, other, "--fail", "--min-effect", least, *fast)
+        assert found.exit_code == status
+        assert f"{'Failed' if status else 'Passed'}: the AUC, {auc:.3f}, is" in found.stdout
+    for wrong in (("--min-effect", 0.6), ("--fail", "--min-effect", 0.1)):
+        assert bke_command("test", first, other, *wrong, *fast).exit_code == 2
+    wrong = ("--fail", "--min-effect", 0.6, "--kernel", "median")
+    assert bke_command("test", first, other, *wrong, *fast).exit_code == 2
+
+
 def test_pairs_are_tested_for_independence(tmp_path):
     x = RNG.normal(size=40)
     table = np.column_stack([x, RNG.normal(size=40), x**2])

@@ -5,7 +5,9 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from bke.inference import InputError, compare_tables
 from bke.inference.cli import app
+from scipy.stats import ks_2samp
 from typer.testing import CliRunner
 
 WIDE = {"COLUMNS": "200", "TERMINAL_WIDTH": "200", "NO_COLOR": "1"}
@@ -122,3 +124,87 @@ def test_options_that_make_no_sense(tables, arguments, message):
     found = drift(*tables[:2], *arguments, *FAST)
     assert found.exit_code != 0
     assert message in " ".join(found.output.split())
+
+
+@pytest.fixture(scope="module")
+def small_change(tmp_path_factory):
+    """Many rows: x is shifted by a tenth of a deviation, the levels of word by more."""
+    folder, rng = tmp_path_factory.mktemp("gate"), np.random.default_rng(1)
+    paths = []
+    for name, shift, share in (("old", 0.0, 0.5), ("new", 0.1, 0.7)):
+        frame = pd.DataFrame(
+            {
+                "x": (rng.normal(size=4000) + shift).round(2),
+                "word": np.where(rng.uniform(size=4000) < share, "a", "b"),
+                "same": rng.choice(["a", "b"], 4000),
+            }
+        )
+        paths.append(folder / f"{name}.csv")
+        frame.to_csv(paths[-1], index=False)
+    return paths
+
+
+@pytest.mark.parametrize(
+    ("gate", "status"),
+    [
+        ((), 3),
+        (("--min-effect", "0.1"), 3),
+        (("--min-effect", "0.3"), 0),
+        (("--max-changed", "0"), 3),
+        (("--max-changed", "1"), 3),
+        (("--max-changed", "2"), 0),
+        (("--min-effect", "0.1", "--max-changed", "1"), 0),
+    ],
+)
+def test_a_gate_counts_columns_that_have_changed_enough(small_change, gate, status):
+    found = drift(*small_change, "--fail", *gate, *FAST)
+    assert found.exit_code == status, found.output
+    assert "2 columns have changed" in found.stdout
+    last = found.stdout.splitlines()[-1]
+    assert last.startswith(("Failed: old and new", "Passed: old and new")) == bool(gate)
+    if gate:
+        assert last.startswith("Failed" if status else "Passed")
+        assert "(word 0.2" in last
+        assert ", x 0.0" in last
+
+
+def test_python_and_json_have_the_effect_sizes_of_a_gate(small_change):
+    found = compare_tables(*small_change, permutations=99, progress=False)
+    frame = found.to_dataframe().set_index("name")
+    each = [pd.read_csv(path) for path in small_change]
+    expected = ks_2samp(each[0].x, each[1].x, method="asymp").statistic
+    np.testing.assert_allclose(frame.effect_size["x"], expected)
+    share = [(one.word == "a").mean() for one in each]
+    np.testing.assert_allclose(frame.effect_size["word"], share[1] - share[0])
+    assert [column.name for column in found.changed_columns()] == ["x", "word"]
+    assert [column.name for column in found.changed_columns(min_effect=0.1)] == ["word"]
+    with pytest.raises(InputError, match="min_effect must be between 0 and 1, and is 5"):
+        found.changed_columns(5)
+    told = json.loads(drift(*small_change, "--json", "--max-changed=2", "--fail", *FAST).stdout)
+    assert [one["effect"]["size"] for one in told["columns"]] == frame.effect_size.tolist()
+
+
+def test_a_gate_of_groups_counts_the_columns_of_each_comparison(tables, tmp_path):
+    whole = tmp_path / "all.csv"
+    pd.concat([pd.read_csv(path) for path in tables]).to_csv(whole, index=False)
+    arguments = (whole, "--by", "month", "--against", "may", "--fail", *FAST)
+    found = drift(*arguments, "--min-effect", "0.1")
+    assert found.exit_code == 3
+    assert [line.split(":")[0] for line in found.stdout.splitlines()[-2:]] == ["Passed", "Failed"]
+    assert drift(*arguments, "--max-changed", "1").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--min-effect", "0.1"), "--min-effect and --max-changed are for --fail"),
+        (("--max-changed", "1"), "--min-effect and --max-changed are for --fail"),
+        (("--fail", "--min-effect", "10"), "between 0 and 1, and 10 is not"),
+        (("--fail", "--min-effect", "nan"), "between 0 and 1, and nan is not"),
+        (("--fail", "--max-changed", "-1"), "greater than or equal to 0"),
+    ],
+)
+def test_a_gate_that_makes_no_sense_is_wrong_usage(tables, arguments, message):
+    found = drift(*tables[:2], *arguments, *FAST)
+    assert found.exit_code == 2
+    assert message in " ".join(found.output.replace("│", "").split())

@@ -293,7 +293,7 @@ def test_short_chains_are_told(autoregression):
         ([[[1, 2], [3]]], {}, "no array of numbers|not an array of numbers"),
         (RNG.normal(size=(2, 50, 2)), {"columns": ["a"]}, "2 columns, and 1 names"),
         (xr.DataTree(), {}, "no group named posterior"),
-        ("run.nc", {}, "give xarray.open_datatree of it"),
+        ("run.nc", {}, r"run\.nc: no such file"),
         ({"mu": np.ones((2, 50))}, {}, "is a dictionary: make a tree of it"),
         ([np.ones((50, 2)), np.ones((40, 2))], {}, "of several lengths: 50, 40"),
         (RNG.normal(size=(2, 50, 2)), {"permutations": 38}, "is 2/39; take at least 39"),

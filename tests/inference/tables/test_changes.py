@@ -155,3 +155,36 @@ def test_values_far_out_are_counted_beyond_ends():
     shares = changed(Column("x", "number", values), 200).shares
     assert shares[0].level.split()[0] in ("above", "below")
     assert shares[0].after > shares[0].before + 0.01
+
+
+def test_the_effect_size_of_numbers_is_the_distance_of_kolmogorov_and_smirnov():
+    """Ties, more values than codes, and a change of spread, of which the AUC is 1/2."""
+    rng = np.random.default_rng(6)
+    for before, after in (
+        (rng.poisson(3.0, 70).astype(float), rng.poisson(4.0, 50).astype(float)),
+        (rng.normal(size=3000), rng.normal(0.3, 1.0, size=2000)),
+        (rng.normal(size=900), rng.normal(0.0, 3.0, size=900)),
+    ):
+        found = changed(Column("x", "number", np.concatenate([before, after])), len(before))
+        expected = scipy.stats.ks_2samp(before, after, method="asymp").statistic
+        np.testing.assert_allclose(found.size, expected, rtol=1e-12)
+    assert abs(found.auc - 0.5) < 0.05 < 0.2 < found.size
+
+
+def test_the_effect_size_of_repeated_rows_is_that_of_each_row_alone():
+    rng = np.random.default_rng(7)
+    values, times = rng.integers(0, 9, 60).astype(float), rng.integers(1, 5, 60)
+    whole = changed(Column("x", "integer", np.repeat(values, times)), int(times[:40].sum()))
+    column = Column("x", "integer", values)
+    weighted = change(column, [], 40, 0.05, times.astype(float))
+    np.testing.assert_allclose(weighted.size, whole.size, rtol=1e-12)
+
+
+def test_the_effect_size_of_categories_is_the_total_change_and_missing_values_count():
+    levels = np.repeat([0.0, 1.0, 2.0, 0.0, 1.0, 2.0], [50, 30, 20, 30, 30, 40])
+    found = changed(Column("x", "category", levels, ("a", "b", "c")), 100)
+    np.testing.assert_allclose(found.size, 0.2)  # a loses 20 of 100 rows, and c has them
+    levels[:40] = np.nan  # rows of the first table, of which a has 10, b 30 and c 20 of 60 left
+    found = changed(Column("x", "category", levels, ("a", "b", "c")), 100)
+    np.testing.assert_allclose(found.size, 0.4)
+    np.testing.assert_allclose(found.missing, [0.4, 0.0])

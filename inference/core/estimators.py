@@ -1,0 +1,28 @@
+"""Base classes of scikit-learn's estimators, or stand-ins where scikit-learn is not installed."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from .errors import InputError
+
+try:
+    from sklearn.base import (
+        BaseEstimator as BaseEstimator,
+        DensityMixin as DensityMixin,
+        RegressorMixin as RegressorMixin,
+    )
+except ImportError:
+    # Classes can be imported, as by ``from bke.inference import *``, but not instantiated.
+    class BaseEstimator:  # type: ignore[no-redef]
+        """Stand-in for ``sklearn.base.BaseEstimator``."""
+
+        def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+            """Raise ``InputError``: an estimator needs scikit-learn."""
+            raise InputError("scikit-learn is not installed: pip install 'bke[sklearn]'")
+
+    class DensityMixin:  # type: ignore[no-redef]
+        """Stand-in for ``sklearn.base.DensityMixin``."""
+
+    class RegressorMixin:  # type: ignore[no-redef]
+        """Stand-in for ``sklearn.base.RegressorMixin``."""
