@@ -65,6 +65,8 @@ def as_chains(draws: Any, name: str = "draws", columns: Sequence[str] | None = N
         InputError: for what is none of these, has too few draws, or numbers that are not finite.
     """
     labels: Sequence[Any] | None = None
+    if isinstance(draws, xr.DataArray) and {"chain", "draw"} <= set(draws.dims):
+        draws = draws.to_dataset(name=str(draws.name or "x"))
     if isinstance(draws, (xr.DataTree, xr.Dataset)):
         posterior = posterior_of(draws, name)
         if "chain" in posterior.coords:
@@ -139,16 +141,22 @@ def posterior_of(draws: xr.DataTree | xr.Dataset, name: str = "draws") -> xr.Dat
 
 
 def of_posterior(posterior: xr.Dataset) -> tuple[np.ndarray, tuple[str, ...]]:
-    """All numbers of a posterior that are drawn, (C, n, D), and their names as ArviZ writes them.
+    """Return all draws of a posterior, (C, n, D), and the names of its parameters as in ArviZ.
 
     Raises:
-        InputError: there are none.
+        InputError: there are none, or some are no numbers.
     """
     drawn = [
         name
-        for name, one in posterior.data_vars.items()
-        if {"chain", "draw"} <= set(one.dims) and one.dtype.kind in "fiub"
+        for name, variable in posterior.data_vars.items()
+        if {"chain", "draw"} <= set(variable.dims)
     ]
+    for name in drawn:
+        if posterior[name].dtype.kind not in "fiub":
+            raise InputError(
+                f"draws of {name!r} are {posterior[name].dtype}, and numbers are needed: convert "
+                f"them, or leave them out with .drop_vars({name!r})"
+            )
     if not drawn:
         raise InputError("the posterior has no numbers with dimensions chain and draw")
     try:

@@ -10,7 +10,9 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+import xarray as xr
 from bke.inference import InputError, check_chains, score_of
+from bke.inference.mcmc.draws import as_chains
 from bke.inference.mcmc.files import read_draws
 
 SAMPLER = "lp__,accept_stat__,stepsize__,treedepth__,n_leapfrog__,divergent__,energy__"
@@ -348,3 +350,17 @@ def test_the_remedies_of_messages_are_taken():
     assert check_chains(np.asarray(draws)[None]).sizes == (1, 60)
     assert check_chains(np.asarray(DRAWS[0])[None]).sizes == (1, 60)
     assert check_chains(np.asarray(DRAWS[:, :, 0].T).T).sizes == (4, 60)
+
+
+def test_a_data_array_is_read_by_the_names_of_its_dimensions():
+    array = xr.DataArray(DRAWS[..., :1], dims=("chain", "draw", "p"), name="mu")
+    expected = as_chains(array).values
+    np.testing.assert_array_equal(expected, DRAWS[..., :1])
+    np.testing.assert_array_equal(as_chains(array.transpose("draw", "p", "chain")).values, expected)
+
+
+def test_draws_that_are_no_numbers_are_refused():
+    posterior = xr.Dataset({"mu": (("chain", "draw"), DRAWS[..., 0])})
+    posterior["t"] = (("chain", "draw"), np.full((4, 60), np.datetime64("2024-01-01", "ns")))
+    with pytest.raises(InputError, match=r"'t' are datetime64\[ns\].*drop_vars\('t'\)"):
+        as_chains(posterior)
