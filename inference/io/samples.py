@@ -114,7 +114,7 @@ def read_sample(
         if column.format not in ("", DECIMAL_COMMAS.name):
             warnings.warn(f"{path}: {name!r} is read as numbers with {column.format}", stacklevel=2)
     values = np.column_stack([parsed[name].values for name in names])
-    if not table.has_header and _may_be_names(values):
+    if table.line_of is not None and not table.has_header and _may_be_names(values):
         first = ", ".join(f"{value:.15g}" for value in values[0, :3]) + ", ..." * (len(names) > 3)
         warnings.warn(
             f"{path}: its first row, {first}, is read as numbers; leave it out, or write names in "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import numbers
 import os
 import re
 import sys
@@ -391,7 +392,10 @@ def _from_frame(frame: Any) -> pa.Table:
 
 
 def _without_pandas_types(frame: pd.DataFrame) -> pd.DataFrame:
-    """Replace types of pandas that Arrow lacks: intervals by text, periods by their beginnings."""
+    """Replace types of pandas that Arrow lacks.
+
+    Intervals and objects of several types become text, periods their beginnings.
+    """
     import pandas as pd
 
     def convert(series: pd.Series) -> pd.Series:
@@ -403,10 +407,14 @@ def _without_pandas_types(frame: pd.DataFrame) -> pd.DataFrame:
         values = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
         if isinstance(values, pd.IntervalDtype):
             return series.astype("object").map(str, na_action="ignore")
+        mixed = pd.api.types.infer_dtype(series) in ("mixed", "mixed-integer")
+        if mixed and all(isinstance(cell, (str, numbers.Real)) for cell in series.dropna()):
+            return series.map(str, na_action="ignore")
         return series
 
     dtypes = (pd.SparseDtype, pd.PeriodDtype, pd.IntervalDtype, pd.CategoricalDtype)
-    if frame.columns.has_duplicates or not any(isinstance(dtype, dtypes) for dtype in frame.dtypes):
+    special = (dtype.kind == "O" or isinstance(dtype, dtypes) for dtype in frame.dtypes)
+    if frame.columns.has_duplicates or not any(special):
         return frame
     return frame.apply(convert)
 

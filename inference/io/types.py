@@ -17,6 +17,7 @@ from .formats import (
     DECIMAL_COMMAS,
     ISO,
     LIKE_NUMBERS,
+    PLAIN,
     POINTS,
     AmbiguousError,
     Parsed,
@@ -358,10 +359,11 @@ def _from_text(
         return TypedColumn(
             _with_levels(name, _type_of_words(array, distinct, rows), array), (note,)
         )
-    booleans = _as_booleans(array, distinct) if kind in (None, "boolean") else None
-    if booleans is not None:
+    if kind in (None, "boolean") and (booleans := _as_booleans(array, distinct)) is not None:
         return TypedColumn(_with_levels(name, "boolean", booleans))
     if kind in ("category", "boolean", "identifier", "text") or not len(distinct):
+        if kind != "text" and matches(distinct, PLAIN.pattern).all():
+            array = _without_trailing_zeros(array)
         return TypedColumn(_with_levels(name, kind or "category", array))  # type: ignore[arg-type]
     notes: tuple[str, ...] = ()
     if kind in (None, "datetime") and matches(distinct, ISO).all():
@@ -393,6 +395,13 @@ def _from_text(
             f"{distinct[0].as_py()!r}: it is taken for words.",
         )
     return TypedColumn(_with_levels(name, _type_of_words(array, distinct, rows), array), notes)
+
+
+def _without_trailing_zeros(array: pa.Array) -> pa.Array:
+    """Return text of numbers in which 1.0 and 1.00 are 1, as where numbers are stored."""
+    for pattern, replacement in ((r"(\.\d*?)0+$", r"\1"), (r"\.$", "")):
+        array = pc.replace_substring_regex(array, pattern, replacement)
+    return array
 
 
 def _local_times(

@@ -16,7 +16,7 @@ from ..data.new_rows import column_order
 from ..io.columns import column_array
 from ..io.formats import PLAIN, AmbiguousError, as_numpy, matches, parse_numbers
 from ..io.tables import Table
-from ..io.types import Column, infer_type, parse_booleans, read_columns, take_values
+from ..io.types import Column, infer_type, is_numeric, parse_booleans, read_columns, take_values
 from ..tables.pooled import check_column_types, check_formats, no_column
 from .columns import Columns
 
@@ -282,12 +282,13 @@ def _parse(distinct: pa.Array, format_: str) -> np.ndarray | None:
 
 def _level_indices(array: pa.Array, type_: str, levels: tuple[str, ...]) -> np.ndarray:
     """Return indices (n,) of levels, beyond the last for other cells, NaN for missing ones."""
+    numeric = is_numeric(array.type)
     if pa.types.is_floating(array.type):
         texts = [None if cell is None else f"{cell + 0.0:.15g}" for cell in array.to_pylist()]
         array = pa.array(texts, pa.string())
     words = pc.cast(array, pa.string())
     widths = {len(level) for level in levels}
-    if pa.types.is_integer(array.type) and all(map(str.isdigit, levels)) and len(widths) == 1:
+    if numeric and all(map(str.isdigit, levels)) and len(widths) == 1:
         words = pc.utf8_lpad(words, widths.pop(), "0")  # zeros that numbers lose
     if type_ == "boolean":
         words = _as_levels(words, levels)

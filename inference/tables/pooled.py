@@ -201,7 +201,8 @@ def pooled(
             compared.append(column)
     if not compared:
         reasons = ", ".join(f"{name!r} ({reason})" for name, reason in left_out) or "there is none"
-        raise InputError(f"no column can be compared: {reasons}")
+        why = " ".join(note for name in chosen for note in columns[name].notes)
+        raise InputError(f"no column can be compared: {reasons}{'. ' * bool(why)}{why}")
     notes += [
         f"{name!r} is left out: {reason}." for name, reason in left_out if reason != "excluded"
     ]

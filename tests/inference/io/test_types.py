@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 from bke.inference import InputError, compare_tables
 from bke.inference.io.formats import AmbiguousError, parse_dates, parse_numbers, strip_strings
-from bke.inference.io.tables import Table
+from bke.inference.io.tables import Table, as_table
 from bke.inference.io.types import ColumnError, infer_type
+from bke.inference.tables.pooled import ReadOptions, Roles, pooled
 
 DAY = 86_400.0
 
@@ -289,3 +290,26 @@ def test_a_change_of_hours_is_told_by_hours():
     found = compare_tables(*times, permutations=99, progress=False)
     assert found["when"].kind == "datetime"
     assert "median 1" in str(found)
+
+
+def test_categories_of_numbers_in_text_have_no_trailing_zeros():
+    first, second = ({"k": [f"1{zeros}", "2.5"] * 20} for zeros in ("", ".0"))
+    found = compare_tables(first, second, column_types={"k": "category"}, progress=False)
+    assert found.pvalue == 1.0
+    codes = {"k": ["1.0", "v2"] * 20}  # not numbers alone
+    found = compare_tables(codes, codes, column_types={"k": "category"}, progress=False)
+    assert found["k"].pvalue == 1.0
+
+
+def test_objects_of_several_types_are_text():
+    frame = pd.DataFrame({"v": [1, "a", None, 2.5] * 20})
+    column, notes = typed_column(frame)
+    assert column.levels == ("1", "2.5", "a")
+    assert not notes
+
+
+def typed_column(frame):
+    found = pooled(
+        [as_table(frame, name) for name in ("P", "Q")], None, (), ReadOptions({}), Roles()
+    )
+    return found.columns[0], found.notes
