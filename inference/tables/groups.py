@@ -18,7 +18,7 @@ from .compare_tables import compare_tables
 from .frames import Table, as_table
 from .markdown import escaped
 from .page import groups_page
-from .pooled import divided, read_notes
+from .pooled import divided, group_names, in_brackets, read_notes
 from .result import SCHEMA, TableComparison
 from .words import told, verdict
 
@@ -130,7 +130,7 @@ def compare_groups(
     table: Any,
     by: str,
     *,
-    against: str | None = None,
+    against: Any = None,
     rest: bool = False,
     alpha: float = 0.05,
     encoding: str | None = None,
@@ -155,13 +155,15 @@ def compare_groups(
             :func:`~bke.inference.compare_tables`.
     """
     by, against = normalize_text(by), normalize_text(against)
+    if against is not None and not isinstance(against, str):
+        against = group_names(pa.array([against]), by)[0].as_py()
     whole = as_table(table, "the table", encoding)
     groups, without = divided(whole, by, missing)
     nowhere = unseen_notes([whole], missing)
     if not 2 <= len(groups) <= MOST:
         raise InputError(
-            f"column {by!r} has {counted(len(groups), 'value')}, and 2 to {MOST} are needed to "
-            "compare groups"
+            f"column {by!r} has {counted(len(groups), 'value')}{in_brackets(without)}, and 2 to "
+            f"{MOST} are needed to compare groups"
         )
     if rest and against is not None:
         raise InputError("groups are compared against one of them, or each with the rest")

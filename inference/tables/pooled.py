@@ -27,7 +27,7 @@ from .kinds import (
     option,
     typed,
 )
-from .numerals import POINTS, WORDS
+from .numerals import POINTS, WORDS, as_floats
 
 #: Problems that are told one by one.
 MOST_TOLD = 8
@@ -383,11 +383,8 @@ def divided(
     """The rows of every value of a column as a table, numbers ascending, else words; and notes."""
     if by not in table.data.column_names:
         raise no_column(by, table)
-    cells = column_cells([table], by, missing).array
-    values = pc.unique(cells).drop_null()
-    values = values.take(pc.sort_indices(values))
-    whole = pc.cast(cells, pa.string())
-    words = sorted(pc.cast(values, pa.string()).to_pylist(), key=_order)
+    whole = group_names(column_cells([table], by, missing).array, by)
+    words = sorted(pc.unique(whole).drop_null().to_pylist(), key=_order)
     bare = table.data.drop_columns([by])
     parts = {word: Table(bare.filter(pc.equal(whole, word)), f"{by} {word}") for word in words}
     notes = []
@@ -396,12 +393,37 @@ def divided(
     return parts, notes
 
 
-def _order(word: str) -> tuple[float, str]:
-    """Numbers ascending, then words."""
+def group_names(cells: pa.Array, by: str) -> pa.Array:
+    """Return the names of groups, values as text: durations in seconds, and -0.0 as 0.
+
+    Raises:
+        InputError: the values are not numbers, text, dates or truths.
+    """
     try:
-        return float(word), word
+        if pa.types.is_duration(cells.type):
+            seconds = pc.cast(as_floats(cells), pa.string())
+            return pc.binary_join_element_wise(seconds, "s", " ")
+        names = pc.cast(cells, pa.string())
+    except pa.ArrowNotImplementedError:
+        raise InputError(
+            f"column {by!r} holds values of type {cells.type}, which cannot name groups: give "
+            "numbers, text or dates"
+        ) from None
+    zero = pa.types.is_floating(cells.type)
+    return pc.replace_substring_regex(names, "^-0$", "0") if zero else names
+
+
+def _order(word: str) -> tuple[float, str]:
+    """Numbers and durations ascending, then words."""
+    try:
+        return float(word.removesuffix(" s")), word
     except ValueError:
         return math.inf, word
+
+
+def in_brackets(notes: Sequence[str]) -> str:
+    """Tell the notes of :func:`divided` within a sentence."""
+    return "".join(f" ({note.removesuffix('.')})" for note in notes)
 
 
 def _in_two(
@@ -411,8 +433,8 @@ def _in_two(
     parts, notes = divided(table, by, missing)
     if len(parts) != 2:
         raise InputError(
-            f"column {by!r} has {counted(len(parts), 'value')}, and two are needed to compare the "
-            "rows of the one with those of the other"
+            f"column {by!r} has {counted(len(parts), 'value')}{in_brackets(notes)}, and two are "
+            "needed to compare the rows of the one with those of the other"
         )
     first, second = parts
     return list(parts.values()), (f"{by} {first}", f"{by} {second}"), notes
