@@ -13,7 +13,14 @@ from bke.models.linalg.clustering import column_scale, kmeans_plusplus
 
 from ..core.errors import InputError, nearest
 from ..data.canonical import canonical_order, random_part
-from ..data.checks import column_names, counted, first_fault, from_objects, plain_array
+from ..data.checks import (
+    check_same_rows,
+    column_names,
+    counted,
+    first_fault,
+    from_objects,
+    plain_array,
+)
 from ..data.new_rows import ordered_rows
 from ..data.unicode import normalize_text
 from ..learning.bandwidths import pairwise_distances
@@ -73,6 +80,7 @@ def as_groups(X: Any, groups: Any = None, columns: Sequence[str] | None = None) 
     rows = _rows(X, "X", columns)
     if np.shape(groups) != (len(rows),):
         raise InputError(f"groups has shape {np.shape(groups)}, and X {counted(len(rows), 'row')}")
+    check_same_rows(X=X, groups=groups)
     values = groups.tolist() if hasattr(groups, "tolist") else list(groups)
     indices: dict[Any, int] = {}
     group = np.array([indices.setdefault(label, len(indices)) for label in values])

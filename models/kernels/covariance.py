@@ -143,6 +143,11 @@ def as_numbers(X: Any, name: str) -> np.ndarray:
         X = np.ma.array(X)
     if isinstance(X, np.ma.MaskedArray):  # np.asarray would show what the mask hides
         X = np.ma.filled(X.astype(np.float64 if X.dtype.kind in "fiu" else object), np.nan)
+    # polars, whose types are a list, makes numbers of dates in units of their own.
+    dtypes = getattr(X, "dtypes", None)
+    for of in dtypes if isinstance(dtypes, list) else ():
+        if getattr(of, "is_temporal", bool)():
+            raise ValueError(f"{name} must hold real numbers, got a column of type {of}")
     values = np.asarray(X)
     if values.dtype == object and values.ndim == 0:
         raise ValueError(f"{name} must be an array or a data frame, got {type(X).__name__}")

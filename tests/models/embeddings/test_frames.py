@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 from bke.models import (
@@ -69,7 +68,6 @@ def test_new_rows_are_matched_by_name(name):
         new,
         swapped,
         swapped.convert_dtypes(),
-        pl.from_pandas(swapped),
         pa.Table.from_pandas(swapped),
         pd.DataFrame(new.to_numpy()),  # its labels 0, 1 are not names
     ):

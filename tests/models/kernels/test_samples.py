@@ -90,3 +90,10 @@ def test_numbers_of_other_types_are_read_and_others_refused_by_row():
             KERNEL(words)
     with pytest.raises(ValueError, match="X must be an array or a data frame, got dict"):
         KERNEL({"a": [1.0]})
+
+
+def test_dates_of_polars_are_refused():
+    polars = pytest.importorskip("polars")
+    dates = polars.DataFrame({"a": [1.0, 2.0], "b": pd.date_range("2020", periods=2)})
+    with pytest.raises(ValueError, match="got a column of type Datetime"):
+        KERNEL(dates)
