@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 from .core.errors import InputError, input_errors
 from .core.notebook import Shown
 from .core.progress import progress_bar
-from .data.checks import as_sample, check_positive_numbers, column_names
+from .data.checks import as_sample, check_positive_numbers, check_same_rows, column_names
 from .data.new_rows import ordered_rows
 from .learning.kernel_selection import (
     check_factors,
@@ -47,32 +47,15 @@ SMALLEST_WEIGHT_SUM = 0.1
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class LearnedConditionalEmbedding(ConditionalEmbedding):
-    """A conditional embedding that matches columns of new rows by name.
+    """A conditional embedding that matches columns of new rows by name, see ``ordered_rows``."""
 
-    Attributes:
-        columns: names of the columns of the data frame X; ``None`` without names.
-    """
-
-    columns: tuple[str, ...] | None = None
-
-    def weights(self, x: ArrayLike) -> np.ndarray:
-        """Return the weights (m, n) at new rows x, (m, D), (m,) or one row (D,).
-
-        Raises:
-            ValueError: columns do not match, or a value is missing, masked or infinite.
-        """
-        return super().weights(ordered_rows(x, self.columns, "x"))
+    def _points(self, x: ArrayLike) -> np.ndarray:
+        return super()._points(ordered_rows(x, self.features.columns, "x"))
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class LearnedKernelBayesFilter(KernelBayesFilter):
-    """A kernel Bayes filter that matches columns of observations by name.
-
-    Attributes:
-        columns: names of the columns of the data frame of observations; ``None`` without names.
-    """
-
-    columns: tuple[str, ...] | None = None
+    """A kernel Bayes filter that matches columns of observations by name, see ``ordered_rows``."""
 
     def filter(self, Y: ArrayLike, **options: Any) -> StateEstimates:
         """Estimate the state at each step, see :meth:`~bke.models.KernelBayesFilter.filter`.
@@ -85,7 +68,7 @@ class LearnedKernelBayesFilter(KernelBayesFilter):
             ValueError: columns do not match, or an observed row has a missing, masked or infinite
                 value.
         """
-        return super().filter(ordered_rows(Y, self.columns, "Y"), **options)
+        return super().filter(ordered_rows(Y, self.features_y.columns, "Y"), **options)
 
 
 def learn_conditional(
@@ -155,11 +138,13 @@ def learn_conditional(
             for features in candidates
         ]
         best, value, _ = min(choices, key=lambda choice: choice[2])
-    return LearnedConditionalEmbedding(best, outputs, kernel_y, float(value), column_names(X))
+    best = dataclasses.replace(best, columns=column_names(X))
+    return LearnedConditionalEmbedding(best, outputs, kernel_y, float(value), column_names(Y))
 
 
 def _pairs(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return X (n, D) and Y (n, E) as checked samples with the same number of rows."""
+    check_same_rows(X=X, Y=Y)
     inputs, outputs = as_sample(X, "X"), as_sample(Y, "Y")
     if len(inputs) != len(outputs):
         raise InputError(f"X has {len(inputs)} rows and Y has {len(outputs)}, not pairs")
@@ -290,10 +275,14 @@ def learn_filter(
     smoothing = (1.0, 10.0, 100.0, 1000.0)
     smoothed_errors = [validation.error(filtered, multiple) for multiple in smoothing]
     multiple = smoothing[int(np.argmin(smoothed_errors))]
-    model = validation.train(slice(None), *best, tolerance=tolerance)
-    fields = vars(_with_smoothing(model, multiple))
-    named = LearnedKernelBayesFilter(**fields, columns=column_names(Y))
-    return LearnedFilter(named, tuple(trials), min(smoothed_errors))
+    model = _with_smoothing(validation.train(slice(None), *best, tolerance=tolerance), multiple)
+    features_x = dataclasses.replace(model.observation.features, columns=column_names(X))
+    named = {
+        **vars(model),
+        "observation": dataclasses.replace(model.observation, features=features_x),
+        "features_y": dataclasses.replace(model.features_y, columns=column_names(Y)),
+    }
+    return LearnedFilter(LearnedKernelBayesFilter(**named), tuple(trials), min(smoothed_errors))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,6 +19,7 @@ from ..data.checks import (
     named_columns,
     plain_array,
 )
+from ..data.new_rows import ordered_rows
 
 if TYPE_CHECKING:
     from numpyro.infer import MCMC
@@ -91,11 +92,14 @@ def as_chains(draws: Any, name: str = "draws", columns: Sequence[str] | None = N
     if len(set(lengths)) > 1:
         told = ", ".join(map(str, lengths[:MOST_LENGTHS])) + ", ..." * (len(lengths) > MOST_LENGTHS)
         raise InputError(f"{name} has chains or rows of several lengths: {told}")
+    of_frame = column_names(draws[0]) if lengths and isinstance(draws, (list, tuple)) else None
+    if of_frame is not None:
+        draws = [ordered_rows(one, of_frame, f"{name}[{at}]") for at, one in enumerate(draws)]
     values = plain_array(draws, name)
     if values.ndim == 3:
         if values.dtype.kind not in "fiub":
             raise InputError(f"{name} must hold real numbers, and holds {values.dtype}")
-        named = tuple(default_names(values.shape[2]))
+        named = of_frame or tuple(default_names(values.shape[2]))
         return _checked(values, named_columns(columns, named), name, labels, in_order=True)
     rows = as_sample(draws, name, may_be_constant=True)
     known = column_names(draws) or tuple(default_names(rows.shape[1]))

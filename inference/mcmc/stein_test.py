@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 from ..core.errors import InputError, input_errors
 from ..core.machine import computing
 from ..core.progress import progress_bar
-from ..data.checks import check_count, plain_array
+from ..data.checks import check_count, check_same_rows
+from ..data.new_rows import known_names, ordered_rows
 from ..learning.kernel_selection import format_kernel
 from ..permutation.enough import check_permutations
 from ..permutation.permutation import in_batches, standardised
@@ -196,17 +197,21 @@ def with_scores(draws: Any, score: Any, columns: Sequence[str] | None) -> tuple[
         columns = score.columns if columns is None else columns
     chains = as_chains(draws, columns=columns)
     shape = chains.values.shape
-    given = plain_array(_called(score, chains.rows) if callable(score) else score, "the score")
+    if not isinstance(draws, (xr.DataTree, xr.Dataset)):
+        check_same_rows(draws=draws, score=score)
+    names = known_names(chains.columns) if shape[2] > 1 else None
+    slope = _called(score, chains.rows) if callable(score) else score
+    given = ordered_rows(slope, names, "the score")
     flat = callable(score) or not chains.in_order
     expected = chains.rows.shape if flat else shape
     if given.ndim == 1 and shape[2] == 1:
         given = given[:, None]
-    if given.shape != expected or given.dtype.kind not in "fiu":
+    if given.shape != expected:
         raise InputError(
-            f"the score must be real numbers of shape {expected}, one slope each, and is "
-            f"{given.dtype} of shape {given.shape}"
+            f"the score must be real numbers of shape {expected}, one slope each, and is of shape "
+            f"{given.shape}"
         )
-    slopes = given.astype(float).reshape(shape)
+    slopes = given.reshape(shape)
     beyond = ~(np.abs(slopes) <= STEEPEST)
     if beyond.any():
         chain, draw, column = np.argwhere(beyond)[0]

@@ -14,6 +14,7 @@ from bke.models.linalg.clustering import column_scale, kmeans_plusplus
 from ..core.errors import InputError, nearest
 from ..data.canonical import canonical_order, random_part
 from ..data.checks import (
+    check_same_rows,
     column_names,
     counted,
     first_fault,
@@ -79,6 +80,7 @@ def as_groups(X: Any, groups: Any = None, columns: Sequence[str] | None = None) 
     rows = _rows(X, "X", columns)
     if np.shape(groups) != (len(rows),):
         raise InputError(f"groups has shape {np.shape(groups)}, and X {counted(len(rows), 'row')}")
+    check_same_rows(X=X, groups=groups)
     values = groups.tolist() if hasattr(groups, "tolist") else list(groups)
     indices: dict[Any, int] = {}
     group = np.array([indices.setdefault(label, len(indices)) for label in values])

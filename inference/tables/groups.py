@@ -17,7 +17,7 @@ from ..io.tables import Table, as_table
 from .compare_tables import compare_tables
 from .markdown import escaped
 from .page import groups_page
-from .pooled import divided, read_notes
+from .pooled import divided, group_names, in_brackets, read_notes
 from .result import SCHEMA, TableComparison
 from .words import told, verdict
 
@@ -129,7 +129,7 @@ def compare_groups(
     table: Any,
     by: str,
     *,
-    against: str | None = None,
+    against: Any = None,
     rest: bool = False,
     alpha: float = 0.05,
     encoding: str | None = None,
@@ -154,13 +154,15 @@ def compare_groups(
             :func:`~bke.inference.compare_tables`.
     """
     by, against = normalize_text(by), normalize_text(against)
+    if against is not None and not isinstance(against, str):
+        against = group_names(pa.array([against]), by)[0].as_py()
     whole = as_table(table, "the table", encoding)
     groups, without = divided(whole, by, na_values)
     unused = unused_notes([whole], na_values)
     if not 2 <= len(groups) <= MOST:
         raise InputError(
-            f"column {by!r} has {counted(len(groups), 'value')}, and 2 to {MOST} are needed to "
-            "compare groups"
+            f"column {by!r} has {counted(len(groups), 'value')}{in_brackets(without)}, and 2 to "
+            f"{MOST} are needed to compare groups"
         )
     if rest and against is not None:
         raise InputError("groups are compared against one of them, or each with the rest")

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from ..core.errors import InputError, check_choice, nearest
 from ..data.checks import counted
 from ..io.columns import column_array, is_declared_category, unused_notes
-from ..io.formats import FORMAT_NAMES
+from ..io.formats import FORMAT_NAMES, as_floats
 from ..io.tables import Table
 from ..io.types import (
     COLUMN_TYPES,
@@ -406,8 +406,7 @@ def divided(
     """
     if by not in table.data.column_names:
         raise no_column(by, table)
-    array = column_array([table], by, na_values).array
-    words = pc.cast(array, pa.string())
+    words = group_names(column_array([table], by, na_values).array, by)
     data = table.data.drop_columns([by])
     parts = {
         word: Table(data.filter(pc.equal(words, word)), f"{by} {word}")
@@ -419,11 +418,37 @@ def divided(
     return parts, notes
 
 
-def _numeric_order(word: str) -> tuple[float, str]:
+def group_names(array: pa.Array, by: str) -> pa.Array:
+    """Return the names of groups, values as text: durations in seconds, and -0.0 as 0.
+
+    Raises:
+        InputError: the values are not numbers, text, dates or booleans.
+    """
     try:
-        return float(word), word
+        if pa.types.is_duration(array.type):
+            seconds = pc.cast(as_floats(array), pa.string())
+            return pc.binary_join_element_wise(seconds, "s", " ")
+        names = pc.cast(array, pa.string())
+    except pa.ArrowNotImplementedError:
+        raise InputError(
+            f"column {by!r} holds values of type {array.type}, which cannot name groups: give "
+            "numbers, text or dates"
+        ) from None
+    zero = pa.types.is_floating(array.type)
+    return pc.replace_substring_regex(names, "^-0$", "0") if zero else names
+
+
+def _numeric_order(word: str) -> tuple[float, str]:
+    """Return the key that sorts numbers and durations before words."""
+    try:
+        return float(word.removesuffix(" s")), word
     except ValueError:
         return math.inf, word
+
+
+def in_brackets(notes: Sequence[str]) -> str:
+    """Return the notes of :func:`divided` for use within a sentence."""
+    return "".join(f" ({note.removesuffix('.')})" for note in notes)
 
 
 def _in_two(
@@ -433,8 +458,8 @@ def _in_two(
     parts, notes = divided(table, by, na_values)
     if len(parts) != 2:
         raise InputError(
-            f"column {by!r} has {counted(len(parts), 'value')}, and two are needed to compare the "
-            "rows of the one with those of the other"
+            f"column {by!r} has {counted(len(parts), 'value')}{in_brackets(notes)}, and two are "
+            "needed to compare the rows of the one with those of the other"
         )
     first, second = parts
     return list(parts.values()), (f"{by} {first}", f"{by} {second}"), notes

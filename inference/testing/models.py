@@ -24,6 +24,7 @@ from ..data.checks import (
     in_order_of,
 )
 from ..data.equality import equalize, stored_sizes
+from ..data.new_rows import ordered_rows
 from .gram import TELLS_NOTHING, biased_mmd, check_tells_apart, gram
 from .kernel_choice import SINGLE, KernelChoice
 from .notes import kernel_notes
@@ -86,9 +87,11 @@ def goodness_of_fit_test(
         raise InputError(f"{SAMPLER}, got {type(sampler).__name__}")
     try:
         # By the data too: the same draws for all data would have a level of their own.
-        made = np.asarray(sampler(generator(seed, data, stream=2), count), dtype=float)
+        drawn = sampler(generator(seed, data, stream=2), count)
     except TypeError as error:
         raise InputError(f"{SAMPLER}; the one given failed: {error}") from error
+    names = column_names(X) if data.shape[1] > 1 else None
+    made = ordered_rows(drawn, names, "the sampler")
     made = made[:, None] if made.ndim == 1 else made
     if made.shape != (count, data.shape[1]):
         raise InputError(

@@ -12,7 +12,7 @@ from scipy.linalg import cholesky, solve_triangular
 from ..core.errors import InputError, check_choice
 from ..core.machine import computing
 from ..data.canonical import canonical_order, generator, random_part
-from ..data.checks import as_sample, check_count, check_memory, check_positive
+from ..data.checks import as_sample, check_count, check_memory, check_positive, check_same_rows
 from .names import Whitening
 
 #: Rows from which the hyperparameters are estimated, at most.
@@ -83,6 +83,7 @@ def regress_out(
     Raises:
         InputError: for data that make no sense, without scikit-learn, or where nothing is left.
     """
+    check_same_rows(values=values, on=on)
     samples = as_sample(values, "values"), as_sample(on, "on")
     check_choice(smoothness, "smoothness", SMOOTHNESS)
     check_count(seed, "seed", 0, 2**63 - 1)

@@ -118,6 +118,7 @@ def sample_dependence_witness(
     if at is None:
         points = evaluation_points(None, pairs, pairs[:0])
     else:
+        checks.check_same_rows(x=at[0], y=at[1])
         x = as_evaluation_points(at[0], split, "at[0]", column_names(X))
         y = as_evaluation_points(at[1], second.shape[1], "at[1]", column_names(Y))
         if len(x) != len(y):

@@ -18,9 +18,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 from scipy.optimize import minimize_scalar
+from scipy.spatial.distance import cdist
 
-from ..kernels.base import Covariance, as_points, check_kernel
-from ..kernels.covariance import as_pairs
+from ..kernels.base import (
+    Covariance,
+    as_points,
+    check_kernel,
+    check_same_columns,
+    column_names,
+)
+from ..kernels.covariance import as_numbers, as_pairs, column_order
 from ..linalg.pivoted_cholesky import dense_pivoted_cholesky, rowwise_pivoted_cholesky
 from ..linalg.precision import double_precision
 from .embedding import Embedding, function_values, same_kernel
@@ -42,6 +49,8 @@ class LowRankFeatures:
         tolerance: the tolerance that was requested.
         max_rank: the largest rank that was requested.
         exact: ``True`` if the remainder is rounding error only.
+        columns: names of the D columns, by which those of data frames are matched; ``None`` if
+            they have none.
     """
 
     kernel: Covariance
@@ -52,6 +61,7 @@ class LowRankFeatures:
     tolerance: float | None = None
     max_rank: int | None = None
     exact: bool = False
+    columns: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
         return f"LowRankFeatures({self.rank} of {len(self.points)} rows, kernel={self.kernel})"
@@ -63,7 +73,8 @@ class LowRankFeatures:
 
     def __call__(self, X: ArrayLike, name: str = "x") -> np.ndarray:
         """Return the coordinates z of X, (m, r) for shape (m, D), (m,) or one row (D,)."""
-        gram = np.asarray(self.kernel(self.pivots, matching_points(X, self.points, name)))
+        points = matching_points(X, self.points, name, self.columns)
+        gram = np.asarray(self.kernel(self.pivots, points))
         return np.asarray(solve_triangular(self.root, gram, lower=True).T)
 
     def coordinates(self, embedding: Embedding, name: str = "the prior") -> np.ndarray:
@@ -82,6 +93,7 @@ class LowRankFeatures:
                 f"{name} is an embedding by {embedding.kernel}, where one by {self.kernel} is "
                 "needed"
             )
+        check_same_columns(self.columns, embedding.columns, "the sample", name)
         weights = np.asarray(embedding.weights, dtype=float)
         if not (np.any(weights) and np.all(np.isfinite(weights))):
             raise ValueError(
@@ -139,7 +151,9 @@ def low_rank_features(
         )
     exact = tolerance is None and (len(pivots) < largest_rank or largest_rank == n)
     root = np.tril(values[pivots])
-    return LowRankFeatures(kernel, points, points[pivots], root, values, tolerance, rank, exact)
+    return LowRankFeatures(
+        kernel, points, points[pivots], root, values, tolerance, rank, exact, column_names(X)
+    )
 
 
 #: :func:`~bke.models.kernels.base.as_points` in NumPy, whatever the precision of JAX.
@@ -148,15 +162,26 @@ as_numpy_points: Callable[..., Any] = double_precision(as_points)
 as_numpy_pairs: Callable[..., Any] = double_precision(as_pairs)
 
 
-def matching_points(X: Any, sample: np.ndarray, name: str) -> np.ndarray:
+def matching_points(
+    X: Any, sample: np.ndarray, name: str, columns: tuple[str, ...] | None = None
+) -> np.ndarray:
     """Return X in NumPy with the columns of ``sample``; one row may have shape (D,).
 
+    Args:
+        X: shape (m, D), (m,) or (D,), a row of which pandas has the columns' names as labels.
+        sample: shape (n, D).
+        name: what messages call X.
+        columns: names of the columns of ``sample``, or ``None``.
+
     Raises:
-        ValueError: the number of columns differs.
+        ValueError: the number or the names of the columns differ.
     """
-    values = np.asanyarray(X)  # a masked array stays one
-    if values.ndim == 1 and sample.shape[1] > 1 and values.shape == sample.shape[1:]:
-        values = values[None]
+    values, names = as_numbers(X, name), column_names(X)
+    if values.shape == sample.shape[1:] and sample.shape[1] > 1:
+        values, labels = values[None], getattr(X, "index", None)
+        names = None if labels is None or callable(labels) else tuple(map(str, labels))
+    order = column_order(names, columns, name, "the sample")
+    values = values if order is None else values[:, order]
     points = np.asarray(as_numpy_points(np.atleast_1d(values), name))
     if points.shape[1] != sample.shape[1]:
         raise ValueError(
@@ -293,12 +318,15 @@ class ConditionalEmbedding:
         Y: (n, E).
         kernel_y: l.
         regularization: lambda, per row.
+        columns_y: names of the columns of Y; ``None`` without names. Those of X are those of its
+            features.
     """
 
     features: LowRankFeatures
     Y: np.ndarray
     kernel_y: Covariance
     regularization: float
+    columns_y: tuple[str, ...] | None = None
 
     @property
     def X(self) -> np.ndarray:  # noqa: N802
@@ -312,18 +340,32 @@ class ConditionalEmbedding:
 
     def weights(self, x: ArrayLike) -> np.ndarray:
         """Return the weights b at the points x, (m, n) for shape (m, D), (m,) or one row (D,)."""
-        points = matching_points(x, self.X, "x")
+        points = self._points(x)
         return self._weights(self.features(points), np.asarray(self.kernel_x(points, self.X)))
+
+    def _points(self, x: ArrayLike) -> np.ndarray:
+        return matching_points(x, self.X, "x", self.features.columns)
 
     def weights_of(self, embedding: Embedding) -> np.ndarray:
         """Return the weights (n,) on Y for an element of X's Hilbert space, such as a prior on X.
 
         Raises:
             ValueError: it has another kernel, smoothed sections, or no finite nonzero weights.
+            ArithmeticError: it is a distribution so far from the sample that the weights vanish.
         """
         coordinates = self.features.coordinates(embedding)
         values = embedding.weights @ np.asarray(self.kernel_x(embedding.points, self.X))
-        return self._weights(coordinates[None], values[None])[0]
+        weights = self._weights(coordinates[None], values[None])[0]
+        if np.all(np.asarray(embedding.weights) >= 0.0):
+            typical = float(np.sum(embedding.weights)) * self._typical_sum
+            check_weight_sums(weights[None], typical, embedding.points, self.X, "the prior")
+        return weights
+
+    @functools.cached_property
+    def _typical_sum(self) -> float:
+        """The median over the sample's rows of the sums of the weights there, often near 1."""
+        Z = self.features.values
+        return float(np.median(Z @ cho_solve(self._factor, Z.sum(axis=0))))
 
     def _weights(self, coordinates: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Compute weights (m, n) from coordinates (m, r) and values at X (m, n).
@@ -356,12 +398,15 @@ class ConditionalEmbedding:
         """Return the embedding of Y given X = x, one point.
 
         Raises:
-            ValueError: for more than one point, or another number of columns.
+            ValueError: for more than one point, or other columns.
+            ArithmeticError: the point is so far from the sample that the weights vanish.
         """
+        points = self._points(x)
+        if len(points) != 1:
+            raise ValueError(f"x must be one point, got {len(points)}: use weights() for several")
         weights = self.weights(x)
-        if len(weights) != 1:
-            raise ValueError(f"x must be one point, got {len(weights)}: use weights() for several")
-        return Embedding(self.kernel_y, self.Y, weights[0])
+        check_weight_sums(weights, self._typical_sum, points, self.X, "x")
+        return Embedding(self.kernel_y, self.Y, weights[0], columns=self.columns_y)
 
     def expectation(
         self,
@@ -373,8 +418,8 @@ class ConditionalEmbedding:
         """Estimate E[f(Y) | X = x] by sum_i b_i(x) f(y_i) over the sum of the weights.
 
         Weights may be negative: a probability may come out a little below 0 or above 1, a variance
-        below 0. Far from all x_i the sum of :meth:`weights` is near 0, and the result is
-        meaningless.
+        below 0. Far from all x_i the sum of :meth:`weights` falls to 0, and the result is that of
+        the nearest rows.
 
         Args:
             x: shape (m, D), (m,) or one row (D,).
@@ -386,18 +431,14 @@ class ConditionalEmbedding:
             Shape (m,) or (m, F).
 
         Raises:
-            ArithmeticError: the weights of a row sum to exactly zero.
+            ArithmeticError: a row is so far from the sample that its weights sum to a millionth of
+                their sum at the sample's own rows, or less: some five lengthscales.
         """
         values = self.Y if function is None else np.asarray(function_values(function, self.Y))
         weights = self.weights(x)
         if normalized:
-            total = weights.sum(axis=1, keepdims=True)
-            if not total.all():
-                raise ArithmeticError(
-                    f"row {int(np.argmin(total != 0.0)) + 1} of x is so far from the sample that "
-                    "its weights are zero"
-                )
-            weights = weights / total
+            check_weight_sums(weights, self._typical_sum, self._points(x), self.X, "x")
+            weights = weights / weights.sum(axis=1, keepdims=True)
         return weights @ values
 
     def variance(self, x: ArrayLike) -> np.ndarray:
@@ -458,8 +499,8 @@ def conditional_embedding(
     """
     check_kernel(kernel_x, "kernel_x")
     check_kernel(kernel_y, "kernel_y")
-    inputs, outputs = as_numpy_pairs(X, Y)
-    features_x = low_rank_features(inputs, kernel_x, tolerance=tolerance, rank=rank)
+    _, outputs = as_numpy_pairs(X, Y)
+    features_x = low_rank_features(X, kernel_x, tolerance=tolerance, rank=rank)
     if isinstance(regularization, str):
         if regularization not in REGULARIZATION_SCORES:
             raise ValueError(
@@ -471,7 +512,39 @@ def conditional_embedding(
             features_x.values, features_y.values, regularization
         )
     value = check_regularization(regularization, "regularization")
-    return ConditionalEmbedding(features_x, outputs, kernel_y, value)
+    return ConditionalEmbedding(features_x, outputs, kernel_y, value, column_names(Y))
+
+
+def check_weight_sums(
+    weights: np.ndarray, typical: float, points: Any, sample: np.ndarray, name: str
+) -> None:
+    """Refuse points so far from the sample that their weights sum to nearly nothing.
+
+    Args:
+        weights: at the points, (m, n).
+        typical: sum of the weights at a row of the sample.
+        points: (m, D); more than m of one row of weights.
+        sample: (n, D).
+        name: what the message calls the points.
+
+    Raises:
+        ArithmeticError: a sum is at most 1e-6 of the typical one, or 1e-9 of that of the weights'
+            absolute values.
+    """
+    totals = weights.sum(axis=1)
+    smallest = np.maximum(1e-6 * abs(typical), 1e-9 * np.abs(weights).sum(axis=1))
+    vanishing = ~(totals > smallest)
+    if not vanishing.any():
+        return
+    row = int(np.argmax(vanishing))
+    places = np.asarray(points)
+    place = f"row {row + 1} of {name}" if len(places) == len(weights) > 1 else name
+    distances = cdist(places[row : row + 1] if len(places) == len(weights) else places, sample)
+    raise ArithmeticError(
+        f"{place} is too far from the sample: the weights sum to {totals[row]:.2g}, against "
+        f"{typical:.2g} at the sample's rows, and the nearest of these is at a distance of "
+        f"{distances.min():.3g}; leave it out, or widen the kernel"
+    )
 
 
 def check_regularization(value: Any, name: str) -> float:

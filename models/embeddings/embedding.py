@@ -24,6 +24,10 @@ from ..kernels.base import (
     as_points,
     check_columns,
     check_kernel,
+    check_row_labels,
+    check_same_columns,
+    column_names,
+    in_order_of,
     twice_smoothed,
 )
 from ..kernels.scikit_learn import SklearnKernel, as_kernel
@@ -52,12 +56,15 @@ class Embedding:
         points: (n, D).
         weights: (n,).
         measure: nu of the sections r; ``None`` if they are those of k.
+        columns: names of the D columns, by which those of data frames are matched; ``None`` if
+            they have none.
     """
 
     kernel: Covariance
     points: Any
     weights: Any
     measure: Measure | None = dataclasses.field(default=None, metadata={"static": True})
+    columns: tuple[str, ...] | None = dataclasses.field(default=None, metadata={"static": True})
 
     def __post_init__(self) -> None:
         if isinstance(self.measure, str):
@@ -88,7 +95,7 @@ class Embedding:
     @double_precision
     def __call__(self, at: ArrayLike) -> jax.Array:
         """Return the values <k(t, .), mu> at the points ``at`` (m, D) or (m,), shape (m,)."""
-        points = as_points(at, "at")
+        points = as_points(in_order_of(at, self.columns, "at"), "at")
         check_columns(self.points, points, "at")
         return _values(self.sections, points, self.points, self.weights)
 
@@ -171,7 +178,8 @@ class Embedding:
             raise ValueError("one embedding has sections of k and the other of r: they do not add")
         points = jnp.concatenate([self.points, other.points])
         weights = jnp.concatenate([self.weights, other.weights])
-        return dataclasses.replace(self, points=points, weights=weights)
+        columns = self.columns or other.columns
+        return dataclasses.replace(self, points=points, weights=weights, columns=columns)
 
     def __mul__(self, factor: ArrayLike) -> Embedding:
         if isinstance(factor, Embedding) or np.ndim(factor) != 0:
@@ -196,6 +204,7 @@ class Embedding:
             raise ValueError(
                 f"the embeddings have {self.points.shape[1]} and {other.points.shape[1]} columns"
             )
+        check_same_columns(self.columns, other.columns, "one embedding", "the other")
         if not same_kernel(self.kernel, other.kernel):
             raise ValueError(
                 f"the embeddings belong to different kernels: {self.kernel} and {other.kernel}"
@@ -273,13 +282,14 @@ def mean_embedding(X: ArrayLike, kernel: Covariance, weights: ArrayLike | None =
     n = len(points)
     if n == 0:
         raise ValueError("an embedding needs at least 1 point")
+    check_row_labels(X, weights, ("X", "weights"))
     kernel.check_points(points)
     weights = jnp.full(n, 1.0 / n) if weights is None else weights
     if np.shape(weights) != (n,):
         raise ValueError(
             f"there are {n} points, and the weights must have shape ({n},), got {np.shape(weights)}"
         )
-    return Embedding(kernel, points, as_points(weights, "weights")[:, 0])
+    return Embedding(kernel, points, as_points(weights, "weights")[:, 0], columns=column_names(X))
 
 
 #: Rules for the amount of shrinkage, see :func:`shrunk_embedding`.
@@ -405,7 +415,8 @@ def spectral_embedding(
         )
     K = kernel.matrix(points, points)
     factor = jax.scipy.linalg.cho_factor(K + n * chosen * jnp.eye(n))
-    return Embedding(kernel, points, jax.scipy.linalg.cho_solve(factor, jnp.mean(K, axis=1)))
+    weights = jax.scipy.linalg.cho_solve(factor, jnp.mean(K, axis=1))
+    return Embedding(kernel, points, weights, columns=column_names(X))
 
 
 @double_precision

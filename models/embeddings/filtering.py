@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_solve
 
-from ..kernels.base import Covariance
+from ..kernels.base import Covariance, check_row_labels, column_names, in_order_of
+from ..kernels.covariance import as_numbers
 from ..linalg.precision import double_precision
 from .conditional import (
     ConditionalEmbedding,
@@ -42,12 +43,14 @@ class StateEstimates:
         points: training states, (T, D).
         weights: (S, T), of any sign; where the filter normalizes, each row sums to one.
         observed: ``True`` where the observation of the step was used, (S,); ``None`` if unknown.
+        columns: names of the columns of the states; ``None`` without names.
     """
 
     kernel: Covariance
     points: np.ndarray
     weights: np.ndarray
     observed: np.ndarray | None = None
+    columns: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
         return f"StateEstimates({len(self)} steps, on {len(self.points)} states)"
@@ -57,7 +60,7 @@ class StateEstimates:
 
     def __getitem__(self, step: int) -> Embedding:
         """Return the embedding at a step, counted from 0."""
-        return Embedding(self.kernel, self.points, self.weights[step])
+        return Embedding(self.kernel, self.points, self.weights[step], columns=self.columns)
 
     def mean(self) -> np.ndarray:
         """Return posterior means (S, D), by weights that sum to one."""
@@ -147,7 +150,7 @@ class KernelBayesFilter:
             weights = self._normalized(weights, step, predicted)
             rows.append(weights)
             state = self.transition.apply((weights @ features.values)[None])[0] @ self.successors
-        return StateEstimates(self.observation.kernel_x, self.states, np.stack(rows), used)
+        return self._estimates(self.states, np.stack(rows), used)
 
     def predict(self, estimates: StateEstimates, steps: int = 1) -> StateEstimates:
         """Predict the states ``steps`` later, each from the estimate at its step.
@@ -162,7 +165,7 @@ class KernelBayesFilter:
             states = self.transition.apply(states) @ self.successors
         weights = self.transition.apply(states)
         weights = np.stack([self._normalized(row, step) for step, row in enumerate(weights)])
-        return StateEstimates(self.observation.kernel_x, self.transition.Y, weights)
+        return self._estimates(self.transition.Y, weights)
 
     def smooth(self, filtered: StateEstimates) -> StateEstimates:
         """Compute the posterior of the state at each step given all observations.
@@ -185,15 +188,23 @@ class KernelBayesFilter:
             weights = self._normalized(weights, step, prior)
             rows.append(weights)
             after = weights @ self.transition.features.values
-        return StateEstimates(self.observation.kernel_x, self.transition.X, np.stack(rows[::-1]))
+        return self._estimates(self.transition.X, np.stack(rows[::-1]))
+
+    def _estimates(
+        self, points: np.ndarray, weights: np.ndarray, observed: np.ndarray | None = None
+    ) -> StateEstimates:
+        features = self.observation.features
+        return StateEstimates(features.kernel, points, weights, observed, features.columns)
 
     def _series(self, Y: ArrayLike, observed: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:
         """Return observations (S, E), with zeros where there are none, and which are used."""
-        values = np.array(Y, dtype=float, subok=True)  # a masked array stays one
-        used = np.ones(len(values), bool) if observed is None else np.array(observed)
+        check_row_labels(Y, observed, ("Y", "observed"))
+        values = as_numbers(in_order_of(Y, self.features_y.columns, "Y"), "Y")
+        values = np.array(np.atleast_1d(values), dtype=float)
+        used = np.ones(len(values), bool) if observed is None else np.array(observed, subok=True)
         if len(values) == 0:
             raise ValueError("there are no observations")
-        if used.dtype != bool or used.shape != (len(values),):
+        if used.dtype != bool or used.shape != (len(values),) or np.ma.is_masked(used):
             raise ValueError(f"observed must hold {len(values)} of True or False")
         values[~used] = 0.0
         finite = np.isfinite(values.reshape(len(values), -1)).all(axis=1)
@@ -291,15 +302,18 @@ def kernel_bayes_filter(
     """
     states, outputs = as_numpy_pairs(X, Y)
     if transitions is not None:
-        before, after = (matching_points(part, states, "transitions") for part in transitions)
+        columns = column_names(X)
+        before, after = (
+            matching_points(part, states, "transitions", columns) for part in transitions
+        )
         if len(before) != len(after):
             raise ValueError(f"transitions start from {len(before)} states and end in {len(after)}")
     elif len(states) < 2:
         raise ValueError("a series of states needs at least 2 rows")
     else:
         before, after = states[:-1], states[1:]
-    features_x = low_rank_features(states, kernel_x, tolerance=tolerance, rank=rank)
-    features_y = low_rank_features(outputs, kernel_y, tolerance=tolerance, rank=rank)
+    features_x = low_rank_features(X, kernel_x, tolerance=tolerance, rank=rank)
+    features_y = low_rank_features(Y, kernel_y, tolerance=tolerance, rank=rank)
     successors = features_x(after)
     # With little of k(x, x) in the span of the training states, weights cannot represent a state.
     diagonal = np.asarray(double_precision(kernel_x.diagonal)(after))  # type: ignore[arg-type]

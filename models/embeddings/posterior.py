@@ -14,7 +14,7 @@ import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jax.typing import ArrayLike
 
-from ..kernels.base import Kernel, as_points, as_samples, check_columns
+from ..kernels.base import Kernel, as_points, as_samples, check_columns, column_names
 from ..likelihood.landmark import LandmarkData, feature_sums, partition_rows
 from ..likelihood.noise import SamplingNoise, sampling_covariance
 from ..linalg.precision import check_positive, double_precision
@@ -191,7 +191,7 @@ def posterior_mean_embedding(
     values = jnp.mean(kernel.matrix(points, points), axis=1)
     weights = cho_solve((root, True), values)
     check_positive_definite(weights)
-    return Embedding(kernel, points, weights, measure)
+    return Embedding(kernel, points, weights, measure, column_names(X))
 
 
 @double_precision

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from ..kernels.base import Covariance, Kernel, as_points, check_columns
+from ..kernels.base import Covariance, Kernel, as_points, check_columns, in_order_of
 from ..kernels.components import Components, accumulate, matvec, quadratic_form
 from ..kernels.embedding_kernels import Rotation
 from ..linalg.precision import double_precision
@@ -192,9 +192,10 @@ def reduced_embedding(embedding: Embedding, points: ArrayLike, nugget: float = 1
     Raises:
         ValueError: for points of another number of columns.
     """
-    support = as_points(points, "points")
+    support = as_points(in_order_of(points, embedding.columns, "points"), "points")
     check_columns(embedding.points, support, "points")
     gram = embedding.kernel.matrix(support, support)
     gram = gram + nugget * jnp.mean(jnp.diagonal(gram)) * jnp.eye(len(gram))
     values = embedding.sections.matrix(support, embedding.points) @ embedding.weights
-    return Embedding(embedding.kernel, support, jnp.linalg.solve(gram, values))
+    weights = jnp.linalg.solve(gram, values)
+    return Embedding(embedding.kernel, support, weights, columns=embedding.columns)

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_solve
 
-from ..kernels.base import Covariance
+from ..kernels.base import Covariance, check_row_labels
 from .conditional import (
     ConditionalEmbedding,
     LowRankFeatures,
     check_regularization,
+    check_weight_sums,
     low_rank_features,
     matching_points,
     regularized_cholesky,
@@ -38,9 +39,11 @@ def sum_rule(conditional: ConditionalEmbedding, prior: Embedding) -> Embedding:
         prior: of X, with its kernel; its weights may be negative.
 
     Raises:
-        ValueError: the prior has another kernel or no weights.
+        ValueError: the prior has another kernel, other columns or no weights.
+        ArithmeticError: the prior is so far from the sample that the weights vanish.
     """
-    return Embedding(conditional.kernel_y, conditional.Y, conditional.weights_of(prior))
+    weights = conditional.weights_of(prior)
+    return Embedding(conditional.kernel_y, conditional.Y, weights, columns=conditional.columns_y)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +56,8 @@ class JointEmbedding:
         X: (n, D).
         Y: (m, E).
         coefficients: B, (n, m).
+        columns_x: names of the columns of X; ``None`` without names.
+        columns_y: names of the columns of Y, likewise.
     """
 
     kernel_x: Covariance
@@ -60,10 +65,14 @@ class JointEmbedding:
     X: np.ndarray
     Y: np.ndarray
     coefficients: np.ndarray
+    columns_x: tuple[str, ...] | None = None
+    columns_y: tuple[str, ...] | None = None
 
     def __call__(self, x: ArrayLike, y: ArrayLike) -> np.ndarray:
         """Return the values at pairs of points, (p,) for shapes (p, D) and (p, E)."""
-        at_x, at_y = matching_points(x, self.X, "x"), matching_points(y, self.Y, "y")
+        check_row_labels(x, y, ("x", "y"))
+        at_x = matching_points(x, self.X, "x", self.columns_x)
+        at_y = matching_points(y, self.Y, "y", self.columns_y)
         if len(at_x) != len(at_y):
             raise ValueError(f"x has {len(at_x)} points and y {len(at_y)}, where pairs are needed")
         left, right = self.kernel_x(at_x, self.X), self.kernel_y(at_y, self.Y)
@@ -88,11 +97,13 @@ class JointEmbedding:
 
     def marginal_x(self) -> Embedding:
         """Return the embedding of X: the coefficients summed over y."""
-        return Embedding(self.kernel_x, self.X, self.coefficients.sum(axis=1))
+        weights = self.coefficients.sum(axis=1)
+        return Embedding(self.kernel_x, self.X, weights, columns=self.columns_x)
 
     def marginal_y(self) -> Embedding:
         """Return the embedding of Y: the coefficients summed over x."""
-        return Embedding(self.kernel_y, self.Y, self.coefficients.sum(axis=0))
+        weights = self.coefficients.sum(axis=0)
+        return Embedding(self.kernel_y, self.Y, weights, columns=self.columns_y)
 
 
 def product_rule(conditional: ConditionalEmbedding, prior: Embedding) -> JointEmbedding:
@@ -111,7 +122,13 @@ def product_rule(conditional: ConditionalEmbedding, prior: Embedding) -> JointEm
     conditional.features.coordinates(prior)  # raises an error for an invalid prior
     coefficients = conditional.weights(prior.points) * np.asarray(prior.weights)[:, None]
     return JointEmbedding(
-        prior.kernel, conditional.kernel_y, np.asarray(prior.points), conditional.Y, coefficients
+        prior.kernel,
+        conditional.kernel_y,
+        np.asarray(prior.points),
+        conditional.Y,
+        coefficients,
+        prior.columns or conditional.features.columns,
+        conditional.columns_y,
     )
 
 
@@ -134,6 +151,8 @@ class BayesRule:
         covariance: C, the uncentered covariance, (r, r), symmetric; not positive where weights are
             negative.
         regularization: delta.
+        columns: names of the columns of X; ``None`` without names. Those of Y are those of its
+            features.
     """
 
     features: LowRankFeatures
@@ -142,6 +161,7 @@ class BayesRule:
     map: np.ndarray
     covariance: np.ndarray
     regularization: float
+    columns: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
         return (
@@ -154,18 +174,29 @@ class BayesRule:
         return self.apply(self.features(y, "y"))
 
     def __call__(self, y: ArrayLike) -> Embedding:
-        """Return the posterior of X given Y = y, one observation."""
+        """Return the posterior of X given Y = y, one observation.
+
+        Raises:
+            ValueError: for more than one observation, or other columns.
+            ArithmeticError: y is so far from the sample that the weights vanish.
+        """
         weights = self.weights(y)
         if len(weights) != 1:
             raise ValueError(
                 f"y must be one observation, got {len(weights)}: use weights() for several"
             )
-        return Embedding(self.kernel_x, self.points, weights[0])
+        # The sums of the weights at the sample's rows.
+        totals = cho_solve(self._factor, self.map.sum(axis=0)) @ self.covariance
+        typical = float(np.median(self.features.values @ totals))
+        points = matching_points(y, self.features.points, "y", self.features.columns)
+        check_weight_sums(weights, typical, points, self.features.points, "y")
+        return Embedding(self.kernel_x, self.points, weights[0], columns=self.columns)
 
     def condition_on(self, observation: Embedding) -> Embedding:
         """Return the posterior averaged over an uncertain observation, an embedding of Y."""
         coordinates = self.features.coordinates(observation, "the observation")
-        return Embedding(self.kernel_x, self.points, self.apply(coordinates[None])[0])
+        weights = self.apply(coordinates[None])[0]
+        return Embedding(self.kernel_x, self.points, weights, columns=self.columns)
 
     def apply(self, coordinates: np.ndarray) -> np.ndarray:
         """Return weights (m, p) for elements of Y's Hilbert space by their coordinates (m, r)."""
@@ -191,7 +222,7 @@ def bayes_rule(
     The error depends on delta more than on epsilon: where that was learned and is tiny, twice its
     value may be too little. Regularization makes posteriors wider than they should be, more so the
     larger delta is, and weights of both signs make their variances uncertain: the rule is for
-    posterior means. Far from all y_i the weights sum to nearly 0, and the posterior is meaningless.
+    posterior means. Far from all y_i the weights sum to nearly 0, which is an error.
 
     Args:
         conditional: of Y given X, which represents the likelihood; its regularization is epsilon.
@@ -205,6 +236,7 @@ def bayes_rule(
 
     Raises:
         ValueError: for an invalid argument.
+        ArithmeticError: the prior is so far from the sample that the weights vanish.
     """
     if support not in ("sample", "prior"):
         raise ValueError(f"support must be 'sample' or 'prior', got {support!r}")
@@ -215,6 +247,7 @@ def bayes_rule(
         features_y = low_rank_features(
             conditional.Y, conditional.kernel_y, tolerance=tolerance, rank=rank
         )
+        features_y = dataclasses.replace(features_y, columns=conditional.columns_y)
     elif not (
         same_kernel(features_y.kernel, conditional.kernel_y)
         and np.array_equal(features_y.points, conditional.Y)
@@ -226,7 +259,8 @@ def bayes_rule(
     if support == "prior":
         joint = product_rule(conditional, prior)
         points, mapped = joint.X, joint.coefficients @ Z
-    return BayesRule(features_y, conditional.kernel_x, points, mapped, covariance, delta)
+    columns = conditional.features.columns or prior.columns
+    return BayesRule(features_y, conditional.kernel_x, points, mapped, covariance, delta, columns)
 
 
 def cholesky_of_square(covariance: np.ndarray, added: float, name: str) -> tuple[np.ndarray, bool]:

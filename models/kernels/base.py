@@ -27,7 +27,11 @@ from .covariance import (
     as_samples as as_samples,
     check_columns as check_columns,
     check_kernel as check_kernel,
+    check_row_labels as check_row_labels,
+    check_same_columns as check_same_columns,
+    column_names as column_names,
     differences as differences,
+    in_order_of as in_order_of,
     per_column as per_column,
     squared_norm as squared_norm,
 )

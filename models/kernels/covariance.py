@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import abc
+import collections
 import dataclasses
+import decimal
 import functools
+import numbers
 import operator
+import unicodedata
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 import jax
@@ -113,21 +117,54 @@ def as_points(X: ArrayLike, name: str = "X") -> jax.Array:
     Raises:
         ValueError: a concrete value is not a finite real number, or masked; names its row.
     """
-    if isinstance(X, np.ma.MaskedArray):  # np.asarray would show what the mask hides
-        X = np.ma.filled(X.astype(np.float64), np.nan)
     if not isinstance(X, jax.core.Tracer):
-        values = np.asarray(X)
-        if values.dtype.kind not in "fiu":
-            raise ValueError(f"{name} must hold real numbers, got type {values.dtype}")
-        if not np.all(np.isfinite(values)):
-            row = int(np.argwhere(~np.isfinite(values))[0, 0]) + 1
-            raise ValueError(f"{name} has a value that is not finite in row {row}")
+        X = as_numbers(X, name)
+        if not np.all(np.isfinite(X)):
+            row = int(np.argwhere(~np.isfinite(np.atleast_1d(X)))[0, 0]) + 1
+            raise ValueError(
+                f"{name} has a value that is missing or not finite in row {row}: fill in or leave "
+                "out such rows"
+            )
     points = jnp.asarray(X, dtype=jnp.float64)
     if points.ndim == 1:
         points = points[:, None]
     if points.ndim != 2:
         raise ValueError(f"{name} must have shape (n,) or (n, D), got {points.shape}")
     return points
+
+
+def as_numbers(X: Any, name: str) -> np.ndarray:
+    """Return concrete ``X`` as an array of real numbers, NaN for missing and masked values.
+
+    Raises:
+        ValueError: it is not an array, or a value is not a real number.
+    """
+    if isinstance(X, (list, tuple)) and any(isinstance(row, np.ma.MaskedArray) for row in X):
+        X = np.ma.array(X)
+    if isinstance(X, np.ma.MaskedArray):  # np.asarray would show what the mask hides
+        X = np.ma.filled(X.astype(np.float64 if X.dtype.kind in "fiu" else object), np.nan)
+    # polars, whose types are a list, makes numbers of dates in units of their own.
+    dtypes = getattr(X, "dtypes", None)
+    for of in dtypes if isinstance(dtypes, list) else ():
+        if getattr(of, "is_temporal", bool)():
+            raise ValueError(f"{name} must hold real numbers, got a column of type {of}")
+    values = np.asarray(X)
+    if values.dtype == object and values.ndim == 0:
+        raise ValueError(f"{name} must be an array or a data frame, got {type(X).__name__}")
+    if values.dtype == object:  # such as of pandas columns with nullable types
+        cells, values = values, np.empty(values.shape)
+        for index, cell in np.ndenumerate(cells):
+            real = isinstance(cell, (numbers.Real, decimal.Decimal))
+            real = real and not isinstance(cell, (bool, np.timedelta64))
+            if not (real or cell is None or str(cell) == "<NA>"):  # the last is pandas.NA
+                raise ValueError(
+                    f"{name} has {str(cell)[:40]!r} in row {index[0] + 1}, where a real number is "
+                    "needed"
+                )
+            values[index] = float(cell) if real else np.nan
+    if values.dtype.kind not in "fiu":
+        raise ValueError(f"{name} must hold real numbers, got type {values.dtype}")
+    return values
 
 
 def as_samples(
@@ -138,22 +175,69 @@ def as_samples(
     Raises:
         ValueError: data frames of several columns have other names.
     """
-    first, second = _column_names(X), _column_names(Y)
-    if first and second and first != second and max(len(first), len(second)) > 1:
-        if sorted(first) != sorted(second) or len(set(first)) < len(first):
-            raise ValueError(
-                f"{names[0]} has the columns {', '.join(first)}, and {names[1]} has "
-                f"{', '.join(second)}: give both the same"
-            )
-        Y = np.asarray(Y)[:, [second.index(name) for name in first]]
+    Y = in_order_of(Y, column_names(X), names[1], names[0])
     return as_points(X, names[0]), as_points(Y, names[1])
 
 
-def _column_names(X: Any) -> list[str]:
-    """Return the names of the columns of a data frame; none of anything else."""
+def column_names(X: Any) -> tuple[str, ...] | None:
+    """Return the names of the columns of a data frame; ``None`` for anything else."""
     # Arrow's tables have ``column_names``; their ``columns`` are arrays.
     columns = getattr(X, "column_names", None) or getattr(X, "columns", None)
-    return [] if columns is None else list(map(str, columns))
+    if columns is None:
+        return None
+    return tuple(unicodedata.normalize("NFC", str(name)) for name in columns)
+
+
+def in_order_of(
+    X: Any, columns: tuple[str, ...] | None, name: str, sample: str = "the sample"
+) -> Any:
+    """Return ``X`` with its columns in the order of those of a sample, by their names.
+
+    Args:
+        X: a data frame, or anything without names, which is returned as it is.
+        columns: names of the columns of the sample, or ``None``.
+        name: what messages call ``X``.
+        sample: what messages call the sample.
+
+    Raises:
+        ValueError: the names differ, or one is there twice; see :func:`_columns_differ`.
+    """
+    order = column_order(column_names(X), columns, name, sample)
+    return X if order is None else np.asarray(X)[:, order]
+
+
+def column_order(
+    names: tuple[str, ...] | None, columns: tuple[str, ...] | None, name: str, sample: str
+) -> list[int] | None:
+    """Return the indices of :func:`in_order_of` for ``names``, or ``None`` if nothing moves."""
+    if names is None or columns is None or not _columns_differ(columns, names):
+        return None
+    if sorted(names) != sorted(columns) or len(set(names)) < len(names):
+        check_same_columns(columns, names, sample, name)
+    return [names.index(column) for column in columns]
+
+
+def check_same_columns(
+    first: tuple[str, ...] | None, second: tuple[str, ...] | None, *samples: str
+) -> None:
+    """Refuse two samples whose columns have other names, or are in another order."""
+    if first and second and _columns_differ(first, second):
+        same = "order" if sorted(first) == sorted(second) else "names"
+        raise ValueError(
+            f"{samples[0]} has the columns {', '.join(first)}, and {samples[1]} has "
+            f"{', '.join(second)}: give both the same {same}"
+        )
+
+
+def _columns_differ(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
+    """Return whether the names differ, or their order.
+
+    One column is that column, whatever its name; the labels 0, 1, ... of pandas are not names.
+    """
+    if first == second or len(first) == len(second) == 1:
+        return False
+    labels = [set(names) == set(map(str, range(len(names)))) for names in (first, second)]
+    return not any(labels) or bool(set(first) & set(second))
 
 
 def as_pairs(
@@ -165,19 +249,25 @@ def as_pairs(
         ValueError: they have different numbers of rows, or of pandas the same row labels in another
             order.
     """
-    first, second = (cast(Any, getattr(Z, "index", None)) for Z in (X, Y))
-    labelled = hasattr(first, "equals") and hasattr(second, "equals")
-    if labelled and not first.equals(second) and sorted(first) == sorted(second):
-        raise ValueError(
-            f"{names[0]} and {names[1]} have the same row labels in another order, and pairs are "
-            f"taken by position: give {names[1]}.loc[{names[0]}.index]"
-        )
+    check_row_labels(X, Y, names)
     x, y = as_points(X, names[0]), as_points(Y, names[1])
     if len(x) != len(y):
         raise ValueError(
             f"{names[0]} has {len(x)} rows but {names[1]} has {len(y)}: they must be pairs"
         )
     return x, y
+
+
+def check_row_labels(X: Any, Y: Any, names: tuple[str, str]) -> None:
+    """Refuse pandas objects with the same row labels in another order: rows go by position."""
+    first, second = (cast(Any, getattr(Z, "index", None)) for Z in (X, Y))
+    if not (hasattr(first, "equals") and hasattr(second, "equals")) or first.equals(second):
+        return
+    if collections.Counter(first) == collections.Counter(second):
+        raise ValueError(
+            f"{names[0]} and {names[1]} have the same row labels in another order, and pairs are "
+            f"taken by position: give {names[1]}.loc[{names[0]}.index], or .to_numpy() of both"
+        )
 
 
 def check_columns(X: jax.Array, other: jax.Array, name: str) -> None:

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from ..embeddings.posterior import EmbeddingPosterior, condition, noise_covariance
-from ..kernels.base import Covariance, Kernel, as_points
-from ..kernels.covariance import as_pairs
+from ..kernels.base import Covariance, Kernel
+from ..kernels.covariance import as_pairs, check_row_labels, column_names, in_order_of
 from ..linalg.precision import double_precision
 from ..measures import Measure, fixed_measure
 
@@ -137,7 +137,19 @@ def dependence_witness(
         kernel_y: of Y.
         at: points x, shape (m, D) or (m,), and y, shape (m, E) or (m,).
     """
-    return jnp.mean(_products(X, Y, kernel_x, kernel_y, as_pairs(*at, ("at[0]", "at[1]"))), axis=0)
+    return jnp.mean(_products(X, Y, kernel_x, kernel_y, _pairs_at(X, Y, at)), axis=0)
+
+
+def _pairs_at(
+    X: ArrayLike, Y: ArrayLike, at: tuple[ArrayLike, ArrayLike]
+) -> tuple[jax.Array, jax.Array]:
+    """Return pairs of points, columns of data frames in the order of those of X and Y."""
+    check_row_labels(*at, ("at[0]", "at[1]"))
+    x, y = (
+        in_order_of(points, column_names(sample), f"at[{index}]", "XY"[index])
+        for index, (points, sample) in enumerate(zip(at, (X, Y), strict=True))
+    )
+    return as_pairs(x, y, ("at[0]", "at[1]"))
 
 
 def _products(
@@ -184,8 +196,8 @@ def dependence_posterior(
         ArithmeticError: where the noise is lost to rounding.
     """
     measure = fixed_measure(measure)
-    first, second = as_points(X), as_points(Y, "Y")
-    points = as_pairs(*at, ("at[0]", "at[1]"))
+    first, second = as_pairs(X, Y)
+    points = _pairs_at(X, Y, at)
     products = _products(first, second, kernel_x, kernel_y, (first, second))
     n = len(first)
 

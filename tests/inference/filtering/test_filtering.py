@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from bke.inference import InputError, learn_conditional, learn_filter
 from bke.inference.learning.kernel_selection import median_kernel, scale_lengthscales, select_kernel
@@ -54,6 +55,12 @@ def test_bad_input_of_conditionals(pairs):
     x, y = pairs
     with pytest.raises(InputError, match="not pairs"):
         learn_conditional(x, y[:9])
+    labelled = pd.Series(x)
+    for learn in (learn_conditional, learn_filter):
+        with pytest.raises(
+            InputError, match=r"row labels in another order.* give Y.loc\[X.index\]"
+        ):
+            learn(labelled, labelled.iloc[::-1])
     with pytest.raises(InputError, match="give one factor"):
         learn_conditional(x, y, regularization=0.1, factors=(1.0, 2.0))
     with pytest.raises(ValueError, match="at least 0"):

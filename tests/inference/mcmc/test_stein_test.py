@@ -270,7 +270,7 @@ def test_many_draws_are_compared_evenly(monkeypatch):
         (POINTS, SLOPES, {"kernel": Laplace(1.0)}, "of the distance over its lengthscale"),
         (POINTS, SLOPES, {"kernel": Matern(0.5, 1.0)}, "not smooth enough"),
         (POINTS, 1e70 * SLOPES, {}, "score is not finite, or beyond 1e.60, in draw 0 of x0"),
-        (POINTS, np.full(POINTS.shape, "a"), {}, "score must be real numbers"),
+        (POINTS, np.full(POINTS.shape, "a"), {}, "the score has 'a' in row 1"),
         (POINTS, lambda x: x.slope, {}, "such as score_of.model, data.: it raised AttributeError"),
         (POINTS, SLOPES, {"kernel": "posterior"}, "a kernel or one of"),
         (POINTS, SLOPES, {"kernel": "loud"}, "a kernel or one of"),

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from bke.inference import InputError, compare_groups, compare_tables
 from bke.inference.comparison.named import Place
@@ -53,6 +54,47 @@ def test_each_group_is_compared_with_one_that_is_named(table):
     found = compare_groups(table, "month", against="10", **QUIET)
     assert [one.names[1] for one in found.comparisons] == ["month 1", "month 2"]
     assert all(one.differ for one in found.comparisons)
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        ([86400000000, 9, 100], ["9", "100", "86400000000"]),
+        ([2**53, 2**53 + 1], ["9007199254740992", "9007199254740993"]),
+        (["86400000000", "9"], ["9", "86400000000"]),
+        (["007", "7"], ["007", "7"]),
+        (pd.to_timedelta([10, 9], unit="D").as_unit("us"), ["777600 s", "864000 s"]),
+        (pd.to_timedelta([10, 9], unit="D").as_unit("ns"), ["777600 s", "864000 s"]),
+        (pd.to_timedelta([1500, 500], unit="ms"), ["0.5 s", "1.5 s"]),
+        ([0.0, -1.0, -0.0], ["-1", "0"]),
+        (np.array([0.1, -0.0, 0.0], dtype=np.float32), ["0", "0.1"]),
+        ([True, False], ["false", "true"]),
+    ],
+)
+def test_groups_are_named_by_their_values(table, values, names):
+    table = table[["x"]].assign(g=pd.Index(values).take(np.arange(270) % len(values)))
+    found = compare_groups(table, "g", **QUIET)
+    assert [one.names[1] for one in found.comparisons] == [f"g {name}" for name in names[1:]]
+    assert sum(sum(one.sizes) for one in found.comparisons[:1]) == 270 or len(names) == 3
+    chosen = compare_groups(table, "g", against=pd.Index(values)[0], **QUIET)
+    assert chosen.comparisons[0].names[0] in [f"g {name}" for name in names]
+    if len(names) == 2:
+        assert compare_tables(table, by="g", **QUIET).pvalue == found.comparisons[0].pvalue
+
+
+def test_values_that_cannot_name_groups_are_refused(table):
+    intervals = pa.array([(index % 2, 2, 3) for index in range(270)], pa.month_day_nano_interval())
+    odd = pa.table({"x": table["x"], "g": intervals})
+    for compare in (compare_groups, lambda table, by, **options: compare_tables(table, by=by)):
+        with pytest.raises(
+            InputError, match="'g' holds values of type month_day_nano_interval, wh"
+        ):
+            compare(odd, "g")
+        missing = table.assign(g=np.where(table["c"] == "a", "NA", "SE"))
+        with pytest.raises(
+            InputError, match=r"1 value \(\d+ rows without a value of 'g' left out\)"
+        ):
+            compare(missing, "g")
 
 
 @pytest.mark.parametrize(

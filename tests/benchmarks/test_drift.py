@@ -1,0 +1,50 @@
+"""The level of the comparison of tables, in halves of the tables of ``benchmarks/drift.py``."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from bke.inference import compare_tables
+from scipy.stats import binom
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+PAIRS, LEVEL = 100, 0.05
+
+
+@pytest.fixture(scope="module")
+def drift():
+    sys.path.insert(0, str(FOLDER))
+    try:
+        import drift
+
+        yield drift
+    finally:
+        sys.path.remove(str(FOLDER))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", ["simulated", "census", "passengers", "car loans"])
+def test_halves_of_one_table_differ_as_rarely_as_the_level_says(drift, setting, tmp_path):
+    """100 pairs, one half as text and one as Parquet; at most the 99.9 % quantile of a binomial.
+
+    Three tables are of NannyML's wheel, in the folder where ``benchmarks/drift.py`` installs it.
+    """
+    if setting in drift.REAL and not (drift.ENVIRONMENTS / "nannyml").exists():
+        pytest.skip("the tables are those that benchmarks/drift.py installs")
+    different = 0
+    for seed in range(PAIRS):
+        before, after, kinds = drift.pair(setting, seed, drift.ENVIRONMENTS)
+        before.to_csv(tmp_path / "before.csv", index=False)
+        after.to_parquet(tmp_path / "after.parquet", index=False)
+        words = {name: kind for name, kind in kinds.items() if kind in ("category", "boolean")}
+        found = compare_tables(
+            tmp_path / "before.csv",
+            tmp_path / "after.parquet",
+            kinds=dict.fromkeys(words, "category"),
+            permutations=99,
+            seed=seed,
+            alpha=LEVEL,
+            progress=False,
+        )
+        different += found.differ
+    assert different <= binom.ppf(0.999, PAIRS, LEVEL)
