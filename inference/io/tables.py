@@ -231,7 +231,16 @@ def parse_json_lines(raw: bytes) -> pa.Table:
             level, lowest = int(levels[-1]), int(lows[-1])
         line += int(np.count_nonzero(marks == ord("\n")))
         start = end
-    return pyarrow.json.read_json(pa.BufferReader(raw))
+    table = pyarrow.json.read_json(pa.BufferReader(raw))
+    # Arrow brings dates with an offset to UTC; as text their local time is known.
+    dates = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
+    if not dates:
+        return table
+    text = pa.schema([(name, pa.string()) for name in dates])
+    options = pyarrow.json.ParseOptions(explicit_schema=text, unexpected_field_behavior="infer")
+    return pyarrow.json.read_json(pa.BufferReader(raw), parse_options=options).select(
+        table.column_names
+    )
 
 
 def parse_json_line_by_line(lines: list[bytes]) -> tuple[pa.Table, list[int]]:

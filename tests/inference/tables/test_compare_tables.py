@@ -248,7 +248,7 @@ def test_codes_and_identifiers_are_left_in_or_out_as_asked():
     assert found["x"].effect.missing == (0.0, 0.0)
     assert [name for name, _ in found.left_out] == ["id"]
     found = compare_tables(*tables, sentinels="missing", identifiers=True, **QUIET)
-    assert "taken for missing" in found.notes[0]
+    assert "read as missing" in found.notes[0]
     assert found["x"].effect.missing == (0.05, 0.05)
     assert found["id"].differ
     assert "with 'a00" in str(found["id"]) or "with 'b00" in str(found["id"])

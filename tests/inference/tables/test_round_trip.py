@@ -234,7 +234,6 @@ def test_many_tables_compare_as_what_they_were(tmp_path, table, order, pair):
     check(table, order, pair, tmp_path)
 
 
-@pytest.mark.xfail(reason="Arrow's reader of JSON brings dates with an offset to UTC", strict=False)
 def test_the_zone_of_dates_in_json_is_kept(tmp_path):
     moments = [datetime.datetime(2024, 1, 1 + day, 23, tzinfo=UTC) for day in range(2 * HALF)]
     table = {"moment": Cells(pa.timestamp("us", tz=PARIS), moments)}
