@@ -122,8 +122,8 @@ def as_points(X: ArrayLike, name: str = "X") -> jax.Array:
         if not np.all(np.isfinite(X)):
             row = int(np.argwhere(~np.isfinite(np.atleast_1d(X)))[0, 0]) + 1
             raise ValueError(
-                f"{name} has a value that is missing or not finite in row {row}: fill in or leave "
-                "out such rows"
+                f"{name} has a value that is not finite in row {row}: fill in, or leave out, such "
+                "rows"
             )
     points = jnp.asarray(X, dtype=jnp.float64)
     if points.ndim == 1:
