@@ -8,6 +8,7 @@ import inspect
 import numbers
 import operator
 import os
+import re
 import unicodedata
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -23,10 +24,13 @@ from .equality import equalize, stored_sizes
 #: How to make an array of what is none, by a method that it has.
 INSTEAD = {
     "toarray": ": give .toarray() of it",
+    "fetchdf": ": give .df() of it",  # of DuckDB, whose rows are not an array
     "collect": ": give .collect() of it",
     "keys": ": give np.column_stack of its values, or a data frame of it",
     "__next__": ": give a list of its rows, or open_blocks of its blocks",
 }
+#: Types of columns of polars and Arrow that are not numbers, by the beginning of their names.
+NOT_NUMBERS = re.compile(r"(Date|Time|Duration|Boolean|timestamp|date|time|duration|bool)")
 
 
 def plain_array(X: ArrayLike, name: str) -> NDArray[Any]:
@@ -40,6 +44,7 @@ def plain_array(X: ArrayLike, name: str) -> NDArray[Any]:
             f"{name} is the text {os.fspath(X)!r}, where numbers are needed: if it is a file, give "
             "open_rows of it, or read_sample of it and .values"
         )
+    _check_column_types(X, name)
     try:
         if isinstance(X, (list, tuple)) and any(isinstance(row, np.ma.MaskedArray) for row in X):
             X = np.ma.array(X)
@@ -56,12 +61,32 @@ def plain_array(X: ArrayLike, name: str) -> NDArray[Any]:
                 raise InputError(
                     f"{name} has {length} values in row {row + 1} but {lengths[0]} in row 1"
                 ) from error
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{name} is not an array of numbers: {reason}") from error
+        advice = next((way for has, way in INSTEAD.items() if hasattr(X, has)), "")
+        reason = advice or f": {str(error).splitlines()[0]}"
+        raise InputError(f"{name} is not an array of numbers{reason}") from error
     if array.ndim == 0 and array.dtype == object:
         advice = next((way for has, way in INSTEAD.items() if hasattr(X, has)), "")
         raise InputError(f"{name} must be an array or a data frame, got {type(X).__name__}{advice}")
     return array
+
+
+def _check_column_types(X: Any, name: str) -> None:
+    """Refuse dates, durations and booleans of polars and Arrow, which NumPy takes for numbers."""
+    schema = getattr(X, "schema", None)
+    if not hasattr(X, "__arrow_c_stream__") or schema is None or callable(schema):
+        return
+    types = (
+        schema.items() if hasattr(schema, "items") else zip(schema.names, schema.types, strict=True)
+    )
+    for column, dtype in types:
+        if NOT_NUMBERS.match(str(dtype)):
+            seconds = (
+                "take the seconds since the first, or " if "bool" not in str(dtype).lower() else ""
+            )
+            raise InputError(
+                f"{name} has the type {dtype} in column {column!r}, where real numbers are needed: "
+                f"{seconds}convert it to numbers"
+            )
 
 
 def _holds_sequences(row: Any) -> bool:

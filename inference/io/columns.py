@@ -24,7 +24,10 @@ from .formats import (
     strip_strings,
 )
 from .tables import Table
-from .types import DIGITS, PADDED, ColumnError, ambiguous_format, parse_booleans
+from .types import DIGITS, PADDED, ColumnError, ambiguous_format, check_supported, parse_booleans
+
+#: The last year whose summer time Arrow knows.
+LAST_YEAR = 2037
 
 
 class ColumnArray(NamedTuple):
@@ -74,6 +77,8 @@ def column_array(
             f"{_family(part.type)} in {table.source}"
             for part, table in zip(parts, tables, strict=True)
         )
+        for part in parts:
+            check_supported(part.type)
         if "text" not in families:
             raise ColumnError(f"holds {mixed}")
         try:
@@ -132,12 +137,15 @@ def _local_times(
         local = [pc.local_timestamp(pc.cast(part, to, safe=False)) for part in parts]
     except pa.ArrowInvalid as error:
         raise ColumnError(f"has a time zone that is not known here: {error}") from None
+    late = max(pc.max(pc.year(part)).as_py() or 0 for part in local) > LAST_YEAR
+    notes = (f"{name!r} has dates after {LAST_YEAR}, read without summer time.",) if late else ()
     if len(known) == 1:
-        return local, ()
+        return local, notes
     other_zones = ", ".join(
         f"{other} in {source}" for other, source in known.items() if other != zone
     )
-    return local, (f"{name!r} is compared by the local clock of {zone}; it has {other_zones}.",)
+    zones_note = f"{name!r} is compared by the local clock of {zone}; it has {other_zones}."
+    return local, (*notes, zones_note)
 
 
 def _to_common_precision(parts: list[pa.Array]) -> list[pa.Array]:

@@ -83,12 +83,19 @@ def as_table(data: Any, name: str, encoding: str | None = None) -> Table:
         return read_table(Path(data), encoding)
     if isinstance(data, dict):
         return _checked(Table(_converted(lambda: pa.table(data), name), name))
+    if getattr(data, "ndim", 2) == 1 and hasattr(data, "to_frame"):  # a column of pandas or polars
+        data = data.to_frame()
+    if isinstance(data, (pa.Array, pa.ChunkedArray)):
+        data = pa.table({"x": data})
     if hasattr(data, "__dataframe__") or hasattr(data, "__arrow_c_stream__"):
         return _checked(Table(_converted(lambda: _from_frame(data), name), name))
-    lazy = hasattr(data, "collect")  # of polars, dask and others
+    advice = ""
+    if hasattr(data, "collect"):  # of polars, dask and others
+        advice = ": give .collect() of it"
+    elif isinstance(data, (list, tuple, np.ndarray)):
+        advice = ": give pandas.DataFrame of it"
     raise InputError(
-        f"{name} must be a data frame or the path of a file, got {type(data).__name__}"
-        f"{': give .collect() of it' if lazy else ''}"
+        f"{name} must be a data frame or the path of a file, got {type(data).__name__}{advice}"
     )
 
 

@@ -144,7 +144,8 @@ class TextFile:
             more = f" ({counted(len(uneven), 'such line')})" if len(uneven) > 1 else ""
             raise InputError(
                 f"{self.path} has {counted(uneven[0].actual_columns, 'cell')} in line "
-                f"{self.line_of(None)} but {counted(len(head.names), 'column')}{more}"
+                f"{self.line_of(None)} but {counted(len(head.names), 'column')}{more}: write cells "
+                f"with {head.separator!r} in quotes"
             )
         self._check_quotes(table)
         return table

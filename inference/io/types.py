@@ -193,7 +193,7 @@ def infer_type(
         array = pc.cast(array, array.type.value_type)
     if pa.types.is_boolean(array.type):
         return TypedColumn(_with_levels(name, "boolean", pc.cast(array, pa.string())))
-    _check_supported(array.type)
+    check_supported(array.type)
     if pa.types.is_temporal(array.type) and not pa.types.is_duration(array.type):
         return _from_dates(name, array, kind)
     if pa.types.is_null(array.type):
@@ -211,7 +211,8 @@ def infer_type(
     return _from_text(name, array, tables, kind, formats)
 
 
-def _check_supported(dtype: pa.DataType) -> None:
+def check_supported(dtype: pa.DataType) -> None:
+    """Refuse types whose cells are neither numbers, words nor dates, with a remedy."""
     for types, (names, advice) in UNSUPPORTED.items():
         if re.match(rf"({names})\b", str(dtype)):
             raise ColumnError(f"holds {types} (type {dtype}): {advice}, or leave it out")

@@ -329,8 +329,10 @@ class Monitor(Shown):
             return self._reader.values(rows)
         if isinstance(rows, Mapping):
             rows = {name: cells if _is_column(cells) else [cells] for name, cells in rows.items()}
+        if getattr(rows, "ndim", 2) == 1 and hasattr(rows, "items"):  # one row of pandas
+            rows = {str(label): [cell] for label, cell in rows.items()}
         if not isinstance(rows, Table):
-            if len(rows) == 0 and not isinstance(rows, (str, os.PathLike, Mapping)):
+            if isinstance(rows, Sized) and not isinstance(rows, str) and len(rows) == 0:
                 return np.empty((0, len(self.columns))), []
             rows = as_table(rows, "rows")
         if arrivals is not None:

@@ -404,3 +404,42 @@ def test_streams_are_read_as_their_reference():
     same.update(reference.iloc[order])
     other.update(rows)
     assert str(other) == str(same)
+
+
+@pytest.mark.parametrize("unit", ["us", "ms"])
+def test_dates_of_polars_are_no_numbers(unit):
+    polars = pytest.importorskip("polars")
+    moments = pd.date_range("2024-01-01", periods=40, freq="D")
+    frame = polars.DataFrame({"t": polars.Series(moments).cast(polars.Datetime(unit))})
+    for call in (compare, two_sample_test):
+        with pytest.raises(InputError, match=r"P has the type Datetime.* in column 't', where"):
+            call(frame, frame)
+    arrow = pa.table({"x": np.arange(40.0), "t": pa.array(range(40), pa.duration("s"))})
+    with pytest.raises(InputError, match=r"has the type duration\[s\] in column 't'"):
+        compare(arrow, arrow)
+
+
+def test_dates_in_json_keep_their_offsets(tmp_path):
+    local = pd.date_range("2024-01-01T00:30", periods=60, freq="D")
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(f'{{"t": "{one.isoformat()}+01:00"}}\n' for one in local))
+    found = compare_tables(path, pd.DataFrame({"t": local.tz_localize("Europe/Paris")}), **QUIET)
+    assert found.pvalue == 1.0
+
+
+def test_dates_beyond_what_arrow_knows_of_summer_time_are_noted():
+    dates = pd.DataFrame({"t": pd.date_range("2040-07-01", periods=60, tz="Europe/Paris")})
+    assert "read without summer time" in compare_tables(dates, dates, **QUIET).notes[0]
+
+
+def test_single_columns_and_rows():
+    values = np.random.default_rng(0).normal(size=60)
+    for column in (pd.Series(values, name="v"), pa.chunked_array([values])):
+        assert compare_tables(column, column, **QUIET).pvalue == 1.0
+    for rows in (list(values), values):
+        with pytest.raises(InputError, match=r"give pandas\.DataFrame of it"):
+            compare_tables(rows, rows)
+    frame = pd.DataFrame({"v": values, "w": values})
+    monitor = Monitor(frame)
+    assert monitor.update(frame.iloc[0]).rows == 1
+    assert monitor.update(pa.Table.from_pandas(frame[:9]).to_reader()).rows == 10
