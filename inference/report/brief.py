@@ -146,7 +146,7 @@ def _mode_rows(
         mass = "unknown" if mode.mass is None else format_mass(mode)
         if mode.mass is None and mode.height < 0:
             mass = f"log lower by {-mode.height:.0f}"
-        start = [name, mass]
+        start = [name.replace(" mode (mode ", " (mode "), mass]  # 80 characters in a line
         if chains:
             members = format_chains(mode.chains).removeprefix("chains ").removeprefix("chain ")
             several = inside is not None and len(inside.chains) > 1
@@ -189,7 +189,9 @@ def brief_witness(
     """
     level = f"{100 * witness['level']:g} % band"
     parts = [
-        (name, part) for name, part in zip(names, witness["modes"], strict=True) if part["draws"]
+        (name.partition(" (mode ")[0], part)
+        for name, part in zip(names, witness["modes"], strict=True)
+        if part["draws"]
     ]
     if len(witness["modes"]) > 1:
         overall = witness["overall"]

@@ -76,8 +76,8 @@ def test_every_number_of_the_diagnosis_is_printed_once():
         lines[0] == "Posterior of the lengthscale by 4 chains of NUTS, 20 warmup + 50 draws each:"
     )
     rows = [line.split() for line in lines[2:4]]
-    assert " ".join(rows[0]) == "A: short mode (mode 1) 0.521 (0.018) about 1e-40 0, 2 1.014 55"
-    assert " ".join(rows[1]) == "B: long mode (mode 2) 3.04 (0.067) 1 3 - 48"
+    assert " ".join(rows[0]) == "A: short (mode 1) 0.521 (0.018) about 1e-40 0, 2 1.014 55"
+    assert " ".join(rows[1]) == "B: long (mode 2) 3.04 (0.067) 1 3 - 48"
     assert lines[4:7] == [
         "All chains: R-hat 1.900, bulk ESS 7; none moved between modes: do not pool.",
         "Stuck at a far lower density, left out: chain 1.",
