@@ -25,7 +25,7 @@ def work():
     test = two_sample_test(P, Q, permutations=99, **quiet)
     comparison = compare(P, Q, permutations=99, **quiet)
     run = fit(np.concatenate([P, Q]), **quiet)
-    chains = fit(P[:12, 0], method=Nuts(warmup=50, draws=50, chains=2), **quiet)
+    chains = fit(P[:12, 0], method=Nuts(num_warmup=50, num_samples=50, num_chains=2), **quiet)
     witness = sample_witness(run, P, Q, at=P[:3], **quiet)["witness"].mean(["chain", "draw"])
     draws = [fitted["posterior"]["lengthscale"].values for fitted in (run, chains)]
     return [
