@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..core.errors import InputError, check_choice, nearest
 from ..data.checks import normalize_text
 from ..data.equality import DOUBLE, round_to, stored_size
 from .formats import (
+    FORMAT_NAMES,
     ISO,
+    TIMES,
     AmbiguousError,
     as_floats,
     as_numpy,
@@ -24,8 +27,22 @@ from .formats import (
     strip_strings,
 )
 from .tables import Table
-from .types import DIGITS, PADDED, ColumnError, ambiguous_format, check_supported, parse_booleans
+from .types import (
+    COLUMN_TYPES,
+    DIGITS,
+    PADDED,
+    ColumnError,
+    TypedColumn,
+    ambiguous_format,
+    check_supported,
+    infer_type,
+    parse_booleans,
+    read_columns,
+    type_option,
+)
 
+#: Problems, and names of columns, that a message lists.
+MAX_PROBLEMS, MAX_NAMES = 8, 12
 #: The last year whose summer time Arrow knows.
 LAST_YEAR = 2037
 
@@ -193,6 +210,8 @@ def _parse_as(array: pa.Array, family: str, formats: Sequence[str]) -> pa.Array 
     if family == "booleans":
         booleans = parse_booleans(distinct)
         values = None if booleans is None else pa.array(booleans)
+    elif family == "dates" and matches(distinct, TIMES).all():
+        return None  # of a day, without a date
     elif family == "dates" and (dates := parse_dates(distinct, formats)) is not None:
         microseconds = np.round(dates.values * 1e6).astype(np.int64)
         aware = matches(distinct, ISO).all() and "" not in strip_offsets(distinct)[1]
@@ -293,3 +312,72 @@ def unused_notes(tables: Sequence[Table], na_values: Sequence[str | float]) -> l
     return [
         f"No cell is {value}, as --na-value says." for value in unused_na_values(tables, na_values)
     ]
+
+
+class ReadOptions(NamedTuple):
+    """Options for reading columns.
+
+    Attributes:
+        column_types: types of columns, in place of those that are inferred.
+        na_values: cells that stand for a missing value.
+        formats: names of formats of numbers or dates, where several fit.
+        sentinels: what is done with numbers that look like sentinels of a missing value.
+        identifiers: compare identifiers, as texts.
+    """
+
+    column_types: Mapping[str, str]
+    na_values: Sequence[str | float] = ()
+    formats: Sequence[str] = ()
+    sentinels: str = "warn"
+    identifiers: bool = False
+
+
+def typed_columns(
+    tables: Sequence[Table], names: Sequence[str], options: ReadOptions
+) -> dict[str, TypedColumn]:
+    """Read columns of one or two tables.
+
+    Args:
+        tables: the tables.
+        names: names of the columns.
+        options: options for reading them.
+
+    Raises:
+        InputError: an option does not exist, or columns cannot be read; with the problems of all.
+    """
+    for name, type_ in options.column_types.items():
+        check_choice(type_, f"the type of {name!r}", COLUMN_TYPES)
+    for format_ in options.formats:
+        check_choice(format_, "a format", FORMAT_NAMES)
+
+    def read(name: str, formats: Sequence[str]) -> TypedColumn:
+        array, mixed, notes = column_array(tables, name, options.na_values, formats)
+        type_ = options.column_types.get(name)
+        if type_ is None and is_declared_category(tables, name):
+            type_ = "category"
+        typed = infer_type(name, array, tables, type_, formats)
+        numbers = typed.column.kind in ("number", "integer")
+        if mixed and name not in options.column_types and not numbers:
+            raise ColumnError(
+                f"holds {mixed}: write them alike, or take them for words with "
+                f"{type_option(name, 'category')}"
+            )
+        return typed._replace(notes=(*notes, *typed.notes))
+
+    columns, problems = read_columns(names, read, options.formats)
+    if problems:
+        more = len(problems) - MAX_PROBLEMS
+        sentences = [f"column {name!r} {problem}" for name, problem in problems.items()]
+        text = "; ".join(sentences[:MAX_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")
+        raise InputError(text if len(problems) == 1 else f"{len(problems)} columns: {text}")
+    return columns
+
+
+def no_column(name: str, table: Table) -> InputError:
+    """Describe a column that does not exist."""
+    names = table.data.column_names
+    have, more = ", ".join(map(repr, names[:MAX_NAMES])), len(names) - MAX_NAMES
+    return InputError(
+        f"there is no column {name!r}: there are {have}{f' and {more} more' if more > 0 else ''}"
+        f"{nearest(name, names)}"
+    )

@@ -182,7 +182,7 @@ def parse_numbers(array: pa.Array, formats: Sequence[str] = ()) -> Parsed | None
     fitting = preferred or fitting
     if not fitting:
         return None
-    values = [_parse(array, candidate) for candidate in fitting]
+    values = [parse_format(array, candidate) for candidate in fitting]
     if any(not np.array_equal(other, values[0]) for other in values[1:]):
         raise AmbiguousError(array[0].as_py(), *(candidate.name for candidate in fitting))
     return Parsed(values[0], "" if fitting[0] is PLAIN else fitting[0].name)
@@ -195,10 +195,11 @@ def _parse_plain(array: pa.Array) -> Parsed:
     may_be_thousands = len(pointed) and len(integers) and matches(pointed, THOUSANDS).all()
     if may_be_thousands and matches(integers, BELOW).all():
         raise AmbiguousError(pointed[0].as_py(), PLAIN.name, POINTS.name)
-    return Parsed(_parse(array, PLAIN), pointed=pointed[0].as_py() if len(pointed) else "")
+    return Parsed(parse_format(array, PLAIN), pointed=pointed[0].as_py() if len(pointed) else "")
 
 
-def _parse(array: pa.Array, number_format: NumberFormat) -> np.ndarray:
+def parse_format(array: pa.Array, number_format: NumberFormat) -> np.ndarray:
+    """Parse cells (k,) that all have a format."""
     _, _, removed, point = number_format
     plain = pc.replace_substring_regex(array, removed, "") if removed else array
     plain = pc.replace_substring(plain, point, ".") if point != "." else plain

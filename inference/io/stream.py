@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import codecs
 import collections
+import contextlib
 import csv
 import io
 import queue
@@ -88,8 +89,8 @@ class RowStream:
 
     def _read(self, stream: IO[bytes]) -> None:
         try:
-            for line in stream:
-                self._lines.put(line)
+            for number, line in enumerate(stream):
+                self._lines.put(line if number else line.removeprefix(codecs.BOM_UTF8))
         except (OSError, ValueError) as error:
             self._lines.put(error)
         self._lines.put(END)
@@ -98,7 +99,6 @@ class RowStream:
         """Return whole rows that have arrived, and whether there may be more."""
         rows: list[bytes] = []
         row: list[bytes] = []  # its lines so far
-        quoted = False
         while len(rows) < max_rows:
             try:
                 line = self._next_line(None if wait and not rows else TIMEOUT)
@@ -110,19 +110,20 @@ class RowStream:
                     return rows, False
                 self._lines.put(END)
                 self._leave_out_unclosed(row)
-                row, quoted = [], False
+                row = []
                 continue
             if self._is_json is None and line.strip():
                 self._is_json = line.lstrip().startswith(b"{")
             row.append(line)
-            quoted = not self._is_json and self._ends_quoted(line, quoted)
-            if quoted and len(row) < ROW_LINES:
+            joined = b"".join(row)
+            is_open = self._is_open(joined)
+            if is_open and len(row) < ROW_LINES:
                 continue
-            if quoted or (len(row) > 1 and not self._is_complete_row(b"".join(row))):
+            if is_open or (len(row) > 1 and not self._is_complete_row(joined)):
                 self._leave_out_unclosed(row)
-            elif (joined := b"".join(row)).strip():
+            elif joined.strip():
                 rows.append(joined if joined.endswith(b"\n") else joined + b"\n")
-            row, quoted = [], False
+            row = []
         return rows, True
 
     def _next_line(self, timeout: float | None) -> bytes:
@@ -156,20 +157,17 @@ class RowStream:
         note = f"Left out for {reason}: {lines}, the first of them {first}."
         self.notes = [other for other in self.notes if f"for {reason}:" not in other] + [note]
 
-    def _ends_quoted(self, line: bytes, quoted: bool) -> bool:
-        """Return whether a quoted cell is open at the end of a line, as ``quoted`` before it."""
-        separator = self._separator.encode()
-        separators = [separator] if separator else [mark.encode() for mark in SEPARATORS]
-        starts = (*separators, b"\r", codecs.BOM_UTF8)
-        at_start, after_close = not quoted, False
-        for piece in line.split(b'"')[:-1]:
-            if quoted:
-                quoted, after_close = False, True
-            else:  # a quote right behind a closing one is one within the cell
-                quoted = piece.endswith(starts) or (not piece and (at_start or after_close))
-                after_close = False
-            at_start = False
-        return quoted
+    def _is_open(self, row: bytes) -> bool:
+        """Return whether a quoted cell is open at the end of the lines of a row."""
+        text = row.decode("utf-8", "replace").removesuffix("\n")
+        if self._is_json or '"' not in text:
+            return False
+        for separator in self._separator or SEPARATORS:
+            with contextlib.suppress(csv.Error):  # a cell longer than 131072 characters
+                source = io.StringIO(f"{text}\nx", newline="")
+                if len(list(csv.reader(source, delimiter=separator))) == 1:
+                    return True
+        return False
 
     def _is_complete_row(self, lines: bytes) -> bool:
         """Return whether joined lines are one row."""
@@ -187,11 +185,14 @@ class RowStream:
 
     def _parse_first(self, line: bytes) -> list[bytes]:
         """Find separator and header in the first line; return it if it is a row already."""
-        first = line.decode("utf-8", errors="replace").removeprefix("\ufeff")
-        splits = {
-            separator: list(map(clean_name, next(csv.reader([first], delimiter=separator))))
-            for separator in SEPARATORS
-        }
+        first = line.decode("utf-8", errors="replace")
+        try:
+            splits = {
+                separator: list(map(clean_name, next(csv.reader([first], delimiter=separator))))
+                for separator in SEPARATORS
+            }
+        except csv.Error as error:
+            raise InputError(f"the stream's first line cannot be read: {error}") from None
         for separator, names in splits.items():
             if set(self._needed) <= set(names):
                 if len(set(names)) < len(names):
@@ -199,7 +200,7 @@ class RowStream:
                         f"the stream's header names a column twice: {', '.join(names)}"
                     )
                 self._separator, self._header = separator, names
-                self._header_line = line.removeprefix(codecs.BOM_UTF8).strip()
+                self._header_line = line.strip()
                 return []
         width = len(self._columns)
         separator, names = max(
@@ -214,7 +215,10 @@ class RowStream:
         numbers = [
             cell for name, cell in zip(self._columns, names, strict=True) if name in self._numeric
         ]
-        if numbers and not any(map(_may_be_number, numbers)):
+        may_be_numbers = [
+            any(map(str.isdigit, cell)) or cell.lower() in MISSING for cell in numbers
+        ]
+        if numbers and not any(may_be_numbers):
             raise InputError(
                 f"the stream's header is {', '.join(names)}, and the reference has the columns "
                 f"{', '.join(self._columns)}: give them the same names"
@@ -232,7 +236,10 @@ class RowStream:
         if self._header_line and len(data) < len(rows):
             note = "The header came again, as of several files: it is no row."
             self.notes = list(dict.fromkeys([*self.notes, note]))
-        table, uneven = split_rows(io.BytesIO(b"".join(data)), self._header, self._separator)
+        if not data:
+            return Table(pa.table({}), "the stream")
+        text = b"".join(data).decode("utf-8", "replace").encode()
+        table, uneven = split_rows(io.BytesIO(text), self._header, self._separator)
         if uneven:
             number = self._line_number - len(data) + (uneven[0].number or 1)
             self._leave_out("more or fewer cells", len(uneven), f"near line {number}")
@@ -240,6 +247,7 @@ class RowStream:
 
     def _parse_json(self, lines: list[bytes]) -> pa.Table:
         """Parse JSON lines; lines without an object are left out and noted."""
+        lines = [line.decode("utf-8", "replace").encode() for line in lines]
         try:
             table = parse_json_lines(b"".join(lines))
         except ValueError:  # one by one: a stream continues whatever a line holds
@@ -247,9 +255,5 @@ class RowStream:
             if bad:
                 line = self._line_number - len(lines) + bad[0] + 1
                 self._leave_out("not being JSON objects", len(bad), f"near line {line}")
-        return table.rename_columns(list(map(clean_name, table.column_names)))
-
-
-def _may_be_number(cell: str) -> bool:
-    """Return whether a cell has a digit, or stands for a missing number."""
-    return any(map(str.isdigit, cell)) or cell.lower() in MISSING
+        names = list(map(clean_name, table.column_names))
+        return table.rename_columns(names) if len(set(names)) == len(names) else table

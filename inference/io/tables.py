@@ -6,7 +6,6 @@ import json
 import numbers
 import os
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -45,7 +44,6 @@ class Table(NamedTuple):
     Attributes:
         data: the columns.
         source: name in messages: the file, or the argument.
-        total_rows: number of rows where not all of them were read.
         notes: notes on how it was read.
         line_of: number of the line of a row, of text files.
         has_header: names are from the file or frame, and not ``x0``, ``x1``, ...
@@ -53,7 +51,6 @@ class Table(NamedTuple):
 
     data: pa.Table
     source: str
-    total_rows: int | None = None
     notes: tuple[str, ...] = ()
     line_of: Callable[[int], int] | None = None
     has_header: bool = True
@@ -81,14 +78,13 @@ def as_table(data: Any, name: str, encoding: str | None = None) -> Table:
     """
     if isinstance(data, (str, os.PathLike)):
         return read_table(Path(data), encoding)
-    if isinstance(data, dict):
-        return _checked(Table(_converted(lambda: pa.table(data), name), name))
     if getattr(data, "ndim", 2) == 1 and hasattr(data, "to_frame"):  # a column of pandas or polars
         data = data.to_frame()
     if isinstance(data, (pa.Array, pa.ChunkedArray)):
         data = pa.table({"x": data})
-    if hasattr(data, "__dataframe__") or hasattr(data, "__arrow_c_stream__"):
-        return _checked(Table(_converted(lambda: _from_frame(data), name), name))
+    frames = ("__dataframe__", "__arrow_c_stream__")
+    if isinstance(data, dict) or any(hasattr(data, attribute) for attribute in frames):
+        return _checked(Table(_to_arrow(data, name), name))
     advice = ""
     if hasattr(data, "collect"):  # of polars, dask and others
         advice = ": give .collect() of it"
@@ -111,7 +107,7 @@ def read_table(path: Path, encoding: str | None = None, *, header: bool = True) 
     Raises:
         InputError: the file cannot be read; names it, and the row where one is the cause.
     """
-    if any(mark in path.name for mark in "*?["):
+    if any(mark in path.name for mark in "*?[") and not path.exists():
         return _checked(_read_parquet(sorted(path.parent.glob(path.name)), path))
     if path.suffix.lower() == ".zarr":
         raise InputError(f"{path} is zarr, which fit --stream and open_rows read")
@@ -122,15 +118,15 @@ def read_table(path: Path, encoding: str | None = None, *, header: bool = True) 
         raise InputError(f"{path} is empty")
     if any(0xD800 <= ord(character) < 0xE000 for character in str(path)):  # refused by pyarrow
         raise InputError(f"{path} has a name that is not UTF-8: rename it")
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    compressed = bool(suffixes) and suffixes[-1] in COMPRESSED
-    suffix = suffixes[-2] if compressed and len(suffixes) > 1 else "".join(suffixes[-1:])
+    compressed = path.suffix.lower() in COMPRESSED
+    suffix = (path.with_suffix("") if compressed else path).suffix.lower()
     readers: dict[str, Callable[[Path], Table]] = {
         **dict.fromkeys(
             (".csv", ".tsv", ".txt"), lambda path: _read_text(path, encoding, header=header)
         ),
         **dict.fromkeys((".jsonl", ".ndjson"), _read_json),
         **({} if compressed else BINARY_READERS),
+        **({} if compressed else {".xlsx": lambda path: _read_excel(path, header=header)}),
         **({} if compressed or header else {".npy": _read_npy}),
     }
     if suffix not in readers:
@@ -185,8 +181,8 @@ def _checked(table: Table) -> Table:
 
 def _pandas_index(data: pa.Table) -> list[str]:
     """Return the names of columns that are the index of a pandas data frame, if any."""
-    pandas = json.loads((data.schema.metadata or {}).get(b"pandas", b"{}"))
-    return [name for name in pandas.get("index_columns", []) if isinstance(name, str)]
+    columns = (data.schema.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in columns if isinstance(name, str)]
 
 
 def _first_line(error: BaseException) -> str:
@@ -200,7 +196,7 @@ def _first_line(error: BaseException) -> str:
 def _read_text(path: Path, encoding: str | None, *, header: bool) -> Table:
     file = TextFile(path, encoding, header=header)
     data = file.read()
-    return Table(data, str(path), None, file.notes, file.line_of, file.head.has_header)
+    return Table(data, str(path), file.notes, file.line_of, file.head.has_header)
 
 
 def _read_json(path: Path) -> Table:
@@ -289,20 +285,16 @@ def _read_parquet(paths: list[Path], source: Path, folder: Path | None = None) -
         total = dataset.count_rows()
         data = dataset.to_table() if total <= MOST_ROWS else _random_rows(dataset, total)
         data.validate(full=True)
-        return Table(data, str(source), total if total > MOST_ROWS else None)
+        note = f"{MOST_ROWS:,} of the {total:,} rows of {source}, drawn at random, are read."
+        return Table(data, str(source), (note,) if total > MOST_ROWS else ())
     except (pa.ArrowException, MemoryError, UnicodeDecodeError, OSError) as error:
         raise InputError(f"{source} is not readable as Parquet: {_first_line(error)}") from error
 
 
 def _random_rows(dataset: pyarrow.dataset.Dataset, total: int) -> pa.Table:
-    """Read some rows at random, a batch at a time."""
-    chosen = np.sort(np.random.default_rng(total).choice(total, MOST_ROWS, replace=False))
-    parts, start, done = [], 0, 0
-    for batch in dataset.to_batches():
-        end = int(np.searchsorted(chosen, start + len(batch)))
-        parts.append(batch.take(pa.array(chosen[done:end] - start)))
-        start, done = start + len(batch), end
-    return pa.Table.from_batches(parts, dataset.schema)
+    """Read some rows at random, in their order."""
+    chosen = np.random.default_rng(total).choice(total, MOST_ROWS, replace=False)
+    return dataset.take(pa.array(np.sort(chosen)))
 
 
 def _read_feather(path: Path) -> Table:
@@ -317,27 +309,35 @@ def _read_feather(path: Path) -> Table:
     return Table(data, str(path))
 
 
-def _read_excel(path: Path) -> Table:
+def _read_excel(path: Path, *, header: bool) -> Table:
     import pandas as pd
 
     try:
         with pd.ExcelFile(path) as book:
-            frame, sheets = pd.read_excel(book, dtype=object), book.sheet_names
+            cells, sheets = pd.read_excel(book, dtype=object, header=None), book.sheet_names
     except ImportError as error:
         raise InputError(
             f'{path} is an Excel file, and reading it needs pip install "bke[excel]"'
         ) from error
     except Exception as error:  # openpyxl raises errors of many types for a broken file
         raise InputError(f"{path} is not a readable Excel file: {_first_line(error)}") from error
-    unnamed = [name for name in frame.columns if str(name).startswith("Unnamed: ")]
-    if unnamed:
-        raise InputError(f"{path} has {counted(len(unnamed), 'column')} without a name in row 1")
-    data = pa.table({str(name): _from_objects(frame[name].tolist()) for name in frame.columns})
+    names = cells.iloc[0].tolist() if len(cells) else []
+    numeric = [name for name in names if isinstance(name, numbers.Real) and name == name]
+    has_header = header or len(numeric) < len(names)
+    if numeric and has_header:
+        raise InputError(
+            f"{path} has the number {numeric[0]} in row 1, where the names of columns are needed"
+        )
+    if unnamed := sum(name != name for name in names):  # NaN
+        raise InputError(f"{path} has {counted(unnamed, 'column')} without a name in row 1")
+    columns = [_from_objects(column.tolist()) for _, column in cells[int(has_header) :].items()]
+    texts = list(map(str, names)) if has_header else default_names(len(names))
+    data = pa.Table.from_arrays(columns, names=texts)
     notes = []
     if len(sheets) > 1:
         first, other_sheets = sheets[0], ", ".join(map(repr, sheets[1:]))
         notes.append(f"{path}: its first sheet, {first!r}, is read, and not {other_sheets}.")
-    return Table(data, str(path), None, tuple(notes))
+    return Table(data, str(path), tuple(notes), has_header=has_header)
 
 
 def load_npy(path: Path, *, mapped: bool = False) -> np.ndarray:
@@ -379,11 +379,12 @@ def _read_npy(path: Path) -> Table:
 
 def _from_objects(values: list[object]) -> pa.Array:
     """Convert cells of one type to that type, others to text."""
-    known = [None if cell != cell else cell for cell in values]  # NaN is not itself
     try:
-        return pa.array(known)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return pa.array([None if cell is None else str(cell) for cell in known])
+        return pa.array(values, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
+        # NaN is not itself; half of a surrogate pair is no text.
+        texts = (None if cell is None or cell != cell else str(cell) for cell in values)
+        return pa.array([text and text.encode("utf-8", "replace").decode() for text in texts])
 
 
 BINARY_READERS: dict[str, Callable[[Path], Table]] = {
@@ -392,19 +393,7 @@ BINARY_READERS: dict[str, Callable[[Path], Table]] = {
     ".arrow": _read_feather,
     ".feather": _read_feather,
     ".ipc": _read_feather,
-    ".xlsx": _read_excel,
 }
-
-
-def _from_frame(frame: Any) -> pa.Table:
-    if isinstance(frame, pa.Table):
-        return frame
-    if "pandas" in sys.modules and isinstance(frame, sys.modules["pandas"].DataFrame):
-        frame = _without_pandas_types(frame)
-    try:
-        return nw.from_native(frame, eager_only=True).to_arrow()
-    except TypeError:
-        return pa.table(frame)
 
 
 def _without_pandas_types(frame: pd.DataFrame) -> pd.DataFrame:
@@ -435,10 +424,15 @@ def _without_pandas_types(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.apply(convert)
 
 
-def _converted(make: Callable[[], pa.Table], name: str) -> pa.Table:
-    """Make an Arrow table, or say in one sentence why there is none."""
+def _to_arrow(data: Any, name: str) -> pa.Table:
+    """Convert a data frame or a dictionary, or say in one sentence why it cannot be."""
     try:
-        return make()
+        if isinstance(data, pa.Table):
+            return data
+        if nw.dependencies.is_pandas_dataframe(data):
+            data = _without_pandas_types(data)
+        frame = nw.from_native(data, eager_only=True, pass_through=True)
+        return frame.to_arrow() if isinstance(frame, nw.DataFrame) else pa.table(data)
     except UnicodeEncodeError as error:
         text = error.object[max(error.start - 10, 0) : error.end]
         raise InputError(f"{name} has text that is no Unicode, {text!r}") from error

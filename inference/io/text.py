@@ -7,6 +7,7 @@ the header; and the number of the line that an error is about, as editors show i
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import csv
 import io
@@ -80,7 +81,7 @@ class TextFile:
         text = self._decoded(raw).removeprefix("\ufeff")
         if not text.strip():
             raise InputError(f"{path} is empty")
-        complete = len(raw) < HEAD_BYTES or len(raw) % HEAD_BYTES != 0
+        complete = len(raw) % HEAD_BYTES != 0
         try:
             self.head = find_head(text, complete=complete, header=header)
         except ValueError as error:
@@ -105,18 +106,17 @@ class TextFile:
         if b"\0" in raw and not wide:
             raise InputError(f"{self.path} is not a text file")
         try:
-            return raw.decode(
-                self.encoding, errors="ignore" if len(raw) >= HEAD_BYTES else "strict"
-            )
+            # Incrementally, since the last character may be cut off.
+            return codecs.getincrementaldecoder(self.encoding)().decode(raw)
         except UnicodeDecodeError as error:
             line = raw[: error.start].count(b"\n") + 1
             raise NotDecodedError(self._undecoded(f"line {line}")) from error
         except LookupError as error:
             raise InputError(f"{self.encoding!r} is no encoding that Python knows") from error
 
-    def _undecoded(self, match: str) -> str:
+    def _undecoded(self, place: str) -> str:
         return (
-            f"{self.path} is not {self.encoding} in {match}: name another with --encoding, such as "
+            f"{self.path} is not {self.encoding} in {place}: name another with --encoding, such as "
             "cp1252"
         )
 
@@ -136,10 +136,8 @@ class TextFile:
                 match = UNDECODED.search(str(error))
                 if match is None:
                     raise
-                name = head.names[int(match[1])]
-                raise NotDecodedError(
-                    self._undecoded(f"line {int(match[2])}, column {name!r}")
-                ) from error
+                place = f"line {self._undecoded_line()}, column {head.names[int(match[1])]!r}"
+                raise NotDecodedError(self._undecoded(place)) from error
         if uneven:
             more = f" ({counted(len(uneven), 'such line')})" if len(uneven) > 1 else ""
             raise InputError(
@@ -149,6 +147,15 @@ class TextFile:
             )
         self._check_quotes(table)
         return table
+
+    def _undecoded_line(self) -> int:
+        with pa.input_stream(str(self.path), compression="detect") as stream:
+            raw = stream.read()
+        try:
+            raw.decode(self.encoding)
+        except UnicodeDecodeError as error:
+            return int(raw[: error.start].count(b"\n")) + 1
+        return 1
 
     @contextlib.contextmanager
     def _stream(self) -> Iterator[Any]:
@@ -187,13 +194,17 @@ class TextFile:
         last = [column[-1].as_py() or "" for column in table.columns if len(table)]
         if not any("\n" in cell for cell in last):
             return
-        with pa.input_stream(str(self.path), compression="detect") as stream:
-            quotes = stream.read().count(b'"')
-        if quotes % 2:
-            raise InputError(
-                f"{self.path} has a quote that is not closed, in row {len(table)} or before: "
-                f"{quotes} quotation marks in all"
-            )
+        with self._stream() as stream:
+            text = io.StringIO(stream.read().decode(self.encoding, "replace"), newline="")
+        reader = csv.reader(text, delimiter=self.head.separator, strict=True)
+        try:
+            for _ in reader:
+                pass
+        except csv.Error as error:
+            if "end of data" in str(error):
+                raise InputError(
+                    f"{self.path} has a quote that is not closed, in row {len(table)} or before"
+                ) from None
 
 
 class NotDecodedError(InputError):
@@ -267,11 +278,13 @@ def find_head(text: str, *, complete: bool, header: bool = True) -> Head:
     declared = re.fullmatch(r'"?sep=(.)"?', first.strip())  # of Excel
     if declared:
         return _head(rest, declared[1], 1, header)._replace(title_lines=0)
-    for kind, pattern in (("HTML or XML", r"\s*<[!?a-z]"), ("JSON: name it .jsonl", r"\s*[{\[]")):
+    json = r"""\s*(\{\s*"|\[\s*[\[{"\d])"""
+    for kind, pattern in (("HTML or XML", r"\s*<[!?a-z]"), ("JSON: name it .jsonl", json)):
         if re.match(pattern, text, re.IGNORECASE):
             raise ValueError(f"is no table of text, but looks like {kind}")
     proportion, separator, skipped, _ = _best_split(text, complete)
-    if proportion < 0.5 and _are_separated_by_blanks(text, complete):
+    numeric = _numeric_columns(text, " ", complete) if proportion < 0.5 else []
+    if numeric and all(numeric):
         separator, skipped = " ", 0
     elif not proportion:
         _refuse_blanks_and_colons(text, complete)
@@ -366,21 +379,14 @@ def _single_blanks(line: str) -> str:
 
 def _numeric_columns(text: str, separator: str, complete: bool) -> list[bool]:
     """Return which columns below a first row are numbers; none if most rows are one cell."""
-    source = io.StringIO(text, newline=None)
-    lines = [_single_blanks(line) for line in source if line.strip()][: HEAD_ROWS + 1]
-    lines = lines if complete or len(lines) > HEAD_ROWS or len(lines) < 2 else lines[:-1]
-    rows = list(csv.reader(lines, delimiter=separator))
+    text = "\n".join(map(_single_blanks, io.StringIO(text, newline=None)))
+    rows = [row for _, row in _first_rows(text, separator, complete)]
     widths = [len(row) for row in rows]
-    usual = max(widths, key=widths.count)
+    usual = max(widths, key=widths.count, default=1)
     below = [row for row in rows[1:] if len(row) == usual]
     if usual == 1 or widths[0] != usual or not below or 2 * widths.count(usual) <= len(rows):
         return []
     return [all(map(_is_number, column)) for column in zip(*below, strict=True)]
-
-
-def _are_separated_by_blanks(text: str, complete: bool) -> bool:
-    numeric = _numeric_columns(text, " ", complete)
-    return len(numeric) > 0 and all(numeric)
 
 
 def _refuse_blanks_and_colons(text: str, complete: bool) -> None:
@@ -399,7 +405,10 @@ def _head(text: str, separator: str, above: int, header: bool) -> Head:
     if separator == " ":
         text = "\n".join(map(_single_blanks, io.StringIO(text, newline=None)))
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
-    row = next((row for row in reader if len(row) > 1 or "".join(row).strip()), [])
+    try:
+        row = next((row for row in reader if len(row) > 1 or "".join(row).strip()), [])
+    except csv.Error as error:
+        raise ValueError(f"cannot be read at line {above + reader.line_num}: {error}") from None
     names = [" ".join(cell.split()) for cell in row]
     line = above + reader.line_num
     # Where a header is needed, ``inf`` may be a name.

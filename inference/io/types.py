@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import numpy as np
@@ -94,9 +95,8 @@ class Column(NamedTuple):
     @property
     def lengths(self) -> np.ndarray:
         """Number of characters of every cell of text, (N,); NaN where it is missing."""
-        lengths = np.array([len(level) for level in self.levels] or [0], dtype=float)
-        missing = np.isnan(self.values)
-        return np.where(missing, np.nan, lengths[np.where(missing, 0.0, self.values).astype(int)])
+        lengths = np.array([*map(len, self.levels), np.nan])
+        return lengths[np.where(np.isnan(self.values), -1, self.values).astype(int)]
 
 
 class ColumnError(Exception):
@@ -201,7 +201,7 @@ def infer_type(
     if pa.types.is_integer(array.type) and kind in ("category", "boolean", "identifier"):
         # Not as floating-point numbers, which do not distinguish long identifiers.
         return TypedColumn(_with_levels(name, kind, pc.cast(array, pa.string())))  # type: ignore[arg-type]
-    if pa.types.is_integer(array.type) and kind is None and _is_beyond_floats(array):
+    if pa.types.is_integer(array.type) and kind is None and _is_inexact(array):
         return _from_text(name, pc.cast(array, pa.string()), tables, kind, formats)
     if is_numeric(array.type):
         format_ = "durations in seconds" if pa.types.is_duration(array.type) else ""
@@ -232,7 +232,7 @@ def as_identifier(column: Column) -> Column:
     """Return a column of whole numbers or words as identifiers."""
     if column.levels:
         return column._replace(kind="identifier")
-    return _with_levels(column.name, "identifier", _number_texts(column.values))
+    return _with_levels(column.name, "identifier", number_texts(column.values))
 
 
 def are_integers(values: np.ndarray) -> bool:
@@ -261,29 +261,28 @@ def are_identifiers(name: str, samples: Sequence[np.ndarray]) -> bool:
 
 def find_sentinels(values: np.ndarray) -> tuple[float, ...]:
     """Find numbers that may stand for a missing value: repeated, and far from all others."""
-    sentinels = []
+    known = np.array(SENTINELS)
     # Whole numbers are equal exactly.
-    tolerances = [SENTINEL_PRECISION * abs(one) * (abs(one) > FIRST_INEXACT) for one in SENTINELS]
+    tolerances = np.where(np.abs(known) > FIRST_INEXACT, SENTINEL_PRECISION * np.abs(known), 0.0)
     equal = [
         np.abs(values - sentinel) <= tolerance
-        for sentinel, tolerance in zip(SENTINELS, tolerances, strict=True)
+        for sentinel, tolerance in zip(known, tolerances, strict=True)
     ]
-    is_sentinel = np.any(equal, axis=0)
-    for sentinel, rows in zip(SENTINELS, equal, strict=True):
-        if rows.sum() < max(SENTINEL_ROWS, SENTINEL_PROPORTION * len(values)) or rows.all():
-            continue
-        measured = values[~rows & ~is_sentinel]
-        if not len(measured) or measured.min() <= sentinel <= measured.max():
-            continue
-        if min(abs(sentinel - measured.min()), abs(sentinel - measured.max())) > np.ptp(measured):
-            sentinels.append(float(values[rows][0]))
-    return tuple(sentinels)
+    measured = values[~np.any(equal, axis=0)]
+    if not len(measured):
+        return ()
+    low, high = measured.min(), measured.max()
+    least = max(SENTINEL_ROWS, SENTINEL_PROPORTION * len(values))
+    return tuple(
+        float(values[rows][0])
+        for sentinel, rows in zip(SENTINELS, equal, strict=True)
+        if rows.sum() >= least and min(abs(sentinel - low), abs(sentinel - high)) > high - low
+    )
 
 
-def _is_beyond_floats(array: pa.Array) -> bool:
+def _is_inexact(array: pa.Array) -> bool:
     """Return whether floating-point numbers do not distinguish some of the whole numbers."""
-    ends = pc.min_max(array).as_py()
-    return any(end is not None and abs(end) >= FIRST_INEXACT for end in ends.values())
+    return bool(np.nanmax(np.abs(as_numpy(array)), initial=0.0) >= FIRST_INEXACT)
 
 
 def place(index: int, tables: Sequence[Table]) -> str:
@@ -318,7 +317,7 @@ def _from_dates(name: str, array: pa.Array, kind: str | None) -> TypedColumn:
     return TypedColumn(Column(name, "datetime", seconds))
 
 
-def _number_texts(values: np.ndarray) -> pa.Array:
+def number_texts(values: np.ndarray) -> pa.Array:
     """Write numbers as text; the sum makes 0 of -0."""
     integral = are_integers(values[~np.isnan(values)])
     texts = (f"{value + 0.0:.0f}" if integral else f"{value + 0.0:.15g}" for value in values)
@@ -332,14 +331,14 @@ def _from_numbers(
     values = merge_rounding(values)
     notes = (f"{name!r} is read as {format_}.",) if format_ else ()
     if kind in ("category", "boolean", "identifier"):
-        return TypedColumn(_with_levels(name, kind, _number_texts(values)), notes)  # type: ignore[arg-type]
+        return TypedColumn(_with_levels(name, kind, number_texts(values)), notes)  # type: ignore[arg-type]
     if kind in ("datetime", "text"):
         raise ColumnError(f"holds numbers, not {kind}")
     known, rows = values[~np.isnan(values)], tables[0].data.num_rows
     integral = are_integers(known)
     samples = [sample for sample in (values[:rows], values[rows:]) if len(sample)]
     if kind is None and integral and are_identifiers(name, samples):
-        return TypedColumn(_with_levels(name, "identifier", _number_texts(values)), notes)
+        return TypedColumn(_with_levels(name, "identifier", number_texts(values)), notes)
     if kind == "integer" and not integral:
         raise ColumnError("holds numbers that are not whole, not integer")
     inferred: ColumnType = "integer" if integral and kind != "number" else "number"
@@ -364,7 +363,8 @@ def _from_text(
         return TypedColumn(_with_levels(name, "boolean", booleans))
     if kind in ("category", "boolean", "identifier", "text") or not len(distinct):
         if kind != "text" and matches(distinct, PLAIN.pattern).all():
-            array = _without_trailing_zeros(array)
+            # As where numbers are stored, 1.0 and 1.00 are 1.
+            array = pc.replace_substring_regex(array, r"(\.\d*[1-9])0+$|\.0*$", r"\1")
         return TypedColumn(_with_levels(name, kind or "category", array))  # type: ignore[arg-type]
     notes: tuple[str, ...] = ()
     if kind in (None, "datetime") and matches(distinct, ISO).all():
@@ -398,13 +398,6 @@ def _from_text(
     return TypedColumn(_with_levels(name, _type_of_words(array, distinct, rows), array), notes)
 
 
-def _without_trailing_zeros(array: pa.Array) -> pa.Array:
-    """Return text of numbers in which 1.0 and 1.00 are 1, as where numbers are stored."""
-    for pattern, replacement in ((r"(\.\d*?)0+$", r"\1"), (r"\.$", "")):
-        array = pc.replace_substring_regex(array, pattern, replacement)
-    return array
-
-
 def _local_times(
     name: str, array: pa.Array, tables: Sequence[Table]
 ) -> tuple[pa.Array, tuple[str, ...]]:
@@ -426,8 +419,12 @@ def _local_times(
             f"has dates with an offset from UTC, such as {offsets[-1]}, and others without one"
             f"{', as in ' + without[0] if without else ''}: write all with one, or all without"
         )
-    minutes = [_minutes(offset) for offset in offsets]
-    if max(minutes) - min(minutes) > 60:
+    try:
+        times = [datetime.strptime(offset, "%z").utcoffset() for offset in offsets]
+    except ValueError as error:
+        raise ColumnError(f"has a date with an offset that does not exist: {error}") from None
+    ahead = [time for time in times if time is not None]
+    if max(ahead) - min(ahead) > timedelta(hours=1):
         raise ColumnError(
             f"has dates with offsets from UTC of {offsets[0]} to {offsets[-1]}, whose hours and "
             "days are those of several places: write all in UTC, or all by the local clock without "
@@ -436,14 +433,6 @@ def _local_times(
     if offsets == ("Z",):
         return bare, ()
     return bare, (f"{name!r} is read by its local clock ({', '.join(offsets)}).",)
-
-
-def _minutes(offset: str) -> int:
-    """Return the minutes from UTC of an offset such as +05:30."""
-    if offset == "Z":
-        return 0
-    digits = offset[1:].replace(":", "")
-    return (-1 if offset[0] == "-" else 1) * (60 * int(digits[:2]) + int(digits[2:]))
 
 
 def check_currencies(name: str, distinct: pa.Array) -> None:
@@ -503,7 +492,7 @@ def _check_mistakes(name: str, array: pa.Array, tables: Sequence[Table]) -> None
     ]
     if max(proportions) == 1.0 and min(proportions) < 0.5:
         words = int(np.argmin(proportions))
-        cell = known[int(np.flatnonzero(~numeric)[0])].as_py()
+        cell = known[int(np.argmin(numeric))].as_py()
         raise ColumnError(
             f"holds numbers in {tables[1 - words].source} and words such as {cell!r} in "
             f"{tables[words].source}: write them alike, or take all for words with "
@@ -514,7 +503,7 @@ def _check_mistakes(name: str, array: pa.Array, tables: Sequence[Table]) -> None
         of_distinct.sum() >= LEAST_ROWS and of_distinct.mean() >= 1.0 - DISTINCT_MISTAKES
     )
     if numeric.mean() < 1.0 and (mostly_numeric or numeric.mean() >= 1.0 - MISTAKES):
-        first = known[int(np.flatnonzero(~numeric)[0])]
+        first = known[int(np.argmin(numeric))]
         raise ColumnError(
             f"has numbers but {first.as_py()!r} in {place(pc.index(array, first).as_py(), tables)} "
             f"({int((~numeric).sum())} such cells): mend them, or say that they are missing with "

@@ -9,11 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..io.columns import column_array
+from ..io.columns import column_array, no_column
 from ..io.formats import normalize_strings
 from ..io.tables import Table
 from ..io.types import ColumnError, infer_type
-from ..tables.pooled import no_column
 
 #: Keys that are remembered, the last ones.
 KEYS = 100_000

@@ -10,14 +10,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..core.errors import InputError
-from ..data.checks import column_names, counted, default_names, normalize_text, plain_array
+from ..data.checks import (
+    as_matrix,
+    column_names,
+    counted,
+    default_names,
+    normalize_text,
+    plain_array,
+)
 from ..data.equality import equalize, snap, stored_size, stored_sizes
 from ..data.new_rows import column_order
-from ..io.columns import column_array
-from ..io.formats import PLAIN, AmbiguousError, as_numpy, matches, parse_numbers
+from ..io.columns import ReadOptions, column_array, no_column, typed_columns
+from ..io.formats import NUMBER_FORMATS, PLAIN, as_numpy, matches, parse_format
 from ..io.tables import Table
-from ..io.types import Column, infer_type, is_numeric, parse_booleans, read_columns, take_values
-from ..tables.pooled import check_column_types, check_formats, no_column
+from ..io.types import FALSE_WORDS, TRUE_WORDS, Column, is_numeric, number_texts, take_values
 from .columns import Columns
 
 #: Types of columns whose values are watched as numbers, and as levels.
@@ -145,19 +151,11 @@ def array_values(data: Any, name: str, columns: int | None) -> np.ndarray:
         InputError: it holds something else, has other columns, or an infinite number.
     """
     array = plain_array(data, name)
-    if array.ndim == 1:
-        # For several columns it is one row.
-        array = array[np.newaxis] if columns is not None and columns > 1 else array[:, np.newaxis]
-    if array.dtype.kind == "c":
-        raise InputError(f"{name} must be real numbers, and are complex")
-    if array.ndim != 2:
-        raise InputError(f"{name} must be (n, D) or (n,), got {array.ndim} dimensions")
-    if columns is not None and array.shape[1] != columns:
-        raise InputError(f"{name} has {array.shape[1]} columns, and the reference {columns}")
-    try:
-        values = np.array(array, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be numbers, or a data frame for mixed columns") from None
+    if array.ndim == 1 and columns is not None and columns > 1:
+        array = array[np.newaxis]  # one row
+    values = as_matrix(array, name)
+    if columns is not None and values.shape[1] != columns:
+        raise InputError(f"{name} has {values.shape[1]} columns, and the reference {columns}")
     if np.isinf(values).any():
         row, column = np.argwhere(np.isinf(values))[0]
         raise InputError(f"{name} has an infinite value in row {row + 1}, column {column + 1}")
@@ -188,20 +186,9 @@ def table_reader(
     for name in (*exclude, *column_types):
         if name not in table.data.column_names:
             raise no_column(name, table)
-    check_column_types(column_types)
-    check_formats(formats)
-
-    def read(name: str, formats: Sequence[str]) -> Any:
-        array, _, notes = column_array([table], name, na_values, formats)
-        column = infer_type(name, array, [table], column_types.get(name), formats)
-        return column._replace(notes=(*notes, *column.notes))
-
     names = [name for name in table.data.column_names if name not in exclude]
-    columns, problems = read_columns(names, read, formats)
-    if problems:
-        sentences = (f"column {name!r} {problem}" for name, problem in problems.items())
-        raise InputError("; ".join(sentences))
-    notes: list[str] = []
+    columns = typed_columns([table], names, ReadOptions(column_types, na_values, formats))
+    notes = list(table.notes)
     watched = []
     for name, typed in columns.items():
         notes += typed.notes
@@ -253,15 +240,17 @@ def _unwatched_reason(column: Column) -> str:
 
 
 def _numbers(array: pa.Array, format_: str) -> tuple[np.ndarray, list[str]]:
-    """Return numbers (n,), NaN where a cell is none, and the distinct cells that are none."""
+    """Return numbers (n,), NaN where a cell is none, and the distinct cells that are none.
+
+    Text is parsed in the format of the reference, whatever else is in the batch.
+    """
     if pa.types.is_string(array.type):
         distinct = pc.unique(array).drop_null()
-        values, invalid = _parse(distinct, format_), []
-        if values is None:  # one by one: a stream continues whatever a cell holds
-            parsed = [_parse(distinct.slice(at, 1), format_) for at in range(len(distinct))]
-            invalid = [distinct[at].as_py() for at, value in enumerate(parsed) if value is None]
-            values = np.array([np.nan if value is None else value[0] for value in parsed])
-        return take_values(array, distinct, values), invalid
+        number_format = next(one for one in NUMBER_FORMATS if one.name == (format_ or PLAIN.name))
+        valid = matches(distinct, number_format.pattern)
+        values = np.full(len(distinct), np.nan)
+        values[valid] = parse_format(distinct.filter(pa.array(valid)), number_format)
+        return take_values(array, distinct, values), distinct.filter(pa.array(~valid)).to_pylist()
     if pa.types.is_boolean(array.type):
         array = pc.cast(array, pa.int8())
     try:
@@ -270,23 +259,11 @@ def _numbers(array: pa.Array, format_: str) -> tuple[np.ndarray, list[str]]:
         return np.full(len(array), np.nan), [str(array.type)]
 
 
-def _parse(distinct: pa.Array, format_: str) -> np.ndarray | None:
-    if not format_ and not matches(distinct, PLAIN.pattern).all():
-        return None
-    try:
-        parsed = parse_numbers(distinct, [format_ or PLAIN.name])
-    except AmbiguousError:
-        return None
-    return None if parsed is None else parsed.values
-
-
 def _level_indices(array: pa.Array, type_: str, levels: tuple[str, ...]) -> np.ndarray:
     """Return indices (n,) of levels, beyond the last for other cells, NaN for missing ones."""
     numeric = is_numeric(array.type)
-    if pa.types.is_floating(array.type):
-        texts = [None if cell is None else f"{cell + 0.0:.15g}" for cell in array.to_pylist()]
-        array = pa.array(texts, pa.string())
-    words = pc.cast(array, pa.string())
+    floats = pa.types.is_floating(array.type)
+    words = number_texts(as_numpy(array)) if floats else pc.cast(array, pa.string())
     widths = {len(level) for level in levels}
     if numeric and all(map(str.isdigit, levels)) and len(widths) == 1:
         words = pc.utf8_lpad(words, widths.pop(), "0")  # zeros that numbers lose
@@ -298,13 +275,16 @@ def _level_indices(array: pa.Array, type_: str, levels: tuple[str, ...]) -> np.n
 
 def _as_levels(words: pa.Array, levels: tuple[str, ...]) -> pa.Array:
     """Write words of true and false as the levels of the reference are written."""
-    level_of = {parse_booleans(pa.array([level])) == [True]: level for level in levels}
+    level_of = {
+        word: level
+        for level in levels
+        for words_of in (TRUE_WORDS, FALSE_WORDS)
+        if level.lower() in words_of
+        for word in words_of
+    }
     distinct = pc.unique(words).drop_null()
-    if len(distinct) > 100:
-        return words
-    parsed = [parse_booleans(distinct.slice(at, 1)) for at in range(len(distinct))]
     replaced = [
-        word if boolean is None or word in levels else level_of.get(boolean[0], word)
-        for word, boolean in zip(distinct.to_pylist(), parsed, strict=True)
+        word if word in levels else level_of.get(word.lower(), word)
+        for word in distinct.to_pylist()
     ]
     return pa.array(replaced, pa.string()).take(pc.index_in(words, distinct))

@@ -10,27 +10,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..core.errors import InputError, check_choice, nearest
+from ..core.errors import InputError, check_choice
 from ..data.checks import counted
-from ..io.columns import column_array, is_declared_category, unused_notes
-from ..io.formats import FORMAT_NAMES, as_floats
-from ..io.tables import Table
-from ..io.types import (
-    COLUMN_TYPES,
-    IDENTIFIER,
-    MAX_LEVELS,
-    Column,
-    ColumnError,
-    TypedColumn,
-    as_identifier,
-    infer_type,
-    read_columns,
-    type_option,
+from ..io.columns import (
+    MAX_PROBLEMS,
+    ReadOptions,
+    column_array,
+    no_column,
+    typed_columns,
+    unused_notes,
 )
+from ..io.formats import as_floats
+from ..io.tables import Table
+from ..io.types import IDENTIFIER, MAX_LEVELS, Column, TypedColumn, as_identifier
 from .counted import NOT_COUNTED, Counted, counted_rows
 
-#: Problems, and names of columns, that a message lists.
-MAX_PROBLEMS, MAX_NAMES = 8, 12
 #: Ratio of the mean rows per cluster of both tables from which a note warns.
 CLUSTER_SIZE_RATIO = 2.0
 #: What is done with numbers that look like sentinels of missing values.
@@ -123,24 +117,6 @@ class Roles(NamedTuple):
         return {name: type_ for name, type_ in {**groups, **numbers}.items() if name is not None}
 
 
-class ReadOptions(NamedTuple):
-    """Options for reading columns.
-
-    Attributes:
-        column_types: types of columns, in place of those that are inferred.
-        na_values: cells that stand for a missing value.
-        formats: names of formats of numbers or dates, where several fit.
-        sentinels: what is done with numbers that look like sentinels of a missing value.
-        identifiers: compare identifiers, as texts.
-    """
-
-    column_types: Mapping[str, str]
-    na_values: Sequence[str | float] = ()
-    formats: Sequence[str] = ()
-    sentinels: str = "warn"
-    identifiers: bool = False
-
-
 def pooled(
     tables: Sequence[Table],
     by: str | None,
@@ -165,8 +141,6 @@ def pooled(
     role_types = roles.column_types()
     used = {*exclude, *options.column_types, *role_types, *([by] if by else [])}
     _check_names(tables, used, set(exclude))
-    check_column_types(options.column_types)
-    check_formats(options.formats)
     check_choice(options.sentinels, "sentinels", SENTINEL_CHOICES)
     notes = [*read_notes(tables), *unused_notes(tables, options.na_values)]
     names = None
@@ -175,7 +149,7 @@ def pooled(
         notes += without
     chosen = [name for name in tables[0].data.column_names if name not in exclude]
     all_types = {**options.column_types, **role_types}
-    columns = _typed(tables, chosen, options._replace(column_types=all_types))
+    columns = typed_columns(tables, chosen, options._replace(column_types=all_types))
     rows, how_often = tables[0].data.num_rows, NOT_COUNTED
     if roles.freq_weights is not None or roles.weights is not None:
         counts, weights = (
@@ -245,14 +219,8 @@ def _with_positive_counts(
 
 
 def read_notes(tables: Sequence[Table]) -> list[str]:
-    """Write notes on tables of which some rows were read, or some parts of files."""
-    notes = [note for table in tables for note in table.notes]
-    return notes + [
-        f"{table.data.num_rows:,} of the {table.total_rows:,} rows of {table.source}, drawn at "
-        "random, are compared."
-        for table in tables
-        if table.total_rows is not None
-    ]
+    """Return the notes on how tables were read."""
+    return [note for table in tables for note in table.notes]
 
 
 def _cluster_notes(
@@ -306,54 +274,6 @@ def _repeated_identifiers(
     return [] if clusters else notes
 
 
-def check_column_types(column_types: Mapping[str, str]) -> None:
-    """Refuse types of columns that do not exist."""
-    for name, type_ in column_types.items():
-        if type_ not in COLUMN_TYPES:
-            raise InputError(
-                f"{name!r} cannot be {type_!r}: a type is one of {', '.join(COLUMN_TYPES)}"
-                f"{nearest(type_, COLUMN_TYPES)}"
-            )
-
-
-def check_formats(formats: Sequence[str]) -> None:
-    """Refuse names of formats that do not exist."""
-    for name in formats:
-        if name not in FORMAT_NAMES:
-            raise InputError(
-                f"there is no format {name!r}: there are {', '.join(FORMAT_NAMES)}"
-                f"{nearest(name, FORMAT_NAMES)}"
-            )
-
-
-def _typed(
-    tables: Sequence[Table], names: Sequence[str], options: ReadOptions
-) -> dict[str, TypedColumn]:
-    """Read all columns, or say the problems of all."""
-
-    def read(name: str, formats: Sequence[str]) -> TypedColumn:
-        array, mixed, notes = column_array(tables, name, options.na_values, formats)
-        type_ = options.column_types.get(name)
-        if type_ is None and is_declared_category(tables, name):
-            type_ = "category"
-        typed = infer_type(name, array, tables, type_, formats)
-        numbers = typed.column.kind in ("number", "integer")
-        if mixed and name not in options.column_types and not numbers:
-            raise ColumnError(
-                f"holds {mixed}: write them alike, or take them for words with "
-                f"{type_option(name, 'category')}"
-            )
-        return typed._replace(notes=(*notes, *typed.notes))
-
-    columns, problems = read_columns(names, read, options.formats)
-    if problems:
-        more = len(problems) - MAX_PROBLEMS
-        sentences = [f"column {name!r} {problem}" for name, problem in problems.items()]
-        text = "; ".join(sentences[:MAX_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")
-        raise InputError(text if len(problems) == 1 else f"{len(problems)} columns: {text}")
-    return columns
-
-
 def _without_sentinels(typed: TypedColumn, choice: str) -> tuple[Column, list[str]]:
     """Return a column without sentinels of missing values, if the user asks for it, and notes."""
     column, notes = typed.column, []
@@ -385,16 +305,6 @@ def _check_names(tables: Sequence[Table], used: set[str], exclude: set[str]) -> 
             f"the tables have different columns: {', '.join(lacks[:MAX_PROBLEMS])}; exclude "
             f"{'it' if len(differing) == 1 else 'them'} to compare the others"
         )
-
-
-def no_column(name: str, table: Table) -> InputError:
-    """Describe a column that does not exist."""
-    names = table.data.column_names
-    have, more = ", ".join(map(repr, names[:MAX_NAMES])), len(names) - MAX_NAMES
-    return InputError(
-        f"there is no column {name!r}: there are {have}{f' and {more} more' if more > 0 else ''}"
-        f"{nearest(name, names)}"
-    )
 
 
 def divided(

@@ -574,8 +574,8 @@ def test_without_files_the_experiment_of_the_paper(tmp_path, no_fit):
 def test_the_built_in_experiment_prints_twenty_lines_of_its_numbers(tmp_path):
     """With seed 0: two modes, and the numbers of the summary.
 
-    Zeros of the density divide the short mode, so that its bulk ESS depends on the processor: 96 and
-    136 were seen. That of the long mode was 1244.
+    Zeros of the density divide the short mode, so that its bulk ESS depends on the processor: 96
+    and 136 were seen. That of the long mode was 1244.
     """
     out = tmp_path / "out"
     text = succeeded("run", "--out", out, "--quiet").stdout.replace(str(out), "bke-run")

@@ -172,7 +172,7 @@ def test_columns_go_by_their_names():
         monitor.update(frame.rename(columns={"a": "z"}))
     with pytest.raises(InputError, match="0 dimensions"):
         Monitor(reference[:, 0]).update(3.0)
-    with pytest.raises(InputError, match="are complex"):
+    with pytest.raises(InputError, match="where a real number is needed"):
         Monitor(reference + 0j)
 
 
