@@ -205,6 +205,7 @@ def _samples(
         The samples; names of the columns; the names that these have in the samples, ``None``
         without; names of the columns that are one value in both; and a note on names.
     """
+    _check_columns(P, columns)
     pair = Pair.checked(P, Q)
     if paired:
         check_same_rows(P=P, Q=Q)
@@ -217,6 +218,20 @@ def _samples(
     if own is not None:
         own = tuple(str(name) for name, one in zip(own, varying, strict=True) if one)
     return some, kept, own, left_out, apart
+
+
+def _check_columns(P: ArrayLike, columns: Sequence[str] | None) -> None:
+    """Refuse names of columns that are those of a data frame in another order, or some of them."""
+    known = column_names(P)
+    if columns is None or known is None:
+        return
+    if isinstance(columns, str) or (
+        set(map(str, columns)) & set(known) and tuple(columns) != known
+    ):
+        raise InputError(
+            f"columns are new names by position, got {columns!r}, and P has the columns "
+            f"{', '.join(known)}: choose columns of data frames by P[[...]] and Q[[...]]"
+        )
 
 
 def _named_apart(P: ArrayLike, Q: ArrayLike) -> tuple[str, ...]:

@@ -393,7 +393,7 @@ def check_same_columns(*names: tuple[str, ...] | None) -> None:
 
 
 def check_same_rows(**samples: Any) -> None:
-    """Refuse data frames with the same row labels in another order: rows go by their place."""
+    """Refuse data frames with common row labels in other places: rows go by their place."""
     labels = {
         name: list(index)
         for name, sample in samples.items()
@@ -401,7 +401,15 @@ def check_same_rows(**samples: Any) -> None:
     }
     (first, known), *others = labels.items() or [("", [])]
     for name, other in others:
-        if other != known and len(other) == len(known) and set(other) == set(known):
+        if other == known or len(other) != len(known) or not set(other) & set(known):
+            continue
+        if set(other) != set(known):
+            row = next(at for at in range(len(known)) if known[at] != other[at])
+            raise InputError(
+                f"{first} and {name} have other row labels, {known[row]} and {other[row]} in row "
+                f"{row + 1}, and rows go by their place: align them, or reset their indexes"
+            )
+        else:
             raise InputError(
                 f"{first} and {name} have the same row labels in another order, and rows go by "
                 f"their place: give {name}.loc[{first}.index]"

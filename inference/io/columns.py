@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numbers
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from ..data.equality import DOUBLE, round_to, stored_size
 from .formats import (
     FORMAT_NAMES,
     ISO,
+    SIGN_FORMATS,
     TIMES,
     AmbiguousError,
     as_floats,
@@ -189,7 +191,7 @@ def _to_common_family(parts: list[pa.Array], name: str, formats: Sequence[str]) 
         return parts
     text = families.index("text")
     try:
-        parsed = _parse_as(parts[text], families[1 - text], formats)
+        parsed = _parse_as(parts[text], parts[1 - text].type, formats)
     except AmbiguousError as error:
         raise ambiguous_format(name, error) from None
     if parsed is not None:
@@ -197,12 +199,14 @@ def _to_common_family(parts: list[pa.Array], name: str, formats: Sequence[str]) 
     return parts
 
 
-def _parse_as(array: pa.Array, family: str, formats: Sequence[str]) -> pa.Array | None:
-    """Parse text as numbers, dates or booleans, ``None`` where not all of it can be.
+def _parse_as(array: pa.Array, dtype: pa.DataType, formats: Sequence[str]) -> pa.Array | None:
+    """Parse text as another table has the column, ``None`` where not all of it can be.
 
     Raises:
         AmbiguousError: several formats fit.
+        ColumnError: per cent or currency signs, or offsets from UTC, are in the text alone.
     """
+    family = _family(dtype)
     distinct = pc.unique(array).drop_null()
     if not len(distinct):
         return pa.nulls(len(array))
@@ -214,7 +218,13 @@ def _parse_as(array: pa.Array, family: str, formats: Sequence[str]) -> pa.Array 
         return None  # of a day, without a date
     elif family == "dates" and (dates := parse_dates(distinct, formats)) is not None:
         microseconds = np.round(dates.values * 1e6).astype(np.int64)
-        aware = matches(distinct, ISO).all() and "" not in strip_offsets(distinct)[1]
+        offsets = strip_offsets(distinct)[1] if matches(distinct, ISO).all() else ("",)
+        aware = "" not in offsets
+        if aware and dtype.tz == "UTC" and not set(offsets) <= {"Z", "+00:00"}:
+            raise ColumnError(
+                f"has offsets from UTC in one table, such as {offsets[-1]}, and the time zone UTC "
+                "in the other: write both in one time zone"
+            )
         unit = pa.timestamp("us", tz="UTC" if aware else None)
         values = pc.cast(pa.array(microseconds), unit)
     elif family == "numbers" and not matches(distinct, PADDED).any():
@@ -224,6 +234,11 @@ def _parse_as(array: pa.Array, family: str, formats: Sequence[str]) -> pa.Array 
             except pa.ArrowInvalid:  # more than 64 bits
                 return None
         elif (numbers := parse_numbers(distinct, formats)) is not None:
+            if numbers.format in [one.name for one in SIGN_FORMATS]:
+                raise ColumnError(
+                    f"has {numbers.format} in one table, such as {distinct[0].as_py()!r}, and "
+                    "numbers without in the other: write both in one unit"
+                )
             values = pa.array(numbers.values)
     return None if values is None else values.take(pc.index_in(array, distinct))
 
@@ -371,6 +386,11 @@ def typed_columns(
         text = "; ".join(sentences[:MAX_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")
         raise InputError(text if len(problems) == 1 else f"{len(problems)} columns: {text}")
     return columns
+
+
+def as_values(values: Any) -> list[Any]:
+    """Return a sequence as a list, and one text or number as a list of it."""
+    return [values] if isinstance(values, (str, numbers.Real)) else list(values)
 
 
 def no_column(name: str, table: Table) -> InputError:

@@ -140,6 +140,11 @@ def strip_strings(array: pa.Array) -> pa.Array:
     return pc.if_else(missing, pa.scalar(None, pa.string()), stripped)
 
 
+def strip_zeros(cells: pa.Array) -> pa.Array:
+    """Remove zeros at the end of decimals in text: 1.0 and 1.00 become 1."""
+    return pc.replace_substring_regex(cells, r"(\.\d*[1-9])0+$|\.0*$", r"\1")
+
+
 def as_floats(array: pa.Array) -> pa.Array:
     """Convert numbers to double precision, durations to seconds; decimals by their text.
 

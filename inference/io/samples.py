@@ -86,6 +86,8 @@ def read_sample(
     Raises:
         InputError: the file cannot be read as a table of finite numbers; names file, line, column.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError(f"path must be the path of a file, got {type(path).__name__}")
     path = Path(path)
     try:
         table = read_table(path, header=False)

@@ -238,16 +238,24 @@ class RowStream:
             self.notes = list(dict.fromkeys([*self.notes, note]))
         if not data:
             return Table(pa.table({}), "the stream")
-        text = b"".join(data).decode("utf-8", "replace").encode()
+        text = self._decodable(b"".join(data))
         table, uneven = split_rows(io.BytesIO(text), self._header, self._separator)
         if uneven:
             number = self._line_number - len(data) + (uneven[0].number or 1)
             self._leave_out("more or fewer cells", len(uneven), f"near line {number}")
         return Table(table, "the stream")
 
+    def _decodable(self, raw: bytes) -> bytes:
+        """Return bytes of UTF-8, with a note where some are not."""
+        text = raw.decode("utf-8", "replace").encode()
+        if text != raw:
+            note = "Some bytes are not UTF-8: they are read as \ufffd."
+            self.notes = list(dict.fromkeys([*self.notes, note]))
+        return text
+
     def _parse_json(self, lines: list[bytes]) -> pa.Table:
         """Parse JSON lines; lines without an object are left out and noted."""
-        lines = [line.decode("utf-8", "replace").encode() for line in lines]
+        lines = [self._decodable(line) for line in lines]
         try:
             table = parse_json_lines(b"".join(lines))
         except ValueError:  # one by one: a stream continues whatever a line holds

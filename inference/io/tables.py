@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import numbers
 import os
@@ -34,6 +35,17 @@ MOST_LEVELS = 100
 JSON_BYTES = 2**16
 #: A text in JSON without escapes; all bytes but quotes, brackets and ends of lines.
 JSON_TEXT, NEITHER = re.compile(rb'"[^"\n]*"'), bytes(set(range(256)) - set(b'"[]{}\n'))
+#: Objects of pandas that are of one type which Arrow has.
+PLAIN_OBJECTS = (
+    "string",
+    "integer",
+    "floating",
+    "mixed-integer-float",
+    "boolean",
+    "decimal",
+    "bytes",
+    "empty",
+)
 #: Characters in the names of columns that would break a line of text.
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -84,7 +96,12 @@ def as_table(data: Any, name: str, encoding: str | None = None) -> Table:
         data = pa.table({"x": data})
     frames = ("__dataframe__", "__arrow_c_stream__")
     if isinstance(data, dict) or any(hasattr(data, attribute) for attribute in frames):
-        return _checked(Table(_to_arrow(data, name), name))
+        notes: tuple[str, ...] = ()
+        if nw.dependencies.is_pandas_dataframe(data):
+            index = data.index
+            if index.nlevels > 1 or index.name is not None or index.dtype.kind not in "iu":
+                notes = (f"{name}: the index of pandas is left out: .reset_index() compares it.",)
+        return _checked(Table(_to_arrow(data, name), name, notes))
     advice = ""
     if hasattr(data, "collect"):  # of polars, dask and others
         advice = ": give .collect() of it"
@@ -172,7 +189,8 @@ def _checked(table: Table) -> Table:
     notes = tuple(
         f"{source}: the index {name!r} of pandas is left out."
         for name in index
-        if not name.startswith("__index_level_")
+        # The numbers of rows that were selected say nothing.
+        if not (name.startswith("__index_") and pa.types.is_integer(data.schema.field(name).type))
     )
     columns = [name for name in names if name not in map(clean_name, index)]
     data = data.rename_columns(names).select(columns).replace_schema_metadata(None)
@@ -262,7 +280,15 @@ def parse_json_line_by_line(lines: list[bytes]) -> tuple[pa.Table, list[int]]:
         elif line.strip():
             bad.append(index)
     names = dict.fromkeys(name for row in rows for name in row)
-    return pa.table({name: _from_objects([row.get(name) for row in rows]) for name in names}), bad
+    columns = {}
+    for name in names:
+        values = [row.get(name) for row in rows]
+        try:
+            columns[name] = _from_objects(values, name)
+        except (ValueError, OverflowError):  # half of a surrogate pair, or more than 64 bits
+            texts = ["" if _is_missing(cell) else str(cell) for cell in values]
+            columns[name] = pa.array([text.encode("utf-8", "replace").decode() for text in texts])
+    return pa.table(columns), bad
 
 
 def _read_parquet(paths: list[Path], source: Path, folder: Path | None = None) -> Table:
@@ -273,7 +299,9 @@ def _read_parquet(paths: list[Path], source: Path, folder: Path | None = None) -
         hive: dict[str, Any] = {}
         if folder is not None:
             hive = {"partitioning": "hive", "partition_base_dir": str(folder)}
-        dataset = pyarrow.dataset.dataset([str(path) for path in paths], format="parquet", **hive)
+        files = [str(path) for path in paths]
+        dataset = pyarrow.dataset.dataset(files, format="parquet", **hive)
+        schemas = [dataset.schema]
         for part in dataset.get_fragments():
             keys = pyarrow.dataset.get_partition_keys(part.partition_expression)
             differing = {*part.physical_schema.names, *keys} ^ set(dataset.schema.names)
@@ -282,6 +310,10 @@ def _read_parquet(paths: list[Path], source: Path, folder: Path | None = None) -
                     f"{part.path} has other columns than {paths[0]}: {sorted(differing)[0]!r} is "
                     "not in both"
                 )
+            _check_dates(part.physical_schema, schemas[-1], part.path)
+            schemas.append(part.physical_schema)
+        unified = pa.unify_schemas(schemas, promote_options="permissive")
+        dataset = pyarrow.dataset.dataset(files, schema=unified, format="parquet", **hive)
         total = dataset.count_rows()
         data = dataset.to_table() if total <= MOST_ROWS else _random_rows(dataset, total)
         data.validate(full=True)
@@ -289,6 +321,19 @@ def _read_parquet(paths: list[Path], source: Path, folder: Path | None = None) -
         return Table(data, str(source), (note,) if total > MOST_ROWS else ())
     except (pa.ArrowException, MemoryError, UnicodeDecodeError, OSError) as error:
         raise InputError(f"{source} is not readable as Parquet: {_first_line(error)}") from error
+
+
+def _check_dates(schema: pa.Schema, other: pa.Schema, path: str) -> None:
+    """Refuse dates of another type or time zone, whose hours Arrow would change."""
+    for name in schema.names:
+        first, second = other.field(name).type, schema.field(name).type
+        if first != second and pa.types.is_temporal(first) and pa.types.is_temporal(second):
+            zones = [getattr(dtype, "tz", None) for dtype in (first, second)]
+            if pa.types.is_date(first) != pa.types.is_date(second) or zones[0] != zones[1]:
+                raise InputError(
+                    f"{path} has {name!r} of type {second}, and another file of type {first}: "
+                    "write one type"
+                )
 
 
 def _random_rows(dataset: pyarrow.dataset.Dataset, total: int) -> pa.Table:
@@ -330,8 +375,14 @@ def _read_excel(path: Path, *, header: bool) -> Table:
         )
     if unnamed := sum(name != name for name in names):  # NaN
         raise InputError(f"{path} has {counted(unnamed, 'column')} without a name in row 1")
-    columns = [_from_objects(column.tolist()) for _, column in cells[int(has_header) :].items()]
     texts = list(map(str, names)) if has_header else default_names(len(names))
+    try:
+        columns = [
+            _from_objects(column.tolist(), text)
+            for text, (_, column) in zip(texts, cells[int(has_header) :].items(), strict=True)
+        ]
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from None
     data = pa.Table.from_arrays(columns, names=texts)
     notes = []
     if len(sheets) > 1:
@@ -377,14 +428,43 @@ def _read_npy(path: Path) -> Table:
     return Table(data, str(path), has_header=False)
 
 
-def _from_objects(values: list[object]) -> pa.Array:
-    """Convert cells of one type to that type, others to text."""
+def _from_objects(values: list[Any], name: str) -> pa.Array:
+    """Convert cells of one type to that type, others to text; dates of one zone alone to dates.
+
+    Raises:
+        ValueError: dates stand among numbers.
+    """
+    dates = [cell for cell in values if isinstance(cell, datetime.date) and cell == cell]
+    if any(isinstance(cell, numbers.Real) and cell == cell for cell in values if dates):
+        raise ValueError(
+            f"column {name!r} holds dates, such as {dates[0]}, among numbers: write all as dates, "
+            "or all as numbers"
+        )
+    moments = [cell for cell in dates if isinstance(cell, datetime.datetime)]
+    if moments and len({str(cell.tzinfo) for cell in moments}) > 1:
+        values = [
+            cell.isoformat() if isinstance(cell, datetime.datetime) and cell == cell else cell
+            for cell in values
+        ]
+    elif moments and len(moments) < len(dates):  # Arrow would cut the hours off
+        midnight = datetime.time(tzinfo=moments[0].tzinfo)
+        values = [
+            datetime.datetime.combine(cell, midnight)
+            if isinstance(cell, datetime.date) and not isinstance(cell, datetime.datetime)
+            else cell
+            for cell in values
+        ]
     try:
         return pa.array(values, from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
-        # NaN is not itself; half of a surrogate pair is no text.
-        texts = (None if cell is None or cell != cell else str(cell) for cell in values)
-        return pa.array([text and text.encode("utf-8", "replace").decode() for text in texts])
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        scalars = (str, numbers.Real, datetime.date, type(None))
+        if not all(isinstance(cell, scalars) for cell in values):
+            raise
+        return pa.array([None if _is_missing(cell) else str(cell) for cell in values])
+
+
+def _is_missing(cell: object) -> bool:
+    return cell is None or cell != cell  # NaN is not itself
 
 
 BINARY_READERS: dict[str, Callable[[Path], Table]] = {
@@ -412,9 +492,11 @@ def _without_pandas_types(frame: pd.DataFrame) -> pd.DataFrame:
         values = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
         if isinstance(values, pd.IntervalDtype):
             return series.astype("object").map(str, na_action="ignore")
-        mixed = pd.api.types.infer_dtype(series) in ("mixed", "mixed-integer")
-        if mixed and all(isinstance(cell, (str, numbers.Real)) for cell in series.dropna()):
-            return series.map(str, na_action="ignore")
+        if dtype == "object" and pd.api.types.infer_dtype(series) not in PLAIN_OBJECTS:
+            scalars = (str, numbers.Real, datetime.date)
+            if all(isinstance(cell, scalars) for cell in series.dropna()):
+                array = _from_objects(series.tolist(), str(series.name))
+                return pd.Series(array, series.index, pd.ArrowDtype(array.type))
         return series
 
     dtypes = (pd.SparseDtype, pd.PeriodDtype, pd.IntervalDtype, pd.CategoricalDtype)
@@ -431,6 +513,11 @@ def _to_arrow(data: Any, name: str) -> pa.Table:
             return data
         if nw.dependencies.is_pandas_dataframe(data):
             data = _without_pandas_types(data)
+        if isinstance(data, dict):
+            data = {
+                column: _from_objects(cells, str(column)) if isinstance(cells, list) else cells
+                for column, cells in data.items()
+            }
         frame = nw.from_native(data, eager_only=True, pass_through=True)
         return frame.to_arrow() if isinstance(frame, nw.DataFrame) else pa.table(data)
     except UnicodeEncodeError as error:

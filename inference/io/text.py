@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
 from ..core.errors import InputError
@@ -111,6 +112,8 @@ class TextFile:
         except UnicodeDecodeError as error:
             line = raw[: error.start].count(b"\n") + 1
             raise NotDecodedError(self._undecoded(f"line {line}")) from error
+        except UnicodeError as error:  # no byte-order mark
+            raise NotDecodedError(f"{self.path} is not {self.encoding}: {error}") from error
         except LookupError as error:
             raise InputError(f"{self.encoding!r} is no encoding that Python knows") from error
 
@@ -146,6 +149,8 @@ class TextFile:
                 f"with {head.separator!r} in quotes"
             )
         self._check_quotes(table)
+        if not head.has_header and head.separator == ",":
+            self._check_decimal_commas(table)
         return table
 
     def _undecoded_line(self) -> int:
@@ -188,6 +193,18 @@ class TextFile:
                     break
                 index += 1
         return self.head.lines + reader.line_num
+
+    def _check_decimal_commas(self, table: pa.Table) -> None:
+        """Refuse pairs of whole numbers some of which are digits after a decimal comma."""
+        columns = [column.combine_chunks().drop_null() for column in table.columns]
+        joined = pa.concat_arrays(columns)
+        whole = pc.all(pc.match_substring_regex(joined, r"^ *[+-]?\d+ *$")).as_py()
+        padded = pc.any(pc.match_substring_regex(joined, r"^ *(0\d+|[+-]0) *$")).as_py()
+        if len(columns) == 2 and whole and padded:
+            raise InputError(
+                f"{self.path} may have two columns of whole numbers, or one with decimal commas: "
+                "write a header, or decimal points"
+            )
 
     def _check_quotes(self, table: pa.Table) -> None:
         """Refuse a file whose last cell is all that follows a quote that is not closed."""

@@ -9,17 +9,20 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..data.equality import merge_rounding
 from .formats import (
+    BELOW,
     CURRENCIES,
     DECIMAL_COMMAS,
     ISO,
     LIKE_NUMBERS,
     PLAIN,
     POINTS,
+    THOUSANDS,
     AmbiguousError,
     Parsed,
     as_numpy,
@@ -27,6 +30,7 @@ from .formats import (
     parse_dates,
     parse_numbers,
     strip_offsets,
+    strip_zeros,
 )
 from .tables import Table
 
@@ -62,7 +66,7 @@ RANGE_PER_ROW = 1.05
 SENTINELS = (
     *(sign * (10.0**k - 1.0) for k in range(2, 8) for sign in (-1, 1)),
     *(9.969209968386869e36, 1e20, 3.4e38, 3.4028234663852886e38, 1e30),
-    *(-3.4e38, -3.4028234663852886e38, -1e30),
+    *(-3.4e38, -3.4028234663852886e38, -1e30, -(2.0**31), -(2.0**15)),
 )
 SENTINEL_PRECISION = 1e-6
 #: Rows and share of rows that a sentinel has at least.
@@ -364,7 +368,7 @@ def _from_text(
     if kind in ("category", "boolean", "identifier", "text") or not len(distinct):
         if kind != "text" and matches(distinct, PLAIN.pattern).all():
             # As where numbers are stored, 1.0 and 1.00 are 1.
-            array = pc.replace_substring_regex(array, r"(\.\d*[1-9])0+$|\.0*$", r"\1")
+            array = strip_zeros(array)
         return TypedColumn(_with_levels(name, kind or "category", array))  # type: ignore[arg-type]
     notes: tuple[str, ...] = ()
     if kind in (None, "datetime") and matches(distinct, ISO).all():
@@ -378,6 +382,8 @@ def _from_text(
         raise ambiguous_format(name, error) from None
     if numbers is not None:
         check_currencies(name, distinct)
+        if not formats:
+            _check_thousands(name, array, tables)
         format_ = f"numbers with {numbers.format}" if numbers.format else ""
         values = take_values(array, distinct, numbers.values)
         typed = _from_numbers(name, values, tables, kind, format_)
@@ -388,6 +394,7 @@ def _from_text(
         return TypedColumn(Column(name, "datetime", values), notes)
     if kind is not None:
         raise ColumnError(f"has cells such as {distinct[0].as_py()!r}, not {kind}")
+    _check_dates(array, distinct, tables)
     _check_same_format(name, array, tables)
     _check_mistakes(name, array, tables)
     if len(distinct) > 1 and matches(distinct, LIKE_NUMBERS).mean() >= LIKE:
@@ -443,6 +450,21 @@ def check_currencies(name: str, distinct: pa.Array) -> None:
             f"has amounts in {' and '.join(signs)}: convert them to one currency, or take them for "
             f"words with {type_option(name, 'category')}"
         )
+
+
+def _check_thousands(name: str, array: pa.Array, tables: Sequence[Table]) -> None:
+    """Refuse points that may be between thousands in one table, and are not in the other."""
+    rows = tables[0].data.num_rows
+    parts = [pc.unique(part).drop_null() for part in (array[:rows], array[rows:])]
+    for part, other in (parts, parts[::-1]):
+        has_point = pc.match_substring(part, ".")
+        pointed, whole = part.filter(has_point), part.filter(pc.invert(has_point))
+        may_be = len(pointed) and matches(pointed, THOUSANDS).all() and matches(whole, BELOW).all()
+        plain = matches(other, DIGITS).all() and not matches(other, BELOW).all()
+        if may_be and len(other) and plain:
+            raise ambiguous_format(
+                name, AmbiguousError(pointed[0].as_py(), PLAIN.name, POINTS.name)
+            )
 
 
 def parse_booleans(distinct: pa.Array) -> list[bool] | None:
@@ -508,6 +530,19 @@ def _check_mistakes(name: str, array: pa.Array, tables: Sequence[Table]) -> None
             f"has numbers but {first.as_py()!r} in {place(pc.index(array, first).as_py(), tables)} "
             f"({int((~numeric).sum())} such cells): mend them, or say that they are missing with "
             f"--na-value (na_values=), or take all for words with {type_option(name, 'category')}"
+        )
+
+
+def _check_dates(array: pa.Array, distinct: pa.Array, tables: Sequence[Table]) -> None:
+    """Refuse a few cells that are no dates among ISO dates."""
+    if len(distinct) < LEAST_ROWS or matches(distinct, ISO).mean() < 1.0 - DISTINCT_MISTAKES:
+        return
+    dates = pd.to_datetime(distinct.to_pylist(), format="ISO8601", errors="coerce", utc=True)
+    if 0.0 < dates.isna().mean() <= DISTINCT_MISTAKES:
+        cell = distinct[int(np.argmax(dates.isna()))]
+        raise ColumnError(
+            f"has dates but {cell.as_py()!r} in {place(pc.index(array, cell).as_py(), tables)}: "
+            "correct it, or say that it is missing with --na-value (na_values=)"
         )
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.notebook import Shown
-from ..data.checks import check_count, check_share, counted, normalize_text
+from ..data.checks import check_alpha, check_count, check_share, counted, normalize_text
+from ..io.columns import as_values
 from ..io.tables import Table, as_table
 from ..tables.pooled import divided
 from .arrivals import Arrivals
@@ -73,15 +74,20 @@ class Monitors(Shown):
         Raises:
             InputError: for a reference or arguments that make no sense.
         """
-        self.alpha = check_share(alpha, "alpha")
+        self.alpha = check_alpha(alpha)
         check_count(seed, "seed", 0, 2**63 - 1)
         self.by = by = normalize_text(by)
         key, time = map(normalize_text, (key, time))
         table = as_table(reference, "reference", encoding)
+        na_values = as_values(na_values)
         parts, notes = divided(table, by, na_values)
         apart = [name for name in (by, key, time) if name is not None]
         reader, _ = table_reader(
-            table, [*exclude, *apart], dict(column_types or {}), na_values, formats
+            table,
+            [*exclude, *apart],
+            dict(column_types or {}),
+            as_values(na_values),
+            as_values(formats),
         )
         self.notes = (*reader.notes, *notes)
         self._na_values, self._given = tuple(na_values), tuple(table.data.column_names)
@@ -106,7 +112,10 @@ class Monitors(Shown):
             InputError: rows that cannot be read.
         """
         table = rows if isinstance(rows, Table) else as_table(rows, "rows")
-        parts, _ = divided(table, self.by, self._na_values)
+        parts, without = divided(table, self.by, self._na_values)
+        if without:
+            told = f"Rows without a value of {self.by!r} are left out."
+            self.notes = tuple(dict.fromkeys([*self.notes, told]))
         unknown = [name for name in parts if name not in self.each]
         if unknown:
             told = f"{self.by} {unknown[0]} is not in the reference: its rows are left out."

@@ -14,7 +14,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.machine import computing
 from ..core.notebook import Shown
-from ..data.checks import check_count, check_share, counted, normalize_text
+from ..data.checks import check_alpha, check_count, counted, normalize_text
 from ..io.tables import Table, as_table
 from .arrivals import Arrivals
 from .copies import LOOKED_AT, copied, known_rows
@@ -93,15 +93,24 @@ class Monitor(Shown):
         Raises:
             InputError: for a reference or arguments that make no sense.
         """
-        check_share(alpha, "alpha")
+        check_alpha(alpha)
         check_count(seed, "seed", 0, 2**63 - 1)
         key, time = map(normalize_text, (key, time))
         self._arrivals = Arrivals(key, time)
         if _is_table(reference):
+            if columns is not None:
+                raise InputError(
+                    "columns are names for an array, and the reference is a table: leave columns "
+                    "of a table out with exclude"
+                )
             table = as_table(reference, "reference", encoding)
             apart = [name for name in (key, time) if name is not None]
             self._reader, values = table_reader(
-                table, [*exclude, *apart], dict(column_types or {}), na_values, formats
+                table,
+                [*exclude, *apart],
+                dict(column_types or {}),
+                na_values,
+                formats,
             )
         else:
             given = {

@@ -20,7 +20,7 @@ from ..data.checks import (
 )
 from ..data.equality import equalize, snap, stored_size, stored_sizes
 from ..data.new_rows import column_order
-from ..io.columns import ReadOptions, column_array, no_column, typed_columns
+from ..io.columns import ReadOptions, as_values, column_array, no_column, typed_columns
 from ..io.formats import NUMBER_FORMATS, PLAIN, as_numpy, matches, parse_format
 from ..io.tables import Table
 from ..io.types import FALSE_WORDS, TRUE_WORDS, Column, is_numeric, number_texts, take_values
@@ -182,6 +182,7 @@ def table_reader(
         InputError: names the columns that cannot be read, or says that none can be watched.
     """
     exclude = list(map(normalize_text, exclude))
+    na_values, formats = as_values(na_values), as_values(formats)
     column_types = {normalize_text(name): type_ for name, type_ in column_types.items()}
     for name in (*exclude, *column_types):
         if name not in table.data.column_names:

@@ -31,6 +31,7 @@ from ..data.canonical import (
 )
 from ..data.checks import as_tested_pair
 from ..data.copies import copies_note
+from ..io.types import find_sentinels
 from .deal import MANY, chosen_of, places_of
 from .permutation import pair_swaps, relabellings
 from .relabelled import Relabelled
@@ -76,8 +77,15 @@ class Pair:
         return cls(*as_tested_pair(P, Q))
 
     def copies(self, names: tuple[str, str]) -> tuple[str, ...]:
-        """Notes of samples, called by ``names``, whose rows are copies of others."""
-        return (*copies_note(self.first, names[0]), *copies_note(self.second, names[1]))
+        """Return notes on copies of rows, and on numbers that may stand for missing values."""
+        sentinels = (
+            f"column {column + 1} is {sentinel:g} in some rows, far from all others: if it stands "
+            "for a missing value, leave these rows out"
+            for column, values in enumerate(np.concatenate([self.first, self.second]).T)
+            for sentinel in find_sentinels(values)
+        )
+        copies = (copies_note(self.first, names[0]), copies_note(self.second, names[1]))
+        return (*copies[0], *copies[1], *sentinels)
 
     @property
     def sizes(self) -> tuple[int, int]:

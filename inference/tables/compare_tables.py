@@ -13,6 +13,7 @@ from ..comparison.named import Named, Place, named
 from ..core.machine import one_thread
 from ..core.progress import progress_bar
 from ..data.checks import check_count, normalize_text
+from ..io.columns import as_values
 from ..io.tables import as_table
 from ..io.types import Column
 from ..permutation.calibration import surprise
@@ -124,7 +125,7 @@ def compare_tables(
     tables += [] if after is None else [as_table(after, "after", encoding)]
     roles = Roles(*map(normalize_text, (clusters, strata, freq_weights, weights))).checked()
     types = {normalize_text(name): type_ for name, type_ in dict(column_types or {}).items()}
-    options = ReadOptions(types, na_values, formats, sentinels, identifiers)
+    options = ReadOptions(types, as_values(na_values), as_values(formats), sentinels, identifiers)
     data = pooled(tables, normalize_text(by), list(map(normalize_text, exclude)), options, roles)
     called = sample_names(data.names or names)
     with one_thread():

@@ -12,7 +12,7 @@ import pyarrow as pa
 from ..core.errors import InputError
 from ..core.notebook import Shown
 from ..data.checks import counted, normalize_text
-from ..io.columns import unused_na_values, unused_notes
+from ..io.columns import as_values, unused_na_values, unused_notes
 from ..io.tables import Table, as_table
 from .compare_tables import compare_tables
 from .markdown import escaped
@@ -157,6 +157,7 @@ def compare_groups(
     if against is not None and not isinstance(against, str):
         against = group_names(pa.array([against]), by)[0].as_py()
     whole = as_table(table, "the table", encoding)
+    na_values = as_values(na_values)
     groups, without = divided(whole, by, na_values)
     unused = unused_notes([whole], na_values)
     if not 2 <= len(groups) <= MOST:

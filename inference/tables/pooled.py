@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from ..core.errors import InputError, check_choice
 from ..data.checks import counted
+from ..data.copies import copies_note
 from ..io.columns import (
     MAX_PROBLEMS,
     ReadOptions,
@@ -20,7 +21,7 @@ from ..io.columns import (
     typed_columns,
     unused_notes,
 )
-from ..io.formats import as_floats
+from ..io.formats import PLAIN, as_floats, matches, strip_zeros
 from ..io.tables import Table
 from ..io.types import IDENTIFIER, MAX_LEVELS, Column, TypedColumn, as_identifier
 from .counted import NOT_COUNTED, Counted, counted_rows
@@ -159,7 +160,9 @@ def pooled(
         columns, rows, how_often = _with_positive_counts(columns, rows, how_often)
         notes += how_often.notes(len(next(iter(columns.values())).column.values), rows)
     notes += _cluster_notes(columns, roles.clusters, rows)
+    notes += _dependence_notes(columns, rows, roles.clusters)
     notes += _repeated_identifiers(columns, {*role_types, *options.column_types}, roles.clusters)
+    notes += _copies_notes(columns, rows, tables)
     left_out, compared = [(name, "excluded") for name in exclude], []
     notes += [note for name in chosen for note in columns[name].notes]
     for name in chosen:
@@ -239,6 +242,62 @@ def _cluster_notes(
         f"Clusters of the first table have {sizes[0]:.3g} rows each on average, and of the second "
         f"{sizes[1]:.3g}: where these are so different p-values may be too small or too large."
     ]
+
+
+def _dependence_notes(
+    columns: Mapping[str, TypedColumn], rows: int, clusters: str | None, least_levels: int = 10
+) -> list[str]:
+    """Note columns that repeat, within whose values a column of numbers hardly varies.
+
+    Args:
+        columns: columns by name.
+        rows: rows of the first table.
+        clusters: the column of clusters; then there are no notes.
+        least_levels: distinct values of such a column at least; not tuned, and neither are a
+            hundredth of the variance and two rows for each value.
+    """
+    if clusters is not None:
+        return []
+    numbers = {
+        name: typed.column.values
+        for name, typed in columns.items()
+        if typed.column.kind in ("number", "integer")
+    }
+    notes = []
+    for name, typed in columns.items():
+        if typed.column.kind not in ("category", "integer"):
+            continue
+        # A value in both tables is two.
+        values = 2.0 * typed.column.values
+        values[rows:] += 1.0
+        _, level, counts = np.unique(values, return_inverse=True, return_counts=True)
+        if len(counts) < least_levels or len(level) < 2 * len(counts):
+            continue
+        for other, values in numbers.items():
+            if other == name or np.isnan(values).any() or len(np.unique(values)) <= least_levels:
+                continue
+            means = np.bincount(level, values) / counts
+            if np.var(values) > 0.0 and np.var(values - means[level]) < 0.01 * np.var(values):
+                notes.append(
+                    f"Rows with one value of {name!r} have nearly one {other!r}. If such rows "
+                    f"depend on each other, p-values are too small: keep them together with "
+                    f"--clusters {name} (clusters={name!r})."
+                )
+                break
+    return notes
+
+
+def _copies_notes(
+    columns: Mapping[str, TypedColumn], rows: int, tables: Sequence[Table]
+) -> list[str]:
+    """Note tables whose rows are copies of others."""
+    if not columns:
+        return []
+    values = np.column_stack([typed.column.values for typed in columns.values()])
+    values = np.nan_to_num(values, nan=-1.7e308)
+    parts = zip((values[:rows], values[rows:]), (tables[0], tables[-1]), strict=True)
+    notes = (note for part, table in parts for note in copies_note(part, table.source))
+    return [f"{note[0].upper()}{note[1:]}." for note in notes]
 
 
 def _repeated_identifiers(
@@ -344,6 +403,9 @@ def group_names(array: pa.Array, by: str) -> pa.Array:
             f"column {by!r} holds values of type {array.type}, which cannot name groups: give "
             "numbers, text or dates"
         ) from None
+    distinct = pc.unique(names).drop_null()
+    if pa.types.is_string(array.type) and matches(distinct, PLAIN.pattern).all():
+        names = strip_zeros(names)  # 1 and 1.0 are one group
     zero = pa.types.is_floating(array.type)
     return pc.replace_substring_regex(names, "^-0$", "0") if zero else names
 

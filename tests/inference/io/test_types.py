@@ -161,7 +161,7 @@ def test_ways_of_writing_that_are_told_are_taken():
     asked = {"permutations": 19, "alpha": 0.2, "progress": False}
     found = compare_tables(cells, cells, formats=["commas between thousands"], **asked)
     assert found["x"].effect.medians == (2345.0, 2345.0)
-    with pytest.raises(InputError, match="a format must be one of .*got 'dmy'"):
+    with pytest.raises(InputError, match=r"a format must be one of .*got 'dmy'"):
         compare_tables(cells, cells, formats=["dmy"], **asked)
 
 

@@ -215,7 +215,7 @@ def test_a_column_divides_one_table():
         ({"x": [1, 1]}, {"x": [1, 1]}, {}, "it has one value in all rows"),
         ({"x": [None, None]}, {"x": [None, None]}, {}, "it has no values"),
         ({"x": [1, 2]}, {"x": [1, 2]}, {"exclude": ["z"]}, "there is no column 'z'"),
-        ({"x": [1, 2]}, {"x": [1, 2]}, {"column_types": {"x": "float"}}, "the type of 'x' must be one of"),
+        ({"x": [1, 2]}, {"x": [1, 2]}, {"column_types": {"x": "float"}}, "the type of"),
         ({"x": [1, 2]}, None, {}, "give two tables"),
         ({"x": [1, 2]}, None, {"by": "x", "exclude": ["x"]}, "no column can be compared"),
         (3.0, {"x": [1, 2]}, {}, "a data frame or the path of a file"),
