@@ -17,6 +17,7 @@ from ..data.checks import (
     Samples,
     as_pair,
     as_sample,
+    check_file,
     check_memory,
     check_positive,
     counted,
@@ -25,8 +26,6 @@ from ..data.checks import (
 )
 from ..data.equality import equalize
 from ..data.new_rows import known_names
-from ..io.samples import Sample, read_sample
-from ..io.tables import check_file
 from .options.data import NameOptions
 from .options.witness import BandOptions
 from .words import parse_columns
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from bke.models.kernels.base import Kernel
     from bke.models.measures import Measure
 
+    from ..io.samples import Sample
     from ..streams.rows import Rows
 
 
@@ -88,6 +88,8 @@ def read_pair(
     Raises:
         InputError: one sentence that names the file.
     """
+    from ..io.samples import read_sample
+
     for path in (path_P, path_Q):
         if not path.is_dir():
             check_file(path)  # before a fault of the other file is reported
@@ -136,6 +138,8 @@ def read_samples(
     Raises:
         InputError: one sentence that names the file.
     """
+    from ..io.samples import read_sample
+
     files = [read_sample(path, columns=columns) for path in paths]
     for other in files[1:]:
         _check_names(files[0], other)
@@ -161,6 +165,8 @@ def read_points(
     path: Path | None, columns: Sequence[str] | None, names: Sequence[str]
 ) -> np.ndarray | None:
     """The points of ``--at``, (k, D)."""
+    from ..io.samples import read_sample
+
     if path is None:
         return None
     points = read_sample(path, columns=columns)
@@ -206,6 +212,8 @@ def read_apart(path: Path, options: Mapping[str, str]) -> tuple[Sample, Sample]:
         BadParameter: a column is in both.
         InputError: one sentence that names the file.
     """
+    from ..io.samples import read_sample
+
     first, second = (read_sample(path, columns=parse_columns(text)) for text in options.values())
     both = [column for column in first.columns if column in second.columns]
     if both:

@@ -12,6 +12,7 @@ import re
 import unicodedata
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
@@ -414,6 +415,18 @@ def check_same_rows(**samples: Any) -> None:
                 f"{first} and {name} have the same row labels in another order, and rows go by "
                 f"their place: give {name}.loc[{first}.index]"
             )
+
+
+def check_file(path: Path) -> None:
+    """Refuse anything but a regular file: reading a pipe would wait.
+
+    Raises:
+        InputError: there is no file, or it is something else.
+    """
+    if not path.exists():
+        raise InputError(f"{path} does not exist")
+    if not path.is_file():
+        raise InputError(f"{path} is no regular file")
 
 
 def counted(count: int, what: str) -> str:

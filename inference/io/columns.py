@@ -25,6 +25,7 @@ from .formats import (
     matches,
     parse_dates,
     parse_numbers,
+    set_null,
     strip_offsets,
     strip_strings,
 )
@@ -256,7 +257,7 @@ def _simplified(array: pa.Array) -> pa.Array:
     if pa.types.is_large_string(array.type) or pa.types.is_string_view(array.type):
         array = pc.cast(array, pa.string())
     if pa.types.is_floating(array.type):
-        array = pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
+        array = set_null(array, pc.is_nan(array))
     return strip_strings(array) if pa.types.is_string(array.type) else array
 
 
@@ -290,7 +291,7 @@ def _without(array: pa.Array, na_values: Sequence[str | float]) -> pa.Array:
         missing = pc.is_in(as_floats(array), pa.array(values, pa.float64()))
     else:
         return array
-    return pc.if_else(missing, pa.scalar(None, array.type), array)
+    return set_null(array, missing)
 
 
 def _number_pattern(number: float) -> str:

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from .text import MISSING
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _EXPONENT = r"([eE][+-]?\d+)?"
 _BLANK = "[ \u00a0\u202f']"
@@ -99,6 +101,8 @@ LIKE_NUMBERS = (
     r"|^[-+]?\p{Nd}[\p{Nd}.,_/' ]*$|^0x[0-9a-fA-F]+$|^[A-Z]{3} ?\d[\d.,]*$"
     r"|^[A-Za-z]{3,9}\.? \d{1,2},? \d{4}$|^\d{4}-(\d{2}|W\d{2}|Q[1-4])$|^\d{4} ?Q[1-4]$"
 )
+#: Not an array of the cells, for which Arrow would import pandas.
+MISSING_PATTERN = f"^({'|'.join(map(re.escape, sorted(MISSING)))})$"
 NUMBER_FORMATS = (PLAIN, *OTHER_FORMATS, *SIGN_FORMATS)
 #: Names of formats that a user can choose.
 FORMAT_NAMES = (*(candidate.name for candidate in NUMBER_FORMATS), *_DAYS)
@@ -133,11 +137,16 @@ def normalize_strings(array: pa.Array) -> pa.Array:
     return pc.utf8_normalize(array, form="NFC")
 
 
+def set_null(array: pa.Array, where: pa.Array) -> pa.Array:
+    """Set cells to null where a mask says, without a scalar, for which Arrow imports pandas."""
+    return pc.if_else(where, pa.nulls(len(array), array.type), array)
+
+
 def strip_strings(array: pa.Array) -> pa.Array:
     """Remove blanks around cells of text; missing values become null."""
     stripped = pc.utf8_trim_whitespace(normalize_strings(array))
-    missing = pc.is_in(pc.utf8_lower(stripped), pa.array(sorted(MISSING)))
-    return pc.if_else(missing, pa.scalar(None, pa.string()), stripped)
+    missing = pc.match_substring_regex(pc.utf8_lower(stripped), MISSING_PATTERN)
+    return set_null(stripped, missing)
 
 
 def strip_zeros(cells: pa.Array) -> pa.Array:
@@ -224,6 +233,8 @@ def parse_dates(array: pa.Array, formats: Sequence[str] = ()) -> Parsed | None:
     Raises:
         AmbiguousError: day and month could be either.
     """
+    import pandas as pd  # slow to import, and files of numbers do without
+
     if matches(array, ISO).all():
         dates = pd.to_datetime(array.to_pylist(), format="ISO8601", errors="coerce", utc=True)
         return None if dates.isna().any() else Parsed(_seconds(dates))

@@ -116,7 +116,8 @@ def read_sample(
         if column.format not in ("", DECIMAL_COMMAS.name):
             warnings.warn(f"{path}: {name!r} is read as numbers with {column.format}", stacklevel=2)
     values = np.column_stack([parsed[name].values for name in names])
-    if table.line_of is not None and not table.has_header and _may_be_names(values):
+    whole = all(str(column[0]).strip().isdigit() for column in table.data.select(names).columns)
+    if table.line_of is not None and not table.has_header and whole and _may_be_names(values):
         first = ", ".join(f"{value:.15g}" for value in values[0, :3]) + ", ..." * (len(names) > 3)
         warnings.warn(
             f"{path}: its first row, {first}, is read as numbers; leave it out, or write names in "
@@ -214,14 +215,12 @@ def _parse_column(name: str, table: Table, formats: Sequence[str]) -> Parsed:
 
 
 def _may_be_names(values: np.ndarray) -> bool:
-    """Return whether the first row may name the columns (n, D): 0, 1, ... or years.
+    """Return whether a first row of whole numbers may name the columns (n, D): 0, 1, ... or years.
 
     Either it counts on, and no other row does so; or all numbers below have fractions, and are far
     from one of its numbers.
     """
     first, below = values[0], values[1:]
-    if (first % 1.0 != 0.0).any() or (first < 0.0).any():
-        return False
     counts_on = len(first) > 1 and (np.diff(first) == 1.0).all()
     if counts_on and (first[0] == 0.0 or (len(first) > 2 and first[0] >= FIRST_YEAR)):
         return not (below == first).all(axis=1).any()

@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import narwhals.stable.v1 as nw
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset
-import pyarrow.json
 
 from ..core.errors import InputError
-from ..data.checks import counted, default_names, normalize_text
+from ..data.checks import check_file, counted, default_names, normalize_text
 from .text import TextFile
 
 if TYPE_CHECKING:
@@ -157,18 +155,6 @@ def read_table(path: Path, encoding: str | None = None, *, header: bool = True) 
         raise InputError(f"{path} is not a readable {suffix} file: {_first_line(error)}") from error
 
 
-def check_file(path: Path) -> None:
-    """Refuse anything but a regular file: reading a pipe would wait.
-
-    Raises:
-        InputError: there is no file, or it is something else.
-    """
-    if not path.exists():
-        raise InputError(f"{path} does not exist")
-    if not path.is_file():
-        raise InputError(f"{path} is no regular file")
-
-
 def clean_name(name: object) -> str:
     """Return the name of a column in Unicode normal form C, on one line, without outer blanks."""
     return " ".join(CONTROL.sub(" ", normalize_text(str(name))).split())
@@ -234,6 +220,8 @@ def parse_json_lines(raw: bytes) -> pa.Table:
     Raises:
         ValueError: they cannot be parsed, or have more than :data:`MOST_LEVELS` levels.
     """
+    import pyarrow.json as arrow_json  # slow to import, as are other readers
+
     level = lowest = line = start = 0
     while start < len(raw):
         end = (raw.find(b"\n", start + JSON_BYTES) + 1) or len(raw)
@@ -252,14 +240,14 @@ def parse_json_lines(raw: bytes) -> pa.Table:
             level, lowest = int(levels[-1]), int(lows[-1])
         line += int(np.count_nonzero(marks == ord("\n")))
         start = end
-    table = pyarrow.json.read_json(pa.BufferReader(raw))
+    table = arrow_json.read_json(pa.BufferReader(raw))
     # Arrow brings dates with an offset to UTC; as text their local time is known.
     dates = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
     if not dates:
         return table
     text = pa.schema([(name, pa.string()) for name in dates])
-    options = pyarrow.json.ParseOptions(explicit_schema=text, unexpected_field_behavior="infer")
-    return pyarrow.json.read_json(pa.BufferReader(raw), parse_options=options).select(
+    options = arrow_json.ParseOptions(explicit_schema=text, unexpected_field_behavior="infer")
+    return arrow_json.read_json(pa.BufferReader(raw), parse_options=options).select(
         table.column_names
     )
 
@@ -293,6 +281,8 @@ def parse_json_line_by_line(lines: list[bytes]) -> tuple[pa.Table, list[int]]:
 
 def _read_parquet(paths: list[Path], source: Path, folder: Path | None = None) -> Table:
     """Read several files as one table; folders named as ``year=2020`` are a column."""
+    import pyarrow.dataset as arrow_dataset
+
     if not paths:
         raise InputError(f"{source} has no Parquet files")
     try:
@@ -300,10 +290,10 @@ def _read_parquet(paths: list[Path], source: Path, folder: Path | None = None) -
         if folder is not None:
             hive = {"partitioning": "hive", "partition_base_dir": str(folder)}
         files = [str(path) for path in paths]
-        dataset = pyarrow.dataset.dataset(files, format="parquet", **hive)
+        dataset = arrow_dataset.dataset(files, format="parquet", **hive)
         schemas = [dataset.schema]
         for part in dataset.get_fragments():
-            keys = pyarrow.dataset.get_partition_keys(part.partition_expression)
+            keys = arrow_dataset.get_partition_keys(part.partition_expression)
             differing = {*part.physical_schema.names, *keys} ^ set(dataset.schema.names)
             if differing:
                 raise InputError(
@@ -313,9 +303,13 @@ def _read_parquet(paths: list[Path], source: Path, folder: Path | None = None) -
             _check_dates(part.physical_schema, schemas[-1], part.path)
             schemas.append(part.physical_schema)
         unified = pa.unify_schemas(schemas, promote_options="permissive")
-        dataset = pyarrow.dataset.dataset(files, schema=unified, format="parquet", **hive)
+        dataset = arrow_dataset.dataset(files, schema=unified, format="parquet", **hive)
         total = dataset.count_rows()
-        data = dataset.to_table() if total <= MOST_ROWS else _random_rows(dataset, total)
+        if total <= MOST_ROWS:
+            data = dataset.to_table()
+        else:  # a random sample, in order
+            chosen = np.random.default_rng(total).choice(total, MOST_ROWS, replace=False)
+            data = dataset.take(pa.array(np.sort(chosen)))
         data.validate(full=True)
         note = f"{MOST_ROWS:,} of the {total:,} rows of {source}, drawn at random, are read."
         return Table(data, str(source), (note,) if total > MOST_ROWS else ())
@@ -334,12 +328,6 @@ def _check_dates(schema: pa.Schema, other: pa.Schema, path: str) -> None:
                     f"{path} has {name!r} of type {second}, and another file of type {first}: "
                     "write one type"
                 )
-
-
-def _random_rows(dataset: pyarrow.dataset.Dataset, total: int) -> pa.Table:
-    """Read some rows at random, in their order."""
-    chosen = np.random.default_rng(total).choice(total, MOST_ROWS, replace=False)
-    return dataset.take(pa.array(np.sort(chosen)))
 
 
 def _read_feather(path: Path) -> Table:

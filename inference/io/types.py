@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -537,6 +536,8 @@ def _check_dates(array: pa.Array, distinct: pa.Array, tables: Sequence[Table]) -
     """Refuse a few cells that are no dates among ISO dates."""
     if len(distinct) < LEAST_ROWS or matches(distinct, ISO).mean() < 1.0 - DISTINCT_MISTAKES:
         return
+    import pandas as pd
+
     dates = pd.to_datetime(distinct.to_pylist(), format="ISO8601", errors="coerce", utc=True)
     if 0.0 < dates.isna().mean() <= DISTINCT_MISTAKES:
         cell = distinct[int(np.argmax(dates.isna()))]
@@ -570,8 +571,8 @@ def _parses(distinct: pa.Array, parse: Callable[[pa.Array], Any]) -> bool:
 
 def take_values(array: pa.Array, distinct: pa.Array, values: np.ndarray) -> np.ndarray:
     """Return the value of every cell (N,), by the values of the distinct ones; NaN where null."""
-    index = pc.fill_null(pc.index_in(array, distinct), len(distinct))
-    return np.append(values, np.nan)[np.asarray(index)]
+    index = pc.index_in(array, distinct).to_numpy(zero_copy_only=False)  # NaN where null
+    return np.append(values, np.nan)[np.where(np.isnan(index), -1, index).astype(int)]
 
 
 def _with_levels(name: str, kind: ColumnType, array: pa.Array) -> Column:

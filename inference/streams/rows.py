@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..core.errors import InputError
-from ..data.checks import as_matrix, column_names, counted, default_names, first_fault
+from ..data.checks import as_matrix, check_file, column_names, counted, default_names, first_fault
 from ..io.samples import CHOOSE, choose_columns, read_sample, warn_of_non_measurements
-from ..io.tables import check_file, load_npy
+from ..io.tables import load_npy
 
 
 class Rows:

@@ -40,7 +40,7 @@ def test_halves_of_one_table_differ_as_rarely_as_the_level_says(drift, setting, 
         found = compare_tables(
             tmp_path / "before.csv",
             tmp_path / "after.parquet",
-            kinds=dict.fromkeys(words, "category"),
+            column_types=dict.fromkeys(words, "category"),
             permutations=99,
             seed=seed,
             alpha=LEVEL,

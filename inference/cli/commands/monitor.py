@@ -15,8 +15,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...core.atomic import same_file, write_text
-from ...data.checks import counted
-from ...io.tables import check_file
+from ...data.checks import check_file, counted
 from ..command import command
 from ..options.output import optional_folder, written_file
 from ..options.panels import DATA, OUTPUT, TEST
