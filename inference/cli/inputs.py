@@ -65,6 +65,13 @@ class Pair:
         return pd.DataFrame(values, columns=list(self.columns))
 
 
+def read_sample(path: Path, *, columns: Sequence[str | int] | None = None) -> Sample:
+    """Read a sample; Arrow and pandas are imported when one is read."""
+    from ..io import samples
+
+    return samples.read_sample(path, columns=columns)
+
+
 def built_in_pair() -> Pair:
     """Return the 300 + 300 rows of the two mixtures of BKE Figure 3."""
     from ..data.samples import normal_laplace
@@ -88,8 +95,6 @@ def read_pair(
     Raises:
         InputError: one sentence that names the file.
     """
-    from ..io.samples import read_sample
-
     for path in (path_P, path_Q):
         if not path.is_dir():
             check_file(path)  # before a fault of the other file is reported
@@ -138,8 +143,6 @@ def read_samples(
     Raises:
         InputError: one sentence that names the file.
     """
-    from ..io.samples import read_sample
-
     files = [read_sample(path, columns=columns) for path in paths]
     for other in files[1:]:
         _check_names(files[0], other)
@@ -165,8 +168,6 @@ def read_points(
     path: Path | None, columns: Sequence[str] | None, names: Sequence[str]
 ) -> np.ndarray | None:
     """The points of ``--at``, (k, D)."""
-    from ..io.samples import read_sample
-
     if path is None:
         return None
     points = read_sample(path, columns=columns)
@@ -212,8 +213,6 @@ def read_apart(path: Path, options: Mapping[str, str]) -> tuple[Sample, Sample]:
         BadParameter: a column is in both.
         InputError: one sentence that names the file.
     """
-    from ..io.samples import read_sample
-
     first, second = (read_sample(path, columns=parse_columns(text)) for text in options.values())
     both = [column for column in first.columns if column in second.columns]
     if both:

@@ -116,8 +116,8 @@ def read_sample(
         if column.format not in ("", DECIMAL_COMMAS.name):
             warnings.warn(f"{path}: {name!r} is read as numbers with {column.format}", stacklevel=2)
     values = np.column_stack([parsed[name].values for name in names])
-    whole = all(str(column[0]).strip().isdigit() for column in table.data.select(names).columns)
-    if table.line_of is not None and not table.has_header and whole and _may_be_names(values):
+    integers = all(str(column[0]).strip().isdigit() for column in table.data.select(names).columns)
+    if table.line_of is not None and not table.has_header and integers and _may_be_names(values):
         first = ", ".join(f"{value:.15g}" for value in values[0, :3]) + ", ..." * (len(names) > 3)
         warnings.warn(
             f"{path}: its first row, {first}, is read as numbers; leave it out, or write names in "

@@ -69,7 +69,7 @@ class Table(NamedTuple):
         """Describe a row: its line in a text file, else its number, from 1."""
         return f"row {row + 1}" if self.line_of is None else f"line {self.line_of(row)}"
 
-    def place(self, row: int) -> str:
+    def location(self, row: int) -> str:
         """Describe where a row is, with the file or argument."""
         return f"{self.label(row)} of {self.source}"
 
@@ -347,14 +347,14 @@ def _read_excel(path: Path, *, header: bool) -> Table:
 
     try:
         with pd.ExcelFile(path) as book:
-            cells, sheets = pd.read_excel(book, dtype=object, header=None), book.sheet_names
+            sheet, sheets = pd.read_excel(book, dtype=object, header=None), book.sheet_names
     except ImportError as error:
         raise InputError(
             f'{path} is an Excel file, and reading it needs pip install "bke[excel]"'
         ) from error
     except Exception as error:  # openpyxl raises errors of many types for a broken file
         raise InputError(f"{path} is not a readable Excel file: {_first_line(error)}") from error
-    names = cells.iloc[0].tolist() if len(cells) else []
+    names = sheet.iloc[0].tolist() if len(sheet) else []
     numeric = [name for name in names if isinstance(name, numbers.Real) and name == name]
     has_header = header or len(numeric) < len(names)
     if numeric and has_header:
@@ -367,7 +367,7 @@ def _read_excel(path: Path, *, header: bool) -> Table:
     try:
         columns = [
             _from_objects(column.tolist(), text)
-            for text, (_, column) in zip(texts, cells[int(has_header) :].items(), strict=True)
+            for text, (_, column) in zip(texts, sheet[int(has_header) :].items(), strict=True)
         ]
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None
@@ -503,8 +503,8 @@ def _to_arrow(data: Any, name: str) -> pa.Table:
             data = _without_pandas_types(data)
         if isinstance(data, dict):
             data = {
-                column: _from_objects(cells, str(column)) if isinstance(cells, list) else cells
-                for column, cells in data.items()
+                column: _from_objects(sheet, str(column)) if isinstance(sheet, list) else sheet
+                for column, sheet in data.items()
             }
         frame = nw.from_native(data, eager_only=True, pass_through=True)
         return frame.to_arrow() if isinstance(frame, nw.DataFrame) else pa.table(data)

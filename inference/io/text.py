@@ -117,10 +117,10 @@ class TextFile:
         except LookupError as error:
             raise InputError(f"{self.encoding!r} is no encoding that Python knows") from error
 
-    def _undecoded(self, place: str) -> str:
+    def _undecoded(self, location: str) -> str:
         return (
-            f"{self.path} is not {self.encoding} in {place}: name another with --encoding, such as "
-            "cp1252"
+            f"{self.path} is not {self.encoding} in {location}: name another with --encoding, "
+            "such as cp1252"
         )
 
     def read(self) -> pa.Table:
@@ -139,8 +139,8 @@ class TextFile:
                 match = UNDECODED.search(str(error))
                 if match is None:
                     raise
-                place = f"line {self._undecoded_line()}, column {head.names[int(match[1])]!r}"
-                raise NotDecodedError(self._undecoded(place)) from error
+                location = f"line {self._undecoded_line()}, column {head.names[int(match[1])]!r}"
+                raise NotDecodedError(self._undecoded(location)) from error
         if uneven:
             more = f" ({counted(len(uneven), 'such line')})" if len(uneven) > 1 else ""
             raise InputError(
@@ -198,9 +198,9 @@ class TextFile:
         """Refuse pairs of whole numbers some of which are digits after a decimal comma."""
         columns = [column.combine_chunks().drop_null() for column in table.columns]
         joined = pa.concat_arrays(columns)
-        whole = pc.all(pc.match_substring_regex(joined, r"^ *[+-]?\d+ *$")).as_py()
+        integers = pc.all(pc.match_substring_regex(joined, r"^ *[+-]?\d+ *$")).as_py()
         padded = pc.any(pc.match_substring_regex(joined, r"^ *(0\d+|[+-]0) *$")).as_py()
-        if len(columns) == 2 and whole and padded:
+        if len(columns) == 2 and integers and padded:
             raise InputError(
                 f"{self.path} may have two columns of whole numbers, or one with decimal commas: "
                 "write a header, or decimal points"

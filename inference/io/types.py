@@ -288,10 +288,10 @@ def _is_inexact(array: pa.Array) -> bool:
     return bool(np.nanmax(np.abs(as_numpy(array)), initial=0.0) >= FIRST_INEXACT)
 
 
-def place(index: int, tables: Sequence[Table]) -> str:
+def location(index: int, tables: Sequence[Table]) -> str:
     """Describe where a row of all tables is."""
     rows = tables[0].data.num_rows
-    return tables[0].place(index) if index < rows else tables[-1].place(index - rows)
+    return tables[0].location(index) if index < rows else tables[-1].location(index - rows)
 
 
 def check_magnitude(values: np.ndarray, tables: Sequence[Table]) -> None:
@@ -299,7 +299,7 @@ def check_magnitude(values: np.ndarray, tables: Sequence[Table]) -> None:
     large = np.abs(values) > LARGEST
     if large.any():
         index = int(np.argmax(large))
-        where = place(index, tables)
+        where = location(index, tables)
         if np.isinf(values[index]):
             raise ColumnError(f"has an infinite value in {where}")
         raise ColumnError(
@@ -457,8 +457,12 @@ def _check_thousands(name: str, array: pa.Array, tables: Sequence[Table]) -> Non
     parts = [pc.unique(part).drop_null() for part in (array[:rows], array[rows:])]
     for part, other in (parts, parts[::-1]):
         has_point = pc.match_substring(part, ".")
-        pointed, whole = part.filter(has_point), part.filter(pc.invert(has_point))
-        may_be = len(pointed) and matches(pointed, THOUSANDS).all() and matches(whole, BELOW).all()
+        pointed, without_point = part.filter(has_point), part.filter(pc.invert(has_point))
+        may_be = (
+            len(pointed)
+            and matches(pointed, THOUSANDS).all()
+            and matches(without_point, BELOW).all()
+        )
         plain = matches(other, DIGITS).all() and not matches(other, BELOW).all()
         if may_be and len(other) and plain:
             raise ambiguous_format(
@@ -525,8 +529,9 @@ def _check_mistakes(name: str, array: pa.Array, tables: Sequence[Table]) -> None
     )
     if numeric.mean() < 1.0 and (mostly_numeric or numeric.mean() >= 1.0 - MISTAKES):
         first = known[int(np.argmin(numeric))]
+        where = location(pc.index(array, first).as_py(), tables)
         raise ColumnError(
-            f"has numbers but {first.as_py()!r} in {place(pc.index(array, first).as_py(), tables)} "
+            f"has numbers but {first.as_py()!r} in {where} "
             f"({int((~numeric).sum())} such cells): mend them, or say that they are missing with "
             f"--na-value (na_values=), or take all for words with {type_option(name, 'category')}"
         )
@@ -542,7 +547,7 @@ def _check_dates(array: pa.Array, distinct: pa.Array, tables: Sequence[Table]) -
     if 0.0 < dates.isna().mean() <= DISTINCT_MISTAKES:
         cell = distinct[int(np.argmax(dates.isna()))]
         raise ColumnError(
-            f"has dates but {cell.as_py()!r} in {place(pc.index(array, cell).as_py(), tables)}: "
+            f"has dates but {cell.as_py()!r} in {location(pc.index(array, cell).as_py(), tables)}: "
             "correct it, or say that it is missing with --na-value (na_values=)"
         )
 

@@ -247,7 +247,9 @@ def _numbers(array: pa.Array, format_: str) -> tuple[np.ndarray, list[str]]:
     """
     if pa.types.is_string(array.type):
         distinct = pc.unique(array).drop_null()
-        number_format = next(one for one in NUMBER_FORMATS if one.name == (format_ or PLAIN.name))
+        number_format = next(
+            candidate for candidate in NUMBER_FORMATS if candidate.name == (format_ or PLAIN.name)
+        )
         valid = matches(distinct, number_format.pattern)
         values = np.full(len(distinct), np.nan)
         values[valid] = parse_format(distinct.filter(pa.array(valid)), number_format)

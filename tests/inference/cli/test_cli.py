@@ -263,7 +263,7 @@ def test_files_that_cannot_be_read(tmp_path, samples):
         "P.doc": "has the suffix '.doc'",
         "P.npy": "not a valid NPY file",
         "P.parquet": "not readable as Parquet",
-        ".": "is a folder",
+        ".": "is not readable as Parquet",
     }.items():
         assert said in refusal("run", tmp_path / name, samples[1], "--out", out)
         assert said in refusal("witness", "run.nc", samples[0], tmp_path / name, "--out", out)
