@@ -72,6 +72,12 @@ def read_sample(path: Path, *, columns: Sequence[str | int] | None = None) -> Sa
     return samples.read_sample(path, columns=columns)
 
 
+def _read_together(paths: Sequence[Path], columns: Sequence[str] | None) -> list[Sample]:
+    from ..io import samples
+
+    return samples.read_samples(paths, columns=columns)
+
+
 def built_in_pair() -> Pair:
     """Return the 300 + 300 rows of the two mixtures of BKE Figure 3."""
     from ..data.samples import normal_laplace
@@ -98,7 +104,7 @@ def read_pair(
     for path in (path_P, path_Q):
         if not path.is_dir():
             check_file(path)  # before a fault of the other file is reported
-    first, second = (read_sample(path, columns=columns) for path in (path_P, path_Q))
+    first, second = _read_together([path_P, path_Q], columns)
     second = _in_order_of(first.columns, second)
     if not tested:
         first, second = checked(first), checked(second)
@@ -143,7 +149,7 @@ def read_samples(
     Raises:
         InputError: one sentence that names the file.
     """
-    files = [read_sample(path, columns=columns) for path in paths]
+    files = _read_together(paths, columns)
     for other in files[1:]:
         _check_names(files[0], other)
     remarks = [

@@ -30,6 +30,7 @@ from .formats import (
     strip_strings,
 )
 from .tables import Table
+from .text import MISSING
 from .types import (
     COLUMN_TYPES,
     DIGITS,
@@ -314,7 +315,8 @@ def unused_na_values(
     tables: Sequence[Table], na_values: Sequence[str | float]
 ) -> list[str | float]:
     """Return the cells that stand for a missing value and are in no column of the tables."""
-    unused = list(na_values)
+    # Those of MISSING are read as missing before.
+    unused = [value for value in na_values if str(value).strip().lower() not in MISSING]
     for table in tables:
         for column in table.data.columns if unused else ():
             array = _simplified(column.combine_chunks())

@@ -63,19 +63,28 @@ OTHER_FORMATS = (
 )
 CURRENCIES = "$\u20ac\u00a3\u00a5"
 _CURRENCY = f"[{CURRENCIES}]"
+
+
+def _with_sign(name: str, number: str, thousands: str = "", point: str = ".") -> NumberFormat:
+    """Return the format of amounts with the sign of a currency before or after a number."""
+    pattern = rf"^[+-]?({_CURRENCY} ?{number}|{number} ?{_CURRENCY})$"
+    return NumberFormat(name, pattern, rf" ?{_CURRENCY} ?{thousands}", point)
+
+
 SIGN_FORMATS = (
     NumberFormat("per cent signs", r"^[+-]?(\d+\.?\d*|\.\d+) ?%$", " ?%"),
     NumberFormat("per cent signs and decimal commas", r"^[+-]?\d+(,\d+)? ?%$", " ?%", ","),
-    NumberFormat("signs of a currency", rf"^[+-]?{_CURRENCY} ?\d+(\.\d+)?$", f"{_CURRENCY} ?"),
-    NumberFormat(
+    _with_sign("signs of a currency", r"\d+(\.\d+)?"),
+    _with_sign(
         "signs of a currency and commas between thousands",
-        rf"^[+-]?{_CURRENCY} ?([1-9]\d{{0,2}}(,\d{{3}})+|\d+)(\.\d+)?$",
-        rf"{_CURRENCY} ?|,",
+        r"([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?",
+        "|,",
     ),
-    NumberFormat(
-        "signs of a currency and decimal commas",
-        rf"^[+-]?{_CURRENCY} ?\d+(,\d+)?$",
-        f"{_CURRENCY} ?",
+    _with_sign("signs of a currency and decimal commas", r"\d+(,\d+)?", "", ","),
+    _with_sign(
+        "signs of a currency, points between thousands and decimal commas",
+        r"([1-9]\d{0,2}(\.\d{3})+|\d+)(,\d+)?",
+        r"|\.",
         ",",
     ),
 )

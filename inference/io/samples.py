@@ -21,6 +21,7 @@ from .columns import column_array
 from .formats import (
     DECIMAL_COMMAS,
     NUMBER_FORMATS,
+    PLAIN,
     AmbiguousError,
     Parsed,
     as_numpy,
@@ -35,6 +36,7 @@ from .types import (
     are_identifiers,
     are_integers,
     check_currencies,
+    check_thousands,
     find_sentinels,
     is_numeric,
     read_columns,
@@ -86,47 +88,124 @@ def read_sample(
     Raises:
         InputError: the file cannot be read as a table of finite numbers; names file, line, column.
     """
+    return read_samples([path], columns=columns)[0]
+
+
+def read_samples(
+    paths: Sequence[str | os.PathLike[str]], *, columns: Sequence[str | int] | None = None
+) -> list[Sample]:
+    """Read samples from files as :func:`read_sample`, each column in one format of numbers.
+
+    Columns go by their names where all files have the same, else by their positions.
+
+    Raises:
+        InputError: see :func:`read_sample`; or a column has other formats in other files.
+    """
+    tables = [_read_table(path) for path in paths]
+    chosen = []
+    for path, table in zip(paths, tables, strict=True):
+        known = table.data.column_names
+        chosen.append([known[index] for index in choose_columns(Path(path), known, columns)])
+    parsed = [_parse_columns(*of_one) for of_one in zip(tables, chosen, strict=True)]
+    if len(paths) > 1 and len({len(names) for names in chosen}) == 1:
+        by_name = all(sorted(names) == sorted(chosen[0]) for names in chosen)
+        for position, first in enumerate(chosen[0]):
+            names = [first if by_name else names[position] for names in chosen]
+            _use_one_format(tables, names, parsed)
+    samples = []
+    for path, table, names, numbers in zip(paths, tables, chosen, parsed, strict=True):
+        for name in names:
+            if numbers[name].format not in ("", DECIMAL_COMMAS.name):
+                _warn(f"{path}: {name!r} is read as numbers with {numbers[name].format}")
+        values = np.column_stack([numbers[name].values for name in names])
+        whole = all(str(cells[0]).strip().isdigit() for cells in table.data.select(names).columns)
+        if table.line_of is not None and not table.has_header and whole and _may_be_names(values):
+            row = ", ".join(f"{value:.15g}" for value in values[0, :3]) + ", ..." * (len(names) > 3)
+            _warn(
+                f"{path}: its first row, {row}, is read as numbers; leave it out, or write names "
+                "in its place, where it names the columns"
+            )
+        warn_of_non_measurements(Path(path), names, values)
+        sizes = tuple(stored_size(table.data.schema.field(name).type) for name in names)
+        samples.append(Sample(values, tuple(names), Path(path), sizes))
+    return samples
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, stacklevel=4)
+
+
+def _read_table(path: str | os.PathLike[str]) -> Table:
     if not isinstance(path, (str, os.PathLike)):
         raise InputError(f"path must be the path of a file, got {type(path).__name__}")
-    path = Path(path)
     try:
-        table = read_table(path, header=False)
+        table = read_table(Path(path), header=False)
     except NotDecodedError:
-        table = read_table(path, "latin-1", header=False)
-        warnings.warn(
+        table = read_table(Path(path), "latin-1", header=False)
+        _warn(
             f"{path} is not UTF-8, so the names of its columns are read as Latin-1: numbers are "
-            "the same either way",
-            stacklevel=2,
+            "the same either way"
         )
     for note in table.notes:
-        warnings.warn(note, stacklevel=2)
-    known = table.data.column_names
-    names = [known[index] for index in choose_columns(path, known, columns)]
+        _warn(note)
+    return table
+
+
+def _parse_columns(
+    table: Table, names: Sequence[str], formats: Sequence[str] = ()
+) -> dict[str, Parsed]:
+    """Parse columns as finite numbers.
+
+    Raises:
+        InputError: names the first column that cannot be parsed.
+    """
     parsed, problems = read_columns(
-        names, lambda name, formats: _parse_column(name, table, formats)
+        names, lambda name, formats: _parse_column(name, table, formats), formats
     )
+    known = table.data.column_names
     for name, problem in problems.items():
         label = repr(name) if table.has_header else f"{known.index(name) + 1} (the first is 1)"
         advice = "" if len(known) < 2 else CHOOSE
         raise InputError(
-            f"{path}: column {label} {problem}{advice}; tables with text or missing values are for "
-            "`bke drift`"
+            f"{table.source}: column {label} {problem}{advice}; tables with text or missing values "
+            "are for `bke drift`"
         )
-    for name, column in parsed.items():
-        if column.format not in ("", DECIMAL_COMMAS.name):
-            warnings.warn(f"{path}: {name!r} is read as numbers with {column.format}", stacklevel=2)
-    values = np.column_stack([parsed[name].values for name in names])
-    integers = all(str(column[0]).strip().isdigit() for column in table.data.select(names).columns)
-    if table.line_of is not None and not table.has_header and integers and _may_be_names(values):
-        first = ", ".join(f"{value:.15g}" for value in values[0, :3]) + ", ..." * (len(names) > 3)
-        warnings.warn(
-            f"{path}: its first row, {first}, is read as numbers; leave it out, or write names in "
-            "its place, where it names the columns",
-            stacklevel=2,
-        )
-    warn_of_non_measurements(path, names, values)
-    sizes = tuple(stored_size(table.data.schema.field(name).type) for name in names)
-    return Sample(values, tuple(names), path, sizes)
+    return parsed
+
+
+def _use_one_format(
+    tables: Sequence[Table], names: Sequence[str], parsed: Sequence[dict[str, Parsed]]
+) -> None:
+    """Parse a column of text again where its cells in all files together have another format."""
+    arrays = [
+        column_array([table], name, ()).array for table, name in zip(tables, names, strict=True)
+    ]
+    if not all(pa.types.is_string(array.type) for array in arrays):
+        return
+    formats = [of_one[name].format for of_one, name in zip(parsed, names, strict=True)]
+    pooled = pa.concat_arrays(arrays)
+    described = " and ".join(
+        f"{format_ or PLAIN.name} in {table.source}"
+        for format_, table in zip(formats, tables, strict=True)
+    )
+    error = InputError(f"column {names[0]!r} has {described}: write it in one format")
+    try:
+        numbers = parse_numbers(pc.unique(pooled).drop_null())
+        if len(tables) == 2 and not any(formats):
+            check_thousands(names[0], pooled, tables)
+    except AmbiguousError:
+        if len(set(formats)) > 1 or not formats[0]:
+            raise error from None
+        return
+    except ColumnError as problem:
+        raise InputError(f"column {names[0]!r} {problem}") from None
+    if numbers is None:
+        if len(set(formats)) > 1:
+            raise error
+        return
+    for table, name, of_one in zip(tables, names, parsed, strict=True):
+        if of_one[name].format != numbers.format:
+            of_one |= _parse_columns(table, [name], [numbers.format or PLAIN.name])
 
 
 def choose_columns(

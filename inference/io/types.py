@@ -57,7 +57,7 @@ MISTAKES, DISTINCT_MISTAKES = 0.05, 0.1
 LIKE = 0.9
 #: Names of identifiers; whole numbers without repeats that are so dense are identifiers too.
 IDENTIFIER = re.compile(
-    r"(^|[_\W])(id|uuid|guid|key|nr|no)$|^index$|Id$|(?<![A-Z])ID$|^Unnamed", re.ASCII
+    r"(^|[_\W])(id|uuid|guid|key|no)$|[Nn](r|ummer)$|^index$|Id$|(?<![A-Z])ID$|^Unnamed", re.ASCII
 )
 RANGE_PER_ROW = 1.05
 #: Numbers that often stand for a missing value: -999 and the like; of NetCDF, of climate models,
@@ -110,8 +110,8 @@ def ambiguous_format(name: str, error: AmbiguousError) -> ColumnError:
     """Describe cells that fit several formats."""
     cell, *formats = error.args
     return ColumnError(
-        f"has cells such as {cell!r} that may be written with {' or with '.join(formats)}: say "
-        f"which with --format {formats[0]!r} (formats=), or take them for words with "
+        f"has cells such as {cell!r} that may be written with {' or with '.join(formats)}: choose "
+        f"one of these with --format (formats=), or treat the column as categorical with "
         f"{type_option(name, 'category')}"
     )
 
@@ -382,7 +382,7 @@ def _from_text(
     if numbers is not None:
         check_currencies(name, distinct)
         if not formats:
-            _check_thousands(name, array, tables)
+            check_thousands(name, array, tables)
         format_ = f"numbers with {numbers.format}" if numbers.format else ""
         values = take_values(array, distinct, numbers.values)
         typed = _from_numbers(name, values, tables, kind, format_)
@@ -451,7 +451,7 @@ def check_currencies(name: str, distinct: pa.Array) -> None:
         )
 
 
-def _check_thousands(name: str, array: pa.Array, tables: Sequence[Table]) -> None:
+def check_thousands(name: str, array: pa.Array, tables: Sequence[Table]) -> None:
     """Refuse points that may be between thousands in one table, and are not in the other."""
     rows = tables[0].data.num_rows
     parts = [pc.unique(part).drop_null() for part in (array[:rows], array[rows:])]

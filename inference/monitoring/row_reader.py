@@ -116,7 +116,8 @@ class RowReader(NamedTuple):
         if invalid:
             such = f"{invalid[0]!r}"
             such = such if len(invalid) == 1 else f"{counted(len(invalid), 'cell')} such as {such}"
-            notes.append(f"{name!r} has {such}, no number: read as missing.")
+            written = self.formats[at] or PLAIN.name
+            notes.append(f"{name!r} has {such}, no number with {written}: read as missing.")
         if infinite.any():
             notes.append(f"{name!r} has an infinite number: read as missing.")
         return self._snap(values, at, stored_size(array.type)), notes
@@ -181,7 +182,7 @@ def table_reader(
     Raises:
         InputError: names the columns that cannot be read, or says that none can be watched.
     """
-    exclude = list(map(normalize_text, exclude))
+    exclude = list(map(normalize_text, as_values(exclude)))
     na_values, formats = as_values(na_values), as_values(formats)
     column_types = {normalize_text(name): type_ for name, type_ in column_types.items()}
     for name in (*exclude, *column_types):

@@ -126,7 +126,9 @@ def compare_tables(
     roles = Roles(*map(normalize_text, (clusters, strata, freq_weights, weights))).checked()
     types = {normalize_text(name): type_ for name, type_ in dict(column_types or {}).items()}
     options = ReadOptions(types, as_values(na_values), as_values(formats), sentinels, identifiers)
-    data = pooled(tables, normalize_text(by), list(map(normalize_text, exclude)), options, roles)
+    data = pooled(
+        tables, normalize_text(by), list(map(normalize_text, as_values(exclude))), options, roles
+    )
     called = sample_names(data.names or names)
     with one_thread():
         seen = in_stages(

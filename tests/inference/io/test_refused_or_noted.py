@@ -18,6 +18,7 @@ from bke.inference import (
     independence_test,
     read_sample,
 )
+from bke.inference.io.samples import read_samples
 from bke.inference.io.tables import as_table
 from bke.inference.tables.pooled import ReadOptions, Roles, pooled
 
@@ -246,3 +247,47 @@ def test_lines_of_json_that_no_table_has():
     assert table["b"].to_pylist() == ["?", "x"]
     assert table["a"].to_pylist() == ["1", str(10**30)]
     assert bad == [2]
+
+
+def test_two_files_of_samples_have_one_format(tmp_path):
+    first, second = tmp_path / "p.csv", tmp_path / "q.csv"
+    first.write_text("v;w\n6.096;1\n1.241;2\n")
+    second.write_text("v;w\n3.557,5;1\n4.120;2\n")
+    with pytest.warns(UserWarning, match="points between thousands"):
+        samples = read_samples([first, second])
+    assert [sample.values[:, 0].tolist() for sample in samples] == [[6096, 1241], [3557.5, 4120]]
+    second.write_text("v;w\n3557;1\n4120;2\n")
+    with pytest.raises(InputError, match=r"'1\.241'|'6\.096'.* that may be written with"):
+        read_samples([first, second])
+    first.write_text("v;w\n6.09;1\n1.2;2\n")
+    second.write_text("v;w\n3,5;1\n4,12;2\n")
+    with pytest.raises(InputError, match=r"'v' has decimal points in .* and decimal commas in"):
+        read_samples([first, second])
+
+
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (["2.387,00 €", "23,87 €"], [2387.0, 23.87]),
+        (["€ 2.387,50", "€ 3,00"], [2387.5, 3.0]),
+        (["23,87€", "24,00€"], [23.87, 24.0]),
+        (["1,234.50 $", "$3.00"], [1234.5, 3.0]),
+    ],
+)
+def test_signs_of_a_currency_stand_before_or_after_amounts(cells, values):
+    columns, notes = read({"v": cells * 30})
+    assert sorted(set(columns["v"].values)) == sorted(values)
+    assert "signs of a currency" in notes
+
+
+def test_what_is_missing_by_default_needs_no_note():
+    table = {"v": ["1.5", "n/a", "2.5"] * 20}
+    assert "No cell" not in read(table, na_values=["n/a"])[1]
+    assert "No cell is k.A." in read(table, na_values=["k.A."])[1]
+
+
+def test_one_name_is_excluded():
+    found = compare_tables(
+        {"ab": VALUES, "c": VALUES}, {"ab": VALUES, "c": VALUES}, exclude="ab", **QUIET
+    )
+    assert [column.name for column in found.columns] == ["c"]
