@@ -83,7 +83,8 @@ def _read_zarr(path: Path, max_ratio: int = 1100) -> xr.Dataset:
         if size > max_ratio * stored:
             raise InputError(f"{path} is damaged: it claims to hold {size / 2**30:.1f} GiB")
         with xr.open_dataset(path, engine="zarr", group="posterior", consolidated=False) as opened:
-            return opened.load()
+            # In an order that does not depend on that of the folder's files.
+            return opened[sorted(opened.data_vars, key=str)].load()
     except InputError:
         raise
     except Exception as error:  # a damaged store fails in many ways

@@ -197,7 +197,7 @@ def test_refusals(tmp_path, small_chunks, monkeypatch, write):
         with pytest.raises(InputError, match=r"X is the text .*rows\.npy'.* open_rows"):
             fit(name, **OPTIONS)
     with pytest.raises(
-        InputError, match=r"is a folder.*: zarr is read by fit --stream and open_rows"
+        InputError, match=r"is zarr, which fit --stream and open_rows read"
     ):
         read_sample(write(tmp_path, X, "zarr"))
 
@@ -210,7 +210,7 @@ def test_a_file_that_changes_while_it_is_read(tmp_path, small_chunks, write):
         fit(rows, **OPTIONS)
     ragged = tmp_path / "ragged.csv"
     ragged.write_text("1,2\n" * 50 + "1,2,3\n" * 50)
-    with pytest.raises(InputError, match="3 cells in line 51 but 2 in line 1"):
+    with pytest.raises(InputError, match="3 cells in line 51 but 2 columns"):
         open_rows(ragged)
 
 
