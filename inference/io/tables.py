@@ -366,7 +366,7 @@ def _read_excel(path: Path, *, header: bool) -> Table:
     texts = list(map(str, names)) if has_header else default_names(len(names))
     try:
         columns = [
-            _from_objects(column.tolist(), text)
+            _from_objects([_as_number(cell) for cell in column.tolist()], text)
             for text, (_, column) in zip(texts, sheet[int(has_header) :].items(), strict=True)
         ]
     except ValueError as error:
@@ -377,6 +377,11 @@ def _read_excel(path: Path, *, header: bool) -> Table:
         first, other_sheets = sheets[0], ", ".join(map(repr, sheets[1:]))
         notes.append(f"{path}: its first sheet, {first!r}, is read, and not {other_sheets}.")
     return Table(data, str(path), tuple(notes), has_header=has_header)
+
+
+def _as_number(cell: Any) -> Any:
+    """Return a whole number beyond 64 bits, which spreadsheets do not distinguish, as a float."""
+    return float(cell) if isinstance(cell, int) and abs(cell) >= 2**63 else cell
 
 
 def load_npy(path: Path, *, mapped: bool = False) -> np.ndarray:

@@ -291,3 +291,9 @@ def test_one_name_is_excluded():
         {"ab": VALUES, "c": VALUES}, {"ab": VALUES, "c": VALUES}, exclude="ab", **QUIET
     )
     assert [column.name for column in found.columns] == ["c"]
+
+
+def test_large_whole_numbers_of_a_spreadsheet(tmp_path):
+    pytest.importorskip("openpyxl")
+    pd.DataFrame({"v": [10**30, 2.5]}, dtype=object).to_excel(tmp_path / "a.xlsx", index=False)
+    assert as_table(tmp_path / "a.xlsx", "P").data["v"].to_pylist() == [1e30, 2.5]
