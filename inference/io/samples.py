@@ -22,6 +22,7 @@ from .formats import (
     DECIMAL_COMMAS,
     NUMBER_FORMATS,
     PLAIN,
+    THOUSANDS,
     AmbiguousError,
     Parsed,
     as_numpy,
@@ -177,12 +178,17 @@ def _use_one_format(
     tables: Sequence[Table], names: Sequence[str], parsed: Sequence[dict[str, Parsed]]
 ) -> None:
     """Parse a column of text again where its cells in all files together have another format."""
+    columns = [of_one[name] for of_one, name in zip(parsed, names, strict=True)]
+    formats = [column.format for column in columns]
+    # One cell decides for most files: all points must look like those between thousands.
+    may_be_thousands = any(re.match(THOUSANDS, column.pointed) for column in columns)
+    if len(set(formats)) == 1 and (formats[0] or not may_be_thousands):
+        return
     arrays = [
         column_array([table], name, ()).array for table, name in zip(tables, names, strict=True)
     ]
     if not all(pa.types.is_string(array.type) for array in arrays):
         return
-    formats = [of_one[name].format for of_one, name in zip(parsed, names, strict=True)]
     pooled = pa.concat_arrays(arrays)
     described = " and ".join(
         f"{format_ or PLAIN.name} in {table.source}"
@@ -194,15 +200,11 @@ def _use_one_format(
         if len(tables) == 2 and not any(formats):
             check_thousands(names[0], pooled, tables)
     except AmbiguousError:
-        if len(set(formats)) > 1 or not formats[0]:
-            raise error from None
-        return
+        raise error from None
     except ColumnError as problem:
         raise InputError(f"column {names[0]!r} {problem}") from None
     if numbers is None:
-        if len(set(formats)) > 1:
-            raise error
-        return
+        raise error
     for table, name, of_one in zip(tables, names, parsed, strict=True):
         if of_one[name].format != numbers.format:
             of_one |= _parse_columns(table, [name], [numbers.format or PLAIN.name])

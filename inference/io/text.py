@@ -196,11 +196,12 @@ class TextFile:
 
     def _check_decimal_commas(self, table: pa.Table) -> None:
         """Refuse pairs of whole numbers some of which are digits after a decimal comma."""
-        columns = [column.combine_chunks().drop_null() for column in table.columns]
-        joined = pa.concat_arrays(columns)
+        if table.num_columns != 2:
+            return
+        joined = pa.concat_arrays([column.combine_chunks().drop_null() for column in table.columns])
         integers = pc.all(pc.match_substring_regex(joined, r"^ *[+-]?\d+ *$")).as_py()
         padded = pc.any(pc.match_substring_regex(joined, r"^ *(0\d+|[+-]0) *$")).as_py()
-        if len(columns) == 2 and integers and padded:
+        if integers and padded:
             raise InputError(
                 f"{self.path} may have two columns of whole numbers, or one with decimal commas: "
                 "write a header, or decimal points"

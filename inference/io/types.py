@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..data.checks import LARGEST
 from ..data.equality import merge_rounding
 from .formats import (
     BELOW,
@@ -43,8 +44,6 @@ TRUE_WORDS, FALSE_WORDS = ("true", "yes", "y", "t", "1"), ("false", "no", "n", "
 MAX_LEVELS, LEVELS_PER_ROW = 30, 0.05
 #: Share of distinct cells of an identifier, words of free text on average, rows that both need.
 DISTINCT_PROPORTION, WORDS_OF_TEXT, LEAST_ROWS = 0.9, 3.0, 20
-#: The largest number whose square, and the square of whose reciprocal, are finite.
-LARGEST = 1e150
 #: The first whole number that floating-point numbers do not distinguish from the next.
 FIRST_INEXACT = 2.0**53
 #: Cells that are codes, not numbers: of digits, some with a leading zero, or too many.

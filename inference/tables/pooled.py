@@ -262,6 +262,8 @@ def _dependence_notes(
         name: typed.column.values
         for name, typed in columns.items()
         if typed.column.kind in ("number", "integer")
+        and not np.isnan(typed.column.values).any()
+        and len(np.unique(typed.column.values)) > least_levels
     }
     notes = []
     for name, typed in columns.items():
@@ -274,7 +276,7 @@ def _dependence_notes(
         if len(counts) < least_levels or len(level) < 2 * len(counts):
             continue
         for other, values in numbers.items():
-            if other == name or np.isnan(values).any() or len(np.unique(values)) <= least_levels:
+            if other == name:
                 continue
             means = np.bincount(level, values) / counts
             if np.var(values) > 0.0 and np.var(values - means[level]) < 0.01 * np.var(values):
