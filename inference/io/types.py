@@ -480,11 +480,12 @@ def parse_booleans(distinct: pa.Array) -> list[bool] | None:
 
 def _as_booleans(array: pa.Array, distinct: pa.Array) -> pa.Array | None:
     """Return cells of one pair of words: ``True`` and ``TRUE`` are ``true``, as in frames."""
-    if not 2 <= len(distinct) <= 4 * len(TRUE_WORDS):
+    if not 1 <= len(distinct) <= 4 * len(TRUE_WORDS):
         return None
     words = {word.lower() for word in distinct.to_pylist()}
     pairs = [{yes, no} for yes, no in zip(TRUE_WORDS, FALSE_WORDS, strict=True) if yes != "1"]
-    if words not in pairs:
+    # Of true and false, as programs write booleans, one may be missing.
+    if words not in pairs and not words <= {"true", "false"}:
         return None
     return array if len(distinct) == 2 and "true" not in words else pc.utf8_lower(array)
 

@@ -297,3 +297,9 @@ def test_large_whole_numbers_of_a_spreadsheet(tmp_path):
     pytest.importorskip("openpyxl")
     pd.DataFrame({"v": [10**30, 2.5]}, dtype=object).to_excel(tmp_path / "a.xlsx", index=False)
     assert as_table(tmp_path / "a.xlsx", "P").data["v"].to_pylist() == [1e30, 2.5]
+
+
+def test_one_boolean_in_text_is_that_of_frames():
+    text, frame = {"v": ["False", ""] * 30}, {"v": [False, None] * 30}
+    assert read(text)[0]["v"].kind == read(frame)[0]["v"].kind == "boolean"
+    assert read({"v": ["yes", ""] * 30})[0]["v"].kind == "category"
