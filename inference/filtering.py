@@ -31,6 +31,7 @@ from .core.notebook import Shown
 from .core.progress import progress_bar
 from .data.checks import as_sample, check_positive_numbers, check_same_rows, column_names
 from .data.new_rows import ordered_rows
+from .io.samples import warn_of_sentinels
 from .learning.kernel_selection import (
     check_factors,
     format_kernel,
@@ -146,6 +147,8 @@ def _pairs(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return X (n, D) and Y (n, E) as checked samples with the same number of rows."""
     check_same_rows(X=X, Y=Y)
     inputs, outputs = as_sample(X, "X"), as_sample(Y, "Y")
+    for name, data, values in (("X", X, inputs), ("Y", Y, outputs)):
+        warn_of_sentinels(name, column_names(data), values)
     if len(inputs) != len(outputs):
         raise InputError(f"X has {len(inputs)} rows and Y has {len(outputs)}, not pairs")
     return inputs, outputs

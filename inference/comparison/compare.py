@@ -14,6 +14,7 @@ from ..core.progress import progress_bar
 from ..data.checks import (
     as_sample,
     check_count,
+    check_flag,
     check_same_rows,
     column_names,
     counted,
@@ -110,6 +111,7 @@ def compare(
     """
     alpha = check_permutations(permutations, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
+    check_flag(paired, "paired")
     _check_labels(labels)
     names = sample_names(names)
     pair, columns, own_names, left_out, apart = _samples(P, Q, columns, paired)

@@ -448,6 +448,13 @@ def check_count(value: Any, name: str, minimum: int, maximum: int | None = None)
     return count
 
 
+def check_flag(value: Any, name: str) -> bool:
+    """Check that ``value`` is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
 def check_options(options: Mapping[str, Any], function: Callable[..., Any]) -> None:
     """Refuse keyword arguments that ``function``, to which they are handed on, does not have."""
     if unknown := set(options) - set(inspect.signature(function).parameters):

@@ -15,8 +15,10 @@ from ..core.errors import InputError, check_choice, nearest
 from ..data.checks import normalize_text
 from ..data.equality import DOUBLE, round_to, stored_size
 from .formats import (
+    DATE_FORMATS,
     FORMAT_NAMES,
     ISO,
+    NUMBER_FORMATS,
     SIGN_FORMATS,
     TIMES,
     AmbiguousError,
@@ -290,6 +292,14 @@ def _without(array: pa.Array, na_values: Sequence[str | float]) -> pa.Array:
     elif _family(array.type) == "numbers":
         values = round_to(np.array(_numbers(na_values), dtype=float), stored_size(array.type))
         missing = pc.is_in(as_floats(array), pa.array(values, pa.float64()))
+    elif _family(array.type) == "dates":
+        # A day stands for all of its times.
+        dates = [str(value).replace("T", " ") for value in na_values]
+        dates = [re.escape(date) for date in dates if re.match(r"\d{4}-\d\d-\d\d", date)]
+        if not dates:
+            return array
+        texts = pc.cast(array, pa.string())
+        missing = pc.fill_null(pc.match_substring_regex(texts, f"^({'|'.join(dates)})"), False)
     else:
         return array
     return set_null(array, missing)
@@ -325,11 +335,26 @@ def unused_na_values(
     return unused
 
 
-def unused_notes(tables: Sequence[Table], na_values: Sequence[str | float]) -> list[str]:
-    """Write notes on cells that stand for a missing value and are in no column."""
-    return [
+def unused_notes(
+    tables: Sequence[Table], na_values: Sequence[str | float], formats: Sequence[str] = ()
+) -> list[str]:
+    """Write notes on missing values that are in no column, and formats that no column has."""
+    notes = [
         f"No cell is {value}, as --na-value says." for value in unused_na_values(tables, na_values)
     ]
+    patterns = [(one.name, one.pattern) for one in NUMBER_FORMATS]
+    patterns += [(name, pattern) for name, _, pattern in DATE_FORMATS]
+    cells = [
+        pc.unique(array).drop_null()
+        for table in (tables if formats else ())
+        for column in table.data.columns
+        if pa.types.is_string((array := _simplified(column.combine_chunks())).type)
+    ]
+    for format_ in formats:
+        fitting = [pattern for name, pattern in patterns if name == format_]
+        if not any(matches(part, pattern).all() for part in cells for pattern in fitting):
+            notes.append(f"No column has {format_}, as --format says.")
+    return notes
 
 
 class ReadOptions(NamedTuple):
@@ -399,6 +424,8 @@ def as_values(values: Any) -> list[Any]:
 def no_column(name: str, table: Table) -> InputError:
     """Describe a column that does not exist."""
     names = table.data.column_names
+    if "," in name and {part.strip() for part in name.split(",")} <= set(names):
+        return InputError(f"there is no column {name!r}: give each name by itself")
     have, more = ", ".join(map(repr, names[:MAX_NAMES])), len(names) - MAX_NAMES
     return InputError(
         f"there is no column {name!r}: there are {have}{f' and {more} more' if more > 0 else ''}"

@@ -158,6 +158,13 @@ def strip_strings(array: pa.Array) -> pa.Array:
     return set_null(stripped, missing)
 
 
+def normalize_booleans(array: pa.Array) -> pa.Array:
+    """Write text that is true and false alone in lower case, as booleans are as text."""
+    distinct = pc.unique(pc.utf8_lower(array)).drop_null()
+    are_booleans = len(distinct) < 3 and set(distinct.to_pylist()) <= {"true", "false"}
+    return pc.utf8_lower(array) if are_booleans else array
+
+
 def strip_zeros(cells: pa.Array) -> pa.Array:
     """Remove zeros at the end of decimals in text: 1.0 and 1.00 become 1."""
     return pc.replace_substring_regex(cells, r"(\.\d*[1-9])0+$|\.0*$", r"\1")

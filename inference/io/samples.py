@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..core.errors import InputError, nearest
-from ..data.checks import normalize_text
+from ..data.checks import default_names, normalize_text
 from ..data.equality import stored_size
 from .columns import column_array
 from .formats import (
@@ -331,10 +331,16 @@ def warn_of_non_measurements(path: Path, names: Sequence[str], values: np.ndarra
                 "are: leave it out with columns= (--columns), unless it is measured",
                 stacklevel=3,
             )
+    warn_of_sentinels(str(path), names, values)
+
+
+def warn_of_sentinels(source: str, names: Sequence[str] | None, values: np.ndarray) -> None:
+    """Warn of numbers (n, D) that may stand for a missing value."""
+    for name, column in zip(names or default_names(values.shape[1]), values.T, strict=True):
         for sentinel in find_sentinels(column):
             rows = int(np.sum(column == sentinel))
             warnings.warn(
-                f"{path}: {name!r} is {sentinel:g} in {rows} rows, far from all others: if that "
+                f"{source}: {name!r} is {sentinel:g} in {rows} rows, far from all others: if that "
                 "stands for a missing value, leave these rows out",
-                stacklevel=3,
+                stacklevel=4,
             )

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from ..core.errors import InputError
 from ..data.checks import counted
-from .tables import Table, clean_name, parse_json_line_by_line, parse_json_lines
+from .tables import Table, clean_name, parse_json_lines, parse_json_objects, table_of_objects
 from .text import MISSING, SEPARATORS, split_rows
 
 #: Lines that are read ahead; lines of a row with a quoted cell at most; neither is tuned.
@@ -112,6 +112,9 @@ class RowStream:
                 self._leave_out_unclosed(row)
                 row = []
                 continue
+            if b"\0" in line and self._line_number > 1:
+                self._leave_out("a byte of zero", 1, f"line {self._line_number}")
+                continue
             if self._is_json is None and line.strip():
                 self._is_json = line.lstrip().startswith(b"{")
             row.append(line)
@@ -185,6 +188,8 @@ class RowStream:
 
     def _parse_first(self, line: bytes) -> list[bytes]:
         """Find separator and header in the first line; return it if it is a row already."""
+        if b"\0" in line:
+            raise InputError("the stream is not text in UTF-8")
         first = line.decode("utf-8", errors="replace")
         try:
             splits = {
@@ -259,9 +264,11 @@ class RowStream:
         try:
             table = parse_json_lines(b"".join(lines))
         except ValueError:  # one by one: a stream continues whatever a line holds
-            table, bad = parse_json_line_by_line(lines)
-            if bad:
-                line = self._line_number - len(lines) + bad[0] + 1
-                self._leave_out("not being JSON objects", len(bad), f"near line {line}")
+            rows, bad = parse_json_objects(lines)
+            table = table_of_objects(rows)
+            for index, reason in bad.items():
+                self._leave_out(
+                    reason, 1, f"near line {self._line_number - len(lines) + index + 1}"
+                )
         names = list(map(clean_name, table.column_names))
         return table.rename_columns(names) if len(set(names)) == len(names) else table

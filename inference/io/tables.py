@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import numbers
@@ -44,6 +45,8 @@ PLAIN_OBJECTS = (
     "bytes",
     "empty",
 )
+#: Cells that are written as text where a column has several types.
+SCALARS = (str, numbers.Real, np.bool_, datetime.date)
 #: Characters in the names of columns that would break a line of text.
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -123,7 +126,12 @@ def read_table(path: Path, encoding: str | None = None, *, header: bool = True) 
         InputError: the file cannot be read; names it, and the row where one is the cause.
     """
     if any(mark in path.name for mark in "*?[") and not path.exists():
-        return _checked(_read_parquet(sorted(path.parent.glob(path.name)), path))
+        paths = sorted(path.parent.glob(path.name))
+        if others := [one.name for one in paths if one.suffix.lower() not in (".parquet", ".pq")]:
+            raise InputError(
+                f"{path} matches {others[0]}, and only Parquet files are read together: join them"
+            )
+        return _checked(_read_parquet(paths, path))
     if path.suffix.lower() == ".zarr":
         raise InputError(f"{path} is zarr, which fit --stream and open_rows read")
     if path.is_dir():
@@ -205,13 +213,23 @@ def _read_text(path: Path, encoding: str | None, *, header: bool) -> Table:
 
 def _read_json(path: Path) -> Table:
     with pa.input_stream(str(path), compression="detect") as stream:
-        try:
-            return Table(parse_json_lines(stream.read()), str(path))
-        except ValueError as error:
-            raise InputError(
-                f"{path} is not a readable file of JSON lines, one object each: "
-                f"{_first_line(error)}"
-            ) from error
+        raw = stream.read()
+    try:
+        return Table(parse_json_lines(raw), str(path))
+    except pa.ArrowInvalid:  # whose message has the number of a row within a block
+        rows, bad = parse_json_objects(raw.splitlines())
+        nested = (name for row in rows for name in row if isinstance(row[name], (dict, list)))
+        if bad:
+            index, reason = next(iter(bad.items()))
+            more = f" ({counted(len(bad), 'such line')})" if len(bad) > 1 else ""
+            fault = f"{reason} in line {index + 1}{more}"
+        elif (name := next(nested, None)) is not None:
+            fault = f"column {name!r} has arrays or objects in some rows"
+        else:
+            return Table(table_of_objects(rows), str(path))
+    except ValueError as error:  # too many levels
+        fault = str(error)
+    raise InputError(f"{path} is not a readable file of JSON lines, one object each: {fault}")
 
 
 def parse_json_lines(raw: bytes) -> pa.Table:
@@ -252,31 +270,42 @@ def parse_json_lines(raw: bytes) -> pa.Table:
     )
 
 
-def parse_json_line_by_line(lines: list[bytes]) -> tuple[pa.Table, list[int]]:
-    """Parse JSON lines one by one: a table, and the indices of lines that are no objects.
+def parse_json_objects(lines: list[bytes]) -> tuple[list[dict[str, Any]], dict[int, str]]:
+    """Parse JSON lines one by one: objects, and what other lines hold, by their index."""
 
-    A column whose cells are of several types is text.
-    """
-    rows, bad = [], []
+    def with_different_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        row = dict(pairs)
+        if len(row) < len(pairs):
+            raise KeyError
+        return row
+
+    rows, bad = [], {}
     for index, line in enumerate(lines):
         try:
-            row = json.loads(line)
+            row = json.loads(line, object_pairs_hook=with_different_keys) if line.strip() else {}
+        except KeyError:
+            bad[index] = "a key twice"
+            continue
         except (ValueError, RecursionError):
             row = None
-        if isinstance(row, dict):
+        if not isinstance(row, dict):
+            bad[index] = "no JSON object"
+        elif row:
             rows.append(row)
-        elif line.strip():
-            bad.append(index)
-    names = dict.fromkeys(name for row in rows for name in row)
+    return rows, bad
+
+
+def table_of_objects(rows: list[dict[str, Any]]) -> pa.Table:
+    """Return objects of JSON as a table; a column whose cells are of several types is text."""
     columns = {}
-    for name in names:
+    for name in dict.fromkeys(name for row in rows for name in row):
         values = [row.get(name) for row in rows]
         try:
             columns[name] = _from_objects(values, name)
-        except (ValueError, OverflowError):  # half of a surrogate pair, or more than 64 bits
+        except (ValueError, TypeError, OverflowError):  # half of a surrogate pair, or 65 bits
             texts = ["" if _is_missing(cell) else str(cell) for cell in values]
             columns[name] = pa.array([text.encode("utf-8", "replace").decode() for text in texts])
-    return pa.table(columns), bad
+    return pa.table(columns)
 
 
 def _read_parquet(paths: list[Path], source: Path, folder: Path | None = None) -> Table:
@@ -343,40 +372,84 @@ def _read_feather(path: Path) -> Table:
 
 
 def _read_excel(path: Path, *, header: bool) -> Table:
-    import pandas as pd
-
+    sheet, rows, sheets = _excel_rows(path)
+    filled = [index for index, row in enumerate(rows) if any(cell is not None for cell in row)]
+    where = f"{path}, sheet {sheet!r}," if len(sheets) > 1 else f"{path}"
+    if not filled:
+        others = "; the first sheet is read: move another to the front" if len(sheets) > 1 else ""
+        raise InputError(f"{where} is empty{others}")
+    width = max(len(rows[index]) for index in filled)
+    padded = {index: [*rows[index], *[None] * (width - len(rows[index]))] for index in filled}
+    used = [at for at in range(width) if any(row[at] is not None for row in padded.values())]
+    cells = {index: [row[at] for at in used] for index, row in padded.items()}
+    above = 0  # titles, of one cell each
+    while len(used) > 1 and above + 1 < len(filled) and _count(cells[filled[above]]) < 2:
+        above += 1
+    first, *below = filled[above:]
+    names = cells[first]
+    numeric = [name for name in names if isinstance(name, numbers.Real)]
+    has_header = header or len(numeric) < len(names)
+    if numeric and has_header:
+        raise InputError(
+            f"{where} has the number {numeric[0]} in row {first + 1}, where the names of columns "
+            "are needed"
+        )
+    if unnamed := names.count(None):
+        raise InputError(
+            f"{where} has {counted(unnamed, 'column')} without a name in row {first + 1}"
+        )
+    texts = list(map(str, names)) if has_header else default_names(len(names))
+    kept = below if has_header else [first, *below]
     try:
-        with pd.ExcelFile(path) as book:
-            sheet, sheets = pd.read_excel(book, dtype=object, header=None), book.sheet_names
+        columns = [
+            _from_objects([_as_number(cells[index][at]) for index in kept], text)
+            for at, text in enumerate(texts)
+        ]
+    except ValueError as error:
+        raise InputError(f"{where}: {error}") from None
+    notes = []
+    if above:
+        title = str(next(cell for cell in cells[filled[0]] if cell is not None))[:40]
+        rows_above = counted(above, "row")
+        notes.append(f"{path}: {rows_above} above the header left out, the first is {title!r}.")
+    if len(sheets) > 1:
+        others = ", ".join(repr(other) for other in sheets if other != sheet)
+        notes.append(
+            f"{path}: its first sheet, {sheet!r}, is read, and not {others}: to read another, move "
+            "it to the front."
+        )
+    return Table(
+        pa.Table.from_arrays(columns, names=texts),
+        str(path),
+        tuple(notes),
+        lambda row: kept[row] + 1,
+        has_header,
+    )
+
+
+def _excel_rows(path: Path) -> tuple[str, list[tuple[Any, ...]], list[str]]:
+    """Read the first sheet of a workbook: its name, its rows, and the names of all sheets.
+
+    Not by pandas, which reads errors such as #DIV/0! as missing without a word.
+    """
+    try:
+        import openpyxl
     except ImportError as error:
         raise InputError(
             f'{path} is an Excel file, and reading it needs pip install "bke[excel]"'
         ) from error
+    try:
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True, keep_links=False)
+        with contextlib.closing(book):
+            sheet = book.worksheets[0]
+            sheet.reset_dimensions()
+            return sheet.title, list(sheet.iter_rows(values_only=True)), book.sheetnames
     except Exception as error:  # openpyxl raises errors of many types for a broken file
         raise InputError(f"{path} is not a readable Excel file: {_first_line(error)}") from error
-    names = sheet.iloc[0].tolist() if len(sheet) else []
-    numeric = [name for name in names if isinstance(name, numbers.Real) and name == name]
-    has_header = header or len(numeric) < len(names)
-    if numeric and has_header:
-        raise InputError(
-            f"{path} has the number {numeric[0]} in row 1, where the names of columns are needed"
-        )
-    if unnamed := sum(name != name for name in names):  # NaN
-        raise InputError(f"{path} has {counted(unnamed, 'column')} without a name in row 1")
-    texts = list(map(str, names)) if has_header else default_names(len(names))
-    try:
-        columns = [
-            _from_objects([_as_number(cell) for cell in column.tolist()], text)
-            for text, (_, column) in zip(texts, sheet[int(has_header) :].items(), strict=True)
-        ]
-    except ValueError as error:
-        raise InputError(f"{path}: {error}") from None
-    data = pa.Table.from_arrays(columns, names=texts)
-    notes = []
-    if len(sheets) > 1:
-        first, other_sheets = sheets[0], ", ".join(map(repr, sheets[1:]))
-        notes.append(f"{path}: its first sheet, {first!r}, is read, and not {other_sheets}.")
-    return Table(data, str(path), tuple(notes), has_header=has_header)
+
+
+def _count(cells: list[Any]) -> int:
+    return sum(cell is not None for cell in cells)
 
 
 def _as_number(cell: Any) -> Any:
@@ -424,6 +497,8 @@ def _read_npy(path: Path) -> Table:
 def _from_objects(values: list[Any], name: str) -> pa.Array:
     """Convert cells of one type to that type, others to text; dates of one zone alone to dates.
 
+    Booleans among numbers are text, where Arrow has 1 and 0.
+
     Raises:
         ValueError: dates stand among numbers.
     """
@@ -447,13 +522,16 @@ def _from_objects(values: list[Any], name: str) -> pa.Array:
             else cell
             for cell in values
         ]
-    try:
-        return pa.array(values, from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        scalars = (str, numbers.Real, datetime.date, type(None))
-        if not all(isinstance(cell, scalars) for cell in values):
-            raise
-        return pa.array([None if _is_missing(cell) else str(cell) for cell in values])
+    known = [cell for cell in values if not _is_missing(cell)]
+    are_scalars = all(isinstance(cell, SCALARS) for cell in known)
+    booleans = sum(isinstance(cell, (bool, np.bool_)) for cell in known)
+    if not are_scalars or booleans in (0, len(known)):
+        try:
+            return pa.array(values, from_pandas=True)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            if not are_scalars:
+                raise
+    return pa.array([None if _is_missing(cell) else str(cell) for cell in values])
 
 
 def _is_missing(cell: object) -> bool:
@@ -485,11 +563,10 @@ def _without_pandas_types(frame: pd.DataFrame) -> pd.DataFrame:
         values = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
         if isinstance(values, pd.IntervalDtype):
             return series.astype("object").map(str, na_action="ignore")
-        if dtype == "object" and pd.api.types.infer_dtype(series) not in PLAIN_OBJECTS:
-            scalars = (str, numbers.Real, datetime.date)
-            if all(isinstance(cell, scalars) for cell in series.dropna()):
-                array = _from_objects(series.tolist(), str(series.name))
-                return pd.Series(array, series.index, pd.ArrowDtype(array.type))
+        mixed = dtype == "object" and pd.api.types.infer_dtype(series) not in PLAIN_OBJECTS
+        if mixed and all(isinstance(cell, SCALARS) for cell in series.dropna()):
+            array = _from_objects(series.tolist(), str(series.name))
+            return pd.Series(array, series.index, pd.ArrowDtype(array.type))
         return series
 
     dtypes = (pd.SparseDtype, pd.PeriodDtype, pd.IntervalDtype, pd.CategoricalDtype)

@@ -142,13 +142,19 @@ class TextFile:
                 location = f"line {self._undecoded_line()}, column {head.names[int(match[1])]!r}"
                 raise NotDecodedError(self._undecoded(location)) from error
         if uneven:
+            row_names = not len(table) and uneven[0].actual_columns == len(head.names) + 1
+            advice = (
+                "name the first column too, as with col.names = NA in R"
+                if row_names
+                else f"write cells with {head.separator!r} in quotes"
+            )
             more = f" ({counted(len(uneven), 'such line')})" if len(uneven) > 1 else ""
             raise InputError(
                 f"{self.path} has {counted(uneven[0].actual_columns, 'cell')} in line "
-                f"{self.line_of(None)} but {counted(len(head.names), 'column')}{more}: write cells "
-                f"with {head.separator!r} in quotes"
+                f"{self.line_of(None)} but {counted(len(head.names), 'column')}{more}: {advice}"
             )
         self._check_quotes(table)
+        self._note_backslashes(table)
         if not head.has_header and head.separator == ",":
             self._check_decimal_commas(table)
         return table
@@ -215,14 +221,25 @@ class TextFile:
         with self._stream() as stream:
             text = io.StringIO(stream.read().decode(self.encoding, "replace"), newline="")
         reader = csv.reader(text, delimiter=self.head.separator, strict=True)
+        line = 1
         try:
             for _ in reader:
-                pass
+                line = reader.line_num + 1
         except csv.Error as error:
             if "end of data" in str(error):
                 raise InputError(
-                    f"{self.path} has a quote that is not closed, in row {len(table)} or before"
+                    f"{self.path} has a quote in line {line} that is not closed"
                 ) from None
+
+    def _note_backslashes(self, table: pa.Table) -> None:
+        """Note cells whose quotes follow backslashes, which stay in the cells."""
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            escaped = pc.match_substring(column, '\\"')
+            if count := pc.sum(escaped).as_py():
+                self.notes += (
+                    f"{self.path}: {counted(count, 'cell')} of {name!r} have backslashes before "
+                    "quotes, which stay in the cells: CSV has two quotes for one.",
+                )
 
 
 class NotDecodedError(InputError):
@@ -292,6 +309,15 @@ def find_head(text: str, *, complete: bool, header: bool = True) -> Head:
         ValueError: it is JSON or HTML; two separators fit equally well; blanks or colons may
             separate cells or be part of them; or the first row holds no names.
     """
+    lines = text.splitlines(keepends=True)
+    comments = next((at for at, line in enumerate(lines) if not line.startswith("# ")), 0)
+    if comments:  # the last one may hold the names, as numpy.savetxt writes them
+        last, below = lines[comments - 1].lstrip("# \t"), "".join(lines[comments:])
+        head, above = find_head(last + below, complete=complete, header=header), comments - 1
+        width = len(find_head(below, complete=complete, header=False).names)
+        if width != len(head.names):
+            head, above = find_head(below, complete=complete, header=header), comments
+        return head._replace(title_lines=head.title_lines + above, lines=head.lines + above)
     first, _, rest = text.partition("\n")
     declared = re.fullmatch(r'"?sep=(.)"?', first.strip())  # of Excel
     if declared:
@@ -402,7 +428,9 @@ def _numeric_columns(text: str, separator: str, complete: bool) -> list[bool]:
     widths = [len(row) for row in rows]
     usual = max(widths, key=widths.count, default=1)
     below = [row for row in rows[1:] if len(row) == usual]
-    if usual == 1 or widths[0] != usual or not below or 2 * widths.count(usual) <= len(rows):
+    # R writes no name for its row names.
+    is_header = widths[0] in (usual, max(usual - 1, 2))
+    if usual == 1 or not is_header or not below or 2 * widths.count(usual) <= len(rows):
         return []
     return [all(map(_is_number, column)) for column in zip(*below, strict=True)]
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..data.checks import LARGEST
+from ..data.checks import LARGEST, counted
 from ..data.equality import merge_rounding
 from .formats import (
     BELOW,
@@ -27,6 +27,7 @@ from .formats import (
     Parsed,
     as_numpy,
     matches,
+    normalize_booleans,
     parse_dates,
     parse_numbers,
     strip_offsets,
@@ -48,6 +49,8 @@ DISTINCT_PROPORTION, WORDS_OF_TEXT, LEAST_ROWS = 0.9, 3.0, 20
 FIRST_INEXACT = 2.0**53
 #: Cells that are codes, not numbers: of digits, some with a leading zero, or too many.
 DIGITS, PADDED, LONG = r"^[+-]?\d+$", r"^0\d+$", r"^[+-]?\d{17,}$"
+#: Characters that are not seen: of no width, soft hyphens, marks of direction and of byte order.
+INVISIBLE = r"[\x{00ad}\x{200b}-\x{200f}\x{202a}-\x{202e}\x{2060}-\x{2069}\x{feff}]"
 #: A number in text, in any format.
 NUMERIC = r"^[+-]?[\d.,]*\d[\d.,]*([eE][+-]?\d+)?$"
 #: Share of cells, or of distinct cells, up to which text among numbers is a mistake.
@@ -67,6 +70,12 @@ SENTINELS = (
     *(-3.4e38, -3.4028234663852886e38, -1e30, -(2.0**31), -(2.0**15)),
 )
 SENTINEL_PRECISION = 1e-6
+#: Dates that often stand for a missing value: the ends of calendars, and the zero of clocks.
+DATE_SENTINELS = (
+    *("0001-01-01", "1753-01-01", "1899-12-30", "1900-01-01", "1970-01-01"),
+    *("2099-12-31", "2999-12-31", "9999-12-31"),
+)
+DAY = 86_400.0
 #: Rows and share of rows that a sentinel has at least.
 SENTINEL_ROWS, SENTINEL_PROPORTION = 3, 0.002
 #: Types of Arrow that are not supported, by the beginning of their names, and what to do.
@@ -263,23 +272,43 @@ def are_identifiers(name: str, samples: Sequence[np.ndarray]) -> bool:
 
 def find_sentinels(values: np.ndarray) -> tuple[float, ...]:
     """Find numbers that may stand for a missing value: repeated, and far from all others."""
+    return _repeated_and_far(values, _equal_to_sentinels(values))
+
+
+def find_date_sentinels(seconds: np.ndarray) -> tuple[float, ...]:
+    """Find days of dates (n,), in seconds, that may stand for a missing value."""
+    days = np.array(DATE_SENTINELS, dtype="datetime64[s]").astype(float)
+    known = seconds[~np.isnan(seconds)]
+    return _repeated_and_far(known, [np.floor(known / DAY) * DAY == day for day in days])
+
+
+def _equal_to_sentinels(values: np.ndarray) -> list[np.ndarray]:
+    """Return which numbers (n,) are each of :data:`SENTINELS`."""
     known = np.array(SENTINELS)
     # Whole numbers are equal exactly.
     tolerances = np.where(np.abs(known) > FIRST_INEXACT, SENTINEL_PRECISION * np.abs(known), 0.0)
-    equal = [
+    return [
         np.abs(values - sentinel) <= tolerance
         for sentinel, tolerance in zip(known, tolerances, strict=True)
     ]
+
+
+def _repeated_and_far(values: np.ndarray, equal: list[np.ndarray]) -> tuple[float, ...]:
+    """Return the values that a mask (n,) selects often enough, and far from all others."""
     measured = values[~np.any(equal, axis=0)]
     if not len(measured):
         return ()
     low, high = measured.min(), measured.max()
     least = max(SENTINEL_ROWS, SENTINEL_PROPORTION * len(values))
-    return tuple(
-        float(values[rows][0])
-        for sentinel, rows in zip(SENTINELS, equal, strict=True)
-        if rows.sum() >= least and min(abs(sentinel - low), abs(sentinel - high)) > high - low
-    )
+    found = [float(values[rows][0]) for rows in equal if rows.sum() >= least]
+    return tuple(value for value in found if min(abs(value - low), abs(value - high)) > high - low)
+
+
+def value_text(column: Column, value: float) -> str:
+    """Write a value of a column of numbers or dates."""
+    if column.kind != "datetime":
+        return f"{value:g}"
+    return str(np.datetime64(round(value), "s")).removesuffix("T00:00:00")
 
 
 def _is_inexact(array: pa.Array) -> bool:
@@ -316,7 +345,7 @@ def _from_dates(name: str, array: pa.Array, kind: str | None) -> TypedColumn:
         raise ColumnError(f"holds dates, not {kind}")
     unit = pa.time64("us") if pa.types.is_time(array.type) else pa.timestamp("us")
     seconds = as_numpy(pc.cast(pc.cast(array, unit, safe=False), pa.int64())) / 1e6
-    return TypedColumn(Column(name, "datetime", seconds))
+    return TypedColumn(Column(name, "datetime", seconds), sentinels=find_date_sentinels(seconds))
 
 
 def number_texts(values: np.ndarray) -> pa.Array:
@@ -367,6 +396,7 @@ def _from_text(
         if kind != "text" and matches(distinct, PLAIN.pattern).all():
             # As where numbers are stored, 1.0 and 1.00 are 1.
             array = strip_zeros(array)
+        array = normalize_booleans(array) if kind != "text" else array
         return TypedColumn(_with_levels(name, kind or "category", array))  # type: ignore[arg-type]
     notes: tuple[str, ...] = ()
     if kind in (None, "datetime") and matches(distinct, ISO).all():
@@ -389,18 +419,29 @@ def _from_text(
     if dates is not None:
         notes += (f"{name!r} is read as {dates.format}.",) if dates.format else ()
         values = take_values(array, distinct, dates.values)
-        return TypedColumn(Column(name, "datetime", values), notes)
+        typed = TypedColumn(Column(name, "datetime", values), notes, find_date_sentinels(values))
+        return typed._replace(format=dates.format)
     if kind is not None:
         raise ColumnError(f"has cells such as {distinct[0].as_py()!r}, not {kind}")
     _check_dates(array, distinct, tables)
     _check_same_format(name, array, tables)
     _check_mistakes(name, array, tables)
+    notes += _notes_on_words(name, distinct)
+    return TypedColumn(_with_levels(name, _type_of_words(array, distinct, rows), array), notes)
+
+
+def _notes_on_words(name: str, distinct: pa.Array) -> tuple[str, ...]:
+    """Note characters that are not seen, and words that look like numbers or dates."""
+    notes: tuple[str, ...] = ()
+    if (invisible := matches(distinct, INVISIBLE)).any():
+        cell = distinct[int(np.argmax(invisible))].as_py()
+        notes += (f"{name!r} has invisible characters, such as in {cell!a}.",)
     if len(distinct) > 1 and matches(distinct, LIKE_NUMBERS).mean() >= LIKE:
-        notes = (
+        notes += (
             f"{name!r} looks like numbers or dates in a form that is not understood, such as "
             f"{distinct[0].as_py()!r}: it is taken for words.",
         )
-    return TypedColumn(_with_levels(name, _type_of_words(array, distinct, rows), array), notes)
+    return notes
 
 
 def _local_times(
@@ -532,8 +573,9 @@ def _check_mistakes(name: str, array: pa.Array, tables: Sequence[Table]) -> None
         where = location(pc.index(array, first).as_py(), tables)
         raise ColumnError(
             f"has numbers but {first.as_py()!r} in {where} "
-            f"({int((~numeric).sum())} such cells): mend them, or say that they are missing with "
-            f"--na-value (na_values=), or take all for words with {type_option(name, 'category')}"
+            f"({counted(int((~numeric).sum()), 'such cell')}): correct them, or say that they are "
+            "missing with --na-value (na_values=), or take all for words with "
+            f"{type_option(name, 'category')}"
         )
 
 

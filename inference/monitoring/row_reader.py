@@ -20,10 +20,26 @@ from ..data.checks import (
 )
 from ..data.equality import equalize, snap, stored_size, stored_sizes
 from ..data.new_rows import column_order
-from ..io.columns import ReadOptions, as_values, column_array, no_column, typed_columns
+from ..io.columns import (
+    MAX_NAMES,
+    ReadOptions,
+    as_values,
+    column_array,
+    no_column,
+    typed_columns,
+    unused_notes,
+)
 from ..io.formats import NUMBER_FORMATS, PLAIN, as_numpy, matches, parse_format
 from ..io.tables import Table
-from ..io.types import FALSE_WORDS, TRUE_WORDS, Column, is_numeric, number_texts, take_values
+from ..io.types import (
+    FALSE_WORDS,
+    TRUE_WORDS,
+    Column,
+    is_numeric,
+    number_texts,
+    take_values,
+    value_text,
+)
 from .columns import Columns
 
 #: Types of columns whose values are watched as numbers, and as levels.
@@ -75,6 +91,13 @@ class RowReader(NamedTuple):
                 values[:, at] = self._snap(values[:, at], at, int(sizes.get(name, stored[at])))
             return values, []
         values, notes = np.empty((rows.data.num_rows, len(names))), []
+        if unknown := [name for name in rows.data.column_names if name not in self.all_columns]:
+            listed = ", ".join(map(repr, unknown[:MAX_NAMES])) + ", ..." * (
+                len(unknown) > MAX_NAMES
+            )
+            notes.append(
+                f"Rows have columns that are not in the reference, and not watched: {listed}."
+            )
         for at, name in enumerate(names):
             if name not in rows.data.column_names:
                 raise no_column(name, rows)
@@ -85,6 +108,10 @@ class RowReader(NamedTuple):
     def _snap(self, values: np.ndarray, at: int, size: int) -> np.ndarray:
         """Make numbers (n,) that are stored in ``size`` bytes equal to those of the reference."""
         return snap(values, self.tied[at], min(size, self.sizes[at])) if self.tied else values
+
+    def _is_binary(self, at: int) -> bool:
+        """Return whether a column of numbers is 0 and 1 alone in the reference."""
+        return bool(len(self.tied[at])) and set(self.tied[at]) <= {0.0, 1.0}
 
     def _array_values(self, rows: Any) -> np.ndarray:
         """Return values of an array, with columns by their names where both have names."""
@@ -109,6 +136,8 @@ class RowReader(NamedTuple):
             return _level_indices(array, type_, self.columns.levels[at]), []
         if type_ == "text":
             return as_numpy(pc.utf8_length(pc.cast(array, pa.string()))), []
+        if pa.types.is_boolean(array.type) and not self._is_binary(at):
+            array = pc.cast(array, pa.string())
         values, invalid = _numbers(array, self.formats[at])
         infinite = np.isinf(values)
         values[infinite] = np.nan
@@ -190,10 +219,16 @@ def table_reader(
             raise no_column(name, table)
     names = [name for name in table.data.column_names if name not in exclude]
     columns = typed_columns([table], names, ReadOptions(column_types, na_values, formats))
-    notes = list(table.notes)
+    notes = [*table.notes, *unused_notes([table], na_values, formats)]
     watched = []
     for name, typed in columns.items():
         notes += typed.notes
+        notes += [
+            f"{name!r} is {value_text(typed.column, sentinel)} in some rows of the reference, "
+            "far from all others: if it stands for a missing value, say so with --na-value "
+            "(na_values=)."
+            for sentinel in typed.sentinels
+        ]
         if reason := _unwatched_reason(typed.column):
             notes.append(f"{name!r} is not watched: {reason}.")
             continue

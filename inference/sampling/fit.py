@@ -33,6 +33,7 @@ from ..core.errors import InputError
 from ..core.machine import computing
 from ..data.checks import check_count
 from ..data.units import Observed, Units, may_be_dithered, observe, with_dither
+from ..io.samples import warn_of_sentinels
 from ..streams.rows import Rows
 from . import densities, out_of_core
 from .densities import BatchLogDensity, log_densities
@@ -169,6 +170,7 @@ def fit(
                 X = X.block(0, len(X))
             observed = observe(X, samples=samples, standardize=standardize, columns=columns)
             data = rows = observed.rows
+            warn_of_sentinels("X", observed.units.columns, rows)
             check_shard(shard)
             job = [repr(sampler), repr(model.likelihood), samples, shard]
             check_alike({"data": rows, "seeds": seed, "options": job})

@@ -120,7 +120,9 @@ def _check(column: Column, rows: int) -> None:
         if wrong.any():
             index = int(np.flatnonzero(wrong)[0])
             table, row = ("first", index) if index < rows else ("second", index - rows)
-            raise InputError(f"column {column.name!r} has {what} in row {row + 1} of the {table}")
+            raise InputError(
+                f"column {column.name!r} has {what} in row {row + 1} of the {table} table"
+            )
     for part, table in ((values[:rows], "first"), (values[rows:], "second")):
         if not part.sum():
-            raise InputError(f"column {column.name!r} is 0 in all rows of the {table}")
+            raise InputError(f"column {column.name!r} is 0 in all rows of the {table} table")

@@ -21,9 +21,16 @@ from ..io.columns import (
     typed_columns,
     unused_notes,
 )
-from ..io.formats import PLAIN, as_floats, matches, strip_zeros
+from ..io.formats import PLAIN, as_floats, matches, normalize_booleans, strip_zeros
 from ..io.tables import Table
-from ..io.types import IDENTIFIER, MAX_LEVELS, Column, TypedColumn, as_identifier
+from ..io.types import (
+    IDENTIFIER,
+    MAX_LEVELS,
+    Column,
+    TypedColumn,
+    as_identifier,
+    value_text,
+)
 from .counted import NOT_COUNTED, Counted, counted_rows
 
 #: Ratio of the mean rows per cluster of both tables from which a note warns.
@@ -143,7 +150,7 @@ def pooled(
     used = {*exclude, *options.column_types, *role_types, *([by] if by else [])}
     _check_names(tables, used, set(exclude))
     check_choice(options.sentinels, "sentinels", SENTINEL_CHOICES)
-    notes = [*read_notes(tables), *unused_notes(tables, options.na_values)]
+    notes = [*read_notes(tables), *unused_notes(tables, options.na_values, options.formats)]
     names = None
     if by is not None:
         tables, names, without = _in_two(tables[0], by, options.na_values)
@@ -339,17 +346,17 @@ def _without_sentinels(typed: TypedColumn, choice: str) -> tuple[Column, list[st
     """Return a column without sentinels of missing values, if the user asks for it, and notes."""
     column, notes = typed.column, []
     for sentinel in () if choice == "keep" else typed.sentinels:
-        rows = column.values == sentinel
+        rows, text = column.values == sentinel, value_text(column, sentinel)
         if choice == "missing":
             column = column._replace(values=np.where(rows, np.nan, column.values))
             advice = "read as missing."
         else:
             advice = (
-                f"if it stands for a missing value, say so with --na-value={sentinel:g} "
+                f"if it stands for a missing value, say so with --na-value={text} "
                 "(na_values=) or --sentinels missing."
             )
         notes.append(
-            f"{column.name!r} is {sentinel:g} in {rows.mean():.1%} of the rows, far from all "
+            f"{column.name!r} is {text} in {rows.mean():.1%} of the rows, far from all "
             f"others: {advice}"
         )
     return column, notes
@@ -406,8 +413,9 @@ def group_names(array: pa.Array, by: str) -> pa.Array:
             "numbers, text or dates"
         ) from None
     distinct = pc.unique(names).drop_null()
-    if pa.types.is_string(array.type) and matches(distinct, PLAIN.pattern).all():
-        names = strip_zeros(names)  # 1 and 1.0 are one group
+    if pa.types.is_string(array.type):
+        plain = matches(distinct, PLAIN.pattern).all()
+        names = strip_zeros(names) if plain else normalize_booleans(names)  # 1 and 1.0 are one
     zero = pa.types.is_floating(array.type)
     return pc.replace_substring_regex(names, "^-0$", "0") if zero else names
 

@@ -337,7 +337,7 @@ def test_sheets_after_the_first_are_noted(tmp_path):
             pd.DataFrame({"x": [1, 2]}).to_excel(book, sheet_name=name, index=False)
     found, note = read(tmp_path / "a.xlsx")
     assert found == {"x": [1, 2]}
-    assert note.endswith("its first sheet, 'first', is read, and not 'second'.")
+    assert "its first sheet, 'first', is read, and not 'second': to read" in note
 
 
 # Arguments.

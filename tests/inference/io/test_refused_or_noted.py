@@ -240,13 +240,14 @@ def test_codes_of_many_digits_and_categories_of_numbers_in_streams():
 
 
 def test_lines_of_json_that_no_table_has():
-    from bke.inference.io.tables import parse_json_line_by_line
+    from bke.inference.io.tables import parse_json_objects, table_of_objects
 
     lines = ['{"a": 1, "b": "\\ud800"}', json.dumps({"a": 10**30, "b": "x"}), "{"]
-    table, bad = parse_json_line_by_line([line.encode() for line in lines])
+    rows, bad = parse_json_objects([line.encode() for line in lines])
+    table = table_of_objects(rows)
     assert table["b"].to_pylist() == ["?", "x"]
     assert table["a"].to_pylist() == ["1", str(10**30)]
-    assert bad == [2]
+    assert bad == {2: "no JSON object"}
 
 
 def test_two_files_of_samples_have_one_format(tmp_path):
@@ -303,3 +304,198 @@ def test_one_boolean_in_text_is_that_of_frames():
     text, frame = {"v": ["False", ""] * 30}, {"v": [False, None] * 30}
     assert read(text)[0]["v"].kind == read(frame)[0]["v"].kind == "boolean"
     assert read({"v": ["yes", ""] * 30})[0]["v"].kind == "category"
+
+
+def compared(before, after=None, **options):
+    return compare_tables(before, before if after is None else after, **QUIET, **options)
+
+
+@pytest.mark.parametrize("as_cells", [list, lambda days: pd.Series(days), lambda days: days.date])
+def test_dates_that_stand_for_missing_ones(as_cells):
+    days = pd.DatetimeIndex(pd.date_range("2024-01-01", periods=60).astype("datetime64[us]"))
+    after = days[:50].append(pd.DatetimeIndex(["9999-12-31"] * 10).astype("datetime64[us]"))
+    before, after = (pd.DataFrame({"d": as_cells(part)}) for part in (days, after))
+    _, note = read(before, after)
+    assert "'d' is 9999-12-31 in 8.3% of the rows, far from all others" in note
+    assert "--na-value=9999-12-31 " in note
+    columns, note = read(before, after, na_values=["9999-12-31"])
+    assert np.isnan(columns["d"].values).sum() == 10
+    assert note == ""
+    columns, _ = read(before, after, sentinels="missing")
+    assert np.isnan(columns["d"].values).sum() == 10
+
+
+def test_a_day_stands_for_its_hours_among_missing_values():
+    hours = pd.Series(HOURS).astype("datetime64[us]")
+    columns, _ = read(pd.DataFrame({"d": hours}), na_values=["2024-01-02"])
+    assert np.isnan(columns["d"].values).sum() == 2 * sum(one.day == 2 for one in HOURS)
+
+
+def test_births_long_before_others_are_no_missing_dates():
+    births = pd.Series(pd.date_range("1935-01-01", periods=60, freq="200D"))
+    births[:10] = pd.Timestamp("1900-01-01")
+    assert (
+        read(pd.DataFrame({"d": births}))[1] == "'d' is 1900-01-01 in 16.7% of the rows, "
+        "far from all others: if it stands for a missing value, say so with "
+        "--na-value=1900-01-01 (na_values=) or --sentinels missing."
+    )
+    births[10:20] = pd.Timestamp("1910-01-01")
+    births[20:30] = pd.Timestamp("1890-01-01")
+    assert read(pd.DataFrame({"d": births}))[1] == ""
+
+
+def test_formats_that_no_column_has_are_noted():
+    table = pd.DataFrame({"v": ["1,5", "2,25"] * 30, "w": VALUES})
+    assert "No column has" not in read(table, formats=["decimal commas"])[1]
+    note = read(table, formats=["day/month/year"])[1]
+    assert note.startswith("No column has day/month/year, as --format says.")
+
+
+@pytest.mark.parametrize("role", ["strata", "clusters"])
+def test_true_in_two_spellings_is_one_value(role):
+    before = pd.DataFrame({"g": ["true", "false"] * 30, "v": VALUES})
+    after = pd.DataFrame({"g": ["True", "FALSE"] * 30, "v": VALUES})
+    tables = [as_table(before, "P"), as_table(after, "Q")]
+    found = pooled(tables, None, (), ReadOptions({}), Roles(**{role: "g"}))
+    assert found.role_columns["g"].levels == ("false", "true")
+    both = pd.concat([before, after])
+    assert "of 1 comparison" in str(compare_groups(both, by="g", permutations=39, progress=False))
+
+
+def test_booleans_among_numbers_are_refused(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"v": 1.5}\n{"v": 2.5}\n' * 20 + '{"v": true}\n')
+    for table in (path, {"v": [*VALUES, True]}):
+        with pytest.raises(InputError, match=r"column 'v' has numbers but 'True' in row"):
+            read(table)
+
+
+@pytest.mark.parametrize("reference", [VALUES, VALUES > 0.0, (VALUES > 0.0) * 1])
+def test_booleans_in_a_stream_of_numbers_are_missing(reference):
+    monitor = Monitor({"v": reference, "w": VALUES})
+    values, notes = monitor._reader.values(as_table({"v": [True, False], "w": [0.0, 0.0]}, "rows"))
+    if reference is VALUES:
+        assert np.isnan(values[:, 0]).all()
+        assert notes == [
+            "'v' has 2 cells such as 'true', no number with decimal points: read as missing."
+        ]
+    else:
+        np.testing.assert_array_equal(values[:, 0], [1.0, 0.0])
+        assert notes == []
+
+
+def test_columns_that_the_reference_of_a_monitor_lacks_are_noted():
+    monitor = Monitor(pd.DataFrame({"v": VALUES, "w": VALUES}), exclude=["w"])
+    assert monitor.update(pd.DataFrame({"v": -VALUES, "w": VALUES})).notes == ()
+    (note,) = monitor.update(pd.DataFrame({"v": -VALUES, "vv": VALUES})).notes
+    assert note == "Rows have columns that are not in the reference, and not watched: 'vv'."
+
+
+def test_missing_values_of_a_monitor():
+    values = np.r_[VALUES[:50], [-999.0] * 10]
+    (note,) = Monitor({"v": values}).notes
+    assert note.startswith("'v' is -999 in some rows of the reference, far from all others")
+    (note,) = Monitor({"v": VALUES}, na_values=[-99]).notes
+    assert note == "No cell is -99, as --na-value says."
+
+
+def test_sentinels_are_warned_of_where_models_are_learned():
+    from bke.inference import fit, learn_conditional
+
+    values = np.r_[VALUES[:50], [-999.0] * 10]
+    with pytest.warns(UserWarning, match="X: 'x' is -999 in 10 rows, far from all others"):
+        fit(values, progress=False, seed=0)
+    with pytest.warns(UserWarning, match="Y: 'x' is -999 in 10 rows, far from all others"):
+        learn_conditional(VALUES, values, factors=(1.0,))
+
+
+def test_paired_is_true_or_false():
+    with pytest.raises(InputError, match="paired must be True or False, got 'yes'"):
+        compare(VALUES, VALUES, paired="yes")
+
+
+def test_comments_above_names_and_numbers(tmp_path):
+    data = np.column_stack([VALUES, VALUES**2])
+    for options in ({}, {"delimiter": ","}):
+        sep = options.get("delimiter", " ")
+        np.savetxt(tmp_path / "a.txt", data, header=f"made here\na{sep}b", **options)
+        columns, note = read(tmp_path / "a.txt")
+        np.testing.assert_array_equal(columns["a"].values[:60], VALUES)
+        assert list(columns) == ["a", "b"]
+        assert "1 line above the header left out, the first is '# made here'" in note
+        np.savetxt(tmp_path / "b.txt", data, header="all made here", **options)
+        with pytest.warns(UserWarning, match="1 line above the header left out"):
+            sample = read_sample(tmp_path / "b.txt")
+        np.testing.assert_array_equal(sample.values, data)
+
+
+def test_row_names_of_r_without_a_name(tmp_path):
+    path = tmp_path / "r.txt"
+    for separator in " ,\t":
+        lines = [['"a"', '"b"'], *([f'"{at}"', "1.5", str(at / 7)] for at in range(40))]
+        path.write_text("".join(separator.join(line) + "\n" for line in lines))
+        with pytest.raises(InputError, match=r"3 cells in line 2 but 2 columns .*col\.names = NA"):
+            read(path)
+
+
+def test_backslashes_before_quotes_are_noted(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('v,c\n1,"say \\"hi\\" now"\n2,no\n3,"C:\\dir\\"\n' * 9)
+    assert "9 cells of 'c' have backslashes before quotes" in read(path)[1]
+
+
+def test_several_files_that_are_not_parquet(tmp_path):
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("v\n1\n2\n")
+    with pytest.raises(InputError, match=r"matches a\.csv, and only Parquet files"):
+        read(tmp_path / "*.csv")
+
+
+def test_characters_without_width_are_noted():
+    table = pd.DataFrame({"c": ["de\u200b", "fr"] * 30, "v": VALUES})
+    assert read(table)[1] == r"'c' has invisible characters, such as in 'de\u200b'."
+
+
+def test_bytes_of_zero_and_keys_that_come_twice_in_streams():
+    import io
+
+    from bke.inference.io.stream import RowStream
+
+    def batch(raw):
+        stream = RowStream(io.BytesIO(raw), ("v", "k"), ("v", "k"))
+        return [table.data.to_pydict() for table in stream.batches(9)], stream.notes
+
+    found, notes = batch(b"v,k\n1,a\n2\0,b\n3,c\n")
+    assert found == [{"v": ["1", "3"], "k": ["a", "c"]}]
+    assert notes == ["Left out for a byte of zero: 1 line, the first of them line 3."]
+    found, notes = batch(b'{"v": 1, "k": "a"}\n{"v": 2, "v": 3, "k": "b"}\n')
+    assert found == [{"v": [1], "k": ["a"]}]
+    assert notes == ["Left out for a key twice: 1 line, the first of them near line 2."]
+    with pytest.raises(InputError, match="the stream is not text in UTF-8"):
+        batch("v,k\n1,a\n".encode("utf-16"))
+
+
+def workbook(path, rows, sheets=()):
+    """Write a workbook whose first sheet has these rows, which pandas would not write."""
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append(row)
+    for name in sheets:
+        book.create_sheet(name).append(["v"])
+    book.save(path)
+    return path
+
+
+def test_titles_errors_and_empty_rows_of_spreadsheets(tmp_path):
+    path = tmp_path / "a.xlsx"
+    rows = [[float(one), "c" if at % 3 else None] for at, one in enumerate(VALUES)]
+    columns, note = read(workbook(path, [["Report"], [], ["v", "k"], *rows[:30], [], *rows[30:]]))
+    np.testing.assert_allclose(columns["v"].values[:60], VALUES, rtol=1e-14)
+    assert np.isnan(columns["k"].values).sum() == 40
+    assert "1 row above the header left out, the first is 'Report'." in note
+    for error in ("#DIV/0!", "#N/A"):
+        with pytest.raises(InputError, match=f"column 'v' has numbers but '{error}' in line 32 of"):
+            read(workbook(path, [["v", "k"], *rows[:30], [error, "c"], *rows[30:]]))
+    with pytest.raises(InputError, match=r"sheet 'Sheet', is empty; .* move another to the front"):
+        read(workbook(path, [], ["data"]))

@@ -149,7 +149,7 @@ def test_name_comes_before_index(tmp_path):
         ("x,y\n1,2\n3\n", {}, ["1 cell in line 3", "2 columns"]),
         ("x,y\n1,2\n3,4,5\n", {}, ["3 cells in line 3", "2 columns"]),
         ("1 2\n3 4\n5\n", {}, ["1 cell in line 3", "2 columns"]),
-        ('x,y\n1,"2\n3,4\n', {}, ["a quote that is not closed"]),
+        ('x,y\n1,"2\n3,4\n', {}, ["a quote in line 2 that is not closed"]),
         (b"\x00\x01\x02", {}, ["not a text file"]),
         (",x\n1,5\n2,6\n", {}, ["column 1", "header"]),
         ("x,x\n1,2\n3,4\n", {}, ["2 columns named 'x' in line 1"]),

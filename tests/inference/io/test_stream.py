@@ -60,7 +60,7 @@ def test_json_lines():
     assert found == [{"a": [1, None], "b": ["x", "y"]}]
     found, notes = batches('{"a": 1, "b": "x"}\n{"a": 2\n[3]\n{"a": 4, "b": "z"}\n', most=9)
     assert found == [{"a": [1, 4], "b": ["x", "z"]}]
-    assert notes == ["Left out for not being JSON objects: 2 lines, the first of them near line 2."]
+    assert notes == ["Left out for no JSON object: 2 lines, the first of them near line 2."]
     found, notes = batches('{"a": 1, "b": "x"}\n{"a": "1.5", "b": 2}\n', most=9)
     assert found == [{"a": ["1", "1.5"], "b": ["x", "2"]}]
     assert notes == []
@@ -84,7 +84,7 @@ def test_json_of_many_levels_is_left_out():
     deep = '{"a": ' + "[" * 100_000 + "]" * 100_000 + "}\n"
     found, notes = batches('{"a": 1, "b": 1}\n' + deep, most=9)
     assert found == [{"a": [1], "b": [1]}]
-    assert notes == ["Left out for not being JSON objects: 1 line, the first of them near line 2."]
+    assert notes == ["Left out for no JSON object: 1 line, the first of them near line 2."]
 
 
 def rows(text, **options):
