@@ -132,7 +132,8 @@ def drift(
             terminal.say(f"Written: {path}")
     sources = [str(path) for path in (before, after) if path is not None]
     failed = _failed(found, options, terminal) if gate else options.fail and found.differ
-    terminal.finish({"command": "drift", "sources": sources, **found.to_dict()})
+    verdict = {"failed": failed} if options.fail else {}
+    terminal.finish({"command": "drift", "sources": sources, **found.to_dict(), **verdict})
     if failed:
         raise typer.Exit(DIFFERENT)
 
@@ -148,15 +149,16 @@ def _failed(
     for one in (found,) if isinstance(found, TableComparison) else found.comparisons:
         changed, large = one.changed_columns(), len(one.changed_columns(least))
         failed |= large > most
-        told = sorted(changed, key=lambda column: -column.effect.size)
-        sizes = [f"{column.name} {column.effect.size:.3g}" for column in told[:MOST_SIZES]]
-        sizes += ["..."] * (len(told) > MOST_SIZES)
+        largest = sorted(changed, key=lambda column: -column.effect.size)
+        sizes = [f"{column.name} {column.effect.size:.3g}" for column in largest[:MOST_SIZES]]
+        sizes += ["..."] * (len(largest) > MOST_SIZES)
         pairs = sum(pair.differ for pair in one.pairs)
-        apart = f" {counted(pairs, 'changed pair')} of columns not counted." if pairs else ""
+        not_counted = f" {counted(pairs, 'changed pair')} of columns not counted." if pairs else ""
         terminal.say(
             f"{'Failed' if large > most else 'Passed'}: {' and '.join(one.names)} have {large} of "
             f"{counted(len(changed), 'changed column')} with an effect size of at least {least:g}"
-            f"{' (' * bool(sizes)}{', '.join(sizes)}{')' * bool(sizes)}; up to {most} pass.{apart}"
+            f"{' (' * bool(sizes)}{', '.join(sizes)}{')' * bool(sizes)}; up to {most} pass."
+            f"{not_counted}"
         )
     return failed
 

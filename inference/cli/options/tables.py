@@ -84,8 +84,10 @@ class ReadingOptions:
         for value in self.column_type or ():
             column, equals, type_ = value.rpartition("=")
             if not equals:
+                name, colon, last = value.rpartition(":")
+                column, type_ = (name, last) if colon else (value, "category")
                 raise typer.BadParameter(
-                    f"--column-type {value} names no type: write --column-type {value}=category"
+                    f"--column-type {value} names no type: write --column-type {column}={type_}"
                 )
             types[column] = type_
         return types

@@ -89,6 +89,8 @@ def test_one_table_is_divided_by_a_column(tables, tmp_path):
     assert drift(path, *FAST).exit_code == 2
     assert drift(path, path, "--by", "month", *FAST).exit_code == 2
     assert drift(path, path, "--column-type", "month", *FAST).exit_code == 2
+    refused = drift(path, path, "--column-type", "month:category", *FAST)
+    assert "write --column-type month=category" in " ".join(refused.output.replace("│", "").split())
 
 
 def test_bad_tables_are_one_sentence(tables, tmp_path):
@@ -182,6 +184,9 @@ def test_python_and_json_have_the_effect_sizes_of_a_gate(small_change):
         found.changed_columns(5)
     told = json.loads(drift(*small_change, "--json", "--max-changed=2", "--fail", *FAST).stdout)
     assert [one["effect"]["size"] for one in told["columns"]] == frame.effect_size.tolist()
+    assert told["failed"] is False
+    told = json.loads(drift(*small_change, "--json", "--max-changed=1", "--fail", *FAST).stdout)
+    assert told["failed"] is True
 
 
 def test_a_gate_of_groups_counts_the_columns_of_each_comparison(tables, tmp_path):

@@ -55,7 +55,9 @@ def test_evidence_is_the_ratio_of_two_normal_densities_of_sums_over_pairs(column
 def test_independent_pairs_have_nearly_the_evidence_of_independent_rows():
     rng = np.random.default_rng(3)
     both = rng.normal(size=300), rng.normal(0.3, size=300)
-    one, other = (compare(*both, paired=paired, permutations=99, **QUIET) for paired in (0, 1))
+    one, other = (
+        compare(*both, paired=paired, permutations=99, **QUIET) for paired in (False, True)
+    )
     assert one.log_bayes_factor > 3.0
     assert other.log_bayes_factor == pytest.approx(one.log_bayes_factor, rel=0.3)
     at = np.linspace(-2.0, 2.0, 5)
