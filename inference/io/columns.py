@@ -238,7 +238,7 @@ def _parse_as(array: pa.Array, dtype: pa.DataType, formats: Sequence[str]) -> pa
             except pa.ArrowInvalid:  # more than 64 bits
                 return None
         elif (numbers := parse_numbers(distinct, formats)) is not None:
-            if numbers.format in [one.name for one in SIGN_FORMATS]:
+            if numbers.format in [candidate.name for candidate in SIGN_FORMATS]:
                 raise ColumnError(
                     f"has {numbers.format} in one table, such as {distinct[0].as_py()!r}, and "
                     "numbers without in the other: write both in one unit"
@@ -342,9 +342,9 @@ def unused_notes(
     notes = [
         f"No cell is {value}, as --na-value says." for value in unused_na_values(tables, na_values)
     ]
-    patterns = [(one.name, one.pattern) for one in NUMBER_FORMATS]
+    patterns = [(candidate.name, candidate.pattern) for candidate in NUMBER_FORMATS]
     patterns += [(name, pattern) for name, _, pattern in DATE_FORMATS]
-    cells = [
+    distinct = [
         pc.unique(array).drop_null()
         for table in (tables if formats else ())
         for column in table.data.columns
@@ -352,7 +352,7 @@ def unused_notes(
     ]
     for format_ in formats:
         fitting = [pattern for name, pattern in patterns if name == format_]
-        if not any(matches(part, pattern).all() for part in cells for pattern in fitting):
+        if not any(matches(part, pattern).all() for part in distinct for pattern in fitting):
             notes.append(f"No column has {format_}, as --format says.")
     return notes
 

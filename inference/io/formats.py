@@ -165,9 +165,9 @@ def normalize_booleans(array: pa.Array) -> pa.Array:
     return pc.utf8_lower(array) if are_booleans else array
 
 
-def strip_zeros(cells: pa.Array) -> pa.Array:
+def strip_zeros(array: pa.Array) -> pa.Array:
     """Remove zeros at the end of decimals in text: 1.0 and 1.00 become 1."""
-    return pc.replace_substring_regex(cells, r"(\.\d*[1-9])0+$|\.0*$", r"\1")
+    return pc.replace_substring_regex(array, r"(\.\d*[1-9])0+$|\.0*$", r"\1")
 
 
 def as_floats(array: pa.Array) -> pa.Array:

@@ -107,7 +107,7 @@ def read_samples(
     for path, table in zip(paths, tables, strict=True):
         known = table.data.column_names
         chosen.append([known[index] for index in choose_columns(Path(path), known, columns)])
-    parsed = [_parse_columns(*of_one) for of_one in zip(tables, chosen, strict=True)]
+    parsed = [_parse_columns(table, names) for table, names in zip(tables, chosen, strict=True)]
     if len(paths) > 1 and len({len(names) for names in chosen}) == 1:
         by_name = all(sorted(names) == sorted(chosen[0]) for names in chosen)
         for position, first in enumerate(chosen[0]):
@@ -119,8 +119,9 @@ def read_samples(
             if numbers[name].format not in ("", DECIMAL_COMMAS.name):
                 _warn(f"{path}: {name!r} is read as numbers with {numbers[name].format}")
         values = np.column_stack([numbers[name].values for name in names])
-        whole = all(str(cells[0]).strip().isdigit() for cells in table.data.select(names).columns)
-        if table.line_of is not None and not table.has_header and whole and _may_be_names(values):
+        without_header = table.line_of is not None and not table.has_header
+        first_cells = [str(column[0]).strip() for column in table.data.select(names).columns]
+        if without_header and all(map(str.isdigit, first_cells)) and _may_be_names(values):
             row = ", ".join(f"{value:.15g}" for value in values[0, :3]) + ", ..." * (len(names) > 3)
             _warn(
                 f"{path}: its first row, {row}, is read as numbers; leave it out, or write names "
@@ -178,7 +179,7 @@ def _use_one_format(
     tables: Sequence[Table], names: Sequence[str], parsed: Sequence[dict[str, Parsed]]
 ) -> None:
     """Parse a column of text again where its cells in all files together have another format."""
-    columns = [of_one[name] for of_one, name in zip(parsed, names, strict=True)]
+    columns = [columns_by_name[name] for columns_by_name, name in zip(parsed, names, strict=True)]
     formats = [column.format for column in columns]
     # One cell decides for most files: all points must look like those between thousands.
     may_be_thousands = any(re.match(THOUSANDS, column.pointed) for column in columns)
@@ -205,9 +206,9 @@ def _use_one_format(
         raise InputError(f"column {names[0]!r} {problem}") from None
     if numbers is None:
         raise error
-    for table, name, of_one in zip(tables, names, parsed, strict=True):
-        if of_one[name].format != numbers.format:
-            of_one |= _parse_columns(table, [name], [numbers.format or PLAIN.name])
+    for table, name, columns_by_name in zip(tables, names, parsed, strict=True):
+        if columns_by_name[name].format != numbers.format:
+            columns_by_name |= _parse_columns(table, [name], [numbers.format or PLAIN.name])
 
 
 def choose_columns(

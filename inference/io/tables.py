@@ -127,10 +127,12 @@ def read_table(path: Path, encoding: str | None = None, *, header: bool = True) 
     """
     if any(mark in path.name for mark in "*?[") and not path.exists():
         paths = sorted(path.parent.glob(path.name))
-        if others := [one.name for one in paths if one.suffix.lower() not in (".parquet", ".pq")]:
-            raise InputError(
-                f"{path} matches {others[0]}, and only Parquet files are read together: join them"
-            )
+        for file in paths:
+            if file.suffix.lower() not in (".parquet", ".pq"):
+                raise InputError(
+                    f"{path} matches {file.name}, and only Parquet files are read together: join "
+                    "them"
+                )
         return _checked(_read_parquet(paths, path))
     if path.suffix.lower() == ".zarr":
         raise InputError(f"{path} is zarr, which fit --stream and open_rows read")
@@ -376,17 +378,17 @@ def _read_excel(path: Path, *, header: bool) -> Table:
     filled = [index for index, row in enumerate(rows) if any(cell is not None for cell in row)]
     where = f"{path}, sheet {sheet!r}," if len(sheets) > 1 else f"{path}"
     if not filled:
-        others = "; the first sheet is read: move another to the front" if len(sheets) > 1 else ""
-        raise InputError(f"{where} is empty{others}")
+        advice = "; the first sheet is read: move another to the front" if len(sheets) > 1 else ""
+        raise InputError(f"{where} is empty{advice}")
     width = max(len(rows[index]) for index in filled)
     padded = {index: [*rows[index], *[None] * (width - len(rows[index]))] for index in filled}
     used = [at for at in range(width) if any(row[at] is not None for row in padded.values())]
-    cells = {index: [row[at] for at in used] for index, row in padded.items()}
+    values = {index: [row[at] for at in used] for index, row in padded.items()}
     above = 0  # titles, of one cell each
-    while len(used) > 1 and above + 1 < len(filled) and _count(cells[filled[above]]) < 2:
+    while len(used) > 1 and above + 1 < len(filled) and _count(values[filled[above]]) < 2:
         above += 1
     first, *below = filled[above:]
-    names = cells[first]
+    names = values[first]
     numeric = [name for name in names if isinstance(name, numbers.Real)]
     has_header = header or len(numeric) < len(names)
     if numeric and has_header:
@@ -399,30 +401,30 @@ def _read_excel(path: Path, *, header: bool) -> Table:
             f"{where} has {counted(unnamed, 'column')} without a name in row {first + 1}"
         )
     texts = list(map(str, names)) if has_header else default_names(len(names))
-    kept = below if has_header else [first, *below]
+    data_rows = below if has_header else [first, *below]
     try:
         columns = [
-            _from_objects([_as_number(cells[index][at]) for index in kept], text)
+            _from_objects([_as_number(values[index][at]) for index in data_rows], text)
             for at, text in enumerate(texts)
         ]
     except ValueError as error:
         raise InputError(f"{where}: {error}") from None
     notes = []
     if above:
-        title = str(next(cell for cell in cells[filled[0]] if cell is not None))[:40]
+        title = str(next(cell for cell in values[filled[0]] if cell is not None))[:40]
         rows_above = counted(above, "row")
         notes.append(f"{path}: {rows_above} above the header left out, the first is {title!r}.")
     if len(sheets) > 1:
-        others = ", ".join(repr(other) for other in sheets if other != sheet)
+        other_sheets = ", ".join(repr(other) for other in sheets if other != sheet)
         notes.append(
-            f"{path}: its first sheet, {sheet!r}, is read, and not {others}: to read another, move "
-            "it to the front."
+            f"{path}: its first sheet, {sheet!r}, is read, and not {other_sheets}: to read another, "
+            "move it to the front."
         )
     return Table(
         pa.Table.from_arrays(columns, names=texts),
         str(path),
         tuple(notes),
-        lambda row: kept[row] + 1,
+        lambda row: data_rows[row] + 1,
         has_header,
     )
 
@@ -448,8 +450,8 @@ def _excel_rows(path: Path) -> tuple[str, list[tuple[Any, ...]], list[str]]:
         raise InputError(f"{path} is not a readable Excel file: {_first_line(error)}") from error
 
 
-def _count(cells: list[Any]) -> int:
-    return sum(cell is not None for cell in cells)
+def _count(row: list[Any]) -> int:
+    return sum(cell is not None for cell in row)
 
 
 def _as_number(cell: Any) -> Any:

@@ -272,14 +272,14 @@ def are_identifiers(name: str, samples: Sequence[np.ndarray]) -> bool:
 
 def find_sentinels(values: np.ndarray) -> tuple[float, ...]:
     """Find numbers that may stand for a missing value: repeated, and far from all others."""
-    return _repeated_and_far(values, _equal_to_sentinels(values))
+    return _isolated_values(values, _equal_to_sentinels(values))
 
 
 def find_date_sentinels(seconds: np.ndarray) -> tuple[float, ...]:
     """Find days of dates (n,), in seconds, that may stand for a missing value."""
     days = np.array(DATE_SENTINELS, dtype="datetime64[s]").astype(float)
     known = seconds[~np.isnan(seconds)]
-    return _repeated_and_far(known, [np.floor(known / DAY) * DAY == day for day in days])
+    return _isolated_values(known, [np.floor(known / DAY) * DAY == day for day in days])
 
 
 def _equal_to_sentinels(values: np.ndarray) -> list[np.ndarray]:
@@ -293,15 +293,17 @@ def _equal_to_sentinels(values: np.ndarray) -> list[np.ndarray]:
     ]
 
 
-def _repeated_and_far(values: np.ndarray, equal: list[np.ndarray]) -> tuple[float, ...]:
+def _isolated_values(values: np.ndarray, equal: list[np.ndarray]) -> tuple[float, ...]:
     """Return the values that a mask (n,) selects often enough, and far from all others."""
     measured = values[~np.any(equal, axis=0)]
     if not len(measured):
         return ()
     low, high = measured.min(), measured.max()
     least = max(SENTINEL_ROWS, SENTINEL_PROPORTION * len(values))
-    found = [float(values[rows][0]) for rows in equal if rows.sum() >= least]
-    return tuple(value for value in found if min(abs(value - low), abs(value - high)) > high - low)
+    repeated = [float(values[rows][0]) for rows in equal if rows.sum() >= least]
+    return tuple(
+        value for value in repeated if min(abs(value - low), abs(value - high)) > high - low
+    )
 
 
 def value_text(column: Column, value: float) -> str:

@@ -145,8 +145,8 @@ class RowReader(NamedTuple):
         if invalid:
             such = f"{invalid[0]!r}"
             such = such if len(invalid) == 1 else f"{counted(len(invalid), 'cell')} such as {such}"
-            written = self.formats[at] or PLAIN.name
-            notes.append(f"{name!r} has {such}, no number with {written}: read as missing.")
+            format_ = self.formats[at] or PLAIN.name
+            notes.append(f"{name!r} has {such}, no number with {format_}: read as missing.")
         if infinite.any():
             notes.append(f"{name!r} has an infinite number: read as missing.")
         return self._snap(values, at, stored_size(array.type)), notes
