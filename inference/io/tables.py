@@ -417,8 +417,8 @@ def _read_excel(path: Path, *, header: bool) -> Table:
     if len(sheets) > 1:
         other_sheets = ", ".join(repr(other) for other in sheets if other != sheet)
         notes.append(
-            f"{path}: its first sheet, {sheet!r}, is read, and not {other_sheets}: to read another, "
-            "move it to the front."
+            f"{path}: its first sheet, {sheet!r}, is read, and not {other_sheets}: to read "
+            "another, move it to the front."
         )
     return Table(
         pa.Table.from_arrays(columns, names=texts),
