@@ -152,7 +152,8 @@ def compare(
         seed=seed,
         left_out=left_out,
         own_names=own_names,
-        notes=apart + _notes(pair, names, alpha, paired=paired, weighted=given is not None),
+        notes=apart
+        + _notes(pair, names, columns, alpha, paired=paired, weighted=given is not None),
     )
 
 
@@ -191,11 +192,17 @@ def _tested(
 
 
 def _notes(
-    pair: Pair, names: tuple[str, str], alpha: float, *, paired: bool, weighted: bool
+    pair: Pair,
+    names: tuple[str, str],
+    columns: Sequence[str],
+    alpha: float,
+    *,
+    paired: bool,
+    weighted: bool,
 ) -> tuple[str, ...]:
     """What looks odd about the rows; with weights equal rows are as they should be."""
     few = few_rows_note(pair.ways(paired=paired, signs=weighted), alpha)
-    return few if weighted else (*few, *pair.copies(names))
+    return few if weighted else (*few, *pair.notes(names, columns, paired=paired))
 
 
 def _samples(

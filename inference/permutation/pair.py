@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Sequence
 from threading import Event
 from typing import NamedTuple
 
@@ -35,6 +36,7 @@ from ..io.types import find_sentinels
 from .deal import MANY, chosen_of, places_of
 from .permutation import pair_swaps, relabellings
 from .relabelled import Relabelled
+from .serial import serial_note
 
 #: Rows of a sample that are counted in how many ways they can be labelled.
 MOST_COUNTED = 100
@@ -76,8 +78,10 @@ class Pair:
         """
         return cls(*as_tested_pair(P, Q))
 
-    def copies(self, names: tuple[str, str]) -> tuple[str, ...]:
-        """Return notes on copies of rows, and on numbers that may stand for missing values."""
+    def notes(
+        self, names: tuple[str, str], columns: Sequence[str], *, paired: bool = False
+    ) -> tuple[str, ...]:
+        """Return notes on copies and dependence of rows, and on sentinels of missing values."""
         sentinels = (
             f"column {column + 1} is {sentinel:g} in some rows, far from all others: if it stands "
             "for a missing value, leave these rows out"
@@ -85,7 +89,8 @@ class Pair:
             for sentinel in find_sentinels(values)
         )
         copies = (copies_note(self.first, names[0]), copies_note(self.second, names[1]))
-        return (*copies[0], *copies[1], *sentinels)
+        samples = [self.first - self.second] if paired else [self.first, self.second]
+        return (*copies[0], *copies[1], *sentinels, *serial_note(samples, columns))
 
     @property
     def sizes(self) -> tuple[int, int]:

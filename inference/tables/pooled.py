@@ -31,6 +31,7 @@ from ..io.types import (
     as_identifier,
     value_text,
 )
+from ..permutation.serial import serial_note
 from .counted import NOT_COUNTED, Counted, counted_rows
 
 #: Ratio of the mean rows per cluster of both tables from which a note warns.
@@ -170,6 +171,7 @@ def pooled(
     notes += _dependence_notes(columns, rows, roles.clusters)
     notes += _repeated_identifiers(columns, {*role_types, *options.column_types}, roles.clusters)
     notes += _copies_notes(columns, rows, tables)
+    notes += _serial_notes(columns, rows, roles)
     left_out, compared = [(name, "excluded") for name in exclude], []
     notes += [note for name in chosen for note in columns[name].notes]
     for name in chosen:
@@ -307,6 +309,26 @@ def _copies_notes(
     parts = zip((values[:rows], values[rows:]), (tables[0], tables[-1]), strict=True)
     notes = (note for part, table in parts for note in copies_note(part, table.source))
     return [f"{note[0].upper()}{note[1:]}." for note in notes]
+
+
+def _serial_notes(columns: Mapping[str, TypedColumn], rows: int, roles: Roles) -> list[str]:
+    """Note rows that seem to depend on their predecessors, unless roles say how rows depend."""
+    if any(roles):
+        return []
+    numeric = {
+        name: typed.column.values
+        for name, typed in columns.items()
+        if typed.column.kind in ("number", "integer", "boolean")
+    }
+    if not numeric:
+        return []
+    values = np.column_stack(list(numeric.values()))
+    notes = serial_note([values[:rows], values[rows:]], list(numeric))
+    return [
+        f"{note[0].upper()}{note[1:]}: keep the rows of a day, or of another block, together with "
+        "--clusters (clusters=)."
+        for note in notes
+    ]
 
 
 def _repeated_identifiers(

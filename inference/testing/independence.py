@@ -14,11 +14,19 @@ from ..core.errors import InputError
 from ..core.machine import computing
 from ..core.progress import progress_bar
 from ..data.canonical import canonical_order, generator, mark, pairs_fingerprints
-from ..data.checks import as_sample, check_count, check_memory, check_same_rows
+from ..data.checks import (
+    as_sample,
+    check_count,
+    check_memory,
+    check_same_rows,
+    column_names,
+    default_names,
+)
 from ..data.equality import equalize
 from ..learning import PairKernel
 from ..learning.kernel_selection import take_evenly
 from ..permutation.enough import few_rows_note
+from ..permutation.serial import serial_note
 from ..permutation.stages import count_in_words, in_stages
 from .approximations import hsic_approximation
 from .combination import COMBINED, Combined, combine
@@ -162,6 +170,13 @@ def independence_test(
                 alpha,
                 sequential=sequential,
             )
+            # Dependence within one variable alone does no harm.
+            serial = [
+                serial_note([values], column_names(Z) or default_names(values.shape[1]))
+                for Z, values in ((X, first), (Y, second))
+            ]
+            if all(serial):
+                result = dataclasses.replace(result, notes=(*result.notes, *serial[0]))
         else:
             rng = generator(seed, first, second)
             result = _approximated(samples, kernels, _named(choices), asked, rng)

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 from ..core.errors import InputError
 from ..core.machine import computing
-from ..data.checks import check_count
+from ..data.checks import check_count, column_names, default_names
 from ..learning.kernel_selection import KERNEL_NAMES
 from ..permutation.deal import MANY
 from ..permutation.enough import few_rows_note
@@ -137,7 +137,10 @@ def two_sample_test(
                 sequential=sequential,
             )
             ways = pair.ways(paired=asked.estimator == "paired")
-            result = dataclasses.replace(result, notes=_notes(result, pair, ways))
+            names = column_names(P) or default_names(pair.first.shape[1])
+            paired = asked.estimator == "paired"
+            notes = _notes(result, pair, ways, pair.notes(("P", "Q"), names, paired=paired))
+            result = dataclasses.replace(result, notes=notes)
         else:
             result = _approximated(pair, choice, asked, block_size, seed, progress=progress)
     return dataclasses.replace(result, fingerprints=pair.fingerprints)
@@ -207,13 +210,13 @@ def _in_parts(test: InParts, asked: NullChoice, *, sequential: bool) -> TestResu
     return dataclasses.replace(result, notes=notes)
 
 
-def _notes(result: TestResult, pair: Pair, ways: int) -> tuple[str, ...]:
+def _notes(result: TestResult, pair: Pair, ways: int, on_rows: tuple[str, ...]) -> tuple[str, ...]:
     """What could mislead the reader of a permutation test."""
     return (
         *kernel_notes([result.kernel] if result.kernel is not None else []),
         *constant_note(pair.pooled),
         *few_rows_note(ways, result.alpha),
-        *pair.copies(("P", "Q")),
+        *on_rows,
         *(rounding_note(pair.first, pair.second, result.kernel) if result.rejected else ()),
         *(("P and Q are the same rows",) if len(set(pair.fingerprints)) == 1 else ()),
     )
