@@ -52,6 +52,14 @@ SLOW = (
     "speed are not alike, so it may be told apart for that alone"
 )
 
+#: R-hat from which a note doubts autocorrelation times that are estimated within chains.
+RHAT_OF_RARE_MOVES = 1.1
+RARE_MOVES = (
+    "R-hat is {rhat:.3g}, and draws within a chain have an autocorrelation time of {time:.3g}: "
+    "either the chains are at different places, or all move between places, but too rarely for "
+    "that time, and then chains that agree may be said to disagree: draw longer chains"
+)
+
 
 class Found(NamedTuple):
     """What chains say of each other, and each of itself.
@@ -241,6 +249,7 @@ def _told(
     if apart and found.between is not None:
         clusters = _clusters(found.between, cut.chains, alpha / tests)
     drifting = np.flatnonzero(drifts & (step_down(found.within.each_pair()) <= alpha / tests))
+    rhat = _rhat(chains.values)
     return ChainsCheck(
         pvalue=pvalue,
         alpha=alpha,
@@ -255,13 +264,13 @@ def _told(
         names=chains.columns,
         labels=chains.labels,
         left_out=left_out,
-        rhat=_rhat(chains.values),
+        rhat=rhat,
         autocorrelation_time=cut.time,
         batches=cut.count,
         sizes=chains.values.shape[:2],
         permutations=permutations,
         draws=chains.values,
-        notes=_notes(chains, left_out, cut, alpha),
+        notes=_notes(chains, left_out, cut, alpha, rhat),
     )
 
 
@@ -308,9 +317,11 @@ def _rhat(values: np.ndarray) -> float:
 
 
 def _notes(
-    chains: Chains, left_out: tuple[str, ...], cut: Batches, alpha: float
+    chains: Chains, left_out: tuple[str, ...], cut: Batches, alpha: float, rhat: float
 ) -> tuple[str, ...]:
     notes = []
+    if rhat > RHAT_OF_RARE_MOVES and not cut.short:
+        notes.append(RARE_MOVES.format(rhat=rhat, time=cut.time))
     if cut.short:
         alone = len(chains.labels) == 1
         mistaken = "a chain that does not drift" if alone else "chains that agree"
