@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+NOT_SEEN = (
+    "not seen by a Stein test: modes without draws, and the weights of modes far apart, for which "
+    "see check_chains(score=)"
+)
 #: Columns that are told.
 MOST_TOLD = 6
 
@@ -81,6 +85,8 @@ class SteinResult(TestResult):
             lines.append(f"  does not fit, adjusted for all columns: {shown}{more}")
         elif self.rejected and len(self.names) > 1:
             lines.append("  no column by itself can be named for it")
+        if not self.rejected:
+            lines.append(f"  {NOT_SEEN}")
         return "\n".join([*lines, *(f"  Note: {note}" for note in notes)])
 
     def to_dataframe(self) -> pd.DataFrame:

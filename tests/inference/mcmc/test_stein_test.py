@@ -212,10 +212,13 @@ def test_what_fits_least_comes_first():
     assert ": ≤ 0.001" in str(result)  # of a part
 
 
-@pytest.mark.parametrize(("shape", "told"), [(0.05, True), (3.0, False)])
-def test_skewed_scores_are_told(shape, told):
-    """The logarithm of a gamma variable y, whose score is shape - exp(y): skewed by 8.9 and 1.2."""
-    x = np.random.default_rng(0).gamma(shape, size=300)
+@pytest.mark.parametrize(
+    ("shape", "rows", "told"), [(0.05, 300, True), (0.5, 200, True), (3.0, 300, False)]
+)
+def test_skewed_scores_are_told(shape, rows, told):
+    """The logarithm of a gamma variable y, whose score is shape - exp(y): its skewness is 8.9, 2.8
+    and 1.2."""
+    x = np.random.default_rng(0).gamma(shape, size=rows)
     result = stein_test(np.log(np.maximum(x, 1e-300)), shape - x, **QUIET)
     assert any("so skewed scores, of x" in note for note in result.notes) == told
 
@@ -285,3 +288,18 @@ def test_many_draws_are_compared_evenly(monkeypatch):
 def test_what_makes_no_sense_is_refused(draws, score, options, told):
     with pytest.raises(InputError, match=told):
         stein_test(draws, score, **options, **QUIET)
+
+
+def test_weights_of_modes_far_apart_are_said_not_to_be_seen():
+    """Half of the rows are in each mode, of which one has nine tenths of the mass."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(np.repeat([-20.0, 20.0], 150))[:, None]
+    logs = np.log([[0.9, 0.1]]) - 0.5 * (x - [[-20.0, 20.0]]) ** 2
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+    weights /= weights.sum(axis=1, keepdims=True)
+    result = stein_test(x, np.sum(weights * ([[-20.0, 20.0]] - x), axis=1, keepdims=True), **QUIET)
+    assert not result.rejected
+    assert "not seen by a Stein test: modes without draws, and the weights of" in str(result)
+    wrong = stein_test(2.0 * x, -2.0 * x, **QUIET)
+    assert wrong.rejected
+    assert "not seen" not in str(wrong)
