@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..core.errors import InputError
-from ..data.checks import check_file, counted, default_names, normalize_text
+from ..data.checks import check_file, default_names, normalize_text, pluralize
 from .text import TextFile
 
 if TYPE_CHECKING:
@@ -362,7 +362,7 @@ def _read_excel(path: Path, *, header: bool) -> Table:
             f"{path} has the number {numeric[0]} in row 1, where the names of columns are needed"
         )
     if unnamed := sum(name != name for name in names):  # NaN
-        raise InputError(f"{path} has {counted(unnamed, 'column')} without a name in row 1")
+        raise InputError(f"{path} has {pluralize(unnamed, 'column')} without a name in row 1")
     texts = list(map(str, names)) if has_header else default_names(len(names))
     try:
         columns = [
