@@ -20,9 +20,9 @@ from ..data.checks import (
     check_file,
     check_memory,
     check_positive,
-    counted,
     default_names,
-    in_order_of,
+    pluralize,
+    reorder_columns,
 )
 from ..data.equality import equalize
 from ..data.new_rows import known_names
@@ -238,7 +238,7 @@ def _in_order_of(names: tuple[str, ...], sample: Sample) -> Sample:
     if sorted(names) != sorted(sample.columns):
         return sample
     values, sizes = (
-        in_order_of(names, sample.columns, rows)
+        reorder_columns(names, sample.columns, rows)
         for rows in (sample.values, np.array([sample.sizes]))
     )
     return dataclasses.replace(sample, values=values, columns=names, sizes=tuple(sizes[0]))
@@ -257,8 +257,8 @@ def _check_names(first: Sample, second: Sample) -> None:
         )
     if counts[0] != counts[1]:
         raise InputError(
-            f"{first.path} has {counted(counts[0], 'column')} and {second.path} has "
-            f"{counted(counts[1], 'column')}, where the same number is needed"
+            f"{first.path} has {pluralize(counts[0], 'column')} and {second.path} has "
+            f"{pluralize(counts[1], 'column')}, where the same number is needed"
         )
 
 

@@ -17,8 +17,8 @@ from ..data.checks import (
     check_flag,
     check_same_rows,
     column_names,
-    counted,
     default_names,
+    pluralize,
 )
 from ..data.new_rows import as_weights
 from ..evidence.ladder import test_scales
@@ -336,7 +336,7 @@ def _columns(columns: Sequence[str] | None, dimension: int) -> tuple[str, ...]:
     """The names of the columns, refused where they are not as many."""
     given = default_names(dimension) if columns is None else [str(name) for name in columns]
     if len(given) != dimension:
-        raise InputError(f"columns has {counted(len(given), 'name')} for {dimension} columns")
+        raise InputError(f"columns has {pluralize(len(given), 'name')} for {dimension} columns")
     for name in given:
         if given.count(name) > 1:
             raise InputError(f"columns has the name {name!r} twice")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.notebook import Shown
-from ..data.checks import counted
+from ..data.checks import pluralize
 from ..permutation.permutation import p_in_words
 from .findings import Findings
 from .words import told
@@ -91,4 +91,4 @@ class Comparison(Findings, Shown):
     def __repr__(self) -> str:
         verdict = "differ" if self.differ else "no difference found"
         p = p_in_words(self.pvalue, self.permutations)
-        return f"<Comparison: {verdict}, {p}, {counted(len(self.places), 'place')}>"
+        return f"<Comparison: {verdict}, {p}, {pluralize(len(self.places), 'place')}>"

@@ -18,7 +18,7 @@ import math
 import numpy as np
 from scipy.special import expit, logit
 
-from ..data.canonical import mark
+from ..data.canonical import checksum
 from ..evidence.location import Scores
 from ..evidence.places import cells
 from ..evidence.statistic import evidences
@@ -92,7 +92,7 @@ def _turned(rows: Relabelled) -> bool:
     """Whether labels are dealt as if the second sample were the first: by what is in them."""
     first = rows.first
     each = np.stack([first, rows.counts - first], axis=1).astype(float)
-    one, other = (mark(np.column_stack([rows.points, part])) for part in each.T)
+    one, other = (checksum(np.column_stack([rows.points, part])) for part in each.T)
     return one > other
 
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy.special import softmax
 
-from ..data.canonical import mark
+from ..data.canonical import checksum
 from ..data.weighted import systematic
 from ..evidence.decomposition import Noise, Spectrum, decomposed, of_pairs, of_weights
 from ..evidence.tilt import log_bayes_factors
@@ -111,7 +111,7 @@ def _folds(single: Single, rng: np.random.Generator) -> np.ndarray:
     """
     fold = np.empty(len(single.of_first), dtype=int)
     each = (np.flatnonzero(single.of_first), np.flatnonzero(~single.of_first))
-    for mine in sorted(each, key=lambda rows: mark(single.points[rows])):
+    for mine in sorted(each, key=lambda rows: checksum(single.points[rows])):
         fold[rng.permutation(mine)] = np.arange(len(mine)) % FOLDS
     return fold
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ..core.errors import InputError
 from ..core.machine import one_thread
-from ..data.checks import check_count, check_positive, check_share
+from ..data.checks import check_count, check_positive, check_proportion
 from ..data.new_rows import as_evaluation_points
 from ..evidence.statistic import Kind
 from ..permutation.relabelled import Relabelled
@@ -204,7 +204,7 @@ class Findings:
         """
         if of not in get_args(BandsOf):
             raise InputError(f"of must be 'auto', 'posterior' or 'sampling', got {of!r}")
-        check_share(level, "level")
+        check_proportion(level, "level")
         check_count(seed, "seed", 0, 2**63 - 1)
         at = self._checked_points(points) / self.rows.unit
         length = self._scale(scale) / self.rows.unit
@@ -229,7 +229,7 @@ class Findings:
             level: of the pointwise band; the simultaneous one has 1 - alpha.
             seed: of the draws.
         """
-        check_share(level, "level")
+        check_proportion(level, "level")
         check_count(seed, "seed", 0, 2**63 - 1)
         at = self._checked_points(points) / self.rows.unit
         drawn = self.belief.drawn(DRAWS, np.random.default_rng(seed))

@@ -17,12 +17,12 @@ from ..core.errors import InputError
 from ..core.machine import computing
 from ..data.checks import (
     as_sample,
+    check_column_names,
     check_count,
     check_same_columns,
     column_names,
     default_names,
-    in_order_of,
-    named_columns,
+    reorder_columns,
 )
 from ..learning.kernel_selection import select_kernels
 from .matched import MatchedWeights, Moment
@@ -137,9 +137,9 @@ def match_weights(
     y = as_sample(target, "target", may_be_constant=True)
     if x.shape[1] != y.shape[1]:
         raise InputError(f"source has {x.shape[1]} columns but target has {y.shape[1]}")
-    y = in_order_of(column_names(source), column_names(target), y)
+    y = reorder_columns(column_names(source), column_names(target), y)
     known = column_names(source) or column_names(target) or tuple(default_names(x.shape[1]))
-    names = named_columns(columns, known)
+    names = check_column_names(columns, known)
     if not np.ptp(np.concatenate([x, y]), axis=0).any():
         raise InputError("all rows of both are the same: there is nothing to match")
     limit = float(len(x)) if most is None else _checked_limit(most)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..data.checks import counted
+from ..data.checks import pluralize
 from ..permutation.permutation import p_in_words, p_with_error
 from .detectable import POWER
 from .findings import Findings
@@ -130,7 +130,7 @@ def _where(found: Findings) -> list[str]:
         return ["They differ, but no single place can be named."]
     more = len(found.places) - MOST_TOLD
     lines = [_place(found, place) for place in found.places[:MOST_TOLD]]
-    return [*lines, *([f"And {counted(more, 'more place')}."] if more > 0 else [])]
+    return [*lines, *([f"And {pluralize(more, 'more place')}."] if more > 0 else [])]
 
 
 def _place(found: Findings, place: Place) -> str:

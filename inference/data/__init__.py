@@ -1,1 +1,1 @@
-"""Rows on their way in: reading, checks, rounding, order, units, and the built-in samples."""
+"""Data preparation: checks, equality of numbers, canonical order, units and built-in samples."""

@@ -1,48 +1,55 @@
-"""Rows that are copies of others: a file that was written twice looks surer than it is."""
+"""Detection of duplicate rows, which inflate the size of a sample."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .checks import counted
+from .checks import pluralize
 
-#: Distinct rows from which counts that share a divisor are no accident: of so many one in 2^20.
-FEWEST = 20
-#: Of more rows nobody is told: counting them takes seconds.
-MOST = 50_000
-#: Share of distinct rows with a value of their own in a column from which that column tells rows
-#: apart, and share of them with copies from which these are told: one row that is there often, as
-#: of zeros, is none.
-TELLING, WORTH_TELLING = 0.9, 0.05
+#: Smallest number of distinct rows for a note. The counts of 20 distinct rows are all even with a
+#: probability of about 2^-20 if rows are independent.
+MIN_DISTINCT = 20
+#: Largest number of rows that are checked. Sorting more takes seconds.
+MAX_ROWS = 50_000
+#: Proportion of distinct rows with different values in one column, above which this column is taken
+#: for an identifier.
+MIN_UNIQUE = 0.9
+#: Proportion of distinct rows with duplicates, above which they are noted. Below it, a single
+#: frequent row, such as one of zeros, may be the cause.
+MIN_DUPLICATED = 0.05
 
 
-def copies_note(rows: np.ndarray, name: str) -> tuple[str, ...]:
-    """Tell of a sample whose rows are copies of others, which no test can know.
+def duplicate_rows_note(rows: np.ndarray, name: str) -> tuple[str, ...]:
+    """Write a note about duplicate rows of a sample, which tests treat as independent.
 
-    Either every row is there as often as a common divisor of their counts says, or rows are alike
-    in all columns although one column tells the distinct ones apart.
+    Rows are noted in two cases. In the first one, the counts of all distinct rows have a common
+    divisor. In the second one, rows are equal in all columns although the values of one column
+    identify the distinct rows.
 
     Args:
         rows: (n, D).
-        name: of the sample.
+        name: name of the sample in the note.
+
+    Returns:
+        One note, or none.
     """
-    if not 2 * FEWEST <= len(rows) <= MOST:
+    if not 2 * MIN_DISTINCT <= len(rows) <= MAX_ROWS:
         return ()
     distinct, counts = np.unique(rows, axis=0, return_counts=True)
-    times, copies = int(np.gcd.reduce(counts)), len(rows) - len(distinct)
-    if len(distinct) < FEWEST:
+    if len(distinct) < MIN_DISTINCT:
         return ()
-    if times > 1:
-        told = f"every row of {name} is there {times} times or a multiple of that"
-    elif np.mean(counts > 1) > WORTH_TELLING and _tells_apart(distinct):
-        told = f"{counted(copies, 'row')} of {name} are copies of others"
+    divisor = int(np.gcd.reduce(counts))
+    if divisor > 1:
+        finding = f"every row of {name} occurs {divisor} times or a multiple of that"
+    elif np.mean(counts > 1) > MIN_DUPLICATED and _has_identifier(distinct):
+        finding = f"{pluralize(len(rows) - len(distinct), 'row')} of {name} are duplicates"
     else:
         return ()
-    return (f"{told}: copies are no new evidence, and a test takes them for that",)
+    return (f"{finding}: tests treat all rows as independent, which duplicates are not",)
 
 
-def _tells_apart(distinct: np.ndarray) -> bool:
-    """Whether, of two columns or more, one has hardly a value twice in ``distinct`` (k, D) rows."""
+def _has_identifier(distinct: np.ndarray) -> bool:
+    """Return whether one of several columns has nearly unique values in ``distinct`` (k, D)."""
     if distinct.shape[1] == 1:
         return False
-    return any(len(np.unique(one)) > TELLING * len(distinct) for one in distinct.T)
+    return any(len(np.unique(column)) > MIN_UNIQUE * len(distinct) for column in distinct.T)

@@ -1,4 +1,4 @@
-"""Rows, points and weights given to a learned model: columns matched by name, masks refused."""
+"""Checks of rows, points and weights for a fitted model, with columns matched by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..core.errors import InputError
-from .checks import column_names, default_names, first_fault, from_objects, plain_array
+from .checks import column_names, convert_objects, default_names, first_invalid_value, plain_array
 
 
 def column_order(
@@ -19,74 +19,76 @@ def column_order(
     *,
     optional: Sequence[str] | None = (),
 ) -> list[int] | None:
-    """Return the indices that bring new columns into the order of a model's columns.
+    """Return the indices that bring new columns into the order of the columns of a model.
 
-    Without names on one of the two sides columns are taken by position. So they are where the
-    names of one side are the labels 0, 1, ... that pandas gives to columns without names, and the
-    two sides have no name in common.
+    Columns are matched by position if the new rows or the model have no names. This includes the
+    labels 0, 1, ... of pandas for columns without names, if the new rows and the model have no name
+    in common.
 
     Args:
-        names: of the new rows' columns, or ``None``.
-        columns: names of the columns that the model was learned from, or ``None``.
-        name: what messages call the new rows.
-        optional: names of further columns that new rows may have, which are left out; ``None``
+        names: names of the columns of the new rows, or ``None``.
+        columns: names of the columns of the training data, or ``None``.
+        name: name of the new rows in messages.
+        optional: names of further columns that new rows may have; they are dropped. ``None``
             allows any.
 
     Returns:
-        Indices (D,), or ``None`` where columns are taken by position.
+        Indices (D,), or ``None`` if columns are matched by position.
 
     Raises:
-        InputError: columns are missing, unknown or there twice; the message names them.
+        InputError: if columns are missing, unknown or repeated.
     """
     if names is None or columns is None or tuple(names) == tuple(columns):
         return None
     missing = [column for column in columns if column not in names]
-    unknown = [one for one in names if optional is not None and one not in (*columns, *optional)]
-    twice = [column for column in columns if list(names).count(column) > 1]
-    if not (missing or unknown or twice):
+    unknown = []
+    if optional is not None:
+        unknown = [column for column in names if column not in (*columns, *optional)]
+    repeated = [column for column in columns if list(names).count(column) > 1]
+    if not (missing or unknown or repeated):
         return [list(names).index(column) for column in columns]
-    unlabelled = _are_positions(names) or _are_positions((*columns, *(optional or ())))
-    if unlabelled and not set(names) & set(columns):
+    unnamed = _are_positions(names) or _are_positions((*columns, *(optional or ())))
+    if unnamed and not set(names) & set(columns):
         return None
-    faults = [
-        f"{'columns' if len(which) > 1 else 'column'} {', '.join(map(repr, which))} {what}"
-        for which, what in ((missing, "missing"), (unknown, "unknown"), (twice, "given twice"))
-        if which
+    problems = [
+        f"{'columns' if len(group) > 1 else 'column'} {', '.join(map(repr, group))} {problem}"
+        for group, problem in ((missing, "missing"), (unknown, "unknown"), (repeated, "repeated"))
+        if group
     ]
     raise InputError(
-        f"{name}: {'; '.join(faults)}: the columns must be {', '.join(map(repr, columns))}, in "
+        f"{name}: {'; '.join(problems)}; pass the columns {', '.join(map(repr, columns))}, in "
         "any order"
     )
 
 
 def known_names(columns: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the names of a run's columns, or ``None`` where the data had none of their own."""
+    """Return the names of the columns of a run, or ``None`` if they are the default names."""
     names = tuple(map(str, columns))
     return None if names == tuple(default_names(len(names))) else names
 
 
 def _are_positions(names: Sequence[str]) -> bool:
-    """Whether names are 0, 1, ..., in any order."""
+    """Return whether the names are 0, 1, ..., in any order."""
     return set(names) == set(map(str, range(len(names))))
 
 
 def ordered_rows(
     X: ArrayLike, columns: Sequence[str] | None, name: str, *, optional: Sequence[str] = ()
 ) -> NDArray[np.float64]:
-    """Convert new rows to float64, with columns in the order of the model's, see ``column_order``.
+    """Convert new rows to float64, with columns in the order of those of the model.
 
     Args:
-        X: shape (m, D) or (m,), or one row (D,), of which a pandas Series has the columns' names
-            as labels.
-        columns: names of the columns that the model was learned from, or ``None``.
-        name: what messages call the new rows.
+        X: rows (m, D) or (m,), or one row (D,). If one row is a pandas Series, its labels are the
+            names of the columns.
+        columns: names of the columns of the training data, or ``None``.
+        name: name of the new rows in messages.
         optional: see :func:`column_order`.
 
     Returns:
-        Numbers of the shape of ``X``, NaN where cells are missing or masked.
+        Numbers of the shape of ``X``; NaN for missing or masked cells.
 
     Raises:
-        InputError: columns do not match, or a cell is no number.
+        InputError: if columns do not match, or a cell is not a number.
     """
     array, names = plain_array(X, name), column_names(X)
     if columns is not None and len(columns) > 1 and array.shape == (len(columns),):
@@ -96,16 +98,16 @@ def ordered_rows(
         array, names = array[..., order], tuple(columns or ())
     if array.dtype.kind not in "iuf" and array.ndim in (1, 2):
 
-        def column(at: int) -> str:
-            return f"column {names[at]!r}" if names else f"column {at + 1}"
+        def column(index: int) -> str:
+            return f"column {names[index]!r}" if names else f"column {index + 1}"
 
         flat = array if array.ndim == 2 else array[:, np.newaxis]
-        array = from_objects(flat, name, column).reshape(array.shape)
+        array = convert_objects(flat, name, column).reshape(array.shape)
     return np.asarray(array, dtype=np.float64)
 
 
 def _row_labels(X: Any) -> tuple[str, ...] | None:
-    """Labels of the entries of a pandas Series; of anything else ``None``."""
+    """Return the row labels of a pandas object, or ``None`` for other objects."""
     index = getattr(X, "index", None)
     return None if index is None or callable(index) else tuple(map(str, index))
 
@@ -118,70 +120,77 @@ def as_evaluation_points(
     *,
     optional: Sequence[str] = (),
 ) -> NDArray[np.float64]:
-    """Check points that are finite numbers, none beyond 1e150.
+    """Check that points are finite numbers of absolute value at most 1e150.
 
     Args:
-        at: shape (k, dimension), or (k,) of one dimension.
+        at: points (k, dimension), or (k,) in one dimension.
         dimension: D.
-        name: what messages call them.
-        columns: names of the D columns that the model was learned from, by which those of data
-            frames are matched, see :func:`column_order`.
+        name: name of the points in messages.
+        columns: names of the D columns of the training data, with which the columns of data frames
+            are matched; see :func:`column_order`.
         optional: see :func:`column_order`.
 
     Returns:
-        Points (k, dimension), columns in the order of the model's.
+        Points (k, dimension), with columns in the order of those of the model.
 
     Raises:
-        InputError: for anything else; names the row, or the columns that do not match.
+        InputError: if the shape, a value or the names of columns are invalid.
     """
     points = ordered_rows(at, columns, name, optional=optional)
     if points.ndim == 1:
         points = points[:, None]
     if points.ndim != 2 or points.shape[1] != dimension or not len(points):
         raise InputError(f"{name} must have shape (k, {dimension}), got {np.shape(at)}")
-    bad = first_fault(points)
-    if bad is not None:
-        row, _, fault = bad
-        raise InputError(f"{name} has {fault} in row {row + 1}")
+    invalid = first_invalid_value(points)
+    if invalid is not None:
+        row, _, description = invalid
+        raise InputError(f"{name} has {description} in row {row + 1}")
     return points
 
 
 def as_weights(
     weights: ArrayLike, rows: int, name: str = "weights", *, sample: Any = None
 ) -> NDArray[np.float64]:
-    """Check weights (rows,) that are positive or 0, and finite; not all 0.
+    """Check that weights are finite, nonnegative and not all 0.
 
     Args:
-        weights: one number for each row; a data frame of one column is fine.
-        rows: how many rows there are.
-        name: what messages call the weights.
-        sample: the rows, whose labels those of the weights must equal where both are of pandas.
+        weights: one number for each row, or a data frame of one column.
+        rows: number of rows.
+        name: name of the weights in messages.
+        sample: the rows. If both are pandas objects, the weights must have their row labels.
+
+    Returns:
+        Weights (rows,), of which the largest is 1.
 
     Raises:
-        InputError: for anything else, masked and missing weights too, in one sentence.
+        InputError: if the weights are invalid, which includes masked and missing ones.
     """
-    given = plain_array(getattr(weights, "values", weights), name)  # of match_weights, of pandas
-    if given.shape == (rows, 1):
-        given = given[:, 0]
-    if given.dtype.kind == "O" and given.shape == (rows,):
-        given = from_objects(given[:, np.newaxis], name, lambda _: "column 1")[:, 0]
-    if given.dtype.kind not in "fiu" or given.shape != (rows,):
-        what = f"{given.dtype} of shape {given.shape}"
-        raise InputError(f"{name} must be {rows} numbers, one for each row, got {what}")
+    # Pandas objects and the result of match_weights have values.
+    array = plain_array(getattr(weights, "values", weights), name)
+    if array.shape == (rows, 1):
+        array = array[:, 0]
+    if array.dtype.kind == "O" and array.shape == (rows,):
+        array = convert_objects(array[:, np.newaxis], name, lambda _: "column 1")[:, 0]
+    if array.dtype.kind not in "fiu" or array.shape != (rows,):
+        raise InputError(
+            f"{name} must be {rows} numbers, one for each row, got {array.dtype} of shape "
+            f"{array.shape}"
+        )
     labels, expected = _row_labels(weights), _row_labels(sample)
     if labels is not None and expected is not None and labels != expected:
-        row = next(at for at in range(rows) if labels[at] != expected[at])
+        row = next(index for index in range(rows) if labels[index] != expected[index])
         raise InputError(
             f"{name} and the rows have different row labels: {labels[row]} and {expected[row]} in "
-            f"row {row + 1}. Align them by labels, as weights.loc[rows.index], or give "
+            f"row {row + 1}; align them by labels, as weights.loc[rows.index], or pass "
             "weights.to_numpy() if they are in the order of the rows"
         )
-    found = given.astype(float)
-    if not (found >= 0.0).all() or not np.isfinite(found).all():
-        row = int(np.flatnonzero(~((found >= 0.0) & np.isfinite(found)))[0])
+    values = array.astype(float)
+    invalid = np.flatnonzero(~((values >= 0.0) & np.isfinite(values)))
+    if invalid.size:
+        row = int(invalid[0])
         raise InputError(
-            f"{name} must be positive or 0 and finite, and row {row + 1} has {found[row]}"
+            f"{name} must be finite and nonnegative, got {values[row]} in row {row + 1}"
         )
-    if not found.any():
-        raise InputError(f"{name} are all 0")
-    return found / found.max()
+    if not values.any():
+        raise InputError(f"{name} are all 0: pass at least one positive weight")
+    return values / values.max()

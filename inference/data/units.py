@@ -1,7 +1,8 @@
-"""Units of data: checked rows, the scale the prior refers to, and the dither of rounded data.
+"""Units of data: the scale to which priors refer, and the dither of rounded data.
 
-Where neighbors on a lattice balance, the Jacobian factor gamma(x_i) of BKE (12) is exactly zero and
-the marginal likelihood (13) has no density: rounded data get noise within their rounding unit.
+If the neighbors of a point on a lattice balance, the Jacobian factor gamma(x_i) of BKE (12) is
+exactly zero, and the marginal likelihood (13) has no density. Dither adds noise within the rounding
+unit to such data.
 """
 
 from __future__ import annotations
@@ -23,26 +24,32 @@ from numpy.typing import ArrayLike, NDArray
 from ..core.errors import InputError, check_choice, input_errors
 from .checks import STANDARDIZATIONS, as_samples, column_names, default_names
 
-MOST_DECIMALS = 12
-FINEST = 1e-9  # of the column's range; a finer lattice is as good as none
-MOST_STEPS = 1e5  # lattice points in the range, where the unit is not a decimal number
+#: Largest number of decimals of a decimal rounding unit.
+MAX_DECIMALS = 12
+#: Smallest rounding unit, as a proportion of the range of the column.
+MIN_RELATIVE_UNIT = 1e-9
+#: Largest number of lattice points in the range, for units that are not decimal numbers.
+MAX_LATTICE_POINTS = 1e5
+#: Number of prior draws at which the density is checked for zeros.
+DETECTION_DRAWS = 48
 
 
 def rounding_unit(column: NDArray[np.float64]) -> float | None:
     """Find the largest u such that all differences of the column are integer multiples of u.
 
-    Found exactly for numbers of at most 12 decimals (u = 0.3048 for whole feet given in metres).
-    Otherwise, for at least three different values, by Euclid's algorithm with a tolerance: whole
-    numbers divided by their standard deviation keep their lattice. Single-precision numbers that
-    were converted to double are recognised; far from zero (at 1000, say) the lattice found may be
-    that of single precision itself.
+    The result is exact for numbers of at most 12 decimals; for example u = 0.3048 for integers of
+    feet in meters. For other columns of at least three distinct values, Euclid's algorithm is used
+    with a tolerance; for example integers divided by their standard deviation still form a lattice.
+    Numbers that were converted from single precision are recognized. At large values, such as 1000,
+    the result may be the resolution of single precision itself.
 
     Args:
         column: (n,) finite values.
 
     Returns:
-        u in the units of the column; None if there is no lattice, if all values are equal, if u is
-        below 1e-9 of the range, or below what floating-point numbers of this size can tell.
+        u in the units of the column, or ``None``. It is ``None`` if there is no lattice, if all
+        values are equal, or if u is below 1e-9 of the range or the resolution of floating-point
+        numbers.
     """
     values = np.unique(np.asarray(column, dtype=np.float64))
     if len(values) < 2:
@@ -52,53 +59,54 @@ def rounding_unit(column: NDArray[np.float64]) -> float | None:
         single = np.array_equal(values, values.astype(np.float32).astype(np.float64))
     for epsilon in [2.0**-52] + [2.0**-23] * single:
         error = 4 * epsilon * largest
-        # Within the error every number is on the lattice, which says nothing.
-        finest = max(FINEST * extent, error)
+        # If the unit is within the error, every number is on the lattice.
+        smallest = max(MIN_RELATIVE_UNIT * extent, error)
         for unit in (_decimal_unit(values, 2 * epsilon), _real_unit(values - values[0], error)):
-            if unit is not None and unit >= finest:
+            if unit is not None and unit >= smallest:
                 return unit
     return None
 
 
 def _decimal_unit(values: NDArray[np.float64], tolerance: float) -> float | None:
-    """Find the unit of numbers with few decimals; ``tolerance`` is relative, for one value."""
-    for decimals in range(MOST_DECIMALS + 1):
+    """Find the unit of numbers with few decimals; ``tolerance`` of one value is relative."""
+    for decimals in range(MAX_DECIMALS + 1):
         scaled = values * 10.0**decimals
-        whole = np.rint(scaled)
-        if np.all(np.abs(scaled - whole) <= tolerance * np.abs(scaled)):
-            integers = [int(value) for value in whole]
+        rounded = np.rint(scaled)
+        if np.all(np.abs(scaled - rounded) <= tolerance * np.abs(scaled)):
+            integers = [int(value) for value in rounded]
             unit = math.gcd(*(value - integers[0] for value in integers))
-            return float(unit / 10**decimals)  # exact integers, so rounded once
+            return float(unit / 10**decimals)  # the division of integers rounds once
     return None
 
 
 def _real_unit(differences: NDArray[np.float64], tolerance: float) -> float | None:
-    """Find a unit by Euclid's algorithm on real numbers; ``tolerance`` is absolute, for one."""
+    """Find a unit by Euclid's algorithm; ``tolerance`` of one difference is absolute."""
     extent = float(differences[-1])
     unit, unit_error = float(np.min(np.diff(differences))), 2 * tolerance
     if len(differences) < 3:
         return None
-    while unit * MOST_STEPS >= extent:
+    while unit * MAX_LATTICE_POINTS >= extent:
         steps = np.rint(differences / unit)
-        rest = np.abs(differences - steps * unit)
-        rest_error = tolerance + steps * unit_error
-        left = np.flatnonzero(rest > rest_error)
-        if left.size == 0:
+        remainders = np.abs(differences - steps * unit)
+        errors = tolerance + steps * unit_error
+        nonzero = np.flatnonzero(remainders > errors)
+        if nonzero.size == 0:
             unit = extent / float(steps[-1])  # the longest difference has the smallest error
             exact = np.abs(differences - steps * unit) <= 2 * tolerance
             return unit if bool(np.all(exact)) else None
-        shortest = left[np.argmin(rest[left])]
-        unit, unit_error = float(rest[shortest]), float(rest_error[shortest])
+        smallest = nonzero[np.argmin(remainders[nonzero])]
+        unit, unit_error = float(remainders[smallest]), float(errors[smallest])
     return None
 
 
 def dithered(X: NDArray[np.float64], units: list[float | None], seed: int) -> NDArray[np.float64]:
-    """Undo the rounding: add independent noise, uniform on (-u/2, u/2), to every value.
+    """Add independent noise, uniform on (-u/2, u/2), to every value of rounded data.
 
     Args:
-        X: (n, D) sample; it is not changed.
-        units: D rounding units, one per column; None or 0 leaves the column as it is.
-        seed: of the NumPy generator. The noise of one column does not depend on the other units.
+        X: (n, D) sample, which is not changed.
+        units: D rounding units u, one per column; ``None`` or 0 adds no noise.
+        seed: seed of the NumPy generator. The noise of a column does not depend on the units of
+            other columns.
 
     Returns:
         (n, D) dithered copy.
@@ -106,62 +114,70 @@ def dithered(X: NDArray[np.float64], units: list[float | None], seed: int) -> ND
     if len(units) != X.shape[1]:
         raise ValueError(f"units has {len(units)} entries for {X.shape[1]} columns")
     noise = np.random.default_rng(seed).uniform(-0.5, 0.5, size=X.shape)
-    moved: NDArray[np.float64] = X + noise * np.array([unit or 0.0 for unit in units])
-    return moved
-
-
-DETECTION_DRAWS = 48
+    result: NDArray[np.float64] = X + noise * np.array([unit or 0.0 for unit in units])
+    return result
 
 
 @dataclasses.dataclass(frozen=True)
 class Units:
-    """How the data were brought to the model's units: dithered, then divided by ``scale``."""
+    """Transformation of data to the units of the model: dither, then division by ``scale``.
 
-    scale: np.ndarray  # (D,), units of the data
-    dither: np.ndarray  # (D,), rounding units of the data; 0 where a column is left alone
+    Attributes:
+        scale: (D,), in the units of the data.
+        dither: (D,) rounding units, in the units of the data; 0 for columns without dither.
+        dither_seed: seed of the dither.
+        columns: names of the D columns.
+        sizes: numbers of rows of samples with separate likelihoods; empty for a single likelihood.
+    """
+
+    scale: np.ndarray
+    dither: np.ndarray
     dither_seed: int
     columns: tuple[str, ...]
-    sizes: tuple[int, ...] = ()  # rows of the samples that have a likelihood each; (): all one
+    sizes: tuple[int, ...] = ()
 
     def points(self, data: np.ndarray) -> Any:
-        """Bring (n, D) ``data`` to the model's units with the recorded dither, and split it."""
+        """Transform data (n, D) to the units of the model with the recorded dither, and split."""
         if self.dither.any():
             data = dithered(data, list(self.dither), self.dither_seed)
         return self.split(data / self.scale)
 
     def split(self, data: np.ndarray) -> Any:
-        """Split ``data`` into a tuple of the samples that follow each other in it, if any do."""
+        """Split data into a tuple of consecutive samples if they have separate likelihoods."""
         if not self.sizes:
             return data
         return tuple(np.split(data, np.cumsum(self.sizes)[:-1]))
 
     def to_model(self, data: np.ndarray) -> np.ndarray:
-        """Bring (n, D) points to the model's units, without dither."""
+        """Transform points (n, D) to the units of the model, without dither."""
         return data / self.scale
 
     def measure_to_model(self, measure: Measure | str) -> Measure:
-        """A measure given in the units of the data, in the model's; a prior of its scale stays."""
+        """Transform a measure to the units of the model; a prior of its scale is unchanged."""
         with input_errors():
             return as_measure(measure).rescaled(self.scale)
 
     def to_data(
         self, unit: FieldUnit, values: np.ndarray, sample_axes: int, *, per_component: bool = False
     ) -> np.ndarray:
-        """A kernel parameter in the units of the data.
+        """Transform a kernel parameter to the units of the data.
 
-        A length shared by columns of different scale becomes one per column.
+        A length that is shared by columns of different scales becomes one length per column.
 
         Args:
-            unit: of the parameter, see :func:`~bke.models.parameter`.
-            values: in the model's units.
-            sample_axes: how many leading axes run over draws.
-            per_component: whether the next axis runs over the components of a mixture kernel.
+            unit: unit of the parameter, see :func:`~bke.models.parameter`.
+            values: the parameter in the units of the model.
+            sample_axes: number of leading axes over draws.
+            per_component: ``True`` if the next axis is over the components of a mixture kernel.
+
+        Returns:
+            The parameter in the units of the data.
         """
         if unit == "none":
             return values
         if unit == "length^2":
             squares = np.outer(self.scale, self.scale)
-            if values.ndim == sample_axes:  # a number stands for that number times the identity
+            if values.ndim == sample_axes:  # a multiple of the identity
                 return values[..., None, None] * np.diag(np.diag(squares))
             return values * squares
         factor = self.scale if unit == "length" else 1.0 / self.scale
@@ -173,12 +189,12 @@ class Units:
 
 
 def choose_scale(data: np.ndarray, standardize: str | None) -> np.ndarray:
-    """Choose the (D,) divisors that ``standardize`` asks for, from data (n, D)."""
-    return unit_of(data.std(axis=0), standardize)
+    """Compute the scale (D,) of data (n, D) for an option ``standardize``."""
+    return scale_from_deviations(data.std(axis=0), standardize)
 
 
-def unit_of(deviations: np.ndarray, standardize: str | None) -> np.ndarray:
-    """Choose the (D,) divisors from the columns' standard deviations (D,)."""
+def scale_from_deviations(deviations: np.ndarray, standardize: str | None) -> np.ndarray:
+    """Compute the scale (D,) from the standard deviations (D,) of the columns."""
     check_choice(standardize, "standardize", STANDARDIZATIONS)
     if standardize is None:
         return np.ones(len(deviations))
@@ -193,21 +209,16 @@ def choose_units(
     columns: Sequence[str] | None,
     sizes: tuple[int, ...] = (),
 ) -> Units:
-    """Choose units for ``data`` (n, D), not dithered yet."""
+    """Choose the units of data (n, D), without dither."""
     dimension = data.shape[1]
-    names = tuple(columns) if columns is not None else default_columns(dimension)
+    names = tuple(default_names(dimension) if columns is None else columns)
     if len(names) != dimension:
         raise InputError(f"columns has {len(names)} names, but the data have {dimension} columns")
     return Units(choose_scale(data, standardize), np.zeros(dimension), 0, names, sizes)
 
 
-def default_columns(dimension: int) -> tuple[str, ...]:
-    """Name columns that have no names: ``x``, or ``x0``, ``x1``, ..."""
-    return tuple(default_names(dimension))
-
-
 def may_be_dithered(data: np.ndarray, dither: Any) -> bool:
-    """Whether :func:`with_dither` may add any to ``data`` (n, D)."""
+    """Return whether :func:`with_dither` may add dither to data (n, D)."""
     if isinstance(dither, str):
         return any(rounding_unit(column) for column in data.T)
     return dither is not None
@@ -221,21 +232,28 @@ def with_dither(
     prior_draws: Mapping[str, np.ndarray],
     cancelled: Callable[[Any, PaddedRows], jax.Array] | None,
 ) -> Units:
-    """Add a dither to ``units`` where rounding makes the density zero.
+    """Add dither to ``units`` if rounding units are given, or if rounding makes the density zero.
 
-    ``cancelled`` says which rows (N,) have a density of zero at some of the draws, as compiled by
-    :func:`~bke.inference.sampling.densities.cancelled_rows`, or is ``None`` where rounding
-    cannot do that.
+    Args:
+        units: units without dither.
+        data: (n, D), in the units of the data.
+        dither: ``"auto"``, ``None`` or rounding units, as in :func:`~bke.inference.fit`.
+        seed: seed of the dither.
+        prior_draws: draws of the parameters, at which the density is checked.
+        cancelled: function that returns which rows (N,) have a density of zero at some of the
+            draws, see :func:`~bke.inference.sampling.densities.cancelled_rows`. It is ``None`` for
+            likelihoods that rounding cannot make zero.
 
     Raises:
-        InputError: where the density is zero and ``dither`` is ``None`` or finds no rounding unit.
+        InputError: if ``dither`` is invalid. Also if the density is zero, and ``dither`` is
+            ``None`` or no rounding unit is found.
     """
-    some = {name: jnp.asarray(z[:DETECTION_DRAWS]) for name, z in prior_draws.items()}
+    draws = {name: jnp.asarray(z[:DETECTION_DRAWS]) for name, z in prior_draws.items()}
     samples = units.split(units.to_model(data))
-    each = samples if isinstance(samples, tuple) else (samples,)
-    repeated = cancelled is not None and any(_repeated(column) for column in data.T)
+    samples = samples if isinstance(samples, tuple) else (samples,)
+    repeated = cancelled is not None and any(_has_repeated_values(column) for column in data.T)
     zero_rows = np.flatnonzero(
-        np.concatenate([_cancellations(x, some, cancelled, repeated) for x in each])
+        np.concatenate([_cancellations(x, draws, cancelled, repeated) for x in samples])
     )
     explicit = dither is not None and not isinstance(dither, (str, bool))
     if isinstance(dither, bool) or (isinstance(dither, str) and dither != "auto"):
@@ -257,17 +275,17 @@ def with_dither(
     rows += f" and {zero_rows.size - 5} more" if zero_rows.size > 5 else ""
     if dither is None:
         raise InputError(
-            f"the density of the data is exactly zero at row {rows}: equal neighbours on both "
-            "sides cancel, as rounded data do; set dither to 'auto' to undo the rounding"
+            f"the density of the data is exactly zero at row {rows}, because neighbors of rounded "
+            "data cancel; pass dither='auto' to add noise within the rounding unit"
         )
-    found = [rounding_unit(column) for column in data.T]
-    if not any(found):
+    rounding_units = [rounding_unit(column) for column in data.T]
+    if not any(rounding_units):
         raise InputError(
-            f"the density of the data is exactly zero at row {rows}, where neighbours on both "
-            "sides cancel, and no rounding unit was found: set dither to one"
+            f"the density of the data is exactly zero at row {rows}, because neighbors cancel, and "
+            "no rounding unit was found; pass the rounding units as dither"
         )
     return dataclasses.replace(
-        units, dither=np.array([unit or 0.0 for unit in found]), dither_seed=seed
+        units, dither=np.array([unit or 0.0 for unit in rounding_units]), dither_seed=seed
     )
 
 
@@ -277,10 +295,11 @@ def _cancellations(
     cancelled: Callable[[Any, PaddedRows], jax.Array] | None,
     repeated: bool,
 ) -> np.ndarray:
-    """Find which rows (n,) of a sample may cancel; of a large one all if it is rounded.
+    """Return which rows (n,) of a sample may have a density of zero.
 
-    Over a standard deviation the unit of heavy tails is too small to be found: there values that
-    most rows have in common tell (``repeated``).
+    In a large sample, all rows may if one column is rounded. ``repeated`` says that a column of the
+    data has repeated values. It detects the rounding of heavy-tailed columns, whose unit is too
+    small to be found after division by their standard deviation.
     """
     if cancelled is not None and len(x) <= MAX_DENSE:
         rows = jax.tree.map(jnp.asarray, padded(x, shared_size(dense_size(len(x)))))
@@ -289,19 +308,19 @@ def _cancellations(
     return np.full(len(x), rounded or repeated)
 
 
-def _repeated(column: np.ndarray) -> bool:
-    """Whether a large column (n,) is rounded and has hardly half as many values as rows."""
-    few = len(column) > MAX_DENSE and 2 * len(np.unique(column)) < len(column)
-    return few and rounding_unit(column) is not None
+def _has_repeated_values(column: np.ndarray) -> bool:
+    """Return whether a large column (n,) is rounded and has fewer than n / 2 distinct values."""
+    repeated = len(column) > MAX_DENSE and 2 * len(np.unique(column)) < len(column)
+    return repeated and rounding_unit(column) is not None
 
 
 @dataclasses.dataclass(frozen=True)
 class Observed:
-    """Rows in their own units, and how these are brought to the model's.
+    """Checked data and their units.
 
     Attributes:
-        rows: (n, D), finite, those of all samples.
-        units: scale of the columns and their names; not dithered yet.
+        rows: (n, D) finite rows of all samples, in the units of the data.
+        units: scale and names of the columns, without dither.
     """
 
     rows: np.ndarray
@@ -315,10 +334,10 @@ def observe(
     standardize: str | None = "column",
     columns: Sequence[str] | None = None,
 ) -> Observed:
-    """Check data and choose their units; arguments are those of :func:`~bke.inference.fit`.
+    """Check data and choose their units; the arguments are those of :func:`~bke.inference.fit`.
 
     Raises:
-        InputError: for data or arguments that make no sense, in one sentence.
+        InputError: if the data or an argument are invalid.
     """
     arrays = as_samples(X, samples)
     rows = np.concatenate(arrays)

@@ -1,4 +1,4 @@
-"""Values with weights: their quantiles, and draws in proportion to the weights."""
+"""Quantiles of weighted values, and systematic resampling."""
 
 from __future__ import annotations
 
@@ -15,36 +15,51 @@ def weighted_quantiles(
     *,
     method: Literal["linear", "inverted_cdf"] = "linear",
 ) -> np.ndarray:
-    """Quantiles (levels, ...) of ``values`` (k, ...) with ``weights`` (k,), by NumPy's names.
+    """Compute quantiles of weighted values.
 
-    ``"linear"``: the distribution function is linear between the values, each at the middle of its
-    weight, from 0 at the smallest to 1 at the largest: for equal weights NumPy's default.
-    ``"inverted_cdf"``: the smallest value up to which there is that much of the weight.
+    Args:
+        values: (k, ...).
+        weights: (k,).
+        levels: probabilities of the quantiles.
+        method: named as in :func:`numpy.quantile`. ``"linear"`` interpolates the distribution
+            function between the values. Each value is at the middle of its weight, and the
+            function is rescaled to 0 at the smallest value and 1 at the largest. With equal weights
+            this is NumPy's default. ``"inverted_cdf"`` takes the smallest value at which the
+            cumulative weight reaches the level.
+
+    Returns:
+        Quantiles (levels, ...).
     """
-    if len(weights) and (weights == weights[0]).all():  # nothing of a million rows is sorted
+    if len(weights) and (weights == weights[0]).all():  # saves the sort of a million rows
         return np.asarray(np.quantile(values, levels, axis=0, method=method))
     flat = values.reshape(len(values), -1)
     order = np.argsort(flat, axis=0)
     steps = weights[order]
-    below = np.cumsum(steps, axis=0)
-    sort = [flat[order[:, column], column] for column in range(flat.shape[1])]
+    cumulative = np.cumsum(steps, axis=0)
+    columns = [flat[order[:, index], index] for index in range(flat.shape[1])]
     if method == "inverted_cdf":
-        found = [
-            one[np.searchsorted(mass, np.asarray(levels) * mass[-1]).clip(max=len(one) - 1)]
-            for one, mass in zip(sort, below.T, strict=True)
+        quantiles = [
+            column[np.searchsorted(cdf, np.asarray(levels) * cdf[-1]).clip(max=len(column) - 1)]
+            for column, cdf in zip(columns, cumulative.T, strict=True)
         ]
     else:
-        middle = below - 0.5 * steps
+        middle = cumulative - 0.5 * steps
         middle = (middle - middle[0]) / np.where(len(values) > 1, middle[-1] - middle[0], 1.0)
-        found = [np.interp(levels, mass, one) for one, mass in zip(sort, middle.T, strict=True)]
-    return np.stack(found, axis=-1).reshape(len(levels), *values.shape[1:])
+        quantiles = [
+            np.interp(levels, cdf, column) for column, cdf in zip(columns, middle.T, strict=True)
+        ]
+    return np.stack(quantiles, axis=-1).reshape(len(levels), *values.shape[1:])
 
 
 def systematic(weight: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Indices (count,) in proportion to weights (M,), by one random number.
+    """Draw indices (count,) in proportion to weights (M,) by systematic resampling.
 
-    Each index comes up as often as its share says, rounded up or down: Kitagawa, *Monte Carlo
-    filter and smoother for non-Gaussian nonlinear state space models* (1996).
+    One random number determines all indices. The count of each index is its expected count, rounded
+    up or down.
+
+    References:
+        Kitagawa (1996), Monte Carlo filter and smoother for non-Gaussian nonlinear state space
+        models, Journal of Computational and Graphical Statistics 5.
     """
     points = (np.arange(count) + rng.random()) / count
     edges = np.cumsum(weight)

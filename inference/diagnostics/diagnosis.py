@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 
 from ..core.notebook import Shown
-from ..data.checks import counted
+from ..data.checks import pluralize
 from ..sampling import approximation_error
 from ..sampling.foreign import ModelArguments
 from ..sampling.open_run import Run, open_run
@@ -308,9 +308,9 @@ def _draws_line(diagnosis: Diagnosis) -> str:
     overall, count = diagnosis.convergence, diagnosis.num_draws
     if overall is None:
         return f"{count} draws of the posterior by {diagnosis.chosen or diagnosis.method}"
-    chains = counted(len(overall.chains), "chain")
+    chains = pluralize(len(overall.chains), "chain")
     draws = f"{chains} x {count // len(overall.chains)} draws ({diagnosis.method_in_words})"
-    return f"{draws}: {overall.text}, {counted(diagnosis.divergences, 'divergence')}"
+    return f"{draws}: {overall.text}, {pluralize(diagnosis.divergences, 'divergence')}"
 
 
 def _mode_line(diagnosis: Diagnosis, index: int) -> str:
@@ -460,7 +460,7 @@ def _multimodality(diagnosis: Diagnosis, decisive: float = 7.0) -> list[tuple[st
     modes, highest = diagnosis.modes, diagnosis.modes.highest
     difference = min(-mode.height for k, mode in enumerate(modes.modes) if k != highest)
     visited = sum(mode.visited for mode in modes.modes)
-    crossed = f"chains crossed between them {counted(modes.crossings or 0, 'time')}"
+    crossed = f"chains crossed between them {pluralize(modes.crossings or 0, 'time')}"
     if not modes.crossings:
         crossed = "no chain crossed between them"
     count = f"{len(modes.modes)} modes, {visited} of them visited"

@@ -22,7 +22,7 @@ from typing import IO
 import pyarrow as pa
 
 from ..core.errors import InputError
-from ..data.checks import counted
+from ..data.checks import pluralize
 from .tables import Table, clean_name, parse_json_lines, parse_json_objects, table_of_objects
 from .text import MISSING, SEPARATORS, split_rows
 
@@ -156,7 +156,7 @@ class RowStream:
         """Count lines that are left out, and replace the note on them."""
         before, first = self._left_out.get(reason, (0, position))
         self._left_out[reason] = before + count, first
-        lines = counted(before + count, "line")
+        lines = pluralize(before + count, "line")
         note = f"Left out for {reason}: {lines}, the first of them {first}."
         self.notes = [other for other in self.notes if f"for {reason}:" not in other] + [note]
 
@@ -214,8 +214,9 @@ class RowStream:
         if len(names) != width:
             missing = [name for name in self._needed if name not in names]
             raise InputError(
-                f"the stream's first line has {counted(len(names), 'cell')} and no {missing[0]!r}: "
-                "it must be a header with the reference's columns, or a row of all of them"
+                f"the stream's first line has {pluralize(len(names), 'cell')} and no "
+                f"{missing[0]!r}: it must be a header with the reference's columns, or a row of "
+                "all of them"
             )
         numbers = [
             cell for name, cell in zip(self._columns, names, strict=True) if name in self._numeric

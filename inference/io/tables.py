@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..core.errors import InputError
-from ..data.checks import check_file, counted, default_names, normalize_text
+from ..data.checks import check_file, default_names, normalize_text, pluralize
 from .text import TextFile
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ def _read_json(path: Path) -> Table:
         nested = (name for row in rows for name in row if isinstance(row[name], (dict, list)))
         if bad:
             index, reason = next(iter(bad.items()))
-            more = f" ({counted(len(bad), 'such line')})" if len(bad) > 1 else ""
+            more = f" ({pluralize(len(bad), 'such line')})" if len(bad) > 1 else ""
             fault = f"{reason} in line {index + 1}{more}"
         elif (name := next(nested, None)) is not None:
             fault = f"column {name!r} has arrays or objects in some rows"
@@ -398,7 +398,7 @@ def _read_excel(path: Path, *, header: bool) -> Table:
         )
     if unnamed := names.count(None):
         raise InputError(
-            f"{where} has {counted(unnamed, 'column')} without a name in row {first + 1}"
+            f"{where} has {pluralize(unnamed, 'column')} without a name in row {first + 1}"
         )
     texts = list(map(str, names)) if has_header else default_names(len(names))
     data_rows = below if has_header else [first, *below]
@@ -412,7 +412,7 @@ def _read_excel(path: Path, *, header: bool) -> Table:
     notes = []
     if above:
         title = str(next(cell for cell in values[filled[0]] if cell is not None))[:40]
-        rows_above = counted(above, "row")
+        rows_above = pluralize(above, "row")
         notes.append(f"{path}: {rows_above} above the header left out, the first is {title!r}.")
     if len(sheets) > 1:
         other_sheets = ", ".join(repr(other) for other in sheets if other != sheet)

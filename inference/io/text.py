@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from ..core.errors import InputError
-from ..data.checks import counted, default_names
+from ..data.checks import default_names, pluralize
 
 #: Cells that stand for a missing value, in lower case.
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "<na>"})
@@ -89,7 +89,7 @@ class TextFile:
             raise InputError(f"{path} {error}") from None
         self.notes: tuple[str, ...] = ()
         if self.head.title_lines:
-            title, lines = text.splitlines()[0][:40], counted(self.head.title_lines, "line")
+            title, lines = text.splitlines()[0][:40], pluralize(self.head.title_lines, "line")
             self.notes = (f"{path}: {lines} above the header left out, the first is {title!r}.",)
 
     @staticmethod
@@ -148,10 +148,10 @@ class TextFile:
                 if row_names
                 else f"write cells with {head.separator!r} in quotes"
             )
-            more = f" ({counted(len(uneven), 'such line')})" if len(uneven) > 1 else ""
+            more = f" ({pluralize(len(uneven), 'such line')})" if len(uneven) > 1 else ""
             raise InputError(
-                f"{self.path} has {counted(uneven[0].actual_columns, 'cell')} in line "
-                f"{self.line_of(None)} but {counted(len(head.names), 'column')}{more}: {advice}"
+                f"{self.path} has {pluralize(uneven[0].actual_columns, 'cell')} in line "
+                f"{self.line_of(None)} but {pluralize(len(head.names), 'column')}{more}: {advice}"
             )
         self._check_quotes(table)
         self._note_backslashes(table)
@@ -237,7 +237,7 @@ class TextFile:
             escaped = pc.match_substring(column, '\\"')
             if count := pc.sum(escaped).as_py():
                 self.notes += (
-                    f"{self.path}: {counted(count, 'cell')} of {name!r} have backslashes before "
+                    f"{self.path}: {pluralize(count, 'cell')} of {name!r} have backslashes before "
                     "quotes, which stay in the cells: CSV has two quotes for one.",
                 )
 
@@ -441,7 +441,7 @@ def _refuse_blanks_and_colons(text: str, complete: bool) -> None:
         numeric = _numeric_columns(text, separator, complete)
         if any(numeric):
             raise ValueError(
-                f"has {counted(len(numeric) - 1, word)} in every line, which may separate cells: "
+                f"has {pluralize(len(numeric) - 1, word)} in every line, which may separate cells: "
                 "write commas between cells, or cells in quotes"
             )
 

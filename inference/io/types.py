@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..data.checks import LARGEST, counted
+from ..data.checks import MAX_ABS_VALUE, pluralize
 from ..data.equality import merge_rounding
 from .formats import (
     BELOW,
@@ -326,17 +326,18 @@ def location(index: int, tables: Sequence[Table]) -> str:
 
 def check_magnitude(values: np.ndarray, tables: Sequence[Table]) -> None:
     """Refuse numbers whose squares, or those of their differences, overflow or underflow."""
-    large = np.abs(values) > LARGEST
+    large = np.abs(values) > MAX_ABS_VALUE
     if large.any():
         index = int(np.argmax(large))
         where = location(index, tables)
         if np.isinf(values[index]):
             raise ColumnError(f"has an infinite value in {where}")
         raise ColumnError(
-            f"has {values[index]:.3g} in {where}, beyond {LARGEST:g}: give it in a larger unit"
+            f"has {values[index]:.3g} in {where}, beyond {MAX_ABS_VALUE:g}: "
+            "give it in a larger unit"
         )
     known = values[~np.isnan(values)]
-    if len(known) and 0.0 < np.ptp(known) < 1.0 / LARGEST:
+    if len(known) and 0.0 < np.ptp(known) < 1.0 / MAX_ABS_VALUE:
         raise ColumnError(f"has numbers within {np.ptp(known):.3g}: give them in a smaller unit")
 
 
@@ -575,8 +576,8 @@ def _check_mistakes(name: str, array: pa.Array, tables: Sequence[Table]) -> None
         where = location(pc.index(array, first).as_py(), tables)
         raise ColumnError(
             f"has numbers but {first.as_py()!r} in {where} "
-            f"({counted(int((~numeric).sum()), 'such cell')}): correct them, or say that they are "
-            "missing with --na-value (na_values=), or take all for words with "
+            f"({pluralize(int((~numeric).sum()), 'such cell')}): correct them, or say that they "
+            "are missing with --na-value (na_values=), or take all for words with "
             f"{type_option(name, 'category')}"
         )
 

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..core.errors import InputError
-from ..data.checks import LARGEST, check_count, counted
+from ..data.checks import MAX_ABS_VALUE, check_count, pluralize
 
 #: Values (B, ...) of every parameter, by its name.
 Parameters: TypeAlias = Mapping[str, np.ndarray]
@@ -261,8 +261,8 @@ def _simulate_batch(
     except Exception as error:
         ranges = ", ".join(f"{k} from {v.min():.6g} to {v.max():.6g}" for k, v in theta.items())
         error.add_note(
-            f"while {counted(count, 'data set')} were simulated at once, for {ranges}; is simulate "
-            f"a function of {expected}?"
+            f"while {pluralize(count, 'data set')} were simulated at once, for {ranges}; is "
+            f"simulate a function of {expected}?"
         )
         raise
     values = _as_numbers(result)
@@ -274,7 +274,7 @@ def _simulate_batch(
             "it differs from that of the observed data"
         )
     values = values.reshape(count, *shape)
-    good = np.all(np.abs(values) <= LARGEST, axis=(1, 2))
+    good = np.all(np.abs(values) <= MAX_ABS_VALUE, axis=(1, 2))
     values = np.where(good[:, None, None], values, 0.0)
     return values, np.where(good, "", NOT_FINITE)
 
@@ -316,7 +316,7 @@ def _simulate_data_set(
         return failed, "None returned"
     if array.shape not in shapes:
         return failed, f"shape {array.shape} in place of {shapes[-1]}"
-    if not np.all(np.abs(array) <= LARGEST):
+    if not np.all(np.abs(array) <= MAX_ABS_VALUE):
         return failed, NOT_FINITE
     return array.reshape(shape), ""
 

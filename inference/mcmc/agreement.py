@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..core.notebook import Shown
-from ..data.checks import counted
+from ..data.checks import pluralize
 from ..diagnostics.integral import Integral
 from ..permutation.permutation import p_in_words
 from .cluster_masses import ClusterMass
@@ -119,9 +119,8 @@ class ChainsCheck(Shown):
     def __str__(self) -> str:
         chains, draws = self.sizes
         verdict = self.verdict if self.agree else self.verdict.upper()
-        what = (
-            f"{counted(chains, 'chain')} of {draws} draws, {counted(len(self.names), 'parameter')}"
-        )
+        parameters = pluralize(len(self.names), "parameter")
+        what = f"{pluralize(chains, 'chain')} of {draws} draws, {parameters}"
         lines = [f"{what}: {verdict} ({self.in_words(self.pvalue)})."]
         lines += [] if self.agree else self._findings()
         lines += self._weighed()

@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ..core.errors import InputError
 from ..core.machine import computing
-from ..data.checks import check_count, column_names, counted, plain_array
+from ..data.checks import check_count, column_names, plain_array, pluralize
 from ..permutation.calibration import surprise
 from ..permutation.enough import check_permutations
 from ..permutation.permutation import p_value
@@ -181,9 +181,9 @@ def _in_chains(draws: Any) -> Any:
         return draws
     if len(shape) == 2 and shape[0] < shape[1] and column_names(draws) is None:
         return plain_array(draws, "draws")[:, :, None]
-    ways = f"np.asarray(draws)[None] is one chain of {counted(math.prod(shape[1:]), 'parameter')}"
+    ways = f"np.asarray(draws)[None] is one chain of {pluralize(math.prod(shape[1:]), 'parameter')}"
     if len(shape) == 2:
-        ways += f", np.asarray(draws).T is {counted(shape[1], 'chain')} of one"
+        ways += f", np.asarray(draws).T is {pluralize(shape[1], 'chain')} of one"
     raise InputError(
         "draws must be chains (chains, draws, parameters), or (chains, draws) of one parameter, "
         f"fewer chains than draws, and have the shape {shape}: {ways}"

@@ -12,11 +12,11 @@ import xarray as xr
 
 from ..core.errors import InputError
 from ..data.checks import (
-    LARGEST,
+    MAX_ABS_VALUE,
     as_sample,
+    check_column_names,
     column_names,
     default_names,
-    named_columns,
     plain_array,
 )
 from ..data.new_rows import ordered_rows
@@ -73,7 +73,7 @@ def as_chains(draws: Any, name: str = "draws", columns: Sequence[str] | None = N
         if "chain" in posterior.coords:
             labels = posterior["chain"].values.tolist()
         values, named = of_posterior(posterior)
-        return _checked(values, named_columns(columns, named), name, labels, in_order=True)
+        return _checked(values, check_column_names(columns, named), name, labels, in_order=True)
     if isinstance(draws, (str, os.PathLike)):
         raise InputError(
             f"{name} is the text {os.fspath(draws)!r}, where draws are needed: of a file of "
@@ -100,10 +100,10 @@ def as_chains(draws: Any, name: str = "draws", columns: Sequence[str] | None = N
         if values.dtype.kind not in "fiub":
             raise InputError(f"{name} must hold real numbers, and holds {values.dtype}")
         named = of_frame or tuple(default_names(values.shape[2]))
-        return _checked(values, named_columns(columns, named), name, labels, in_order=True)
+        return _checked(values, check_column_names(columns, named), name, labels, in_order=True)
     rows = as_sample(draws, name, may_be_constant=True)
     known = column_names(draws) or tuple(default_names(rows.shape[1]))
-    return _checked(rows[None], named_columns(columns, known), name, labels, in_order=False)
+    return _checked(rows[None], check_column_names(columns, known), name, labels, in_order=False)
 
 
 def of_mcmc(mcmc: MCMC) -> xr.Dataset:
@@ -193,11 +193,11 @@ def _checked(
     if not dimension:
         raise InputError(f"{name} has no parameters")
     told = tuple(range(chains)) if labels is None else tuple(labels)
-    beyond = ~(np.abs(found) <= LARGEST)
+    beyond = ~(np.abs(found) <= MAX_ABS_VALUE)
     if beyond.any():
         chain, draw, column = np.argwhere(beyond)[0]
         raise InputError(
-            f"{name} has a value that is not finite, or beyond {LARGEST:g}, in chain "
+            f"{name} has a value that is not finite, or beyond {MAX_ABS_VALUE:g}, in chain "
             f"{told[chain]}, draw {draw} of {columns[column]} (counted from 0): leave out that "
             "parameter or chain"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..data.checks import counted
+from ..data.checks import pluralize
 
 #: Rows of a stream that are looked at, from its first on.
 LOOKED_AT = 5000
@@ -26,6 +26,6 @@ def copied(values: np.ndarray, known: frozenset[bytes]) -> list[str]:
     if count < max(LEAST, SHARE * len(values)):
         return []
     return [
-        f"Of the stream's rows {counted(count, 'row')} or more are rows of the reference: a stream "
-        "that is too much like it is no new one either, and raises an alarm by that."
+        f"Of the stream's rows {pluralize(count, 'row')} or more are rows of the reference: a "
+        "stream that is too much like it is no new one either, and raises an alarm by that."
     ]

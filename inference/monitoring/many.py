@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.notebook import Shown
-from ..data.checks import check_alpha, check_count, check_share, counted, normalize_text
+from ..data.checks import check_alpha, check_count, check_proportion, normalize_text, pluralize
 from ..io.columns import as_values
 from ..io.tables import Table, as_table
 from ..tables.pooled import divided
@@ -173,7 +173,7 @@ class Monitors(Shown):
         """One line."""
         changed = self.changed
         rows = sum(monitor.state.rows for monitor in self.each.values())
-        told = f"{counted(rows, 'row')} of {counted(len(self.each), 'stream')}: "
+        told = f"{pluralize(rows, 'row')} of {pluralize(len(self.each), 'stream')}: "
         if not changed:
             return f"{told}none has changed"
         more = len(changed) - NAMED
@@ -241,7 +241,7 @@ def e_bh(e_values: Iterable[float], alpha: float = 0.05) -> np.ndarray:
     Raises:
         InputError: an e-value is negative or no number, or ``alpha`` no share.
     """
-    check_share(alpha, "alpha")
+    check_proportion(alpha, "alpha")
     values = np.asarray(list(e_values), dtype=float)
     if values.ndim != 1 or not (values >= 0.0).all():
         raise InputError("e_values must be numbers that are at least 0")

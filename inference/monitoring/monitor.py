@@ -14,7 +14,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.machine import computing
 from ..core.notebook import Shown
-from ..data.checks import check_alpha, check_count, counted, normalize_text
+from ..data.checks import check_alpha, check_count, normalize_text, pluralize
 from ..io.tables import Table, as_table
 from .arrivals import Arrivals
 from .copies import LOOKED_AT, copied, known_rows
@@ -352,7 +352,7 @@ class Monitor(Shown):
         return str(self.state)
 
     def __repr__(self) -> str:
-        return f"<Monitor of {counted(len(self.columns), 'column')}, {self.state.line}>"
+        return f"<Monitor of {pluralize(len(self.columns), 'column')}, {self.state.line}>"
 
 
 def begun(
@@ -361,7 +361,7 @@ def begun(
     """Begin to watch with values (n, C) of a reference, of which messages speak by ``name``."""
     if len(values) < LEAST:
         raise InputError(
-            f"{name} has {counted(len(values), 'row')}, and at least {LEAST} are needed"
+            f"{name} has {pluralize(len(values), 'row')}, and at least {LEAST} are needed"
         )
     with computing():
         watch = Watch.of(reader.columns, values, alpha, seed)

@@ -13,10 +13,10 @@ from ..core.errors import InputError
 from ..data.checks import (
     as_matrix,
     column_names,
-    counted,
     default_names,
     normalize_text,
     plain_array,
+    pluralize,
 )
 from ..data.equality import equalize, snap, stored_size, stored_sizes
 from ..data.new_rows import column_order
@@ -144,7 +144,9 @@ class RowReader(NamedTuple):
         notes = []
         if invalid:
             such = f"{invalid[0]!r}"
-            such = such if len(invalid) == 1 else f"{counted(len(invalid), 'cell')} such as {such}"
+            such = (
+                such if len(invalid) == 1 else f"{pluralize(len(invalid), 'cell')} such as {such}"
+            )
             format_ = self.formats[at] or PLAIN.name
             notes.append(f"{name!r} has {such}, no number with {format_}: read as missing.")
         if infinite.any():

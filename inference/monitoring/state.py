@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ..core.notebook import Shown
-from ..data.checks import counted
+from ..data.checks import pluralize
 from .since import Since
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class MonitorState(Shown):
     @property
     def line(self) -> str:
         """One line."""
-        told = f"{counted(self.rows, 'row')}: "
+        told = f"{pluralize(self.rows, 'row')}: "
         if self.rows == 0:
             return f"{told}none has come, so nothing is known"
         if not self.alarm:
@@ -138,9 +138,9 @@ class MonitorState(Shown):
             )
             lines += [f"  {one} (evidence {one.evidence:.3g})" for one in self.where]
         if self.repeated:
-            lines.append(f"{counted(self.repeated, 'repeated row')} left out.")
+            lines.append(f"{pluralize(self.repeated, 'repeated row')} left out.")
         if self.late:
-            lines.append(f"{counted(self.late, 'row')} late: taken in the order of arrival.")
+            lines.append(f"{pluralize(self.late, 'row')} late: taken in the order of arrival.")
         return "\n".join([*lines, *self.notes])
 
 

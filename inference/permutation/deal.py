@@ -14,7 +14,7 @@ import dataclasses
 
 import numpy as np
 
-from ..data.canonical import mixed
+from ..data.canonical import mix_bits
 
 #: Rows in all beyond which a part of them at random is what everything is chosen by, and how many
 #: rows it has, about.
@@ -33,14 +33,16 @@ def shuffled(places: np.ndarray, count: int, key: int) -> np.ndarray:
     """
     half = np.uint64(max(1, -(-(count - 1).bit_length() // 2)))
     mask = np.uint64((1 << int(half)) - 1)
-    keys = mixed(mixed(np.full(ROUNDS, key, dtype=np.uint64)) + np.arange(ROUNDS, dtype=np.uint64))
+    keys = mix_bits(
+        mix_bits(np.full(ROUNDS, key, dtype=np.uint64)) + np.arange(ROUNDS, dtype=np.uint64)
+    )
     found = np.array(places, dtype=np.uint64)
     moved = np.arange(len(found))
     while len(moved):
         values = found[moved]
         left, right = values >> half, values & mask
         for one in keys:
-            left, right = right, left ^ (mixed(right + one) & mask)
+            left, right = right, left ^ (mix_bits(right + one) & mask)
         values = (left << half) | right
         found[moved] = values
         moved = moved[values >= np.uint64(count)]
@@ -74,7 +76,7 @@ class Deal:
     def within(self, sample: int, places: np.ndarray) -> np.ndarray:
         """The bin (k,) of rows at some places (k,) of a sample, among its own bins."""
         own = np.array([self.key], dtype=np.uint64) + np.uint64(bool(sample) != self.turned)
-        return shuffled(places, self.sizes[sample], int(mixed(own)[0])) // self.size
+        return shuffled(places, self.sizes[sample], int(mix_bits(own)[0])) // self.size
 
     @property
     def sizes_of_bins(self) -> np.ndarray:
@@ -116,4 +118,4 @@ def priorities(marks: np.ndarray, places: np.ndarray) -> np.ndarray:
         marks: (k,), of the rows.
         places: (k,), in their samples.
     """
-    return mixed(marks ^ mixed(np.asarray(places, dtype=np.uint64) + np.uint64(1)))
+    return mix_bits(marks ^ mix_bits(np.asarray(places, dtype=np.uint64) + np.uint64(1)))

@@ -18,20 +18,20 @@ from numpy.typing import ArrayLike
 from ..core.errors import InputError
 from ..core.machine import side_by_side
 from ..data.canonical import (
-    FEW,
-    alike,
+    PARALLEL_MIN_SIZE,
     canonical_order,
-    column_marks,
-    different,
+    checksum,
+    column_hashes,
+    combine_hashes,
     fingerprint,
-    known_by,
-    mark,
-    marked_generator,
-    order_and_mark,
-    row_marks,
+    generator_from_checksums,
+    has_duplicates,
+    order_and_checksum,
+    row_hashes,
+    unique_rows,
 )
 from ..data.checks import as_tested_pair
-from ..data.copies import copies_note
+from ..data.copies import duplicate_rows_note
 from ..io.types import find_sentinels
 from .deal import MANY, chosen_of, places_of
 from .permutation import pair_swaps, relabellings
@@ -88,7 +88,10 @@ class Pair:
             for column, values in enumerate(np.concatenate([self.first, self.second]).T)
             for sentinel in find_sentinels(values)
         )
-        copies = (copies_note(self.first, names[0]), copies_note(self.second, names[1]))
+        copies = (
+            duplicate_rows_note(self.first, names[0]),
+            duplicate_rows_note(self.second, names[1]),
+        )
         samples = [self.first - self.second] if paired else [self.first, self.second]
         return (*copies[0], *copies[1], *sentinels, *serial_note(samples, columns))
 
@@ -108,11 +111,11 @@ class Pair:
         both = self.first, self.second
         if self.many:
             return self._sums[0] > self._sums[1]
-        few = self.pooled.size < FEW
-        first, second = side_by_side(lambda index: mark(both[index]), 2, Event(), alone=few)
+        few = self.pooled.size < PARALLEL_MIN_SIZE
+        first, second = side_by_side(lambda index: checksum(both[index]), 2, Event(), alone=few)
         if first == second:  # one is the other in another unit
             ends = self.pooled.min(axis=0), self.pooled.max(axis=0)
-            first, second = (mark(np.vstack([one, *ends])) for one in (self.first, self.second))
+            first, second = (checksum(np.vstack([one, *ends])) for one in (self.first, self.second))
         return first > second
 
     @functools.cached_property
@@ -129,15 +132,15 @@ class Pair:
     def _marks(self) -> np.ndarray:
         """What every row is known by where they are many, (m + n, 2)."""
         low, high = self.pooled.min(axis=0), self.pooled.max(axis=0)
-        columns = column_marks(self.pooled, low, high)
-        if alike(columns[high > low]):
-            columns = column_marks(self.pooled, low, high, columns)
-        return row_marks(self.pooled, low, high, columns)
+        columns = column_hashes(self.pooled, low, high)
+        if has_duplicates(columns[high > low]):
+            columns = column_hashes(self.pooled, low, high, columns)
+        return row_hashes(self.pooled, low, high, columns)
 
     @functools.cached_property
     def _sums(self) -> tuple[int, int]:
         """What the rows of each sample are known by where they are many."""
-        first, second = map(known_by, np.split(self._marks[:, 0], [len(self.first)]))
+        first, second = map(combine_hashes, np.split(self._marks[:, 0], [len(self.first)]))
         return first, second
 
     @functools.cached_property
@@ -148,11 +151,11 @@ class Pair:
 
     def of_kinds(self, most: int) -> bool:
         """Whether all rows are of at most so many kinds."""
-        return different(self.pooled, most) is not None
+        return unique_rows(self.pooled, most) is not None
 
     @functools.cached_property
     def _order_and_mark(self) -> tuple[np.ndarray, int]:
-        return order_and_mark(self.pooled)
+        return order_and_checksum(self.pooled)
 
     @functools.cached_property
     def chosen(self) -> np.ndarray:
@@ -202,7 +205,7 @@ class Pair:
     def generator(self, seed: int) -> np.random.Generator:
         """Random numbers of the permutations, by the seed and the rows."""
         known = mark_of_both(*self._sums) if self.many else self._order_and_mark[1]
-        return marked_generator(seed, known)
+        return generator_from_checksums(seed, known)
 
     def shuffled(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Each sample in a random order, so that neither order nor blocks of like rows matter."""

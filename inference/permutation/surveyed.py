@@ -17,12 +17,12 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..data.canonical import (
-    alike,
     canonical_order,
-    known_by,
-    marked_generator,
+    combine_hashes,
+    generator_from_checksums,
+    has_duplicates,
 )
-from ..data.checks import check_same_columns, check_spread, counted, default_names
+from ..data.checks import check_ranges, check_same_columns, default_names, pluralize
 from ..data.units import choose_scale
 from ..streams.partitions import Handle, PartitionedSample
 from .bins import LEAST_BINS, bin_size
@@ -137,7 +137,7 @@ class Surveyed:
         """What every row is known by, of each sample."""
         ends = self.low[self.varying], self.high[self.varying]
         columns = self._columns(ColumnsPass(*ends, None))
-        if alike(columns):
+        if has_duplicates(columns):
             columns = self._columns(ColumnsPass(*ends, columns))
         work = MarksPass(*ends, columns)
         first, second = self.results(lambda sample: work)
@@ -174,7 +174,7 @@ class Surveyed:
     @functools.cached_property
     def known(self) -> tuple[int, int]:
         """What the rows of each sample are known by, in whatever order."""
-        first, second = (known_by(marks[:, 0]) for marks in self._marks)
+        first, second = (combine_hashes(marks[:, 0]) for marks in self._marks)
         return first, second
 
     @property
@@ -203,7 +203,7 @@ class Surveyed:
 
     def generator(self, seed: int) -> np.random.Generator:
         """Random numbers of the permutations, by the seed and the rows."""
-        return marked_generator(seed, mark_of_both(*self.known))
+        return generator_from_checksums(seed, mark_of_both(*self.known))
 
     def deal(self, rng: np.random.Generator) -> Deal:
         """Deal rows out in bins.
@@ -294,8 +294,8 @@ def _of_both(
     """The smallest and the largest value of every column in both samples."""
     if len(first.low) != len(second.low):
         raise InputError(
-            f"P has {counted(len(first.low), 'column')} and Q has "
-            f"{counted(len(second.low), 'column')}, where the same number is needed"
+            f"P has {pluralize(len(first.low), 'column')} and Q has "
+            f"{pluralize(len(second.low), 'column')}, where the same number is needed"
         )
     if len(first.low) > 1:
         check_same_columns(of_first, of_second)
@@ -306,7 +306,7 @@ def _of_both(
     told = np.flatnonzero(high > low)
     if not len(told):
         raise InputError("all rows of P and Q are equal, so there is nothing to learn")
-    check_spread(
+    check_ranges(
         low[told], high[told], "the union of P and Q", lambda at: f"column {names[told[at]]!r}"
     )
     return low, high

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.errors import InputError
-from ..data.canonical import column_marks, different, row_marks
+from ..data.canonical import column_hashes, row_hashes, unique_rows
 from .halves import Halves
 
 
@@ -99,7 +99,7 @@ class ColumnsPass:
 
     def __call__(self, index: int, rows: np.ndarray) -> np.ndarray:
         """Work on a part."""
-        return column_marks(rows, self.low, self.high, self.known)
+        return column_hashes(rows, self.low, self.high, self.known)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +112,7 @@ class MarksPass:
 
     def __call__(self, index: int, rows: np.ndarray) -> np.ndarray:
         """Work on a part."""
-        return row_marks(rows, self.low, self.high, self.columns)
+        return row_hashes(rows, self.low, self.high, self.columns)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,5 +143,5 @@ def total(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 def _different(rows: np.ndarray, most: int) -> Different | None:
     """Find at most so many rows that differ; ``None`` where there are more."""
-    found = different(rows, most)
+    found = unique_rows(rows, most)
     return None if found is None else Different(rows[found[0]] + 0.0, found[1])

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from ..core.errors import InputError
-from ..data.checks import as_pair
-from ..data.units import default_columns, rounding_unit
+from ..data.checks import as_pair, default_names
+from ..data.units import rounding_unit
 from .style import P_COLOUR, Q_COLOUR, SMALL, panels, plain, rug
 
 MOST_BINS = 60
@@ -87,7 +87,7 @@ def plot_samples(
         raise InputError(
             f"plot_samples shows one or two columns, and P has {dimension}: choose two of them"
         )
-    axis_names = default_columns(dimension) if columns is None else tuple(map(str, columns))
+    axis_names = default_names(dimension) if columns is None else list(map(str, columns))
     if len(axis_names) != dimension:
         raise InputError(f"columns has {len(axis_names)} names for {dimension} columns")
     side = 3.4 if dimension == 1 else 5.0

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from ..core.errors import InputError
-from ..data.checks import counted
+from ..data.checks import pluralize
 from ..diagnostics.modes import Mode, find_modes, format_chains, format_probability
 from ..sampling.open_run import Run
 from ..sampling.samplers import is_independent
@@ -97,7 +97,8 @@ def views(
         moving = labels[~(labels < 0).all(axis=1)]
         counts = [int((moving == index).any(axis=1).sum()) for index in modes]
         parts = [
-            f"{counted(n, 'chain')} in {letters[k][0]}" for n, k in zip(counts, modes, strict=True)
+            f"{pluralize(n, 'chain')} in {letters[k][0]}"
+            for n, k in zip(counts, modes, strict=True)
         ]
         published = View(
             f"{letter}: as published (by chain): {', '.join(parts)}",

@@ -16,11 +16,11 @@ from ..data.canonical import canonical_order, random_part
 from ..data.checks import (
     check_same_rows,
     column_names,
-    counted,
-    first_fault,
-    from_objects,
+    convert_objects,
+    first_invalid_value,
     normalize_text,
     plain_array,
+    pluralize,
 )
 from ..data.new_rows import ordered_rows
 from ..learning.bandwidths import pairwise_distances
@@ -79,7 +79,9 @@ def as_groups(X: Any, groups: Any = None, columns: Sequence[str] | None = None) 
     columns = columns or column_names(X)
     rows = _rows(X, "X", columns)
     if np.shape(groups) != (len(rows),):
-        raise InputError(f"groups has shape {np.shape(groups)}, and X {counted(len(rows), 'row')}")
+        raise InputError(
+            f"groups has shape {np.shape(groups)}, and X {pluralize(len(rows), 'row')}"
+        )
     check_same_rows(X=X, groups=groups)
     values = groups.tolist() if hasattr(groups, "tolist") else list(groups)
     indices: dict[Any, int] = {}
@@ -111,7 +113,7 @@ def _from_sequence(X: Any, columns: Sequence[str] | None) -> GroupedRows:
         part = _rows(sample, f"X[{label!r}]", columns)
         if parts and part.shape[1] != parts[0].shape[1]:
             raise InputError(
-                f"X[{label!r}] has {counted(part.shape[1], 'column')}, and X[{labels[0]!r}] "
+                f"X[{label!r}] has {pluralize(part.shape[1], 'column')}, and X[{labels[0]!r}] "
                 f"{parts[0].shape[1]}"
             )
         parts.append(part)
@@ -126,7 +128,7 @@ def _rows(X: Any, name: str, columns: Sequence[str] | None) -> np.ndarray:
     values = values[:, np.newaxis] if values.ndim == 1 else values
     if values.ndim != 2 or not values.size:
         raise InputError(f"{name} has shape {values.shape}, where rows (n, D) are needed")
-    if fault := first_fault(values):
+    if fault := first_invalid_value(values):
         row, column, description = fault
         where = repr(columns[column]) if columns else column + 1
         raise InputError(
@@ -152,7 +154,7 @@ def as_targets(y: Any, groups: GroupedRows) -> np.ndarray:
         )
     array = plain_array(_by_label(y, groups), "y")
     if array.ndim == 1 and array.dtype.kind not in "iufb":
-        array = from_objects(array[:, np.newaxis], "y", lambda _: "its only column")[:, 0]
+        array = convert_objects(array[:, np.newaxis], "y", lambda _: "its only column")[:, 0]
     values = np.asarray(array, dtype=float)
     count, rows = len(groups.labels), len(groups.rows)
     if values.shape == (rows,) != (count,) and groups.order is not None:
@@ -164,7 +166,7 @@ def as_targets(y: Any, groups: GroupedRows) -> np.ndarray:
             raise InputError(f"y differs between rows of group {label!r}")
         values = low
     if values.shape != (count,):
-        raise InputError(f"y has shape {values.shape}, and there are {counted(count, 'group')}")
+        raise InputError(f"y has shape {values.shape}, and there are {pluralize(count, 'group')}")
     if not np.isfinite(values).all():
         label = groups.labels[int(np.argmin(np.isfinite(values)))]
         raise InputError(f"y of group {label!r} is missing or infinite")

@@ -14,7 +14,7 @@ from ..core.estimators import BaseEstimator, RegressorMixin
 from ..core.machine import computing
 from ..core.notebook import Shown
 from ..data.canonical import canonical_order
-from ..data.checks import check_count, check_share, counted, default_names
+from ..data.checks import check_count, check_proportion, default_names, pluralize
 from .groups import GroupMeans, LandmarkFeatures, as_groups, as_targets, group_means
 from .linear import fit_regression, predict_draws, sample_nuts
 
@@ -112,8 +112,8 @@ class RegressionSummary(Shown):
         return (
             f"Cross-validated R^2 {self.r2:.3f} ({self.ridge_r2:.3f} by ridge regression on "
             f"empirical embeddings); {self.coverage:.1%} of y are in their 90 % intervals.\n"
-            f"  {counted(len(self.y), 'group')} of {low:.0f} to {high:.0f} rows (median "
-            f"{median:.0f}), embeddings in {counted(self.n_coordinates, 'coordinate')}.\n"
+            f"  {pluralize(len(self.y), 'group')} of {low:.0f} to {high:.0f} rows (median "
+            f"{median:.0f}), embeddings in {pluralize(self.n_coordinates, 'coordinate')}.\n"
             f"  Variance of predictions: {noise:.0%} noise, {sampling:.0%} sampling of rows within "
             f"groups, {coefficients:.0%} uncertainty of coefficients."
         )
@@ -283,7 +283,7 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         Raises:
             InputError: as :meth:`predict`.
         """
-        tail = 0.5 * (1.0 - check_share(level, "level"))
+        tail = 0.5 * (1.0 - check_proportion(level, "level"))
         check_is_fitted(self)
         if not self._uses_draws:
             mean, std = self.predict(X, groups, return_std=True)

@@ -41,8 +41,8 @@ from ..core.errors import InputError, input_errors
 from ..core.lock import hold
 from ..core.machine import cores
 from ..core.progress import progress_bar
-from ..data.checks import check_spread
-from ..data.units import Units, unit_of, with_dither
+from ..data.checks import check_ranges
+from ..data.units import Units, scale_from_deviations, with_dither
 from ..streams.rows import Rows
 from . import densities
 from .binned_column import BinnedColumn, ColumnDensity, evaluate_new
@@ -181,7 +181,7 @@ def summarize_rows(
             mean += difference * len(block) / total
             count = total
             advance(len(block))
-    check_spread(low, high, str(rows.path), lambda index: f"column {rows.columns[index]!r}")
+    check_ranges(low, high, str(rows.path), lambda index: f"column {rows.columns[index]!r}")
     digest = np.frombuffer(checksum.digest(), dtype=np.uint8)
     checkpoint.update(deviation=np.sqrt(scatter / n), sample=np.concatenate(pieces), digest=digest)
     checkpoint.write(now=True)
@@ -327,7 +327,7 @@ def prepare_rows(
     stored = Checkpoint(checkpoint, job)
     summary = summarize_rows(rows, seed, stored, progress=progress)
     deviation, sample = summary["deviation"], summary["sample"]
-    scale = unit_of(deviation, standardize)
+    scale = scale_from_deviations(deviation, standardize)
     units = Units(scale, np.zeros_like(scale), 0, rows.columns)
     target = model.in_model_units(units, sample, seed)
     prior_draws = target.prior_draws(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..core.errors import InputError
-from ..data.checks import as_pair, check_same_columns, column_names, counted
+from ..data.checks import as_pair, check_same_columns, column_names, pluralize
 from ..data.equality import equalize, round_to
 from ..data.new_rows import column_order, known_names
 from .open_run import OpenRun
@@ -30,7 +30,7 @@ def match_columns(
     dimension = samples[0].shape[1]
     if dimension != len(columns):
         raise InputError(
-            f"P and Q have {counted(dimension, 'column')}, but the run has {len(columns)} "
+            f"P and Q have {pluralize(dimension, 'column')}, but the run has {len(columns)} "
             f"({', '.join(columns)}): choose these (--columns)"
         )
     # A single column needs no name. The columns of Q are in the order of those of P already.
@@ -85,7 +85,7 @@ def compare_rows(run: OpenRun, P: np.ndarray, Q: np.ndarray) -> str | None:
     new, absent = (in_P + in_Q - in_run).total(), (in_run - in_P - in_Q).total()
     if new_P and new_Q:
         raise InputError(
-            f"{counted(new_P, 'row')} of P ({len(P)} in all) and {counted(new_Q, 'row')} of Q "
+            f"{pluralize(new_P, 'row')} of P ({len(P)} in all) and {pluralize(new_Q, 'row')} of Q "
             f"({len(Q)}) are not among the {len(X)} rows that this run was fitted to: give the "
             "samples of the run, in the same units, or fit P and Q first"
         )
@@ -93,6 +93,6 @@ def compare_rows(run: OpenRun, P: np.ndarray, Q: np.ndarray) -> str | None:
         return None
     return (
         f"P and Q together are not the {len(X)} rows that this run was fitted to: "
-        f"{counted(new, 'row')} of P and Q not among them, {counted(absent, 'row')} of them in "
+        f"{pluralize(new, 'row')} of P and Q not among them, {pluralize(absent, 'row')} of them in "
         "neither; the lengthscale was learned from other data"
     )

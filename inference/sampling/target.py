@@ -138,7 +138,7 @@ class Target:
                 solver.matrix_size,
                 points.shape[1],
                 matrices=5,  # n x n, at once, with those of XLA
-                instead=(
+                alternative=(
                     "a random part of them, likelihood=Nystrom(500) (--likelihood nystrom --rank "
                     "500), likelihood='landmark' (--likelihood landmark), or of rounded rows their "
                     "unit as dither (--dither)"

@@ -19,7 +19,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..core.errors import InputError
-from ..data.checks import as_matrix, check_file, column_names, counted, default_names, first_fault
+from ..data.checks import (
+    as_matrix,
+    check_file,
+    column_names,
+    default_names,
+    first_invalid_value,
+    pluralize,
+)
 from ..io.samples import CHOOSE, choose_columns, read_sample, warn_of_non_measurements
 from ..io.tables import load_npy
 
@@ -264,7 +271,7 @@ def open_blocks(
                 names = names or block_names or tuple(default_names(values.shape[1]))
                 if values.shape[1] != len(names):
                     raise InputError(
-                        f"blocks: block {number} has {counted(values.shape[1], 'column')}, where "
+                        f"blocks: block {number} has {pluralize(values.shape[1], 'column')}, where "
                         f"{len(names)} are needed"
                     )
                 first_names = first_names or block_names
@@ -302,7 +309,7 @@ def check_values(
         columns: D names.
         row_label: description of a row, given its index.
     """
-    fault = first_fault(values)
+    fault = first_invalid_value(values)
     if fault is not None:
         row, column, description = fault
         raise InputError(

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..core.errors import InputError
-from ..data.canonical import known_by, mixed
+from ..data.canonical import combine_hashes, mix_bits
 from ..io.types import Column
 from ..permutation.bins import bin_size, cut
 from .counted import NOT_COUNTED, Counted
@@ -54,7 +54,7 @@ def labelling(
         row = np.repeat(row, counted.counts)
     marks, first = of_row[row], row < rows
     # Dealt as if the table of the smaller mark came first: no p-value hangs on which one is named.
-    one, other = known_by(marks[first]), known_by(marks[~first])
+    one, other = combine_hashes(marks[first]), combine_hashes(marks[~first])
     turned = one > other
     first ^= turned
     rng = np.random.default_rng((seed, 3, *sorted((one, other))))
@@ -95,10 +95,10 @@ def row_marks(columns: Sequence[Column]) -> np.ndarray:
             hashlib.blake2b(column.name.encode(), digest_size=8).digest(), "little"
         )
         values = np.where(np.isnan(column.values), np.nan, column.values + 0.0)  # one NaN, one 0
-        mark = mixed(np.ascontiguousarray(values).view(np.uint64) ^ np.uint64(salt))
+        mark = mix_bits(np.ascontiguousarray(values).view(np.uint64) ^ np.uint64(salt))
         total = mark if total is None else total + mark
     assert total is not None
-    return mixed(total)
+    return mix_bits(total)
 
 
 def _grouped(column: Column | None, rows: int) -> np.ndarray:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ..core.errors import InputError
 from ..core.notebook import Shown
-from ..data.checks import counted, normalize_text
+from ..data.checks import normalize_text, pluralize
 from ..io.columns import as_values, unused_na_values, unused_notes
 from ..io.tables import Table, as_table
 from .compare_tables import compare_tables
@@ -162,7 +162,7 @@ def compare_groups(
     unused = unused_notes([whole], na_values)
     if not 2 <= len(groups) <= MOST:
         raise InputError(
-            f"column {by!r} has {counted(len(groups), 'value')}{in_brackets(without)}, and 2 to "
+            f"column {by!r} has {pluralize(len(groups), 'value')}{in_brackets(without)}, and 2 to "
             f"{MOST} are needed to compare groups"
         )
     if rest and against is not None:
@@ -189,8 +189,8 @@ def _few_rows(groups: dict[str, Table], chosen: Table) -> tuple[str, ...]:
     if rows >= max(FEW, usual / MANY_TIMES):
         return ()
     return (
-        f"All are compared with {chosen.source}, which has {counted(rows, 'row')}: choose another "
-        "group (--against, against=)",
+        f"All are compared with {chosen.source}, which has {pluralize(rows, 'row')}: choose "
+        "another group (--against, against=)",
     )
 
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..core.errors import InputError, check_choice
-from ..data.checks import counted
-from ..data.copies import copies_note
+from ..data.checks import pluralize
+from ..data.copies import duplicate_rows_note
 from ..io.columns import (
     MAX_PROBLEMS,
     ReadOptions,
@@ -307,7 +307,7 @@ def _copies_notes(
     values = np.column_stack([typed.column.values for typed in columns.values()])
     values = np.nan_to_num(values, nan=-1.7e308)
     parts = zip((values[:rows], values[rows:]), (tables[0], tables[-1]), strict=True)
-    notes = (note for part, table in parts for note in copies_note(part, table.source))
+    notes = (note for part, table in parts for note in duplicate_rows_note(part, table.source))
     return [f"{note[0].upper()}{note[1:]}." for note in notes]
 
 
@@ -414,7 +414,7 @@ def divided(
     }
     notes = []
     if words.null_count:
-        notes.append(f"{counted(words.null_count, 'row')} without a value of {by!r} left out.")
+        notes.append(f"{pluralize(words.null_count, 'row')} without a value of {by!r} left out.")
     return parts, notes
 
 
@@ -462,7 +462,7 @@ def _in_two(
     parts, notes = divided(table, by, na_values)
     if len(parts) != 2:
         raise InputError(
-            f"column {by!r} has {counted(len(parts), 'value')}{in_brackets(notes)}, and two are "
+            f"column {by!r} has {pluralize(len(parts), 'value')}{in_brackets(notes)}, and two are "
             "needed to compare the rows of the one with those of the other"
         )
     first, second = parts

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..comparison.named import Place
-from ..data.checks import counted
+from ..data.checks import pluralize
 from ..io.types import Column
 from ..permutation.permutation import p_in_words, p_with_error
 from .aspects import DAY, MISSING
@@ -35,14 +35,14 @@ def told(found: TableFindings) -> str:
     lines = [verdict(found), *map(column_told, columns)]
     lines += [pair_told(pair, found) for pair in pairs[:MOST_PAIRS]]
     if len(pairs) > MOST_PAIRS:
-        lines.append(f"And {counted(len(pairs) - MOST_PAIRS, 'more pair')} of columns.")
+        lines.append(f"And {pluralize(len(pairs) - MOST_PAIRS, 'more pair')} of columns.")
     return "\n  ".join([*lines, made(found)])
 
 
 def made(found: TableFindings) -> str:
     """Tell how a comparison was made."""
     m, n = found.sizes
-    told = [f"{m} and {n} rows", counted(len(found.columns), "column"), *found.design]
+    told = [f"{m} and {n} rows", pluralize(len(found.columns), "column"), *found.design]
     told += [f"{found.permutations} permutations", f"level {found.alpha:.3g} for all together"]
     if any(column.effect.shift_interval or column.effect.auc_interval for column in found.columns):
         told.append(f"intervals with confidence {100.0 * (1.0 - found.alpha):.4g} % each")
@@ -59,11 +59,11 @@ def verdict(found: TableFindings) -> str:
     pairs = sum(pair.differ for pair in found.pairs)
     named = []
     if columns:
-        named.append(f"{counted(columns, 'column')} {'has' if columns == 1 else 'have'} changed")
+        named.append(f"{pluralize(columns, 'column')} {'has' if columns == 1 else 'have'} changed")
     if pairs:
         one = pairs == 1
         named.append(
-            f"{counted(pairs, 'pair')} of columns {'goes' if one else 'go'} together differently"
+            f"{pluralize(pairs, 'pair')} of columns {'goes' if one else 'go'} together differently"
         )
     if not named:
         return f"{first} and {second} differ ({p}), but no single column or pair can be named."
@@ -117,7 +117,7 @@ def effects_told(column: ColumnFindings) -> list[str]:
     places = dict.fromkeys(place_told(place, column) for place in column.places)
     parts += list(places)[:MOST_PLACES]
     more = len(places) - MOST_PLACES
-    return [*parts, *([f"and {counted(more, 'more place')}"] if more > 0 else [])]
+    return [*parts, *([f"and {pluralize(more, 'more place')}"] if more > 0 else [])]
 
 
 def _writer(column: ColumnFindings) -> Callable[[float], str]:

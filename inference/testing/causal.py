@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from ..core.errors import InputError, nearest
 from ..core.notebook import Shown
 from ..core.progress import progress_bar
-from ..data.checks import as_sample, check_count, check_memory, column_names, counted
+from ..data.checks import as_sample, check_count, check_memory, column_names, pluralize
 from ..permutation.enough import check_permutations
 from .cached import ConditionalIndependence, ConditionalTests
 from .independence import CHOICES
@@ -151,7 +151,7 @@ class CausalGraph(Shown):
 
     def __str__(self) -> str:
         head = (
-            f"Causal graph of {len(self.columns)} columns: {counted(len(self.edges), 'edge')} by "
+            f"Causal graph of {len(self.columns)} columns: {pluralize(len(self.edges), 'edge')} by "
             f"{len(self.tests)} tests at level {self.alpha:g}"
         )
         lines = [head, *(f"  {edge}" for edge in self.edges)]

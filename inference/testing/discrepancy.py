@@ -105,4 +105,4 @@ def gram_or_factor(kernel: Any, pooled: np.ndarray) -> np.ndarray | Factor:
 
 def check_matrices(pooled: np.ndarray) -> None:
     """Refuse as many rows (N, D) as there is no memory for matrices of."""
-    check_memory(len(pooled), pooled.shape[1], matrices=MATRICES, instead=WITHOUT_MATRICES)
+    check_memory(len(pooled), pooled.shape[1], matrices=MATRICES, alternative=WITHOUT_MATRICES)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from ..core.errors import InputError
 from ..core.machine import computing
 from ..core.progress import progress_bar
-from ..data.canonical import canonical_order, generator, mark, pairs_fingerprints
+from ..data.canonical import canonical_order, checksum, generator, pairs_fingerprints
 from ..data.checks import (
     as_sample,
     check_count,
@@ -231,7 +231,7 @@ def _permuted(
     # two that goes by what is in them.
     order = canonical_order(np.concatenate(samples, axis=1))
     rows = pairings(len(order), count, generator(seed, *samples))
-    if mark(samples[0]) > mark(samples[1]):
+    if checksum(samples[0]) > checksum(samples[1]):
         rows = np.argsort(rows, axis=1)  # the x are dealt out to the y
     x, y = (
         variable(Z[order], each, choice)

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from ..data.units import choose_scale, unit_of
+from ..data.units import choose_scale, scale_from_deviations
 from ..learning import SingleKernel
 from ..learning.kernel_selection import check_kernel, format_kernel, select_kernels
 
@@ -38,7 +38,7 @@ class KernelChoice:
 
         A kernel of scikit-learn becomes one of ours.
         """
-        unit_of(np.ones(1), standardize)
+        scale_from_deviations(np.ones(1), standardize)
         return cls(check_kernel(kernel, choices), standardize)
 
     def kernels(self, sample: np.ndarray) -> list[Any]:

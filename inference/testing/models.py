@@ -21,7 +21,7 @@ from ..data.checks import (
     check_options,
     check_same_columns,
     column_names,
-    in_order_of,
+    reorder_columns,
 )
 from ..data.equality import equalize, stored_sizes
 from ..data.new_rows import ordered_rows
@@ -189,7 +189,7 @@ def _checked_three(*samples: ArrayLike) -> list[np.ndarray]:
     wanted = next((one for one in names if one is not None), None)
     stored = [stored_sizes(values, checked[0].shape[1])[None] for values in samples]
     checked, sizes = (
-        [in_order_of(wanted, one, rows) for one, rows in zip(names, each, strict=True)]
+        [reorder_columns(wanted, one, rows) for one, rows in zip(names, each, strict=True)]
         for each in (checked, stored)
     )
     return equalize(checked, [one[0] for one in sizes])

@@ -130,7 +130,7 @@ def sample_witness(
             max(rows, len(points)),
             len(units.columns) + 4 * sizes["chain"] * sizes["draw"],  # four copies of the draws
             matrices=WITNESS_MATRICES * cores(),
-            instead="landmarks (--landmarks)" if rows >= len(points) else "fewer points (--at)",
+            alternative="landmarks (--landmarks)" if rows >= len(points) else "fewer points (--at)",
         )
     note = compare_rows(opened, *samples)
     if note is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...core.atomic import write_text
-from ...data.checks import counted
+from ...data.checks import pluralize
 from ..command import command
 from ..options.data import NameOptions
 from ..options.output import HtmlOption, check_html, written_file
@@ -153,10 +153,12 @@ def _failed(
         sizes = [f"{column.name} {column.effect.size:.3g}" for column in largest[:MOST_SIZES]]
         sizes += ["..."] * (len(largest) > MOST_SIZES)
         pairs = sum(pair.differ for pair in one.pairs)
-        not_counted = f" {counted(pairs, 'changed pair')} of columns not counted." if pairs else ""
+        not_counted = (
+            f" {pluralize(pairs, 'changed pair')} of columns not counted." if pairs else ""
+        )
         terminal.say(
             f"{'Failed' if large > most else 'Passed'}: {' and '.join(one.names)} have {large} of "
-            f"{counted(len(changed), 'changed column')} with an effect size of at least {least:g}"
+            f"{pluralize(len(changed), 'changed column')} with an effect size of at least {least:g}"
             f"{' (' * bool(sizes)}{', '.join(sizes)}{')' * bool(sizes)}; up to {most} pass."
             f"{not_counted}"
         )

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...core.atomic import same_file, write_text
-from ...data.checks import check_file, counted
+from ...data.checks import check_file, pluralize
 from ..command import command
 from ..options.output import optional_folder, written_file
 from ..options.panels import DATA, OUTPUT, TEST
@@ -180,7 +180,7 @@ def _begun(
         _check_same(terminal, watched, options, reading, how)
         terminal.notes(
             [
-                f"Going on after {counted(watched.state.rows, 'row')} from {options.state}, with "
+                f"Going on after {pluralize(watched.state.rows, 'row')} from {options.state}, with "
                 "the reference that it was begun with."
             ]
         )

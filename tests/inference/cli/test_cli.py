@@ -273,8 +273,8 @@ def test_files_that_cannot_be_read(tmp_path, samples):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--chains", 1001), "chains must be from 1 to 1000, and is 1001"),
-        (("--chains", 0), "chains must be from 1 to 1000, and is 0"),
+        (("--chains", 1001), "chains must be from 1 to 1000, got 1001"),
+        (("--chains", 0), "chains must be from 1 to 1000, got 0"),
         (("--method", "nuts", "--warmup", 5), "--warmup must be at least 20"),
         (("--method", "nuts", "--draws", 0), "--draws must be at least 4"),
         (("--warmup", 500), "--warmup is for --method nuts, and the method is auto here"),

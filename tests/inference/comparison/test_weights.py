@@ -216,8 +216,8 @@ def test_pictures_and_shifts_of_weighted_rows():
     [
         (WEIGHTS[0], "weights must be two"),
         ((WEIGHTS[0][:5], None), "weights of P must be 60 numbers, one for each row"),
-        ((None, -WEIGHTS[1]), "weights of Q must be positive or 0 and finite, and row 1 has -"),
-        ((None, np.where(np.arange(40) == 2, np.nan, 1.0)), "row 3 has nan"),
+        ((None, -WEIGHTS[1]), "weights of Q must be finite and nonnegative, got -"),
+        ((None, np.where(np.arange(40) == 2, np.nan, 1.0)), "got nan in row 3"),
         ((np.zeros(60), None), "weights of P are all 0"),
         ((np.eye(60)[3], None), "the rows of P with their weights are worth 1, not two"),
     ],

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from bke.inference.data.canonical import canonical_order, generator, mark
+from bke.inference.data.canonical import canonical_order, checksum, generator
 
 
 def rows(seed):
@@ -33,7 +33,7 @@ def test_equal_rows_are_neighbours_in_any_order_of_rows_and_columns():
 )
 def test_rows_are_known_in_any_order_and_units(changed):
     X = rows(2)
-    assert mark(changed(X)) == mark(X)
+    assert checksum(changed(X)) == checksum(X)
     np.testing.assert_array_equal(generator(3, X).random(4), generator(3, changed(X)).random(4))
 
 
@@ -41,9 +41,9 @@ def test_other_rows_are_other():
     X = rows(2)
     near = X.copy()
     near[5, 0] += 1e-3
-    assert len({mark(X), mark(rows(3)), mark(near), mark(X[1:])}) == 4
+    assert len({checksum(X), checksum(rows(3)), checksum(near), checksum(X[1:])}) == 4
     # Columns that are put together anew are other rows.
-    assert mark(np.column_stack([X[::-1, 0], X[:, 1:]])) != mark(X)
+    assert checksum(np.column_stack([X[::-1, 0], X[:, 1:]])) != checksum(X)
 
 
 def test_the_order_of_samples_does_not_matter_but_the_seed_and_the_stream_do():
@@ -56,4 +56,4 @@ def test_the_order_of_samples_does_not_matter_but_the_seed_and_the_stream_do():
 
 def test_values_of_any_size_have_steps():
     X = np.array([[1.7e308, 5.0], [-1.7e308, 5.0], [0.0, 5.0]])
-    assert mark(X) == mark(X[::-1]) == mark(X / 1e300)
+    assert checksum(X) == checksum(X[::-1]) == checksum(X / 1e300)

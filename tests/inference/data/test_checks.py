@@ -136,7 +136,7 @@ def test_bounded_counts():
 def test_counts():
     assert check_count(0, "seed", 0) == 0
     assert type(check_count(np.uint8(7), "draws", 1)) is int
-    assert refusal(check_count, 0, "draws", 1) == "draws must be at least 1, and is 0"
+    assert refusal(check_count, 0, "draws", 1) == "draws must be at least 1, got 0"
     assert "from 4 to 5" in refusal(check_count, 6, "draws", 4, 5)
 
 

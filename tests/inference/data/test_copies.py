@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from bke.inference import compare, two_sample_test
-from bke.inference.data.copies import copies_note
+from bke.inference.data.copies import duplicate_rows_note
 
 
 def rows(n=60, columns=2, seed=0):
@@ -13,32 +13,34 @@ def rows(n=60, columns=2, seed=0):
 @pytest.mark.parametrize("columns", [1, 3])
 def test_a_file_written_three_times_is_told(columns):
     x = rows(columns=columns)
-    assert "there 3 times" in copies_note(np.tile(x, (3, 1)), "after")[0]
-    assert copies_note(x, "after") == ()
+    assert "occurs 3 times" in duplicate_rows_note(np.tile(x, (3, 1)), "after")[0]
+    assert duplicate_rows_note(x, "after") == ()
 
 
 def test_some_copies_are_told_where_a_column_tells_rows_apart():
     x = rows()
-    assert copies_note(np.concatenate([x, x[:10]]), "after")[0].startswith("10 rows of after")
-    assert copies_note(np.concatenate([x, x[:2]]), "after") == ()
+    assert duplicate_rows_note(np.concatenate([x, x[:10]]), "after")[0].startswith(
+        "10 rows of after"
+    )
+    assert duplicate_rows_note(np.concatenate([x, x[:2]]), "after") == ()
     zeros = np.concatenate([x, np.zeros((30, 2))])
-    assert copies_note(zeros, "after") == ()
+    assert duplicate_rows_note(zeros, "after") == ()
     # Of one column, rounded or of counts, equal rows are as they should be.
-    assert copies_note(np.concatenate([x[:, :1], x[:10, :1]]), "after") == ()
+    assert duplicate_rows_note(np.concatenate([x[:, :1], x[:10, :1]]), "after") == ()
 
 
 def test_integers_of_few_values_are_no_copies():
     """Of 200 samples at most one in 2^20 each has counts with a common divisor (30 values)."""
     rng = np.random.default_rng(1)
     for _ in range(200):
-        assert copies_note(rng.integers(0, 30, size=(1000, 1)).astype(float), "x") == ()
-        assert copies_note(rng.integers(0, 30, size=(1000, 2)).astype(float), "x") == ()
+        assert duplicate_rows_note(rng.integers(0, 30, size=(1000, 1)).astype(float), "x") == ()
+        assert duplicate_rows_note(rng.integers(0, 30, size=(1000, 2)).astype(float), "x") == ()
 
 
 @pytest.mark.slow
 def test_answers_carry_the_note():
     x, y = rows(seed=2), rows(seed=3)
     found = compare(x, np.tile(y, (2, 1)), names=("may", "june"), progress=False)
-    assert any("every row of june is there 2 times" in note for note in found.notes)
+    assert any("every row of june occurs 2 times" in note for note in found.notes)
     result = two_sample_test(np.tile(x, (2, 1)), y, progress=False)
-    assert any("every row of P is there 2 times" in note for note in result.notes)
+    assert any("every row of P occurs 2 times" in note for note in result.notes)

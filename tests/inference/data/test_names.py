@@ -73,7 +73,7 @@ def test_a_comparison_has_names_that_both_frames_have():
 
 
 def test_a_list_of_samples_is_not_taken_for_rows():
-    with pytest.raises(InputError, match="give samples as a tuple"):
+    with pytest.raises(InputError, match="pass samples as a tuple"):
         fit([P.values[:10, 0], P.values[10:, 0]], **SETTINGS)
     run = fit([[1.0, 2.5], [2.2, 0.4], [0.1, 3.3], [4.0, 1.7]], **SETTINGS)
     assert run["observed_data"]["X"].shape == (4, 2)

@@ -114,7 +114,7 @@ def test_missing_and_unknown_columns_are_named(method, evaluate):
         function(NEW.rename(columns={"dose": "pay"}))
     with pytest.raises(InputError, match="'dose' missing"):
         function(NEW[["height"]])
-    with pytest.raises(InputError, match="'dose' given twice"):
+    with pytest.raises(InputError, match="'dose' repeated"):
         function(NEW[["dose", "height", "dose"]])
 
 
@@ -188,7 +188,7 @@ def test_a_monitor_of_an_array_with_names_takes_rows_by_name():
     assert states[0] == states[1]
     with pytest.raises(InputError, match="'dose' missing"):
         monitor.update(OTHER[["height"]])
-    with pytest.raises(InputError, match="'dose' given twice"):
+    with pytest.raises(InputError, match="'dose' repeated"):
         monitor.update(OTHER[["height", "dose", "dose"]])
 
 

@@ -233,7 +233,7 @@ def test_the_dithered_density_is_finite_where_the_rounded_one_is_zero():
 
 def test_dither_none_refuses_and_names_the_rows():
     data = np.array([[1.0], [1.0], [2.0], [3.0], [3.0]])
-    with pytest.raises(InputError, match=r"exactly zero at row 3: .*dither to 'auto'"):
+    with pytest.raises(InputError, match=r"exactly zero at row 3, .*dither='auto'"):
         prepared(data, dither=None)
     many = np.concatenate([data + 100 * shift for shift in range(8)])
     with pytest.raises(InputError, match=r"exactly zero at row \d+(, \d+){4} and \d+ more"):

@@ -275,7 +275,7 @@ def test_invalid_arguments_of_quadrature(data):
     prior = dist.Gamma(1.0, 1.0).expand((3,))
     with pytest.raises(InputError, match="one or two hyperparameters, and there are 3 here"):
         fit(three, prior=prior, method="quadrature", progress=False)
-    with pytest.raises(InputError, match="num_samples must be at least 4, and is 0"):
+    with pytest.raises(InputError, match="num_samples must be at least 4, got 0"):
         Quadrature(num_samples=0)
     with pytest.raises(InputError, match="tolerance must be a positive number"):
         Quadrature(tolerance=0.0)

@@ -58,7 +58,7 @@ def test_bad_input_of_conditionals(pairs):
     labelled = pd.Series(x)
     for learn in (learn_conditional, learn_filter):
         with pytest.raises(
-            InputError, match=r"row labels in another order.* give Y.loc\[X.index\]"
+            InputError, match=r"row labels in another order.* pass Y.loc\[X.index\]"
         ):
             learn(labelled, labelled.iloc[::-1])
     with pytest.raises(InputError, match="give one factor"):

@@ -348,10 +348,10 @@ SOME = np.linspace(0.0, 1.0, 20)
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"a": [1.0, 2.0]}, "got dict: give np.column_stack"),
-        ((one for one in [1.0, 2.0]), "got generator: give a list of its rows"),
-        (np.array([1, 2], "m8[s]"), "take the seconds, as with"),
-        ([datetime.timedelta(1), datetime.timedelta(2)], "take the seconds, as with"),
+        ({"a": [1.0, 2.0]}, "got dict: pass np.column_stack"),
+        ((one for one in [1.0, 2.0]), "got generator: pass a list of its rows"),
+        (np.array([1, 2], "m8[s]"), "convert it to seconds, in pandas with"),
+        ([datetime.timedelta(1), datetime.timedelta(2)], "convert it to seconds, in pandas with"),
     ],
 )
 def test_what_is_no_sample_is_refused_with_a_remedy(given, message):
@@ -367,7 +367,9 @@ def test_what_is_no_sample_is_refused_with_a_remedy(given, message):
     ],
 )
 def test_a_confidence_is_no_level(call):
-    with pytest.raises(InputError, match=r"false alarm.* is 0.95: for a confidence of 0.95 give 0"):
+    with pytest.raises(
+        InputError, match=r"false alarm.* got 0.95: for a confidence of 0.95 pass 0"
+    ):
         call(0.95)
     call(np.float32(0.05))
 

@@ -131,16 +131,16 @@ def test_columns_of_frames_are_not_renamed_by_accident():
 )
 def test_a_monitor_takes_no_confidence_for_a_level(kind):
     frame = pd.DataFrame({"a": VALUES, "g": ["u", "v"] * 30})
-    with pytest.raises(InputError, match=r"for a confidence of 0\.95 give 0\.05"):
+    with pytest.raises(InputError, match=r"for a confidence of 0\.95 pass 0\.05"):
         kind(frame, alpha=0.95)
 
 
 def test_pairs_with_other_labels_are_refused():
     first = pd.DataFrame({"a": VALUES}, index=range(60))
     second = first.set_index(pd.Index(range(5, 65)))
-    with pytest.raises(InputError, match="other row labels, 0 and 5 in row 1"):
+    with pytest.raises(InputError, match="different row labels: 0 and 5 in row 1"):
         compare(first, second, paired=True, permutations=39, progress=False)
-    with pytest.raises(InputError, match="other row labels"):
+    with pytest.raises(InputError, match="different row labels"):
         independence_test(first, second, permutations=39, progress=False)
     # Rows of two files in one frame have labels of their own.
     other = first.set_index(pd.Index(range(60, 120)))
@@ -171,7 +171,7 @@ def test_rows_that_repeat_are_noted():
     tables = (pd.DataFrame({"user": users, "v": part}) for part in (means[:200], means[200:]))
     assert "keep them together with --clusters user" in read(*tables)[1]
     whole = pd.DataFrame({"v": VALUES})
-    assert "Every row of P is there 3 times" in read(pd.concat([whole] * 3), whole)[1]
+    assert "Every row of P occurs 3 times" in read(pd.concat([whole] * 3), whole)[1]
 
 
 def test_sentinels_of_samples_are_noted():

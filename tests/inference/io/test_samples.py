@@ -347,7 +347,7 @@ def test_a_first_row_of_years_is_told(tmp_path):
 def test_a_pipe_is_not_waited_for(tmp_path, name):
     os.mkfifo(tmp_path / name)
     for read in (read_sample, open_rows):
-        with pytest.raises(InputError, match="is no regular file"):
+        with pytest.raises(InputError, match="is not a regular file"):
             read(tmp_path / name)
 
 

@@ -81,7 +81,7 @@ KERNEL0 = SquaredExponential(0.7)
         (lambda: MMD(Y, Polynomial(2), "features"), "no spectral density"),
         (lambda: MMD(Y, Laplace(1.0), "features"), "no spectral density"),
         (lambda: MMD(Y, num_features=1), "features must be"),
-        (lambda: MMD(np.ones((4, 1))), "all are equal, so there is nothing"),
+        (lambda: MMD(np.ones((4, 1))), "all are equal: at least two must differ"),
         (lambda: MMD([1.0, np.nan, 2.0]), "observed has a missing value"),
         (lambda: MMD(Y, estimator="linear").squared(np.zeros((2, 9, 2))), "as many rows"),
         (lambda: MMD(Y, estimator="unbiased").squared(np.zeros((2, 1, 2))), "at least 2 rows"),

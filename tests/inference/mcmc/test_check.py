@@ -291,7 +291,7 @@ def test_short_chains_are_told(autoregression):
         (np.full((2, 50, 2), "a"), {}, "must hold real numbers"),
         (np.empty((2, 50, 0)), {}, "no parameters"),
         ([[[1, 2], [3]]], {}, "no array of numbers|not an array of numbers"),
-        (RNG.normal(size=(2, 50, 2)), {"columns": ["a"]}, "2 columns, and 1 names"),
+        (RNG.normal(size=(2, 50, 2)), {"columns": ["a"]}, "columns has 1 names"),
         (xr.DataTree(), {}, "no group named posterior"),
         ("run.nc", {}, r"run\.nc: no such file"),
         ({"mu": np.ones((2, 50))}, {}, "is a dictionary: make a tree of it"),

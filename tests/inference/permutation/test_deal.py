@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from bke.inference.data.canonical import alike, column_marks, known_by, row_marks
+from bke.inference.data.canonical import column_hashes, combine_hashes, has_duplicates, row_hashes
 from bke.inference.permutation.deal import Deal, places_of, priorities, shuffled
 from bke.inference.permutation.halves import Halves
 
@@ -57,7 +57,7 @@ def test_it_does_not_matter_which_sample_is_named_first():
 
 def marked(rows):
     ends = rows.min(axis=0), rows.max(axis=0)
-    return row_marks(rows, *ends, column_marks(rows, *ends))
+    return row_hashes(rows, *ends, column_hashes(rows, *ends))
 
 
 def test_marks_add_and_know_neither_columns_nor_units():
@@ -68,11 +68,11 @@ def test_marks_add_and_know_neither_columns_nor_units():
     np.testing.assert_array_equal(marks, marked(8.0 * rows))
     turn = [2, 0, 1]  # and without the column of one value
     np.testing.assert_array_equal(marks, marked(rows[:, turn]))
-    columns = column_marks(rows, low, high)
+    columns = column_hashes(rows, low, high)
     some = np.split(rows, [13, 40])
-    np.testing.assert_array_equal(sum(column_marks(part, low, high) for part in some), columns)
-    parts = [known_by(row_marks(part, low, high, columns)[:, 0]) for part in some]
-    assert known_by(marks[:, 0]) == sum(parts) % 2**64
+    np.testing.assert_array_equal(sum(column_hashes(part, low, high) for part in some), columns)
+    parts = [combine_hashes(row_hashes(part, low, high, columns)[:, 0]) for part in some]
+    assert combine_hashes(marks[:, 0]) == sum(parts) % 2**64
     assert len(set(marks[:, 0].tolist())) == 60
 
 
@@ -92,12 +92,12 @@ def test_columns_alike_are_told_apart_by_what_is_beside_them():
     rows = rng.integers(2, size=(400, 3)).astype(float)
     rows[:, 2] = rows[rng.permutation(400), 0]
     ends = rows.min(axis=0), rows.max(axis=0)
-    columns = column_marks(rows, *ends)
-    assert alike(columns)
-    further = column_marks(rows, *ends, columns)
-    assert not alike(further)
+    columns = column_hashes(rows, *ends)
+    assert has_duplicates(columns)
+    further = column_hashes(rows, *ends, columns)
+    assert not has_duplicates(further)
     turn = [2, 0, 1]
-    again = column_marks(rows[::-1][:, turn], *ends, columns[turn])
+    again = column_hashes(rows[::-1][:, turn], *ends, columns[turn])
     np.testing.assert_array_equal(again, further[turn])
 
 

@@ -21,7 +21,7 @@ def test_of_a_null_in_closed_form_their_number_does_not_matter():
 
 
 def test_what_is_no_number_or_no_level():
-    with pytest.raises(InputError, match="permutations must be at least 1, and is 0"):
+    with pytest.raises(InputError, match="permutations must be at least 1, got 0"):
         check_permutations(0, 0.05)
     for alpha in (0.0, 1.0, -0.1, float("nan"), "small"):
         with pytest.raises(InputError, match=r"alpha must be a number between 0 and 0.5"):

@@ -228,7 +228,7 @@ def test_arguments_of_fit(argument, value, said):
     [
         ("num_chains", 0, "num_chains must be from 1 to 1000"),
         ("num_chains", -1, "num_chains must be from 1 to 1000"),
-        ("num_chains", 1001, "num_chains must be from 1 to 1000, and is 1001"),
+        ("num_chains", 1001, "num_chains must be from 1 to 1000, got 1001"),
         ("num_chains", 2.5, "num_chains must be a whole number"),
         ("num_chains", NAN, "num_chains must be a whole number"),
         ("num_chains", "3", "num_chains must be a whole number"),

@@ -194,7 +194,7 @@ def test_refusals(tmp_path, small_chunks, monkeypatch, write):
         ):
             rows.block(start, stop)
     for name in (str(path), path):
-        with pytest.raises(InputError, match=r"X is the text .*rows\.npy'.* open_rows"):
+        with pytest.raises(InputError, match=r"X is the string .*rows\.npy'.* open_rows"):
             fit(name, **OPTIONS)
     with pytest.raises(InputError, match=r"is zarr, which fit --stream and open_rows read"):
         read_sample(write(tmp_path, X, "zarr"))

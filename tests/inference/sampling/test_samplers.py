@@ -68,12 +68,12 @@ def test_options_of_one_do_not_change():
 @pytest.mark.parametrize(
     ("build", "said"),
     [
-        (lambda: Smc(num_repeats=0), "num_repeats must be from 1 to 1000, and is 0"),
-        (lambda: Smc(num_particles=31), "num_particles must be at least 32, and is 31"),
-        (lambda: Quadrature(num_samples=3), "num_samples must be at least 4, and is 3"),
+        (lambda: Smc(num_repeats=0), "num_repeats must be from 1 to 1000, got 0"),
+        (lambda: Smc(num_particles=31), "num_particles must be at least 32, got 31"),
+        (lambda: Quadrature(num_samples=3), "num_samples must be at least 4, got 3"),
         (lambda: Quadrature(tolerance=0.0), "tolerance must be a positive number"),
         (lambda: Nuts(target_accept_prob=1.0), "target_accept_prob must be between 0 and 1"),
-        (lambda: Nuts(max_tree_depth=0), "max_tree_depth must be from 1 to 20, and is 0"),
+        (lambda: Nuts(max_tree_depth=0), "max_tree_depth must be from 1 to 20, got 0"),
     ],
 )
 def test_options_are_checked_when_they_are_given(build, said):

@@ -254,8 +254,8 @@ def test_estimator(two_modes, learned):
     ("function", "arguments", "message"),
     [
         (learn_student_t, {"noise_variance": (1.0, -1.0)}, "noise_variance must be a positive"),
-        (learn_student_t, {"alpha": []}, "alpha must hold at least one"),
-        (learn_student_t, {"factors": ()}, "factors must hold"),
+        (learn_student_t, {"alpha": []}, "alpha must have at least one"),
+        (learn_student_t, {"factors": ()}, "factors must have"),
         (learn_student_t, {"criterion": "likelihood"}, "criterion must be one of"),
         (learn_student_t, {"bounds": (0.0, 1.0)}, "leave out row"),
         (learn_student_t, {"bounds": (-np.inf, np.inf)}, "finite bounds"),
