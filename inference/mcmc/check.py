@@ -57,7 +57,7 @@ RHAT_OF_RARE_MOVES = 1.1
 RARE_MOVES = (
     "R-hat is {rhat:.3g}, and draws within a chain have an autocorrelation time of {time:.3g}: "
     "either the chains are at different places, or all move between places, but too rarely for "
-    "that time, and then chains that agree may be said to disagree: draw longer chains"
+    "that time, and then the p-value may be too small: draw longer chains"
 )
 
 
@@ -320,7 +320,7 @@ def _notes(
     chains: Chains, left_out: tuple[str, ...], cut: Batches, alpha: float, rhat: float
 ) -> tuple[str, ...]:
     notes = []
-    if rhat > RHAT_OF_RARE_MOVES and not cut.short:
+    if rhat > RHAT_OF_RARE_MOVES:
         notes.append(RARE_MOVES.format(rhat=rhat, time=cut.time))
     if cut.short:
         alone = len(chains.labels) == 1
