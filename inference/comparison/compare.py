@@ -15,6 +15,7 @@ from ..data.checks import (
     as_sample,
     check_count,
     check_flag,
+    check_same_keys,
     check_same_rows,
     column_names,
     default_names,
@@ -218,6 +219,9 @@ def _samples(
     pair = Pair.checked(P, Q)
     if paired:
         check_same_rows(P=P, Q=Q)
+        if pair.first.shape == pair.second.shape:
+            names = column_names(P) or default_names(pair.first.shape[1])
+            check_same_keys(pair.first, pair.second, names)
     apart = _named_apart(P, Q) if columns is None else ()
     own = _common_names(P, Q) or columns
     called = _columns(columns or own, pair.first.shape[1])

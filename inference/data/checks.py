@@ -449,6 +449,27 @@ def check_same_rows(**samples: Any) -> None:
         )
 
 
+def check_same_keys(first: NDArray[Any], second: NDArray[Any], columns: Sequence[str]) -> None:
+    """Refuse pairs whose keys are the same in another order.
+
+    Args:
+        first: (n, D).
+        second: (n, D), whose rows are paired with those of ``first`` by position.
+        columns: names of the D columns.
+
+    Raises:
+        InputError: a column has different values in all rows, the same ones in both samples, and
+            in another order.
+    """
+    for column, keys, others in zip(columns, first.T, second.T, strict=True):
+        moved = len(np.unique(keys)) == len(keys) and not np.array_equal(keys, others)
+        if moved and np.array_equal(np.sort(keys), np.sort(others)):
+            raise InputError(
+                f"both samples have the same values of {column!r} in different orders, and rows "
+                f"are paired by position: sort both by {column!r}"
+            )
+
+
 def check_file(path: Path) -> None:
     """Check that ``path`` is a regular file; reading a pipe would block.
 

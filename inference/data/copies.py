@@ -48,6 +48,45 @@ def duplicate_rows_note(rows: np.ndarray, name: str) -> tuple[str, ...]:
     return (f"{finding}: tests treat all rows as independent, which duplicates are not",)
 
 
+def shared_rows_note(
+    first: np.ndarray, second: np.ndarray, names: tuple[str, str]
+) -> tuple[str, ...]:
+    """Write a note about rows that are in both samples, which tests treat as independent.
+
+    Rows are noted if the values of one column nearly identify them.
+
+    Args:
+        first: (m, D).
+        second: (n, D).
+        names: names of the samples in the note.
+
+    Returns:
+        One note, or none.
+    """
+    if len(first) + len(second) > MAX_ROWS:
+        return ()
+    distinct = [np.unique(rows, axis=0) for rows in (first, second)]
+    union = np.unique(np.concatenate(distinct), axis=0)
+    shared = len(distinct[0]) + len(distinct[1]) - len(union)
+    if shared < max(MIN_DISTINCT, MIN_DUPLICATED * min(map(len, distinct))):
+        return ()
+    if first.shape[1] == 1:
+        integral = (union == np.round(union)).all()
+        unique = all(
+            len(values) > MIN_UNIQUE * len(rows)
+            for values, rows in zip(distinct, (first, second), strict=True)
+        )
+        identified = unique and not integral
+    else:
+        identified = _has_identifier(union)
+    if not identified:
+        return ()
+    return (
+        f"{shared} rows are in both {names[0]} and {names[1]}: tests treat all rows as independent, "
+        "which shared rows are not",
+    )
+
+
 def _has_identifier(distinct: np.ndarray) -> bool:
     """Return whether one of several columns has nearly unique values in ``distinct`` (k, D)."""
     if distinct.shape[1] == 1:

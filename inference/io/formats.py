@@ -60,6 +60,12 @@ OTHER_FORMATS = (
         rf"^[+-]?([1-9]\d{{0,2}}({_BLANK}\d{{3}})+|\d+)(\.\d+)?$",
         _BLANK,
     ),
+    NumberFormat(
+        "blanks or apostrophes between thousands and decimal commas",
+        rf"^[+-]?([1-9]\d{{0,2}}({_BLANK}\d{{3}})+|\d+)(,\d+)?$",
+        _BLANK,
+        ",",
+    ),
 )
 CURRENCIES = "$\u20ac\u00a3\u00a5"
 _CURRENCY = f"[{CURRENCIES}]"
@@ -115,6 +121,8 @@ MISSING_PATTERN = f"^({'|'.join(map(re.escape, sorted(MISSING)))})$"
 NUMBER_FORMATS = (PLAIN, *OTHER_FORMATS, *SIGN_FORMATS)
 #: Names of formats that a user can choose.
 FORMAT_NAMES = (*(candidate.name for candidate in NUMBER_FORMATS), *_DAYS)
+#: Negative numbers as accountants write them: in parentheses, or with the sign behind or another.
+NEGATIVE = r"^(\([^()]*\d[^()]*\)|[^-]*\d[^-]*-|\x{2212}.*)$"
 #: Times of a day, which are seconds since midnight.
 TIMES = r"^([01]?\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?$"
 OFFSET = r"(Z|[+-]\d{2}:?\d{2})$"
@@ -165,6 +173,21 @@ def normalize_booleans(array: pa.Array) -> pa.Array:
     return pc.utf8_lower(array) if are_booleans else array
 
 
+def normalize_signs(array: pa.Array) -> pa.Array:
+    """Write negative numbers in parentheses, with the sign behind or a longer sign as usual."""
+    array = pc.replace_substring(array, "\u2212", "-")
+    return pc.replace_substring_regex(
+        array, r"^(?:\(([^()-]*\d[^()-]*)\)|([^-]*\d[^-]*)-)$", r"-\1\2"
+    )
+
+
+def unparsed_cell(array: pa.Array) -> str:
+    """Return a cell of text (k,) that is no number in the format that most cells have."""
+    cells = normalize_signs(array)
+    fitting = max((matches(cells, format_.pattern) for format_ in NUMBER_FORMATS), key=np.sum)
+    return str(array[int(np.argmin(fitting))].as_py())
+
+
 def strip_zeros(array: pa.Array) -> pa.Array:
     """Remove zeros at the end of decimals in text: 1.0 and 1.00 become 1."""
     return pc.replace_substring_regex(array, r"(\.\d*[1-9])0+$|\.0*$", r"\1")
@@ -203,6 +226,7 @@ def parse_numbers(array: pa.Array, formats: Sequence[str] = ()) -> Parsed | None
     Raises:
         AmbiguousError: two formats fit, and give other numbers.
     """
+    array = normalize_signs(array)
     if not formats and matches(array, PLAIN.pattern).all():
         return _parse_plain(array)
     fitting = [candidate for candidate in NUMBER_FORMATS if matches(array, candidate.pattern).all()]

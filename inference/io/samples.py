@@ -20,14 +20,13 @@ from ..data.equality import stored_size
 from .columns import column_array
 from .formats import (
     DECIMAL_COMMAS,
-    NUMBER_FORMATS,
     PLAIN,
     THOUSANDS,
     AmbiguousError,
     Parsed,
     as_numpy,
-    matches,
     parse_numbers,
+    unparsed_cell,
 )
 from .tables import Table, read_table
 from .text import NotDecodedError
@@ -167,7 +166,8 @@ def _parse_columns(
     known = table.data.column_names
     for name, problem in problems.items():
         label = repr(name) if table.has_header else f"{known.index(name) + 1} (the first is 1)"
-        advice = "" if len(known) < 2 else CHOOSE
+        is_missing = problem.startswith("has a missing value")
+        advice = "" if len(known) < 2 or is_missing else CHOOSE
         raise InputError(
             f"{table.source}: column {label} {problem}{advice}; tables with text or missing values "
             "are for `bke drift`"
@@ -273,11 +273,8 @@ def _parse_column(name: str, table: Table, formats: Sequence[str]) -> Parsed:
                 "and nothing between thousands"
             ) from None
         if parsed is None:
-            fitting = max(
-                (matches(distinct, candidate.pattern) for candidate in NUMBER_FORMATS), key=np.sum
-            )
-            cell = distinct[int(np.argmin(fitting))]
-            raise ColumnError(_no_number(cell.as_py(), table, pc.index(array, cell).as_py()))
+            cell = unparsed_cell(distinct)
+            raise ColumnError(_no_number(cell, table, pc.index(array, cell).as_py()))
         check_currencies(name, distinct)
         parsed = parsed._replace(values=take_values(array, distinct, parsed.values))
     elif pa.types.is_null(array.type):

@@ -60,6 +60,7 @@ class Table(NamedTuple):
         notes: notes on how it was read.
         line_of: number of the line of a row, of text files.
         has_header: names are from the file or frame, and not ``x0``, ``x1``, ...
+        separator: separator of cells, of text files.
     """
 
     data: pa.Table
@@ -67,6 +68,7 @@ class Table(NamedTuple):
     notes: tuple[str, ...] = ()
     line_of: Callable[[int], int] | None = None
     has_header: bool = True
+    separator: str = ""
 
     def label(self, row: int) -> str:
         """Describe a row: its line in a text file, else its number, from 1."""
@@ -210,7 +212,8 @@ def _first_line(error: BaseException) -> str:
 def _read_text(path: Path, encoding: str | None, *, header: bool) -> Table:
     file = TextFile(path, encoding, header=header)
     data = file.read()
-    return Table(data, str(path), file.notes, file.line_of, file.head.has_header)
+    head = file.head
+    return Table(data, str(path), file.notes, file.line_of, head.has_header, head.separator)
 
 
 def _read_json(path: Path) -> Table:

@@ -33,6 +33,8 @@ HEAD_BYTES, HEAD_ROWS, HEAD_LINES = 2**16, 100, 3
 NUMBER = re.compile(
     r"[+-]?(\d+([.,]\d*)?|[.,]\d+|\d{1,3}([.,]\d{3})+([.,]\d+)?)([eE][+-]?\d+)?", re.ASCII
 )
+#: Beginning of the names of several columns that have none.
+UNNAMED = "\0"
 #: Message of Arrow on a cell that cannot be decoded.
 UNDECODED = re.compile(r"column #(\d+): Row #(\d+): .*UTF8")
 
@@ -143,17 +145,18 @@ class TextFile:
                 raise NotDecodedError(self._undecoded(location)) from error
         if uneven:
             row_names = not len(table) and uneven[0].actual_columns == len(head.names) + 1
-            advice = (
-                "name the first column too, as with col.names = NA in R"
-                if row_names
-                else f"write cells with {head.separator!r} in quotes"
-            )
+            advice = f"write cells with {head.separator!r} in quotes"
+            if row_names:
+                advice = "name the first column too, as with col.names = NA in R"
+            elif '\\"' in uneven[0].text:
+                advice = 'write "" for a quote in a cell, where it has \\"'
             more = f" ({pluralize(len(uneven), 'such line')})" if len(uneven) > 1 else ""
             raise InputError(
                 f"{self.path} has {pluralize(uneven[0].actual_columns, 'cell')} in line "
                 f"{self.line_of(None)} but {pluralize(len(head.names), 'column')}{more}: {advice}"
             )
         self._check_quotes(table)
+        table = self._without_unnamed(table)
         self._note_backslashes(table)
         if not head.has_header and head.separator == ",":
             self._check_decimal_commas(table)
@@ -230,6 +233,21 @@ class TextFile:
                 raise InputError(
                     f"{self.path} has a quote in line {line} that is not closed"
                 ) from None
+
+    def _without_unnamed(self, table: pa.Table) -> pa.Table:
+        """Leave out columns without a name and values, as spreadsheets write them.
+
+        Raises:
+            InputError: one has a value.
+        """
+        unnamed = [name for name in table.column_names if name.startswith(UNNAMED)]
+        if not unnamed:
+            return table
+        columns = f"{pluralize(len(unnamed), 'column')} without a name"
+        if any(table[name].null_count < len(table) for name in unnamed):
+            raise InputError(f"{self.path} has {columns} in line {self.head.lines}")
+        self.notes += (f"{self.path}: {columns} and without a value left out.",)
+        return table.drop_columns(unnamed)
 
     def _note_backslashes(self, table: pa.Table) -> None:
         """Note cells whose quotes follow backslashes, which stay in the cells."""
@@ -476,8 +494,9 @@ def _head(text: str, separator: str, above: int, header: bool) -> Head:
             f"has both text ({texts[0]!r}) and numbers ({numbers[0]!r}) in line {line}, so it is "
             "neither a header nor data"
         )
+    if names.count("") > 1:
+        names = [name or f"{UNNAMED}{index}" for index, name in enumerate(names)]
     for name in names:
         if names.count(name) > 1:
-            which = f"columns named {name!r}" if name else "columns without a name"
-            raise ValueError(f"has {names.count(name)} {which} in line {line}")
+            raise ValueError(f"has {names.count(name)} columns named {name!r} in line {line}")
     return Head(names, separator, above, line)

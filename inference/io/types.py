@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
@@ -20,9 +21,11 @@ from .formats import (
     DECIMAL_COMMAS,
     ISO,
     LIKE_NUMBERS,
+    NEGATIVE,
     PLAIN,
     POINTS,
     THOUSANDS,
+    TIMES,
     AmbiguousError,
     Parsed,
     as_numpy,
@@ -32,6 +35,7 @@ from .formats import (
     parse_numbers,
     strip_offsets,
     strip_zeros,
+    unparsed_cell,
 )
 from .tables import Table
 
@@ -55,6 +59,8 @@ INVISIBLE = r"[\x{00ad}\x{200b}-\x{200f}\x{202a}-\x{202e}\x{2060}-\x{2069}\x{fef
 NUMERIC = r"^[+-]?[\d.,]*\d[\d.,]*([eE][+-]?\d+)?$"
 #: Share of cells, or of distinct cells, up to which text among numbers is a mistake.
 MISTAKES, DISTINCT_MISTAKES = 0.05, 0.1
+#: Words among numbers that a message lists.
+MAX_WORDS = 5
 #: Share of distinct cells that look like numbers or dates from which a note says so.
 LIKE = 0.9
 #: Names of identifiers; whole numbers without repeats that are so dense are identifiers too.
@@ -412,37 +418,82 @@ def _from_text(
     except AmbiguousError as error:
         raise ambiguous_format(name, error) from None
     if numbers is not None:
+        notes += _notes_on_numbers(name, distinct, numbers, tables, formats)
         check_currencies(name, distinct)
         if not formats:
             check_thousands(name, array, tables)
         format_ = f"numbers with {numbers.format}" if numbers.format else ""
         values = take_values(array, distinct, numbers.values)
         typed = _from_numbers(name, values, tables, kind, format_)
-        return typed._replace(format=numbers.format, pointed=numbers.pointed)
+        notes += typed.notes
+        return typed._replace(format=numbers.format, pointed=numbers.pointed, notes=notes)
     if dates is not None:
-        notes += (f"{name!r} is read as {dates.format}.",) if dates.format else ()
+        format_ = "times of a day" if matches(distinct, TIMES).all() else dates.format
+        notes += (f"{name!r} is read as {format_}.",) if format_ else ()
         values = take_values(array, distinct, dates.values)
         typed = TypedColumn(Column(name, "datetime", values), notes, find_date_sentinels(values))
         return typed._replace(format=dates.format)
     if kind is not None:
-        raise ColumnError(f"has cells such as {distinct[0].as_py()!r}, not {kind}")
+        raise ColumnError(_not_of_type(array, distinct, tables, kind))
     _check_dates(array, distinct, tables)
     _check_same_format(name, array, tables)
     _check_mistakes(name, array, tables)
-    notes += _notes_on_words(name, distinct)
-    return TypedColumn(_with_levels(name, _type_of_words(array, distinct, rows), array), notes)
+    inferred = _type_of_words(array, distinct, rows)
+    like_numbers = len(distinct) > 1 and matches(distinct, LIKE_NUMBERS).mean() >= LIKE
+    if like_numbers and inferred == "identifier":  # which is not compared
+        cell = unparsed_cell(distinct)
+        where = location(pc.index(array, cell).as_py(), tables)
+        raise ColumnError(
+            f"looks like numbers or dates in a form that is not understood, such as {quote(cell)} "
+            f"in {where}: convert it, or take it for words with {type_option(name, 'category')}"
+        )
+    notes += _notes_on_words(name, distinct, like_numbers=like_numbers)
+    return TypedColumn(_with_levels(name, inferred, array), notes)
 
 
-def _notes_on_words(name: str, distinct: pa.Array) -> tuple[str, ...]:
+def quote(cell: str) -> str:
+    """Quote a cell for a message; unlike in ``repr``, a backslash is one backslash."""
+    return repr(cell).replace("\\\\", "\\")
+
+
+def _not_of_type(array: pa.Array, distinct: pa.Array, tables: Sequence[Table], kind: str) -> str:
+    """Describe a cell that is not of the type that the user asks for."""
+    if kind == "datetime":
+        cell = distinct[0].as_py()
+        advice = ": convert them first, as with pandas.to_datetime(..., unit='s') or format="
+        return f"has cells such as {quote(cell)}, not {kind}{advice}"
+    cell = unparsed_cell(distinct)
+    return f"has {quote(cell)} in {location(pc.index(array, cell).as_py(), tables)}, not {kind}"
+
+
+def _notes_on_numbers(
+    name: str, distinct: pa.Array, numbers: Parsed, tables: Sequence[Table], formats: Sequence[str]
+) -> tuple[str, ...]:
+    """Note negative numbers as accountants write them, and points that may be between thousands."""
+    notes: tuple[str, ...] = ()
+    negative = matches(distinct, NEGATIVE)
+    if negative.any():
+        cell = distinct[int(np.argmax(negative))].as_py()
+        notes += (f"{name!r} has numbers such as {quote(cell)}, read as negative.",)
+    semicolons = any(table.separator == ";" for table in tables)
+    if semicolons and not formats and not numbers.format and matches(distinct, THOUSANDS).all():
+        notes += (
+            f"{name!r} is read with decimal points, such as {distinct[0].as_py()}; if they are "
+            f"between thousands, say --format '{POINTS.name}' (formats=).",
+        )
+    return notes
+
+
+def _notes_on_words(name: str, distinct: pa.Array, *, like_numbers: bool) -> tuple[str, ...]:
     """Note characters that are not seen, and words that look like numbers or dates."""
     notes: tuple[str, ...] = ()
     if (invisible := matches(distinct, INVISIBLE)).any():
         cell = distinct[int(np.argmax(invisible))].as_py()
         notes += (f"{name!r} has invisible characters, such as in {cell!a}.",)
-    if len(distinct) > 1 and matches(distinct, LIKE_NUMBERS).mean() >= LIKE:
+    if like_numbers:
         notes += (
             f"{name!r} looks like numbers or dates in a form that is not understood, such as "
-            f"{distinct[0].as_py()!r}: it is taken for words.",
+            f"{quote(unparsed_cell(distinct))}: it is taken for words.",
         )
     return notes
 
@@ -572,12 +623,15 @@ def _check_mistakes(name: str, array: pa.Array, tables: Sequence[Table]) -> None
         of_distinct.sum() >= LEAST_ROWS and of_distinct.mean() >= 1.0 - DISTINCT_MISTAKES
     )
     if numeric.mean() < 1.0 and (mostly_numeric or numeric.mean() >= 1.0 - MISTAKES):
-        first = known[int(np.argmin(numeric))]
-        where = location(pc.index(array, first).as_py(), tables)
+        words = pc.unique(known.filter(pa.array(~numeric))).to_pylist()
+        where = location(pc.index(array, words[0]).as_py(), tables)
+        others = f" and {', '.join(map(quote, words[1:MAX_WORDS]))}" if len(words) > 1 else ""
+        others += ", ..." if len(words) > MAX_WORDS else ""
+        missing = " ".join(f"--na-value={shlex.quote(word)}" for word in words[:MAX_WORDS])
         raise ColumnError(
-            f"has numbers but {first.as_py()!r} in {where} "
+            f"has numbers but {quote(words[0])} in {where}{others} "
             f"({pluralize(int((~numeric).sum()), 'such cell')}): correct them, or say that they "
-            "are missing with --na-value (na_values=), or take all for words with "
+            f"are missing with {missing} (na_values=), or take all for words with "
             f"{type_option(name, 'category')}"
         )
 

@@ -29,12 +29,20 @@ from ..io.columns import (
     typed_columns,
     unused_notes,
 )
-from ..io.formats import NUMBER_FORMATS, PLAIN, as_numpy, matches, parse_format
+from ..io.formats import (
+    NUMBER_FORMATS,
+    PLAIN,
+    as_numpy,
+    matches,
+    normalize_signs,
+    parse_format,
+)
 from ..io.tables import Table
 from ..io.types import (
     FALSE_WORDS,
     TRUE_WORDS,
     Column,
+    find_sentinels,
     is_numeric,
     number_texts,
     take_values,
@@ -148,9 +156,17 @@ class RowReader(NamedTuple):
                 such if len(invalid) == 1 else f"{pluralize(len(invalid), 'cell')} such as {such}"
             )
             format_ = self.formats[at] or PLAIN.name
-            notes.append(f"{name!r} has {such}, no number with {format_}: read as missing.")
+            notes.append(
+                f"{name!r} has {such}, no number with {format_} as in the reference: read as "
+                "missing."
+            )
         if infinite.any():
             notes.append(f"{name!r} has an infinite number: read as missing.")
+        notes += [
+            f"{name!r} is {sentinel:g} in some rows of the stream, far from all others: if it "
+            f"stands for a missing value, say so with --na-value={sentinel:g} (na_values=)."
+            for sentinel in find_sentinels(values[~np.isnan(values)])
+        ]
         return self._snap(values, at, stored_size(array.type)), notes
 
 
@@ -227,8 +243,8 @@ def table_reader(
         notes += typed.notes
         notes += [
             f"{name!r} is {value_text(typed.column, sentinel)} in some rows of the reference, "
-            "far from all others: if it stands for a missing value, say so with --na-value "
-            "(na_values=)."
+            "far from all others: if it stands for a missing value, say so with "
+            f"--na-value={value_text(typed.column, sentinel)} (na_values=)."
             for sentinel in typed.sentinels
         ]
         if reason := _unwatched_reason(typed.column):
@@ -288,9 +304,10 @@ def _numbers(array: pa.Array, format_: str) -> tuple[np.ndarray, list[str]]:
         number_format = next(
             candidate for candidate in NUMBER_FORMATS if candidate.name == (format_ or PLAIN.name)
         )
-        valid = matches(distinct, number_format.pattern)
+        cells = normalize_signs(distinct)
+        valid = matches(cells, number_format.pattern)
         values = np.full(len(distinct), np.nan)
-        values[valid] = parse_format(distinct.filter(pa.array(valid)), number_format)
+        values[valid] = parse_format(cells.filter(pa.array(valid)), number_format)
         return take_values(array, distinct, values), distinct.filter(pa.array(~valid)).to_pylist()
     if pa.types.is_boolean(array.type):
         array = pc.cast(array, pa.int8())

@@ -31,7 +31,7 @@ from ..data.canonical import (
     unique_rows,
 )
 from ..data.checks import as_tested_pair
-from ..data.copies import duplicate_rows_note
+from ..data.copies import duplicate_rows_note, shared_rows_note
 from ..io.types import find_sentinels
 from .deal import MANY, chosen_of, places_of
 from .permutation import pair_swaps, relabellings
@@ -83,9 +83,11 @@ class Pair:
     ) -> tuple[str, ...]:
         """Return notes on copies and dependence of rows, and on sentinels of missing values."""
         sentinels = (
-            f"column {column + 1} is {sentinel:g} in some rows, far from all others: if it stands "
-            "for a missing value, leave these rows out"
-            for column, values in enumerate(np.concatenate([self.first, self.second]).T)
+            f"column {name!r} is {sentinel:g} in some rows, far from all others: if it stands for "
+            "a missing value, leave these rows out"
+            for name, values in zip(
+                columns, np.concatenate([self.first, self.second]).T, strict=True
+            )
             for sentinel in find_sentinels(values)
         )
         copies = (
@@ -93,7 +95,8 @@ class Pair:
             duplicate_rows_note(self.second, names[1]),
         )
         samples = [self.first - self.second] if paired else [self.first, self.second]
-        return (*copies[0], *copies[1], *sentinels, *serial_note(samples, columns))
+        shared = () if paired else shared_rows_note(self.first, self.second, names)
+        return (*copies[0], *copies[1], *shared, *sentinels, *serial_note(samples, columns))
 
     @property
     def sizes(self) -> tuple[int, int]:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from ..core.errors import InputError, check_choice
 from ..data.checks import pluralize
-from ..data.copies import duplicate_rows_note
+from ..data.copies import duplicate_rows_note, shared_rows_note
 from ..io.columns import (
     MAX_PROBLEMS,
     ReadOptions,
@@ -25,7 +25,6 @@ from ..io.formats import PLAIN, as_floats, matches, normalize_booleans, strip_ze
 from ..io.tables import Table
 from ..io.types import (
     IDENTIFIER,
-    MAX_LEVELS,
     Column,
     TypedColumn,
     as_identifier,
@@ -306,8 +305,13 @@ def _copies_notes(
         return []
     values = np.column_stack([typed.column.values for typed in columns.values()])
     values = np.nan_to_num(values, nan=-1.7e308)
-    parts = zip((values[:rows], values[rows:]), (tables[0], tables[-1]), strict=True)
-    notes = (note for part, table in parts for note in duplicate_rows_note(part, table.source))
+    parts, names = (values[:rows], values[rows:]), (tables[0].source, tables[-1].source)
+    notes = [
+        note
+        for part, name in zip(parts, names, strict=True)
+        for note in duplicate_rows_note(part, name)
+    ]
+    notes += shared_rows_note(*parts, names)
     return [f"{note[0].upper()}{note[1:]}." for note in notes]
 
 
@@ -336,6 +340,7 @@ def _repeated_identifiers(
     excluded: set[str],
     clusters: str | None,
     least_repeats: float = 1.5,
+    least_values: int = 10,
 ) -> list[str]:
     """Take columns that are named as identifiers and repeat for such; write notes on them.
 
@@ -344,6 +349,7 @@ def _repeated_identifiers(
         excluded: names of columns whose type or role the user has set.
         clusters: the column of clusters; then there are no notes.
         least_repeats: rows for each value on average; not tuned.
+        least_values: distinct values; not tuned.
     """
     notes = []
     for name, typed in columns.items():
@@ -353,7 +359,7 @@ def _repeated_identifiers(
             continue
         known = column.values[~np.isnan(column.values)]
         count = len(np.unique(known))
-        if count <= MAX_LEVELS or len(known) < least_repeats * count:
+        if count < least_values or len(known) < least_repeats * count:
             continue
         columns[name] = typed._replace(column=as_identifier(column))
         repeats = f"{len(known) / count:.3g} times on average"
