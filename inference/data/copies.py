@@ -68,6 +68,8 @@ def shared_rows_note(
     distinct = [np.unique(rows, axis=0) for rows in (first, second)]
     union = np.unique(np.concatenate(distinct), axis=0)
     shared = len(distinct[0]) + len(distinct[1]) - len(union)
+    if shared == len(union):  # the samples are the same, which their p-value shows
+        return ()
     if shared < max(MIN_DISTINCT, MIN_DUPLICATED * min(map(len, distinct))):
         return ()
     if first.shape[1] == 1:
@@ -82,8 +84,8 @@ def shared_rows_note(
     if not identified:
         return ()
     return (
-        f"{shared} rows are in both {names[0]} and {names[1]}: tests treat all rows as independent, "
-        "which shared rows are not",
+        f"{shared} rows are in both {names[0]} and {names[1]}: tests treat all rows as "
+        "independent, which shared rows are not",
     )
 
 

@@ -12,13 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..core.errors import InputError, check_choice, nearest
-from ..data.checks import normalize_text
+from ..data.checks import normalize_text, pluralize
 from ..data.equality import DOUBLE, round_to, stored_size
 from .formats import (
     DATE_FORMATS,
     FORMAT_NAMES,
     ISO,
     NUMBER_FORMATS,
+    PLAIN,
     SIGN_FORMATS,
     TIMES,
     AmbiguousError,
@@ -37,6 +38,7 @@ from .types import (
     COLUMN_TYPES,
     DIGITS,
     PADDED,
+    Column,
     ColumnError,
     TypedColumn,
     ambiguous_format,
@@ -218,8 +220,13 @@ def _parse_as(array: pa.Array, dtype: pa.DataType, formats: Sequence[str]) -> pa
     if family == "booleans":
         booleans = parse_booleans(distinct)
         values = None if booleans is None else pa.array(booleans)
-    elif family == "dates" and matches(distinct, TIMES).all():
-        return None  # of a day, without a date
+    elif family in ("dates", "times of a day") and matches(distinct, TIMES).all():
+        if family == "dates":
+            return None
+        seconds = parse_dates(distinct)
+        assert seconds is not None
+        microseconds = np.round(seconds.values * 1e6).astype(np.int64)
+        values = pc.cast(pa.array(microseconds), pa.time64("us"))
     elif family == "dates" and (dates := parse_dates(distinct, formats)) is not None:
         microseconds = np.round(dates.values * 1e6).astype(np.int64)
         offsets = strip_offsets(distinct)[1] if matches(distinct, ISO).all() else ("",)
@@ -256,6 +263,7 @@ def _simplified(array: pa.Array) -> pa.Array:
         else:
             array = array.storage
     if pa.types.is_dictionary(array.type):
+        check_supported(array.type.value_type)
         array = pc.cast(array, array.type.value_type)
     if pa.types.is_large_string(array.type) or pa.types.is_string_view(array.type):
         array = pc.cast(array, pa.string())
@@ -275,6 +283,8 @@ def _family(dtype: pa.DataType) -> str:
         return "text"
     if pa.types.is_timestamp(dtype) or pa.types.is_date(dtype):
         return "dates"
+    if pa.types.is_time(dtype):
+        return "times of a day"
     return str(dtype)
 
 
@@ -285,30 +295,34 @@ def _without(array: pa.Array, na_values: Sequence[str | float]) -> pa.Array:
     if pa.types.is_string(array.type):
         texts = pa.array(sorted({normalize_text(str(value)) for value in na_values}))
         missing = pc.is_in(array, texts)
-        # 999 stands for 999.0 too, as many programs write it, and -1.5 for -1,50.
-        if numbers := "|".join(map(_number_pattern, _numbers(na_values))):
-            same = pc.match_substring_regex(array, rf"^\+?({numbers})$")
+        # 999 stands for 999.0 too, as many programs write it, and for 9.99e+02; -1.5 for -1,50.
+        if numbers := _numbers(na_values):
+            cells = pc.replace_substring(array, ",", ".")
+            plain = pc.fill_null(pc.match_substring_regex(cells, PLAIN.pattern), False)
+            values = as_numpy(pc.replace_substring(pc.if_else(plain, cells, "nan"), "+", ""))
+            same = pa.array(np.isin(values, numbers))
+            missing = pc.or_(missing, same)
+        if dates := _dates(na_values):
+            same = pc.match_substring_regex(array, rf"^({dates})([T ].*)?$")
             missing = pc.or_(missing, pc.fill_null(same, False))
     elif _family(array.type) == "numbers":
         values = round_to(np.array(_numbers(na_values), dtype=float), stored_size(array.type))
         missing = pc.is_in(as_floats(array), pa.array(values, pa.float64()))
     elif _family(array.type) == "dates":
-        # A day stands for all of its times.
-        dates = [str(value).replace("T", " ") for value in na_values]
-        dates = [re.escape(date) for date in dates if re.match(r"\d{4}-\d\d-\d\d", date)]
-        if not dates:
+        if not (dates := _dates(na_values)):
             return array
         texts = pc.cast(array, pa.string())
-        missing = pc.fill_null(pc.match_substring_regex(texts, f"^({'|'.join(dates)})"), False)
+        missing = pc.fill_null(pc.match_substring_regex(texts, f"^({dates})"), False)
     else:
         return array
     return set_null(array, missing)
 
 
-def _number_pattern(number: float) -> str:
-    """Return a pattern of a number with a decimal point or comma, and zeros after its decimals."""
-    plain = re.escape(f"{number:.15g}")
-    return plain.replace(r"\.", "[.,]") + "0*" if r"\." in plain else rf"{plain}([.,]0*)?"
+def _dates(na_values: Sequence[str | float]) -> str:
+    """Return a pattern of the dates among values; a day stands for all of its times."""
+    dates = [str(value).replace("T", " ") for value in na_values]
+    dates = [re.escape(date) for date in dates if re.match(r"\d{4}-\d\d-\d\d", date)]
+    return "|".join(dates).replace(r"\ ", "[T ]")
 
 
 def _numbers(na_values: Sequence[str | float]) -> list[float]:
@@ -316,9 +330,9 @@ def _numbers(na_values: Sequence[str | float]) -> list[float]:
     for value in na_values:
         try:
             numbers.append(float(value))
-        except ValueError:
+        except (ValueError, TypeError):  # a word, or None
             continue
-    return numbers
+    return [number for number in numbers if number == number]
 
 
 def unused_na_values(
@@ -405,6 +419,7 @@ def typed_columns(
                 f"holds {mixed}: write them alike, or take them for words with "
                 f"{type_option(name, 'category')}"
             )
+        notes += _notes_on_reading(tables, name, typed.column)
         return typed._replace(notes=(*notes, *typed.notes))
 
     columns, problems = read_columns(names, read, options.formats)
@@ -416,8 +431,26 @@ def typed_columns(
     return columns
 
 
+def _notes_on_reading(tables: Sequence[Table], name: str, column: Column) -> tuple[str, ...]:
+    """Note a level that is read as missing, and a declaration that only one table has."""
+    arrays = [table.data.column(name).combine_chunks() for table in tables]
+    declared = [pa.types.is_dictionary(array.type) for array in arrays]
+    if any(declared) and not all(declared) and column.kind in ("number", "integer"):
+        source = tables[declared.index(True)].source
+        return (f"{name!r} is declared as a category in {source} alone: it is read as numbers.",)
+    for array in arrays:
+        if column.levels and pa.types.is_string(array.type):
+            none = pc.match_substring_regex(array, r"^\s*(?i:none)\s*$")
+            if count := pc.sum(none).as_py():
+                cells = pluralize(count, "cell")
+                return (f"{cells} of {name!r} with the word 'none' read as missing.",)
+    return ()
+
+
 def as_values(values: Any) -> list[Any]:
-    """Return a sequence as a list, and one text or number as a list of it."""
+    """Return a sequence as a list, one text or number as a list of it, and nothing as none."""
+    if values is None or str(values) in ("<NA>", "nan"):
+        return []
     return [values] if isinstance(values, (str, numbers.Real)) else list(values)
 
 

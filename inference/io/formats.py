@@ -116,6 +116,16 @@ LIKE_NUMBERS = (
     r"|^[-+]?\p{Nd}[\p{Nd}.,_/' ]*$|^0x[0-9a-fA-F]+$|^[A-Z]{3} ?\d[\d.,]*$"
     r"|^[A-Za-z]{3,9}\.? \d{1,2},? \d{4}$|^\d{4}-(\d{2}|W\d{2}|Q[1-4])$|^\d{4} ?Q[1-4]$"
 )
+#: Blanks within cells other than a single ordinary one.
+BLANKS = (
+    r"[ \t\r\n\x{00a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]{2,}"
+    r"|[\t\r\n\x{00a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
+)
+#: Words that stand for something that is not known, among numbers or dates.
+TOKENS = (
+    r"^(?i:\W+|#.*|\\N|[-+]?inf(inity)?|[-+]?nan|missing|unknown|n\.a\.|nil|error|none|null"
+    r"|don.?t know|not available|no data|undefined|keine angabe|k\.a\.|s\.d\.|nd)$"
+)
 #: Not an array of the cells, for which Arrow would import pandas.
 MISSING_PATTERN = f"^({'|'.join(map(re.escape, sorted(MISSING)))})$"
 NUMBER_FORMATS = (PLAIN, *OTHER_FORMATS, *SIGN_FORMATS)
@@ -162,15 +172,17 @@ def set_null(array: pa.Array, where: pa.Array) -> pa.Array:
 def strip_strings(array: pa.Array) -> pa.Array:
     """Remove blanks around cells of text; missing values become null."""
     stripped = pc.utf8_trim_whitespace(normalize_strings(array))
+    if pc.any(pc.match_substring_regex(stripped, BLANKS)).as_py():
+        stripped = pc.replace_substring_regex(stripped, BLANKS, " ")
     missing = pc.match_substring_regex(pc.utf8_lower(stripped), MISSING_PATTERN)
     return set_null(stripped, missing)
 
 
-def normalize_booleans(array: pa.Array) -> pa.Array:
-    """Write text that is true and false alone in lower case, as booleans are as text."""
-    distinct = pc.unique(pc.utf8_lower(array)).drop_null()
-    are_booleans = len(distinct) < 3 and set(distinct.to_pylist()) <= {"true", "false"}
-    return pc.utf8_lower(array) if are_booleans else array
+def normalize_words(array: pa.Array) -> pa.Array:
+    """Write True and FALSE as true and false, and 1.0 as 1, as booleans and integers are."""
+    array = pc.replace_substring_regex(array, "^(?i:true)$", "true")
+    array = pc.replace_substring_regex(array, "^(?i:false)$", "false")
+    return pc.replace_substring_regex(array, r"^([+-]?\d+)\.0+$", r"\1")
 
 
 def normalize_signs(array: pa.Array) -> pa.Array:

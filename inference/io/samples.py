@@ -305,6 +305,8 @@ def _may_be_names(values: np.ndarray) -> bool:
         return not (below == first).all(axis=1).any()
     if len(below) < LEAST_ROWS_BELOW or len(np.unique(first)) < len(first):
         return False
+    if len(first) == 1 and first[0] == 0.0 and not (below == 0.0).any():
+        return True  # as pandas names a column that has no name
     low, high = below.min(axis=0), below.max(axis=0)
     distant = (first < 2.0 * low - high) | (first > 2.0 * high - low)
     return bool((below % 1.0 != 0.0).all() and distant.any())

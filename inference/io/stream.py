@@ -67,6 +67,7 @@ class RowStream:
         self._line_number = 0
         self._lines: queue.Queue[bytes | BaseException] = queue.Queue(LINES_AHEAD)
         self._left_out: dict[str, tuple[int, str]] = {}  # reason: count, first place
+        self._known_names: set[str] = set()  # needed keys that JSON had so far
         # A thread, since a pipe cannot be polled on every system.
         threading.Thread(target=self._read, args=(stream,), daemon=True).start()
 
@@ -76,6 +77,7 @@ class RowStream:
         Raises:
             InputError: the first line is neither a header nor a row.
         """
+        any_rows = False
         rows, more = self._next_rows(1)
         if rows and not self._is_json:
             rows = self._parse_first(rows[0])
@@ -84,8 +86,11 @@ class RowStream:
                 further, more = self._next_rows(max_rows - len(rows), wait=not rows)
                 rows += further
             if rows and (table := self._parse(rows)).data.num_columns:
+                any_rows |= table.data.num_rows > 0
                 yield table
             rows = []
+        if self._left_out and not any_rows:
+            raise InputError(f"no line of the stream is a row. {' '.join(self.notes)}")
 
     def _read(self, stream: IO[bytes]) -> None:
         try:
@@ -190,6 +195,8 @@ class RowStream:
         """Find separator and header in the first line; return it if it is a row already."""
         if b"\0" in line:
             raise InputError("the stream is not text in UTF-8")
+        if b"\r" in line.strip():
+            raise InputError("the stream's lines end with carriage returns alone: write line feeds")
         first = line.decode("utf-8", errors="replace")
         try:
             splits = {
@@ -272,4 +279,10 @@ class RowStream:
                     reason, 1, f"near line {self._line_number - len(lines) + index + 1}"
                 )
         names = list(map(clean_name, table.column_names))
-        return table.rename_columns(names) if len(set(names)) == len(names) else table
+        if len(set(names)) == len(names):
+            table = table.rename_columns(names)
+        # After the first rows a key may be left out, as where its value is missing.
+        for name in self._known_names - set(table.column_names) if table.num_rows else ():
+            table = table.append_column(name, pa.nulls(table.num_rows))
+        self._known_names |= set(table.column_names) & set(self._needed)
+        return table

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import glob
 import json
 import numbers
 import os
 import re
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Compressions that Arrow detects by a last suffix.
 COMPRESSED = (".gz", ".zst", ".bz2")
+#: Suffixes of Parquet files.
+PARQUET = (".parquet", ".pq")
 #: Rows of Parquet files that are read at most; of more, a random sample.
 MOST_ROWS = 4_000_000
 #: Levels of arrays and objects in JSON beyond which it is refused, not tuned: Arrow goes a call
@@ -127,10 +131,10 @@ def read_table(path: Path, encoding: str | None = None, *, header: bool = True) 
     Raises:
         InputError: the file cannot be read; names it, and the row where one is the cause.
     """
-    if any(mark in path.name for mark in "*?[") and not path.exists():
-        paths = sorted(path.parent.glob(path.name))
+    if any(mark in str(path) for mark in "*?[") and not path.exists():
+        paths = [Path(file) for file in sorted(glob.glob(str(path)))]
         for file in paths:
-            if file.suffix.lower() not in (".parquet", ".pq"):
+            if file.suffix.lower() not in PARQUET:
                 raise InputError(
                     f"{path} matches {file.name}, and only Parquet files are read together: join "
                     "them"
@@ -139,7 +143,7 @@ def read_table(path: Path, encoding: str | None = None, *, header: bool = True) 
     if path.suffix.lower() == ".zarr":
         raise InputError(f"{path} is zarr, which fit --stream and open_rows read")
     if path.is_dir():
-        return _checked(_read_parquet(sorted(path.glob("**/*.parquet")), path, folder=path))
+        return _checked(_read_parquet(_parquet_files(path), path, folder=path))
     check_file(path)
     if not path.stat().st_size:
         raise InputError(f"{path} is empty")
@@ -165,6 +169,21 @@ def read_table(path: Path, encoding: str | None = None, *, header: bool = True) 
         raise InputError(f"{path} cannot be read: {_first_line(error)}") from error
     except (pa.ArrowException, MemoryError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a readable {suffix} file: {_first_line(error)}") from error
+
+
+def _parquet_files(folder: Path) -> list[Path]:
+    """Return the Parquet files of a folder, without hidden and temporary ones."""
+    if (folder / "_delta_log").exists():
+        raise InputError(
+            f"{folder} is a Delta table, some of whose files may be deleted: read it with "
+            "deltalake, and pass the data frame"
+        )
+    return [
+        file
+        for file in sorted(folder.glob("**/*"))
+        if file.suffix.lower() in PARQUET
+        and not any(part.startswith(("_", ".")) for part in file.relative_to(folder).parts)
+    ]
 
 
 def clean_name(name: object) -> str:
@@ -318,7 +337,9 @@ def _read_parquet(paths: list[Path], source: Path, folder: Path | None = None) -
     import pyarrow.dataset as arrow_dataset
 
     if not paths:
-        raise InputError(f"{source} has no Parquet files")
+        raise InputError(
+            f"{source} has no Parquet files, which alone are read together: join other files"
+        )
     try:
         hive: dict[str, Any] = {}
         if folder is not None:
@@ -336,7 +357,9 @@ def _read_parquet(paths: list[Path], source: Path, folder: Path | None = None) -
                 )
             _check_dates(part.physical_schema, schemas[-1], part.path)
             schemas.append(part.physical_schema)
-        unified = pa.unify_schemas(schemas, promote_options="permissive")
+        unified = _with_narrowest_floats(
+            pa.unify_schemas(schemas, promote_options="permissive"), schemas
+        )
         dataset = arrow_dataset.dataset(files, schema=unified, format="parquet", **hive)
         total = dataset.count_rows()
         if total <= MOST_ROWS:
@@ -349,6 +372,19 @@ def _read_parquet(paths: list[Path], source: Path, folder: Path | None = None) -
         return Table(data, str(source), (note,) if total > MOST_ROWS else ())
     except (pa.ArrowException, MemoryError, UnicodeDecodeError, OSError) as error:
         raise InputError(f"{source} is not readable as Parquet: {_first_line(error)}") from error
+
+
+def _with_narrowest_floats(unified: pa.Schema, schemas: list[pa.Schema]) -> pa.Schema:
+    """Return a schema whose floating-point columns have the narrowest type among files.
+
+    In a wider type a number of one file would differ from the same number of another by rounding.
+    """
+    for index, field in enumerate(unified):
+        types = {schema.field(field.name).type for schema in schemas if field.name in schema.names}
+        if len(types) > 1 and all(map(pa.types.is_floating, types)):
+            narrowest = min(types, key=lambda dtype: dtype.bit_width)
+            unified = unified.set(index, field.with_type(narrowest))
+    return unified
 
 
 def _check_dates(schema: pa.Schema, other: pa.Schema, path: str) -> None:
@@ -391,6 +427,7 @@ def _read_excel(path: Path, *, header: bool) -> Table:
     while len(used) > 1 and above + 1 < len(filled) and _count(values[filled[above]]) < 2:
         above += 1
     first, *below = filled[above:]
+    _check_formulas(path, where, first + 1)
     names = values[first]
     numeric = [name for name in names if isinstance(name, numbers.Real)]
     has_header = header or len(numeric) < len(names)
@@ -451,6 +488,18 @@ def _excel_rows(path: Path) -> tuple[str, list[tuple[Any, ...]], list[str]]:
             return sheet.title, list(sheet.iter_rows(values_only=True)), book.sheetnames
     except Exception as error:  # openpyxl raises errors of many types for a broken file
         raise InputError(f"{path} is not a readable Excel file: {_first_line(error)}") from error
+
+
+def _check_formulas(path: Path, where: str, header: int) -> None:
+    """Refuse formulas that were never calculated, and merged cells below the row of the header."""
+    with zipfile.ZipFile(path) as archive:
+        sheets = [name for name in archive.namelist() if name.startswith("xl/worksheets/sheet")]
+        raw = archive.read(min(sheets, key=lambda name: (len(name), name))) if sheets else b""
+    if re.search(rb"</f>\s*(<v\s*/>|<v>\s*</v>|</c>)", raw):
+        raise InputError(f"{where} has formulas without values: open and save it in a spreadsheet")
+    merged = re.findall(rb'<mergeCell ref="[A-Z]+\d+:[A-Z]+(\d+)"', raw)
+    if any(int(row) > header for row in merged):
+        raise InputError(f"{where} has merged cells: split them, so that each row has its values")
 
 
 def _count(row: list[Any]) -> int:
@@ -536,7 +585,14 @@ def _from_objects(values: list[Any], name: str) -> pa.Array:
         except (pa.ArrowInvalid, pa.ArrowTypeError):
             if not are_scalars:
                 raise
-    return pa.array([None if _is_missing(cell) else str(cell) for cell in values])
+    return pa.array([None if _is_missing(cell) else _as_text(cell) for cell in values])
+
+
+def _as_text(cell: Any) -> str:
+    """Write a scalar as text, in the same way for equal numbers of several types."""
+    if isinstance(cell, float):
+        return f"{cell:.15g}"
+    return str(cell).lower() if isinstance(cell, (bool, np.bool_)) else str(cell)
 
 
 def _is_missing(cell: object) -> bool:
@@ -561,6 +617,8 @@ def _without_pandas_types(frame: pd.DataFrame) -> pd.DataFrame:
 
     def convert(series: pd.Series) -> pd.Series:
         dtype = series.dtype
+        if isinstance(dtype, np.dtype) and not dtype.isnative:
+            return series.astype(dtype.newbyteorder("="))
         if isinstance(dtype, pd.SparseDtype):
             return pd.Series(series.array.to_dense(), series.index)
         if isinstance(dtype, pd.PeriodDtype):
@@ -575,7 +633,10 @@ def _without_pandas_types(frame: pd.DataFrame) -> pd.DataFrame:
         return series
 
     dtypes = (pd.SparseDtype, pd.PeriodDtype, pd.IntervalDtype, pd.CategoricalDtype)
-    special = (dtype.kind == "O" or isinstance(dtype, dtypes) for dtype in frame.dtypes)
+    special = (
+        dtype.kind == "O" or isinstance(dtype, dtypes) or not getattr(dtype, "isnative", True)
+        for dtype in frame.dtypes
+    )
     if frame.columns.has_duplicates or not any(special):
         return frame
     return frame.apply(convert)

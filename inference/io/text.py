@@ -80,10 +80,14 @@ class TextFile:
         """
         raw = self._beginning(path)
         marked = "utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
+        if raw[:4] in (b"\xff\xfe\0\0", b"\0\0\xfe\xff"):
+            marked = "utf-32"
         self.path, self.encoding = path, encoding or marked
         text = self._decoded(raw).removeprefix("\ufeff")
         if not text.strip():
             raise InputError(f"{path} is empty")
+        if "\r\r\n" in text:
+            raise InputError(f"{path} has two carriage returns in the end of a line: write one")
         complete = len(raw) % HEAD_BYTES != 0
         try:
             self.head = find_head(text, complete=complete, header=header)
@@ -144,10 +148,12 @@ class TextFile:
                 location = f"line {self._undecoded_line()}, column {head.names[int(match[1])]!r}"
                 raise NotDecodedError(self._undecoded(location)) from error
         if uneven:
-            row_names = not len(table) and uneven[0].actual_columns == len(head.names) + 1
+            row_names = not len(table) and uneven[0].actual_columns == len(head.names) + 1 > 2
             advice = f"write cells with {head.separator!r} in quotes"
             if row_names:
                 advice = "name the first column too, as with col.names = NA in R"
+            elif len(head.names) == 1:
+                advice = "write decimal points, or cells with commas in quotes"
             elif '\\"' in uneven[0].text:
                 advice = 'write "" for a quote in a cell, where it has \\"'
             more = f" ({pluralize(len(uneven), 'such line')})" if len(uneven) > 1 else ""
@@ -157,6 +163,7 @@ class TextFile:
             )
         self._check_quotes(table)
         table = self._without_unnamed(table)
+        self._check_headers(table)
         self._note_backslashes(table)
         if not head.has_header and head.separator == ",":
             self._check_decimal_commas(table)
@@ -234,6 +241,15 @@ class TextFile:
                     f"{self.path} has a quote in line {line} that is not closed"
                 ) from None
 
+    def _check_headers(self, table: pa.Table) -> None:
+        """Refuse a header that comes again, as where files were joined."""
+        same = pc.match_substring_regex(table[0], f"^{re.escape(self.head.names[0])}$")
+        for row in pc.indices_nonzero(pc.fill_null(same, False)).to_pylist():
+            if [column[row].as_py() for column in table.columns] == table.column_names:
+                raise InputError(
+                    f"{self.path} has its header again in line {self.line_of(row)}: leave it out"
+                )
+
     def _without_unnamed(self, table: pa.Table) -> pa.Table:
         """Leave out columns without a name and values, as spreadsheets write them.
 
@@ -250,14 +266,17 @@ class TextFile:
         return table.drop_columns(unnamed)
 
     def _note_backslashes(self, table: pa.Table) -> None:
-        """Note cells whose quotes follow backslashes, which stay in the cells."""
+        """Note cells whose quotes are no quotes of CSV, and stay in the cells."""
         for name, column in zip(table.column_names, table.columns, strict=True):
-            escaped = pc.match_substring(column, '\\"')
-            if count := pc.sum(escaped).as_py():
-                self.notes += (
-                    f"{self.path}: {pluralize(count, 'cell')} of {name!r} have backslashes before "
-                    "quotes, which stay in the cells: CSV has two quotes for one.",
-                )
+            for pattern, what in (
+                (r'\\"', "backslashes before quotes"),
+                (r"""^\s+".*"\s*$|^\s*'.*'\s*$""", "blanks before quotes, or single ones"),
+            ):
+                if count := pc.sum(pc.match_substring_regex(column, pattern)).as_py():
+                    self.notes += (
+                        f"{self.path}: {pluralize(count, 'cell')} of {name!r} have {what}, so that "
+                        "the quotes stay in the cells.",
+                    )
 
 
 class NotDecodedError(InputError):
@@ -341,6 +360,8 @@ def find_head(text: str, *, complete: bool, header: bool = True) -> Head:
     if declared:
         return _head(rest, declared[1], 1, header)._replace(title_lines=0)
     json = r"""\s*(\{\s*"|\[\s*[\[{"\d])"""
+    if re.match(r"\s*\[\s*\{", text):
+        raise ValueError("is an array of JSON, and not JSON lines: write one object in each line")
     for kind, pattern in (("HTML or XML", r"\s*<[!?a-z]"), ("JSON: name it .jsonl", json)):
         if re.match(pattern, text, re.IGNORECASE):
             raise ValueError(f"is no table of text, but looks like {kind}")

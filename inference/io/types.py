@@ -26,11 +26,12 @@ from .formats import (
     POINTS,
     THOUSANDS,
     TIMES,
+    TOKENS,
     AmbiguousError,
     Parsed,
     as_numpy,
     matches,
-    normalize_booleans,
+    normalize_words,
     parse_dates,
     parse_numbers,
     strip_offsets,
@@ -53,14 +54,21 @@ DISTINCT_PROPORTION, WORDS_OF_TEXT, LEAST_ROWS = 0.9, 3.0, 20
 FIRST_INEXACT = 2.0**53
 #: Cells that are codes, not numbers: of digits, some with a leading zero, or too many.
 DIGITS, PADDED, LONG = r"^[+-]?\d+$", r"^0\d+$", r"^[+-]?\d{17,}$"
+#: Format of columns of durations.
+DURATIONS = "durations in seconds"
 #: Characters that are not seen: of no width, soft hyphens, marks of direction and of byte order.
-INVISIBLE = r"[\x{00ad}\x{200b}-\x{200f}\x{202a}-\x{202e}\x{2060}-\x{2069}\x{feff}]"
+INVISIBLE = (
+    r"[\x00-\x08\x{00ad}\x{034f}\x{180e}\x{200b}-\x{200f}\x{202a}-\x{202e}\x{2060}-\x{2069}"
+    r"\x{2800}\x{3164}\x{fe0f}\x{feff}\x{e0020}-\x{e007f}]"
+)
 #: A number in text, in any format.
 NUMERIC = r"^[+-]?[\d.,]*\d[\d.,]*([eE][+-]?\d+)?$"
 #: Share of cells, or of distinct cells, up to which text among numbers is a mistake.
 MISTAKES, DISTINCT_MISTAKES = 0.05, 0.1
 #: Words among numbers that a message lists.
 MAX_WORDS = 5
+#: Distinct words, and share of them with digits, from which a note says that there are digits.
+MIN_WORDS, LESS_THAN_ALL = 3, 0.9
 #: Share of distinct cells that look like numbers or dates from which a note says so.
 LIKE = 0.9
 #: Names of identifiers; whole numbers without repeats that are so dense are identifiers too.
@@ -71,9 +79,10 @@ RANGE_PER_ROW = 1.05
 #: Numbers that often stand for a missing value: -999 and the like; of NetCDF, of climate models,
 #: and the limits of single precision, equal to the relative precision of that.
 SENTINELS = (
-    *(sign * (10.0**k - 1.0) for k in range(2, 8) for sign in (-1, 1)),
-    *(9.969209968386869e36, 1e20, 3.4e38, 3.4028234663852886e38, 1e30),
-    *(-3.4e38, -3.4028234663852886e38, -1e30, -(2.0**31), -(2.0**15)),
+    *(sign * (10.0**k - j) for k in range(2, 8) for j in (1.0, 2.0, 3.0) for sign in (-1, 1)),
+    *(9.969209968386869e36, 1e20, 3.4e38, 3.4028234663852886e38, 1e30, 1e36),
+    *(-3.4e38, -3.4028234663852886e38, -1e30, -1e34, -999.25, -888.0, 888.0),
+    *(-(2.0**31), 2.0**31 - 1.0, -(2.0**15), 2.0**15 - 1.0, 2.0**16 - 1.0),
 )
 SENTINEL_PRECISION = 1e-6
 #: Dates that often stand for a missing value: the ends of calendars, and the zero of clocks.
@@ -221,8 +230,9 @@ def infer_type(
     if pa.types.is_integer(array.type) and kind is None and _is_inexact(array):
         return _from_text(name, pc.cast(array, pa.string()), tables, kind, formats)
     if is_numeric(array.type):
-        format_ = "durations in seconds" if pa.types.is_duration(array.type) else ""
-        return _from_numbers(name, as_numpy(array), tables, kind, format_)
+        format_ = DURATIONS if pa.types.is_duration(array.type) else ""
+        typed = _from_numbers(name, as_numpy(array), tables, kind, format_)
+        return typed._replace(format=format_)
     if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
         raise ColumnError(f"holds {array.type}, which is no number, word or date")
     return _from_text(name, array, tables, kind, formats)
@@ -339,8 +349,8 @@ def check_magnitude(values: np.ndarray, tables: Sequence[Table]) -> None:
         if np.isinf(values[index]):
             raise ColumnError(f"has an infinite value in {where}")
         raise ColumnError(
-            f"has {values[index]:.3g} in {where}, beyond {MAX_ABS_VALUE:g}: "
-            "give it in a larger unit"
+            f"has {values[index]:.3g} in {where}, beyond {MAX_ABS_VALUE:g}: give it in a larger "
+            "unit, or say that it is missing with --na-value (na_values=)"
         )
     known = values[~np.isnan(values)]
     if len(known) and 0.0 < np.ptp(known) < 1.0 / MAX_ABS_VALUE:
@@ -405,7 +415,7 @@ def _from_text(
         if kind != "text" and matches(distinct, PLAIN.pattern).all():
             # As where numbers are stored, 1.0 and 1.00 are 1.
             array = strip_zeros(array)
-        array = normalize_booleans(array) if kind != "text" else array
+        array = normalize_words(array) if kind != "text" else array
         return TypedColumn(_with_levels(name, kind or "category", array))  # type: ignore[arg-type]
     notes: tuple[str, ...] = ()
     if kind in (None, "datetime") and matches(distinct, ISO).all():
@@ -435,10 +445,21 @@ def _from_text(
         return typed._replace(format=dates.format)
     if kind is not None:
         raise ColumnError(_not_of_type(array, distinct, tables, kind))
+    return _from_words(name, array, distinct, tables, notes)
+
+
+def _from_words(
+    name: str,
+    array: pa.Array,
+    distinct: pa.Array,
+    tables: Sequence[Table],
+    notes: tuple[str, ...],
+) -> TypedColumn:
+    """Read text that is neither numbers, dates nor booleans."""
     _check_dates(array, distinct, tables)
     _check_same_format(name, array, tables)
     _check_mistakes(name, array, tables)
-    inferred = _type_of_words(array, distinct, rows)
+    inferred = _type_of_words(array, distinct, tables[0].data.num_rows)
     like_numbers = len(distinct) > 1 and matches(distinct, LIKE_NUMBERS).mean() >= LIKE
     if like_numbers and inferred == "identifier":  # which is not compared
         cell = unparsed_cell(distinct)
@@ -448,12 +469,32 @@ def _from_text(
             f"in {where}: convert it, or take it for words with {type_option(name, 'category')}"
         )
     notes += _notes_on_words(name, distinct, like_numbers=like_numbers)
-    return TypedColumn(_with_levels(name, inferred, array), notes)
+    if inferred != "text" and not like_numbers:
+        notes += _note_on_digits(name, distinct)
+    return TypedColumn(_with_levels(name, inferred, normalize_words(array)), notes)
 
 
 def quote(cell: str) -> str:
     """Quote a cell for a message; unlike in ``repr``, a backslash is one backslash."""
     return repr(cell).replace("\\\\", "\\")
+
+
+def _note_on_digits(name: str, distinct: pa.Array) -> tuple[str, ...]:
+    """Note words that may be numbers or dates in a form that is not understood, unless codes.
+
+    Codes have equally many digits, as A17 and B42.
+    """
+    has_digits = matches(distinct, r"\pN")
+    if len(distinct) < MIN_WORDS or not LESS_THAN_ALL * len(distinct) <= has_digits.sum():
+        return ()
+    lengths = pc.utf8_length(pc.replace_substring_regex(distinct, r"\PN", ""))
+    if len(pc.unique(lengths)) == 1 and not matches(distinct, r"\pN\PN+\pN").any():
+        return ()
+    cell = distinct[int(np.argmax(has_digits))].as_py()
+    return (
+        f"{name!r} is taken for words, which have digits, such as {quote(cell)}: for numbers or "
+        "dates convert it.",
+    )
 
 
 def _not_of_type(array: pa.Array, distinct: pa.Array, tables: Sequence[Table], kind: str) -> str:
@@ -602,7 +643,8 @@ def _type_of_words(array: pa.Array, distinct: pa.Array, rows: int) -> ColumnType
 def _check_mistakes(name: str, array: pa.Array, tables: Sequence[Table]) -> None:
     """Refuse a column of numbers with a few texts among them, or with texts in one table alone.
 
-    Few are at most a twentieth of the cells, or a tenth of the distinct ones.
+    Few are at most a twentieth of the cells, or a tenth of the distinct ones; texts that stand for
+    something that is not known are refused at any share.
     """
     known, rows = array.drop_null(), tables[0].data.num_rows
     numeric = matches(known, NUMERIC)
@@ -622,8 +664,11 @@ def _check_mistakes(name: str, array: pa.Array, tables: Sequence[Table]) -> None
     mostly_numeric = (
         of_distinct.sum() >= LEAST_ROWS and of_distinct.mean() >= 1.0 - DISTINCT_MISTAKES
     )
-    if numeric.mean() < 1.0 and (mostly_numeric or numeric.mean() >= 1.0 - MISTAKES):
-        words = pc.unique(known.filter(pa.array(~numeric))).to_pylist()
+    if numeric.mean() == 1.0:
+        return
+    words = pc.unique(known.filter(pa.array(~numeric))).to_pylist()
+    tokens = of_distinct.sum() > 1 and matches(pa.array(words), TOKENS).all()
+    if tokens or mostly_numeric or numeric.mean() >= 1.0 - MISTAKES:
         where = location(pc.index(array, words[0]).as_py(), tables)
         others = f" and {', '.join(map(quote, words[1:MAX_WORDS]))}" if len(words) > 1 else ""
         others += ", ..." if len(words) > MAX_WORDS else ""
@@ -638,6 +683,14 @@ def _check_mistakes(name: str, array: pa.Array, tables: Sequence[Table]) -> None
 
 def _check_dates(array: pa.Array, distinct: pa.Array, tables: Sequence[Table]) -> None:
     """Refuse a few cells that are no dates among ISO dates."""
+    is_date = matches(distinct, ISO) | matches(distinct, TIMES)
+    others = distinct.filter(pa.array(~is_date))
+    if is_date.sum() > 1 and len(others) and matches(others, TOKENS).all():
+        cell = others[0].as_py()
+        raise ColumnError(
+            f"has dates but {quote(cell)} in {location(pc.index(array, cell).as_py(), tables)}: "
+            f"say that it is missing with --na-value={shlex.quote(cell)} (na_values=)"
+        )
     if len(distinct) < LEAST_ROWS or matches(distinct, ISO).mean() < 1.0 - DISTINCT_MISTAKES:
         return
     import pandas as pd

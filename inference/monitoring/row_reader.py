@@ -35,10 +35,12 @@ from ..io.formats import (
     as_numpy,
     matches,
     normalize_signs,
+    normalize_words,
     parse_format,
 )
 from ..io.tables import Table
 from ..io.types import (
+    DURATIONS,
     FALSE_WORDS,
     TRUE_WORDS,
     Column,
@@ -146,6 +148,9 @@ class RowReader(NamedTuple):
             return as_numpy(pc.utf8_length(pc.cast(array, pa.string()))), []
         if pa.types.is_boolean(array.type) and not self._is_binary(at):
             array = pc.cast(array, pa.string())
+        if pa.types.is_duration(array.type) and self.formats[at] != DURATIONS:
+            note = f"{name!r} has durations, and numbers in the reference: read as missing."
+            return np.full(len(array), np.nan), [note]
         values, invalid = _numbers(array, self.formats[at])
         infinite = np.isinf(values)
         values[infinite] = np.nan
@@ -179,6 +184,12 @@ def array_reader(reference: Any, columns: Sequence[str] | None) -> tuple[RowRead
     if count != values.shape[1] or len(set(names)) < count:
         raise InputError(f"columns must be {values.shape[1]} different names")
     sizes = stored_sizes(reference, count)
+    notes = tuple(
+        f"{name!r} is {sentinel:g} in some rows of the reference, far from all others: if it "
+        "stands for a missing value, give NaN."
+        for name, column in zip(names, values.T, strict=True)
+        for sentinel in find_sentinels(column[~np.isnan(column)])
+    )
     (values,) = equalize([values], [sizes])
     reader = RowReader(
         Columns(names, ((),) * count),
@@ -186,6 +197,7 @@ def array_reader(reference: Any, columns: Sequence[str] | None) -> tuple[RowRead
         ("",) * count,
         is_table=False,
         all_columns=names,
+        notes=notes,
         sizes=tuple(map(int, sizes)),
         tied=tuple(map(_tied_values, values.T)),
     )
@@ -302,7 +314,7 @@ def _numbers(array: pa.Array, format_: str) -> tuple[np.ndarray, list[str]]:
     if pa.types.is_string(array.type):
         distinct = pc.unique(array).drop_null()
         number_format = next(
-            candidate for candidate in NUMBER_FORMATS if candidate.name == (format_ or PLAIN.name)
+            (candidate for candidate in NUMBER_FORMATS if candidate.name == format_), PLAIN
         )
         cells = normalize_signs(distinct)
         valid = matches(cells, number_format.pattern)
@@ -322,6 +334,7 @@ def _level_indices(array: pa.Array, type_: str, levels: tuple[str, ...]) -> np.n
     numeric = is_numeric(array.type)
     floats = pa.types.is_floating(array.type)
     words = number_texts(as_numpy(array)) if floats else pc.cast(array, pa.string())
+    words = normalize_words(words)
     widths = {len(level) for level in levels}
     if numeric and all(map(str.isdigit, levels)) and len(widths) == 1:
         words = pc.utf8_lpad(words, widths.pop(), "0")  # zeros that numbers lose

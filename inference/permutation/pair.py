@@ -32,7 +32,7 @@ from ..data.canonical import (
 )
 from ..data.checks import as_tested_pair
 from ..data.copies import duplicate_rows_note, shared_rows_note
-from ..io.types import find_sentinels
+from ..io.types import are_identifiers, are_integers, find_sentinels
 from .deal import MANY, chosen_of, places_of
 from .permutation import pair_swaps, relabellings
 from .relabelled import Relabelled
@@ -94,9 +94,22 @@ class Pair:
             duplicate_rows_note(self.first, names[0]),
             duplicate_rows_note(self.second, names[1]),
         )
+        identifiers = (
+            f"the numbers of {name!r} are all different, as those of an identifier are: leave it "
+            "out unless it is measured"
+            for name, *parts in zip(columns, self.first.T, self.second.T, strict=True)
+            if all(map(are_integers, parts)) and are_identifiers(name, parts)
+        )
         samples = [self.first - self.second] if paired else [self.first, self.second]
         shared = () if paired else shared_rows_note(self.first, self.second, names)
-        return (*copies[0], *copies[1], *shared, *sentinels, *serial_note(samples, columns))
+        return (
+            *copies[0],
+            *copies[1],
+            *shared,
+            *sentinels,
+            *identifiers,
+            *serial_note(samples, columns),
+        )
 
     @property
     def sizes(self) -> tuple[int, int]:

@@ -29,7 +29,9 @@ def serial_note(samples: Sequence[np.ndarray], columns: Sequence[str]) -> tuple[
         The note, of the column with the largest correlation, or nothing.
     """
     sums, counts, cubes = np.zeros((3, len(columns)))
-    for rows in samples:
+    for index, rows in enumerate(samples):
+        if any(np.array_equal(rows, other, equal_nan=True) for other in samples[:index]):
+            continue
         for column, values in enumerate(rows[:MAX_ROWS].T):
             known = values[~np.isnan(values)]
             steps = np.diff(known)

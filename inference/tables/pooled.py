@@ -21,7 +21,7 @@ from ..io.columns import (
     typed_columns,
     unused_notes,
 )
-from ..io.formats import PLAIN, as_floats, matches, normalize_booleans, strip_zeros
+from ..io.formats import PLAIN, as_floats, matches, normalize_words, strip_zeros
 from ..io.tables import Table
 from ..io.types import (
     IDENTIFIER,
@@ -443,7 +443,7 @@ def group_names(array: pa.Array, by: str) -> pa.Array:
     distinct = pc.unique(names).drop_null()
     if pa.types.is_string(array.type):
         plain = matches(distinct, PLAIN.pattern).all()
-        names = strip_zeros(names) if plain else normalize_booleans(names)  # 1 and 1.0 are one
+        names = strip_zeros(names) if plain else normalize_words(names)  # 1 and 1.0 are one
     zero = pa.types.is_floating(array.type)
     return pc.replace_substring_regex(names, "^-0$", "0") if zero else names
 

@@ -1,8 +1,7 @@
 """Inputs that people have are read as they mean them, or refused with what to do about it."""
 
-from __future__ import annotations
-
 import datetime
+import shlex
 import uuid
 
 import numpy as np
@@ -217,8 +216,8 @@ def test_tokens_among_numbers_are_refused_at_any_share(token, share):
     cells = [token if u < share else f"{v:.2f}" for u, v in rng.uniform(size=(300, 2))]
     with pytest.raises(InputError) as raised:
         column(cells)
-    assert f"has numbers but {token!r} in row" in str(raised.value)
-    assert "--na-value" in str(raised.value)
+    assert f"has numbers but '{token}' in row" in str(raised.value)
+    assert f"--na-value={shlex.quote(token)} " in str(raised.value)
 
 
 def test_categories_that_look_like_some_numbers_are_categories():
@@ -293,7 +292,7 @@ def test_texts_that_are_no_table_are_refused(tmp_path, text, message):
 @pytest.mark.parametrize(
     "cells",
     [
-        ["(1.50)", "2.25"], ["\u22121.5", "2.5"], ["1.5k", "2k"], ["0x1f", "0x2a"],
+        ["1.5k", "2k"], ["0x1f", "0x2a"],
         ["1_000", "2_500"], ["1,23,456", "2,34,567"], ["1/2", "3/4"], ["\uff11\uff12", "\uff13"],
         ["\u0661\u0662", "\u0663"], ["USD 1.5", "USD 2"],
         ["12\u00b0", "13\u00b0"],

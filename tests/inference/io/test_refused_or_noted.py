@@ -366,7 +366,7 @@ def test_booleans_among_numbers_are_refused(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"v": 1.5}\n{"v": 2.5}\n' * 20 + '{"v": true}\n')
     for table in (path, {"v": [*VALUES, True]}):
-        with pytest.raises(InputError, match=r"column 'v' has numbers but 'True' in row"):
+        with pytest.raises(InputError, match=r"column 'v' has numbers but 'true' in row"):
             read(table)
 
 
@@ -377,7 +377,8 @@ def test_booleans_in_a_stream_of_numbers_are_missing(reference):
     if reference is VALUES:
         assert np.isnan(values[:, 0]).all()
         assert notes == [
-            "'v' has 2 cells such as 'true', no number with decimal points: read as missing."
+            "'v' has 2 cells such as 'true', no number with decimal points as in the reference: "
+            "read as missing."
         ]
     else:
         np.testing.assert_array_equal(values[:, 0], [1.0, 0.0])
@@ -440,7 +441,7 @@ def test_row_names_of_r_without_a_name(tmp_path):
 
 def test_backslashes_before_quotes_are_noted(tmp_path):
     path = tmp_path / "a.csv"
-    path.write_text('v,c\n1,"say \\"hi\\" now"\n2,no\n3,"C:\\dir\\"\n' * 9)
+    path.write_text("v,c\n" + '1,"say \\"hi\\" now"\n2,no\n3,"C:\\dir\\"\n' * 9)
     assert "9 cells of 'c' have backslashes before quotes" in read(path)[1]
 
 

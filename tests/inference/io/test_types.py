@@ -107,7 +107,7 @@ def test_what_can_be_read_in_two_ways_is_refused():
         ([*map(str, range(60)), "error"], None, "has numbers but 'error' in row 31 of other"),
         ([1.0, float("inf")], None, "an infinite value in row 1 of other"),
         ([[1], [2]], None, "holds list"),
-        (["a", "b"], "number", "has cells such as 'a', not number"),
+        (["a", "b"], "number", "has 'a' in row 1 of one, not number"),
         ([1.5, 2.5], "integer", "not whole"),
         ([1.5, 2.5], "datetime", "holds numbers, not datetime"),
     ],
@@ -142,7 +142,9 @@ def test_dates_that_are_written_otherwise_are_read_with_a_note(cells):
 
 @pytest.mark.parametrize("unit", ["kg", "EUR", "h"])
 def test_numbers_that_are_not_understood_are_pointed_at(unit):
-    found = told([f"{index}.5 {unit}" for index in range(60)])
+    with pytest.raises(ColumnError, match=f"not understood, such as '0.5 {unit}' in row 1 of one"):
+        told([f"{index}.5 {unit}" for index in range(60)])
+    found = told([f"{index % 9}.5 {unit}" for index in range(60)])
     assert "looks like numbers or dates in a form that is not understood" in found.notes[0]
     assert not told([f"A{index:03d}" for index in range(60)]).notes
     assert not told(["red", "blue"] * 9).notes
