@@ -186,8 +186,9 @@ def normalize_words(array: pa.Array) -> pa.Array:
 
 
 def normalize_signs(array: pa.Array) -> pa.Array:
-    """Write negative numbers in parentheses, with the sign behind or a longer sign as usual."""
+    """Write negative numbers with the sign in front, not behind or around them."""
     array = pc.replace_substring(array, "\u2212", "-")
+    array = pc.replace_substring_regex(array, rf"^({_CURRENCY}) ?-", r"-\1")
     return pc.replace_substring_regex(
         array, r"^(?:\(([^()-]*\d[^()-]*)\)|([^-]*\d[^-]*)-)$", r"-\1\2"
     )

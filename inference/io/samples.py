@@ -340,7 +340,7 @@ def warn_of_sentinels(source: str, names: Sequence[str] | None, values: np.ndarr
         for sentinel in find_sentinels(column):
             rows = int(np.sum(column == sentinel))
             warnings.warn(
-                f"{source}: {name!r} is {sentinel:g} in {rows} rows, far from all others: if that "
-                "stands for a missing value, leave these rows out",
+                f"{source}: {name!r} is {sentinel:.10g} in {rows} rows, far from all others: if "
+                "that stands for a missing value, leave these rows out",
                 stacklevel=4,
             )

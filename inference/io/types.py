@@ -68,7 +68,7 @@ MISTAKES, DISTINCT_MISTAKES = 0.05, 0.1
 #: Words among numbers that a message lists.
 MAX_WORDS = 5
 #: Distinct words, and share of them with digits, from which a note says that there are digits.
-MIN_WORDS, LESS_THAN_ALL = 3, 0.9
+MIN_WORDS, LESS_THAN_ALL = 2, 0.9
 #: Share of distinct cells that look like numbers or dates from which a note says so.
 LIKE = 0.9
 #: Names of identifiers; whole numbers without repeats that are so dense are identifiers too.
@@ -325,7 +325,7 @@ def _isolated_values(values: np.ndarray, equal: list[np.ndarray]) -> tuple[float
 def value_text(column: Column, value: float) -> str:
     """Write a value of a column of numbers or dates."""
     if column.kind != "datetime":
-        return f"{value:g}"
+        return f"{value:.10g}"
     return str(np.datetime64(round(value), "s")).removesuffix("T00:00:00")
 
 
@@ -469,7 +469,7 @@ def _from_words(
             f"in {where}: convert it, or take it for words with {type_option(name, 'category')}"
         )
     notes += _notes_on_words(name, distinct, like_numbers=like_numbers)
-    if inferred != "text" and not like_numbers:
+    if not like_numbers:
         notes += _note_on_digits(name, distinct)
     return TypedColumn(_with_levels(name, inferred, normalize_words(array)), notes)
 
@@ -482,13 +482,16 @@ def quote(cell: str) -> str:
 def _note_on_digits(name: str, distinct: pa.Array) -> tuple[str, ...]:
     """Note words that may be numbers or dates in a form that is not understood, unless codes.
 
-    Codes have equally many digits, as A17 and B42.
+    Codes have equally many digits, as A17 and B42, and no blank or sign as all of US$17 and US$42.
     """
     has_digits = matches(distinct, r"\pN")
     if len(distinct) < MIN_WORDS or not LESS_THAN_ALL * len(distinct) <= has_digits.sum():
         return ()
     lengths = pc.utf8_length(pc.replace_substring_regex(distinct, r"\PN", ""))
-    if len(pc.unique(lengths)) == 1 and not matches(distinct, r"\pN\PN+\pN").any():
+    units = pc.unique(pc.replace_substring_regex(distinct, r"\pN", ""))
+    of_one_unit = len(units) == 1 and matches(units, r"[^\pL]").any()
+    of_several_numbers = matches(distinct, r"\pN\PN+\pN").any()
+    if len(pc.unique(lengths)) == 1 and not of_one_unit and not of_several_numbers:
         return ()
     cell = distinct[int(np.argmax(has_digits))].as_py()
     return (

@@ -1,0 +1,309 @@
+"""Cells that two programs write in two ways are equal; words that may be numbers are noted."""
+
+import datetime
+import io
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from bke.inference import InputError, Monitor, compare, compare_tables, read_sample
+from bke.inference.io.formats import parse_numbers
+from bke.inference.io.stream import RowStream
+from bke.inference.io.tables import as_table
+from bke.inference.tables.pooled import ReadOptions, Roles, pooled
+
+RNG = np.random.default_rng(0)
+VALUES = RNG.normal(size=60)
+QUIET = {"permutations": 39, "sequential": False, "progress": False}
+
+
+def read(before, after=None, **options):
+    """The columns of two tables, and the notes."""
+    tables = [as_table(before, "P"), as_table(before if after is None else after, "Q")]
+    found = pooled(tables, None, (), ReadOptions({}, **options), Roles())
+    return {column.name: column for column in found.columns}, " ".join(found.notes)
+
+
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (["1.088,33-", "311,03"], [-1088.33, 311.03]),
+        (["(1,234.50)", "2,345.00"], [-1234.5, 2345.0]),
+        (["3 311,03", "311,03"], [3311.03, 311.03]),
+        (["3\u202f311,03", "12"], [3311.03, 12.0]),
+        (["\u22123.5", "2"], [-3.5, 2.0]),
+        (["($5)", "$6"], [-5.0, 6.0]),
+        (["$-5", "$6"], [-5.0, 6.0]),
+    ],
+)
+def test_negative_numbers_and_thousands_of_accountants(cells, values):
+    np.testing.assert_array_equal(parse_numbers(pa.array(cells)).values, values)
+
+
+def test_negative_numbers_in_parentheses_are_noted():
+    columns, note = read({"v": [f"({one})" if one % 3 else f"{one}" for one in range(1, 60)]})
+    assert columns["v"].values.min() == -59.0
+    assert "'v' has numbers such as '(1)', read as negative." in note
+    monitor = Monitor({"v": [f"({one % 9})" if one % 3 else f"{one % 9}" for one in range(60)]})
+    values, _ = monitor._reader.values(as_table({"v": ["(5)", "5"]}, "rows"))
+    np.testing.assert_array_equal(values[:, 0], [-5.0, 5.0])
+
+
+def test_points_that_may_be_between_thousands_are_noted_in_files_with_semicolons(tmp_path):
+    cells = "".join(f"{1 + index}.{index:03d};x\n" for index in range(1, 60))
+    (tmp_path / "a.csv").write_text("v;k\n" + cells)
+    (tmp_path / "b.csv").write_text("v,k\n" + cells.replace(";", ","))
+    assert "'v' is read with decimal points, such as 2.001" in read(tmp_path / "a.csv")[1]
+    assert "decimal points" not in read(tmp_path / "b.csv")[1]
+    columns, note = read(
+        tmp_path / "a.csv", formats=["points between thousands and decimal commas"]
+    )
+    assert columns["v"].values[0] == 2001.0
+    assert "decimal points" not in note
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([1, 2, "A"], [1.0, 2.0, "A"]),
+        (["1", "2", "A"], ["1.0", "2.0", "A"]),
+        ([True, False, "unknown"], ["TRUE", "false", "unknown"]),
+        (["New York", "x"], ["New\u00a0York", "x"]),
+        (["a  b", "c"], ["a\tb", "c"]),
+    ],
+)
+def test_words_that_are_written_in_two_ways_are_equal(before, after):
+    before, after = ({"d": part * 30} for part in (before, after))
+    columns, note = read(before, after)
+    half = len(columns["d"].values) // 2
+    np.testing.assert_array_equal(columns["d"].values[:half], columns["d"].values[half:])
+    assert "0.0%" not in str(compare_tables(before, after, **QUIET))
+    assert note == ""
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["US${}", "Rs. {}", "CHF {}.-", "{} mg/dL", "{} ± 0.1", '="{}"', "1.{}\u00d710^3", "{}:30 PM",
+     "Fri, {} Jan 2024 10:00:00 GMT", "{}. März 2024", "Jan {}", "PT{}M", "1 day, {}:03:00"],
+)  # fmt: skip
+def test_words_with_numbers_in_them_are_noted(form):
+    note = read({"t": [form.format(number) for number in range(5, 25)] * 3})[1]
+    assert "taken for words" in note
+    assert "which have digits" in note or "not understood" in note
+
+
+@pytest.mark.parametrize("form", ["A{:02d}", "user{:02d}", "Q{:02d}X"])
+def test_codes_are_not_noted(form):
+    assert "digits" not in read({"t": [form.format(number) for number in range(20)] * 3})[1]
+
+
+def test_identifiers_that_look_like_numbers_are_refused():
+    cells = [f"{number}.5 kg" for number in range(60)]
+    with pytest.raises(InputError, match=r"not understood, such as '0\.5 kg' in row 1 of P"):
+        read({"v": cells, "w": VALUES})
+
+
+@pytest.mark.parametrize("token", ["?", "-", "missing", "don't know", "#N/A", "\\N"])
+def test_tokens_among_few_numbers_are_refused(token):
+    cells = [token if index % 5 == 0 else str(index % 5 + 1) for index in range(60)]
+    with pytest.raises(InputError, match="column 'r' has numbers but "):
+        read({"r": cells})
+    columns, _ = read({"r": cells}, na_values=[token])
+    assert columns["r"].kind == "integer"
+    assert np.isnan(columns["r"].values).sum() == 24
+
+
+def test_all_tokens_are_listed():
+    cells = ["?", "#N/A", *map(str, range(58))]
+    with pytest.raises(InputError) as raised:
+        read({"r": cells})
+    assert "'?' in row 1 of P and '#N/A' (4 such cells)" in str(raised.value)
+    assert "--na-value='?' --na-value='#N/A'" in str(raised.value)
+
+
+def test_tokens_among_dates_are_refused():
+    cells = ["unknown" if index % 5 == 0 else f"2024-01-0{index % 5}" for index in range(60)]
+    with pytest.raises(InputError, match="has dates but 'unknown' in row 1 of P"):
+        read({"d": cells})
+
+
+def test_the_word_none_is_noted():
+    columns, note = read({"sev": ["none", "mild", "severe"] * 20})
+    assert columns["sev"].levels == ("mild", "severe")
+    assert "20 cells of 'sev' with the word 'none' read as missing." in note
+
+
+@pytest.mark.parametrize("value", [-999.25, -888.0, 2147483647.0, 65535.0, 1e36, -998.0])
+def test_more_sentinels(value):
+    note = read({"v": np.r_[VALUES, [value] * 6]})[1]
+    assert f"'v' is {value:.10g} in 9.1% of the rows, far from all others" in note
+    assert f"--na-value={value:.10g} " in note
+
+
+def test_two_sentinels_do_not_hide_each_other():
+    note = read({"v": np.r_[VALUES, [-998.0] * 6, [-999.0] * 6]})[1]
+    assert "'v' is -998 in" in note
+    assert "'v' is -999 in" in note
+
+
+def test_numbers_of_text_in_any_form_stand_for_missing_values():
+    cells = [f"{value:.18e}" for value in (*VALUES, *[-999.0] * 6)]
+    columns, note = read({"v": cells}, na_values=["-999"])
+    assert np.isnan(columns["v"].values).sum() == 12
+    assert "No cell" not in note
+    dates = ["1970-01-01 00:00:00"] * 9 + [f"2024-01-{day:02d} 10:00:00" for day in range(1, 29)]
+    columns, _ = read({"d": dates}, na_values=["1970-01-01"])
+    assert np.isnan(columns["d"].values).sum() == 18
+
+
+def test_missing_values_that_are_nothing():
+    for nothing in (None, pd.NA, [None], [pd.NA]):
+        assert compare_tables({"v": VALUES}, {"v": VALUES}, na_values=nothing, **QUIET).pvalue == 1
+
+
+def test_a_category_that_one_table_declares_is_noted():
+    cells = RNG.integers(1, 5, 60)
+    note = read(pd.DataFrame({"d": pd.Categorical(cells)}), pd.DataFrame({"d": cells}))[1]
+    assert "'d' is declared as a category in P alone: it is read as numbers." in note
+
+
+def test_times_of_several_types_are_equal():
+    times = [datetime.time(index % 24) for index in range(60)]
+    expected = [3600.0 * (index % 24) for index in range(60)]
+    for other in (
+        pa.table({"d": pa.array(times, pa.time32("s"))}),
+        {"d": [f"{time.hour:02d}:00:00" for time in times]},
+    ):
+        columns, _ = read(pa.table({"d": pa.array(times, pa.time64("us"))}), other)
+        np.testing.assert_array_equal(columns["d"].values, expected * 2)
+
+
+def test_files_of_one_folder_have_the_narrowest_floats(tmp_path):
+    frame = pd.DataFrame({"v": RNG.integers(1, 6, 60) / 10})
+    frame[:30].astype("f4").to_parquet(tmp_path / "a.parquet")
+    frame[30:].to_parquet(tmp_path / "b.pq")
+    (tmp_path / "_temporary").mkdir()
+    frame.to_parquet(tmp_path / "_temporary" / "c.parquet")
+    columns, _ = read(tmp_path)
+    np.testing.assert_array_equal(columns["v"].values[:60], frame.v.astype("f4").astype("f8"))
+    assert len(np.unique(columns["v"].values)) == frame.v.nunique()
+    (tmp_path / "_delta_log").mkdir()
+    with pytest.raises(InputError, match="is a Delta table"):
+        read(tmp_path)
+
+
+def test_globs_of_folders(tmp_path):
+    for year in (2023, 2024):
+        (tmp_path / f"year={year}").mkdir()
+        pd.DataFrame({"v": VALUES}).to_parquet(tmp_path / f"year={year}" / "a.parquet")
+    columns, _ = read(tmp_path / "year=*" / "a.parquet")
+    np.testing.assert_array_equal(columns["v"].values[:120], np.tile(VALUES, 2))
+
+
+def test_formulas_and_merged_cells(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+
+    def saved(rows, merged=None):
+        book = openpyxl.Workbook()
+        for row in rows:
+            book.active.append(row)
+        if merged:
+            book.active.merge_cells(merged)
+        book.save(tmp_path / "a.xlsx")
+        return tmp_path / "a.xlsx"
+
+    rows = [[float(value), "x" if index % 2 else "y"] for index, value in enumerate(VALUES)]
+    with pytest.raises(InputError, match="has formulas without values"):
+        read(saved([["v", "k"], *rows, [1.0, "=A2"]]))
+    with pytest.raises(InputError, match="has merged cells"):
+        read(saved([["v", "k"], *rows], "B2:B5"))
+    columns, _ = read(saved([["Report", None], ["v", "k"], *rows], "A1:B1"))
+    np.testing.assert_allclose(columns["v"].values[:60], VALUES, rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x\r\r\n" + "1\r\r\n" * 9, "two carriage returns"),
+        ("a,plan\n" + "x,basic\ny,pro\n" * 9 + "a,plan\nx,basic\n", "its header again in line 20"),
+        ("x\n1,5\n2,25\n3,5\n", "2 cells in line 2 but 1 column .*: write decimal points"),
+        ('[{"x": 1}]\n', "is an array of JSON, and not JSON lines"),
+        ('a,b\n1,"x \\"y, z\\" w"\n2,"u"\n', 'write "" for a quote in a cell'),
+    ],
+)
+def test_texts_that_would_be_read_wrongly(tmp_path, text, message):
+    (tmp_path / "a.csv").write_bytes(text.encode())
+    with pytest.raises(InputError, match=message):
+        read(tmp_path / "a.csv")
+
+
+def test_quotes_that_stay_in_cells_and_empty_columns_are_noted(tmp_path):
+    (tmp_path / "a.csv").write_text('a,c,,\n1, "x",,\n2, y,,\n' + "3,z,,\n" * 9)
+    columns, note = read(tmp_path / "a.csv")
+    assert list(columns) == ["a", "c"]
+    assert "1 cell of 'c' have blanks before quotes" in note
+    assert "2 columns without a name and without a value left out" in note
+
+
+def test_text_in_four_bytes(tmp_path):
+    (tmp_path / "a.csv").write_bytes("a,b\n1,2\n3,4\n".encode("utf-32"))
+    np.testing.assert_array_equal(read_sample(tmp_path / "a.csv").values, [[1, 2], [3, 4]])
+
+
+def test_a_zero_that_pandas_writes_for_a_name(tmp_path):
+    pd.DataFrame(VALUES).to_csv(tmp_path / "a.csv", index=False)
+    with pytest.warns(UserWarning, match="its first row, 0, is read as numbers"):
+        read_sample(tmp_path / "a.csv")
+
+
+def test_identifiers_and_moved_keys_of_arrays():
+    first = pd.DataFrame({"x": VALUES, "id": np.arange(60)})
+    second = pd.DataFrame({"x": VALUES + 0.1, "id": np.arange(60, 120)})
+    notes = " ".join(compare(first, second, **QUIET).notes)
+    assert "the numbers of 'id' are all different, as those of an identifier are" in notes
+    with pytest.raises(InputError, match="same values of .* in different orders"):
+        compare(first, first[::-1].reset_index(drop=True), paired=True, **QUIET)
+
+
+def test_rows_in_both_samples_are_noted():
+    rows = RNG.normal(size=(120, 2))
+    assert "40 rows are in both P and Q" in " ".join(compare(rows[:80], rows[40:], **QUIET).notes)
+    frames = [pd.DataFrame(part, columns=["a", "b"]) for part in (rows[:80], rows[40:])]
+    assert "40 rows are in both P and Q" in read(*frames)[1]
+    assert "in both" not in read(frames[0])[1]
+    assert "in both" not in " ".join(compare(rows[:60], rows[60:], **QUIET).notes)
+
+
+def batches(raw, **options):
+    stream = RowStream(io.BytesIO(raw), ("v", "k"), ("v", "k"))
+    return [table.data.to_pydict() for table in stream.batches(**options)]
+
+
+def test_streams_without_a_row_are_an_error():
+    with pytest.raises(InputError, match=r"no line of the stream is a row\. .* 3 lines"):
+        batches(b'{"v": 1, "k": 2},\n' * 3, max_rows=9)
+    with pytest.raises(InputError, match="end with carriage returns alone"):
+        batches(b"v,k\r1,2\r", max_rows=9)
+
+
+def test_a_key_that_an_object_of_a_stream_lacks_is_missing():
+    raw = b'{"v": 1, "k": "a"}\n{"v": 2}\n'
+    assert batches(raw, max_rows=9) == [{"v": [1, 2], "k": ["a", None]}]
+    assert batches(raw, max_rows=1) == [{"v": [1], "k": ["a"]}, {"v": [2], "k": [None]}]
+
+
+def test_types_of_streams_that_the_reference_does_not_have():
+    codes = Monitor(pd.DataFrame({"b": pd.Categorical(np.tile([1, 2, 3], 20))}))
+    values, _ = codes._reader.values(as_table({"b": ["1.0", "3.0", "7.0"]}, "rows"))
+    np.testing.assert_array_equal(values[:, 0], [0, 2, 3])
+    minutes = Monitor({"d": np.abs(VALUES)})
+    rows = pd.DataFrame({"d": pd.to_timedelta([5, 6], unit="min")})
+    values, notes = minutes._reader.values(as_table(rows, "rows"))
+    assert np.isnan(values).all()
+    assert notes == ["'d' has durations, and numbers in the reference: read as missing."]
+    array = np.r_[VALUES, [-999.0] * 6]
+    assert "is -999 in some rows of the reference" in Monitor(array).notes[0]
+    assert "is -999 in some rows of the stream" in " ".join(
+        Monitor({"v": VALUES}).update({"v": array}).notes
+    )
