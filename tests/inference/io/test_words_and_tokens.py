@@ -262,7 +262,7 @@ def test_identifiers_and_moved_keys_of_arrays():
     second = pd.DataFrame({"x": VALUES + 0.1, "id": np.arange(60, 120)})
     notes = " ".join(compare(first, second, **QUIET).notes)
     assert "the numbers of 'id' are all different, as those of an identifier are" in notes
-    with pytest.raises(InputError, match="same values of .* in different orders"):
+    with pytest.raises(InputError, match=r"same values of .* in different orders"):
         compare(first, first[::-1].reset_index(drop=True), paired=True, **QUIET)
 
 
