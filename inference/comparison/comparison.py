@@ -42,20 +42,21 @@ class Comparison(Findings, Shown):
 
         Columns: ``more``, the sample that has more there; ``ratio`` of weights, of the first sample
         over the second, with ``low`` and ``high`` of its interval; ``pvalue``, adjusted for all
-        places; ``start`` and ``stop`` of its extent, of data of one column; and for each column of
+        places; its ``intervals``, of data of one column; and for each column of
         the data its ``.at`` and ``.scale``, infinite where the place does not hang on it.
         """
         import pandas as pd
 
         header = ["more", "ratio", "low", "high", "pvalue"]
-        header += ["start", "stop"] if len(self.columns) == 1 else []
+        header += ["intervals"] if len(self.columns) == 1 else []
         header += [f"{name}.{what}" for name in self.columns for what in ("at", "scale")]
         rows = []
         for place in self.places:
             where = np.column_stack([place.at, place.scale]).ravel().tolist()
             more = self.names[0] if place.sign > 0 else self.names[1]
-            told = [place.ratio, *place.interval, place.pvalue, *(place.extent or ())]
-            rows.append([more, *told, *where])
+            row = [more, place.ratio, *place.interval, place.pvalue]
+            row += [place.intervals] if len(self.columns) == 1 else []
+            rows.append([*row, *where])
         return pd.DataFrame(rows, columns=header)
 
     def to_dict(self) -> dict[str, Any]:

@@ -19,6 +19,8 @@ NEAR = 0.3
 TINY = 1e-200
 #: Points by which the ends of a place are found.
 GRID = 1000
+#: Points, and rows, at which a place is looked at for its intervals.
+STRIP_GRID = 200
 #: So many standard errors of a scale, up to so many times finer, are a word against a cell.
 AGAINST, FINER = 2.0, 8.0
 
@@ -37,8 +39,9 @@ class Place:
         interval: of ``ratio``, simultaneous over all places and scales to the accuracy of the
             normal limit, which is rough for cells of few rows; its end may be infinite.
         pvalue: step-down, adjusted for all places and scales.
-        extent: of one column, from where to where around ``at`` :meth:`Named.sign` is ``sign``, in
-            the units of the data; ``None`` of several.
+        intervals: for one column, the intervals (low, high) around ``at``, in its units, in which
+            the ratio of weights at ``scale`` has an interval that excludes 1, simultaneous over all
+            places; empty for several columns.
     """
 
     at: np.ndarray
@@ -47,7 +50,7 @@ class Place:
     ratio: float
     interval: tuple[float, float]
     pvalue: float
-    extent: tuple[float, float] | None = None
+    intervals: tuple[tuple[float, float], ...] = ()
 
     @property
     def columns(self) -> np.ndarray:
@@ -63,7 +66,7 @@ class Place:
             "ratio": self.ratio if np.isfinite(self.ratio) else None,
             "interval": [one if np.isfinite(one) else None for one in self.interval],
             "pvalue": self.pvalue,
-            "extent": None if self.extent is None else list(self.extent),
+            "intervals": [list(interval) for interval in self.intervals],
         }
 
 
@@ -91,15 +94,14 @@ class Named:
     scales: np.ndarray
 
     def told(self, points: np.ndarray) -> np.ndarray:
-        """The sign (m,) of :meth:`sign`, of one column 0 where no place's ``extent`` says so."""
+        """Return signs (m,) of :meth:`sign`, for one column 0 outside of all intervals."""
         signs = self.sign(points)
         if self.at.shape[1] > 1:
             return signs
         inside = np.zeros(len(points), dtype=bool)
         for place in self.places:
-            assert place.extent is not None
-            low, high = place.extent
-            inside |= (low <= points[:, 0]) & (points[:, 0] <= high) & (signs == place.sign)
+            for low, high in place.intervals:
+                inside |= (low <= points[:, 0]) & (points[:, 0] <= high) & (signs == place.sign)
         return np.where(inside, signs, 0)
 
     def sign(self, points: np.ndarray) -> np.ndarray:
@@ -153,6 +155,33 @@ class Named:
         strip = np.searchsorted(grid[starts], middles, side="right") - 1
         return np.stack([grid[starts][strip], grid[stops][strip]], axis=1)
 
+    def intervals(
+        self, strip: np.ndarray, center: float, scale: float, sign: int, critical: float
+    ) -> tuple[tuple[float, float], ...]:
+        """Return where in a strip of one column the samples differ locally by more than errors.
+
+        Args:
+            strip: (2,), ends of the strip, in which the sign is that of the cell.
+            center: center of the cell, which is in the strip.
+            scale: scale of the cell, and of the weights around each point.
+            sign: sign of the cell.
+            critical: critical value of a difference over its standard error.
+        """
+        low, high = map(float, strip)
+        if self.weighing is None:
+            return ((low, high),)
+        rows = self.weighing.points[:, 0]
+        rows = np.unique(rows[(low <= rows) & (rows <= high)])
+        some = rows[np.unique(np.linspace(0, len(rows) - 1, STRIP_GRID).astype(int))]
+        grid = np.unique(np.concatenate([np.linspace(low, high, STRIP_GRID), some, [center]]))
+        errors = self.weighing.at(grid[:, None], np.array([scale]))[1]
+        # The test found a difference at the center, whose normal error may be a little larger.
+        differs = (sign * errors > critical) | (grid == center)
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], differs, [0]])))
+        return tuple(
+            (float(grid[start]), float(grid[stop])) for start, stop in edges.reshape(-1, 2) - [0, 1]
+        )
+
 
 def named(
     found: Cells,
@@ -193,6 +222,7 @@ def named(
     # Of several columns no cell is told how far it reaches.
     told = at.shape[1] == 1 and len(order) > 0
     strips = shown.strips() if told else None
+    critical = _critical(found, alpha)
     places = tuple(
         Place(
             found.at[cell] * unit,
@@ -201,7 +231,9 @@ def named(
             float(ratios[cell]),
             (float(lower[cell]), float(upper[cell])),
             float(pvalues[cell]),
-            None if strips is None else (float(strips[i, 0]), float(strips[i, 1])),
+            ()
+            if strips is None
+            else shown.intervals(strips[i], at[i, 0], scale[i, 0], signs[i], critical),
         )
         for i in _heads(found, order, signs, agree, strips)
         for cell in [int(order[i])]
@@ -257,14 +289,18 @@ def _explained(
     return False
 
 
+def _critical(found: Cells, alpha: float) -> float:
+    """Return the critical value of |t| over all places, at least that of one interval alone."""
+    return max(found.critical(alpha), float(ndtri(1.0 - 0.5 * alpha)))
+
+
 def intervals(found: Cells, alpha: float) -> tuple[np.ndarray, np.ndarray]:
     """Ends (J,) of the simultaneous intervals of every cell's ratio.
 
     Those values rho at which mean_P - rho mean_Q is within the critical value of |t| of its
-    standard errors of 0 (Fieller 1954), or of one interval alone if that is larger: of few values
-    that t can have the largest among labellings may be less. The upper end may be infinite.
+    standard errors of 0 (Fieller 1954). The upper end may be infinite.
     """
-    critical = max(found.critical(alpha), float(ndtri(1.0 - 0.5 * alpha)))
+    critical = _critical(found, alpha)
     (p, q), (error_p, error_q) = found.means.T, found.errors.T
     a, c = q**2 - (critical * error_q) ** 2, p**2 - (critical * error_p) ** 2
     b = p * q - critical**2 * found.covariance

@@ -14,6 +14,8 @@ from .named import Place
 
 #: Places that are told one by one.
 MOST_TOLD = 8
+#: Intervals of a place that a sentence lists.
+MOST_INTERVALS = 3
 #: Columns whose scales are told one by one.
 MOST_SCALES = 3
 #: Odds from which a Bayes factor is called positive (Kass and Raftery 1995).
@@ -139,9 +141,11 @@ def _place(found: Findings, place: Place) -> str:
     more = first if place.sign > 0 else second
     at = _vector(found, place.at, place.columns, place.scale)
     where = f"around {at}"
-    if place.extent is not None:
-        start, end = (_number(end, float(place.scale[0])) for end in place.extent)
-        where = f"on the whole from {found.columns[0]} {start} to {end}, most clearly {where}"
+    if place.intervals:
+        ends = [[_number(end, float(place.scale[0])) for end in one] for one in place.intervals]
+        listed = " and ".join(f"from {start} to {end}" for start, end in ends[:MOST_INTERVALS])
+        more_of_them = ", ..." * (len(ends) > MOST_INTERVALS)
+        where = f"for {found.columns[0]} {listed}{more_of_them}, most clearly {where}"
     scale = _vector(found, place.scale, place.columns, place.scale)
     if len(place.columns) > MOST_SCALES:  # which are alike but for the units
         deviations = float(place.scale[0] / found.rows.unit[0])

@@ -150,11 +150,10 @@ def _histogram(ax: Axes, column: ColumnFindings, names: tuple[str, str]) -> list
     at = np.linspace(edges[0], edges[-1], POINTS)
     signs = np.zeros(POINTS)
     for place in reversed(column.places):  # the most significant last
-        assert place.extent is not None
-        low, high = place.extent
-        if column.kind == "integer":  # whole bins
-            low, high = np.ceil(low) - 0.5, np.floor(high) + 0.5
-        signs[(at >= low) & (at <= high)] = place.sign
+        for low, high in place.intervals:
+            if column.kind == "integer":  # whole bins
+                low, high = np.ceil(low) - 0.5, np.floor(high) + 0.5
+            signs[(at >= low) & (at <= high)] = place.sign
     return shade(ax, signs, at, names)
 
 

@@ -305,14 +305,17 @@ def _places(marginals: list[list[Marginal]], alpha: float, *, differ: bool) -> l
 
 
 def _to_the_ends(found: Named, own: list[Marginal], column: Column) -> tuple[Place, ...]:
-    """Places with extents to the ends of the column where they are to those of its line."""
+    """Extend intervals that reach an end of a column's line to the end of the column."""
     line = next(one for one in own if one.cells is not None)
     points, ends = line.weighing().points, (np.nanmin(column.values), np.nanmax(column.values))
     places = []
     for place in found.places:
-        assert place.extent is not None
-        start, end = place.extent
-        start = float(ends[0]) if start <= points.min() else start
-        end = float(ends[1]) if end >= points.max() else end
-        places.append(dataclasses.replace(place, extent=(start, end)))
+        intervals = tuple(
+            (
+                float(ends[0]) if start <= points.min() else start,
+                float(ends[1]) if end >= points.max() else end,
+            )
+            for start, end in place.intervals
+        )
+        places.append(dataclasses.replace(place, intervals=intervals))
     return tuple(places)

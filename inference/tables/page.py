@@ -93,12 +93,12 @@ def _pictures(column: ColumnFindings) -> list[Markup]:
     drawn = []
     if column.histogram is not None:
         of = "lengths of texts in " if column.kind == "text" else ""
-        marks = [_mark(place, column) for place in column.places]
+        marks = [mark for place in column.places for mark in _marks(place, column)]
         title = f"Histograms of {of}{column.name}: {first} filled, {second} outlined"
         if column.kind == "datetime":
             title += "; when they are is not compared, but on which weekdays and at which hours"
         if marks:
-            title += f"; {'; '.join(mark.words for mark in marks)}"
+            title += f"; {'; '.join(dict.fromkeys(mark.words for mark in marks))}"
         shape = column.histogram
         drawn.append(outlines(shape.edges, shape.shares, _ticks(column, shape), marks, title))
     shown = holes(column)
@@ -109,9 +109,9 @@ def _pictures(column: ColumnFindings) -> list[Markup]:
     return drawn
 
 
-def _mark(place: Place, column: ColumnFindings) -> Mark:
-    assert place.extent is not None
-    return Mark(*place.extent, place.sign > 0, place_told(place, column))
+def _marks(place: Place, column: ColumnFindings) -> list[Mark]:
+    words = place_told(place, column)
+    return [Mark(low, high, place.sign > 0, words) for low, high in place.intervals]
 
 
 def _ticks(column: ColumnFindings, shape: Histogram) -> list[tuple[float, str]]:

@@ -24,8 +24,10 @@ LEAST_SHARE = 0.005
 FEW = 0.5
 #: Numbers of more digits before the point are told by powers of ten.
 WHOLE = 1e15
-#: A place is told where it is clearest if its extent is so many of its scales wide.
+#: A place is told where it is clearest if its intervals are so many of its scales wide.
 CLEARLY = 4.0
+#: Intervals of a place that a sentence lists.
+MOST_INTERVALS = 3
 
 
 def told(found: TableFindings) -> str:
@@ -137,18 +139,23 @@ def place_told(place: Place, column: ColumnFindings) -> str:
 
     Whole numbers are told by those that there are.
     """
-    assert place.extent is not None
-    start, end = place.extent
     more = f"{column.names[place.sign < 0]} has more"
-    if column.kind == "integer" and math.ceil(start) <= math.floor(end):
-        start, end = math.ceil(start), math.floor(end)
-        if start == end:
-            return f"{more} at {start}"
-    told = f"{more} on the whole from {digits(start, 4)} to {digits(end, 4)}"
-    if CLEARLY * float(place.scale[0]) >= end - start:
-        return told
-    at = round(float(place.at[0])) if column.kind == "integer" else float(place.at[0])
-    return f"{told}, most clearly around {digits(at, 4)}"
+    is_integer = column.kind == "integer"
+    intervals = list(place.intervals)
+    if is_integer:
+        whole = [(math.ceil(start), math.floor(end)) for start, end in intervals]
+        intervals = [(start, end) for start, end in whole if start <= end]
+    at = round(float(place.at[0])) if is_integer else float(place.at[0])
+    if not intervals:
+        return f"{more} around {digits(at, 4)}"
+    parts = [
+        f"at {digits(start, 4)}" if start == end else f"from {digits(start, 4)} to {digits(end, 4)}"
+        for start, end in intervals[:MOST_INTERVALS]
+    ]
+    sentence = f"{more} {' and '.join(parts)}{', ...' * (len(intervals) > MOST_INTERVALS)}"
+    if CLEARLY * float(place.scale[0]) >= intervals[-1][1] - intervals[0][0]:
+        return sentence
+    return f"{sentence}, most clearly around {digits(at, 4)}"
 
 
 def moment(seconds: float) -> str:

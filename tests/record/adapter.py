@@ -1192,7 +1192,7 @@ def regions(seed: int) -> Mapping[str, Any]:
     witness, ratio = result.witness(at), result.density_ratio(at)
     return {
         **outputs,
-        "region_interval": result.places[0].extent,
+        "region_interval": result.places[0].intervals[0],
         "region_sign_at_points": result.sign(np.array([[-5.0], [2.0]])),
         "witness_mean": witness.mean,
         "witness_lower": witness.lower,

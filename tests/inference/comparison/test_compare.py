@@ -98,14 +98,44 @@ def test_a_sign_is_that_of_the_samples_around_a_point_and_none_is_far_from_rows(
         assert found.sign(place.at[None])[0] == place.sign
 
 
-def test_a_place_of_one_column_goes_as_far_as_its_sign(found):
+def local_ratio(built_in, points, scale):
+    """The difference of mean weights of P and Q around points, over its standard error."""
+    means, variances = [], []
+    for rows in built_in:
+        weights = np.exp(-0.5 * ((points[:, None] - rows) / scale) ** 2)
+        means.append(weights.mean(axis=1))
+        variances.append(weights.var(axis=1) / len(rows))
+    return (means[0] - means[1]) / np.sqrt(sum(variances))
+
+
+def test_intervals_of_a_place_are_where_the_local_ratio_is_not_one(built_in, found):
+    reach = 0.05 * found.named.scale.min()
     for place in found.places:
-        low, high = place.extent
-        assert low <= place.at[0] <= high
-        assert (found.sign(np.linspace(low, high, 50)) == place.sign).all()
-        reach = 0.02 * found.named.scale.max()
-        assert (found.sign([low - reach, high + reach]) != place.sign).all()
-        assert f"from x {low:.3g}"[:9] in str(found)
+        assert any(low <= place.at[0] <= high for low, high in place.intervals)
+        for low, high in place.intervals:
+            inside = np.linspace(low, high, 50)
+            assert (found.sign(inside) == place.sign).all()
+            errors = place.sign * local_ratio(built_in, inside, place.scale[0])
+            assert errors.min() > 1.96  # the simultaneous critical value is larger
+            beyond = local_ratio(built_in, np.array([low - reach, high + reach]), place.scale[0])
+            assert (place.sign * beyond < errors.max()).all()
+        first = place.intervals[0][0]
+        assert f"for x from {first:.3g}"[:12] in str(found)
+
+
+@pytest.mark.slow
+def test_intervals_have_the_order_of_the_densities():
+    """Normal densities, one of which is wider, seeds 0 to 7."""
+    wrong = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        found = compare(rng.normal(size=1000), rng.normal(scale=1.5, size=1000), **QUIET)
+        for place in found.places:
+            for low, high in place.intervals:
+                at = np.linspace(low, high, 200)
+                densities = [scipy.stats.norm.pdf(at, scale=scale) for scale in (1.0, 1.5)]
+                wrong.append(np.mean(np.sign(densities[0] - densities[1]) != place.sign))
+    assert np.mean(wrong) < 0.05
 
 
 def test_no_difference_is_told_between_rows_that_are_far_apart():
@@ -395,5 +425,6 @@ def test_a_place_ends_where_rows_do():
     P, Q = rng.exponential(size=400), rng.exponential(1.6, size=400)
     found = compare(P, Q, permutations=199, **QUIET)
     rows = np.concatenate([P, Q])
-    assert min(place.extent[0] for place in found.places) == pytest.approx(rows.min())
-    assert all(place.extent[1] <= rows.max() for place in found.places)
+    ends = np.array([interval for place in found.places for interval in place.intervals])
+    assert rows.min() <= ends.min()
+    assert ends.max() <= rows.max()

@@ -306,7 +306,7 @@ def test_numbers_of_frames():
     assert row["more"] == found.names[0 if place.sign > 0 else 1]
     assert row["ratio"] == place.ratio
     assert (row["low"], row["high"]) == place.interval
-    assert (row["start"], row["stop"]) == place.extent
+    assert row["intervals"] == place.intervals
     frame = made("TableComparison").to_dataframe().set_index("name")
     assert frame.loc[ODD, "shift"] == pytest.approx(2.0)
     assert frame.loc[ODD, "differ"]

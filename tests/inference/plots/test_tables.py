@@ -66,12 +66,13 @@ def test_what_is_shaded_is_where_places_are(found, name, reach):
     step = np.ptp(found[name].histogram.edges) / 500
     for colour, sign in ((P_MORE, 1), (Q_MORE, -1)):
         ends = np.concatenate([path.vertices[:, 0] for path in shaded[to_hex(colour)]])
-        extents = np.array([one.extent for one in found[name].places if one.sign == sign])
+        places = [place for place in found[name].places if place.sign == sign]
+        intervals = np.array([interval for place in places for interval in place.intervals])
         if reach:
-            extents = np.stack([np.ceil(extents[:, 0]), np.floor(extents[:, 1])], axis=1)
+            intervals = np.stack([np.ceil(intervals[:, 0]), np.floor(intervals[:, 1])], axis=1)
         low, high = ax.get_xlim()
-        assert ends.min() == pytest.approx(max(extents.min() - reach, low), abs=step)
-        assert ends.max() == pytest.approx(min(extents.max() + reach, high), abs=step)
+        assert ends.min() == pytest.approx(max(intervals.min() - reach, low), abs=step)
+        assert ends.max() == pytest.approx(min(intervals.max() + reach, high), abs=step)
 
 
 @pytest.mark.parametrize("name", ["city", "when"])

@@ -145,12 +145,28 @@ def test_a_group_of_hardly_any_rows_that_all_are_compared_with_is_told():
 @pytest.mark.parametrize(
     ("kind", "scale", "told"),
     [
-        ("number", 0.5, "q has more on the whole from 1.2 to 9.6, most clearly around 4.25"),
-        ("number", 2.1, "q has more on the whole from 1.2 to 9.6"),
-        ("integer", 0.5, "q has more on the whole from 2 to 9, most clearly around 4"),
+        ("number", 0.5, "q has more from 1.2 to 5 and from 6.7 to 9.6, most clearly around 4.25"),
+        ("number", 2.1, "q has more from 1.2 to 5 and from 6.7 to 9.6"),
+        ("integer", 0.5, "q has more from 2 to 5 and from 7 to 9, most clearly around 4"),
     ],
 )
 def test_within_a_wide_place_it_is_told_where_it_is_clearest(kind, scale, told):
-    place = Place(np.array([4.25]), np.array([scale]), -1, 0.5, (0.2, 0.9), 0.01, (1.2, 9.6))
+    intervals = ((1.2, 5.0), (6.7, 9.6))
+    place = Place(np.array([4.25]), np.array([scale]), -1, 0.5, (0.2, 0.9), 0.01, intervals)
     column = SimpleNamespace(kind=kind, names=("p", "q"))
     assert place_told(place, column) == told
+
+
+@pytest.mark.parametrize(
+    ("intervals", "told"),
+    [
+        (((3.6, 4.4),), "q has more at 4"),
+        (((4.1, 4.4),), "q has more around 4"),
+        ((), "q has more around 4"),
+        (((0.0, 1.0), (2.0, 3.0), (4.0, 5.0), (6.0, 7.0)), "q has more from 0 to 1 and from 2 to 3 "
+         "and from 4 to 5, ..., most clearly around 4"),
+    ],
+)  # fmt: skip
+def test_intervals_of_whole_numbers(intervals, told):
+    place = Place(np.array([4.25]), np.array([0.5]), -1, 0.5, (0.2, 0.9), 0.01, intervals)
+    assert place_told(place, SimpleNamespace(kind="integer", names=("p", "q"))) == told
