@@ -142,10 +142,13 @@ def _place(found: Findings, place: Place) -> str:
     at = _vector(found, place.at, place.columns, place.scale)
     where = f"around {at}"
     if place.intervals:
-        ends = [[_number(end, float(place.scale[0])) for end in one] for one in place.intervals]
-        listed = " and ".join(f"from {start} to {end}" for start, end in ends[:MOST_INTERVALS])
-        more_of_them = ", ..." * (len(ends) > MOST_INTERVALS)
-        where = f"for {found.columns[0]} {listed}{more_of_them}, most clearly {where}"
+        unit = float(place.scale[0])
+        listed = " and ".join(
+            f"from {_number(low, unit)} to {_number(high, unit)}"
+            for low, high in place.intervals[:MOST_INTERVALS]
+        )
+        listed += ", ..." * (len(place.intervals) > MOST_INTERVALS)
+        where = f"for {found.columns[0]} {listed}, most clearly {where}"
     scale = _vector(found, place.scale, place.columns, place.scale)
     if len(place.columns) > MOST_SCALES:  # which are alike but for the units
         deviations = float(place.scale[0] / found.rows.unit[0])

@@ -29,8 +29,8 @@ def serial_note(samples: Sequence[np.ndarray], columns: Sequence[str]) -> tuple[
         The note, of the column with the largest correlation, or nothing.
     """
     sums, counts, cubes = np.zeros((3, len(columns)))
-    for index, rows in enumerate(samples):
-        if any(np.array_equal(rows, other, equal_nan=True) for other in samples[:index]):
+    for sample, rows in enumerate(samples):
+        if any(np.array_equal(rows, other, equal_nan=True) for other in samples[:sample]):
             continue
         for column, values in enumerate(rows[:MAX_ROWS].T):
             known = values[~np.isnan(values)]
