@@ -76,6 +76,13 @@ class Comparison(Findings, Shown):
             "effect": self.effect,
             "effect_interval": list(self.effect_interval),
             "detectable_shift": self.detectable_shift,
+            "mean_difference": self.mean_difference.tolist(),
+            "mean_difference_interval": [end.tolist() for end in self.mean_difference_interval],
+            "median_difference": None
+            if self.median_difference is None
+            else self.median_difference.tolist(),
+            "median_difference_interval": self.median_difference_interval
+            and [end.tolist() for end in self.median_difference_interval],
             "sizes": list(self.sizes),
             "worth": self.rows.worth.tolist(),
             "columns": list(self.columns),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from typing import Literal, TypeAlias, get_args
 
@@ -17,6 +18,7 @@ from ..evidence.statistic import Kind
 from ..permutation.relabelled import Relabelled
 from .belief import Belief
 from .discrepancy import discrepancies
+from .location import LocationDifference, mean_difference, median_difference
 from .named import Named, Place
 from .planning import RowsNeeded, rows_needed
 from .witness import (
@@ -126,6 +128,37 @@ class Findings:
     def _lengthscales(self, *probabilities: float) -> np.ndarray:
         return self.belief.lengthscale(*probabilities)[:, None] * self.rows.unit
 
+    @property
+    def mean_difference(self) -> np.ndarray:
+        """The mean of the second sample less that of the first, (D,), in the units of the data."""
+        return self._means.estimate
+
+    @property
+    def mean_difference_interval(self) -> tuple[np.ndarray, np.ndarray]:
+        """Ends (D,) of the interval of each mean difference, with confidence 1 - alpha each."""
+        return self._means.interval
+
+    @property
+    def median_difference(self) -> np.ndarray | None:
+        """The Hodges–Lehmann estimate (D,) of the shift from the first sample to the second.
+
+        ``None`` for weighted rows.
+        """
+        return None if self._medians is None else self._medians.estimate
+
+    @property
+    def median_difference_interval(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Ends (D,) of the interval of each shift, with confidence 1 - alpha each."""
+        return None if self._medians is None else self._medians.interval
+
+    @functools.cached_property
+    def _means(self) -> LocationDifference:
+        return mean_difference(self.rows, self.alpha)
+
+    @functools.cached_property
+    def _medians(self) -> LocationDifference | None:
+        return median_difference(self.rows, self.alpha)
+
     def _checked_points(self, points: ArrayLike) -> np.ndarray:
         """Points (m, D) with the columns that vary; those left out may be there in data frames."""
         return as_evaluation_points(
@@ -151,8 +184,8 @@ class Findings:
     def sign(self, points: ArrayLike) -> np.ndarray:
         """Tell where a difference is named: 1 where P has more, -1 where Q has, 0 elsewhere.
 
-        Within the scale of a place, or of a named cell that belongs to it (``extent`` says how far
-        that goes in one column); of one and two columns only where, by that scale, the samples
+        Within the scale of a place, or of a named cell that belongs to it (``intervals`` says how
+        far that goes in one column); of one and two columns only where, by that scale, the samples
         differ as in its middle, and rows are near.
 
         Args:

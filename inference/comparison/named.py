@@ -160,6 +160,8 @@ class Named:
     ) -> tuple[tuple[float, float], ...]:
         """Return where in a strip of one column the samples differ locally by more than errors.
 
+        For pairs, whose errors of means are not those of independent rows, that is the strip.
+
         Args:
             strip: (2,), ends of the strip, in which the sign is that of the cell.
             center: center of the cell, which is in the strip.
@@ -168,7 +170,7 @@ class Named:
             critical: critical value of a difference over its standard error.
         """
         low, high = map(float, strip)
-        if self.weighing is None:
+        if self.weighing is None or not self.weighing.independent:
             return ((low, high),)
         rows = self.weighing.points[:, 0]
         rows = np.unique(rows[(low <= rows) & (rows <= high)])

@@ -20,16 +20,18 @@ class Weighing:
         points: (C, D), in the units of the data.
         each: (C, 2), how much of each sample is at every point, 1 in all.
         worth: (2,), how many rows of one weight each sample is worth.
+        independent: whether rows are independent of each other, as errors of means assume.
     """
 
     points: np.ndarray
     each: np.ndarray
     worth: np.ndarray
+    independent: bool = True
 
     @classmethod
     def of(cls, rows: Relabelled) -> Self:
         """That of pooled rows, with the labels as they are."""
-        return cls(rows.points * rows.unit, rows.weights, rows.worth)
+        return cls(rows.points * rows.unit, rows.weights, rows.worth, rows.partners is None)
 
     @property
     def range(self) -> np.ndarray:

@@ -14,6 +14,8 @@ from .named import Place
 
 #: Places that are told one by one.
 MOST_TOLD = 8
+#: Columns whose differences in location are written.
+MAX_LOCATIONS = 3
 #: Intervals of a place that a sentence lists.
 MOST_INTERVALS = 3
 #: Columns whose scales are told one by one.
@@ -75,6 +77,7 @@ def _details(found: Findings) -> list[str]:
         lines.append(f"Scale of the difference: {_scale(found)}.")
     else:
         lines.append(_missed(found))
+    lines += _locations(found)
     least, most = found.effect_interval
     first, second = found.names
     paired = found.rows.partners is not None
@@ -98,6 +101,28 @@ def _details(found: Findings) -> list[str]:
         lines.append(f"Of one value in all rows and left out: {', '.join(found.left_out)}.")
     lines.append(f"{rows}, {found.permutations} {how}, level {found.alpha:g}.")
     return [*lines, *(f"Note: {note}" for note in found.notes)]
+
+
+def _locations(found: Findings) -> list[str]:
+    """Write the differences in location of up to :data:`MAX_LOCATIONS` columns."""
+    if len(found.columns) > MAX_LOCATIONS:
+        return []
+    first, second = found.names
+    lines = []
+    for at, column in enumerate(found.columns):
+        parts = []
+        for estimate, interval in (
+            (found.mean_difference, found.mean_difference_interval),
+            (found.median_difference, found.median_difference_interval),
+        ):
+            if estimate is not None and interval is not None:
+                low, high = (_short(float(end[at]), 3) for end in interval)
+                parts.append(
+                    f"{_short(float(estimate[at]), 3)} ({_percent(found)}: {low} to {high})"
+                )
+        shift = "; Hodges-Lehmann shift ".join(parts)
+        lines.append(f"The mean of {column} in {second} less that in {first} is {shift}.")
+    return lines
 
 
 def _missed(found: Findings) -> str:
@@ -136,16 +161,16 @@ def _where(found: Findings) -> list[str]:
 
 
 def _place(found: Findings, place: Place) -> str:
-    low, high = place.interval
-    first, second = found.names
-    more = first if place.sign > 0 else second
-    at = _vector(found, place.at, place.columns, place.scale)
-    where = f"around {at}"
+    more, less = found.names[:: place.sign]
+    ratio, low, high = place.ratio, *place.interval
+    if place.sign < 0:  # the larger weight over the smaller one
+        ratio, low, high = (1.0 / one if one > 0.0 else math.inf for one in (ratio, high, low))
+    where = f"around {_vector(found, place.at, place.columns, place.scale)}"
     if place.intervals:
         unit = float(place.scale[0])
         listed = " and ".join(
-            f"from {_number(low, unit)} to {_number(high, unit)}"
-            for low, high in place.intervals[:MOST_INTERVALS]
+            f"from {_number(start, unit)} to {_number(end, unit)}"
+            for start, end in place.intervals[:MOST_INTERVALS]
         )
         listed += ", ..." * (len(place.intervals) > MOST_INTERVALS)
         where = f"for {found.columns[0]} {listed}, most clearly {where}"
@@ -153,23 +178,17 @@ def _place(found: Findings, place: Place) -> str:
     if len(place.columns) > MOST_SCALES:  # which are alike but for the units
         deviations = float(place.scale[0] / found.rows.unit[0])
         scale = f"{_short(deviations, 3)} standard deviations of each"
-    ends = " to ".join(_ratios(low, high)) if math.isfinite(high) else f"at least {_ratio(low)}"
     p = p_in_words(place.pvalue, found.permutations)
-    if place.ratio > 1.0 / NOTHING:
-        nothing = "none" if math.isinf(place.ratio) else "next to nothing"
+    if ratio > 1.0 / NOTHING:
+        nothing = "none" if math.isinf(ratio) else "next to nothing"
         return (
-            f"{first} has more {where} (scale {scale}): {second} has {nothing} there ({first} at "
-            f"least {_ratio(low)} times its weight, {p})."
+            f"{more} has more {where} (scale {scale}): {less} has {nothing} there ({more} at least "
+            f"{_ratio(low)} times its weight, {p})."
         )
-    if place.ratio < NOTHING:
-        nothing = "next to nothing" if place.ratio else "none"
-        return (
-            f"{second} has more {where} (scale {scale}): {first} has {nothing} there (at most "
-            f"{_ratio(high)} times the weight of {second}, {p})."
-        )
+    ends = " to ".join(_ratios(low, high)) if math.isfinite(high) else f"at least {_ratio(low)}"
     return (
-        f"{more} has more {where} (scale {scale}): {first} has {_ratio(place.ratio)} times the "
-        f"weight of {second} there ({ends}, {p})."
+        f"{more} has more {where} (scale {scale}): {_ratio(ratio)} times the weight of {less} "
+        f"there ({ends}, {p})."
     )
 
 

@@ -1,0 +1,113 @@
+"""Differences in location, by SciPy and by all pairs of values."""
+
+import numpy as np
+import pytest
+import scipy.stats
+from bke.inference import compare
+
+QUIET = {"permutations": 39, "sequential": False, "progress": False}
+
+
+def brute_force(differences, deviation, alpha=0.05):
+    """The median of all differences, and order statistics around it."""
+    ordered = np.sort(differences)
+    count = len(ordered)
+    rank = int(np.floor(0.5 * count - scipy.stats.norm.isf(0.5 * alpha) * deviation))
+    return np.median(ordered), ordered[rank - 1], ordered[count - rank]
+
+
+@pytest.mark.parametrize("decimals", [None, 0])
+@pytest.mark.parametrize("sizes", [(40, 57), (31, 30)])
+def test_two_samples(decimals, sizes):
+    rng = np.random.default_rng(0)
+    first, second = rng.gamma(3.0, size=(sizes[0], 2)), rng.gamma(4.0, size=(sizes[1], 2))
+    if decimals is not None:
+        first, second = np.round(2.0 * first, decimals), np.round(2.0 * second, decimals)
+    found = compare(first, second, **QUIET)
+    welch = scipy.stats.ttest_ind(second, first, equal_var=False)
+    interval = welch.confidence_interval(0.95)
+    np.testing.assert_allclose(
+        found.mean_difference, second.mean(axis=0) - first.mean(axis=0), rtol=1e-10
+    )
+    np.testing.assert_allclose(found.mean_difference_interval, interval, rtol=1e-8)
+    m, n = sizes
+    for column in range(2):
+        differences = np.subtract.outer(second[:, column], first[:, column]).ravel()
+        expected = brute_force(differences, np.sqrt(m * n * (m + n + 1) / 12.0))
+        low, high = found.median_difference_interval
+        actual = [found.median_difference[column], low[column], high[column]]
+        np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_pairs():
+    rng = np.random.default_rng(1)
+    first = rng.normal(size=(41, 1))
+    second = first + 0.3 + 0.5 * rng.standard_t(3, size=(41, 1))
+    found = compare(first, second, paired=True, **QUIET)
+    differences = (second - first)[:, 0]
+    student = scipy.stats.ttest_rel(second[:, 0], first[:, 0]).confidence_interval(0.95)
+    np.testing.assert_allclose(found.mean_difference, [differences.mean()], rtol=1e-10)
+    np.testing.assert_allclose(np.ravel(found.mean_difference_interval), student, rtol=1e-8)
+    upper = np.triu_indices(41)
+    means = 0.5 * np.add.outer(differences, differences)[upper]
+    expected = brute_force(means, np.sqrt(41 * 42 * 83 / 24.0))
+    low, high = found.median_difference_interval
+    actual = [found.median_difference[0], low[0], high[0]]
+    np.testing.assert_allclose(actual, expected, rtol=1e-9)
+
+
+def test_weights_have_means_alone():
+    rng = np.random.default_rng(2)
+    first, second = rng.normal(size=50), rng.normal(0.5, size=60)
+    weights = rng.uniform(1.0, 3.0, size=50)
+    found = compare(first, second, weights=(weights, None), **QUIET)
+    expected = second.mean() - np.average(first, weights=weights)
+    np.testing.assert_allclose(found.mean_difference, [expected], rtol=1e-10)
+    low, high = found.mean_difference_interval
+    assert low < expected < high
+    assert found.median_difference is None
+    assert "Hodges" not in str(found)
+
+
+def test_equal_weights_are_no_weights():
+    rng = np.random.default_rng(3)
+    first, second = rng.normal(size=50), rng.normal(0.5, size=60)
+    weighted = compare(first, second, weights=(np.full(50, 2.0), None), **QUIET)
+    plain = compare(first, second, **QUIET)
+    for left, right in zip(
+        weighted.mean_difference_interval, plain.mean_difference_interval, strict=True
+    ):
+        np.testing.assert_allclose(left, right, rtol=1e-8)
+
+
+def test_coverage_of_the_interval_of_hodges_and_lehmann():
+    """Seed 4, 400 pairs of 25 + 30 t values, 95 %: fewer than 364 hits have probability 1e-3."""
+    from bke.inference.comparison.location import median_difference
+    from bke.inference.permutation.pair import Pair
+    from bke.inference.permutation.pooling import relabelled
+
+    rng = np.random.default_rng(4)
+    hits = 0
+    for _ in range(400):
+        pair = Pair.checked(rng.standard_t(3, 25), 0.7 + rng.standard_t(3, 30))
+        low, high = median_difference(relabelled(pair, 0, rng), 0.05).interval
+        hits += low[0] <= 0.7 <= high[0]
+    assert 364 <= hits <= 396
+
+
+def test_many_values_go_by_quantiles():
+    rng = np.random.default_rng(5)
+    first, second = rng.normal(size=20_000), rng.normal(0.2, size=30_000)
+    found = compare(first, second, **QUIET)
+    low, high = found.median_difference_interval
+    error = 2.0 * 1.96 * np.sqrt(np.pi / 3.0 * (1 / 20_000 + 1 / 30_000))
+    assert found.median_difference[0] == pytest.approx(0.2, abs=0.04)
+    assert (high - low)[0] == pytest.approx(error, rel=0.05)
+
+
+def test_sentences_name_both_samples():
+    rng = np.random.default_rng(6)
+    found = compare(rng.normal(size=80), rng.normal(1.0, size=80), names=("a", "b"), **QUIET)
+    mean, shift = found.mean_difference[0], found.median_difference[0]
+    assert f"The mean of x in b less that in a is {mean:.3g} (95 %: " in str(found)
+    assert f"; Hodges-Lehmann shift {shift:.3g} (95 %: " in str(found)
