@@ -40,13 +40,14 @@ def mean_difference(rows: Relabelled, alpha: float) -> LocationDifference:
         alpha: one minus the confidence.
     """
     if rows.partners is not None:
-        differences = _pair_differences(rows)
+        differences = _pair_differences(rows) / rows.unit
         count = len(differences)
         estimate = differences.mean(axis=0)
         variances = differences.var(axis=0, ddof=1)[None] / count
         freedom = np.full(len(estimate), count - 1.0)
     else:
-        values, weights, worth = rows.points * rows.unit, rows.weights, rows.worth
+        # Scaled, so that squares do not overflow.
+        values, weights, worth = rows.points, rows.weights, rows.worth
         means = weights.T @ values
         estimate = means[1] - means[0]
         spreads = [
@@ -58,7 +59,8 @@ def mean_difference(rows: Relabelled, alpha: float) -> LocationDifference:
             np.sum(variances**2 / (worth - 1.0)[:, None], axis=0), np.finfo(float).tiny
         )
     error = np.sqrt(variances.sum(axis=0)) * stdtrit(freedom, 1.0 - 0.5 * alpha)
-    return LocationDifference(estimate, (estimate - error, estimate + error))
+    low, high = (estimate - error) * rows.unit, (estimate + error) * rows.unit
+    return LocationDifference(estimate * rows.unit, (low, high))
 
 
 def median_difference(rows: Relabelled, alpha: float) -> LocationDifference | None:
