@@ -54,10 +54,10 @@ def mean_difference(rows: Relabelled, alpha: float) -> LocationDifference:
             weight @ (values - mean) ** 2 for weight, mean in zip(weights.T, means, strict=True)
         ]
         variances = np.stack(spreads) / (worth - 1.0)[:, None]
-        total = np.maximum(variances.sum(axis=0), np.finfo(float).tiny)
-        freedom = total**2 / np.maximum(
-            np.sum(variances**2 / (worth - 1.0)[:, None], axis=0), np.finfo(float).tiny
-        )
+        total = variances.sum(axis=0)
+        parts = np.sum(variances**2 / (worth - 1.0)[:, None], axis=0)
+        # Without variance the interval is one number, whatever the degrees of freedom.
+        freedom = np.divide(total**2, parts, out=np.ones_like(total), where=parts > 0.0)
     error = np.sqrt(variances.sum(axis=0)) * stdtrit(freedom, 1.0 - 0.5 * alpha)
     low, high = (estimate - error) * rows.unit, (estimate + error) * rows.unit
     return LocationDifference(estimate * rows.unit, (low, high))
