@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..core.errors import InputError, check_choice
 from ..core.machine import available_memory
-from .equality import equalize, stored_sizes
+from .equality import DOUBLE, equalize, stored_sizes
 
 if TYPE_CHECKING:
     from bke.models import SamplingNoise
@@ -205,6 +205,8 @@ def as_matrix(
         InputError: if ``X`` is not a matrix of numbers. Any number of rows and any value is valid.
     """
     array = plain_array(X, name)
+    if array.dtype.names:
+        raise InputError(f"{name} is a structured array: pass pandas.DataFrame of it")
     if array.ndim not in (1, 2):
         raise InputError(
             f"{name} has {array.ndim} dimensions: pass an array of shape (rows,) or (rows, columns)"
@@ -215,7 +217,22 @@ def as_matrix(
         raise InputError(f"{name} has no columns")
     if array.dtype.kind not in "iuf":
         array = convert_objects(array, name, _column_label(X, columns))
-    return np.array(array, dtype=np.float64)
+    values = np.array(array, dtype=np.float64)
+    if array.dtype.kind in "iu" and array.dtype.itemsize == DOUBLE and _loses_digits(array, values):
+        raise InputError(
+            f"{name} has whole numbers beyond 2^53, which double precision does not distinguish: "
+            "subtract a common number"
+        )
+    return values
+
+
+def _loses_digits(integers: NDArray[Any], values: NDArray[np.float64]) -> bool:
+    """Return whether some integers are not equal to their values in double precision."""
+    large = np.abs(values) > 2.0**53
+    return bool(large.any()) and any(
+        int(integer) != int(value)
+        for integer, value in zip(integers[large], values[large], strict=True)
+    )
 
 
 def _column_label(X: Any, columns: Sequence[str] | None) -> Callable[[int], str]:

@@ -18,6 +18,7 @@ from .formats import (
     DATE_FORMATS,
     FORMAT_NAMES,
     ISO,
+    MISSING_PATTERN,
     NUMBER_FORMATS,
     PLAIN,
     SIGN_FORMATS,
@@ -438,13 +439,20 @@ def _notes_on_reading(tables: Sequence[Table], name: str, column: Column) -> tup
     if any(declared) and not all(declared) and column.kind in ("number", "integer"):
         source = tables[declared.index(True)].source
         return (f"{name!r} is declared as a category in {source} alone: it is read as numbers.",)
-    for array in arrays:
-        if column.levels and pa.types.is_string(array.type):
-            none = pc.match_substring_regex(array, r"^\s*(?i:none)\s*$")
-            if count := pc.sum(none).as_py():
-                cells = pluralize(count, "cell")
-                return (f"{cells} of {name!r} with the word 'none' read as missing.",)
-    return ()
+    words: dict[str, int] = {}
+    for array in arrays if column.levels else ():
+        if pa.types.is_dictionary(array.type):
+            array = pc.cast(array, array.type.value_type)
+        if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+            stripped = pc.utf8_trim_whitespace(array)
+            missing = pc.match_substring_regex(pc.utf8_lower(stripped), MISSING_PATTERN)
+            for word in stripped.filter(pc.fill_null(missing, False)).to_pylist():
+                words[word] = words.get(word, 0) + bool(word)
+    return tuple(
+        f"{pluralize(count, 'cell')} of {name!r} with the text {word!r} read as missing."
+        for word, count in words.items()
+        if count
+    )
 
 
 def as_values(values: Any) -> list[Any]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _EXPONENT = r"([eE][+-]?\d+)?"
-_BLANK = "[ \u00a0\u202f']"
+_BLANK = "[ \u00a0\u2009\u202f'\u2019]"
 
 
 class NumberFormat(NamedTuple):

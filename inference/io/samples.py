@@ -38,6 +38,7 @@ from .types import (
     check_currencies,
     check_thousands,
     find_sentinels,
+    is_inexact,
     is_numeric,
     read_columns,
     take_values,
@@ -281,6 +282,11 @@ def _parse_column(name: str, table: Table, formats: Sequence[str]) -> Parsed:
         parsed = Parsed(np.full(len(array), np.nan))
     elif is_numeric(array.type) and not pa.types.is_duration(array.type):
         parsed = Parsed(as_numpy(array))
+        if pa.types.is_integer(array.type) and is_inexact(array):
+            raise ColumnError(
+                "has whole numbers beyond 2^53, which double precision does not distinguish: "
+                "subtract a common number"
+            )
     else:
         row = int(np.argmin(array.is_null()))
         raise ColumnError(

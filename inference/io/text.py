@@ -152,6 +152,8 @@ class TextFile:
             advice = f"write cells with {head.separator!r} in quotes"
             if row_names:
                 advice = "name the first column too, as with col.names = NA in R"
+            elif uneven[0].actual_columns < len(head.names):
+                advice = "leave lines out that are no rows"
             elif len(head.names) == 1:
                 advice = "write decimal points, or cells with commas in quotes"
             elif '\\"' in uneven[0].text:
@@ -351,8 +353,8 @@ def find_head(text: str, *, complete: bool, header: bool = True) -> Head:
     if comments:  # the last one may hold the names, as numpy.savetxt writes them
         last, below = lines[comments - 1].lstrip("# \t"), "".join(lines[comments:])
         head, above = find_head(last + below, complete=complete, header=header), comments - 1
-        width = len(find_head(below, complete=complete, header=False).names)
-        if width != len(head.names):
+        body = find_head(below, complete=complete, header=False)
+        if body.has_header or len(body.names) != len(head.names):
             head, above = find_head(below, complete=complete, header=header), comments
         return head._replace(title_lines=head.title_lines + above, lines=head.lines + above)
     first, _, rest = text.partition("\n")
@@ -519,5 +521,7 @@ def _head(text: str, separator: str, above: int, header: bool) -> Head:
         names = [name or f"{UNNAMED}{index}" for index, name in enumerate(names)]
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"has {names.count(name)} columns named {name!r} in line {line}")
+            raise ValueError(
+                f"has {names.count(name)} columns named {name!r} in line {line}: rename one"
+            )
     return Head(names, separator, above, line)

@@ -141,7 +141,8 @@ def ambiguous_format(name: str, error: AmbiguousError) -> ColumnError:
 
 def type_option(name: str, kind: ColumnType) -> str:
     """Describe how a user sets the type of a column, in the shell and in Python."""
-    return f"--column-type {name}={kind} (column_types={{{name!r}: {kind!r}}})"
+    option = shlex.quote(f"{name}={kind}")
+    return f"--column-type {option} (column_types={{{name!r}: {kind!r}}})"
 
 
 class TypedColumn(NamedTuple):
@@ -227,7 +228,7 @@ def infer_type(
     if pa.types.is_integer(array.type) and kind in ("category", "boolean", "identifier"):
         # Not as floating-point numbers, which do not distinguish long identifiers.
         return TypedColumn(_with_levels(name, kind, pc.cast(array, pa.string())))  # type: ignore[arg-type]
-    if pa.types.is_integer(array.type) and kind is None and _is_inexact(array):
+    if pa.types.is_integer(array.type) and kind is None and is_inexact(array):
         return _from_text(name, pc.cast(array, pa.string()), tables, kind, formats)
     if is_numeric(array.type):
         format_ = DURATIONS if pa.types.is_duration(array.type) else ""
@@ -329,7 +330,7 @@ def value_text(column: Column, value: float) -> str:
     return str(np.datetime64(round(value), "s")).removesuffix("T00:00:00")
 
 
-def _is_inexact(array: pa.Array) -> bool:
+def is_inexact(array: pa.Array) -> bool:
     """Return whether floating-point numbers do not distinguish some of the whole numbers."""
     return bool(np.nanmax(np.abs(as_numpy(array)), initial=0.0) >= FIRST_INEXACT)
 
@@ -347,7 +348,10 @@ def check_magnitude(values: np.ndarray, tables: Sequence[Table]) -> None:
         index = int(np.argmax(large))
         where = location(index, tables)
         if np.isinf(values[index]):
-            raise ColumnError(f"has an infinite value in {where}")
+            raise ColumnError(
+                f"has an infinite value in {where}: correct it, or say that it is missing with "
+                f"--na-value={values[index]:g} (na_values=)"
+            )
         raise ColumnError(
             f"has {values[index]:.3g} in {where}, beyond {MAX_ABS_VALUE:g}: give it in a larger "
             "unit, or say that it is missing with --na-value (na_values=)"
@@ -389,6 +393,11 @@ def _from_numbers(
     samples = [sample for sample in (values[:rows], values[rows:]) if len(sample)]
     if kind is None and integral and are_identifiers(name, samples):
         return TypedColumn(_with_levels(name, "identifier", number_texts(values)), notes)
+    if kind == "integer" and len(known) and np.abs(known).max() >= FIRST_INEXACT:
+        raise ColumnError(
+            "has whole numbers beyond 2^53, which double precision does not distinguish: subtract "
+            "a common number"
+        )
     if kind == "integer" and not integral:
         raise ColumnError("holds numbers that are not whole, not integer")
     inferred: ColumnType = "integer" if integral and kind != "number" else "number"

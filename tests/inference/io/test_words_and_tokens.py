@@ -131,7 +131,7 @@ def test_tokens_among_dates_are_refused():
 def test_the_word_none_is_noted():
     columns, note = read({"sev": ["none", "mild", "severe"] * 20})
     assert columns["sev"].levels == ("mild", "severe")
-    assert "20 cells of 'sev' with the word 'none' read as missing." in note
+    assert "40 cells of 'sev' with the text 'none' read as missing." in note
 
 
 @pytest.mark.parametrize("value", [-999.25, -888.0, 2147483647.0, 65535.0, 1e36, -998.0])
@@ -307,3 +307,47 @@ def test_types_of_streams_that_the_reference_does_not_have():
     assert "is -999 in some rows of the stream" in " ".join(
         Monitor({"v": VALUES}).update({"v": array}).notes
     )
+
+
+def test_whole_numbers_that_lose_digits_are_refused(tmp_path):
+    integers = 1_700_000_000_000_000_001 + RNG.integers(0, 100, 60)
+    with pytest.raises(InputError, match="P has whole numbers beyond 2\\^53"):
+        compare(integers, integers, **QUIET)
+    with pytest.raises(InputError, match="reference has whole numbers beyond"):
+        Monitor(integers)
+    pd.DataFrame({"t": integers}).to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(InputError, match="column 't' has whole numbers beyond"):
+        read_sample(tmp_path / "a.parquet")
+    with pytest.raises(InputError, match="column 't' has whole numbers beyond"):
+        compare_tables({"t": integers}, {"t": integers}, column_types={"t": "integer"}, **QUIET)
+    assert compare(2**60 * np.arange(3), 2**60 * np.arange(4), **QUIET).pvalue > 0.05
+
+
+@pytest.mark.parametrize(
+    "make", [pd.DataFrame, pa.table, lambda cells: pa.table(pd.DataFrame(cells))]
+)
+def test_words_that_are_read_as_missing_are_counted(make):
+    cells = make({"c": ["NA", "ZA", "None", "BW"] * 15})
+    note = read(cells)[1]
+    assert "30 cells of 'c' with the text 'NA' read as missing." in note
+    assert "30 cells of 'c' with the text 'None' read as missing." in note
+    assert "read as missing" not in read(make({"v": ["1.5", "NA", "2"] * 20}))[1]
+
+
+def test_comments_above_a_header_of_its_own(tmp_path):
+    (tmp_path / "a.csv").write_text("# device=BME280, site=3\ntime,t\n" + "1,2.5\n2,3.5\n" * 9)
+    columns, note = read(tmp_path / "a.csv")
+    assert list(columns) == ["time", "t"]
+    assert "1 line above the header left out" in note
+
+
+def test_lines_with_too_few_cells(tmp_path):
+    (tmp_path / "a.csv").write_text("a;b;c\n" + "1;2;3\n" * 9 + "Total;18\n")
+    with pytest.raises(InputError, match="2 cells in line 11 but 3 columns: leave lines out that"):
+        read(tmp_path / "a.csv")
+
+
+def test_arrays_with_fields():
+    rows = np.array([(1.5, 2.5)] * 30, dtype=[("t", "f8"), ("h", "f8")])
+    with pytest.raises(InputError, match=r"P is a structured array: pass pandas\.DataFrame of it"):
+        compare(rows, rows, **QUIET)
