@@ -274,7 +274,8 @@ def test_too_few_deals_to_halves_are_told(autoregression):
 
 
 def test_short_chains_are_told(autoregression):
-    assert "the chains are short" in check_chains(autoregression(4, 100, 0.95)).notes[0]
+    notes = check_chains(autoregression(4, 100, 0.95)).notes
+    assert any("the chains are short" in note for note in notes)
 
 
 @pytest.mark.parametrize(
