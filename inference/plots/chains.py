@@ -107,7 +107,7 @@ def _along(place: Axes, result: SteinOutcome, column: int) -> None:
 
 
 class ChainsOutcome(Protocol):
-    """What is read of a :class:`~bke.inference.ChainsCheck`."""
+    """What is read of a :class:`~bke.inference.ChainComparison`."""
 
     @property
     def draws(self) -> np.ndarray:
@@ -121,7 +121,7 @@ class ChainsOutcome(Protocol):
     def columns(self) -> tuple[Any, ...]:
         """How chains differ in each of them."""
 
-    def in_words(self, pvalue: float) -> str:
+    def format_pvalue(self, pvalue: float) -> str:
         """One of its p-values."""
 
     @property
@@ -160,7 +160,7 @@ def plot_chains(check: ChainsOutcome, *, axes: Any = None) -> Figure:
     Chains that cannot be told apart have one colour; of a chain that drifts both halves are drawn.
 
     Args:
-        check: of :func:`~bke.inference.check_chains`.
+        check: of :func:`~bke.inference.compare_chains`.
         axes: one for each parameter or pair that is drawn; by default a new figure.
     """
     shown = _most_different(check)
@@ -180,10 +180,10 @@ def plot_chains(check: ChainsOutcome, *, axes: Any = None) -> Figure:
         place.set_yticks(range(chains), [str(label) for label in check.labels])
         place.set_ylim(chains - 0.5, -0.5)
         place.set_xlabel(textwrap.fill(one.name, LABEL))
-        place.set_title(f"adjusted {check.in_words(one.pvalue)}", loc="left", fontsize=SMALL)
+        place.set_title(f"adjusted {check.format_pvalue(one.pvalue)}", loc="left", fontsize=SMALL)
         plain(place)
     places[0].set_ylabel("chain: median,\ncentral 50 and 90 %")
-    title = f"{check.in_words(check.pvalue)}: {check.verdict}"
+    title = f"{check.format_pvalue(check.pvalue)}: {check.verdict}"
     found = sum(one.differs for one in (*check.columns, *check.pairs))
     if found > len(shown):
         title += f" ({len(shown)} of {found} that differ)"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from bke.inference import check_chains, plot_chains
+from bke.inference import compare_chains, plot_chains
 
 data = Path(__file__).parents[2] / "data" / "galaxies.csv"
 velocities = np.loadtxt(data, skiprows=1) / 1000.0
@@ -34,7 +34,7 @@ for chain in chains:
         if step >= 0:
             chain[step] = np.sort(mean)
 
-check = check_chains(chains, columns=("lowest mean", "middle mean", "highest mean"))
+check = compare_chains(chains, columns=("lowest mean", "middle mean", "highest mean"))
 print(check)
 
 _, axes = plt.subplots(1, 3, figsize=(10.0, 2.8), layout="constrained")
