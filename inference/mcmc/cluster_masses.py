@@ -53,7 +53,7 @@ def cluster_masses(
 
     Raises:
         InputError: if a cluster has too few draws.
-        SamplingError: if bridge sampling does not converge.
+        SamplingError: if the estimate of bridge sampling is not finite.
     """
     normals = [_fit_normal(draws[list(cluster)]) for cluster in clusters]
 

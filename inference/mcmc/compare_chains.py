@@ -215,8 +215,8 @@ class ChainComparison(Shown):
         import pandas as pd
 
         rows = [
-            (difference.name, what, difference.pvalue, difference.differs)
-            for what, differences in (("parameter", self.columns), ("pair", self.pairs))
+            (difference.name, category, difference.pvalue, difference.differs)
+            for category, differences in (("parameter", self.columns), ("pair", self.pairs))
             for difference in differences
         ]
         return pd.DataFrame(rows, columns=["name", "what", "pvalue", "differs"])
@@ -308,7 +308,7 @@ def compare_chains(
 
     Raises:
         InputError: if draws or arguments are invalid.
-        SamplingError: if bridge sampling does not converge.
+        SamplingError: if the estimate of bridge sampling is not finite.
     """
     check_count(seed, "seed", 0, 2**63 - 1)
     if score is not None and not isinstance(score, Score):
@@ -322,16 +322,16 @@ def compare_chains(
     between, within = _test_statistics(chains, batches, permutations, seed)
     pvalue_between = float("nan") if between is None else p_value(between.combined())
     pvalue_within = p_value(within.combined())
-    chains_differ, halves_differ = tests * pvalue_between <= alpha, tests * pvalue_within <= alpha
-    # Halves are described if only they differ.
-    statistics = within if between is None or (halves_differ and not chains_differ) else between
+    chains_differ, chains_drift = tests * pvalue_between <= alpha, tests * pvalue_within <= alpha
+    # The result describes halves of chains if only these differ.
+    statistics = within if between is None or (chains_drift and not chains_differ) else between
     differences, pair_differences = _parameter_differences(
-        chains.columns, statistics, alpha, tests, rejected=chains_differ or halves_differ
+        chains.columns, statistics, alpha, tests, rejected=chains_differ or chains_drift
     )
     clusters: tuple[tuple[int, ...], ...] = (tuple(range(num_chains)),)
     if chains_differ and between is not None:
         clusters = _clusters(between, num_chains, alpha / tests)
-    drifting = halves_differ & (step_down(within.by_pair()) <= alpha / tests)
+    drifting = chains_drift & (step_down(within.by_pair()) <= alpha / tests)
     rhat = _max_rhat(chains.values)
     notes = _notes(chains, constant_parameters, batches, alpha, rhat)
     masses: tuple[ClusterMass, ...] = ()
@@ -342,7 +342,7 @@ def compare_chains(
             unconstrained, score.log_density, clusters, chains.labels, seed
         )
         if drifting.any():
-            notes.append("the masses are by chains that drift, and may be far off")
+            notes.append("the masses are estimated from drifting chains and may be inaccurate")
     return ChainComparison(
         pvalue=min(1.0, tests * float(np.nanmin([pvalue_between, pvalue_within]))),
         alpha=alpha,
@@ -418,8 +418,8 @@ def _test_statistics(
         selected = np.arange(batches.count).reshape(num_chains, per_chain)[:, per_chain - even :]
         observed = 2 * np.arange(num_chains)[:, np.newaxis] + np.repeat([0, 1], even // 2)
         labels = permute_labels(observed, permutations, rng)
-        halves = [(2 * chain, 2 * chain + 1) for chain in range(num_chains)]
-        within = group_statistics(features.select(selected.reshape(-1)), labels, halves)
+        pairs = [(2 * chain, 2 * chain + 1) for chain in range(num_chains)]
+        within = group_statistics(features.select(selected.reshape(-1)), labels, pairs)
     return between, within
 
 

@@ -423,8 +423,8 @@ def _compress(candidates: Candidates, seed: int) -> np.ndarray:
 
     def halve(points: np.ndarray) -> np.ndarray:
         gram = candidates.kernel(points, points)
-        halves = kt.halve_K(gram, delta=FAILURE_PROBABILITY, seed=int(rng.integers(2**31)))
-        return np.asarray(halves[0])
+        seed = int(rng.integers(2**31))
+        return np.asarray(kt.halve_K(gram, delta=FAILURE_PROBABILITY, seed=seed)[0])
 
     symmetric = compress.symmetrize(halve, seed=int(rng.integers(2**31)))
     points = candidates.points[rows]
