@@ -146,7 +146,8 @@ def main() -> None:
     def text(rows: list[repeats.Row]) -> str:
         low, high = (edge / options.repeats for edge in band)
         return (
-            f"{options.repeats} sets of chains each, level {ALPHA}, {options.permutations} deals. "
+            f"{options.repeats} sets of chains each, level {ALPHA}, {options.permutations} "
+            "permutations. "
             f"Where nothing differs (none) the 99.9 % band of a rate of {ALPHA} is {low:.3f} to "
             f"{high:.3f}.\n\n{report.table(rows)}"
         )
