@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import repeats
 import report
-from bke.inference import check_chains
+from bke.inference import compare_chains
 from scipy.signal import lfilter
 from scipy.stats import binom, binomtest
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -109,7 +109,7 @@ def rejected(
         draws = autoregression(chains, length, columns, phi, rng)
         if setting in CHANGES:
             CHANGES[setting](draws)
-        ours = check_chains(draws, permutations=permutations, seed=seed)
+        ours = compare_chains(draws, permutations=permutations, seed=seed)
         others = [float(ours.rhat > RHAT_LIMIT), float("nan")]
         if setting in CHANGES:
             others[1] = float(rstar(draws, ours.autocorrelation_time, seed) <= ALPHA)
@@ -146,7 +146,8 @@ def main() -> None:
     def text(rows: list[repeats.Row]) -> str:
         low, high = (edge / options.repeats for edge in band)
         return (
-            f"{options.repeats} sets of chains each, level {ALPHA}, {options.permutations} deals. "
+            f"{options.repeats} sets of chains each, level {ALPHA}, {options.permutations} "
+            "permutations. "
             f"Where nothing differs (none) the 99.9 % band of a rate of {ALPHA} is {low:.3f} to "
             f"{high:.3f}.\n\n{report.table(rows)}"
         )

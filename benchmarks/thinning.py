@@ -47,8 +47,8 @@ def main() -> None:
                     "method": method,
                     "MMD": found.discrepancy,
                     "with weights": weighted.discrepancy,
-                    "at random": found.at_random,
-                    "every so-many-th": found.every,
+                    "at random": found.random_discrepancy,
+                    "every so-many-th": found.systematic_discrepancy,
                     "seconds": seconds,
                 }
             )

@@ -54,14 +54,18 @@ from .likelihood_free.results import (
     with_epsilon as with_epsilon,
 )
 from .likelihood_free.simulators import jax_simulator as jax_simulator, vectorize as vectorize
-from .mcmc.agreement import ChainsCheck as ChainsCheck
-from .mcmc.check import check_chains as check_chains
 from .mcmc.cluster_masses import ClusterMass as ClusterMass
+from .mcmc.compare_chains import (
+    ChainComparison as ChainComparison,
+    compare_chains as compare_chains,
+)
 from .mcmc.score import Score as Score, score_of as score_of
-from .mcmc.stein_result import Misfit as Misfit, SteinResult as SteinResult
-from .mcmc.stein_test import stein_test as stein_test
-from .mcmc.thin import thin as thin
-from .mcmc.thinned import Thinned as Thinned
+from .mcmc.stein_test import (
+    Contribution as Contribution,
+    SteinResult as SteinResult,
+    stein_test as stein_test,
+)
+from .mcmc.thinning import Thinned as Thinned, thin as thin
 from .monitoring.many import Monitors as Monitors, e_bh as e_bh
 from .monitoring.monitor import Monitor as Monitor
 from .monitoring.since import Since as Since

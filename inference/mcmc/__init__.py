@@ -1,1 +1,1 @@
-"""Draws of Markov chains and of other samplers: whether they are what they are to be."""
+"""Diagnostics of draws from Markov chains and other samplers, and thinning."""

@@ -1,89 +1,90 @@
-"""Batches of draws, so long that they hardly hang on each other: what tests of chains go by.
+"""Batches of draws that are long enough to be nearly independent.
 
-Under a null hypothesis by which chains are stationary the means of batches many autocorrelation
-times long are nearly independent and nearly normal, so symmetric about their expectation: signs of
-whole batches may be flipped, and batches dealt out to other chains, as single rows may be where
-rows are independent (Canay, Romano and Shaikh 2017). That needs neither the spectrum at frequency
-zero nor a bandwidth that grows, as multipliers of an autoregression do, whose null is too narrow
-for short chains. Some draws between two batches are left out, for neighbouring batches would still
-hang on each other by one part in forty.
+If chains are stationary, the means of batches of many autocorrelation times are nearly independent
+and nearly normal, hence symmetric about their expectation. A test may then flip the signs of whole
+batches, or permute batches between chains, as it would with independent rows (Canay, Romano and
+Shaikh 2017). This needs neither the spectrum at frequency zero nor the bandwidth of an
+autoregressive multiplier bootstrap, whose null distribution is too narrow for short chains. The
+draws between two batches are dropped, because the means of adjacent batches would have a
+correlation of about 1/40.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterator
 
 import arviz_stats
 import numpy as np
 from scipy.stats import norm, rankdata
 
 from ..core.errors import InputError
-from .normal_scores import normal_scores
 
-#: Autocorrelation times that a batch is long, and of them those that are left out.
-TIMES, APART = 10.0, 1.5
-#: Below this autocorrelation time draws count as independent: sampling moves it by so much.
-INDEPENDENT = 1.3
-#: Quantiles that the tails lie beyond.
+#: Length of a batch including its gap, and length of the gap, in autocorrelation times.
+BATCH_TIMES, GAP_TIMES = 10.0, 1.5
+#: Draws with a shorter autocorrelation time are treated as independent. Estimates for independent
+#: draws are up to this large.
+INDEPENDENT_TIME = 1.3
+#: Quantiles at which the tails begin.
 TAILS = (0.1, 0.9)
-#: A chain is slower than others where its time is longer by this over the root of its effective
-#: size: of 25 sets of 4 or 8 alike autoregressions in 3 to 20 columns one at most had such a chain.
-SLOWER = 18.0
-#: Batches in all chains: at least so many, or nothing can be told; and at most.
-FEWEST, MOST = 16, 1000
-#: How often independent rows seem to depend on each other.
-RARE = 1e-3
-#: Batches of each chain, at least.
-FEWEST_EACH = 4
+#: Smallest number of batches of all chains, and of each chain.
+MIN_BATCHES, MIN_BATCHES_PER_CHAIN = 16, 4
 
 
 @dataclasses.dataclass(frozen=True)
 class Batches:
-    """How chains are cut.
+    """Division of chains into batches of equal length.
 
     Attributes:
-        length: draws of a batch.
-        gap: draws before each batch, which are left out.
-        each: batches of each chain.
-        chains: how many.
-        time: the longest autocorrelation time, in draws.
-        slow: the chains that mix clearly more slowly than the others, counted from 0.
+        length: number of draws per batch.
+        gap: number of dropped draws before each batch.
+        per_chain: number of batches per chain.
+        num_chains: number of chains.
+        autocorrelation_time: longest autocorrelation time, in draws.
+        slow_chains: indices of the chains that mix clearly more slowly than the others.
     """
 
     length: int
     gap: int
-    each: int
-    chains: int
-    time: float
-    slow: tuple[int, ...] = ()
+    per_chain: int
+    num_chains: int
+    autocorrelation_time: float
+    slow_chains: tuple[int, ...] = ()
 
     @property
     def count(self) -> int:
-        """Batches of all chains."""
-        return self.each * self.chains
+        """Number of batches of all chains."""
+        return self.per_chain * self.num_chains
+
+    @property
+    def times(self) -> float:
+        """Length of a batch including its gap, in autocorrelation times."""
+        return (self.length + self.gap) / self.autocorrelation_time
 
     @property
     def short(self) -> bool:
-        """Whether a batch is shorter than it should be, for there are too few draws."""
-        return self.time > INDEPENDENT and self.length + self.gap < TIMES * self.time
+        """True if there are too few draws for batches of ten autocorrelation times."""
+        time = self.autocorrelation_time
+        return time > INDEPENDENT_TIME and self.length + self.gap < BATCH_TIMES * time
 
-    def kept(self, values: np.ndarray) -> np.ndarray:
-        """Draws (C, n, ...) of all batches, one below the other, as rows (N, ...).
+    def rows(self, values: np.ndarray) -> np.ndarray:
+        """Concatenate the batches of values (C, n, ...) to rows (N, ...).
 
-        The first draws of a chain, that fill no batch, are left out.
+        The first draws of a chain are dropped if they do not fill a batch.
         """
-        whole = self.length + self.gap
-        last = values[:, values.shape[1] - self.each * whole :]
-        cut = last.reshape(self.chains, self.each, whole, *values.shape[2:])[:, :, self.gap :]
-        return cut.reshape(-1, *values.shape[2:])
+        length = self.length + self.gap
+        last = values[:, values.shape[1] - self.per_chain * length :]
+        batches = last.reshape(self.num_chains, self.per_chain, length, *values.shape[2:])
+        return batches[:, :, self.gap :].reshape(-1, *values.shape[2:])
 
     def blocks(self, entries: int) -> Iterator[tuple[slice, slice]]:
-        """Batches, and their rows, of which a block of a matrix has ``entries`` beside all rows.
+        """Yield slices of batches and of their rows, for blocks of an N x N matrix.
 
-        All blocks are of one size, so that one program does; the last may overlap the one before.
+        All blocks have the same size, so that a function of them is compiled only once. The last
+        block may overlap the one before.
+
+        Args:
+            entries: maximum number of entries of a block with N columns.
         """
         size = min(self.count, max(1, entries // (self.count * self.length**2)))
         for start in range(0, self.count, size):
@@ -91,119 +92,132 @@ class Batches:
             end = begin + size
             yield slice(begin, end), slice(begin * self.length, end * self.length)
 
-    def thinned(self, most: int) -> tuple[np.ndarray, Batches]:
-        """Which of the rows to keep, (N',), evenly in every batch: ``most``, three of each time."""
-        step = max(int(self.time / 3.0), -(-self.count * self.length // most), 1)
-        step = min(step, self.length)
+    def thin(self, max_rows: int) -> tuple[np.ndarray, Batches]:
+        """Select equally spaced rows of each batch, three per autocorrelation time.
+
+        Args:
+            max_rows: approximate maximum number of rows.
+
+        Returns:
+            The indices (N',) of the selected rows, and their batches.
+        """
+        step = int(self.autocorrelation_time / 3.0)
+        step = min(max(step, -(-self.count * self.length // max_rows), 1), self.length)
         inside = np.arange(0, self.length, step)
         rows = (np.arange(self.count)[:, None] * self.length + inside).reshape(-1)
         return rows, dataclasses.replace(self, length=len(inside))
 
 
-def batches(values: np.ndarray, *, in_order: bool, most: int = MOST) -> Batches:
-    """Cut chains into batches of ten of their longest autocorrelation times.
+def make_batches(values: np.ndarray, *, ordered: bool, max_batches: int = 1000) -> Batches:
+    """Divide chains into batches of ten of their longest autocorrelation times.
 
-    Where draws are independent each is one, unless there are more than ``most``. Where chains are
-    too short for sixteen of that length they are shorter, see :attr:`Batches.short`.
+    Independent draws are batches of one draw, unless there are more than ``max_batches``. If chains
+    are too short for sixteen batches of ten times, the batches are shorter, see
+    :attr:`Batches.short`.
 
     Args:
-        values: (C, n, k), all that a batch must forget.
-        in_order: whether neighbours may depend on each other.
-        most: batches of all chains.
+        values: (C, n, k) quantities between which batches must be nearly independent.
+        ordered: ``True`` if draws are in order of time, so that they may be autocorrelated.
+        max_batches: maximum number of batches of all chains.
 
     Raises:
-        InputError: there are too few draws for sixteen batches at all.
+        InputError: if there are fewer than sixteen draws.
     """
     chains, draws, _ = values.shape
-    if chains * draws < FEWEST:
-        raise InputError(f"at least {FEWEST} draws are needed, and there are {chains * draws}")
-    time, slow = mixing(values) if in_order else Mixing(1.0, ())
-    least = -(-chains * draws // most)
-    wanted = 1 if time < INDEPENDENT else int(np.ceil(TIMES * time))
-    longest = max(1, draws // max(FEWEST_EACH, -(-FEWEST // chains)))
-    whole = max(1, min(max(wanted, least), longest))
-    gap = int(whole * APART / TIMES) if wanted > 1 else 0
-    return Batches(whole - gap, gap, draws // whole, chains, time, slow)
+    if chains * draws < MIN_BATCHES:
+        raise InputError(f"at least {MIN_BATCHES} draws are needed, got {chains * draws}")
+    time, slow_chains = autocorrelation_time(values) if ordered else (1.0, ())
+    shortest = -(-chains * draws // max_batches)
+    wanted = 1 if time < INDEPENDENT_TIME else int(np.ceil(BATCH_TIMES * time))
+    longest = max(1, draws // max(MIN_BATCHES_PER_CHAIN, -(-MIN_BATCHES // chains)))
+    length = max(1, min(max(wanted, shortest), longest))
+    gap = int(length * GAP_TIMES / BATCH_TIMES) if wanted > 1 else 0
+    return Batches(length - gap, gap, draws // length, chains, time, slow_chains)
 
 
-def depend(values: np.ndarray) -> bool:
-    """Whether neighbouring rows of (n, k) seem to depend on each other.
+def autocorrelation_time(values: np.ndarray) -> tuple[float, tuple[int, ...]]:
+    """Estimate the longest integrated autocorrelation time, and find chains that mix slowly.
 
-    By the autocorrelation of neighbours' ranks, the largest of all columns: of independent rows one
-    in a thousand seems so.
+    The time of a column is the number of draws over the sum of the effective sample sizes of the
+    chains, for the bulk or the tails. Means of chains may therefore differ. The sum is used because
+    the size of a single chain is a rough estimate. For a chain that is slower by more than the
+    error of that estimate, its own time is used.
+
+    Args:
+        values: (C, n, k).
+
+    Returns:
+        The time in draws, and the indices of the chains that are clearly slower than the others.
     """
-    n, columns = values.shape
-    ranks = rankdata(values, axis=0)
-    ranks -= ranks.mean(axis=0)
-    spread = np.sum(ranks**2, axis=0)
-    together = np.sum(ranks[1:] * ranks[:-1], axis=0) / np.where(spread > 0.0, spread, 1.0)
-    return bool(np.abs(together).max() * np.sqrt(n) > norm.isf(0.5 * RARE / columns))
-
-
-class Mixing(NamedTuple):
-    """How fast chains mix.
-
-    Attributes:
-        time: the longest integrated autocorrelation time, in draws.
-        slow: the chains that mix clearly more slowly than the others, counted from 0.
-    """
-
-    time: float
-    slow: tuple[int, ...]
-
-
-def mixing(values: np.ndarray) -> Mixing:
-    """The longest integrated autocorrelation time of (C, n, k), in draws: n over the ESS.
-
-    Within chains, whose means may differ: the effective sizes, of the bulk and of the tails, are of
-    one chain each, and added up, for that of one chain alone is a rough estimate. Of a chain that
-    is slower than the others by more than that, it is its own.
-    """
-    draws, longest, slow = values.shape[1], 1.0, set()
+    # With a factor of 18, at most 1 of 25 sets of 4 or 8 chains of equal speed, in 3 to 20 columns,
+    # had a slow chain.
+    slow_factor = 18.0
+    draws, longest, slow_chains = values.shape[1], 1.0, set()
     for column in np.moveaxis(values, 2, 0):
         moving = np.flatnonzero(np.ptp(column, axis=1))
         if not len(moving):
             continue
         for method, prob in (("bulk", None), ("tail", TAILS)):
-            size = sum(_ess(chain, method, prob) for chain in column[moving])
+            size = sum(_effective_size(chain, method, prob) for chain in column[moving])
             longest = max(longest, len(moving) * draws / max(size, 1e-300))
-        for sizes in _each(column[moving]) if len(moving) > 1 else ():
-            several = float(sizes.mean())
-            slower = several / sizes > 1.0 + SLOWER / np.sqrt(several)
-            if slower.any():
+        for sizes in _sizes_per_chain(column[moving]) if len(moving) > 1 else ():
+            mean = float(sizes.mean())
+            slow = mean / sizes > 1.0 + slow_factor / np.sqrt(mean)
+            if slow.any():
                 longest = max(longest, draws / float(sizes.min()))
-                slow |= set(moving[slower].tolist())
-    return Mixing(longest, tuple(sorted(slow)))
+                slow_chains |= set(moving[slow].tolist())
+    return longest, tuple(sorted(slow_chains))
 
 
-def _each(chains: np.ndarray) -> Iterator[np.ndarray]:
-    """The effective sizes (C,) of every chain (C, n) by itself, of the bulk and of both tails.
+def _sizes_per_chain(chains: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the effective sample sizes (C,) of chains (C, n), for the bulk and for each tail.
 
-    Of quarters, added up: a chain that has once gone elsewhere drifts, which is for the test to
-    tell, and is slow in one of them alone.
+    Each size is a sum over four quarters. A chain that changes its location once drifts, which the
+    test detects, but it is slow in one quarter only.
     """
     quarters = np.array_split(chains, min(4, max(1, chains.shape[1] // 8)), axis=1)
-    kinds: list[Callable[[np.ndarray], np.ndarray]] = [_scores]
-    kinds += [functools.partial(_below, tail=tail) for tail in TAILS]
-    for told in kinds:
-        yield np.sum([[_size(told(one)) for one in part] for part in quarters], axis=0)
+    for tail in (None, *TAILS):
+        sizes = np.zeros(len(chains))
+        for quarter in quarters:
+            for index, chain in enumerate(quarter):
+                if tail is None:
+                    values = normal_scores(chain[:, np.newaxis])[:, 0]
+                else:
+                    values = (chain <= np.quantile(chain, tail)).astype(float)
+                # Constant values count as one draw.
+                sizes[index] += _effective_size(values, "identity") if np.ptp(values) else 1.0
+        yield sizes
 
 
-def _scores(values: np.ndarray) -> np.ndarray:
-    return normal_scores(values[:, np.newaxis])[:, 0]
-
-
-def _below(values: np.ndarray, tail: float) -> np.ndarray:
-    return np.asarray(values <= np.quantile(values, tail), dtype=float)
-
-
-def _size(values: np.ndarray) -> float:
-    """The effective size as it is, not in halves; one draw where all are the same."""
-    return _ess(values, "identity") if np.ptp(values) else 1.0
-
-
-def _ess(chain: np.ndarray, method: str, prob: tuple[float, float] | None = None) -> float:
-    """The effective sample size of one chain (n,)."""
+def _effective_size(
+    chain: np.ndarray, method: str, prob: tuple[float, float] | None = None
+) -> float:
+    """Compute the effective sample size of one chain (n,)."""
     return float(
         arviz_stats.ess(chain[np.newaxis], method=method, prob=prob, chain_axis=0, draw_axis=1)
     )
+
+
+def is_autocorrelated(values: np.ndarray) -> bool:
+    """Test whether consecutive rows of (n, k) are dependent, at level 0.001.
+
+    The statistic is the largest lag-one autocorrelation of the ranks of a column.
+    """
+    n, columns = values.shape
+    ranks = rankdata(values, axis=0)
+    ranks -= ranks.mean(axis=0)
+    squares = np.sum(ranks**2, axis=0)
+    products = np.sum(ranks[1:] * ranks[:-1], axis=0)
+    autocorrelations = products / np.where(squares > 0.0, squares, 1.0)
+    return bool(np.abs(autocorrelations).max() * np.sqrt(n) > norm.isf(0.5e-3 / columns))
+
+
+def normal_scores(rows: np.ndarray) -> np.ndarray:
+    """Compute the normal score of each value of rows (N, D) in its column; ties have mean ranks.
+
+    The scores do not depend on the scale or the tails of a column.
+    """
+    ranks = rankdata(rows, axis=0)
+    scores = norm.ppf((ranks - 0.375) / (len(rows) + 0.25))
+    deviation = scores.std(axis=0)
+    return np.asarray(scores / np.where(deviation > 0.0, deviation, 1.0))

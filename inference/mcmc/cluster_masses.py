@@ -1,4 +1,4 @@
-"""What of a posterior's mass each cluster of chains has gone through, by bridge sampling."""
+"""Posterior mass of the region of each cluster of chains, by bridge sampling."""
 
 from __future__ import annotations
 
@@ -8,25 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import multivariate_normal
 
-from ..diagnostics.integral import (
-    Integral,
-    bridge_sampling,
-    normalize_integrals,
-)
-
-#: Added to the diagonal of covariances by which clusters are parted, as a share of it.
-JITTER = 1e-9
+from ..diagnostics.integral import Integral, bridge_sampling, normalize_integrals
 
 
 class ClusterMass(NamedTuple):
-    """The mass of a cluster of chains.
+    """Posterior mass of the region of a cluster of chains.
 
     Attributes:
-        chains: their labels.
-        mass: what its region has of the mass of all clusters' regions.
+        chains: labels of the chains.
+        mass: proportion of the region in the mass of all regions.
         error: standard error of ``mass``.
-        log_integral: of the density over its region.
-        log_integral_error: its standard error.
+        log_integral: log integral of the density over the region.
+        log_integral_error: standard error of ``log_integral``.
     """
 
     chains: tuple[int | str, ...]
@@ -43,55 +36,63 @@ def cluster_masses(
     labels: Sequence[int | str],
     seed: int,
 ) -> tuple[tuple[ClusterMass, ...], Integral]:
-    """Integrate a density over each cluster's region: masses, and the integral over all.
+    """Integrate a density over the region of each cluster.
 
-    Regions part the space: a point is of the cluster whose normal distribution, fitted to its
-    draws, has the largest density there. Draws of a cluster in another's region count for neither.
+    A normal distribution is fitted to the draws of each cluster. The region of a cluster is where
+    its normal density is the largest. Draws outside the region of their own cluster are dropped.
 
     Args:
-        draws: (C, n, D), where nothing is constrained.
-        log_density: of points (k, D), (k,).
-        clusters: indices of chains.
-        labels: of the chains.
-        seed: of the bridges' other draws.
+        draws: (C, n, D) unconstrained draws.
+        log_density: function of points (k, D) that returns log densities (k,).
+        clusters: indices of the chains of each cluster.
+        labels: labels of all chains.
+        seed: seed of bridge sampling.
+
+    Returns:
+        The mass of each cluster, and the integral over all regions.
 
     Raises:
-        InputError: a cluster has too few draws.
-        SamplingError: the bridge gives no number.
+        InputError: if a cluster has too few draws.
+        SamplingError: if the estimate of bridge sampling is not finite.
     """
-    fitted = [_normal(draws[list(some)]) for some in clusters]
+    normals = [_fit_normal(draws[list(cluster)]) for cluster in clusters]
 
     def region(points: np.ndarray) -> np.ndarray:
         flat = points.reshape(-1, points.shape[-1])
-        densities = [np.asarray(one.logpdf(flat)).reshape(points.shape[:-1]) for one in fitted]
+        densities = [
+            np.asarray(normal.logpdf(flat)).reshape(points.shape[:-1]) for normal in normals
+        ]
         return np.argmax(densities, axis=0)
 
     rng = np.random.default_rng([seed, 29])
     integrals = []
-    for index, some in enumerate(clusters):
-        of_cluster = draws[list(some)]
-        inside = (region(of_cluster) == index).all(axis=0)
+    for index, cluster in enumerate(clusters):
+        cluster_draws = draws[list(cluster)]
+        inside = (region(cluster_draws) == index).all(axis=0)
 
-        def within(points: np.ndarray, index: int = index) -> np.ndarray:
+        def truncated(points: np.ndarray, index: int = index) -> np.ndarray:
             values = log_density(points)
-            held = (region(points) == index) & np.isfinite(values)
-            return np.where(held, values, -np.inf)
+            valid = (region(points) == index) & np.isfinite(values)
+            return np.where(valid, values, -np.inf)
 
-        name = f"the cluster of {', '.join(f'chain {labels[one]}' for one in some)}"
-        integrals.append(bridge_sampling(of_cluster[:, inside], within, rng, name))
-    mass, error, of_all = normalize_integrals(integrals)
-    told = tuple(
+        name = f"the cluster of {', '.join(f'chain {labels[chain]}' for chain in cluster)}"
+        integrals.append(bridge_sampling(cluster_draws[:, inside], truncated, rng, name))
+    masses, errors, total = normalize_integrals(integrals)
+    return tuple(
         ClusterMass(
-            tuple(labels[one] for one in some), float(m), float(e), integral.log, integral.error
+            tuple(labels[chain] for chain in cluster),
+            float(mass),
+            float(error),
+            integral.log,
+            integral.error,
         )
-        for some, m, e, integral in zip(clusters, mass, error, integrals, strict=True)
-    )
-    return told, of_all
+        for cluster, mass, error, integral in zip(clusters, masses, errors, integrals, strict=True)
+    ), total
 
 
-def _normal(draws: np.ndarray) -> Any:
-    """The normal distribution of SciPy with the draws' mean and covariance."""
+def _fit_normal(draws: np.ndarray, relative_jitter: float = 1e-9) -> Any:
+    """Return the normal distribution of SciPy with the mean and covariance of draws (C, n, D)."""
     rows = draws.reshape(-1, draws.shape[-1])
     covariance = np.atleast_2d(np.cov(rows, rowvar=False))
-    covariance = covariance + JITTER * np.diag(np.diagonal(covariance))
+    covariance = covariance + relative_jitter * np.diag(np.diagonal(covariance))
     return multivariate_normal(rows.mean(axis=0), covariance, allow_singular=True)

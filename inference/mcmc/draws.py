@@ -1,9 +1,16 @@
-"""Draws as chains: arrays and ArviZ's trees, with their parameters' names."""
+"""Draws of Markov chains: checks of arrays and trees, and readers of files.
+
+Files are NetCDF files and Zarr stores in the format of ArviZ, and CSV files of CmdStan.
+"""
 
 from __future__ import annotations
 
+import itertools
+import math
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import arviz_base
@@ -11,6 +18,7 @@ import numpy as np
 import xarray as xr
 
 from ..core.errors import InputError
+from ..core.netcdf import read_tree
 from ..data.checks import (
     MAX_ABS_VALUE,
     as_sample,
@@ -18,137 +26,141 @@ from ..data.checks import (
     column_names,
     default_names,
     plain_array,
+    pluralize,
 )
 from ..data.new_rows import ordered_rows
+from ..sampling.foreign import is_mcmc
+from ..streams.rows import import_optional
 
 if TYPE_CHECKING:
     from numpyro.infer import MCMC
 
-#: The dimension of parameters side by side: one of the user's may be called as ArviZ calls it.
-STACKED = "bke_parameter"
-#: Lengths that a message tells.
-MOST_LENGTHS = 6
-#: Draws of a chain from which on something can be said of it.
-FEWEST_DRAWS = 10
-
 
 class Chains(NamedTuple):
-    """Draws, one chain below the other.
+    """Draws of one or more chains.
 
     Attributes:
         values: (C, n, D).
         columns: names of the parameters.
-        labels: what the chains are called: a tree's coordinates, else numbers counted from 0.
-        in_order: whether draws are in order of time, so that neighbours may depend on each other.
+        labels: labels of the chains: coordinates of a tree, otherwise 0, 1, ...
+        ordered: ``True`` if draws are in order of time, so that they may be autocorrelated.
     """
 
     values: np.ndarray
     columns: tuple[str, ...]
     labels: tuple[int | str, ...]
-    in_order: bool
+    ordered: bool
 
     @property
     def rows(self) -> np.ndarray:
-        """All draws, (C n, D)."""
+        """Draws of all chains, (C n, D)."""
         return self.values.reshape(-1, self.values.shape[-1])
 
 
 def as_chains(draws: Any, name: str = "draws", columns: Sequence[str] | None = None) -> Chains:
-    """Check draws, and tell chains from rows that do not hang on each other.
+    """Convert draws to chains, or independent rows to one chain that is not ordered.
 
     Args:
-        draws: independent rows (n,) or (n, D); chains (C, n, D) in order of time; or a tree or a
-            dataset of ArviZ's, whose posterior has dimensions ``chain`` and ``draw``.
-        name: what messages call them.
-        columns: names of the parameters, in place of those that are known.
+        draws: independent rows (n,) or (n, D); chains (C, n, D) in order of time; or a tree or
+            dataset in the format of ArviZ, with the dimensions ``chain`` and ``draw``.
+        name: name of the draws in messages.
+        columns: names of the parameters; by default those of the draws.
 
     Raises:
-        InputError: for what is none of these, has too few draws, or numbers that are not finite.
+        InputError: if the draws have another form, are too few, or are not finite.
     """
-    labels: Sequence[Any] | None = None
     if isinstance(draws, xr.DataArray) and {"chain", "draw"} <= set(draws.dims):
         draws = draws.to_dataset(name=str(draws.name or "x"))
     if isinstance(draws, (xr.DataTree, xr.Dataset)):
-        posterior = posterior_of(draws, name)
-        if "chain" in posterior.coords:
-            labels = posterior["chain"].values.tolist()
-        values, named = of_posterior(posterior)
-        return _checked(values, check_column_names(columns, named), name, labels, in_order=True)
+        posterior = posterior_dataset(draws, name)
+        labels = posterior["chain"].values.tolist() if "chain" in posterior.coords else None
+        values, known = _stack_parameters(posterior)
+        return _checked_chains(values, check_column_names(columns, known), name, labels)
     if isinstance(draws, (str, os.PathLike)):
+        path = os.fspath(draws)
         raise InputError(
-            f"{name} is the text {os.fspath(draws)!r}, where draws are needed: of a file of "
-            "ArviZ's give xarray.open_datatree of it"
+            f"{name} is the string {path!r}, where draws are needed: for a file of ArviZ pass "
+            f"xarray.open_datatree({path!r})"
         )
     if isinstance(draws, dict):
         raise InputError(
-            f"{name} is a dictionary: make a tree of it, arviz_base.from_dict({{'posterior': "
-            "...}), or an array (chains, draws, parameters)"
+            f"{name} is a dictionary: pass arviz_base.from_dict({{'posterior': ...}}), or an array "
+            "(chains, draws, parameters)"
         )
-    lengths = (
-        [len(one) for one in draws if hasattr(one, "__len__")]
-        if isinstance(draws, (list, tuple))
-        else []
-    )
+    lengths = []
+    if isinstance(draws, (list, tuple)):
+        lengths = [len(chain) for chain in draws if hasattr(chain, "__len__")]
     if len(set(lengths)) > 1:
-        told = ", ".join(map(str, lengths[:MOST_LENGTHS])) + ", ..." * (len(lengths) > MOST_LENGTHS)
-        raise InputError(f"{name} has chains or rows of several lengths: {told}")
-    of_frame = column_names(draws[0]) if lengths and isinstance(draws, (list, tuple)) else None
-    if of_frame is not None:
-        draws = [ordered_rows(one, of_frame, f"{name}[{at}]") for at, one in enumerate(draws)]
+        first = ", ".join(map(str, lengths[:6])) + ", ..." * (len(lengths) > 6)
+        raise InputError(f"{name} has chains or rows of different lengths: {first}")
+    frame_names = column_names(draws[0]) if lengths else None
+    if frame_names is not None:
+        draws = [
+            ordered_rows(chain, frame_names, f"{name}[{index}]")
+            for index, chain in enumerate(draws)
+        ]
     values = plain_array(draws, name)
     if values.ndim == 3:
         if values.dtype.kind not in "fiub":
-            raise InputError(f"{name} must hold real numbers, and holds {values.dtype}")
-        named = of_frame or tuple(default_names(values.shape[2]))
-        return _checked(values, check_column_names(columns, named), name, labels, in_order=True)
+            raise InputError(f"{name} must be real numbers, got {values.dtype}")
+        known = frame_names or tuple(default_names(values.shape[2]))
+        return _checked_chains(values, check_column_names(columns, known), name)
     rows = as_sample(draws, name, may_be_constant=True)
     known = column_names(draws) or tuple(default_names(rows.shape[1]))
-    return _checked(rows[None], check_column_names(columns, known), name, labels, in_order=False)
+    chains = _checked_chains(rows[None], check_column_names(columns, known), name)
+    return chains._replace(ordered=False)
 
 
-def of_mcmc(mcmc: MCMC) -> xr.Dataset:
-    """Return the draws of all sites of an MCMC of NumPyro.
+def _checked_chains(
+    values: Any, columns: Sequence[str], name: str, labels: Sequence[Any] | None = None
+) -> Chains:
+    """Check values (C, n, D) and copy them to float64.
 
     Raises:
-        InputError: it has not run.
+        InputError: if there are fewer than ten draws per chain, no parameters, or values that are
+            missing, infinite or too large.
     """
-    if mcmc.last_state is None or mcmc.last_state is mcmc.post_warmup_state:
-        raise InputError("this MCMC has no draws after its warmup: call its run() first")
-    samples = mcmc.get_samples(group_by_chain=True)
-    if not isinstance(samples, dict):
+    values = np.array(values, dtype=float)
+    num_chains, num_draws, dimension = values.shape
+    if not num_chains or num_draws < 10:
         raise InputError(
-            "the draws of this MCMC have no names: give get_samples(group_by_chain=True) as an "
-            "array (chains, draws, parameters)"
+            f"{name} needs at least one chain of 10 draws, got {num_chains} of {num_draws}: an "
+            "array is (chains, draws, parameters), or (draws, parameters) of one chain"
         )
-    values = {name: np.asarray(value) for name, value in samples.items()}
-    return arviz_base.from_dict({"posterior": values})["posterior"].to_dataset()
+    if not dimension:
+        raise InputError(f"{name} has no parameters")
+    labels = tuple(range(num_chains)) if labels is None else tuple(labels)
+    invalid = ~(np.abs(values) <= MAX_ABS_VALUE)
+    if invalid.any():
+        chain, draw, column = np.argwhere(invalid)[0]
+        raise InputError(
+            f"{name} has a value that is not finite, or beyond {MAX_ABS_VALUE:g}, in chain "
+            f"{labels[chain]}, draw {draw} of {columns[column]} (counted from 0): drop that "
+            "parameter or chain"
+        )
+    return Chains(values, tuple(columns), labels, ordered=True)
 
 
-def evenly(count: int, some: int) -> np.ndarray:
-    """Indices (some,) of ``count`` draws, evenly from the first to the last."""
-    return np.linspace(0, count - 1, some).round().astype(int)
-
-
-def posterior_of(draws: xr.DataTree | xr.Dataset, name: str = "draws") -> xr.Dataset:
-    """The posterior of a tree, or the dataset itself, with dimensions ``chain`` and ``draw``.
+def posterior_dataset(draws: xr.DataTree | xr.Dataset, name: str = "draws") -> xr.Dataset:
+    """Return the posterior of a tree, or the dataset itself.
 
     Raises:
-        InputError: there is none.
+        InputError: if there is no posterior, or no dimension ``chain`` or ``draw``.
     """
     if isinstance(draws, xr.DataTree):
         if "posterior" not in draws.children:
             raise InputError(f"{name} has no group named posterior, where ArviZ keeps draws")
         draws = draws["posterior"].to_dataset()
     if not {"chain", "draw"} <= set(draws.sizes):
-        raise InputError(f"{name} has no dimensions named chain and draw, as ArviZ calls them")
+        raise InputError(f"{name} has no dimensions named chain and draw, as in ArviZ")
     return draws
 
 
-def of_posterior(posterior: xr.Dataset) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return all draws of a posterior, (C, n, D), and the names of its parameters as in ArviZ.
+def _stack_parameters(posterior: xr.Dataset) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Stack the parameters of a posterior to (C, n, D), and name them as ArviZ does.
 
     Raises:
-        InputError: there are none, or some are no numbers.
+        InputError: if there are no draws, or draws that are not numbers.
     """
     drawn = [
         name
@@ -158,47 +170,325 @@ def of_posterior(posterior: xr.Dataset) -> tuple[np.ndarray, tuple[str, ...]]:
     for name in drawn:
         if posterior[name].dtype.kind not in "fiub":
             raise InputError(
-                f"draws of {name!r} are {posterior[name].dtype}, and numbers are needed: convert "
-                f"them, or leave them out with .drop_vars({name!r})"
+                f"draws of {name!r} are {posterior[name].dtype}, where numbers are needed: convert "
+                f"them, or drop them with .drop_vars({name!r})"
             )
     if not drawn:
         raise InputError("the posterior has no numbers with dimensions chain and draw")
+    stacked = "bke_parameter"  # ArviZ's default name may be a dimension of the user's
     try:
-        stacked = arviz_base.dataset_to_dataarray(
+        array = arviz_base.dataset_to_dataarray(
             posterior[drawn].drop_vars(set(posterior.coords) - set(posterior.dims)),
             sample_dims=["chain", "draw"],
-            new_dim=STACKED,
+            new_dim=stacked,
         )
     except ValueError as error:
-        raise InputError(f"ArviZ cannot put the parameters side by side: {error}") from None
-    values = np.asarray(stacked.transpose("chain", "draw", STACKED).values, dtype=float)
-    return values, tuple(map(str, stacked[STACKED].values))
+        raise InputError(f"ArviZ cannot stack the parameters: {error}") from None
+    values = np.asarray(array.transpose("chain", "draw", stacked).values, dtype=float)
+    return values, tuple(map(str, array[stacked].values))
 
 
-def _checked(
-    values: Any,
-    columns: Sequence[str],
-    name: str,
-    labels: Sequence[Any] | None,
-    *,
-    in_order: bool,
-) -> Chains:
-    found = np.array(values, dtype=float)
-    chains, draws, dimension = found.shape
-    if not chains or draws < FEWEST_DRAWS:
+def equally_spaced(n: int, count: int) -> np.ndarray:
+    """Return ``count`` equally spaced indices (count,) from 0 to ``n - 1``."""
+    return np.linspace(0, n - 1, count).round().astype(int)
+
+
+def load_chains(draws: Any) -> Any:
+    """Read draws from files or an MCMC, and add the dimension of a single parameter to an array.
+
+    Args:
+        draws: one or more paths, an MCMC of NumPyro, a tree or dataset, or an array (C, n, D) or
+            (C, n).
+
+    Returns:
+        Draws for :func:`as_chains`, which checks them.
+
+    Raises:
+        InputError: if a file cannot be read, or the dimensions of an array are ambiguous.
+    """
+    paths = [draws] if isinstance(draws, (str, os.PathLike)) else draws
+    is_list = isinstance(paths, (list, tuple)) and len(paths) > 0
+    if is_list and all(isinstance(path, (str, os.PathLike)) for path in paths):
+        return read_draws(paths)
+    if is_mcmc(draws):
+        return _mcmc_posterior(draws)
+    if isinstance(draws, (xr.DataTree, xr.Dataset, dict)):
+        return draws
+    try:
+        shape = np.shape(draws)
+    except ValueError:  # chains of different lengths, which as_chains refuses
+        return draws
+    if len(shape) not in (1, 2):
+        return draws
+    if len(shape) == 2 and shape[0] < shape[1] and column_names(draws) is None:
+        return plain_array(draws, "draws")[:, :, None]
+    hint = f"np.asarray(draws)[None] is one chain of {pluralize(math.prod(shape[1:]), 'parameter')}"
+    if len(shape) == 2:
+        hint += f", np.asarray(draws).T is {pluralize(shape[1], 'chain')} of one parameter"
+    raise InputError(
+        "draws must be chains (chains, draws, parameters), or (chains, draws) of one parameter "
+        f"with fewer chains than draws, got the shape {shape}: {hint}"
+    )
+
+
+def _mcmc_posterior(mcmc: MCMC) -> xr.Dataset:
+    """Return the draws of all sites of an MCMC of NumPyro.
+
+    Raises:
+        InputError: if it has not been run, or its draws have no names.
+    """
+    if mcmc.last_state is None or mcmc.last_state is mcmc.post_warmup_state:
+        raise InputError("this MCMC has no draws after its warmup: call its run() first")
+    samples = mcmc.get_samples(group_by_chain=True)
+    if not isinstance(samples, dict):
         raise InputError(
-            f"{name} needs at least one chain of {FEWEST_DRAWS} draws, and has {chains} of "
-            f"{draws}: an array is (chains, draws, parameters), or (draws, parameters) of one chain"
+            "the draws of this MCMC have no names: pass get_samples(group_by_chain=True) as an "
+            "array (chains, draws, parameters)"
         )
-    if not dimension:
-        raise InputError(f"{name} has no parameters")
-    told = tuple(range(chains)) if labels is None else tuple(labels)
-    beyond = ~(np.abs(found) <= MAX_ABS_VALUE)
-    if beyond.any():
-        chain, draw, column = np.argwhere(beyond)[0]
+    values = {name: np.asarray(value) for name, value in samples.items()}
+    return arviz_base.from_dict({"posterior": values})["posterior"].to_dataset()
+
+
+def read_draws(paths: Sequence[str | os.PathLike[str]]) -> xr.DataTree | xr.Dataset:
+    """Read draws from a file of ArviZ, or from CSV files of CmdStan.
+
+    Args:
+        paths: one NetCDF file or ``.zarr`` store of a tree with the group ``posterior``, or CSV
+            files of CmdStan, one per chain.
+
+    Returns:
+        A tree or its posterior, with dimensions ``chain`` and ``draw``. Chains of CmdStan are
+        labeled with the names of their files. Elements of arrays are counted from 1, as in Stan.
+
+    Raises:
+        InputError: if a file is missing, damaged, incomplete or of another format.
+    """
+    files = [Path(path) for path in paths]
+    if all(path.suffix.lower() == ".csv" for path in files):
+        return _read_stan(files)
+    if len(files) > 1:
         raise InputError(
-            f"{name} has a value that is not finite, or beyond {MAX_ABS_VALUE:g}, in chain "
-            f"{told[chain]}, draw {draw} of {columns[column]} (counted from 0): leave out that "
-            "parameter or chain"
+            "several files must be the CSV files of CmdStan, one for each chain; for NetCDF or "
+            "Zarr pass one file with all chains"
         )
-    return Chains(found, tuple(columns), told, in_order)
+    (path,) = files
+    if path.suffix.lower() == ".zarr":
+        return _read_zarr(path)
+    if path.is_dir():
+        raise InputError(
+            f"{path} is a folder: pass a NetCDF file, a store whose name ends in .zarr, or the CSV "
+            "files of CmdStan"
+        )
+    return read_tree(path, "draws")[0]
+
+
+def _read_zarr(path: Path, max_ratio: int = 1100) -> xr.Dataset:
+    """Read the posterior of a tree.
+
+    Args:
+        path: folder of the store.
+        max_ratio: maximum number of bytes of arrays per byte of the store, as for NetCDF.
+    """
+    if not path.exists():
+        raise InputError(f"{path}: no such file")
+    zarr = import_optional("zarr", "zarr", f"reading {path} needs")
+    pickle_codec = import_optional("numcodecs", "zarr", f"reading {path} needs").Pickle
+    try:
+        root = zarr.open_group(path, mode="r", use_consolidated=False)
+        if "posterior" not in root:
+            raise InputError(f"{path} has no group named posterior, where ArviZ keeps draws")
+        arrays = [array for _, array in root["posterior"].arrays()]
+        codecs = itertools.chain.from_iterable(
+            (*array.filters, *array.compressors) for array in arrays
+        )
+        # Unpickling would run code from the file.
+        if any(isinstance(codec, pickle_codec) for codec in codecs):
+            raise InputError(f"{path} holds pickled objects, which are not read")
+        stored = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+        size = sum(array.nbytes for array in arrays)
+        if size > max_ratio * stored:
+            raise InputError(f"{path} is damaged: it claims to hold {size / 2**30:.1f} GiB")
+        with xr.open_dataset(path, engine="zarr", group="posterior", consolidated=False) as opened:
+            # Sorted names do not depend on the order of files in the folder.
+            return opened[sorted(opened.data_vars, key=str)].load()
+    except InputError:
+        raise
+    except Exception as error:  # a damaged store fails in many ways
+        raise InputError(f"{path} is not a tree of draws saved as Zarr, or is damaged") from error
+
+
+def _read_stan(paths: list[Path]) -> xr.Dataset:
+    """Read CSV files of CmdStan, which must have the same parameters and numbers of draws."""
+    for number, path in enumerate(paths):
+        if any(path.resolve() == other.resolve() for other in paths[:number]):
+            raise InputError(f"{path} is given twice: pass one file for each chain")
+    chains = [_read_stan_chain(path) for path in paths]
+    columns = list(chains[0])
+    count = len(chains[0][columns[0]])
+    for path, chain in zip(paths, chains, strict=True):
+        if different := sorted(chain.keys() ^ chains[0].keys()):
+            has, lacks = (path, paths[0]) if different[0] in chain else (paths[0], path)
+            raise InputError(
+                f"{has} has the parameter {different[0]}, but {lacks} does not: pass chains of one "
+                "model"
+            )
+        if (length := len(chain[columns[0]])) != count:
+            raise InputError(
+                f"{path} has {length} draws, but {paths[0]} has {count}: pass chains of equal "
+                "length"
+            )
+    labels = [path.name for path in paths]
+    if len(set(labels)) < len(labels):
+        labels = [str(path) for path in paths]
+    posterior = xr.Dataset(coords={"chain": labels, "draw": range(count)})
+    for name, elements in _stan_arrays(columns):
+        if name in posterior.sizes:  # chain or draw
+            raise InputError(
+                f"{paths[0]} has a parameter {name!r}, the name of a dimension of ArviZ: rename it"
+            )
+        shape = np.max(list(elements), axis=0).tolist()
+        values = np.empty((len(chains), count, *shape))
+        for index, column in elements.items():
+            element = tuple(i - 1 for i in index)
+            for position, draws in enumerate(chains):
+                values[position][:, *element] = draws[column]
+        dims = [f"{name}_dim_{axis}" for axis in range(len(shape))]
+        coords = {dim: np.arange(1, size + 1) for dim, size in zip(dims, shape, strict=True)}
+        posterior = posterior.assign_coords(coords)
+        posterior[name] = (("chain", "draw", *dims), values)
+    return posterior
+
+
+def _stan_arrays(columns: Sequence[str]) -> Iterator[tuple[str, dict[tuple[int, ...], str]]]:
+    """Yield each parameter with its columns by index; the index of a scalar is empty.
+
+    Elements of an array have names such as ``theta.2.1``.
+    """
+    arrays: dict[str, dict[tuple[int, ...], str]] = {}
+    for column in columns:
+        element = re.fullmatch(r"(.+?)((?:\.\d+)+)", column)
+        name = element[1] if element else column
+        index = tuple(map(int, element[2][1:].split("."))) if element else ()
+        arrays.setdefault(name, {})[index] = column
+    for name, by_index in arrays.items():
+        axes = {len(index) for index in by_index}
+        if len(axes) == 1 and len(by_index) == math.prod(np.max(list(by_index), axis=0).tolist()):
+            yield name, by_index
+        else:  # elements of a tuple with different shapes
+            scalar: tuple[int, ...] = ()
+            yield from ((column, {scalar: column}) for column in by_index.values())
+
+
+def _read_stan_chain(path: Path) -> dict[str, np.ndarray]:
+    """Read the draws (n,) of each parameter of one file, without those of the warmup."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            header, lines, warmup = _scan_stan(path, file)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+    # Names that end in two underscores are diagnostics of the sampler.
+    indices = [index for index, name in enumerate(header) if not name.endswith("__")]
+    names = [header[index] for index in indices]
+    if not names or len(set(header)) < len(header):
+        raise InputError(f"{path} has no parameters, or duplicate names, in its header")
+    rows = dict(list(lines.items())[warmup:])
+    try:
+        values = np.loadtxt(
+            list(rows.values()), delimiter=",", comments=None, usecols=indices, ndmin=2
+        )
+    except ValueError:
+        raise _invalid_cell(path, header, rows) from None
+    return dict(zip(names, values.T, strict=True))
+
+
+def _scan_stan(path: Path, file: Iterable[str]) -> tuple[list[str], dict[int, str], int]:
+    """Return the header, the rows by line number, and the number of rows of the warmup."""
+    settings: dict[str, str] = {}
+    header: list[str] = []
+    lines: dict[int, str] = {}
+    adapted = None
+    for number, line in enumerate(file, 1):
+        if line.startswith("#"):
+            # Options of the call, such as "#     num_samples = 1000 (Default)".
+            setting = re.match(r"#\s*(\w+) = (\S+)", line)
+            if setting and not header:
+                settings.setdefault(*setting.groups())
+            # This comment follows the draws of the warmup, if they are saved.
+            if line.startswith("# Adaptation terminated"):
+                adapted = len(lines)
+        elif not header:
+            _check_method(path, settings)
+            header = line.strip().split(",")
+        elif line.strip():
+            lines[number] = line
+            count = line.count(",") + 1
+            if count != len(header) or not line.endswith("\n"):
+                raise InputError(
+                    f"{path}, line {number} is incomplete, or has {count} numbers, not "
+                    f"{len(header)}: wait until the sampler has finished, or leave out this chain"
+                )
+    _check_method(path, settings)
+    return header, lines, _num_warmup(path, settings, len(lines), adapted)
+
+
+def _check_method(path: Path, settings: dict[str, str]) -> None:
+    """Refuse a file that CmdStan's sampler did not write."""
+    method = settings.get("method")
+    if method is None:
+        raise InputError(
+            f"{path} has no comments of CmdStan, such as '# method = sample': for draws of another "
+            "program pass an array (chains, draws, parameters) to compare_chains"
+        )
+    if method != "sample":
+        raise InputError(
+            f"{path} was written by CmdStan's method {method!r}: only the output of 'sample' is a "
+            "Markov chain"
+        )
+
+
+def _num_warmup(path: Path, settings: dict[str, str], rows: int, adapted: int | None) -> int:
+    """Return the number of rows of the warmup, and check it against the comments.
+
+    Args:
+        path: the file, for messages.
+        settings: options of the call.
+        rows: number of rows of the file.
+        adapted: number of rows before the end of the adaptation, or ``None`` if no comment says it.
+
+    Raises:
+        InputError: if the file is incomplete.
+    """
+    try:
+        thin, samples, warmup = (int(settings[k]) for k in ("thin", "num_samples", "num_warmup"))
+        expected = -(-samples // thin)
+    except (KeyError, ValueError, ZeroDivisionError):
+        raise InputError(
+            f"{path} has no whole numbers for thin, num_samples and num_warmup among its comments: "
+            "pass the file as CmdStan wrote it"
+        ) from None
+    saved = settings.get("save_warmup") in ("1", "true")
+    # Sampling with fixed parameters has no warmup.
+    skipped = -(-warmup // thin) if saved and settings.get("algorithm") != "fixed_param" else 0
+    if not expected or rows != skipped + expected or adapted not in (None, skipped):
+        before = "" if adapted is None else f", {adapted} of them before the end of the adaptation"
+        raise InputError(
+            f"{path} has {rows} rows{before}, but its comments say {skipped} of the warmup and "
+            f"{expected} draws: wait until the sampler has finished, or leave out this chain"
+        )
+    return skipped
+
+
+def _invalid_cell(path: Path, header: list[str], lines: dict[int, str]) -> InputError:
+    """Return an error that shows the first cell that is not a number."""
+    for number, line in lines.items():
+        for name, cell in zip(header, line.strip().split(","), strict=True):
+            try:
+                float(cell)
+            except ValueError:
+                return InputError(
+                    f"{path}, line {number}, column {name}: {cell!r} is not a number: pass the "
+                    "file as CmdStan wrote it"
+                )
+    return InputError(f"{path} has rows that are not numbers: pass the file as CmdStan wrote it")

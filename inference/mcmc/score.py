@@ -1,9 +1,9 @@
-"""The log density of a NumPyro model and its slope, the score, where nothing is constrained."""
+"""Log density of a NumPyro model and its gradient, the score, for unconstrained parameters."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,53 +11,55 @@ import xarray as xr
 
 from ..core.errors import InputError
 from ..data.new_rows import ordered_rows
-from .draws import posterior_of
+from .draws import posterior_dataset
 
-#: After the name of a number that is not the parameter itself.
+#: Suffix of the name of a site whose unconstrained value differs from its value.
 UNCONSTRAINED = ", unconstrained"
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class Score:
-    """What :func:`score_of` returns: call it with points (n, D) for the slopes (n, D) there.
+    """Score function of a NumPyro model, see :func:`score_of`.
+
+    Call it with unconstrained points (n, D) to compute the gradients (n, D) of the log density.
 
     Attributes:
-        columns: names of the D numbers, as ArviZ writes them; those that are not the parameter
-            itself say so.
-        shapes: of every site that is drawn, where nothing is constrained.
+        columns: names of the D unconstrained numbers, as in ArviZ; those that differ from the
+            parameter itself end in ", unconstrained".
+        shapes: shape of the unconstrained value of each sampled site.
     """
 
     columns: tuple[str, ...]
     shapes: Mapping[str, tuple[int, ...]]
-    _slope: Callable[[Any], Any]
+    _gradient: Callable[[Any], Any]
     _log_density: Callable[[Any], Any]
     _unconstrain: Callable[[Any], Any]
 
-    def taken_as_unconstrained(self) -> list[str]:
-        """A note of parameters that an array of draws must have where nothing is constrained."""
-        moved = [name for name in self.columns if UNCONSTRAINED in name]
-        if not moved:
+    def unconstrained_notes(self) -> list[str]:
+        """Return a note on the parameters that must be unconstrained in an array of draws."""
+        transformed = [name for name in self.columns if UNCONSTRAINED in name]
+        if not transformed:
             return []
-        names = ", ".join(name.replace(UNCONSTRAINED, "") for name in moved)
+        names = ", ".join(name.replace(UNCONSTRAINED, "") for name in transformed)
         return [
-            f"the array is taken for unconstrained draws, of {names} too (logarithms of what is "
-            "positive): draws as they are belong into a tree of ArviZ's"
+            f"the array is assumed to hold unconstrained values of {names}, such as logarithms of "
+            "positive parameters; pass constrained draws as a tree of ArviZ"
         ]
 
     def __call__(self, points: Any) -> np.ndarray:
-        """The slopes d log p / dx (n, D) at unconstrained points (n, D)."""
-        return np.asarray(self._slope(self._rows(points)), dtype=float)
+        """Compute the gradients d log p / dx (n, D) at unconstrained points (n, D)."""
+        return np.asarray(self._gradient(self._rows(points)), dtype=float)
 
     def log_density(self, points: Any) -> np.ndarray:
-        """The log density (n,) at unconstrained points (n, D), up to no constant."""
+        """Compute the log density (n,) at unconstrained points (n, D), with all constants."""
         return np.asarray(self._log_density(self._rows(points)), dtype=float)
 
     def _rows(self, points: Any) -> np.ndarray:
         rows = ordered_rows(points, self.columns, "points")
         if rows.ndim != 2 or rows.shape[1] != len(self.columns):
             raise InputError(
-                f"the model has {len(self.columns)} unconstrained numbers, and the draws have "
-                f"shape {rows.shape}: give a tree of its draws"
+                f"the model has {len(self.columns)} unconstrained numbers, but the draws have the "
+                f"shape {rows.shape}: pass a tree of its draws"
             )
         return rows
 
@@ -65,49 +67,50 @@ class Score:
         return f"<score of {', '.join(self.shapes)}: {len(self.columns)} unconstrained numbers>"
 
     def unconstrained(self, draws: xr.DataTree | xr.Dataset) -> np.ndarray:
-        """The draws of a posterior where nothing is constrained, (C, n, D).
+        """Transform the draws of a posterior to unconstrained values (C, n, D).
 
         Raises:
-            InputError: a site of the model has no draws there, or draws of another shape.
+            InputError: if draws of a site are missing, have another shape, or are outside of its
+                support.
         """
-        posterior = posterior_of(draws)
+        posterior = posterior_dataset(draws)
         sites = {}
         for name in self.shapes:
             if name not in posterior:
                 raise InputError(f"the posterior has no draws of {name!r}, a site of the model")
             site = posterior[name].transpose("chain", "draw", ...)
             if site.dtype.kind not in "fiub":
-                raise InputError(f"the draws of {name!r} are no numbers: {site.dtype}")
+                raise InputError(f"the draws of {name!r} are not numbers: {site.dtype}")
             sites[name] = np.asarray(site.values, dtype=float)
         try:
-            found = np.asarray(self._unconstrain(sites), dtype=float)
+            values = np.asarray(self._unconstrain(sites), dtype=float)
         except (ValueError, TypeError) as error:
             raise InputError(f"the draws do not fit the model: {error}") from None
-        outside = np.argwhere(np.isnan(found))
-        if len(outside) and all(np.isfinite(values).all() for values in sites.values()):
-            chain, draw, column = outside[0]
+        invalid = np.argwhere(np.isnan(values))
+        if len(invalid) and all(np.isfinite(site).all() for site in sites.values()):
+            chain, draw, column = invalid[0]
             name = self.columns[column].replace(UNCONSTRAINED, "")
             raise InputError(
-                f"{name} is where the model cannot be in chain {chain}, draw {draw} (counted from "
-                "0), such as a scale below zero"
+                f"{name} is outside of its support in chain {chain}, draw {draw} (counted from 0), "
+                "such as a negative scale"
             )
-        return found
+        return values
 
 
 def score_of(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Score:
-    """The score of a NumPyro model given its arguments, where nothing is constrained.
+    """Return the score function of a NumPyro model for its unconstrained parameters.
 
-    The density is that of the unconstrained numbers that samplers go through, with the volume that
-    the transformations add; the same whose slope NUTS follows, and as precise as JAX is set to: a
-    model may close over arrays that JAX has seen in 32 bits and would not take in 64.
+    The density includes the Jacobian of the transformation, as in NUTS. The precision is that of
+    JAX when the score is called. It is not changed to 64 bits, because a model may depend on
+    32-bit arrays.
 
     Args:
-        model: a function of NumPyro's, all of whose unobserved sites are continuous.
-        *args: of the model, such as the data.
-        **kwargs: likewise.
+        model: a function of NumPyro whose unobserved sites are all continuous.
+        *args: positional arguments of the model, such as the data.
+        **kwargs: keyword arguments of the model.
 
     Raises:
-        InputError: the model cannot be evaluated, or has discrete sites.
+        InputError: if the model cannot be evaluated, has discrete sites, or samples nothing.
     """
     import bke.models.measures  # noqa: F401  before modules of NumPyro, whose import it completes
     import jax
@@ -115,31 +118,36 @@ def score_of(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Score:
     from numpyro.infer.util import potential_energy, unconstrain_fn
 
     try:
-        drawn, free = jax.jit(lambda: _drawn(model, args, kwargs))()
+        constrained, unconstrained = jax.jit(lambda: _draw_sites(model, args, kwargs))()
     except InputError:
         raise
-    except Exception as error:  # whatever the user's model raises
+    except Exception as error:  # the user's model may raise anything
         raise InputError(f"the model cannot be evaluated: {error}") from error
-    _, back = ravel_pytree(free)
-    shapes = {name: np.shape(value) for name, value in free.items()}
+    _, unravel = ravel_pytree(unconstrained)
+    shapes = {name: np.shape(value) for name, value in unconstrained.items()}
 
     def unconstrain(sites: Any) -> Any:
-        def one(values: Any) -> Any:
-            found = unconstrain_fn(model, args, kwargs, values)
-            return ravel_pytree({name: found[name] for name in shapes})[0]
+        def unconstrain_draw(values: Any) -> Any:
+            result = unconstrain_fn(model, args, kwargs, values)
+            return ravel_pytree({name: result[name] for name in shapes})[0]
 
-        return jax.vmap(jax.vmap(one))(sites)
+        return jax.vmap(jax.vmap(unconstrain_draw))(sites)
 
     def log_density(point: Any) -> Any:
-        return -potential_energy(model, args, kwargs, back(point))
+        return -potential_energy(model, args, kwargs, unravel(point))
 
-    moved = [name for name in shapes if not _alike(free[name], drawn[name])]
-    slope, log_density = (jax.jit(jax.vmap(one)) for one in (jax.grad(log_density), log_density))
-    return Score(_columns(shapes, moved), shapes, slope, log_density, jax.jit(unconstrain))
+    columns: list[str] = []
+    for name in sorted(shapes):  # the order in which JAX ravels a dictionary
+        value, free = np.asarray(constrained[name]), np.asarray(unconstrained[name])
+        label = name if np.array_equal(free, value) else f"{name}{UNCONSTRAINED}"
+        for index in np.ndindex(shapes[name]):
+            columns.append(f"{label}[{', '.join(map(str, index))}]" if index else label)
+    gradient, log_densities = (jax.jit(jax.vmap(f)) for f in (jax.grad(log_density), log_density))
+    return Score(tuple(columns), shapes, gradient, log_densities, jax.jit(unconstrain))
 
 
-def _drawn(model: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """A draw of every unobserved site, as it is and where nothing is constrained."""
+def _draw_sites(model: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Draw each unobserved site, and return constrained and unconstrained values."""
     from numpyro.distributions import biject_to
     from numpyro.handlers import seed, trace
 
@@ -153,21 +161,9 @@ def _drawn(model: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, Any]
             f"the model has discrete sites, which have no score: {', '.join(discrete)}"
         )
     if not sites:
-        raise InputError("the model draws nothing")
-    drawn = {name: site["value"] for name, site in sites.items()}
-    free = {name: biject_to(site["fn"].support).inv(drawn[name]) for name, site in sites.items()}
-    return drawn, free
-
-
-def _alike(free: Any, drawn: Any) -> bool:
-    return np.shape(free) == np.shape(drawn) and bool(np.all(np.asarray(free) == np.asarray(drawn)))
-
-
-def _columns(shapes: Mapping[str, tuple[int, ...]], moved: Sequence[str]) -> tuple[str, ...]:
-    """Names of all numbers, in the order in which JAX ravels a dictionary: by its keys."""
-    found: list[str] = []
-    for name in sorted(shapes):
-        told = f"{name}{UNCONSTRAINED}" if name in moved else name
-        for index in np.ndindex(shapes[name]):
-            found.append(f"{told}[{', '.join(map(str, index))}]" if index else told)
-    return tuple(found)
+        raise InputError("the model has no unobserved sites")
+    values = {name: site["value"] for name, site in sites.items()}
+    unconstrained = {
+        name: biject_to(site["fn"].support).inv(values[name]) for name, site in sites.items()
+    }
+    return values, unconstrained

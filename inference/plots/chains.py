@@ -107,7 +107,7 @@ def _along(place: Axes, result: SteinOutcome, column: int) -> None:
 
 
 class ChainsOutcome(Protocol):
-    """What is read of a :class:`~bke.inference.ChainsCheck`."""
+    """Attributes of a :class:`~bke.inference.ChainComparison` that are plotted."""
 
     @property
     def draws(self) -> np.ndarray:
@@ -119,34 +119,34 @@ class ChainsOutcome(Protocol):
 
     @property
     def columns(self) -> tuple[Any, ...]:
-        """How chains differ in each of them."""
+        """Differences between chains in each parameter."""
 
-    def in_words(self, pvalue: float) -> str:
-        """One of its p-values."""
+    def format_pvalue(self, pvalue: float) -> str:
+        """Format one of the p-values."""
 
     @property
     def pairs(self) -> tuple[Any, ...]:
-        """How chains differ in two at once."""
+        """Differences between chains in correlations of two parameters."""
 
     @property
     def verdict(self) -> str:
-        """What was found, in a few words."""
+        """The result of the test in a few words."""
 
     @property
     def clusters(self) -> tuple[tuple[Any, ...], ...]:
-        """Chains that cannot be told apart."""
+        """Labels of chains without significant differences."""
 
     @property
     def labels(self) -> tuple[Any, ...]:
-        """What the chains are called."""
+        """Labels of the chains."""
 
     @property
     def drifting(self) -> tuple[Any, ...]:
-        """Chains whose halves differ."""
+        """Labels of chains whose halves differ."""
 
     @property
     def agree(self) -> bool:
-        """Whether nothing was found."""
+        """True if no difference is significant."""
 
     @property
     def pvalue(self) -> float:
@@ -154,14 +154,14 @@ class ChainsOutcome(Protocol):
 
 
 def plot_chains(check: ChainsOutcome, *, axes: Any = None) -> Figure:
-    """Every chain by its median and its central 50 and 90 %, along what differs most.
+    """Plot the median and the central 50 and 90 % of each chain for what differs most.
 
-    That is parameters, and products of two that go together differently, each over its deviation.
-    Chains that cannot be told apart have one colour; of a chain that drifts both halves are drawn.
+    Panels show parameters, and standardized products of two parameters whose correlation differs.
+    Chains of one cluster have one color. Both halves of a drifting chain are shown.
 
     Args:
-        check: of :func:`~bke.inference.check_chains`.
-        axes: one for each parameter or pair that is drawn; by default a new figure.
+        check: result of :func:`~bke.inference.compare_chains`.
+        axes: one per parameter or pair; by default those of a new figure.
     """
     shown = _most_different(check)
     chains = len(check.draws)
@@ -180,10 +180,10 @@ def plot_chains(check: ChainsOutcome, *, axes: Any = None) -> Figure:
         place.set_yticks(range(chains), [str(label) for label in check.labels])
         place.set_ylim(chains - 0.5, -0.5)
         place.set_xlabel(textwrap.fill(one.name, LABEL))
-        place.set_title(f"adjusted {check.in_words(one.pvalue)}", loc="left", fontsize=SMALL)
+        place.set_title(f"adjusted {check.format_pvalue(one.pvalue)}", loc="left", fontsize=SMALL)
         plain(place)
     places[0].set_ylabel("chain: median,\ncentral 50 and 90 %")
-    title = f"{check.in_words(check.pvalue)}: {check.verdict}"
+    title = f"{check.format_pvalue(check.pvalue)}: {check.verdict}"
     found = sum(one.differs for one in (*check.columns, *check.pairs))
     if found > len(shown):
         title += f" ({len(shown)} of {found} that differ)"

@@ -1503,7 +1503,7 @@ def chain_outputs(result: Any) -> dict[str, Any]:
     """Agreement of chains."""
     return {
         "pvalue": result.pvalue,
-        "pvalue_between": result.between,
+        "pvalue_between": result.pvalue_between,
         "agree": bool(result.agree),
         "rhat": result.rhat,
         "autocorrelation_time": result.autocorrelation_time,
@@ -1516,7 +1516,7 @@ def chain_outputs(result: Any) -> dict[str, Any]:
 def agreement(seed: int) -> Mapping[str, Any]:
     outputs = {}
     for name, shift in (("alike", 0.0), ("shifted", 1.0)):
-        result = inference.check_chains(
+        result = inference.compare_chains(
             samples.chains(shift), permutations=N_RESAMPLES, columns=("mu", "tau"), seed=seed
         )
         outputs |= named(name, chain_outputs(result))

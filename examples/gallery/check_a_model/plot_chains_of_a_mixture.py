@@ -11,7 +11,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from bke.inference import check_chains, plot_chains
+from bke.inference import compare_chains, plot_chains
 
 data = Path(__file__).parents[2] / "data" / "galaxies.csv"
 velocities = np.loadtxt(data, skiprows=1) / 1000.0
@@ -34,13 +34,13 @@ for chain in chains:
         if step >= 0:
             chain[step] = np.sort(mean)
 
-check = check_chains(chains, columns=("lowest mean", "middle mean", "highest mean"))
-print(check)
+comparison = compare_chains(chains, columns=("lowest mean", "middle mean", "highest mean"))
+print(comparison)
 
 _, axes = plt.subplots(1, 3, figsize=(10.0, 2.8), layout="constrained")
-plot_chains(check, axes=axes)
+plot_chains(comparison, axes=axes)
 
 # %%
-# Each bar is the median of a chain with its central 50 and 90 %, and chains that cannot be told
-# apart have one colour. Chain 1 has found another mixture than the other three: its lowest mean is
-# 19.5 where theirs is 9.7, and its highest 23 where theirs is 33.
+# Each bar is the median of a chain with its central 50 and 90 %. Chains of one cluster, without
+# significant differences, have one color. Chain 1 has found another mixture than the other three:
+# its lowest mean is 19.5 where theirs is 9.7, and its highest 23 where theirs is 33.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -61,30 +61,32 @@ def chains(
 ) -> None:
     """Do Markov chains agree? If not, which of them, in which parameters, or in their correlations.
 
-    Batches of ten autocorrelation times are dealt out to chains, and to halves of each chain. That
-    all agree does not say that they are right. Draws of CmdStan's warmup are left out.
+    Batches of ten autocorrelation times are permuted between chains, and between the halves of each
+    chain. Chains that agree need not be correct. The warmup of CmdStan's chains is dropped.
     """
     from .. import outputs, steps
 
     with outputs.output_folder(out, [PICTURE, SUMMARY], command="chains", read=paths) as folder:
         with terminal.step("chains", "comparing chains"):
-            from bke.inference import check_chains
+            from bke.inference import compare_chains
 
-            from ...mcmc.files import read_draws
+            from ...mcmc.draws import read_draws
 
-            found = check_chains(
+            comparison = compare_chains(
                 chosen(read_draws(paths), options.parameters, paths[0]),
                 alpha=options.alpha,
                 permutations=options.permutations,
                 seed=options.seed,
             )
-        terminal.say(str(found))
-        files, missing = steps.draw_pictures(folder, lambda: [("chains", found.plot)], terminal)
+        terminal.say(str(comparison))
+        pictures = [("chains", comparison.plot)]
+        files, missing = steps.draw_pictures(folder, lambda: pictures, terminal)
         sources = [str(path) for path in paths]
-        told = {"command": "chains", "sources": sources, "seed": options.seed, **found.to_dict()}
-        notes = [*told.pop("notes"), *missing]
-        steps.finish(told, files, steps.summary_in(folder, SUMMARY), notes, terminal)
-    if options.fail and not found.agree:
+        summary: dict[str, Any] = {"command": "chains", "sources": sources, "seed": options.seed}
+        summary |= comparison.to_dict()
+        notes = [*summary.pop("notes"), *missing]
+        steps.finish(summary, files, steps.summary_in(folder, SUMMARY), notes, terminal)
+    if options.fail and not comparison.agree:
         raise typer.Exit(DIFFERENT)
 
 
@@ -96,11 +98,11 @@ def chosen(
     Raises:
         InputError: it has none of that name; tells those that it has.
     """
-    from ...mcmc.draws import posterior_of
+    from ...mcmc.draws import posterior_dataset
     from ..words import parse_columns
 
     names = parse_columns(parameters)
-    posterior = posterior_of(tree, str(path))
+    posterior = posterior_dataset(tree, str(path))
     if not names:
         return posterior
     held = [str(name) for name in posterior.data_vars]

@@ -69,14 +69,12 @@ def thin(
     means over all.
     """
     from ...core.netcdf import write_tree
-    from ...mcmc.draws import posterior_of
+    from ...mcmc.draws import posterior_dataset, read_draws
     from .. import outputs, steps
 
     with outputs.output_folder(out, [DRAWS, SUMMARY], command="thin", read=[path]) as folder:
         with terminal.step("thin", "choosing draws"):
             from bke.inference import thin as thinned
-
-            from ...mcmc.files import read_draws
 
             tree = read_draws([path])
             found = thinned(
@@ -90,7 +88,7 @@ def thin(
         files = {}
         if folder is not None:
             files["draws"] = folder / DRAWS
-            write_tree(_kept(posterior_of(tree), found), files["draws"])
+            write_tree(_kept(posterior_dataset(tree), found), files["draws"])
         told = {"command": "thin", "source": str(path), "seed": options.seed, **found.to_dict()}
         notes = told.pop("notes")
         steps.finish(told, files, steps.summary_in(folder, SUMMARY), notes, terminal)

@@ -6,7 +6,7 @@ import arviz_base
 import numpy as np
 import pytest
 import xarray as xr
-from bke.inference import check_chains
+from bke.inference import compare_chains
 from bke.inference.cli import app
 from typer.testing import CliRunner
 
@@ -34,7 +34,7 @@ def test_files_and_answer(posterior, tmp_path):
     told = json.loads(result.stdout)
     assert told == json.loads((out / "chains.json").read_text())
     every = np.concatenate([draws["mu"][..., None], draws["theta"]], axis=2)
-    assert told["pvalue"] == check_chains(every).pvalue
+    assert told["pvalue"] == compare_chains(every).pvalue
     assert told["clusters"] == [[0, 1, 3], [2]]
     assert [one["name"] for one in told["columns"] if one["differs"]] == ["mu"]
     assert (out / "chains.png").stat().st_size > 5000
@@ -91,7 +91,7 @@ def test_a_store_of_zarr_is_read_and_not_written_into(tmp_path):
     draws = {"mu": np.random.default_rng(2).normal(size=(3, 200))}
     arviz_base.from_dict({"posterior": draws}).to_zarr(path, consolidated=False)
     told = json.loads(chains(path, "--json").stdout)
-    assert told["pvalue"] == check_chains(draws["mu"]).pvalue
+    assert told["pvalue"] == compare_chains(draws["mu"]).pvalue
     refused = chains(path, "--out", path / "posterior")
     assert refused.exit_code == 1
     assert "which is read" in refused.stderr

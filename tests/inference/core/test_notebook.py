@@ -15,8 +15,8 @@ from bke.inference import (
     Monitors,
     Nuts,
     RegressionSummary,
-    check_chains,
     compare,
+    compare_chains,
     compare_groups,
     compare_kernels,
     compare_tables,
@@ -130,7 +130,7 @@ RESULTS = {
         lambda: stein_test(normal(60, 2, 1.0), -normal(60, 2, 1.0), columns=[ODD, "b"], **QUIET),
         *(True, True, 2),
     ),
-    "ChainsCheck": (lambda: check_chains(chains(), columns=[ODD, "b"]), True, True, 3),
+    "ChainComparison": (lambda: compare_chains(chains(), columns=[ODD, "b"]), True, True, 3),
     "Thinned": (lambda: thin(normal(50, 2), 5, columns=[ODD, "b"]), False, False, 5),
     "MatchedWeights": (
         lambda: match_weights(normal(60, 2), normal(40, 2, 0.3), columns=[ODD, "b"]),

@@ -8,7 +8,7 @@ import pytest
 from bke.inference import (
     DistributionRegressor,
     InputError,
-    check_chains,
+    compare_chains,
     goodness_of_fit_test,
     independence_test,
     regress_out,
@@ -65,11 +65,11 @@ def test_scores_are_matched_by_name(evaluate):
 
 def test_chains_of_frames_are_matched_by_name():
     chains = [X, X + RNG.normal(0.0, 0.1, X.shape)]
-    expected = check_chains(np.stack(chains), columns=list(X))
-    found = check_chains([chains[0], chains[1][SWAPPED.columns]])
+    expected = compare_chains(np.stack(chains), columns=list(X))
+    found = compare_chains([chains[0], chains[1][SWAPPED.columns]])
     assert str(found) == str(expected)
     with pytest.raises(InputError, match=r"draws\[1\]: column 'dose' missing"):
-        check_chains([X, X.rename(columns={"dose": "pay"})])
+        compare_chains([X, X.rename(columns={"dose": "pay"})])
 
 
 def test_rows_in_another_order_are_refused():

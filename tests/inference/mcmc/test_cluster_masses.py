@@ -6,7 +6,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 import xarray as xr
-from bke.inference import InputError, check_chains, score_of
+from bke.inference import InputError, compare_chains, score_of
 from bke.inference.mcmc.cluster_masses import cluster_masses
 from scipy.stats import multivariate_normal, norm
 
@@ -59,7 +59,7 @@ def test_modes_that_overlap():
 
 
 def two_modes(y):
-    """The sign of mu is not told by its square, but the prior leans to one side."""
+    """The sign of mu is not expected by its square, but the prior leans to one side."""
     mu = numpyro.sample("mu", dist.Normal(0.5, 1.0))
     sigma = numpyro.sample("sigma", dist.HalfNormal(1.0))
     numpyro.sample("y", dist.Normal(mu**2, sigma), obs=y)
@@ -91,7 +91,7 @@ def test_masses_of_a_model():
                 "square": (("chain", "draw"), draws[:, :, 0] ** 2),  # which the model does not draw
             }
         )
-        check = check_chains(xr.DataTree.from_dict({"posterior": posterior}), score=score)
+        check = compare_chains(xr.DataTree.from_dict({"posterior": posterior}), score=score)
     assert check.names == ("mu", "sigma")
     assert check.clusters == ((0, 1), (2, 3))
     right = weight[grid[:, 0] > 0.0].sum()
@@ -109,6 +109,6 @@ def test_refusals():
     with jax.enable_x64(True):
         score = score_of(two_modes, np.zeros(3))
         with pytest.raises(InputError, match="an array"):
-            check_chains(draws, score=score)
+            compare_chains(draws, score=score)
     with pytest.raises(InputError, match="more draws"):
         cluster_masses(draws[:, :6], lambda x: -np.sum(x**2, axis=1), [[0], [1]], [0, 1], 0)

@@ -90,7 +90,7 @@ def test_what_makes_no_sense_is_refused():
         score_of(coin)
     with pytest.raises(InputError, match="cannot be evaluated: no such data"):
         score_of(broken, DATA)
-    with pytest.raises(InputError, match="draws nothing"):
+    with pytest.raises(InputError, match="no unobserved sites"):
         score_of(nothing, DATA)
     short = xr.DataTree.from_dict(
         {"posterior": xr.Dataset({"mu": (("chain", "draw"), np.ones((2, 9)))})}

@@ -11,9 +11,9 @@ import pytest
 import xarray as xr
 from bke.inference import InputError, score_of, stein_test
 from bke.inference.core.machine import computing
-from bke.inference.mcmc import stein_sums
-from bke.inference.mcmc.batches import Batches, depend
-from bke.inference.mcmc.stein_test import Compared
+from bke.inference.mcmc import stein_test as module
+from bke.inference.mcmc.batches import Batches, is_autocorrelated
+from bke.inference.mcmc.stein_test import SteinStatistics
 from bke.models import (
     Laplace,
     Matern,
@@ -27,8 +27,15 @@ from scipy.stats import binom
 QUIET = {"progress": False}
 RNG = np.random.default_rng(0)
 POINTS, SLOPES = RNG.normal(size=(24, 3)), RNG.normal(size=(24, 3))
-CUT = Batches(length=4, gap=0, each=3, chains=2, time=1.0)
+BATCHES = Batches(length=4, gap=0, per_chain=3, num_chains=2, autocorrelation_time=1.0)
 KERNEL = RationalQuadratic(0.5, [0.7, 1.0, 2.0])
+
+
+UNIT, OBSERVED = np.ones(3), np.ones((6, 1))
+
+
+def statistics(*, scale=UNIT, signs=OBSERVED):
+    return SteinStatistics(POINTS, SLOPES, scale, BATCHES, signs)
 
 
 def by_batch(matrix):
@@ -38,11 +45,11 @@ def by_batch(matrix):
 
 def test_sums_over_batches(monkeypatch):
     """In blocks of whole batches, of which the last overlaps the one before."""
-    monkeypatch.setattr(stein_sums, "ENTRIES", 24 * 10)
+    monkeypatch.setattr(module, "BLOCK_ENTRIES", 24 * 10)
     matrix = np.asarray(stein_matrix(POINTS, SLOPES, KERNEL))
     with computing():
-        sums, means = stein_sums.of_batches(POINTS, SLOPES, KERNEL, CUT)
-        parts = stein_sums.of_columns(POINTS, SLOPES, KERNEL, CUT)
+        sums, means = statistics().kernel_sums(KERNEL)
+        parts = statistics().column_sums(KERNEL)
         np.testing.assert_allclose(sums, by_batch(matrix), rtol=1e-9)
     expected = (matrix.sum(axis=1) - np.diagonal(matrix)) / 23
     np.testing.assert_allclose(means, expected, rtol=1e-9)
@@ -54,12 +61,13 @@ def test_moments_are_those_of_steins_identity():
     z, u = (POINTS - POINTS.mean(axis=0)) / unit, SLOPES * unit
     features = np.array([np.outer(a, b) + np.eye(3) for a, b in zip(z, u, strict=True)])
     expected = np.einsum("iab,jab->ij", features, features)
+    scaled = statistics(scale=unit)
     with computing():
-        found = stein_sums.of_moments(POINTS, SLOPES, unit, CUT)
+        found = scaled.moment_sums()
     np.testing.assert_allclose(found, by_batch(expected), rtol=1e-9)
-    each = list(stein_sums.of_each_moment(POINTS, SLOPES, unit, CUT))
+    each = list(scaled.column_moments())
     np.testing.assert_allclose(sum(one @ one.T for one, _ in each), found, rtol=1e-9)
-    variances = stein_sums.of_variances(POINTS, SLOPES, unit, CUT)
+    variances = scaled.variances()
     np.testing.assert_allclose(np.hstack([one for _, one in each]), variances, rtol=1e-9)
 
 
@@ -68,14 +76,14 @@ def test_statistics_leave_out_pairs_within_a_batch():
     signs[[1, 4], 1] = -1.0
     signs[0, 2] = -1.0
     matrix = np.asarray(stein_matrix(POINTS, SLOPES, KERNEL))
-    compared = Compared(POINTS, SLOPES, np.ones(3), CUT, signs)
+    compared = statistics(signs=signs)
     features = np.random.default_rng(2).normal(size=(6, 2))
     by_features, by_sums = (
-        compared.of_features(features),
-        compared.statistics(features @ features.T),
+        compared.from_features(features),
+        compared.from_sums(features @ features.T),
     )
     np.testing.assert_allclose(by_features, by_sums, rtol=1e-9)
-    found = compared.statistics(by_batch(matrix))
+    found = compared.from_sums(by_batch(matrix))
     rows = np.repeat(signs, 4, axis=0)
     pairs = [(i, j) for i, j in itertools.product(range(24), repeat=2) if i // 4 != j // 4]
     for column in range(3):
@@ -125,7 +133,7 @@ def test_a_biased_sampler_is_found_and_its_column_named():
     result = stein_test(wrong, -wrong, columns=("a", "b"), **QUIET)
     assert result.rejected
     assert [one.name for one in result.columns if one.differs] == ["b"]
-    assert "does not fit, adjusted for all columns: b" in str(result)
+    assert "columns that do not fit, adjusted for all columns: b" in str(result)
     assert result.rows == "series"
     best = next(part for part in result.parts if part.kernel is result.kernel)
     assert sum(one.part for one in result.columns) == pytest.approx(best.statistic, rel=1e-9)
@@ -180,25 +188,27 @@ def test_a_tree_and_a_model():
 def test_notes(autoregression):
     chain = autoregression(1, 400, 0.95)
     found = stein_test(chain[0], -chain[0], **QUIET)
-    assert "neighbouring rows seem to depend on each other" in found.notes[0]
+    assert "consecutive rows seem to be dependent" in found.notes[0]
     short = stein_test(chain, -chain, **QUIET)
     assert "the chains are short" in short.notes[0]
-    assert "flips the signs of" in short.notes[1]
-    assert short.batches >= 16
+    assert "flips the signs of only" in short.notes[1]
+    assert short.num_batches >= 16
 
 
-def test_an_array_beside_the_score_of_a_constrained_model_is_told():
+def test_an_array_with_the_score_of_a_constrained_model_is_noted():
     def model():
         numpyro.sample("mu", dist.Normal(0.0, 1.0))
         numpyro.sample("tau", dist.HalfNormal(1.0))
 
     score = score_of(model)
     values = np.abs(np.random.default_rng(4).normal(size=(200, 2)))
-    told = "taken for unconstrained draws, of tau too"
-    assert any(told in note for note in stein_test(values, score, **QUIET).notes)
+    expected = "assumed to hold unconstrained values of tau"
+    assert any(expected in note for note in stein_test(values, score, **QUIET).notes)
     sites = dict(zip(("mu", "tau"), values.T, strict=True))
     tree = xr.Dataset({name: (("chain", "draw"), site[None]) for name, site in sites.items()})
-    assert not any("taken for" in note for note in stein_test(tree, score, **QUIET).notes)
+    assert not any(
+        "unconstrained values" in note for note in stein_test(tree, score, **QUIET).notes
+    )
 
 
 def test_what_fits_least_comes_first():
@@ -213,24 +223,24 @@ def test_what_fits_least_comes_first():
 
 
 @pytest.mark.parametrize(
-    ("shape", "rows", "told"), [(0.05, 300, True), (0.5, 200, True), (3.0, 300, False)]
+    ("shape", "rows", "expected"), [(0.05, 300, True), (0.5, 200, True), (3.0, 300, False)]
 )
-def test_skewed_scores_are_told(shape, rows, told):
+def test_skewed_scores_are_noted(shape, rows, expected):
     """The logarithm of a gamma variable y, whose score is shape - exp(y): its skewness is 8.9, 2.8
     and 1.2."""
     x = np.random.default_rng(0).gamma(shape, size=rows)
     result = stein_test(np.log(np.maximum(x, 1e-300)), shape - x, **QUIET)
-    assert any("so skewed scores, of x" in note for note in result.notes) == told
+    assert any("the scores of x are too skewed" in note for note in result.notes) == expected
 
 
-def test_draws_outside_of_the_support_are_told():
+def test_draws_outside_of_the_support_are_refused():
     def model():
         numpyro.sample("tau", dist.HalfNormal(1.0))
 
     tau = np.abs(np.random.default_rng(5).normal(size=(2, 50)))
     tau[1, 7] = -0.1
     tree = xr.Dataset({"tau": (("chain", "draw"), tau)})
-    with pytest.raises(InputError, match="tau is where the model cannot be in chain 1, draw 7"):
+    with pytest.raises(InputError, match="tau is outside of its support in chain 1, draw 7"):
         stein_test(tree, score_of(model), **QUIET)
 
 
@@ -238,7 +248,7 @@ def test_independent_rows_have_no_note():
     """Sixty samples of twenty columns: a false note in one of a thousand."""
     for seed in range(60):
         X = np.random.default_rng(seed).normal(size=(100, 20))
-        assert not depend(np.concatenate([X, -X], axis=1))
+        assert not is_autocorrelated(np.concatenate([X, -X], axis=1))
 
 
 @pytest.mark.parametrize("origin", [1e4, 1e7])
@@ -250,9 +260,7 @@ def test_the_origin_does_not_matter(origin):
 
 
 def test_many_draws_are_compared_evenly(monkeypatch):
-    import bke.inference.mcmc.stein_test as module
-
-    monkeypatch.setattr(module, "MOST_ROWS", 500)
+    monkeypatch.setattr(module, "MAX_ROWS", 500)
     X = langevin(0.2)
     result = stein_test(X, -X, **QUIET)
     assert len(result.points) <= 600
@@ -260,7 +268,7 @@ def test_many_draws_are_compared_evenly(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("draws", "score", "options", "told"),
+    ("draws", "score", "options", "expected"),
     [
         (POINTS, SLOPES[:, :2], {}, "score must be real numbers of shape"),
         (POINTS, lambda x: x[:3], {}, "score must be real numbers of shape"),
@@ -279,18 +287,18 @@ def test_many_draws_are_compared_evenly(monkeypatch):
         (POINTS, SLOPES, {"kernel": "loud"}, "a kernel or one of"),
         (POINTS, SLOPES, {"bootstraps": 5}, "bootstraps cannot reject"),
         (POINTS, SLOPES, {"columns": ["a"]}, "columns has 1 names"),
-        (np.ones((20, 2)), np.ones((20, 2)), {}, "all draws are the same"),
+        (np.ones((20, 2)), np.ones((20, 2)), {}, "all draws are equal"),
         (np.ones((2, 4, 3, 2)), SLOPES, {}, "dimensions"),
         (POINTS[None, :5], SLOPES[None, :5], {}, "at least one chain of 10 draws"),
         (xr.Dataset({"x": ("draw", np.ones(20))}), lambda x: x, {}, "no dimensions named chain"),
     ],
 )
-def test_what_makes_no_sense_is_refused(draws, score, options, told):
-    with pytest.raises(InputError, match=told):
+def test_invalid_arguments_are_refused(draws, score, options, expected):
+    with pytest.raises(InputError, match=expected):
         stein_test(draws, score, **options, **QUIET)
 
 
-def test_weights_of_modes_far_apart_are_said_not_to_be_seen():
+def test_report_says_that_weights_of_distant_modes_are_not_tested():
     """Half of the rows are in each mode, of which one has nine tenths of the mass."""
     rng = np.random.default_rng(0)
     x = rng.normal(np.repeat([-20.0, 20.0], 150))[:, None]
@@ -299,7 +307,7 @@ def test_weights_of_modes_far_apart_are_said_not_to_be_seen():
     weights /= weights.sum(axis=1, keepdims=True)
     result = stein_test(x, np.sum(weights * ([[-20.0, 20.0]] - x), axis=1, keepdims=True), **QUIET)
     assert not result.rejected
-    assert "not seen by a Stein test: modes without draws, and the weights of" in str(result)
+    assert "cannot detect modes without draws, or wrong weights of distant modes" in str(result)
     wrong = stein_test(2.0 * x, -2.0 * x, **QUIET)
     assert wrong.rejected
-    assert "not seen" not in str(wrong)
+    assert "cannot detect" not in str(wrong)

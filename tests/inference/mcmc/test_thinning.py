@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from bke.inference import InputError, thin
-from bke.inference.mcmc.greedy import herded, on_simplex, stein_thinned
+from bke.inference.mcmc.thinning import kernel_herding, simplex_weights, stein_thinning
 from bke.models import RationalQuadratic, SquaredExponential, squared_mmd, stein_matrix
 from scipy.optimize import minimize
 
@@ -19,7 +19,7 @@ SMALL = np.asarray(KERNEL(X[:9]))
 
 def test_herding_is_greedy():
     """The next draw is the one that leaves the least MMD, up to what is the same for all."""
-    found = herded(lambda index: SMALL[:, index], SMALL.mean(axis=0), 4)
+    found = kernel_herding(lambda index: SMALL[:, index], SMALL.mean(axis=0), 4)
     for size in range(4):
         before = list(found[:size])
         heights = {
@@ -34,7 +34,7 @@ def test_stein_thinning_is_greedy():
     """Each draw leaves the least Stein discrepancy of all that could be added, by loops."""
     points, scores = X[:12], -X[:12]
     gram = np.asarray(stein_matrix(points, scores, RationalQuadratic(0.5, 1.0)))
-    found = list(stein_thinned(lambda index: gram[:, index], np.diagonal(gram), 5))
+    found = list(stein_thinning(lambda index: gram[:, index], np.diagonal(gram), 5))
     for size in range(5):
         tried = [
             gram[np.ix_([*found[:size], one], [*found[:size], one])].sum() for one in range(12)
@@ -44,7 +44,7 @@ def test_stein_thinning_is_greedy():
 
 def test_weights_on_the_simplex():
     means = np.asarray(KERNEL(X, X[:9])).mean(axis=0)
-    found = on_simplex(SMALL, means)
+    found = simplex_weights(SMALL, means)
     slow = minimize(
         lambda w: w @ SMALL @ w - 2.0 * w @ means,
         np.full(9, 1.0 / 9.0),
@@ -69,7 +69,7 @@ def test_discrepancy_is_mmd_and_less_than_by_chance(method, weighted):
         X[found.indices], X, KERNEL, estimator="biased", weights=(found.weights, None)
     )
     assert found.discrepancy == pytest.approx(float(expected) ** 0.5, rel=1e-4)
-    assert found.discrepancy < 0.5 * min(found.at_random, found.every)
+    assert found.discrepancy < 0.5 * min(found.random_discrepancy, found.systematic_discrepancy)
     np.testing.assert_array_equal(found.points, X[found.indices])
     json.dumps(found.to_dict(), allow_nan=False)
 
@@ -83,11 +83,11 @@ def test_weights_bring_it_nearer():
 def test_a_score_leaves_the_warmup_out():
     """A hundred draws on the way from afar, and then those of the density (seed 1)."""
     rng = np.random.default_rng(1)
-    way = np.linspace(8.0, 0.0, 100)[:, None] + 0.1 * rng.normal(size=(100, 1))
-    draws = np.concatenate([way, rng.normal(size=(500, 1))])[None]
+    approach = np.linspace(8.0, 0.0, 100)[:, None] + 0.1 * rng.normal(size=(100, 1))
+    draws = np.concatenate([approach, rng.normal(size=(500, 1))])[None]
     found = thin(draws, 30, score=-draws)
     assert np.all(np.abs(found.points) < 4.0)
-    assert found.discrepancy < 0.5 * found.at_random
+    assert found.discrepancy < 0.5 * found.random_discrepancy
     gram = np.asarray(
         stein_matrix(
             found.points / draws.std(),
@@ -100,19 +100,20 @@ def test_a_score_leaves_the_warmup_out():
     assert np.abs(thin(draws, 30, method="herding").points).max() > 4.0
 
 
-def test_many_draws_are_looked_at_evenly(monkeypatch):
-    import bke.inference.mcmc.thin as module
+def test_many_draws_are_selected_from_equally_spaced_ones(monkeypatch):
+    import bke.inference.mcmc.thinning as module
 
-    monkeypatch.setattr(module, "MOST_ROWS", 64)
-    monkeypatch.setattr(module, "JUDGES", 256)
-    ways = ["herding"] + ["kernel"] * (importlib.util.find_spec("goodpoints") is not None)
+    monkeypatch.setattr(module, "MAX_GRAM_ROWS", 64)
+    monkeypatch.setattr(module, "MAX_CANDIDATES", 256)
+    monkeypatch.setattr(module, "MAX_REFERENCE_ROWS", 256)
+    methods = ["herding"] + ["kernel"] * (importlib.util.find_spec("goodpoints") is not None)
     many = np.random.default_rng(2).normal(size=(5000, 2))
-    for way in ways:
-        found = thin(many, 16, method=way)
+    for method in methods:
+        found = thin(many, 16, method=method)
         assert len(set(found.indices)) == 16
         assert found.indices.max() > 4000
-        assert "discrepancies are to 256 of 5000" in found.notes[-1]
-        assert found.discrepancy < found.at_random
+        assert "discrepancies are to 256 equally spaced draws of 5000" in found.notes[-1]
+        assert found.discrepancy < found.random_discrepancy
 
 
 def test_a_tree_and_its_order():
@@ -128,26 +129,26 @@ def test_a_tree_and_its_order():
 
 
 @pytest.mark.parametrize("count", [1, 199, 399])
-@pytest.mark.parametrize("way", ["herding", "kernel"])
-def test_any_count(count, way):
-    if way == "kernel":
+@pytest.mark.parametrize("method", ["herding", "kernel"])
+def test_any_count(count, method):
+    if method == "kernel":
         pytest.importorskip("goodpoints")
-    assert len(set(thin(X, count, method=way).indices)) == count
+    assert len(set(thin(X, count, method=method).indices)) == count
 
 
-def test_the_way_that_is_taken(monkeypatch):
-    import bke.inference.mcmc.thin as module
+def test_automatic_method(monkeypatch):
+    import bke.inference.mcmc.thinning as module
 
-    assert "herding" in thin(X, 5).how
-    monkeypatch.setattr(module, "MOST_ROWS", 64)
+    assert "herding" in thin(X, 5).method
+    monkeypatch.setattr(module, "MAX_CANDIDATES", 256)
     monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
-    assert "herding" in thin(X, 5).how
+    assert "herding" in thin(X, 5).method
     with pytest.raises(InputError, match="needs the package goodpoints"):
         thin(X, 5, method="kernel")
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         ({"count": 400}, "count must be from 1 to 399"),
         ({"count": 0}, "count must be from 1"),
@@ -158,11 +159,11 @@ def test_the_way_that_is_taken(monkeypatch):
         ({"count": 5, "score": -X[:5]}, "score must be real numbers of shape"),
     ],
 )
-def test_what_makes_no_sense_is_refused(options, told):
-    with pytest.raises(InputError, match=told):
+def test_invalid_arguments_are_refused(options, expected):
+    with pytest.raises(InputError, match=expected):
         thin(X, **options)
 
 
 def test_draws_that_are_all_the_same_are_refused():
-    with pytest.raises(InputError, match="all draws are the same"):
+    with pytest.raises(InputError, match="all draws are equal"):
         thin(np.ones((50, 2)), 5)

@@ -1,24 +1,29 @@
-"""Checks of chains: by loops, at their level, and what disagrees is named."""
+"""Comparisons of chains: statistics by loops, level, and the chains and parameters that differ."""
 
 import json
 
 import numpy as np
 import pytest
 import xarray as xr
-from bke.inference import InputError, check_chains
+from bke.inference import InputError, compare_chains
 from bke.inference.core.machine import computing
-from bke.inference.mcmc import features
-from bke.inference.mcmc.batches import Batches
-from bke.inference.mcmc.dealt import KINDS, dealt_out, distances, halved
-from bke.inference.mcmc.features import Features, features_of, normal_scores
+from bke.inference.mcmc import chain_statistics
+from bke.inference.mcmc.batches import Batches, normal_scores
+from bke.inference.mcmc.chain_statistics import (
+    COMPONENTS,
+    BatchFeatures,
+    batch_features,
+    group_statistics,
+    permute_labels,
+)
 from scipy.stats import binom
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(24, 3)) ** 3
-CUT = Batches(length=4, gap=0, each=3, chains=2, time=1.0)
+BATCHES = Batches(length=4, gap=0, per_chain=3, num_chains=2, autocorrelation_time=1.0)
 
 
-def test_normal_scores_hang_on_ranks_alone():
+def test_normal_scores_depend_on_ranks_only():
     scores = normal_scores(ROWS)
     np.testing.assert_array_equal(scores, normal_scores(np.exp(ROWS) * 1e5))
     np.testing.assert_allclose(scores.std(axis=0), 1.0)
@@ -28,26 +33,26 @@ def test_normal_scores_hang_on_ranks_alone():
 
 @pytest.mark.parametrize("halves", [True, False])
 def test_features_are_means_over_batches(halves, monkeypatch):
-    monkeypatch.setattr(features, "ENTRIES", 24 * 10)  # blocks that overlap
-    if halves:  # of so few batches each is looked at by itself
-        monkeypatch.setattr(features, "FEWEST_OF_HALF", 2)
+    monkeypatch.setattr(chain_statistics, "BLOCK_ENTRIES", 24 * 10)  # blocks that overlap
+    if halves:  # few batches are standardized one by one otherwise
+        monkeypatch.setattr(chain_statistics, "MIN_HALF_BATCHES", 2)
     with computing():
-        found = features_of(ROWS, CUT)
+        found = batch_features(ROWS, BATCHES)
     scores = normal_scores(ROWS)
     batch = scores[8:12]
-    np.testing.assert_allclose(found.columns[0, 2], batch.mean(axis=0))
+    np.testing.assert_allclose(found.moments[0, 2], batch.mean(axis=0))
     hermite = (batch**4 - 6.0 * batch**2 + 3.0) / np.sqrt(24.0)
-    np.testing.assert_allclose(found.columns[3, 2], hermite.mean(axis=0))
+    np.testing.assert_allclose(found.moments[3, 2], hermite.mean(axis=0))
     hermite = (batch**2 - 1.0) / np.sqrt(2.0)
-    np.testing.assert_allclose(found.columns[1, 2], hermite.mean(axis=0))
+    np.testing.assert_allclose(found.moments[1, 2], hermite.mean(axis=0))
     hermite = (batch**3 - 3.0 * batch) / np.sqrt(6.0)
-    np.testing.assert_allclose(found.columns[2, 2], hermite.mean(axis=0))
+    np.testing.assert_allclose(found.moments[2, 2], hermite.mean(axis=0))
     # Batches 0 and 1 are the first half of the first chain, 2 its second.
     moved = (batch - batch.mean(axis=0)) / batch.std(axis=0)
-    np.testing.assert_allclose(found.pairs[2, 1], np.mean(moved[:, 0] * moved[:, 2]))
+    np.testing.assert_allclose(found.products[2, 1], np.mean(moved[:, 0] * moved[:, 2]))
     first = scores[:8] if halves else scores[4:8]
     moved = (scores[4:8] - first.mean(axis=0)) / first.std(axis=0)
-    np.testing.assert_allclose(found.pairs[1, 0], np.mean(moved[:, 0] * moved[:, 1]))
+    np.testing.assert_allclose(found.products[1, 0], np.mean(moved[:, 0] * moved[:, 1]))
     apart = np.sum((scores[:, None] - scores) ** 2, axis=2)
     median = np.median(np.sqrt(apart[np.triu_indices(24, 1)]))
     kernel = np.exp(-0.5 * apart / (0.5 * median) ** 2)
@@ -56,34 +61,37 @@ def test_features_are_means_over_batches(halves, monkeypatch):
         assert found.grams[1, a, b] == pytest.approx(expected, rel=1e-9)
 
 
-def test_distances_by_loops():
+def test_group_statistics_by_loops():
     """Three groups, and two pairs of them."""
     q = 6
     root = RNG.normal(size=(q, 4))
-    some = Features(RNG.normal(size=(4, q, 2)), RNG.normal(size=(q, 1)), (root @ root.T)[None])
-    groups = dealt_out(3, 2, 5, np.random.default_rng(1))
-    found = distances(some, groups, [(0, 1), (1, 2)])
-    for deal in (0, 3):
+    some = BatchFeatures(RNG.normal(size=(4, q, 2)), RNG.normal(size=(q, 1)), (root @ root.T)[None])
+    groups = permute_labels(np.repeat([0, 1, 2], 2)[None], 5, np.random.default_rng(1))
+    found = group_statistics(some, groups, [(0, 1), (1, 2)])
+    for column in (0, 3):
         for index, (a, b) in enumerate([(0, 1), (1, 2)]):
-            first, second = groups[:, deal] == a, groups[:, deal] == b
+            first, second = groups[:, column] == a, groups[:, column] == b
             for order in range(4):
-                means = [some.columns[order, one].mean(axis=0) for one in (first, second)]
+                means = [some.moments[order, one].mean(axis=0) for one in (first, second)]
                 expected = np.sum((means[0] - means[1]) ** 2)
-                assert found.kinds[order, index, deal] == pytest.approx(expected)
-            means = [some.pairs[one].mean(axis=0) for one in (first, second)]
-            assert found.kinds[4, index, deal] == pytest.approx(np.sum((means[0] - means[1]) ** 2))
+                assert found.components[order, index, column] == pytest.approx(expected)
+            means = [some.products[one].mean(axis=0) for one in (first, second)]
+            assert found.components[4, index, column] == pytest.approx(
+                np.sum((means[0] - means[1]) ** 2)
+            )
         each = [
             np.sum((root[one == 0].mean(axis=0) - root[one == 1].mean(axis=0)) ** 2)
             for one in groups.T
         ]
-        np.testing.assert_allclose(found.kinds[5, 0], each / np.std(each))
+        np.testing.assert_allclose(found.components[5, 0], each / np.std(each))
 
 
-def test_deals_keep_what_they_are_to_keep():
-    groups = dealt_out(3, 4, 50, np.random.default_rng(2))
+def test_permutations_keep_sizes_and_strata():
+    groups = permute_labels(np.repeat([0, 1, 2], 4)[None], 50, np.random.default_rng(2))
     assert (np.sort(groups, axis=0) == np.repeat([0, 1, 2], 4)[:, None]).all()
     assert (groups[:, 0] == np.repeat([0, 1, 2], 4)).all()
-    halves = halved(2, 4, 50, np.random.default_rng(3))
+    observed = np.array([[0, 0, 1, 1], [2, 2, 3, 3]])
+    halves = permute_labels(observed, 50, np.random.default_rng(3))
     assert (halves[:, 0] == [0, 0, 1, 1, 2, 2, 3, 3]).all()
     assert (np.sort(halves[:4], axis=0) == np.array([0, 0, 1, 1])[:, None]).all()
     assert len({tuple(one) for one in halves.T}) > 10
@@ -96,7 +104,7 @@ def test_level(phi, autoregression):
     disagree = 0
     for seed in range(100):
         draws = autoregression(4, 300, phi, seed=seed, columns=2)
-        disagree += not check_chains(draws, permutations=99, seed=seed).agree
+        disagree += not compare_chains(draws, permutations=99, seed=seed).agree
     assert disagree <= binom.isf(1e-3, 100, 0.06)
 
 
@@ -113,50 +121,50 @@ def correlated(draws):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"), [(moved, "x1"), (wider, "x1"), (correlated, "x0 and x1")]
+    ("change", "expected"), [(moved, "x1"), (wider, "x1"), (correlated, "x0 and x1")]
 )
-def test_what_disagrees_is_named(change, told, autoregression):
+def test_chains_and_parameters_that_differ_are_reported(change, expected, autoregression):
     """One of four chains (seed 1; with seed 0 chains that agree have p = 0.01)."""
     draws = autoregression(4, 1000, 0.5, seed=1, columns=3)
-    assert check_chains(draws).agree
+    assert compare_chains(draws).agree
     change(draws)
-    found = check_chains(draws)
+    found = compare_chains(draws)
     assert not found.agree
     assert found.clusters == ((0, 1, 3), (2,))
-    assert [one.name for one in (*found.columns, *found.pairs) if one.differs] == [told]
-    # The least that is twice the smaller of two p-values of 999 deals.
-    assert f"{told} (p ≤ 0.002)" in str(found)
-    assert repr(found) == "<check of 4 chains: p ≤ 0.002>"
+    assert [one.name for one in (*found.columns, *found.pairs) if one.differs] == [expected]
+    # The smallest value of twice the smaller of two p-values with 999 permutations.
+    assert f"{expected} (p ≤ 0.002)" in str(found)
+    assert repr(found) == "<comparison of 4 chains: p ≤ 0.002>"
     assert "0, 1, 3 | 2" in str(found)
 
 
 def test_a_correlation_is_no_matter_for_rhat(autoregression):
     draws = autoregression(4, 1000, 0.5, seed=1, columns=3)
     correlated(draws)
-    found = check_chains(draws)
-    assert found.kind == "correlations"
+    found = compare_chains(draws)
+    assert found.strongest_component == "correlations"
     assert found.rhat < 1.01
 
 
 def test_a_chain_that_drifts(autoregression):
     draws = autoregression(3, 1200, 0.3, columns=2)
     draws[1, 600:, 0] += 0.8
-    found = check_chains(draws)
+    found = compare_chains(draws)
     assert found.drifting == (1,)
     assert "First and second half differ: chain 1." in str(found)
-    one = check_chains(draws[1:2], columns=("a", "b"))
+    one = compare_chains(draws[1:2], columns=("a", "b"))
     assert (one.agree, one.drifting, one.clusters) == (False, (0,), ((0,),))
-    assert np.isnan(one.between)
+    assert np.isnan(one.pvalue_between)
     assert [column.name for column in one.columns if column.differs] == ["a"]
     assert "THE CHAIN DRIFTS" in str(one)
-    assert "no drift was found" in str(check_chains(draws[:1]))
+    assert "no drift was found" in str(compare_chains(draws[:1]))
 
 
 def test_other_means_are_no_other_correlations(autoregression):
     """Two columns of one chain are moved and stretched, together: they are named, no pair is."""
     draws = autoregression(4, 1000, 0.5, seed=1, columns=3)
     draws[2, :, :2] = 1.5 * draws[2, :, :2] + 1.0
-    found = check_chains(draws)
+    found = compare_chains(draws)
     assert [one.name for one in found.columns if one.differs] == ["x0", "x1"]
     assert not any(one.differs for one in found.pairs)
 
@@ -166,7 +174,7 @@ def test_chains_are_called_as_in_the_tree(autoregression):
     draws[1] += 2.0
     coordinates = {"chain": [1, 2, 7]}
     posterior = xr.Dataset({"x": (("chain", "draw", "label"), draws)}, coords=coordinates)
-    found = check_chains(posterior)
+    found = compare_chains(posterior)
     assert found.clusters == ((1, 7), (2,))
     assert "1, 7 | 2" in str(found)
     ticks = [tick.get_text() for tick in found.plot().axes[0].get_yticklabels()]
@@ -175,31 +183,31 @@ def test_chains_are_called_as_in_the_tree(autoregression):
 
 def test_columns_are_of_chains_unless_halves_alone_differ(autoregression):
     draws = autoregression(4, 800, 0.3, columns=2)
-    assert check_chains(draws).of == "chains"
+    assert compare_chains(draws).groups == "chains"
     draws[:, 400:, 0] += 1.0  # all alike
-    found = check_chains(draws, columns=np.array(["a", "b"]))
-    assert (found.of, found.between > 0.025) == ("halves", True)
-    assert found.pvalue == 2.0 * found.within  # there are two tests
+    found = compare_chains(draws, columns=np.array(["a", "b"]))
+    assert (found.groups, found.pvalue_between > 0.025) == ("halves", True)
+    assert found.pvalue == 2.0 * found.pvalue_within  # there are two tests
     assert [one.name for one in found.columns if one.differs] == ["a"]
 
 
 def test_groups_of_chains(autoregression):
     draws = autoregression(6, 600, 0.5, columns=2)
     draws[[1, 4], :, 0] += 4.0
-    found = check_chains(draws)
+    found = compare_chains(draws)
     assert found.clusters == ((0, 2, 3, 5), (1, 4))
     assert found.to_dict()["clusters"] == ((0, 2, 3, 5), (1, 4))
     json.dumps(found.to_dict(), allow_nan=False)
-    json.dumps(check_chains(draws[:1]).to_dict(), allow_nan=False)
+    json.dumps(compare_chains(draws[:1]).to_dict(), allow_nan=False)
     assert [one.get_xlabel() for one in found.plot().axes] == ["x0"]
 
 
 def test_parameters_units_and_shapes_do_not_matter(autoregression):
     draws = autoregression(3, 400, 0.5, columns=2)
-    found = check_chains(draws)
-    stretched = check_chains(np.stack([np.exp(draws[..., 0]), 1e9 * draws[..., 1]], axis=2))
-    assert stretched.between == pytest.approx(found.between, abs=0.1)
-    swapped = check_chains(draws[..., ::-1])
+    found = compare_chains(draws)
+    stretched = compare_chains(np.stack([np.exp(draws[..., 0]), 1e9 * draws[..., 1]], axis=2))
+    assert stretched.pvalue_between == pytest.approx(found.pvalue_between, abs=0.1)
+    swapped = compare_chains(draws[..., ::-1])
     assert swapped.pvalue == found.pvalue
 
 
@@ -211,29 +219,29 @@ def test_a_tree_with_parameters_that_do_not_move(autoregression):
         "fixed": (("chain", "draw"), np.full((3, 200), 2.0)),
     }
     tree = xr.DataTree.from_dict({"posterior": xr.Dataset(variables)})
-    found = check_chains(tree)
+    found = compare_chains(tree)
     assert found.names == ("mu", "theta[0]", "theta[1]")
-    assert found.left_out == ("fixed",)
-    assert "never moving, and left out: fixed" in found.notes
-    assert found.pvalue == check_chains(tree["posterior"].to_dataset()).pvalue
+    assert found.constant_parameters == ("fixed",)
+    assert "dropped constant parameters: fixed" in found.notes
+    assert found.pvalue == compare_chains(tree["posterior"].to_dataset()).pvalue
 
 
 def test_a_stuck_chain(autoregression):
     draws = autoregression(4, 400, 0.5)
     draws[3] = draws[3, 0]
-    found = check_chains(draws)
+    found = compare_chains(draws)
     assert not found.agree
     assert "stuck at one point: chain 3" in found.notes
     assert (3,) in found.clusters
 
 
-def test_a_chain_elsewhere_is_told_by_location(autoregression):
-    """Of all deals few have such tails, and these surprise by more."""
+def test_a_chain_at_another_location_differs_in_location(autoregression):
+    """Its tails are heavier than those of nearly all permutations, too."""
     draws = autoregression(4, 400, 0.5, columns=2)
     draws[3] += [4.0, 2.0]
-    found = check_chains(draws)
-    assert found.kind == "location"
-    assert "The evidence is in location." in str(found)
+    found = compare_chains(draws)
+    assert found.strongest_component == "location"
+    assert "Strongest component of the test: location." in str(found)
     panels = [place.get_xlabel() for place in found.plot().axes]
     assert panels[:2] == ["x0", "x1"]
 
@@ -241,7 +249,7 @@ def test_a_chain_elsewhere_is_told_by_location(autoregression):
 def test_the_picture_shows_the_pair_that_is_named(autoregression):
     draws = autoregression(4, 1000, 0.5, seed=1, columns=5)
     correlated(draws)
-    (place,) = check_chains(draws).plot().axes
+    (place,) = compare_chains(draws).plot().axes
     assert place.get_xlabel() == "x0 times x1"
     assert place.get_title(loc="left") == "adjusted p ≤ 0.002"
     # The median of products of normals that go together is above that of others.
@@ -249,64 +257,67 @@ def test_the_picture_shows_the_pair_that_is_named(autoregression):
     assert int(np.argmax(middle)) == 2
 
 
-def test_a_slow_chain_is_told(autoregression):
+def test_a_slow_chain_is_noted(autoregression):
     fast, slow = autoregression(3, 2000, 0.5), autoregression(1, 2000, 0.95, seed=1)
-    assert not any("more slowly" in note for note in check_chains(fast).notes)
-    found = check_chains(np.concatenate([fast, slow]))
+    assert not any("more slowly" in note for note in compare_chains(fast).notes)
+    found = compare_chains(np.concatenate([fast, slow]))
     assert found.autocorrelation_time > 20.0
     assert any("chain 3 mixes clearly more slowly" in note for note in found.notes)
 
 
-def test_the_same_chain_twice_is_told(autoregression):
+def test_identical_chains_are_noted(autoregression):
     draws = autoregression(3, 400, 0.5)
     draws[2] = draws[0]
-    assert "chains 0 and 2 have the very same draws, as of one seed" in check_chains(draws).notes
+    assert "chains 0 and 2 have identical draws, as if from one seed" in compare_chains(draws).notes
 
 
-def test_too_few_deals_to_halves_are_told(autoregression):
-    """Four batches a chain, whose halves may change places: three ways each."""
+def test_too_few_permutations_between_halves_are_noted(autoregression):
+    """Four batches per chain have three distinct divisions into halves."""
     draws = autoregression(4, 100, 0.95, seed=2)
     draws[:, 50:] += 9.0
-    found = check_chains(draws, alpha=0.01)
-    assert 0.5 / 81.0 < found.within < 2.0 / 81.0  # by 999 deals
-    assert any("in 81 ways only" in note for note in found.notes)
-    assert not any("ways only" in note for note in check_chains(draws, alpha=0.05).notes)
+    found = compare_chains(draws, alpha=0.01)
+    assert 0.5 / 81.0 < found.pvalue_within < 2.0 / 81.0  # with 999 permutations
+    assert any("only 81 distinct permutations" in note for note in found.notes)
+    assert not any(
+        "distinct permutations" in note for note in compare_chains(draws, alpha=0.05).notes
+    )
 
 
-def test_short_chains_are_told(autoregression):
-    assert "the chains are short" in check_chains(autoregression(4, 100, 0.95)).notes[0]
+def test_short_chains_are_noted(autoregression):
+    notes = compare_chains(autoregression(4, 100, 0.95)).notes
+    assert any("the chains are short" in note for note in notes)
 
 
 @pytest.mark.parametrize(
-    ("draws", "options", "told"),
+    ("draws", "options", "expected"),
     [
         (ROWS, {}, "draws must be chains"),
-        (np.ones((2, 50, 2)), {}, "no parameter moves"),
+        (np.ones((2, 50, 2)), {}, "all parameters are constant"),
         (np.full((2, 50, 2), np.nan), {}, "not finite, or beyond 1e.150, in chain 0, draw 0 of x0"),
-        (np.ones((70, 50, 2)), {}, "at most 64 chains"),
+        (np.ones((70, 50, 2)), {}, "at most 64 chains, got 70"),
         (RNG.normal(size=(2, 50, 2)), {"permutations": 30}, "cannot reject"),
         (RNG.normal(size=(2, 50, 2)), {"alpha": 1.5}, "alpha must be"),
         (RNG.normal(size=(2, 50, 2)), {"columns": ("a", "a")}, "names of columns must differ"),
         (RNG.normal(size=(2, 50, 2)), {"columns": "ab"}, "columns must be 2 names"),
-        (np.full((2, 50, 2), "a"), {}, "must hold real numbers"),
+        (np.full((2, 50, 2), "a"), {}, "must be real numbers"),
         (np.empty((2, 50, 0)), {}, "no parameters"),
         ([[[1, 2], [3]]], {}, "no array of numbers|not an array of numbers"),
         (RNG.normal(size=(2, 50, 2)), {"columns": ["a"]}, "columns has 1 names"),
         (xr.DataTree(), {}, "no group named posterior"),
         ("run.nc", {}, r"run\.nc: no such file"),
-        ({"mu": np.ones((2, 50))}, {}, "is a dictionary: make a tree of it"),
-        ([np.ones((50, 2)), np.ones((40, 2))], {}, "of several lengths: 50, 40"),
+        ({"mu": np.ones((2, 50))}, {}, "is a dictionary: pass arviz_base"),
+        ([np.ones((50, 2)), np.ones((40, 2))], {}, "of different lengths: 50, 40"),
         (RNG.normal(size=(2, 50, 2)), {"permutations": 38}, "is 2/39; take at least 39"),
-        (RNG.normal(size=(2, 50, 2)), {"score": lambda x: -x}, "what score_of makes"),
+        (RNG.normal(size=(2, 50, 2)), {"score": lambda x: -x}, "the result of score_of"),
     ],
 )
-def test_what_makes_no_sense_is_refused(draws, options, told):
-    with pytest.raises(InputError, match=told):
-        check_chains(draws, **options)
+def test_invalid_arguments_are_refused(draws, options, expected):
+    with pytest.raises(InputError, match=expected):
+        compare_chains(draws, **options)
 
 
-def test_kinds_are_in_order():
-    assert KINDS[:5] == ("location", "spread", "skewness", "tails", "correlations")
+def test_components_are_in_order():
+    assert COMPONENTS[:5] == ("location", "spread", "skewness", "tails", "correlations")
 
 
 def rarely_switching(rng, chains=4, draws=1000, stay=1.0 - 1.0 / 450.0):
@@ -325,7 +336,7 @@ def test_chains_that_move_rarely_are_not_said_to_disagree_without_a_note():
     disagreeing = [
         found
         for _ in range(20)
-        if not (found := check_chains(rarely_switching(rng), permutations=99)).agree
+        if not (found := compare_chains(rarely_switching(rng), permutations=99)).agree
     ]
     assert disagreeing
     assert all(
@@ -336,4 +347,4 @@ def test_chains_that_move_rarely_are_not_said_to_disagree_without_a_note():
 
 def test_chains_that_mix_have_no_note_on_rare_moves():
     rng = np.random.default_rng(1)
-    assert check_chains(rng.normal(size=(4, 500, 2)), permutations=99).notes == ()
+    assert compare_chains(rng.normal(size=(4, 500, 2)), permutations=99).notes == ()

@@ -11,9 +11,8 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 import xarray as xr
-from bke.inference import InputError, check_chains, score_of
-from bke.inference.mcmc.draws import as_chains
-from bke.inference.mcmc.files import read_draws
+from bke.inference import InputError, compare_chains, score_of
+from bke.inference.mcmc.draws import as_chains, read_draws
 
 SAMPLER = "lp__,accept_stat__,stepsize__,treedepth__,n_leapfrog__,divergent__,energy__"
 DRAWS = np.random.default_rng(0).normal(size=(4, 60, 7))
@@ -68,11 +67,11 @@ def test_parameters_of_stan_have_their_shapes_and_its_indices(files):
         posterior["theta"].sel(theta_dim_0=1, theta_dim_1=2), DRAWS[:, :, 3]
     )
     np.testing.assert_array_equal(posterior["pair:2"][..., 0], DRAWS[:, :, 6])
-    found, expected = check_chains(files), check_chains(DRAWS)
+    found, expected = compare_chains(files), compare_chains(DRAWS)
     assert found.pvalue == expected.pvalue
     assert found.names[:3] == ("mu", "theta[1, 1]", "theta[1, 2]")
     assert found.labels == ("fit_1.csv", "fit_2.csv", "fit_3.csv", "fit_4.csv")
-    assert check_chains(str(files[0])).sizes == (1, 60)
+    assert compare_chains(str(files[0])).sizes == (1, 60)
 
 
 @pytest.mark.parametrize(
@@ -106,13 +105,13 @@ def cell(text, line, column, value):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         (lambda text: "", r"fit_2.csv has no comments of CmdStan"),
         (lambda text: "mu,tau\n1,2\n3", r"fit_2.csv has no comments of CmdStan, .* array"),
         (
             lambda text: text.replace("= sample", "= variational"),
-            "fit_2.csv is of CmdStan's method 'variational'",
+            "fit_2.csv was written by CmdStan's method 'variational'",
         ),
         (
             lambda text: text.replace("num_samples = 60", "num_samples = 1000"),
@@ -127,8 +126,8 @@ def cell(text, line, column, value):
             "fit_2.csv has no whole numbers for thin, num_samples",
         ),
         (lambda text: text.replace("thin = 1", "thin = 0"), "fit_2.csv has no whole numbers"),
-        (lambda text: text[: text.rindex("# \n#  El") - 9], r"fit_2.csv, line 74 is cut off"),
-        (lambda text: cell(text, 20, 9, "0.1,0.2"), r"line 21 .* other than 14 numbers \(15\)"),
+        (lambda text: text[: text.rindex("# \n#  El") - 9], r"fit_2.csv, line 74 is incomplete"),
+        (lambda text: cell(text, 20, 9, "0.1,0.2"), r"line 21 .* has 15 numbers, not 14"),
         (
             lambda text: cell(text, 20, 9, "0.1x"),
             "fit_2.csv, line 21, column theta.2.1: '0.1x' is not a number",
@@ -136,19 +135,22 @@ def cell(text, line, column, value):
         (lambda text: cell(text, 20, 9, ""), "fit_2.csv, line 21, column theta.2.1: ''"),
         (
             lambda text: cell(text, 20, 9, "nan"),
-            r"not finite, .* in chain fit_2.csv, draw 6 of theta\[2, 1\] .* leave out",
+            r"not finite, .* in chain fit_2.csv, draw 6 of theta\[2, 1\] .* drop that",
         ),
-        (lambda text: text.replace("theta.1.1", "mu"), "fit_2.csv has no parameters, or two"),
+        (
+            lambda text: text.replace("theta.1.1", "mu"),
+            "fit_2.csv has no parameters, or duplicate names",
+        ),
         (
             lambda text: text.replace("energy__,mu", "energy__,nu"),
-            r"fit_1.csv has the parameter mu, and .*fit_2.csv has not: give chains of one model",
+            r"fit_1.csv has the parameter mu, but .*fit_2.csv does not: pass chains of one model",
         ),
     ],
 )
-def test_files_of_stan_that_are_not_whole_or_not_alike_are_refused(files, change, told):
+def test_files_of_stan_that_are_not_whole_or_not_alike_are_refused(files, change, expected):
     edited(files[1], change)
-    with pytest.raises(InputError, match=told) as refused:
-        check_chains(files)
+    with pytest.raises(InputError, match=expected) as refused:
+        compare_chains(files)
     assert "\n" not in str(refused.value)
 
 
@@ -156,17 +158,17 @@ def test_files_that_do_not_go_together_are_refused(files, tmp_path):
     short = write_stan(tmp_path / "short.csv", DRAWS[0, :30])
     draw = write_stan(tmp_path / "draw.csv", DRAWS[0, :, :1], ["draw"])
     (tmp_path / "folder").mkdir()
-    for paths, told in (
-        ([*files, short], "short.csv has 30 draws, and .*fit_1.csv has 60"),
+    for paths, expected in (
+        ([*files, short], "short.csv has 30 draws, but .*fit_1.csv has 60"),
         ([files[0], files[1], files[0]], "fit_1.csv is given twice"),
         ([*files, tmp_path / "fit_9.csv"], "fit_9.csv: no such file"),
         ([files[0], tmp_path / "fit.nc"], "several files must be the CSV files of CmdStan"),
         ([draw], "has a parameter 'draw'"),
-        ([tmp_path / "folder"], "folder is a folder: give"),
+        ([tmp_path / "folder"], "folder is a folder: pass"),
         ([tmp_path / "fit.nc"], "fit.nc: no such file"),
         ([tmp_path / "fit.zarr"], "fit.zarr: no such file"),
     ):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=expected):
             read_draws(paths)
 
 
@@ -175,7 +177,7 @@ def test_files_of_one_name_are_called_by_their_paths(tmp_path):
     for path, draws in zip(paths, DRAWS[:2], strict=True):
         path.parent.mkdir()
         write_stan(path, draws)
-    assert check_chains(paths).labels == tuple(map(str, paths))
+    assert compare_chains(paths).labels == tuple(map(str, paths))
 
 
 # Zarr
@@ -201,8 +203,8 @@ def write_zarr(path, **options):
 @pytest.mark.filterwarnings("ignore:Consolidated metadata")
 @pytest.mark.parametrize("options", [{}, {"zarr_format": 2}, {"consolidated": False}], ids=str)
 def test_a_tree_of_zarr_is_read(tmp_path, options):
-    found = check_chains(write_zarr(tmp_path / "fit.zarr", **options))
-    assert found.pvalue == check_chains(DRAWS).pvalue
+    found = compare_chains(write_zarr(tmp_path / "fit.zarr", **options))
+    assert found.pvalue == compare_chains(DRAWS).pvalue
     assert found.names[:2] == ("mu", "theta[0]")
 
 
@@ -211,23 +213,23 @@ def test_damaged_stores_are_refused(tmp_path):
     path = write_zarr(tmp_path / "fit.zarr")
     shutil.rmtree(path / "posterior" / "mu" / "c")
     with pytest.raises(InputError, match="not finite"):
-        check_chains(path)
+        compare_chains(path)
     metadata = path / "posterior" / "mu" / "zarr.json"
     whole = metadata.read_text()
     grid = {"name": "regular", "configuration": {"chunk_shape": [4, 10**9]}}
     metadata.write_text(json.dumps(json.loads(whole) | {"shape": [4, 10**12], "chunk_grid": grid}))
     with pytest.raises(InputError, match=r"claims to hold 29802.3 GiB"):
-        check_chains(path)
+        compare_chains(path)
     metadata.write_text(whole[:50])
     with pytest.raises(InputError, match=r"fit.zarr is not a tree of draws saved as Zarr"):
-        check_chains(path)
+        compare_chains(path)
     shutil.rmtree(path / "posterior")
     with pytest.raises(InputError, match=r"fit.zarr has no group named posterior"):
-        check_chains(path)
+        compare_chains(path)
     shutil.rmtree(path)
     path.mkdir()
     with pytest.raises(InputError, match=r"fit.zarr is not a tree of draws saved as Zarr"):
-        check_chains(path)
+        compare_chains(path)
 
 
 PICKLE = {"id": "pickle", "protocol": 5}
@@ -254,7 +256,7 @@ def test_pickled_chunks_are_not_read(tmp_path, name, entries):
         if not chunk.name.startswith("."):
             chunk.write_bytes(pickle.dumps(Touch(marker)))
     with pytest.raises(InputError, match=r"not a tree of draws|holds pickled objects"):
-        check_chains(path)
+        compare_chains(path)
     assert not marker.exists()
 
 
@@ -277,24 +279,24 @@ def mcmc():
     options = {"num_warmup": 100, "num_samples": 150, "num_chains": 2, "progress_bar": False}
     made = numpyro.infer.MCMC(kernel, chain_method="vectorized", **options)
     with pytest.raises(InputError, match="no draws after its warmup: call its run"):
-        check_chains(made)
+        compare_chains(made)
     made.warmup(jax.random.key(0), Y, collect_warmup=True)
     with pytest.raises(InputError, match="no draws after its warmup: call its run"):
-        check_chains(made)
+        compare_chains(made)
     made.run(jax.random.key(1), Y)
     return made
 
 
 def test_an_mcmc_of_numpyro_is_checked_as_its_tree(mcmc):
-    found = check_chains(mcmc)
-    expected = check_chains(arviz_base.from_numpyro(mcmc))
+    found = compare_chains(mcmc)
+    expected = compare_chains(arviz_base.from_numpyro(mcmc))
     assert found.sizes == (2, 150)
     assert set(found.names) == {"mu[0]", "mu[1]", "tau", "twice"} == set(expected.names)
     np.testing.assert_array_equal(
         found.draws[:, :, found.names.index("mu[1]")],
         mcmc.get_samples(group_by_chain=True)["mu"][:, :, 1],
     )
-    weighed = check_chains(mcmc, score=score_of(model, Y))
+    weighed = compare_chains(mcmc, score=score_of(model, Y))
     assert set(weighed.names) == {"mu[0]", "mu[1]", "tau"}
     assert weighed.log_integral is not None
 
@@ -303,53 +305,53 @@ def test_draws_of_a_density_without_sites_are_refused():
     kernel = numpyro.infer.NUTS(potential_fn=lambda z: 0.5 * (z**2).sum())
     made = numpyro.infer.MCMC(kernel, num_warmup=20, num_samples=20, progress_bar=False)
     made.run(jax.random.key(0), init_params=np.zeros(2))
-    with pytest.raises(InputError, match="no names: give get_samples"):
-        check_chains(made)
+    with pytest.raises(InputError, match="no names: pass get_samples"):
+        compare_chains(made)
 
 
 # Arrays
 
 
 def test_an_array_of_one_parameter_is_chains_and_draws():
-    expected = check_chains(DRAWS[:, :, :1], columns=["mu"])
+    expected = compare_chains(DRAWS[:, :, :1], columns=["mu"])
     for draws in (DRAWS[:, :, 0], DRAWS[:, :, 0].tolist(), tuple(DRAWS[:, :, 0])):
-        found = check_chains(draws, columns=["mu"])
+        found = compare_chains(draws, columns=["mu"])
         assert found.to_dict() == expected.to_dict()
 
 
 @pytest.mark.parametrize(
-    ("draws", "told"),
+    ("draws", "expected"),
     [
         (
             DRAWS[0],
             r"shape \(60, 7\): np.asarray\(draws\)\[None\] is one chain of 7 parameters, "
-            r"np.asarray\(draws\).T is 7 chains of one",
+            r"np.asarray\(draws\).T is 7 chains of one parameter",
         ),
-        (DRAWS[:, :4, 0], r"fewer chains than draws, and have the shape \(4, 4\)"),
+        (DRAWS[:, :4, 0], r"fewer chains than draws, got the shape \(4, 4\)"),
         (
             DRAWS[0, :, 0],
             r"shape \(60,\): np.asarray\(draws\)\[None\] is one chain of 1 parameter$",
         ),
-        ([DRAWS[0, :, 0], DRAWS[0, :50, 0]], "several lengths: 60, 50"),
+        ([DRAWS[0, :, 0], DRAWS[0, :50, 0]], "different lengths: 60, 50"),
     ],
 )
-def test_arrays_that_may_be_something_else_are_refused(draws, told):
-    with pytest.raises(InputError, match=told):
-        check_chains(draws)
+def test_arrays_that_may_be_something_else_are_refused(draws, expected):
+    with pytest.raises(InputError, match=expected):
+        compare_chains(draws)
 
 
 def test_a_data_frame_is_no_array_of_chains():
     """Its columns are parameters, and 60 are more than there are rows."""
     pd = pytest.importorskip("pandas")
     with pytest.raises(InputError, match=r"one chain of 60 parameters"):
-        check_chains(pd.DataFrame(DRAWS[:, :, 0]))
+        compare_chains(pd.DataFrame(DRAWS[:, :, 0]))
 
 
 def test_the_remedies_of_messages_are_taken():
     draws = DRAWS[0, :, 0]
-    assert check_chains(np.asarray(draws)[None]).sizes == (1, 60)
-    assert check_chains(np.asarray(DRAWS[0])[None]).sizes == (1, 60)
-    assert check_chains(np.asarray(DRAWS[:, :, 0].T).T).sizes == (4, 60)
+    assert compare_chains(np.asarray(draws)[None]).sizes == (1, 60)
+    assert compare_chains(np.asarray(DRAWS[0])[None]).sizes == (1, 60)
+    assert compare_chains(np.asarray(DRAWS[:, :, 0].T).T).sizes == (4, 60)
 
 
 def test_a_data_array_is_read_by_the_names_of_its_dimensions():
