@@ -62,10 +62,10 @@ from .mcmc.stein_result import Misfit as Misfit, SteinResult as SteinResult
 from .mcmc.stein_test import stein_test as stein_test
 from .mcmc.thin import thin as thin
 from .mcmc.thinned import Thinned as Thinned
-from .monitoring.many import Monitors as Monitors, e_bh as e_bh
 from .monitoring.monitor import Monitor as Monitor
-from .monitoring.since import Since as Since
-from .monitoring.state import Change as Change, MonitorState as MonitorState
+from .monitoring.multiple_monitors import Monitors as Monitors, e_bh as e_bh
+from .monitoring.sequential_test import Change as Change, ChangePoint as ChangePoint
+from .monitoring.state import MonitorState as MonitorState
 from .plots.chains import plot_chains as plot_chains, plot_stein as plot_stein
 from .plots.comparison import plot_comparison as plot_comparison
 from .plots.density import plot_densities as plot_densities, plot_samples as plot_samples
