@@ -346,7 +346,7 @@ class Monitor(Shown):
         """Convert rows to values (n, C) without repeated rows, and return notes."""
         is_table = self._reader.is_table
         if is_table and isinstance(rows, Mapping):
-            rows = {name: cells if _is_column(cells) else [cells] for name, cells in rows.items()}
+            rows = {name: value if _is_column(value) else [value] for name, value in rows.items()}
         elif is_table and getattr(rows, "ndim", 2) == 1 and hasattr(rows, "items"):
             rows = {str(label): [cell] for label, cell in rows.items()}  # one row of pandas
         is_path = is_table and isinstance(rows, str)
@@ -392,14 +392,14 @@ def small_reference_note(sizes: Sequence[int]) -> tuple[str, ...]:
 
 
 def _as_table(values: np.ndarray, reader: RowReader) -> pa.Table:
-    """Convert values (n, C) to a table."""
+    """Convert values (n, C) to a table, with the levels of categories as text."""
     result, columns = {}, reader.columns
     for name, levels, column in zip(columns.names, columns.levels, values.T, strict=True):
         missing = np.isnan(column)
         if levels:
             words = np.append(np.array(levels, dtype=object), "(new)")
-            cells = words[np.where(missing, -1, np.minimum(column, len(levels))).astype(int)]
-            result[name] = pa.array(cells, pa.string(), mask=missing)
+            indices = np.where(missing, -1, np.minimum(column, len(levels))).astype(int)
+            result[name] = pa.array(words[indices], pa.string(), mask=missing)
         else:
             result[name] = pa.array(column, pa.float64(), mask=missing)
     return pa.table(result)
@@ -413,5 +413,5 @@ def _is_table(data: Any) -> bool:
     )
 
 
-def _is_column(cells: Any) -> bool:
-    return not isinstance(cells, (str, bytes)) and hasattr(cells, "__len__")
+def _is_column(value: Any) -> bool:
+    return not isinstance(value, (str, bytes)) and hasattr(value, "__len__")

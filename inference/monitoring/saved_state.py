@@ -76,14 +76,9 @@ def write_monitor(parts: Parts, path: str | os.PathLike[str]) -> None:
         "keys": arrivals.key_hashes,
         "times": arrivals.times,
     }
-    for name, fields in {
-        "capital": test.martingales,
-        "witnesses": test.witnesses,
-        "serial": serial,
-        "history": test.history,
-    }.items():
-        keys = ARRAY_KEYS[name][1]
-        arrays |= {f"{name} {key}": value for key, value in zip(keys, fields, strict=True)}
+    fields = (test.martingales, test.witnesses, serial, test.history)
+    for (name, (_, keys)), values in zip(ARRAY_KEYS.items(), fields, strict=True):
+        arrays |= {f"{name} {key}": value for key, value in zip(keys, values, strict=True)}
     write_arrays(path, metadata, arrays)
 
 

@@ -70,7 +70,7 @@ class Columns(NamedTuple):
 
     @property
     def is_number(self) -> np.ndarray:
-        """Return which columns (C,) are numbers."""
+        """Mask (C,) of the columns of numbers."""
         return np.array([not levels for levels in self.levels], dtype=bool)
 
     @property

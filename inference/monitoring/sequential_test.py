@@ -73,7 +73,8 @@ class Alarm(NamedTuple):
     Attributes:
         row: row of the alarm, counted from 1.
         change_point: estimate of the change point.
-        changes: changes of scores. Scores of a single column come first, then by wealth.
+        changes: changes of scores, in decreasing order of wealth. The wealth of a score of a single
+            column counts ten times.
         change_point_time: times of the row, the lower and the upper end of ``change_point``.
     """
 
@@ -231,8 +232,7 @@ class SequentialTest:
             reference[:, best], stream[:, best], self._edges[best], first
         )
         after, descriptions = stream[change_point.row - first :], self.descriptions
-        # Up to four scores with at least a tenth of the wealth of an alarm are reported. A score of
-        # a single column precedes others of up to ten times its wealth.
+        # Scores with less than a tenth of the wealth of an alarm are not reported.
         single_column = ("numbers", "levels", "missing")
         reported = [index for index in order if index == best or wealth[index] >= 0.1 / self.alpha]
         reported.sort(

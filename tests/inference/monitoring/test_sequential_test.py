@@ -21,7 +21,7 @@ def test_marginal_likelihood_is_an_urns():
     for row in rows:
         log += math.log((counts[row] + prior[row]) / (counts.sum() + prior.sum()))
         counts[row] += 1
-    # Up to a constant that does not hang on the counts.
+    # Up to a constant that does not depend on the counts.
     empty = _log_marginal_likelihood(np.zeros((1, 3)), prior)[0]
     assert _log_marginal_likelihood(counts[np.newaxis], prior)[0] - empty == pytest.approx(
         log, rel=1e-12
@@ -29,7 +29,7 @@ def test_marginal_likelihood_is_an_urns():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_interval_is_the_shortest_interval(seed):
+def test_interval_is_the_shortest(seed):
     """By trying all."""
     weight = np.random.default_rng(seed).dirichlet(np.full(12, 0.4))
     low, high = _shortest_interval(weight)
