@@ -40,7 +40,7 @@ def largest(kind: str, permutations: int, seeds: range) -> list[float]:
     for seed in seeds:
         rng = np.random.default_rng([list(NULLS).index(kind), seed])
         monitor = Monitor(rows(reference, rng), seed=seed)
-        found.append(monitor.update(rows(ROWS, rng)).evidence)
+        found.append(monitor.update(rows(ROWS, rng)).max_wealth)
     return found
 
 
@@ -71,8 +71,8 @@ def _of_monitor(reference: np.ndarray, stream: np.ndarray, seed: int) -> list[fl
     for start in range(0, len(stream), TOGETHER):
         state = monitor.update(stream[start : start + TOGETHER])
         if state.alarm:
-            held = state.since.low <= BEFORE + 1 <= state.since.high
-            return [state.row - BEFORE, float(held), state.since.high - state.since.low + 1]
+            _, low, high, _ = state.change_point
+            return [state.alarm_row - BEFORE, float(low <= BEFORE + 1 <= high), high - low + 1]
     return [math.inf, math.nan, math.nan]
 
 

@@ -66,10 +66,10 @@ from .mcmc.stein_test import (
     stein_test as stein_test,
 )
 from .mcmc.thinning import Thinned as Thinned, thin as thin
-from .monitoring.many import Monitors as Monitors, e_bh as e_bh
 from .monitoring.monitor import Monitor as Monitor
-from .monitoring.since import Since as Since
-from .monitoring.state import Change as Change, MonitorState as MonitorState
+from .monitoring.multiple_monitors import Monitors as Monitors, e_bh as e_bh
+from .monitoring.sequential_test import Change as Change, ChangePoint as ChangePoint
+from .monitoring.state import MonitorState as MonitorState
 from .plots.chains import plot_chains as plot_chains, plot_stein as plot_stein
 from .plots.comparison import plot_comparison as plot_comparison
 from .plots.density import plot_densities as plot_densities, plot_samples as plot_samples

@@ -73,14 +73,14 @@ def test_pages_link_to_files_that_are_there():
 #: What functions hand back, or what is only derived from, caught or annotated with: users do not
 #: call these, and the functions that give them are shown.
 GIVEN_NAMES = """
-BayesRule CausalGraph ChainComparison Change ClusterMass ColumnComparison Comparison
+BayesRule CausalGraph ChainComparison Change ChangePoint ClusterMass ColumnComparison Comparison
 ConditionalEmbedding Contribution Convergence Covariance CredibleBand Diagnosis Edge
 Embedding EmbeddingPosterior
 GroupsComparison InputError Integral JointEmbedding Kernel KernelBayesFilter
 KernelComparison KernelScore KernelStudentT LearnedFilter LearnedKernel LearnedStudentT
 Likelihood LowRankError MatchedWeights Measure Mode Modes Moment MonitorState
 Normalizer OpenRun PairComparison Part Peak Place PreImage PredictiveCheck Product Radial
-RegressionSummary Rows Sample SamplingError Scaled Score Since SmoothingError
+RegressionSummary Rows Sample SamplingError Scaled Score SmoothingError
 StateEstimates Stationary SteinResult Sum TableComparison TestResult Thinned
 """
 GIVEN = frozenset(GIVEN_NAMES.split())

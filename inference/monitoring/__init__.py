@@ -1,1 +1,1 @@
-"""Streams that are watched row by row, by evidence that is valid however long one looks."""
+"""Anytime-valid tests of streams of rows against a reference."""

@@ -1,4 +1,4 @@
-"""Watch a stream of rows against a reference sample, with evidence that is valid at every row."""
+"""Monitor of a stream of rows: an anytime-valid test against a reference sample."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from collections.abc import Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from ..core.errors import InputError
 from ..core.machine import computing
 from ..core.notebook import Shown
 from ..data.checks import check_alpha, check_count, normalize_text, pluralize
 from ..io.tables import Table, as_table
-from .arrivals import Arrivals
-from .copies import LOOKED_AT, copied, known_rows
 from .row_reader import RowReader, array_reader, table_reader
-from .saved import Parts, read_monitor, write_monitor
-from .serial import Serial
-from .state import Change, MonitorState
-from .watch import Watch
+from .saved_state import Parts, read_monitor, write_monitor
+from .sequential_test import SequentialTest
+from .state import MonitorState
+from .stream_checks import ArrivalLog, SerialCorrelation, copied_rows_note, distinct_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,28 +31,25 @@ if TYPE_CHECKING:
     from ..comparison.comparison import Comparison
     from ..tables.result import TableComparison
 
-#: Rows that a reference needs, and with which it is no longer small; notes that are kept; rows of
-#: an update that are few.
-LEAST, ENOUGH, NOTES, FEW = 20, 50, 12, 64
-
 
 class Monitor(Shown):
-    """Watch a stream: has it changed, since when, and where?
+    """Monitor a stream: has it changed, when, and in which columns?
 
-    Rows of the stream are ranked, one by one, among those of the reference and of the stream so far
-    by some dozens of scores: columns, levels and holes, products of pairs, directions, distances,
-    places, and witnesses of kernels that are learned on the way. Ranks of rows that are
-    exchangeable are independent and uniform, however few rows the reference has, so that bets on
-    them make martingales. Evidence is the largest capital that such bets have won, each times its
-    score's share of 1. If the rows of the stream are drawn as those of the reference, the chance
-    that it ever reaches 1 / alpha is at most alpha, however long and however often one looks
-    (conformal test martingales, Vovk, Gammerman and Shafer 2005, chapter 8; Ville's inequality).
+    Each row of the stream is ranked among the rows of the reference and of the stream so far by
+    some dozens of scores: columns, indicators of levels, missing values, products of pairs,
+    directions, distances, kernels at landmarks, and witness functions that are learned from the
+    stream. The ranks of exchangeable rows are independent and uniform for any size of the
+    reference, so bets on them are martingales. The wealth of a score is multiplied by a weight; the
+    weights sum to 1. If the rows of the stream have the distribution of the reference, the
+    probability that the largest weighted wealth ever reaches 1 / alpha is at most alpha, at any
+    stopping time (conformal test martingales, Vovk, Gammerman and Shafer 2005, chapter 8; Ville's
+    inequality).
 
-    That does not hold of rows that follow one another, as the temperature of every minute: a note
-    tells where neighbours go together.
+    This does not hold for serially correlated rows, such as the temperature of every minute. A note
+    reports serial correlation.
 
     Attributes:
-        state: what is known so far, a :class:`~bke.inference.MonitorState`.
+        state: the current state, a :class:`~bke.inference.MonitorState`.
     """
 
     def __init__(
@@ -71,324 +67,351 @@ class Monitor(Shown):
         encoding: str | None = None,
         seed: int = 0,
     ) -> None:
-        """Begin to watch.
+        """Start a monitor.
 
         Args:
-            reference: rows as they should be, at least 20: an array (n, D) or (n,), where NaN is a
-                missing value; or for mixed columns a data frame, a dictionary of columns, or the
-                path of a file, as :func:`~bke.inference.compare_tables` takes them.
-            alpha: the chance of ever raising an alarm where nothing changes.
+            reference: at least 20 rows without a change. Either an array (n, D) or (n,), with NaN
+                for missing values, or a table of mixed columns: a data frame, a dictionary of
+                columns, or the path of a file, as for :func:`~bke.inference.compare_tables`.
+            alpha: bound on the probability of ever raising an alarm if nothing changes.
             columns: names of the columns of an array.
-            exclude: columns that are not watched.
-            column_types: types of columns, in place of those that are inferred from their cells.
+            exclude: columns of a table that are not monitored.
+            column_types: types of columns, instead of the inferred ones.
             na_values: cells that stand for a missing value, such as -999.
-            formats: names of formats of numbers in text, where cells fit several.
-            key: a column that tells rows apart: a row of the stream whose key is among the last
-                100,000 is left out.
-            time: a column of when rows came about, in which a change is told; rows that are older
-                than one before them are counted, and taken in the order of arrival.
-            encoding: of a text file, by default UTF-8.
-            seed: of the rows by which scores are chosen, and of what breaks ties.
+            formats: names of formats of numbers in text, if cells match several.
+            key: column that identifies rows. A row of the stream is dropped if its key is among the
+                last 100,000.
+            time: column of times, in which the change point is reported. Rows that are older than a
+                row before them are counted, and used in the order of arrival.
+            encoding: encoding of a text file, by default UTF-8.
+            seed: seed of the choice of training rows and of the random numbers that break ties.
 
         Raises:
-            InputError: for a reference or arguments that make no sense.
+            InputError: if the reference or an argument is invalid.
         """
         check_alpha(alpha)
         check_count(seed, "seed", 0, 2**63 - 1)
         key, time = map(normalize_text, (key, time))
-        self._arrivals = Arrivals(key, time)
+        self._arrivals = ArrivalLog(key, time)
         if _is_table(reference):
             if columns is not None:
                 raise InputError(
-                    "columns are names for an array, and the reference is a table: leave columns "
-                    "of a table out with exclude"
+                    "columns are names for an array, and the reference is a table: drop columns of "
+                    "a table with exclude"
                 )
-            table = as_table(reference, "reference", encoding)
-            apart = [name for name in (key, time) if name is not None]
             self._reader, values = table_reader(
-                table,
-                [*exclude, *apart],
+                as_table(reference, "reference", encoding),
+                [*exclude, *(name for name in (key, time) if name is not None)],
                 dict(column_types or {}),
                 na_values,
                 formats,
             )
         else:
-            given = {
+            table_options = {
                 "exclude": exclude,
                 "column_types": column_types,
                 "na_values": na_values,
                 "formats": formats,
+                "key": key,
+                "time": time,
             }
-            given |= {"key": key, "time": time}
-            if odd := [name for name, value in given.items() if value]:
-                raise InputError(f"{odd[0]} is about tables, and the reference is an array")
+            for name, value in table_options.items():
+                if value:
+                    raise InputError(
+                        f"{name} is an option of tables, and the reference is an array"
+                    )
             self._reader, values = array_reader(reference, columns)
-        self._watch, self._serial = begun(self._reader, values, alpha, seed)
-        self._notes = small([len(values)])
+        self._test, self._serial = start_test(self._reader, values, alpha, seed)
+        self._notes = small_reference_note([len(values)])
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that are watched."""
+        """Names of the monitored columns."""
         return self._reader.columns.names
 
     @property
-    def given(self) -> tuple[str, ...]:
-        """All columns of the reference, in its order."""
+    def all_columns(self) -> tuple[str, ...]:
+        """Names of all columns of the reference, in its order."""
         return self._reader.all_columns
 
     @property
-    def needed(self) -> tuple[str, ...]:
-        """The columns that rows of a table must have."""
-        apart = (self._arrivals.key, self._arrivals.time)
-        return (*self.columns, *(name for name in apart if name is not None))
+    def required_columns(self) -> tuple[str, ...]:
+        """Names of the columns that rows of a table must have."""
+        key, time = self._arrivals.key, self._arrivals.time
+        return (*self.columns, *(name for name in (key, time) if name is not None))
 
     @property
-    def numeric(self) -> tuple[str, ...]:
-        """Those of ``columns`` that hold numbers."""
-        kinds = zip(self.columns, self._reader.types, strict=True)
-        return tuple(name for name, kind in kinds if kind in ("number", "integer"))
+    def numeric_columns(self) -> tuple[str, ...]:
+        """Names of the monitored columns of numbers."""
+        types = zip(self.columns, self._reader.types, strict=True)
+        return tuple(name for name, type_ in types if type_ in ("number", "integer"))
 
-    def update(self, rows: Any, *, beside: Any = None) -> MonitorState:
-        """Watch the next rows of the stream, in their order.
+    def update(self, rows: Any, *, reference_rows: Any = None) -> MonitorState:
+        """Test the next rows of the stream, in their order.
 
-        However a stream is cut into updates, what is found is the same.
+        The result does not depend on how a stream is divided into updates.
 
         Args:
-            rows: as the reference: (n, D), or a table with its columns in any order; a dictionary
-                of one row's cells is one row. No rows are fine.
-            beside: rows of a second stream that are as the reference's, and are added to it: two
-                streams are compared as they come. Both must be drawn independently from one
-                distribution that does not change where none is to be found.
+            rows: rows in the format of the reference: an array (n, D), or a table with columns in
+                any order. A dictionary of cells is one row. There may be no rows.
+            reference_rows: rows of a second stream, which are added to the reference. This compares
+                two streams. If nothing changes, the rows of both streams must be independent draws
+                from one distribution.
 
         Returns:
-            What is known now.
+            The state after the update.
 
         Raises:
-            InputError: rows that cannot be read; nothing of them has been taken then.
+            InputError: if rows cannot be read. The state is unchanged then.
         """
         arrivals = dataclasses.replace(self._arrivals)
-        values, notes = self._values(rows, arrivals)
-        more, told = self._values(beside, None) if beside is not None else (values[:0], [])
-        if self._watch.rows < LOOKED_AT:
-            told += copied(values[:LOOKED_AT], self._known)
-        # Setting threads takes longer than few rows do.
-        few = len(values) + len(more) <= FEW
-        with contextlib.nullcontext() if few else computing():
-            self._watch.count(more)
-            if len(values) and self._watch.alarm is None:
-                self._serial = self._serial.after(self._watch.scores.normal(values))
-            before = self._watch.alarm
-            self._watch.see(values)
-        alarm = self._watch.alarm
-        if before is None and alarm is not None:
-            rows_of = (alarm.since.row, alarm.since.low, alarm.since.high)
-            times = arrivals.times_of(rows_of, self._watch.rows)
-            self._watch.alarm = alarm._replace(times=times)
+        values, notes = self._read(rows, arrivals)
+        reference = values[:0]
+        if reference_rows is not None:
+            reference, reference_notes = self._read(reference_rows, None)
+            notes = notes + reference_notes
+        max_checked = 5000
+        if self._test.num_rows < max_checked:
+            notes = notes + copied_rows_note(values[:max_checked], self._distinct_training_rows)
+        alarm_before = self._test.alarm
+        # Setting the number of threads takes longer than a small update.
+        is_small = len(values) + len(reference) <= 64
+        with contextlib.nullcontext() if is_small else computing():
+            self._test.add_reference(reference)
+            if len(values) and alarm_before is None:
+                self._serial = self._serial.update(self._test.scores.normal_scores(values))
+            self._test.update(values)
+        alarm = self._test.alarm
+        if alarm_before is None and alarm is not None:
+            row, low, high, _ = alarm.change_point
+            times = arrivals.times_of((row, low, high), self._test.num_rows)
+            self._test.alarm = alarm._replace(change_point_time=times)
         self._arrivals = arrivals.trimmed()
-        if arrivals.unread:
-            told.append(
-                f"{arrivals.time!r} of some rows is no time: they are not told late or early."
-            )
-        self._notes = tuple(dict.fromkeys([*self._notes, *notes, *told]))[:NOTES]
+        if arrivals.num_invalid_times:
+            notes = [
+                *notes,
+                f"{arrivals.time!r} of some rows is not a time: they are not counted as late.",
+            ]
+        max_notes = 12
+        self._notes = tuple(dict.fromkeys([*self._notes, *notes]))[:max_notes]
         return self.state
 
     @property
     def state(self) -> MonitorState:
-        """What is known so far."""
-        watch, arrivals = self._watch, self._arrivals
-        columns = self._reader.columns
-        numbers = [name for name, one in zip(columns.names, columns.numbers, strict=True) if one]
-        serial = self._serial.note(numbers)
-        alarm = watch.alarm
-        found = MonitorState(
-            rows=watch.rows,
-            alpha=watch.alpha,
-            evidence=watch.evidence,
+        """The current state."""
+        test, arrivals, alarm = self._test, self._arrivals, self._test.alarm
+        serial_note = self._serial.note(self._reader.columns.numbers)
+        state = MonitorState(
+            rows=test.num_rows,
+            alpha=test.alpha,
+            max_wealth=test.max_wealth,
             alarm=alarm is not None,
-            repeated=arrivals.repeated,
-            late=arrivals.late,
-            notes=(*self._reader.notes, *self._notes, *([serial] if serial else [])),
+            repeated=arrivals.num_repeated,
+            late=arrivals.num_late,
+            notes=(*self._reader.notes, *self._notes, *([serial_note] if serial_note else [])),
         )
         if alarm is None:
-            return found
-        where = tuple(Change(*one) for one in alarm.what)
+            return state
         return dataclasses.replace(
-            found,
-            row=alarm.row,
-            since=alarm.since,
-            since_time=alarm.times,
-            where=where,
+            state,
+            alarm_row=alarm.row,
+            change_point=alarm.change_point,
+            change_point_time=alarm.change_point_time,
+            changes=alarm.changes,
         )
-
-    @functools.cached_property
-    def _known(self) -> frozenset[bytes]:
-        return known_rows(self._watch.apart)
 
     @property
     def alarm(self) -> bool:
-        """Whether there was an alarm."""
-        return self._watch.alarm is not None
+        """True if an alarm was raised."""
+        return self._test.alarm is not None
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader should know."""
+        """Notes on the data and on the validity of the test."""
         return self.state.notes
 
     @property
-    def line(self) -> str:
-        """What is known so far, in one line."""
-        return self.state.line
+    def summary_line(self) -> str:
+        """Summary of the state in one line."""
+        return self.state.summary_line
 
     def to_dataframe(self) -> pd.DataFrame:
-        """What has changed so far, see :meth:`~bke.inference.MonitorState.to_dataframe`."""
+        """Return the changes, see :meth:`~bke.inference.MonitorState.to_dataframe`."""
         return self.state.to_dataframe()
 
     def to_dict(self) -> dict[str, Any]:
-        """What is known so far as plain data, for JSON."""
+        """Return the state as plain data for JSON."""
         return self.state.to_dict()
 
     def difference(self, **options: Any) -> Comparison | TableComparison:
-        """Compare the reference with the rows since the change, with places and pictures.
+        """Compare the reference with the rows after the change point, with regions and plots.
 
-        The rows are those that are kept, the last 4096 at most. They were chosen by what they are,
-        so that the p-values of this comparison say how large a difference is against chance, not
-        how rarely there would be an alarm; that is what the monitor's evidence says.
+        At most the last 4096 rows of the stream are used. They are selected after the change was
+        detected, so the p-values measure the size of the difference relative to chance. The
+        probability of a false alarm is controlled by the monitor only.
 
         Args:
-            options: of :func:`~bke.inference.compare`, or of
-                :func:`~bke.inference.compare_tables` where columns are not all numbers or have
-                holes.
+            options: options of :func:`~bke.inference.compare`, or of
+                :func:`~bke.inference.compare_tables` if there are other columns than numbers, or
+                missing values.
 
         Raises:
-            InputError: there was no alarm, or fewer than two rows are there since the change.
+            InputError: if there was no alarm, or fewer than two rows follow the change point.
         """
-        from .contrast import contrast
+        from ..comparison.compare import compare
+        from ..tables.compare_tables import compare_tables
 
-        return contrast(self._watch, self._reader, options)
+        test, reader = self._test, self._reader
+        if test.alarm is None:
+            raise InputError("there was no alarm: the rows after a change are unknown")
+        first_row = test.num_rows - len(test.recent_rows) + 1
+        after = test.recent_rows[max(test.alarm.change_point.row - first_row, 0) :]
+        if len(after) < 2:
+            raise InputError("fewer than two rows follow the change point: pass more rows first")
+        before = np.concatenate([test.training_rows, test.calibration_rows])
+        options = {"names": ("reference", "stream"), **options}
+        note = (
+            "the rows of the stream are those after the estimated change point: the p-value "
+            "measures the size of the difference, not the probability of a false alarm"
+        )
+        has_missing = np.isnan(before).any() or np.isnan(after).any()
+        if reader.columns.is_number.all() and not has_missing:
+            comparison = compare(before, after, columns=reader.columns.names, **options)
+            return dataclasses.replace(comparison, notes=(*comparison.notes, note))
+        types = {
+            name: "number" if type_ == "text" else type_
+            for name, type_ in zip(reader.columns.names, reader.types, strict=True)
+        }
+        tables = compare_tables(
+            _as_table(before, reader), _as_table(after, reader), column_types=types, **options
+        )
+        return dataclasses.replace(tables, notes=(*tables.notes, note))
 
     def plot(self, *, ax: Axes | None = None) -> Figure:
-        """Draw the evidence by rows, the alarm, and since when."""
+        """Plot the wealth by rows, the alarm and the interval of the change point."""
         from ..plots.monitoring import plot_monitor
 
         return plot_monitor(self, ax=ax)
 
     @property
     def history(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rows (h,) and the evidence (h,) after each, thinned to at most 2048."""
-        return self._watch.history.rows, self._watch.history.evidence
+        """Rows (h,) and the wealth (h,) after each, thinned to at most 2048 rows."""
+        return self._test.history.rows, self._test.history.wealth
 
     def to_file(self, path: str | os.PathLike[str]) -> None:
-        """Write all of the state, whole or not at all, so that a monitor goes on from it.
+        """Save the monitor. If writing fails, an existing file is unchanged.
 
-        The file is as confidential as the data: up to 3000 rows of the reference and 4096 of the
-        stream are in it. Its size does not grow with the stream.
+        The file is as confidential as the data: it has up to 3000 rows of the reference and 4096 of
+        the stream. Its size is bounded.
         """
-        parts = (self._reader, self._watch, self._arrivals, self._serial, self._notes)
-        write_monitor(Parts(*parts), path)
+        write_monitor((self._reader, self._test, self._arrivals, self._serial, self._notes), path)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Monitor:
-        """Go on from what :meth:`to_file` wrote.
+        """Read a monitor that :meth:`to_file` saved.
 
         Raises:
-            InputError: the file is no monitor's, or is damaged.
+            InputError: if the file is not a saved monitor, or is damaged.
         """
-        return cls._of(*read_monitor(path))
+        return cls._from_parts(read_monitor(path))
 
-    def begun_as(self, other: Monitor) -> bool:
-        """Whether another monitor was begun with the same reference, read in the same way."""
-        mine, its = self._watch, other._watch
-        alike = self._reader.columns.names == other._reader.columns.names
-        return alike and all(
-            np.array_equal(one, two, equal_nan=True)
-            for one, two in ((mine.apart, its.apart), (mine.ranked, its.ranked))
+    def has_same_reference(self, other: Monitor) -> bool:
+        """Return whether another monitor has the same columns and the same reference."""
+        return self.columns == other.columns and all(
+            np.array_equal(getattr(self._test, name), getattr(other._test, name), equal_nan=True)
+            for name in ("training_rows", "calibration_rows")
         )
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments that it was begun with, but for the reference and how that is read."""
-        watch, arrivals = self._watch, self._arrivals
+        """Arguments of the constructor, without the reference and the options of reading it."""
         return {
-            "alpha": watch.alpha,
-            "key": arrivals.key,
-            "time": arrivals.time,
-            "seed": watch.seed,
+            "alpha": self._test.alpha,
+            "key": self._arrivals.key,
+            "time": self._arrivals.time,
+            "seed": self._test.seed,
         }
 
     @classmethod
-    def _of(
-        cls,
-        reader: RowReader,
-        watch: Watch,
-        arrivals: Arrivals,
-        serial: Serial,
-        notes: tuple[str, ...],
-    ) -> Monitor:
-        """Put a monitor together from its parts."""
-        found = cls.__new__(cls)
-        found._reader, found._watch, found._arrivals = reader, watch, arrivals
-        found._serial, found._notes = serial, notes
-        return found
+    def _from_parts(cls, parts: Parts) -> Monitor:
+        result = cls.__new__(cls)
+        result._reader, result._test, result._arrivals, result._serial, result._notes = parts
+        return result
 
-    def _values(self, rows: Any, arrivals: Arrivals | None) -> tuple[np.ndarray, list[str]]:
-        """Values (n, C) of rows, those that have come twice left out, and what was odd."""
-        if not self._reader.is_table:
-            if isinstance(rows, Sized) and len(rows) == 0:
-                return np.empty((0, len(self.columns))), []
-            return self._reader.values(rows)
-        if isinstance(rows, Mapping):
-            rows = {name: cells if _is_column(cells) else [cells] for name, cells in rows.items()}
-        if getattr(rows, "ndim", 2) == 1 and hasattr(rows, "items"):  # one row of pandas
-            rows = {str(label): [cell] for label, cell in rows.items()}
-        if not isinstance(rows, Table):
-            if isinstance(rows, Sized) and not isinstance(rows, str) and len(rows) == 0:
-                return np.empty((0, len(self.columns))), []
-            rows = as_table(rows, "rows")
-        if arrivals is not None:
-            rows = arrivals.taken(rows)
+    @functools.cached_property
+    def _distinct_training_rows(self) -> frozenset[bytes]:
+        return distinct_rows(self._test.training_rows)
+
+    def _read(self, rows: Any, arrivals: ArrivalLog | None) -> tuple[np.ndarray, list[str]]:
+        """Convert rows to values (n, C) without repeated rows, and return notes."""
+        is_table = self._reader.is_table
+        if is_table and isinstance(rows, Mapping):
+            rows = {name: value if _is_column(value) else [value] for name, value in rows.items()}
+        elif is_table and getattr(rows, "ndim", 2) == 1 and hasattr(rows, "items"):
+            rows = {str(label): [cell] for label, cell in rows.items()}  # one row of pandas
+        is_path = is_table and isinstance(rows, str)
+        if isinstance(rows, Sized) and len(rows) == 0 and not is_path:
+            return np.empty((0, len(self.columns))), []
+        if is_table:
+            rows = rows if isinstance(rows, Table) else as_table(rows, "rows")
+            rows = rows if arrivals is None else arrivals.add(rows)
         return self._reader.values(rows)
 
     def __str__(self) -> str:
         return str(self.state)
 
     def __repr__(self) -> str:
-        return f"<Monitor of {pluralize(len(self.columns), 'column')}, {self.state.line}>"
+        return f"<Monitor of {pluralize(len(self.columns), 'column')}, {self.summary_line}>"
 
 
-def begun(
+def start_test(
     reader: RowReader, values: np.ndarray, alpha: float, seed: int, name: str = "the reference"
-) -> tuple[Watch, Serial]:
-    """Begin to watch with values (n, C) of a reference, of which messages speak by ``name``."""
-    if len(values) < LEAST:
+) -> tuple[SequentialTest, SerialCorrelation]:
+    """Start a test with values (n, C) of a reference, which has a name in messages."""
+    min_rows = 20
+    if len(values) < min_rows:
         raise InputError(
-            f"{name} has {pluralize(len(values), 'row')}, and at least {LEAST} are needed"
+            f"{name} has {pluralize(len(values), 'row')}, and at least {min_rows} are needed"
         )
     with computing():
-        watch = Watch.of(reader.columns, values, alpha, seed)
-    return watch, Serial.of(int(reader.columns.numbers.sum()))
+        test = SequentialTest.initialize(reader.columns, values, alpha, seed)
+    return test, SerialCorrelation.initialize(len(reader.columns.numbers))
 
 
-def small(sizes: Sequence[int]) -> tuple[str, ...]:
-    """A note on references of so many rows each, some of which hardly tell a change."""
-    few = [size for size in sizes if size < ENOUGH]
-    if not few:
+def small_reference_note(sizes: Sequence[int]) -> tuple[str, ...]:
+    """Return a note on small references, from the numbers of rows of the references."""
+    small = [size for size in sizes if size < 50]
+    if not small:
         return ()
-    of = "" if len(sizes) == 1 else f" of {len(few)} of {len(sizes)} streams"
-    rows = str(few[0]) if min(few) == max(few) else f"{min(few)} to {max(few)}"
+    streams = "" if len(sizes) == 1 else f" of {len(small)} of {len(sizes)} streams"
+    rows = str(small[0]) if min(small) == max(small) else f"{min(small)} to {max(small)}"
     return (
-        f"The reference{of} has {rows} rows: with so few hardly any change smaller than a standard "
-        "deviation of a column raises an alarm; 100 or more are better.",
+        f"The reference{streams} has {rows} rows: a change of a column by less than a standard "
+        "deviation is rarely detected; use at least 100 rows.",
     )
 
 
-def _is_table(given: Any) -> bool:
-    frames = ("__dataframe__", "__arrow_c_stream__")
-    if getattr(given, "ndim", 2) == 1:  # a single column
+def _as_table(values: np.ndarray, reader: RowReader) -> pa.Table:
+    """Convert values (n, C) to a table, with the levels of categories as text."""
+    result, columns = {}, reader.columns
+    for name, levels, column in zip(columns.names, columns.levels, values.T, strict=True):
+        missing = np.isnan(column)
+        if levels:
+            words = np.append(np.array(levels, dtype=object), "(new)")
+            indices = np.where(missing, -1, np.minimum(column, len(levels))).astype(int)
+            result[name] = pa.array(words[indices], pa.string(), mask=missing)
+        else:
+            result[name] = pa.array(column, pa.float64(), mask=missing)
+    return pa.table(result)
+
+
+def _is_table(data: Any) -> bool:
+    if getattr(data, "ndim", 2) == 1:  # a single column
         return False
-    return isinstance(given, (str, os.PathLike, dict, Table)) or any(
-        hasattr(given, name) for name in frames
+    return isinstance(data, (str, os.PathLike, dict, Table)) or any(
+        hasattr(data, name) for name in ("__dataframe__", "__arrow_c_stream__")
     )
 
 
-def _is_column(cells: Any) -> bool:
-    return not isinstance(cells, (str, bytes)) and hasattr(cells, "__len__")
+def _is_column(value: Any) -> bool:
+    return not isinstance(value, (str, bytes)) and hasattr(value, "__len__")

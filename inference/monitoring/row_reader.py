@@ -50,7 +50,7 @@ from ..io.types import (
     take_values,
     value_text,
 )
-from .columns import Columns
+from .scores import Columns
 
 #: Types of columns whose values are watched as numbers, and as levels.
 NUMERIC_TYPES, LEVEL_TYPES = ("number", "integer", "text"), ("category", "boolean")

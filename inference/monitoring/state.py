@@ -1,4 +1,4 @@
-"""What a monitor has found so far, in numbers and in words."""
+"""State of a monitor, with summaries, and e-values."""
 
 from __future__ import annotations
 
@@ -10,151 +10,150 @@ from scipy.optimize import brentq
 
 from ..core.notebook import Shown
 from ..data.checks import pluralize
-from .since import Since
+from .sequential_test import Change, ChangePoint
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 @dataclasses.dataclass(frozen=True)
-class Change:
-    """What of the rows has changed, by one score.
-
-    Attributes:
-        what: in words, such as "temperature is larger".
-        columns: those that it is about.
-        evidence: of this score, times its share of the level.
-    """
-
-    what: str
-    columns: tuple[str, ...]
-    evidence: float
-
-    def __str__(self) -> str:
-        return self.what
-
-
-@dataclasses.dataclass(frozen=True)
 class MonitorState(Shown):
-    """What is known after some rows of a stream.
+    """State of a monitor after some rows of a stream.
 
     Attributes:
-        rows: how many have been seen.
-        alpha: the chance of ever raising an alarm where nothing changes.
-        evidence: the largest so far; alarm where it reaches 1 / alpha.
-        alarm: whether it has.
-        row: the row of the alarm, counted from 1; ``None`` where there is none.
-        since: when the change came, by the rows up to the alarm.
-        where: what has changed, told by the scores with the largest evidence, not tested apart.
-        since_time: the times of ``since``: of its row, and of both ends; where times are known.
-        repeated: rows that were dropped, for their key had been seen.
-        late: rows that were older than one before them.
-        notes: what a reader should know.
+        rows: number of rows so far.
+        alpha: bound on the probability of ever raising an alarm if nothing changes.
+        max_wealth: largest wealth of the bets so far over rows and scores, times the weight of the
+            score. An alarm is raised when it reaches 1 / alpha.
+        alarm: ``True`` if an alarm was raised.
+        alarm_row: row of the alarm, counted from 1, or ``None``.
+        change_point: estimate of the change point, from the rows up to the alarm, or ``None``.
+        changes: changes of the scores of largest wealth at the alarm, without a test of each.
+        change_point_time: times of the row, the lower and the upper end of ``change_point``, or
+            ``None`` if times are unknown.
+        repeated: number of rows that were dropped because their key is known.
+        late: number of rows that are older than a row before them.
+        notes: notes on the data and on the validity of the test.
     """
 
     rows: int
     alpha: float
-    evidence: float
+    max_wealth: float
     alarm: bool
-    row: int | None = None
-    since: Since | None = None
-    where: tuple[Change, ...] = ()
-    since_time: tuple[str, str, str] | None = None
+    alarm_row: int | None = None
+    change_point: ChangePoint | None = None
+    changes: tuple[Change, ...] = ()
+    change_point_time: tuple[str, str, str] | None = None
     repeated: int = 0
     late: int = 0
     notes: tuple[str, ...] = ()
 
     @property
     def pvalue(self) -> float:
-        """Anytime-valid: the chance that it is ever as small is at most its value."""
-        return min(1.0, 1.0 / self.evidence)
+        """Anytime-valid p-value 1 / ``max_wealth``.
+
+        If nothing changes, the probability that it is ever at most p is at most p.
+        """
+        return min(1.0, 1.0 / self.max_wealth)
 
     @property
     def e_value(self) -> float:
-        """An e-value at whatever row one stops, for :func:`e_bh`: its mean is at most 1.
+        """E-value for :func:`e_bh`: at any stopping time its expectation is at most 1.
 
-        The evidence is a running maximum, whose chance of reaching x is at most 1 / x but whose
-        mean is not bounded: it is calibrated by (x - 1 - log x) / log(x)^2 (Vovk and Wang 2021, at
-        the p-value 1 / x).
+        The expectation of the running maximum ``max_wealth`` = x is unbounded. It is calibrated to
+        (x - 1 - log x) / log(x)^2 (Vovk and Wang 2021, at the p-value 1 / x).
         """
-        return calibrated(float(np.log(self.evidence)))
+        return calibrate_wealth(float(np.log(self.max_wealth)))
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One row for each thing that has changed, that of the largest evidence first.
+        """Return one row for each change, in the order of ``changes``.
 
-        Columns: ``what``, in words; ``columns``, those that it is about, joined by commas; and
-        ``evidence``.
+        Columns: ``what``, its description; ``columns``, their names joined by commas; and
+        ``evidence``, its wealth.
         """
         import pandas as pd
 
-        rows = [(one.what, ", ".join(one.columns), one.evidence) for one in self.where]
+        rows = [
+            (change.description, ", ".join(change.columns), change.wealth)
+            for change in self.changes
+        ]
         return pd.DataFrame(rows, columns=["what", "columns", "evidence"])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """Return plain data for JSON."""
+        change_point = None
+        if self.change_point is not None:
+            row, low, high, censored = self.change_point
+            change_point = {"row": row, "low": low, "high": high, "cut": censored}
         return {
             "rows": self.rows,
             "alpha": self.alpha,
-            "evidence": self.evidence,
+            "evidence": self.max_wealth,
             "pvalue": self.pvalue,
             "e_value": self.e_value,
             "alarm": self.alarm,
-            "row": self.row,
-            "since": None if self.since is None else self.since._asdict(),
-            "since_time": self.since_time,
-            "where": [dataclasses.asdict(one) for one in self.where],
+            "row": self.alarm_row,
+            "since": change_point,
+            "since_time": self.change_point_time,
+            "where": [
+                {"what": change.description, "columns": change.columns, "evidence": change.wealth}
+                for change in self.changes
+            ],
             "repeated": self.repeated,
             "late": self.late,
             "notes": list(self.notes),
         }
 
     @property
-    def line(self) -> str:
-        """One line."""
-        told = f"{pluralize(self.rows, 'row')}: "
+    def summary_line(self) -> str:
+        """Summary in one line."""
+        rows = pluralize(self.rows, "row")
         if self.rows == 0:
-            return f"{told}none has come, so nothing is known"
+            return f"{rows}: no result yet"
         if not self.alarm:
-            return f"{told}no change (evidence {self.evidence:.3g} of {1.0 / self.alpha:g})"
-        what = ", ".join(map(str, self.where[:2])) or "rows differ"
-        return f"{told}CHANGED since {self.when}: {what} (alarm at row {self.row})"
+            return (
+                f"{rows}: no change (wealth {self.max_wealth:.3g}, alarm at {1.0 / self.alpha:g})"
+            )
+        changes = ", ".join(map(str, self.changes[:2])) or "rows differ"
+        return (
+            f"{rows}: CHANGE at {self.change_point_text}: {changes} (alarm at row {self.alarm_row})"
+        )
 
     @property
-    def when(self) -> str:
-        """Since when, in words."""
-        if self.since_time is None:
-            return str(self.since)
-        at, low, high = self.since_time
-        before = "or before, " if self.since is not None and self.since.cut else ""
-        span = at if low == high else f"{at} (90 %: {low} to {high})"
-        return f"{before}{span}, {self.since}"
+    def change_point_text(self) -> str:
+        """Change point as text, with its time if known."""
+        if self.change_point_time is None:
+            return str(self.change_point)
+        time, low, high = self.change_point_time
+        is_censored = self.change_point is not None and self.change_point.censored
+        interval = "" if low == high else f" (90 % interval {low} to {high})"
+        return f"{'or before ' if is_censored else ''}{time}{interval}, {self.change_point}"
 
     def __str__(self) -> str:
-        lines = [self.line]
+        lines = [self.summary_line]
         if self.alarm:
             lines.append(
-                f"Evidence {self.evidence:.3g}: were there no change, the chance of this alarm "
-                f"at any row would be at most {self.alpha:g}."
+                f"Wealth of the bets: {self.max_wealth:.3g}. If nothing changed, the probability "
+                f"of an alarm at any row would be at most {self.alpha:g}."
             )
-            lines += [f"  {one} (evidence {one.evidence:.3g})" for one in self.where]
+            lines += [f"  {change} (wealth {change.wealth:.3g})" for change in self.changes]
         if self.repeated:
-            lines.append(f"{pluralize(self.repeated, 'repeated row')} left out.")
+            lines.append(f"{pluralize(self.repeated, 'repeated row')} dropped.")
         if self.late:
-            lines.append(f"{pluralize(self.late, 'row')} late: taken in the order of arrival.")
+            lines.append(f"{pluralize(self.late, 'late row')} used in the order of arrival.")
         return "\n".join([*lines, *self.notes])
 
 
-def calibrated(log_evidence: float) -> float:
-    """The e-value of the largest evidence so far, by its logarithm."""
-    if log_evidence <= 1e-6:
+def calibrate_wealth(log_wealth: float) -> float:
+    """Compute the e-value of a running maximum of wealth, from its logarithm."""
+    if log_wealth <= 1e-6:
         return 0.5
-    return float((np.expm1(log_evidence) - log_evidence) / log_evidence**2)
+    return float((np.expm1(log_wealth) - log_wealth) / log_wealth**2)
 
 
-def evidence_of(e_value: float) -> float:
-    """The evidence whose e-value is so much; 1 of 0.5 and below."""
+def wealth_of_e_value(e_value: float) -> float:
+    """Compute the running maximum of wealth with this e-value; 1 for e-values of at most 0.5."""
     if e_value <= 0.5:
         return 1.0
-    return float(
-        np.exp(brentq(lambda log: calibrated(log) - e_value, 0.0, 2.0 * np.log(e_value) + 9.0))
-    )
+    upper = 2.0 * np.log(e_value) + 9.0
+    return float(np.exp(brentq(lambda log: calibrate_wealth(log) - e_value, 0.0, upper)))

@@ -1,4 +1,4 @@
-"""The course of a monitor's evidence: by rows, with its alarm and since when."""
+"""Plot the wealth of a monitor by rows, with its alarm and change point."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from .style import BAND_ALPHA, MODES, P_COLOUR, P_MORE, SMALL, STUCK, panels, plain
 
-#: Characters of a line of the title; evidence below which it is drawn as this.
+#: Characters of a line of the title; smallest wealth that is drawn.
 TITLE, LEAST = 78, 1e-3
 
 
@@ -21,18 +21,18 @@ class Watched(Protocol):
 
     @property
     def state(self) -> Any:
-        """What is known so far."""
+        """The current state."""
 
     @property
     def history(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rows (h,) and the evidence (h,) after each."""
+        """Rows (h,) and the wealth (h,) after each."""
 
 
 class ManyWatched(Protocol):
     """What is read of :class:`~bke.inference.Monitors`."""
 
     @property
-    def each(self) -> Mapping[str, Watched]:
+    def monitors(self) -> Mapping[str, Watched]:
         """The monitor of every stream."""
 
     @property
@@ -40,16 +40,16 @@ class ManyWatched(Protocol):
         """Streams that have changed."""
 
     @property
-    def limit(self) -> float:
-        """The evidence from which on a stream has changed."""
+    def wealth_threshold(self) -> float:
+        """Wealth from which a stream is reported as changed."""
 
     @property
-    def line(self) -> str:
-        """What is known, in a line."""
+    def summary_line(self) -> str:
+        """Summary in one line."""
 
 
 def plot_monitor(monitor: Watched, *, ax: Axes | None = None) -> Figure:
-    """Draw the evidence of a monitor by rows, its alarm, and the interval of the change.
+    """Plot the wealth of a monitor by rows, its alarm, and the interval of the change point.
 
     Args:
         monitor: a :class:`~bke.inference.Monitor` that has seen rows.
@@ -61,16 +61,15 @@ def plot_monitor(monitor: Watched, *, ax: Axes | None = None) -> Figure:
     _course(place, monitor, color=P_COLOUR)
     _limit(place, limit, f"alarm at {limit:g}")
     if state.alarm:
-        since, half = state.since, 0.5
-        band = (since.low - half, since.high + half)
-        place.axvspan(*band, color=P_MORE, alpha=BAND_ALPHA, linewidth=0)
-        place.axvline(since.row, color=P_MORE, linewidth=1.2)
-        place.plot([state.row], [limit], "o", color=MODES[1], zorder=5)
-    return _finished(figure, place, state.line)
+        row, low, high, _ = state.change_point
+        place.axvspan(low - 0.5, high + 0.5, color=P_MORE, alpha=BAND_ALPHA, linewidth=0)
+        place.axvline(row, color=P_MORE, linewidth=1.2)
+        place.plot([state.alarm_row], [limit], "o", color=MODES[1], zorder=5)
+    return _finished(figure, place, state.summary_line)
 
 
 def plot_monitors(monitors: ManyWatched, *, ax: Axes | None = None) -> Figure:
-    """Draw the evidence of many streams by rows, those that have changed in colour.
+    """Plot the wealth of many streams by rows, with colors for streams that have changed.
 
     Args:
         monitors: :class:`~bke.inference.Monitors` that have seen rows.
@@ -78,17 +77,17 @@ def plot_monitors(monitors: ManyWatched, *, ax: Axes | None = None) -> Figure:
     """
     figure, place = _panel(ax)
     changed = monitors.changed
-    for name, monitor in monitors.each.items():
+    for name, monitor in monitors.monitors.items():
         if name not in changed:
             _course(place, monitor, color=STUCK, alpha=0.4)
     for at, name in enumerate(changed):
         named = at < len(MODES)
         colour = MODES[at] if named else P_COLOUR
-        _course(place, monitors.each[name], color=colour, label=name if named else None)
-    _limit(place, monitors.limit, f"changed at {monitors.limit:.3g}")
+        _course(place, monitors.monitors[name], color=colour, label=name if named else None)
+    _limit(place, monitors.wealth_threshold, f"changed at {monitors.wealth_threshold:.3g}")
     if changed:
         place.legend(fontsize=SMALL, frameon=False, loc="upper left")
-    return _finished(figure, place, monitors.line)
+    return _finished(figure, place, monitors.summary_line)
 
 
 def _limit(place: Axes, limit: float, told: str) -> None:
@@ -112,13 +111,13 @@ def _panel(ax: Axes | None) -> tuple[Figure, Axes]:
 
 
 def _course(place: Axes, monitor: Watched, **how: Any) -> None:
-    rows, evidence = monitor.history
-    place.plot(rows, np.maximum(evidence, LEAST), linewidth=1.0, **how)
+    rows, wealth = monitor.history
+    place.plot(rows, np.maximum(wealth, LEAST), linewidth=1.0, **how)
 
 
 def _finished(figure: Figure, place: Axes, title: str) -> Figure:
     place.set_xlabel("row")
-    place.set_ylabel("evidence at each row")
+    place.set_ylabel("wealth at each row")
     place.set_title(textwrap.fill(title, TITLE), fontsize="medium", loc="left")
     plain(place)
     return figure

@@ -1453,13 +1453,13 @@ def monitor_outputs(state: Any) -> dict[str, Any]:
     """The state of a monitor."""
     outputs = {
         "rows": state.rows,
-        "log_evidence": np.log(state.evidence),
+        "log_evidence": np.log(state.max_wealth),
         "log_e_value": np.log(state.e_value),
         "alarm": bool(state.alarm),
     }
     if state.alarm:
-        outputs["alarm_row"] = state.row
-        outputs["change_point"] = [state.since.row, state.since.low, state.since.high]
+        outputs["alarm_row"] = state.alarm_row
+        outputs["change_point"] = list(state.change_point[:3])
     return outputs
 
 

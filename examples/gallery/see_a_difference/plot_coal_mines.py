@@ -30,6 +30,6 @@ plot_monitor(monitor, ax=ax)
 ax.set_xlabel("years after 1880")
 
 # %%
-# The line is the evidence for a change after each year, with an alarm when it reaches 20, which in
-# a series without a change happens with probability 0.05 at most. The alarm comes after 40 years,
-# in 1920, and dates the change to 1888 (90 %: 1881 to 1892).
+# The line is the wealth of bets on a change after each year, which reaches the threshold of an
+# alarm, 20, with a probability of at most 0.05 in a series without a change. The alarm comes after
+# 40 years, in 1920, and dates the change to 1888 (90 % interval 1881 to 1892).

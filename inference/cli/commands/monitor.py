@@ -139,7 +139,9 @@ def monitor(
         watched = _begun(terminal, options, reading)
         said: set[str] = set()
         with _opened(stream) as bytes_:
-            incoming = RowStream(bytes_, watched.given, watched.needed, watched.numeric)
+            incoming = RowStream(
+                bytes_, watched.all_columns, watched.required_columns, watched.numeric_columns
+            )
             try:
                 _follow(terminal, incoming, watched, options, said)
             except KeyboardInterrupt:
@@ -221,7 +223,7 @@ def _check_same(
         return
     with terminal.step("reference", "reading the reference"):
         same = Monitor(options.reference, **{**watched.settings, **reading.arguments()})
-    if not same.begun_as(watched):
+    if not same.has_same_reference(watched):
         raise typer.BadParameter(
             f"{options.state} was begun with another reference than {options.reference}, or other "
             "columns of it: name another file to begin anew"
@@ -260,9 +262,9 @@ def _follow(
             typer.echo(json.dumps(watched.to_dict() | {"notes": new}))
         else:
             terminal.notes(new)
-            terminal.say(watched.line)
+            terminal.say(watched.summary_line)
             said.clear()
-            said.update([watched.line, *watched.notes])
+            said.update([watched.summary_line, *watched.notes])
         if isinstance(watched, Monitor) and options.state is not None:
             watched.to_file(options.state)
         if options.fail and watched.alarm:

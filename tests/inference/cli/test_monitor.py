@@ -46,7 +46,7 @@ def test_alarm_is_told_and_fails(files):
     found = monitor(stream, "--reference", reference, "--exclude", "id", "--batch", 200)
     assert found.exit_code == 0, found.output
     assert "200 rows: no change" in found.output
-    assert re.search(r"CHANGED since row (29|30)\d ", found.output)
+    assert re.search(r"CHANGE at row (29|30)\d ", found.output)
     assert "heat is larger" in found.output
     failed = monitor(stream, "--reference", reference, "--exclude", "id", "--batch", 350, "--fail")
     assert failed.exit_code == 3
@@ -93,7 +93,7 @@ def test_state_goes_on(files):
     assert first.exit_code == 0, first.output
     again = monitor(files / "same.csv", *options)
     assert "Going on after 500 rows" in again.output
-    assert "500 repeated rows left out" in again.output
+    assert "500 repeated rows dropped" in again.output
     later = monitor(files / "changed.csv", "--state", state, "--fail")
     assert later.exit_code == 3
 
@@ -147,7 +147,7 @@ def test_many_streams(files):
         text=text(120, 2.5),
     )
     assert found.exit_code == 3, found.output
-    assert "1 CHANGED" in found.output
+    assert "CHANGE in 1 stream" in found.output
     assert list(json.loads((out / "monitor.json").read_text())["changed"]) == ["s2"]
 
 

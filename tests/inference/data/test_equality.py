@@ -66,9 +66,9 @@ def test_monitors_take_equal_values_for_equal(how, make):
     rows = SAME[how]
     stream = np.tile(rows, 5)
     same = Monitor(make(TIED)).update(make(np.tile(SHUFFLED, 5)))
-    assert Monitor(make(TIED)).update(make(stream)).evidence == same.evidence
+    assert Monitor(make(TIED)).update(make(stream)).max_wealth == same.max_wealth
     turned = Monitor(make(rows)).update(make(np.tile(TIED, 5)))
-    assert turned.evidence < 5.0
+    assert turned.max_wealth < 5.0
 
 
 def test_a_monitor_read_from_its_file_goes_on_with_the_same_values(tmp_path):
@@ -76,7 +76,7 @@ def test_a_monitor_read_from_its_file_goes_on_with_the_same_values(tmp_path):
     one.to_file(tmp_path / "monitor")
     other = Monitor.from_file(tmp_path / "monitor")
     rows = np.tile(SAME["single precision"], 5)
-    assert one.update(rows).evidence == other.update(rows).evidence
+    assert one.update(rows).max_wealth == other.update(rows).max_wealth
 
 
 def test_prices_are_equal_as_decimals_text_and_floating_point_numbers(tmp_path):

@@ -184,7 +184,7 @@ def test_a_monitor_of_an_array_with_names_takes_rows_by_name():
     states = []
     for rows in (OTHER, OTHER[["dose", "height"]].assign(more=1.0)):
         monitor = Monitor(TRAINING.to_numpy(), columns=["height", "dose"])
-        states.append(monitor.update(rows).evidence)
+        states.append(monitor.update(rows).max_wealth)
     assert states[0] == states[1]
     with pytest.raises(InputError, match="'dose' missing"):
         monitor.update(OTHER[["height"]])

@@ -96,7 +96,7 @@ def test_both_forms_are_one_level_in_monitors(tmp_path):
     decomposed = decomposed.map(
         lambda cell: unicodedata.normalize("NFD", cell) if isinstance(cell, str) else cell
     )
-    assert monitor.update(decomposed).evidence == twin.update(rows).evidence
+    assert monitor.update(decomposed).max_wealth == twin.update(rows).max_wealth
     keyed = Monitor(frame("NFD"), key=unicodedata.normalize("NFD", "boîte"))
     keyed.update(rows)
     keyed.update(decomposed)

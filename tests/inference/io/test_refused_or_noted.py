@@ -151,7 +151,7 @@ def test_rows_without_a_stream_are_noted():
     frame = pd.DataFrame({"a": VALUES, "g": ["u", "v"] * 30})
     monitors = Monitors(frame, "g")
     monitors.update(frame.assign(g=["u", None] * 30))
-    assert "Rows without a value of 'g' are left out." in monitors.notes
+    assert "Rows without a value of 'g' are dropped." in monitors.notes
 
 
 def test_an_index_with_a_meaning_is_noted():

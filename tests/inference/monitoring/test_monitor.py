@@ -6,11 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from bke.inference import InputError, Monitor, Monitors, e_bh
-from bke.inference.monitoring.columns import Columns
-from bke.inference.monitoring.learned import SPACING
-from bke.inference.monitoring.naming import _direction, names_of
-from bke.inference.monitoring.scores import Scores
-from bke.inference.monitoring.state import calibrated
+from bke.inference.monitoring.scores import MIN_SPACING
+from bke.inference.monitoring.state import calibrate_wealth
 from scipy.stats import binom
 
 
@@ -69,14 +66,14 @@ def test_levels_that_the_reference_lacks_are_no_change():
         frame = pd.DataFrame({"level": level, "x": rng.normal(size=440)})
         monitor = Monitor(frame[:40], alpha=0.25, column_types={"level": "category"}, seed=seed)
         alarms += monitor.update(frame[40:]).alarm
-        watch = monitor._watch
-        columns = watch.scores.columns
-        apart = set(watch.apart[:, 0])
-        assert set(columns.shown[0]) <= apart
-        new = ~np.isin(watch.ranked[:, 0], columns.shown[0])
-        names = [what for _, _, what in columns.indicated]
-        at = names.index("level of a rare or a new level")
-        np.testing.assert_array_equal(columns.indicators(watch.ranked)[:, at], new)
+        test = monitor._test
+        columns = test.scores.columns
+        assert set(columns.indicator_levels[0]) <= set(test.training_rows[:, 0])
+        is_new = ~np.isin(test.calibration_rows[:, 0], columns.indicator_levels[0])
+        labels = [label for _, _, label in columns.indicators]
+        index = labels.index("a rare or new level of level")
+        indicators = columns.indicator_values(test.calibration_rows)
+        np.testing.assert_array_equal(indicators[:, index], is_new)
     assert alarms <= binom.ppf(0.999, 80, 0.25)
 
 
@@ -85,23 +82,23 @@ def test_shift_is_found():
     monitor = Monitor(rows(400, 0), columns=["a", "b", "c"])
     state = monitor.update(np.concatenate([rows(300, 1), rows(300, 2, shift=1.0)]))
     assert state.alarm
-    assert 300 < state.row < 400
-    assert state.since.low <= 301 <= state.since.high
-    assert str(state.where[0]) == "c is larger"
-    assert state.where[0].columns == ("c",)
+    assert 300 < state.alarm_row < 400
+    assert state.change_point.low <= 301 <= state.change_point.high
+    assert str(state.changes[0]) == "c is larger"
+    assert state.changes[0].columns == ("c",)
     assert state.pvalue <= 0.05
-    assert state.evidence >= 20.0
-    assert "CHANGED since row" in state.line
+    assert state.max_wealth >= 20.0
+    assert "CHANGE at row" in state.summary_line
     assert "c is larger" in str(monitor)
 
 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda x: x * [1.0, 1.0, 1.4], "c is more spread"),
-        (lambda x: x * [1.0, 1.0, 0.3], "c is less spread"),
+        (lambda x: x * [1.0, 1.0, 1.4], "the dispersion of c is larger"),
+        (lambda x: x * [1.0, 1.0, 0.3], "the dispersion of c is smaller"),
         (lambda x: x - [0.0, 0.0, 1.5], "c is smaller"),
-        (lambda x: np.where([False, False, True], np.nan, x), "more missing cells"),
+        (lambda x: np.where([False, False, True], np.nan, x), "more missing values"),
         (lambda x: x[:, [0, 1, 1]] - [0, 0, 0.0], "the correlation of b and c is larger"),
     ],
 )
@@ -111,36 +108,24 @@ def test_changes_are_named(change, told):
     monitor.update(rows(100, 1))
     state = monitor.update(change(rows(600, 2)))
     assert state.alarm
-    assert told in [str(one) for one in state.where]
+    assert told in [str(one) for one in state.changes]
 
 
 def test_cuts_make_no_difference():
     """Row by row, in uneven pieces, or at once, beyond a generation of learned witnesses."""
-    stream = np.concatenate([rows(SPACING + 60, 1), rows(250, 2, shift=0.6)])
+    stream = np.concatenate([rows(MIN_SPACING + 60, 1), rows(250, 2, shift=0.6)])
     reference = rows(200, 0)
     whole, pieces = Monitor(reference), Monitor(reference)
     whole.update(stream)
-    ends = [0, 1, 2, 40, 333, SPACING + 1, SPACING + 100, len(stream)]
+    ends = [0, 1, 2, 40, 333, MIN_SPACING + 1, MIN_SPACING + 100, len(stream)]
     for start, end in itertools.pairwise(ends):
         pieces.update(stream[start:end])
     assert whole.alarm
-    assert pieces.state.row == whole.state.row
-    assert pieces.state.since == whole.state.since
-    assert pieces.state.evidence == pytest.approx(whole.state.evidence, rel=1e-9)
+    assert pieces.state.alarm_row == whole.state.alarm_row
+    assert pieces.state.change_point == whole.state.change_point
+    assert pieces.state.max_wealth == pytest.approx(whole.state.max_wealth, rel=1e-9)
     for one, other in zip(pieces.history, whole.history, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9)
-
-
-def test_a_row_alone_has_the_scores_that_it_has_among_others():
-    """To the last bit, also where what is scored is the same for all rows but for rounding."""
-    rng = np.random.default_rng(3)
-    level, x = rng.integers(0, 2, size=400), rng.normal(size=400)
-    values = np.column_stack([level, 1 - level, level, x, -3.0 * x, *rng.normal(size=(9, 400))])
-    scores = Scores.of(Columns(tuple("abcdefghijklmn"), ((),) * 14), values[:200], 0)
-    one_by_one = np.concatenate([scores.at(row[np.newaxis]) for row in values])
-    np.testing.assert_array_equal(one_by_one, scores.at(values))
-    of_many = np.concatenate([scores.at(part) for part in np.array_split(values, 7)])
-    np.testing.assert_array_equal(of_many, scores.at(values))
 
 
 def test_a_column_and_its_complement_raise_no_alarm_row_by_row():
@@ -203,8 +188,8 @@ def test_units_make_no_difference():
     stream = rows(400, 1, shift=0.4)
     plain = Monitor(rows(200, 0)).update(stream)
     scaled = Monitor(rows(200, 0) * scale + origin).update(stream * scale + origin)
-    assert scaled.evidence == pytest.approx(plain.evidence, rel=0.02)
-    assert scaled.row == plain.row
+    assert scaled.max_wealth == pytest.approx(plain.max_wealth, rel=0.02)
+    assert scaled.alarm_row == plain.alarm_row
 
 
 def test_state_survives_a_restart(tmp_path):
@@ -221,7 +206,7 @@ def test_state_survives_a_restart(tmp_path):
         part.update(stream[start : start + 150])
     assert part.state == whole.state
     assert whole.alarm
-    assert whole.state.since_time[0].startswith("2026-03-01")
+    assert whole.state.change_point_time[0].startswith("2026-03-01")
     part.to_file(path)
     size = path.stat().st_size
     again = Monitor.from_file(path)
@@ -239,15 +224,15 @@ def test_levels_new_levels_and_types():
     """Categories by their words, and a level that the reference does not have."""
     state = watched().update(table(800, 2, zone=(0.3, 0.6, 0.1)).drop(columns=["id", "when"]))
     assert state.alarm
-    assert {"zone"} == {name for one in state.where for name in one.columns}
+    assert {"zone"} == {name for one in state.changes for name in one.columns}
     new = table(300, 3)
     new.loc[::4, "zone"] = "west"
     state = watched().update(new)
     assert state.alarm
-    assert "zone of a rare or a new level more often" in [str(one) for one in state.where]
+    assert "a rare or new level of zone is more frequent" in [str(one) for one in state.changes]
     # Text where there were numbers and truths, as a CSV has it, is read as these.
     text = table(200, 4).astype(str).replace("nan", "")
-    assert watched().update(text).evidence == watched().update(table(200, 4)).evidence
+    assert watched().update(text).max_wealth == watched().update(table(200, 4)).max_wealth
 
 
 def test_cells_that_are_no_numbers_are_told_and_missing():
@@ -269,10 +254,10 @@ def test_rows_that_come_again_are_left_out():
     assert state.rows == 140
     assert state.repeated == 90
     assert state.late == 40  # the second table begins at the same time as the first
-    assert "90 repeated rows left out" in str(state)
+    assert "90 repeated rows dropped" in str(state)
     other = Monitor(table(300, 1), key="id", time="when")
     other.update(first)
-    assert other.update(table(40, 3)).evidence == state.evidence
+    assert other.update(table(40, 3)).max_wealth == state.max_wealth
 
 
 def test_refusals_take_nothing():
@@ -290,7 +275,7 @@ def test_refusals_take_nothing():
         array.update([[0.0, 0.0, 0.0], [0.0, np.inf, 0.0]])
     with pytest.raises(InputError, match="19 rows, and at least 20"):
         Monitor(rows(19, 0))
-    with pytest.raises(InputError, match="exclude is about tables"):
+    with pytest.raises(InputError, match="exclude is an option of tables"):
         Monitor(rows(50, 0), exclude=["a"])
     with pytest.raises(InputError, match="alpha"):
         Monitor(rows(50, 0), alpha=1.5)
@@ -318,23 +303,23 @@ def test_rows_that_follow_one_another_are_told():
         walk[at] = 0.9 * walk[at - 1] + rng.normal()
     monitor = Monitor(walk[::2][rng.permutation(400)], columns=["level"])
     state = monitor.update(walk[:400])
-    assert any("neighbours of 'level'" in note for note in state.notes)
+    assert any("of 'level'): false alarms" in note for note in state.notes)
     assert not Monitor(rows(200, 0)).update(rows(400, 1)).notes
     # A change of level is none of it.
     changed = np.concatenate([rows(300, 1), rows(300, 2, shift=2.0)])
     assert not Monitor(rows(200, 0)).update(changed).notes
 
 
-def test_second_stream_beside():
+def test_reference_rows_of_an_update():
     """Rows beside the stream join the reference: they delay no alarm, and sharpen few rows."""
     few = Monitor(rows(20, 0))
     more = Monitor(rows(20, 0))
     for block in range(20):
         stream = rows(30, 100 + block, shift=0.0 if block < 10 else 0.7)
         few.update(stream)
-        more.update(stream, beside=rows(30, 200 + block))
+        more.update(stream, reference_rows=rows(30, 200 + block))
     assert more.state.alarm
-    assert more.state.evidence > few.state.evidence
+    assert more.state.max_wealth > few.state.max_wealth
     assert more.state.rows == 600
 
 
@@ -346,7 +331,7 @@ def test_difference_after_an_alarm():
     found = monitor.difference(permutations=199, progress=False)
     assert found.differ
     assert found.names == ("reference", "stream")
-    assert "chosen for what they are" in found.notes[-1]
+    assert "after the estimated change point" in found.notes[-1]
     assert abs(found.sizes[1] - 400) < 40
     mixed = watched()
     mixed.update(table(800, 2, zone=(0.3, 0.6, 0.1)))
@@ -354,28 +339,19 @@ def test_difference_after_an_alarm():
     assert [one.name for one in differing.columns if one.differ] == ["zone"]
 
 
-def test_names_are_of_all_scores():
-    """As many names and shares as scores, and shares that add up to what is not learned."""
+def test_weights_and_descriptions_of_all_scores():
+    """The weights of fixed scores sum to 0.8; the rest is for witnesses."""
     monitor = watched()
-    scores = monitor._watch.scores
-    values = monitor._watch.apart
-    assert len(names_of(scores)) == len(scores.shares) == scores.at(values).shape[1]
-    assert len(scores.families) == len(scores.shares)
-    assert scores.shares.sum() == pytest.approx(0.8)
-    assert monitor._watch.shares.sum() == pytest.approx(0.8)  # nothing is learned yet
-    monitor.update(table(SPACING, 2))
-    learned = monitor._watch.shares[len(scores.shares) :]
+    test, scores = monitor._test, monitor._test.scores
+    values = test.training_rows
+    assert len(scores.descriptions) == len(scores.weights) == scores.compute(values).shape[1]
+    assert len(test.descriptions) == len(test.weights)
+    assert scores.weights.sum() == pytest.approx(0.8)
+    assert test.weights.sum() == pytest.approx(0.8)  # no witness is learned yet
+    monitor.update(table(MIN_SPACING, 2))
+    learned = test.weights[len(scores.weights) :]
     assert learned.sum() == pytest.approx(0.2 * 6.0 / np.pi**2)
     assert np.count_nonzero(learned) == 2
-
-
-def test_equal_rows_are_ties_in_blocks_of_any_size():
-    """Scores of one row do not hang on the rows beside it."""
-    scores = Monitor(rows(300, 0))._watch.scores
-    row = rows(1, 5)
-    many = np.repeat(row, 777, axis=0)
-    assert len(np.unique(scores.at(many), axis=0)) == 1
-    np.testing.assert_array_equal(scores.at(many)[:1], scores.at(row))
 
 
 def test_plots_show_the_alarm(tmp_path):
@@ -384,9 +360,11 @@ def test_plots_show_the_alarm(tmp_path):
     state = monitor.update(np.concatenate([rows(300, 1), rows(300, 2, shift=1.0)]))
     (ax,) = monitor.plot().axes
     assert ax.lines[0].get_xdata()[-1] == 600
-    assert ax.get_title(loc="left").replace("\n", " ") == state.line
+    assert ax.get_title(loc="left").replace("\n", " ") == state.summary_line
     spans = [patch for patch in ax.patches if hasattr(patch, "get_width")]
-    assert [one.get_width() for one in spans] == [state.since.high - state.since.low + 1.0]
+    assert [one.get_width() for one in spans] == [
+        state.change_point.high - state.change_point.low + 1.0
+    ]
 
 
 def test_e_bh_by_hand():
@@ -430,7 +408,7 @@ def test_many_streams():
     assert not monitors.alarm
     monitors.update(frame(150, changed=(1, 4)))
     assert set(monitors.changed) == {"s1", "s4"}
-    assert "2 CHANGED" in monitors.line
+    assert "CHANGE in 2 streams" in monitors.summary_line
     assert "x is larger" in str(monitors)
     assert set(monitors.to_dict()["changed"]) == {"s1", "s4"}
     monitors.update(frame(5).assign(site="s9"))
@@ -438,29 +416,20 @@ def test_many_streams():
     *courses, limit = monitors.plot().axes[0].lines
     assert len(courses) == 7 - 1
     # The e-value of the limit is that which the second of two of six must have.
-    e_value = monitors.needed_e_value
+    e_value = monitors.e_value_threshold
     assert e_value == pytest.approx(6 / (0.05 * 2))
-    assert calibrated(np.log(limit.get_ydata()[0])) == pytest.approx(e_value)
+    assert calibrate_wealth(np.log(limit.get_ydata()[0])) == pytest.approx(e_value)
     assert monitors.to_dict()["e_values"]["s1"] >= e_value
-
-
-@pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_a_combination_of_one_column_is_that_column(sign):
-    after, reference = np.arange(30.0) + 9.0, np.arange(30.0)
-    named = _direction(np.array([0.1, sign, 0.0]), ["a", "b", "c"])
-    assert (named.family, named.columns) == ("numbers", ("b",))
-    assert named.changed(sign * reference, sign * after) == "b is larger"
-    assert _direction(np.array([0.5, -1.0]), ["a", "b"]).what == "the combination - b + a"
 
 
 def test_a_small_reference_is_told():
     rng = np.random.default_rng(0)
-    told = "The reference has 49 rows: with so few hardly any change smaller than a standard"
+    told = "The reference has 49 rows: a change of a column by less than a standard"
     assert Monitor(rng.normal(size=49)).notes[0].startswith(told)
     assert Monitor(rng.normal(size=50)).notes == ()
     table = pd.DataFrame({"of": ["a"] * 20 + ["b"] * 30 + ["c"] * 100, "x": rng.normal(size=150)})
     notes = Monitors(table, by="of").notes
-    assert "The reference of 2 of 3 streams has 20 to 30 rows: with so few" in notes[-1]
+    assert "The reference of 2 of 3 streams has 20 to 30 rows: a change of a column" in notes[-1]
 
 
 @pytest.mark.slow

@@ -4,8 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from bke.inference.monitoring.bins import edges_of
-from bke.inference.monitoring.since import LEVEL, _marginal, _shortest, since
+from bke.inference.monitoring.scores import bin_edges
+from bke.inference.monitoring.sequential_test import (
+    INTERVAL_PROBABILITY,
+    _log_marginal_likelihood,
+    _shortest_interval,
+    find_change_point,
+)
 from scipy.stats import binom
 
 
@@ -16,18 +21,25 @@ def test_marginal_likelihood_is_an_urns():
     for row in rows:
         log += math.log((counts[row] + prior[row]) / (counts.sum() + prior.sum()))
         counts[row] += 1
-    # Up to a constant that does not hang on the counts.
-    empty = _marginal(np.zeros((1, 3)), prior)[0]
-    assert _marginal(counts[np.newaxis], prior)[0] - empty == pytest.approx(log, rel=1e-12)
+    # Up to a constant that does not depend on the counts.
+    empty = _log_marginal_likelihood(np.zeros((1, 3)), prior)[0]
+    assert _log_marginal_likelihood(counts[np.newaxis], prior)[0] - empty == pytest.approx(
+        log, rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_interval_is_the_shortest(seed):
     """By trying all."""
     weight = np.random.default_rng(seed).dirichlet(np.full(12, 0.4))
-    low, high = _shortest(weight)
-    assert weight[low : high + 1].sum() >= LEVEL - 1e-9
-    lengths = [b - a for a in range(12) for b in range(a, 12) if weight[a : b + 1].sum() >= LEVEL]
+    low, high = _shortest_interval(weight)
+    assert weight[low : high + 1].sum() >= INTERVAL_PROBABILITY - 1e-9
+    lengths = [
+        b - a
+        for a in range(12)
+        for b in range(a, 12)
+        if weight[a : b + 1].sum() >= INTERVAL_PROBABILITY
+    ]
     assert high - low == min(lengths)
 
 
@@ -36,16 +48,18 @@ def test_clear_change_is_found():
     rng = np.random.default_rng(0)
     reference = rng.normal(size=500).astype(np.float32)
     stream = np.concatenate([rng.normal(size=70), 9.0 + rng.normal(size=30)]).astype(np.float32)
-    edges = edges_of(reference[:, np.newaxis])[0]
-    found = since(reference, stream, edges, 1001)
+    edges = bin_edges(reference[:, np.newaxis])[0]
+    found = find_change_point(reference, stream, edges, 1001)
     assert found.row == 1071
     assert 1063 <= found.low <= 1071 <= found.high <= 1073
-    assert not found.cut
-    assert "row 1071" in str(since(reference, stream, edges, 1001))
+    assert not found.censored
+    assert "row 1071" in str(find_change_point(reference, stream, edges, 1001))
     # Where all rows that are kept have changed, it may be older.
-    assert since(reference, stream[70:], edges, 1071).cut
-    assert str(since(reference, stream[70:], edges, 1071)).startswith("at or before row 1071")
-    assert not since(reference, stream[70:], edges, 1).cut
+    assert find_change_point(reference, stream[70:], edges, 1071).censored
+    assert str(find_change_point(reference, stream[70:], edges, 1071)).startswith(
+        "at or before row 1071"
+    )
+    assert not find_change_point(reference, stream[70:], edges, 1).censored
 
 
 @pytest.mark.slow
@@ -63,7 +77,7 @@ def test_intervals_hold_the_change(rows):
         reference = rng.normal(size=rows).astype(np.float32)
         stream = rng.normal(size=300)
         stream[at:] += 0.8
-        edges = edges_of(reference[: rows // 2, np.newaxis])[0]
-        found = since(reference[rows // 2 :], stream.astype(np.float32), edges, 1)
+        edges = bin_edges(reference[: rows // 2, np.newaxis])[0]
+        found = find_change_point(reference[rows // 2 :], stream.astype(np.float32), edges, 1)
         held += found.low <= at + 1 <= found.high
-    assert binom.ppf(0.0005, 400, LEVEL) <= held < 400
+    assert binom.ppf(0.0005, 400, INTERVAL_PROBABILITY) <= held < 400

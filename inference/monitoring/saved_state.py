@@ -1,0 +1,142 @@
+"""Save a monitor to a file of bounded size, and read it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..core.archive import read_arrays, write_arrays
+from ..core.errors import InputError
+from ..core.machine import computing
+from .martingales import Martingales, WealthHistory
+from .row_reader import RowReader
+from .scores import Columns, Scores, Witnesses
+from .sequential_test import Alarm, Change, ChangePoint, SequentialTest
+from .stream_checks import ArrivalLog, SerialCorrelation
+
+#: Version of the layout. Files of other versions are refused.
+VERSION = 2
+#: Classes whose fields are stored as arrays, and the keys of their fields in the file.
+ARRAY_KEYS: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "capital": (Martingales, ("at_least", "staked", "ages")),
+    "witnesses": (
+        Witnesses,
+        ("landmarks", "weights", "slopes", "edges", "shares", "scale", "generation", "next_at"),
+    ),
+    "serial": (SerialCorrelation, ("last", "products", "squares", "rows")),
+    "history": (WealthHistory, ("evidence", "stride")),
+}
+#: All parts of a monitor. The last one is its notes.
+Parts: TypeAlias = tuple[RowReader, SequentialTest, ArrivalLog, SerialCorrelation, tuple[str, ...]]
+
+
+def write_monitor(parts: Parts, path: str | os.PathLike[str]) -> None:
+    """Write the parts of a monitor. If writing fails, an existing file is unchanged."""
+    reader, test, arrivals, serial, notes = parts
+    alarm = test.alarm
+    metadata = {
+        "monitor": VERSION,
+        "alpha": test.alpha,
+        "seed": test.seed,
+        "rows": test.num_rows,
+        "evidence": test.max_wealth,
+        "alarm": None
+        if alarm is None
+        else [
+            alarm.row,
+            alarm.change_point,
+            [[change.description, change.columns, change.wealth] for change in alarm.changes],
+            alarm.change_point_time,
+        ],
+        "reader": reader._asdict()
+        | {
+            "columns": {
+                "names": reader.columns.names,
+                "levels": reader.columns.levels,
+                "shown": reader.columns.indicator_levels,
+            },
+            "tied": [values.tolist() for values in reader.tied],
+        },
+        "arrivals": [
+            arrivals.key,
+            arrivals.time,
+            float(arrivals.latest_time),
+            arrivals.num_repeated,
+            arrivals.num_late,
+        ],
+        "notes": notes,
+    }
+    arrays: dict[str, Any] = {
+        "apart": test.training_rows,
+        "ranked": test.calibration_rows,
+        "edges": test.edges,
+        "recent": test.recent_rows,
+        "keys": arrivals.key_hashes,
+        "times": arrivals.times,
+    }
+    fields = (test.martingales, test.witnesses, serial, test.history)
+    for (name, (_, keys)), values in zip(ARRAY_KEYS.items(), fields, strict=True):
+        arrays |= {f"{name} {key}": value for key, value in zip(keys, values, strict=True)}
+    write_arrays(path, metadata, arrays)
+
+
+def read_monitor(path: str | os.PathLike[str]) -> Parts:
+    """Read the parts of a monitor.
+
+    Raises:
+        InputError: if the file is not a saved monitor of this version, or is damaged.
+    """
+    metadata, arrays = read_arrays(path, "a monitor")
+    if metadata.get("monitor") != VERSION:
+        raise InputError(f"{path} is not a monitor of this version of bke: start a new monitor")
+    parts: dict[str, Any] = {}
+    for name, (cls, keys) in ARRAY_KEYS.items():
+        values = [arrays[f"{name} {key}"] for key in keys]
+        # Numbers are stored as arrays without dimensions.
+        parts[name] = cls(*[value if value.ndim else value.item() for value in values])
+    # JSON has lists for tuples.
+    reader_fields: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in metadata["reader"].items()
+    }
+    columns = reader_fields["columns"]
+    reader_fields["columns"] = Columns(
+        tuple(columns["names"]), tuple(tuple(levels) for levels in columns["levels"])
+    )
+    reader_fields["tied"] = tuple(
+        np.array(values, dtype=float) for values in reader_fields.get("tied", ())
+    )
+    reader = RowReader(**reader_fields)
+    alarm = None
+    if metadata["alarm"] is not None:
+        row, change_point, changes, times = metadata["alarm"]
+        alarm = Alarm(
+            row,
+            ChangePoint(*change_point),
+            tuple(Change(text, tuple(names), wealth) for text, names, wealth in changes),
+            None if times is None else tuple(times),
+        )
+    training, seed = arrays["apart"], metadata["seed"]
+    with computing():
+        test = SequentialTest(
+            alpha=metadata["alpha"],
+            seed=seed,
+            training_rows=training,
+            calibration_rows=arrays["ranked"],
+            scores=Scores.choose(reader.columns.with_indicators(training), training, seed),
+            edges=arrays["edges"],
+            martingales=parts["capital"],
+            witnesses=parts["witnesses"],
+            recent_rows=arrays["recent"],
+            history=parts["history"],
+            num_rows=metadata["rows"],
+            max_wealth=metadata["evidence"],
+            alarm=alarm,
+        )
+    key, time, latest_time, num_repeated, num_late = metadata["arrivals"]
+    arrivals = ArrivalLog(
+        key, time, arrays["keys"], latest_time, arrays["times"], num_repeated, num_late
+    )
+    return reader, test, arrivals, parts["serial"], tuple(metadata["notes"])
