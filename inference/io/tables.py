@@ -419,14 +419,15 @@ def _read_excel(path: Path, *, header: bool) -> Table:
     if not filled:
         advice = "; the first sheet is read: move another to the front" if len(sheets) > 1 else ""
         raise InputError(f"{where} is empty{advice}")
-    width = max(len(rows[index]) for index in filled)
-    padded = {index: [*rows[index], *[None] * (width - len(rows[index]))] for index in filled}
-    used = [at for at in range(width) if any(row[at] is not None for row in padded.values())]
-    values = {index: [row[at] for at in used] for index, row in padded.items()}
+    rows = rows[: filled[-1] + 1]
+    width = max(map(len, rows))
+    padded = [[*row, *[None] * (width - len(row))] for row in rows]
+    used = [at for at in range(width) if any(row[at] is not None for row in padded)]
+    values = [[row[at] for at in used] for row in padded]
     above = 0  # titles, of one cell each
     while len(used) > 1 and above + 1 < len(filled) and _count(values[filled[above]]) < 2:
         above += 1
-    first, *below = filled[above:]
+    first = filled[above]
     _check_formulas(path, where, first + 1)
     names = values[first]
     numeric = [name for name in names if isinstance(name, numbers.Real)]
@@ -441,7 +442,7 @@ def _read_excel(path: Path, *, header: bool) -> Table:
             f"{where} has {pluralize(unnamed, 'column')} without a name in row {first + 1}"
         )
     texts = list(map(str, names)) if has_header else default_names(len(names))
-    data_rows = below if has_header else [first, *below]
+    data_rows = range(first + has_header, len(rows))
     try:
         columns = [
             _from_objects([_as_number(values[index][at]) for index in data_rows], text)
