@@ -36,6 +36,7 @@ from .chain_statistics import (
 )
 from .cluster_masses import ClusterMass, cluster_masses
 from .draws import Chains, as_chains, load_chains, posterior_dataset
+from .label_switching import label_switching_notes
 from .score import Score
 
 if TYPE_CHECKING:
@@ -334,6 +335,7 @@ def compare_chains(
     drifting = chains_drift & (step_down(within.by_pair()) <= alpha / tests)
     rhat = _max_rhat(chains.values)
     notes = _notes(chains, constant_parameters, batches, alpha, rhat)
+    notes += label_switching_notes(chains.values, clusters, chains.columns, chains.labels)
     masses: tuple[ClusterMass, ...] = ()
     integral = None
     if score is not None:

@@ -188,6 +188,7 @@ def pooled(
         reasons = ", ".join(f"{name!r} ({reason})" for name, reason in left_out) or "there is none"
         why = " ".join(note for name in chosen for note in columns[name].notes)
         raise InputError(f"no column can be compared: {reasons}{'. ' * bool(why)}{why}")
+    notes += [_date_note(column) for column in compared if column.kind == "datetime"]
     notes += [
         f"{name!r} is left out: {reason}." for name, reason in left_out if reason != "excluded"
     ]
@@ -266,13 +267,13 @@ def _dependence_notes(
     """
     if clusters is not None:
         return []
+    # Ranks of distinct values, by which an outlier does not make all others small.
     numbers = {
-        name: typed.column.values
+        name: np.unique(typed.column.values, return_inverse=True)[1].astype(float)
         for name, typed in columns.items()
-        if typed.column.kind in ("number", "integer")
-        and not np.isnan(typed.column.values).any()
-        and len(np.unique(typed.column.values)) > least_levels
+        if typed.column.kind in ("number", "integer") and not np.isnan(typed.column.values).any()
     }
+    numbers = {name: ranks for name, ranks in numbers.items() if ranks.max() >= least_levels}
     notes = []
     for name, typed in columns.items():
         if typed.column.kind not in ("category", "integer"):
@@ -313,6 +314,19 @@ def _copies_notes(
     ]
     notes += shared_rows_note(*parts, names)
     return [f"{note[0].upper()}{note[1:]}." for note in notes]
+
+
+def _date_note(column: Column, day: float = 86_400.0) -> str:
+    """Write what of a column of dates, or of times of a day, is not compared."""
+    if np.nanmin(column.values) >= 0.0 and np.nanmax(column.values) < day:
+        return (
+            f"Of {column.name!r} the hours are compared, and not the minutes: convert it to "
+            "seconds to compare these."
+        )
+    return (
+        f"Of {column.name!r} weekdays and hours are compared, and not when the dates are: convert "
+        "it to days to compare that."
+    )
 
 
 def _serial_notes(columns: Mapping[str, TypedColumn], rows: int, roles: Roles) -> list[str]:

@@ -351,3 +351,19 @@ def test_arrays_with_fields():
     rows = np.array([(1.5, 2.5)] * 30, dtype=[("t", "f8"), ("h", "f8")])
     with pytest.raises(InputError, match=r"P is a structured array: pass pandas\.DataFrame of it"):
         compare(rows, rows, **QUIET)
+
+
+def test_what_of_dates_is_not_compared_is_noted():
+    days = pd.Series(pd.date_range("1950-01-01", periods=60, freq="97D"))
+    note = read(pd.DataFrame({"dob": days}), pd.DataFrame({"dob": days + pd.Timedelta("3650D")}))[1]
+    assert "Of 'dob' weekdays and hours are compared, and not when the dates are" in note
+    times = [datetime.time(index % 24, index % 60) for index in range(60)]
+    assert "Of 'at' the hours are compared, and not the minutes" in read({"at": times})[1]
+
+
+def test_a_total_makes_no_column_hardly_vary():
+    shops = [f"S{index % 12}" for index in range(60)] + ["Total"]
+    table = {"shop": shops, "revenue": [*VALUES, 7500.0]}
+    assert "nearly one" not in read(table)[1]
+    levels = {"shop": shops, "revenue": [index % 12 + 0.0 for index in range(60)] + [7500.0]}
+    assert "Rows with one value of 'shop' have nearly one 'revenue'" in read(levels)[1]

@@ -198,7 +198,7 @@ def test_a_column_divides_one_table():
     assert found.sizes == (120, 100)
     more = pd.concat([whole, whole[:3].assign(month="unknown")])
     notes = compare_tables(more, by="month", na_values=["unknown"], **QUIET).notes
-    assert notes == ("3 rows without a value of 'month' left out.",)
+    assert notes[0] == "3 rows without a value of 'month' left out."
     assert "month" not in [column.name for column in found.columns]
 
 

@@ -1,0 +1,107 @@
+"""Detect groups of chains that agree after a permutation or sign change of components."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+#: Quantiles by which distributions are compared.
+PROBABILITIES = (0.1, 0.5, 0.9)
+#: Largest difference of quantiles, in standard deviations, of groups that look alike, and smallest
+#: one of groups that do not. Between them nothing is said. Neither is tuned.
+ALIKE, DIFFERENT = 0.5, 1.0
+#: Name of a component of an array, such as ``mu[2]`` or ``weights[0, 1]``.
+COMPONENT = re.compile(r"(.+)\[(\d+)\]$")
+
+
+def label_switching_notes(
+    values: np.ndarray,
+    clusters: Sequence[Sequence[int]],
+    names: Sequence[str],
+    labels: Sequence[int | str],
+) -> list[str]:
+    """Return notes on clusters of chains that agree with the largest one after a relabeling.
+
+    A relabeling reverses the signs of parameters, or permutes the components of all arrays of one
+    length together, as the components of a mixture. Chains whose posterior has such a symmetry are
+    in modes that are equivalent.
+
+    Args:
+        values: (C, n, D) draws.
+        clusters: indices of the chains of each cluster, largest cluster first.
+        names: names of the D parameters.
+        labels: labels of the C chains.
+
+    Returns:
+        One note for each cluster that agrees with the first one only after a relabeling.
+    """
+    scale = np.maximum(values.std(axis=1).mean(axis=0), np.finfo(float).tiny)
+    for components in _arrays(names).values():
+        scale[components] = scale[components].mean()
+    quantiles = [
+        np.quantile(values[list(cluster)].reshape(-1, len(names)), PROBABILITIES, axis=0) / scale
+        for cluster in clusters
+    ]
+    notes = []
+    for cluster, other in zip(clusters[1:], quantiles[1:], strict=True):
+        if np.abs(other - quantiles[0]).max() < DIFFERENT:
+            continue
+        relabeling = _sign_changes(quantiles[0], other, names) or _permutation(
+            quantiles[0], other, names
+        )
+        if relabeling:
+            chains, others = (
+                ", ".join(str(labels[chain]) for chain in group) for group in (cluster, clusters[0])
+            )
+            notes.append(
+                f"label switching: chains {chains} agree with chains {others} after {relabeling}"
+            )
+    return notes
+
+
+def _arrays(names: Sequence[str]) -> dict[str, list[int]]:
+    """Return the columns of the components of every array, in order, by the name of the array."""
+    arrays: dict[str, dict[int, int]] = {}
+    for column, name in enumerate(names):
+        if match := COMPONENT.match(name):
+            arrays.setdefault(match[1], {})[int(match[2])] = column
+    return {name: [columns[at] for at in sorted(columns)] for name, columns in arrays.items()}
+
+
+def _sign_changes(first: np.ndarray, second: np.ndarray, names: Sequence[str]) -> str:
+    """Describe the parameters whose signs must be reversed for quantiles (Q, D) to agree."""
+    as_is = np.abs(second - first).max(axis=0)
+    reversed_ = np.abs(-second[::-1] - first).max(axis=0)
+    changed = (as_is >= ALIKE) & (reversed_ < ALIKE)
+    if not changed.any() or (np.minimum(as_is, reversed_) >= ALIKE).any():
+        return ""
+    return f"a change of sign of {_listed([names[at] for at in np.flatnonzero(changed)])}"
+
+
+def _permutation(first: np.ndarray, second: np.ndarray, names: Sequence[str]) -> str:
+    """Describe the arrays whose components must be permuted for quantiles (Q, D) to agree."""
+    from scipy.optimize import linear_sum_assignment  # slow to import
+
+    arrays = _arrays(names)
+    aligned, permuted = second.copy(), []
+    for length in {len(columns) for columns in arrays.values()}:
+        members = [name for name, columns in arrays.items() if len(columns) == length]
+        columns = np.array([arrays[name] for name in members])
+        # (K, arrays * Q): all arrays have the same components, as means and spreads of a mixture.
+        parts = [
+            part[:, columns].transpose(2, 1, 0).reshape(length, -1) for part in (first, second)
+        ]
+        cost = np.abs(parts[0][:, None] - parts[1][None]).max(axis=2)
+        order = linear_sum_assignment(cost)[1]
+        if (order != np.arange(length)).any():
+            aligned[:, columns] = second[:, columns[:, order]]
+            permuted += members
+    if not permuted or np.abs(aligned - first).max() >= ALIKE:
+        return ""
+    return f"a permutation of the components of {_listed(permuted)}"
+
+
+def _listed(names: Sequence[str], most: int = 5) -> str:
+    return ", ".join(map(repr, names[:most])) + ", ..." * (len(names) > most)
