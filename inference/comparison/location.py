@@ -92,8 +92,8 @@ def median_difference(rows: Relabelled, alpha: float) -> LocationDifference | No
     low, *middle, high = (
         np.array(
             [
-                _quantile(*map(_at_most, columns), rank / pairs, of_pairs=rows.partners is not None)
-                for columns in zip(samples[0].T, samples[1].T, strict=True)
+                _quantile(_sorted(x), _sorted(y), rank / pairs, of_pairs=rows.partners is not None)
+                for x, y in zip(samples[0].T, samples[1].T, strict=True)
             ]
         )
         for rank in ranks
@@ -111,8 +111,8 @@ def _pair_differences(rows: Relabelled) -> np.ndarray:
     return np.asarray(sign[:, None] * (values[other] - values[one]))
 
 
-def _at_most(values: np.ndarray) -> np.ndarray:
-    """Return sorted values, or so many of their quantiles."""
+def _sorted(values: np.ndarray) -> np.ndarray:
+    """Return sorted values, or :data:`MAX_VALUES` of their quantiles."""
     if len(values) <= MAX_VALUES:
         return np.sort(values)
     return np.asarray(np.quantile(values, (np.arange(MAX_VALUES) + 0.5) / MAX_VALUES))

@@ -9,9 +9,9 @@ import numpy as np
 
 #: Quantiles by which distributions are compared.
 PROBABILITIES = (0.1, 0.5, 0.9)
-#: Largest difference of quantiles, in standard deviations, of groups that look alike, and smallest
-#: one of groups that do not. Between them nothing is said. Neither is tuned.
-ALIKE, DIFFERENT = 0.5, 1.0
+#: Largest difference of quantiles, in standard deviations, of groups that agree, and smallest one of
+#: groups that do not. Between them nothing is said. Neither is tuned.
+TOLERANCE, MIN_DIFFERENCE = 0.5, 1.0
 #: Name of a component of an array, such as ``mu[2]`` or ``weights[0, 1]``.
 COMPONENT = re.compile(r"(.+)\[(\d+)\]$")
 
@@ -22,11 +22,11 @@ def label_switching_notes(
     names: Sequence[str],
     labels: Sequence[int | str],
 ) -> list[str]:
-    """Return notes on clusters of chains that agree with the largest one after a relabeling.
+    """Return notes on clusters of chains that agree with the largest one after a permutation or sign change.
 
-    A relabeling reverses the signs of parameters, or permutes the components of all arrays of one
-    length together, as the components of a mixture. Chains whose posterior has such a symmetry are
-    in modes that are equivalent.
+    Signs of parameters are reversed, or the components of all arrays of one length are permuted
+    together, as the components of a mixture. Chains of a posterior with such a symmetry are in
+    equivalent modes.
 
     Args:
         values: (C, n, D) draws.
@@ -35,7 +35,7 @@ def label_switching_notes(
         labels: labels of the C chains.
 
     Returns:
-        One note for each cluster that agrees with the first one only after a relabeling.
+        One note for each cluster that agrees with the first one only after that.
     """
     scale = np.maximum(values.std(axis=1).mean(axis=0), np.finfo(float).tiny)
     for components in _arrays(names).values():
@@ -46,17 +46,17 @@ def label_switching_notes(
     ]
     notes = []
     for cluster, other in zip(clusters[1:], quantiles[1:], strict=True):
-        if np.abs(other - quantiles[0]).max() < DIFFERENT:
+        if np.abs(other - quantiles[0]).max() < MIN_DIFFERENCE:
             continue
-        relabeling = _sign_changes(quantiles[0], other, names) or _permutation(
+        change = _sign_changes(quantiles[0], other, names) or _permutation(
             quantiles[0], other, names
         )
-        if relabeling:
+        if change:
             chains, others = (
                 ", ".join(str(labels[chain]) for chain in group) for group in (cluster, clusters[0])
             )
             notes.append(
-                f"label switching: chains {chains} agree with chains {others} after {relabeling}"
+                f"label switching: chains {chains} agree with chains {others} after {change}"
             )
     return notes
 
@@ -67,17 +67,19 @@ def _arrays(names: Sequence[str]) -> dict[str, list[int]]:
     for column, name in enumerate(names):
         if match := COMPONENT.match(name):
             arrays.setdefault(match[1], {})[int(match[2])] = column
-    return {name: [columns[at] for at in sorted(columns)] for name, columns in arrays.items()}
+    return {name: [columns[index] for index in sorted(columns)] for name, columns in arrays.items()}
 
 
 def _sign_changes(first: np.ndarray, second: np.ndarray, names: Sequence[str]) -> str:
     """Describe the parameters whose signs must be reversed for quantiles (Q, D) to agree."""
     as_is = np.abs(second - first).max(axis=0)
     reversed_ = np.abs(-second[::-1] - first).max(axis=0)
-    changed = (as_is >= ALIKE) & (reversed_ < ALIKE)
-    if not changed.any() or (np.minimum(as_is, reversed_) >= ALIKE).any():
+    changed = (as_is >= TOLERANCE) & (reversed_ < TOLERANCE)
+    if not changed.any() or (np.minimum(as_is, reversed_) >= TOLERANCE).any():
         return ""
-    return f"a change of sign of {_listed([names[at] for at in np.flatnonzero(changed)])}"
+    return (
+        f"a change of sign of {_listed([names[int(column)] for column in np.flatnonzero(changed)])}"
+    )
 
 
 def _permutation(first: np.ndarray, second: np.ndarray, names: Sequence[str]) -> str:
@@ -98,7 +100,7 @@ def _permutation(first: np.ndarray, second: np.ndarray, names: Sequence[str]) ->
         if (order != np.arange(length)).any():
             aligned[:, columns] = second[:, columns[:, order]]
             permuted += members
-    if not permuted or np.abs(aligned - first).max() >= ALIKE:
+    if not permuted or np.abs(aligned - first).max() >= TOLERANCE:
         return ""
     return f"a permutation of the components of {_listed(permuted)}"
 
