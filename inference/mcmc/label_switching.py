@@ -9,10 +9,10 @@ import numpy as np
 
 #: Quantiles by which distributions are compared.
 PROBABILITIES = (0.1, 0.5, 0.9)
-#: Largest difference of quantiles, in standard deviations, of groups that agree, and smallest one of
-#: groups that do not. Between them nothing is said. Neither is tuned.
+#: Largest difference of quantiles, in standard deviations, of groups that agree, and smallest one
+#: of groups that do not. Between them nothing is said. Neither is tuned.
 TOLERANCE, MIN_DIFFERENCE = 0.5, 1.0
-#: Name of a component of an array, such as ``mu[2]`` or ``weights[0, 1]``.
+#: Name of a component of an array, such as ``mu[2]``.
 COMPONENT = re.compile(r"(.+)\[(\d+)\]$")
 
 
@@ -22,7 +22,7 @@ def label_switching_notes(
     names: Sequence[str],
     labels: Sequence[int | str],
 ) -> list[str]:
-    """Return notes on clusters of chains that agree with the largest one after a permutation or sign change.
+    """Return notes on clusters of chains that agree with the largest one after such a change.
 
     Signs of parameters are reversed, or the components of all arrays of one length are permuted
     together, as the components of a mixture. Chains of a posterior with such a symmetry are in
