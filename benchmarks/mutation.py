@@ -73,7 +73,7 @@ GROUPS = {
         60,
     ),
     "tests and e-values": Group(
-        _files("inference/testing", "nulls combination two_sample"),
+        _files("inference/testing", "nulls result two_sample"),
         (
             "tests/inference/testing/test_approximations.py",
             "tests/inference/testing/test_two_sample.py",

@@ -21,8 +21,8 @@ from ..learning.kernel_selection import format_kernel
 from ..permutation.enough import check_permutations
 from ..permutation.permutation import in_batches, standardised
 from ..permutation.step_down import step_down
-from ..testing.combination import COMBINED, Combined, combine
-from ..testing.kernel_choice import SINGLE, KernelChoice
+from ..testing.kernels import SINGLE_KERNELS, KernelChoice
+from ..testing.result import COMBINED, CombinedStatistic, combine
 from . import stein_sums
 from .batches import INDEPENDENT, Batches, batches, depend
 from .draws import Chains, as_chains
@@ -32,7 +32,7 @@ from .stein_result import MOST_TOLD, Misfit, SteinResult
 HYPOTHESES = ("no evidence against the density", "the draws do not come from the density")
 MULTISCALE = "multiscale"
 #: Choices of one kernel that is of the distance: a mixture over a posterior is not.
-LEARNED = tuple(name for name in SINGLE if name != "posterior")
+LEARNED = tuple(name for name in SINGLE_KERNELS if name != "posterior")
 #: Lengthscales of the inverse multiquadric, over the median distance of the rows.
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)
 #: Rows that are compared with each other, at most.
@@ -182,7 +182,7 @@ def stein_test(
     signs = rng.choice([-1.0, 1.0], size=(cut.count, 1 + bootstraps))
     signs[:, 0] = 1.0
     points = cut.kept(chains.values)[rows]
-    compared = Compared(points, cut.kept(slopes)[rows], choice.unit(points), cut_down, signs)
+    compared = Compared(points, cut.kept(slopes)[rows], choice.scales(points), cut_down, signs)
     with computing():
         return _tested(compared, chains.columns, choice, alpha, notes, progress=progress)
 
@@ -257,7 +257,7 @@ def _notes(chains: Chains, slopes: np.ndarray, cut: Batches) -> list[str]:
 
 def kernels_of(points: np.ndarray, choice: KernelChoice, *, single: bool = False) -> list[Radial]:
     """The kernels by the rows (n, D) alone; ``single``: one at their median distance."""
-    if choice.named != MULTISCALE and not (single and choice.named == "median"):
+    if choice.kernel != MULTISCALE and not (single and choice.kernel == "median"):
         kernels = choice.kernels(points)
         with input_errors():
             for one in kernels:
@@ -265,7 +265,7 @@ def kernels_of(points: np.ndarray, choice: KernelChoice, *, single: bool = False
         return kernels
     if not np.ptp(points, axis=0).any():
         raise InputError("all draws are the same")
-    median = dataclasses.replace(choice, named="median").kernels(points)[0].lengthscale
+    median = dataclasses.replace(choice, kernel="median").kernels(points)[0].lengthscale
     scales = (1.0,) if single else SCALES
     return [RationalQuadratic(0.5, median * factor) for factor in scales]
 
@@ -288,23 +288,23 @@ def _tested(
             means.append(mean)
             advance(1)
     named: list[tuple[str, Any]] = [(format_kernel(one), one) for one in kernels]
-    beside = _moments(compared) if choice.named == MULTISCALE else []
+    beside = _moments(compared) if choice.kernel == MULTISCALE else []
     named += [(name, None) for name in MOMENTS[: len(beside)]]
-    combined = combine(np.array([*rows, *beside]), named, beside=len(beside))
+    combined = combine(np.array([*rows, *beside]), named, num_other=len(beside))
     best = combined.most_extreme
-    result = SteinResult.permuted(
-        combined.row,
+    result = SteinResult.from_permutations(
+        combined.values,
         test="Stein test",
         hypotheses=HYPOTHESES,
         kernel=kernels[best],
-        kernel_of="most extreme at" if combined.parts else "kernel",
-        how=f"{compared.signs.shape[1] - 1} flips of {cut.count} "
+        kernel_label="most extreme at" if combined.parts else "kernel",
+        method=f"{compared.signs.shape[1] - 1} flips of {cut.count} "
         f"{'rows' if cut.length == 1 else f'batches of {cut.length} rows'}, {choice}",
         exact=False,
         alpha=alpha,
         parts=combined.parts,
-        statistic_of=_in_words(combined),
-        pvalue_error=combined.error(),
+        statistic_label=_in_words(combined),
+        pvalue_error=combined.pvalue_error(),
         rows="series" if cut.time > INDEPENDENT else "independent",
         notes=tuple(notes),
         names=columns,
@@ -329,18 +329,18 @@ def _moments(compared: Compared) -> list[np.ndarray]:
     return found
 
 
-def _in_words(combined: Combined) -> str:
+def _in_words(combined: CombinedStatistic) -> str:
     """What the statistic is."""
     if not combined.parts:
         return "squared kernel Stein discrepancy"
-    return WITH_MOMENTS if combined.beside else COMBINED
+    return WITH_MOMENTS if combined.num_other else COMBINED
 
 
 def _columns(
     compared: Compared,
     columns: tuple[str, ...],
     kernels: list[Radial],
-    combined: Combined,
+    combined: CombinedStatistic,
     alpha: float,
 ) -> tuple[Misfit, ...]:
     """Every column's part, adjusted for all by the same signs; of a test that rejects."""
@@ -352,7 +352,7 @@ def _columns(
         loudest = np.maximum(loudest, standardised(rows))
         if index == combined.most_extreme:
             parts = rows[:, 0]
-    if combined.beside:
+    if combined.num_other:
         each = stein_sums.of_each_moment(
             compared.points, compared.slopes, compared.unit, compared.cut
         )

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from ..core.errors import InputError, check_choice
 from ..core.machine import computing
 from ..data.checks import check_count
-from ..testing.kernel_choice import SINGLE, KernelChoice
+from ..testing.kernels import SINGLE_KERNELS, KernelChoice
 from .draws import as_chains, evenly
 from .greedy import herded, on_simplex, stein_thinned
 from .score import Score
@@ -152,12 +152,12 @@ def _candidates(
     rows: np.ndarray, slopes: np.ndarray | None, named: Any, standardize: str | None
 ) -> tuple[Any, Candidates]:
     """The kernel in the units of the draws, and what is chosen from: points, maybe with scores."""
-    choice = KernelChoice.checked(named, SINGLE if slopes is None else LEARNED, standardize)
+    choice = KernelChoice.checked(named, SINGLE_KERNELS if slopes is None else LEARNED, standardize)
     if slopes is None:
         kernel = choice.kernels(rows)[0]
         return kernel, Candidates(rows, lambda a, b: np.asarray(kernel(a, b)))
     kernel = kernels_of(rows, choice, single=True)[0]
-    unit, dimension = choice.unit(rows), rows.shape[1]
+    unit, dimension = choice.scales(rows), rows.shape[1]
     inside = within(kernel, unit)
     both = np.concatenate([rows / unit, slopes * unit], axis=1)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from bke.inference import regress_out
-from bke.inference.testing.residuals import whitened
+from bke.inference.testing.residuals import whiten
 
 WAYS = {
     "residuals": {"smoothness": np.inf, "innovations": False},
@@ -23,7 +23,7 @@ def autoregression(n, coefficient=0.9):
 def test_whitened_is_a_regression_on_time(how):
     pytest.importorskip("sklearn")
     values = autoregression(60)
-    found = whitened(values, how, seed=1)
+    found = whiten(values, how, seed=1)
     np.testing.assert_allclose(found, regress_out(values, np.arange(60.0), seed=1, **WAYS[how]))
 
 
@@ -35,9 +35,9 @@ def test_innovations_do_not_depend_on_their_past():
         return np.corrcoef(series[1:, 0], series[:-1, 0])[0, 1]
 
     assert memory(values) > 0.8
-    assert abs(memory(whitened(values, "innovations"))) < 0.2
+    assert abs(memory(whiten(values, "innovations"))) < 0.2
 
 
 def test_nothing_is_done_unless_asked_for():
     values = autoregression(10)
-    np.testing.assert_array_equal(whitened(values, "none"), values)
+    np.testing.assert_array_equal(whiten(values, "none"), values)
