@@ -82,8 +82,8 @@ class ConditionalIndependence:
     pvalue: float
 
     def __str__(self) -> str:
-        given = f" given {', '.join(self.given)}" if self.given else ""
-        return f"{self.first} and {self.second}{given}: p = {self.pvalue:.3g}"
+        condition = f" given {', '.join(self.given)}" if self.given else ""
+        return f"{self.first} and {self.second}{condition}: p = {self.pvalue:.3g}"
 
 
 class ConditionalTests:
@@ -129,9 +129,11 @@ class ConditionalTests:
         """Return the values of columns, (n, D)."""
         return self._sample[:, [self._names.index(name) for name in names]]
 
-    def test(self, first: str, second: str, given: tuple[str, ...]) -> ConditionalIndependence:
+    def test(
+        self, first: str, second: str, conditioning: tuple[str, ...]
+    ) -> ConditionalIndependence:
         """Test whether two columns are independent given others, or return the cached result."""
-        key = (min(first, second), max(first, second), tuple(sorted(given)))
+        key = (min(first, second), max(first, second), tuple(sorted(conditioning)))
         if key not in self._results:
             x, y = (self._variable(name, key[2]) for name in key[:2])
             with computing():
@@ -139,16 +141,16 @@ class ConditionalTests:
             self._results[key] = ConditionalIndependence(*key, p_value(combined.values))
         return self._results[key]
 
-    def _compute_variable(self, name: str, given: tuple[str, ...]) -> Variable:
+    def _compute_variable(self, name: str, conditioning: tuple[str, ...]) -> Variable:
         """Compute the kernels and Gram matrices of a column, or of its residuals."""
-        key = name, given
+        key = name, conditioning
         if key not in self._residuals:
             values = self.columns([name])
-            if given:
+            if conditioning:
                 try:
-                    values = regress_out(values, self.columns(given), seed=self.seed)
+                    values = regress_out(values, self.columns(conditioning), seed=self.seed)
                 except InputError as error:
-                    raise InputError(f"{name} given {', '.join(given)}: {error}") from None
+                    raise InputError(f"{name} given {', '.join(conditioning)}: {error}") from None
             self._residuals[key] = values
         values = self._residuals[key]
         with computing():
@@ -210,8 +212,8 @@ class CausalGraph(Shown):
         if kernel is not None:
             standardize = source.choice.standardize
             source = source.with_choice(KernelChoice.checked(kernel, KERNEL_CHOICES, standardize))
-        shown = self.progress if progress is None else progress
-        return _find_graph(source, names, alpha, self.most_given, shown)
+        progress = self.progress if progress is None else progress
+        return _find_graph(source, names, alpha, self.most_given, progress)
 
     def between(self, first: str, second: str) -> Edge | None:
         """Return the edge between two columns, or ``None``.
@@ -257,8 +259,8 @@ class CausalGraph(Shown):
             f"{len(self.tests)} tests at level {self.alpha:g}"
         ]
         lines += [f"  {edge}" for edge in self.edges]
-        kinds = {edge.kind for edge in self.edges}
-        lines += [f"  ({kind} {meaning})" for kind, meaning in MEANINGS.items() if kind in kinds]
+        symbols = {edge.kind for edge in self.edges}
+        lines += [f"  ({key} {meaning})" for key, meaning in MEANINGS.items() if key in symbols]
         connected = {name for edge in self.edges for name in (edge.first, edge.second)}
         if isolated := sorted(set(self.columns) - connected):
             lines.append(f"  without an edge: {', '.join(isolated)}")
@@ -350,8 +352,9 @@ def _find_graph(
     tests: dict[ConditionalIndependence, None] = {}  # an ordered set
     with progress_bar("tests", None, shown=progress) as advance:
 
-        def pvalue(first: int, second: int, given: tuple[int, ...]) -> float:
-            test = source.test(names[first], names[second], tuple(names[k] for k in given))
+        def pvalue(first: int, second: int, conditioning: tuple[int, ...]) -> float:
+            conditioning_names = tuple(names[index] for index in conditioning)
+            test = source.test(names[first], names[second], conditioning_names)
             if test not in tests:
                 advance(1)
             tests[test] = None
@@ -365,7 +368,7 @@ def _find_graph(
 def _run_pc(
     sample: np.ndarray,
     alpha: float,
-    max_given: int | None,
+    max_conditioning: int | None,
     pvalue: Callable[[int, int, tuple[int, ...]], float],
 ) -> np.ndarray:
     """Run the stable PC algorithm of causal-learn.
@@ -373,7 +376,7 @@ def _run_pc(
     Args:
         sample: sample, (n, D).
         alpha: level of the tests.
-        max_given: largest number of conditioning columns.
+        max_conditioning: largest number of conditioning columns.
         pvalue: p-value for the indices of two columns and of the conditioning columns.
 
     Returns:
@@ -394,12 +397,18 @@ def _run_pc(
             self.check_cache_method_consistent("bke", "residual HSIC")
 
         def __call__(self, x: int, y: int, condition_set: Any = None) -> float:
-            given = () if condition_set is None else condition_set
-            return self._pvalue(int(x), int(y), tuple(int(k) for k in given))
+            conditioning = () if condition_set is None else tuple(map(int, condition_set))
+            return self._pvalue(int(x), int(y), conditioning)
 
     register_ci_test("bke", ResidualHsic)
     graph = pc(
-        sample, alpha, "bke", stable=True, show_progress=False, max_k=max_given, pvalue=pvalue
+        sample,
+        alpha,
+        "bke",
+        stable=True,
+        show_progress=False,
+        max_k=max_conditioning,
+        pvalue=pvalue,
     )
     return np.asarray(graph.G.graph)
 

@@ -181,7 +181,7 @@ def _permutation_test(
     elif combined.parts:
         label = COMBINED
     # With 4 rows, the centered Gram matrix of the unbiased estimator has three different entries.
-    ways = 6 if n == 4 and null.estimator == "unbiased" else math.factorial(n)
+    num_values = 6 if n == 4 and null.estimator == "unbiased" else math.factorial(n)
     return TestResult.from_permutations(
         combined.values,
         test=TEST,
@@ -194,7 +194,7 @@ def _permutation_test(
         kernel_label="most extreme HSIC at" if combined.parts else "kernel",
         parts=combined.parts,
         pvalue_error=combined.pvalue_error(),
-        notes=(*kernel_notes(list(most_extreme)), *few_rows_note(ways, null.alpha)),
+        notes=(*kernel_notes(list(most_extreme)), *few_rows_note(num_values, null.alpha)),
     )
 
 

@@ -37,7 +37,7 @@ MAX_MEMORY_PROPORTION = 0.25
 #: Trace of the residual at which the factor is complete, relative to the Gram matrix.
 TRACE_TOLERANCE = 1e-12
 #: The factorization stops if more than this proportion of the trace remains at a third of the
-#: largest rank, and there are at most so many rows that the matrix itself is affordable.
+#: largest rank, and the rows are few enough for the matrix itself.
 MAX_REMAINING_TRACE, MAX_MATRIX_ROWS = 1e-3, 10_000
 #: Rows of labels that are converted to floating point at once.
 LABEL_BLOCK = 8192

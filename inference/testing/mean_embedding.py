@@ -198,7 +198,7 @@ def permuted_t_squared(
 
     def batch(columns: slice) -> np.ndarray:
         z = labels[:, columns]
-        sums = centered.T @ z  # of the first sample; those of the second are their negatives
+        sums = centered.T @ z  # first sample; the second sample has the negatives
         difference = sums * rate
         # The within-sample scatter is the total less that between, sums sums' (1/m + 1/n).
         between = rate * np.einsum("jb,kb->bjk", sums, sums)

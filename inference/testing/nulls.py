@@ -130,12 +130,12 @@ class NullChoice:
 
     @property
     def is_permutation(self) -> bool:
-        """Whether the null distribution is that of permutations, which is exact."""
+        """True for the null distribution of permutations, which is exact."""
         return self.name == "permutation"
 
     @property
     def is_paired(self) -> bool:
-        """Whether permutations swap the two rows of a pair."""
+        """True if permutations swap the two rows of a pair."""
         return self.estimator == "paired"
 
     def memory_steps(self, n: int) -> float:

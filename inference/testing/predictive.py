@@ -191,7 +191,7 @@ def posterior_predictive_check(
         parts=combined.parts,
         statistic_label=COMBINED,
     )
-    scorer = Scorer(split.others / scale, lengthscales[most_extreme])
+    scorer = Scorer(split.predicted / scale, lengthscales[most_extreme])
     # Scores are computed for all rows: with many rows only for few data sets.
     needed = int(np.ceil(1.0 / alpha - 1e-9)) - 1
     num_sets = min(replicates, max(needed, 59 if len(observed) <= rows else 19))
@@ -217,13 +217,13 @@ class Split(NamedTuple):
     Attributes:
         replicates: indices of the draws that are compared with the reference, (B,).
         sets: the data and these draws, (1 + B, k, D), with the same k rows each.
-        others: rows of all other draws in random order, (R, D).
-        reference: the first rows of ``others``, from which MMDs are computed.
+        predicted: rows of all other draws in random order, (R, D).
+        reference: the first rows of ``predicted``, from which MMDs are computed.
     """
 
     replicates: np.ndarray
     sets: np.ndarray
-    others: np.ndarray
+    predicted: np.ndarray
     reference: np.ndarray
 
 
@@ -298,11 +298,11 @@ class Predictions:
         rows = np.sort(rng.choice(n, min(n, max_rows), replace=False))
         replicates = order[:num_replicates]
         sets = np.concatenate([self.observed[None, rows], self.draws[replicates][:, rows]])
-        others = self.draws[order[num_replicates:]].reshape(-1, self.observed.shape[1])
-        as_sample(others, f"the predictions of {self.variable}")
+        predicted = self.draws[order[num_replicates:]].reshape(-1, self.observed.shape[1])
+        as_sample(predicted, f"the predictions of {self.variable}")
         size = max(2 * max_rows, MAX_MORE_PREDICTIONS)
-        others = others[rng.permutation(len(others))[:size]]
-        return Split(replicates, sets, others, others[: 2 * max_rows])
+        predicted = predicted[rng.permutation(len(predicted))[:size]]
+        return Split(replicates, sets, predicted, predicted[: 2 * max_rows])
 
 
 def _mmds_to_reference(
@@ -392,8 +392,8 @@ class Scorer:
             "draws increase it",
         )
 
-    def _kernel(self, points: np.ndarray, others: np.ndarray) -> np.ndarray:
-        return np.exp(-0.5 / self.lengthscale**2 * cdist(points, others, "sqeuclidean"))
+    def _kernel(self, points: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        return np.exp(-0.5 / self.lengthscale**2 * cdist(points, rows, "sqeuclidean"))
 
     @staticmethod
     def _error(variance: np.ndarray, num_rows: np.ndarray, n: int) -> np.ndarray:

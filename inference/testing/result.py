@@ -135,7 +135,7 @@ class TestResult(Shown):
 
     @property
     def rejected(self) -> bool:
-        """Whether the null hypothesis is rejected at level ``alpha``."""
+        """True if the null hypothesis is rejected at level ``alpha``."""
         return self.pvalue <= self.alpha
 
     @property
@@ -184,18 +184,18 @@ class TestResult(Shown):
                 "of the permutations"
             )
         ordered = sorted(self.parts, key=lambda part: (-part.deviation, part.pvalue))
-        shown = ordered[:6]
+        printed = ordered[:6]
         # The component of the reported kernel is always printed.
         of_kernel = [part for part in self.parts if part.kernel is self.kernel]
         if of_kernel:
             largest = max(of_kernel, key=lambda part: (part.deviation, -part.pvalue))
-            shown += [largest] if largest not in shown else []
-        if shown:
+            printed += [largest] if largest not in printed else []
+        if printed:
             lines.append(
-                f"  {len(shown)} of {len(self.parts)} components, most extreme first, with "
+                f"  {len(printed)} of {len(self.parts)} components, most extreme first, with "
                 "unadjusted p-values:"
             )
-        lines += [f"    {part.name}: {p_alone(part.pvalue, len(self.null))}" for part in shown]
+        lines += [f"    {part.name}: {p_alone(part.pvalue, len(self.null))}" for part in printed]
         return "\n".join([*lines, *(f"  Note: {note}" for note in self.notes)])
 
     def __repr__(self) -> str:
@@ -283,10 +283,10 @@ def combine(
 
 def _combined_values(statistics: np.ndarray, num_other: int) -> np.ndarray:
     """Combine statistics (k, 1 + B) to (1 + B,)."""
-    same_type, others = np.split(statistics, [len(statistics) - num_other])
+    same_type, other_type = np.split(statistics, [len(statistics) - num_other])
     values = np.asarray(logsumexp(standardised(same_type), axis=0))
     # A component of another type has half the weight of all components of the first type.
-    return combined([values, *others], [1.0, *[0.5] * num_other]) if num_other else values
+    return combined([values, *other_type], [1.0, *[0.5] * num_other]) if num_other else values
 
 
 def kernel_notes(kernels: list[Any]) -> tuple[str, ...]:

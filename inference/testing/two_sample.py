@@ -387,23 +387,23 @@ def _combine_components(
     values = components.statistic()
     family, lengthscale = components.scale
     kernel = extend_kernel(scaled_kernel(lengthscale, scale, family.model), varying)
-    kinds = components.kinds()
+    summaries = components.kinds()
     single_scale, all_scales = STATISTICS[:2]
     parts = tuple(
         Part(
-            kind.where,
-            kind.statistic,
-            kind.pvalue,
-            kernel if kind.where == single_scale else None,
-            kind.surprise,
+            summary.where,
+            summary.statistic,
+            summary.pvalue,
+            kernel if summary.where == single_scale else None,
+            summary.surprise,
         )
-        for kind in kinds
+        for summary in summaries
     )
     error = monte_carlo_error(lambda i: components.of(i).statistic(), p_value(values), len(values))
     kernel_label = "most significant scale"
-    if kinds[0].where not in (single_scale, all_scales):
-        kernel_label = f"largest component {kinds[0].where}, most significant single scale"
-    (pvalue,) = (kind.pvalue for kind in kinds if kind.where == single_scale)
+    if summaries[0].where not in (single_scale, all_scales):
+        kernel_label = f"largest component {summaries[0].where}, most significant single scale"
+    (pvalue,) = (summary.pvalue for summary in summaries if summary.where == single_scale)
     label = "minus log generalized mean of component p-values"
     return Statistic(values, parts, kernel, label, error, kernel_label, pvalue <= alpha)
 

@@ -220,7 +220,7 @@ def test_a_difference_is_found_and_said_of_which_rows(few):
     ("change", "options", "message"),
     [
         (lambda P, Q: (P, Q), {"kernel": "median"}, "kernel='fused'"),
-        (lambda P, Q: (P, Q[:400]), {"estimator": "paired"}, "pairs"),
+        (lambda P, Q: (P, Q[:400]), {"estimator": "paired"}, "paired rows"),
         (lambda P, Q: (P, Q[:, :3]), {}, "5 columns and Q has 3 columns"),
         (lambda P, Q: (P, Q[:9]), {}, "a sample of 9 rows beside 500"),
         (lambda P, Q: (P, Q[:1]), {}, "at least two rows"),
