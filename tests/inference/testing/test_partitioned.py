@@ -1,4 +1,4 @@
-"""Rows in parts give the p-value of the same rows in memory, with any number of workers."""
+"""Rows in partitions have the p-value of the same rows in memory, with any number of workers."""
 
 import contextlib
 

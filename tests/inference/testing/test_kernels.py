@@ -1,4 +1,4 @@
-"""Permutation tests of many rows by a factor of the Gram matrix, beside the matrix itself."""
+"""Low-rank factors of Gram matrices: accuracy, and the same test results as with the matrix."""
 
 import dataclasses
 
