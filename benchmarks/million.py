@@ -56,14 +56,14 @@ def witness(n: int, path: str) -> str:
 def permutations(n: int, path: str) -> str:
     """Of all pairs, exact."""
     found = two_sample_test(*samples(n), kernel="bkl", progress=False)
-    return f"p = {found.pvalue:.2g}, {found.how}"
+    return f"p = {found.pvalue:.2g}, {found.method}"
 
 
 def blocks(n: int, path: str) -> str:
     """Of pairs within blocks, in the normal limit."""
     P, Q = samples(n)
     found = two_sample_test(P, Q, kernel="bkl", null="normal", estimator="block", progress=False)
-    return f"p = {found.pvalue:.2g}, {found.how}"
+    return f"p = {found.pvalue:.2g}, {found.method}"
 
 
 STEPS = {

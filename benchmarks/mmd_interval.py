@@ -23,7 +23,7 @@ import report
 from bke.inference import two_sample_test
 from bke.inference.core.machine import computing
 from bke.inference.permutation.pair import Pair
-from bke.inference.testing import mmd_interval
+from bke.inference.testing import mmd
 from bke.models import Laplace, SquaredExponential
 from referee_memory import mebibytes
 from scipy.stats import norm
@@ -86,10 +86,10 @@ def error(rows: int) -> list[dict[str, Any]]:
     for name, P, Q, kernel in error_settings(rows):
         pair = Pair(P, Q)
         with computing():
-            with mock.patch.object(mmd_interval, "EXACT_ROWS", len(P) + len(Q)):
-                exact, exact_limits = mmd_interval.mmd_interval(pair, kernel, ALPHA)
-            with mock.patch.object(mmd_interval, "EXACT_ROWS", 0):
-                value, limits = mmd_interval.mmd_interval(pair, kernel, ALPHA)
+            with mock.patch.object(mmd, "MAX_EXACT_ROWS", len(P) + len(Q)):
+                exact, exact_limits = mmd.mmd_interval(pair, kernel, ALPHA)
+            with mock.patch.object(mmd, "MAX_EXACT_ROWS", 0):
+                value, limits = mmd.mmd_interval(pair, kernel, ALPHA)
         assert exact is not None
         assert exact_limits is not None
         shift = width = None

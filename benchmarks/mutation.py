@@ -73,9 +73,9 @@ GROUPS = {
         60,
     ),
     "tests and e-values": Group(
-        _files("inference/testing", "nulls combination two_sample"),
+        _files("inference/testing", "nulls result two_sample"),
         (
-            "tests/inference/testing/test_approximations.py",
+            "tests/inference/testing/test_nulls.py",
             "tests/inference/testing/test_two_sample.py",
             "tests/inference/permutation/test_permutation.py",
         ),

@@ -20,7 +20,7 @@ import report
 from bke.inference import independence_test, two_sample_test
 from bke.inference.core.machine import computing
 from bke.inference.permutation.permutation import relabellings
-from bke.inference.testing.mmd import mmd_row
+from bke.inference.testing.mmd import permuted_mmd
 from bke.models import SquaredExponential
 
 #: What is over in milliseconds is repeated for so many seconds.
@@ -49,7 +49,7 @@ def sides(n: int, permutations: int, rng: np.random.Generator) -> dict[str, Call
 
     def permute() -> Any:
         with computing():  # as inside a test
-            return mmd_row(gram, labels)
+            return permuted_mmd(gram, labels)
 
     return {
         "product": lambda: gram @ numbers,

@@ -123,8 +123,10 @@ from .tables.result import (
     TableComparison as TableComparison,
 )
 from .testing.causal import CausalGraph as CausalGraph, Edge as Edge, causal_graph as causal_graph
-from .testing.conditional import conditional_independence_test as conditional_independence_test
-from .testing.independence import independence_test as independence_test
+from .testing.independence import (
+    conditional_independence_test as conditional_independence_test,
+    independence_test as independence_test,
+)
 from .testing.mean_embedding import mean_embedding_test as mean_embedding_test
 from .testing.models import (
     goodness_of_fit_test as goodness_of_fit_test,

@@ -31,9 +31,8 @@ from ..learning.kernel_selection import format_kernel
 from ..permutation.enough import check_permutations
 from ..permutation.permutation import in_batches, p_in_words, standardised
 from ..permutation.step_down import step_down
-from ..testing.combination import COMBINED, Combined, combine
-from ..testing.kernel_choice import SINGLE, KernelChoice
-from ..testing.result import TestResult
+from ..testing.kernels import SINGLE_KERNELS, KernelChoice
+from ..testing.result import COMBINED, CombinedStatistic, TestResult, combine
 from .batches import INDEPENDENT_TIME, Batches, is_autocorrelated, make_batches
 from .draws import Chains, as_chains
 from .score import Score
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 
 MULTISCALE = "multiscale"
 #: Names of choices of a single radial kernel. A mixture over a posterior is not radial.
-RADIAL_CHOICES = tuple(name for name in SINGLE if name != "posterior")
+RADIAL_CHOICES = tuple(name for name in SINGLE_KERNELS if name != "posterior")
 #: Lengthscales of the inverse multiquadric, as multiples of the median distance of the rows.
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)
 #: Largest number of rows of the kernel matrix, and of entries of a block of it.
@@ -362,7 +361,7 @@ def stein_test(
     signs[:, 0] = 1.0
     points = batches.rows(chains.values)[selected]
     statistics = SteinStatistics(
-        points, batches.rows(scores)[selected], choice.unit(points), thinned, signs
+        points, batches.rows(scores)[selected], choice.scales(points), thinned, signs
     )
     with computing():
         return _compute_result(statistics, chains.columns, choice, alpha, notes, progress=progress)
@@ -464,7 +463,7 @@ def stein_kernels(
         choice: a kernel, or the name of a choice.
         single: return one inverse multiquadric for ``"median"``, instead of a squared exponential.
     """
-    if choice.named != MULTISCALE and not (single and choice.named == "median"):
+    if choice.kernel != MULTISCALE and not (single and choice.kernel == "median"):
         kernels = choice.kernels(points)
         with input_errors():
             for kernel in kernels:
@@ -472,7 +471,7 @@ def stein_kernels(
         return kernels
     if not np.ptp(points, axis=0).any():
         raise InputError("all draws are equal")
-    median = dataclasses.replace(choice, named="median").kernels(points)[0].lengthscale
+    median = dataclasses.replace(choice, kernel="median").kernels(points)[0].lengthscale
     return [RationalQuadratic(0.5, median * factor) for factor in ((1.0,) if single else SCALES)]
 
 
@@ -495,36 +494,36 @@ def _compute_result(
             advance(1)
     parts: list[tuple[str, Any]] = [(format_kernel(kernel), kernel) for kernel in kernels]
     moments: list[tuple[str, np.ndarray]] = []
-    if choice.named == MULTISCALE:
+    if choice.kernel == MULTISCALE:
         moments.append(("second moments", statistics.moment_sums()))
         if len(columns) > 1:
             features = statistics.variances()
             moments.append(("variances", features @ features.T))
     rows += [statistics.from_sums(sums) for _, sums in moments]
     parts += [(name, None) for name, _ in moments]
-    combined = combine(np.array(rows), parts, beside=len(moments))
+    combined = combine(np.array(rows), parts, num_other=len(moments))
     best = combined.most_extreme
-    statistic_of = "squared kernel Stein discrepancy"
+    statistic_label = "squared kernel Stein discrepancy"
     if combined.parts:
-        statistic_of = COMBINED
+        statistic_label = COMBINED
     if moments:
-        statistic_of = (
+        statistic_label = (
             "log-sum-exp of standardized discrepancies at all scales, combined with second moments "
             "and variances"
         )
     unit = "rows" if batches.length == 1 else f"batches of {batches.length} rows"
-    result = SteinResult.permuted(
-        combined.row,
+    result = SteinResult.from_permutations(
+        combined.values,
         test="Stein test",
         hypotheses=("no evidence against the density", "the draws do not come from the density"),
         kernel=kernels[best],
-        kernel_of="most extreme at" if combined.parts else "kernel",
-        how=f"{statistics.signs.shape[1] - 1} sign flips of {batches.count} {unit}, {choice}",
+        kernel_label="most extreme at" if combined.parts else "kernel",
+        method=f"{statistics.signs.shape[1] - 1} sign flips of {batches.count} {unit}, {choice}",
         exact=False,
         alpha=alpha,
         parts=combined.parts,
-        statistic_of=statistic_of,
-        pvalue_error=combined.error(),
+        statistic_label=statistic_label,
+        pvalue_error=combined.pvalue_error(),
         rows="series" if batches.autocorrelation_time > INDEPENDENT_TIME else "independent",
         notes=tuple(notes),
         names=columns,
@@ -543,7 +542,7 @@ def _contributions(
     statistics: SteinStatistics,
     columns: tuple[str, ...],
     kernels: list[Radial],
-    combined: Combined,
+    combined: CombinedStatistic,
     alpha: float,
 ) -> tuple[Contribution, ...]:
     """Compute the part of each column, with a p-value of its largest standardized statistic.
@@ -557,7 +556,7 @@ def _contributions(
         largest = np.maximum(largest, standardised(rows))
         if index == combined.most_extreme:
             parts = rows[:, 0]
-    for index, features in enumerate(statistics.column_moments() if combined.beside else ()):
+    for index, features in enumerate(statistics.column_moments() if combined.num_other else ()):
         rows = np.array([statistics.from_features(feature) for feature in features])
         largest[index] = np.maximum(largest[index], standardised(rows).max(axis=0))
     return tuple(

@@ -17,7 +17,7 @@ from ..core.errors import InputError, check_choice
 from ..core.machine import computing
 from ..core.notebook import Shown
 from ..data.checks import check_count
-from ..testing.kernel_choice import SINGLE, KernelChoice
+from ..testing.kernels import SINGLE_KERNELS, KernelChoice
 from .draws import as_chains, equally_spaced
 from .score import Score
 from .stein_test import RADIAL_CHOICES, evaluate_score, scaled_kernel, stein_kernels
@@ -240,13 +240,13 @@ def _candidates(
     rows: np.ndarray, scores: np.ndarray | None, kernel: Any, standardize: str | None
 ) -> tuple[Any, Candidates]:
     """Choose a kernel in the units of the draws, and return it with all draws as candidates."""
-    choices = SINGLE if scores is None else RADIAL_CHOICES
+    choices = SINGLE_KERNELS if scores is None else RADIAL_CHOICES
     choice = KernelChoice.checked(kernel, choices, standardize)
     if scores is None:
         chosen = choice.kernels(rows)[0]
         return chosen, Candidates(rows, lambda a, b: np.asarray(chosen(a, b)))
     chosen = stein_kernels(rows, choice, single=True)[0]
-    scale, dimension = choice.unit(rows), rows.shape[1]
+    scale, dimension = choice.scales(rows), rows.shape[1]
     scaled = scaled_kernel(chosen, scale)
 
     def stein_kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -72,7 +72,7 @@ def plot_stein(result: SteinOutcome, *, axes: Any = None) -> Figure:
         place.set_ylim(min(low, 0.0) - margin, max(high, 0.0) + margin)
         plain(place)
     verdict = result.hypotheses[int(result.rejected)]
-    title = textwrap.fill(f"Stein test, {result.pvalue_in_words}: {verdict}", TITLE * len(order))
+    title = textwrap.fill(f"Stein test, {result.pvalue_text}: {verdict}", TITLE * len(order))
     figure.suptitle(title, fontsize="medium")
     return figure
 

@@ -17,43 +17,43 @@ LABEL, TITLE = 34, 70
 
 
 class TestOutcome(Protocol):
-    """What is read of a :class:`~bke.inference.TestResult`."""
+    """Attributes of a :class:`~bke.inference.TestResult`."""
 
     @property
     def test(self) -> str:
-        """What was tested."""
+        """Name of the test."""
 
     @property
     def statistic(self) -> float:
-        """The observed value."""
+        """Observed value."""
 
     @property
-    def statistic_of(self) -> str:
-        """What the statistic is."""
+    def statistic_label(self) -> str:
+        """Name of the statistic."""
 
     @property
-    def pvalue_in_words(self) -> str:
-        """The p-value, in words."""
+    def pvalue_text(self) -> str:
+        """Formatted p-value."""
 
     @property
     def alpha(self) -> float:
-        """The level."""
+        """Level of the test."""
 
     @property
     def null(self) -> np.ndarray:
-        """Draws under the null hypothesis, (B,); maybe none."""
+        """Draws under the null hypothesis, (B,); may be empty."""
 
     @property
-    def how(self) -> str:
-        """Where the null comes from."""
+    def method(self) -> str:
+        """Source of the null distribution."""
 
     @property
     def limit(self) -> Any:
-        """The null in closed form, where there are no draws."""
+        """Null distribution in closed form, if there are no draws."""
 
     @property
     def critical(self) -> tuple[float, ...]:
-        """Values beyond which the null is rejected."""
+        """Critical values of the statistic."""
 
 
 def plot_test(result: TestOutcome, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
@@ -64,7 +64,7 @@ def plot_test(result: TestOutcome, *, axes: Axes | Sequence[Axes] | None = None)
         axes: where to draw, one; by default a new figure.
     """
     figure, (place,) = panels(1, 1, axes, width=6.0, height=3.4)
-    null, label = result.null, textwrap.fill(f"null: {result.how}", LABEL)
+    null, label = result.null, textwrap.fill(f"null: {result.method}", LABEL)
     if len(null):
         place.hist(null, bins="auto", color="0.8", label=label)
     elif result.limit is not None:
@@ -76,9 +76,9 @@ def plot_test(result: TestOutcome, *, axes: Axes | Sequence[Axes] | None = None)
         place.axvline(critical, color="0.3", linestyle="--", label=named)
     further = label.count("\n")
     apart = "\n" if further else " "
-    label = f"observed,{apart}{result.pvalue_in_words}"
+    label = f"observed,{apart}{result.pvalue_text}"
     place.axvline(result.statistic, color="C3", label=label)
-    place.set_xlabel(result.statistic_of)
+    place.set_xlabel(result.statistic_label)
     place.set_ylabel("draws" if len(null) else "density")
     # Above: the observed value may be anywhere within.
     place.legend(

@@ -1,11 +1,12 @@
-"""Causal discovery: the PC algorithm over kernel tests of conditional independence, BKE section 5.
+"""Causal discovery by the PC algorithm with kernel tests of conditional independence.
 
-The algorithm is causal-learn's; the test is this package's.
+The algorithm is that of causal-learn; the test is HSIC of residuals (BKE section 5).
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,28 +14,37 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..core.errors import InputError, nearest
+from ..core.machine import computing
 from ..core.notebook import Shown
 from ..core.progress import progress_bar
+from ..data.canonical import canonical_order, generator
 from ..data.checks import as_sample, check_count, check_memory, column_names, pluralize
 from ..permutation.enough import check_permutations
-from .cached import ConditionalIndependence, ConditionalTests
-from .independence import CHOICES
-from .kernel_choice import KernelChoice
+from ..permutation.permutation import p_value
+from .independence import (
+    KERNEL_CHOICES,
+    Variable,
+    hsic_statistic,
+    permuted_indices,
+    variable_kernels,
+)
+from .kernels import KernelChoice
+from .residuals import regress_out
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: n x n matrices alive at once, but for those that are kept for later tests.
-MATRICES = 6
-#: How an edge is written.
+#: Symbols of edges.
 DIRECTED, UNDIRECTED, BIDIRECTED = "-->", "---", "<->"
 MEANINGS = {
     DIRECTED: "the first causes the second",
-    UNDIRECTED: "either may cause the other: tests do not tell",
-    BIDIRECTED: "both have a hidden cause, or tests contradict each other",
+    UNDIRECTED: "the direction is not identified",
+    BIDIRECTED: "a hidden common cause, or contradictory tests",
 }
+#: Memory of cached Gram matrices in bytes, and number of n x n matrices of one variable.
+CACHE_BYTES, MATRICES_PER_VARIABLE = 2**30, 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,8 +52,8 @@ class Edge:
     """An edge of a causal graph, between two columns.
 
     Attributes:
-        first: name of a column; of a directed edge the cause.
-        second: name of the other.
+        first: name of a column, the cause for a directed edge.
+        second: name of the other column.
         kind: ``"-->"``, ``"---"`` or ``"<->"``.
     """
 
@@ -55,18 +65,112 @@ class Edge:
         return f"{self.first} {self.kind} {self.second}"
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
-class CausalGraph(Shown):
-    """What :func:`causal_graph` found: an equivalence class of directed acyclic graphs.
+@dataclasses.dataclass(frozen=True)
+class ConditionalIndependence:
+    """A test of conditional independence of two columns.
 
     Attributes:
-        columns: names.
-        edges: of the graph.
-        tests: all that were asked for, in order.
-        alpha: their level.
-        most_given: the most columns that were conditioned on, if there was a limit.
-        source: of the tests, which keeps them for :meth:`again`.
-        progress: whether it was shown.
+        first: name of a column.
+        second: name of the other column.
+        given: names of the conditioning columns.
+        pvalue: p-value of the test.
+    """
+
+    first: str
+    second: str
+    given: tuple[str, ...]
+    pvalue: float
+
+    def __str__(self) -> str:
+        condition = f" given {', '.join(self.given)}" if self.given else ""
+        return f"{self.first} and {self.second}{condition}: p = {self.pvalue:.3g}"
+
+
+class ConditionalTests:
+    """Conditional independence tests of the columns of one sample, with cached results.
+
+    Args:
+        sample: sample, (n, D).
+        names: names of the columns.
+        choice: choice of kernels.
+        permutations: number of permutations of each test.
+        seed: random seed of the permutations and of the regressions.
+    """
+
+    def __init__(
+        self,
+        sample: np.ndarray,
+        names: tuple[str, ...],
+        choice: KernelChoice,
+        permutations: int,
+        seed: int,
+    ) -> None:
+        # In canonical order, so that the order of rows has no influence.
+        self._sample = sample[canonical_order(sample)]
+        self._names = names
+        self.permutations = permutations
+        self.choice = choice
+        self.seed = seed
+        rng = generator(seed, *np.hsplit(sample, sample.shape[1]))
+        self._indices = permuted_indices(len(sample), permutations, rng)
+        self._results: dict[tuple[str, str, tuple[str, ...]], ConditionalIndependence] = {}
+        self._residuals: dict[tuple[str, tuple[str, ...]], np.ndarray] = {}
+        self._kernels: dict[tuple[str, tuple[str, ...]], list[Any]] = {}
+        cache_size = max(2, CACHE_BYTES // (MATRICES_PER_VARIABLE * 8 * len(sample) ** 2))
+        self._variable = functools.lru_cache(cache_size)(self._compute_variable)
+
+    def with_choice(self, choice: KernelChoice) -> ConditionalTests:
+        """Return tests of the same columns with other kernels, which share the regressions."""
+        other = ConditionalTests(self._sample, self._names, choice, self.permutations, self.seed)
+        other._residuals = self._residuals
+        return other
+
+    def columns(self, names: Sequence[str]) -> np.ndarray:
+        """Return the values of columns, (n, D)."""
+        return self._sample[:, [self._names.index(name) for name in names]]
+
+    def test(
+        self, first: str, second: str, conditioning: tuple[str, ...]
+    ) -> ConditionalIndependence:
+        """Test whether two columns are independent given others, or return the cached result."""
+        key = (min(first, second), max(first, second), tuple(sorted(conditioning)))
+        if key not in self._results:
+            x, y = (self._variable(name, key[2]) for name in key[:2])
+            with computing():
+                combined, _ = hsic_statistic(x, y, self._indices, "unbiased", progress=False)
+            self._results[key] = ConditionalIndependence(*key, p_value(combined.values))
+        return self._results[key]
+
+    def _compute_variable(self, name: str, conditioning: tuple[str, ...]) -> Variable:
+        """Compute the kernels and Gram matrices of a column, or of its residuals."""
+        key = name, conditioning
+        if key not in self._residuals:
+            values = self.columns([name])
+            if conditioning:
+                try:
+                    values = regress_out(values, self.columns(conditioning), seed=self.seed)
+                except InputError as error:
+                    raise InputError(f"{name} given {', '.join(conditioning)}: {error}") from None
+            self._residuals[key] = values
+        values = self._residuals[key]
+        with computing():
+            if key not in self._kernels:
+                self._kernels[key] = variable_kernels(values, self.choice)
+            return Variable.from_sample(values, self._kernels[key], self.choice)
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class CausalGraph(Shown):
+    """Result of :func:`causal_graph`, an equivalence class of directed acyclic graphs.
+
+    Attributes:
+        columns: names of the columns.
+        edges: edges of the graph.
+        tests: conditional independence tests of the algorithm, in order.
+        alpha: level of the tests.
+        most_given: largest number of conditioning columns, or ``None``.
+        source: cached tests, which :meth:`again` reuses.
+        progress: whether progress was shown.
     """
 
     columns: tuple[str, ...]
@@ -85,55 +189,55 @@ class CausalGraph(Shown):
         kernel: Any = None,
         progress: bool | None = None,
     ) -> CausalGraph:
-        """Find the graph again with another level, order of columns or kernel.
+        """Find the graph for another level, order of columns or kernel.
 
-        No test is made twice, and no regression. Edges that come and go are not to be relied on.
+        Tests and regressions are reused. Edges that change are unreliable.
 
         Args:
-            alpha: level; by default the same.
-            columns: all names, in another order. Which edges there are does not depend on it; their
-                directions may, where tests contradict each other.
-            kernel: see :func:`causal_graph`; by default the same.
-            progress: show how many new tests are done; by default as for this graph.
+            alpha: level; by default that of this graph.
+            columns: all names in another order. The set of edges does not depend on it, but their
+                directions may, if tests contradict each other.
+            kernel: see :func:`causal_graph`; by default that of this graph.
+            progress: show the number of new tests; by default as for this graph.
 
         Raises:
-            InputError: for a level too low for the permutations, or other names.
+            InputError: for a level too low for the number of permutations, or other names.
         """
-        level = self.alpha if alpha is None else alpha
-        check_permutations(self.source.permutations, level)
+        alpha = self.alpha if alpha is None else alpha
+        check_permutations(self.source.permutations, alpha)
         names = tuple(columns or self.columns)
         if sorted(names) != sorted(self.columns):
             raise InputError(f"columns must be {', '.join(self.columns)} in some order")
         source = self.source
         if kernel is not None:
-            choice = KernelChoice.checked(kernel, CHOICES, source.choice.scale)
-            source = source.with_choice(choice)
-        shown = self.progress if progress is None else progress
-        return _graph(source, names, level, self.most_given, shown)
+            standardize = source.choice.standardize
+            source = source.with_choice(KernelChoice.checked(kernel, KERNEL_CHOICES, standardize))
+        progress = self.progress if progress is None else progress
+        return _find_graph(source, names, alpha, self.most_given, progress)
 
     def between(self, first: str, second: str) -> Edge | None:
-        """Find the edge between two columns, if there is one.
+        """Return the edge between two columns, or ``None``.
 
         Raises:
-            InputError: for a name that is none of ``columns``.
+            InputError: for a name that is not in ``columns``.
         """
-        pair = self._pair(first, second)
+        pair = self._check_names(first, second)
         return next((edge for edge in self.edges if {edge.first, edge.second} == pair), None)
 
     def separations(self, first: str, second: str) -> tuple[ConditionalIndependence, ...]:
-        """Find the tests of two columns that found no dependence: why there is no edge.
+        """Return the tests of two columns that did not reject independence and removed the edge.
 
         Raises:
-            InputError: for a name that is none of ``columns``.
+            InputError: for a name that is not in ``columns``.
         """
-        pair = self._pair(first, second)
+        pair = self._check_names(first, second)
         return tuple(
             test
             for test in self.tests
             if {test.first, test.second} == pair and test.pvalue > self.alpha
         )
 
-    def _pair(self, *names: str) -> set[str]:
+    def _check_names(self, *names: str) -> set[str]:
         for name in names:
             if name not in self.columns:
                 raise InputError(
@@ -143,30 +247,30 @@ class CausalGraph(Shown):
         return set(names)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One row for each edge: ``first``, ``second`` and ``kind``, see :class:`Edge`."""
+        """Return the edges as rows, with ``first``, ``second`` and ``kind``, see :class:`Edge`."""
         import pandas as pd
 
         rows = [(edge.first, edge.second, edge.kind) for edge in self.edges]
         return pd.DataFrame(rows, columns=["first", "second", "kind"])
 
     def __str__(self) -> str:
-        head = (
+        lines = [
             f"Causal graph of {len(self.columns)} columns: {pluralize(len(self.edges), 'edge')} by "
             f"{len(self.tests)} tests at level {self.alpha:g}"
-        )
-        lines = [head, *(f"  {edge}" for edge in self.edges)]
-        kinds = {edge.kind for edge in self.edges}
-        lines += [f"  ({mark} {meaning})" for mark, meaning in MEANINGS.items() if mark in kinds]
-        alone = set(self.columns) - {name for e in self.edges for name in (e.first, e.second)}
-        if alone:
-            lines.append(f"  without an edge: {', '.join(sorted(alone))}")
+        ]
+        lines += [f"  {edge}" for edge in self.edges]
+        symbols = {edge.kind for edge in self.edges}
+        lines += [f"  ({key} {meaning})" for key, meaning in MEANINGS.items() if key in symbols]
+        connected = {name for edge in self.edges for name in (edge.first, edge.second)}
+        if isolated := sorted(set(self.columns) - connected):
+            lines.append(f"  without an edge: {', '.join(isolated)}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
         return f"<causal graph: {', '.join(map(str, self.edges))}>"
 
     def plot(self, *, ax: Axes | None = None) -> Figure:
-        """Draw the graph, its columns on a circle."""
+        """Draw the graph, with its columns on a circle."""
         from ..plots.causal import plot_graph
 
         return plot_graph(self, ax=ax)
@@ -188,27 +292,27 @@ def causal_graph(
 
     Its tests of conditional independence are HSIC of residuals (CI-3).
 
-    Sound if causes are all among the columns, the true graph is acyclic and hides no dependence,
-    rows are independent, and the tests make no mistake: with many tests some do. Rows in order of
-    time want :func:`~bke.inference.regress_out` first.
+    The result is correct if all common causes are among the columns, the true graph is acyclic and
+    faithful, rows are independent, and no test errs; with many tests some do. Rows in order of time
+    require :func:`~bke.inference.regress_out` first.
 
     Args:
-        data: shape (n, D), D >= 3.
-        columns: names of an array's columns, by default c1, c2, ...; of a data frame those to use,
-            by default all.
+        data: data, shape (n, D), D >= 3.
+        columns: names of the columns of an array, by default c1, c2, ...; for a data frame those
+            to use, by default all.
         kernel: ``"bkl"``, ``"multiscale"``, ``"posterior"``, ``"median"`` or a kernel, for each
             variable or its residuals.
-        alpha: level of every test; a larger one gives more edges.
-        permutations: of every test.
-        most_given: condition on no more columns than that; ``None`` for no limit.
+        alpha: level of every test; a higher level gives more edges.
+        permutations: number of permutations of every test.
+        most_given: largest number of conditioning columns; ``None`` for no limit.
         standardize: see :func:`~bke.inference.independence_test`.
-        seed: of all tests.
-        progress: show how many tests are done.
+        seed: random seed of all tests.
+        progress: show the number of completed tests.
 
     Raises:
-        InputError: for data or arguments that make no sense, or without causal-learn.
+        InputError: for invalid data or arguments, or without causal-learn.
     """
-    choice = KernelChoice.checked(kernel, CHOICES, standardize)
+    choice = KernelChoice.checked(kernel, KERNEL_CHOICES, standardize)
     alpha = check_permutations(permutations, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
     if most_given is not None:
@@ -217,9 +321,9 @@ def causal_graph(
     sample = as_sample(data, "data")
     if columns is not None and names is not None:
         if missing := [name for name in columns if name not in names]:
-            told = nearest(missing[0], names)
             raise InputError(
-                f"data have no column {', '.join(missing)}, only {', '.join(names)}{told}"
+                f"data have no column {', '.join(missing)}, only {', '.join(names)}"
+                f"{nearest(missing[0], names)}"
             )
         sample = sample[:, [names.index(name) for name in columns]]
     names = columns or names
@@ -231,12 +335,13 @@ def causal_graph(
     names = tuple(names or (f"c{index + 1}" for index in range(dimension)))
     if len(names) != dimension or len(set(names)) != dimension:
         raise InputError(f"columns must be {dimension} different names, got {names}")
-    check_memory(n, dimension, matrices=MATRICES)
+    # Matrices that are alive at once, in addition to the cached ones.
+    check_memory(n, dimension, matrices=6)
     source = ConditionalTests(sample, names, choice, permutations, seed)
-    return _graph(source, names, alpha, most_given, progress)
+    return _find_graph(source, names, alpha, most_given, progress)
 
 
-def _graph(
+def _find_graph(
     source: ConditionalTests,
     names: tuple[str, ...],
     alpha: float,
@@ -244,29 +349,39 @@ def _graph(
     progress: bool,
 ) -> CausalGraph:
     """Run the algorithm on the columns in the order of ``names``."""
-    asked: dict[ConditionalIndependence, None] = {}
+    tests: dict[ConditionalIndependence, None] = {}  # an ordered set
     with progress_bar("tests", None, shown=progress) as advance:
 
-        def pvalue(first: int, second: int, given: tuple[int, ...]) -> float:
-            answer = source.test(names[first], names[second], tuple(names[k] for k in given))
-            if answer not in asked:
+        def pvalue(first: int, second: int, conditioning: tuple[int, ...]) -> float:
+            conditioning_names = tuple(names[index] for index in conditioning)
+            test = source.test(names[first], names[second], conditioning_names)
+            if test not in tests:
                 advance(1)
-            asked[answer] = None
-            return answer.pvalue
+            tests[test] = None
+            return test.pvalue
 
         marks = _run_pc(source.columns(names), alpha, most_given, pvalue)
-    return CausalGraph(
-        names, _edges(marks, names), tuple(asked), alpha, most_given, source, progress
-    )
+    edges = _edges(marks, names)
+    return CausalGraph(names, edges, tuple(tests), alpha, most_given, source, progress)
 
 
 def _run_pc(
     sample: np.ndarray,
     alpha: float,
-    most_given: int | None,
+    max_conditioning: int | None,
     pvalue: Callable[[int, int, tuple[int, ...]], float],
 ) -> np.ndarray:
-    """Run causal-learn's stable PC; its matrix of edge marks."""
+    """Run the stable PC algorithm of causal-learn.
+
+    Args:
+        sample: sample, (n, D).
+        alpha: level of the tests.
+        max_conditioning: largest number of conditioning columns.
+        pvalue: p-value for the indices of two columns and of the conditioning columns.
+
+    Returns:
+        Matrix of edge marks, (D, D).
+    """
     try:
         from causallearn.search.ConstraintBased.PC import pc
         from causallearn.utils.cit import CIT_Base, register_ci_test
@@ -274,24 +389,32 @@ def _run_pc(
         raise InputError("causal-learn is not installed: pip install 'bke[causal]'") from None
 
     class ResidualHsic(CIT_Base):  # type: ignore[misc]
-        """What causal-learn calls for every test."""
+        """Adapter of ``pvalue`` to the interface of causal-learn."""
 
-        def __init__(self, data: np.ndarray, ask: Callable[..., float], **_: Any) -> None:
+        def __init__(self, data: np.ndarray, pvalue: Callable[..., float], **_: Any) -> None:
             super().__init__(data)
-            self._ask = ask
+            self._pvalue = pvalue
             self.check_cache_method_consistent("bke", "residual HSIC")
 
         def __call__(self, x: int, y: int, condition_set: Any = None) -> float:
-            given = () if condition_set is None else condition_set
-            return self._ask(int(x), int(y), tuple(int(k) for k in given))
+            conditioning = () if condition_set is None else tuple(map(int, condition_set))
+            return self._pvalue(int(x), int(y), conditioning)
 
     register_ci_test("bke", ResidualHsic)
-    found = pc(sample, alpha, "bke", stable=True, show_progress=False, max_k=most_given, ask=pvalue)
-    return np.asarray(found.G.graph)
+    graph = pc(
+        sample,
+        alpha,
+        "bke",
+        stable=True,
+        show_progress=False,
+        max_k=max_conditioning,
+        pvalue=pvalue,
+    )
+    return np.asarray(graph.G.graph)
 
 
 def _edges(marks: np.ndarray, names: tuple[str, ...]) -> tuple[Edge, ...]:
-    """Read the edges: [j, i] of causal-learn's matrix is the mark at j, -1 tail, 1 head."""
+    """Read edges from the matrix of causal-learn: [j, i] is the mark at j, -1 tail and 1 head."""
     edges = []
     for i in range(len(names)):
         for j in range(i + 1, len(names)):

@@ -1,9 +1,9 @@
-"""The mean-embedding test: P and Q compared at a few places, where the witness is largest."""
+"""Mean-embedding test: a test of P = Q at a few locations where the witness is largest."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,23 +15,20 @@ from ..core.machine import computing
 from ..data.canonical import generator
 from ..data.checks import as_sample, check_count, check_memory, check_positive
 from ..diagnostics.modes import format_values
-from ..learning import SingleKernel
 from ..permutation.enough import check_permutations
 from ..permutation.pair import Pair
 from ..permutation.permutation import in_batches, p_value
-from .gram import gram
-from .kernel_choice import SINGLE, KernelChoice
-from .notes import kernel_notes
-from .result import Part, TestResult
+from .kernels import SINGLE_KERNELS, KernelChoice, gram
+from .result import Part, TestResult, kernel_notes
 from .two_sample import HYPOTHESES
 
-CHOICES: tuple[str, ...] = get_args(SingleKernel)
-NULLS = ("permutation", "f")
-MATRICES = 1
-#: What is said of the F null, as measured in benchmarks/results/approximations.md.
-LOW = "by this null the test may reject too seldom: at level 0.05 a true null 0.5 to 5 times in 100"
-#: Two locations are no nearer than this, in units of the pooled standard deviation per column.
-APART = 0.1
+#: Note on the F null distribution, measured in benchmarks/results/approximations.md.
+CONSERVATIVE_NOTE = (
+    "with this null distribution the test may be conservative: at level 0.05 true null hypotheses "
+    "are rejected in 0.5 to 5 % of cases"
+)
+#: Smallest distance between two locations, in pooled standard deviations per column.
+MIN_DISTANCE = 0.1
 
 
 def mean_embedding_test(
@@ -49,153 +46,165 @@ def mean_embedding_test(
 ) -> TestResult:
     """Test P = Q at the extrema of the empirical witness (MMD-16, Chwialkowski et al., 2015).
 
-    A random half of each sample gives the kernel and the locations, the other half the statistic
-    d' (S (1/m + 1/n) + g I)^-1 d, with d the difference of the embeddings at the locations and S
-    their pooled covariance. Chosen from the rows they are tested on, locations would make the
-    level several times too high. The held-out half is permuted, so the level is exact.
+    A random half of each sample determines the kernel and the locations. The statistic of the other
+    half is d' (S (1/m + 1/n) + g I)^-1 d, with the difference d of the embeddings at the locations
+    and their pooled covariance S. If the locations were learned from the tested rows, the level
+    would be exceeded several times over. Permutations of the held-out half make it exact.
 
     Args:
         P: sample of P, shape (m, D) or (m,).
         Q: sample of Q, shape (n, D) or (n,).
-        kernel: ``"bkl"``, ``"posterior"``, ``"median"``, of the first halves, or a kernel.
-        locations: J, how many; fewer where the first half has no more places apart.
-        null: ``"permutation"``, or ``"f"``, that of Hotelling's T squared, an approximation, for
-            features are not normal. (The chi-square limit rejects far too often in small samples.)
-        permutations: how many.
-        regularisation: g, over the mean diagonal of the covariance.
-        alpha: level of the verdict.
+        kernel: ``"bkl"``, ``"posterior"``, ``"median"``, selected from the first halves, or a
+            kernel.
+        locations: number J of locations; fewer if the first half has no more distinct locations.
+        null: ``"permutation"``, or ``"f"``, the null distribution of Hotelling's T squared, which
+            is an approximation because features are not normal. (The chi-square limit rejects far
+            too often in small samples.)
+        permutations: number of permutations.
+        regularisation: ridge g, relative to the mean diagonal of the covariance.
+        alpha: level of the test.
         standardize: as for :func:`~bke.inference.two_sample_test`.
-        seed: of the halves and the permutations; neither depends on the order of the rows.
+        seed: random seed of the halves and of the permutations. The order of rows has no influence.
 
     Raises:
-        InputError: for data or arguments that make no sense, in one sentence.
+        InputError: for invalid data or arguments.
     """
-    choice = KernelChoice.checked(kernel, SINGLE, standardize)
+    choice = KernelChoice.checked(kernel, SINGLE_KERNELS, standardize)
     check_count(locations, "locations", 1)
     check_positive(regularisation, "regularisation")
-    check_choice(null, "null", NULLS)
+    check_choice(null, "null", ("permutation", "f"))
     alpha = check_permutations(permutations, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
     pair = Pair.checked(P, Q)
-    train, test = _halves(pair, seed)
+    train, test = _split(pair, seed)
     with computing():
-        chosen, places = _locations(train, choice, locations)
+        (selected,) = choice.kernels(train.pooled)
+        matrix, m = gram(selected, train.pooled), len(train.first)
+        witness = matrix[:, :m].mean(axis=1) - matrix[:, m:].mean(axis=1)
+        scales = choice.scales(train.pooled)
+        points = extrema(train.pooled, np.abs(witness), locations, scales)
         labelled = test.relabelled(permutations, test.generator(seed))
-        features, labels = np.asarray(chosen(labelled.rows, places), dtype=float), labelled.labels
-        row = hotelling_row(features, labels, regularisation)
-        parts = [
-            _part(place, chosen, hotelling_row(feature[:, None], labels, regularisation))
-            for place, feature in zip(places, features.T, strict=True)
-        ]
-    told = f"{choice}, {len(places)} locations"
-    result = TestResult.permuted(
-        row,
+        labels = labelled.labels
+        features = np.asarray(selected(labelled.rows, points), dtype=float)
+        values = permuted_t_squared(features, labels, regularisation)
+        parts = []
+        for point, feature in zip(points, features.T, strict=True):
+            at_point = permuted_t_squared(feature[:, None], labels, regularisation)
+            observed = float(at_point[0])
+            name = f"at {format_values(point)}"
+            parts.append(Part(name, observed, p_value(at_point), selected, observed))
+    num_locations, options = len(points), f"{choice}, {len(points)} locations"
+    result = TestResult.from_permutations(
+        values,
         test="mean-embedding test",
         hypotheses=HYPOTHESES,
-        kernel=chosen,
-        how=f"{permutations} permutations, {told}",
+        kernel=selected,
+        method=f"{permutations} permutations, {options}",
         exact=True,
         alpha=alpha,
-        statistic_of="T squared",
+        statistic_label="T squared",
         parts=tuple(parts),
         fingerprints=pair.fingerprints,
-        notes=kernel_notes([chosen]),
+        notes=kernel_notes([selected]),
     )
-    return result if null == "permutation" else _by_f(result, len(places), sum(test.sizes), told)
-
-
-def _halves(pair: Pair, seed: int) -> tuple[Pair, Pair]:
-    """A random half of each sample to learn from, and the others to test.
-
-    Raises:
-        InputError: for few rows, or a column that varies in the tested half alone.
-    """
-    if min(pair.sizes) < 8:
-        raise InputError("a test at learned locations needs at least 8 rows in each sample")
-    # By the data too: halves of sorted rows that were the same for all data would be halves of
-    # fixed ranks, which labels could not change places with.
-    rng = generator(seed, pair.pooled, stream=3)
-    shuffled = pair.shuffled(rng)
-    train = Pair(*(sample[: len(sample) // 2] for sample in shuffled))
-    test = Pair(*(sample[len(sample) // 2 :] for sample in shuffled))
-    as_sample(train.pooled, "the half that gives the locations")
-    check_memory(max(sum(train.sizes), sum(test.sizes)), train.pooled.shape[1], matrices=MATRICES)
-    return train, test
-
-
-def _locations(train: Pair, choice: KernelChoice, count: int) -> tuple[Any, np.ndarray]:
-    """The kernel of the half that is learned from, and where its witness is largest, (J, D)."""
-    (kernel,) = choice.kernels(train.pooled)
-    matrix, m = gram(kernel, train.pooled), len(train.first)
-    witness = matrix[:, :m].mean(axis=1) - matrix[:, m:].mean(axis=1)
-    unit = choice.unit(train.pooled)
-    return kernel, extrema(train.pooled, np.abs(witness), count, unit)
-
-
-def _part(place: np.ndarray, kernel: Any, row: np.ndarray) -> Part:
-    """The statistic at one location, for all permutations (1 + B,)."""
-    return Part(f"at {format_values(place)}", float(row[0]), p_value(row), kernel, float(row[0]))
-
-
-def _by_f(result: TestResult, degrees: int, rows: int, told: str) -> TestResult:
-    """The same statistic with the null of Hotelling's T squared, an approximation."""
-    left = rows - degrees - 1
-    if left < 1:
-        raise InputError(f"{degrees} locations are too many for {rows} held-out rows")
-    limit = hotelling_null(degrees, rows)
+    if null == "permutation":
+        return result
+    rows = sum(test.sizes)
+    error_degrees = rows - num_locations - 1
+    if error_degrees < 1:
+        raise InputError(f"{num_locations} locations are too many for {rows} held-out rows")
+    limit = hotelling_null(num_locations, rows)
     return dataclasses.replace(
         result,
         pvalue=float(limit.sf(result.statistic)),
         null=np.empty(0),
-        how=f"F with {degrees} and {left} degrees, {told}",
+        method=f"F with {num_locations} and {error_degrees} degrees of freedom, {options}",
         exact=False,
         limit=limit,
-        notes=(*result.notes, LOW),
+        notes=(*result.notes, CONSERVATIVE_NOTE),
     )
 
 
-def extrema(points: np.ndarray, height: np.ndarray, count: int, unit: np.ndarray) -> np.ndarray:
-    """Choose the highest of ``points`` (N, D), :data:`APART` from each other over ``unit``."""
-    left = np.argsort(-height, kind="stable")
+def _split(pair: Pair, seed: int) -> tuple[Pair, Pair]:
+    """Split each sample into random halves, for learning and for testing.
+
+    Raises:
+        InputError: for few rows, or a column that is constant in the first halves.
+    """
+    if min(pair.sizes) < 8:
+        raise InputError("a test at learned locations needs at least 8 rows in each sample")
+    # The split must depend on the data: a fixed split of the sorted rows would consist of fixed
+    # ranks, which are not exchangeable with the labels.
+    shuffled = pair.shuffled(generator(seed, pair.pooled, stream=3))
+    train = Pair(*(sample[: len(sample) // 2] for sample in shuffled))
+    test = Pair(*(sample[len(sample) // 2 :] for sample in shuffled))
+    as_sample(train.pooled, "the half that gives the locations")
+    check_memory(max(sum(train.sizes), sum(test.sizes)), train.pooled.shape[1], matrices=1)
+    return train, test
+
+
+def extrema(points: np.ndarray, heights: np.ndarray, count: int, scales: np.ndarray) -> np.ndarray:
+    """Choose the highest points of a function, at a minimum distance from each other.
+
+    Args:
+        points: points, (N, D).
+        heights: values of the function, (N,).
+        count: largest number of points to choose.
+        scales: units of the distances per column, (D,).
+    """
+    candidates = np.argsort(-heights, kind="stable")
     chosen: list[int] = []
-    while len(left) and len(chosen) < count:
-        chosen.append(int(left[0]))
-        distance = cdist(points[left] / unit, points[left[:1]] / unit)[:, 0]
-        left = left[distance > APART]
+    while len(candidates) and len(chosen) < count:
+        chosen.append(int(candidates[0]))
+        distances = cdist(points[candidates] / scales, points[candidates[:1]] / scales)[:, 0]
+        candidates = candidates[distances > MIN_DISTANCE]
     return np.asarray(points[chosen])
 
 
-def hotelling_null(degrees: int, rows: int) -> Any:
-    """The null of T squared for normal features: J (N - 2) / (N - J - 1) F(J, N - J - 1)."""
-    left = rows - degrees - 1
-    return f_distribution(degrees, left, scale=degrees * (rows - 2) / left)
+def hotelling_null(locations: int, rows: int) -> Any:
+    """Return the null distribution of T squared for normal features.
+
+    With J locations and N rows it is that of J (N - 2) / (N - J - 1) F(J, N - J - 1).
+    """
+    error_degrees = rows - locations - 1
+    return f_distribution(locations, error_degrees, scale=locations * (rows - 2) / error_degrees)
 
 
-def hotelling_row(features: np.ndarray, labels: np.ndarray, regularisation: float) -> np.ndarray:
-    """Evaluate the statistic of features (N, J) for every column of ``labels`` (N, 1 + B).
+def permuted_t_squared(
+    features: np.ndarray, labels: np.ndarray, regularisation: float
+) -> np.ndarray:
+    """Compute the T squared statistic of features for every column of labels.
 
-    The covariance is that of each sample about its own mean, pooled, so that it does not grow with
-    the difference; it changes with the labels.
+    The covariance is pooled from both samples about their own means, so that it does not grow with
+    the difference. It changes with the labels.
+
+    Args:
+        features: features, (N, J).
+        labels: labels of the first sample, (N, 1 + B) of bool.
+        regularisation: ridge, relative to the mean diagonal of the covariance.
+
+    Returns:
+        Statistics, (1 + B,).
     """
     m = int(labels[:, 0].sum())
     n = len(labels) - m
-    centred = features - features.mean(axis=0)
-    total = centred.T @ centred
+    centered = features - features.mean(axis=0)
+    scatter = centered.T @ centered
     rate = 1.0 / m + 1.0 / n
-    # Of the total, so that it is the same for all columns, and never zero where anything varies.
-    ridge = regularisation * float(np.trace(total)) / (m + n - 2) * rate / len(total)
+    # From the total scatter: equal for all columns, and positive if any feature varies.
+    ridge = regularisation * float(np.trace(scatter)) / (m + n - 2) * rate / len(scatter)
     if ridge == 0.0:
         return np.zeros(labels.shape[1])
 
-    def one(columns: slice) -> np.ndarray:
+    def batch(columns: slice) -> np.ndarray:
         z = labels[:, columns]
-        sums = centred.T @ z  # of the first sample; the second's is minus that
+        sums = centered.T @ z  # first sample; the second sample has the negatives
         difference = sums * rate
-        # The scatter within is the total less that between, sums sums' (1/m + 1/n).
+        # The within-sample scatter is the total less that between, sums sums' (1/m + 1/n).
         between = rate * np.einsum("jb,kb->bjk", sums, sums)
-        covariance = (total - between) / (m + n - 2) * rate
-        covariance += ridge * np.eye(len(total))
+        covariance = (scatter - between) / (m + n - 2) * rate
+        covariance += ridge * np.eye(len(scatter))
         solved = np.linalg.solve(covariance, difference.T[:, :, None])[:, :, 0]
         return np.asarray(np.sum(difference.T * solved, axis=1))
 
-    return in_batches(one, labels.shape[1], 8 * (len(labels) + 4 * len(total) ** 2))
+    return in_batches(batch, labels.shape[1], 8 * (len(labels) + 4 * len(scatter) ** 2))

@@ -1,63 +1,380 @@
-"""Null distributions beside permutation: approximations, for speed or for dependent data."""
+"""Approximate null distributions of the squared MMD and of HSIC, and the options of a null.
+
+The levels are measured, not exact: ``benchmarks/results/approximations.md``.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, get_args
 
+import jax
 import numpy as np
+from bke.models import mmd_terms
 from scipy import stats
 from scipy.linalg import eigvalsh
 
-from ..permutation.permutation import in_batches
-from .gram import centred, off_diagonal
+from ..core.errors import InputError, check_choice, input_errors, nearest
+from ..permutation.enough import check_permutations
+from ..permutation.permutation import in_batches, p_value
+from . import HsicNull, MmdNull, SeriesNull
+from .kernels import (
+    DEGENERATE_KERNEL,
+    SINGLE_KERNELS,
+    KernelChoice,
+    biased_mmd,
+    center,
+    check_not_degenerate,
+    off_diagonal_mean,
+)
+from .result import TestResult, kernel_notes
 
-#: Eigenvalues below this share of the largest add nothing to the spectrum null.
-NEGLIGIBLE = 1e-9
+#: Estimators of the squared MMD for each null distribution, the default first.
+MMD_NULLS: dict[MmdNull, tuple[str, ...]] = {
+    "permutation": ("unbiased", "biased", "paired"),
+    "gamma": ("biased",),
+    "spectrum": ("unbiased",),
+    "wild bootstrap": ("biased",),
+    "normal": ("linear", "block"),
+}
+#: Estimators of HSIC for each null distribution, the default first.
+HSIC_NULLS: dict[HsicNull, tuple[str, ...]] = {
+    "permutation": ("unbiased", "biased"),
+    "gamma": ("biased",),
+    "spectrum": ("biased",),
+    "wild bootstrap": ("biased",),
+    "shift": ("biased",),
+}
+#: Null distributions for rows in order of time.
+SERIES_NULLS: tuple[str, ...] = get_args(SeriesNull)
+#: Default memory of a series, in steps, and the smallest length of a series in units of it.
+DEFAULT_MEMORY, MIN_MEMORIES = 20.0, 5
+#: Smallest eigenvalue of the spectrum null, relative to the largest.
+MIN_RELATIVE_EIGENVALUE = 1e-9
+LIBERAL_NOTE = (
+    "this null distribution is too narrow for short series: at level 0.05 true null hypotheses of "
+    "autoregressions with 50 to 200 steps and coefficient 0.8 were rejected in 10 to 34 % of cases"
+)
+CONSERVATIVE_NOTE = (
+    "this test is conservative: at level 0.05 true null hypotheses are rejected in 1 to 3 % of "
+    "cases"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class NullChoice:
+    """The options of a null distribution.
+
+    Attributes:
+        name: name of the null distribution, such as ``"permutation"``.
+        estimator: estimator of the statistic.
+        draws: number of permutations, or of draws from another null distribution.
+        alpha: level of the test.
+        memory: number of steps beyond which series are independent; ``None`` for the default.
+    """
+
+    name: str
+    estimator: str
+    draws: int
+    alpha: float
+    memory: float | None = None
+
+    @classmethod
+    def checked(
+        cls,
+        null: Any,
+        estimator: Any,
+        kernels: Sequence[KernelChoice],
+        estimators: Mapping[Any, tuple[str, ...]],
+        *,
+        draws: int,
+        alpha: float,
+        memory: float | None,
+    ) -> NullChoice:
+        """Check that the options are compatible.
+
+        Args:
+            null: name of the null distribution.
+            estimator: name of the estimator, or ``None`` for the default.
+            kernels: choices of kernels.
+            estimators: estimators of each null distribution, the default first.
+            draws: number of draws.
+            alpha: level of the test.
+            memory: memory of series.
+
+        Raises:
+            InputError: if an option is unknown or options exclude each other.
+        """
+        check_choice(null, "null", tuple(estimators))
+        known = sorted({name for names in estimators.values() for name in names})
+        if estimator is not None and estimator not in known:
+            raise InputError(
+                f"estimator must be one of {known}, got {estimator!r}{nearest(estimator, known)}"
+            )
+        if estimator is not None and estimator not in estimators[null]:
+            matching = [name for name, names in estimators.items() if estimator in names]
+            raise InputError(
+                f"estimator={estimator!r} goes with null={' or '.join(map(repr, matching))}, not "
+                f"with null={null!r}"
+            )
+        for kernel in (choice.kernel for choice in kernels):
+            if null != "permutation" and isinstance(kernel, str) and kernel not in SINGLE_KERNELS:
+                raise InputError(
+                    f"kernel={kernel!r} combines many statistics, which requires "
+                    f"null='permutation': with null={null!r} pass a kernel or one of "
+                    f"{', '.join(map(repr, SINGLE_KERNELS))}"
+                )
+        alpha = check_permutations(draws, alpha, null=null)
+        return cls(str(null), str(estimator or estimators[null][0]), draws, alpha, memory)
+
+    @property
+    def is_permutation(self) -> bool:
+        """True for the null distribution of permutations, which is exact."""
+        return self.name == "permutation"
+
+    @property
+    def is_paired(self) -> bool:
+        """True if permutations swap the two rows of a pair."""
+        return self.estimator == "paired"
+
+    def memory_steps(self, n: int) -> float:
+        """Return the memory of a series of ``n`` rows, in steps.
+
+        Raises:
+            InputError: if a memory was passed for a null distribution of independent rows, is not
+                a positive number, or is too long for ``n`` rows.
+        """
+        if self.name not in SERIES_NULLS:
+            if self.memory is not None:
+                raise InputError(
+                    f"memory is for the nulls {', '.join(SERIES_NULLS)}, not for {self.name!r}"
+                )
+            return DEFAULT_MEMORY
+        memory = DEFAULT_MEMORY if self.memory is None else self.memory
+        is_number = isinstance(memory, (int, float, np.number)) and not isinstance(memory, bool)
+        if not is_number or not np.isfinite(memory) or memory <= 0:
+            raise InputError(f"memory must be a positive number of steps, got {memory!r}")
+        if memory * MIN_MEMORIES > n:
+            raise InputError(
+                f"a series of {n} rows is too short for a memory of {memory:g} steps, which "
+                f"requires {MIN_MEMORIES * memory:g} rows: pass a shorter memory, if the series "
+                "has one"
+            )
+        return float(memory)
+
+
+class Approximation(NamedTuple):
+    """An observed statistic with an approximate null distribution.
+
+    Attributes:
+        statistic: observed value.
+        draws: draws from the null distribution, (B,); empty with a ``limit``.
+        limit: null distribution in closed form, a SciPy distribution, or ``None``.
+        method: name of the approximation.
+        rows: assumption about the rows.
+        note: note on an actual level that differs from the nominal one, or an empty string.
+    """
+
+    statistic: float
+    draws: np.ndarray
+    limit: Any
+    method: str
+    rows: str = "independent"
+    note: str = ""
+
+    def to_result(
+        self,
+        test: str,
+        hypotheses: tuple[str, str],
+        kernel: Any,
+        selection: str,
+        alpha: float,
+        statistic_label: str,
+    ) -> TestResult:
+        """Create the result of a test.
+
+        Args:
+            test: name of the test.
+            hypotheses: conclusions of the test.
+            kernel: kernel, or the tuple of two kernels.
+            selection: name of the rule by which the kernel was selected.
+            alpha: level of the test.
+            statistic_label: name of the statistic.
+        """
+        kernels = list(kernel) if isinstance(kernel, tuple) else [kernel]
+        if self.limit is not None:
+            pvalue = float(self.limit.sf(self.statistic))
+        else:
+            pvalue = p_value(np.concatenate([[self.statistic], self.draws]))
+        return TestResult(
+            test=test,
+            hypotheses=hypotheses,
+            statistic=self.statistic,
+            pvalue=pvalue,
+            null=self.draws,
+            kernel=kernel,
+            method=f"{self.method}, {selection}",
+            exact=False,
+            alpha=alpha,
+            statistic_label=statistic_label,
+            limit=self.limit,
+            rows=self.rows,
+            notes=(*kernel_notes(kernels), *filter(None, [self.note])),
+        )
+
+
+def mmd_approximation(
+    null: NullChoice, gram: np.ndarray, sizes: tuple[int, int], rng: np.random.Generator
+) -> Approximation:
+    """Compute the squared MMD with an approximate null distribution.
+
+    Args:
+        null: options with the name ``"gamma"``, ``"spectrum"`` or ``"wild bootstrap"``.
+        gram: Gram matrix (N, N) of P followed by Q; for the wild bootstrap in order of time.
+        sizes: sizes of the samples.
+        rng: random number generator of the draws.
+    """
+    check_not_degenerate(gram)
+    m, n = sizes
+    if null.name == "spectrum":
+        within = off_diagonal_mean(gram[:m, :m]) + off_diagonal_mean(gram[m:, m:])
+        unbiased = within - 2.0 * float(gram[:m, m:].mean())
+        draws = mmd_spectrum(gram, sizes, null.draws, rng)
+        return Approximation(unbiased, draws, None, f"{null.draws} draws of the spectral limit")
+    biased = biased_mmd(gram, m)
+    if null.name == "gamma":
+        return Approximation(biased, np.empty(0), mmd_gamma(gram, sizes), "gamma limit")
+    if m != n:
+        raise InputError(f"the wild bootstrap needs samples of one size, and has {m}, {n}")
+    return _wild_bootstrap_approximation(null, biased, mmd_core(gram), rng)
+
+
+def hsic_approximation(
+    null: NullChoice, K: np.ndarray, L: np.ndarray, rng: np.random.Generator
+) -> Approximation:
+    """Compute the biased HSIC with an approximate null distribution.
+
+    Args:
+        null: options with the name ``"gamma"``, ``"spectrum"``, ``"wild bootstrap"`` or
+            ``"shift"``. The number of shifts determines that of the draws.
+        K: Gram matrix (n, n) of x; for the last two in order of time.
+        L: Gram matrix (n, n) of y.
+        rng: random number generator of the draws.
+    """
+    for matrix in (K, L):
+        check_not_degenerate(matrix)
+    n = len(K)
+    product = center(K) * center(L)
+    statistic = float(product.mean())
+    if null.name == "gamma":
+        return Approximation(statistic, np.empty(0), hsic_gamma(K, L), "gamma limit")
+    if null.name == "spectrum":
+        draws = hsic_spectrum(K, L, null.draws, rng)
+        return Approximation(statistic, draws, None, f"{null.draws} draws of the spectral limit")
+    if null.name == "wild bootstrap":
+        return _wild_bootstrap_approximation(null, statistic, product, rng)
+    shortest = int(np.ceil(null.memory_steps(n)))
+    if (n - 2 * shortest + 2) * null.alpha < 1.0:
+        raise InputError(
+            f"{n} rows have {n - 2 * shortest + 1} shifts of at least {shortest} steps, too few to "
+            f"reject at level {null.alpha:g}"
+        )
+    values = shift_null(K, L, shortest)
+    method = f"{len(values) - 1} shifts of at least {shortest} steps"
+    return Approximation(float(values[0]), values[1:], None, method, "series")
+
+
+def _wild_bootstrap_approximation(
+    null: NullChoice, statistic: float, core: np.ndarray, rng: np.random.Generator
+) -> Approximation:
+    """Draw the null distribution of the mean of ``core`` (n, n), rows in order of time (TST-7)."""
+    memory = null.memory_steps(len(core))
+    draws = wild_bootstrap(core, null.draws, rng, length=memory)
+    method = f"{null.draws} wild bootstrap draws with a memory of {memory:g} steps"
+    return Approximation(statistic, draws, None, method, "series", LIBERAL_NOTE)
+
+
+def linear_time_approximation(
+    first: np.ndarray, second: np.ndarray, kernel: Any, block_size: int | None
+) -> Approximation:
+    """Compute the t statistic of independent terms of the squared MMD (MMD-13, MMD-14).
+
+    Args:
+        first: rows of P (n, D), in random order.
+        second: rows of Q (n, D), in random order.
+        kernel: kernel of the squared MMD.
+        block_size: rows of each sample in a term.
+
+    Raises:
+        InputError: for fewer than two terms, or terms that are all equal.
+    """
+    with jax.enable_x64(True), input_errors():
+        terms = np.asarray(mmd_terms(first, second, kernel, block_size=block_size))
+    if len(terms) < 2:
+        raise InputError(
+            "there is only one block, which has no standard error: pass a smaller block_size"
+        )
+    standard_error = terms.std(ddof=1) / len(terms) ** 0.5
+    if not standard_error > 0.0:
+        raise InputError(DEGENERATE_KERNEL)
+    return Approximation(
+        float(terms.mean() / standard_error),
+        np.empty(0),
+        stats.t(len(terms) - 1),
+        f"t limit of {len(terms)} terms",
+        # Means of blocks of more than two rows are skewed.
+        note=CONSERVATIVE_NOTE if block_size != 2 else "",
+    )
 
 
 def mmd_gamma(gram: np.ndarray, sizes: tuple[int, int]) -> Any:
     """Fit a gamma distribution to the biased squared MMD under P = Q, by two moments (TST-2).
 
-    Mean c (E k(z, z) - E k(z, z')) and variance 2 c^2 E k_c(z, z')^2 with c = 1/m + 1/n and k_c the
-    centred kernel, all estimated from the pooled sample, so that sizes may differ.
+    The mean is c (E k(z, z) - E k(z, z')) and the variance 2 c^2 E k_c(z, z')^2, with
+    c = 1/m + 1/n and the centered kernel k_c. All are estimated from the pooled sample, so that
+    sizes may differ.
 
     Args:
-        gram: (N, N) of the pooled sample.
-        sizes: m and n.
+        gram: Gram matrix (N, N) of the pooled sample.
+        sizes: sizes m and n of the samples.
     """
     rate = 1.0 / sizes[0] + 1.0 / sizes[1]
-    mean = rate * (np.mean(np.diagonal(gram)) - off_diagonal(gram))
-    variance = 2.0 * rate**2 * off_diagonal(centred(gram) ** 2)
+    mean = rate * (np.mean(np.diagonal(gram)) - off_diagonal_mean(gram))
+    variance = 2.0 * rate**2 * off_diagonal_mean(center(gram) ** 2)
     return stats.gamma(mean**2 / variance, scale=variance / mean)
 
 
 def hsic_gamma(K: np.ndarray, L: np.ndarray) -> Any:
     """Fit a gamma distribution to the biased HSIC under independence, by two moments (TST-5).
 
-    Mean (E k(x, x) - E k(x, x')) (E l(y, y) - E l(y, y')) / n, the formula without the assumption
-    k(x, x) = 1.
+    The mean is (E k(x, x) - E k(x, x')) (E l(y, y) - E l(y, y')) / n, the formula without the
+    assumption k(x, x) = 1.
 
     Args:
         K: Gram matrix (n, n) of x, n >= 6.
-        L: of y.
+        L: Gram matrix (n, n) of y.
+
+    Raises:
+        InputError: for fewer than 6 rows.
     """
     n = len(K)
     if n < 6:
-        raise ValueError(f"the gamma approximation needs at least 6 rows, got {n}")
-    parts = [np.mean(np.diagonal(gram)) - off_diagonal(gram) for gram in (K, L)]
-    mean = parts[0] * parts[1] / n
+        raise InputError(f"the gamma approximation needs at least 6 rows, got {n}")
+    differences = [np.mean(np.diagonal(gram)) - off_diagonal_mean(gram) for gram in (K, L)]
+    mean = differences[0] * differences[1] / n
     factor = 2.0 * (n - 4) * (n - 5) / (n * (n - 1) * (n - 2) * (n - 3))
-    variance = factor * off_diagonal((centred(K) * centred(L)) ** 2)
+    variance = factor * off_diagonal_mean((center(K) * center(L)) ** 2)
     return stats.gamma(mean**2 / variance, scale=variance / mean)
 
 
 def mmd_spectrum(
     gram: np.ndarray, sizes: tuple[int, int], draws: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Draw the unbiased squared MMD in the limit under P = Q (TST-3), (draws,).
+    """Draw from the limit of the unbiased squared MMD under P = Q (TST-3), (draws,).
 
-    (1/m + 1/n) sum_l lambda_l (z_l^2 - 1), lambda the eigenvalues of the centred Gram matrix over
-    N, z standard normal.
+    The limit is (1/m + 1/n) sum_l lambda_l (z_l^2 - 1), with standard normal z and the eigenvalues
+    lambda of the centered Gram matrix over N.
     """
     values = _spectrum(gram)
     squares = rng.chisquare(1.0, size=(draws, len(values)))
@@ -65,78 +382,78 @@ def mmd_spectrum(
 
 
 def hsic_spectrum(K: np.ndarray, L: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw the biased HSIC in the limit under independence (TST-6), (draws,).
+    """Draw from the limit of the biased HSIC under independence (TST-6), (draws,).
 
-    (1/n) sum_ij lambda_i eta_j z_ij^2, with the eigenvalues of both centred Gram matrices over n.
+    The limit is (1/n) sum_ij lambda_i eta_j z_ij^2, with the eigenvalues of both centered Gram
+    matrices over n.
     """
     products = np.outer(_spectrum(K), _spectrum(L)).ravel()
-    products = products[products > NEGLIGIBLE * products.max()]
-
-    def one(columns: slice) -> np.ndarray:
-        squares = rng.chisquare(1.0, size=(columns.stop - columns.start, len(products)))
-        return np.asarray(squares @ products / len(K))
-
+    products = products[products > MIN_RELATIVE_EIGENVALUE * products.max()]
     step = max(1, 2**22 // len(products))
-    pieces = [one(slice(a, min(a + step, draws))) for a in range(0, draws, step)]
-    return np.concatenate(pieces)
+    batches = []
+    for start in range(0, draws, step):
+        size = min(step, draws - start)
+        batches.append(rng.chisquare(1.0, size=(size, len(products))) @ products / len(K))
+    return np.concatenate(batches)
 
 
 def _spectrum(gram: np.ndarray) -> np.ndarray:
-    values = eigvalsh(centred(gram))[::-1] / len(gram)
-    return np.asarray(values[values > NEGLIGIBLE * values[0]])
+    """Compute the eigenvalues of the centered Gram matrix (n, n) over n, the largest first."""
+    values = eigvalsh(center(gram))[::-1] / len(gram)
+    return np.asarray(values[values > MIN_RELATIVE_EIGENVALUE * values[0]])
 
 
 def wild_bootstrap(
     core: np.ndarray, draws: int, rng: np.random.Generator, *, length: float
 ) -> np.ndarray:
-    """Draw a degenerate V-statistic of a stationary series under the null (TST-7), (draws,).
+    """Draw from the null distribution of a degenerate V-statistic of a series (TST-7), (draws,).
 
-    (1/n^2) sum_ij W_i W_j h_ij with W_t = exp(-1/l) W_{t-1} + sqrt(1 - exp(-2/l)) e_t, less its
-    mean, as in Chwialkowski et al. (2014).
+    The draws are (1/n^2) sum_ij W_i W_j h_ij. The multipliers are
+    W_t = exp(-1/l) W_{t-1} + sqrt(1 - exp(-2/l)) e_t, less their mean (Chwialkowski et al., 2014).
 
     Args:
         core: h (n, n), in order of time: k(x_i, x_j) + k(y_i, y_j) - k(x_i, y_j) - k(x_j, y_i) for
-            MMD, the product of the two centred Gram matrices for HSIC.
-        draws: how many.
-        rng: of the numbers.
-        length: l, the steps over which the multipliers forget, longer than the data's memory.
+            MMD, the product of the two centered Gram matrices for HSIC.
+        draws: number of draws.
+        rng: random number generator.
+        length: correlation length l of the multipliers in steps, above that of the data.
     """
     n = len(core)
-    keep = np.exp(-1.0 / length)
+    decay = np.exp(-1.0 / length)
     W = rng.normal(size=(n, draws))
     for t in range(1, n):
-        W[t] = keep * W[t - 1] + np.sqrt(1.0 - keep**2) * W[t]
+        W[t] = decay * W[t - 1] + np.sqrt(1.0 - decay**2) * W[t]
     W -= W.mean(axis=0)
 
-    def one(columns: slice) -> np.ndarray:
+    def batch(columns: slice) -> np.ndarray:
         part = W[:, columns]
         return np.asarray(np.einsum("ij,ij->j", part, core @ part) / n**2)
 
-    return in_batches(one, draws, 16 * n)
+    return in_batches(batch, draws, 16 * n)
 
 
 def mmd_core(gram: np.ndarray) -> np.ndarray:
-    """The core H (m, m) of a pooled Gram matrix (2m, 2m) of two samples of one size."""
+    """Compute the core h (m, m) of a pooled Gram matrix (2m, 2m) of samples of equal size."""
     m = len(gram) // 2
     across = gram[:m, m:]
     return np.asarray(gram[:m, :m] + gram[m:, m:] - across - across.T)
 
 
 def shift_null(K: np.ndarray, L: np.ndarray, shortest: int) -> np.ndarray:
-    """Evaluate the biased HSIC (1 + B,) with y shifted in a circle, by nothing at first.
+    """Compute the biased HSIC (1 + B,) for circular shifts of y, the observed value first.
 
-    For series that forget within ``shortest`` steps (Chwialkowski and Gretton, 2014); a shift less
-    than that, in either direction, is left out.
+    Shifts by fewer than ``shortest`` steps in either direction are left out. The series must be
+    independent beyond ``shortest`` steps (Chwialkowski and Gretton, 2014).
     """
     n = len(K)
     shifts = np.array([0, *range(shortest, n - shortest + 1)])
-    inner = centred(K)
+    centered = center(K)
 
-    def one(columns: slice) -> np.ndarray:
+    def batch(columns: slice) -> np.ndarray:
         values = []
         for shift in shifts[columns]:
             rows = np.roll(np.arange(n), shift)
-            values.append(np.sum(inner * L[rows][:, rows]) / n**2)
+            values.append(np.sum(centered * L[rows][:, rows]) / n**2)
         return np.array(values)
 
-    return in_batches(one, len(shifts), 24 * n * n)
+    return in_batches(batch, len(shifts), 24 * n * n)

@@ -1,4 +1,4 @@
-"""What a Gaussian-process regression leaves over: a variable less what another says of it."""
+"""Residuals of Gaussian-process regressions: partialling out variables and whitening series."""
 
 from __future__ import annotations
 
@@ -13,39 +13,32 @@ from ..core.errors import InputError, check_choice
 from ..core.machine import computing
 from ..data.canonical import canonical_order, generator, random_part
 from ..data.checks import as_sample, check_count, check_memory, check_positive, check_same_rows
-from .names import Whitening
+from . import Whitening
 
-#: Rows from which the hyperparameters are estimated, at most.
-ROWS = 500
-#: Share of a column's variance below which what is left over is no more than rounding.
-NOTHING = 1e-5
-#: Lengthscales, in standard deviations of what is regressed on, from which the search may start.
-SHORTEST, LONGEST, STARTS = 1e-2, 3.0, 6
-#: Shares of noise from which it may start.
-NOISES = (0.03, 0.5)
-SMOOTHNESS = (0.5, 1.5, 2.5, np.inf)
-MATRICES = 3
+#: Largest number of rows from which the hyperparameters are estimated.
+MAX_FIT_ROWS = 500
+#: Proportion of the variance of a column below which its residuals are rounding errors.
+MIN_RESIDUAL_VARIANCE = 1e-5
 
 
-def whitened(values: ArrayLike, how: Whitening, *, seed: int = 0) -> np.ndarray:
-    """Columns without what makes rows in order of time, at even steps, depend on each other.
+def whiten(values: ArrayLike, method: Whitening, *, seed: int = 0) -> np.ndarray:
+    """Remove serial dependence from columns of rows in order of time, at even steps.
 
     Args:
-        values: shape (n, D) or (n,).
-        how: ``"residuals"``: what a smooth regression of each column on time leaves;
-            ``"innovations"``: each value less its prediction from those before; ``"none"``: as
-            they are.
-        seed: see :func:`regress_out`.
+        values: series, shape (n, D) or (n,).
+        method: ``"residuals"`` of a smooth regression of each column on time; ``"innovations"``,
+            the errors of prediction of each value from those before it; or ``"none"``.
+        seed: random seed, see :func:`regress_out`.
 
     Raises:
         InputError: as :func:`regress_out`.
     """
-    if how == "none":
+    if method == "none":
         return np.asarray(values)
-    rough = how == "innovations"
+    innovations = method == "innovations"
     time = np.arange(len(np.asarray(values)), dtype=float)
-    smoothness = 0.5 if rough else np.inf
-    return regress_out(values, time, smoothness=smoothness, innovations=rough, seed=seed)
+    smoothness = 0.5 if innovations else np.inf
+    return regress_out(values, time, smoothness=smoothness, innovations=innovations, seed=seed)
 
 
 def regress_out(
@@ -57,91 +50,104 @@ def regress_out(
     shortest: float | None = None,
     seed: int = 0,
 ) -> np.ndarray:
-    """Regress each column of ``values`` on ``on`` by a Gaussian process; the residuals.
+    """Compute the residuals of Gaussian-process regressions of each column of ``values`` on ``on``.
 
-    One lengthscale per column of ``on``, an amplitude and a noise variance, by maximum marginal
-    likelihood (scikit-learn). With A = K + s^2 I the residual is what the posterior mean leaves,
-    ``y - K A^-1 y = s^2 A^-1 y``, as in Flaxman, Neill and Smola (2015), to test for conditional
-    independence (``on`` what is conditioned on) or to take out a trend (``on`` the time).
+    One lengthscale per column of ``on``, an amplitude and a noise variance are estimated by maximum
+    marginal likelihood (scikit-learn). With A = K + s^2 I the residual of the posterior mean is
+    ``y - K A^-1 y = s^2 A^-1 y``, as in Flaxman, Neill and Smola (2015). Residuals serve to test
+    for conditional independence (``on`` is the conditioning variable) or to remove a trend (``on``
+    is the time).
 
     Args:
-        values: shape (n, D) or (n,).
-        on: shape (n, E) or (n,), row by row with ``values``.
-        smoothness: of the regression function: ``inf`` is the squared exponential kernel; 0.5, 1.5
-            and 2.5 are Matern's, 0.5 for a series that forgets like an autoregression.
-        innovations: return ``L^-1 y`` with ``A = L L'`` in the order of ``on`` instead, each value
-            less its prediction from those before it, over the error of that prediction: white where
-            the Gaussian process is right, while residuals about the posterior mean are not.
-        shortest: lengthscale, in the units of ``on``, below which nothing is regressed out, such as
-            30 days for the seasons but not the weather. By default what is most likely decides.
-        seed: of the rows from which hyperparameters are estimated, where there are more than 500;
-            of a series the 500 in the middle.
+        values: response, shape (n, D) or (n,).
+        on: predictors, shape (n, E) or (n,), row by row with ``values``.
+        smoothness: smoothness of the regression function. ``inf`` is the squared exponential
+            kernel; 0.5, 1.5 and 2.5 are Matern kernels, 0.5 for the memory of an autoregression.
+        innovations: return ``L^-1 y`` with ``A = L L'`` in the order of ``on`` instead: the error
+            of the prediction of each value from those before it, over its standard deviation.
+            Innovations are white if the Gaussian process is correct; residuals of the posterior
+            mean are not.
+        shortest: lower bound of the lengthscale, in the units of ``on``, such as 30 days to remove
+            seasons but not the weather. Default: no bound.
+        seed: random seed of the subsample for the hyperparameters, with more than 500 rows. For a
+            series these are the 500 rows in the middle.
 
     Returns:
-        (n, D), residuals in the units of ``values``, innovations in standard deviations.
+        Residuals in the units of ``values``, or innovations in standard deviations, (n, D).
 
     Raises:
-        InputError: for data that make no sense, without scikit-learn, or where nothing is left.
+        InputError: for invalid data, without scikit-learn, or if the residuals vanish.
     """
     check_same_rows(values=values, on=on)
-    samples = as_sample(values, "values"), as_sample(on, "on")
-    check_choice(smoothness, "smoothness", SMOOTHNESS)
+    response, predictors = as_sample(values, "values"), as_sample(on, "on")
+    check_choice(smoothness, "smoothness", (0.5, 1.5, 2.5, np.inf))
     check_count(seed, "seed", 0, 2**63 - 1)
-    if len(samples[0]) != len(samples[1]):
+    if len(response) != len(predictors):
         raise InputError(
-            f"values have {len(samples[0])} rows, but what they are regressed on {len(samples[1])}"
+            f"values have {len(response)} rows, but what they are regressed on {len(predictors)}"
         )
     if shortest is not None:
         check_positive(shortest, "shortest")
-    check_memory(len(samples[0]), samples[0].shape[1], matrices=MATRICES)
-    found = np.empty_like(samples[0])
-    for column in range(found.shape[1]):
-        both = np.column_stack([samples[1], samples[0][:, column]])
-        order = canonical_order(both)
-        # Rows with the same z in random order: sorted, each would be predicted from smaller ones.
-        shuffle = generator(seed, both).permutation(len(order))
-        order = order[np.lexsort((shuffle, *both[order, :-1].T[::-1]))]
-        # In this order from here on, so that not even rounding depends on that of the rows.
-        both, deviation = both[order], both[order].std(axis=0)
-        both = (both - both.mean(axis=0)) / deviation
-        least = None if shortest is None else shortest / deviation[:-1]
+    check_memory(len(response), response.shape[1], matrices=3)
+    residuals = np.empty_like(response)
+    for column in range(response.shape[1]):
+        data = np.column_stack([predictors, response[:, column]])
+        order = canonical_order(data)
+        # Rows with equal predictors are shuffled: in sorted order the innovations of each would be
+        # predicted from smaller values.
+        shuffle = generator(seed, data).permutation(len(order))
+        order = order[np.lexsort((shuffle, *data[order, :-1].T[::-1]))]
+        # All that follows uses this order, so that rounding errors do not depend on that of the
+        # rows either.
+        data, deviations = data[order], data[order].std(axis=0)
+        data = (data - data.mean(axis=0)) / deviations
+        min_length = None if shortest is None else shortest / deviations[:-1]
         with computing():
-            left = _left_over(both, smoothness, innovations, least, seed)
-        found[order, column] = left if innovations else left * deviation[-1]
-    return found
+            standardized = _residuals(data, smoothness, innovations, min_length, seed)
+        residuals[order, column] = standardized if innovations else standardized * deviations[-1]
+    return residuals
 
 
-def _left_over(
-    both: np.ndarray, smoothness: float, innovations: bool, least: np.ndarray | None, seed: int
+def _residuals(
+    data: np.ndarray,
+    smoothness: float,
+    innovations: bool,
+    min_length: np.ndarray | None,
+    seed: int,
 ) -> np.ndarray:
-    """Regress the last column on the others, all standardised, rows sorted by those."""
-    columns = both.shape[1] - 1
-    if columns == 1 and len(both) > ROWS:
-        # Neighbours in a row, or a short lengthscale would not be seen.
-        start = (len(both) - ROWS) // 2
-        part = both[start : start + ROWS]
+    """Regress the last column on the others, all standardized and sorted by these others."""
+    if data.shape[1] == 2 and len(data) > MAX_FIT_ROWS:
+        # Consecutive rows: a random subsample of a series would not show short lengthscales.
+        start = (len(data) - MAX_FIT_ROWS) // 2
+        subsample = data[start : start + MAX_FIT_ROWS]
     else:
-        part = random_part(both, ROWS, seed)
-    kernel, variance = _fitted(part, smoothness, least)
-    z, y = both[:, :-1], both[:, -1]
+        subsample = random_part(data, MAX_FIT_ROWS, seed)
+    kernel, noise_variance = _fit_kernel(subsample, smoothness, min_length)
+    z, y = data[:, :-1], data[:, -1]
     lower = cholesky(kernel(z), lower=True)
     inverse = solve_triangular(lower, np.eye(len(lower)), lower=True)
-    forward = inverse @ y
+    whitened = inverse @ y
     if innovations:
-        return np.asarray(forward)
-    weights = inverse.T @ forward
-    # Each value less its prediction from all others: a fit without noise may just be a bad one.
-    left_out = weights / np.sum(inverse**2, axis=0)
-    if np.mean(left_out**2) < NOTHING:
+        return np.asarray(whitened)
+    weights = inverse.T @ whitened
+    # Leave-one-out errors distinguish a noiseless function from overfitting.
+    leave_one_out = weights / np.sum(inverse**2, axis=0)
+    if np.mean(leave_one_out**2) < MIN_RESIDUAL_VARIANCE:
         raise InputError(
-            "values are a function of what they are regressed on, but for rounding: nothing is "
-            "left. Leave one of the columns out"
+            "values are a function of what they are regressed on, up to rounding: nothing is left. "
+            "Remove one of the columns"
         )
-    return np.asarray(variance * weights)
+    return np.asarray(noise_variance * weights)
 
 
-def _fitted(both: np.ndarray, smoothness: float, least: np.ndarray | None) -> tuple[Any, float]:
-    """Maximise the marginal likelihood: the kernel, its noise with it, and the noise variance."""
+def _fit_kernel(
+    data: np.ndarray, smoothness: float, min_length: np.ndarray | None
+) -> tuple[Any, float]:
+    """Maximize the marginal likelihood.
+
+    Returns:
+        The kernel including its noise, and the noise variance.
+    """
     try:
         from sklearn.gaussian_process import GaussianProcessRegressor
         from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
@@ -149,33 +155,33 @@ def _fitted(both: np.ndarray, smoothness: float, least: np.ndarray | None) -> tu
         raise InputError("scikit-learn is not installed: pip install 'bke[sklearn]'") from None
     from sklearn.exceptions import ConvergenceWarning
 
-    z, y = both[:, :-1], both[:, -1]
-    columns = z.shape[1]
-    if least is None:
-        least = np.full(columns, SHORTEST)
-        if columns == 1:  # a series: its steps are the scale that matters
+    z, y = data[:, :-1], data[:, -1]
+    if min_length is None:
+        min_length = np.full(z.shape[1], 1e-2)
+        if z.shape[1] == 1:  # a series, whose lengthscale may be a few steps
             steps = np.diff(np.unique(z))
-            least = np.minimum(least, 0.2 * np.median(steps))
-    # A lengthscale of 1000, in standard deviations, is a column that does not matter.
-    lengths = np.column_stack([least, np.maximum(1e3, 10.0 * least)])
-    noises = (0.1 * NOTHING, 10.0)
+            min_length = np.minimum(min_length, 0.2 * np.median(steps))
+    # A column with a lengthscale of 1000 standard deviations has no influence.
+    length_bounds = np.column_stack([min_length, np.maximum(1e3, 10.0 * min_length)])
+    noise_bounds = (0.1 * MIN_RESIDUAL_VARIANCE, 10.0)
 
     def kernel(length: float, noise: float) -> Any:
-        smooth = Matern(np.maximum(length, least), lengths, nu=smoothness)
-        return ConstantKernel(1.0, (1e-3, 1e3)) * smooth + WhiteKernel(noise, noises)
+        smooth = Matern(np.maximum(length, min_length), length_bounds, nu=smoothness)
+        return ConstantKernel(1.0, (1e-3, 1e3)) * smooth + WhiteKernel(noise, noise_bounds)
 
-    # From the best of a few, or a rough function would be taken for noise.
-    starts = [
+    # The best of a grid of initial values: from a single one a rough function may be fitted as
+    # noise.
+    initial = [
         kernel(length, noise)
-        for length in np.geomspace(max(2.0 * float(least.min()), 1e-3), LONGEST, STARTS)
-        for noise in NOISES
+        for length in np.geomspace(max(2.0 * float(min_length.min()), 1e-3), 3.0, 6)
+        for noise in (0.03, 0.5)
     ]
-    values = [
+    likelihoods = [
         GaussianProcessRegressor(start, optimizer=None).fit(z, y).log_marginal_likelihood_value_
-        for start in starts
+        for start in initial
     ]
-    regressor = GaussianProcessRegressor(starts[int(np.argmax(values))])
+    regressor = GaussianProcessRegressor(initial[int(np.argmax(likelihoods))])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # at a bound the search is done
+        warnings.simplefilter("ignore", ConvergenceWarning)  # an optimum on a bound is acceptable
         regressor.fit(z, y)
     return regressor.kernel_, float(regressor.kernel_.k2.noise_level)

@@ -1,38 +1,51 @@
-"""What a hypothesis test found: one object for all of them, which prints as a sentence."""
+"""Results of hypothesis tests: the result object, combined statistics and notes."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
+from bke.models import GaussianMixture
+from bke.models.kernels.covariance import length_parameters
+from scipy.special import logsumexp
 
 from ..core.notebook import Shown
+from ..data.units import rounding_unit
 from ..learning.kernel_selection import format_kernel
-from ..permutation.permutation import p_alone, p_in_words, p_value, p_with_error, share_error
+from ..permutation.calibration import combined
+from ..permutation.permutation import (
+    monte_carlo_error,
+    p_alone,
+    p_in_words,
+    p_value,
+    p_with_error,
+    share_error,
+    standardised,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Parts that are printed.
-MOST_PRINTED = 6
+#: Label of a statistic that combines standardized components.
+COMBINED = "log-sum-exp of standardized components"
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """One of the statistics that a test combines.
+    """A component statistic of a test that combines several.
 
     Attributes:
-        name: such as ``"multiscale"``, or a kernel's lengthscale in the units of the data.
-        statistic: the observed value.
-        pvalue: of this statistic alone, not corrected for the others.
-        kernel: whose statistic it is; ``None`` of one that has none, or several.
-        deviation: of the statistic from the mean of its permutations, in their standard deviations,
-            or how surprising it is among them, nats.
+        name: name, such as ``"multiscale"``, or the lengthscale of a kernel in the units of the
+            data.
+        statistic: observed value.
+        pvalue: p-value of this component, not adjusted for the other components.
+        kernel: kernel of the component; ``None`` for components without a single kernel.
+        deviation: distance of the observed value from its null distribution: the standardized
+            value, or minus the log tail probability (nats).
     """
 
     name: str
@@ -44,40 +57,40 @@ class Part:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class TestResult(Shown):
-    """A statistic with its null distribution.
+    """A test statistic with its null distribution.
 
     Attributes:
-        test: what was tested, such as ``"two-sample test"``.
-        hypotheses: what is said where the null is retained, and where it is rejected.
-        statistic: the observed value; of a combined test, the combination's.
-        statistic_of: what it is, such as ``"squared MMD"``.
-        pvalue: the p-value.
-        pvalue_error: the standard error that the draw of the permutations leaves in it; 0 of others
-            than permutation tests.
-        null: draws of the statistic under the null hypothesis, (B,); empty for a distribution in
-            closed form.
-        kernel: the kernel of the statistic; of a combined test, that of the MMD or HSIC that
-            is most extreme among its permutations; for independence that of x and that of y.
-        kernel_of: whose kernel it is, in the sentence.
-        how: where the null comes from, such as ``"999 permutations"``.
-        exact: whether the level is exact by construction, not by approximation.
-        alpha: level at which the sentence speaks.
-        parts: of a combined test.
-        interval: with confidence 1 - alpha, for the squared MMD at ``kernel`` (MMD-8) or what
-            ``interval_of`` says; by a normal limit that holds where the null does not.
-        interval_of: see there.
-        estimate: of the same.
-        limit: the null in closed form, a SciPy distribution, where there are no draws.
-        tail: of the null that rejects, ``"upper"``, ``"lower"`` or ``"both"``.
-        e_value: observed Bayes factor over the mean of the permuted and the observed: an e-value,
-            whose mean under the null, over the draw of the permutations, is 1; at most 1 + B.
-        rows: what was taken for granted of the rows: ``"independent"``, ``"pairs"`` that belong
-            together, ``"series"`` in order of time, or ``"residuals"`` of a regression.
-        fingerprints: of the samples, by which a witness knows them.
+        test: name of the test, such as ``"two-sample test"``.
+        hypotheses: conclusions if the null hypothesis is retained and if it is rejected.
+        statistic: observed value of the statistic, of a combined test that of the combination.
+        statistic_label: name of the statistic, such as ``"squared MMD"``.
+        pvalue: p-value.
+        pvalue_error: Monte Carlo standard error of the p-value; 0 without permutations.
+        null: draws of the statistic under the null hypothesis, (B,); empty for a null distribution
+            in closed form.
+        kernel: kernel of the statistic; in a combined test that of the most extreme MMD or HSIC;
+            for independence a tuple of the kernels of x and y.
+        kernel_label: text before the kernel in the summary.
+        method: source of the null distribution, such as ``"999 permutations"``.
+        exact: whether the level is exact by construction.
+        alpha: level of the test.
+        parts: components of a combined test.
+        interval: confidence interval at level 1 - alpha of the quantity in ``interval_label``, by
+            default the squared MMD at ``kernel`` (MMD-8). The normal approximation holds where the
+            null hypothesis does not.
+        interval_label: name of the quantity that ``interval`` and ``estimate`` refer to.
+        estimate: point estimate of the same quantity.
+        limit: null distribution in closed form, a SciPy distribution, if there are no draws.
+        tail: tail of the null distribution that rejects, ``"upper"``, ``"lower"`` or ``"both"``.
+        e_value: observed Bayes factor over the mean of the observed and the permuted ones. Its mean
+            under the null hypothesis is 1, over the permutations; it is at most 1 + B.
+        rows: assumption about the rows: ``"independent"``, ``"pairs"``, ``"series"`` in order of
+            time, or ``"residuals"`` of a regression.
+        fingerprints: hashes of the samples, which a witness compares with those of its samples.
         notes: warnings.
     """
 
-    __test__ = False  # for pytest, not one of its classes
+    __test__ = False  # prevents collection by pytest
 
     test: str
     hypotheses: tuple[str, str]
@@ -85,15 +98,15 @@ class TestResult(Shown):
     pvalue: float
     null: np.ndarray
     kernel: Any
-    how: str
+    method: str
     exact: bool
     alpha: float
     parts: tuple[Part, ...] = ()
-    kernel_of: str = "kernel"
+    kernel_label: str = "kernel"
     interval: tuple[float, float] | None = None
-    interval_of: str = "squared MMD at that kernel"
+    interval_label: str = "squared MMD at that kernel"
     estimate: float | None = None
-    statistic_of: str = "statistic"
+    statistic_label: str = "statistic"
     limit: Any = None
     tail: str = "upper"
     e_value: float | None = None
@@ -103,30 +116,31 @@ class TestResult(Shown):
     pvalue_error: float = 0.0
 
     @classmethod
-    def permuted(cls, row: np.ndarray, **said: Any) -> Self:
-        """Make a result of a statistic for all permutations (1 + B,), the observed value first.
+    def from_permutations(cls, values: np.ndarray, **attributes: Any) -> Self:
+        """Create the result of a permutation test.
 
         Args:
-            row: see above; the p-value is the share of its values that are as large as the first.
-            **said: the other attributes.
+            values: statistic of all permutations, (1 + B,), the observed value first. The p-value
+                is the proportion of values at or above the first.
+            **attributes: remaining attributes.
         """
-        pvalue = p_value(row)
-        said.setdefault("pvalue_error", share_error(pvalue, len(row) - 1))
-        return cls(statistic=float(row[0]), pvalue=pvalue, null=row[1:], **said)
+        pvalue = p_value(values)
+        attributes.setdefault("pvalue_error", share_error(pvalue, len(values) - 1))
+        return cls(statistic=float(values[0]), pvalue=pvalue, null=values[1:], **attributes)
 
     @property
-    def pvalue_in_words(self) -> str:
-        """The p-value as in every text: ``p = 0.031``, or ``p ≤ 0.001`` where it is the least."""
+    def pvalue_text(self) -> str:
+        """Formatted p-value: ``p = 0.031``, or ``p ≤ 0.001`` for the smallest possible one."""
         return p_in_words(self.pvalue, len(self.null))
 
     @property
     def rejected(self) -> bool:
-        """Whether the null hypothesis is rejected at level ``alpha``."""
+        """True if the null hypothesis is rejected at level ``alpha``."""
         return self.pvalue <= self.alpha
 
     @property
     def critical(self) -> tuple[float, ...]:
-        """The values of the statistic beyond which the null is rejected; none without a null."""
+        """Critical values of the statistic; empty without a null distribution."""
         levels = {
             "upper": (1.0 - self.alpha,),
             "lower": (self.alpha,),
@@ -139,72 +153,194 @@ class TestResult(Shown):
         return tuple(float(self.limit.ppf(level)) for level in levels)
 
     def renamed(self, test: str, hypotheses: tuple[str, str]) -> TestResult:
-        """Tell the numbers as those of another test, in its words."""
+        """Return a copy with another name of the test and other conclusions."""
         return dataclasses.replace(self, test=test, hypotheses=hypotheses)
 
-    def of_samples(self, names: tuple[str, str]) -> TestResult:
-        """Tell it in the names of the samples, in place of P and Q."""
+    def with_sample_names(self, names: tuple[str, str]) -> TestResult:
+        """Return a copy whose conclusions name the samples in place of P and Q."""
         null, other = (text.replace("P and Q", " and ".join(names)) for text in self.hypotheses)
         return self.renamed(self.test, (null, other))
 
     def __str__(self) -> str:
-        verdict = self.hypotheses[int(self.rejected)]
-        kernel = "" if self.kernel is None else f", {self.kernel_of} {format_kernel(self.kernel)}"
+        conclusion = self.hypotheses[int(self.rejected)]
+        kernel = ""
+        if self.kernel is not None:
+            kernel = f", {self.kernel_label} {format_kernel(self.kernel)}"
         lines = [
-            f"{self.test[0].upper()}{self.test[1:]}: {verdict} at level {self.alpha:g} "
-            f"({p_with_error(self.pvalue, self.pvalue_error, len(self.null))}, {self.how}).",
-            f"  {self.statistic_of}: {self.statistic:.4g}{kernel}",
+            f"{self.test[0].upper()}{self.test[1:]}: {conclusion} at level {self.alpha:g} "
+            f"({p_with_error(self.pvalue, self.pvalue_error, len(self.null))}, {self.method}).",
+            f"  {self.statistic_label}: {self.statistic:.4g}{kernel}",
         ]
         if self.interval is not None:
             low, high = self.interval
-            level = f"{100 * (1 - self.alpha):g} %"
             lines.append(
-                f"  {self.interval_of}: {self.estimate:.3g}, rough {level} interval {low:.3g} to "
-                f"{high:.3g}, by a normal limit"
+                f"  {self.interval_label}: {self.estimate:.3g} (approximate "
+                f"{100 * (1 - self.alpha):g} % CI {low:.3g} to {high:.3g}, normal limit)"
             )
         if self.e_value is not None:
             lines.append(
-                f"  e-value {self.e_value:.3g} (at most {len(self.null) + 1}): a bet of 1 on a "
-                "difference has become this; its mean is 1 if there is none. The Bayes factor "
-                "means something beside those of permutations only"
+                f"  e-value: {self.e_value:.3g} (mean 1 under the null hypothesis, at most "
+                f"{len(self.null) + 1}); the Bayes factor is interpretable only relative to those "
+                "of the permutations"
             )
         ordered = sorted(self.parts, key=lambda part: (-part.deviation, part.pvalue))
-        shown = ordered[:MOST_PRINTED]
-        shown += [part for part in self.parts if part is self._spoken_of() and part not in shown]
-        if shown:
+        printed = ordered[:6]
+        # The component of the reported kernel is always printed.
+        of_kernel = [part for part in self.parts if part.kernel is self.kernel]
+        if of_kernel:
+            largest = max(of_kernel, key=lambda part: (part.deviation, -part.pvalue))
+            printed += [largest] if largest not in printed else []
+        if printed:
             lines.append(
-                f"  {len(shown)} of {len(self.parts)} parts, the most extreme first, p-values one "
-                "by one and not adjusted:"
+                f"  {len(printed)} of {len(self.parts)} components, most extreme first, with "
+                "unadjusted p-values:"
             )
-        lines += [f"    {part.name}: {p_alone(part.pvalue, len(self.null))}" for part in shown]
+        lines += [f"    {part.name}: {p_alone(part.pvalue, len(self.null))}" for part in printed]
         return "\n".join([*lines, *(f"  Note: {note}" for note in self.notes)])
 
-    def _spoken_of(self) -> Part | None:
-        """The part whose kernel is ``kernel``."""
-        mine = [part for part in self.parts if part.kernel is self.kernel]
-        return max(mine, key=lambda part: (part.deviation, -part.pvalue), default=None)
-
     def __repr__(self) -> str:
-        return f"<{self.test}: {self.pvalue_in_words}, {self.statistic_of} {self.statistic:.4g}>"
+        return f"<{self.test}: {self.pvalue_text}, {self.statistic_label} {self.statistic:.4g}>"
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One row for each part, or for the one statistic of a test that has none.
+        """Return the components as rows, or one row for a test without components.
 
-        Columns: ``name``, ``statistic``, ``pvalue``, of this part alone, and ``deviation``, see
+        Columns: ``name``, ``statistic``, ``pvalue`` (unadjusted) and ``deviation``, see
         :class:`Part`.
         """
         import pandas as pd
 
-        parts = self.parts or (Part(self.statistic_of, self.statistic, self.pvalue, self.kernel),)
-        rows = [(one.name, one.statistic, one.pvalue, one.deviation) for one in parts]
+        parts = self.parts or (Part(self.statistic_label, self.statistic, self.pvalue, None),)
+        rows = [(part.name, part.statistic, part.pvalue, part.deviation) for part in parts]
         return pd.DataFrame(rows, columns=["name", "statistic", "pvalue", "deviation"])
 
     def plot(self, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
-        """Draw the null distribution with the observed value.
+        """Plot the null distribution with the observed value.
 
         Args:
-            axes: where to draw; by default a new figure.
+            axes: axes to draw on; by default a new figure.
         """
         from ..plots.testing import plot_test
 
         return plot_test(self, axes=axes)
+
+
+class CombinedStatistic(NamedTuple):
+    """A statistic for all permutations with its components.
+
+    Attributes:
+        values: combined statistic, (1 + B,), the observed value first.
+        parts: components; empty if there is only one.
+        most_extreme: index of the component that deviates most from its permutations.
+        statistics: component statistics, (k, 1 + B).
+        num_other: number of components at the end that are of another type.
+    """
+
+    values: np.ndarray
+    parts: tuple[Part, ...]
+    most_extreme: int
+    statistics: np.ndarray
+    num_other: int = 0
+
+    def pvalue_error(self) -> float:
+        """Compute the Monte Carlo standard error of the p-value."""
+        count, pvalue = self.statistics.shape[1], p_value(self.values)
+        if not self.parts:
+            return share_error(pvalue, count - 1)
+        return monte_carlo_error(
+            lambda indices: _combined_values(self.statistics[:, indices], self.num_other),
+            pvalue,
+            count,
+        )
+
+
+def combine(
+    statistics: np.ndarray, labels: Sequence[tuple[str, Any]], num_other: int = 0
+) -> CombinedStatistic:
+    """Combine statistics by the log-sum-exp of their values, standardized by permutations.
+
+    Standardization treats the observed value as one of the permutations, so that the combined test
+    is as exact as its components. The log-sum-exp lies between the maximum, which has power
+    against a single deviating component, and the sum. Statistics of another type join by their
+    p-values, so that many components of one type do not outweigh them.
+
+    Args:
+        statistics: component statistics, (k, 1 + B), the observed values first.
+        labels: name and kernel of each component.
+        num_other: number of components at the end that are of another type. They are never the
+            most extreme component.
+    """
+    if len(statistics) == 1:
+        return CombinedStatistic(statistics[0], (), 0, statistics)
+    deviations = standardised(statistics)
+    parts = tuple(
+        Part(name, float(values[0]), p_value(values), kernel, float(deviation[0]))
+        for (name, kernel), values, deviation in zip(labels, statistics, deviations, strict=True)
+    )
+    most_extreme = int(np.argmax(deviations[: len(statistics) - num_other, 0]))
+    values = _combined_values(statistics, num_other)
+    return CombinedStatistic(values, parts, most_extreme, statistics, num_other)
+
+
+def _combined_values(statistics: np.ndarray, num_other: int) -> np.ndarray:
+    """Combine statistics (k, 1 + B) to (1 + B,)."""
+    same_type, other_type = np.split(statistics, [len(statistics) - num_other])
+    values = np.asarray(logsumexp(standardised(same_type), axis=0))
+    # A component of another type has half the weight of all components of the first type.
+    return combined([values, *other_type], [1.0, *[0.5] * num_other]) if num_other else values
+
+
+def kernel_notes(kernels: list[Any]) -> tuple[str, ...]:
+    """Warn of kernels that are not known to be characteristic (KER-10)."""
+
+    def names(characteristic: bool | None) -> str:
+        matching = (k for k in kernels if getattr(k, "characteristic", None) is characteristic)
+        return ", ".join(sorted({type(kernel).__name__ for kernel in matching}))
+
+    notes = []
+    if names(False):
+        notes.append(
+            f"{names(False)} is not characteristic: the test has no power against some "
+            "differences, and a large p-value does not exclude them"
+        )
+    if names(None):
+        notes.append(
+            f"it is not known whether {names(None)} is characteristic; if it is not, the test has "
+            "no power against some differences"
+        )
+    return tuple(notes)
+
+
+def constant_note(pooled: np.ndarray) -> tuple[str, ...]:
+    """Name the constant columns of a pooled sample (N, D)."""
+    constant = np.flatnonzero(np.ptp(pooled, axis=0) == 0.0) + 1
+    if not len(constant):
+        return ()
+    columns = ", ".join(map(str, constant))
+    return (f"constant in both samples and therefore without influence: column {columns}",)
+
+
+def rounding_note(first: np.ndarray, second: np.ndarray, kernel: Any) -> tuple[str, ...]:
+    """Warn if the samples are rounded differently and the lengthscale is below the rounding unit.
+
+    Args:
+        first: first sample, (n, D).
+        second: second sample, (m, D).
+        kernel: kernel of the most extreme statistic. Kernels without a lengthscale have no note.
+    """
+    parameters = length_parameters(kernel)
+    if len(parameters) != 1:
+        return ()
+    lengths = np.asarray(*parameters.values())
+    lengths = lengths.min(axis=0) if isinstance(kernel, GaussianMixture) else lengths
+    for index, length in enumerate(np.broadcast_to(lengths, first.shape[1])):
+        units = [rounding_unit(sample[:, index]) or 0.0 for sample in (first, second)]
+        if max(units) > max(2.0 * min(units), float(length)):
+            column = f" in column {index + 1}" if first.shape[1] > 1 else ""
+            other = f"to {min(units):.3g}" if min(units) else "not at all"
+            return (
+                f"one sample is rounded to {max(units):.3g}{column} and the other {other}, and the "
+                "statistic is most extreme at a lengthscale below the coarser rounding unit. The "
+                "difference in rounding alone may explain the rejection; round both samples to the "
+                "same unit to exclude this",
+            )
+    return ()

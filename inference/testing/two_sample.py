@@ -1,9 +1,10 @@
-"""Two-sample tests: is P = Q? With kernels learned from the same data, at an exact level."""
+"""Two-sample tests at an exact level, with kernels learned from the tested data."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import functools
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,29 +12,60 @@ from scipy.special import logsumexp
 
 from ..core.errors import InputError
 from ..core.machine import computing
-from ..data.checks import check_count, column_names, default_names
-from ..learning.kernel_selection import KERNEL_NAMES
+from ..core.progress import progress_bar
+from ..data.checks import check_count, check_memory, column_names, default_names
+from ..data.units import choose_scale
+from ..evidence.ladder import test_scales
+from ..evidence.landmarks import LANDMARKS, evidence_rows, landmarks
+from ..evidence.passes import Passed
+from ..evidence.places import cells
+from ..evidence.statistic import STATISTICS, Evidences, evidences
+from ..learning.bandwidths import bandwidth_grid
+from ..learning.kernel_selection import KERNEL_NAMES, extend_kernel, scaled_kernel
 from ..permutation.deal import MANY
 from ..permutation.enough import few_rows_note
-from ..permutation.pair import Pair
+from ..permutation.pair import Labelled, Pair
+from ..permutation.permutation import monte_carlo_error, p_value, share_error
+from ..permutation.pooling import relabelled, swapped
 from ..permutation.stages import count_in_words, in_stages
-from ..streams.partitions import is_collection
-from .approximations import Approximation, mmd_approximation, terms_approximation
-from .discrepancy import Statistic, check_matrices, chosen_kernels, statistic
-from .fused import fused
-from .gram import gram
-from .in_parts import InParts, survey
-from .kernel_choice import KernelChoice
-from .mmd_interval import mmd_interval
-from .notes import constant_note, kernel_notes, rounding_note
-from .null_choice import MMD_NULLS, NullChoice
-from .result import TestResult
+from ..permutation.surveyed import Surveyed
+from ..streams.partitions import as_partitioned, is_collection
+from .kernels import SELECTION_SEED, Factor, KernelChoice, factorize, gram, short_name
+from .mmd import mmd_interval, permuted_mmd
+from .nulls import MMD_NULLS, NullChoice, linear_time_approximation, mmd_approximation
+from .result import (
+    COMBINED,
+    Part,
+    TestResult,
+    combine,
+    constant_note,
+    kernel_notes,
+    rounding_note,
+)
 
 HYPOTHESES = ("no evidence that P and Q differ", "P and Q differ")
-#: Choices that are no squared MMD.
-NO_MMD = ("evidence", "fused")
-#: Estimators that go by pairs of rows, one of each sample.
-OF_PAIRS = ("paired", "linear", "block")
+
+
+class Statistic(NamedTuple):
+    """A two-sample statistic for all permutations.
+
+    Attributes:
+        values: statistic, (1 + B,), the observed value first.
+        parts: components; empty if there is only one.
+        kernel: kernel of the most extreme MMD, or ``None``.
+        label: name of the statistic.
+        pvalue_error: Monte Carlo standard error of the p-value.
+        kernel_label: text before the kernel in the summary.
+        kernel_significant: whether the statistic of ``kernel`` alone may be significant.
+    """
+
+    values: np.ndarray
+    parts: tuple[Part, ...]
+    kernel: Any
+    label: str
+    pvalue_error: float
+    kernel_label: str = "kernel"
+    kernel_significant: bool = True
 
 
 def two_sample_test(
@@ -52,200 +84,377 @@ def two_sample_test(
     seed: int = 0,
     progress: bool = True,
 ) -> TestResult:
-    """Test P = Q by the maximum mean discrepancy, its kernel chosen from the same data.
+    """Test P = Q by the maximum mean discrepancy, with a kernel selected from the same data.
 
-    Whatever is learned is learned from the pooled sample, which does not change when labels are
-    permuted; so the level is exact, with no data held out (BKE section 5), for every choice:
+    The selection uses the pooled sample only, which permutations of the labels do not change. The
+    level is therefore exact without held-out data (BKE section 5), for all choices of ``kernel``:
 
-    - ``"fused"``: no MMD but the evidence of a difference at all scales, at landmarks, in location,
-      in covariances and at the most conspicuous place, each by how surprising it is; the test of
-      :func:`~bke.inference.compare`. See :mod:`bke.inference.evidence.statistic`. Its cost is
-      linear in the rows: those of one or two columns become cells, and in more columns
-      permutations deal very many out in bins (:mod:`bke.inference.permutation.bins`).
-    - ``"multiscale"``: squared MMDs at a ladder of lengthscales and at every mode of the smoothed
-      marginal likelihood, each standardised by its permutations, combined by log-sum-exp.
-    - ``"evidence"``: the Bayes factor of "they differ" with the difference of the embeddings drawn
-      from the BKE prior; see :mod:`bke.inference.evidence.landmarks`.
-    - ``"bkl"``: the one kernel that maximises the marginal likelihood, as in the paper.
-    - ``"posterior"``: the kernel averaged over the posterior of its lengthscale, so the statistic
-      is the average of the statistics (KER-12).
+    - ``"fused"``: a combination of statistics at all scales, at landmarks, of location, of
+      covariances and of the most significant region, each by its tail probability. This is the
+      test of :func:`~bke.inference.compare`; see :mod:`bke.inference.evidence.statistic`. Its cost
+      is linear in the rows: rows of one or two columns are counted in cells, and very many rows of
+      more columns are permuted in bins (:mod:`bke.inference.permutation.bins`).
+    - ``"multiscale"``: squared MMDs on a grid of lengthscales and at every mode of the smoothed
+      marginal likelihood, standardized by their permutations and combined by log-sum-exp.
+    - ``"evidence"``: the Bayes factor of P != Q, where the difference of the embeddings has the BKE
+      prior; see :mod:`bke.inference.evidence.landmarks`.
+    - ``"bkl"``: the kernel that maximizes the marginal likelihood, as in the paper.
+    - ``"posterior"``: the average of the kernel over the posterior of its lengthscale. The
+      statistic is the average of the statistics (KER-12).
     - ``"median"``: the median heuristic.
     - a kernel, such as ``SquaredExponential(0.5)``, in the units of the data.
 
-    Values are compared at the precision of the narrower of both samples' types, and rounding among
-    ties is no difference (:mod:`bke.inference.data.equality`).
+    Values are compared in the lower precision of the types of both samples, and rounding of tied
+    values is not a difference (:mod:`bke.inference.data.equality`).
 
-    The Gram matrices of MMDs are, from 2000 rows on, taken as factors of their numerical rank,
-    where that is small, as of smooth kernels in few columns: none is (m + n) x (m + n) then.
+    With 2000 rows or more, Gram matrices of low numerical rank, such as those of smooth kernels in
+    few columns, are replaced by factors. No (m + n) x (m + n) matrix is then computed.
 
     Args:
-        P: sample of P, shape (m, D) or (m,); or a collection of Dask or a dataset of Ray, whose
-            rows stay where they are (:mod:`bke.inference.testing.in_parts`). More than 131 072 rows
-            in all are tested there with ``"fused"`` by permutations alone, without an interval and
-            without a bar.
-        Q: sample of Q, shape (n, D) or (n,), likewise.
-        kernel: see above.
-        null: ``"permutation"``, exact. The others are approximations, for one kernel: ``"gamma"``
-            (TST-2) and ``"spectrum"`` (TST-3) for independent rows; ``"wild bootstrap"`` (TST-7)
-            for two stationary series, rows in order of time; ``"normal"`` for estimators whose
-            cost is linear in the rows, so for very many.
-        estimator: of the squared MMD (the evidence has none). With permutations ``"unbiased"``, the
-            default, ``"biased"``, or ``"paired"``, for rows that belong together, where
-            permutations swap the two of a pair: then they may depend on each other. With
-            ``"normal"`` ``"linear"``, the default, (MMD-13) or ``"block"`` (MMD-14). The other
-            nulls have one each.
-        permutations: B, or draws of the null; the smallest p-value is 1 / (1 + B).
-        sequential: of more than 9998 permutations draw the first 999, and ten times as many only
-            where p is not above 4 ``alpha`` by these, at the same level
-            (:mod:`bke.inference.permutation.stages`); else all at once.
-        memory: steps over which the series forget, for the wild bootstrap; by default 20.
-        block_size: rows of each sample in a block; by default the square root of m.
-        alpha: level of the verdict and of the interval.
-        standardize: ``"column"``, ``"pooled"`` or ``None``, as for :func:`~bke.inference.fit`;
-            by the pooled sample.
-        seed: of the permutations, or of the draws of the null. The choice of kernels has nothing
-            of it, nor does anything hang on the order of rows, of columns or of the samples.
+        P: sample of P, shape (m, D) or (m,); or a collection of Dask or a dataset of Ray. More than
+            131 072 rows in such partitions are tested where they are, with ``"fused"`` and
+            permutations only, without an interval and without a progress bar.
+        Q: sample of Q, shape (n, D) or (n,), of the same types.
+        kernel: kernel or name of a selection rule, see above.
+        null: null distribution. ``"permutation"`` is exact. The others are approximations for a
+            single kernel: ``"gamma"`` (TST-2) and ``"spectrum"`` (TST-3) for independent rows;
+            ``"wild bootstrap"`` (TST-7) for two stationary series, rows in order of time;
+            ``"normal"`` for estimators of linear cost, and thus for very many rows.
+        estimator: estimator of the squared MMD. With permutations ``"unbiased"`` (default),
+            ``"biased"`` or ``"paired"``, where the rows of a pair may depend on each other and
+            permutations swap them. With ``"normal"`` ``"linear"`` (default, MMD-13) or ``"block"``
+            (MMD-14). The other null distributions have one estimator each.
+        permutations: number B of permutations, or of draws from the null distribution. The smallest
+            p-value is 1 / (1 + B).
+        sequential: for more than 9998 permutations, draw 999 first, and ten times as many only if
+            the p-value is not above 4 ``alpha``, at the same level
+            (:mod:`bke.inference.permutation.stages`); otherwise all at once.
+        memory: number of steps beyond which the series are independent, for the wild bootstrap.
+            Default: 20.
+        block_size: rows of each sample in a block. Default: the square root of m.
+        alpha: level of the test and of the interval.
+        standardize: ``"column"``, ``"pooled"`` or ``None``, as for :func:`~bke.inference.fit`, by
+            the pooled sample.
+        seed: random seed of the permutations or draws. Kernel selection does not depend on it. The
+            order of rows, columns and samples has no influence.
         progress: show a progress bar.
 
     Raises:
-        InputError: for data or arguments that make no sense, in one sentence.
+        InputError: for invalid data or arguments.
     """
     choice = KernelChoice.checked(kernel, KERNEL_NAMES, standardize)
     check_count(seed, "seed", 0, 2**63 - 1)
-    asked = NullChoice.checked(
+    null_choice = NullChoice.checked(
         null, estimator, [choice], MMD_NULLS, draws=permutations, alpha=alpha, memory=memory
     )
-    if isinstance(kernel, str) and kernel in NO_MMD and estimator == "biased":
-        raise InputError(f"{kernel!r} is no squared MMD and has no biased estimate")
-    if block_size is not None and asked.estimator != "block":
-        raise InputError(f"block_size is for estimator='block', not for {asked.estimator!r}")
+    if isinstance(kernel, str) and kernel in ("evidence", "fused") and estimator == "biased":
+        raise InputError(f"kernel={kernel!r} is not a squared MMD and has no biased estimator")
+    if block_size is not None and null_choice.estimator != "block":
+        raise InputError(f"block_size is for estimator='block', not for {null_choice.estimator!r}")
     if is_collection(P) or is_collection(Q):
-        found = survey(P, Q)
-        if found.total > MANY:
-            return _in_parts(InParts(found, choice, seed), asked, sequential=sequential)
-        P, Q = found.gathered()
+        survey = _survey_partitions(P, Q)
+        if survey.total > MANY:
+            return _partitioned_test(survey, choice, null_choice, seed, sequential=sequential)
+        P, Q = survey.gathered()
     pair = Pair.checked(P, Q)
-    if asked.estimator in OF_PAIRS:
-        pair.check_one_size(asked.estimator)
-    asked.steps(len(pair.first))  # refuses a memory that is not for these rows
+    if null_choice.estimator in ("paired", "linear", "block"):
+        pair.check_one_size(null_choice.estimator)
+    null_choice.memory_steps(len(pair.first))  # checks the memory for these rows
     with computing():
-        if asked.permutes:
+        if null_choice.is_permutation:
+            paired = null_choice.is_paired
             result = in_stages(
-                lambda count: _permuted(pair, choice, asked, seed, count, progress=progress),
+                lambda count: _permutation_test(
+                    pair, choice, null_choice, seed, count, progress=progress
+                ),
                 permutations,
                 alpha,
                 sequential=sequential,
             )
-            ways = pair.ways(paired=asked.estimator == "paired")
             names = column_names(P) or default_names(pair.first.shape[1])
-            paired = asked.estimator == "paired"
-            notes = _notes(result, pair, ways, pair.notes(("P", "Q"), names, paired=paired))
+            row_notes = (
+                *few_rows_note(pair.ways(paired=paired), null_choice.alpha),
+                *pair.notes(("P", "Q"), names, paired=paired),
+            )
+            notes = _notes(result, (pair.first, pair.second), pair.fingerprints, row_notes)
             result = dataclasses.replace(result, notes=notes)
         else:
-            result = _approximated(pair, choice, asked, block_size, seed, progress=progress)
+            result = _approximate_test(
+                pair, choice, null_choice, block_size, seed, progress=progress
+            )
     return dataclasses.replace(result, fingerprints=pair.fingerprints)
 
 
-def _permuted(
-    pair: Pair, choice: KernelChoice, asked: NullChoice, seed: int, count: int, *, progress: bool
+def _permutation_test(
+    pair: Pair, choice: KernelChoice, null: NullChoice, seed: int, count: int, *, progress: bool
 ) -> TestResult:
-    """The exact test: the statistic for every one of ``count`` labellings."""
-    paired = asked.estimator == "paired"
-    drawn = dataclasses.replace(asked, draws=count)
-    if choice.named == "fused":
-        found = fused(pair, choice, drawn, seed, progress=progress)
+    """Compute the exact test with ``count`` permutations."""
+    if choice.kernel == "fused":
+        statistic = _fused_statistic(pair, choice, null, seed, count, progress=progress)
     else:
-        relabel = pair.swapped if paired else pair.relabelled
-        labelled = relabel(count, pair.generator(seed))
-        found = statistic(choice, labelled, pair.points, asked.estimator, progress=progress)
-    result = _result(found, choice, asked, count)
-    # The normal limit holds where P and Q differ; under P = Q it says nothing, nor does it where
-    # they differ in what that kernel does not hear.
-    told = found.kernel is not None and found.heard and not paired
-    if result.rejected and told and min(pair.sizes) >= 3:
-        estimate, interval = mmd_interval(pair, found.kernel, asked.alpha)
+        rng = pair.generator(seed)
+        labelled = pair.swapped(count, rng) if null.is_paired else pair.relabelled(count, rng)
+        statistic = kernel_statistic(
+            choice, labelled, pair.points, null.estimator, progress=progress
+        )
+    result = _to_result(statistic, choice, null, count)
+    # The normal limit holds for P != Q only, and only if the difference affects this kernel.
+    has_interval = statistic.kernel is not None and statistic.kernel_significant
+    if result.rejected and has_interval and not null.is_paired and min(pair.sizes) >= 3:
+        estimate, interval = mmd_interval(pair, statistic.kernel, null.alpha)
         result = dataclasses.replace(result, estimate=estimate, interval=interval)
     return result
 
 
-def _result(found: Statistic, choice: KernelChoice, asked: NullChoice, count: int) -> TestResult:
-    """Tell a statistic of ``count`` labellings."""
-    paired = asked.estimator == "paired"
-    return TestResult.permuted(
-        found.row,
-        test="two-sample test" + (" of pairs" if paired else ""),
+def _to_result(
+    statistic: Statistic, choice: KernelChoice, null: NullChoice, count: int
+) -> TestResult:
+    """Create the result of a test with ``count`` permutations."""
+    return TestResult.from_permutations(
+        statistic.values,
+        test="two-sample test" + (" of pairs" if null.is_paired else ""),
         hypotheses=HYPOTHESES,
-        kernel=found.kernel,
-        how=f"{count_in_words(count, asked.draws)}, {choice}",
+        kernel=statistic.kernel,
+        method=f"{count_in_words(count, null.draws)}, {choice}",
         exact=True,
-        alpha=asked.alpha,
-        statistic_of=found.name,
-        parts=found.parts,
-        pvalue_error=found.error,
-        kernel_of=found.kernel_of,
-        interval_of="squared MMD at that kernel",
-        e_value=_e_value(found.row) if choice.named == "evidence" else None,
-        rows="pairs" if paired else "independent",
+        alpha=null.alpha,
+        statistic_label=statistic.label,
+        parts=statistic.parts,
+        pvalue_error=statistic.pvalue_error,
+        kernel_label=statistic.kernel_label,
+        e_value=_e_value(statistic.values) if choice.kernel == "evidence" else None,
+        rows="pairs" if null.is_paired else "independent",
     )
 
 
-def _in_parts(test: InParts, asked: NullChoice, *, sequential: bool) -> TestResult:
-    """The exact test of very many rows in parts, which has no interval."""
-    test.check(asked)
-    with computing():
-        result = in_stages(
-            lambda count: _result(test.statistic(count, asked.alpha), test.choice, asked, count),
-            asked.draws,
-            asked.alpha,
-            sequential=sequential,
-        )
-    known = test.survey.known
-    some = test.survey.some
-    notes = (
-        *kernel_notes([result.kernel] if result.kernel is not None else []),
-        *constant_note(np.concatenate(some)),
-        *(rounding_note(*some, result.kernel) if result.rejected else ()),
-        *(("P and Q are the same rows",) if known[0] == known[1] else ()),
-    )
-    return dataclasses.replace(result, notes=notes)
+def _e_value(log_bayes_factors: np.ndarray) -> float:
+    """Compute the first Bayes factor over the mean of all, from their logarithms (1 + B,)."""
+    total = logsumexp(log_bayes_factors)
+    return float(np.exp(log_bayes_factors[0] - total + np.log(len(log_bayes_factors))))
 
 
-def _notes(result: TestResult, pair: Pair, ways: int, on_rows: tuple[str, ...]) -> tuple[str, ...]:
-    """What could mislead the reader of a permutation test."""
+def _notes(
+    result: TestResult,
+    samples: tuple[np.ndarray, np.ndarray],
+    fingerprints: tuple[int, int],
+    row_notes: tuple[str, ...] = (),
+) -> tuple[str, ...]:
+    """Collect the notes of a permutation test, with ``row_notes`` on its rows."""
     return (
-        *kernel_notes([result.kernel] if result.kernel is not None else []),
-        *constant_note(pair.pooled),
-        *few_rows_note(ways, result.alpha),
-        *on_rows,
-        *(rounding_note(pair.first, pair.second, result.kernel) if result.rejected else ()),
-        *(("P and Q are the same rows",) if len(set(pair.fingerprints)) == 1 else ()),
+        *kernel_notes([] if result.kernel is None else [result.kernel]),
+        *constant_note(np.concatenate(samples)),
+        *row_notes,
+        *(rounding_note(*samples, result.kernel) if result.rejected else ()),
+        *(("P and Q are the same rows",) if fingerprints[0] == fingerprints[1] else ()),
     )
 
 
-def _e_value(row: np.ndarray) -> float:
-    """The observed Bayes factor over the mean of all, of their logarithms (1 + B,)."""
-    return float(np.exp(row[0] - logsumexp(row) + np.log(len(row))))
-
-
-def _approximated(
+def _approximate_test(
     pair: Pair,
     choice: KernelChoice,
-    asked: NullChoice,
+    null: NullChoice,
     block_size: int | None,
     seed: int,
     *,
     progress: bool,
 ) -> TestResult:
-    """The test of one kernel by a null that is an approximation."""
+    """Compute the test of a single kernel with an approximate null distribution."""
     rng = pair.generator(seed)
-    if asked.name != "normal":
-        check_matrices(pair.pooled)
-    (kernel,) = chosen_kernels(choice, pair.points, progress=progress)
-    of = f"squared MMD ({asked.estimator})"
-    if asked.name == "normal":
-        size = block_size if asked.estimator == "block" else 2
-        found: Approximation = terms_approximation(*pair.shuffled(rng), kernel, size)
-        of += " over its standard error"
+    if null.name != "normal":
+        _check_matrix_memory(pair.pooled)
+    (kernel,) = _select_kernels(choice, pair.points, progress=progress)
+    label = f"squared MMD ({null.estimator})"
+    if null.name == "normal":
+        size = block_size if null.estimator == "block" else 2
+        approximation = linear_time_approximation(*pair.shuffled(rng), kernel, size)
+        label += " over its standard error"
     else:
-        found = mmd_approximation(asked, gram(kernel, pair.pooled), pair.sizes, rng)
-    return found.result("two-sample test", HYPOTHESES, kernel, str(choice), asked.alpha, of)
+        approximation = mmd_approximation(null, gram(kernel, pair.pooled), pair.sizes, rng)
+    return approximation.to_result(
+        "two-sample test", HYPOTHESES, kernel, str(choice), null.alpha, label
+    )
+
+
+def _select_kernels(choice: KernelChoice, points: np.ndarray, *, progress: bool) -> list[Any]:
+    """Select the kernels for rows (N, D), with a progress bar."""
+    with progress_bar("kernels", 1, shown=progress) as advance:
+        kernels = choice.kernels(points)
+        advance(1)
+    return kernels
+
+
+def _check_matrix_memory(pooled: np.ndarray) -> None:
+    """Check that there is memory for the Gram matrices of a pooled sample (N, D)."""
+    alternative = (
+        "a random part of them, or null='normal' with one kernel, such as 'median' (--null linear)"
+    )
+    # Three matrices of this size are in memory at once.
+    check_memory(len(pooled), pooled.shape[1], matrices=3, alternative=alternative)
+
+
+def kernel_statistic(
+    choice: KernelChoice,
+    labelled: Labelled,
+    points: np.ndarray,
+    estimator: str,
+    *,
+    progress: bool = False,
+) -> Statistic:
+    """Compute squared MMDs or Bayes factors for all permutations, and combine them.
+
+    Args:
+        choice: choice of the kernels, any but ``"fused"``.
+        labelled: rows with their permuted labels.
+        points: the same rows in canonical order, from which kernels are selected.
+        estimator: estimator of the squared MMD.
+        progress: show progress bars.
+    """
+    if choice.kernel == "evidence":
+        return _bayes_factor_statistic(choice, labelled, points, progress=progress)
+    kernels = _select_kernels(choice, points, progress=progress)
+    labels = labelled.labels
+    statistics = []
+    with progress_bar("permutations", labels.shape[1] * len(kernels), shown=progress) as advance:
+        for kernel in kernels:
+            matrix = _gram_or_factor(kernel, labelled.rows)
+            statistics.append(permuted_mmd(matrix, labels, estimator=estimator, advance=advance))
+            del matrix  # only one at a time is in memory
+    labels_of_parts = [(f"MMD, {short_name(kernel)}", kernel) for kernel in kernels]
+    combined = combine(np.array(statistics), labels_of_parts)
+    values, parts, error = combined.values, combined.parts, combined.pvalue_error()
+    if not parts:
+        return Statistic(values, (), kernels[0], f"squared MMD ({estimator})", error)
+    kernel = parts[combined.most_extreme].kernel
+    return Statistic(values, parts, kernel, COMBINED, error, "most extreme MMD at")
+
+
+def _gram_or_factor(kernel: Any, pooled: np.ndarray) -> np.ndarray | Factor:
+    """Compute the Gram matrix of a pooled sample (N, D), or its factor if the rank is small."""
+    factor = factorize(kernel, pooled)
+    if factor is not None:
+        return factor
+    _check_matrix_memory(pooled)
+    return gram(kernel, pooled)
+
+
+def _bayes_factor_statistic(
+    choice: KernelChoice, labelled: Labelled, points: np.ndarray, *, progress: bool
+) -> Statistic:
+    """Compute the log Bayes factor at landmarks, with a uniform prior of lengthscales and sizes."""
+    scales = choice.scales(points)
+    lengthscales = bandwidth_grid(points / scales, SELECTION_SEED)
+    locations = landmarks(points / scales, LANDMARKS, SELECTION_SEED)
+    with progress_bar("scales", len(lengthscales), shown=progress) as advance:
+        log_bayes_factors = evidence_rows(
+            labelled.relabelled(scales), lengthscales, locations, advance=advance
+        )
+    values = logsumexp(log_bayes_factors, axis=0) - np.log(len(log_bayes_factors))
+    error = share_error(p_value(values), len(values) - 1)
+    return Statistic(values, (), None, "log Bayes factor", error)
+
+
+def _fused_statistic(
+    pair: Pair, choice: KernelChoice, null: NullChoice, seed: int, count: int, *, progress: bool
+) -> Statistic:
+    """Compute the statistic of a comparison for the same permutations as in a comparison.
+
+    Constant columns are dropped. Columns are scaled by their own scale, or all by one number.
+    """
+    sample, varying = pair.varying()
+    # The scales of the statistic are relative to distances, so that one common scale has no effect.
+    scale = None
+    if choice.standardize != "column":
+        scale = choose_scale(sample.pooled[sample.chosen], "pooled")
+    permute = swapped if null.is_paired else relabelled
+    rows = permute(sample, count, sample.generator(seed), scale)
+    scales = test_scales(rows)
+    with progress_bar("scales", len(scales), shown=progress) as advance:
+        components = evidences(rows, cells(rows), advance, scales)
+    return _combine_components(components, rows.unit, varying, null.alpha)
+
+
+def _combine_components(
+    components: Evidences, scale: np.ndarray, varying: np.ndarray, alpha: float
+) -> Statistic:
+    """Combine the components of the fused test.
+
+    Args:
+        components: component statistics for all permutations.
+        scale: scales of the varying columns.
+        varying: mask of the columns that are not constant, (D,).
+        alpha: level at which the statistic of a single scale is significant.
+    """
+    values = components.statistic()
+    family, lengthscale = components.scale
+    kernel = extend_kernel(scaled_kernel(lengthscale, scale, family.model), varying)
+    summaries = components.kinds()
+    single_scale, all_scales = STATISTICS[:2]
+    parts = tuple(
+        Part(
+            summary.where,
+            summary.statistic,
+            summary.pvalue,
+            kernel if summary.where == single_scale else None,
+            summary.surprise,
+        )
+        for summary in summaries
+    )
+    error = monte_carlo_error(lambda i: components.of(i).statistic(), p_value(values), len(values))
+    kernel_label = "most significant scale"
+    if summaries[0].where not in (single_scale, all_scales):
+        kernel_label = f"largest component {summaries[0].where}, most significant single scale"
+    (pvalue,) = (summary.pvalue for summary in summaries if summary.where == single_scale)
+    label = "minus log generalized mean of component p-values"
+    return Statistic(values, parts, kernel, label, error, kernel_label, pvalue <= alpha)
+
+
+def _survey_partitions(P: Any, Q: Any) -> Surveyed:
+    """Summarize the rows of two samples in one pass. One of the samples may be in memory.
+
+    Raises:
+        InputError: if the rows are not valid samples, or the columns differ.
+    """
+    if is_collection(P):
+        first = as_partitioned(P, "P")
+        return Surveyed.of(first, as_partitioned(Q, "Q", first.engine))
+    second = as_partitioned(Q, "Q")
+    return Surveyed.of(as_partitioned(P, "P", second.engine), second)
+
+
+def _partitioned_test(
+    survey: Surveyed, choice: KernelChoice, null: NullChoice, seed: int, *, sequential: bool
+) -> TestResult:
+    """Compute the fused test of very many rows in partitions, with the p-value of one in memory.
+
+    The statistics depend on sums of features over bins of rows, which add over partitions. Three
+    passes count, hash and subsample the rows; one further pass computes all sums, for any number
+    of permutations.
+    """
+    if choice.kernel != "fused" or not null.is_permutation:
+        raise InputError(
+            f"{survey.total} rows in partitions are tested with kernel='fused' and "
+            "null='permutation' only: for another test pass a random subset of the rows"
+        )
+    if null.is_paired:
+        raise InputError("paired rows in partitions are not supported: pass arrays in memory")
+
+    @functools.cache
+    def sums() -> Passed:
+        return Passed.over(survey, survey.generator(seed), survey.unit(choice.standardize))
+
+    def evaluate(count: int) -> TestResult:
+        rng = survey.generator(seed)
+        scale = survey.unit(choice.standardize)
+        rows = survey.cells(count, rng, scale)
+        if rows is not None:
+            components = evidences(rows, cells(rows), lambda _: None)
+        else:
+            sums_over_bins = sums()
+            survey.deal(rng)  # advances the generator: labels are drawn after the bins
+            _, components, _ = sums_over_bins.told(count, rng)
+        statistic = _combine_components(components, scale, survey.varying, null.alpha)
+        return _to_result(statistic, choice, null, count)
+
+    with computing():
+        result = in_stages(evaluate, null.draws, null.alpha, sequential=sequential)
+    return dataclasses.replace(result, notes=_notes(result, survey.some, survey.known))

@@ -161,7 +161,7 @@ def _draw(
         errors = np.asarray(jax.jit(gaussian_draws)(keys, covariance))
     values = np.asarray(mean) + np.concatenate([errors, -errors])
     mode, weight = np.zeros((1, len(values)), dtype=int), np.full((1, len(values)), 1 / len(values))
-    title = f"at the kernel of the test, whose {result.pvalue_in_words}"
+    title = f"at the kernel of the test, whose {result.pvalue_text}"
     attrs = {"method": "test", "noise": str(noise), "seed": seed, "title": title}
     return witness_tree(values[None], mode, weight, points, columns, samples, attrs)
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ...learning import PairKernel
-from ...testing.names import Whitening
+from ...testing import Whitening
 from ..command import command
 from ..options.data import ColumnOptions, RowsArgument
 from ..options.output import optional_folder
@@ -78,10 +78,10 @@ def graph(
         with terminal.step("graph", "tests", spinner=False):
             from bke.inference import causal_graph
 
-            from ...testing.residuals import whitened
+            from ...testing.residuals import whiten
 
             found = causal_graph(
-                whitened(table.values, options.whiten, seed=level.seed),
+                whiten(table.values, options.whiten, seed=level.seed),
                 columns=tuple(table.columns),
                 kernel=options.kernel,
                 most_given=options.most_given,

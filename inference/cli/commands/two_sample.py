@@ -10,7 +10,7 @@ import typer
 
 from ...core.names import printable
 from ...learning import TwoSampleKernel
-from ...testing.names import LinearEstimator
+from ...testing import LinearEstimator
 from ..command import command
 from ..comparison import compared
 from ..options.data import ColumnOptions, FirstSample, NameOptions, SecondSample
@@ -178,7 +178,7 @@ def two_sample(
                     progress=terminal.progress,
                     **options.arguments(),
                 )
-                result = result.of_samples(pair.names)
+                result = result.with_sample_names(pair.names)
 
             def witness() -> Figure:
                 seed = options.level.seed

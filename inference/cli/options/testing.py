@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 import typer
 
 from ...learning import SingleKernel
-from ...testing.names import HsicNull, LinearEstimator, MmdNull, SeriesNull
+from ...testing import HsicNull, LinearEstimator, MmdNull, SeriesNull
 from .model import StandardizeName, distance_standardize, standardize_argument
 from .panels import TEST
 from .sampler import SeedOption

@@ -24,7 +24,7 @@ from bke.inference.cli.options.sampler import SamplerOptions
 from bke.inference.cli.options.testing import PairNull, TestOptions, TwoSampleNull
 from bke.inference.cli.words import SAMPLING_NOISE_NAMES
 from bke.inference.sampling.samplers import SAMPLERS, Auto
-from bke.inference.testing.null_choice import HSIC_NULLS, MMD_NULLS
+from bke.inference.testing.nulls import HSIC_NULLS, MMD_NULLS
 from bke.models import Nystrom
 from bke.models.likelihood.marginal import LIKELIHOODS
 from bke.models.likelihood.noise import SAMPLING_NOISES

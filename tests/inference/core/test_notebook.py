@@ -108,7 +108,7 @@ def regression():
 
 def test_of_samples():
     found = two_sample_test(normal(20), normal(20, shift=2.0), permutations=99, **QUIET)
-    return found.of_samples((ODD, "b"))
+    return found.with_sample_names((ODD, "b"))
 
 
 test_of_samples.__test__ = False

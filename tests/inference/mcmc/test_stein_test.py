@@ -153,7 +153,7 @@ def test_the_mean_of_the_witness_is_the_discrepancy():
     expected = squared_stein_discrepancy(X, -X, SquaredExponential(1.0))
     assert plain.statistic == pytest.approx(expected, rel=1e-9)
     assert result.parts == ()
-    assert result.statistic_of == "squared kernel Stein discrepancy"
+    assert result.statistic_label == "squared kernel Stein discrepancy"
 
 
 def test_a_function_and_its_values_are_one():
@@ -218,7 +218,7 @@ def test_what_fits_least_comes_first():
     assert result.columns[result.least_fitting[0]].name == "c"
     assert "all columns: c (p ≤ 0.001), " in str(result)
     assert result.plot().axes[0].get_xlabel() == "c"
-    assert "bke" not in result.how
+    assert "bke" not in result.method
     assert ": ≤ 0.001" in str(result)  # of a part
 
 

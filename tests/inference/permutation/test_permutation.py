@@ -18,7 +18,13 @@ from bke.inference.permutation.permutation import (
     share_error,
     standardised,
 )
-from bke.inference.testing.mmd import mmd_row
+from bke.inference.testing.independence import (
+    CenteredGram,
+    cholesky_factor,
+    permuted_hsic,
+    permuted_indices,
+)
+from bke.inference.testing.mmd import permuted_mmd
 from bke.inference.testing.nulls import (
     hsic_gamma,
     hsic_spectrum,
@@ -28,7 +34,6 @@ from bke.inference.testing.nulls import (
     shift_null,
     wild_bootstrap,
 )
-from bke.inference.testing.pairing import cholesky_factor, hsic_row, pairings, side
 from bke.models import Laplace, SquaredExponential, hsic, squared_mmd
 from scipy import stats
 
@@ -40,7 +45,7 @@ KERNEL = SquaredExponential(0.9)
 @pytest.mark.parametrize("estimator", ["biased", "unbiased"])
 def test_every_column_is_the_statistic_of_its_labels(estimator):
     labels = relabellings((8, 5), 30, np.random.default_rng(1))
-    row = mmd_row(np.asarray(KERNEL(Z)), labels, estimator=estimator)
+    row = permuted_mmd(np.asarray(KERNEL(Z)), labels, estimator=estimator)
     assert labels[:, 0].tolist() == [True] * 8 + [False] * 5
     for column, value in zip(labels.T, row, strict=True):
         expected = squared_mmd(Z[column], Z[~column], KERNEL, estimator=estimator)
@@ -49,7 +54,7 @@ def test_every_column_is_the_statistic_of_its_labels(estimator):
 
 def test_every_column_is_the_paired_statistic_of_its_swaps():
     labels = pair_swaps(6, 30, np.random.default_rng(1))
-    row = mmd_row(np.asarray(KERNEL(Z[:12])), labels, estimator="paired")
+    row = permuted_mmd(np.asarray(KERNEL(Z[:12])), labels, estimator="paired")
     assert labels[:6, 0].all()
     assert not labels[6:, 0].any()
     for column, value in zip(labels.T, row, strict=True):
@@ -69,8 +74,8 @@ def test_every_pairing_has_the_hsic_of_its_pairs(estimator, lengthscale):
     K, L = np.asarray(kernels[0](X)), np.asarray(kernels[1](Y))
     ranks = cholesky_factor(K).shape[1] * cholesky_factor(L).shape[1]
     assert (ranks < 8 * 40) == (lengthscale == 3.0)
-    rows = pairings(40, 20, np.random.default_rng(1))
-    found = hsic_row(side(K), side(L), rows, estimator=estimator)
+    rows = permuted_indices(40, 20, np.random.default_rng(1))
+    found = permuted_hsic(CenteredGram.of(K), CenteredGram.of(L), rows, estimator=estimator)
     for pairing, value in zip(rows, found, strict=True):
         expected = float(hsic(X, Y[pairing], *kernels, estimator=estimator))
         assert value == pytest.approx(expected, abs=1e-10 * K.mean())
@@ -200,11 +205,11 @@ def test_gamma_and_spectrum_of_mmd():
     points = np.random.default_rng(3).normal(size=(450, 1))
     gram = np.asarray(SquaredExponential(0.7)(points))
     labels = relabellings((300, 150), 4000, np.random.default_rng(4))
-    biased = mmd_row(gram, labels, estimator="biased")[1:]
+    biased = permuted_mmd(gram, labels, estimator="biased")[1:]
     gamma = mmd_gamma(gram, (300, 150))
     assert gamma.mean() == pytest.approx(biased.mean(), rel=0.05)
     assert gamma.isf(0.05) == pytest.approx(np.quantile(biased, 0.95), rel=0.1)
-    unbiased = mmd_row(gram, labels)[1:]
+    unbiased = permuted_mmd(gram, labels)[1:]
     draws = mmd_spectrum(gram, (300, 150), 4000, np.random.default_rng(5))
     assert draws.std() == pytest.approx(unbiased.std(), rel=0.1)
     assert np.quantile(draws, 0.95) == pytest.approx(np.quantile(unbiased, 0.95), rel=0.15)
@@ -214,8 +219,8 @@ def test_gamma_and_spectrum_of_hsic():
     rng = np.random.default_rng(3)
     K = np.asarray(SquaredExponential(0.7)(rng.normal(size=200)))
     L = 2.0 * np.asarray(SquaredExponential(1.5)(rng.gamma(2.0, size=200)))  # l(y, y) is not 1
-    rows = pairings(200, 4000, np.random.default_rng(4))
-    biased = hsic_row(side(K), side(L), rows, estimator="biased")[1:]
+    rows = permuted_indices(200, 4000, np.random.default_rng(4))
+    biased = permuted_hsic(CenteredGram.of(K), CenteredGram.of(L), rows, estimator="biased")[1:]
     for null in (
         hsic_gamma(K, L).rvs(4000, random_state=5),
         hsic_spectrum(K, L, 4000, np.random.default_rng(5)),
@@ -233,7 +238,7 @@ def test_the_wild_bootstrap_of_independent_rows_is_the_permutation_null():
     assert core.mean() == pytest.approx(float(observed), rel=1e-9)
     draws = wild_bootstrap(core, 2000, np.random.default_rng(5), length=0.05)
     labels = relabellings((200, 200), 2000, np.random.default_rng(4))
-    expected = mmd_row(gram, labels, estimator="biased")[1:]
+    expected = permuted_mmd(gram, labels, estimator="biased")[1:]
     assert draws.mean() == pytest.approx(expected.mean(), rel=0.1)
     assert draws.std() == pytest.approx(expected.std(), rel=0.15)
 

@@ -8,9 +8,9 @@ from bke.inference.plots.predictive import plot_predictive_check
 from bke.inference.testing.result import TestResult
 
 RNG = np.random.default_rng(0)
-RESULT = TestResult.permuted(
+RESULT = TestResult.from_permutations(
     np.concatenate([[3.0], RNG.normal(size=99)]), test="predictive check",
-    hypotheses=("they agree", "they differ"), kernel=None, how="99 replicates", exact=True,
+    hypotheses=("they agree", "they differ"), kernel=None, method="99 replicates", exact=True,
     alpha=0.05,
 )  # fmt: skip
 

@@ -65,7 +65,7 @@ def test_a_collider_is_found(graph):
 
 @pytest.mark.slow
 def test_again_makes_no_test_twice(collider, graph):
-    before = dict(graph.source._answers)
+    before = dict(graph.source._results)
     again = graph.again(progress=False)
     assert again == graph
     reverse = graph.again(columns=("d", "c", "b", "a"), progress=False)
@@ -81,7 +81,7 @@ def test_again_makes_no_test_twice(collider, graph):
     assert [test.pvalue for test in other.tests] == [test.pvalue for test in direct.tests]
     assert [test.pvalue for test in other.tests] != [test.pvalue for test in graph.tests]
     for key, answer in before.items():
-        assert graph.source._answers[key] is answer
+        assert graph.source._results[key] is answer
     with pytest.raises(InputError, match="cannot reject at level"):
         graph.again(alpha=0.001)
     with pytest.raises(InputError, match="in some order"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from bke.inference import InputError, independence_test
 from bke.inference.permutation.calibration import surprise
-from bke.inference.testing.combination import combine
+from bke.inference.testing.result import combine
 from bke.models import Distance, Laplace, Polynomial, SquaredExponential, hsic
 
 RNG = np.random.default_rng(0)
@@ -141,7 +141,7 @@ def test_a_linear_dependence_is_a_part_that_many_scales_do_not_drown():
     expected = float(hsic(*scaled, Polynomial(1, 0.0), Polynomial(1, 0.0)))
     assert linear.statistic == pytest.approx(expected)
     assert result.kernel != linear.kernel
-    assert "the linear one" in result.statistic_of
+    assert "the linear HSIC" in result.statistic_label
     assert result.rejected
     alone = independence_test(X, Y, kernel=("multiscale", "median"), progress=False)
     assert alone.parts[-1].name != "linear"
@@ -154,6 +154,6 @@ def test_a_statistic_of_another_kind_counts_half():
     together = np.log(np.exp(alike / alike.std(axis=1, keepdims=True)).sum(axis=0))
     a, b = surprise(together), surprise(rows[3])
     expected = 2.0 * np.log(np.exp(a / 2) + 0.5 * np.exp(b / 2))
-    found = combine(rows, [("", None)] * 4, beside=1)
-    np.testing.assert_allclose(found.row, expected)
+    found = combine(rows, [("", None)] * 4, num_other=1)
+    np.testing.assert_allclose(found.values, expected)
     assert found.most_extreme < 3

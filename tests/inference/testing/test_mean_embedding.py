@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from bke.inference import InputError, mean_embedding_test
 from bke.inference.permutation.permutation import relabellings
-from bke.inference.testing.mean_embedding import extrema, hotelling_null, hotelling_row
+from bke.inference.testing.mean_embedding import extrema, hotelling_null, permuted_t_squared
 from bke.models import SquaredExponential
 from scipy import stats
 
@@ -15,7 +15,7 @@ QUIET = {"kernel": "median"}
 def test_every_column_is_the_statistic_of_its_labels():
     features = RNG.gamma(2.0, size=(20, 3))
     labels = relabellings((12, 8), 10, np.random.default_rng(1))
-    row = hotelling_row(features, labels, 1e-3)
+    row = permuted_t_squared(features, labels, 1e-3)
     for column, value in zip(labels.T, row, strict=True):
         first, second = features[column], features[~column]
         pooled = (11 * np.cov(first.T) + 7 * np.cov(second.T)) / 18 * (1 / 12 + 1 / 8)
@@ -30,7 +30,7 @@ def test_one_feature_gives_the_t_test():
     """T squared and its null against SciPy's; a factor N - 1 for N - 2 is off by 5 %."""
     features = RNG.normal(size=(20, 1))
     labels = relabellings((12, 8), 3, np.random.default_rng(1))
-    for column, value in zip(labels.T, hotelling_row(features, labels, 1e-14), strict=True):
+    for column, value in zip(labels.T, permuted_t_squared(features, labels, 1e-14), strict=True):
         expected = stats.ttest_ind(features[column, 0], features[~column, 0])
         assert value == pytest.approx(expected.statistic**2, rel=1e-9)
         assert hotelling_null(1, 20).sf(value) == pytest.approx(expected.pvalue, rel=1e-9)
@@ -40,7 +40,7 @@ def test_the_null_of_several_features():
     """4000 draws of T squared of 3 normal features and 20 rows: Kolmogorov-Smirnov at 1e-3."""
     rng = np.random.default_rng(2)
     labels = np.r_[np.ones(12, bool), np.zeros(8, bool)][:, None]
-    draws = [hotelling_row(rng.normal(size=(20, 3)), labels, 1e-14)[0] for _ in range(4000)]
+    draws = [permuted_t_squared(rng.normal(size=(20, 3)), labels, 1e-14)[0] for _ in range(4000)]
     assert stats.kstest(draws, hotelling_null(3, 20).cdf).pvalue > 1e-3
 
 

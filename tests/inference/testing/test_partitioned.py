@@ -1,4 +1,4 @@
-"""Rows in parts give the p-value of the same rows in memory, with any number of workers."""
+"""Rows in partitions have the p-value of the same rows in memory, with any number of workers."""
 
 import contextlib
 
@@ -209,7 +209,7 @@ def test_a_difference_is_found_and_said_of_which_rows(few):
     P, Q = samples("bins")
     found = two_sample_test(in_chunks(P, 100), in_chunks(Q + 0.5, 100), permutations=99)
     assert found.pvalue == 0.01
-    assert "of one value in both samples" not in str(found)  # 7 and 7.5 differ
+    assert "constant in both samples" not in str(found)  # 7 and 7.5 differ
     assert found.interval is None
     same_rows = two_sample_test(in_chunks(P, 100), in_chunks(P[::-1], 100), permutations=99)
     assert "P and Q are the same rows" in same_rows.notes
@@ -220,7 +220,7 @@ def test_a_difference_is_found_and_said_of_which_rows(few):
     ("change", "options", "message"),
     [
         (lambda P, Q: (P, Q), {"kernel": "median"}, "kernel='fused'"),
-        (lambda P, Q: (P, Q[:400]), {"estimator": "paired"}, "pairs"),
+        (lambda P, Q: (P, Q[:400]), {"estimator": "paired"}, "paired rows"),
         (lambda P, Q: (P, Q[:, :3]), {}, "5 columns and Q has 3 columns"),
         (lambda P, Q: (P, Q[:9]), {}, "a sample of 9 rows beside 500"),
         (lambda P, Q: (P, Q[:1]), {}, "at least two rows"),

@@ -1,4 +1,4 @@
-"""Permutation tests of many rows by a factor of the Gram matrix, beside the matrix itself."""
+"""Low-rank factors of Gram matrices: accuracy, and the same test results as with the matrix."""
 
 import dataclasses
 
@@ -7,9 +7,9 @@ import pytest
 from bke.inference import InputError, two_sample_test
 from bke.inference.core.machine import computing
 from bke.inference.permutation.permutation import pair_swaps, relabellings
-from bke.inference.testing import discrepancy, factors
-from bke.inference.testing.gram import gram
-from bke.inference.testing.mmd import mmd_row
+from bke.inference.testing import kernels, two_sample
+from bke.inference.testing.kernels import gram
+from bke.inference.testing.mmd import permuted_mmd
 from bke.models import (
     Distance,
     Matern,
@@ -27,7 +27,7 @@ KERNEL = SquaredExponential(0.3)
 
 def found(kernel, points):
     with computing():
-        return factors.factor_of(kernel, points)
+        return kernels.factorize(kernel, points)
 
 
 @pytest.mark.parametrize("kernel", [KERNEL, 2.0 * SquaredExponential(5.0), Distance(2.0)])
@@ -49,8 +49,8 @@ def test_the_statistics_are_those_of_the_matrix(estimator):
         else relabellings((len(P), len(Q)), 30, rng)
     )
     with computing():
-        expected = mmd_row(gram(KERNEL, points), labels, estimator=estimator)
-        row = mmd_row(factors.factor_of(KERNEL, points), labels, estimator=estimator)
+        expected = permuted_mmd(gram(KERNEL, points), labels, estimator=estimator)
+        row = permuted_mmd(kernels.factorize(KERNEL, points), labels, estimator=estimator)
     np.testing.assert_allclose(row, expected, rtol=0, atol=1e-9 * np.ptp(expected))
 
 
@@ -63,7 +63,7 @@ def test_where_the_matrix_is_taken():
 def test_tests_say_the_same_either_way(monkeypatch):
     options = {"permutations": 99, "progress": False, "kernel": "multiscale"}
     by_factor = two_sample_test(P, Q, **options)
-    monkeypatch.setattr(factors, "LEAST_ROWS", 10**9)
+    monkeypatch.setattr(kernels, "MIN_FACTOR_ROWS", 10**9)
     by_matrix = two_sample_test(P, Q, **options)
     assert by_factor.pvalue == by_matrix.pvalue < 0.05
     np.testing.assert_allclose(by_factor.null, by_matrix.null, rtol=1e-7, atol=1e-7)
@@ -75,7 +75,7 @@ def test_more_rows_than_matrices_have_room_for(monkeypatch):
     def refuse(*arguments, **options):
         raise InputError("no room")
 
-    monkeypatch.setattr(discrepancy, "check_memory", refuse)
+    monkeypatch.setattr(two_sample, "check_memory", refuse)
     options = {"permutations": 99, "progress": False}
     assert two_sample_test(P, Q, kernel=KERNEL, **options).pvalue <= 0.05
     with pytest.raises(InputError, match="no room"):

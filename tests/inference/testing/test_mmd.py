@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from bke.inference.core.machine import computing
 from bke.inference.permutation.pair import Pair
-from bke.inference.testing import mmd_interval as module
-from bke.inference.testing.mmd_interval import mmd_interval
+from bke.inference.testing import mmd
+from bke.inference.testing.mmd import mmd_interval
 from bke.models import Laplace, SquaredExponential, squared_mmd, squared_mmd_variance
 
 
@@ -25,7 +25,7 @@ def interval(pair, kernel):
 
 @pytest.mark.parametrize("kernel", [SquaredExponential(0.3), 2.0 * Laplace(1.0)])
 def test_with_few_rows_it_is_exact(kernel, monkeypatch):
-    monkeypatch.setattr(module, "BLOCK_ENTRIES", 30_000)  # several blocks
+    monkeypatch.setattr(mmd, "BLOCK_ENTRIES", 30_000)  # several blocks
     pair = pair_of(300, 200, 2, 2.0)
     value, (low, high) = interval(pair, kernel)
     expected = float(squared_mmd(pair.first, pair.second, kernel))
@@ -41,9 +41,9 @@ def test_with_few_rows_it_is_exact(kernel, monkeypatch):
 def test_landmarks_change_it_by_far_less_than_its_width(kernel, columns, monkeypatch):
     pair = pair_of(3000, 2000, columns, 1.5)
     value, (low, high) = interval(pair, kernel)
-    monkeypatch.setattr(module, "EXACT_ROWS", 0)
-    monkeypatch.setattr(module, "LANDMARK_ROWS", 1000)
-    monkeypatch.setattr(module, "BLOCK_ENTRIES", 2**18)
+    monkeypatch.setattr(mmd, "MAX_EXACT_ROWS", 0)
+    monkeypatch.setattr(mmd, "CANDIDATE_ROWS", 1000)
+    monkeypatch.setattr(mmd, "BLOCK_ENTRIES", 2**18)
     found = interval(pair, kernel)
     assert found != (value, (low, high))
     assert low > 0.0
@@ -75,7 +75,7 @@ def test_a_small_scattered_sample_has_the_exact_interval(rows, monkeypatch):
     pair = Pair(20.0 * rng.normal(size=(rows, 3)), rng.normal(size=(4000, 3)))
     kernel = SquaredExponential(1.5)
     value, limits = interval(pair, kernel)
-    monkeypatch.setattr(module, "EXACT_ROWS", 0)
+    monkeypatch.setattr(mmd, "MAX_EXACT_ROWS", 0)
     found = interval(pair, kernel)
     assert found[0] == pytest.approx(value, rel=1e-4)
     assert found[1] == pytest.approx(limits, rel=1e-4)
