@@ -252,7 +252,7 @@ def test_columns_of_data_frames_are_matched_by_name():
     np.testing.assert_allclose(regressor.predict(X), FITTED.predict(X), rtol=1e-6)
     reordered = [frame[["b", "c", "a"]] for frame in frames]
     np.testing.assert_allclose(regressor.predict(reordered), regressor.predict(frames), rtol=1e-12)
-    with pytest.raises(InputError, match="the columns must be 'a', 'b', 'c'"):
+    with pytest.raises(InputError, match="pass the columns 'a', 'b', 'c'"):
         regressor.predict([frame.rename(columns={"a": "z"}) for frame in frames])
     by_label = {f"g{index}": frame for index, frame in enumerate(frames)}
     mapped = DistributionRegressor().fit(by_label, {f"g{index}": y for index, y in enumerate(Y)})
