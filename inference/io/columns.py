@@ -298,9 +298,9 @@ def _without(array: pa.Array, na_values: Sequence[str | float]) -> pa.Array:
         missing = pc.is_in(array, texts)
         # 999 stands for 999.0 too, as many programs write it, and for 9.99e+02; -1.5 for -1,50.
         if numbers := _numbers(na_values):
-            cells = pc.replace_substring(array, ",", ".")
-            plain = pc.fill_null(pc.match_substring_regex(cells, PLAIN.pattern), False)
-            values = as_numpy(pc.replace_substring(pc.if_else(plain, cells, "nan"), "+", ""))
+            plain_texts = pc.replace_substring(array, ",", ".")
+            plain = pc.fill_null(pc.match_substring_regex(plain_texts, PLAIN.pattern), False)
+            values = as_numpy(pc.replace_substring(pc.if_else(plain, plain_texts, "nan"), "+", ""))
             same = pa.array(np.isin(values, numbers))
             missing = pc.or_(missing, same)
         if dates := _dates(na_values):

@@ -196,8 +196,8 @@ def normalize_signs(array: pa.Array) -> pa.Array:
 
 def unparsed_cell(array: pa.Array) -> str:
     """Return a cell of text (k,) that is no number in the format that most cells have."""
-    cells = normalize_signs(array)
-    fitting = max((matches(cells, format_.pattern) for format_ in NUMBER_FORMATS), key=np.sum)
+    normalized = normalize_signs(array)
+    fitting = max((matches(normalized, format_.pattern) for format_ in NUMBER_FORMATS), key=np.sum)
     return str(array[int(np.argmin(fitting))].as_py())
 
 

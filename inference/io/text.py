@@ -270,13 +270,13 @@ class TextFile:
     def _note_backslashes(self, table: pa.Table) -> None:
         """Note cells whose quotes are no quotes of CSV, and stay in the cells."""
         for name, column in zip(table.column_names, table.columns, strict=True):
-            for pattern, what in (
+            for pattern, fault in (
                 (r'\\"', "backslashes before quotes"),
                 (r"""^\s+".*"\s*$|^\s*'.*'\s*$""", "blanks before quotes, or single ones"),
             ):
                 if count := pc.sum(pc.match_substring_regex(column, pattern)).as_py():
                     self.notes += (
-                        f"{self.path}: {pluralize(count, 'cell')} of {name!r} have {what}, so that "
+                        f"{self.path}: {pluralize(count, 'cell')} of {name!r} have {fault}, so that "
                         "the quotes stay in the cells.",
                     )
 

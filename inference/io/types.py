@@ -682,11 +682,11 @@ def _check_mistakes(name: str, array: pa.Array, tables: Sequence[Table]) -> None
     tokens = of_distinct.sum() > 1 and matches(pa.array(words), TOKENS).all()
     if tokens or mostly_numeric or numeric.mean() >= 1.0 - MISTAKES:
         where = location(pc.index(array, words[0]).as_py(), tables)
-        others = f" and {', '.join(map(quote, words[1:MAX_WORDS]))}" if len(words) > 1 else ""
-        others += ", ..." if len(words) > MAX_WORDS else ""
+        rest = f" and {', '.join(map(quote, words[1:MAX_WORDS]))}" if len(words) > 1 else ""
+        rest += ", ..." if len(words) > MAX_WORDS else ""
         missing = " ".join(f"--na-value={shlex.quote(word)}" for word in words[:MAX_WORDS])
         raise ColumnError(
-            f"has numbers but {quote(words[0])} in {where}{others} "
+            f"has numbers but {quote(words[0])} in {where}{rest} "
             f"({pluralize(int((~numeric).sum()), 'such cell')}): correct them, or say that they "
             f"are missing with {missing} (na_values=), or take all for words with "
             f"{type_option(name, 'category')}"
@@ -696,9 +696,9 @@ def _check_mistakes(name: str, array: pa.Array, tables: Sequence[Table]) -> None
 def _check_dates(array: pa.Array, distinct: pa.Array, tables: Sequence[Table]) -> None:
     """Refuse a few cells that are no dates among ISO dates."""
     is_date = matches(distinct, ISO) | matches(distinct, TIMES)
-    others = distinct.filter(pa.array(~is_date))
-    if is_date.sum() > 1 and len(others) and matches(others, TOKENS).all():
-        cell = others[0].as_py()
+    rest = distinct.filter(pa.array(~is_date))
+    if is_date.sum() > 1 and len(rest) and matches(rest, TOKENS).all():
+        cell = rest[0].as_py()
         raise ColumnError(
             f"has dates but {quote(cell)} in {location(pc.index(array, cell).as_py(), tables)}: "
             f"say that it is missing with --na-value={shlex.quote(cell)} (na_values=)"
