@@ -276,8 +276,8 @@ class TextFile:
             ):
                 if count := pc.sum(pc.match_substring_regex(column, pattern)).as_py():
                     self.notes += (
-                        f"{self.path}: {pluralize(count, 'cell')} of {name!r} have {fault}, so that "
-                        "the quotes stay in the cells.",
+                        f"{self.path}: {pluralize(count, 'cell')} of {name!r} have {fault}, so "
+                        "that the quotes stay in the cells.",
                     )
 
 
