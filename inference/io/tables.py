@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Compressions that Arrow detects by a last suffix.
 COMPRESSED = (".gz", ".zst", ".bz2")
+#: File in a workbook that says in which file each sheet is.
+WORKBOOK_LINKS = "xl/_rels/workbook.xml.rels"
 #: Suffixes of Parquet files.
 PARQUET = (".parquet", ".pq")
 #: Rows of Parquet files that are read at most; of more, a random sample.
@@ -97,7 +99,7 @@ def as_table(data: Any, name: str, encoding: str | None = None) -> Table:
     """
     if isinstance(data, (str, os.PathLike)):
         return read_table(Path(data), encoding)
-    if getattr(data, "ndim", 2) == 1 and hasattr(data, "to_frame"):  # a column of pandas or polars
+    if hasattr(data, "to_frame") and not hasattr(data, "columns"):  # a column of pandas or polars
         data = data.to_frame()
     if isinstance(data, (pa.Array, pa.ChunkedArray)):
         data = pa.table({"x": data})
@@ -217,7 +219,7 @@ def _checked(table: Table) -> Table:
 def _pandas_index(data: pa.Table) -> list[str]:
     """Return the names of columns that are the index of a pandas data frame, if any."""
     columns = (data.schema.pandas_metadata or {}).get("index_columns", [])
-    return [name for name in columns if isinstance(name, str)]
+    return [name for name in columns if isinstance(name, str) and name in data.column_names]
 
 
 def _first_line(error: BaseException) -> str:
@@ -305,17 +307,19 @@ def parse_json_objects(lines: list[bytes]) -> tuple[list[dict[str, Any]], dict[i
 
     rows, bad = [], {}
     for index, line in enumerate(lines):
+        if not line.strip():
+            continue
         try:
-            row = json.loads(line, object_pairs_hook=with_different_keys) if line.strip() else {}
+            row = json.loads(line, object_pairs_hook=with_different_keys)
         except KeyError:
             bad[index] = "a key twice"
             continue
         except (ValueError, RecursionError):
             row = None
-        if not isinstance(row, dict):
-            bad[index] = "no JSON object"
-        elif row:
+        if isinstance(row, dict):
             rows.append(row)
+        else:
+            bad[index] = "no JSON object"
     return rows, bad
 
 
@@ -425,7 +429,7 @@ def _read_excel(path: Path, *, header: bool) -> Table:
     used = [at for at in range(width) if any(row[at] is not None for row in padded)]
     values = [[row[at] for at in used] for row in padded]
     above = 0  # titles, of one cell each
-    while len(used) > 1 and above + 1 < len(filled) and _count(values[filled[above]]) < 2:
+    while len(used) > 1 and above + 1 < len(filled) and _is_title(values[filled[above]]):
         above += 1
     first = filled[above]
     _check_formulas(path, where, first + 1)
@@ -494,8 +498,14 @@ def _excel_rows(path: Path) -> tuple[str, list[tuple[Any, ...]], list[str]]:
 def _check_formulas(path: Path, where: str, header: int) -> None:
     """Refuse formulas that were never calculated, and merged cells below the row of the header."""
     with zipfile.ZipFile(path) as archive:
-        sheets = [name for name in archive.namelist() if name.startswith("xl/worksheets/sheet")]
-        raw = archive.read(min(sheets, key=lambda name: (len(name), name))) if sheets else b""
+        first = re.search(rb'<sheet [^>]*r:id="(\w+)"', archive.read("xl/workbook.xml"))
+        targets = {
+            identifier[1]: target[1].decode().removeprefix("/xl/")
+            for link in re.findall(rb"<Relationship [^>]*>", archive.read(WORKBOOK_LINKS))
+            if (identifier := re.search(rb'Id="(\w+)"', link))
+            and (target := re.search(rb'Target="([^"]+)"', link))
+        }
+        raw = archive.read(f"xl/{targets[first[1]]}") if first and first[1] in targets else b""
     if re.search(rb"</f>\s*(<v\s*/>|<v>\s*</v>|</c>)", raw):
         raise InputError(f"{where} has formulas without values: open and save it in a spreadsheet")
     merged = re.findall(rb'<mergeCell ref="[A-Z]+\d+:[A-Z]+(\d+)"', raw)
@@ -503,8 +513,10 @@ def _check_formulas(path: Path, where: str, header: int) -> None:
         raise InputError(f"{where} has merged cells: split them, so that each row has its values")
 
 
-def _count(row: list[Any]) -> int:
-    return sum(cell is not None for cell in row)
+def _is_title(row: list[Any]) -> bool:
+    """Return whether a row of a spreadsheet has one cell, of text."""
+    known = [cell for cell in row if cell is not None]
+    return len(known) < 2 and all(isinstance(cell, str) for cell in known)
 
 
 def _as_number(cell: Any) -> Any:
@@ -592,7 +604,7 @@ def _from_objects(values: list[Any], name: str) -> pa.Array:
 def _as_text(cell: Any) -> str:
     """Write a scalar as text, in the same way for equal numbers of several types."""
     if isinstance(cell, float):
-        return f"{cell:.15g}"
+        return str(int(cell)) if cell.is_integer() and abs(cell) < 2**53 else repr(float(cell))
     return str(cell).lower() if isinstance(cell, (bool, np.bool_)) else str(cell)
 
 

@@ -185,12 +185,16 @@ def thin(
         raise InputError("all draws are equal: any of them represents all")
     selected_method = _select_method(method, n, with_score=score is not None)
     check_count(count, "count", 1, n - 1)
-    # Compress++ halves repeatedly, from a power of four.
-    max_candidates = 4**10 if selected_method == "kernel" else MAX_CANDIDATES
+    max_candidates = available = MAX_CANDIDATES
+    if selected_method == "kernel":
+        max_candidates, available = 4**10, MAX_GRAM_ROWS
+        if n > MAX_GRAM_ROWS:  # Compress++ halves a power of four repeatedly
+            max_candidates = min(max_candidates, 4 ** ((n.bit_length() - 1) // 2))
     candidate_rows = equally_spaced(n, min(n, max_candidates))
-    if len(candidate_rows) <= count:
+    available = min(available, len(candidate_rows))
+    if available <= count:
         raise InputError(
-            f"method={selected_method!r} uses {len(candidate_rows)} draws: count must be less, got "
+            f"method={selected_method!r} selects from {available} draws: count must be less, got "
             f"{count}"
         )
     with computing():

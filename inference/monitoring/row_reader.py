@@ -52,8 +52,8 @@ from ..io.types import (
 )
 from .scores import Columns
 
-#: Types of columns whose values are watched as numbers, and as levels.
-NUMERIC_TYPES, LEVEL_TYPES = ("number", "integer", "text"), ("category", "boolean")
+#: Types of columns whose values are watched as levels.
+LEVEL_TYPES = ("category", "boolean")
 #: Distinct values of a tied column that are stored at most, so that a monitor's file stays small.
 MOST_TIED = 2000
 
@@ -96,6 +96,8 @@ class RowReader(NamedTuple):
             values = self._array_values(rows)
             row_names = column_names(rows) or names
             stored = stored_sizes(rows, len(row_names))
+            if isinstance(rows, Mapping):
+                stored = np.concatenate([stored_sizes(rows[name], 1) for name in names])
             sizes = dict(zip(row_names, stored, strict=True))
             for at, name in enumerate(names):
                 values[:, at] = self._snap(values[:, at], at, int(sizes.get(name, stored[at])))
@@ -127,14 +129,16 @@ class RowReader(NamedTuple):
         """Return values of an array, with columns by their names where both have names."""
         wanted = self.columns.names
         if isinstance(rows, Mapping):
-            rows = {normalize_text(name): array for name, array in rows.items()}
-        names = tuple(rows) if isinstance(rows, Mapping) else column_names(rows)
-        has_names = wanted != tuple(default_names(len(wanted)))
-        if names is None or not (has_names or isinstance(rows, Mapping)):
+            rows = {normalize_text(name): np.atleast_1d(array) for name, array in rows.items()}
+            column_order(tuple(rows), wanted, "rows", optional=None)
+            if len({len(array) for array in rows.values()}) > 1:
+                raise InputError("rows has columns of different lengths")
+            rows = np.column_stack([rows[name] for name in wanted])
+            return array_values(rows, "rows", len(wanted))
+        names = column_names(rows)
+        if names is None or wanted == tuple(default_names(len(wanted))):
             return array_values(rows, "rows", len(wanted))
         order = column_order(names, wanted, "rows", optional=None)
-        if isinstance(rows, Mapping):
-            rows, order = np.column_stack([np.atleast_1d(rows[name]) for name in wanted]), None
         if order is None:
             return array_values(rows, "rows", len(wanted))
         return array_values(rows, "rows", None)[:, order]

@@ -367,3 +367,46 @@ def test_a_total_makes_no_column_hardly_vary():
     assert "nearly one" not in read(table)[1]
     levels = {"shop": shops, "revenue": [index % 12 + 0.0 for index in range(60)] + [7500.0]}
     assert "Rows with one value of 'shop' have nearly one 'revenue'" in read(levels)[1]
+
+
+def test_columns_that_were_selected_from_a_frame_with_an_index():
+    whole = pa.Table.from_pandas(pd.DataFrame({"a": [1, 2], "b": [3, 4]}, index=[5, 7]))
+    assert as_table(whole.select(["a"]), "X").data.to_pydict() == {"a": [1, 2]}
+    named = pa.Table.from_pandas(pd.DataFrame({"a": [1]}, index=pd.Index([5], name="id")))
+    assert as_table(named.select(["a"]), "X").notes == ()
+
+
+def test_numbers_beside_words_keep_their_digits():
+    cells = ["x", 10**15, 1e15, 1234567890123456.0, 1234567890123457.0, 0.1] * 10
+    columns, _ = read({"v": cells})
+    assert columns["v"].levels == (
+        *("0.1", "1000000000000000", "1234567890123456", "1234567890123457", "x"),
+    )
+
+
+def test_the_sheet_that_comes_first_is_looked_at(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.append(["a", "=A1"])
+    second = book.create_sheet("data")
+    for row in (["v"], *([value] for value in VALUES.tolist())):
+        second.append(row)
+    book.move_sheet("data", offset=-1)
+    book.save(tmp_path / "a.xlsx")
+    columns, _ = read(tmp_path / "a.xlsx")
+    np.testing.assert_allclose(columns["v"].values[:60], VALUES, rtol=1e-14)
+
+
+def test_empty_objects_of_json_are_rows(tmp_path):
+    for name, last in (("a.jsonl", '"x"'), ("b.jsonl", "2")):
+        (tmp_path / name).write_text('{"a": 1}\n{}\n{"a": ' + last + "}\n")
+        assert as_table(tmp_path / name, "P").data.num_rows == 3
+
+
+def test_dictionaries_of_arrays_in_streams():
+    monitor = Monitor(np.repeat([0.1, 0.2], 30)[:, None], columns=["a"])
+    for rows in ({"a": np.float32([0.1])}, np.float32([[0.1]])):
+        assert monitor._reader.values(rows)[0][0, 0] == 0.1
+    two = Monitor(np.column_stack([VALUES, VALUES]), columns=["a", "b"])
+    with pytest.raises(InputError, match="rows has columns of different lengths"):
+        two.update({"a": [1.0, 2.0], "b": [1.0]})

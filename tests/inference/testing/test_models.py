@@ -123,3 +123,20 @@ def test_critical_values_are_where_the_p_value_is_the_level(alternative):
     z = np.array([*result.critical, result.statistic])
     beyond = {"two-sided": abs(z), "first closer": -z, "second closer": z}[alternative]
     assert (beyond[-1] >= beyond[0]) == result.rejected
+
+
+def test_a_sampler_in_single_precision_is_no_other_distribution():
+    rng = np.random.default_rng(0)
+    X = rng.choice([0.1, 0.2, 0.3], 100)
+    result = goodness_of_fit_test(
+        X, lambda r, n: r.choice(np.float32([0.1, 0.2, 0.3]), n), permutations=199, progress=False
+    )
+    assert result.pvalue > 0.05
+
+
+def test_equal_rows_are_no_difference_whichever_sample_comes_first():
+    zeros, other = np.zeros(10), np.random.default_rng(0).normal(size=10)
+    first, second = (
+        relative_similarity_test(zeros, *pair) for pair in ((zeros, other), (other, zeros))
+    )
+    assert first.pvalue == pytest.approx(second.pvalue)
