@@ -12,7 +12,7 @@ from ..core.notebook import Shown
 from ..data.checks import check_alpha, check_count, check_proportion, normalize_text, pluralize
 from ..io.columns import as_values
 from ..io.tables import Table, as_table
-from ..tables.pooled import divided
+from ..tables.pooling import split_by
 from .arrivals import Arrivals
 from .monitor import Monitor, begun, small
 from .row_reader import table_reader
@@ -80,7 +80,7 @@ class Monitors(Shown):
         key, time = map(normalize_text, (key, time))
         table = as_table(reference, "reference", encoding)
         na_values = as_values(na_values)
-        parts, notes = divided(table, by, na_values)
+        parts, notes = split_by(table, by, na_values)
         apart = [name for name in (by, key, time) if name is not None]
         reader, _ = table_reader(
             table,
@@ -112,7 +112,7 @@ class Monitors(Shown):
             InputError: rows that cannot be read.
         """
         table = rows if isinstance(rows, Table) else as_table(rows, "rows")
-        parts, without = divided(table, self.by, self._na_values)
+        parts, without = split_by(table, self.by, self._na_values)
         if without:
             told = f"Rows without a value of {self.by!r} are left out."
             self.notes = tuple(dict.fromkeys([*self.notes, told]))
