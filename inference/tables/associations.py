@@ -466,8 +466,8 @@ def _require_both(changes: np.ndarray, column: EncodedColumn, is_level: np.ndarr
     of the association of a number and a level are visible in both.
     """
     changes = changes.copy()
-    for index in np.flatnonzero(column.scores >= 0):
-        scores = changes[column.scores[index]]
+    for index in np.flatnonzero(column.score_index >= 0):
+        scores = changes[column.score_index[index]]
         scores[is_level] = np.minimum(scores, changes[index])[is_level]
         changes[index] = 0.0
     return changes
@@ -481,5 +481,7 @@ def _is_compared(first: EncodedColumn, second: EncodedColumn) -> np.ndarray:
     """
     levels = [column.coding.is_level for column in (first, second)]
     squares = np.outer(levels[0], second.is_square) | np.outer(first.is_square, levels[1])
-    numbers = np.outer(first.scores >= 0, ~levels[1]) | np.outer(~levels[0], second.scores >= 0)
+    numbers = np.outer(first.score_index >= 0, ~levels[1]) | np.outer(
+        ~levels[0], second.score_index >= 0
+    )
     return np.asarray(~squares & ~numbers)

@@ -71,7 +71,7 @@ class EncodedColumn(NamedTuple):
         weights: (f,), weight of each feature in distances between rows; they add up to 1.
         names: (f,), names of the features.
         coding: levels of the indicators.
-        scores: (f,), for numbers the index of their normal scores; -1 for other features.
+        score_index: (f,), for numbers the index of their normal scores; -1 for other features.
         tie_factors: (2, f), factors by which ties reduce the correlations of scores in each table.
         n_first: number of rows of the first table.
         incomplete: indices of the derived features with missing values.
@@ -82,7 +82,7 @@ class EncodedColumn(NamedTuple):
     weights: np.ndarray
     names: list[str]
     coding: Coding
-    scores: np.ndarray
+    score_index: np.ndarray
     tie_factors: np.ndarray
     n_first: int
     incomplete: list[int]
@@ -101,7 +101,7 @@ class EncodedColumn(NamedTuple):
     @property
     def is_square(self) -> np.ndarray:
         """Boolean mask (f,) of the squares of scores."""
-        return np.asarray((self.weights == 0.0) & (self.scores < 0))
+        return np.asarray((self.weights == 0.0) & (self.score_index < 0))
 
     def at(self, rows: np.ndarray) -> np.ndarray:
         """Return the features (r, f) of rows (r,)."""
@@ -180,7 +180,7 @@ def encode_column(
         feature_weights / feature_weights.sum(),
         [label for encoding in encodings for label in encoding.names],
         coding,
-        _offset([encoding.scores for encoding in encodings], starts),
+        _offset([encoding.score_index for encoding in encodings], starts),
         np.concatenate([encoding.tie_factors for encoding in encodings], axis=1),
         n_first,
         [index for index, (codes, _) in enumerate(encoded) if (codes < 0).any()],
@@ -195,7 +195,7 @@ class _Encoding(NamedTuple):
     weights: np.ndarray
     ends: np.ndarray
     reference: np.ndarray
-    scores: np.ndarray
+    score_index: np.ndarray
     tie_factors: np.ndarray
 
 

@@ -201,7 +201,15 @@ def pool_tables(
     notes = [*read_notes(tables), *unused_notes(tables, options.na_values, options.formats)]
     names = None
     if by is not None:
-        tables, names, group_notes = _split_in_two(tables[0], by, options.na_values)
+        groups, group_notes = split_by(tables[0], by, options.na_values)
+        if len(groups) != 2:
+            raise InputError(
+                f"column {by!r} has {pluralize(len(groups), 'value')}"
+                f"{in_parentheses(group_notes)}, and two are needed to compare the rows of the one "
+                "with those of the other"
+            )
+        tables = list(groups.values())
+        names = (tables[0].source, tables[1].source)
         notes += group_notes
     chosen = [name for name in tables[0].data.column_names if name not in exclude]
     all_types = {**options.column_types, **role_types}
@@ -482,10 +490,10 @@ def _repeated_identifiers(
         if count < min_values or len(known) < min_repeats * count:
             continue
         columns[name] = typed._replace(column=as_identifier(column))
-        repeats = f"{len(known) / count:.3g} times on average"
         notes.append(
-            f"Rows repeat {name!r}, {repeats}. If rows of one value depend on each other, p-values "
-            f"are too small: keep them together with --clusters {name} (clusters={name!r})."
+            f"Rows repeat {name!r}, {len(known) / count:.3g} times on average. If rows of one "
+            "value depend on each other, p-values are too small: keep them together with "
+            f"--clusters {name} (clusters={name!r})."
         )
     return [] if clusters else notes
 
@@ -579,20 +587,6 @@ def _numeric_order(word: str) -> tuple[float, str]:
 def in_parentheses(notes: Sequence[str]) -> str:
     """Return the notes of :func:`split_by` for use within a sentence."""
     return "".join(f" ({note.removesuffix('.')})" for note in notes)
-
-
-def _split_in_two(
-    table: Table, by: str, na_values: Sequence[str | float]
-) -> tuple[list[Table], tuple[str, str], list[str]]:
-    """Return the rows of both values of a column as two tables, the values, and notes."""
-    parts, notes = split_by(table, by, na_values)
-    if len(parts) != 2:
-        raise InputError(
-            f"column {by!r} has {pluralize(len(parts), 'value')}{in_parentheses(notes)}, and two "
-            "are needed to compare the rows of the one with those of the other"
-        )
-    first, second = parts
-    return list(parts.values()), (f"{by} {first}", f"{by} {second}"), notes
 
 
 def _uninformative(column: Column) -> str:

@@ -221,12 +221,12 @@ def test_a_pair_has_changed_by_the_largest_change_of_a_measure_over_its_error():
             kept = []
             levels = [parts[index].coding.is_level for index in (a, b)]
             for f, g in np.ndindex(changes.shape):
-                if parts[a].scores[f] < 0 and parts[b].scores[g] < 0:
+                if parts[a].score_index[f] < 0 and parts[b].score_index[g] < 0:
                     # A score's own number is the feature after it.
                     further = [changes[f, g]]
-                    if levels[1][g] and f + 1 in np.flatnonzero(parts[a].scores >= 0):
+                    if levels[1][g] and f + 1 in np.flatnonzero(parts[a].score_index >= 0):
                         further.append(changes[f + 1, g])
-                    if levels[0][f] and g + 1 in np.flatnonzero(parts[b].scores >= 0):
+                    if levels[0][f] and g + 1 in np.flatnonzero(parts[b].score_index >= 0):
                         further.append(changes[f, g + 1])
                     kept.append(min(further))
             changes = np.array(kept)
