@@ -19,6 +19,7 @@ tied or skewed. Sums are over rows with both values, and missingness is a featur
 
 from __future__ import annotations
 
+import itertools
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -96,29 +97,28 @@ def association(
     if tie_factors is not None:
         factor = np.broadcast_to(tie_factors[0][:, None] * tie_factors[1][None], shape)
     result = Association(np.zeros(shape), np.ones(shape), np.zeros(shape, dtype=bool))
-    for first_levels in (False, True):
-        for second_levels in (False, True):
-            rows = np.flatnonzero(first.is_level == first_levels)
-            columns = np.flatnonzero(second.is_level == second_levels)
-            if not len(rows) or not len(columns):
-                continue
-            block = np.ix_(rows, columns)
-            part, left, right = (
-                sums.subset(rows, columns),
-                first.subset(rows),
-                second.subset(columns),
-            )
-            if first_levels and second_levels:
-                values = _log_odds_ratio(part, left, right)
-            elif second_levels:
-                transposed = _mean_difference(part.transposed(), right)
-                values = Association(*(np.swapaxes(array, 0, 1) for array in transposed))
-            elif first_levels:
-                values = _mean_difference(part, left)
-            else:
-                values = _correlation(part, factor[block])
-            for array, value in zip(result, values, strict=True):
-                array[block] = value
+    for first_levels, second_levels in itertools.product((False, True), repeat=2):
+        rows = np.flatnonzero(first.is_level == first_levels)
+        columns = np.flatnonzero(second.is_level == second_levels)
+        if not len(rows) or not len(columns):
+            continue
+        block = np.ix_(rows, columns)
+        part, left, right = (
+            sums.subset(rows, columns),
+            first.subset(rows),
+            second.subset(columns),
+        )
+        if first_levels and second_levels:
+            values = _log_odds_ratio(part, left, right)
+        elif second_levels:
+            transposed = _mean_difference(part.transposed(), right)
+            values = Association(*(np.swapaxes(array, 0, 1) for array in transposed))
+        elif first_levels:
+            values = _mean_difference(part, left)
+        else:
+            values = _correlation(part, factor[block])
+        for array, value in zip(result, values, strict=True):
+            array[block] = value
     return result
 
 
@@ -233,30 +233,23 @@ class ColumnLayout:
         return np.concatenate([column.is_known(rows) for column in self.columns[subset]], axis=1)
 
 
-class FeatureSums(NamedTuple):
-    """Sums over all rows of each table, for all permutations.
+def feature_sums(
+    layout: ColumnLayout, labels: PermutedLabels
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sum features over all rows of each table, for all permutations.
 
-    Attributes:
-        features: (2, F, 1 + B).
-        squares: (2, F, 1 + B), sums of squared features.
-        n: (2, 1 + H, 1 + B), number of rows, and of rows with each mask.
+    Returns:
+        The sums of features (2, F, 1 + B), of their squares (2, F, 1 + B), and of rows and of masks
+        (2, 1 + H, 1 + B).
     """
 
-    features: np.ndarray
-    squares: np.ndarray
-    n: np.ndarray
+    def evaluate(rows: np.ndarray) -> np.ndarray:
+        features = layout.features(rows)
+        ones = np.ones((len(rows), 1))
+        return np.concatenate([features, features**2, ones, layout.masks(rows)], axis=1)
 
-    @classmethod
-    def of(cls, layout: ColumnLayout, labels: PermutedLabels) -> FeatureSums:
-        """Compute the sums."""
-
-        def evaluate(rows: np.ndarray) -> np.ndarray:
-            features = layout.features(rows)
-            ones = np.ones((len(rows), 1))
-            return np.concatenate([features, features**2, ones, layout.masks(rows)], axis=1)
-
-        sums, count = _table_sums(labels.unit_sums(evaluate), labels), layout.ends[-1]
-        return cls(sums[:, :count], sums[:, count : 2 * count], sums[:, 2 * count :])
+    sums, count = _table_sums(labels.unit_sums(evaluate), labels), layout.ends[-1]
+    return sums[:, :count], sums[:, count : 2 * count], sums[:, 2 * count :]
 
 
 class ProductSums:
@@ -268,12 +261,16 @@ class ProductSums:
     Args:
         layout: all columns.
         subset: indices of the first columns of the pairs.
-        totals: sums over all rows.
+        totals: sums over all rows, see :func:`feature_sums`.
         labels: permuted labels.
     """
 
     def __init__(
-        self, layout: ColumnLayout, subset: range, totals: FeatureSums, labels: PermutedLabels
+        self,
+        layout: ColumnLayout,
+        subset: range,
+        totals: tuple[np.ndarray, np.ndarray, np.ndarray],
+        labels: PermutedLabels,
     ) -> None:
         columns = slice(subset.start, subset.stop)
 
@@ -295,14 +292,14 @@ class ProductSums:
         # Mask 0 has all rows.
         self.x, self.x_squared = (
             np.concatenate([total[:, x_features, None], part], axis=2)
-            for total, part in ((totals.features, x), (totals.squares, x_squared))
+            for total, part in zip(totals[:2], (x, x_squared), strict=True)
         )
         self.y, self.y_squared = (
             np.concatenate([total[:, None], part], axis=1)
             for total, part in zip(totals[:2], np.split(right, 2, axis=2), strict=True)
         )
-        n = np.concatenate([totals.n[:, x_masks, None], n], axis=2)
-        self.n = np.concatenate([totals.n[:, None], n], axis=1)
+        n = np.concatenate([totals[2][:, x_masks, None], n], axis=2)
+        self.n = np.concatenate([totals[2][:, None], n], axis=1)
         self.layout, self.start, self.mask_start = layout, start, masks[0]
 
     def pair(self, a: int, b: int, table: int) -> PairSums:
@@ -334,7 +331,7 @@ class PairChange(NamedTuple):
     """Association of two columns in both tables, for the features with the largest change.
 
     Attributes:
-        columns: indices of the columns.
+        columns: names of the columns.
         features: names of the features.
         measure: measure of association.
         strengths: association in the first and in the second table; NaN if a feature is constant. A
@@ -342,7 +339,7 @@ class PairChange(NamedTuple):
             minus that for the reference level.
     """
 
-    columns: tuple[int, int]
+    columns: tuple[str, str]
     features: tuple[str, str]
     measure: Measure
     strengths: tuple[float, float]
@@ -360,26 +357,18 @@ class AssociationChanges(NamedTuple):
     statistics: np.ndarray
 
 
-def association_changes(
-    columns: list[EncodedColumn | None], labels: PermutedLabels
-) -> AssociationChanges:
-    """Compare the associations of all pairs of columns between the tables.
-
-    Args:
-        columns: encoded columns; ``None`` for columns that do not vary.
-        labels: permuted labels.
-    """
-    used = [(index, column) for index, column in enumerate(columns) if column is not None]
+def association_changes(columns: list[EncodedColumn], labels: PermutedLabels) -> AssociationChanges:
+    """Compare the associations of all pairs of columns between the tables."""
     pairs: list[PairChange] = []
     statistics: list[np.ndarray] = []
-    if len(used) > 1:
-        layout = ColumnLayout([column for _, column in used])
-        totals, origin = FeatureSums.of(layout, labels), _origin(used[0][1].n_first, labels)
+    if len(columns) > 1:
+        layout = ColumnLayout(columns)
+        totals, origin = feature_sums(layout, labels), _origin(columns[0].n_first, labels)
         for subset in column_batches(layout.widths, len(labels.labels)):
             sums = ProductSums(layout, subset, totals, labels)
             for a in subset:
-                for b in range(a + 1, len(used)):
-                    pair, statistic = _pair_change(sums, used, a, b, origin)
+                for b in range(a + 1, len(columns)):
+                    pair, statistic = _pair_change(sums, a, b, origin)
                     pairs.append(pair)
                     statistics.append(statistic)
     return AssociationChanges(pairs, np.array(statistics).reshape(-1, labels.labels.shape[1]))
@@ -408,10 +397,10 @@ def _origin(n_first: int, labels: PermutedLabels) -> np.ndarray:
 
 
 def _pair_change(
-    sums: ProductSums, used: list[tuple[int, EncodedColumn]], a: int, b: int, origin: np.ndarray
+    sums: ProductSums, a: int, b: int, origin: np.ndarray
 ) -> tuple[PairChange, np.ndarray]:
     """Return the observed change of a pair, and the largest change in standard errors, (1 + B,)."""
-    (first_index, first), (second_index, second) = used[a], used[b]
+    first, second = sums.layout.columns[a], sums.layout.columns[b]
     before, after = (
         association(
             sums.pair(a, b, table),
@@ -447,7 +436,7 @@ def _pair_change(
         return float(np.tanh(value) if measure == "correlation" else np.exp(value))
 
     strengths = (strength(before), strength(after))
-    pair = PairChange((first_index, second_index), names, measure, strengths)
+    pair = PairChange((first.name, second.name), names, measure, strengths)
     return pair, changes.max(axis=(0, 1))
 
 

@@ -26,7 +26,7 @@ from ..permutation.step_down import step_down
 from .associations import AssociationChanges, association_changes
 from .derived_features import derive_features, is_comparable
 from .effects import column_effect, column_histogram
-from .encoding import encode_column
+from .encoding import EncodedColumn, encode_column
 from .findings import PairComparison
 from .permuted_labels import permute_labels
 from .pooling import (
@@ -215,15 +215,17 @@ def evaluate(
             )
             marginals.append([marginal_statistics(feature, labels) for feature in features[-1]])
             advance(1)
-        pooled, ranked_by_table = (
-            [
-                encode_column(column.name, column_features, weights, n_first, by_table=by_table)
-                for column, column_features in zip(columns, features, strict=True)
-            ]
-            for by_table in (False, True)
-        )
+
+        def encode(*, by_table: bool) -> list[EncodedColumn]:
+            encoded = (
+                encode_column(column.name, derived, weights, n_first, by_table=by_table)
+                for column, derived in zip(columns, features, strict=True)
+            )
+            return [column for column in encoded if column is not None]
+
+        pooled = encode(by_table=False)
         associations = association_changes(pooled, labels).statistics
-        pairs = association_changes(ranked_by_table, labels)
+        pairs = association_changes(encode(by_table=True), labels)
         advance(1)
         statistics = TableStatistics(
             [[marginal.statistics for marginal in column] for column in marginals],
@@ -277,14 +279,7 @@ def _comparison(
         )
     pair_pvalues = step_down(surprise(evaluation.pairs.statistics, without=1))
     pairs = [
-        PairComparison(
-            columns=(data.columns[pair.columns[0]].name, data.columns[pair.columns[1]].name),
-            pvalue=float(p),
-            differ=bool(differ and p <= alpha),
-            features=pair.features,
-            measure=pair.measure,
-            strengths=pair.strengths,
-        )
+        PairComparison(pvalue=float(p), differ=bool(differ and p <= alpha), **pair._asdict())
         for pair, p in zip(evaluation.pairs.pairs, pair_pvalues, strict=True)
     ]
     return TableComparison(

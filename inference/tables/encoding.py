@@ -65,6 +65,7 @@ class EncodedColumn(NamedTuple):
     """Encoded features of a column, by the codes of its derived features.
 
     Attributes:
+        name: name of the column.
         codes: (N,) for each derived feature, the code of each row.
         values: (2, C + 1, f) for each derived feature, the value of each code in the first and in
             the second table; the last row is that of missing values.
@@ -77,6 +78,7 @@ class EncodedColumn(NamedTuple):
         incomplete: indices of the derived features with missing values.
     """
 
+    name: str
     codes: list[np.ndarray]
     values: list[np.ndarray]
     weights: np.ndarray
@@ -175,6 +177,7 @@ def encode_column(
         _offset([encoding.reference for encoding in encodings], starts),
     )
     return EncodedColumn(
+        name,
         [codes for codes, _ in encoded],
         [np.append(part.values, 0.0 * part.values[:, :1], axis=1) for part in encodings],
         feature_weights / feature_weights.sum(),

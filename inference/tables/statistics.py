@@ -171,24 +171,21 @@ def standardized_residuals(
     return np.divide(difference, error, out=np.zeros_like(difference), where=error > 0.0)
 
 
-def joint_statistics(
-    columns: list[EncodedColumn | None], labels: PermutedLabels
-) -> BayesFactors | None:
+def joint_statistics(columns: list[EncodedColumn], labels: PermutedLabels) -> BayesFactors | None:
     """Compute log Bayes factors of the joint distribution, for all lengthscales and variances.
 
     Args:
-        columns: encoded columns; ``None`` for columns that do not vary.
+        columns: encoded columns that vary.
         labels: permuted labels.
 
     Returns:
-        The statistics, or ``None`` if fewer than two columns vary.
+        The statistics, or ``None`` if there are fewer than two columns.
     """
-    used = [column for column in columns if column is not None]
-    if len(used) < 2:
+    if len(columns) < 2:
         return None
 
     def positions(rows: np.ndarray) -> np.ndarray:
-        return np.concatenate([column.positions(rows) for column in used], axis=1)
+        return np.concatenate([column.positions(rows) for column in columns], axis=1)
 
     rng = np.random.default_rng(0)
     sampled = random_part(np.argsort(labels.row_hashes, kind="stable"), MAX_SAMPLED_ROWS, 0)
