@@ -115,11 +115,14 @@ from .student_t.sampling import (
     student_t_posterior as student_t_posterior,
     student_t_predictive as student_t_predictive,
 )
-from .tables.compare_tables import compare_tables as compare_tables
+from .tables.compare_tables import (
+    compare_groups as compare_groups,
+    compare_tables as compare_tables,
+)
 from .tables.findings import PairComparison as PairComparison
-from .tables.groups import GroupsComparison as GroupsComparison, compare_groups as compare_groups
 from .tables.result import (
     ColumnComparison as ColumnComparison,
+    GroupsComparison as GroupsComparison,
     TableComparison as TableComparison,
 )
 from .testing.causal import CausalGraph as CausalGraph, Edge as Edge, causal_graph as causal_graph

@@ -12,7 +12,7 @@ from ..core.notebook import Shown
 from ..data.checks import check_alpha, check_count, check_proportion, normalize_text, pluralize
 from ..io.columns import as_values
 from ..io.tables import Table, as_table
-from ..tables.pooled import divided
+from ..tables.pooling import split_by
 from .monitor import Monitor, small_reference_note, start_test
 from .row_reader import table_reader
 from .state import MonitorState, wealth_of_e_value
@@ -81,7 +81,7 @@ class Monitors(Shown):
         key, time = map(normalize_text, (key, time))
         table = as_table(reference, "reference", encoding)
         self._na_values = as_values(na_values)
-        parts, notes = divided(table, by, self._na_values)
+        parts, notes = split_by(table, by, self._na_values)
         reader, _ = table_reader(
             table,
             [*exclude, *(name for name in (by, key, time) if name is not None)],
@@ -110,7 +110,7 @@ class Monitors(Shown):
             InputError: if rows cannot be read.
         """
         table = rows if isinstance(rows, Table) else as_table(rows, "rows")
-        parts, has_unnamed_rows = divided(table, self.by, self._na_values)
+        parts, has_unnamed_rows = split_by(table, self.by, self._na_values)
         notes = []
         if has_unnamed_rows:
             notes.append(f"Rows without a value of {self.by!r} are dropped.")

@@ -13,9 +13,9 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from ..core.errors import InputError, nearest
 from ..permutation.permutation import p_in_words
-from ..tables.changes import Share
+from ..tables.effects import LevelProportion
 from ..tables.findings import ColumnFindings, TableFindings
-from ..tables.words import holes, pair_told, verdict
+from ..tables.summary import format_answer, format_pair, missing_proportions
 from .named import LABEL, shade
 from .names import short_names
 from .style import P_COLOUR, Q_COLOUR, SMALL, STUCK, panels, plain
@@ -87,7 +87,9 @@ def plot_tables(
 def _title(found: TableFindings, shown: Sequence[ColumnFindings]) -> list[str]:
     """The answer, and of columns that differ in no way but together which do."""
     pairs = [] if any(column.differ for column in shown) else found.pairs
-    return [verdict(found), *(pair_told(one, found) for one in pairs if one.differ)][:MOST_LINES]
+    return [format_answer(found), *(format_pair(one, found) for one in pairs if one.differ)][
+        :MOST_LINES
+    ]
 
 
 def _shown(found: TableFindings, columns: Sequence[str] | str | None) -> list[ColumnFindings]:
@@ -124,7 +126,7 @@ def _column(
     of = "length of " if column.kind == "text" else ""
     name = textwrap.shorten(f"{of}{column.name}", LABEL // 2, placeholder="…")
     title = f"{name}: {p_in_words(column.pvalue, permutations)}"
-    missing = holes(column)
+    missing = missing_proportions(column)
     shares = [*missing, *column.effect.shares]
     bars = column.histogram is None or column.kind == "datetime"  # when it is is not compared
     told = [] if bars else missing or shares[: column.differ and not column.places]
@@ -157,7 +159,7 @@ def _histogram(ax: Axes, column: ColumnFindings, names: tuple[str, str]) -> list
     return shade(ax, signs, at, names)
 
 
-def _bars(ax: Axes, shares: Sequence[Share], *, differ: bool) -> None:
+def _bars(ax: Axes, shares: Sequence[LevelProportion], *, differ: bool) -> None:
     """Shares in both tables, one bar on the other."""
     if not shares:
         ax.set_axis_off()

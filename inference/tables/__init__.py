@@ -1,1 +1,1 @@
-"""Two tables as they are: columns of any kind, with holes, compared as wholes and one by one."""
+"""Comparison of two tables with columns of any type and missing values."""

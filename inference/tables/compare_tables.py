@@ -1,4 +1,4 @@
-"""Compare two tables: one answer for both as wholes, and for every column and pair of columns."""
+"""Comparison of two tables, or of the groups of a table, by one permutation test."""
 
 from __future__ import annotations
 
@@ -7,34 +7,46 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from ..comparison.compare import sample_names
-from ..comparison.named import Named, Place, named
+from ..comparison.named import Place, named
+from ..core.errors import InputError
 from ..core.machine import one_thread
 from ..core.progress import progress_bar
-from ..data.checks import check_count, normalize_text
-from ..io.columns import as_values
-from ..io.tables import as_table
+from ..data.checks import check_count, normalize_text, pluralize
+from ..io.columns import as_values, unused_na_values, unused_notes
+from ..io.tables import Table, as_table
 from ..io.types import Column
 from ..permutation.calibration import surprise
 from ..permutation.enough import check_permutations
 from ..permutation.permutation import monte_carlo_error, p_value
 from ..permutation.stages import in_stages
 from ..permutation.step_down import step_down
-from .aspects import aspects, in_both
-from .changes import change
-from .dealing import check_ways, labelling
-from .dependence import Dependence, dependence
-from .features import Features, features
+from .associations import AssociationChanges, association_changes
+from .derived_features import derive_features, is_comparable
+from .effects import column_effect, column_histogram
+from .encoding import EncodedColumn, encode_column
 from .findings import PairComparison
-from .fitted import Told
-from .histograms import histogram
-from .joint import joint
-from .marginal import Marginal, marginal
-from .overall import Statistics
-from .pooled import Pooled, ReadOptions, Roles, pooled
-from .result import ColumnComparison, TableComparison
-from .words import dates_told
+from .permuted_labels import permute_labels
+from .pooling import (
+    PooledTables,
+    ReadOptions,
+    Roles,
+    group_names,
+    in_parentheses,
+    pool_tables,
+    read_notes,
+    split_by,
+)
+from .result import ColumnComparison, GroupsComparison, TableComparison
+from .statistics import (
+    Marginal,
+    TableStatistics,
+    joint_statistics,
+    marginal_statistics,
+)
+from .summary import date_notes
 
 
 def compare_tables(
@@ -60,64 +72,65 @@ def compare_tables(
     seed: int = 0,
     progress: bool = True,
 ) -> TableComparison:
-    """Compare two tables whose columns are numbers, categories, dates and text, with holes.
+    """Compare two tables of numbers, categories, dates and text, with missing values.
 
-    One set of relabellings of whole rows is evaluated for every column, every pair of columns and
-    rows as wholes. Their combination gives one p-value for the tables, at an exact level; if it is
-    at most ``alpha``, columns and pairs are named whose p-values, adjusted for all columns or pairs
-    by stepping down (Westfall and Young 1993), are at most ``alpha`` too. Where the tables have one
-    distribution the chance of naming anything is at most ``alpha``. Where some columns have changed
-    the others are named so rarely too, and other pairs.
+    Rows are permuted between the tables, and every column, every pair of columns and the joint
+    distribution are evaluated for each permutation. Their combination gives one p-value for the
+    tables, with an exact level. If it is at most ``alpha``, columns and pairs are reported whose
+    p-values, adjusted for all columns or pairs by step-down (Westfall and Young 1993), are at most
+    ``alpha`` too. If the tables have one distribution, the probability of any false positive is at
+    most ``alpha``. If some columns have changed, it is at most ``alpha`` for the other columns and
+    for pairs of them.
 
-    A pair whose columns have changed, but not how they go together, is named as rarely, to the
-    accuracy of large samples: if numbers were shifted or scaled, or levels became more or less
-    frequent that are as spread; and, of numbers that go together as normal ones do, if they were
-    rounded, clipped or stretched. Where large values go together otherwise than small ones, levels
-    differ in spread, or hours became more or less frequent, such a change can name the pair
-    (``benchmarks/results/drift-pairs.md``). Of columns with holes it is said of rows that have
-    both, whose dependence is another if what is missing hangs on values.
+    If the columns of a pair have changed but not their association, the level of the pair is
+    asymptotically correct in these cases: numbers were shifted or scaled, the frequencies of levels
+    with equal variances changed, or numbers with a normal copula were rounded, clipped or
+    transformed. Otherwise such changes can cause a false positive: if the association differs
+    between large and small values, if the variance differs between levels, or if the frequencies of
+    hours changed (``benchmarks/results/drift-pairs.md``). Associations are computed from the rows
+    with both values, and can change if missingness depends on the values.
 
-    A hole is a state: that values are missing more often is a difference. Numbers are compared at
-    the precision of the narrower of both tables' types, and rounding among ties is no difference
+    Missing values are compared as a category. Numbers are compared at the precision of the narrower
+    type of both tables, and rounding among ties is not a difference
     (:mod:`bke.inference.data.equality`). Text is compared in Unicode normal form C.
 
     Args:
         before: a data frame (pandas, polars, Arrow, ...), a dictionary of columns, or the path of a
             file; see :func:`bke.inference.io.tables.read_table`.
-        after: likewise, with the same columns in any order; none with ``by``.
-        by: a column of ``before`` with two values, whose rows are compared; see
-            :func:`~bke.inference.compare_groups` for more.
+        after: the second table, with the same columns in any order; ``None`` with ``by``.
+        by: a column of ``before`` with two values, whose rows are compared; for more values see
+            :func:`~bke.inference.compare_groups`.
         exclude: columns that are left out.
-        column_types: types of columns, in place of those that are inferred from their cells:
-            number, integer, boolean, category, datetime, text or identifier.
+        column_types: types of columns, by default inferred from their cells: number, integer,
+            boolean, category, datetime, text or identifier.
         na_values: cells that stand for a missing value, such as -999.
         formats: names of formats of numbers or dates in text, such as "decimal commas" or
-            "day/month/year", where all cells of a column fit several; messages list them.
-        sentinels: what to do with numbers that look like sentinels of a missing value, such as -999
+            "day/month/year", for columns whose cells fit several; error messages list them.
+        sentinels: treatment of numbers that look like sentinels of a missing value, such as -999
             or 9999, repeated and far from all others: ``"warn"`` compares them and adds a note,
             ``"missing"`` reads them as missing, ``"keep"`` compares them.
-        identifiers: compare identifiers too, as text. Otherwise they are left out, with a note.
-        clusters: a column whose equal values are rows that depend on each other, such as those of a
-            user or a day. Where the clusters of one table have far more rows each than the other's
-            p-values may be wrong, and a note says so.
-        strata: a column within whose values alone rows are exchangeable.
+        identifiers: compare identifiers as text. By default they are left out, with a note.
+        clusters: a column whose equal values mark rows that depend on each other, such as those of
+            a user or a day. If the clusters of one table have far more rows, p-values may be wrong,
+            and there is a note.
+        strata: a column within whose values rows are exchangeable.
         freq_weights: a column with the number of equal rows that each row stands for.
         weights: a column with the weight of each row, as in a survey: weighted distributions
-            are compared. Rows are relabelled with their weights, at a level that is nearly exact
-            where weights came about alike in both tables, up to their scale. Where they vary far
-            more in one table p-values may be wrong, and a note says so; where large values weigh
-            more in the one and less in the other they are too small, which no note tells.
-        alpha: level of the test, of the columns together and of the pairs together, and of
-            intervals.
-        permutations: B; the smallest p-value is 1 / (1 + B).
-        sequential: whether to stop before, as :func:`~bke.inference.compare` does.
-        names: what the tables are called in words.
-        encoding: of text files, by default UTF-8.
-        seed: of the permutations.
+            are compared. Rows are permuted with their weights. The level is nearly exact if both
+            tables were weighted in the same way, up to the scale. If weights vary far more in one
+            table, p-values may be wrong, and there is a note. If large values have larger weights
+            in one table and smaller weights in the other, p-values are too small, without a note.
+        alpha: level of the test, of all columns together and of all pairs together; intervals have
+            confidence 1 - ``alpha``.
+        permutations: B, the number of permutations; the smallest p-value is 1 / (1 + B).
+        sequential: stop early if the decision is clear, as in :func:`~bke.inference.compare`.
+        names: names of the tables in reports.
+        encoding: encoding of text files, by default UTF-8.
+        seed: seed of the permutations.
         progress: show a progress bar.
 
     Raises:
-        InputError: for tables or arguments that make no sense; every column's problem is told.
+        InputError: tables or arguments are invalid; the message has the problems of all columns.
     """
     alpha = check_permutations(permutations, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
@@ -126,196 +139,298 @@ def compare_tables(
     roles = Roles(*map(normalize_text, (clusters, strata, freq_weights, weights))).checked()
     types = {normalize_text(name): type_ for name, type_ in dict(column_types or {}).items()}
     options = ReadOptions(types, as_values(na_values), as_values(formats), sentinels, identifiers)
-    data = pooled(
+    data = pool_tables(
         tables, normalize_text(by), list(map(normalize_text, as_values(exclude))), options, roles
     )
-    called = sample_names(data.names or names)
+    table_names = sample_names(data.names or names)
     with one_thread():
-        seen = in_stages(
-            lambda count: _evaluated(data, count, seed, roles, alpha, progress=progress),
+        evaluation = in_stages(
+            lambda count: evaluate(data, count, seed, roles, alpha, progress=progress),
             permutations,
             alpha,
             sequential=sequential,
-            pvalue=lambda seen: p_value(seen.statistics().overall()),
+            pvalue=lambda evaluation: p_value(evaluation.statistics.combined()),
         )
-    return _found(data, seen, alpha, called, seed, roles.sentences())
+    return _comparison(data, evaluation, alpha, table_names, seed, roles.sentences())
 
 
-class Evaluated(NamedTuple):
-    """Statistics of everything, for every relabelling.
+class Evaluation(NamedTuple):
+    """Statistics of all columns and pairs, for all permutations.
 
     Attributes:
-        marginals: of every column's aspects.
-        together: how pairs of columns go together, by ranks in both tables: exactly what a
-            relabelling would make of it.
-        pairs: the same by ranks in each table, which hang on the labels as they are, and not on
-            what became of each column alone.
-        wholes: of rows as wholes; ``None`` where fewer than two columns vary.
+        statistics: statistics of the test of the tables. Its associations are by ranks over both
+            tables, which are exact under permutation.
+        marginals: statistics of the derived features of each column.
+        pairs: changes of associations by ranks in each table, which do not depend on changes of the
+            columns, for the pairs. They depend on the observed labels.
     """
 
+    statistics: TableStatistics
     marginals: list[list[Marginal]]
-    together: Dependence
-    pairs: Dependence
-    wholes: Told | None
-
-    def statistics(self) -> Statistics:
-        """All of it, to be held against each other."""
-        columns = [[one.statistics for one in each] for each in self.marginals]
-        return Statistics(columns, self.together.statistics, self.wholes)
+    pairs: AssociationChanges
 
 
-def _evaluated(
-    data: Pooled,
-    permutations: int,
+def evaluate(
+    data: PooledTables,
+    n_resamples: int,
     seed: int,
     roles: Roles,
     alpha: float,
     *,
     progress: bool,
-) -> Evaluated:
-    columns, weights = data.columns, data.weights
+) -> Evaluation:
+    """Compute all statistics of two tables.
+
+    Args:
+        data: columns of both tables.
+        n_resamples: B, the number of permutations.
+        seed: seed of the permutations.
+        roles: columns with a role.
+        alpha: level that the p-value must be able to reach.
+        progress: show a progress bar.
+
+    Raises:
+        InputError: labels have too few distinct permutations.
+    """
+    columns, weights, n_first = data.columns, data.weights, data.n_first
     with progress_bar("columns", len(columns) + 2, shown=progress) as advance:
-        dealt = labelling(
+        labels = permute_labels(
             columns,
-            data.rows,
-            permutations,
+            n_first,
+            n_resamples,
             seed,
             clusters=data.role_columns.get(roles.clusters or ""),
             strata=data.role_columns.get(roles.strata or ""),
-            counted=data.counted,
+            row_weights=data.row_weights,
         )
-        check_ways(dealt, alpha)
-        parts, marginals = [], []
+        labels.check_resolution(alpha)
+        features, marginals = [], []
         for column in columns:
-            every = aspects(column, weights)
-            part = [one for one in every if in_both(one, data.rows, weights)]
-            parts.append(part)
-            marginals.append([marginal(aspect, dealt) for aspect in part])
+            features.append(
+                [
+                    feature
+                    for feature in derive_features(column, weights)
+                    if is_comparable(feature, n_first, weights)
+                ]
+            )
+            marginals.append([marginal_statistics(feature, labels) for feature in features[-1]])
             advance(1)
 
-        def seen(*, apart: bool) -> list[Features | None]:
-            return [
-                features(column.name, part, weights, data.rows, apart=apart)
-                for column, part in zip(columns, parts, strict=True)
-            ]
+        def encode(*, by_table: bool) -> list[EncodedColumn]:
+            encoded = (
+                encode_column(column.name, derived, weights, n_first, by_table=by_table)
+                for column, derived in zip(columns, features, strict=True)
+            )
+            return [column for column in encoded if column is not None]
 
-        both = seen(apart=False)
-        together = dependence(both, dealt)
-        pairs = dependence(seen(apart=True), dealt)
+        pooled = encode(by_table=False)
+        associations = association_changes(pooled, labels).statistics
+        pairs = association_changes(encode(by_table=True), labels)
         advance(1)
-        wholes = joint(both, dealt)
+        statistics = TableStatistics(
+            [[marginal.statistics for marginal in column] for column in marginals],
+            associations,
+            joint_statistics(pooled, labels),
+        )
         advance(1)
-    return Evaluated(marginals, together, pairs, wholes)
+    return Evaluation(statistics, marginals, pairs)
 
 
-def _found(
-    data: Pooled,
-    seen: Evaluated,
+def _comparison(
+    data: PooledTables,
+    evaluation: Evaluation,
     alpha: float,
     names: tuple[str, str],
     seed: int,
     design: tuple[str, ...],
 ) -> TableComparison:
-    """Hold relabellings against each other."""
-    labellings = seen.pairs.statistics.shape[1]
-    statistics = seen.statistics()
-    evidence = statistics.evidence()
-    pvalue = p_value(statistics.overall(evidence))
+    """Compute p-values and effect sizes."""
+    statistics = evaluation.statistics
+    combined = statistics.columns_combined()
+    n_labels = combined.shape[1]
+    pvalue = p_value(statistics.combined(combined))
     differ = pvalue <= alpha
-    named_places = _places(seen.marginals, alpha, differ=differ)
-    found, weights, each = [], data.weights, data.weights_by_table
-    for column, own, p, where in zip(
-        data.columns, seen.marginals, step_down(evidence), named_places, strict=True
+    regions = _regions(data.columns, evaluation.marginals, alpha, differ=differ)
+    columns, weights, weights_by_table = [], data.weights, data.weights_by_table
+    for column, marginals, p, column_regions in zip(
+        data.columns, evaluation.marginals, step_down(combined), regions, strict=True
     ):
         changed = bool(differ and p <= alpha)
-        found.append(
+        effect = column_effect(
+            column,
+            marginals,
+            data.n_first,
+            alpha,
+            weights_by_table,
+            independent=data.independent,
+        )
+        columns.append(
             ColumnComparison(
                 name=column.name,
                 kind=column.kind,
                 pvalue=float(p),
                 differ=changed,
-                effect=change(column, own, data.rows, alpha, each, independent=data.independent),
-                places=_to_the_ends(where, own, column) if where and changed else (),
-                marginals=tuple(own),
-                histogram=histogram(column, data.rows, weights),
+                effect=effect,
+                places=column_regions if changed else (),
+                marginals=tuple(marginals),
+                histogram=column_histogram(column, data.n_first, weights),
                 names=names,
             )
         )
+    pair_pvalues = step_down(surprise(evaluation.pairs.statistics, without=1))
+    pairs = [
+        PairComparison(pvalue=float(p), differ=bool(differ and p <= alpha), **pair._asdict())
+        for pair, p in zip(evaluation.pairs.pairs, pair_pvalues, strict=True)
+    ]
     return TableComparison(
         pvalue=pvalue,
         pvalue_error=monte_carlo_error(
-            lambda some: statistics.of(some).overall(), pvalue, labellings
+            lambda subset: statistics.of(subset).combined(), pvalue, n_labels
         ),
         alpha=alpha,
-        permutations=labellings - 1,
-        columns=tuple(found),
-        pairs=_pairs(data, seen.pairs, alpha, differ=differ),
+        permutations=n_labels - 1,
+        columns=tuple(columns),
+        pairs=tuple(pairs),
         sizes=data.sizes,
         names=names,
         left_out=data.left_out,
-        notes=(*data.notes, *dates_told(data.columns, data.rows, names)),
+        notes=(*data.notes, *date_notes(data.columns, data.n_first, names)),
         seed=seed,
         design=design,
     )
 
 
-def _pairs(
-    data: Pooled, found: Dependence, alpha: float, *, differ: bool
-) -> tuple[PairComparison, ...]:
-    """How every two columns go together."""
-    pvalues = step_down(surprise(found.statistics, without=1))
-    return tuple(
-        PairComparison(
-            columns=(data.columns[link.columns[0]].name, data.columns[link.columns[1]].name),
-            pvalue=float(p),
-            differ=bool(differ and p <= alpha),
-            features=link.features,
-            measure=link.measure,
-            strengths=link.strengths,
-        )
-        for link, p in zip(found.links, pvalues, strict=True)
-    )
+def _regions(
+    columns: Sequence[Column], marginals: list[list[Marginal]], alpha: float, *, differ: bool
+) -> list[tuple[Place, ...]]:
+    """Find the regions in which the densities of numbers differ, adjusted for all columns.
 
-
-def _places(marginals: list[list[Marginal]], alpha: float, *, differ: bool) -> list[Named | None]:
-    """What is named on every column's line, all columns' places competing with each other."""
+    Values are clipped, and an interval that reaches an end of them is extended to the end of the
+    column.
+    """
     lines = [
-        next((one for one in own if one.cells is not None and not one.aspect.levels), None)
-        for own in marginals
+        next((item for item in items if item.local is not None and not item.feature.levels), None)
+        for items in marginals
     ]
-    largest = [None if one is None or one.cells is None else one.cells.largest for one in lines]
-    found: list[Named | None] = []
-    for index, one in enumerate(lines):
-        others = [row for at, row in enumerate(largest) if row is not None and at != index]
-        if one is None or one.cells is None or one.aspect.what:
-            found.append(None)
+    largest = [None if line is None or line.local is None else line.local.largest for line in lines]
+    regions: list[tuple[Place, ...]] = []
+    for index, (column, line) in enumerate(zip(columns, lines, strict=True)):
+        if line is None or line.local is None or line.feature.name:
+            regions.append(())
             continue
-        rivals = np.max(others, axis=0) if others else None
-        unit = np.array([one.aspect.unit])
-        found.append(
-            named(
-                dataclasses.replace(one.cells, others=rivals),
-                unit,
-                alpha,
-                differ=differ,
-                weighing=one.weighing(),
+        competing = [row for at, row in enumerate(largest) if row is not None and at != index]
+        local = dataclasses.replace(
+            line.local, others=np.max(competing, axis=0) if competing else None
+        )
+        weights, scale = line.table_weights(), np.array([line.feature.scale])
+        significant = named(local, scale, alpha, differ=differ, weighing=weights).places
+        first, last = weights.points.min(), weights.points.max()
+        minimum, maximum = float(np.nanmin(column.values)), float(np.nanmax(column.values))
+        extended = [
+            tuple(
+                (minimum if low <= first else low, maximum if high >= last else high)
+                for low, high in region.intervals
+            )
+            for region in significant
+        ]
+        regions.append(
+            tuple(
+                dataclasses.replace(region, intervals=intervals)
+                for region, intervals in zip(significant, extended, strict=True)
             )
         )
-    return found
+    return regions
 
 
-def _to_the_ends(found: Named, own: list[Marginal], column: Column) -> tuple[Place, ...]:
-    """Extend intervals that reach an end of a column's line to the end of the column."""
-    line = next(one for one in own if one.cells is not None)
-    points, ends = line.weighing().points, (np.nanmin(column.values), np.nanmax(column.values))
-    places = []
-    for place in found.places:
-        intervals = tuple(
-            (
-                float(ends[0]) if start <= points.min() else start,
-                float(ends[1]) if end >= points.max() else end,
-            )
-            for start, end in place.intervals
+def compare_groups(
+    table: Any,
+    by: str,
+    *,
+    against: Any = None,
+    rest: bool = False,
+    alpha: float = 0.05,
+    encoding: str | None = None,
+    na_values: Sequence[str | float] = (),
+    **options: Any,
+) -> GroupsComparison:
+    """Compare the groups of a table: each with a reference group, or with all other rows.
+
+    Args:
+        table: a data frame or the path of a file, as in :func:`~bke.inference.compare_tables`.
+        by: the column of the groups, with 2 to 50 values.
+        against: value of the reference group; by default the first, with numbers and dates in
+            ascending order and text in alphabetical order.
+        rest: compare each group with all other groups together instead.
+        alpha: level of all comparisons together; each has ``alpha`` divided by their number
+            (Bonferroni).
+        encoding: encoding of a text file.
+        na_values: cells that stand for a missing value.
+        **options: options of :func:`~bke.inference.compare_tables`.
+
+    Raises:
+        InputError: there are fewer than two groups or too many, or the reference does not exist; or
+            as in :func:`~bke.inference.compare_tables`.
+    """
+    by, against = normalize_text(by), normalize_text(against)
+    if against is not None and not isinstance(against, str):
+        against = group_names(pa.array([against]), by)[0].as_py()
+    source = as_table(table, "the table", encoding)
+    na_values = as_values(na_values)
+    groups, group_notes = split_by(source, by, na_values)
+    max_groups = 50
+    if not 2 <= len(groups) <= max_groups:
+        raise InputError(
+            f"column {by!r} has {pluralize(len(groups), 'value')}{in_parentheses(group_notes)}, "
+            f"and 2 to {max_groups} are needed to compare groups"
         )
-        places.append(dataclasses.replace(place, intervals=intervals))
-    return tuple(places)
+    if rest and against is not None:
+        raise InputError("groups are compared against one of them, or each with the rest")
+    notes = [*read_notes([source]), *group_notes, *unused_notes([source], na_values)]
+    if not rest:
+        pairs, reference_notes = _pairs_with_reference(groups, by, against)
+        notes = [*reference_notes, *notes]
+    elif len(groups) == 2:
+        first, second = groups.values()
+        pairs = [(first, second)]
+    else:
+        pairs = []
+        for value, group in groups.items():
+            remainder = [other.data for name, other in groups.items() if name != value]
+            pairs.append((Table(pa.concat_tables(remainder), f"all other {by}"), group))
+    comparisons = []
+    for first, second in pairs:
+        # Values that are unused in two groups but not in the table need no note.
+        unused = unused_na_values([first, second], na_values)
+        comparisons.append(
+            compare_tables(
+                first.data,
+                second.data,
+                names=(first.source, second.source),
+                na_values=[value for value in na_values if value not in unused],
+                alpha=alpha / len(pairs),
+                **options,
+            )
+        )
+    return GroupsComparison(by, tuple(comparisons), alpha, tuple(notes))
+
+
+def _pairs_with_reference(
+    groups: dict[str, Table], by: str, against: str | None
+) -> tuple[list[tuple[Table, Table]], list[str]]:
+    """Pair all groups with the reference group, with a note if it has very few rows."""
+    value = next(iter(groups)) if against is None else against
+    if value not in groups:
+        values = ", ".join(map(repr, list(groups)[:12]))
+        raise InputError(f"column {by!r} has no value {value!r}: it has {values}")
+    reference = groups[value]
+    rows, median = (
+        reference.data.num_rows,
+        np.median([group.data.num_rows for group in groups.values()]),
+    )
+    notes = []
+    if rows < max(10, median / 20):
+        notes.append(
+            f"All groups are compared with {reference.source}, which has {pluralize(rows, 'row')}: "
+            "choose another group (--against, against=)"
+        )
+    return [(reference, group) for name, group in groups.items() if name != value], notes

@@ -1,74 +1,77 @@
-"""What a comparison of two tables found, in numbers."""
+"""Results of a comparison of two tables: numbers, without their formatting."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..comparison.named import Place
+from ..core.errors import InputError, nearest
 from ..io.types import ColumnType
-from .association import Measure
-from .changes import Change
-from .histograms import Histogram
-from .marginal import Marginal
+from .associations import Measure
+from .effects import Effect, Histogram
+from .statistics import Marginal
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class ColumnFindings:
-    """Whether and how one column has changed.
+    """Change of one column.
 
     Attributes:
-        name: of the column.
-        kind: how it was compared.
-        pvalue: adjusted for all columns, by stepping down.
-        differ: whether the column is named: its p-value and that of the tables are at most alpha.
-        effect: by how much it has changed.
-        places: where on the line of a number, as of :func:`~bke.inference.compare`; all columns'
-            places compete with each other. None unless ``differ``.
-        marginals: what was evaluated of it.
-        histogram: of numbers and dates, and of the lengths of texts.
-        names: what the tables are called.
+        name: name of the column.
+        kind: type of the column.
+        pvalue: p-value, adjusted for all columns by step-down.
+        differ: the column has changed: its p-value and that of the tables are at most alpha.
+        effect: effect sizes.
+        places: regions of numbers in which the densities differ, as in
+            :func:`~bke.inference.compare`, adjusted for the regions of all columns; empty unless
+            ``differ``.
+        marginals: statistics of the derived features.
+        histogram: histogram of numbers, dates or lengths of texts.
+        names: names of the tables.
     """
 
     name: str
     kind: ColumnType
     pvalue: float
     differ: bool
-    effect: Change
+    effect: Effect
     places: tuple[Place, ...]
     marginals: tuple[Marginal, ...]
     histogram: Histogram | None
     names: tuple[str, str]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data, keys named as the attributes."""
+        """Return everything as plain data, with the names of the attributes as keys."""
         return {
             "name": self.name,
             "kind": self.kind,
             "pvalue": self.pvalue,
             "differ": self.differ,
             "effect": self.effect.to_dict(),
-            "places": [place.to_dict() for place in self.places],
+            "places": [region.to_dict() for region in self.places],
         }
 
 
 @dataclasses.dataclass(frozen=True)
 class PairComparison:
-    """Whether two columns go together differently.
+    """Change of the association of two columns.
 
     Attributes:
-        columns: their names.
-        pvalue: adjusted for all pairs, by stepping down.
-        differ: whether the pair is named.
-        features: what of the two has changed most in how it goes together, such as their ranks or
-            one level of a category.
-        measure: of how strongly the features go together, by normal scores of ranks in each table:
-            the correlation of two scores; the difference that a level, the first of ``features``,
-            makes to a score's mean, in standard deviations within; the odds ratio of two levels.
-            A level is held against the column's most frequent one, that one against the second.
-        strengths: that measure in the first table and in the second; NaN where a feature is
-            constant in one.
+        columns: names of the columns.
+        pvalue: p-value, adjusted for all pairs by step-down.
+        differ: the association has changed: the p-value and that of the tables are at most alpha.
+        features: the features of both columns with the largest change, such as their ranks or a
+            level of a category.
+        measure: measure of association, with normal scores of the ranks in each table: the
+            correlation of two scores, the mean difference of a score between a level (the first of
+            ``features``) and the reference level in standard deviations within levels, or the odds
+            ratio of two levels. The reference is the most frequent level of a column.
+        strengths: the measure in the first and in the second table; NaN if a feature is constant.
     """
 
     columns: tuple[str, str]
@@ -79,32 +82,33 @@ class PairComparison:
     strengths: tuple[float, float]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data, keys named as the attributes."""
+        """Return everything as plain data, with the names of the attributes as keys."""
         return {
             **dataclasses.asdict(self),
             "columns": list(self.columns),
             "features": list(self.features),
-            "strengths": [None if math.isnan(one) else one for one in self.strengths],
+            "strengths": [None if math.isnan(value) else value for value in self.strengths],
         }
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class TableFindings:
-    """Whether two tables differ, and in which columns and pairs of columns.
+    """Differences of two tables, in columns and pairs of columns.
 
     Attributes:
-        pvalue: of "both tables have one distribution", by permutations, at an exact level.
-        pvalue_error: the standard error that the draw of the permutations leaves in it.
-        alpha: level of the test, of the columns together and of the pairs together.
-        permutations: how many there were.
-        columns: in the order of the first table.
-        pairs: of columns.
-        sizes: rows of both tables.
-        names: what the tables are called.
-        left_out: columns that were not compared, and why.
-        notes: how columns were read, and what looks odd.
-        seed: of the permutations.
-        design: how rows go together and count, in words.
+        pvalue: p-value of the hypothesis that both tables have one distribution, by permutations,
+            with an exact level.
+        pvalue_error: Monte Carlo standard error of the p-value.
+        alpha: level of the test, of all columns together and of all pairs together.
+        permutations: number of permutations.
+        columns: columns, in the order of the first table.
+        pairs: pairs of columns.
+        sizes: numbers of rows of both tables.
+        names: names of the tables.
+        left_out: columns that were not compared, and reasons.
+        notes: notes on how columns were read, and warnings.
+        seed: seed of the permutations.
+        design: descriptions of clusters, strata and weights.
     """
 
     pvalue: float
@@ -122,10 +126,91 @@ class TableFindings:
 
     @property
     def differ(self) -> bool:
-        """Whether the test rejects at level ``alpha``."""
+        """True if the test rejects at level ``alpha``."""
         return self.pvalue <= self.alpha
 
     @property
     def ordered(self) -> list[ColumnFindings]:
         """The columns, the most significant first."""
-        return sorted(self.columns, key=lambda one: (one.pvalue, not one.differ))
+        return sorted(self.columns, key=lambda column: (column.pvalue, not column.differ))
+
+    @property
+    def changed_pairs(self) -> list[PairComparison]:
+        """The pairs whose association has changed, the most significant first."""
+        return sorted((pair for pair in self.pairs if pair.differ), key=lambda pair: pair.pvalue)
+
+    def __getitem__(self, name: str) -> ColumnFindings:
+        for column in self.columns:
+            if column.name == name:
+                return column
+        names = [column.name for column in self.columns]
+        raise KeyError(f"no column {name!r}{nearest(name, names)}")
+
+    def changed_columns(self, min_effect: float = 0.0) -> tuple[ColumnFindings, ...]:
+        """Select the columns that have changed.
+
+        Args:
+            min_effect: smallest effect size, from 0 to 1: the largest change in a proportion of
+                rows, ``comparison["name"].effect.size``.
+
+        Raises:
+            InputError: ``min_effect`` is not between 0 and 1.
+        """
+        if not 0.0 <= min_effect <= 1.0:
+            raise InputError(f"min_effect must be between 0 and 1, and is {min_effect}")
+        return tuple(
+            column for column in self.columns if column.differ and column.effect.size >= min_effect
+        )
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return a data frame with a row for each column, in the order of the first table.
+
+        Columns: ``name``; ``kind``; ``pvalue``, adjusted for all columns; ``differ``;
+        ``effect_size``, the largest change in a proportion of rows; the proportions of missing
+        values ``missing_before`` and ``missing_after``; for numbers and dates (in seconds since
+        1970) ``median_before``, ``median_after`` and their ``shift`` with the confidence interval
+        ``shift_low`` to ``shift_high``; for numbers ``spread_before`` and ``spread_after``, and
+        ``auc``, the probability that a value of the second table is larger, with the confidence
+        interval ``auc_low`` to ``auc_high``. Other numbers are NaN.
+        """
+        import pandas as pd
+
+        names = (
+            *("effect_size", "missing_before", "missing_after", "median_before", "median_after"),
+            *("shift", "shift_low", "shift_high", "spread_before", "spread_after"),
+            *("auc", "auc_low", "auc_high"),
+        )
+        undefined = (None, None)
+        rows = []
+        for column in self.columns:
+            effect = column.effect
+            numbers = [
+                effect.size,
+                *effect.missing,
+                *(effect.medians or undefined),
+                effect.shift,
+                *(effect.shift_interval or undefined),
+                *(effect.deviations or undefined),
+                effect.auc,
+                *(effect.auc_interval or undefined),
+            ]
+            rows.append([column.name, column.kind, column.pvalue, column.differ, *numbers])
+        frame = pd.DataFrame(rows, columns=["name", "kind", "pvalue", "differ", *names])
+        return frame.astype(dict.fromkeys(names, float))
+
+    def pairs_to_dataframe(self) -> pd.DataFrame:
+        """Return a data frame with a row for each pair of columns.
+
+        Columns: ``first`` and ``second``, the names of the columns; ``pvalue``, adjusted for all
+        pairs; ``differ``; ``first_feature`` and ``second_feature``, the features with the largest
+        change of association; the ``measure`` of association, and its value ``before`` and
+        ``after``.
+        """
+        import pandas as pd
+
+        names = ["first", "second", "pvalue", "differ", "first_feature", "second_feature"]
+        rows = [
+            [*pair.columns, pair.pvalue, pair.differ, *pair.features, pair.measure, *pair.strengths]
+            for pair in self.pairs
+        ]
+        return pd.DataFrame(rows, columns=[*names, "measure", "before", "after"])

@@ -1,4 +1,4 @@
-"""A comparison of tables as one page: the answer, columns by their evidence, pairs, notes."""
+"""HTML page of comparisons of tables: the answer, columns with pictures, pairs and notes."""
 
 from __future__ import annotations
 
@@ -8,131 +8,128 @@ from typing import NamedTuple
 import numpy as np
 from markupsafe import Markup
 
-from ..comparison.named import Place
 from ..core.drawing import Mark, bars, outlines
 from ..core.render import render
 from ..permutation.permutation import p_alone
-from .findings import ColumnFindings, PairComparison, TableFindings
-from .histograms import Histogram
-from .words import effects_told, holes, made, moment, pair_told, place_told, verdict
-
-#: Levels whose bars are drawn, all weekdays among them, and steps on an axis.
-BARS, STEPS = 7, 4
+from .effects import Histogram
+from .findings import ColumnFindings, TableFindings
+from .summary import (
+    format_answer,
+    format_date,
+    format_effects,
+    format_method,
+    format_pair,
+    format_region,
+    missing_proportions,
+)
 
 
 class Row(NamedTuple):
-    """What the page shows of a column."""
+    """Row of the page for a column; ``p`` is the formatted p-value."""
 
-    name: str
-    kind: str
-    differ: bool
-    pvalue: float
+    column: ColumnFindings
     p: str
     effects: list[str]
     pictures: list[Markup]
 
     @property
     def text(self) -> str:
-        """What a search looks into."""
-        changed = "yes changed" if self.differ else "not found"
-        return " ".join([self.name, self.kind, changed, *self.effects])
+        """Text for the search."""
+        changed = "yes changed" if self.column.differ else "not found"
+        return " ".join([self.column.name, self.column.kind, changed, *self.effects])
 
 
-class Told(NamedTuple):
-    """What the page shows of a comparison."""
+class Comparison(NamedTuple):
+    """Section of the page for a comparison."""
 
-    found: TableFindings
-    verdict: str
+    result: TableFindings
+    answer: str
     p: str
-    made: str
+    method: str
     rows: list[Row]
-    pairs: list[tuple[PairComparison, str]]
+    pairs: list[str]
 
 
-def tables_page(found: TableFindings) -> str:
-    """Write the page of one comparison."""
-    return render("tables.html", told=[_told(found)], sentence=verdict(found))
+def tables_page(result: TableFindings) -> str:
+    """Render the page of a comparison."""
+    return groups_page(format_answer(result), [result])
 
 
-def groups_page(
-    sentence: str, comparisons: Sequence[TableFindings], notes: Sequence[str] = ()
-) -> str:
-    """Write the page of several comparisons of groups, with notes about all of them."""
-    told = [_told(one) for one in comparisons]
-    return render("tables.html", told=told, sentence=sentence, notes=notes)
+def groups_page(sentence: str, results: Sequence[TableFindings], notes: Sequence[str] = ()) -> str:
+    """Render the page of several comparisons.
+
+    Args:
+        sentence: the answer.
+        results: comparisons.
+        notes: notes on all comparisons, for more than one.
+    """
+    comparisons = [
+        Comparison(
+            result,
+            format_answer(result),
+            p_alone(result.pvalue, result.permutations),
+            f"Compared: {format_method(result)}",
+            [
+                Row(
+                    column,
+                    p_alone(column.pvalue, result.permutations),
+                    format_effects(column),
+                    _pictures(column),
+                )
+                for column in result.ordered
+            ],
+            [format_pair(pair, result) for pair in result.changed_pairs],
+        )
+        for result in results
+    ]
+    return render("tables.html", comparisons=comparisons, sentence=sentence, notes=notes)
 
 
-def _told(found: TableFindings) -> Told:
-    columns = found.ordered
-    pairs = sorted((one for one in found.pairs if one.differ), key=lambda one: one.pvalue)
-    return Told(
-        found,
-        verdict(found),
-        p_alone(found.pvalue, found.permutations),
-        f"Compared: {made(found)}",
-        [_row(column, found.permutations) for column in columns],
-        [(pair, pair_told(pair, found)) for pair in pairs],
-    )
+def _pictures(column: ColumnFindings, max_levels: int = 7) -> list[Markup]:
+    """Draw a histogram of numbers, dates and lengths, and bars of ``max_levels`` levels.
 
-
-def _row(column: ColumnFindings, permutations: int) -> Row:
-    return Row(
-        column.name,
-        column.kind,
-        column.differ,
-        column.pvalue,
-        p_alone(column.pvalue, permutations),
-        effects_told(column),
-        _pictures(column),
-    )
-
-
-def _pictures(column: ColumnFindings) -> list[Markup]:
-    """A histogram of numbers, dates and lengths; bars of levels, weekdays, words and holes."""
+    Seven levels include all weekdays.
+    """
     first, second = column.names
-    drawn = []
-    if column.histogram is not None:
-        of = "lengths of texts in " if column.kind == "text" else ""
-        marks = [mark for place in column.places for mark in _marks(place, column)]
-        title = f"Histograms of {of}{column.name}: {first} filled, {second} outlined"
+    pictures = []
+    if (histogram := column.histogram) is not None:
+        marks = [
+            Mark(low, high, region.sign > 0, format_region(region, column))
+            for region in column.places
+            for low, high in region.intervals
+        ]
+        variable = f"{'lengths of texts in ' * (column.kind == 'text')}{column.name}"
+        title = f"Histograms of {variable}: {first} filled, {second} outlined"
         if column.kind == "datetime":
-            title += "; when they are is not compared, but on which weekdays and at which hours"
+            title += "; weekdays and hours are compared, but not the dates themselves"
         if marks:
             title += f"; {'; '.join(dict.fromkeys(mark.words for mark in marks))}"
-        shape = column.histogram
-        drawn.append(outlines(shape.edges, shape.shares, _ticks(column, shape), marks, title))
-    shown = holes(column)
+        ticks = _ticks(column, histogram)
+        pictures.append(outlines(histogram.edges, histogram.proportions, ticks, marks, title))
+    levels = missing_proportions(column)
     if column.kind not in ("number", "integer"):
-        shown += column.effect.shares[:BARS]
-    if shown:
-        drawn.append(bars(shown, f"Shares in {column.name}: {first} above, {second} below"))
-    return drawn
+        levels += column.effect.shares[:max_levels]
+    if levels:
+        title = f"Proportions in {column.name}: {first} above, {second} below"
+        pictures.append(bars(levels, title))
+    return pictures
 
 
-def _marks(place: Place, column: ColumnFindings) -> list[Mark]:
-    words = place_told(place, column)
-    return [Mark(low, high, place.sign > 0, words) for low, high in place.intervals]
-
-
-def _ticks(column: ColumnFindings, shape: Histogram) -> list[tuple[float, str]]:
-    """Positions and labels; of dates the first and the last."""
-    low, high = float(shape.edges[0]), float(shape.edges[-1])
+def _ticks(
+    column: ColumnFindings, histogram: Histogram, max_steps: int = 4
+) -> list[tuple[float, str]]:
+    """Return positions and labels of ticks; for dates the first and the last."""
+    low, high = float(histogram.edges[0]), float(histogram.edges[-1])
     if column.kind == "datetime":
-        return [(one, moment(one)[:10]) for one in (low, high)]
+        return [(tick, format_date(tick)[:10]) for tick in (low, high)]
     from matplotlib.ticker import MaxNLocator
 
-    found = MaxNLocator(
-        STEPS, steps=[1, 2, 2.5, 5, 10], integer=column.kind in ("integer", "text")
-    ).tick_values(low, high)
-    inside = _few([float(one) for one in found if low <= one <= high])
-    told = [(one, f"{one:.12g}" if abs(one) < 1e6 else f"{one:.3g}") for one in inside]
-    if column.kind == "text" and told:  # the last with its unit, which takes the room of two
-        at, label = told[-1]
-        return [*told[:-2], (at, f"{label} characters")]
-    return told
-
-
-def _few(values: list[float]) -> list[float]:
-    """At most so many that their labels have room."""
-    every = int(np.ceil(len(values) / (STEPS + 1)))
-    return values[::every]
+    is_integer = column.kind in ("integer", "text")
+    locator = MaxNLocator(max_steps, steps=[1, 2, 2.5, 5, 10], integer=is_integer)
+    values = [float(tick) for tick in locator.tick_values(low, high) if low <= tick <= high]
+    values = values[:: int(np.ceil(len(values) / (max_steps + 1)))]
+    ticks = [(tick, f"{tick:.12g}" if abs(tick) < 1e6 else f"{tick:.3g}") for tick in values]
+    if column.kind == "text" and ticks:  # the label with the unit replaces two labels
+        position, label = ticks[-1]
+        return [*ticks[:-2], (position, f"{label} characters")]
+    return ticks

@@ -1,91 +1,52 @@
-"""A comparison of two tables: one object, from which every word and page comes."""
+"""Results of comparisons of tables and of groups, with reports and pictures."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..core.errors import InputError, nearest
 from ..core.notebook import Shown
 from ..permutation.permutation import p_in_words
 from .findings import ColumnFindings, TableFindings
-from .markdown import as_markdown
-from .page import tables_page
-from .rows import frame_of_columns, frame_of_pairs
-from .words import column_p, column_told, told
+from .page import groups_page, tables_page
+from .summary import (
+    escape_markdown,
+    format_answer,
+    format_column,
+    format_column_p,
+    format_markdown,
+    format_tables,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: The version of ``TableComparison.to_dict``, raised where a key goes or changes its meaning.
+#: Version of ``TableComparison.to_dict``, raised if a key is removed or changes its meaning.
 SCHEMA = 1
 
 
 class ColumnComparison(ColumnFindings, Shown):
-    """Whether and how one column has changed; printed it is a sentence.
+    """Change of one column; ``print`` writes a sentence.
 
-    Its attributes are those of :class:`~bke.inference.tables.findings.ColumnFindings`.
+    The attributes are those of :class:`~bke.inference.tables.findings.ColumnFindings`.
     """
 
     def __str__(self) -> str:
-        return column_told(self)
+        return format_column(self)
 
     def __repr__(self) -> str:
-        return f"<ColumnComparison {self.name!r}: {column_p(self)}>"
+        return f"<ColumnComparison {self.name!r}: {format_column_p(self)}>"
 
 
 class TableComparison(TableFindings, Shown):
-    """Whether two tables differ, and in which columns and pairs of columns.
+    """Differences of two tables, in columns and pairs of columns; ``print`` writes the report.
 
-    Printed it is the report, and ``comparison["name"]`` is one column's. Its attributes are those
-    of :class:`~bke.inference.tables.findings.TableFindings`.
+    ``comparison["name"]`` is the comparison of a column. The attributes are those of
+    :class:`~bke.inference.tables.findings.TableFindings`.
     """
-
-    def __getitem__(self, name: str) -> ColumnFindings:
-        for column in self.columns:
-            if column.name == name:
-                return column
-        known = [column.name for column in self.columns]
-        raise KeyError(f"no column {name!r}{nearest(name, known)}")
-
-    def changed_columns(self, min_effect: float = 0.0) -> tuple[ColumnFindings, ...]:
-        """Select the columns that have changed, by at least so much.
-
-        Args:
-            min_effect: the least effect size, from 0 to 1: the largest change in a proportion of
-                rows, ``comparison["name"].effect.size``.
-
-        Raises:
-            InputError: ``min_effect`` is not between 0 and 1.
-        """
-        if not 0.0 <= min_effect <= 1.0:
-            raise InputError(f"min_effect must be between 0 and 1, and is {min_effect}")
-        return tuple(
-            column for column in self.columns if column.differ and column.effect.size >= min_effect
-        )
-
-    def to_dataframe(self) -> pd.DataFrame:
-        """One row for each column, in the order of the first table.
-
-        Columns: ``name``, ``kind``, ``pvalue``, adjusted for all columns, and ``differ``;
-        ``effect_size``, the largest change in a proportion of rows; shares of ``missing_before``
-        and ``missing_after``; of numbers and dates (in seconds since 1970)
-        ``median_before``, ``median_after`` and their ``shift``, ``shift_low`` to ``shift_high``; of
-        numbers ``spread_before`` and ``spread_after``, and ``auc``, how often a value of the second
-        table is the larger, ``auc_low`` to ``auc_high``. What is not told of a column is NaN.
-        """
-        return frame_of_columns(self.columns)
-
-    def pairs_to_dataframe(self) -> pd.DataFrame:
-        """One row for each pair of columns.
-
-        Columns: ``first`` and ``second``, their names; ``pvalue``, adjusted for all pairs, and
-        ``differ``; ``first_feature`` and ``second_feature``, what goes together differently; the
-        ``measure`` of how strongly, and its value ``before`` and ``after``.
-        """
-        return frame_of_pairs(self.pairs)
 
     def plot(
         self,
@@ -93,21 +54,21 @@ class TableComparison(TableFindings, Shown):
         columns: Sequence[str] | str | None = None,
         axes: Axes | Sequence[Axes] | None = None,
     ) -> Figure:
-        """Draw how columns are spread in both tables, those first that have changed.
+        """Plot the distribution of columns in both tables, changed columns first.
 
         Args:
-            columns: names, or one; by default those that have changed, at most nine.
-            axes: one for each column that is drawn; by default a new figure.
+            columns: names of columns; by default those that have changed, at most nine.
+            axes: axes for each column; by default a new figure.
 
         Raises:
-            InputError: for a column that there is not, or a wrong number of ``axes``.
+            InputError: a column does not exist, or the number of ``axes`` is wrong.
         """
         from ..plots.tables import plot_tables
 
         return plot_tables(self, columns=columns, axes=axes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Tell everything as plain data, keys named as the attributes."""
+        """Return everything as plain data, with the names of the attributes as keys."""
         return {
             "schema": SCHEMA,
             "differ": self.differ,
@@ -119,7 +80,7 @@ class TableComparison(TableFindings, Shown):
             "names": list(self.names),
             "columns": [column.to_dict() for column in self.columns],
             "pairs": [pair.to_dict() for pair in self.pairs],
-            "left_out": [{"name": name, "reason": why} for name, why in self.left_out],
+            "left_out": [{"name": name, "reason": reason} for name, reason in self.left_out],
             "notes": list(self.notes),
             "seed": self.seed,
             "design": list(self.design),
@@ -127,16 +88,117 @@ class TableComparison(TableFindings, Shown):
         }
 
     def to_markdown(self) -> str:
-        """Tell the answer and every column as GitHub-flavoured Markdown."""
-        return as_markdown(self)
+        """Format the answer and all columns as GitHub-flavored Markdown."""
+        return format_markdown(self)
 
     def to_html(self) -> str:
-        """Tell everything as one page that needs no network, with a picture of every column."""
+        """Render an HTML page with a picture of every column, which needs no network."""
         return tables_page(self)
 
     def __str__(self) -> str:
-        return "\n  ".join([told(self), *(f"Note: {note}" for note in self.notes)])
+        return "\n  ".join([format_tables(self), *(f"Note: {note}" for note in self.notes)])
 
     def __repr__(self) -> str:
-        verdict = "differ" if self.differ else "no difference found"
-        return f"<TableComparison: {verdict}, {p_in_words(self.pvalue, self.permutations)}>"
+        answer = "differ" if self.differ else "no difference found"
+        return f"<TableComparison: {answer}, {p_in_words(self.pvalue, self.permutations)}>"
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class GroupsComparison(Shown):
+    """Differences between the groups of a table; ``print`` writes the report.
+
+    Attributes:
+        by: column of the groups.
+        comparisons: comparisons, each at level ``alpha`` divided by their number, so that the
+            probability of any false positive is at most ``alpha``.
+        alpha: level of all comparisons together.
+        read: notes on how the table was read.
+    """
+
+    by: str
+    comparisons: tuple[TableComparison, ...]
+    alpha: float
+    read: tuple[str, ...] = ()
+
+    @property
+    def differ(self) -> bool:
+        """True if any comparison finds a difference."""
+        return self._n_different > 0
+
+    @property
+    def _n_different(self) -> int:
+        return sum(comparison.differ for comparison in self.comparisons)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on the table and its columns; notes on one comparison start with its groups."""
+        first, *rest = (comparison.notes for comparison in self.comparisons)
+        shared = [note for note in first if all(note in notes for notes in rest)]
+        specific = [
+            f"{' and '.join(comparison.names)}: {note}"
+            for comparison in self.comparisons
+            for note in comparison.notes
+            if note not in shared
+        ]
+        return (*self.read, *shared, *specific)
+
+    @property
+    def sentence(self) -> str:
+        """The answer."""
+        return (
+            f"{self._n_different} of {len(self.comparisons)} comparisons of groups of {self.by} "
+            f"find a difference, at family-wise level {self.alpha:.3g}."
+        )
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return a data frame with a row for each column of each comparison.
+
+        Columns: ``reference`` and ``group``, the names of the groups, and those of
+        :meth:`~bke.inference.TableComparison.to_dataframe`.
+        """
+        import pandas as pd
+
+        frames = []
+        for comparison in self.comparisons:
+            frame = comparison.to_dataframe()
+            frame.insert(0, "reference", comparison.names[0])
+            frame.insert(1, "group", comparison.names[1])
+            frames.append(frame)
+        return pd.concat(frames, ignore_index=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data, with the names of the attributes as keys."""
+        return {
+            "schema": SCHEMA,
+            "by": self.by,
+            "differ": self.differ,
+            "alpha": self.alpha,
+            "comparisons": [comparison.to_dict() for comparison in self.comparisons],
+            "notes": list(self.notes),
+            "sentence": self.sentence,
+        }
+
+    def to_markdown(self) -> str:
+        """Format all comparisons as GitHub-flavored Markdown."""
+        comparisons = [comparison.to_markdown() for comparison in self.comparisons]
+        notes = [f"{escape_markdown(note)}\n" for note in self.read]
+        return "\n".join([f"**{self.sentence}**\n", *notes, *comparisons])
+
+    def to_html(self) -> str:
+        """Render an HTML page of all comparisons, which needs no network."""
+        return groups_page(self.sentence, self.comparisons, self.read)
+
+    def __str__(self) -> str:
+        reports = [
+            format_tables(comparison)
+            if comparison.differ
+            else f"{format_answer(comparison)} Level {comparison.alpha:.3g}."
+            for comparison in self.comparisons
+        ]
+        return "\n".join([self.sentence, *reports, *(f"Note: {note}" for note in self.notes)])
+
+    def __repr__(self) -> str:
+        return (
+            f"<GroupsComparison by {self.by!r}: {self._n_different} of {len(self.comparisons)} "
+            "differ>"
+        )

@@ -14,7 +14,7 @@ from bke.inference.io.columns import column_array
 from bke.inference.io.tables import as_table
 from bke.inference.io.text import find_head
 from bke.inference.io.types import infer_type
-from bke.inference.tables.pooled import ReadOptions, Roles, pooled
+from bke.inference.tables.pooling import ReadOptions, Roles, pool_tables
 
 QUIET = {"permutations": 99, "progress": False}
 
@@ -24,7 +24,7 @@ def column(before, after=None, kind=None):
     after = before if after is None else after
     tables = [as_table({"x": cells}, name) for cells, name in ((before, "P"), (after, "Q"))]
     kinds = {} if kind is None else {"x": kind}
-    found = pooled(tables, None, (), ReadOptions(kinds), Roles())
+    found = pool_tables(tables, None, (), ReadOptions(kinds), Roles())
     return found.columns[0], found.notes
 
 
@@ -67,7 +67,7 @@ def test_points_between_thousands_of_a_table_with_decimal_commas():
 def test_decimal_commas_of_one_column_tell_the_points_of_another(cells, values):
     """Where all points of a column can stand between thousands they do."""
     table = as_table({"x": cells, "y": ["1,5", "2,25", "3"]}, "P")
-    found = pooled([table, table], None, (), ReadOptions({}), Roles())
+    found = pool_tables([table, table], None, (), ReadOptions({}), Roles())
     np.testing.assert_array_equal(found.columns[0].values, values * 2)
 
 
@@ -142,7 +142,7 @@ def test_a_declared_category_of_numbers_is_a_category():
 )
 def test_types_of_pandas(cells, kind, levels):
     table = as_table(pd.DataFrame({"x": cells}), "P")
-    found = pooled([table, table], None, (), ReadOptions({}), Roles()).columns[0]
+    found = pool_tables([table, table], None, (), ReadOptions({}), Roles()).columns[0]
     assert (found.kind, found.levels) == (kind, levels)
 
 
@@ -158,13 +158,13 @@ def test_types_of_pandas(cells, kind, levels):
 def test_types_that_are_not_compared_are_refused_with_a_remedy(of, message):
     table = as_table(pa.table({"x": of}), "P")
     with pytest.raises(InputError, match=f"column 'x' {message}"):
-        pooled([table, table], None, (), ReadOptions({}), Roles())
+        pool_tables([table, table], None, (), ReadOptions({}), Roles())
 
 
 def test_uuids_tell_rows_apart():
     rng = np.random.default_rng(0)
     cells = [uuid.UUID(bytes=rng.bytes(16)) for _ in range(40)]
-    found = pooled(
+    found = pool_tables(
         [as_table({"x": pa.array(cells), "y": range(40)}, "P")] * 2,
         None, (), ReadOptions({"y": "integer"}), Roles(),
     )  # fmt: skip
@@ -198,13 +198,13 @@ def test_fill_values_are_noted(code, dtype):
     values = np.random.default_rng(0).normal(size=100)
     values[::10] = code
     tables = [as_table({"x": values.astype(dtype)}, "P")] * 2
-    (note,) = pooled(tables, None, (), ReadOptions({}), Roles()).notes
+    (note,) = pool_tables(tables, None, (), ReadOptions({}), Roles()).notes
     assert "far from all others" in note
 
 
 def test_codes_of_missing_values_in_every_way_of_writing():
     tables = [as_table({"x": ["-999,90", "1,5", "2,25", "-999,9"]}, "P")] * 2
-    found = pooled(tables, None, (), ReadOptions({}, na_values=[-999.9]), Roles())
+    found = pool_tables(tables, None, (), ReadOptions({}, na_values=[-999.9]), Roles())
     np.testing.assert_array_equal(found.columns[0].values, [np.nan, 1.5, 2.25, np.nan] * 2)
     assert not any("No cell" in note for note in found.notes)
 
@@ -232,10 +232,10 @@ def test_repeated_identifiers_are_noted():
         as_table({"customer_id": np.repeat(np.arange(40) + k, 10), "v": rng.normal(size=400)}, "P")
         for k in (0, 1000)
     ]
-    found = pooled(tables, None, (), ReadOptions({}), Roles())
+    found = pool_tables(tables, None, (), ReadOptions({}), Roles())
     assert [one.name for one in found.columns] == ["v"]
     assert "Rows repeat 'customer_id', 10 times on average." in found.notes[0]
-    found = pooled(tables, None, (), ReadOptions({}), Roles(clusters="customer_id"))
+    found = pool_tables(tables, None, (), ReadOptions({}), Roles(clusters="customer_id"))
     assert not any("repeat" in note for note in found.notes)
 
 

@@ -20,7 +20,7 @@ from bke.inference import (
 )
 from bke.inference.io.samples import read_samples
 from bke.inference.io.tables import as_table
-from bke.inference.tables.pooled import ReadOptions, Roles, pooled
+from bke.inference.tables.pooling import ReadOptions, Roles, pool_tables
 
 QUIET = {"permutations": 39, "sequential": False, "progress": False}
 HOURS = [datetime.datetime(2024, 1, 1 + at % 28, 13) for at in range(60)]
@@ -34,7 +34,7 @@ def read(before, after=None, **options):
         as_table(table, name) for table, name in ((before, "P"), (after, "Q")) if table is not None
     ]
     tables = tables * 2 if after is None else tables
-    found = pooled(tables, None, (), ReadOptions({}, **options), Roles())
+    found = pool_tables(tables, None, (), ReadOptions({}, **options), Roles())
     return {column.name: column for column in found.columns}, " ".join(found.notes)
 
 
@@ -355,7 +355,7 @@ def test_true_in_two_spellings_is_one_value(role):
     before = pd.DataFrame({"g": ["true", "false"] * 30, "v": VALUES})
     after = pd.DataFrame({"g": ["True", "FALSE"] * 30, "v": VALUES})
     tables = [as_table(before, "P"), as_table(after, "Q")]
-    found = pooled(tables, None, (), ReadOptions({}), Roles(**{role: "g"}))
+    found = pool_tables(tables, None, (), ReadOptions({}), Roles(**{role: "g"}))
     assert found.role_columns["g"].levels == ("false", "true")
     both = pd.concat([before, after])
     assert "of 1 comparison" in str(compare_groups(both, by="g", permutations=39, progress=False))

@@ -8,7 +8,7 @@ from bke.inference import InputError, compare_tables
 from bke.inference.io.formats import AmbiguousError, parse_dates, parse_numbers, strip_strings
 from bke.inference.io.tables import Table, as_table
 from bke.inference.io.types import ColumnError, infer_type
-from bke.inference.tables.pooled import ReadOptions, Roles, pooled
+from bke.inference.tables.pooling import ReadOptions, Roles, pool_tables
 
 DAY = 86_400.0
 
@@ -311,7 +311,7 @@ def test_objects_of_several_types_are_text():
 
 
 def typed_column(frame):
-    found = pooled(
+    found = pool_tables(
         [as_table(frame, name) for name in ("P", "Q")], None, (), ReadOptions({}), Roles()
     )
     return found.columns[0], found.notes

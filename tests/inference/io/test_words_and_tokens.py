@@ -11,7 +11,7 @@ from bke.inference import InputError, Monitor, compare, compare_tables, read_sam
 from bke.inference.io.formats import parse_numbers
 from bke.inference.io.stream import RowStream
 from bke.inference.io.tables import as_table
-from bke.inference.tables.pooled import ReadOptions, Roles, pooled
+from bke.inference.tables.pooling import ReadOptions, Roles, pool_tables
 
 RNG = np.random.default_rng(0)
 VALUES = RNG.normal(size=60)
@@ -21,7 +21,7 @@ QUIET = {"permutations": 39, "sequential": False, "progress": False}
 def read(before, after=None, **options):
     """The columns of two tables, and the notes."""
     tables = [as_table(before, "P"), as_table(before if after is None else after, "Q")]
-    found = pooled(tables, None, (), ReadOptions({}, **options), Roles())
+    found = pool_tables(tables, None, (), ReadOptions({}, **options), Roles())
     return {column.name: column for column in found.columns}, " ".join(found.notes)
 
 

@@ -53,7 +53,7 @@ def test_histograms_are_those_of_the_page(found):
     (ax,) = panels(plot_tables(found, columns=["x"])).values()
     steps = [one.get_data() for one in ax.patches if isinstance(one, StepPatch)]
     expected = found["x"].histogram
-    for data, shares in zip(steps, expected.shares, strict=True):
+    for data, shares in zip(steps, expected.proportions, strict=True):
         np.testing.assert_array_equal(data.values, shares)
         np.testing.assert_array_equal(data.edges, expected.edges)
 
@@ -120,7 +120,7 @@ def test_a_pair_is_named_where_no_column_has_changed():
     assert [one.differ for one in found.columns] == [False] * 3
     figure = found.plot()
     assert sorted(panels(figure)) == ["x", "y"]
-    assert "x and y go together differently" in figure.get_suptitle().replace("\n", " ")
+    assert "The association of x and y has changed" in figure.get_suptitle().replace("\n", " ")
 
 
 def test_where_nothing_has_changed_those_nearest_to_it_are_drawn():

@@ -1,19 +1,22 @@
 """Two tables compared: what has changed is named, and what two draws have in common is not."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from bke.inference import InputError, compare, compare_tables
+from bke.inference import InputError, compare, compare_groups, compare_tables
+from bke.inference.comparison.named import Place
 from bke.inference.io.types import Column
 from bke.inference.permutation.step_down import step_down
-from bke.inference.tables.aspects import aspects
-from bke.inference.tables.dealing import labelling
-from bke.inference.tables.dependence import dependence
-from bke.inference.tables.features import features
-from bke.inference.tables.marginal import residuals
+from bke.inference.tables.associations import association_changes
+from bke.inference.tables.derived_features import derive_features
+from bke.inference.tables.encoding import encode_column
+from bke.inference.tables.permuted_labels import permute_labels
+from bke.inference.tables.statistics import standardized_residuals
+from bke.inference.tables.summary import format_region
 
 QUIET = {"permutations": 199, "progress": False}
 
@@ -132,14 +135,16 @@ def test_dependence_is_the_difference_of_fisher_transforms():
     rng = np.random.default_rng(5)
     x, y = rng.normal(size=(2, 60))
     columns = [Column("x", "number", x), Column("y", "number", y)]
-    dealt = labelling(columns, 25, 9, 0)
+    permuted = permute_labels(columns, 25, 9, 0)
     seen = [
-        features(column.name, aspects(column, dealt.weights), dealt.weights, 25)
+        encode_column(
+            column.name, derive_features(column, permuted.row_weights), permuted.row_weights, 25
+        )
         for column in columns
     ]
-    found = dependence(seen, dealt)
+    found = association_changes(seen, permuted)
     values = [one.at(np.arange(60)) for one in seen]
-    labels = dealt.labels[dealt.unit] == 1
+    labels = permuted.labels[permuted.unit] == 1
     for b in range(10):
         changes = []
         for f in range(2):
@@ -156,7 +161,7 @@ def test_residuals_are_those_of_a_table_of_counts():
     """With chi^2 of the table times (n - 1) / n as the sum of squares times 1 - n_a / n."""
     labels = np.array([[10, 12], [5, 3], [5, 5]])
     counts = np.array([16, 14, 10])
-    found = residuals(counts, labels, 40, labels.sum(axis=0))
+    found = standardized_residuals(counts, labels, 40, labels.sum(axis=0))
     for b in range(2):
         observed = np.stack([labels[:, b], counts - labels[:, b]])
         expected = observed.sum(axis=1, keepdims=True) * observed.sum(axis=0) / observed.sum()
@@ -297,7 +302,7 @@ def test_long_whole_numbers_are_not_merged():
     found = compare_tables(*halves(start + users), clusters="user", **QUIET)
     twin = compare_tables(*halves([f"u{one:02d}" for one in users]), clusters="user", **QUIET)
     assert found.pvalue == twin.pvalue
-    told = "rows of one 'user' are kept together, so that effects have no intervals"
+    told = "clusters are the values of 'user', so that effects have no intervals"
     assert found.design == (told,)
     assert found["x"].effect.auc_interval is None
 
@@ -322,7 +327,7 @@ def test_births_on_weekdays_are_not_births_on_all_days(start, as_text):
         some, every = (frame.astype({"born": str}) for frame in (some, every))
     found = compare_tables(some, every, **QUIET)
     assert found.pvalue <= 0.01
-    assert [one.aspect.what for one in found["born"].marginals] == ["weekday"]
+    assert [one.feature.name for one in found["born"].marginals] == ["weekday"]
 
 
 @pytest.mark.parametrize(("gap", "told"), [(0, False), (7, False), (42, True), (140, True)])
@@ -332,7 +337,7 @@ def test_dates_that_lie_apart_are_told(gap, told):
     second = pd.DataFrame({"when": first.when + pd.Timedelta(gap, "D")})
     found = compare_tables(first, second, names=("old", "new"), **QUIET)
     assert found.pvalue == 1.0
-    notes = [note for note in found.notes if "not when they are" in note]
+    notes = [note for note in found.notes if "but not the dates themselves" in note]
     assert len(notes) == told
     if told:
         assert "'when' are from 2024-01-01 to 2024-02-09 in old and from 2024-0" in notes[0]
@@ -345,3 +350,169 @@ def test_a_shuffle_changes_nothing_with_weights():
     order = rng.permutation(40)
     other = compare_tables(frame[:40].iloc[order], frame[40:], weights="w", **QUIET)
     assert one.pvalue == other.pvalue
+
+
+@pytest.fixture(scope="module")
+def monthly():
+    rng = np.random.default_rng(3)
+    month = np.repeat([2, 10, 1], [80, 90, 100])
+    x = rng.normal(size=270) + 1.5 * (month == 10)
+    return pd.DataFrame({"month": month, "x": x, "c": rng.choice(["a", "b"], size=270)})
+
+
+def test_each_group_is_compared_with_the_first(monthly):
+    found = compare_groups(monthly, "month", **QUIET)
+    assert [one.names for one in found.comparisons] == [
+        ("month 1", "month 2"),
+        ("month 1", "month 10"),
+    ]
+    assert [one.differ for one in found.comparisons] == [False, True]
+    assert all(one.alpha == 0.025 for one in found.comparisons)
+    twin = compare_tables(
+        *(monthly[monthly["month"] == value].drop(columns="month") for value in (1, 10)),
+        alpha=0.025,
+        **QUIET,
+    )
+    assert found.comparisons[1].pvalue == twin.pvalue
+    assert [one.pvalue for one in found.comparisons[1].columns] == [
+        one.pvalue for one in twin.columns
+    ]
+    assert str(found).startswith("1 of 2 comparisons of groups of month find a difference")
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_each_group_is_compared_with_the_rest(monthly):
+    found = compare_groups(monthly, "month", rest=True, **QUIET)
+    assert [one.sizes for one in found.comparisons] == [(170, 100), (190, 80), (180, 90)]
+    assert found.comparisons[2].differ
+    assert "month 10 has a higher density" in found.to_html()
+
+
+def test_each_group_is_compared_with_one_that_is_named(monthly):
+    found = compare_groups(monthly, "month", against="10", **QUIET)
+    assert [one.names[1] for one in found.comparisons] == ["month 1", "month 2"]
+    assert all(one.differ for one in found.comparisons)
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        ([86400000000, 9, 100], ["9", "100", "86400000000"]),
+        ([2**53, 2**53 + 1], ["9007199254740992", "9007199254740993"]),
+        (["86400000000", "9"], ["9", "86400000000"]),
+        (["007", "7"], ["007", "7"]),
+        (pd.to_timedelta([10, 9], unit="D").as_unit("us"), ["777600 s", "864000 s"]),
+        (pd.to_timedelta([10, 9], unit="D").as_unit("ns"), ["777600 s", "864000 s"]),
+        (pd.to_timedelta([1500, 500], unit="ms"), ["0.5 s", "1.5 s"]),
+        ([0.0, -1.0, -0.0], ["-1", "0"]),
+        (np.array([0.1, -0.0, 0.0], dtype=np.float32), ["0", "0.1"]),
+        ([True, False], ["false", "true"]),
+    ],
+)
+def test_groups_are_named_by_their_values(monthly, values, names):
+    monthly = monthly[["x"]].assign(g=pd.Index(values).take(np.arange(270) % len(values)))
+    found = compare_groups(monthly, "g", **QUIET)
+    assert [one.names[1] for one in found.comparisons] == [f"g {name}" for name in names[1:]]
+    assert sum(sum(one.sizes) for one in found.comparisons[:1]) == 270 or len(names) == 3
+    chosen = compare_groups(monthly, "g", against=pd.Index(values)[0], **QUIET)
+    assert chosen.comparisons[0].names[0] in [f"g {name}" for name in names]
+    if len(names) == 2:
+        assert compare_tables(monthly, by="g", **QUIET).pvalue == found.comparisons[0].pvalue
+
+
+def test_values_that_cannot_name_groups_are_refused(monthly):
+    intervals = pa.array([(index % 2, 2, 3) for index in range(270)], pa.month_day_nano_interval())
+    odd = pa.table({"x": monthly["x"], "g": intervals})
+    for function in (compare_groups, lambda table, by, **_: compare_tables(table, by=by)):
+        with pytest.raises(
+            InputError, match="'g' holds values of type month_day_nano_interval, wh"
+        ):
+            function(odd, "g")
+        missing = monthly.assign(g=np.where(monthly["c"] == "a", "NA", "SE"))
+        with pytest.raises(
+            InputError, match=r"1 value \(\d+ rows without a value of 'g' left out\)"
+        ):
+            function(missing, "g")
+
+
+@pytest.mark.parametrize(
+    ("by", "options", "message"),
+    [
+        ("week", {}, "no column 'week'"),
+        ("month", {"against": "3"}, "'month' has no value '3': it has '1', '2', '10'"),
+        ("month", {"against": "1", "rest": True}, "or each with the rest"),
+        ("x", {}, "'x' has 270 values"),
+    ],
+)
+def test_groups_that_are_not_there_are_refused(monthly, by, options, message):
+    with pytest.raises(InputError, match=message):
+        compare_groups(monthly, by, **options, **QUIET)
+
+
+def test_groups_of_a_file_are_in_the_order_of_their_numbers(monthly, tmp_path):
+    path = tmp_path / "all.csv"
+    monthly.to_csv(path, index=False)
+    found = compare_groups(path, "month", **QUIET)
+    assert [one.names[1] for one in found.comparisons] == ["month 2", "month 10"]
+
+
+def test_a_note_says_of_which_groups_it_is(monthly):
+    """Zeros far from all others, which look like codes, are in one group alone."""
+    odd = monthly.assign(x=monthly["x"] + 100.0, month=monthly["month"].astype("Int64"))
+    odd.loc[odd["month"].eq(2) & (np.arange(270) % 8 == 0), "x"] = -999.0
+    odd.loc[0, "month"] = None
+    found = compare_groups(odd, "month", na_values=["n/k"], **QUIET)
+    of_all, nowhere, of_one = found.notes
+    assert of_all == "1 row without a value of 'month' left out."
+    assert nowhere == "No cell is n/k, as --na-value says."
+    assert of_one.startswith("month 1 and month 2: 'x' is -999")
+    assert found.to_dict()["notes"] == list(found.notes)
+    for told in (found.to_html(), found.to_markdown().replace("\\", "")):
+        assert of_all.replace("'", "&#39;") in told or of_all in told
+
+
+def test_a_group_of_hardly_any_rows_that_all_are_compared_with_is_told():
+    rng = np.random.default_rng(0)
+    monthly = pd.DataFrame({"g": ["a"] * 5 + ["b"] * 60 + ["c"] * 60, "x": rng.normal(size=125)})
+    told = "All groups are compared with g a, which has 5 rows"
+    assert told in str(compare_groups(monthly, "g", **QUIET))
+    for options in ({"against": "b"}, {"rest": True}):
+        assert "All are compared" not in str(compare_groups(monthly, "g", **options, **QUIET))
+
+
+@pytest.mark.parametrize(
+    ("kind", "scale", "told"),
+    [
+        (
+            "number",
+            0.5,
+            "q has a higher density from 1.2 to 5 and from 6.7 to 9.6, most significant at 4.25",
+        ),
+        ("number", 2.1, "q has a higher density from 1.2 to 5 and from 6.7 to 9.6"),
+        (
+            "integer",
+            0.5,
+            "q has a higher density from 2 to 5 and from 7 to 9, most significant at 4",
+        ),
+    ],
+)
+def test_within_a_wide_place_it_is_told_where_it_is_clearest(kind, scale, told):
+    intervals = ((1.2, 5.0), (6.7, 9.6))
+    place = Place(np.array([4.25]), np.array([scale]), -1, 0.5, (0.2, 0.9), 0.01, intervals)
+    column = SimpleNamespace(kind=kind, names=("p", "q"))
+    assert format_region(place, column) == told
+
+
+@pytest.mark.parametrize(
+    ("intervals", "told"),
+    [
+        (((3.6, 4.4),), "q has a higher density at 4"),
+        (((4.1, 4.4),), "q has a higher density around 4"),
+        ((), "q has a higher density around 4"),
+        (((0.0, 1.0), (2.0, 3.0), (4.0, 5.0), (6.0, 7.0)), "q has a higher density from 0 to 1 "
+         "and from 2 to 3 and from 4 to 5, ..., most significant at 4"),
+    ],
+)  # fmt: skip
+def test_intervals_of_whole_numbers(intervals, told):
+    place = Place(np.array([4.25]), np.array([0.5]), -1, 0.5, (0.2, 0.9), 0.01, intervals)
+    assert format_region(place, SimpleNamespace(kind="integer", names=("p", "q"))) == told

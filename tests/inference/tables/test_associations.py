@@ -4,13 +4,19 @@ import numpy as np
 import pytest
 from bke.inference import compare_tables
 from bke.inference.io.types import Column
-from bke.inference.tables.aspects import aspects
-from bke.inference.tables.association import Side, Sums, strength
-from bke.inference.tables.counted import NOT_COUNTED, Counted
-from bke.inference.tables.dealing import labelling
-from bke.inference.tables.dependence import _some, dependence
-from bke.inference.tables.features import features
-from bke.inference.tables.moments import Layout, Pairwise, Whole
+from bke.inference.tables.associations import (
+    ColumnLayout,
+    PairSums,
+    ProductSums,
+    association,
+    association_changes,
+    column_batches,
+    feature_sums,
+)
+from bke.inference.tables.derived_features import derive_features
+from bke.inference.tables.encoding import Coding, encode_column
+from bke.inference.tables.permuted_labels import permute_labels
+from bke.inference.tables.pooling import UNWEIGHTED, RowWeights
 
 GRID = [-2.0, -1.2, -0.3, 0.2, 1.0]
 QUIET = {"permutations": 99, "progress": False}
@@ -33,34 +39,44 @@ def columns(rng, rows):
     ]
 
 
+def encoded(columns, weights, first):
+    return [
+        encode_column(column.name, derive_features(column, weights), weights, first, by_table=True)
+        for column in columns
+    ]
+
+
 def made(grouped):
     rng = np.random.default_rng(0)
     rows, first = 90, 40
     found = columns(rng, rows)
     weights = rng.uniform(0.5, 2.0, size=rows) if grouped else None
-    counted = NOT_COUNTED if weights is None else Counted(weights=weights)
+    counted = UNWEIGHTED if weights is None else RowWeights(weights=weights)
     units = None
     if grouped:
         units = Column("u", "category", np.arange(rows) // 3.0, tuple(map(str, range(30))))
-    dealt = labelling(found, first, 9, 0, clusters=units, counted=counted)
+    permuted = permute_labels(found, first, 9, 0, clusters=units, row_weights=counted)
     every = np.ones(rows) if weights is None else weights
-    parts = [features(one.name, aspects(one, every), every, first, apart=True) for one in found]
-    return parts, dealt, every
+    parts = [
+        encode_column(one.name, derive_features(one, every), every, first, by_table=True)
+        for one in found
+    ]
+    return parts, permuted, every
 
 
 @pytest.mark.parametrize("grouped", [False, True])
 def test_sums_are_over_rows_that_have_both(grouped):
-    parts, dealt, every = made(grouped)
-    layout, rows = Layout(parts), np.arange(90)
+    parts, permuted, every = made(grouped)
+    layout, rows = ColumnLayout(parts), np.arange(90)
     labels = np.empty((90, 10))
-    labels[dealt.row] = dealt.labels[dealt.unit]
+    labels[permuted.row] = permuted.labels[permuted.unit]
     values = [part.at(rows) for part in parts]
-    has = [np.hstack([np.ones((90, 1)), part.known(rows)])[:, part.holes] for part in parts]
-    sums = Pairwise(layout, range(1, 3), Whole.of(layout, dealt), dealt)
+    has = [np.hstack([np.ones((90, 1)), part.is_known(rows)])[:, part.mask_index] for part in parts]
+    sums = ProductSums(layout, range(1, 3), feature_sums(layout, permuted), permuted)
     for a, b in ((1, 2), (1, 3), (2, 3)):
         for table in (0, 1):
-            found = sums.of(a, b, table)
-            shape = found.product.shape
+            found = sums.pair(a, b, table)
+            shape = found.xy.shape
             for f in range(shape[0]):
                 for g in range(shape[1]):
                     both = has[a][:, f] * has[b][:, g]
@@ -81,7 +97,7 @@ def test_measures_are_those_of_textbooks():
     ends = np.array([[np.nan, np.nan], [-0.8, 1.9]])
     one = np.stack([score, np.where(level, 1.9, -0.8)])
     two = np.stack([other, np.where(second, 1.9, -0.8)])
-    sums = Sums(
+    sums = PairSums(
         np.full((1, 1), 200.0),
         one.sum(axis=1)[:, None],
         (one**2).sum(axis=1)[:, None],
@@ -89,8 +105,8 @@ def test_measures_are_those_of_textbooks():
         (two**2).sum(axis=1)[None],
         one @ two.T,
     )
-    side = Side(ends, np.array([0, 1]), np.array([-1, -1]))
-    found = strength(sums, side, side)
+    side = Coding(ends, np.array([0, 1]), np.array([-1, -1]))
+    found = association(sums, side, side)
     assert found.defined.all()
     assert np.tanh(found.value[0, 0]) == pytest.approx(np.corrcoef(score, other)[0, 1])
     assert found.variance[0, 0] == pytest.approx(1 / 197)
@@ -139,12 +155,14 @@ def of_textbooks(one, other):
 
 def side(part, values, f, mine, own):
     """What :func:`of_textbooks` takes of a feature, of rows of which a share is the first's."""
-    if not part.side.levels[f]:
-        tied = (own / part.ties[0, f] ** 2 + (1.0 - own) / part.ties[1, f] ** 2) ** -0.5
+    if not part.coding.is_level[f]:
+        tied = (
+            own / part.tie_factors[0, f] ** 2 + (1.0 - own) / part.tie_factors[1, f] ** 2
+        ) ** -0.5
         return values[mine, f], float(tied)
-    same = np.flatnonzero(part.side.aspect == part.side.aspect[f])
+    same = np.flatnonzero(part.coding.source == part.coding.source[f])
     masks = {g: values[mine, g] > 0.0 for g in same}
-    at = part.side.reference[f]
+    at = part.coding.reference[f]
     reference = ~np.any(list(masks.values()), axis=0) if at < 0 else masks[at]
     return masks[f], reference, [masks[g] for g in same if g not in (f, at)]
 
@@ -165,7 +183,11 @@ def changes_of(part, other, values, others, both, of_row):
                     levels = [mask & inside for mask in levels]
                 if all(mask.any() for mask in levels):
                     pieces.append(of_textbooks(one, two))
-            if len(pieces) == 2 and f != part.side.reference[f] and g != other.side.reference[g]:
+            if (
+                len(pieces) == 2
+                and f != part.coding.reference[f]
+                and g != other.coding.reference[g]
+            ):
                 (was, error), (now, its) = pieces
                 found[f, g] = abs(was - now) / (error + its) ** 0.5
     return found
@@ -177,16 +199,16 @@ def test_a_pair_has_changed_by_the_largest_change_of_a_measure_over_its_error():
     A number and a level go together by its scores and by itself, and what has changed less counts;
     two numbers by scores alone.
     """
-    parts, dealt, _ = made(grouped=False)
-    found = dependence(parts, dealt)
+    parts, permuted, _ = made(grouped=False)
+    found = association_changes(parts, permuted)
     rows = np.arange(90)
     values = [part.at(rows) for part in parts]
-    has = [np.hstack([np.ones((90, 1)), part.known(rows)])[:, part.holes] for part in parts]
+    has = [np.hstack([np.ones((90, 1)), part.is_known(rows)])[:, part.mask_index] for part in parts]
     of_row = np.empty((90, 10), dtype=bool)
-    of_row[dealt.row] = dealt.labels[dealt.unit] == 1
-    assert (parts[4].side.reference >= 0).all()
-    for link, statistic in zip(found.links, found.statistics, strict=True):
-        a, b = link.columns
+    of_row[permuted.row] = permuted.labels[permuted.unit] == 1
+    assert (parts[4].coding.reference >= 0).all()
+    for link, statistic in zip(found.pairs, found.statistics, strict=True):
+        a, b = ("xyckm".index(name) for name in link.columns)
         for of in range(10):
             changes = changes_of(
                 parts[a],
@@ -197,13 +219,14 @@ def test_a_pair_has_changed_by_the_largest_change_of_a_measure_over_its_error():
                 of_row[:, of],
             )
             kept = []
+            levels = [parts[index].coding.is_level for index in (a, b)]
             for f, g in np.ndindex(changes.shape):
-                if parts[a].beside[f] < 0 and parts[b].beside[g] < 0:
+                if parts[a].score_index[f] < 0 and parts[b].score_index[g] < 0:
                     # A score's own number is the feature after it.
                     further = [changes[f, g]]
-                    if parts[b].side.levels[g] and f + 1 in np.flatnonzero(parts[a].beside >= 0):
+                    if levels[1][g] and f + 1 in np.flatnonzero(parts[a].score_index >= 0):
                         further.append(changes[f + 1, g])
-                    if parts[a].side.levels[f] and g + 1 in np.flatnonzero(parts[b].beside >= 0):
+                    if levels[0][f] and g + 1 in np.flatnonzero(parts[b].score_index >= 0):
                         further.append(changes[f, g + 1])
                     kept.append(min(further))
             changes = np.array(kept)
@@ -211,12 +234,12 @@ def test_a_pair_has_changed_by_the_largest_change_of_a_measure_over_its_error():
 
 
 def test_no_memory_changes_what_is_found(monkeypatch):
-    parts, dealt, _ = made(grouped=True)
-    whole = dependence(parts, dealt)
-    monkeypatch.setattr("bke.inference.tables.dependence.MOST_PRODUCTS", 1)
-    assert _some(Layout(parts).widths, 30) == [range(at, at + 1) for at in range(4)]
-    piecewise = dependence(parts, dealt)
-    assert [link.columns for link in piecewise.links] == [link.columns for link in whole.links]
+    parts, permuted, _ = made(grouped=True)
+    whole = association_changes(parts, permuted)
+    monkeypatch.setattr("bke.inference.tables.associations.MAX_PRODUCTS", 1)
+    assert column_batches(ColumnLayout(parts).widths, 30) == [range(at, at + 1) for at in range(4)]
+    piecewise = association_changes(parts, permuted)
+    assert [link.columns for link in piecewise.pairs] == [link.columns for link in whole.pairs]
     np.testing.assert_allclose(piecewise.statistics, whole.statistics, atol=1e-9)
 
 
@@ -225,11 +248,12 @@ def test_a_column_of_one_value_in_a_table_goes_with_nothing():
     x = rng.normal(size=80)
     holes = np.where((np.arange(80) < 40) | (x < 0.0), 0.0, np.nan) + rng.normal(size=80)
     found = [Column("x", "number", x), Column("y", "number", holes)]
-    dealt = labelling(found, 40, 9, 0)
+    permuted = permute_labels(found, 40, 9, 0)
     parts = [
-        features(one.name, aspects(one, np.ones(80)), np.ones(80), 40, apart=True) for one in found
+        encode_column(one.name, derive_features(one, np.ones(80)), np.ones(80), 40, by_table=True)
+        for one in found
     ]
-    (link,) = dependence(parts, dealt).links
+    (link,) = association_changes(parts, permuted).pairs
     assert "y missing" not in link.features  # in the first table none is
 
 

@@ -6,22 +6,23 @@ import numpy as np
 import scipy.special
 import scipy.stats
 from bke.inference.io.types import Column
-from bke.inference.tables.aspects import aspects
-from bke.inference.tables.changes import change
-from bke.inference.tables.dealing import labelling
-from bke.inference.tables.marginal import marginal
-from bke.inference.tables.medians import shift_interval
-from bke.inference.tables.ordered import Sorted
+from bke.inference.tables.derived_features import derive_features
+from bke.inference.tables.effects import WeightedSample, column_effect, median_shift_interval
+from bke.inference.tables.permuted_labels import permute_labels
+from bke.inference.tables.statistics import marginal_statistics
 
 
 def changed(column, rows):
-    dealt = labelling([column], rows, 9, 0)
-    return change(
+    permuted = permute_labels([column], rows, 9, 0)
+    return column_effect(
         column,
-        [marginal(one, dealt) for one in aspects(column, dealt.weights)],
+        [
+            marginal_statistics(one, permuted)
+            for one in derive_features(column, permuted.row_weights)
+        ],
         rows,
         0.05,
-        dealt.weights,
+        permuted.row_weights,
     )
 
 
@@ -53,7 +54,7 @@ def test_intervals_of_few_rows_and_of_rows_that_agree():
     assert found.shift_interval[0] < 100.0 < found.shift_interval[1]
     assert changed(Column("x", "integer", x[:20]), 15).shift_interval is None
     column = Column("x", "integer", x)
-    alone = change(column, [], 15, 0.05, np.ones(30), independent=False)
+    alone = column_effect(column, [], 15, 0.05, np.ones(30), independent=False)
     assert alone.auc_interval is alone.shift_interval is None
 
 
@@ -97,8 +98,8 @@ def test_the_interval_of_a_shift_holds_it_as_often_as_it_says():
     for draw in (lambda: rng.poisson(2.6, 60), lambda: rng.normal(size=60), apart, hurdle):
         held = 0
         for _ in range(300):
-            both = [Sorted.of(draw().astype(float), np.ones(60)) for _ in range(2)]
-            low, high = shift_interval(*both, 0.05)
+            both = [WeightedSample.of(draw().astype(float), np.ones(60)) for _ in range(2)]
+            low, high = median_shift_interval(*both, 0.05)
             held += low <= 0.0 <= high
         assert held >= 270
 
@@ -116,7 +117,7 @@ def test_weekdays_and_hours_are_those_of_the_calendar():
     moments = np.array(
         ["1970-01-01T00:30", "2024-02-29T23:59", "2024-03-03T07:00"], "datetime64[s]"
     )
-    weekday, hour = aspects(Column("when", "datetime", moments.astype(float)), np.ones(3))
+    weekday, hour = derive_features(Column("when", "datetime", moments.astype(float)), np.ones(3))
     assert [weekday.levels[code] for code in weekday.codes] == ["Thursday", "Thursday", "Sunday"]
     assert [hour.levels[code] for code in hour.codes] == ["0:00", "23:00", "7:00"]
 
@@ -125,27 +126,27 @@ def test_weekdays_and_hours_before_1970():
     """Calendar days computed by the standard library, down to the year 1600."""
     texts = ["1969-12-31T23:59:59", "1883-11-18T12:00", "1752-09-14T00:00", "1600-02-29T07:30"]
     moments = np.array(texts, "datetime64[s]")
-    weekday, hour = aspects(Column("when", "datetime", moments.astype(float)), np.ones(4))
+    weekday, hour = derive_features(Column("when", "datetime", moments.astype(float)), np.ones(4))
     days = [datetime.datetime.fromisoformat(text) for text in texts]
     assert [weekday.levels[code] for code in weekday.codes] == [f"{day:%A}" for day in days]
     assert [hour.levels[code] for code in hour.codes] == [f"{day.hour}:00" for day in days]
 
 
 def test_times_of_day_have_no_weekday():
-    found = aspects(Column("at", "datetime", np.array([0.0, 3600.0, 86_399.0])), np.ones(3))
-    assert [aspect.what for aspect in found] == ["hour"]
+    found = derive_features(Column("at", "datetime", np.array([0.0, 3600.0, 86_399.0])), np.ones(3))
+    assert [aspect.name for aspect in found] == ["hour"]
 
 
 def test_values_far_out_are_counted_beyond_ends():
     rng = np.random.default_rng(2)
     values = rng.normal(size=400)
     values[300:306] *= 1000.0
-    found = aspects(Column("x", "number", values), np.ones(400))
-    assert [one.what for one in found] == ["", "tails"]
-    near = aspects(Column("x", "number", values[:300]), np.ones(300))
-    assert [one.what for one in near] == [""]
-    dealt = labelling([Column("x", "number", values)], 200, 9, 0)
-    tails = marginal(found[1], dealt)
+    found = derive_features(Column("x", "number", values), np.ones(400))
+    assert [one.name for one in found] == ["", "tails"]
+    near = derive_features(Column("x", "number", values[:300]), np.ones(300))
+    assert [one.name for one in near] == [""]
+    permuted = permute_labels([Column("x", "number", values)], 200, 9, 0)
+    tails = marginal_statistics(found[1], permuted)
     for index, name in enumerate(found[1].levels):
         side, end = name.split()
         beyond = values < float(end) if side == "below" else values > float(end)
@@ -176,7 +177,7 @@ def test_the_effect_size_of_repeated_rows_is_that_of_each_row_alone():
     values, times = rng.integers(0, 9, 60).astype(float), rng.integers(1, 5, 60)
     whole = changed(Column("x", "integer", np.repeat(values, times)), int(times[:40].sum()))
     column = Column("x", "integer", values)
-    weighted = change(column, [], 40, 0.05, times.astype(float))
+    weighted = column_effect(column, [], 40, 0.05, times.astype(float))
     np.testing.assert_allclose(weighted.size, whole.size, rtol=1e-12)
 
 

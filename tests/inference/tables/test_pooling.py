@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 from bke.inference import InputError, compare_tables
 from bke.inference.io.types import Column
-from bke.inference.tables.aspects import aspects
-from bke.inference.tables.changes import change
-from bke.inference.tables.counted import Counted
-from bke.inference.tables.dealing import labelling
-from bke.inference.tables.marginal import marginal
+from bke.inference.tables.derived_features import derive_features
+from bke.inference.tables.effects import column_effect
+from bke.inference.tables.permuted_labels import permute_labels
+from bke.inference.tables.pooling import RowWeights
+from bke.inference.tables.statistics import marginal_statistics
 
 QUIET = {"permutations": 99, "progress": False}
 
@@ -45,7 +45,7 @@ def test_counts_are_rows_that_are_repeated():
         assert one.pvalue == other.pvalue
         assert str(one) == str(other)
         if one.histogram is not None:
-            np.testing.assert_allclose(one.histogram.shares, other.histogram.shares)
+            np.testing.assert_allclose(one.histogram.proportions, other.histogram.proportions)
     assert [pair.pvalue for pair in found.pairs] == [pair.pvalue for pair in twin.pairs]
     for one, other in zip(found.pairs, twin.pairs, strict=True):
         np.testing.assert_allclose(one.strengths, other.strengths)
@@ -59,17 +59,20 @@ def test_weights_count_rows_for_more():
     of, rows = np.repeat(np.arange(90), times), int(times[:40].sum())
     weights = times / times.sum() * 80.0
     for column in (Column("x", "number", x), Column("c", "category", c, ("a", "b", "c"))):
-        weighed = labelling([column], 40, 9, 0, counted=Counted(weights=weights))
-        own = [marginal(one, weighed) for one in aspects(column, weights)]
-        found = change(column, own, 40, 0.05, weights)
+        weighed = permute_labels([column], 40, 9, 0, row_weights=RowWeights(weights=weights))
+        own = [marginal_statistics(one, weighed) for one in derive_features(column, weights)]
+        found = column_effect(column, own, 40, 0.05, weights)
         long = column._replace(values=column.values[of])
-        dealt = labelling([long], rows, 9, 0)
-        twin = change(
+        permuted = permute_labels([long], rows, 9, 0)
+        twin = column_effect(
             long,
-            [marginal(one, dealt) for one in aspects(long, dealt.weights)],
+            [
+                marginal_statistics(one, permuted)
+                for one in derive_features(long, permuted.row_weights)
+            ],
             rows,
             0.05,
-            dealt.weights,
+            permuted.row_weights,
         )
         assert found.medians == twin.medians
         assert [share.level for share in found.shares] == [share.level for share in twin.shares]
@@ -127,7 +130,7 @@ def test_weights_that_differ_in_kind_are_told_and_intervals_go_by_each_table():
         found = compare_tables(*tables, weights="w", permutations=19, alpha=0.05, progress=False)
         low, high = found["x"].effect.shift_interval
         held += low <= 0.0 <= high
-        assert any("where weights vary so differently" in note for note in found.notes)
+        assert any("if weights vary more in one table" in note for note in found.notes)
     assert held >= 42
 
 
@@ -150,7 +153,7 @@ def test_weights_can_undo_a_difference_and_make_one():
         ([1.0, -1.0, 2.0], "weights", "'w' has a negative number in row 2 of the first"),
         ([1.0, np.nan, 2.0], "weights", "'w' has no number in row 2 of the first"),
         ([0.0, 0.0, 0.0], "weights", "'w' is 0 in all rows of the first"),
-        ([1.0, 1.5, 2.0], "freq_weights", "'w' holds 1.5, and counts are whole numbers"),
+        ([1.0, 1.5, 2.0], "freq_weights", "'w' holds 1.5, and counts must be whole numbers"),
         ([1.0, 1e9, 2.0], "freq_weights", "counts 1e.09 rows"),
     ],
 )

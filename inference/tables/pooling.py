@@ -1,4 +1,4 @@
-"""Pool two tables: columns of one name together, each of one type; all problems are reported."""
+"""Pool two tables: read columns of equal name together, and check columns with a role."""
 
 from __future__ import annotations
 
@@ -31,62 +31,110 @@ from ..io.types import (
     value_text,
 )
 from ..permutation.serial import serial_note
-from .counted import NOT_COUNTED, Counted, counted_rows
-
-#: Ratio of the mean rows per cluster of both tables from which a note warns.
-CLUSTER_SIZE_RATIO = 2.0
-#: What is done with numbers that look like sentinels of missing values.
-SENTINEL_CHOICES = ("warn", "missing", "keep")
 
 
-class Pooled(NamedTuple):
+class RowWeights(NamedTuple):
+    """Number of rows that each row of the pooled tables stands for.
+
+    Attributes:
+        counts: (N,) integer frequency weights, or ``None``.
+        weights: (N,) weights, scaled to add up to the effective sample size (Kish 1965), or
+            ``None``.
+        column: the weights, scaled to a mean of 1 over the positive weights of each table; part
+            of the hash of a row.
+    """
+
+    counts: np.ndarray | None = None
+    weights: np.ndarray | None = None
+    column: Column | None = None
+
+    def pooled(self, n_rows: int) -> np.ndarray:
+        """Return the weight of each of ``n_rows`` rows, (N,); 1 by default."""
+        values = self.weights if self.counts is None else self.counts
+        return np.ones(n_rows) if values is None else np.asarray(values, dtype=float)
+
+    def by_table(self, n_rows: int, n_first: int) -> np.ndarray:
+        """Return the weight of each row, (N,), scaled to the effective size of its table."""
+        values = self.pooled(n_rows)
+        if self.weights is None:
+            return values
+        return np.concatenate(
+            [scale_to_effective_size(table) for table in (values[:n_first], values[n_first:])]
+        )
+
+    def notes(self, n_rows: int, n_first: int, max_ratio: float = 1.25) -> list[str]:
+        """Write a note if the variation of weights differs between the tables.
+
+        Args:
+            n_rows: number of rows of both tables.
+            n_first: number of rows of the first table.
+            max_ratio: ratio of the effective sizes per row above which there is a note.
+        """
+        if self.weights is None:
+            return []
+        values = self.by_table(n_rows, n_first)
+        first, second = float(values[:n_first].mean()), float(values[n_first:].mean())
+        if max(first, second) <= max_ratio * min(first, second):
+            return []
+        return [
+            f"The effective sample size of 100 rows is {100 * first:.0f} in the first table and "
+            f"{100 * second:.0f} in the second: if weights vary more in one table, p-values may be "
+            "far too small or too large."
+        ]
+
+
+#: Weights of rows that all count once.
+UNWEIGHTED = RowWeights()
+
+
+class PooledTables(NamedTuple):
     """Columns of both tables.
 
     Attributes:
         columns: columns that are compared.
-        rows: number of rows of the first table, which come first in every column.
+        n_first: number of rows of the first table, which come first in every column.
         left_out: other columns, and reasons.
         notes: notes on how columns were read.
         role_columns: columns with a role, which are not compared, by name.
-        names: names of the tables, where a column divides one.
-        counted: weight of each row.
+        names: names of the tables, if a column divides one table.
+        row_weights: weight of each row.
         independent: there are no clusters.
     """
 
     columns: tuple[Column, ...]
-    rows: int
+    n_first: int
     left_out: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
     role_columns: dict[str, Column]
     names: tuple[str, str] | None
-    counted: Counted = NOT_COUNTED
+    row_weights: RowWeights = UNWEIGHTED
     independent: bool = True
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Number of rows of each table, as often as they count."""
-        counts = self.counted.counts
+        """Number of rows of each table, including frequency weights."""
+        counts = self.row_weights.counts
         if counts is None:
-            return self.rows, len(self.columns[0].values) - self.rows
-        return int(counts[: self.rows].sum()), int(counts[self.rows :].sum())
+            return self.n_first, len(self.columns[0].values) - self.n_first
+        return int(counts[: self.n_first].sum()), int(counts[self.n_first :].sum())
 
     @property
     def weights(self) -> np.ndarray:
         """Weight of each row, (N,)."""
-        return self.counted.of(len(self.columns[0].values))
+        return self.row_weights.pooled(len(self.columns[0].values))
 
     @property
     def weights_by_table(self) -> np.ndarray:
-        """Weight of each row, (N,), by the weights of its table alone."""
-        return self.counted.of_each(len(self.columns[0].values), self.rows)
+        """Weight of each row, (N,), scaled to the effective size of its table."""
+        return self.row_weights.by_table(len(self.columns[0].values), self.n_first)
 
 
 class Roles(NamedTuple):
-    """Columns with a role in the test, which are not compared.
+    """Names of columns with a role in the test, which are not compared.
 
     Attributes:
-        clusters: rows of equal values depend on each other.
-        strata: rows are exchangeable within equal values alone.
+        clusters: rows with equal values depend on each other.
+        strata: rows are exchangeable only among rows with equal values.
         freq_weights: number of equal rows that each row stands for.
         weights: weight of each row.
     """
@@ -97,7 +145,7 @@ class Roles(NamedTuple):
     weights: str | None = None
 
     def checked(self) -> Roles:
-        """Refuse what is no name of a column."""
+        """Return the roles, or refuse values that are not names of columns."""
         for role, name in self._asdict().items():
             if name is not None and not isinstance(name, str):
                 raise InputError(
@@ -111,10 +159,10 @@ class Roles(NamedTuple):
     def sentences(self) -> tuple[str, ...]:
         """Describe the columns that have a role."""
         texts = {
-            "rows of one {!r} are kept together, so that effects have no intervals": self.clusters,
-            "labels are exchanged within {!r}": self.strata,
-            "rows count as often as {!r} says": self.freq_weights,
-            "rows are weighted by {!r}, so that the level is approximate": self.weights,
+            "clusters are the values of {!r}, so that effects have no intervals": self.clusters,
+            "labels are permuted within the values of {!r}": self.strata,
+            "frequency weights are in {!r}": self.freq_weights,
+            "weights are in {!r}, so that the level is approximate": self.weights,
         }
         return tuple(text.format(name) for text, name in texts.items() if name is not None)
 
@@ -125,13 +173,13 @@ class Roles(NamedTuple):
         return {name: type_ for name, type_ in {**groups, **numbers}.items() if name is not None}
 
 
-def pooled(
+def pool_tables(
     tables: Sequence[Table],
     by: str | None,
     exclude: Sequence[str],
     options: ReadOptions,
     roles: Roles,
-) -> Pooled:
+) -> PooledTables:
     """Pool the columns of two tables, or of one that a column divides.
 
     Args:
@@ -149,28 +197,36 @@ def pooled(
     role_types = roles.column_types()
     used = {*exclude, *options.column_types, *role_types, *([by] if by else [])}
     _check_names(tables, used, set(exclude))
-    check_choice(options.sentinels, "sentinels", SENTINEL_CHOICES)
+    check_choice(options.sentinels, "sentinels", ("warn", "missing", "keep"))
     notes = [*read_notes(tables), *unused_notes(tables, options.na_values, options.formats)]
     names = None
     if by is not None:
-        tables, names, without = _in_two(tables[0], by, options.na_values)
-        notes += without
+        groups, group_notes = split_by(tables[0], by, options.na_values)
+        if len(groups) != 2:
+            raise InputError(
+                f"column {by!r} has {pluralize(len(groups), 'value')}"
+                f"{in_parentheses(group_notes)}, and two are needed to compare the rows of the one "
+                "with those of the other"
+            )
+        tables = list(groups.values())
+        names = (tables[0].source, tables[1].source)
+        notes += group_notes
     chosen = [name for name in tables[0].data.column_names if name not in exclude]
     all_types = {**options.column_types, **role_types}
     columns = typed_columns(tables, chosen, options._replace(column_types=all_types))
-    rows, how_often = tables[0].data.num_rows, NOT_COUNTED
+    n_first, row_weights = tables[0].data.num_rows, UNWEIGHTED
     if roles.freq_weights is not None or roles.weights is not None:
         counts, weights = (
             columns[name].column if name else None for name in (roles.freq_weights, roles.weights)
         )
-        how_often = counted_rows(counts, weights, rows)
-        columns, rows, how_often = _with_positive_counts(columns, rows, how_often)
-        notes += how_often.notes(len(next(iter(columns.values())).column.values), rows)
-    notes += _cluster_notes(columns, roles.clusters, rows)
-    notes += _dependence_notes(columns, rows, roles.clusters)
+        row_weights = read_row_weights(counts, weights, n_first)
+        columns, n_first, row_weights = _positive_rows(columns, n_first, row_weights)
+        notes += row_weights.notes(len(next(iter(columns.values())).column.values), n_first)
+    notes += _cluster_notes(columns, roles.clusters, n_first)
+    notes += _dependence_notes(columns, n_first, roles.clusters)
     notes += _repeated_identifiers(columns, {*role_types, *options.column_types}, roles.clusters)
-    notes += _copies_notes(columns, rows, tables)
-    notes += _serial_notes(columns, rows, roles)
+    notes += _copies_notes(columns, n_first, tables)
+    notes += _serial_notes(columns, n_first, roles)
     left_out, compared = [(name, "excluded") for name in exclude], []
     notes += [note for name in chosen for note in columns[name].notes]
     for name in chosen:
@@ -186,29 +242,100 @@ def pooled(
             compared.append(column)
     if not compared:
         reasons = ", ".join(f"{name!r} ({reason})" for name, reason in left_out) or "there is none"
-        why = " ".join(note for name in chosen for note in columns[name].notes)
-        raise InputError(f"no column can be compared: {reasons}{'. ' * bool(why)}{why}")
+        column_notes = " ".join(note for name in chosen for note in columns[name].notes)
+        raise InputError(
+            f"no column can be compared: {reasons}{'. ' * bool(column_notes)}{column_notes}"
+        )
     notes += [_date_note(column) for column in compared if column.kind == "datetime"]
     notes += [
         f"{name!r} is left out: {reason}." for name, reason in left_out if reason != "excluded"
     ]
-    return Pooled(
+    return PooledTables(
         tuple(compared),
-        rows,
+        n_first,
         tuple(left_out),
         tuple(notes),
         {name: columns[name].column for name in role_types},
         names,
-        how_often,
+        row_weights,
         not roles.clusters,
     )
 
 
-def _with_positive_counts(
-    columns: dict[str, TypedColumn], rows: int, counted: Counted
-) -> tuple[dict[str, TypedColumn], int, Counted]:
-    """Return columns without rows that count for nothing, and the rows left of the first table."""
-    positive = counted.of(len(next(iter(columns.values())).column.values)) > 0.0
+def read_row_weights(
+    counts: Column | None, weights: Column | None, n_first: int, max_rows: int = 50_000_000
+) -> RowWeights:
+    """Check the column of frequency weights or of weights.
+
+    Weights are scaled to a mean of 1 over the positive weights of each table, and equal weights
+    are ignored.
+
+    Args:
+        counts: whole numbers, or ``None``.
+        weights: weights, or ``None``; not both.
+        n_first: number of rows of the first table.
+        max_rows: largest sum of counts.
+
+    Raises:
+        InputError: values are missing, negative or, in a table, all 0; or counts are not whole
+            numbers.
+    """
+    column = weights if counts is None else counts
+    if column is None:
+        return UNWEIGHTED
+    values = column.values
+    tables = ((values[:n_first], "first"), (values[n_first:], "second"))
+    for invalid, description in (
+        (np.isnan(values), "no number"),
+        (values < 0.0, "a negative number"),
+    ):
+        if invalid.any():
+            index = int(np.flatnonzero(invalid)[0])
+            table, row = ("first", index) if index < n_first else ("second", index - n_first)
+            raise InputError(
+                f"column {column.name!r} has {description} in row {row + 1} of the {table} table"
+            )
+    for part, table in tables:
+        if not part.sum():
+            raise InputError(f"column {column.name!r} is 0 in all rows of the {table} table")
+    if counts is not None:
+        if (fractions := values[values != np.floor(values)]).size:
+            raise InputError(
+                f"column {column.name!r} holds {fractions[0]:g}, and counts must be whole numbers: "
+                "for other numbers use weights"
+            )
+        if values.sum() > max_rows:
+            raise InputError(
+                f"column {column.name!r} counts {values.sum():.3g} rows, and at most {max_rows:,} "
+                "can be permuted"
+            )
+        return RowWeights(counts=values.astype(np.int64))
+    positive = values > 0.0
+    scaled = np.concatenate(
+        [part * (np.count_nonzero(part) / math.fsum(part)) for part, _ in tables]
+    )
+    if np.ptp(scaled[positive]) <= 1e-9:  # equal up to rounding
+        return UNWEIGHTED if positive.all() else RowWeights(counts=positive.astype(np.int64))
+    return RowWeights(
+        weights=scale_to_effective_size(scaled),
+        column=column._replace(values=np.round(scaled, 9)),
+    )
+
+
+def scale_to_effective_size(weights: np.ndarray) -> np.ndarray:
+    """Scale weights to add up to their effective sample size (Kish 1965)."""
+    return np.asarray(weights * (math.fsum(weights) / math.fsum(np.square(weights))))
+
+
+def _positive_rows(
+    columns: dict[str, TypedColumn], n_first: int, row_weights: RowWeights
+) -> tuple[dict[str, TypedColumn], int, RowWeights]:
+    """Drop rows of weight 0.
+
+    Returns:
+        The columns, the number of rows of the first table, and the weights.
+    """
+    positive = row_weights.pooled(len(next(iter(columns.values())).column.values)) > 0.0
 
     def restrict(column: Column) -> Column:
         values, levels = column.values[positive], column.levels
@@ -222,12 +349,13 @@ def _with_positive_counts(
     restricted = {
         name: typed._replace(column=restrict(typed.column)) for name, typed in columns.items()
     }
-    left = Counted(
-        None if counted.counts is None else counted.counts[positive],
-        None if counted.weights is None else counted.weights[positive],
-        None if counted.given is None else restrict(counted.given),
+    counts, weights, column = row_weights
+    remaining = RowWeights(
+        None if counts is None else counts[positive],
+        None if weights is None else weights[positive],
+        None if column is None else restrict(column),
     )
-    return restricted, int(positive[:rows].sum()), left
+    return restricted, int(positive[:n_first].sum()), remaining
 
 
 def read_notes(tables: Sequence[Table]) -> list[str]:
@@ -236,34 +364,34 @@ def read_notes(tables: Sequence[Table]) -> list[str]:
 
 
 def _cluster_notes(
-    columns: Mapping[str, TypedColumn], clusters: str | None, rows: int
+    columns: Mapping[str, TypedColumn], clusters: str | None, n_first: int, max_ratio: float = 2.0
 ) -> list[str]:
-    """Write a note where clusters have far more rows in one table than in the other."""
+    """Write a note if the mean number of rows per cluster differs by more than ``max_ratio``."""
     if clusters is None:
         return []
     sizes, values = [], columns[clusters].column.values
-    for part in (values[:rows], values[rows:]):
+    for part in (values[:n_first], values[n_first:]):
         known = part[~np.isnan(part)]
         sizes.append(len(known) / max(len(np.unique(known)), 1))
-    if max(sizes) <= CLUSTER_SIZE_RATIO * min(sizes):
+    if max(sizes) <= max_ratio * min(sizes):
         return []
     return [
-        f"Clusters of the first table have {sizes[0]:.3g} rows each on average, and of the second "
-        f"{sizes[1]:.3g}: where these are so different p-values may be too small or too large."
+        f"Clusters of the first table have {sizes[0]:.3g} rows on average, and of the second "
+        f"{sizes[1]:.3g}: with such different sizes p-values may be too small or too large."
     ]
 
 
 def _dependence_notes(
-    columns: Mapping[str, TypedColumn], rows: int, clusters: str | None, least_levels: int = 10
+    columns: Mapping[str, TypedColumn], n_first: int, clusters: str | None, min_levels: int = 10
 ) -> list[str]:
-    """Note columns that repeat, within whose values a column of numbers hardly varies.
+    """Write notes on columns whose values determine a column of numbers almost completely.
 
     Args:
         columns: columns by name.
-        rows: rows of the first table.
+        n_first: number of rows of the first table.
         clusters: the column of clusters; then there are no notes.
-        least_levels: distinct values of such a column at least; not tuned, and neither are a
-            hundredth of the variance and two rows for each value.
+        min_levels: smallest number of distinct values of such a column; not tuned. Two rows per
+            value and a hundredth of the variance are not tuned either.
     """
     if clusters is not None:
         return []
@@ -273,16 +401,16 @@ def _dependence_notes(
         for name, typed in columns.items()
         if typed.column.kind in ("number", "integer") and not np.isnan(typed.column.values).any()
     }
-    numbers = {name: ranks for name, ranks in numbers.items() if ranks.max() >= least_levels}
+    numbers = {name: ranks for name, ranks in numbers.items() if ranks.max() >= min_levels}
     notes = []
     for name, typed in columns.items():
         if typed.column.kind not in ("category", "integer"):
             continue
-        # A value in both tables is two.
+        # A value in both tables counts as two levels.
         values = 2.0 * typed.column.values
-        values[rows:] += 1.0
+        values[n_first:] += 1.0
         _, level, counts = np.unique(values, return_inverse=True, return_counts=True)
-        if len(counts) < least_levels or len(level) < 2 * len(counts):
+        if len(counts) < min_levels or len(level) < 2 * len(counts):
             continue
         for other, values in numbers.items():
             if other == name:
@@ -299,14 +427,14 @@ def _dependence_notes(
 
 
 def _copies_notes(
-    columns: Mapping[str, TypedColumn], rows: int, tables: Sequence[Table]
+    columns: Mapping[str, TypedColumn], n_first: int, tables: Sequence[Table]
 ) -> list[str]:
-    """Note tables whose rows are copies of others."""
+    """Write notes on rows that are copies of other rows."""
     if not columns:
         return []
     values = np.column_stack([typed.column.values for typed in columns.values()])
     values = np.nan_to_num(values, nan=-1.7e308)
-    parts, names = (values[:rows], values[rows:]), (tables[0].source, tables[-1].source)
+    parts, names = (values[:n_first], values[n_first:]), (tables[0].source, tables[-1].source)
     notes = [
         note
         for part, name in zip(parts, names, strict=True)
@@ -329,8 +457,8 @@ def _date_note(column: Column, day: float = 86_400.0) -> str:
     )
 
 
-def _serial_notes(columns: Mapping[str, TypedColumn], rows: int, roles: Roles) -> list[str]:
-    """Note rows that seem to depend on their predecessors, unless roles say how rows depend."""
+def _serial_notes(columns: Mapping[str, TypedColumn], n_first: int, roles: Roles) -> list[str]:
+    """Write notes on serial dependence of rows, unless a column has a role."""
     if any(roles):
         return []
     numeric = {
@@ -341,7 +469,7 @@ def _serial_notes(columns: Mapping[str, TypedColumn], rows: int, roles: Roles) -
     if not numeric:
         return []
     values = np.column_stack(list(numeric.values()))
-    notes = serial_note([values[:rows], values[rows:]], list(numeric))
+    notes = serial_note([values[:n_first], values[n_first:]], list(numeric))
     return [
         f"{note[0].upper()}{note[1:]}: keep the rows of a day, or of another block, together with "
         "--clusters (clusters=)."
@@ -353,17 +481,17 @@ def _repeated_identifiers(
     columns: dict[str, TypedColumn],
     excluded: set[str],
     clusters: str | None,
-    least_repeats: float = 1.5,
-    least_values: int = 10,
+    min_repeats: float = 1.5,
+    min_values: int = 10,
 ) -> list[str]:
-    """Take columns that are named as identifiers and repeat for such; write notes on them.
+    """Read repeated columns with the name of an identifier as identifiers, and write notes.
 
     Args:
         columns: columns by name, replaced in place.
         excluded: names of columns whose type or role the user has set.
         clusters: the column of clusters; then there are no notes.
-        least_repeats: rows for each value on average; not tuned.
-        least_values: distinct values; not tuned.
+        min_repeats: smallest mean number of rows per value; not tuned.
+        min_values: smallest number of distinct values; not tuned.
     """
     notes = []
     for name, typed in columns.items():
@@ -373,13 +501,13 @@ def _repeated_identifiers(
             continue
         known = column.values[~np.isnan(column.values)]
         count = len(np.unique(known))
-        if count < least_values or len(known) < least_repeats * count:
+        if count < min_values or len(known) < min_repeats * count:
             continue
         columns[name] = typed._replace(column=as_identifier(column))
-        repeats = f"{len(known) / count:.3g} times on average"
         notes.append(
-            f"Rows repeat {name!r}, {repeats}. If rows of one value depend on each other, p-values "
-            f"are too small: keep them together with --clusters {name} (clusters={name!r})."
+            f"Rows repeat {name!r}, {len(known) / count:.3g} times on average. If rows of one "
+            "value depend on each other, p-values are too small: keep them together with "
+            f"--clusters {name} (clusters={name!r})."
         )
     return [] if clusters else notes
 
@@ -417,7 +545,7 @@ def _check_names(tables: Sequence[Table], used: set[str], exclude: set[str]) -> 
         )
 
 
-def divided(
+def split_by(
     table: Table, by: str, na_values: Sequence[str | float]
 ) -> tuple[dict[str, Table], list[str]]:
     """Return the rows of every value of a column as a table, and notes.
@@ -470,23 +598,9 @@ def _numeric_order(word: str) -> tuple[float, str]:
         return math.inf, word
 
 
-def in_brackets(notes: Sequence[str]) -> str:
-    """Return the notes of :func:`divided` for use within a sentence."""
+def in_parentheses(notes: Sequence[str]) -> str:
+    """Return the notes of :func:`split_by` for use within a sentence."""
     return "".join(f" ({note.removesuffix('.')})" for note in notes)
-
-
-def _in_two(
-    table: Table, by: str, na_values: Sequence[str | float]
-) -> tuple[list[Table], tuple[str, str], list[str]]:
-    """Return the rows of both values of a column as two tables, the values, and notes."""
-    parts, notes = divided(table, by, na_values)
-    if len(parts) != 2:
-        raise InputError(
-            f"column {by!r} has {pluralize(len(parts), 'value')}{in_brackets(notes)}, and two are "
-            "needed to compare the rows of the one with those of the other"
-        )
-    first, second = parts
-    return list(parts.values()), (f"{by} {first}", f"{by} {second}"), notes
 
 
 def _uninformative(column: Column) -> str:

@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 from bke.inference import compare_tables
 from bke.inference.io.types import Column
-from bke.inference.tables import grams
-from bke.inference.tables.aspects import aspects
-from bke.inference.tables.dealing import labelling
-from bke.inference.tables.marginal import marginal
+from bke.inference.tables import derived_features as module
+from bke.inference.tables.derived_features import derive_features
+from bke.inference.tables.permuted_labels import permute_labels
+from bke.inference.tables.statistics import marginal_statistics
 
 WORDS = ["order", "came", "late", "and", "was", "broken", "but", "service", "helped", "quickly"]
 QUIET = {"permutations": 99, "progress": False}
@@ -19,17 +19,19 @@ def texts(rng, n, words=WORDS):
 
 
 def test_parts_of_a_text():
-    assert grams.words("To be, or not to be") == {"to", "be", "or", "not"}
-    assert grams.characters("AbC  d") == {"abc", "bc ", "c d"}
+    assert module.split_words("To be, or not to be") == {"to", "be", "or", "not"}
+    assert module.character_trigrams("AbC  d") == {"abc", "bc ", "c d"}
 
 
 def test_what_texts_hold_is_that_of_a_loop():
     rng = np.random.default_rng(0)
     column = Column("note", "text", np.arange(40.0) % 30, tuple(texts(rng, 30)["note"]))
-    dealt = labelling([column], 18, 9, 0)
-    aspect = next(one for one in aspects(column, dealt.weights) if one.what == "words")
-    found = marginal(aspect, dealt)
-    labels = dealt.labels[dealt.unit]
+    permuted = permute_labels([column], 18, 9, 0)
+    aspect = next(
+        one for one in derive_features(column, permuted.row_weights) if one.name == "words"
+    )
+    found = marginal_statistics(aspect, permuted)
+    labels = permuted.labels[permuted.unit]
     for index, word in enumerate(aspect.levels):
         word = word.removeprefix("with the word '").removesuffix("'")
         holds = np.array([word in column.levels[int(at)].split() for at in column.values])
@@ -62,8 +64,8 @@ def test_texts_of_the_same_words_are_of_one_distribution():
 
 
 def test_of_very_many_texts_some_are_looked_into(monkeypatch):
-    monkeypatch.setattr(grams, "TEXTS", 25)
+    monkeypatch.setattr(module, "MAX_TEXTS", 25)
     some = [f"text {index}" for index in range(60)]
-    seen = grams.looked_into(some)
+    seen = module.subsample_texts(some)
     assert seen.sum() == 25
-    assert (grams.looked_into(some[::-1])[::-1] == seen).all()
+    assert (module.subsample_texts(some[::-1])[::-1] == seen).all()

@@ -1,0 +1,357 @@
+"""Effect sizes and histograms of a column in two tables: medians, AUC, proportions of levels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from ..comparison.area import with_interval
+from ..data.weighted import weighted_quantiles
+from ..io.types import Column
+from .derived_features import MISSING
+from .statistics import Marginal
+
+
+class LevelProportion(NamedTuple):
+    """Proportion of a level among the rows with a value, in both tables."""
+
+    level: str
+    before: float
+    after: float
+
+
+class Effect(NamedTuple):
+    """Change of a column between two tables.
+
+    Attributes:
+        missing: proportions of rows without a value.
+        medians: medians of numbers, and of dates in seconds since 1970; otherwise ``None``.
+        shift_interval: confidence interval at 1 - alpha of the second median minus the first;
+            ``None`` for few rows and for clusters.
+        deviations: scales of numbers: half the distance of the quantiles at 15.87 and 84.13 %.
+        auc: probability that a number of the second table is larger than one of the first, with
+            ties counted as half; otherwise ``None``.
+        auc_interval: confidence interval at 1 - alpha (DeLong, DeLong and Clarke-Pearson 1988, on
+            the logit scale); ``None`` for clusters.
+        shares: proportions of levels, weekdays, hours, words or character trigrams, or of rows in
+            the tails, the most significant change first; for text words come before trigrams.
+        size: effect size, the largest change in a proportion of rows, from 0 to 1: for numbers of
+            values up to any number (Kolmogorov-Smirnov distance), for categories of any set of
+            levels (total variation distance), for dates of any set of weekdays or of hours, for
+            text of rows with a word, with a trigram or up to any length; and in all columns of
+            missing values. It is not corrected for chance, and so it is positive for tables of one
+            distribution.
+    """
+
+    missing: tuple[float, float]
+    medians: tuple[float, float] | None = None
+    shift_interval: tuple[float, float] | None = None
+    deviations: tuple[float, float] | None = None
+    auc: float | None = None
+    auc_interval: tuple[float, float] | None = None
+    shares: tuple[LevelProportion, ...] = ()
+    size: float = 0.0
+
+    @property
+    def shift(self) -> float | None:
+        """The second median minus the first."""
+        return None if self.medians is None else self.medians[1] - self.medians[0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the attributes by name, for JSON."""
+        values = {
+            name: [item._asdict() if isinstance(item, LevelProportion) else item for item in value]
+            if isinstance(value, tuple)
+            else value
+            for name, value in self._asdict().items()
+        }
+        return values | {"shift": self.shift}
+
+
+def column_effect(
+    column: Column,
+    marginals: list[Marginal],
+    n_first: int,
+    alpha: float,
+    weights: np.ndarray,
+    *,
+    independent: bool = True,
+) -> Effect:
+    """Estimate the change of a column.
+
+    Args:
+        column: column of both tables.
+        marginals: statistics of its derived features.
+        n_first: number of rows of the first table.
+        alpha: one minus the confidence of intervals.
+        weights: (N,), weight of each row.
+        independent: the rows are independent; otherwise there are no intervals.
+    """
+    tables = (slice(None, n_first), slice(n_first, None))
+    fractions = [
+        np.average(np.isnan(column.values[rows]), weights=weights[rows]) for rows in tables
+    ]
+    missing = (float(fractions[0]), float(fractions[1]))
+    first, second = (WeightedSample.of(column.values[rows], weights[rows]) for rows in tables)
+    levels = _level_proportions(marginals)
+    size = max([abs(missing[1] - missing[0]), *map(_distance, marginals)])
+    is_ordered = column.kind in ("number", "integer", "datetime")
+    if not is_ordered or not len(first.values) or not len(second.values):
+        return Effect(missing, shares=levels, size=size)
+    medians = (float(first.quantiles([0.5])[0]), float(second.quantiles([0.5])[0]))
+    shift = median_shift_interval(first, second, alpha) if independent else None
+    if column.kind == "datetime":
+        return Effect(missing, medians, shift, shares=levels, size=size)
+    # The codes of the marginal are binned, so that the distance is computed from all values.
+    values = np.concatenate([first.values, second.values])
+    size = max(size, float(np.abs(second.cdf(values) - first.cdf(values)).max()))
+    normal_levels = ndtr([-1.0, 1.0]).tolist()
+    deviations = (
+        float(np.ptp(first.quantiles(normal_levels))) / 2.0,
+        float(np.ptp(second.quantiles(normal_levels))) / 2.0,
+    )
+    auc, interval = _auc(first, second, alpha)
+    return Effect(
+        missing, medians, shift, deviations, auc, interval if independent else None, levels, size
+    )
+
+
+def _proportions(marginal: Marginal) -> tuple[np.ndarray, np.ndarray]:
+    """Return the observed proportions (C,) of rows with each code in both tables."""
+    first = marginal.labels[:, 0].astype(float)
+    second = np.maximum(marginal.counts - first, 0.0)  # negative by rounding of weights
+    return first / max(marginal.sizes[0], 1.0), second / max(marginal.sizes[1], 1.0)
+
+
+def _distance(marginal: Marginal) -> float:
+    """Return the largest change in the proportion of rows with a set of codes."""
+    before, after = _proportions(marginal)
+    difference = after - before
+    if marginal.feature.incidence is not None:  # rows have several tokens
+        return float(np.abs(difference).max())
+    if marginal.feature.levels:
+        return 0.5 * float(np.abs(difference).sum())
+    return float(np.abs(np.cumsum(difference)).max())
+
+
+def _level_proportions(
+    marginals: list[Marginal], max_tokens: int = 10
+) -> tuple[LevelProportion, ...]:
+    """Return the proportions of levels and of the ``max_tokens`` most significant tokens."""
+    proportions: list[tuple[float, LevelProportion]] = []
+    for marginal in marginals:
+        if not marginal.feature.levels or marginal.feature.name == MISSING:
+            continue
+        before, after = _proportions(marginal)
+        error = np.sqrt(np.maximum(marginal.counts / marginal.counts.sum(), 1e-300))
+        change = np.abs(after - before) / error
+        order = np.argsort(-change, kind="stable")
+        if marginal.feature.incidence is not None:
+            order = order[:max_tokens]
+        for index in order:
+            if marginal.counts[index]:
+                level = marginal.feature.levels[index]
+                row = LevelProportion(level, float(before[index]), float(after[index]))
+                proportions.append((float(change[index]), row))
+    if not any(marginal.feature.incidence is not None for marginal in marginals):
+        proportions.sort(key=lambda item: -item[0])  # otherwise words stay before trigrams
+    return tuple(proportion for _, proportion in proportions)
+
+
+def _auc(
+    before: WeightedSample, after: WeightedSample, alpha: float
+) -> tuple[float, tuple[float, float]]:
+    """Return the AUC of ``after`` against ``before``, and its confidence interval."""
+    wins = before.mid_cdf(after.values)
+    losses = 1.0 - after.mid_cdf(before.values)
+    auc = float(np.average(wins, weights=after.weights))
+    variance = sum(
+        float(np.average((placements - auc) ** 2, weights=sample.weights))
+        / max(sample.size - 1.0, 1.0)
+        for placements, sample in ((wins, after), (losses, before))
+    )
+    result = with_interval(auc, math.sqrt(variance), min(before.size, after.size), alpha)
+    return auc, result.interval
+
+
+class WeightedSample(NamedTuple):
+    """Values of a column in a table, in ascending order, (n,), and their weights."""
+
+    values: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray, weights: np.ndarray) -> WeightedSample:
+        """Sort values, without missing values and rows of weight 0."""
+        valid = ~np.isnan(values) & (weights > 0.0)
+        values, weights = values[valid], weights[valid]
+        if len(weights) and (weights == weights[0]).all():
+            return cls(np.sort(values), weights)  # several times faster than argsort
+        order = np.argsort(values, kind="stable")
+        return cls(values[order], weights[order])
+
+    @property
+    def size(self) -> float:
+        """Total weight."""
+        return float(self.weights.sum())
+
+    def quantiles(self, levels: Sequence[float]) -> np.ndarray:
+        """Compute quantiles (levels,): the mean of both values for a level between two values."""
+        cumulative = np.cumsum(self.weights) / self.size
+        rounding = 1e-9 / len(self.values)
+        last = len(self.values) - 1
+        low, high = (
+            np.searchsorted(cumulative, np.asarray(levels) + sign * rounding).clip(max=last)
+            for sign in (-1, 1)
+        )
+        return np.asarray(0.5 * (self.values[low] + self.values[high]))
+
+    def mid_cdf(self, points: np.ndarray) -> np.ndarray:
+        """Compute the distribution function at points (n,), with ties counted as half."""
+        total = np.append(0.0, np.cumsum(self.weights))
+        left, right = (np.searchsorted(self.values, points, side) for side in ("left", "right"))
+        return np.asarray(0.5 * (total[left] + total[right]) / self.size)
+
+    def cdf(self, points: np.ndarray) -> np.ndarray:
+        """Compute the empirical distribution function at points (n,)."""
+        total = np.append(0.0, np.cumsum(self.weights))
+        return np.asarray(total[np.searchsorted(self.values, points, "right")] / self.size)
+
+
+def median_shift_interval(
+    before: WeightedSample, after: WeightedSample, alpha: float, min_size: int = 6
+) -> tuple[float, float] | None:
+    """Compute a confidence interval of the second median minus the first.
+
+    The standard error of a median is the width of an interval between two order statistics, over
+    twice the normal quantile (Price and Bonett 2002). This fails if the values around a median
+    are few and repeated, or have a gap. Then the interval is from the lower end of one median to
+    the upper end of the other, both between order statistics with confidence (1 - alpha)^(1/2).
+    That interval is valid for all distributions, and about 1.7 times as wide.
+
+    Args:
+        before: first sample.
+        after: second sample.
+        alpha: one minus the confidence.
+        min_size: smallest size of a sample.
+
+    Returns:
+        The ends, in the unit of the values; ``None`` for few rows.
+    """
+    if min(before.size, after.size) < min_size:
+        return None
+    z = -float(ndtri(0.5 * alpha))
+    (low, first, high), (lower, second, upper) = (
+        sample.quantiles([max(0.5 - radius, 0.0), 0.5, min(0.5 + radius, 1.0)])
+        for sample, radius in (
+            (sample, 0.5 * z / math.sqrt(sample.size)) for sample in (before, after)
+        )
+    )
+    if _is_discrete(before, low, high) or _is_discrete(after, lower, upper):
+        return _exact_shift_interval(before, after, alpha)
+    error = 0.5 * math.hypot(high - low, upper - lower)
+    return float(second - first - error), float(second - first + error)
+
+
+def _is_discrete(
+    sample: WeightedSample, low: float, high: float, min_values: int = 8, chance: float = 0.01
+) -> bool:
+    """Return whether values in an interval are repeated or have a gap.
+
+    Args:
+        sample: sample.
+        low: lower end.
+        high: upper end.
+        min_values: a value is repeated if its fraction of the rows exceeds 1 / ``min_values``.
+        chance: probability that uniform numbers have a gap.
+    """
+    inside = slice(
+        np.searchsorted(sample.values, low), np.searchsorted(sample.values, high, "right")
+    )
+    values, index = np.unique(sample.values[inside], return_inverse=True)
+    if len(values) < 2:
+        return True
+    weights = np.bincount(index, weights=sample.weights[inside])
+    rows = max(len(index), round(float(weights.sum())))  # frequency weights are several rows
+    if weights.max() > weights.sum() / min_values and rows > len(values):
+        return True
+    longest = min(1.0, (math.log(rows) + math.log(1.0 / chance)) / rows)
+    return bool(np.diff(values).max() > longest * (values[-1] - values[0]))
+
+
+def _exact_shift_interval(
+    before: WeightedSample, after: WeightedSample, alpha: float
+) -> tuple[float, float] | None:
+    """Compute the interval from the ends of the intervals of both medians."""
+    from scipy.stats import binom  # slow to import, and most columns do not need it
+
+    ends = []
+    for sample in (before, after):
+        rows = max(math.floor(sample.size), 1)
+        rank = float(binom.ppf(0.5 * (1.0 - math.sqrt(1.0 - alpha)), rows, 0.5))
+        if rank < 1.0:
+            return None
+        level = (rank - 0.5) / rows
+        ends.append(sample.quantiles([level, 1.0 - level]))
+    (low, high), (lower, upper) = np.asarray(ends)
+    return float(lower - high), float(upper - low)
+
+
+class Histogram(NamedTuple):
+    """Histogram of both tables; the first and the last bin include all values beyond them.
+
+    Attributes:
+        edges: (b + 1,), edges of the bins.
+        proportions: (2, b), proportions of the rows with a value in each table.
+    """
+
+    edges: np.ndarray
+    proportions: np.ndarray
+
+
+def column_histogram(column: Column, n_first: int, weights: np.ndarray) -> Histogram | None:
+    """Compute the histogram of numbers, dates or lengths of texts; ``None`` for other columns.
+
+    Args:
+        column: column of both tables.
+        n_first: number of rows of the first table.
+        weights: (N,), weight of each row.
+    """
+    values = column.values
+    if column.kind == "text":
+        values = column.lengths
+    elif column.kind not in ("number", "integer", "datetime"):
+        return None
+    valid = ~np.isnan(values) & (weights > 0.0)
+    known = values[valid]
+    if not len(known) or known.min() == known.max():
+        return None
+    edges = _bin_edges(known, weights[valid])
+    index = np.searchsorted(edges, values, side="right") - 1
+    index = index.clip(0, len(edges) - 2)
+    proportions = []
+    for rows in (slice(None, n_first), slice(n_first, None)):
+        valid = ~np.isnan(values[rows])
+        counts = np.bincount(
+            index[rows][valid], weights=weights[rows][valid], minlength=len(edges) - 1
+        )
+        proportions.append(counts / max(counts.sum(), 1.0))
+    return Histogram(edges, np.array(proportions))
+
+
+def _bin_edges(
+    values: np.ndarray, weights: np.ndarray, max_bins: int = 40, tail: float = 0.005
+) -> np.ndarray:
+    """Return equidistant edges between two tail quantiles; integers are centers of bins."""
+    low, high = weighted_quantiles(values, weights, (tail, 1.0 - tail), method="inverted_cdf")
+    if low == high:
+        low, high = values.min(), values.max()
+    if (values == np.floor(values)).all():
+        low, high = np.floor(low), np.ceil(high)
+        step = np.ceil((high - low + 1.0) / max_bins)
+        return np.arange(low - 0.5, high + step, step)
+    return np.linspace(low, high, max_bins + 1)

@@ -1,0 +1,282 @@
+"""Permutations of the table labels of rows, and sums over the rows of the first table.
+
+All columns share one set of permutations. Rows of a cluster form one unit and keep one label, and
+labels are permuted within strata. Large tables are permuted in bins of rows
+(:mod:`~bke.inference.permutation.bins`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import scipy.sparse
+
+from ..core.errors import InputError
+from ..data.canonical import combine_hashes, mix_bits
+from ..io.types import Column
+from ..permutation.bins import bin_size, cut
+from .pooling import UNWEIGHTED, RowWeights
+
+#: Largest number of rows that are permuted singly, not in bins.
+MAX_SINGLE_ROWS = 20_000
+#: Number of nonzero counts above which a dense product is faster than a sparse one.
+MAX_SPARSE = 500_000
+#: Number of rows per block of a sum; the features of a block fit into the processor's cache.
+BLOCK_ROWS = 2**10
+
+
+@dataclasses.dataclass(frozen=True)
+class PermutedLabels:
+    """Table labels of exchangeable units: the observed ones, then B permutations.
+
+    A unit consists of entries. An entry is a row; a row with frequency weight 2 has two entries.
+
+    Attributes:
+        labels: (M, 1 + B) int8, 1 for units of the first table; column 0 is observed.
+        unit: (E,), unit of each entry.
+        row: (E,), row of each entry.
+        entry_weights: (E,), weight of each entry, or ``None`` for 1.
+        row_hashes: (N,), hash of each row; sorting by them is independent of the order of rows.
+    """
+
+    labels: np.ndarray
+    unit: np.ndarray
+    row: np.ndarray
+    entry_weights: np.ndarray | None
+    row_hashes: np.ndarray
+
+    @property
+    def first_sizes(self) -> np.ndarray:
+        """Total weight of the first table, (1 + B,)."""
+        weights = np.bincount(self.unit, weights=self.entry_weights, minlength=len(self.labels))
+        return np.asarray(weights @ self.labels)
+
+    @property
+    def row_weights(self) -> np.ndarray:
+        """Weight of each row, (N,)."""
+        return np.bincount(self.row, weights=self.entry_weights, minlength=len(self.row_hashes))
+
+    def unit_counts(self, codes: np.ndarray, n_codes: int) -> scipy.sparse.csr_array:
+        """Count the rows of each code in each unit, (n_codes, M).
+
+        Args:
+            codes: (N,), below ``n_codes``; rows with negative codes are not counted.
+            n_codes: number of codes.
+        """
+        entry_codes = codes[self.row]
+        entries = np.flatnonzero(entry_codes >= 0)
+        weights = self.entry_weights
+        weights = np.ones(len(entries)) if weights is None else weights[entries]
+        indices = (entry_codes[entries], self.unit[entries])
+        return scipy.sparse.coo_array((weights, indices), (n_codes, len(self.labels))).tocsr()
+
+    def first_counts(self, unit_counts: scipy.sparse.csr_array) -> np.ndarray:
+        """Count the rows of each code in the first table, (n_codes, 1 + B)."""
+        if self.entry_weights is not None:
+            return np.asarray(unit_counts @ self.labels.astype(float))
+        if unit_counts.nnz <= MAX_SPARSE:
+            return np.asarray(unit_counts.astype(np.int64) @ self.labels)
+        counts = unit_counts.toarray() @ self.labels.astype(float)
+        return np.asarray(np.rint(counts).astype(np.int64))
+
+    def unit_sums(self, evaluate: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Sum features over the rows of each unit, (M, F).
+
+        Args:
+            evaluate: function that returns the features (r, F) of rows (r,).
+        """
+        order = np.argsort(self.unit, kind="stable")
+        sums: np.ndarray | None = None
+        for start in range(0, len(order), BLOCK_ROWS):
+            entries = order[start : start + BLOCK_ROWS]
+            units, features = self.unit[entries], evaluate(self.row[entries])
+            if self.entry_weights is not None:
+                features = features * self.entry_weights[entries, None]
+            firsts = np.flatnonzero(np.diff(units, prepend=-1))
+            if sums is None:
+                sums = np.zeros((len(self.labels), features.shape[1]))
+            sums[units[firsts]] += np.add.reduceat(features, firsts, axis=0)
+        assert sums is not None
+        return sums
+
+    def unit_products(
+        self, evaluate: Callable[[np.ndarray], list[tuple[np.ndarray, np.ndarray]]]
+    ) -> list[np.ndarray]:
+        """Sum products of features over the rows of each unit, (M, s, F) for each pair.
+
+        Args:
+            evaluate: function that returns pairs of features (r, s) and (r, F) of rows (r,).
+        """
+        order = np.argsort(self.unit, kind="stable")
+        sizes = np.bincount(self.unit, minlength=len(self.labels))
+        starts = np.cumsum(sizes) - sizes
+        sums: list[np.ndarray] = []
+        for units in _units_of_similar_size(sizes):
+            index = np.arange(sizes[units].max())
+            valid = index < sizes[units, None]
+            entries = order[np.where(valid, starts[units, None] + index, 0)]
+            weights = valid if self.entry_weights is None else valid * self.entry_weights[entries]
+            for number, pair in enumerate(evaluate(self.row[entries.ravel()])):
+                left, right = (features.reshape(*entries.shape, -1) for features in pair)
+                if len(sums) == number:
+                    sums.append(np.zeros((len(sizes), left.shape[2], right.shape[2])))
+                sums[number][units] = (left * weights[..., None]).transpose(0, 2, 1) @ right
+        return sums
+
+    def first_sums(self, unit_sums: np.ndarray) -> np.ndarray:
+        """Add up sums over units (M, F) to sums over the first table, (F, 1 + B)."""
+        return np.asarray(unit_sums.T @ self.labels.astype(float))
+
+    def check_resolution(self, alpha: float) -> None:
+        """Refuse permutations too few of which are distinct for a p-value of ``alpha``.
+
+        Raises:
+            InputError: the proportion of permutations that equal the observed labels, or exchange
+                the two tables, exceeds ``alpha``.
+        """
+        labels = self.labels
+        same = (labels == labels[:, :1]).all(axis=0) | (labels != labels[:, :1]).all(axis=0)
+        if same.mean() > alpha:
+            distinct = len(np.unique(labels, axis=1).T)
+            raise InputError(
+                f"the labels of {len(labels)} units have only {distinct} distinct permutations, so "
+                f"that no p-value is below about {same.mean():.2g}: more rows or units are needed "
+                f"for level {alpha:.3g}"
+            )
+
+
+def permute_labels(
+    columns: Sequence[Column],
+    n_first: int,
+    n_resamples: int,
+    seed: int,
+    *,
+    clusters: Column | None = None,
+    strata: Column | None = None,
+    row_weights: RowWeights = UNWEIGHTED,
+) -> PermutedLabels:
+    """Permute the table labels of rows.
+
+    Args:
+        columns: columns of both tables, the rows of the first table first.
+        n_first: number of rows of the first table.
+        n_resamples: B, the number of permutations.
+        seed: seed of the permutations. They also depend on the values of the rows, but not on the
+            order of rows, columns or tables.
+        clusters: a column whose equal values in a table form one unit. The two units of a value
+            that is in both tables exchange their labels.
+        strata: a column within whose equal values labels are permuted.
+        row_weights: frequency weights or weights of the rows.
+
+    Raises:
+        InputError: no label can change.
+    """
+    row_hashes = hash_rows(
+        [*columns, *([] if row_weights.column is None else [row_weights.column])]
+    )
+    row = np.arange(len(row_hashes))
+    if row_weights.counts is not None:
+        row = np.repeat(row, row_weights.counts)
+    hashes, is_first = row_hashes[row], row < n_first
+    # The table with the smaller hash comes first, so that p-values do not depend on the order of
+    # the tables.
+    first_hash, second_hash = combine_hashes(hashes[is_first]), combine_hashes(hashes[~is_first])
+    swapped = first_hash > second_hash
+    is_first ^= swapped
+    rng = np.random.default_rng((seed, 3, *sorted((first_hash, second_hash))))
+    stratum = np.zeros(len(row_hashes), dtype=np.int64)
+    if strata is not None:
+        stratum = np.unique(strata.values, return_inverse=True, equal_nan=True)[1]
+    if clusters is None:
+        units = _bins(hashes, is_first, stratum[row], rng)
+    else:
+        units = _clusters(clusters, is_first, stratum[row], row)
+    unit, unit_labels, unit_strata = units
+    labels = _permutations(unit_labels, unit_strata, n_resamples, rng) ^ swapped
+    if (labels == labels[:, :1]).all():
+        raise InputError("no row can change its label: every stratum is in one table only")
+    return PermutedLabels(labels, unit, row, row_weights.weights, row_hashes)
+
+
+def hash_rows(columns: Sequence[Column]) -> np.ndarray:
+    """Hash the values of each row, (N,), independently of the order of the columns."""
+    total: np.ndarray | None = None
+    for column in columns:
+        salt = int.from_bytes(
+            hashlib.blake2b(column.name.encode(), digest_size=8).digest(), "little"
+        )
+        # All NaN are equal, and so are 0 and -0.
+        values = np.where(np.isnan(column.values), np.nan, column.values + 0.0)
+        hashes = mix_bits(np.ascontiguousarray(values).view(np.uint64) ^ np.uint64(salt))
+        total = hashes if total is None else total + hashes
+    assert total is not None
+    return mix_bits(total)
+
+
+def _bins(
+    hashes: np.ndarray, is_first: np.ndarray, stratum: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the unit of each entry, and the label and stratum of each unit: rows or bins."""
+    total, size = len(hashes), 1
+    if total > MAX_SINGLE_ROWS:
+        size = bin_size(total, int(min(is_first.sum(), total - is_first.sum())))
+    order = np.lexsort((~is_first, stratum, hashes))
+    if size == 1:
+        unit = np.empty(total, dtype=np.int64)
+        unit[order] = np.arange(total)
+        return unit, is_first[order], stratum[order]
+    bins = cut(2 * stratum + ~is_first, size, order[rng.permutation(total)])
+    # Rows that do not fill a bin keep their label: each such bin is a stratum.
+    remainder = stratum.max() + 1 + np.arange(len(bins.row))
+    return bins.of_row, is_first[bins.row], np.where(bins.rest, remainder, stratum[bins.row])
+
+
+def _clusters(
+    clusters: Column, is_first: np.ndarray, stratum: np.ndarray, row: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the unit of each entry, and the label and stratum of each unit: clusters.
+
+    A cluster that is in both tables is a stratum of two units.
+    """
+    value = np.unique(clusters.values, return_inverse=True, equal_nan=True)[1][row]
+    keys, start, unit = np.unique(
+        np.stack([stratum, value, ~is_first]), axis=1, return_index=True, return_inverse=True
+    )
+    _, cluster, n_tables = np.unique(keys[:2], axis=1, return_inverse=True, return_counts=True)
+    in_both = n_tables[cluster.ravel()] == 2
+    unit_strata = np.where(in_both, stratum.max() + 1 + cluster.ravel(), keys[0])
+    return unit.ravel(), is_first[start], unit_strata
+
+
+def _permutations(
+    labels: np.ndarray, stratum: np.ndarray, n_resamples: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Permute labels (M,) within strata, (M, 1 + B); the first column is not permuted."""
+    permuted = np.empty((1 + n_resamples, len(labels)), dtype=np.int8)
+    permuted[0] = labels
+    if (stratum == stratum[0]).all():
+        permuted[1:] = labels
+        rng.permuted(permuted[1:], axis=1, out=permuted[1:])
+    else:
+        order = np.argsort(stratum, kind="stable")
+        for index in range(1, 1 + n_resamples):
+            permuted[index, order] = labels[np.lexsort((rng.random(len(stratum)), stratum))]
+    return np.ascontiguousarray(permuted.T)
+
+
+def _units_of_similar_size(sizes: np.ndarray) -> list[np.ndarray]:
+    """Group units into blocks of rows; the largest unit of a group has at most twice the smallest.
+
+    Empty units are left out.
+    """
+    order = np.argsort(sizes, kind="stable")
+    ordered, groups, start = sizes[order], [], int(np.count_nonzero(sizes == 0))
+    while start < len(order):
+        last = np.searchsorted(ordered, 2 * ordered[start], side="right")
+        stop = min(int(last), start + max(1, BLOCK_ROWS // int(ordered[start])))
+        groups.append(order[start:stop])
+        start = stop
+    return groups

@@ -1,0 +1,260 @@
+"""Summary of a comparison of two tables, as sentences and as Markdown."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..comparison.named import Place
+from ..data.checks import pluralize
+from ..io.types import Column
+from ..permutation.permutation import p_alone, p_in_words, p_with_error
+from .derived_features import DAY, MISSING
+from .effects import LevelProportion
+from .findings import ColumnFindings, PairComparison, TableFindings
+
+#: Largest number of pairs, and of levels, regions and intervals of a column, in a summary.
+MAX_PAIRS, MAX_LEVELS, MAX_REGIONS, MAX_INTERVALS = 8, 3, 3, 3
+
+
+def format_tables(result: TableFindings) -> str:
+    """Summarize a comparison: the answer, changed columns and pairs, and the method."""
+    lines = [format_answer(result)]
+    lines += [format_column(column) for column in result.ordered if column.differ]
+    pairs = result.changed_pairs
+    lines += [format_pair(pair, result) for pair in pairs[:MAX_PAIRS]]
+    if len(pairs) > MAX_PAIRS:
+        lines.append(f"And {pluralize(len(pairs) - MAX_PAIRS, 'more pair')} of columns.")
+    return "\n  ".join([*lines, format_method(result)])
+
+
+def format_method(result: TableFindings) -> str:
+    """Describe how a comparison was computed."""
+    m, n = result.sizes
+    parts = [f"{m} and {n} rows", pluralize(len(result.columns), "column"), *result.design]
+    parts += [f"{result.permutations} permutations", f"family-wise level {result.alpha:.3g}"]
+    effects = [column.effect for column in result.columns]
+    if any(effect.shift_interval or effect.auc_interval for effect in effects):
+        parts.append(f"confidence {100.0 * (1.0 - result.alpha):.4g} % per interval")
+    return f"{', '.join(parts)}."
+
+
+def format_answer(result: TableFindings) -> str:
+    """Return the first sentence, with the decision and the numbers of columns and pairs."""
+    first, second = result.names
+    p = p_with_error(result.pvalue, result.pvalue_error, result.permutations)
+    if not result.differ:
+        return f"No difference between {first} and {second} was found ({p})."
+    columns, pairs = len(result.changed_columns()), len(result.changed_pairs)
+    changes = []
+    if columns:
+        verb = "has" if columns == 1 else "have"
+        changes.append(f"{pluralize(columns, 'column')} {verb} changed")
+    if pairs:
+        verb = "has" if pairs == 1 else "have"
+        changes.append(f"{pluralize(pairs, 'association')} of two columns {verb} changed")
+    if not changes:
+        return f"{first} and {second} differ ({p}), but no single column or pair is significant."
+    return f"{first} and {second} differ ({p}): {' and '.join(changes)}."
+
+
+def format_column_p(column: ColumnFindings) -> str:
+    """Format the p-value of a column."""
+    n_resamples = column.marginals[0].n_resamples if column.marginals else 0
+    return p_in_words(column.pvalue, n_resamples)
+
+
+def format_column(column: ColumnFindings) -> str:
+    """Summarize a column in a sentence."""
+    verb = "has changed" if column.differ else "shows no change"
+    effects = "; ".join(format_effects(column))
+    answer = f"{column.name} ({column.kind}) {verb} ({format_column_p(column)})"
+    return f"{answer}{': ' if effects else ''}{effects}."
+
+
+def missing_proportions(column: ColumnFindings, min_change: float = 0.005) -> list[LevelProportion]:
+    """Return the proportion of missing values, if it has changed by ``min_change``."""
+    before, after = column.effect.missing
+    return [LevelProportion(MISSING, before, after)] if abs(after - before) >= min_change else []
+
+
+def format_effects(column: ColumnFindings) -> list[str]:
+    """Format the effect sizes and regions of a column."""
+    effect = column.effect
+    parts = [_format_proportion(row) for row in missing_proportions(column)]
+    if effect.medians is not None:
+        is_date, is_integer = column.kind == "datetime", column.kind == "integer"
+        before, after = (
+            format_date(median)
+            if is_date
+            else (f"{median:.15g}" if is_integer else format_number(median, 4))
+            for median in effect.medians
+        )
+        parts.append(f"median {before} → {after}")
+        if not is_date and effect.shift_interval is not None:
+            assert effect.shift is not None
+            shift, low, high = (
+                format_number(value, 3) for value in (effect.shift, *effect.shift_interval)
+            )
+            parts[-1] += f" (shift {shift}, {low} to {high})"
+    if effect.deviations is not None:
+        before, after = (format_number(deviation, 4) for deviation in effect.deviations)
+        parts.append(f"standard deviation (from quantiles) {before} → {after}")
+    if effect.auc is not None and effect.auc_interval is not None:
+        lower, upper = effect.auc_interval
+        second = column.names[1]
+        parts.append(
+            f"AUC {effect.auc:.3f} ({lower:.3f} to {upper:.3f}), the probability that a value of "
+            f"{second} is larger"
+        )
+    n_levels = MAX_LEVELS if effect.auc is None else 1
+    parts += [_format_proportion(row) for row in effect.shares[:n_levels]]
+    regions = list(dict.fromkeys(format_region(region, column) for region in column.places))
+    more = len(regions) - MAX_REGIONS
+    parts += regions[:MAX_REGIONS]
+    return [*parts, *([f"and {pluralize(more, 'more region')}"] if more > 0 else [])]
+
+
+def _format_proportion(row: LevelProportion) -> str:
+    return f"{row.level}: {row.before:.1%} → {row.after:.1%}"
+
+
+def format_number(value: float, n_digits: int) -> str:
+    """Format a number with ``n_digits`` significant digits, and all digits of its integer part."""
+    if 10.0**n_digits <= abs(value) < 1e15:
+        return f"{value:.0f}"
+    return f"{value:.{n_digits}g}"
+
+
+def format_region(region: Place, column: ColumnFindings, max_scales: float = 4.0) -> str:
+    """Describe a region in which a table has a higher density.
+
+    Args:
+        region: region of a column of numbers.
+        column: the column; ends of regions of integers are integers.
+        max_scales: width of all intervals, in scales of the region, above which the most
+            significant point is given.
+    """
+    answer = f"{column.names[region.sign < 0]} has a higher density"
+    peak, intervals = float(region.at[0]), list(region.intervals)
+    if column.kind == "integer":
+        peak = round(peak)
+        rounded = [(math.ceil(low), math.floor(high)) for low, high in intervals]
+        intervals = [(low, high) for low, high in rounded if low <= high]
+    if not intervals:
+        return f"{answer} around {format_number(peak, 4)}"
+    parts = [
+        f"at {format_number(low, 4)}"
+        if low == high
+        else f"from {format_number(low, 4)} to {format_number(high, 4)}"
+        for low, high in intervals[:MAX_INTERVALS]
+    ]
+    text = f"{answer} {' and '.join(parts)}{', ...' * (len(intervals) > MAX_INTERVALS)}"
+    if max_scales * float(region.scale[0]) >= intervals[-1][1] - intervals[0][0]:
+        return text
+    return f"{text}, most significant at {format_number(peak, 4)}"
+
+
+def format_date(seconds: float) -> str:
+    """Format seconds since 1970 as date and time (UTC); the date of the first day is left out."""
+    try:
+        date = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    except (ValueError, OverflowError, OSError):  # outside of the calendar
+        return f"{seconds:.6g} s after 1970"
+    return date.strftime("%H:%M" if 0.0 <= seconds < DAY else "%Y-%m-%d %H:%M")
+
+
+def date_notes(
+    columns: Sequence[Column], n_first: int, names: tuple[str, str], min_overlap: float = 0.5
+) -> list[str]:
+    """Write notes on dates whose ranges differ, because dates themselves are not compared.
+
+    Args:
+        columns: columns of both tables.
+        n_first: number of rows of the first table.
+        names: names of the tables.
+        min_overlap: proportion of dates of a table within the range of the other below which there
+            is a note.
+    """
+    notes = []
+    for column in columns:
+        if column.kind != "datetime":
+            continue
+        tables = (column.values[:n_first], column.values[n_first:])
+        first, second = (values[~np.isnan(values)] for values in tables)
+        if not len(first) or not len(second):
+            continue
+        ranges = [(values.min(), values.max()) for values in (first, second)]
+        overlap = min(
+            np.mean((low <= values) & (values <= high))
+            for values, (low, high) in zip((first, second), ranges[::-1], strict=True)
+        )
+        if overlap < min_overlap:
+            text = " and ".join(
+                f"from {_format_day(low)} to {_format_day(high)} in {name}"
+                for name, (low, high) in zip(names, ranges, strict=True)
+            )
+            notes.append(
+                f"The dates of {column.name!r} are {text}: their weekdays and hours are compared, "
+                "but not the dates themselves."
+            )
+    return notes
+
+
+def _format_day(seconds: float) -> str:
+    return format_date(seconds).removesuffix(" 00:00")
+
+
+def format_pair(pair: PairComparison, result: TableFindings) -> str:
+    """Describe the change of an association in a sentence."""
+    first, second = pair.features
+    values = ", ".join(
+        f"{_format_strength(pair.measure, strength)} in {name}"
+        for strength, name in zip(pair.strengths, result.names, strict=True)
+    )
+    if pair.measure == "difference":
+        measure = f"standardized mean difference of the normal scores of {second} for {first}"
+    elif pair.measure == "odds ratio":
+        measure = f"odds ratio of {first} and {second}"
+    else:
+        measure = f"correlation of the normal scores of {first} and {second}, corrected for ties"
+    p = p_in_words(pair.pvalue, result.permutations)
+    columns = " and ".join(pair.columns)
+    return f"The association of {columns} has changed ({p}): {measure}: {values}."
+
+
+def _format_strength(measure: str, strength: float) -> str:
+    """Format an association, which is not defined if a feature is constant."""
+    if math.isnan(strength):
+        return "not defined"
+    if measure == "difference":
+        return f"{strength:+.2f}"
+    return f"{strength:.3g}" if measure == "odds ratio" else f"{strength:.2f}"
+
+
+def format_markdown(result: TableFindings) -> str:
+    """Format the answer, a table of all columns, the changed pairs and the notes as Markdown."""
+    lines = [f"**{escape_markdown(format_answer(result))}**", ""]
+    lines += ["| column | kind | changed | p, adjusted | how |", "| --- | --- | --- | ---: | --- |"]
+    for column in result.ordered:
+        row = (
+            column.name,
+            column.kind,
+            "yes" if column.differ else "not found",
+            p_alone(column.pvalue, result.permutations),
+            "; ".join(format_effects(column)),
+        )
+        lines.append(f"| {' | '.join(map(escape_markdown, row))} |")
+    pairs = [format_pair(pair, result) for pair in result.pairs if pair.differ]
+    for items in (pairs, result.notes):
+        lines += ["", *(f"- {escape_markdown(item)}" for item in items)] if items else []
+    lines += ["", escape_markdown(format_method(result))]
+    return "\n".join(lines) + "\n"
+
+
+def escape_markdown(text: str) -> str:
+    """Escape the special characters of Markdown, and join lines."""
+    return "".join(f"\\{char}" if char in "\\|`*_[]<>" else char for char in " ".join(text.split()))

@@ -1,0 +1,94 @@
+"""Rows as wholes, beside the kernel matrix of all rows."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from bke.inference.io.tables import as_table
+from bke.inference.io.types import Column
+from bke.inference.permutation.permutation import p_value
+from bke.inference.tables import compare_tables as comparison_module, statistics as module
+from bke.inference.tables.derived_features import derive_features
+from bke.inference.tables.encoding import encode_column
+from bke.inference.tables.permuted_labels import permute_labels
+from bke.inference.tables.pooling import ReadOptions, Roles, pool_tables
+from scipy.spatial.distance import cdist, pdist
+from scipy.special import logsumexp
+
+
+def columns(rng, rows):
+    x = rng.normal(size=rows)
+    y = np.round(2.0 * x + rng.normal(size=rows))
+    y[rng.random(rows) < 0.15] = np.nan
+    return [
+        Column("x", "number", x),
+        Column("y", "integer", y),
+        Column("c", "category", rng.integers(3, size=rows).astype(float), ("a", "b", "d")),
+    ]
+
+
+@pytest.mark.parametrize("shifted", [0.0, 0.8])
+def test_it_is_the_tilt_with_the_kernel_of_all_rows(shifted):
+    """With all rows as nodes the evidence is that of the dense kernel matrix, by eigenvalues."""
+    rng = np.random.default_rng(0)
+    rows, first = 110, 45
+    found = columns(rng, rows)
+    found[0].values[first:] += shifted
+    permuted = permute_labels(found, first, 49, 0)
+    parts = [
+        encode_column(one.name, derive_features(one, np.ones(rows)), np.ones(rows), first)
+        for one in found
+    ]
+    points = np.concatenate([part.positions(np.arange(rows)) for part in parts], axis=1)
+    assert points.var(axis=0).sum() == pytest.approx(3.0, rel=0.1)  # each column counts as one
+    labels = permuted.labels[permuted.unit[np.argsort(permuted.row)]]
+    share, median = first / rows, np.median(pdist(points)[pdist(points) > 0.0])
+    y = (labels - share) / np.sqrt(share * (1.0 - share))
+    centre = np.eye(rows) - 1.0 / rows
+    logs = []
+    for index in range(module.N_LENGTHSCALES):
+        lengthscale = module.MAX_LENGTHSCALE * median / 2.0**index
+        gram = np.exp(-cdist(points, points, "sqeuclidean") / (2.0 * lengthscale**2))
+        gram = centre @ gram @ centre
+        for size in module.JOINT_VARIANCES:
+            covariance = np.eye(rows) + size * gram
+            fit = y * (y - np.linalg.solve(covariance, y))
+            logs.append(0.5 * fit.sum(axis=0))
+    logs = np.array(logs)
+    z = (logs - logs.mean(axis=1, keepdims=True)) / logs.std(axis=1, keepdims=True)
+    found = module.joint_statistics(parts, permuted)
+    assert found is not None
+    most, every = found.each()
+    np.testing.assert_allclose(most, z.max(axis=0), atol=1e-4)
+    np.testing.assert_allclose(every, logsumexp(z, axis=0), atol=1e-4)
+
+
+def tables(rng, rows):
+    x = rng.normal(size=rows)
+    return {
+        "x": x,
+        "y": np.round(2.0 * x + rng.normal(size=rows)),
+        "c": rng.choice(list("abd"), rows),
+    }
+
+
+def test_what_is_left_out_is_left_out_of_everything(monkeypatch):
+    """Statistics of some relabellings are those of tables permuted out by these alone."""
+    rng = np.random.default_rng(0)
+    pair = [as_table(tables(rng, rows), name) for rows, name in ((60, "p"), (45, "q"))]
+    data = pool_tables(pair, None, (), ReadOptions({}), Roles())
+    whole = comparison_module.evaluate(data, 99, 0, Roles(), 0.05, progress=False).statistics
+    some = np.array([0, *range(7, 60, 2)])
+    permuted = comparison_module.permute_labels
+
+    def of_some(*args, **options):
+        every = permuted(*args, **options)
+        return dataclasses.replace(every, labels=every.labels[:, some])
+
+    monkeypatch.setattr(comparison_module, "permute_labels", of_some)
+    alone = comparison_module.evaluate(data, 99, 0, Roles(), 0.05, progress=False).statistics
+    np.testing.assert_allclose(
+        whole.of(some).columns_combined(), alone.columns_combined(), rtol=1e-7, atol=1e-9
+    )
+    np.testing.assert_allclose(whole.of(some).combined(), alone.combined(), rtol=1e-7, atol=1e-9)
+    assert p_value(whole.combined()) != p_value(alone.combined())
