@@ -117,6 +117,7 @@ def mean_embedding_test(
     return dataclasses.replace(
         result,
         pvalue=float(limit.sf(result.statistic)),
+        pvalue_error=0.0,  # in closed form
         null=np.empty(0),
         method=f"F with {num_locations} and {error_degrees} degrees of freedom, {options}",
         exact=False,

@@ -410,3 +410,8 @@ def test_dictionaries_of_arrays_in_streams():
     two = Monitor(np.column_stack([VALUES, VALUES]), columns=["a", "b"])
     with pytest.raises(InputError, match="rows has columns of different lengths"):
         two.update({"a": [1.0, 2.0], "b": [1.0]})
+
+
+def test_codes_beside_a_word_are_words():
+    columns, _ = read({"c": ["007"] * 58 + ["012", "élan"]})
+    assert columns["c"].levels == ("007", "012", "élan")
