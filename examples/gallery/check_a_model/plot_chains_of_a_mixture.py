@@ -42,5 +42,5 @@ plot_chains(comparison, axes=axes)
 
 # %%
 # Each bar is the median of a chain with its central 50 and 90 %, and chains without significant
-# differences have one color. Chain 1 has found another mixture than the other three: its lowest mean
-# is 19.5 where theirs is 9.7, and its highest 23 where theirs is 33.
+# differences have one color. Chain 1 has found another mixture than the other three: its lowest
+# mean is 19.5 where theirs is 9.7, and its highest 23 where theirs is 33.
