@@ -89,13 +89,10 @@ def median_difference(rows: Relabelled, alpha: float) -> LocationDifference | No
         pairs, deviation = float(m * n), np.sqrt(m * n * (m + n + 1) / 12.0)
     rank = max(np.floor(0.5 * pairs + ndtri(0.5 * alpha) * deviation), 1.0)
     ranks = (rank, np.ceil(0.5 * pairs), np.floor(0.5 * pairs) + 1.0, pairs + 1.0 - rank)
+    columns = [(_sorted(x), _sorted(y)) for x, y in zip(samples[0].T, samples[1].T, strict=True)]
+    of_pairs = rows.partners is not None
     low, *middle, high = (
-        np.array(
-            [
-                _quantile(_sorted(x), _sorted(y), rank / pairs, of_pairs=rows.partners is not None)
-                for x, y in zip(samples[0].T, samples[1].T, strict=True)
-            ]
-        )
+        np.array([_quantile(x, y, rank / pairs, of_pairs=of_pairs) for x, y in columns])
         for rank in ranks
     )
     return LocationDifference(0.5 * (middle[0] + middle[1]), (low, high))

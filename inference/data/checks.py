@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 MAX_ABS_VALUE = 1e150
 #: Largest range of a column that is refused. Squares of smaller differences underflow to zero.
 MIN_RANGE = 1e-150
+#: What messages say of integers that double precision rounds.
+INEXACT_INTEGERS = (
+    "whole numbers beyond 2^53, which double precision does not distinguish: subtract a common "
+    "number"
+)
 #: Number of n x n matrices that one thread of the witness holds at once.
 WITNESS_MATRICES = 14
 #: Proportion of the free memory above which :func:`check_memory` warns.
@@ -219,10 +224,7 @@ def as_matrix(
         array = convert_objects(array, name, _column_label(X, columns))
     values = np.array(array, dtype=np.float64)
     if array.dtype.kind in "iu" and array.dtype.itemsize == DOUBLE and _loses_digits(array, values):
-        raise InputError(
-            f"{name} has whole numbers beyond 2^53, which double precision does not distinguish: "
-            "subtract a common number"
-        )
+        raise InputError(f"{name} has {INEXACT_INTEGERS}")
     return values
 
 

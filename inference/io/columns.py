@@ -440,7 +440,7 @@ def _notes_on_reading(tables: Sequence[Table], name: str, column: Column) -> tup
         source = tables[declared.index(True)].source
         return (f"{name!r} is declared as a category in {source} alone: it is read as numbers.",)
     words: dict[str, int] = {}
-    for array in arrays if column.levels else ():
+    for array in arrays if column.levels and np.isnan(column.values).any() else ():
         if pa.types.is_dictionary(array.type):
             array = pc.cast(array, array.type.value_type)
         if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..core.errors import InputError, nearest
-from ..data.checks import default_names, normalize_text
+from ..data.checks import INEXACT_INTEGERS, default_names, normalize_text
 from ..data.equality import stored_size
 from .columns import column_array
 from .formats import (
@@ -37,6 +37,7 @@ from .types import (
     are_integers,
     check_currencies,
     check_thousands,
+    describe_sentinel,
     find_sentinels,
     is_inexact,
     is_numeric,
@@ -283,10 +284,7 @@ def _parse_column(name: str, table: Table, formats: Sequence[str]) -> Parsed:
     elif is_numeric(array.type) and not pa.types.is_duration(array.type):
         parsed = Parsed(as_numpy(array))
         if pa.types.is_integer(array.type) and is_inexact(array):
-            raise ColumnError(
-                "has whole numbers beyond 2^53, which double precision does not distinguish: "
-                "subtract a common number"
-            )
+            raise ColumnError(f"has {INEXACT_INTEGERS}")
     else:
         row = int(np.argmin(array.is_null()))
         raise ColumnError(
@@ -344,9 +342,8 @@ def warn_of_sentinels(source: str, names: Sequence[str] | None, values: np.ndarr
     """Warn of numbers (n, D) that may stand for a missing value."""
     for name, column in zip(names or default_names(values.shape[1]), values.T, strict=True):
         for sentinel in find_sentinels(column):
-            rows = int(np.sum(column == sentinel))
+            where = f"{int(np.sum(column == sentinel))} rows"
             warnings.warn(
-                f"{source}: {name!r} is {sentinel:.10g} in {rows} rows, far from all others: if "
-                "that stands for a missing value, leave these rows out",
+                f"{source}: {describe_sentinel(name, sentinel, where)} leave these rows out",
                 stacklevel=4,
             )

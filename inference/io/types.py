@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..data.checks import MAX_ABS_VALUE, pluralize
+from ..data.checks import INEXACT_INTEGERS, MAX_ABS_VALUE, pluralize
 from ..data.equality import merge_rounding
 from .formats import (
     BELOW,
@@ -289,7 +289,7 @@ def are_identifiers(name: str, samples: Sequence[np.ndarray]) -> bool:
 
 def find_sentinels(values: np.ndarray) -> tuple[float, ...]:
     """Find numbers that may stand for a missing value: repeated, and far from all others."""
-    return _isolated_values(values, _equal_to_sentinels(values))
+    return _isolated_values(values, _equal_to_sentinels(values)) if len(values) else ()
 
 
 def find_date_sentinels(seconds: np.ndarray) -> tuple[float, ...]:
@@ -300,19 +300,20 @@ def find_date_sentinels(seconds: np.ndarray) -> tuple[float, ...]:
 
 
 def _equal_to_sentinels(values: np.ndarray) -> list[np.ndarray]:
-    """Return which numbers (n,) are each of :data:`SENTINELS`."""
+    """Return which numbers (n,) are each of :data:`SENTINELS` within their range."""
     known = np.array(SENTINELS)
     # Whole numbers are equal exactly.
     tolerances = np.where(np.abs(known) > FIRST_INEXACT, SENTINEL_PRECISION * np.abs(known), 0.0)
+    possible = (known >= values.min() - tolerances) & (known <= values.max() + tolerances)
     return [
         np.abs(values - sentinel) <= tolerance
-        for sentinel, tolerance in zip(known, tolerances, strict=True)
+        for sentinel, tolerance in zip(known[possible], tolerances[possible], strict=True)
     ]
 
 
 def _isolated_values(values: np.ndarray, equal: list[np.ndarray]) -> tuple[float, ...]:
     """Return the values that a mask (n,) selects often enough, and far from all others."""
-    measured = values[~np.any(equal, axis=0)]
+    measured = values[~np.any(equal, axis=0)] if equal else values[:0]
     if not len(measured):
         return ()
     low, high = measured.min(), measured.max()
@@ -321,6 +322,12 @@ def _isolated_values(values: np.ndarray, equal: list[np.ndarray]) -> tuple[float
     return tuple(
         value for value in repeated if min(abs(value - low), abs(value - high)) > high - low
     )
+
+
+def describe_sentinel(name: str, value: float | str, where: str) -> str:
+    """Write the beginning of a note on a sentinel, up to the advice."""
+    text = value if isinstance(value, str) else f"{value:.10g}"
+    return f"{name!r} is {text} in {where}, far from all others: if it stands for a missing value,"
 
 
 def value_text(column: Column, value: float) -> str:
@@ -394,10 +401,7 @@ def _from_numbers(
     if kind is None and integral and are_identifiers(name, samples):
         return TypedColumn(_with_levels(name, "identifier", number_texts(values)), notes)
     if kind == "integer" and len(known) and np.abs(known).max() >= FIRST_INEXACT:
-        raise ColumnError(
-            "has whole numbers beyond 2^53, which double precision does not distinguish: subtract "
-            "a common number"
-        )
+        raise ColumnError(f"has {INEXACT_INTEGERS}")
     if kind == "integer" and not integral:
         raise ColumnError("holds numbers that are not whole, not integer")
     inferred: ColumnType = "integer" if integral and kind != "number" else "number"

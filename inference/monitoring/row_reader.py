@@ -44,6 +44,7 @@ from ..io.types import (
     FALSE_WORDS,
     TRUE_WORDS,
     Column,
+    describe_sentinel,
     find_sentinels,
     is_numeric,
     number_texts,
@@ -172,8 +173,8 @@ class RowReader(NamedTuple):
         if infinite.any():
             notes.append(f"{name!r} has an infinite number: read as missing.")
         notes += [
-            f"{name!r} is {sentinel:g} in some rows of the stream, far from all others: if it "
-            f"stands for a missing value, say so with --na-value={sentinel:g} (na_values=)."
+            f"{describe_sentinel(name, sentinel, 'some rows of the stream')} say so with "
+            f"--na-value={sentinel:.10g} (na_values=)."
             for sentinel in find_sentinels(values[~np.isnan(values)])
         ]
         return self._snap(values, at, stored_size(array.type)), notes
@@ -189,8 +190,7 @@ def array_reader(reference: Any, columns: Sequence[str] | None) -> tuple[RowRead
         raise InputError(f"columns must be {values.shape[1]} different names")
     sizes = stored_sizes(reference, count)
     notes = tuple(
-        f"{name!r} is {sentinel:g} in some rows of the reference, far from all others: if it "
-        "stands for a missing value, give NaN."
+        f"{describe_sentinel(name, sentinel, 'some rows of the reference')} give NaN."
         for name, column in zip(names, values.T, strict=True)
         for sentinel in find_sentinels(column[~np.isnan(column)])
     )
@@ -258,10 +258,9 @@ def table_reader(
     for name, typed in columns.items():
         notes += typed.notes
         notes += [
-            f"{name!r} is {value_text(typed.column, sentinel)} in some rows of the reference, "
-            "far from all others: if it stands for a missing value, say so with "
-            f"--na-value={value_text(typed.column, sentinel)} (na_values=)."
-            for sentinel in typed.sentinels
+            f"{describe_sentinel(name, text, 'some rows of the reference')} say so with "
+            f"--na-value={text} (na_values=)."
+            for text in (value_text(typed.column, sentinel) for sentinel in typed.sentinels)
         ]
         if reason := _unwatched_reason(typed.column):
             notes.append(f"{name!r} is not watched: {reason}.")

@@ -32,7 +32,7 @@ from ..data.canonical import (
 )
 from ..data.checks import as_tested_pair
 from ..data.copies import duplicate_rows_note, shared_rows_note
-from ..io.types import are_identifiers, are_integers, find_sentinels
+from ..io.types import are_identifiers, are_integers, describe_sentinel, find_sentinels
 from .deal import MANY, chosen_of, places_of
 from .permutation import pair_swaps, relabellings
 from .relabelled import Relabelled
@@ -83,8 +83,7 @@ class Pair:
     ) -> tuple[str, ...]:
         """Return notes on copies and dependence of rows, and on sentinels of missing values."""
         sentinels = (
-            f"column {name!r} is {sentinel:g} in some rows, far from all others: if it stands for "
-            "a missing value, leave these rows out"
+            f"column {describe_sentinel(name, sentinel, 'some rows')} leave these rows out"
             for name, values in zip(
                 columns, np.concatenate([self.first, self.second]).T, strict=True
             )
