@@ -19,7 +19,7 @@ import numpy as np
 import report
 from bke.inference import independence_test, two_sample_test
 from bke.inference.core.machine import computing
-from bke.inference.permutation.permutation import relabellings
+from bke.inference.permutation.null_distribution import relabellings
 from bke.inference.testing.mmd import permuted_mmd
 from bke.models import SquaredExponential
 

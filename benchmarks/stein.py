@@ -20,7 +20,7 @@ import repeats
 import report
 from bke.inference import stein_test
 from bke.inference.core.machine import computing
-from bke.inference.permutation.permutation import p_value
+from bke.inference.permutation.null_distribution import p_value
 from bke.models import RationalQuadratic, stein_matrix
 from scipy.signal import lfilter
 from scipy.stats import binom

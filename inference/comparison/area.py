@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, logit, stdtrit
 
-from ..permutation.permutation import TIE
+from ..permutation.null_distribution import TIE
 
 FOLDS = 5
 #: By how much rules that share rows widen an interval: the square root of 1 + rows held out, times

@@ -2,9 +2,9 @@
 
 The prior: a lengthscale that is Gamma(1, 1) in standard deviations of one column (of D columns
 sqrt(D) times that, as distances are), and a variance s^2 whose logarithm is uniform. Both are on a
-grid, where the labels' evidence is in closed form (:mod:`bke.inference.evidence.tilt`); given both,
-the difference is a Gaussian process with as many coefficients as the kernel has eigenvalues, all
-independent.
+grid, where the labels' evidence is in closed form
+(:mod:`bke.inference.statistics.label_bayes_factor`); given both, the difference is a Gaussian
+process with as many coefficients as the kernel has eigenvalues, all independent.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from scipy.special import expit, logsumexp
 
 from ..core.machine import side_by_side
 from ..data.weighted import weighted_quantiles
-from ..evidence.spectrum import Spectrum, Values, kernel, nodes, spectrum
-from ..evidence.tilt import log_bayes_factors
-from ..permutation.relabelled import Relabelled
+from ..permutation.pooled_sample import PooledSample
+from ..statistics.eigendecomposition import Eigendecomposition, decompose_kernel
+from ..statistics.kernels import KernelFunction, choose_nodes, squared_exponential
+from ..statistics.label_bayes_factor import label_log_bayes_factors
 
 #: The grid: lengthscales in standard deviations of a column, and variances s^2.
 LENGTHSCALES = np.geomspace(0.05, 5.0, 16)
@@ -51,10 +52,10 @@ class Belief:
     weights: np.ndarray
     log_prior: np.ndarray
     log_bayes_factor: float
-    spectra: Sequence[Spectrum]
+    spectra: Sequence[Eigendecomposition]
     nodes: np.ndarray
     share: float
-    values: Values
+    values: KernelFunction
 
     @property
     def probability(self) -> float:
@@ -65,7 +66,7 @@ class Belief:
         """Evaluate the eigenfunctions of a lengthscale at ``points`` (m, D): (m, r)."""
         one = self.spectra[index]
         between = self.values(points, self.nodes, self.lengthscales[index])
-        return np.asarray(between @ one.root @ one.turn - one.mean)
+        return np.asarray(between @ one.root @ one.rotation - one.mean)
 
     def lengthscale(self, *probabilities: float) -> np.ndarray:
         """Posterior quantiles of the difference's lengthscale, in standard deviations."""
@@ -95,7 +96,7 @@ class Belief:
         Both by their indices.
         """
         one, prior = self.spectra[index], self.variances[variances][:, None]
-        left = prior / (1.0 + prior * one.values)
+        left = prior / (1.0 + prior * one.eigenvalues)
         noise = np.sqrt(left) * rng.normal(size=left.shape)
         return np.asarray(left * one.loadings[:, 0] + noise)
 
@@ -127,7 +128,7 @@ class Drawn:
         return found
 
 
-def belief(rows: Relabelled, values: Values = kernel) -> Belief:
+def belief(rows: PooledSample, values: KernelFunction = squared_exponential) -> Belief:
     """The posterior of a difference given the labels as they are, by Gaussian labels.
 
     Args:
@@ -136,19 +137,27 @@ def belief(rows: Relabelled, values: Values = kernel) -> Belief:
     """
     observed = rows.observed()
     dimension = rows.points.shape[1]
-    at = nodes(observed, LINE_NODES if dimension == 1 else NODES)
+    at = choose_nodes(observed, LINE_NODES if dimension == 1 else NODES)
     lengthscales = LENGTHSCALES * math.sqrt(dimension)
     spectra = side_by_side(
-        lambda index: spectrum(observed, at, lengthscales[index], values),
+        lambda index: decompose_kernel(observed, at, lengthscales[index], values),
         len(lengthscales),
         Event(),
     )
     prior = np.log(LENGTHSCALES) - LENGTHSCALES  # of the logarithm
     log_prior = (prior - logsumexp(prior) - math.log(len(VARIANCES)))[:, None]
-    logs = np.array([log_bayes_factors(one, VARIANCES)[:, 0] for one in spectra])
+    logs = np.array([label_log_bayes_factors(one, VARIANCES)[:, 0] for one in spectra])
     weights, total = weighed(log_prior + logs)
     return Belief(
-        lengthscales, VARIANCES, weights, log_prior, total, spectra, at, observed.share, values
+        lengthscales,
+        VARIANCES,
+        weights,
+        log_prior,
+        total,
+        spectra,
+        at,
+        observed.first_fraction,
+        values,
     )
 
 

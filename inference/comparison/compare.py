@@ -22,17 +22,20 @@ from ..data.checks import (
     pluralize,
 )
 from ..data.new_rows import as_weights
-from ..evidence.ladder import test_scales
-from ..evidence.places import PLANE, Cells, cells
-from ..evidence.spectrum import Values
-from ..evidence.statistic import Evidences, evidences
-from ..permutation.enough import check_permutations, few_rows_note
-from ..permutation.pair import Pair
-from ..permutation.permutation import monte_carlo_error, p_value
-from ..permutation.pooling import relabelled, swapped
-from ..permutation.relabelled import Relabelled
-from ..permutation.stages import in_stages
-from ..permutation.weighted import weighted
+from ..permutation.null_distribution import (
+    check_permutations,
+    few_rows_note,
+    in_stages,
+    monte_carlo_error,
+    p_value,
+)
+from ..permutation.pool import pool_pairs, pool_rows, pool_weighted
+from ..permutation.pooled_sample import PooledSample
+from ..permutation.samples import TwoSamples
+from ..statistics.combined import CombinedStatistic, choose_statistics
+from ..statistics.kernels import KernelFunction
+from ..statistics.label_bayes_factor import LabelBayesFactors
+from ..statistics.local_differences import MAX_JOINT_ONLY
 from .belief import Belief, belief
 from .comparison import Comparison
 from .detectable import detectable_shift
@@ -83,7 +86,7 @@ def compare(
         permutations: B; the smallest p-value is 1 / (1 + B).
         sequential: of more than 9998 permutations draw the first 999, and ten times as many only
             where p is not above 4 ``alpha`` by these, at the same level
-            (:mod:`bke.inference.permutation.stages`); else all at once.
+            (:mod:`bke.inference.permutation.null_distribution`); else all at once.
         paired: row i of P belongs to row i of Q, and they may depend on each other: relabellings
             swap the two, and the errors that the posterior reckons with are those of pairs.
         weights: of the rows of P and of Q, (m,) and (n,), positive or 0, in any unit; ``None`` in
@@ -136,18 +139,20 @@ def compare(
         alpha=alpha,
         permutations=test.permutations,
         named=named(
-            test.cells,
-            rows.unit,
+            test.combined.local,
+            rows.scale,
             alpha,
             differ=differ,
-            weighing=Weighing.of(rows) if len(columns) <= PLANE else None,  # on all columns
+            weighing=Weighing.of(rows)
+            if len(columns) <= MAX_JOINT_ONLY
+            else None,  # on all columns
         ),
         belief=believed,
         effect=told.auc,
         effect_interval=told.interval,
         detectable_shift=shift,
         rows=rows.observed(),
-        evidence=test.evidence.kinds(),
+        components=test.combined.summaries(),
         columns=columns,
         names=names,
         seed=seed,
@@ -161,21 +166,20 @@ def compare(
 class _Tested(NamedTuple):
     """What some permutations say."""
 
-    rows: Relabelled
-    cells: Cells
-    evidence: Evidences
+    rows: PooledSample
+    combined: CombinedStatistic
     pvalue: float
     permutations: int
 
     def error(self) -> float:
         """What the draw of the permutations leaves in the p-value."""
         return monte_carlo_error(
-            lambda some: self.evidence.of(some).statistic(), self.pvalue, 1 + self.permutations
+            lambda some: self.combined.select(some).values(), self.pvalue, 1 + self.permutations
         )
 
 
 def _tested(
-    pair: Pair,
+    pair: TwoSamples,
     count: int,
     paired: bool,
     weights: tuple[np.ndarray, np.ndarray] | None,
@@ -185,15 +189,15 @@ def _tested(
 ) -> _Tested:
     """Evaluate the test with so many permutations."""
     rows = _pooled(pair, count, paired, weights, pair.generator(seed))
-    scales = test_scales(rows)
-    with progress_bar("scales", len(scales), shown=progress) as advance:
-        found = cells(rows)
-        evidence = evidences(rows, found, advance, scales)
-    return _Tested(rows, found, evidence, p_value(evidence.statistic()), count)
+    statistics = choose_statistics(rows)
+    scales = sum(len(one.scales) for one in statistics if isinstance(one, LabelBayesFactors))
+    with progress_bar("scales", scales, shown=progress) as advance:
+        combined = CombinedStatistic.evaluate(rows, statistics, advance)
+    return _Tested(rows, combined, p_value(combined.values()), count)
 
 
 def _notes(
-    pair: Pair,
+    pair: TwoSamples,
     names: tuple[str, str],
     columns: Sequence[str],
     alpha: float,
@@ -202,13 +206,13 @@ def _notes(
     weighted: bool,
 ) -> tuple[str, ...]:
     """What looks odd about the rows; with weights equal rows are as they should be."""
-    few = few_rows_note(pair.ways(paired=paired, signs=weighted), alpha)
+    few = few_rows_note(pair.n_permutations(paired=paired, signs=weighted), alpha)
     return few if weighted else (*few, *pair.notes(names, columns, paired=paired))
 
 
 def _samples(
     P: ArrayLike, Q: ArrayLike, columns: Sequence[str] | None, paired: bool
-) -> tuple[Pair, tuple[str, ...], tuple[str, ...] | None, tuple[str, ...], tuple[str, ...]]:
+) -> tuple[TwoSamples, tuple[str, ...], tuple[str, ...] | None, tuple[str, ...], tuple[str, ...]]:
     """Return the samples' columns that vary and their names, also those of other columns.
 
     Returns:
@@ -216,7 +220,7 @@ def _samples(
         without; names of the columns that are one value in both; and a note on names.
     """
     _check_columns(P, columns)
-    pair = Pair.checked(P, Q)
+    pair = TwoSamples.checked(P, Q)
     if paired:
         check_same_rows(P=P, Q=Q)
         if pair.first.shape == pair.second.shape:
@@ -263,10 +267,10 @@ def _series_name(X: Any) -> tuple[str, ...] | None:
 
 
 def _weighted(
-    pair: Pair,
+    pair: TwoSamples,
     weights: tuple[ArrayLike | None, ArrayLike | None] | None,
     samples: tuple[ArrayLike, ArrayLike],
-) -> tuple[Pair, tuple[np.ndarray, np.ndarray] | None]:
+) -> tuple[TwoSamples, tuple[np.ndarray, np.ndarray] | None]:
     """The rows that have any weight, and the weights; none where all rows count for one."""
     if weights is None:
         return pair, None
@@ -284,22 +288,22 @@ def _weighted(
     rows = [rows[one > 0.0] for one, rows in zip(given, both, strict=True)]
     first, second = (one[one > 0.0] for one in given)
     as_sample(np.concatenate(rows), "the union of P and Q, as far as rows have weights,")
-    return Pair(*rows), (first, second)
+    return TwoSamples(*rows), (first, second)
 
 
 def _pooled(
-    pair: Pair,
+    pair: TwoSamples,
     permutations: int,
     paired: bool,
     weights: tuple[np.ndarray, np.ndarray] | None,
     rng: np.random.Generator,
-) -> Relabelled:
+) -> PooledSample:
     """The pooled rows, relabelled as their dependence and weights ask for."""
     if weights is not None:
         if paired:
             raise InputError("paired rows with weights are not supported: give one or the other")
-        return weighted(pair, weights, permutations, rng)
-    return (swapped if paired else relabelled)(pair, permutations, rng)
+        return pool_weighted(pair, weights, permutations, rng)
+    return (pool_pairs if paired else pool_rows)(pair, permutations, rng)
 
 
 def _check_labels(labels: str) -> None:
@@ -307,19 +311,19 @@ def _check_labels(labels: str) -> None:
         raise InputError(f"labels must be 'auto', 'gaussian' or 'logit', got {labels!r}")
 
 
-def _believed(rows: Relabelled, values: Values, labels: str) -> Belief:
+def _believed(rows: PooledSample, values: KernelFunction, labels: str) -> Belief:
     """The posterior of a difference, by labels as they are asked for."""
     believed = belief(rows, values)
     return with_logit(believed, rows) if _takes_logit(labels, rows) else believed
 
 
-def _takes_logit(labels: str, rows: Relabelled) -> bool:
+def _takes_logit(labels: str, rows: PooledSample) -> bool:
     """Whether labels are yes or no: so few rows face so many that no other evidence is right."""
     if labels != "auto":
         return labels == "logit"
     least = min(rows.sizes)
-    small = least < FEW_ROWS and least < SMALL_SHARE * rows.rows
-    return small and len(rows.points) <= MOST_POINTS and rows.independent
+    small = least < FEW_ROWS and least < SMALL_SHARE * rows.n_rows
+    return small and len(rows.points) <= MOST_POINTS and rows.is_independent
 
 
 def _common_names(P: ArrayLike, Q: ArrayLike) -> tuple[str, ...] | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.notebook import Shown
 from ..data.checks import pluralize
-from ..permutation.permutation import p_in_words
+from ..permutation.null_distribution import describe_p
 from .findings import Findings
 from .words import told
 
@@ -71,7 +71,7 @@ class Comparison(Findings, Shown):
             "probability": self.probability,
             "lengthscale": self.lengthscale.tolist(),
             "lengthscale_interval": [end.tolist() for end in self.lengthscale_interval],
-            "evidence": [kind._asdict() for kind in self.evidence],
+            "components": [component._asdict() for component in self.components],
             "places": [place.to_dict() for place in self.places],
             "effect": self.effect,
             "effect_interval": list(self.effect_interval),
@@ -84,7 +84,7 @@ class Comparison(Findings, Shown):
             "median_difference_interval": self.median_difference_interval
             and [end.tolist() for end in self.median_difference_interval],
             "sizes": list(self.sizes),
-            "worth": self.rows.worth.tolist(),
+            "worth": self.rows.effective_sizes.tolist(),
             "columns": list(self.columns),
             "left_out": list(self.left_out),
             "notes": list(self.notes),
@@ -98,5 +98,5 @@ class Comparison(Findings, Shown):
 
     def __repr__(self) -> str:
         verdict = "differ" if self.differ else "no difference found"
-        p = p_in_words(self.pvalue, self.permutations)
+        p = describe_p(self.pvalue, self.permutations)
         return f"<Comparison: {verdict}, {p}, {pluralize(len(self.places), 'place')}>"

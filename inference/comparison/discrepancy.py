@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..evidence.spectrum import kernel, spectrum
-from ..permutation.relabelled import Relabelled
+from ..permutation.pooled_sample import PooledSample
+from ..statistics.eigendecomposition import inverse_root
+from ..statistics.kernels import squared_exponential
 from .belief import Drawn
 
 
-def discrepancies(drawn: Drawn, rows: Relabelled, lengthscale: float) -> np.ndarray:
+def discrepancies(drawn: Drawn, rows: PooledSample, lengthscale: float) -> np.ndarray:
     """Evaluate the squared MMD (count,) of a squared exponential for draws of the difference h.
 
     The witness is ``w(x) = 1/n sum_i k(x, z_i) h(z_i)``, and the squared MMD its squared norm
@@ -21,9 +22,11 @@ def discrepancies(drawn: Drawn, rows: Relabelled, lengthscale: float) -> np.ndar
         lengthscale: of the kernel, in standard deviations of the columns.
     """
     nodes = drawn.believed.nodes
-    own = spectrum(rows.observed(), nodes, lengthscale).root
+    own = inverse_root(squared_exponential(nodes, nodes, lengthscale))
     along = np.zeros((drawn.count, own.shape[1]))
     for block in rows.blocks():
         points, counts = rows.points[block], rows.counts[block]
-        along += (drawn.at(points) * counts) @ (kernel(points, nodes, lengthscale) @ own)
-    return np.asarray(np.sum((along / rows.rows) ** 2, axis=1))
+        along += (drawn.at(points) * counts) @ (
+            squared_exponential(points, nodes, lengthscale) @ own
+        )
+    return np.asarray(np.sum((along / rows.n_rows) ** 2, axis=1))

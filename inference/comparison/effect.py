@@ -16,20 +16,23 @@ from scipy.special import softmax
 
 from ..data.canonical import checksum
 from ..data.weighted import systematic
-from ..evidence.decomposition import Noise, Spectrum, decomposed, of_pairs, of_weights
-from ..evidence.tilt import log_bayes_factors
-from ..permutation.permutation import TIE
-from ..permutation.relabelled import Relabelled
+from ..permutation.moments import Moments, WeightedSums
+from ..permutation.null_distribution import TIE
+from ..permutation.pooled_sample import PairedSample, PooledSample
+from ..statistics.eigendecomposition import Eigendecomposition, decompose
+from ..statistics.label_bayes_factor import label_log_bayes_factors
 from .area import FOLDS, SHARED, Effect, Single, area, tied_ranks, with_interval
 from .belief import Belief
 
 #: What rows outside of each fold teach, by their features, their root, themselves and the folds.
-Teach: TypeAlias = Callable[[np.ndarray, np.ndarray, Single, np.ndarray], Iterator[Spectrum | None]]
+Teach: TypeAlias = Callable[
+    [np.ndarray, np.ndarray, Single, np.ndarray], Iterator[Eigendecomposition | None]
+]
 #: Rows that are looked at; with so many of each sample the standard error is below 0.005.
 MOST_ROWS = 20_000
 
 
-def effect(believed: Belief, rows: Relabelled, alpha: float) -> Effect:
+def effect(believed: Belief, rows: PooledSample, alpha: float) -> Effect:
     """The chance that a row is told from its sample, by the posterior given other rows.
 
     Args:
@@ -39,16 +42,21 @@ def effect(believed: Belief, rows: Relabelled, alpha: float) -> Effect:
             the scale of log odds).
     """
     rng = np.random.default_rng(0)
-    if rows.partners is not None:
+    if isinstance(rows, PairedSample):
         return _of_pairs(believed, rows, rows.partners, alpha, rng)
-    single = _weighted_rows(rows, rng) if rows.weighted else _single_rows(rows, rng)
+    weighted = rows.permutation_type == "signs"
+    single = _weighted_rows(rows, rng) if weighted else _single_rows(rows, rng)
     fold = _folds(single, rng)
-    scores = _held_out(believed, single, fold, _by_weights if rows.weighted else _by_rows)
+    scores = _held_out(believed, single, fold, _by_weights if weighted else _by_rows)
     return area(scores, single, fold, alpha)
 
 
 def _of_pairs(
-    believed: Belief, rows: Relabelled, partners: np.ndarray, alpha: float, rng: np.random.Generator
+    believed: Belief,
+    rows: PooledSample,
+    partners: np.ndarray,
+    alpha: float,
+    rng: np.random.Generator,
 ) -> Effect:
     """The chance that of a pair the row of P has the higher score, pairs held out together."""
     chosen = partners if len(partners) <= MOST_ROWS // 2 else rng.permutation(partners)
@@ -63,11 +71,11 @@ def _of_pairs(
     return with_interval(wins.mean(), error, len(wins), alpha)
 
 
-def _single_rows(rows: Relabelled, rng: np.random.Generator) -> Single:
+def _single_rows(rows: PooledSample, rng: np.random.Generator) -> Single:
     """At most MOST_ROWS of the rows."""
-    first = rows.first.astype(int)
+    first = rows.first_counts.astype(int)
     points = [np.repeat(np.arange(len(first)), count) for count in (first, rows.counts - first)]
-    most = MOST_ROWS / rows.rows
+    most = MOST_ROWS / rows.n_rows
     if most < 1.0:
         points = [
             one[systematic(np.ones(len(one)), max(FOLDS, round(most * len(one))), rng)]
@@ -77,13 +85,13 @@ def _single_rows(rows: Relabelled, rng: np.random.Generator) -> Single:
     return Single(rows.points[np.concatenate(points)], labels)
 
 
-def _weighted_rows(rows: Relabelled, rng: np.random.Generator) -> Single:
+def _weighted_rows(rows: PooledSample, rng: np.random.Generator) -> Single:
     """At most MOST_ROWS of the weighted rows, or of what cells have of a sample."""
     point, sample = np.nonzero(rows.weights)
     if len(point) > MOST_ROWS:
         chosen = rng.choice(len(point), MOST_ROWS, replace=False)
         point, sample = point[chosen], sample[chosen]
-    weights, squares = rows.weights[point, sample], rows.squares[point, sample]
+    weights, squares = rows.weights[point, sample], rows.squared_weights[point, sample]
     # A cell of several rows is held out in parts, as if each row were: of fewer parts than rows
     # the others would lack more than chance takes, and rows would be told worse than they are.
     parts = _parts(np.maximum((weights**2 / squares * (1.0 + TIE)).astype(int), 1))
@@ -129,10 +137,12 @@ def _held_out(believed: Belief, single: Single, fold: np.ndarray, teach: Teach) 
                 logs[f, index], means[index][:, inside[f]] = believed.log_prior[index], 0.0
                 continue
             logs[f, index] = (
-                log_bayes_factors(found, believed.variances)[:, 0] + believed.log_prior[index]
+                label_log_bayes_factors(found, believed.variances)[:, 0] + believed.log_prior[index]
             )
-            left = believed.variances[:, None] / (1.0 + np.outer(believed.variances, found.values))
-            means[index][:, inside[f]] = found.sums(
+            left = believed.variances[:, None] / (
+                1.0 + np.outer(believed.variances, found.eigenvalues)
+            )
+            means[index][:, inside[f]] = found.combine(
                 left * found.loadings[:, 0], features[inside[f]]
             )
     weights = softmax(logs.reshape(FOLDS, -1), axis=1).reshape(logs.shape)
@@ -144,7 +154,7 @@ def _held_out(believed: Belief, single: Single, fold: np.ndarray, teach: Teach) 
 
 def _by_rows(
     features: np.ndarray, root: np.ndarray, single: Single, inside: np.ndarray
-) -> Iterator[Spectrum]:
+) -> Iterator[Eigendecomposition]:
     """What the rows outside of each fold teach: sums over all less those over the fold."""
     within = np.array([features[one].T @ features[one] for one in inside])
     total = np.array([features[one].sum(axis=0) for one in inside])
@@ -153,31 +163,33 @@ def _by_rows(
         rows, share = int((~one).sum()), float(single.of_first[~one].mean())
         every, mine = total.sum(axis=0) - total[f], first.sum(axis=0) - first[f]
         apart = (mine - share * every) / (rows * share * (1.0 - share))
-        yield decomposed(root, within.sum(axis=0) - within[f], every, apart[:, None], rows, share)
+        products = within.sum(axis=0) - within[f]
+        yield decompose(root, Moments.of_rows(apart[:, None], every, products, rows, share))
 
 
 def _by_pairs(
     features: np.ndarray, root: np.ndarray, single: Single, inside: np.ndarray
-) -> Iterator[Spectrum]:
+) -> Iterator[Eigendecomposition]:
     """What the pairs outside of each fold teach: rows of the first sample, then their partners."""
     first, second = np.split(features, 2)
     for one in inside[:, : len(first)]:
-        yield of_pairs(root, first[~one], second[~one], np.ones((int((~one).sum()), 1)))
+        signs = np.ones((int((~one).sum()), 1))
+        yield decompose(root, Moments.of_pairs(first[~one], second[~one], signs))
 
 
 def _by_weights(
     features: np.ndarray, root: np.ndarray, single: Single, inside: np.ndarray
-) -> Iterator[Spectrum | None]:
+) -> Iterator[Eigendecomposition | None]:
     """What the weighted rows outside of each fold teach."""
     sides = np.stack([single.of_first, ~single.of_first], axis=1)
     weights, squares = (one[:, None] * sides for one in single.each())
     for one in inside:
-        here, sums = features[~one], weights[~one].sum(axis=0)
-        if not sums.all() or not np.ptp(here, axis=0).any():
+        here, totals = features[~one], weights[~one].sum(axis=0)
+        if not totals.all() or not np.ptp(here, axis=0).any():
             yield None  # one sample alone, or equal rows alone
             continue
-        own, of_squares = weights[~one] / sums, squares[~one] / sums**2
-        noise = Noise.none(features.shape[1]).plus(here, own, of_squares)
-        each = (own @ noise.worth)[:, None] * here
-        apart = (noise.means[0] - noise.means[1])[:, None]
-        yield of_weights(root, here.T @ each, each.sum(axis=0), apart, noise)
+        own, of_squares = weights[~one] / totals, squares[~one] / totals**2
+        sums = WeightedSums.empty(features.shape[1]).plus(here, own, of_squares)
+        each = (own @ sums.effective_sizes)[:, None] * here
+        apart = (sums.means[0] - sums.means[1])[:, None]
+        yield decompose(root, sums.moments(apart, each.sum(axis=0), here.T @ each))

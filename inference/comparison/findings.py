@@ -14,8 +14,8 @@ from ..core.errors import InputError
 from ..core.machine import one_thread
 from ..data.checks import check_count, check_positive, check_proportion
 from ..data.new_rows import as_evaluation_points
-from ..evidence.statistic import Kind
-from ..permutation.relabelled import Relabelled
+from ..permutation.pooled_sample import PooledSample
+from ..statistics.combined import ComponentSummary
 from .belief import Belief
 from .discrepancy import discrepancies
 from .location import LocationDifference, mean_difference, median_difference
@@ -61,7 +61,7 @@ class Findings:
             normal, of its normal scores: see :mod:`bke.inference.comparison.detectable`); ``None``
             where they do, and where no such shift was found.
         rows: the pooled rows, in standard deviations of the columns.
-        evidence: what each kind of evidence in the test says by itself, the loudest first.
+        components: components of the combined statistic, the most significant first.
         columns: their names, of those that vary.
         names: what the samples are called.
         seed: of the permutations.
@@ -80,8 +80,8 @@ class Findings:
     effect: float
     effect_interval: tuple[float, float]
     detectable_shift: float | None
-    rows: Relabelled
-    evidence: tuple[Kind, ...]
+    rows: PooledSample
+    components: tuple[ComponentSummary, ...]
     columns: tuple[str, ...]
     names: tuple[str, str]
     seed: int
@@ -126,7 +126,7 @@ class Findings:
         return low, high
 
     def _lengthscales(self, *probabilities: float) -> np.ndarray:
-        return self.belief.lengthscale(*probabilities)[:, None] * self.rows.unit
+        return self.belief.lengthscale(*probabilities)[:, None] * self.rows.scale
 
     @property
     def mean_difference(self) -> np.ndarray:
@@ -239,8 +239,8 @@ class Findings:
             raise InputError(f"of must be 'auto', 'posterior' or 'sampling', got {of!r}")
         check_proportion(level, "level")
         check_count(seed, "seed", 0, 2**63 - 1)
-        at = self._checked_points(points) / self.rows.unit
-        length = self._scale(scale) / self.rows.unit
+        at = self._checked_points(points) / self.rows.scale
+        length = self._scale(scale) / self.rows.scale
         rng = np.random.default_rng(seed)
         posterior = of == "posterior" or (of == "auto" and strong(self.belief))
         if posterior:
@@ -264,7 +264,7 @@ class Findings:
         """
         check_proportion(level, "level")
         check_count(seed, "seed", 0, 2**63 - 1)
-        at = self._checked_points(points) / self.rows.unit
+        at = self._checked_points(points) / self.rows.scale
         drawn = self.belief.drawn(DRAWS, np.random.default_rng(seed))
         logs = bands_of(log_ratio_draws(drawn, at), level, 1.0 - self.alpha)
         ends = ("mean", "lower", "upper", "wide_lower", "wide_upper")
@@ -289,8 +289,8 @@ class Findings:
         if not self.alpha < power < 1.0:
             raise InputError(f"power must be between alpha = {self.alpha:g} and 1, got {power!r}")
         check_count(seed, "seed", 0, 2**63 - 1)
-        if not self.rows.independent:
-            why = "have weights" if self.rows.weighted else "belong together"
+        if not self.rows.is_independent:
+            why = "have weights" if self.rows.permutation_type == "signs" else "belong together"
             raise InputError(f"rows_needed is for independent rows of one weight, and these {why}")
         with one_thread():
             return rows_needed(self.belief, self.rows, self.alpha, power, seed)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from ..permutation.relabelled import Relabelled
+from ..permutation.pooled_sample import PairedSample, PooledSample
 
 #: Values of a sample of which the differences are counted; of more, as many quantiles stand for
 #: them, with an error in rank that is small beside that of so many values.
@@ -30,7 +30,7 @@ class LocationDifference(NamedTuple):
     interval: tuple[np.ndarray, np.ndarray]
 
 
-def mean_difference(rows: Relabelled, alpha: float) -> LocationDifference:
+def mean_difference(rows: PooledSample, alpha: float) -> LocationDifference:
     """Compute the difference of means with Welch's interval, or for pairs that of Student's t.
 
     Weighted samples count as many rows of one weight as they are worth.
@@ -39,15 +39,15 @@ def mean_difference(rows: Relabelled, alpha: float) -> LocationDifference:
         rows: the pooled rows with the labels as they are.
         alpha: one minus the confidence.
     """
-    if rows.partners is not None:
-        differences = _pair_differences(rows) / rows.unit
+    if isinstance(rows, PairedSample):
+        differences = _pair_differences(rows) / rows.scale
         count = len(differences)
         estimate = differences.mean(axis=0)
         variances = differences.var(axis=0, ddof=1)[None] / count
         freedom = np.full(len(estimate), count - 1.0)
     else:
         # Scaled, so that squares do not overflow.
-        values, weights, worth = rows.points, rows.weights, rows.worth
+        values, weights, worth = rows.points, rows.weights, rows.effective_sizes
         means = weights.T @ values
         estimate = means[1] - means[0]
         spreads = [
@@ -59,11 +59,11 @@ def mean_difference(rows: Relabelled, alpha: float) -> LocationDifference:
         # Without variance the interval is one number, whatever the degrees of freedom.
         freedom = np.divide(total**2, parts, out=np.ones_like(total), where=parts > 0.0)
     error = np.sqrt(variances.sum(axis=0)) * stdtrit(freedom, 1.0 - 0.5 * alpha)
-    low, high = (estimate - error) * rows.unit, (estimate + error) * rows.unit
-    return LocationDifference(estimate * rows.unit, (low, high))
+    low, high = (estimate - error) * rows.scale, (estimate + error) * rows.scale
+    return LocationDifference(estimate * rows.scale, (low, high))
 
 
-def median_difference(rows: Relabelled, alpha: float) -> LocationDifference | None:
+def median_difference(rows: PooledSample, alpha: float) -> LocationDifference | None:
     """Compute the Hodges–Lehmann estimate with the interval of the rank test.
 
     The ends of the interval are order statistics of the differences (Hollander and Wolfe 1999,
@@ -76,21 +76,21 @@ def median_difference(rows: Relabelled, alpha: float) -> LocationDifference | No
     Returns:
         The difference, or ``None`` for weighted rows.
     """
-    if rows.weighted:
+    if rows.permutation_type == "signs":
         return None
-    if rows.partners is not None:
+    if isinstance(rows, PairedSample):
         samples = [_pair_differences(rows)] * 2
         n = len(samples[0])
         pairs, deviation = n * (n + 1) / 2.0, np.sqrt(n * (n + 1) * (2 * n + 1) / 24.0)
     else:
-        values, first = rows.points * rows.unit, rows.first.astype(int)
+        values, first = rows.points * rows.scale, rows.first_counts.astype(int)
         samples = [np.repeat(values, count, axis=0) for count in (first, rows.counts - first)]
         m, n = map(len, samples)
         pairs, deviation = float(m * n), np.sqrt(m * n * (m + n + 1) / 12.0)
     rank = max(np.floor(0.5 * pairs + ndtri(0.5 * alpha) * deviation), 1.0)
     ranks = (rank, np.ceil(0.5 * pairs), np.floor(0.5 * pairs) + 1.0, pairs + 1.0 - rank)
     columns = [(_sorted(x), _sorted(y)) for x, y in zip(samples[0].T, samples[1].T, strict=True)]
-    of_pairs = rows.partners is not None
+    of_pairs = isinstance(rows, PairedSample)
     low, *middle, high = (
         np.array([_quantile(x, y, rank / pairs, of_pairs=of_pairs) for x, y in columns])
         for rank in ranks
@@ -98,10 +98,10 @@ def median_difference(rows: Relabelled, alpha: float) -> LocationDifference | No
     return LocationDifference(0.5 * (middle[0] + middle[1]), (low, high))
 
 
-def _pair_differences(rows: Relabelled) -> np.ndarray:
+def _pair_differences(rows: PooledSample) -> np.ndarray:
     """Return the second sample's value less the first's, (m, D), for every pair."""
-    assert rows.partners is not None
-    values, first = rows.points * rows.unit, rows.first
+    assert isinstance(rows, PairedSample)
+    values, first = rows.points * rows.scale, rows.first_counts
     one, other = rows.partners.T
     # Points are single rows; the sign is that of the member of the first sample.
     sign = np.where(first[one] > 0, 1.0, -1.0)

@@ -18,7 +18,7 @@ from scipy.special import expit, log_expit, logit
 
 from ..core.errors import InputError
 from ..core.machine import side_by_side
-from ..permutation.relabelled import Relabelled
+from ..permutation.pooled_sample import PooledSample
 from .belief import Belief, weighed
 
 #: Points beyond which every step of the search would take too long.
@@ -65,7 +65,7 @@ class LogitBelief(Belief):
     """
 
     modes: Sequence[np.ndarray]
-    rows: Relabelled
+    rows: PooledSample
 
     def coefficients(
         self, index: int, variances: np.ndarray, rng: np.random.Generator
@@ -89,14 +89,14 @@ class LogitBelief(Belief):
         return float(self.variances[variance] / (self.share * (1.0 - self.share)))
 
 
-def with_logit(gaussian: Belief, rows: Relabelled) -> LogitBelief:
+def with_logit(gaussian: Belief, rows: PooledSample) -> LogitBelief:
     """The posterior by yes-or-no labels on the grid of that by Gaussian ones.
 
     Raises:
         InputError: for more points than it is fast for, and for rows that belong together.
     """
-    if not rows.independent:
-        why = "have weights" if rows.weighted else "belong together"
+    if not rows.is_independent:
+        why = "have weights" if (rows.permutation_type == "signs") else "belong together"
         raise InputError(f"labels='logit' is for independent rows of one weight, and these {why}")
     observed = rows.observed()
     if len(observed.points) > MOST_POINTS:
@@ -122,10 +122,10 @@ def with_logit(gaussian: Belief, rows: Relabelled) -> LogitBelief:
     return dataclasses.replace(start, weights=weights, log_bayes_factor=total, modes=modes)
 
 
-def _labels(believed: Belief, rows: Relabelled, index: int) -> Labels:
+def _labels(believed: Belief, rows: PooledSample, index: int) -> Labels:
     """The labels with the eigenfunctions of a lengthscale."""
     functions = believed.functions(index, rows.points)
-    return Labels(functions, rows.first, rows.counts, float(logit(rows.share)))
+    return Labels(functions, rows.first_counts, rows.counts, float(logit(rows.first_fraction)))
 
 
 def _laplace(labels: Labels, variance: float, start: np.ndarray) -> tuple[np.ndarray, float]:

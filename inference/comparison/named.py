@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from ..evidence.places import Cells
+from ..statistics.local_differences import LocalStatistics
 from .weighing import Weighing
 
 #: How near a row must be, in scales of a cell, to where a difference is said to be.
@@ -186,7 +186,7 @@ class Named:
 
 
 def named(
-    found: Cells,
+    found: LocalStatistics,
     unit: np.ndarray,
     alpha: float,
     *,
@@ -215,10 +215,10 @@ def named(
     of_p, of_q = found.means.T
     with np.errstate(over="ignore"):  # of hardly any weight of Q it is infinite
         ratios = np.divide(of_p, of_q, out=np.full(len(of_p), np.inf), where=of_q > 0.0)
-    width = np.round(found.scale[order].min(axis=1, initial=np.inf), 9)
+    width = np.round(found.scales[order].min(axis=1, initial=np.inf), 9)
     widest_first = np.lexsort((-np.arange(len(order)), -width))
-    at, scale = found.at[order] * unit, found.scale[order] * unit
-    scales = np.unique(found.scale * unit, axis=0)
+    at, scale = found.centers[order] * unit, found.scales[order] * unit
+    scales = np.unique(found.scales * unit, axis=0)
     shown = Named(at, scale, signs, widest_first, (), weighing, scales)
     agree = shown.sign(shown.at) == signs
     # Of several columns no cell is told how far it reaches.
@@ -227,8 +227,8 @@ def named(
     critical = _critical(found, alpha)
     places = tuple(
         Place(
-            found.at[cell] * unit,
-            found.scale[cell] * unit,
+            found.centers[cell] * unit,
+            found.scales[cell] * unit,
             int(np.sign(found.t[cell, 0])),
             float(ratios[cell]),
             (float(lower[cell]), float(upper[cell])),
@@ -244,7 +244,11 @@ def named(
 
 
 def _heads(
-    found: Cells, order: np.ndarray, signs: np.ndarray, agree: np.ndarray, strips: np.ndarray | None
+    found: LocalStatistics,
+    order: np.ndarray,
+    signs: np.ndarray,
+    agree: np.ndarray,
+    strips: np.ndarray | None,
 ) -> list[int]:
     """The most significant cell that has its own sign of every group of neighbours of one sign.
 
@@ -257,13 +261,15 @@ def _heads(
         return sorted(
             np.flatnonzero(agree)[np.unique(apart, axis=0, return_index=True)[1]].tolist()
         )
-    used = np.isfinite(found.scale)
+    used = np.isfinite(found.scales)
     group = np.full(len(order), -1)
     count = 0
     for i, cell in enumerate(order):
         # Windows of different columns are different places.
-        scale = np.maximum(found.scale[order[:i]], found.scale[cell])
-        near = np.sum(((found.at[order[:i]] - found.at[cell]) / scale) ** 2, axis=1) <= 1.0
+        scale = np.maximum(found.scales[order[:i]], found.scales[cell])
+        near = (
+            np.sum(((found.centers[order[:i]] - found.centers[cell]) / scale) ** 2, axis=1) <= 1.0
+        )
         near &= signs[:i] == signs[i]
         near &= (used[order[:i]] == used[cell]).all(axis=1)
         if near.any():
@@ -276,27 +282,27 @@ def _heads(
 
 
 def _explained(
-    found: Cells, order: np.ndarray, signs: np.ndarray, one: int, heads: list[int]
+    found: LocalStatistics, order: np.ndarray, signs: np.ndarray, one: int, heads: list[int]
 ) -> bool:
     """Whether a place of one column, of the same sign and near, says what a place of all does."""
-    columns = np.isfinite(found.scale[order[one]])
+    columns = np.isfinite(found.scales[order[one]])
     for other in heads:
-        fewer = np.isfinite(found.scale[order[other]])
+        fewer = np.isfinite(found.scales[order[other]])
         if signs[other] != signs[one] or fewer.sum() >= columns.sum():
             continue
         cells = order[[one, other]]
-        apart = np.ptp(found.at[cells][:, fewer], axis=0)
-        if (apart <= found.scale[cells][:, fewer].max(axis=0)).all():
+        apart = np.ptp(found.centers[cells][:, fewer], axis=0)
+        if (apart <= found.scales[cells][:, fewer].max(axis=0)).all():
             return True
     return False
 
 
-def _critical(found: Cells, alpha: float) -> float:
+def _critical(found: LocalStatistics, alpha: float) -> float:
     """Return the critical value of |t| over all places, at least that of one interval alone."""
-    return max(found.critical(alpha), float(ndtri(1.0 - 0.5 * alpha)))
+    return max(found.critical_value(alpha), float(ndtri(1.0 - 0.5 * alpha)))
 
 
-def intervals(found: Cells, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+def intervals(found: LocalStatistics, alpha: float) -> tuple[np.ndarray, np.ndarray]:
     """Ends (J,) of the simultaneous intervals of every cell's ratio.
 
     Those values rho at which mean_P - rho mean_Q is within the critical value of |t| of its

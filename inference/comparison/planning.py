@@ -18,10 +18,10 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri
 
 from ..data.weighted import weighted_quantiles
-from ..evidence.statistic import overall_pvalue
-from ..permutation.pair import Pair
-from ..permutation.pooling import relabelled
-from ..permutation.relabelled import Relabelled
+from ..permutation.pool import pool_rows
+from ..permutation.pooled_sample import PooledSample
+from ..permutation.samples import TwoSamples
+from ..statistics.combined import combined_pvalue
 from .belief import Belief
 
 #: Differences that are drawn, and tests of each.
@@ -67,12 +67,12 @@ class RowsNeeded:
 
 
 def rows_needed(
-    believed: Belief, rows: Relabelled, alpha: float, power: float, seed: int
+    believed: Belief, rows: PooledSample, alpha: float, power: float, seed: int
 ) -> RowsNeeded:
     """Find the number of rows with which the test rejects with probability ``power``."""
     rng = np.random.default_rng(seed)
     drawn = believed.drawn(DRAWS, rng).at(rows.points)
-    share, most = rows.share, MOST_TIMES * rows.rows
+    share, most = rows.first_fraction, MOST_TIMES * rows.n_rows
     chances = [np.clip(1.0 + factor * drawn, 0.0, None) * rows.counts
                for factor in (1.0 - share, -share)]  # fmt: skip
 
@@ -83,7 +83,7 @@ def rows_needed(
         )
         return _pvalue(P, Q, rng) <= alpha
 
-    needs = searched(rejects, power, alpha, start=float(rows.rows), most=most)
+    needs = searched(rejects, power, alpha, start=float(rows.n_rows), most=most)
     low, middle, high = needs.quantiles(LOW, MIDDLE, HIGH)
     beyond = needs.grid[-2]  # the last of the grid stands for all that are more
     interval = (float(low), float(high) if high < beyond else math.inf)
@@ -165,5 +165,5 @@ def _sizes(total: float, share: float) -> tuple[int, int]:
 def _pvalue(P: np.ndarray, Q: np.ndarray, rng: np.random.Generator) -> float:
     if np.all(np.concatenate([P, Q]) == P[0]):
         return 1.0
-    rows = relabelled(Pair(P, Q), PERMUTATIONS, rng)
-    return overall_pvalue(rows)
+    rows = pool_rows(TwoSamples(P, Q), PERMUTATIONS, rng)
+    return combined_pvalue(rows)

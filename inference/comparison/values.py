@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..core.errors import InputError, input_errors
-from ..evidence.spectrum import Values, kernel as squared_exponential
+from ..statistics.kernels import KernelFunction, squared_exponential
 
 if TYPE_CHECKING:
     from bke.models.kernels.base import Covariance, Kernel
@@ -25,7 +25,7 @@ class KernelValues:
         return np.asarray(self.kernel(first / lengthscale, second / lengthscale), dtype=float)
 
 
-def kernel_values(given: Covariance | type[Kernel] | None, dimension: int) -> Values:
+def kernel_values(given: Covariance | type[Kernel] | None, dimension: int) -> KernelFunction:
     """The values of a kernel, or of a class whose parameters all have defaults.
 
     Args:

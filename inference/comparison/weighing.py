@@ -8,8 +8,8 @@ from typing import Self
 import numpy as np
 from scipy.spatial import cKDTree
 
-from ..evidence.spectrum import kernel
-from ..permutation.relabelled import BLOCK, Relabelled
+from ..permutation.pooled_sample import BLOCK, PooledSample
+from ..statistics.kernels import squared_exponential as kernel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,9 +29,14 @@ class Weighing:
     independent: bool = True
 
     @classmethod
-    def of(cls, rows: Relabelled) -> Self:
+    def of(cls, rows: PooledSample) -> Self:
         """That of pooled rows, with the labels as they are."""
-        return cls(rows.points * rows.unit, rows.weights, rows.worth, rows.partners is None)
+        return cls(
+            rows.points * rows.scale,
+            rows.weights,
+            rows.effective_sizes,
+            rows.permutation_type != "samples",
+        )
 
     @property
     def range(self) -> np.ndarray:

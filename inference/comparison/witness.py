@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..evidence.spectrum import kernel
-from ..permutation.relabelled import BLOCK, MORE_ROWS, Relabelled, equal_rows
+from ..permutation.pooled_sample import BLOCK, PSEUDO_ROWS, PairedSample, PooledSample, tie_groups
+from ..statistics.kernels import squared_exponential as kernel
 from .belief import Drawn
 
 #: The largest ratio of densities that is told.
@@ -41,7 +41,7 @@ class Bands:
 
 
 def witness_draws(
-    drawn: Drawn, rows: Relabelled, points: np.ndarray, scale: np.ndarray
+    drawn: Drawn, rows: PooledSample, points: np.ndarray, scale: np.ndarray
 ) -> np.ndarray:
     """Evaluate the witness ``w(x) = 1/n sum_i k(x, z_i) h(z_i)`` of draws of h jointly at points.
 
@@ -58,18 +58,19 @@ def witness_draws(
     for block in rows.blocks():
         here, counts = rows.points[block], rows.counts[block]
         found += drawn.at(here) @ (kernel(here / scale, points / scale, 1.0) * counts[:, None])
-    return found / rows.rows
+    return found / rows.n_rows
 
 
 def sampling_draws(
-    rows: Relabelled, points: np.ndarray, scale: np.ndarray, count: int, rng: np.random.Generator
+    rows: PooledSample, points: np.ndarray, scale: np.ndarray, count: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Draw the empirical witness with its sampling errors alone, (count, m).
 
     The errors of a mean are its rows' deviations with normal factors: the multiplier bootstrap. A
     sample's own rows tell of no error where all happen to be equal, as of a rare event that none
-    of them shows; so each sample's errors are those of :data:`MORE_ROWS` more rows too
-    (:attr:`~bke.inference.permutation.relabelled.Relabelled.more`), of pairs :func:`_more_pairs`.
+    of them shows; so each sample's errors are those of :data:`PSEUDO_ROWS` more rows too
+    (:attr:`~bke.inference.permutation.pooled_sample.PooledSample.pseudo_squared_weights`),
+    of pairs :func:`_more_pairs`.
 
     Args:
         rows: the pooled rows.
@@ -82,28 +83,30 @@ def sampling_draws(
     def weights(of: np.ndarray) -> np.ndarray:
         return kernel(of / scale, points / scale, 1.0)
 
-    if rows.partners is not None:
+    if isinstance(rows, PairedSample):
         more, size = _more_pairs(rows, rows.partners), len(rows.partners)
         a, b = (rows.points[one] for one in np.concatenate([rows.partners, more]).T)
         each = np.repeat([1.0 / size, 0.0], [size, len(more)])
-        squares = np.repeat([size**-2.0, MORE_ROWS / len(more) * size**-2.0], [size, len(more)])
+        squares = np.repeat([size**-2.0, PSEUDO_ROWS / len(more) * size**-2.0], [size, len(more)])
         mean, errors = _mean_with_errors(
             lambda block: weights(a[block]) - weights(b[block]), each, squares, count, rng
         )
         return mean + errors
     (of_p, errors_p), (of_q, errors_q) = (
         _mean_with_errors(lambda block: weights(rows.points[block]), own, squares, count, rng)
-        for own, squares in zip(rows.weights.T, (rows.squares + rows.more).T, strict=True)
+        for own, squares in zip(
+            rows.weights.T, (rows.squared_weights + rows.pseudo_squared_weights).T, strict=True
+        )
     )
     return of_p - of_q + errors_p - errors_q
 
 
-def _more_pairs(rows: Relabelled, partners: np.ndarray) -> np.ndarray:
+def _more_pairs(rows: PooledSample, partners: np.ndarray) -> np.ndarray:
     """Points (k, 2) of pairs that could have been: every different pair, either way round.
 
     Where no pair differs, those of rows half way from each other.
     """
-    cells = equal_rows(rows.points)
+    cells = tie_groups(rows.points)
     place = np.unique(cells, return_index=True)[1]
     found = np.unique(np.sort(cells[partners], axis=1), axis=0)
     if (found[:, 0] == found[:, 1]).all():

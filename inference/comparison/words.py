@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..data.checks import pluralize
-from ..permutation.permutation import p_in_words, p_with_error
+from ..permutation.null_distribution import describe_p, describe_p_with_error
 from .detectable import POWER
 from .findings import Findings
 from .named import Place
@@ -44,7 +44,7 @@ def odds_in_words(log_bayes_factor: float) -> str:
 
 def headline(found: Findings) -> str:
     """Return whether the samples differ, with p-value and odds, without a full stop."""
-    p = p_with_error(found.pvalue, found.pvalue_error, found.permutations)
+    p = describe_p_with_error(found.pvalue, found.pvalue_error, found.permutations)
     numbers = f"({p}; odds {odds_in_words(found.log_bayes_factor)})"
     first, second = found.names
     if found.differ:
@@ -73,14 +73,14 @@ def _details(found: Findings) -> list[str]:
     lines = []
     if found.differ:
         lines += _where(found)
-        lines.append(f"The loudest evidence is {found.evidence[0].where}.")
+        lines.append(f"The loudest evidence is {found.components[0].name}.")
         lines.append(f"Scale of the difference: {_scale(found)}.")
     else:
         lines.append(_missed(found))
     lines += _locations(found)
     least, most = found.effect_interval
     first, second = found.names
-    paired = found.rows.partners is not None
+    paired = found.rows.permutation_type == "samples"
     whose = f"Of a pair the row of {first}" if paired else f"A row of {first}"
     chance = "0.5 is chance"
     if found.differ and least <= 0.5 <= most and found.effect <= HARDLY:
@@ -94,8 +94,8 @@ def _details(found: Findings) -> list[str]:
     )
     m, n = found.sizes
     rows, how = f"{m} pairs" if paired else f"{m} and {n} rows", "permutations"
-    if found.rows.weighted:
-        worth = " and ".join(_short(one, 3) for one in found.rows.worth)
+    if found.rows.permutation_type == "signs":
+        worth = " and ".join(_short(one, 3) for one in found.rows.effective_sizes)
         rows, how = f"{rows}, by their weights worth {worth} of one weight", "changes of signs"
     if found.left_out:
         lines.append(f"Of one value in all rows and left out: {', '.join(found.left_out)}.")
@@ -136,14 +136,14 @@ def _missed(found: Findings) -> str:
     whose, size = "one column", f"{shift:.2g} of its standard deviations"
     if len(found.columns) == 1:
         whose = found.columns[0]
-        size = f"{shift * found.rows.unit[0]:.2g} ({shift:.2g} standard deviations)"
+        size = f"{shift * found.rows.scale[0]:.2g} ({shift:.2g} standard deviations)"
     return f"A shift of {whose} by about {size} would have been found with probability {POWER:g}."
 
 
 def _scale(found: Findings) -> str:
     """The lengthscale with its interval: of one column in its units, of several in deviations."""
     ends = (found.lengthscale, *found.lengthscale_interval)
-    middle, low, high = (float(end[0] / found.rows.unit[0]) for end in ends)
+    middle, low, high = (float(end[0] / found.rows.scale[0]) for end in ends)
     unit = " standard deviations of each column"
     if len(found.columns) == 1:
         middle, low, high = (float(end[0]) for end in ends)
@@ -176,9 +176,9 @@ def _place(found: Findings, place: Place) -> str:
         where = f"for {found.columns[0]} {listed}, most clearly {where}"
     scale = _vector(found, place.scale, place.columns, place.scale)
     if len(place.columns) > MOST_SCALES:  # which are alike but for the units
-        deviations = float(place.scale[0] / found.rows.unit[0])
+        deviations = float(place.scale[0] / found.rows.scale[0])
         scale = f"{_short(deviations, 3)} standard deviations of each"
-    p = p_in_words(place.pvalue, found.permutations)
+    p = describe_p(place.pvalue, found.permutations)
     if ratio > 1.0 / NOTHING:
         nothing = "none" if math.isinf(ratio) else "next to nothing"
         return (

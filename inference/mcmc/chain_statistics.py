@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..learning.bandwidths import pairwise_distances
-from ..permutation.calibration import agreed, surprise
-from ..permutation.permutation import exceedances
+from ..permutation.combination import generalized_mean, neg_log_pvalues
+from ..permutation.null_distribution import exceedances
 from .batches import Batches, normal_scores
 
 #: Components for one column: Hermite polynomials of its scores, orthonormal for a normal variable.
@@ -158,7 +158,7 @@ class GroupStatistics(NamedTuple):
 
     def combined(self) -> np.ndarray:
         """Combine all components, summed over pairs, (1 + B,)."""
-        return agreed(surprise(self.components.sum(axis=1)))
+        return generalized_mean(neg_log_pvalues(self.components.sum(axis=1)))
 
     def strongest_component(self) -> str:
         """Return the first of the components with the smallest p-value.
@@ -166,19 +166,24 @@ class GroupStatistics(NamedTuple):
         A chain at another location also has heavy tails, and its statistic of tails is further
         beyond the permuted ones. Location comes first, so that it wins the tie of p-values.
         """
-        rows = surprise(self.components.sum(axis=1))
+        rows = neg_log_pvalues(self.components.sum(axis=1))
         return COMPONENTS[int(np.argmin([exceedances(row)[0] for row in rows]))]
 
     def by_pair(self) -> np.ndarray:
         """Combine all components for each pair of groups, (p, 1 + B)."""
         return np.stack(
-            [agreed(surprise(self.components[:, pair])) for pair in range(len(self.pairs))]
+            [
+                generalized_mean(neg_log_pvalues(self.components[:, pair]))
+                for pair in range(len(self.pairs))
+            ]
         )
 
     def by_column(self) -> np.ndarray:
         """Combine all moments for each column, (D, 1 + B)."""
         columns = range(self.columns.shape[1])
-        return np.stack([agreed(surprise(self.columns[:, column])) for column in columns])
+        return np.stack(
+            [generalized_mean(neg_log_pvalues(self.columns[:, column])) for column in columns]
+        )
 
 
 def group_statistics(

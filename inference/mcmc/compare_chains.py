@@ -21,10 +21,8 @@ from ..core.machine import computing
 from ..core.notebook import Shown
 from ..data.checks import check_count, pluralize
 from ..diagnostics.integral import Integral
-from ..permutation.calibration import surprise
-from ..permutation.enough import check_permutations
-from ..permutation.permutation import p_in_words, p_value
-from ..permutation.step_down import step_down
+from ..permutation.combination import neg_log_pvalues
+from ..permutation.null_distribution import check_permutations, describe_p, p_value, step_down
 from .batches import Batches, make_batches
 from .chain_statistics import (
     MAX_PAIRED_COLUMNS,
@@ -144,7 +142,7 @@ class ChainComparison(Shown):
 
     def format_pvalue(self, pvalue: float) -> str:
         """Format one of the p-values: ``p = 0.031``, or ``p ≤ 0.002`` if it is the smallest."""
-        return p_in_words(pvalue, self.permutations, tests=min(2, self.sizes[0]))
+        return describe_p(pvalue, self.permutations, n_tests=min(2, self.sizes[0]))
 
     def __str__(self) -> str:
         chains, draws = self.sizes
@@ -285,7 +283,7 @@ def compare_chains(
     Chains are divided into batches of ten autocorrelation times, which are nearly independent. The
     batches are permuted between chains, and between the halves of each chain. If chains differ, the
     result names the chains and the parameters that differ, with p-values that are adjusted for
-    multiple testing (:func:`~bke.inference.permutation.step_down.step_down`).
+    multiple testing (:func:`~bke.inference.permutation.null_distribution.step_down`).
 
     Chains that agree need not be correct. The test cannot detect a mode that no chain has visited.
     Use :func:`~bke.inference.stein_test` for a bias that all chains share.
@@ -318,7 +316,7 @@ def compare_chains(
     chains, constant_parameters = _varying_parameters(draws, columns, score)
     num_chains = len(chains.labels)
     tests = min(2, num_chains)
-    alpha = check_permutations(permutations, alpha, tests=tests)
+    alpha = check_permutations(permutations, alpha, n_tests=tests)
     batches = make_batches(chains.values, ordered=True, max_batches=400)
     between, within = _test_statistics(chains, batches, permutations, seed)
     pvalue_between = float("nan") if between is None else p_value(between.combined())
@@ -452,7 +450,7 @@ def _parameter_differences(
     columns = tuple(map(difference, names, step_down(statistics.by_column())))
     if not len(statistics.products):
         return columns, ()
-    pvalues = step_down(surprise(statistics.products, without=1))
+    pvalues = step_down(neg_log_pvalues(statistics.products, trim=1))
     pairs = [f"{names[a]} and {names[b]}" for a, b in zip(*column_pairs(len(names)), strict=True)]
     order = np.argsort(pvalues, kind="stable")[:max_pairs]
     return columns, tuple(difference(pairs[index], pvalues[index]) for index in order)

@@ -28,9 +28,13 @@ from ..core.progress import progress_bar
 from ..data.checks import check_count, check_same_rows
 from ..data.new_rows import known_names, ordered_rows
 from ..learning.kernel_selection import format_kernel
-from ..permutation.enough import check_permutations
-from ..permutation.permutation import in_batches, p_in_words, standardised
-from ..permutation.step_down import step_down
+from ..permutation.null_distribution import (
+    check_permutations,
+    describe_p,
+    in_batches,
+    standardize,
+    step_down,
+)
 from ..testing.kernels import SINGLE_KERNELS, KernelChoice
 from ..testing.result import COMBINED, CombinedStatistic, TestResult, combine
 from .batches import INDEPENDENT_TIME, Batches, is_autocorrelated, make_batches
@@ -105,7 +109,7 @@ class SteinResult(TestResult):
         columns = [self.columns[i] for i in self.least_fitting if self.columns[i].differs]
         if columns and len(self.names) > 1:
             listed = ", ".join(
-                f"{column.name} ({p_in_words(column.pvalue, len(self.null))})"
+                f"{column.name} ({describe_p(column.pvalue, len(self.null))})"
                 for column in columns[:MAX_LISTED]
             )
             more = f" and {len(columns) - MAX_LISTED} more" if len(columns) > MAX_LISTED else ""
@@ -553,12 +557,12 @@ def _contributions(
     parts = np.empty(len(columns))
     for index, kernel in enumerate(kernels):
         rows = np.array([statistics.from_sums(sums) for sums in statistics.column_sums(kernel)])
-        largest = np.maximum(largest, standardised(rows))
+        largest = np.maximum(largest, standardize(rows))
         if index == combined.most_extreme:
             parts = rows[:, 0]
     for index, features in enumerate(statistics.column_moments() if combined.num_other else ()):
         rows = np.array([statistics.from_features(feature) for feature in features])
-        largest[index] = np.maximum(largest[index], standardised(rows).max(axis=0))
+        largest[index] = np.maximum(largest[index], standardize(rows).max(axis=0))
     return tuple(
         Contribution(name, float(part), float(pvalue), bool(pvalue <= alpha))
         for name, part, pvalue in zip(columns, parts, step_down(largest), strict=True)

@@ -1,1 +1,1 @@
-"""Two samples with their labels dealt out anew: what every permutation test is made from."""
+"""Permutation tests of two samples: schemes, pooled data, null distributions, combination."""

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..permutation.permutation import p_in_words
+from ..permutation.null_distribution import describe_p
 from .style import P_MORE, SMALL, mode_colour, panels, plain
 from .testing import TestOutcome
 
@@ -97,7 +97,7 @@ def _along(place: Axes, result: SteinOutcome, column: int) -> None:
     place.set_xlabel(result.names[column])
     place.set_ylabel("Stein witness")
     told = [one for one in result.columns if one.name == result.names[column]]
-    title = f"adjusted {p_in_words(told[0].pvalue, len(result.null))}" if told else ""
+    title = f"adjusted {describe_p(told[0].pvalue, len(result.null))}" if told else ""
     place.set_title(title, loc="left", fontsize=SMALL)
     words = ("too many draws", "too few") if result.rejected else ("within chance", "")
     for word, y, side in zip(words, (1.0, 0.0), ("top", "bottom"), strict=True):

@@ -64,7 +64,7 @@ def plot_comparison(found: Findings, *, axes: Axes | Sequence[Axes] | None = Non
 
 
 def _line(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, Axes]:
-    points = found.rows.points[:, 0] * found.rows.unit[0]
+    points = found.rows.points[:, 0] * found.rows.scale[0]
     at = np.linspace(points.min(), points.max(), LINE_POINTS)
     figure, (above, below) = panels(2, 1, axes, width=7.5, height=5.2, sharex=True)
     _histograms(found, above, points)
@@ -79,7 +79,7 @@ def _line(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, 
 
 
 def _histograms(found: Findings, ax: Axes, points: np.ndarray) -> None:
-    edges, names = bin_edges(points, int(found.rows.rows)), found.names
+    edges, names = bin_edges(points, int(found.rows.n_rows)), found.names
     for name, size, weights, colour, dashes in zip(
         names, found.sizes, found.rows.weights.T, (P_COLOUR, Q_COLOUR), ("-", "--"), strict=True
     ):
@@ -109,7 +109,7 @@ def _witness(
     ax.plot(at, bands.mean, color=OVERALL, linewidth=1.5)
     ax.axhline(0.0, color="0.4", linewidth=0.8)
     of_p, of_q = found.rows.weights.T > 0.0
-    points = found.rows.points[:, 0] * found.rows.unit[0]
+    points = found.rows.points[:, 0] * found.rows.scale[0]
     rug(ax, points[of_p], P_COLOUR)
     rug(ax, points[of_q], Q_COLOUR, top=True)
     scale = float(found.lengthscale[0])
@@ -123,7 +123,7 @@ def _witness(
 
 
 def _plane(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, Axes]:
-    points = found.rows.points * found.rows.unit
+    points = found.rows.points * found.rows.scale
     low, high = points.min(axis=0), points.max(axis=0)
     x, y = (np.linspace(a, b, MESH_SIDE) for a, b in zip(low, high, strict=True))
     at = np.stack([one.ravel() for one in np.meshgrid(x, y)], axis=1)
@@ -166,11 +166,11 @@ def _plane(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure,
 
 def _some_rows(found: Findings, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows of both samples, (m, D) and (n, D), of many a part."""
-    step = max(1, -(-int(found.rows.rows) // MOST_ROWS))
-    if found.rows.weighted:
+    step = max(1, -(-int(found.rows.n_rows) // MOST_ROWS))
+    if found.rows.permutation_type == "signs":
         P, Q = (points[one > 0.0] for one in found.rows.weights.T)
         return P[::step], Q[::step]
-    first = found.rows.first
+    first = found.rows.first_counts
     P = np.repeat(points, first, axis=0)[::step]
     return P, np.repeat(points, found.rows.counts - first, axis=0)[::step]
 

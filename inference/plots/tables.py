@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from ..core.errors import InputError, nearest
-from ..permutation.permutation import p_in_words
+from ..permutation.null_distribution import describe_p
 from ..tables.effects import LevelProportion
 from ..tables.findings import ColumnFindings, TableFindings
 from ..tables.summary import format_answer, format_pair, missing_proportions
@@ -125,7 +125,7 @@ def _column(
     plain(ax)
     of = "length of " if column.kind == "text" else ""
     name = textwrap.shorten(f"{of}{column.name}", LABEL // 2, placeholder="…")
-    title = f"{name}: {p_in_words(column.pvalue, permutations)}"
+    title = f"{name}: {describe_p(column.pvalue, permutations)}"
     missing = missing_proportions(column)
     shares = [*missing, *column.effect.shares]
     bars = column.histogram is None or column.kind == "datetime"  # when it is is not compared

@@ -18,11 +18,14 @@ from ..data.checks import check_count, normalize_text, pluralize
 from ..io.columns import as_values, unused_na_values, unused_notes
 from ..io.tables import Table, as_table
 from ..io.types import Column
-from ..permutation.calibration import surprise
-from ..permutation.enough import check_permutations
-from ..permutation.permutation import monte_carlo_error, p_value
-from ..permutation.stages import in_stages
-from ..permutation.step_down import step_down
+from ..permutation.combination import neg_log_pvalues
+from ..permutation.null_distribution import (
+    check_permutations,
+    in_stages,
+    monte_carlo_error,
+    p_value,
+    step_down,
+)
 from .associations import AssociationChanges, association_changes
 from .derived_features import derive_features, is_comparable
 from .effects import column_effect, column_histogram
@@ -277,7 +280,7 @@ def _comparison(
                 names=names,
             )
         )
-    pair_pvalues = step_down(surprise(evaluation.pairs.statistics, without=1))
+    pair_pvalues = step_down(neg_log_pvalues(evaluation.pairs.statistics, trim=1))
     pairs = [
         PairComparison(pvalue=float(p), differ=bool(differ and p <= alpha), **pair._asdict())
         for pair, p in zip(evaluation.pairs.pairs, pair_pvalues, strict=True)
@@ -285,7 +288,7 @@ def _comparison(
     return TableComparison(
         pvalue=pvalue,
         pvalue_error=monte_carlo_error(
-            lambda subset: statistics.of(subset).combined(), pvalue, n_labels
+            lambda subset: statistics.select(subset).combined(), pvalue, n_labels
         ),
         alpha=alpha,
         permutations=n_labels - 1,
@@ -320,7 +323,7 @@ def _regions(
             continue
         competing = [row for at, row in enumerate(largest) if row is not None and at != index]
         local = dataclasses.replace(
-            line.local, others=np.max(competing, axis=0) if competing else None
+            line.local, competing=np.max(competing, axis=0) if competing else None
         )
         weights, scale = line.table_weights(), np.array([line.feature.scale])
         significant = named(local, scale, alpha, differ=differ, weighing=weights).places

@@ -16,7 +16,7 @@ import scipy.sparse
 
 from ..data.weighted import weighted_quantiles
 from ..io.types import Column
-from ..permutation.pooling import TAILS, width
+from ..permutation.pool import TAILS, column_widths
 
 #: Largest number of codes of numbers; more distinct values are binned by quantiles.
 MAX_CODES = 512
@@ -121,7 +121,7 @@ def numeric_feature(name: str, values: np.ndarray, weights: np.ndarray) -> list[
     median, tails = quantiles[len(TAILS)], (quantiles[: len(TAILS)], quantiles[len(TAILS) + 1 :])
     centered = known - np.average(known, weights=weight)
     deviation = np.sqrt(np.average(centered**2, weights=weight))
-    scale = float(width(np.array([deviation]), np.stack(tails)[..., None])[0])
+    scale = float(column_widths(np.array([deviation]), np.stack(tails)[..., None])[0])
     known = np.clip(known, median - MAX_DISTANCE * scale, median + MAX_DISTANCE * scale)
     distinct, index = np.unique(known, return_inverse=True)
     counts = np.bincount(index, weights=weight)

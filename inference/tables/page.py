@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from ..core.drawing import Mark, bars, outlines
 from ..core.render import render
-from ..permutation.permutation import p_alone
+from ..permutation.null_distribution import format_p
 from .effects import Histogram
 from .findings import ColumnFindings, TableFindings
 from .summary import (
@@ -67,12 +67,12 @@ def groups_page(sentence: str, results: Sequence[TableFindings], notes: Sequence
         Comparison(
             result,
             format_answer(result),
-            p_alone(result.pvalue, result.permutations),
+            format_p(result.pvalue, result.permutations),
             f"Compared: {format_method(result)}",
             [
                 Row(
                     column,
-                    p_alone(column.pvalue, result.permutations),
+                    format_p(column.pvalue, result.permutations),
                     format_effects(column),
                     _pictures(column),
                 )

@@ -17,7 +17,8 @@ import scipy.sparse
 from ..core.errors import InputError
 from ..data.canonical import combine_hashes, mix_bits
 from ..io.types import Column
-from ..permutation.bins import bin_size, cut
+from ..permutation.bins import bin_size, divide_into_bins
+from ..permutation.scheme import PermutationScheme
 from .pooling import UNWEIGHTED, RowWeights
 
 #: Largest number of rows that are permuted singly, not in bins.
@@ -195,7 +196,8 @@ def permute_labels(
     else:
         units = _clusters(clusters, is_first, stratum[row], row)
     unit, unit_labels, unit_strata = units
-    labels = _permutations(unit_labels, unit_strata, n_resamples, rng) ^ swapped
+    scheme = PermutationScheme.independent(unit_labels, unit_strata)
+    labels = np.column_stack([unit_labels.astype(np.int8), scheme.draw(n_resamples, rng)]) ^ swapped
     if (labels == labels[:, :1]).all():
         raise InputError("no row can change its label: every stratum is in one table only")
     return PermutedLabels(labels, unit, row, row_weights.weights, row_hashes)
@@ -228,10 +230,10 @@ def _bins(
         unit = np.empty(total, dtype=np.int64)
         unit[order] = np.arange(total)
         return unit, is_first[order], stratum[order]
-    bins = cut(2 * stratum + ~is_first, size, order[rng.permutation(total)])
+    bins = divide_into_bins(2 * stratum + ~is_first, size, order[rng.permutation(total)])
     # Rows that do not fill a bin keep their label: each such bin is a stratum.
     remainder = stratum.max() + 1 + np.arange(len(bins.row))
-    return bins.of_row, is_first[bins.row], np.where(bins.rest, remainder, stratum[bins.row])
+    return bins.of_row, is_first[bins.row], np.where(bins.incomplete, remainder, stratum[bins.row])
 
 
 def _clusters(
@@ -249,22 +251,6 @@ def _clusters(
     in_both = n_tables[cluster.ravel()] == 2
     unit_strata = np.where(in_both, stratum.max() + 1 + cluster.ravel(), keys[0])
     return unit.ravel(), is_first[start], unit_strata
-
-
-def _permutations(
-    labels: np.ndarray, stratum: np.ndarray, n_resamples: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Permute labels (M,) within strata, (M, 1 + B); the first column is not permuted."""
-    permuted = np.empty((1 + n_resamples, len(labels)), dtype=np.int8)
-    permuted[0] = labels
-    if (stratum == stratum[0]).all():
-        permuted[1:] = labels
-        rng.permuted(permuted[1:], axis=1, out=permuted[1:])
-    else:
-        order = np.argsort(stratum, kind="stable")
-        for index in range(1, 1 + n_resamples):
-            permuted[index, order] = labels[np.lexsort((rng.random(len(stratum)), stratum))]
-    return np.ascontiguousarray(permuted.T)
 
 
 def _units_of_similar_size(sizes: np.ndarray) -> list[np.ndarray]:

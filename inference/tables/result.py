@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..core.notebook import Shown
-from ..permutation.permutation import p_in_words
+from ..permutation.null_distribution import describe_p
 from .findings import ColumnFindings, TableFindings
 from .page import groups_page, tables_page
 from .summary import (
@@ -100,7 +100,7 @@ class TableComparison(TableFindings, Shown):
 
     def __repr__(self) -> str:
         answer = "differ" if self.differ else "no difference found"
-        return f"<TableComparison: {answer}, {p_in_words(self.pvalue, self.permutations)}>"
+        return f"<TableComparison: {answer}, {describe_p(self.pvalue, self.permutations)}>"
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
-import scipy.linalg
 from bke.models.linalg.clustering import kmeans_plusplus
 from scipy.spatial.distance import pdist
 from scipy.special import logsumexp
@@ -21,13 +20,14 @@ from scipy.special import logsumexp
 from ..comparison.weighing import Weighing
 from ..data.canonical import random_part
 from ..data.equality import positive_distances
-from ..evidence.decomposition import RESOLUTION, decomposed
-from ..evidence.places import Cells, cells
-from ..evidence.statistic import evidences
-from ..evidence.tilt import fits
-from ..permutation.calibration import agreed, surprise
-from ..permutation.permutation import standardised
-from ..permutation.relabelled import Relabelled
+from ..permutation.combination import generalized_mean, neg_log_pvalues
+from ..permutation.moments import Moments
+from ..permutation.null_distribution import standardize
+from ..permutation.pooled_sample import PooledSample
+from ..statistics.combined import CombinedStatistic
+from ..statistics.eigendecomposition import decompose, inverse_root
+from ..statistics.label_bayes_factor import label_fits
+from ..statistics.local_differences import LocalStatistics
 from .derived_features import DerivedFeature
 from .encoding import EncodedColumn
 from .permuted_labels import PermutedLabels
@@ -51,13 +51,13 @@ LARGEST_ORDER, COLUMN_WEIGHT = 2.0, 2.0
 class FeatureStatistics(Protocol):
     """Test statistics of a feature for all permutations.
 
-    :class:`~bke.inference.evidence.statistic.Evidences` is one implementation.
+    :class:`~bke.inference.statistics.combined.CombinedStatistic` is one implementation.
     """
 
-    def of(self, permutations: np.ndarray, /) -> Self:
+    def select(self, permutations: np.ndarray, /) -> Self:
         """Select permutations."""
 
-    def each(self) -> list[np.ndarray]:
+    def components(self) -> list[np.ndarray]:
         """Return the statistics, (1 + B,) each, which are symmetric in the permutations."""
 
 
@@ -72,17 +72,17 @@ class BayesFactors(NamedTuple):
     log_bayes_factors: np.ndarray
     maximum: np.ndarray | None = None
 
-    def of(self, permutations: np.ndarray, /) -> BayesFactors:
+    def select(self, permutations: np.ndarray, /) -> BayesFactors:
         """Select permutations."""
         maximum = None if self.maximum is None else self.maximum[permutations]
         return BayesFactors(self.log_bayes_factors[:, permutations], maximum)
 
-    def each(self) -> list[np.ndarray]:
+    def components(self) -> list[np.ndarray]:
         """Return the largest and the sum of the standardized Bayes factors, and the maximum."""
         maximum = [] if self.maximum is None else [self.maximum]
         if len(self.log_bayes_factors) == 1:
             return [self.log_bayes_factors[0], *maximum]
-        standardized = standardised(self.log_bayes_factors)
+        standardized = standardize(self.log_bayes_factors)
         total = np.asarray(logsumexp(standardized, axis=0))
         return [standardized.max(axis=0), total, *maximum]
 
@@ -103,7 +103,7 @@ class Marginal(NamedTuple):
     counts: np.ndarray
     labels: np.ndarray
     statistics: FeatureStatistics
-    local: Cells | None = None
+    local: LocalStatistics | None = None
     sizes: tuple[float, float] = (0.0, 0.0)
 
     @property
@@ -139,15 +139,14 @@ def marginal_statistics(feature: DerivedFeature, labels: PermutedLabels) -> Marg
             statistics = BayesFactors(weights @ np.square(residuals), np.abs(residuals).max(axis=0))
         return Marginal(feature, counts, first, statistics, sizes=sizes)
     present = counts > 0
-    rows = Relabelled(
+    pooled = PooledSample(
         feature.points[present],
         counts[present],
         first[present],
         np.full(feature.points.shape[1], feature.scale),
     )
-    local = cells(rows)
-    components = evidences(rows, local, lambda count: None)
-    return Marginal(feature, counts, first, components, local, sizes)
+    combined = CombinedStatistic.evaluate(pooled)
+    return Marginal(feature, counts, first, combined, combined.local, sizes)
 
 
 def standardized_residuals(
@@ -247,9 +246,7 @@ def _joint_bayes_factors(
         sampled_weights: (r,), number of rows that each sampled row represents.
         labels: permuted labels.
     """
-    eigenvalues, vectors = scipy.linalg.eigh(node_gram, driver="evd")
-    retained = eigenvalues > eigenvalues[-1] * RESOLUTION
-    root = vectors[:, retained] / np.sqrt(eigenvalues[retained])
+    root = inverse_root(node_gram)
     features, unit_features = sampled_gram @ root, unit_sums @ root
     n_rows = sampled_weights.sum()
     first, total = labels.first_sums(unit_features), unit_features.sum(axis=0)
@@ -257,9 +254,9 @@ def _joint_bayes_factors(
     between = n_rows * fraction * (1.0 - fraction)  # 0 if a table has no weight
     difference = first - fraction * total[:, None]
     difference = np.divide(difference, between, out=np.zeros_like(difference), where=between > 0.0)
-    moments = (features * sampled_weights[:, None]).T @ features
-    spectrum = decomposed(root, moments, sampled_weights @ features, difference, n_rows, fraction)
-    return fits(spectrum, JOINT_VARIANCES)
+    products = (features * sampled_weights[:, None]).T @ features
+    moments = Moments.of_rows(difference, sampled_weights @ features, products, n_rows, fraction)
+    return label_fits(decompose(root, moments), JOINT_VARIANCES)
 
 
 class TableStatistics(NamedTuple):
@@ -277,25 +274,29 @@ class TableStatistics(NamedTuple):
     joint: FeatureStatistics | None
     approximate: bool = False
 
-    def of(self, permutations: np.ndarray) -> TableStatistics:
+    def select(self, permutations: np.ndarray) -> TableStatistics:
         """Select permutations, for an approximate Monte Carlo error."""
         return TableStatistics(
-            [[feature.of(permutations) for feature in column] for column in self.columns],
+            [[feature.select(permutations) for feature in column] for column in self.columns],
             self.associations[:, permutations],
-            None if self.joint is None else self.joint.of(permutations),
+            None if self.joint is None else self.joint.select(permutations),
             approximate=True,
         )
 
     def _neg_log_pvalue(self, statistics: np.ndarray) -> np.ndarray:
-        return surprise(statistics, without=1, roughly=self.approximate)
+        return neg_log_pvalues(statistics, trim=1, approximate=self.approximate)
 
     def columns_combined(self) -> np.ndarray:
         """Combine the statistics of each column, (c, 1 + B): minus the log p-value."""
         combined = np.zeros((len(self.columns), self.associations.shape[1]))
         for row, features in zip(combined, self.columns, strict=True):
             if features:
-                components = [self._neg_log_pvalue(np.array(item.each())) for item in features]
-                row[:] = self._neg_log_pvalue(agreed(np.concatenate(components), LARGEST_ORDER))
+                components = [
+                    self._neg_log_pvalue(np.array(item.components())) for item in features
+                ]
+                row[:] = self._neg_log_pvalue(
+                    generalized_mean(np.concatenate(components), LARGEST_ORDER)
+                )
         return combined
 
     def combined(self, columns: np.ndarray | None = None) -> np.ndarray:
@@ -308,9 +309,14 @@ class TableStatistics(NamedTuple):
             columns: result of :meth:`columns_combined`, if it is known.
         """
         columns = self.columns_combined() if columns is None else columns
-        global_rows = [columns.sum(axis=0), *([] if self.joint is None else self.joint.each())]
+        global_rows = [
+            columns.sum(axis=0),
+            *([] if self.joint is None else self.joint.components()),
+        ]
         if len(self.associations):
             global_rows.append(self._neg_log_pvalue(self.associations).max(axis=0))
-        global_statistic = self._neg_log_pvalue(agreed(self._neg_log_pvalue(np.array(global_rows))))
+        global_statistic = self._neg_log_pvalue(
+            generalized_mean(self._neg_log_pvalue(np.array(global_rows)))
+        )
         largest = self._neg_log_pvalue(columns.max(axis=0)) + np.log(COLUMN_WEIGHT)
-        return agreed(np.array([largest, global_statistic]), LARGEST_ORDER)
+        return generalized_mean(np.array([largest, global_statistic]), LARGEST_ORDER)

@@ -11,7 +11,7 @@ import numpy as np
 from ..comparison.named import Place
 from ..data.checks import pluralize
 from ..io.types import Column
-from ..permutation.permutation import p_alone, p_in_words, p_with_error
+from ..permutation.null_distribution import describe_p, describe_p_with_error, format_p
 from .derived_features import DAY, MISSING
 from .effects import LevelProportion
 from .findings import ColumnFindings, PairComparison, TableFindings
@@ -45,7 +45,7 @@ def format_method(result: TableFindings) -> str:
 def format_answer(result: TableFindings) -> str:
     """Return the first sentence, with the decision and the numbers of columns and pairs."""
     first, second = result.names
-    p = p_with_error(result.pvalue, result.pvalue_error, result.permutations)
+    p = describe_p_with_error(result.pvalue, result.pvalue_error, result.permutations)
     if not result.differ:
         return f"No difference between {first} and {second} was found ({p})."
     columns, pairs = len(result.changed_columns()), len(result.changed_pairs)
@@ -64,7 +64,7 @@ def format_answer(result: TableFindings) -> str:
 def format_column_p(column: ColumnFindings) -> str:
     """Format the p-value of a column."""
     n_resamples = column.marginals[0].n_resamples if column.marginals else 0
-    return p_in_words(column.pvalue, n_resamples)
+    return describe_p(column.pvalue, n_resamples)
 
 
 def format_column(column: ColumnFindings) -> str:
@@ -221,7 +221,7 @@ def format_pair(pair: PairComparison, result: TableFindings) -> str:
         measure = f"odds ratio of {first} and {second}"
     else:
         measure = f"correlation of the normal scores of {first} and {second}, corrected for ties"
-    p = p_in_words(pair.pvalue, result.permutations)
+    p = describe_p(pair.pvalue, result.permutations)
     columns = " and ".join(pair.columns)
     return f"The association of {columns} has changed ({p}): {measure}: {values}."
 
@@ -244,7 +244,7 @@ def format_markdown(result: TableFindings) -> str:
             column.name,
             column.kind,
             "yes" if column.differ else "not found",
-            p_alone(column.pvalue, result.permutations),
+            format_p(column.pvalue, result.permutations),
             "; ".join(format_effects(column)),
         )
         lines.append(f"| {' | '.join(map(escape_markdown, row))} |")

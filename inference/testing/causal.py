@@ -19,8 +19,7 @@ from ..core.notebook import Shown
 from ..core.progress import progress_bar
 from ..data.canonical import canonical_order, generator
 from ..data.checks import as_sample, check_count, check_memory, column_names, pluralize
-from ..permutation.enough import check_permutations
-from ..permutation.permutation import p_value
+from ..permutation.null_distribution import check_permutations, p_value
 from .independence import (
     KERNEL_CHOICES,
     Variable,

@@ -28,10 +28,14 @@ from ..data.checks import (
 from ..data.equality import equalize
 from ..learning import PairKernel
 from ..learning.kernel_selection import take_evenly
-from ..permutation.enough import few_rows_note
-from ..permutation.permutation import in_batches, without_rounding
+from ..permutation.null_distribution import (
+    describe_count,
+    few_rows_note,
+    in_batches,
+    in_stages,
+    without_rounding,
+)
 from ..permutation.serial import serial_note
-from ..permutation.stages import count_in_words, in_stages
 from .kernels import KernelChoice, center, gram, short_name
 from .nulls import HSIC_NULLS, NullChoice, hsic_approximation
 from .residuals import regress_out
@@ -187,7 +191,7 @@ def _permutation_test(
         test=TEST,
         hypotheses=HYPOTHESES,
         kernel=most_extreme,
-        method=count_in_words(count, null.draws),
+        method=describe_count(count, null.draws),
         exact=True,
         alpha=null.alpha,
         statistic_label=label,

@@ -17,7 +17,7 @@ from ..core.machine import available_memory, cores, side_by_side
 from ..data.units import choose_scale, scale_from_deviations
 from ..learning import SingleKernel
 from ..learning.kernel_selection import check_kernel, format_kernel, select_kernels
-from ..permutation.permutation import RESOLUTION
+from ..permutation.null_distribution import RESOLUTION
 
 #: Choices of a single kernel, whose statistic is not combined by means of permutations.
 SINGLE_KERNELS: tuple[str, ...] = get_args(SingleKernel)

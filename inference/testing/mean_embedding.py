@@ -15,9 +15,8 @@ from ..core.machine import computing
 from ..data.canonical import generator
 from ..data.checks import as_sample, check_count, check_memory, check_positive
 from ..diagnostics.modes import format_values
-from ..permutation.enough import check_permutations
-from ..permutation.pair import Pair
-from ..permutation.permutation import in_batches, p_value
+from ..permutation.null_distribution import check_permutations, in_batches, p_value
+from ..permutation.samples import TwoSamples
 from .kernels import SINGLE_KERNELS, KernelChoice, gram
 from .result import Part, TestResult, kernel_notes
 from .two_sample import HYPOTHESES
@@ -75,7 +74,7 @@ def mean_embedding_test(
     check_choice(null, "null", ("permutation", "f"))
     alpha = check_permutations(permutations, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
-    pair = Pair.checked(P, Q)
+    pair = TwoSamples.checked(P, Q)
     train, test = _split(pair, seed)
     with computing():
         (selected,) = choice.kernels(train.pooled)
@@ -83,9 +82,9 @@ def mean_embedding_test(
         witness = matrix[:, :m].mean(axis=1) - matrix[:, m:].mean(axis=1)
         scales = choice.scales(train.pooled)
         points = extrema(train.pooled, np.abs(witness), locations, scales)
-        labelled = test.relabelled(permutations, test.generator(seed))
-        labels = labelled.labels
-        features = np.asarray(selected(labelled.rows, points), dtype=float)
+        labeled = test.permute_labels(permutations, test.generator(seed))
+        labels = labeled.labels
+        features = np.asarray(selected(labeled.rows, points), dtype=float)
         values = permuted_t_squared(features, labels, regularisation)
         parts = []
         for point, feature in zip(points, features.T, strict=True):
@@ -126,7 +125,7 @@ def mean_embedding_test(
     )
 
 
-def _split(pair: Pair, seed: int) -> tuple[Pair, Pair]:
+def _split(pair: TwoSamples, seed: int) -> tuple[TwoSamples, TwoSamples]:
     """Split each sample into random halves, for learning and for testing.
 
     Raises:
@@ -137,8 +136,8 @@ def _split(pair: Pair, seed: int) -> tuple[Pair, Pair]:
     # The split must depend on the data: a fixed split of the sorted rows would consist of fixed
     # ranks, which are not exchangeable with the labels.
     shuffled = pair.shuffled(generator(seed, pair.pooled, stream=3))
-    train = Pair(*(sample[: len(sample) // 2] for sample in shuffled))
-    test = Pair(*(sample[len(sample) // 2 :] for sample in shuffled))
+    train = TwoSamples(*(sample[: len(sample) // 2] for sample in shuffled))
+    test = TwoSamples(*(sample[len(sample) // 2 :] for sample in shuffled))
     as_sample(train.pooled, "the half that gives the locations")
     check_memory(max(sum(train.sizes), sum(test.sizes)), train.pooled.shape[1], matrices=1)
     return train, test

@@ -14,8 +14,8 @@ from scipy.linalg import cho_solve, solve_triangular
 from scipy.stats import norm
 
 from ..data.canonical import canonical_order, random_part
-from ..permutation.pair import Pair
-from ..permutation.permutation import in_batches, without_rounding
+from ..permutation.null_distribution import in_batches, without_rounding
+from ..permutation.samples import TwoSamples
 from .kernels import Factor, center
 
 #: Largest number of rows of both samples for which the interval uses all pairs of rows. Twice as
@@ -136,7 +136,7 @@ def _factor_sums(
 
 
 def mmd_interval(
-    pair: Pair, kernel: Covariance, alpha: float
+    pair: TwoSamples, kernel: Covariance, alpha: float
 ) -> tuple[float, tuple[float, float]] | tuple[None, None]:
     """Compute the unbiased squared MMD and its confidence interval (MMD-5, MMD-8).
 

@@ -16,8 +16,7 @@ from scipy import stats
 from scipy.linalg import eigvalsh
 
 from ..core.errors import InputError, check_choice, input_errors, nearest
-from ..permutation.enough import check_permutations
-from ..permutation.permutation import in_batches, p_value
+from ..permutation.null_distribution import check_permutations, in_batches, p_value
 from . import HsicNull, MmdNull, SeriesNull
 from .kernels import (
     DEGENERATE_KERNEL,

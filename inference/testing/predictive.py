@@ -18,8 +18,7 @@ from ..data.canonical import canonical_order
 from ..data.checks import as_sample, check_count
 from ..data.units import choose_scale
 from ..learning.kernel_selection import multiscale_kernels, take_evenly
-from ..permutation.enough import check_permutations
-from ..permutation.permutation import in_batches
+from ..permutation.null_distribution import check_permutations, in_batches
 from .kernels import short_name
 from .result import COMBINED, TestResult, combine, rounding_note
 

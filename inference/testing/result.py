@@ -14,15 +14,15 @@ from scipy.special import logsumexp
 from ..core.notebook import Shown
 from ..data.units import rounding_unit
 from ..learning.kernel_selection import format_kernel
-from ..permutation.calibration import combined
-from ..permutation.permutation import (
+from ..permutation.combination import combine_statistics
+from ..permutation.null_distribution import (
+    describe_p,
+    describe_p_with_error,
+    format_p,
     monte_carlo_error,
-    p_alone,
-    p_in_words,
     p_value,
-    p_with_error,
-    share_error,
-    standardised,
+    proportion_error,
+    standardize,
 )
 
 if TYPE_CHECKING:
@@ -125,13 +125,13 @@ class TestResult(Shown):
             **attributes: remaining attributes.
         """
         pvalue = p_value(values)
-        attributes.setdefault("pvalue_error", share_error(pvalue, len(values) - 1))
+        attributes.setdefault("pvalue_error", proportion_error(pvalue, len(values) - 1))
         return cls(statistic=float(values[0]), pvalue=pvalue, null=values[1:], **attributes)
 
     @property
     def pvalue_text(self) -> str:
         """Formatted p-value: ``p = 0.031``, or ``p ≤ 0.001`` for the smallest possible one."""
-        return p_in_words(self.pvalue, len(self.null))
+        return describe_p(self.pvalue, len(self.null))
 
     @property
     def rejected(self) -> bool:
@@ -163,12 +163,13 @@ class TestResult(Shown):
 
     def __str__(self) -> str:
         conclusion = self.hypotheses[int(self.rejected)]
+        pvalue = describe_p_with_error(self.pvalue, self.pvalue_error, len(self.null))
         kernel = ""
         if self.kernel is not None:
             kernel = f", {self.kernel_label} {format_kernel(self.kernel)}"
         lines = [
             f"{self.test[0].upper()}{self.test[1:]}: {conclusion} at level {self.alpha:g} "
-            f"({p_with_error(self.pvalue, self.pvalue_error, len(self.null))}, {self.method}).",
+            f"({pvalue}, {self.method}).",
             f"  {self.statistic_label}: {self.statistic:.4g}{kernel}",
         ]
         if self.interval is not None:
@@ -195,7 +196,7 @@ class TestResult(Shown):
                 f"  {len(printed)} of {len(self.parts)} components, most extreme first, with "
                 "unadjusted p-values:"
             )
-        lines += [f"    {part.name}: {p_alone(part.pvalue, len(self.null))}" for part in printed]
+        lines += [f"    {part.name}: {format_p(part.pvalue, len(self.null))}" for part in printed]
         return "\n".join([*lines, *(f"  Note: {note}" for note in self.notes)])
 
     def __repr__(self) -> str:
@@ -245,7 +246,7 @@ class CombinedStatistic(NamedTuple):
         """Compute the Monte Carlo standard error of the p-value."""
         count, pvalue = self.statistics.shape[1], p_value(self.values)
         if not self.parts:
-            return share_error(pvalue, count - 1)
+            return proportion_error(pvalue, count - 1)
         return monte_carlo_error(
             lambda indices: _combined_values(self.statistics[:, indices], self.num_other),
             pvalue,
@@ -271,7 +272,7 @@ def combine(
     """
     if len(statistics) == 1:
         return CombinedStatistic(statistics[0], (), 0, statistics)
-    deviations = standardised(statistics)
+    deviations = standardize(statistics)
     parts = tuple(
         Part(name, float(values[0]), p_value(values), kernel, float(deviation[0]))
         for (name, kernel), values, deviation in zip(labels, statistics, deviations, strict=True)
@@ -284,9 +285,11 @@ def combine(
 def _combined_values(statistics: np.ndarray, num_other: int) -> np.ndarray:
     """Combine statistics (k, 1 + B) to (1 + B,)."""
     same_type, other_type = np.split(statistics, [len(statistics) - num_other])
-    values = np.asarray(logsumexp(standardised(same_type), axis=0))
+    values = np.asarray(logsumexp(standardize(same_type), axis=0))
     # A component of another type has half the weight of all components of the first type.
-    return combined([values, *other_type], [1.0, *[0.5] * num_other]) if num_other else values
+    if not num_other:
+        return values
+    return combine_statistics([values, *other_type], [1.0, *[0.5] * num_other])
 
 
 def kernel_notes(kernels: list[Any]) -> tuple[str, ...]:

@@ -15,20 +15,29 @@ from ..core.machine import computing
 from ..core.progress import progress_bar
 from ..data.checks import check_count, check_memory, column_names, default_names
 from ..data.units import choose_scale
-from ..evidence.ladder import test_scales
-from ..evidence.landmarks import LANDMARKS, evidence_rows, landmarks
-from ..evidence.passes import Passed
-from ..evidence.places import cells
-from ..evidence.statistic import STATISTICS, Evidences, evidences
 from ..learning.bandwidths import bandwidth_grid
 from ..learning.kernel_selection import KERNEL_NAMES, extend_kernel, scaled_kernel
-from ..permutation.deal import MANY
-from ..permutation.enough import few_rows_note
-from ..permutation.pair import Labelled, Pair
-from ..permutation.permutation import monte_carlo_error, p_value, share_error
-from ..permutation.pooling import relabelled, swapped
-from ..permutation.stages import count_in_words, in_stages
-from ..permutation.surveyed import Surveyed
+from ..permutation.bins import LARGE
+from ..permutation.null_distribution import (
+    describe_count,
+    few_rows_note,
+    in_stages,
+    monte_carlo_error,
+    p_value,
+    proportion_error,
+)
+from ..permutation.partitioned import PartitionedSamples
+from ..permutation.pool import pool_pairs, pool_rows
+from ..permutation.samples import LabeledRows, TwoSamples
+from ..statistics.base import Statistic
+from ..statistics.combined import CombinedStatistic, choose_statistics
+from ..statistics.label_bayes_factor import LabelBayesFactors
+from ..statistics.landmark_bayes_factor import (
+    MAX_LANDMARKS,
+    LandmarkBayesFactors,
+    choose_landmarks,
+)
+from ..statistics.partitioned import PartitionedSums
 from ..streams.partitions import as_partitioned, is_collection
 from .kernels import SELECTION_SEED, Factor, KernelChoice, factorize, gram, short_name
 from .mmd import mmd_interval, permuted_mmd
@@ -46,7 +55,7 @@ from .result import (
 HYPOTHESES = ("no evidence that P and Q differ", "P and Q differ")
 
 
-class Statistic(NamedTuple):
+class PermutedStatistic(NamedTuple):
     """A two-sample statistic for all permutations.
 
     Attributes:
@@ -91,13 +100,13 @@ def two_sample_test(
 
     - ``"fused"``: a combination of statistics at all scales, at landmarks, of location, of
       covariances and of the most significant region, each by its tail probability. This is the
-      test of :func:`~bke.inference.compare`; see :mod:`bke.inference.evidence.statistic`. Its cost
+      test of :func:`~bke.inference.compare`; see :mod:`bke.inference.statistics.combined`. Its cost
       is linear in the rows: rows of one or two columns are counted in cells, and very many rows of
       more columns are permuted in bins (:mod:`bke.inference.permutation.bins`).
     - ``"multiscale"``: squared MMDs on a grid of lengthscales and at every mode of the smoothed
       marginal likelihood, standardized by their permutations and combined by log-sum-exp.
     - ``"evidence"``: the Bayes factor of P != Q, where the difference of the embeddings has the BKE
-      prior; see :mod:`bke.inference.evidence.landmarks`.
+      prior; see :mod:`bke.inference.statistics.landmark_bayes_factor`.
     - ``"bkl"``: the kernel that maximizes the marginal likelihood, as in the paper.
     - ``"posterior"``: the average of the kernel over the posterior of its lengthscale. The
       statistic is the average of the statistics (KER-12).
@@ -128,7 +137,7 @@ def two_sample_test(
             p-value is 1 / (1 + B).
         sequential: for more than 9998 permutations, draw 999 first, and ten times as many only if
             the p-value is not above 4 ``alpha``, at the same level
-            (:mod:`bke.inference.permutation.stages`); otherwise all at once.
+            (:mod:`bke.inference.permutation.null_distribution`); otherwise all at once.
         memory: number of steps beyond which the series are independent, for the wild bootstrap.
             Default: 20.
         block_size: rows of each sample in a block. Default: the square root of m.
@@ -153,12 +162,12 @@ def two_sample_test(
         raise InputError(f"block_size is for estimator='block', not for {null_choice.estimator!r}")
     if is_collection(P) or is_collection(Q):
         survey = _survey_partitions(P, Q)
-        if survey.total > MANY:
+        if survey.n_rows > LARGE:
             return _partitioned_test(survey, choice, null_choice, seed, sequential=sequential)
-        P, Q = survey.gathered()
-    pair = Pair.checked(P, Q)
+        P, Q = survey.to_numpy()
+    pair = TwoSamples.checked(P, Q)
     if null_choice.estimator in ("paired", "linear", "block"):
-        pair.check_one_size(null_choice.estimator)
+        pair.check_equal_sizes(null_choice.estimator)
     null_choice.memory_steps(len(pair.first))  # checks the memory for these rows
     with computing():
         if null_choice.is_permutation:
@@ -173,7 +182,7 @@ def two_sample_test(
             )
             names = column_names(P) or default_names(pair.first.shape[1])
             row_notes = (
-                *few_rows_note(pair.ways(paired=paired), null_choice.alpha),
+                *few_rows_note(pair.n_permutations(paired=paired), null_choice.alpha),
                 *pair.notes(("P", "Q"), names, paired=paired),
             )
             notes = _notes(result, (pair.first, pair.second), pair.fingerprints, row_notes)
@@ -186,16 +195,23 @@ def two_sample_test(
 
 
 def _permutation_test(
-    pair: Pair, choice: KernelChoice, null: NullChoice, seed: int, count: int, *, progress: bool
+    pair: TwoSamples,
+    choice: KernelChoice,
+    null: NullChoice,
+    seed: int,
+    count: int,
+    *,
+    progress: bool,
 ) -> TestResult:
     """Compute the exact test with ``count`` permutations."""
     if choice.kernel == "fused":
         statistic = _fused_statistic(pair, choice, null, seed, count, progress=progress)
     else:
         rng = pair.generator(seed)
-        labelled = pair.swapped(count, rng) if null.is_paired else pair.relabelled(count, rng)
+        permute = pair.swap_pairs if null.is_paired else pair.permute_labels
+        labeled = permute(count, rng)
         statistic = kernel_statistic(
-            choice, labelled, pair.points, null.estimator, progress=progress
+            choice, labeled, pair.sorted_rows, null.estimator, progress=progress
         )
     result = _to_result(statistic, choice, null, count)
     # The normal limit holds for P != Q only, and only if the difference affects this kernel.
@@ -207,7 +223,7 @@ def _permutation_test(
 
 
 def _to_result(
-    statistic: Statistic, choice: KernelChoice, null: NullChoice, count: int
+    statistic: PermutedStatistic, choice: KernelChoice, null: NullChoice, count: int
 ) -> TestResult:
     """Create the result of a test with ``count`` permutations."""
     return TestResult.from_permutations(
@@ -215,7 +231,7 @@ def _to_result(
         test="two-sample test" + (" of pairs" if null.is_paired else ""),
         hypotheses=HYPOTHESES,
         kernel=statistic.kernel,
-        method=f"{count_in_words(count, null.draws)}, {choice}",
+        method=f"{describe_count(count, null.draws)}, {choice}",
         exact=True,
         alpha=null.alpha,
         statistic_label=statistic.label,
@@ -250,7 +266,7 @@ def _notes(
 
 
 def _approximate_test(
-    pair: Pair,
+    pair: TwoSamples,
     choice: KernelChoice,
     null: NullChoice,
     block_size: int | None,
@@ -262,7 +278,7 @@ def _approximate_test(
     rng = pair.generator(seed)
     if null.name != "normal":
         _check_matrix_memory(pair.pooled)
-    (kernel,) = _select_kernels(choice, pair.points, progress=progress)
+    (kernel,) = _select_kernels(choice, pair.sorted_rows, progress=progress)
     label = f"squared MMD ({null.estimator})"
     if null.name == "normal":
         size = block_size if null.estimator == "block" else 2
@@ -294,38 +310,38 @@ def _check_matrix_memory(pooled: np.ndarray) -> None:
 
 def kernel_statistic(
     choice: KernelChoice,
-    labelled: Labelled,
+    labeled: LabeledRows,
     points: np.ndarray,
     estimator: str,
     *,
     progress: bool = False,
-) -> Statistic:
+) -> PermutedStatistic:
     """Compute squared MMDs or Bayes factors for all permutations, and combine them.
 
     Args:
         choice: choice of the kernels, any but ``"fused"``.
-        labelled: rows with their permuted labels.
+        labeled: rows with their permuted labels.
         points: the same rows in canonical order, from which kernels are selected.
         estimator: estimator of the squared MMD.
         progress: show progress bars.
     """
     if choice.kernel == "evidence":
-        return _bayes_factor_statistic(choice, labelled, points, progress=progress)
+        return _bayes_factor_statistic(choice, labeled, points, progress=progress)
     kernels = _select_kernels(choice, points, progress=progress)
-    labels = labelled.labels
+    labels = labeled.labels
     statistics = []
     with progress_bar("permutations", labels.shape[1] * len(kernels), shown=progress) as advance:
         for kernel in kernels:
-            matrix = _gram_or_factor(kernel, labelled.rows)
+            matrix = _gram_or_factor(kernel, labeled.rows)
             statistics.append(permuted_mmd(matrix, labels, estimator=estimator, advance=advance))
             del matrix  # only one at a time is in memory
     labels_of_parts = [(f"MMD, {short_name(kernel)}", kernel) for kernel in kernels]
     combined = combine(np.array(statistics), labels_of_parts)
     values, parts, error = combined.values, combined.parts, combined.pvalue_error()
     if not parts:
-        return Statistic(values, (), kernels[0], f"squared MMD ({estimator})", error)
+        return PermutedStatistic(values, (), kernels[0], f"squared MMD ({estimator})", error)
     kernel = parts[combined.most_extreme].kernel
-    return Statistic(values, parts, kernel, COMBINED, error, "most extreme MMD at")
+    return PermutedStatistic(values, parts, kernel, COMBINED, error, "most extreme MMD at")
 
 
 def _gram_or_factor(kernel: Any, pooled: np.ndarray) -> np.ndarray | Factor:
@@ -338,24 +354,29 @@ def _gram_or_factor(kernel: Any, pooled: np.ndarray) -> np.ndarray | Factor:
 
 
 def _bayes_factor_statistic(
-    choice: KernelChoice, labelled: Labelled, points: np.ndarray, *, progress: bool
-) -> Statistic:
+    choice: KernelChoice, labeled: LabeledRows, points: np.ndarray, *, progress: bool
+) -> PermutedStatistic:
     """Compute the log Bayes factor at landmarks, with a uniform prior of lengthscales and sizes."""
     scales = choice.scales(points)
     lengthscales = bandwidth_grid(points / scales, SELECTION_SEED)
-    locations = landmarks(points / scales, LANDMARKS, SELECTION_SEED)
+    landmarks = choose_landmarks(points / scales, MAX_LANDMARKS, SELECTION_SEED)
     with progress_bar("scales", len(lengthscales), shown=progress) as advance:
-        log_bayes_factors = evidence_rows(
-            labelled.relabelled(scales), lengthscales, locations, advance=advance
-        )
+        statistic = LandmarkBayesFactors(lengthscales, landmarks)
+        log_bayes_factors = statistic.evaluate(labeled.pool(scales), advance).values
     values = logsumexp(log_bayes_factors, axis=0) - np.log(len(log_bayes_factors))
-    error = share_error(p_value(values), len(values) - 1)
-    return Statistic(values, (), None, "log Bayes factor", error)
+    error = proportion_error(p_value(values), len(values) - 1)
+    return PermutedStatistic(values, (), None, "log Bayes factor", error)
 
 
 def _fused_statistic(
-    pair: Pair, choice: KernelChoice, null: NullChoice, seed: int, count: int, *, progress: bool
-) -> Statistic:
+    pair: TwoSamples,
+    choice: KernelChoice,
+    null: NullChoice,
+    seed: int,
+    count: int,
+    *,
+    progress: bool,
+) -> PermutedStatistic:
     """Compute the statistic of a comparison for the same permutations as in a comparison.
 
     Constant columns are dropped. Columns are scaled by their own scale, or all by one number.
@@ -364,51 +385,56 @@ def _fused_statistic(
     # The scales of the statistic are relative to distances, so that one common scale has no effect.
     scale = None
     if choice.standardize != "column":
-        scale = choose_scale(sample.pooled[sample.chosen], "pooled")
-    permute = swapped if null.is_paired else relabelled
-    rows = permute(sample, count, sample.generator(seed), scale)
-    scales = test_scales(rows)
-    with progress_bar("scales", len(scales), shown=progress) as advance:
-        components = evidences(rows, cells(rows), advance, scales)
-    return _combine_components(components, rows.unit, varying, null.alpha)
+        scale = choose_scale(sample.pooled[sample.selection], "pooled")
+    pool = pool_pairs if null.is_paired else pool_rows
+    pooled = pool(sample, count, sample.generator(seed), scale)
+    statistics = choose_statistics(pooled)
+    with progress_bar("scales", _n_scales(statistics), shown=progress) as advance:
+        combined = CombinedStatistic.evaluate(pooled, statistics, advance)
+    return _combine_components(combined, pooled.scale, varying, null.alpha)
 
 
 def _combine_components(
-    components: Evidences, scale: np.ndarray, varying: np.ndarray, alpha: float
-) -> Statistic:
+    combined: CombinedStatistic, scale: np.ndarray, varying: np.ndarray, alpha: float
+) -> PermutedStatistic:
     """Combine the components of the fused test.
 
     Args:
-        components: component statistics for all permutations.
+        combined: statistics for all permutations.
         scale: scales of the varying columns.
         varying: mask of the columns that are not constant, (D,).
         alpha: level at which the statistic of a single scale is significant.
     """
-    values = components.statistic()
-    family, lengthscale = components.scale
+    values = combined.values()
+    family, lengthscale = combined.scale
     kernel = extend_kernel(scaled_kernel(lengthscale, scale, family.model), varying)
-    summaries = components.kinds()
-    single_scale, all_scales = STATISTICS[:2]
+    summaries = combined.summaries()
+    (single_scale, _), (all_scales, _) = LabelBayesFactors.components
     parts = tuple(
         Part(
-            summary.where,
+            summary.name,
             summary.statistic,
             summary.pvalue,
-            kernel if summary.where == single_scale else None,
-            summary.surprise,
+            kernel if summary.name == single_scale else None,
+            summary.neg_log_pvalue,
         )
         for summary in summaries
     )
-    error = monte_carlo_error(lambda i: components.of(i).statistic(), p_value(values), len(values))
+    error = monte_carlo_error(lambda i: combined.select(i).values(), p_value(values), len(values))
     kernel_label = "most significant scale"
-    if summaries[0].where not in (single_scale, all_scales):
-        kernel_label = f"largest component {summaries[0].where}, most significant single scale"
-    (pvalue,) = (summary.pvalue for summary in summaries if summary.where == single_scale)
+    if summaries[0].name not in (single_scale, all_scales):
+        kernel_label = f"largest component {summaries[0].name}, most significant single scale"
+    (pvalue,) = (summary.pvalue for summary in summaries if summary.name == single_scale)
     label = "minus log generalized mean of component p-values"
-    return Statistic(values, parts, kernel, label, error, kernel_label, pvalue <= alpha)
+    return PermutedStatistic(values, parts, kernel, label, error, kernel_label, pvalue <= alpha)
 
 
-def _survey_partitions(P: Any, Q: Any) -> Surveyed:
+def _n_scales(statistics: tuple[Statistic, ...]) -> int:
+    """Count the kernels, for a progress bar."""
+    return sum(len(one.scales) for one in statistics if isinstance(one, LabelBayesFactors))
+
+
+def _survey_partitions(P: Any, Q: Any) -> PartitionedSamples:
     """Summarize the rows of two samples in one pass. One of the samples may be in memory.
 
     Raises:
@@ -416,13 +442,18 @@ def _survey_partitions(P: Any, Q: Any) -> Surveyed:
     """
     if is_collection(P):
         first = as_partitioned(P, "P")
-        return Surveyed.of(first, as_partitioned(Q, "Q", first.engine))
+        return PartitionedSamples.of(first, as_partitioned(Q, "Q", first.engine))
     second = as_partitioned(Q, "Q")
-    return Surveyed.of(as_partitioned(P, "P", second.engine), second)
+    return PartitionedSamples.of(as_partitioned(P, "P", second.engine), second)
 
 
 def _partitioned_test(
-    survey: Surveyed, choice: KernelChoice, null: NullChoice, seed: int, *, sequential: bool
+    survey: PartitionedSamples,
+    choice: KernelChoice,
+    null: NullChoice,
+    seed: int,
+    *,
+    sequential: bool,
 ) -> TestResult:
     """Compute the fused test of very many rows in partitions, with the p-value of one in memory.
 
@@ -432,29 +463,32 @@ def _partitioned_test(
     """
     if choice.kernel != "fused" or not null.is_permutation:
         raise InputError(
-            f"{survey.total} rows in partitions are tested with kernel='fused' and "
+            f"{survey.n_rows} rows in partitions are tested with kernel='fused' and "
             "null='permutation' only: for another test pass a random subset of the rows"
         )
     if null.is_paired:
         raise InputError("paired rows in partitions are not supported: pass arrays in memory")
 
     @functools.cache
-    def sums() -> Passed:
-        return Passed.over(survey, survey.generator(seed), survey.unit(choice.standardize))
+    def sums() -> PartitionedSums:
+        rng, scale = survey.generator(seed), survey.scale(choice.standardize)
+        return PartitionedSums.compute(survey, rng, scale)
 
     def evaluate(count: int) -> TestResult:
         rng = survey.generator(seed)
-        scale = survey.unit(choice.standardize)
-        rows = survey.cells(count, rng, scale)
+        scale = survey.scale(choice.standardize)
+        rows = survey.pool_cells(count, rng, scale)
         if rows is not None:
-            components = evidences(rows, cells(rows), lambda _: None)
+            combined = CombinedStatistic.evaluate(rows)
         else:
             sums_over_bins = sums()
-            survey.deal(rng)  # advances the generator: labels are drawn after the bins
-            _, components, _ = sums_over_bins.told(count, rng)
-        statistic = _combine_components(components, scale, survey.varying, null.alpha)
+            survey.assign_bins(rng)  # advances the generator: labels are drawn after the bins
+            combined = sums_over_bins.evaluate(count, rng)
+        statistic = _combine_components(combined, scale, survey.varying, null.alpha)
         return _to_result(statistic, choice, null, count)
 
     with computing():
         result = in_stages(evaluate, null.draws, null.alpha, sequential=sequential)
-    return dataclasses.replace(result, notes=_notes(result, survey.some, survey.known))
+    return dataclasses.replace(
+        result, notes=_notes(result, survey.selected_samples, survey.hash_sums)
+    )

@@ -27,9 +27,9 @@ from ..core.compilation import jit
 from ..core.errors import InputError
 from ..core.machine import cores
 from ..data.new_rows import as_evaluation_points
-from ..permutation.pair import Pair
-from ..permutation.pooling import relabelled
-from ..permutation.relabelled import MORE_ROWS
+from ..permutation.pool import pool_rows
+from ..permutation.pooled_sample import PSEUDO_ROWS
+from ..permutation.samples import TwoSamples
 from ..sampling import densities
 from ..sampling.open_run import OpenRun
 from ..sampling.target import Target
@@ -94,7 +94,7 @@ def pseudo_observation_covariance(
 
     The rows of a sample that are all equal, as of a rare event that did not occur, show no sampling
     error. Two pseudo-observations, each equally likely to be any of the distinct rows, have some:
-    see :attr:`~bke.inference.permutation.relabelled.Relabelled.more`.
+    see :attr:`~bke.inference.permutation.pooled_sample.PooledSample.pseudo_squared_weights`.
 
     Args:
         kernel: the kernel.
@@ -104,7 +104,7 @@ def pseudo_observation_covariance(
         size: number of rows of the sample.
     """
     deviations = kernel.matrix(distinct, at) - mean
-    return MORE_ROWS / (len(distinct) * size**2) * (deviations.T @ deviations)
+    return PSEUDO_ROWS / (len(distinct) * size**2) * (deviations.T @ deviations)
 
 
 def witness_posterior(
@@ -243,7 +243,7 @@ def witness_from_difference(
     ``w(x) = 1/n sum_i k(x, z_i) h(z_i)``. Arguments are those of :func:`witness_from_embeddings`.
     """
     target, total, rng = run.target, len(next(iter(z.values()))), np.random.default_rng(seed)
-    pooled = relabelled(Pair.checked(*samples), 0, rng)
+    pooled = pool_rows(TwoSamples.checked(*samples), 0, rng)
     differences, points = belief(pooled).drawn(total * repeats, rng), run.units.to_model(at)
 
     @jit
@@ -252,13 +252,13 @@ def witness_from_difference(
 
     result = np.zeros((total, repeats, len(at)))
     for block in pooled.blocks():
-        rows = run.units.to_model(pooled.points[block] * pooled.unit)
+        rows = run.units.to_model(pooled.points[block] * pooled.scale)
         h = differences.at(pooled.points[block]) * pooled.counts[block]
         for index, weights in enumerate(h.reshape(total, repeats, -1)):
             part = {name: values[index] for name, values in z.items()}
             result[index] += weights @ np.asarray(kernel(part, rows, points))
     advance(total)
-    return result / pooled.rows
+    return result / pooled.n_rows
 
 
 def evaluation_points(

@@ -1163,7 +1163,7 @@ def comparison_outputs(result: Any) -> dict[str, Any]:
         "auc_interval": result.effect_interval,
         "sizes": result.sizes,
     }
-    components = sorted(result.evidence, key=lambda component: component.where)
+    components = sorted(result.components, key=lambda component: component.name)
     outputs["component_statistics"] = [component.statistic for component in components]
     outputs["pvalue_components"] = [component.pvalue for component in components]
     if result.detectable_shift is not None:

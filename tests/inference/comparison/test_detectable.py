@@ -6,8 +6,8 @@ from bke.inference import compare
 from bke.inference.comparison.detectable import detectable_shift
 from bke.inference.evidence.places import cells
 from bke.inference.evidence.statistic import evidences, overall_pvalue
+from bke.inference.permutation.null_distribution import p_value
 from bke.inference.permutation.pair import Pair
-from bke.inference.permutation.permutation import p_value
 from bke.inference.permutation.pooling import relabelled, swapped
 
 

@@ -19,7 +19,7 @@ from bke.inference.evidence.places import cells
 from bke.inference.evidence.spectrum import spectra_asked, spectrum
 from bke.inference.evidence.statistic import evidences
 from bke.inference.evidence.tilt import fits
-from bke.inference.permutation.calibration import surprise
+from bke.inference.permutation.combination import neg_log_pvalues
 from bke.inference.permutation.pair import Pair
 from bke.inference.permutation.pooling import relabelled, swapped
 
@@ -113,7 +113,7 @@ def test_heavier_tails_of_every_column_are_heard_by_laplace_kernels():
     pair = Pair.checked(rng.normal(size=(80, 40)), rng.laplace(scale=0.5**0.5, size=(80, 40)))
     rows = relabelled(pair, 199, rng)
     found = evidences(rows, _silent(rows), lambda count: None)
-    loud = surprise(found.tilt, without=1)[:, 0]
+    loud = neg_log_pvalues(found.tilt, trim=1)[:, 0]
     of_laplace = np.array([scale.family is LAPLACE for scale in found.scales])
     assert loud[of_laplace].max() > loud[~of_laplace].max() + 2.0
     assert found.scale.family is LAPLACE
@@ -123,7 +123,7 @@ def test_all_scales_together_are_a_mean_of_order_minus_two_of_tail_probabilities
     rows = relabelled(Pair.checked(P, 1.5 * Q), 19, np.random.default_rng(1))
     found = evidences(rows, _silent(rows), lambda count: None)
     for index, part in ((1, found.tilt), (2, found.landmarks)):
-        tails = np.exp(-surprise(part))
+        tails = np.exp(-neg_log_pvalues(part))
         expected = -np.log(np.sum(tails**-2.0, axis=0) ** -0.5)
         np.testing.assert_allclose(found.each()[index], expected, rtol=1e-9)
 

@@ -7,7 +7,7 @@ from bke.inference.evidence import location as module
 from bke.inference.evidence.location import Scores, location, normal_scores
 from bke.inference.evidence.places import cells
 from bke.inference.evidence.statistic import STATISTICS, evidences
-from bke.inference.permutation.calibration import surprise
+from bke.inference.permutation.combination import neg_log_pvalues
 from bke.inference.permutation.pair import Pair
 from bke.inference.permutation.pooling import relabelled, swapped
 from bke.inference.permutation.weighted import weighted
@@ -93,7 +93,7 @@ def test_each_kind_of_evidence_counts_as_much_as_the_formula_says():
     half = {"in location", "in the distance of covariances", "in the dimensions of covariances"}
     expected = np.zeros(30)
     for where, row in zip(STATISTICS, found.each(), strict=True):
-        expected += (0.5 if where in half else 1.0) * np.exp(0.5 * surprise(row))
+        expected += (0.5 if where in half else 1.0) * np.exp(0.5 * neg_log_pvalues(row))
     np.testing.assert_allclose(found.statistic(), 2.0 * np.log(expected), rtol=1e-12)
     at = STATISTICS.index("in location")
     np.testing.assert_array_equal(found.each()[at], location(rows))

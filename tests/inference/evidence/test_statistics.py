@@ -12,9 +12,9 @@ from bke.inference.evidence.places import Looks, cells
 from bke.inference.evidence.spectrum import FARTHEST, kernel, spectrum
 from bke.inference.evidence.statistic import evidences
 from bke.inference.evidence.tilt import exact_fits, fits, log_bayes_factors
-from bke.inference.permutation.calibration import combined, surprise
+from bke.inference.permutation.combination import combined, neg_log_pvalues
+from bke.inference.permutation.null_distribution import monte_carlo_error, p_value
 from bke.inference.permutation.pair import Pair
-from bke.inference.permutation.permutation import monte_carlo_error, p_value
 from bke.inference.permutation.pooling import relabelled
 from bke.inference.permutation.relabelled import Relabelled
 from scipy.spatial.distance import cdist
@@ -192,12 +192,12 @@ def test_t_and_its_step_down_pvalues_beside_loops():
 
 def test_surprise_keeps_the_order_and_a_constant_does_not_surprise():
     row = np.sort(np.random.default_rng(0).gamma(0.5, size=200))
-    assert (np.diff(surprise(row)) >= 0.0).all()
-    assert (np.diff(surprise(row))[100:] > 0.0).all()
-    assert not surprise(np.full(200, 3.0)).any()
+    assert (np.diff(neg_log_pvalues(row)) >= 0.0).all()
+    assert (np.diff(neg_log_pvalues(row))[100:] > 0.0).all()
+    assert not neg_log_pvalues(np.full(200, 3.0)).any()
     # Of an exponential distribution, which is Pearson III, it is that of its quantiles.
     exact = scipy.stats.expon.isf((np.arange(20_000) + 0.5) / 20_000)
-    np.testing.assert_allclose(surprise(exact), exact, rtol=0.01, atol=0.005)
+    np.testing.assert_allclose(neg_log_pvalues(exact), exact, rtol=0.01, atol=0.005)
     both = combined([row, np.full(200, 3.0)])
     assert (np.diff(both) >= 0.0).all()
 
@@ -259,12 +259,12 @@ def test_a_value_far_beyond_all_others_is_as_surprising_as_it_is_without_itself(
     null = np.random.default_rng(0).chisquare(1.0, size=999)
     row = np.append(200.0, null)
     exact = -scipy.stats.chi2.logsf(200.0, 1)
-    assert surprise(row, without=1)[0] == pytest.approx(exact, rel=0.15)
-    assert surprise(row)[0] < 15.0  # it is most of its own deviation
+    assert neg_log_pvalues(row, trim=1)[0] == pytest.approx(exact, rel=0.15)
+    assert neg_log_pvalues(row)[0] < 15.0  # it is most of its own deviation
     order = np.random.default_rng(1).permutation(1000)
-    np.testing.assert_allclose(surprise(row, without=1)[order], surprise(row[order], without=1))
+    np.testing.assert_allclose(neg_log_pvalues(row, trim=1)[order], neg_log_pvalues(row[order], trim=1))
     # Beyond what the incomplete gamma function tells, without a jump.
-    far = [surprise(np.append(x, null), without=1)[0] for x in np.geomspace(200.0, 1e5, 200)]
+    far = [neg_log_pvalues(np.append(x, null), trim=1)[0] for x in np.geomspace(200.0, 1e5, 200)]
     assert np.isfinite(far).all()
     steps = np.diff(np.log(far)) / np.diff(np.log(np.geomspace(200.0, 1e5, 200)))
     np.testing.assert_allclose(steps, 1.0, atol=0.05)
@@ -274,7 +274,7 @@ def test_weights_of_a_combination():
     """Of order -1/2: (sum of w p^(-1/2))^2, by hand from single surprises."""
     rows = np.random.default_rng(4).normal(size=(3, 200))
     weights = (1.0, 0.5, 2.0)
-    tails = np.exp(-surprise(rows))
+    tails = np.exp(-neg_log_pvalues(rows))
     expected = np.log(sum(w / np.sqrt(p) for w, p in zip(weights, tails, strict=True)) ** 2)
     np.testing.assert_allclose(combined(list(rows), weights), expected)
 
@@ -294,7 +294,7 @@ def test_surprises_that_are_told_roughly(count):
             np.ones(count),
         ]
     )
-    exact, rough = surprise(rows, without=1), surprise(rows, without=1, roughly=True)
+    exact, rough = neg_log_pvalues(rows, trim=1), neg_log_pvalues(rows, trim=1, approximate=True)
     largest = np.argsort(rows, axis=1)[:, -60:]
     for one, other in zip(exact, rough, strict=True):
         np.testing.assert_array_equal(
@@ -317,7 +317,7 @@ def test_the_error_of_a_p_value_hardly_hangs_on_what_is_told_roughly():
 
     def error(roughly):
         return monte_carlo_error(
-            lambda some: found.of(some)._replace(roughly=roughly).statistic(),
+            lambda some: found.of(some)._replace(approximate=roughly).statistic(),
             p_value(row),
             len(row),
         )
@@ -328,8 +328,8 @@ def test_the_error_of_a_p_value_hardly_hangs_on_what_is_told_roughly():
 def test_surprises_of_many_rows_are_those_of_each():
     rows = np.random.default_rng(5).gamma(0.7, size=(4, 150))
     rows[2] = 3.0
-    each = [surprise(row, without=1) for row in rows]
-    np.testing.assert_allclose(surprise(rows, without=1), each, rtol=1e-12)
+    each = [neg_log_pvalues(row, trim=1) for row in rows]
+    np.testing.assert_allclose(neg_log_pvalues(rows, trim=1), each, rtol=1e-12)
     assert not each[2].any()
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 from bke.inference.core.errors import InputError
-from bke.inference.permutation.enough import DRAWN, check_permutations, few_rows_note
+from bke.inference.permutation.null_distribution import DRAWN, check_permutations, few_rows_note
 
 
 @pytest.mark.parametrize("null", DRAWN)

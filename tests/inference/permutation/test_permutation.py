@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from bke.inference import InputError
 from bke.inference.evidence.landmarks import NUGGET, VARIANCES, evidence_rows, landmarks, whitened
-from bke.inference.permutation.calibration import surprise
-from bke.inference.permutation.pair import Labelled
-from bke.inference.permutation.permutation import (
+from bke.inference.permutation.combination import neg_log_pvalues
+from bke.inference.permutation.null_distribution import (
+    describe_p_with_error,
     exceedances,
     monte_carlo_error,
     p_value,
-    p_with_error,
     pair_swaps,
+    proportion_error,
     relabellings,
-    share_error,
-    standardised,
+    standardize,
 )
+from bke.inference.permutation.pair import Labelled
 from bke.inference.testing.independence import (
     CenteredGram,
     cholesky_factor,
@@ -105,13 +105,13 @@ def test_p_values_by_hand():
 
 
 def test_standardised_rows():
-    rows = standardised(np.array([[1.0, 2.0, 6.0], [5.0, 5.0, 5.0]]))
+    rows = standardize(np.array([[1.0, 2.0, 6.0], [5.0, 5.0, 5.0]]))
     np.testing.assert_allclose(rows[0].mean(), 0.0, atol=1e-15)
     assert rows[0].std() == pytest.approx(1.0)
     np.testing.assert_array_equal(rows[1], 0.0)
     # Each by its own size: rounding of large numbers is flat, small numbers that vary are not.
     small, large = np.array([1.0, 2.0, 3.0]) * 1e-12, np.array([1.0, 1.0 + 1e-12, 1.0])
-    rows = standardised(np.stack([small, large]))
+    rows = standardize(np.stack([small, large]))
     np.testing.assert_allclose(rows[0], [-(1.5**0.5), 0.0, 1.5**0.5], atol=1e-9)
     np.testing.assert_array_equal(rows[1], 0.0)
 
@@ -124,9 +124,9 @@ def test_columns_that_come_one_at_a_time_are_told_as_if_each_were_the_only_one()
     rows[2] = 7.0
     alone = 3
     for told in (
-        standardised,
-        lambda rows, **which: standardised(rows, centred=True, **which),
-        surprise,
+        standardize,
+        lambda rows, **which: standardize(rows, centred=True, **which),
+        neg_log_pvalues,
     ):
         found = told(rows, alone=alone)
         for one in range(alone):
@@ -273,11 +273,11 @@ def test_shifts():
 
 def test_a_p_value_is_told_with_its_monte_carlo_error():
     """The binomial standard error; at the least p-value only a bound is known."""
-    assert p_with_error(0.031, share_error(0.031, 999), 999) == "p = 0.031 ± 0.005"
-    assert p_with_error(0.5, share_error(0.5, 99), 99) == "p = 0.5 ± 0.05"
-    assert p_with_error(0.001, 0.001, 999) == "p ≤ 0.001"
-    assert p_with_error(0.2, share_error(0.2, 0), 0) == "p = 0.2"  # of no permutations
-    assert p_with_error(1.0, share_error(1.0, 99), 99) == "p = 1"
+    assert describe_p_with_error(0.031, proportion_error(0.031, 999), 999) == "p = 0.031 ± 0.005"
+    assert describe_p_with_error(0.5, proportion_error(0.5, 99), 99) == "p = 0.5 ± 0.05"
+    assert describe_p_with_error(0.001, 0.001, 999) == "p ≤ 0.001"
+    assert describe_p_with_error(0.2, proportion_error(0.2, 0), 0) == "p = 0.2"  # of no permutations
+    assert describe_p_with_error(1.0, proportion_error(1.0, 99), 99) == "p = 1"
 
 
 def test_the_jackknife_by_hand():
@@ -289,8 +289,8 @@ def test_the_jackknife_by_hand():
     assert error == pytest.approx((9 / 10 * (3 * 1.4**2 + 7 * 0.6**2)) ** 0.5 / 19)
     # Where the parts agree it is that of the share.
     assert monte_carlo_error(lambda some: np.zeros(len(some)), 0.2, 21) == (0.2 * 0.8 / 21) ** 0.5
-    assert share_error(0.2, 399) == pytest.approx((0.2 * 0.8 / 400) ** 0.5)
-    assert share_error(0.2, 0) == 0.0
+    assert proportion_error(0.2, 399) == pytest.approx((0.2 * 0.8 / 400) ** 0.5)
+    assert proportion_error(0.2, 0) == 0.0
 
 
 def test_the_error_is_that_over_draws_of_the_permutations():
@@ -306,13 +306,13 @@ def test_the_error_is_that_over_draws_of_the_permutations():
         rows = np.concatenate([observed, drawn], axis=1)
 
         def largest(some, rows=rows):
-            return standardised(rows[:, some]).max(axis=0)
+            return standardize(rows[:, some]).max(axis=0)
 
         pvalues.append(p_value(largest(np.arange(200))))
         errors.append(monte_carlo_error(largest, pvalues[-1], 200))
     spread = np.std(pvalues)
     assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(spread, rel=0.2)
-    assert share_error(float(np.mean(pvalues)), 199) < 0.85 * spread
+    assert proportion_error(float(np.mean(pvalues)), 199) < 0.85 * spread
 
 
 def test_a_covariance_that_rounding_left_indefinite_is_whitened_by_a_larger_nugget():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from bke.inference import compare, compare_tables, independence_test, two_sample_test
 from bke.inference.permutation import stages as module
-from bke.inference.permutation.stages import CLEAR, count_in_words, in_stages, stages
+from bke.inference.permutation.null_distribution import CLEAR, describe_count, in_stages, stages
 
 QUIET = {"progress": False}
 
@@ -98,5 +98,5 @@ def test_every_test_stops_where_nothing_differs_and_not_where_something_does(ear
 
 
 def test_words_tell_that_not_all_were_needed():
-    assert count_in_words(999, 9999) == "999 permutations of at most 9999"
-    assert count_in_words(999, 999) == "999 permutations"
+    assert describe_count(999, 9999) == "999 permutations of at most 9999"
+    assert describe_count(999, 999) == "999 permutations"

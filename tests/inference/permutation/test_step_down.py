@@ -1,7 +1,7 @@
 """Adjusted p-values, by hand."""
 
 import numpy as np
-from bke.inference.permutation.step_down import step_down
+from bke.inference.permutation.null_distribution import step_down
 
 
 def test_each_competes_with_those_that_are_no_more_significant():

@@ -10,7 +10,7 @@ import pytest
 from bke.inference import InputError, compare, compare_groups, compare_tables
 from bke.inference.comparison.named import Place
 from bke.inference.io.types import Column
-from bke.inference.permutation.step_down import step_down
+from bke.inference.permutation.null_distribution import step_down
 from bke.inference.tables.associations import association_changes
 from bke.inference.tables.derived_features import derive_features
 from bke.inference.tables.encoding import encode_column

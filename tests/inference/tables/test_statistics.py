@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from bke.inference.io.tables import as_table
 from bke.inference.io.types import Column
-from bke.inference.permutation.permutation import p_value
+from bke.inference.permutation.null_distribution import p_value
 from bke.inference.tables import compare_tables as comparison_module, statistics as module
 from bke.inference.tables.derived_features import derive_features
 from bke.inference.tables.encoding import encode_column

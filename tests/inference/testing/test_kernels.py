@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from bke.inference import InputError, two_sample_test
 from bke.inference.core.machine import computing
-from bke.inference.permutation.permutation import pair_swaps, relabellings
+from bke.inference.permutation.null_distribution import pair_swaps, relabellings
 from bke.inference.testing import kernels, two_sample
 from bke.inference.testing.kernels import gram
 from bke.inference.testing.mmd import permuted_mmd

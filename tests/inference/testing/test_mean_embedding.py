@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from bke.inference import InputError, mean_embedding_test
-from bke.inference.permutation.permutation import relabellings
+from bke.inference.permutation.null_distribution import relabellings
 from bke.inference.testing.mean_embedding import extrema, hotelling_null, permuted_t_squared
 from bke.models import SquaredExponential
 from scipy import stats

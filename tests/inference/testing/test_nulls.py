@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from bke.inference import InputError, independence_test, two_sample_test
 from bke.inference.data.canonical import canonical_order, generator
-from bke.inference.permutation.permutation import relabellings
+from bke.inference.permutation.null_distribution import relabellings
 from bke.inference.testing.mmd import permuted_mmd
 from bke.models import SquaredExponential, hsic, mmd_terms, squared_mmd
 from scipy.stats import t

@@ -16,8 +16,8 @@ from bke.inference.learning.kernel_selection import (
     median_kernel,
     select_kernels,
 )
+from bke.inference.permutation.null_distribution import relabellings
 from bke.inference.permutation.pair import Labelled, Pair
-from bke.inference.permutation.permutation import relabellings
 from bke.inference.permutation.pooling import relabelled, swapped
 from bke.inference.testing import two_sample
 from bke.inference.testing.kernels import KernelChoice

@@ -1,1 +1,0 @@
-"""Evidence that two samples differ, by every relabelling: the statistics of a comparison."""

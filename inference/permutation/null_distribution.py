@@ -1,0 +1,328 @@
+"""p-values of statistics by their values for all permutations, the observed value first.
+
+A statistic of B permutations is a row of 1 + B numbers. Under the null hypothesis its columns are
+exchangeable, and stay so under any operation that treats all columns alike. The tests are therefore
+exact, whatever was learned from the pooled sample.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from collections.abc import Callable
+from threading import Event
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from ..core.errors import InputError
+from ..core.machine import cores, side_by_side
+from ..data.checks import check_alpha, check_count
+
+T = TypeVar("T")
+
+#: Bytes of a batch of columns with its product, per core.
+BATCH_BYTES = 2**27
+#: Work on less memory takes less time than the start of threads.
+SMALL_BYTES = 2**20
+#: Values that differ by less, relative to the spread, are tied: the same permutation gives values
+#: that differ by rounding.
+TIE = 1e-9
+#: Differences smaller than this, relative to the numbers that they were computed from, are rounding
+#: errors.
+RESOLUTION = 1e-13
+NOT_FINITE = (
+    "the test statistic is not a finite number: values of the data are too large or too small; "
+    "leave out outliers, or divide each column by its largest value"
+)
+#: Number of parts of the permutations for the jackknife.
+N_PARTS = 10
+#: Null distributions that are drawn, as many times as requested.
+DRAWN = ("permutation", "spectrum", "wild bootstrap")
+#: Permutations of the first stage, factor from one stage to the next, and average number of
+#: permutations of the first stage that exceed a statistic at the level.
+FIRST_STAGE, STAGE_GROWTH, MIN_EXCEEDING = 999, 10, 10
+#: A stage is the last if its p-value exceeds this multiple of the level. A test whose true p-value
+#: is the level stops there once in 10^11 tests.
+CLEAR = 4.0
+
+
+def in_batches(work: Callable[[slice], np.ndarray], count: int, bytes_each: int) -> np.ndarray:
+    """Compute slices of ``count`` columns on all cores, and join them along the last axis.
+
+    Args:
+        work: computes a slice.
+        count: number of columns.
+        bytes_each: memory for one column.
+    """
+    most = max(1, BATCH_BYTES // bytes_each)
+    small = count * bytes_each < SMALL_BYTES
+    parts = 1 if small else max(cores(), -(-count // most))
+    edges = np.linspace(0, count, min(parts, count) + 1).astype(int)
+    slices = [slice(a, b) for a, b in itertools.pairwise(edges)]
+    results = side_by_side(lambda index: work(slices[index]), len(slices), Event())
+    return np.concatenate(results, axis=-1)
+
+
+class Moments(NamedTuple):
+    """Moments of statistics, (..., 1) for all columns of a row or (..., C) for each column."""
+
+    mean: np.ndarray
+    deviation: np.ndarray
+    skewness: np.ndarray
+
+
+def standardize(
+    statistics: np.ndarray, *, zero_mean: bool = False, n_observed: int = 0
+) -> np.ndarray:
+    """Standardize each row (..., 1 + B) by its mean and standard deviation over all columns.
+
+    A constant row, which does not distinguish permutations, becomes zero.
+
+    Args:
+        statistics: see above.
+        zero_mean: the mean is known to be zero.
+        n_observed: number of first columns that are each compared with the others alone, see
+            :func:`with_each_observed`.
+    """
+    others = statistics[..., n_observed:]
+    mean = np.zeros_like(others[..., :1]) if zero_mean else others.mean(axis=-1, keepdims=True)
+    deviation = np.sqrt(np.mean(np.square(others - mean), axis=-1, keepdims=True))
+    if n_observed:
+        moments = Moments(mean, deviation, np.zeros_like(mean))
+        mean, deviation, _ = with_each_observed(
+            statistics, moments, n_observed, zero_mean=zero_mean
+        )
+    flat = deviation <= TIE * np.abs(statistics).max(axis=-1, keepdims=True)
+    return np.where(flat, 0.0, (statistics - mean) / np.where(flat, 1.0, deviation))
+
+
+def with_each_observed(
+    statistics: np.ndarray, others: Moments, n_observed: int, *, zero_mean: bool = False
+) -> Moments:
+    """Return the moments of each observed statistic together with the permuted ones.
+
+    Many observed statistics are then tested against the same permutations at once. This is the
+    separate test of each, except that its contribution to the moments of the permuted ones is left
+    out.
+
+    Args:
+        statistics: (..., C), the observed ones first.
+        others: moments of the permuted ones.
+        n_observed: number of observed ones.
+        zero_mean: the mean is known to be zero.
+
+    Returns:
+        Moments (..., C): of each observed value with the permuted ones, and of the permuted ones.
+    """
+    count = statistics.shape[-1] - n_observed
+    deviations = statistics[..., :n_observed] - others.mean
+    step = np.zeros_like(deviations) if zero_mean else deviations / (count + 1)
+    square = (count * others.deviation**2 + deviations**2) / (count + 1)
+    cube = (count * others.skewness * others.deviation**3 + deviations**3) / (count + 1)
+    variance = np.maximum(square - step**2, 0.0)
+    deviation = np.sqrt(variance)
+    third = cube - 3.0 * step * square + 2.0 * step**3
+    skewness = third / np.where(variance > 0.0, variance * deviation, 1.0)
+    observed = Moments(others.mean + step, deviation, skewness)
+    shape = (*statistics.shape[:-1], count)
+    pairs = [
+        (one, np.broadcast_to(rest, shape)) for one, rest in zip(observed, others, strict=True)
+    ]
+    return Moments(*(np.concatenate(pair, axis=-1) for pair in pairs))
+
+
+def without_rounding(statistic: np.ndarray, magnitude: float) -> np.ndarray:
+    """Make a statistic (1 + B,) constant if it varies by no more than rounding errors.
+
+    Otherwise these would decide which permutations exceed the observed value.
+
+    Args:
+        statistic: (1 + B,).
+        magnitude: of the numbers whose differences the statistics are.
+    """
+    if np.ptp(statistic) <= RESOLUTION * magnitude:
+        return np.full_like(statistic, statistic.mean())
+    return statistic
+
+
+def exceedances(statistic: np.ndarray) -> np.ndarray:
+    """Count for each value of (1 + B,) how many are as large, with itself and its ties.
+
+    Raises:
+        InputError: a value is not finite.
+    """
+    if not np.isfinite(statistic).all():
+        raise InputError(NOT_FINITE)
+    tolerance = TIE * (statistic.std() or 1.0)
+    ordered = np.sort(statistic)
+    return len(statistic) - np.searchsorted(ordered, statistic - tolerance, side="left")
+
+
+def p_value(statistic: np.ndarray) -> float:
+    """Return (1 + #{permuted >= observed}) / (1 + B) of (1 + B,), the observed value first."""
+    return float(exceedances(statistic)[0] / len(statistic))
+
+
+def step_down(statistics: np.ndarray) -> np.ndarray:
+    """Adjust the p-values (k,) of several statistics (Westfall and Young 1993, algorithm 2.8).
+
+    Each statistic is compared with the maximum of those that are not more significant. The
+    family-wise error rate is controlled for any set of true null hypotheses.
+
+    Args:
+        statistics: (k, 1 + B), on one scale, large for a difference; the observed value first.
+    """
+    if not len(statistics):
+        return np.empty(0)
+    order = np.argsort(-statistics[:, 0], kind="stable")
+    # The maximum of each statistic and the less significant ones.
+    maxima = np.maximum.accumulate(statistics[order[::-1]], axis=0)[::-1]
+    observed = statistics[order, 0]
+    smallest = observed - TIE * np.abs(observed)
+    raw = np.mean(maxima >= smallest[:, None], axis=1)
+    adjusted = np.empty(len(order))
+    adjusted[order] = np.maximum.accumulate(raw)
+    return adjusted
+
+
+def proportion_error(pvalue: float, n_resamples: int) -> float:
+    """Return the Monte Carlo standard error of a p-value that is a proportion of permutations.
+
+    It is zero for 0 permutations, of a null distribution in closed form.
+    """
+    return math.sqrt(pvalue * (1.0 - pvalue) / (1 + n_resamples)) if n_resamples else 0.0
+
+
+def monte_carlo_error(
+    statistic: Callable[[np.ndarray], np.ndarray], pvalue: float, n_columns: int
+) -> float:
+    """Return the Monte Carlo standard error of a p-value whose statistic uses the permutations.
+
+    Statistics that are standardized by their permutations, or replaced by tail probabilities, vary
+    with them, in addition to the proportion. The error is that of the jackknife over parts of the
+    permutations (Shao and Tu 1995, section 2.3), and at least that of a proportion.
+
+    Args:
+        statistic: maps indices (1 + b,) of columns, 0 for the observed one first, to the statistic
+            of these columns, (1 + b,).
+        pvalue: by all permutations.
+        n_columns: 1 + B.
+    """
+    columns = np.arange(n_columns)
+    part = (columns - 1) % N_PARTS
+
+    def without(left_out: int) -> float:
+        return p_value(statistic(columns[(part != left_out) | (columns == 0)]))
+
+    variance = (N_PARTS - 1.0) * float(np.var(side_by_side(without, N_PARTS, Event())))
+    return max(math.sqrt(variance), proportion_error(pvalue, n_columns - 1))
+
+
+def check_permutations(
+    n_resamples: int,
+    alpha: float,
+    what: str = "permutations",
+    null: str = "permutation",
+    n_tests: int = 1,
+) -> float:
+    """Check that the number of permutations is valid and large enough for the level.
+
+    It does not matter for null distributions that are not drawn. The smallest p-value of several
+    tests that share the level is multiplied by their number.
+
+    Returns:
+        The level.
+    """
+    check_count(n_resamples, what, 1)
+    alpha = check_alpha(alpha)
+    if null not in DRAWN:
+        return alpha
+    needed = int(np.ceil(n_tests / alpha - 1e-9)) - 1
+    if n_resamples < needed:
+        raise InputError(
+            f"{n_resamples} {what} cannot reject at level {alpha:g}: the smallest p-value is "
+            f"{n_tests}/{n_resamples + 1}; take at least {needed}"
+        )
+    return alpha
+
+
+def few_rows_note(n_distinct: int, alpha: float) -> tuple[str, ...]:
+    """Return a note if there are too few distinct permutations to reject at the level."""
+    if n_distinct >= 1.0 / alpha:
+        return ()
+    return (
+        f"so few rows can be permuted in {n_distinct} ways only: no p-value is below about "
+        f"1/{n_distinct}, whatever they are",
+    )
+
+
+def stages(n_resamples: int, alpha: float) -> list[int]:
+    """Return the number of permutations of each stage; the last stage has all of them."""
+    count = max(FIRST_STAGE, math.ceil(MIN_EXCEEDING / alpha) - 1)
+    counts = []
+    while STAGE_GROWTH * (count + 1) <= n_resamples + 1:
+        counts.append(count)
+        count = STAGE_GROWTH * (count + 1) - 1
+    return [*counts, n_resamples]
+
+
+def in_stages(
+    evaluate: Callable[[int], T],
+    n_resamples: int,
+    alpha: float,
+    *,
+    sequential: bool = True,
+    pvalue: Callable[[T], float] = operator.attrgetter("pvalue"),
+) -> T:
+    """Evaluate a test with more and more permutations until its decision is clear.
+
+    The test stops at the first stage whose p-value exceeds :data:`CLEAR` times the level. The
+    p-value of the last stage is valid: let p_1, p_2, ... be those of the stages and p > c the
+    condition to stop. A p-value of at most u <= c is that of the last stage, and for u > c it
+    implies p_1 <= u; the probability is at most u for both under the null hypothesis. (Besag and
+    Clifford 1991 stop at a number of exceedances, which requires statistics one by one; here all
+    statistics are one matrix product.)
+
+    Args:
+        evaluate: computes the test with a number of permutations.
+        n_resamples: largest number of permutations.
+        alpha: level.
+        sequential: stop early; otherwise all permutations are drawn at once.
+        pvalue: p-value of a result, its attribute by default.
+    """
+    *earlier, last = stages(n_resamples, alpha) if sequential else [n_resamples]
+    for count in earlier:
+        result = evaluate(count)
+        if pvalue(result) > CLEAR * alpha:
+            return result
+    return evaluate(last)
+
+
+def describe_count(drawn: int, requested: int) -> str:
+    """Describe the number of permutations, and that fewer than requested were needed."""
+    return f"{drawn} permutations" + (f" of at most {requested}" if drawn < requested else "")
+
+
+def describe_p(pvalue: float, n_resamples: int, n_tests: int = 1) -> str:
+    """Describe a p-value, with "≤" for the smallest one that the permutations can show.
+
+    Args:
+        pvalue: of a test, or the smallest of several tests times their number.
+        n_resamples: permutations of each test; 0 for a null distribution in closed form.
+        n_tests: number of tests.
+    """
+    smallest = n_resamples > 0 and pvalue <= n_tests * (1.0 + TIE) / (1 + n_resamples)
+    return f"p {'≤' if smallest else '='} {pvalue:.3g}"
+
+
+def format_p(pvalue: float, n_resamples: int) -> str:
+    """Format a p-value for a column with the heading "p"."""
+    return describe_p(pvalue, n_resamples).removeprefix("p ").removeprefix("= ")
+
+
+def describe_p_with_error(pvalue: float, error: float, n_resamples: int) -> str:
+    """Describe a p-value with its Monte Carlo standard error."""
+    text = describe_p(pvalue, n_resamples)
+    return text if error == 0.0 or text.startswith("p ≤") else f"{text} ± {error:.1g}"

@@ -1,0 +1,1 @@
+"""Statistics of two samples for all permutations, and the combined statistic of the tests."""

@@ -1,0 +1,98 @@
+"""The interface of statistics of two samples."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+from threading import Event
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from ..core.machine import side_by_side
+from ..permutation.combination import neg_log_pvalues
+from ..permutation.null_distribution import standardize
+from ..permutation.pooled_sample import PooledSample, Request
+
+
+class Evaluation(NamedTuple):
+    """The values of a statistic.
+
+    Attributes:
+        values: (k, 1 + B), for the observed and the permuted labels.
+        details: further results, such as those of regions.
+    """
+
+    values: np.ndarray
+    details: Any = None
+
+
+class Columns(NamedTuple):
+    """How the columns of values are compared with each other.
+
+    Attributes:
+        n_observed: number of first columns that are observed statistics, each of which is compared
+            with the others alone.
+        is_balanced: whether both samples are of one size, so that exchanging them changes the sign
+            of a difference, whose mean is zero.
+        approximate: whether tail probabilities are interpolated.
+    """
+
+    n_observed: int = 0
+    is_balanced: bool = False
+    approximate: bool = False
+
+    def neg_log_pvalues(self, values: np.ndarray) -> np.ndarray:
+        """Compute minus the log tail probability of each value (..., 1 + B)."""
+        return neg_log_pvalues(values, n_observed=self.n_observed, approximate=self.approximate)
+
+    def standardize(self, values: np.ndarray, *, zero_mean: bool = False) -> np.ndarray:
+        """Standardize each row (..., 1 + B)."""
+        return standardize(values, zero_mean=zero_mean, n_observed=self.n_observed)
+
+
+class Statistic(abc.ABC):
+    """A statistic of two samples, with options that are chosen without knowledge of the labels.
+
+    A new statistic defines :meth:`choose`, :meth:`requests` and ``components``, and is added to
+    ``STATISTICS`` of :mod:`bke.inference.statistics.combined`. Any statistic gives an exact test,
+    as long as :meth:`choose` uses no labels and :meth:`summarize` treats all columns alike.
+
+    Attributes:
+        components: name and weight of each component of the combined statistic.
+    """
+
+    components: ClassVar[tuple[tuple[str, float], ...]]
+
+    @classmethod
+    @abc.abstractmethod
+    def choose(cls, sample: PooledSample) -> Self:
+        """Choose scales and places by ``sample.selection``."""
+
+    @abc.abstractmethod
+    def requests(self, sample: PooledSample) -> list[Request[np.ndarray]]:
+        """Return requests for sums over the rows, the result of each of which is (k_i, 1 + B)."""
+
+    def evaluate(
+        self, sample: PooledSample, advance: Callable[[int], None] | None = None
+    ) -> Evaluation:
+        """Evaluate the statistic for all labels.
+
+        Args:
+            sample: pooled rows.
+            advance: progress callback.
+        """
+        requests = self.requests(sample)
+        answers = side_by_side(lambda index: sample.answer(requests[index]), len(requests), Event())
+        return self.collect(answers)
+
+    def collect(self, answers: Sequence[np.ndarray]) -> Evaluation:
+        """Combine the results of all requests."""
+        return Evaluation(np.concatenate(answers))
+
+    def summarize(self, values: np.ndarray, columns: Columns) -> list[np.ndarray]:
+        """Reduce values (k, 1 + B) to one statistic (1 + B,) for each component.
+
+        By default to the largest standardized value.
+        """
+        return [columns.standardize(values).max(axis=0)]

@@ -1,0 +1,159 @@
+"""The combined statistic of the two-sample tests: all statistics, for the same permutations.
+
+Each statistic detects differences that the others miss: label Bayes factors those of small scales
+or of several scales; Bayes factors at landmarks, which weight a difference by its sampling
+covariance, smooth ones; location and covariances shifts, correlations and changes of spread; local
+differences those in a small region. All choices are made from the pooled rows, so that the
+permutation test of the combination has an exact level.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..permutation.combination import combine_statistics, neg_log_pvalues
+from ..permutation.null_distribution import p_value
+from ..permutation.pooled_sample import PooledSample
+from .base import Columns, Evaluation, Statistic
+from .covariance import Covariances
+from .kernels import Scale
+from .label_bayes_factor import LabelBayesFactors
+from .landmark_bayes_factor import LandmarkBayesFactors
+from .local_differences import LocalDifferences, LocalStatistics
+from .location import Location
+
+#: Statistics of the combination.
+STATISTICS: tuple[type[Statistic], ...] = (
+    LabelBayesFactors,
+    LandmarkBayesFactors,
+    Location,
+    Covariances,
+    LocalDifferences,
+)
+
+
+class ComponentSummary(NamedTuple):
+    """The observed value of a component.
+
+    Attributes:
+        name: name of the component.
+        statistic: observed value.
+        pvalue: p-value of this component alone, not adjusted for the others.
+        neg_log_pvalue: minus the log tail probability by the permuted values, in nats.
+    """
+
+    name: str
+    statistic: float
+    pvalue: float
+    neg_log_pvalue: float
+
+
+def choose_statistics(sample: PooledSample) -> tuple[Statistic, ...]:
+    """Choose scales and places of all statistics, without knowledge of the labels."""
+    return tuple(statistic.choose(sample) for statistic in STATISTICS)
+
+
+@dataclasses.dataclass(frozen=True)
+class CombinedStatistic:
+    """Values of all statistics for all labels, and their combination.
+
+    Attributes:
+        statistics: the statistics.
+        evaluations: values of each.
+        is_balanced: whether both samples are of one size for all labels.
+        approximate: whether tail probabilities are interpolated.
+    """
+
+    statistics: tuple[Statistic, ...]
+    evaluations: tuple[Evaluation, ...]
+    is_balanced: bool
+    approximate: bool = False
+
+    @classmethod
+    def evaluate(
+        cls,
+        sample: PooledSample,
+        statistics: Sequence[Statistic] | None = None,
+        advance: Callable[[int], None] | None = None,
+    ) -> CombinedStatistic:
+        """Evaluate statistics for all labels.
+
+        Args:
+            sample: pooled rows.
+            statistics: by default those of :func:`choose_statistics`.
+            advance: progress callback, called with the number of completed kernels of
+                :class:`~.label_bayes_factor.LabelBayesFactors`.
+        """
+        statistics = choose_statistics(sample) if statistics is None else tuple(statistics)
+        evaluations = tuple(
+            statistic.evaluate(
+                sample, advance if isinstance(statistic, LabelBayesFactors) else None
+            )
+            for statistic in statistics
+        )
+        return cls(statistics, evaluations, sample.is_balanced)
+
+    def select(self, columns: np.ndarray) -> CombinedStatistic:
+        """Select columns, with approximate tail probabilities, which suffice for an error."""
+        evaluations = tuple(Evaluation(values[:, columns]) for values, _ in self.evaluations)
+        return dataclasses.replace(self, evaluations=evaluations, approximate=True)
+
+    @property
+    def local(self) -> LocalStatistics:
+        """Local differences."""
+        for evaluation in self.evaluations:
+            if isinstance(evaluation.details, LocalStatistics):
+                return evaluation.details
+        raise ValueError("local differences were not evaluated")
+
+    @property
+    def scale(self) -> Scale:
+        """Most significant single kernel."""
+        for statistic, (values, _) in zip(self.statistics, self.evaluations, strict=True):
+            if isinstance(statistic, LabelBayesFactors):
+                return statistic.most_significant(values)
+        raise ValueError("label Bayes factors were not evaluated")
+
+    def components(self, *, n_observed: int = 0) -> list[np.ndarray]:
+        """Return the components, (1 + B,) each, which treat all columns alike.
+
+        Args:
+            n_observed: number of first columns that are observed statistics, each compared with
+                the others alone.
+        """
+        columns = Columns(n_observed, self.is_balanced, self.approximate)
+        return [
+            component
+            for statistic, (values, _) in zip(self.statistics, self.evaluations, strict=True)
+            for component in statistic.summarize(values, columns)
+        ]
+
+    def values(self, *, n_observed: int = 0) -> np.ndarray:
+        """Return the combined statistic (1 + B,); ``n_observed`` as for :meth:`components`."""
+        weights = [weight for one in self.statistics for _, weight in one.components]
+        return combine_statistics(
+            self.components(n_observed=n_observed),
+            weights,
+            n_observed=n_observed,
+            approximate=self.approximate,
+        )
+
+    def summaries(self) -> tuple[ComponentSummary, ...]:
+        """Return the observed value of each component, the most significant first."""
+        names = [name for one in self.statistics for name, _ in one.components]
+        components = self.components()
+        significance = neg_log_pvalues(np.array(components), trim=1)[:, 0]
+        summaries = [
+            ComponentSummary(name, float(values[0]), p_value(values), float(neg_log))
+            for name, values, neg_log in zip(names, components, significance, strict=True)
+        ]
+        return tuple(sorted(summaries, key=lambda summary: -summary.neg_log_pvalue))
+
+
+def combined_pvalue(sample: PooledSample) -> float:
+    """Return the p-value of the combined statistic."""
+    return p_value(CombinedStatistic.evaluate(sample).values())

@@ -1,0 +1,216 @@
+"""Bayes factors of a Gaussian process regression on the labels, at many scales.
+
+Let f be the density of the pooled rows, c the fraction of the first sample, p = f (1 + (1 - c) h)
+and q = f (1 - c h). A row at z is from P with probability ``c + c (1 - c) h(z)``, so that its
+standardized label is ``g(z) = sqrt(c (1 - c)) h(z)`` plus noise of variance 1, approximately. With
+``g ~ GP(0, s^2 k)``, centered over the rows, the labels are N(0, I + s^2 Q), and N(0, I) if P = Q:
+
+    log BF(l, s) = 1/2 sum_i (b_i^2 s^2 lambda_i / (1 + s^2 lambda_i) - log(1 + s^2 lambda_i))
+
+with the eigenvalues lambda of the centered kernel matrix Q and the labels b along its
+eigenvectors. Only the labels given the rows are modeled: there is no Jacobian factor, and the
+number of columns and ties do not matter. As s -> 0 it is the squared MMD of the kernel. With
+larger s it whitens, and detects small differences in directions where the rows vary little.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Sequence
+from threading import Event
+from typing import ClassVar, Self
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from ..core.machine import side_by_side
+from ..permutation.combination import generalized_mean
+from ..permutation.moments import Moments
+from ..permutation.null_distribution import standardize
+from ..permutation.pooled_sample import FeatureSums, PooledSample, Request, RowSubset
+from .base import Columns, Evaluation, Statistic
+from .eigendecomposition import Eigendecomposition, decompose, decompose_kernel, inverse_root
+from .kernels import (
+    VERY_MANY,
+    KernelFamily,
+    KernelFeatures,
+    Scale,
+    choose_nodes,
+    test_scales,
+)
+
+#: Prior variances s^2 of a difference.
+VARIANCES = np.geomspace(1e-4, 1e4, 5)
+#: Order of the generalized mean of p-values over all scales, with opposite sign.
+SCALES_ORDER = 2.0
+#: Number of nodes of the kernel for one column, for more, and for very many rows.
+LINE_NODES, NODES, FEW_NODES = 400, 512, 192
+#: Number of rows that give the products of features of very many rows.
+PRODUCT_ROWS = 2**13
+#: Number of points up to which all of them are nodes, in several columns.
+MAX_EXACT_POINTS = 1200
+
+
+def label_log_bayes_factors(found: Eigendecomposition, variances: np.ndarray) -> np.ndarray:
+    """Evaluate log BF at one lengthscale for all variances s^2 and labels, (S, 1 + B), nats."""
+    determinants = np.log1p(np.outer(variances, found.eigenvalues)).sum(axis=1, keepdims=True)
+    return label_fits(found, variances) - 0.5 * determinants
+
+
+def label_fits(found: Eigendecomposition, variances: np.ndarray) -> np.ndarray:
+    """Evaluate the terms of log BF that depend on the labels, (S, 1 + B)."""
+    weights = 0.5 * variances[:, None] / (1.0 + np.outer(variances, found.eigenvalues))
+    squares = np.square(found.loadings)
+    if found.excess is not None:
+        squares[:, 0] -= found.excess
+    return np.asarray(weights @ squares)
+
+
+def exact_label_fits(sample: PooledSample, gram: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    """Evaluate :func:`label_fits` of independent rows by Cholesky factors, at all points.
+
+    For a few variances this is several times faster than eigenvalues, which serve any number.
+
+    Args:
+        sample: pooled rows, at C points.
+        gram: kernel matrix of the points, (C, C).
+        variances: s^2, (S,).
+    """
+    mean = gram @ sample.counts / sample.n_rows
+    root = np.sqrt(sample.counts)[:, None]
+    matrix = root * (gram - mean - mean[:, None] + sample.counts @ mean / sample.n_rows) * root.T
+    fraction = sample.first_fractions
+    deviation = np.sqrt(fraction * (1.0 - fraction))
+    labels = sample.point_labels(slice(None)) - fraction * sample.counts[:, None]
+    labels = labels / (root * deviation)
+    squares, diagonal = np.square(labels).sum(axis=0), np.diag_indices(len(matrix))
+    fits = np.empty((len(variances), labels.shape[1]))
+    for index, variance in enumerate(variances):
+        covariance = variance * matrix
+        covariance[diagonal] += 1.0
+        factor = cholesky(covariance, lower=True, overwrite_a=True, check_finite=False)
+        solved = solve_triangular(factor, labels, lower=True, check_finite=False)
+        fits[index] = 0.5 * (squares - np.square(solved).sum(axis=0))
+    return fits
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelBayesFactors(Statistic):
+    """Log Bayes factors of a difference for several kernels and variances.
+
+    Attributes:
+        scales: kernels; each is combined with all variances.
+    """
+
+    scales: tuple[Scale, ...]
+    components: ClassVar = (("at one scale", 1.0), ("at all scales together", 1.0))
+
+    @classmethod
+    def choose(cls, sample: PooledSample) -> Self:
+        """Choose the scales."""
+        return cls(tuple(test_scales(sample)))
+
+    def most_significant(self, values: np.ndarray) -> Scale:
+        """Return the kernel with the largest standardized value, for the observed labels."""
+        return self.scales[int(np.argmax(standardize(values)[:, 0])) // len(VARIANCES)]
+
+    def summarize(self, values: np.ndarray, columns: Columns) -> list[np.ndarray]:
+        """Return the largest standardized value, and the generalized mean of all p-values.
+
+        The largest standardized value favors long lengthscales, whose distribution has the longest
+        tail, which helps to detect shifts. p-values favor no lengthscale.
+        """
+        largest = columns.standardize(values).max(axis=0)
+        return [largest, generalized_mean(columns.neg_log_pvalues(values), SCALES_ORDER)]
+
+    def evaluate(
+        self, sample: PooledSample, advance: Callable[[int], None] | None = None
+    ) -> Evaluation:
+        """Evaluate the Bayes factors, (K S, 1 + B)."""
+        if len(sample.points) > VERY_MANY and sample.is_independent:
+            requests = self.requests(sample)
+            work: Callable[[int], np.ndarray] = lambda index: sample.answer(requests[index])  # noqa: E731
+            sizes = [len(run) for _, run in self._runs()]
+        else:
+            work, sizes = self._by_kernel(sample), [1] * len(self.scales)
+
+        def one(index: int) -> np.ndarray:
+            values = work(index)
+            if advance is not None:
+                advance(sizes[index])
+            return values
+
+        return self.collect(side_by_side(one, len(sizes), Event()))
+
+    def _by_kernel(self, sample: PooledSample) -> Callable[[int], np.ndarray]:
+        """Return the function that evaluates the Bayes factors of a kernel by all products."""
+        is_line = sample.points.shape[1] == 1
+        few = len(sample.points) <= MAX_EXACT_POINTS
+        exact = not is_line and few and sample.is_independent
+        nodes = {} if exact else self._nodes(sample, LINE_NODES if is_line else NODES)
+
+        def work(index: int) -> np.ndarray:
+            family, lengthscale = self.scales[index]
+            if exact:
+                gram = family.function(sample.points, sample.points, lengthscale)
+                return exact_label_fits(sample, gram, VARIANCES)
+            found = decompose_kernel(sample, nodes[family], lengthscale, family.function)
+            return label_fits(found, VARIANCES)
+
+        return work
+
+    def requests(self, sample: PooledSample) -> list[Request[np.ndarray]]:
+        """Request the sums of a few kernels of one family at a time, for independent rows.
+
+        The products of features, which take most of the time, are those of some rows.
+        """
+        nodes = self._nodes(sample, LINE_NODES if sample.points.shape[1] == 1 else FEW_NODES)
+        subset = RowSubset.of(sample, PRODUCT_ROWS)
+        return [
+            _request(sample, family.at(nodes[family], *run), subset) for family, run in self._runs()
+        ]
+
+    def _runs(self) -> list[tuple[KernelFamily, tuple[float, ...]]]:
+        """Return the lengthscales of each family that are evaluated together."""
+        return [
+            (family, run)
+            for family, scales in itertools.groupby(self.scales, lambda scale: scale.family)
+            for run in family.runs(scale.lengthscale for scale in scales)
+        ]
+
+    def _nodes(self, sample: PooledSample, max_nodes: int) -> dict[KernelFamily, np.ndarray]:
+        """Choose the nodes of the kernels of each family."""
+        return {
+            family: choose_nodes(sample, int(max_nodes * family.node_fraction))
+            for family in dict.fromkeys(scale.family for scale in self.scales)
+        }
+
+    def collect(self, answers: Sequence[np.ndarray]) -> Evaluation:
+        """Join the Bayes factors of all kernels."""
+        return Evaluation(np.concatenate(answers))
+
+
+def _request(
+    sample: PooledSample, features: KernelFeatures, subset: RowSubset
+) -> Request[np.ndarray]:
+    """Request the Bayes factors of several kernels at the same nodes, (L S, 1 + B)."""
+    count = len(features.nodes)
+    roots = [inverse_root(values) for values in features.each(features.nodes)]
+
+    def finish(sums: FeatureSums) -> np.ndarray:
+        fits = []
+        for index, (root, values) in enumerate(
+            zip(roots, features.each(subset.points), strict=True)
+        ):
+            own = slice(index * count, (index + 1) * count)
+            total = sums.total[own] @ root
+            differences = sample.mean_differences(root.T @ sums.first[own], total)
+            products = subset.products(values @ root) + np.outer(total, total) / sample.n_rows
+            moments = Moments.of_rows(
+                differences, total, products, sample.n_rows, sample.first_fractions
+            )
+            fits.append(label_fits(decompose(root, moments), VARIANCES))
+        return np.concatenate(fits)
+
+    return Request(features, count * len(roots), finish)
