@@ -35,6 +35,7 @@ from ..permutation.null_distribution import (
     in_stages,
     without_rounding,
 )
+from ..permutation.scheme import PermutationScheme
 from ..permutation.serial import serial_note
 from .kernels import KernelChoice, center, gram, short_name
 from .nulls import HSIC_NULLS, NullChoice, hsic_approximation
@@ -244,9 +245,8 @@ def conditional_independence_test(
 
 def permuted_indices(size: int, count: int, rng: np.random.Generator) -> np.ndarray:
     """Draw permutations of row indices, (1 + count, size), the first of which is the identity."""
-    indices = np.tile(np.arange(size), (1 + count, 1))
-    indices[1:] = rng.permuted(indices[1:], axis=1)
-    return indices
+    pairings = PermutationScheme("pairings", size).draw(count, rng)
+    return np.vstack([np.arange(size), pairings.T])
 
 
 def variable_kernels(sample: np.ndarray, choice: KernelChoice) -> list[Any]:
@@ -317,7 +317,7 @@ def hsic_statistic(
     Args:
         first: variable x.
         second: variable y, paired with x row by row.
-        indices: permutations, see :func:`permuted_indices`.
+        indices: permutations of y, (1 + B, n), the identity first.
         estimator: ``"unbiased"`` or ``"biased"``.
         progress: show a progress bar.
 
@@ -353,7 +353,7 @@ def permuted_hsic(
     Args:
         x: Gram matrix of x.
         y: Gram matrix of y.
-        indices: permutations of y, (1 + B, n), see :func:`permuted_indices`.
+        indices: permutations of y, (1 + B, n), the identity first.
         estimator: ``"biased"`` (DEP-2) or ``"unbiased"`` (DEP-3).
         advance: progress callback, called with the number of completed permutations.
 
