@@ -44,8 +44,9 @@ def neg_log_pvalues(
             with ``n_observed``.
     """
     varies = standardize(statistics, n_observed=n_observed).any(axis=-1, keepdims=True)
-    n_kept = statistics.shape[-1] - n_observed - trim
-    kept = np.sort(statistics[..., n_observed:], axis=-1)[..., :n_kept]
+    kept = statistics[..., n_observed:]
+    if trim:
+        kept = np.sort(kept, axis=-1)[..., :-trim]
     mean, deviation = kept.mean(axis=-1, keepdims=True), kept.std(axis=-1, keepdims=True)
     scores = (kept - mean) / np.where(deviation > 0.0, deviation, 1.0)
     # Three factors, because a power takes ten times as long.

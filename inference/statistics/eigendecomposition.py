@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg.lapack import dpstrf
 
 from ..permutation.moments import Moments
 from ..permutation.pooled_sample import PooledSample
@@ -74,11 +75,28 @@ class NodeFeatures:
         return self.function(points, self.nodes, self.lengthscale) @ self.root
 
 
+def kernel_factor(matrix: np.ndarray) -> np.ndarray:
+    """Return F (n, r) with F F' a positive definite matrix, up to rounding errors.
+
+    Pivoted Cholesky takes a tenth of the time of eigenvalues, and the rank r of a smooth kernel is
+    small.
+    """
+    factor, pivots, rank, _ = dpstrf(matrix, lower=True, tol=RESOLUTION * np.diag(matrix).max())
+    result = np.empty((len(matrix), rank))
+    result[pivots - 1] = np.tril(factor)[:, :rank]
+    return result
+
+
 def inverse_root(matrix: np.ndarray) -> np.ndarray:
-    """Return R (nodes, q) with R R' the pseudo-inverse of a kernel matrix of nodes."""
-    eigenvalues, vectors = scipy.linalg.eigh(matrix, driver="evd")
-    kept = eigenvalues > eigenvalues[-1] * RESOLUTION
-    return np.asarray(vectors[:, kept] / np.sqrt(eigenvalues[kept]))
+    """Return R (nodes, q) with R R' the inverse of a kernel matrix of nodes, as far as it exists.
+
+    It is the inverse on a subset of the nodes that represents the others up to rounding errors.
+    """
+    factor, pivots, rank, _ = dpstrf(matrix, lower=True, tol=RESOLUTION * np.diag(matrix).max())
+    result = np.zeros((len(matrix), rank))
+    inverse = scipy.linalg.solve_triangular(factor[:rank, :rank], np.eye(rank), lower=True)
+    result[pivots[:rank] - 1] = inverse.T
+    return result
 
 
 def decompose_kernel(

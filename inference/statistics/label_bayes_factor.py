@@ -22,7 +22,6 @@ from threading import Event
 from typing import ClassVar, Self
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
 
 from ..core.machine import side_by_side
 from ..permutation.combination import generalized_mean
@@ -30,7 +29,13 @@ from ..permutation.moments import Moments
 from ..permutation.null_distribution import standardize
 from ..permutation.pooled_sample import FeatureSums, PooledSample, Request, RowSubset
 from .base import Columns, Evaluation, Statistic
-from .eigendecomposition import Eigendecomposition, decompose, decompose_kernel, inverse_root
+from .eigendecomposition import (
+    Eigendecomposition,
+    decompose,
+    decompose_kernel,
+    inverse_root,
+    kernel_factor,
+)
 from .kernels import (
     VERY_MANY,
     KernelFamily,
@@ -48,8 +53,8 @@ SCALES_ORDER = 2.0
 LINE_NODES, NODES, FEW_NODES = 400, 512, 192
 #: Number of rows that give the products of features of very many rows.
 PRODUCT_ROWS = 2**13
-#: Number of points up to which all of them are nodes, in several columns.
-MAX_EXACT_POINTS = 1200
+#: Number of points up to which all of them are nodes; at most a block of points.
+MAX_EXACT_POINTS = 512
 
 
 def label_log_bayes_factors(found: Eigendecomposition, variances: np.ndarray) -> np.ndarray:
@@ -65,34 +70,6 @@ def label_fits(found: Eigendecomposition, variances: np.ndarray) -> np.ndarray:
     if found.excess is not None:
         squares[:, 0] -= found.excess
     return np.asarray(weights @ squares)
-
-
-def exact_label_fits(sample: PooledSample, gram: np.ndarray, variances: np.ndarray) -> np.ndarray:
-    """Evaluate :func:`label_fits` of independent rows by Cholesky factors, at all points.
-
-    For a few variances this is several times faster than eigenvalues, which serve any number.
-
-    Args:
-        sample: pooled rows, at C points.
-        gram: kernel matrix of the points, (C, C).
-        variances: s^2, (S,).
-    """
-    mean = gram @ sample.counts / sample.n_rows
-    root = np.sqrt(sample.counts)[:, None]
-    matrix = root * (gram - mean - mean[:, None] + sample.counts @ mean / sample.n_rows) * root.T
-    fraction = sample.first_fractions
-    deviation = np.sqrt(fraction * (1.0 - fraction))
-    labels = sample.point_labels(slice(None)) - fraction * sample.counts[:, None]
-    labels = labels / (root * deviation)
-    squares, diagonal = np.square(labels).sum(axis=0), np.diag_indices(len(matrix))
-    fits = np.empty((len(variances), labels.shape[1]))
-    for index, variance in enumerate(variances):
-        covariance = variance * matrix
-        covariance[diagonal] += 1.0
-        factor = cholesky(covariance, lower=True, overwrite_a=True, check_finite=False)
-        solved = solve_triangular(factor, labels, lower=True, check_finite=False)
-        fits[index] = 0.5 * (squares - np.square(solved).sum(axis=0))
-    return fits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,16 +122,16 @@ class LabelBayesFactors(Statistic):
 
     def _by_kernel(self, sample: PooledSample) -> Callable[[int], np.ndarray]:
         """Return the function that evaluates the Bayes factors of a kernel by all products."""
-        is_line = sample.points.shape[1] == 1
-        few = len(sample.points) <= MAX_EXACT_POINTS
-        exact = not is_line and few and sample.is_independent
-        nodes = {} if exact else self._nodes(sample, LINE_NODES if is_line else NODES)
+        exact = len(sample.points) <= MAX_EXACT_POINTS and sample.is_independent
+        max_nodes = LINE_NODES if sample.points.shape[1] == 1 else NODES
+        nodes = {} if exact else self._nodes(sample, max_nodes)
 
         def work(index: int) -> np.ndarray:
             family, lengthscale = self.scales[index]
             if exact:
-                gram = family.function(sample.points, sample.points, lengthscale)
-                return exact_label_fits(sample, gram, VARIANCES)
+                factor = kernel_factor(family.function(sample.points, sample.points, lengthscale))
+                moments = sample.moments(lambda _: factor, factor.shape[1])
+                return label_fits(decompose(factor, moments), VARIANCES)
             found = decompose_kernel(sample, nodes[family], lengthscale, family.function)
             return label_fits(found, VARIANCES)
 

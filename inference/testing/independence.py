@@ -6,16 +6,26 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable
+from threading import Event
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
+import scipy.linalg
+import scipy.sparse
+from bke.models.linalg.clustering import kmeans_plusplus
 from bke.models.linalg.pivoted_cholesky import dense_pivoted_cholesky
 from numpy.typing import ArrayLike
 
-from ..core.errors import InputError
-from ..core.machine import computing
+from ..core.errors import InputError, input_errors
+from ..core.machine import computing, side_by_side
 from ..core.progress import progress_bar
-from ..data.canonical import canonical_order, checksum, generator, pairs_fingerprints
+from ..data.canonical import (
+    canonical_order,
+    checksum,
+    generator,
+    pairs_fingerprints,
+    random_part,
+)
 from ..data.checks import (
     as_sample,
     check_count,
@@ -37,12 +47,18 @@ from ..permutation.null_distribution import (
 )
 from ..permutation.scheme import PermutationScheme
 from ..permutation.serial import serial_note
-from .kernels import KernelChoice, center, gram, short_name
+from ..statistics.eigendecomposition import inverse_root
+from .kernels import SELECTION_SEED, KernelChoice, center, gram, short_name
 from .nulls import HSIC_NULLS, NullChoice, hsic_approximation
 from .residuals import regress_out
 from .result import COMBINED, CombinedStatistic, TestResult, combine, kernel_notes
 
 TEST = "independence test"
+#: Largest number of rows with Gram matrices and permutations of single rows.
+MAX_GRAM_ROWS = 2000
+#: For more rows: number of blocks whose rows are permuted together, of nodes of a kernel, of rows
+#: from which these are chosen, and largest number of features. Not tuned.
+N_BLOCKS, N_NODES, CANDIDATE_ROWS, MAX_FEATURES = 40, 256, 4096, 64
 KERNEL_CHOICES: tuple[str, ...] = get_args(PairKernel)
 HYPOTHESES = ("no evidence that x and y depend on each other", "x and y depend on each other")
 CONDITIONAL_HYPOTHESES = (
@@ -69,6 +85,11 @@ def independence_test(
     """Test independence by HSIC, with a kernel selected from each variable separately.
 
     Permutations of the pairs do not change the selected kernels, so the level is exact.
+
+    Kernels of more than 2000 rows are represented by up to 64 features, and 40 blocks of random
+    rows are permuted together. The level remains exact (permutations of blocks are a subgroup), and
+    the time is linear in the rows; dependence at scales much finer than those features resolve is
+    not detected.
 
     Args:
         X: first variable, shape (n, D) or (n,).
@@ -108,7 +129,8 @@ def independence_test(
         null, estimator, choices, HSIC_NULLS, draws=permutations, alpha=alpha, memory=memory
     )
     first, second = samples = _check_pairs(X, Y, null_choice)
-    check_memory(len(first), first.shape[1] + second.shape[1], matrices=16)
+    if len(first) <= MAX_GRAM_ROWS or not null_choice.is_permutation:
+        check_memory(len(first), first.shape[1] + second.shape[1], matrices=16)
     with computing(), progress_bar("variables", 2, shown=progress) as advance:
         kernels = []
         for choice, sample in zip(choices, samples, strict=True):
@@ -117,9 +139,18 @@ def independence_test(
     selection = " and ".join(dict.fromkeys(map(str, choices)))
     with computing():
         if null_choice.is_permutation:
+            # The p-value must not depend on the order of the pairs: they are sorted, or in a random
+            # order that depends on their values.
+            order = canonical_order(np.concatenate(samples, axis=1))
+            if len(order) > MAX_GRAM_ROWS:
+                order = generator(seed, *samples, stream=4).permutation(order)
+            x, y = (
+                Variable.from_sample(sample[order], of_variable, choice)
+                for sample, of_variable, choice in zip(samples, kernels, choices, strict=True)
+            )
             result = in_stages(
                 lambda count: _permutation_test(
-                    samples, choices, kernels, null_choice, seed, count, progress=progress
+                    samples, (x, y), null_choice, seed, count, progress=progress
                 ),
                 permutations,
                 alpha,
@@ -159,8 +190,7 @@ def _check_pairs(X: ArrayLike, Y: ArrayLike, null: NullChoice) -> tuple[np.ndarr
 
 def _permutation_test(
     samples: tuple[np.ndarray, np.ndarray],
-    choices: list[KernelChoice],
-    kernels: list[list[Any]],
+    variables: tuple[Variable, Variable],
     null: NullChoice,
     seed: int,
     count: int,
@@ -168,18 +198,14 @@ def _permutation_test(
     progress: bool,
 ) -> TestResult:
     """Compute the exact test with ``count`` permutations."""
-    # The p-value must not depend on the order of the pairs, nor on that of the variables: pairs are
-    # sorted, and a checksum of the data determines which variable is permuted.
-    order = canonical_order(np.concatenate(samples, axis=1))
-    n = len(order)
-    indices = permuted_indices(n, count, generator(seed, *samples))
+    # The p-value must not depend on the order of the variables: a checksum of the data determines
+    # which one is permuted.
+    n = len(samples[0])
+    n_units = n if n <= MAX_GRAM_ROWS else N_BLOCKS
+    indices = permuted_indices(n_units, count, generator(seed, *samples))
     if checksum(samples[0]) > checksum(samples[1]):
         indices = np.argsort(indices, axis=1)
-    x, y = (
-        Variable.from_sample(sample[order], of_variable, choice)
-        for sample, of_variable, choice in zip(samples, kernels, choices, strict=True)
-    )
-    combined, most_extreme = hsic_statistic(x, y, indices, null.estimator, progress=progress)
+    combined, most_extreme = hsic_statistic(*variables, indices, null.estimator, progress=progress)
     label = f"HSIC ({null.estimator})"
     if combined.num_other:
         label = "minus log generalized mean p-value of the combined HSICs and the linear HSIC"
@@ -261,13 +287,14 @@ class CenteredGram(NamedTuple):
     terms.
 
     Attributes:
-        gram: centered Gram matrix, (n, n).
-        factor: low-rank factor A with A A' = ``gram``, (n, r).
+        gram: centered Gram matrix, (n, n); ``None`` for many rows.
+        factor: factor A with A A' equal to the centered Gram matrix, or approximately for many
+            rows, (n, r).
         diagonal: diagonal, (n,).
         row_sums: sums of the rows without the diagonal, (n,).
     """
 
-    gram: np.ndarray
+    gram: np.ndarray | None
     factor: np.ndarray
     diagonal: np.ndarray
     row_sums: np.ndarray
@@ -278,6 +305,38 @@ class CenteredGram(NamedTuple):
         gram = center(gram)
         diagonal = np.diagonal(gram).copy()
         return cls(gram, cholesky_factor(gram), diagonal, gram.sum(axis=0) - diagonal)
+
+    @classmethod
+    def of_features(cls, features: np.ndarray) -> CenteredGram:
+        """Return the matrix of inner products of features (n, r), after centering."""
+        factor = features - features.mean(axis=0)
+        diagonal = np.einsum("ij,ij->i", factor, factor)
+        return cls(None, factor, diagonal, factor @ factor.sum(axis=0) - diagonal)
+
+    @classmethod
+    def of_kernel(cls, kernel: Any, sample: np.ndarray) -> CenteredGram:
+        """Compute the Gram matrix of a sample (n, D), for many rows by principal features.
+
+        The features are chosen from the variable alone, which keeps the level of the test exact.
+        """
+        if len(sample) <= MAX_GRAM_ROWS:
+            return cls.of(gram(kernel, sample))
+        rng = np.random.default_rng(SELECTION_SEED)
+        candidates = random_part(sample, CANDIDATE_ROWS, SELECTION_SEED)
+        nodes = np.unique(candidates[kmeans_plusplus(candidates, N_NODES, rng)], axis=0)
+        with input_errors():
+            values = np.asarray(kernel(sample, nodes), dtype=float)
+        features = values @ inverse_root(gram(kernel, nodes))
+        features -= features.mean(axis=0)
+        _, vectors = scipy.linalg.eigh(features.T @ features, driver="evd")
+        return cls.of_features(features @ vectors[:, ::-1][:, :MAX_FEATURES])
+
+    @property
+    def mean_square(self) -> float:
+        """Mean square of the entries of the centered Gram matrix."""
+        if self.gram is not None:
+            return float(np.mean(self.gram**2))
+        return float(np.sum((self.factor.T @ self.factor) ** 2)) / len(self.factor) ** 2
 
 
 def cholesky_factor(gram: np.ndarray) -> np.ndarray:
@@ -305,8 +364,9 @@ class Variable(NamedTuple):
         linear = None
         if choice.kernel == "multiscale":
             scaled = (sample - sample.mean(axis=0)) / choice.scales(sample)
-            linear = CenteredGram.of(scaled @ scaled.T)
-        return cls(kernels, [CenteredGram.of(gram(k, sample)) for k in kernels], linear)
+            few = len(sample) <= MAX_GRAM_ROWS
+            linear = CenteredGram.of(scaled @ scaled.T) if few else CenteredGram.of_features(scaled)
+        return cls(kernels, [CenteredGram.of_kernel(k, sample) for k in kernels], linear)
 
 
 def hsic_statistic(
@@ -353,32 +413,83 @@ def permuted_hsic(
     Args:
         x: Gram matrix of x.
         y: Gram matrix of y.
-        indices: permutations of y, (1 + B, n), the identity first.
+        indices: permutations of the rows of y, (1 + B, n), or of blocks of rows, (1 + B, M); the
+            identity first.
         estimator: ``"biased"`` (DEP-2) or ``"unbiased"`` (DEP-3).
         advance: progress callback, called with the number of completed permutations.
 
     Returns:
         HSIC, (1 + B,).
     """
-    n = len(x.gram)
+    n = len(x.factor)
+    if indices.shape[1] < n:
+        inner, diagonals, across = _permuted_block_sums(x, y, indices)
+        advance(len(indices))
+    else:
+        inner, diagonals, across = _permuted_sums(x, y, indices, advance)
+    if estimator == "biased":
+        values = inner / n**2
+    else:
+        totals = x.row_sums.sum() * y.row_sums.sum() / ((n - 1) * (n - 2))
+        values = (inner - diagonals + totals - 2.0 / (n - 2) * across) / (n * (n - 3))
+    return without_rounding(values, float(np.sqrt(x.mean_square * y.mean_square)))
+
+
+def _permuted_sums(
+    x: CenteredGram, y: CenteredGram, indices: np.ndarray, advance: Callable[[int], None]
+) -> np.ndarray:
+    """Compute sums for permutations (1 + B, n) of y.
+
+    Returns:
+        <K, L>, the inner product of the diagonals and that of the row sums, (3, 1 + B).
+    """
     # Indexing an entry of a Gram matrix takes the time of about 64 multiplications.
-    use_factors = x.factor.shape[1] * y.factor.shape[1] < 64 * n
+    x_gram, y_gram = x.gram, y.gram
+    use_factors = x.factor.shape[1] * y.factor.shape[1] < 64 * len(x.factor)
 
     def inner_product(permutation: np.ndarray) -> float:
         """Compute <K, L> with permuted rows and columns of L."""
-        if use_factors:
+        if x_gram is None or y_gram is None or use_factors:
             return float(np.sum((x.factor.T @ y.factor[permutation]) ** 2))
-        return float(np.vdot(x.gram, y.gram[np.ix_(permutation, permutation)]))
+        return float(np.vdot(x_gram, y_gram[np.ix_(permutation, permutation)]))
 
     def batch(columns: slice) -> np.ndarray:
-        values = np.array([inner_product(permutation) for permutation in indices[columns]])
-        advance(len(values))
-        if estimator == "biased":
-            return values / n**2
-        values -= y.diagonal[indices[columns]] @ x.diagonal
-        across = y.row_sums[indices[columns]] @ x.row_sums
-        totals = x.row_sums.sum() * y.row_sums.sum() / ((n - 1) * (n - 2))
-        return np.asarray((values + totals - 2.0 / (n - 2) * across) / (n * (n - 3)))
+        some = indices[columns]
+        inner = np.array([inner_product(permutation) for permutation in some])
+        advance(len(some))
+        return np.stack([inner, y.diagonal[some] @ x.diagonal, y.row_sums[some] @ x.row_sums])
 
-    magnitude = np.sqrt(np.mean(x.gram**2) * np.mean(y.gram**2))
-    return without_rounding(in_batches(batch, len(indices), 16 * n), float(magnitude))
+    return in_batches(batch, len(indices), 16 * len(x.factor))
+
+
+def _permuted_block_sums(x: CenteredGram, y: CenteredGram, indices: np.ndarray) -> np.ndarray:
+    """Compute the sums of :func:`_permuted_sums` for permutations (1 + B, M) of blocks of rows.
+
+    Consecutive rows are a block; those that do not fill a block are not permuted. Products of all
+    pairs of blocks serve all permutations.
+    """
+    n_blocks = indices.shape[1]
+    size = len(x.factor) // n_blocks
+    columns = np.arange(n_blocks) * n_blocks + indices
+    starts = np.arange(0, columns.size + 1, n_blocks)
+    shape = (len(indices), n_blocks**2)
+    chosen = scipy.sparse.csr_array((np.ones(columns.size), columns.ravel(), starts), shape)
+
+    def sums(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """Sum products of features (n, r) and permuted features (n, s), (1 + B, r s)."""
+        rest = n_blocks * size
+        left = first[:rest].reshape(n_blocks, size, -1)
+        right = second[:rest].reshape(n_blocks, size, -1)
+        wide = right.transpose(1, 0, 2).reshape(size, -1)
+
+        def products(block: int) -> np.ndarray:
+            table = (left[block].T @ wide).reshape(first.shape[1], n_blocks, -1)
+            return table.transpose(1, 0, 2).reshape(n_blocks, -1)
+
+        table = np.concatenate(side_by_side(products, n_blocks, Event()))
+        return np.asarray(chosen @ table) + (first[rest:].T @ second[rest:]).ravel()
+
+    inner = np.square(sums(x.factor, y.factor)).sum(axis=1)
+    pairs = ((x.diagonal, y.diagonal), (x.row_sums, y.row_sums))
+    others = [sums(first[:, None], second[:, None])[:, 0] for first, second in pairs]
+    return np.stack([inner, *others])
