@@ -317,12 +317,15 @@ class CenteredGram(NamedTuple):
     def of_kernel(cls, kernel: Any, sample: np.ndarray) -> CenteredGram:
         """Compute the Gram matrix of a sample (n, D), for many rows by principal features.
 
-        The features are chosen from the variable alone, which keeps the level of the test exact.
+        The features are chosen from the variable alone, in an order of its own, which keeps the
+        level of the test exact.
         """
         if len(sample) <= MAX_GRAM_ROWS:
             return cls.of(gram(kernel, sample))
         rng = np.random.default_rng(SELECTION_SEED)
-        candidates = random_part(sample, CANDIDATE_ROWS, SELECTION_SEED)
+        candidates = random_part(
+            sample[canonical_order(sample)], CANDIDATE_ROWS, SELECTION_SEED
+        )
         nodes = np.unique(candidates[kmeans_plusplus(candidates, N_NODES, rng)], axis=0)
         with input_errors():
             values = np.asarray(kernel(sample, nodes), dtype=float)

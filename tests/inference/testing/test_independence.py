@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from bke.inference import InputError, independence_test
 from bke.inference.permutation.combination import neg_log_pvalues
+from bke.inference.testing import independence
+from bke.inference.testing.independence import CenteredGram, permuted_hsic
 from bke.inference.testing.result import combine
 from bke.models import Distance, Laplace, Polynomial, SquaredExponential, hsic
 
@@ -123,6 +125,54 @@ def test_what_is_large_and_common_does_not_drown_the_rest(kernel):
         first + offset, second + offset, kernel=kernel, permutations=199, **QUIET
     )
     assert result.pvalue == 1 / 200
+
+
+@pytest.mark.parametrize("estimator", ["biased", "unbiased"])
+def test_permuted_blocks_are_permutations_of_rows(estimator):
+    rng = np.random.default_rng(6)
+    x, y = (CenteredGram.of_features(rng.normal(size=(23, size))) for size in (2, 3))
+    blocks = np.vstack([np.arange(5), rng.permuted(np.tile(np.arange(5), (30, 1)), axis=1)])
+    # Four rows are a block, and the last three rows are in none.
+    rows = (4 * blocks[:, :, None] + np.arange(4)).reshape(len(blocks), -1)
+    rows = np.column_stack([rows, np.tile(np.arange(20, 23), (len(blocks), 1))])
+    found = permuted_hsic(x, y, blocks, estimator=estimator)
+    np.testing.assert_allclose(found, permuted_hsic(x, y, rows, estimator=estimator), rtol=1e-10)
+    K, L = (part.factor @ part.factor.T for part in (x, y))
+    by_matrices = [CenteredGram.of(matrix) for matrix in (K, L)]
+    np.testing.assert_allclose(
+        found, permuted_hsic(*by_matrices, rows, estimator=estimator), rtol=1e-10
+    )
+
+
+def test_many_rows_by_features_in_any_order(monkeypatch):
+    monkeypatch.setattr(independence, "MAX_GRAM_ROWS", 300)
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(403, 2))
+    Y = 0.12 * X[:, :1] + rng.normal(size=(403, 1))
+    options = {"permutations": 199, "progress": False}
+    p = independence_test(X, Y, **options).pvalue
+    assert 0.005 < p < 1.0
+    order = rng.permutation(403)
+    for first, second in ((Y, X), (X[order], Y[order]), (X[:, ::-1], 100.0 * Y)):
+        assert independence_test(first, second, **options).pvalue == pytest.approx(p, abs=1e-12)
+    exact = independence_test(X, Y, kernel="median", **options)
+    monkeypatch.setattr(independence, "MAX_GRAM_ROWS", 2000)
+    by_matrices = independence_test(X, Y, kernel="median", **options)
+    assert exact.statistic == pytest.approx(by_matrices.statistic, rel=1e-6)
+
+
+@pytest.mark.slow
+def test_the_level_by_features(monkeypatch):
+    """300 pairs of independent samples of 150 rows: more than 28 of them at 0.05 once in 1000."""
+    monkeypatch.setattr(independence, "MAX_GRAM_ROWS", 100)
+    rng = np.random.default_rng(8)
+    pvalues = [
+        independence_test(
+            rng.normal(size=(150, 1)), rng.exponential(size=(150, 1)), permutations=99, **QUIET
+        ).pvalue
+        for _ in range(300)
+    ]
+    assert np.mean(np.array(pvalues) <= 0.05) * 300 <= 28
 
 
 @pytest.mark.slow
