@@ -10,6 +10,7 @@ permutation test of the combination has an exact level.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -125,12 +126,18 @@ class CombinedStatistic:
             n_observed: number of first columns that are observed statistics, each compared with
                 the others alone.
         """
-        columns = Columns(n_observed, self.is_balanced, self.approximate)
-        return [
-            component
-            for statistic, (values, _) in zip(self.statistics, self.evaluations, strict=True)
-            for component in statistic.summarize(values, columns)
-        ]
+        if n_observed not in self._cache:
+            columns = Columns(n_observed, self.is_balanced, self.approximate)
+            self._cache[n_observed] = [
+                component
+                for statistic, (values, _) in zip(self.statistics, self.evaluations, strict=True)
+                for component in statistic.summarize(values, columns)
+            ]
+        return self._cache[n_observed]
+
+    @functools.cached_property
+    def _cache(self) -> dict[int, list[np.ndarray]]:
+        return {}
 
     def values(self, *, n_observed: int = 0) -> np.ndarray:
         """Return the combined statistic (1 + B,); ``n_observed`` as for :meth:`components`."""

@@ -61,7 +61,7 @@ def groups_page(sentence: str, results: Sequence[TableFindings], notes: Sequence
     Args:
         sentence: the answer.
         results: comparisons.
-        notes: notes on all comparisons, for more than one.
+        notes: notes on all comparisons.
     """
     comparisons = [
         Comparison(
