@@ -1,5 +1,6 @@
 """Two tables compared: what has changed is named, and what two draws have in common is not."""
 
+import html
 import json
 from types import SimpleNamespace
 
@@ -469,6 +470,13 @@ def test_a_note_says_of_which_groups_it_is(monthly):
     assert found.to_dict()["notes"] == list(found.notes)
     for told in (found.to_html(), found.to_markdown().replace("\\", "")):
         assert of_all.replace("'", "&#39;") in told or of_all in told
+
+
+def test_the_page_of_two_groups_shows_the_notes_on_their_table():
+    table = pd.DataFrame({"group": ["a", "b"] * 60, "value": np.arange(120.0)})
+    found = compare_groups(table, "group", na_values=["?"], **QUIET)
+    assert found.read
+    assert all(html.escape(note, quote=False) in found.to_html() for note in found.read)
 
 
 def test_a_group_of_hardly_any_rows_that_all_are_compared_with_is_told():
