@@ -14,9 +14,10 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import gammaincc, gammaln, logsumexp
 
-from .null_distribution import Moments, standardize, with_each_observed
+from .null_distribution import StatisticMoments, standardize, with_each_observed
 
-#: Below this skewness Pearson III equals the normal distribution up to rounding.
+#: Below this skewness Pearson III equals the normal distribution up to rounding; for negative
+#: skewness the normal distribution is used.
 MIN_SKEWNESS = 1e-3
 #: Default order of the generalized mean of tail probabilities, with opposite sign: the minimum at
 #: infinity, the geometric mean at zero.
@@ -52,7 +53,7 @@ def neg_log_pvalues(
     # Three factors, because a power takes ten times as long.
     skewness = np.mean(scores * scores * scores, axis=-1, keepdims=True)
     if n_observed:
-        moments = Moments(mean, deviation, skewness)
+        moments = StatisticMoments(mean, deviation, skewness)
         mean, deviation, skewness = with_each_observed(statistics, moments, n_observed)
     deviation = np.where(deviation > 0.0, deviation, 1.0)
     shape = 4.0 / np.maximum(skewness, MIN_SKEWNESS) ** 2
@@ -64,11 +65,12 @@ def neg_log_pvalues(
 def _neg_log_tails(shape: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Compute minus log P(G > values) of gamma variables G with shapes (..., 1) and scale one."""
     tails = gammaincc(shape, values)
-    # Where the tail underflows: the leading terms of the incomplete gamma function.
+    # Where the tail underflows: the leading terms of the incomplete gamma function, for x > shape.
     underflow = tails == 0.0
     logs = np.log(np.where(underflow, 1.0, tails))
     x, shape = values[underflow], np.broadcast_to(shape, values.shape)[underflow]
     logs[underflow] = (shape - 1.0) * np.log(x) - x - gammaln(shape)
+    logs[underflow] -= np.log1p(-np.maximum(shape - 1.0, 0.0) / x)
     return -logs
 
 
@@ -86,7 +88,7 @@ def _interpolated_log_tails(shape: np.ndarray, values: np.ndarray) -> np.ndarray
 
 def combine_statistics(
     statistics: Sequence[np.ndarray],
-    weights: Sequence[float] | None = None,
+    weights: Sequence[float],
     *,
     n_observed: int = 0,
     approximate: bool = False,
@@ -98,15 +100,19 @@ def combine_statistics(
 
     Args:
         statistics: (1 + B,) each.
-        weights: weights in the mean; equal by default.
+        weights: weights in the mean.
         n_observed: as for :func:`neg_log_pvalues`.
         approximate: likewise.
     """
-    weights = [1.0] * len(statistics) if weights is None else weights
     logs = neg_log_pvalues(np.asarray(statistics), n_observed=n_observed, approximate=approximate)
     return generalized_mean(logs + np.log(np.asarray(weights))[:, None] / ORDER)
 
 
 def generalized_mean(neg_logs: np.ndarray, order: float = ORDER) -> np.ndarray:
-    """Combine minus log p-values (k, 1 + B) by the mean of order ``-order`` of the p-values."""
+    """Return minus the log of the mean of order ``-order`` of p-values, up to a constant.
+
+    Args:
+        neg_logs: minus the logarithms of the p-values, (k, 1 + B).
+        order: the order with opposite sign.
+    """
     return np.asarray(logsumexp(order * neg_logs, axis=0) / order)

@@ -65,7 +65,7 @@ def in_batches(work: Callable[[slice], np.ndarray], count: int, bytes_each: int)
     return np.concatenate(results, axis=-1)
 
 
-class Moments(NamedTuple):
+class StatisticMoments(NamedTuple):
     """Moments of statistics, (..., 1) for all columns of a row or (..., C) for each column."""
 
     mean: np.ndarray
@@ -90,7 +90,7 @@ def standardize(
     mean = np.zeros_like(others[..., :1]) if zero_mean else others.mean(axis=-1, keepdims=True)
     deviation = np.sqrt(np.mean(np.square(others - mean), axis=-1, keepdims=True))
     if n_observed:
-        moments = Moments(mean, deviation, np.zeros_like(mean))
+        moments = StatisticMoments(mean, deviation, np.zeros_like(mean))
         mean, deviation, _ = with_each_observed(
             statistics, moments, n_observed, zero_mean=zero_mean
         )
@@ -99,8 +99,8 @@ def standardize(
 
 
 def with_each_observed(
-    statistics: np.ndarray, others: Moments, n_observed: int, *, zero_mean: bool = False
-) -> Moments:
+    statistics: np.ndarray, others: StatisticMoments, n_observed: int, *, zero_mean: bool = False
+) -> StatisticMoments:
     """Return the moments of each observed statistic together with the permuted ones.
 
     Many observed statistics are then tested against the same permutations at once. This is the
@@ -125,12 +125,12 @@ def with_each_observed(
     deviation = np.sqrt(variance)
     third = cube - 3.0 * step * square + 2.0 * step**3
     skewness = third / np.where(variance > 0.0, variance * deviation, 1.0)
-    observed = Moments(others.mean + step, deviation, skewness)
+    observed = StatisticMoments(others.mean + step, deviation, skewness)
     shape = (*statistics.shape[:-1], count)
     pairs = [
         (one, np.broadcast_to(rest, shape)) for one, rest in zip(observed, others, strict=True)
     ]
-    return Moments(*(np.concatenate(pair, axis=-1) for pair in pairs))
+    return StatisticMoments(*(np.concatenate(pair, axis=-1) for pair in pairs))
 
 
 def without_rounding(statistic: np.ndarray, magnitude: float) -> np.ndarray:

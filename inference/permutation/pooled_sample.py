@@ -1,10 +1,10 @@
 """Pooled rows of two samples with permuted labels: the data that every statistic is computed from.
 
-Statistics do not see labels. They ask for sums of features over the rows of the first sample, for
-the observed and all permuted labels, and for the difference of the means of the samples. Tied rows
-are one point with a count; very many rows in one or two columns are counted in cells; very many
-rows in more columns are permuted in bins (:mod:`.bins`). The subclasses are pairs of rows and
-weighted rows, which differ by the covariance of that difference.
+Most statistics ask for sums of features over the rows of the first sample, for the observed and all
+permuted labels, and for the difference of the means of the samples. Tied independent rows are one
+point with a count; very many rows in one or two columns are counted in cells; very many rows in
+more columns are permuted in bins (:mod:`.bins`). The subclasses are pairs of rows and weighted
+rows, which differ by the covariance of that difference.
 """
 
 from __future__ import annotations
@@ -102,8 +102,9 @@ class PooledSample:
     """Points that represent pooled independent rows, and the rows of each in the first sample.
 
     Attributes:
-        points: (C, D), scaled columns, in canonical order, clipped to :data:`MAX_SCALED`.
-        counts: (C,), rows at each point.
+        points: (C, D), scaled columns, clipped to :data:`MAX_SCALED`, in an order that does not
+            depend on the labels.
+        counts: (C,), rows at each point, or their weights.
         labels: (C, 1 + B), rows in the first sample: observed, then for each permutation. For rows
             in bins (M, 1 + B), whether the rows of a bin are.
         scale: (D,), what the columns were divided by.
@@ -159,14 +160,15 @@ class PooledSample:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Number of rows of each sample."""
+        """Number of rows of each sample, rounded down for counts that are not whole."""
         first = int(self.first_counts.sum())
         return first, int(self.n_rows) - first
 
     @property
     def effective_sizes(self) -> np.ndarray:
         """Effective number of rows of each sample, (2,), 1 / sum w^2 (Kish 1965)."""
-        return np.array(self.sizes, dtype=float)
+        first = float(self.first_counts.sum())
+        return np.array([first, float(self.n_rows) - first])
 
     @property
     def first_fraction(self) -> float:
@@ -184,8 +186,8 @@ class PooledSample:
 
     @property
     def is_balanced(self) -> bool:
-        """Whether both samples have equally many rows for all labels."""
-        return self.is_independent and bool((2.0 * self.first_fractions == 1.0).all())
+        """Whether both samples have equally many rows for all labels, so that they can swap."""
+        return bool((2.0 * self.first_fractions == 1.0).all())
 
     @property
     def weights(self) -> np.ndarray:
@@ -228,7 +230,7 @@ class PooledSample:
     @property
     def _measure_map(self) -> np.ndarray:
         """Map from ``counts`` and ``first_counts`` to :attr:`row_measures`, (2, 7)."""
-        (m, n), whole = self.sizes, self.n_rows
+        (m, n), whole = self.effective_sizes, self.n_rows
         of_counts = [1.0 / whole, 0.0, 1.0 / n, 0.0, n**-2.0, 1.0 / (whole * m), 1.0 / (whole * n)]
         of_first = [0.0, 1.0 / m, -1.0 / n, m**-2.0, -(n**-2.0), 0.0, 0.0]
         return np.array([of_counts, of_first])
@@ -474,7 +476,7 @@ class PairedSample(PooledSample):
         return np.maximum(partner_differences, smallest)[:, None] / len(self.partners)
 
     def merge(self, groups: np.ndarray) -> Self:
-        """Replace the points of each group by their mean."""
+        """Replace the points of each group by their mean; :meth:`moments` need single rows."""
         return dataclasses.replace(super().merge(groups), partners=groups[self.partners])
 
     def _partner_blocks(self) -> list[np.ndarray]:
@@ -514,6 +516,11 @@ class WeightedSample(PooledSample):
     def permutation_type(self) -> PermutationType:
         """The signs of errors are flipped."""
         return "signs"
+
+    @property
+    def is_balanced(self) -> bool:
+        """False: the observed difference is no sum of errors with random signs."""
+        return False
 
     @property
     def effective_sizes(self) -> np.ndarray:

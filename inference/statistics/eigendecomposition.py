@@ -88,15 +88,10 @@ def kernel_factor(matrix: np.ndarray) -> np.ndarray:
 
 
 def inverse_root(matrix: np.ndarray) -> np.ndarray:
-    """Return R (nodes, q) with R R' the inverse of a kernel matrix of nodes, as far as it exists.
-
-    It is the inverse on a subset of the nodes that represents the others up to rounding errors.
-    """
-    factor, pivots, rank, _ = dpstrf(matrix, lower=True, tol=RESOLUTION * np.diag(matrix).max())
-    result = np.zeros((len(matrix), rank))
-    inverse = scipy.linalg.solve_triangular(factor[:rank, :rank], np.eye(rank), lower=True)
-    result[pivots[:rank] - 1] = inverse.T
-    return result
+    """Return R (nodes, q) with R R' the pseudo-inverse of a kernel matrix of nodes."""
+    eigenvalues, vectors = scipy.linalg.eigh(matrix, driver="evd")
+    kept = eigenvalues > eigenvalues[-1] * RESOLUTION
+    return np.asarray(vectors[:, kept] / np.sqrt(eigenvalues[kept]))
 
 
 def decompose_kernel(

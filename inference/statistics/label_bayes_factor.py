@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from threading import Event
 from typing import ClassVar, Self
 
@@ -104,7 +104,7 @@ class LabelBayesFactors(Statistic):
     def evaluate(
         self, sample: PooledSample, advance: Callable[[int], None] | None = None
     ) -> Evaluation:
-        """Evaluate the Bayes factors, (K S, 1 + B)."""
+        """Evaluate the terms of the Bayes factors that depend on the labels, (K S, 1 + B)."""
         if len(sample.points) > VERY_MANY and sample.is_independent:
             requests = self.requests(sample)
             work: Callable[[int], np.ndarray] = lambda index: sample.answer(requests[index])  # noqa: E731
@@ -162,10 +162,6 @@ class LabelBayesFactors(Statistic):
             family: choose_nodes(sample, int(max_nodes * family.node_fraction))
             for family in dict.fromkeys(scale.family for scale in self.scales)
         }
-
-    def collect(self, answers: Sequence[np.ndarray]) -> Evaluation:
-        """Join the Bayes factors of all kernels."""
-        return Evaluation(np.concatenate(answers))
 
 
 def _request(

@@ -80,7 +80,7 @@ class LandmarkBayesFactors(Statistic):
     def evaluate(
         self, sample: PooledSample, advance: Callable[[int], None] | None = None
     ) -> Evaluation:
-        """Evaluate the Bayes factors, (3 L, 1 + B), in nats."""
+        """Evaluate the Bayes factors, (L S, 1 + B), in nats."""
         if len(sample.points) > VERY_MANY and sample.is_independent:
             return super().evaluate(sample)
 
@@ -127,7 +127,7 @@ class LandmarkBayesFactors(Statistic):
     def _log_bayes_factors(
         self, sample: PooledSample, moments: Moments, lengthscale: float
     ) -> np.ndarray:
-        """Compute log Bayes factors (3, 1 + B) at one lengthscale.
+        """Compute log Bayes factors (S, 1 + B) at one lengthscale.
 
         With R U = C U diag(lambda), U' C U = I and u = U'w the ratio of the densities is
         ``exp(1/2 sum_j (u_j^2 x_j / (1 + x_j) - log(1 + x_j)))``, x = s^2 lambda.

@@ -9,6 +9,7 @@ comparison of means, and more powerful with heavy tails or skewness.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import ClassVar, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ from scipy.special import ndtri
 
 from ..permutation.null_distribution import without_rounding
 from ..permutation.pooled_sample import FeatureSums, PooledSample, Request
-from .base import Columns, Statistic
+from .base import Columns, Evaluation, Statistic
 
 #: Largest number of values of a column at which scores are computed; others are interpolated.
 MAX_VALUES = 4096
@@ -37,6 +38,7 @@ def normal_scores(values: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, n
     middle = (np.cumsum(weight) - 0.5 * weight) / weight.sum()
     if len(distinct) > MAX_VALUES:
         even = np.searchsorted(middle, (np.arange(MAX_VALUES) + 0.5) / MAX_VALUES)
+        even = even.clip(max=len(middle) - 1)  # the largest value may have many ties
         kept = np.unique(np.concatenate([[0], even, [len(distinct) - 1]]))
         distinct, middle = distinct[kept], middle[kept]
     return distinct, ndtri(middle)
@@ -67,6 +69,9 @@ class NormalScores:
 class Location(Statistic):
     """The squared distance of the mean normal scores of both samples.
 
+    The difference of each column is divided by its standard error if P = Q, which is the same for
+    all columns of independent rows, but not of pairs.
+
     Attributes:
         scores: normal scores.
     """
@@ -79,6 +84,20 @@ class Location(Statistic):
         """Compute the scores of the pooled rows."""
         chosen = sample.selection
         return cls(NormalScores.of(chosen.points, chosen.counts))
+
+    def evaluate(
+        self, sample: PooledSample, advance: Callable[[int], None] | None = None
+    ) -> Evaluation:
+        """Evaluate the distance, (1, 1 + B)."""
+        if sample.is_independent:
+            return super().evaluate(sample)
+        moments = sample.moments(self.scores, len(self.scores.tables))
+        variances = np.diag(moments.covariance)
+        weights = np.divide(1.0, variances, out=np.zeros_like(variances), where=variances > 0.0)
+        values = weights @ np.square(moments.differences)
+        if moments.observed_excess is not None:
+            values[0] -= weights @ np.diag(moments.observed_excess)
+        return Evaluation(without_rounding(values, float(len(weights)))[None])
 
     def requests(self, sample: PooledSample) -> list[Request[np.ndarray]]:
         """Request the sums of the scores."""

@@ -145,7 +145,7 @@ class PartitionedSums:
             InputError: rows cannot be assigned to bins.
         """
         assignment, points = samples.assign_bins(rng), samples.selection / scale
-        labels = assignment.is_leading[:, None].astype(np.int8)
+        labels = (assignment.is_leading ^ assignment.second_first)[:, None].astype(np.int8)
         pooled = PartitionedPool.of(assignment, points, scale, labels)
         statistics = choose_statistics(pooled)
         features = tuple(

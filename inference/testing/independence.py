@@ -323,9 +323,7 @@ class CenteredGram(NamedTuple):
         if len(sample) <= MAX_GRAM_ROWS:
             return cls.of(gram(kernel, sample))
         rng = np.random.default_rng(SELECTION_SEED)
-        candidates = random_part(
-            sample[canonical_order(sample)], CANDIDATE_ROWS, SELECTION_SEED
-        )
+        candidates = random_part(sample[canonical_order(sample)], CANDIDATE_ROWS, SELECTION_SEED)
         nodes = np.unique(candidates[kmeans_plusplus(candidates, N_NODES, rng)], axis=0)
         with input_errors():
             values = np.asarray(kernel(sample, nodes), dtype=float)
