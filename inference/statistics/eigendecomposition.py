@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg.lapack import dpstrf
 
 from ..permutation.moments import Moments
 from ..permutation.pooled_sample import PooledSample
@@ -73,18 +72,6 @@ class NodeFeatures:
     def __call__(self, points: np.ndarray) -> np.ndarray:
         """Evaluate the features (r, q) of rows (r, D)."""
         return self.function(points, self.nodes, self.lengthscale) @ self.root
-
-
-def kernel_factor(matrix: np.ndarray) -> np.ndarray:
-    """Return F (n, r) with F F' a positive definite matrix, up to rounding errors.
-
-    Pivoted Cholesky takes a tenth of the time of eigenvalues, and the rank r of a smooth kernel is
-    small.
-    """
-    factor, pivots, rank, _ = dpstrf(matrix, lower=True, tol=RESOLUTION * np.diag(matrix).max())
-    result = np.empty((len(matrix), rank))
-    result[pivots - 1] = np.tril(factor)[:, :rank]
-    return result
 
 
 def inverse_root(matrix: np.ndarray) -> np.ndarray:

@@ -34,7 +34,6 @@ from .eigendecomposition import (
     decompose,
     decompose_kernel,
     inverse_root,
-    kernel_factor,
 )
 from .kernels import (
     VERY_MANY,
@@ -49,12 +48,11 @@ from .kernels import (
 VARIANCES = np.geomspace(1e-4, 1e4, 5)
 #: Order of the generalized mean of p-values over all scales, with opposite sign.
 SCALES_ORDER = 2.0
-#: Number of nodes of the kernel for one column, for more, and for very many rows.
-LINE_NODES, NODES, FEW_NODES = 400, 512, 192
+#: Number of nodes of the kernel for one column, and for more. With 512 nodes, or all rows, the
+#: power in the open settings of ``benchmarks/referee.py`` was lower or equal.
+LINE_NODES, NODES = 256, 192
 #: Number of rows that give the products of features of very many rows.
 PRODUCT_ROWS = 2**13
-#: Number of points up to which all of them are nodes; at most a block of points.
-MAX_EXACT_POINTS = 512
 
 
 def label_log_bayes_factors(found: Eigendecomposition, variances: np.ndarray) -> np.ndarray:
@@ -106,43 +104,27 @@ class LabelBayesFactors(Statistic):
     ) -> Evaluation:
         """Evaluate the terms of the Bayes factors that depend on the labels, (K S, 1 + B)."""
         if len(sample.points) > VERY_MANY and sample.is_independent:
-            requests = self.requests(sample)
-            work: Callable[[int], np.ndarray] = lambda index: sample.answer(requests[index])  # noqa: E731
-            sizes = [len(run) for _, run in self._runs()]
-        else:
-            work, sizes = self._by_kernel(sample), [1] * len(self.scales)
-
-        def one(index: int) -> np.ndarray:
-            values = work(index)
+            evaluation = super().evaluate(sample)
             if advance is not None:
-                advance(sizes[index])
-            return values
+                advance(len(self.scales))
+            return evaluation
+        nodes = self._nodes(sample)
 
-        return self.collect(side_by_side(one, len(sizes), Event()))
-
-    def _by_kernel(self, sample: PooledSample) -> Callable[[int], np.ndarray]:
-        """Return the function that evaluates the Bayes factors of a kernel by all products."""
-        exact = len(sample.points) <= MAX_EXACT_POINTS and sample.is_independent
-        max_nodes = LINE_NODES if sample.points.shape[1] == 1 else NODES
-        nodes = {} if exact else self._nodes(sample, max_nodes)
-
-        def work(index: int) -> np.ndarray:
+        def fits(index: int) -> np.ndarray:
             family, lengthscale = self.scales[index]
-            if exact:
-                factor = kernel_factor(family.function(sample.points, sample.points, lengthscale))
-                moments = sample.moments(lambda _: factor, factor.shape[1])
-                return label_fits(decompose(factor, moments), VARIANCES)
             found = decompose_kernel(sample, nodes[family], lengthscale, family.function)
+            if advance is not None:
+                advance(1)
             return label_fits(found, VARIANCES)
 
-        return work
+        return self.collect(side_by_side(fits, len(self.scales), Event()))
 
     def requests(self, sample: PooledSample) -> list[Request[np.ndarray]]:
         """Request the sums of a few kernels of one family at a time, for independent rows.
 
         The products of features, which take most of the time, are those of some rows.
         """
-        nodes = self._nodes(sample, LINE_NODES if sample.points.shape[1] == 1 else FEW_NODES)
+        nodes = self._nodes(sample)
         subset = RowSubset.of(sample, PRODUCT_ROWS)
         return [
             _request(sample, family.at(nodes[family], *run), subset) for family, run in self._runs()
@@ -156,8 +138,9 @@ class LabelBayesFactors(Statistic):
             for run in family.runs(scale.lengthscale for scale in scales)
         ]
 
-    def _nodes(self, sample: PooledSample, max_nodes: int) -> dict[KernelFamily, np.ndarray]:
+    def _nodes(self, sample: PooledSample) -> dict[KernelFamily, np.ndarray]:
         """Choose the nodes of the kernels of each family."""
+        max_nodes = LINE_NODES if sample.points.shape[1] == 1 else NODES
         return {
             family: choose_nodes(sample, int(max_nodes * family.node_fraction))
             for family in dict.fromkeys(scale.family for scale in self.scales)
