@@ -185,7 +185,8 @@ class PooledSample:
     @property
     def is_balanced(self) -> bool:
         """Whether both samples have equally many rows for all labels."""
-        return self.is_independent and bool((2.0 * self.first_fractions == 1.0).all())
+        equal_fractions = bool((2.0 * self.first_fractions == 1.0).all())
+        return self.permutation_type != "signs" and equal_fractions
 
     @property
     def weights(self) -> np.ndarray:
