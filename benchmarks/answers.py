@@ -1,7 +1,7 @@
 """What `compare` answers over many data sets: how often it rejects, whether what it names is so.
 
 Thirteen settings, five of them with P = Q. Of every data set: the p-value and that of the fused
-test, the places with the sign that they truly have, the simultaneous intervals of all cells, and
+test, the places with the sign that they truly have, the simultaneous intervals of all windows, and
 whether any two parts of the answer contradict each other. True differences of mean weights are
 those of 200 000 fresh rows of each sample, with their standard errors.
 """
@@ -19,10 +19,10 @@ import repeats
 import report
 from bke.inference import Comparison, compare, two_sample_test
 from bke.inference.comparison.named import intervals
-from bke.inference.evidence.places import Cells, cells
-from bke.inference.permutation.pair import Pair
-from bke.inference.permutation.pooling import relabelled
+from bke.inference.permutation.pool import pool_rows
+from bke.inference.permutation.samples import TwoSamples
 from bke.inference.plots.named import NAMED_ALPHA
+from bke.inference.statistics.local_differences import LocalStatistics, local_statistics
 
 ALPHA = 0.05
 FRESH = 200_000
@@ -117,13 +117,16 @@ def wrong_signs(setting: str, found: Comparison) -> int:
     return wrong
 
 
-def uncovered(setting: str, found: Cells, unit: np.ndarray, rng: np.random.Generator) -> bool:
-    """Whether the simultaneous intervals miss the ratio in any of forty cells chosen at random."""
-    low, high = intervals(found, ALPHA)
-    for cell in rng.choice(len(low), min(40, len(low)), replace=False):
-        means, errors = truth(setting, found.at[cell] * unit, found.scale[cell] * unit)
+def uncovered(
+    setting: str, local: LocalStatistics, scale: np.ndarray, rng: np.random.Generator
+) -> bool:
+    """Return whether the simultaneous intervals miss the ratio in any of forty random windows."""
+    low, high = intervals(local, ALPHA)
+    for window in rng.choice(len(low), min(40, len(low)), replace=False):
+        center, window_scale = local.centers[window] * scale, local.scales[window] * scale
+        means, errors = truth(setting, center, window_scale)
         ratio, slack = means[0] / means[1], 3.0 * np.hypot(*(errors / means)) * means[0] / means[1]
-        if not low[cell] - slack <= ratio <= high[cell] + slack:
+        if not low[window] - slack <= ratio <= high[window] + slack:
             return True
     return False
 
@@ -149,7 +152,7 @@ def contradictions(found: Comparison) -> int:
     """How many parts of an answer say something else than its p-value."""
     told, sentence = found.to_dict(), str(found).splitlines()[0]
     differ = found.pvalue <= found.alpha
-    points = found.rows.points * found.rows.unit
+    points = found.rows.points * found.rows.scale
     return sum(
         [
             found.differ != differ,
@@ -178,15 +181,15 @@ def answers(
         P, Q = SETTINGS[setting][0](n, rng)
         options: dict[str, Any] = {"permutations": permutations, "seed": seed, "progress": False}
         found = compare(P, Q, **options)
-        pair = Pair.checked(P, Q)
-        drawn = relabelled(pair, permutations, pair.generator(seed))
+        samples = TwoSamples.checked(P, Q)
+        pooled = pool_rows(samples, permutations, samples.generator(seed))
         rows.append(
             [
                 found.pvalue <= ALPHA + 1e-9,
                 fused and two_sample_test(P, Q, **options).pvalue <= ALPHA + 1e-9,
                 len(found.places),
                 wrong_signs(setting, found),
-                not nulls and uncovered(setting, cells(drawn), drawn.unit, rng),
+                not nulls and uncovered(setting, local_statistics(pooled), pooled.scale, rng),
                 contradictions(found),
             ]
         )

@@ -21,8 +21,8 @@ import repeats
 import report
 from bke.inference.comparison.belief import belief
 from bke.inference.comparison.witness import bands_of, sampling_draws, witness_draws
-from bke.inference.permutation.pair import Pair
-from bke.inference.permutation.pooling import relabelled
+from bke.inference.permutation.pool import pool_rows
+from bke.inference.permutation.samples import TwoSamples
 from scipy.stats import beta, gamma
 
 STRONG, LEVEL, WIDE, DRAWS = 3.0, 0.8, 0.95, 1000
@@ -74,11 +74,11 @@ def coverage(setting: str, permutations: int, seeds: range, *, n: int) -> list[l
     for seed in seeds:
         rng = np.random.default_rng([answers.NAMES.index(setting), seed, n])
         P, Q = answers.SETTINGS[setting][0](n, rng)
-        rows = relabelled(Pair.checked(P, Q), permutations, rng)
+        rows = pool_rows(TwoSamples.checked(P, Q), permutations, rng)
         believed = belief(rows)
         drawn, row = believed.drawn(DRAWS, rng), [believed.log_bayes_factor]
         for one in SCALES:
-            where, scale, truth = at / rows.unit, scales[one] / rows.unit, truths[one]
+            where, scale, truth = at / rows.scale, scales[one] / rows.scale, truths[one]
             both = bands_of(witness_draws(drawn, rows, where, scale), LEVEL, WIDE)
             rough = bands_of(sampling_draws(rows, where, scale, DRAWS, rng), LEVEL, WIDE)
             empirical = np.subtract(*(weights(X, at, scales[one]).mean(axis=0) for X in (P, Q)))
@@ -120,7 +120,8 @@ def odds(half: str, permutations: int, seeds: range, *, n: int) -> list[list[flo
         if half == "with":
             chances += 0.5 * _difference(shape / shape.std(), rng)
         of_first = rng.uniform(size=2 * n) < chances
-        rows = relabelled(Pair.checked(shape[of_first], shape[~of_first]), permutations, rng)
+        samples = TwoSamples.checked(shape[of_first], shape[~of_first])
+        rows = pool_rows(samples, permutations, rng)
         found.append([float(half == "with"), belief(rows).probability])
     return found
 

@@ -22,7 +22,7 @@ import numpy as np
 import report
 from bke.inference import two_sample_test
 from bke.inference.core.machine import computing
-from bke.inference.permutation.pair import Pair
+from bke.inference.permutation.samples import TwoSamples
 from bke.inference.testing import mmd
 from bke.models import Laplace, SquaredExponential
 from referee_memory import mebibytes
@@ -84,7 +84,7 @@ def error(rows: int) -> list[dict[str, Any]]:
     """Compare estimate and width by landmarks with those by all pairs of rows."""
     table = []
     for name, P, Q, kernel in error_settings(rows):
-        pair = Pair(P, Q)
+        pair = TwoSamples(P, Q)
         with computing():
             with mock.patch.object(mmd, "MAX_EXACT_ROWS", len(P) + len(Q)):
                 exact, exact_limits = mmd.mmd_interval(pair, kernel, ALPHA)

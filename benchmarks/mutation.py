@@ -65,10 +65,10 @@ GROUPS = {
         _files("models", "numpyro_models"), ("tests/models/test_log_difference_evidence.py",), 30
     ),
     "p-values": Group(
-        _files("inference/permutation", "permutation calibration step_down enough halves"),
+        _files("inference/permutation", "scheme bins pooled_sample null_distribution combination"),
         (
             "tests/inference/permutation",
-            "tests/inference/evidence",
+            "tests/inference/statistics",
         ),
         60,
     ),
@@ -77,15 +77,15 @@ GROUPS = {
         (
             "tests/inference/testing/test_nulls.py",
             "tests/inference/testing/test_two_sample.py",
-            "tests/inference/permutation/test_permutation.py",
+            "tests/inference/testing/test_permuted_statistics.py",
         ),
         21,
     ),
     "places": Group(
-        _files("inference/evidence", "places local_t"),
+        _files("inference/statistics", "local_differences"),
         (
-            "tests/inference/evidence/test_places.py",
-            "tests/inference/evidence/test_location.py",
+            "tests/inference/statistics/test_local_differences.py",
+            "tests/inference/statistics/test_location.py",
             "tests/inference/comparison/test_compare.py",
             "tests/inference/comparison/test_pairs.py",
             "tests/inference/comparison/test_weights.py",

@@ -17,9 +17,9 @@ import report
 from bke.inference import compare
 from bke.inference.comparison.planning import PERMUTATIONS
 from bke.inference.comparison.probit import reached
-from bke.inference.evidence.statistic import overall_pvalue
-from bke.inference.permutation.pair import Pair
-from bke.inference.permutation.pooling import relabelled
+from bke.inference.permutation.pool import pool_rows
+from bke.inference.permutation.samples import TwoSamples
+from bke.inference.statistics.combined import combined_pvalue
 
 ALPHA, POWER = 0.05, 0.8
 #: About how many rows of both samples are needed, from which the sizes tried are a factor away.
@@ -43,9 +43,9 @@ def numbers(setting: str, permutations: int, seeds: range, *, n: int) -> list[li
         sizes = np.round(0.5 * FACTORS * SETTINGS[setting]).astype(int)
         rejected = []
         for size in sizes:
-            tests = (Pair.checked(*draw(size, rng)) for _ in range(TRIALS))
-            drawn = (relabelled(pair, PERMUTATIONS, rng) for pair in tests)
-            rejected.append(sum(overall_pvalue(one) <= ALPHA for one in drawn))
+            tests = (TwoSamples.checked(*draw(size, rng)) for _ in range(TRIALS))
+            pooled = (pool_rows(samples, PERMUTATIONS, rng) for samples in tests)
+            rejected.append(sum(combined_pvalue(sample) <= ALPHA for sample in pooled))
         total = float(sum(said.sizes)) if said.sizes else np.inf
         rows.append([total, *said.interval, *(2.0 * sizes), *map(float, rejected)])
     return rows

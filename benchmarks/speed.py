@@ -19,7 +19,7 @@ import numpy as np
 import report
 from bke.inference import independence_test, two_sample_test
 from bke.inference.core.machine import computing
-from bke.inference.permutation.null_distribution import relabellings
+from bke.inference.permutation.samples import TwoSamples
 from bke.inference.testing.mmd import permuted_mmd
 from bke.models import SquaredExponential
 
@@ -42,8 +42,8 @@ def seconds(function: Callable[[], Any], rounds: int) -> float:
 def sides(n: int, permutations: int, rng: np.random.Generator) -> dict[str, Callable[[], Any]]:
     """Everything of this package, for n rows."""
     P, Q = rng.normal(size=(n, 1)), rng.normal(0.1, 1.0, size=(n, 1))
-    gram = np.asarray(SquaredExponential(0.5)(np.concatenate([P, Q])))
-    labels = relabellings((n, n), permutations, rng)
+    rows, labels, _ = TwoSamples(P, Q).permute_labels(permutations, rng)
+    gram = np.asarray(SquaredExponential(0.5)(rows))
     numbers = labels.astype(float)
     options: dict[str, Any] = {"permutations": permutations, "progress": False}
 

@@ -1,7 +1,7 @@
 """What `compare` says of weighted rows: how often it rejects, and what it names.
 
-Signs of errors instead of relabellings give a level that is approximate. In the first five settings
-the weighted distributions are the same.
+Random signs of errors instead of permutations give a level that is approximate. In the first five
+settings the weighted distributions are the same.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def answers(setting: str, permutations: int, seeds: range) -> list[list[float]]:
                 found.pvalue <= ALPHA + 1e-9,
                 bool(found.places),
                 found.log_bayes_factor,
-                *found.rows.worth,
+                *found.rows.effective_sizes,
             ]
         )
     return np.array(rows, dtype=float).tolist()

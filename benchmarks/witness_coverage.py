@@ -22,8 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 from bke.inference.comparison.witness import bands_of, sampling_draws
 from bke.inference.core.machine import computing
-from bke.inference.permutation.pair import Pair
-from bke.inference.permutation.pooling import relabelled
+from bke.inference.permutation.pool import pool_rows
+from bke.inference.permutation.samples import TwoSamples
 from bke.inference.witness.draws import pseudo_observation_covariance
 from bke.models import SquaredExponential, embedding_posterior, gaussian_mixture_embedding
 from report import write_report
@@ -111,8 +111,8 @@ def missed(ones: tuple[int, int], sizes: tuple[int, int]) -> tuple[np.ndarray, n
     """
     samples = [rows_of(*one) for one in zip(ones, sizes, strict=True)]
     rng = np.random.default_rng(ones)
-    rows = relabelled(Pair.checked(*samples), 1, rng)
-    draws = sampling_draws(rows, np.ones((1, 1)) / rows.unit, 1.0 / rows.unit, 4000, rng)
+    rows = pool_rows(TwoSamples.checked(*samples), 1, rng)
+    draws = sampling_draws(rows, np.ones((1, 1)) / rows.scale, 1.0 / rows.scale, 4000, rng)
     bands = bands_of(draws, LEVEL, WIDE)
     unit = 1.0 - np.exp(-0.5)
     shares = np.divide(ones, sizes)

@@ -186,8 +186,9 @@ class PooledSample:
 
     @property
     def is_balanced(self) -> bool:
-        """Whether both samples have equally many rows for all labels, so that they can swap."""
-        return bool((2.0 * self.first_fractions == 1.0).all())
+        """Whether both samples have equally many rows for all labels."""
+        equal_fractions = bool((2.0 * self.first_fractions == 1.0).all())
+        return self.permutation_type != "signs" and equal_fractions
 
     @property
     def weights(self) -> np.ndarray:
@@ -516,11 +517,6 @@ class WeightedSample(PooledSample):
     def permutation_type(self) -> PermutationType:
         """The signs of errors are flipped."""
         return "signs"
-
-    @property
-    def is_balanced(self) -> bool:
-        """False: the observed difference is no sum of errors with random signs."""
-        return False
 
     @property
     def effective_sizes(self) -> np.ndarray:

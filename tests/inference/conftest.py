@@ -1,4 +1,4 @@
-"""Files of rows, and files as accidents leave them."""
+"""Permuted labels, files of rows, and damaged files."""
 
 import random
 from collections.abc import Callable
@@ -6,6 +6,31 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bke.inference.permutation.scheme import PermutationScheme
+
+
+@pytest.fixture(scope="session")
+def permute_labels() -> Callable[[tuple[int, int], int, np.random.Generator], np.ndarray]:
+    """Permute the labels of two samples, (N, 1 + B) of bool; the first column is observed."""
+
+    def permute(sizes: tuple[int, int], n_resamples: int, rng: np.random.Generator) -> np.ndarray:
+        observed = np.arange(sum(sizes)) < sizes[0]
+        permuted = PermutationScheme.independent(observed).draw(n_resamples, rng)
+        return np.column_stack([observed, permuted.astype(bool)])
+
+    return permute
+
+
+@pytest.fixture(scope="session")
+def swap_labels() -> Callable[[int, int, np.random.Generator], np.ndarray]:
+    """Swap the labels of pairs of rows i and m + i, (2 m, 1 + B) of bool."""
+
+    def swap(n_pairs: int, n_resamples: int, rng: np.random.Generator) -> np.ndarray:
+        swapped = PermutationScheme("samples", n_pairs).draw(n_resamples, rng).astype(bool)
+        first = np.column_stack([np.ones(n_pairs, dtype=bool), swapped])
+        return np.concatenate([first, ~first])
+
+    return swap
 
 
 @pytest.fixture(scope="session")

@@ -1,132 +1,60 @@
-"""Very many rows are dealt out in bins: the same sums as by single labels, at the same level."""
+"""Bins of rows, the assignment of rows to bins by their hashes, and cells of close rows."""
+
+import itertools
 
 import numpy as np
 import pytest
 from bke.inference import two_sample_test
-from bke.inference.evidence import spectrum
-from bke.inference.evidence.asked import answered
-from bke.inference.evidence.families import GAUSSIAN
-from bke.inference.evidence.landmarks import evidence_rows, landmarks
-from bke.inference.evidence.places import cells
-from bke.inference.evidence.statistic import evidences
-from bke.inference.permutation import bins, pooling, relabelled as relabelled_rows
-from bke.inference.permutation.bins import bin_size, cut
-from bke.inference.permutation.pair import Pair
-from bke.inference.permutation.pooling import relabelled
-from bke.inference.permutation.relabelled import LabelSums
-from bke.inference.permutation.weighted import weighted
+from bke.inference.data.canonical import column_hashes, combine_hashes, has_duplicates, row_hashes
+from bke.inference.permutation import bins, pool
+from bke.inference.permutation.bins import (
+    BinAssignment,
+    Cells,
+    bin_size,
+    divide_into_bins,
+    hash_ranks,
+    permuted_indices,
+    random_subset,
+)
+from bke.inference.permutation.pool import pool_rows
+from bke.inference.permutation.samples import TwoSamples
 
 QUIET = {"progress": False}
 
 
 @pytest.fixture
-def few(monkeypatch):
-    """More than 20 rows are very many."""
-    monkeypatch.setattr(pooling, "MOST_SINGLE", 20)
-    monkeypatch.setattr(bins, "BINS", 25)
-    monkeypatch.setattr(bins, "LEAST_BINS", 5)
+def small_bins(monkeypatch):
+    """Permute more than 20 different rows in bins."""
+    monkeypatch.setattr(pool, "MAX_SINGLE", 20)
+    monkeypatch.setattr(bins, "N_BINS", 25)
+    monkeypatch.setattr(bins, "MIN_BINS", 5)
 
 
-def test_groups_are_cut_into_bins_and_a_rest():
+def test_groups_are_divided_into_complete_bins_and_one_incomplete_bin():
     group = np.array([0] * 7 + [1] * 6 + [3] * 2)
-    found = cut(group, 3, np.random.default_rng(0).permutation(15))
-    np.testing.assert_array_equal(group[found.row][found.of_row], group)
-    sizes = np.bincount(found.of_row)
+    divided = divide_into_bins(group, 3, np.random.default_rng(0).permutation(15))
+    np.testing.assert_array_equal(group[divided.row][divided.of_row], group)
+    sizes = np.bincount(divided.of_row)
     assert list(sizes) == [3, 3, 1, 3, 3, 2]
-    assert list(found.rest) == [False, False, True, False, False, True]
+    assert list(divided.incomplete) == [False, False, True, False, False, True]
+
+
+def test_bin_size_by_number_of_rows():
     assert bin_size(524_288, 262_144) == 128
     assert bin_size(100_000, 5_000) == 25  # a hundred bins of the smaller sample
     assert bin_size(400_000, 50) == 1
 
 
-def test_sums_are_those_of_single_labels(few):
-    rng = np.random.default_rng(1)
-    rows = relabelled(Pair(*rng.normal(size=(2, 50, 4))), 19, rng)
-    assert rows.bins is not None
-    assert len(rows.labels) == 26  # of 4 rows, and two rests
-    single = rows.relabelled(rows.of_points(slice(None)))
-    np.testing.assert_array_equal(single.labels.sum(axis=0), 50)
-    assert rows.sizes == (50, 50)
-    np.testing.assert_allclose(rows.shares, 0.5)
-    found, expected = (evidences(one, cells(one), lambda n: None) for one in (rows, single))
-    for one, other in zip(found.each(), expected.each(), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
-
-
-def test_of_very_many_rows_a_part_tells_how_features_vary(few):
-    """3000 + 3000 rows, of which 2000 tell it: fits are within a few per cent."""
-    rng = np.random.default_rng(2)
-    rows = relabelled(Pair(*rng.normal(size=(2, 3000, 3))), 19, rng)
-    at = spectrum.nodes(rows, 60)
-    whole = spectrum.spectrum(rows, at, 1.0)
-    part = answered(spectrum.spectra_asked(rows, GAUSSIAN.at(at, 1.0), 2000), rows)[0]
-    np.testing.assert_allclose(part.values[-10:], whole.values[-10:], rtol=0.1)
-    np.testing.assert_allclose(
-        np.square(part.loadings).sum(axis=0), np.square(whole.loadings).sum(axis=0), rtol=1e-9
-    )
-
-
-@pytest.mark.parametrize("size", [7, 4096])  # blocks that cut bins in two, and one block
-def test_sums_over_bins_are_sums_over_rows(few, monkeypatch, size):
-    monkeypatch.setattr(relabelled_rows, "BINNED", size)
-    rng = np.random.default_rng(6)
-    rows = relabelled(Pair(*rng.normal(size=(2, 50, 3))), 19, rng).in_bins
-    assert (np.diff(rows.bins) >= 0).all()
-    features = rng.normal(size=(100, 2))
-    sums = LabelSums(rows, 2)
-    for block in rows.blocks():
-        sums.add(block, features[block])
-    expected = features.T @ rows.of_points(slice(None)).astype(float)
-    np.testing.assert_allclose(sums.found(), expected, rtol=1e-12)
-
-
-@pytest.mark.parametrize("full", [0, 20])  # by a sparse matrix, and by a full one
-def test_labels_of_cells_are_those_of_their_rows(few, monkeypatch, full):
-    monkeypatch.setattr(relabelled_rows, "FULL", full)
-    rng = np.random.default_rng(7)
-    rows = relabelled(Pair(*rng.normal(size=(2, 50, 3))), 19, rng)
-    merged = rows.merged(np.arange(100) % 6)
-    single = rows.of_points(slice(None)).astype(int)
-    np.testing.assert_array_equal(merged.labels, [single[cell::6].sum(axis=0) for cell in range(6)])
-    assert merged.labels.dtype.kind == "i"
-
-
-def test_measures_tell_what_rows_count_for(few):
-    rng = np.random.default_rng(8)
-    x, y = rng.normal(size=(40, 2)).round(1), rng.normal(size=(60, 2)).round(1)
-    weights = rng.uniform(size=40), rng.uniform(size=60)
-    for rows in (
-        relabelled(Pair(x, y), 19, rng),
-        weighted(Pair(x, y), weights, 19, rng),
-    ):
-        columns, combine = rows.measures
-        expected = [rows.counts / rows.rows, rows.weights, rows.squares, rows.expected]
-        np.testing.assert_allclose(columns @ combine, np.column_stack(expected), atol=1e-15)
-
-
-def test_landmarks_are_weighed_by_a_part_of_very_many_rows(few):
-    """4000 + 4000 rows, of which 2000 tell C, which hardly changes evidences, by their spread."""
-    rng = np.random.default_rng(9)
-    rows = relabelled(Pair(*rng.normal(size=(2, 4000, 3))), 199, rng)
-    places = landmarks(rows.points, 10, 0)
-    whole, part = (evidence_rows(rows, [1.0], places, part=count) for count in (None, 2000))
-    assert np.abs(part - whole).max() > 0.0
-    assert np.abs(part - whole).std() < 0.1 * whole.std()
-    lengths = [2.0, 2.0**0.5, 1.0]  # of which kernels are evaluated together
-    alone, together = (evidence_rows(rows, lengths, places, part=count) for count in (None, 8000))
-    np.testing.assert_allclose(together, alone, rtol=1e-6)
-
-
-def test_a_bin_of_one_row_is_none(few):
+def test_bins_of_one_row_are_not_used(small_bins):
     rng = np.random.default_rng(5)
-    rows = relabelled(Pair(rng.normal(size=(8, 3)), rng.normal(size=(90, 3))), 19, rng)
-    assert rows.bins is None
-    assert rows.labels.shape == (98, 20)
+    sample = pool_rows(TwoSamples(rng.normal(size=(8, 3)), rng.normal(size=(90, 3))), 19, rng)
+    assert sample.bins is None
+    assert sample.labels.shape == (98, 20)
 
 
 @pytest.mark.parametrize("digits", [8, 0])
-def test_neither_the_order_of_samples_nor_of_rows_matters(few, digits):
-    """Nor where rows are tied."""
+def test_order_of_samples_rows_and_columns_and_units_do_not_matter(small_bins, digits):
+    """Also with tied rows."""
     rng = np.random.default_rng(3)
     P, Q = rng.normal(size=(45, 3)), rng.normal(0.3, 1.0, size=(70, 3))
     P, Q = P.round(digits), Q.round(digits)
@@ -137,10 +65,10 @@ def test_neither_the_order_of_samples_nor_of_rows_matters(few, digits):
 
 
 @pytest.mark.slow
-def test_the_level_by_bins(few):
+def test_level_with_bins(small_bins):
     """200 null data sets of 45 + 30 skewed rows, seed 4, 39 permutations, level 0.1.
 
-    Rejections are Binomial(200, 0.1): at most 36 but for 1 in 5000.
+    Rejections are Binomial(200, 0.1): more than 36 have probability 1/5000.
     """
     rng = np.random.default_rng(4)
     pvalues = [
@@ -155,3 +83,166 @@ def test_the_level_by_bins(few):
     ]
     assert np.sum(np.array(pvalues) <= 0.1) <= 36
     assert np.mean(pvalues) > 0.4
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 64, 65, 1000])
+def test_permuted_indices_are_a_permutation(count):
+    permutations = [permuted_indices(np.arange(count), count, key) for key in range(20)]
+    for permutation in permutations:
+        np.testing.assert_array_equal(np.sort(permutation), np.arange(count))
+    some = np.arange(count)[::-2]
+    np.testing.assert_array_equal(permuted_indices(some, count, 3), permutations[3][some])
+    if count > 10:
+        assert len({permutation.tobytes() for permutation in permutations}) == 20
+
+
+def test_permutations_of_three_indices_are_equally_frequent():
+    """6000 keys: each of 6 about 1000 times, within 5 deviations of 29 (1 in 10^6 outside)."""
+    permutations = np.stack([permuted_indices(np.arange(3), 3, key) for key in range(6000)])
+    counts = np.unique(permutations, axis=0, return_counts=True)[1]
+    assert len(counts) == 6
+    assert np.abs(counts - 1000).max() < 145
+
+
+def test_permuted_indices_are_uncorrelated_with_their_neighbors():
+    """10^5 indices: correlations are at most 4 standard errors, 4 / 10^2.5."""
+    count = 100_000
+    permuted = permuted_indices(np.arange(count), count, 7)
+    others = np.arange(count), np.roll(permuted, 1), permuted_indices(np.arange(count), count, 8)
+    for other in others:
+        assert abs(np.corrcoef(permuted, other)[0, 1]) < 4.0 / np.sqrt(count)
+
+
+@pytest.mark.parametrize("second_first", [False, True])
+def test_assigned_bins_have_one_size_except_the_last_of_a_sample(second_first):
+    assignment = BinAssignment((103, 50), second_first, 10, 5)
+    of_row = [
+        assignment.start(sample) + assignment.within(sample, np.arange(assignment.sizes[sample]))
+        for sample in (0, 1)
+    ]
+    sizes = np.bincount(np.concatenate(of_row))
+    np.testing.assert_array_equal(sizes, assignment.bin_sizes)
+    assert sorted(sizes) == [3, *[10] * 15]
+    leading = of_row[int(second_first)]
+    np.testing.assert_array_equal(np.unique(leading), np.flatnonzero(assignment.is_leading))
+
+
+def test_assignment_does_not_depend_on_which_sample_is_first():
+    one, other = BinAssignment((40, 70), False, 7, 9), BinAssignment((70, 40), True, 7, 9)
+    for sample in (0, 1):
+        ranks = np.arange(one.sizes[sample])
+        np.testing.assert_array_equal(one.within(sample, ranks), other.within(1 - sample, ranks))
+        assert one.start(sample) == other.start(1 - sample)
+
+
+def hashes_of(rows):
+    ends = rows.min(axis=0), rows.max(axis=0)
+    return row_hashes(rows, *ends, column_hashes(rows, *ends))
+
+
+def test_hashes_do_not_depend_on_partitions_order_of_columns_or_units():
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.normal(size=(60, 3)), np.full(60, 4.0)])
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    hashes = hashes_of(rows)
+    np.testing.assert_array_equal(hashes, hashes_of(8.0 * rows))
+    order = [2, 0, 1]  # and without the constant column
+    np.testing.assert_array_equal(hashes, hashes_of(rows[:, order]))
+    columns = column_hashes(rows, low, high)
+    partitions = np.split(rows, [13, 40])
+    np.testing.assert_array_equal(
+        sum(column_hashes(part, low, high) for part in partitions), columns
+    )
+    parts = [combine_hashes(row_hashes(part, low, high, columns)[:, 0]) for part in partitions]
+    assert combine_hashes(hashes[:, 0]) == sum(parts) % 2**64
+    assert len(set(hashes[:, 0].tolist())) == 60
+
+
+def test_hashes_of_permuted_values_and_of_heavy_tails_differ():
+    """All permutations of three values within a row, and 10^5 Cauchy rows."""
+    permuted = np.array([*itertools.permutations([1.0, 2.0, 3.0]), (1, 2, 2), (1, 1, 3)])
+    assert len(set(hashes_of(permuted)[:, 0].tolist())) == 8
+    heavy = np.random.default_rng(5).standard_cauchy(size=(100_000, 2))
+    hashes = hashes_of(heavy)
+    assert len(np.unique(hashes[:, 0])) < 50_000
+    assert len(np.unique(hashes, axis=0)) == 100_000
+
+
+def test_columns_with_equal_hashes_are_distinguished_by_the_other_columns():
+    """Three binary columns of 400 rows, two of which have the same sum."""
+    rng = np.random.default_rng(7)
+    rows = rng.integers(2, size=(400, 3)).astype(float)
+    rows[:, 2] = rows[rng.permutation(400), 0]
+    ends = rows.min(axis=0), rows.max(axis=0)
+    columns = column_hashes(rows, *ends)
+    assert has_duplicates(columns)
+    further = column_hashes(rows, *ends, columns)
+    assert not has_duplicates(further)
+    order = [2, 0, 1]
+    again = column_hashes(rows[::-1][:, order], *ends, columns[order])
+    np.testing.assert_array_equal(again, further[order])
+
+
+def test_ranks_do_not_depend_on_the_order_of_rows():
+    rng = np.random.default_rng(6)
+    rows = np.concatenate([rng.standard_cauchy(size=(400, 3)), rng.poisson(1.0, size=(400, 3))])
+    order = rng.permutation(800)
+    ranks, others = hash_ranks(hashes_of(rows)), hash_ranks(hashes_of(rows[order]))
+    np.testing.assert_array_equal(rows[np.argsort(ranks)], rows[order][np.argsort(others)])
+
+
+def test_ranks_are_positions_of_rows_sorted_by_hash():
+    hashes = np.array([[7, 2], [3, 9], [7, 2], [1, 0], [7, 1]], dtype=np.uint64)
+    np.testing.assert_array_equal(hash_ranks(hashes), [3, 1, 4, 0, 2])
+
+
+@pytest.mark.parametrize("tied", ["hashes", "ranks"])
+def test_random_subset_contains_a_part_of_tied_rows(monkeypatch, tied):
+    """20 of 50 rows with one hash, or one rank: neither the first nor the last ones."""
+    monkeypatch.setattr(bins, "SUBSET", 20)
+    different, equal = np.arange(50, dtype=np.uint64), np.full(50, 3, np.uint64)
+    hashes, ranks = (equal, different) if tied == "hashes" else (different, equal)
+    subset = random_subset(np.column_stack([hashes, hashes]), ranks.astype(int))
+    assert len(set(subset.tolist())) == 20
+    assert (np.diff(subset) > 0).all()
+    assert subset[0] < 10
+    assert subset[-1] >= 40
+    assert len(np.unique(np.diff(subset))) > 2
+
+
+def cells_by_lists(points, max_cells):
+    """Divide rows at medians with lists of row numbers; return the cell of each row."""
+    parts = [np.arange(len(points))]
+    while len(parts) < max_cells:
+        halves = []
+        for part in parts:
+            column = np.argmax(np.ptp(points[part], axis=0))
+            values = points[part, column]
+            upper = values > np.median(values)
+            upper = upper if upper.any() else values >= np.median(values)
+            halves += [part] if upper.all() or not upper.any() else [part[~upper], part[upper]]
+        if len(halves) == len(parts):
+            break
+        parts = halves
+    cells = np.empty(len(points), dtype=int)
+    for index, part in enumerate(parts):
+        cells[part] = index
+    return cells
+
+
+@pytest.mark.parametrize("digits", [9, 0])
+@pytest.mark.parametrize("columns", [1, 2])
+def test_cells_are_divided_at_medians(columns, digits):
+    points = np.random.default_rng(1).gamma(1.0, size=(700, columns)).round(digits)
+    for max_cells in (1, 2, 50, 5000):
+        cells = Cells.of(points, max_cells)
+        assigned = cells.assign(points)
+        np.testing.assert_array_equal(assigned, cells_by_lists(points, max_cells))
+        assert cells.n_cells == assigned.max() + 1
+
+
+def test_other_rows_are_assigned_to_the_cell_that_contains_them():
+    cells = Cells.of(np.arange(8.0)[:, None], 4)
+    np.testing.assert_array_equal(
+        cells.assign(np.array([[-9.0], [1.5], [2.0], [5.0], [99.0]])), [0, 0, 1, 2, 3]
+    )

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from bke.inference import InputError, two_sample_test
 from bke.inference.core.machine import computing
-from bke.inference.permutation.null_distribution import pair_swaps, relabellings
 from bke.inference.testing import kernels, two_sample
 from bke.inference.testing.kernels import gram
 from bke.inference.testing.mmd import permuted_mmd
@@ -40,13 +39,13 @@ def test_the_factor_is_that_of_the_gram_matrix(kernel):
 
 
 @pytest.mark.parametrize("estimator", ["unbiased", "biased", "paired"])
-def test_the_statistics_are_those_of_the_matrix(estimator):
+def test_the_statistics_are_those_of_the_matrix(estimator, permute_labels, swap_labels):
     rng = np.random.default_rng(1)
     points = POOLED if estimator != "paired" else np.concatenate([P[:1050], P[:1050] + Q[0]])
     labels = (
-        pair_swaps(1050, 30, rng)
+        swap_labels(1050, 30, rng)
         if estimator == "paired"
-        else relabellings((len(P), len(Q)), 30, rng)
+        else permute_labels((len(P), len(Q)), 30, rng)
     )
     with computing():
         expected = permuted_mmd(gram(KERNEL, points), labels, estimator=estimator)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from bke.inference import InputError, mean_embedding_test
-from bke.inference.permutation.null_distribution import relabellings
 from bke.inference.testing.mean_embedding import extrema, hotelling_null, permuted_t_squared
 from bke.models import SquaredExponential
 from scipy import stats
@@ -12,9 +11,9 @@ RNG = np.random.default_rng(0)
 QUIET = {"kernel": "median"}
 
 
-def test_every_column_is_the_statistic_of_its_labels():
+def test_every_column_is_the_statistic_of_its_labels(permute_labels):
     features = RNG.gamma(2.0, size=(20, 3))
-    labels = relabellings((12, 8), 10, np.random.default_rng(1))
+    labels = permute_labels((12, 8), 10, np.random.default_rng(1))
     row = permuted_t_squared(features, labels, 1e-3)
     for column, value in zip(labels.T, row, strict=True):
         first, second = features[column], features[~column]
@@ -26,10 +25,10 @@ def test_every_column_is_the_statistic_of_its_labels():
         assert value == pytest.approx(expected, rel=1e-9)
 
 
-def test_one_feature_gives_the_t_test():
+def test_one_feature_gives_the_t_test(permute_labels):
     """T squared and its null against SciPy's; a factor N - 1 for N - 2 is off by 5 %."""
     features = RNG.normal(size=(20, 1))
-    labels = relabellings((12, 8), 3, np.random.default_rng(1))
+    labels = permute_labels((12, 8), 3, np.random.default_rng(1))
     for column, value in zip(labels.T, permuted_t_squared(features, labels, 1e-14), strict=True):
         expected = stats.ttest_ind(features[column, 0], features[~column, 0])
         assert value == pytest.approx(expected.statistic**2, rel=1e-9)

@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from bke.inference.core.machine import computing
-from bke.inference.permutation.pair import Pair
+from bke.inference.permutation.samples import TwoSamples
 from bke.inference.testing import mmd
 from bke.inference.testing.mmd import mmd_interval
 from bke.models import Laplace, SquaredExponential, squared_mmd, squared_mmd_variance
@@ -15,7 +15,7 @@ def pair_of(m, n, columns, factor=1.2):
     rng = np.random.default_rng(0)
     P, Q = rng.normal(size=(m, columns)), rng.normal(size=(n, columns))
     Q[:, 0] *= factor
-    return Pair(P, Q)
+    return TwoSamples(P, Q)
 
 
 def interval(pair, kernel):
@@ -55,7 +55,7 @@ def test_landmarks_change_it_by_far_less_than_its_width(kernel, columns, monkeyp
 def test_many_rows_have_an_interval_in_little_memory():
     pair = pair_of(30_000, 30_000, 10)
     kernel = SquaredExponential(9.0)
-    pair.pooled[pair.chosen]  # sorted before memory is counted
+    pair.pooled[pair.selection]  # sorted before memory is counted
     tracemalloc.start()
     value, (low, high) = interval(pair, kernel)
     peak = tracemalloc.get_traced_memory()[1]
@@ -72,7 +72,7 @@ def test_many_rows_have_none_with_a_kernel_that_landmarks_do_not_represent():
 @pytest.mark.parametrize("rows", [5, 40])
 def test_a_small_scattered_sample_has_the_exact_interval(rows, monkeypatch):
     rng = np.random.default_rng(3)
-    pair = Pair(20.0 * rng.normal(size=(rows, 3)), rng.normal(size=(4000, 3)))
+    pair = TwoSamples(20.0 * rng.normal(size=(rows, 3)), rng.normal(size=(4000, 3)))
     kernel = SquaredExponential(1.5)
     value, limits = interval(pair, kernel)
     monkeypatch.setattr(mmd, "MAX_EXACT_ROWS", 0)
@@ -83,5 +83,5 @@ def test_a_small_scattered_sample_has_the_exact_interval(rows, monkeypatch):
 
 def test_scattered_rows_that_landmarks_leave_out_have_no_interval():
     rng = np.random.default_rng(3)
-    pair = Pair(1e3 * rng.normal(size=(2500, 2)), rng.normal(size=(20_000, 2)))
+    pair = TwoSamples(1e3 * rng.normal(size=(2500, 2)), rng.normal(size=(20_000, 2)))
     assert interval(pair, SquaredExponential(1.0)) == (None, None)

@@ -6,8 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from bke.inference import InputError, compare, two_sample_test
-from bke.inference.evidence import ladder, landmarks, places, spectrum, statistic
-from bke.inference.permutation import bins, deal, pair, pooling, surveyed
+from bke.inference.permutation import bins, partitioned, pool, samples as in_memory
+from bke.inference.statistics import (
+    kernels,
+    label_bayes_factor,
+    landmark_bayes_factor,
+    local_differences,
+)
 from bke.inference.testing import two_sample
 
 dask = pytest.importorskip("dask")
@@ -20,16 +25,22 @@ QUIET = {"progress": False}
 
 @pytest.fixture
 def few(monkeypatch):
-    """More than 400 rows are very many; what is chosen is chosen by 300, and bins are 40."""
+    """More than 400 rows are large samples; everything is chosen from 300 rows; 40 bins."""
     values = {
-        "MANY": (400, pair, two_sample),
-        "PART": (300, deal),
-        "MOST_SINGLE": (50, pooling, surveyed),
-        "MOST_POINTS": (32, pooling, surveyed),
-        "MOST_EXACT": (100, statistic),
-        "BINS": (40, bins),
-        "LEAST_BINS": (5, bins, surveyed),
-        "VERY_MANY": (200, spectrum, statistic, landmarks, places, ladder),
+        "LARGE": (400, in_memory, two_sample),
+        "SUBSET": (300, bins),
+        "MAX_SINGLE": (50, pool, partitioned),
+        "MAX_POINTS": (32, pool, partitioned),
+        "MAX_EXACT_POINTS": (100, label_bayes_factor),
+        "N_BINS": (40, bins),
+        "MIN_BINS": (5, bins, partitioned),
+        "VERY_MANY": (
+            200,
+            kernels,
+            label_bayes_factor,
+            landmark_bayes_factor,
+            local_differences,
+        ),
     }
     for name, (value, *modules) in values.items():
         for module in modules:
@@ -124,13 +135,13 @@ def test_parts_as_large_as_they_are():
 def test_more_permutations_do_not_go_through_the_rows_again(few, monkeypatch):
     P, Q = (in_chunks(one, 100) for one in samples("bins"))
     passes = []
-    over = surveyed.Surveyed.results
+    over = partitioned.PartitionedSamples.run
 
     def counted(self, *arguments, **options):
         passes.append(1)
         return over(self, *arguments, **options)
 
-    monkeypatch.setattr(surveyed.Surveyed, "results", counted)
+    monkeypatch.setattr(partitioned.PartitionedSamples, "run", counted)
     found = two_sample_test(P, Q, permutations=9999, alpha=0.2)
     assert len(found.null) == 9999  # after a first stage
     assert len(passes) == 4  # what columns are known by, and rows, the part of them, and all sums

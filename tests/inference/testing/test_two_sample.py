@@ -8,17 +8,15 @@ import pytest
 from bke.inference import InputError, compare, learn_kernel, two_sample_test
 from bke.inference.core.machine import computing
 from bke.inference.data.canonical import canonical_order, generator, random_part
-from bke.inference.evidence.places import cells
-from bke.inference.evidence.statistic import evidences
 from bke.inference.learning.kernel_selection import (
     KERNEL_NAMES,
     LEARNED_ROWS,
     median_kernel,
     select_kernels,
 )
-from bke.inference.permutation.null_distribution import relabellings
-from bke.inference.permutation.pair import Labelled, Pair
-from bke.inference.permutation.pooling import relabelled, swapped
+from bke.inference.permutation.pool import pool_pairs, pool_rows
+from bke.inference.permutation.samples import LabeledRows, TwoSamples
+from bke.inference.statistics.combined import CombinedStatistic
 from bke.inference.testing import two_sample
 from bke.inference.testing.kernels import KernelChoice
 from bke.inference.testing.mmd import permuted_mmd
@@ -41,16 +39,16 @@ QUIET = {"progress": False}
 
 @pytest.mark.one_in(6)
 @pytest.mark.parametrize("choice", [*KERNEL_NAMES[1:], Matern(1.5, 0.7)], ids=str)
-def test_a_permutation_of_the_labels_permutes_the_statistics(choice):
+def test_a_permutation_of_the_labels_permutes_the_statistics(choice, permute_labels):
     """What makes the level exact: nothing else depends on which column is the observed one."""
     points = np.concatenate([P, Q])
     points = points[canonical_order(points)]
-    labels = relabellings((25, 20), 40, np.random.default_rng(1))
+    labels = permute_labels((25, 20), 40, np.random.default_rng(1))
     moved = np.random.default_rng(2).permutation(41)
     with computing():
         chosen = KernelChoice.checked(choice, KERNEL_NAMES, "column")
         row, other = (
-            kernel_statistic(chosen, Labelled(points, each), points, "unbiased").values
+            kernel_statistic(chosen, LabeledRows(points, each), points, "unbiased").values
             for each in (labels, labels[:, moved])
         )
     assert len(np.unique(row)) > 20
@@ -58,19 +56,19 @@ def test_a_permutation_of_the_labels_permutes_the_statistics(choice):
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 4, 70])
-def test_a_permutation_of_the_labels_permutes_the_evidence(dimension):
-    """Of every kind of it: fewer columns than 64 and more, pairs and none."""
+def test_a_permutation_of_the_labels_permutes_all_components(dimension):
+    """Fewer columns than 64 and more, independent rows and pairs."""
     rng = np.random.default_rng(dimension)
-    pair = Pair(*rng.normal(size=(2, 30, dimension)).round(1))
-    for relabel in (relabelled, swapped):
-        rows = relabel(pair, 40, np.random.default_rng(1))
-        moved = np.random.default_rng(2).permutation(41)
-        first, other = (
-            evidences(one, cells(one), lambda count: None)
-            for one in (rows, rows.relabelled(rows.labels[:, moved]))
+    samples = TwoSamples(*rng.normal(size=(2, 30, dimension)).round(1))
+    for pool in (pool_rows, pool_pairs):
+        sample = pool(samples, 40, np.random.default_rng(1))
+        order = np.random.default_rng(2).permutation(41)
+        components, permuted = (
+            CombinedStatistic.evaluate(each).components()
+            for each in (sample, sample.with_labels(sample.labels[:, order]))
         )
-        for row, again in zip(first.each(), other.each(), strict=True):
-            np.testing.assert_allclose(again, row[moved], rtol=1e-6, atol=1e-9)
+        for row, other in zip(components, permuted, strict=True):
+            np.testing.assert_allclose(other, row[order], rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("estimator", [None, "paired"])
@@ -83,8 +81,10 @@ def test_the_test_and_the_comparison_are_one(estimator):
     found = two_sample_test(P, Q, estimator=estimator, **options)
     answer = compare(P, Q, paired=estimator == "paired", **options)
     assert (found.pvalue, found.pvalue_error) == (answer.pvalue, answer.pvalue_error)
-    assert [part.name for part in found.parts] == [k.where for k in answer.evidence]
-    assert f"loudest evidence is {answer.evidence[0].where}." in str(answer) or not answer.differ
+    assert [part.name for part in found.parts] == [
+        component.name for component in answer.components
+    ]
+    assert f"loudest evidence is {answer.components[0].name}." in str(answer) or not answer.differ
     assert np.shape(found.kernel.lengthscale) == (3,)
     assert any("column 2" in note for note in found.notes)
 
@@ -95,7 +95,7 @@ def test_a_labelling_and_its_opposite_say_the_same(estimator):
     rng = np.random.default_rng(0)
     size = 4 if estimator else 3
     P, Q = 0.1 * rng.normal(size=(2, size, 1)) + [[[0.0]], [[5.0]]]
-    ways = Pair(P, Q).ways(paired=estimator is not None)
+    ways = TwoSamples(P, Q).n_permutations(paired=estimator is not None)
     for seed in range(3):
         found = two_sample_test(P, Q, estimator=estimator, seed=seed, **QUIET)
         assert len(np.unique(np.append(found.null, found.statistic).round(6))) <= ways
@@ -483,14 +483,14 @@ def test_few_rows_and_few_permutations():
 
 
 @pytest.mark.parametrize(("sizes", "paired"), [((3, 3), False), ((2, 4), False), ((4, 4), True)])
-def test_the_number_of_ways_is_that_of_different_statistics(sizes, paired):
+def test_the_number_of_permutations_is_that_of_different_statistics(sizes, paired):
     rng = np.random.default_rng(9)
-    pair = Pair(*(rng.normal(size=(size, 1)) for size in sizes))
-    rows, labels, _ = (pair.swapped if paired else pair.relabelled)(600, rng)
+    samples = TwoSamples(*(rng.normal(size=(size, 1)) for size in sizes))
+    rows, labels, _ = (samples.swap_pairs if paired else samples.permute_labels)(600, rng)
     gram = np.asarray(SquaredExponential(1.0)(rows))
     with jax.enable_x64(True):
         row = permuted_mmd(gram, labels, estimator="paired" if paired else "unbiased")
-    assert len(np.unique(row.round(9))) == pair.ways(paired=paired)
+    assert len(np.unique(row.round(9))) == samples.n_permutations(paired=paired)
 
 
 @pytest.mark.parametrize(

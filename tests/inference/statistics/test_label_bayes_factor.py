@@ -1,0 +1,113 @@
+"""Bayes factors of labels, compared with dense normal densities."""
+
+import numpy as np
+import pytest
+import scipy.stats
+from bke.inference.permutation.combination import neg_log_pvalues
+from bke.inference.permutation.pool import pool_rows
+from bke.inference.permutation.samples import TwoSamples
+from bke.inference.statistics import label_bayes_factor
+from bke.inference.statistics.combined import CombinedStatistic
+from bke.inference.statistics.eigendecomposition import decompose_kernel
+from bke.inference.statistics.kernels import LAPLACE, Scale, squared_exponential
+from bke.inference.statistics.label_bayes_factor import (
+    VARIANCES,
+    LabelBayesFactors,
+    exact_label_fits,
+    label_fits,
+    label_log_bayes_factors,
+)
+from scipy.spatial.distance import cdist
+
+RNG = np.random.default_rng(0)
+#: Rounded, so that rows are tied; unequal sizes.
+P = np.round(RNG.normal(size=(30, 2)), 0)
+Q = np.round(RNG.normal(0.4, 1.3, size=(45, 2)), 0)
+
+
+@pytest.fixture
+def sample():
+    return pool_rows(TwoSamples.checked(P, Q), 9, np.random.default_rng(1))
+
+
+def single_rows(sample, column=0):
+    """Return all rows (n, D) of points with counts, and which are of the first sample."""
+    first = sample.labels[:, column].astype(int)
+    points = np.concatenate(
+        [
+            np.repeat(sample.points, first, axis=0),
+            np.repeat(sample.points, sample.counts - first, axis=0),
+        ]
+    )
+    return points, np.arange(len(points)) < first.sum()
+
+
+@pytest.mark.parametrize("column", [0, 3])
+def test_bayes_factor_is_the_ratio_of_two_normal_densities(sample, column):
+    decomposition = decompose_kernel(sample, sample.points, 0.7)
+    points, first = single_rows(sample, column)
+    n, fraction = len(points), 30 / 75
+    y = (first - fraction) / np.sqrt(fraction * (1 - fraction))
+    H = np.eye(n) - 1.0 / n
+    centered = H @ np.exp(-0.5 * cdist(points, points, "sqeuclidean") / 0.7**2) @ H
+    variances = np.array([0.01, 3.0])
+    logs = label_log_bayes_factors(decomposition, variances)
+    for variance, log in zip(variances, logs, strict=True):
+        alternative = scipy.stats.multivariate_normal(np.zeros(n), np.eye(n) + variance * centered)
+        null = scipy.stats.multivariate_normal(np.zeros(n))
+        assert log[column] == pytest.approx(alternative.logpdf(y) - null.logpdf(y), rel=1e-8)
+
+
+def test_bayes_factor_of_a_small_variance_is_the_squared_mmd(sample):
+    """As s -> 0 the slope of the fit is n f (1 - f) MMD^2 n / 2 with the fraction f."""
+    decomposition = decompose_kernel(sample, sample.points, 0.7)
+    fit = 0.5 * np.sum(decomposition.loadings[:, 0] ** 2)
+    points, first = single_rows(sample)
+    K = np.exp(-0.5 * cdist(points, points, "sqeuclidean") / 0.7**2)
+    signed = np.where(first, 1 / 30, -1 / 45)
+    fraction = 30 / 75
+    expected = 0.5 * 75**2 * fraction * (1 - fraction) * (signed @ K @ signed)
+    assert fit == pytest.approx(expected)
+
+
+def test_cholesky_factors_and_eigenvalues_give_the_same_fits(sample):
+    variances = np.array([1e-4, 0.3, 1e4])
+    by_eigenvalues = label_fits(decompose_kernel(sample, sample.points, 0.7), variances)
+    gram = squared_exponential(sample.points, sample.points, 0.7)
+    by_factors = exact_label_fits(sample, gram, variances)
+    np.testing.assert_allclose(by_factors, by_eigenvalues, rtol=1e-6)
+
+
+def test_kernels_evaluated_together_are_those_evaluated_one_at_a_time(monkeypatch):
+    """With products of features by all rows; Q has a larger spread."""
+    monkeypatch.setattr(label_bayes_factor, "FEW_NODES", 80)
+    rng = np.random.default_rng(0)
+    samples = TwoSamples.checked(rng.normal(size=(40, 3)), 1.5 * rng.normal(size=(40, 3)))
+    sample = pool_rows(samples, 9, np.random.default_rng(1))
+    lengthscales = (2.0, 1.0, 0.5, 0.3)
+    statistic = LabelBayesFactors(tuple(Scale(LAPLACE, length) for length in lengthscales))
+    requests = statistic.requests(sample)
+    assert len(requests) == 2  # the last kernel is no square of the previous one
+    together = statistic.collect([sample.answer(request) for request in requests]).values
+    nodes = statistic._nodes(sample, 80)[LAPLACE]
+    assert len(nodes) < len(sample.points)
+    for index, lengthscale in enumerate(lengthscales):
+        separate = decompose_kernel(sample, nodes, lengthscale, LAPLACE.function)
+        own = slice(index * len(VARIANCES), (index + 1) * len(VARIANCES))
+        np.testing.assert_allclose(together[own], label_fits(separate, VARIANCES), rtol=1e-7)
+
+
+def test_laplace_kernels_detect_heavier_tails_of_all_columns():
+    """80 + 80 rows of 40 columns, normal and Laplace of one variance; seed 3, 199 permutations."""
+    rng = np.random.default_rng(3)
+    samples = TwoSamples.checked(
+        rng.normal(size=(80, 40)), rng.laplace(scale=0.5**0.5, size=(80, 40))
+    )
+    sample = pool_rows(samples, 199, rng)
+    statistic = LabelBayesFactors.choose(sample)
+    combined = CombinedStatistic.evaluate(sample, [statistic])
+    values = combined.evaluations[0].values
+    significance = neg_log_pvalues(values, trim=1)[:, 0]
+    is_laplace = np.repeat([scale.family is LAPLACE for scale in statistic.scales], len(VARIANCES))
+    assert significance[is_laplace].max() > significance[~is_laplace].max() + 2.0
+    assert combined.scale.family is LAPLACE
