@@ -42,12 +42,15 @@ from .types import (
     Column,
     ColumnError,
     TypedColumn,
+    alike_or_words,
     ambiguous_format,
     check_supported,
+    check_thousands,
     infer_type,
+    note_on_negative,
+    number_texts,
     parse_booleans,
     read_columns,
-    type_option,
 )
 
 #: Problems, and names of columns, that a message lists.
@@ -61,7 +64,7 @@ class ColumnArray(NamedTuple):
 
     Attributes:
         array: (N,), of one type.
-        mixed: their types in each table, if these are several.
+        mixed: their types in each table, if these are several, and what to do.
         notes: notes on how they were read.
     """
 
@@ -95,9 +98,9 @@ def column_array(
         _without(_simplified(table.data.column(name).combine_chunks()), na_values)
         for table in tables
     ]
-    parts = _to_common_family(parts, name, formats)
+    parts, notes = _to_common_family(parts, name, formats)
     families = {_family(part.type) for part in parts} - {"nothing"}
-    mixed, notes = "", tuple[str, ...]()
+    mixed = ""
     if len(families) > 1:
         mixed = " and ".join(
             f"{_family(part.type)} in {table.source}"
@@ -110,9 +113,11 @@ def column_array(
         try:
             parts = [pc.cast(part, pa.string()) for part in parts]
         except pa.ArrowNotImplementedError:
-            raise ColumnError(f"holds {mixed}") from None
+            raise ColumnError(f"holds {mixed}: write them alike") from None
+        mixed += f": {alike_or_words(name, *parts)}"
     elif families == {"dates"}:
-        parts, notes = _local_times(parts, name, [table.source for table in tables])
+        parts, zone_notes = _local_times(parts, name, [table.source for table in tables])
+        notes += zone_notes
     elif families == {"numbers"} and len({part.type for part in parts}) > 1:
         parts = _to_common_precision(parts)
     elif len({part.type for part in parts}) > 1:
@@ -185,25 +190,34 @@ def _to_common_precision(parts: list[pa.Array]) -> list[pa.Array]:
     return [pa.array(values.astype(dtype), from_pandas=True) for values in rounded]
 
 
-def _to_common_family(parts: list[pa.Array], name: str, formats: Sequence[str]) -> list[pa.Array]:
-    """Convert one of two parts to what the other holds, if all of its cells can be."""
+def _to_common_family(
+    parts: list[pa.Array], name: str, formats: Sequence[str]
+) -> tuple[list[pa.Array], tuple[str, ...]]:
+    """Convert one of two parts to what the other holds, if all of its cells can be, with notes."""
     families = [_family(part.type) for part in parts]
     if sorted(families) == ["booleans", "numbers"]:
         at = families.index("numbers")
         binary = pc.all(pc.is_in(as_floats(parts[at]), pa.array([0.0, 1.0, None])))
         if binary.as_py() is not False:
             parts[at] = pc.cast(as_floats(parts[at]), pa.bool_())
-        return parts
+        return parts, ()
     if len(parts) != 2 or families.count("text") != 1 or "nothing" in families:
-        return parts
+        return parts, ()
     text = families.index("text")
+    distinct = pc.unique(parts[text]).drop_null()
+    notes: tuple[str, ...] = ()
     try:
         parsed = _parse_as(parts[text], parts[1 - text].type, formats)
     except AmbiguousError as error:
         raise ambiguous_format(name, error) from None
+    if parsed is not None and families[1 - text] == "numbers":
+        notes = note_on_negative(name, distinct)
+        if not formats:
+            numbers = number_texts(np.unique(as_numpy(parts[1 - text].drop_null())))
+            check_thousands(name, distinct, numbers)
     if parsed is not None:
         parts[text] = parsed
-    return parts
+    return parts, notes
 
 
 def _parse_as(array: pa.Array, dtype: pa.DataType, formats: Sequence[str]) -> pa.Array | None:
@@ -381,6 +395,7 @@ class ReadOptions(NamedTuple):
         formats: names of formats of numbers or dates, where several fit.
         sentinels: what is done with numbers that look like sentinels of a missing value.
         identifiers: compare identifiers, as texts.
+        role_types: types of columns with a role, before those of ``column_types``.
     """
 
     column_types: Mapping[str, str]
@@ -388,6 +403,7 @@ class ReadOptions(NamedTuple):
     formats: Sequence[str] = ()
     sentinels: str = "warn"
     identifiers: bool = False
+    role_types: Mapping[str, str] = {}
 
 
 def typed_columns(
@@ -410,16 +426,13 @@ def typed_columns(
 
     def read(name: str, formats: Sequence[str]) -> TypedColumn:
         array, mixed, notes = column_array(tables, name, options.na_values, formats)
-        type_ = options.column_types.get(name)
+        type_ = options.role_types.get(name, options.column_types.get(name))
         if type_ is None and is_declared_category(tables, name):
             type_ = "category"
         typed = infer_type(name, array, tables, type_, formats)
         numbers = typed.column.kind in ("number", "integer")
         if mixed and name not in options.column_types and not numbers:
-            raise ColumnError(
-                f"holds {mixed}: write them alike, or take them for words with "
-                f"{type_option(name, 'category')}"
-            )
+            raise ColumnError(f"holds {mixed}")
         notes += _notes_on_reading(tables, name, typed.column)
         return typed._replace(notes=(*notes, *typed.notes))
 

@@ -201,7 +201,7 @@ def _use_one_format(
     try:
         numbers = parse_numbers(pc.unique(pooled).drop_null())
         if len(tables) == 2 and not any(formats):
-            check_thousands(names[0], pooled, tables)
+            check_thousands(names[0], *(pc.unique(array).drop_null() for array in arrays))
     except AmbiguousError:
         raise error from None
     except ColumnError as problem:

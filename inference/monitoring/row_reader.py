@@ -37,6 +37,7 @@ from ..io.formats import (
     normalize_signs,
     normalize_words,
     parse_format,
+    strip_zeros,
 )
 from ..io.tables import Table
 from ..io.types import (
@@ -343,7 +344,10 @@ def _level_indices(array: pa.Array, type_: str, levels: tuple[str, ...]) -> np.n
         words = pc.utf8_lpad(words, widths.pop(), "0")  # zeros that numbers lose
     if type_ == "boolean":
         words = _as_levels(words, levels)
-    index = pc.fill_null(pc.index_in(words, pa.array(levels, pa.string())), len(levels))
+    known = pa.array(levels, pa.string())
+    if numeric and matches(known, PLAIN.pattern).all():
+        known = strip_zeros(known)  # which numbers lose
+    index = pc.fill_null(pc.index_in(words, known), len(levels))
     return np.where(words.is_null(), np.nan, np.asarray(index, dtype=float))
 
 

@@ -397,6 +397,8 @@ def compare_groups(
         for value, group in groups.items():
             remainder = [other.data for name, other in groups.items() if name != value]
             pairs.append((Table(pa.concat_tables(remainder), f"all other {by}"), group))
+    types = dict(options.pop("column_types", None) or {})
+    types = {name: type_ for name, type_ in types.items() if normalize_text(name) != by}
     comparisons = []
     for first, second in pairs:
         # Values that are unused in two groups but not in the table need no note.
@@ -408,6 +410,7 @@ def compare_groups(
                 names=(first.source, second.source),
                 na_values=[value for value in na_values if value not in unused],
                 alpha=alpha / len(pairs),
+                column_types=types,
                 **options,
             )
         )

@@ -1,6 +1,7 @@
 """Inputs that two readers would read in two ways are refused, or noted."""
 
 import datetime
+import decimal
 import json
 
 import numpy as np
@@ -499,3 +500,97 @@ def test_titles_errors_and_empty_rows_of_spreadsheets(tmp_path):
             read(workbook(path, [["v", "k"], *rows[:30], [error, "c"], *rows[30:]]))
     with pytest.raises(InputError, match=r"sheet 'Sheet', is empty; .* move another to the front"):
         read(workbook(path, [], ["data"]))
+
+
+@pytest.mark.parametrize("as_cells", [list, pd.Categorical])
+def test_versions_are_kept_apart(as_cells):
+    before, after = ({"v": as_cells([text, "1.2"] * 30)} for text in ("1.1", "1.10"))
+    columns, note = read(pd.DataFrame(before), pd.DataFrame(after))
+    assert "'v' has texts that are one number, such as '1.1' and '1.10'" in note
+    if as_cells is list:
+        assert columns["v"].kind == "number"
+        assert "--column-type v=text" in note
+    else:
+        assert columns["v"].levels == ("1.1", "1.10", "1.2")
+
+
+def test_numbers_with_as_many_decimals_in_each_table_need_no_note():
+    for before, after in ((["1.5", "2.25"], ["1.50", "2.25"]), (["1.0", "2"], ["1", "2.0"])):
+        assert read({"v": before * 30}, {"v": after * 30})[1] == ""
+
+
+@pytest.mark.parametrize("role", ["strata", "clusters"])
+def test_versions_are_kept_apart_in_roles(role):
+    table = pd.DataFrame({"g": ["3.1", "3.10"] * 30, "v": VALUES})
+    tables = [as_table(table, "P"), as_table(table, "Q")]
+    found = pool_tables(tables, None, (), ReadOptions({}), Roles(**{role: "g"}))
+    assert found.role_columns["g"].levels == ("3.1", "3.10")
+    tables[1] = as_table(table.assign(g=[1, 2] * 30), "Q")
+    tables[0] = as_table(table.assign(g=["01", "02"] * 30), "P")
+    with pytest.raises(InputError, match=r"'g' holds text in P and numbers in Q: write them alike"):
+        pool_tables(tables, None, (), ReadOptions({}), Roles(**{role: "g"}))
+
+
+def test_versions_are_groups_of_their_own():
+    table = pd.DataFrame({"g": ["3.1", "3.10", "3.2"] * 40, "a": np.tile(VALUES, 2)})
+    found = compare_groups(table, "g", column_types={"g": "category"}, **QUIET)
+    assert len(found.comparisons) == 2
+    assert any("such as '3.1' and '3.10', which are kept apart" in note for note in found.notes)
+
+
+def test_whole_numbers_beyond_double_precision_are_codes():
+    codes = [2**53, 2**53 + 1]
+    columns, note = read({"k": codes * 30}, {"k": codes[:1] * 60})
+    assert columns["k"].levels == tuple(map(str, codes))
+    assert "for numbers subtract a common number" in note
+    assert read({"k": list(map(str, codes)) * 30})[0]["k"].levels == tuple(map(str, codes))
+
+
+def test_decimals_beyond_double_precision_are_refused():
+    cells = [decimal.Decimal(f"1.00000000000000000{digit}") for digit in "12"]
+    with pytest.raises(InputError, match="'d' has decimals that double precision does not"):
+        read({"d": cells * 30})
+
+
+@pytest.mark.parametrize("cells", [["(1)", "(2)"], ["1-", "2"]])
+def test_negative_numbers_are_noted_with_numbers_in_the_other_table(cells):
+    columns, note = read({"d": cells * 30}, {"d": [1, 2] * 30})
+    assert columns["d"].values.min() < 0
+    assert f"'d' has numbers such as '{cells[0]}', read as negative." in note
+
+
+def test_points_between_thousands_and_whole_numbers_are_refused():
+    numbers_of = list(range(1000, 9000, 20))
+    texts = [f"{one // 1000}.{one % 1000:03d}" for one in numbers_of]
+    with pytest.raises(InputError, match=r"'1\.000' that may be written with decimal points or"):
+        read({"d": texts}, {"d": numbers_of})
+    columns, _ = read(
+        {"d": texts}, {"d": numbers_of}, formats=["points between thousands and decimal commas"]
+    )
+    np.testing.assert_array_equal(*np.split(columns["d"].values, 2))
+
+
+@pytest.mark.parametrize("after", [["TRUE", "FALSE"], ["y", "n"], ["no", "YES"], [True, False]])
+def test_booleans_in_two_spellings(after):
+    columns, _ = read({"v": ["Yes", "No"] * 30}, {"v": after * 30})
+    assert columns["v"].kind == "boolean"
+    assert len(columns["v"].levels) == 2
+    assert read({"v": ["yes", "true"] * 30})[0]["v"].kind == "category"
+
+
+def test_values_that_repeat_in_one_table_alone_are_noted():
+    rng = np.random.default_rng(0)
+
+    def patients(start):
+        names = np.repeat([f"P{start + at:03d}" for at in range(40)], 10)
+        table = pd.DataFrame({"patient": names, "v": rng.normal(size=400)})
+        return table.sample(frac=1, random_state=0)
+
+    assert "keep them together with --clusters patient" in read(patients(0), patients(40))[1]
+    assert "--clusters" not in read(patients(0), patients(0))[1]
+
+
+def test_sentinels_of_pairs_are_noted():
+    values = np.r_[VALUES[:50], [-999.0] * 10]
+    notes = independence_test(values, VALUES, permutations=39, progress=False).notes
+    assert any(note.startswith("X: 'x' is -999 in some rows, far from all") for note in notes)
