@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -164,7 +165,7 @@ class TextFile:
                 f"{self.line_of(None)} but {pluralize(len(head.names), 'column')}{more}: {advice}"
             )
         self._check_quotes(table)
-        table = self._without_unnamed(table)
+        table = self._without_empty_rows(self._without_unnamed(table))
         self._check_headers(table)
         self._note_backslashes(table)
         if not head.has_header and head.separator == ",":
@@ -267,6 +268,20 @@ class TextFile:
         self.notes += (f"{self.path}: {columns} and without a value left out.",)
         return table.drop_columns(unnamed)
 
+    def _without_empty_rows(self, table: pa.Table) -> pa.Table:
+        """Leave out rows of empty cells at the end, and note those above."""
+        if table.num_columns == 1:  # whose empty lines are no rows at the end already
+            return table
+        empty = empty_rows(table)
+        filled = np.flatnonzero(~empty)
+        rows = int(filled[-1]) + 1 if len(filled) else len(table)
+        if rows < len(table):
+            count = pluralize(len(table) - rows, "row")
+            self.notes += (f"{self.path}: {count} of empty cells at the end left out.",)
+        if above := int(empty[:rows].sum()):
+            self.notes += (f"{self.path}: {pluralize(above, 'row')} of empty cells kept.",)
+        return table.slice(0, rows)
+
     def _note_backslashes(self, table: pa.Table) -> None:
         """Note cells whose quotes are no quotes of CSV, and stay in the cells."""
         for name, column in zip(table.column_names, table.columns, strict=True):
@@ -279,6 +294,16 @@ class TextFile:
                         f"{self.path}: {pluralize(count, 'cell')} of {name!r} have {fault}, so "
                         "that the quotes stay in the cells.",
                     )
+
+
+def empty_rows(table: pa.Table) -> np.ndarray:
+    """Return which rows (n,) of text have no cell but empty ones and blanks."""
+    empty = np.ones(table.num_rows, dtype=bool)
+    for column in table.columns:
+        if empty.any():
+            blank = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(column)), 0)
+            empty &= np.asarray(pc.fill_null(blank, True).to_numpy())
+    return empty
 
 
 class NotDecodedError(InputError):

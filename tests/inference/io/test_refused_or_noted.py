@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import io
 import json
 
 import numpy as np
@@ -20,6 +21,7 @@ from bke.inference import (
     read_sample,
 )
 from bke.inference.io.samples import read_samples
+from bke.inference.io.stream import RowStream
 from bke.inference.io.tables import as_table
 from bke.inference.tables.pooling import ReadOptions, Roles, pool_tables
 
@@ -458,10 +460,6 @@ def test_characters_without_width_are_noted():
 
 
 def test_bytes_of_zero_and_keys_that_come_twice_in_streams():
-    import io
-
-    from bke.inference.io.stream import RowStream
-
     def batch(raw):
         stream = RowStream(io.BytesIO(raw), ("v", "k"), ("v", "k"))
         return [table.data.to_pydict() for table in stream.batches(9)], stream.notes
@@ -594,3 +592,24 @@ def test_sentinels_of_pairs_are_noted():
     values = np.r_[VALUES[:50], [-999.0] * 10]
     notes = independence_test(values, VALUES, permutations=39, progress=False).notes
     assert any(note.startswith("X: 'x' is -999 in some rows, far from all") for note in notes)
+
+
+def test_rows_of_empty_cells(tmp_path):
+    path, rows = tmp_path / "a.csv", "1.5;x\n2.5;y\n" * 20
+    path.write_text(f"a;b\n{rows};\n{rows}" + ";\n ; \n" * 9)
+    table = as_table(path, "P")
+    assert table.data.num_rows == 81
+    assert table.notes == (
+        f"{path}: 18 rows of empty cells at the end left out.",
+        f"{path}: 1 row of empty cells kept.",
+    )
+    path.write_text(f'a;b\n{rows}"";""\n')
+    assert as_table(path, "P").data.num_rows == 40
+
+
+def test_rows_of_empty_cells_in_streams():
+    stream = RowStream(io.BytesIO(b"v,k\n1,a\n,\n3,c\n,\n"), ("v", "k"), ("v", "k"))
+    (table,) = stream.batches(9)
+    assert table.data.to_pydict() == {"v": ["1", "3"], "k": ["a", "c"]}
+    (note,) = stream.notes
+    assert note == "Left out for empty cells alone: 2 lines, the first of them near line 3."
