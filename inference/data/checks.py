@@ -496,9 +496,11 @@ def check_file(path: Path) -> None:
         InputError: if it does not exist or is not a regular file.
     """
     if not path.exists():
-        raise InputError(f"{path} does not exist")
+        is_address = re.match(r"\w{2,}:/", str(path))
+        advice = ": for an address on the web, download the file first" if is_address else ""
+        raise InputError(f"{path} does not exist{advice}")
     if not path.is_file():
-        raise InputError(f"{path} is not a regular file")
+        raise InputError(f"{path} is not a regular file: write a pipe or stream to a file first")
 
 
 def pluralize(count: int, noun: str) -> str:

@@ -20,13 +20,22 @@ import pyarrow as pa
 
 from ..core.errors import InputError
 from ..data.checks import check_file, default_names, normalize_text, pluralize
-from .text import TextFile
+from .text import TextFile, describe_signature
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Compressions that Arrow detects by a last suffix.
-COMPRESSED = (".gz", ".zst", ".bz2")
+#: Compressions that Arrow detects by a last suffix, and their first bytes.
+COMPRESSED = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd", ".bz2": b"BZh"}
+#: Suffixes of files that cannot be read, and what to do.
+OTHER_SUFFIXES = {
+    ".json": "write one JSON object in each line, and name it .jsonl",
+    ".xls": "save it as .xlsx",
+    ".zip": "unpack it",
+    ".xz": "unpack it",
+}
+#: Bytes by which files of other formats are known, and of names of files at most.
+SIGNATURE_BYTES, MAX_NAME_BYTES = 16, 255
 #: File in a workbook that says in which file each sheet is.
 WORKBOOK_LINKS = "xl/_rels/workbook.xml.rels"
 #: Suffixes of Parquet files.
@@ -133,6 +142,11 @@ def read_table(path: Path, encoding: str | None = None, *, header: bool = True) 
     Raises:
         InputError: the file cannot be read; names it, and the row where one is the cause.
     """
+    if "\n" in str(path) or len(path.name.encode(errors="replace")) > MAX_NAME_BYTES:
+        raise InputError(
+            f"{str(path)[:40]!r} is not the path of a file: of text with separators pass "
+            "pandas.read_csv(io.StringIO(text))"
+        )
     if any(mark in str(path) for mark in "*?[") and not path.exists():
         paths = [Path(file) for file in sorted(glob.glob(str(path)))]
         for file in paths:
@@ -164,7 +178,17 @@ def read_table(path: Path, encoding: str | None = None, *, header: bool = True) 
     }
     if suffix not in readers:
         ending = f"the suffix {path.suffix!r}" if path.suffix else "no suffix"
-        raise InputError(f"{path} has {ending}; files that can be read: {', '.join(readers)}")
+        if path.suffix.lower() in OTHER_SUFFIXES:
+            raise InputError(f"{path} has {ending}: {OTHER_SUFFIXES[path.suffix.lower()]}")
+        raise InputError(
+            f"{path} has {ending}; files that can be read: {', '.join(readers)}; text also with "
+            f"{' or '.join(COMPRESSED)}"
+        )
+    with path.open("rb") as file:
+        raw = file.read(SIGNATURE_BYTES)
+    if compressed and not raw.startswith(COMPRESSED[path.suffix.lower()]):
+        content = describe_signature(raw) or f"not compressed: leave {path.suffix} out of its name"
+        raise InputError(f"{path} cannot be read: it is {content}")
     try:
         return _checked(readers[suffix](path))
     except OSError as error:
@@ -255,6 +279,8 @@ def _read_json(path: Path) -> Table:
             return Table(table_of_objects(rows), str(path))
     except ValueError as error:  # too many levels
         fault = str(error)
+    if raw.lstrip()[:1] == b"[":
+        fault += "; write each object of an array in a line of its own"
     raise InputError(f"{path} is not a readable file of JSON lines, one object each: {fault}")
 
 
@@ -492,7 +518,13 @@ def _excel_rows(path: Path) -> tuple[str, list[tuple[Any, ...]], list[str]]:
             sheet.reset_dimensions()
             return sheet.title, list(sheet.iter_rows(values_only=True)), book.sheetnames
     except Exception as error:  # openpyxl raises errors of many types for a broken file
-        raise InputError(f"{path} is not a readable Excel file: {_first_line(error)}") from error
+        raw = path.read_bytes()[:SIGNATURE_BYTES]
+        fault = _first_line(error)
+        if not zipfile.is_zipfile(path) and (description := describe_signature(raw)):
+            fault = f"it is {description}"
+        elif b"\0" not in raw and raw[:2] != b"PK":
+            fault = "it may be text: name it .csv"
+        raise InputError(f"{path} is not a readable Excel file: {fault}") from error
 
 
 def _check_formulas(path: Path, where: str, header: int) -> None:

@@ -34,6 +34,18 @@ HEAD_BYTES, HEAD_ROWS, HEAD_LINES = 2**16, 100, 3
 NUMBER = re.compile(
     r"[+-]?(\d+([.,]\d*)?|[.,]\d+|\d{1,3}([.,]\d{3})+([.,]\d+)?)([eE][+-]?\d+)?", re.ASCII
 )
+#: First bytes of files that are no text, and what these are.
+SIGNATURES = {
+    b"PAR1": "a Parquet file: name it .parquet",
+    b"ARROW1": "an Arrow file: name it .arrow",
+    b"%PDF": "a PDF file: write its table as CSV",
+    b"PK\x03\x04": "a workbook or a ZIP archive: name it .xlsx, or unpack it",
+    b"\xd0\xcf\x11\xe0": "a workbook of an old format or with a password: save it as .xlsx",
+    b"\x1f\x8b": "compressed by gzip: name it .csv.gz",
+    b"BZh91AY": "compressed by bzip2: name it .csv.bz2",
+    b"\x28\xb5\x2f\xfd": "compressed by Zstandard: name it .csv.zst",
+    b"\xfd7zXZ": "compressed by xz: unpack it",
+}
 #: Beginning of the names of several columns that have none.
 UNNAMED = "\0"
 #: Message of Arrow on a cell that cannot be decoded.
@@ -84,6 +96,10 @@ class TextFile:
         if raw[:4] in (b"\xff\xfe\0\0", b"\0\0\xfe\xff"):
             marked = "utf-32"
         self.path, self.encoding = path, encoding or marked
+        self.notes: tuple[str, ...] = ()
+        if not self.encoding.lower().startswith("utf") and self._is_utf8():
+            self.notes = (f"{path} is UTF-8, and read as such, not as {encoding}.",)
+            self.encoding = "utf-8"
         text = self._decoded(raw).removeprefix("\ufeff")
         if not text.strip():
             raise InputError(f"{path} is empty")
@@ -94,10 +110,9 @@ class TextFile:
             self.head = find_head(text, complete=complete, header=header)
         except ValueError as error:
             raise InputError(f"{path} {error}") from None
-        self.notes: tuple[str, ...] = ()
         if self.head.title_lines:
             title, lines = text.splitlines()[0][:40], pluralize(self.head.title_lines, "line")
-            self.notes = (f"{path}: {lines} above the header left out, the first is {title!r}.",)
+            self.notes += (f"{path}: {lines} above the header left out, the first is {title!r}.",)
 
     @staticmethod
     def _beginning(path: Path) -> bytes:
@@ -107,9 +122,18 @@ class TextFile:
                 raw += more
         return raw
 
+    def _is_utf8(self) -> bool:
+        """Return whether the file has characters beyond ASCII, and is UTF-8."""
+        with pa.input_stream(str(self.path), compression="detect") as stream:
+            raw = stream.read()
+        try:
+            return not raw.isascii() and bool(raw.decode())
+        except UnicodeDecodeError:
+            return False
+
     def _decoded(self, raw: bytes) -> str:
-        if raw.startswith(b"PAR1"):
-            raise InputError(f"{self.path} is a Parquet file: name it .parquet")
+        if description := describe_signature(raw):
+            raise InputError(f"{self.path} is {description}")
         wide = self.encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32"))
         if b"\0" in raw and not wide:
             raise InputError(f"{self.path} is not a text file")
@@ -294,6 +318,12 @@ class TextFile:
                         f"{self.path}: {pluralize(count, 'cell')} of {name!r} have {fault}, so "
                         "that the quotes stay in the cells.",
                     )
+
+
+def describe_signature(raw: bytes) -> str:
+    """Describe a file that is no text by its first bytes; nothing for other files."""
+    fitting = (text for mark, text in SIGNATURES.items() if raw.startswith(mark))
+    return next(fitting, "")
 
 
 def empty_rows(table: pa.Table) -> np.ndarray:

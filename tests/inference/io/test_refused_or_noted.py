@@ -2,8 +2,10 @@
 
 import datetime
 import decimal
+import gzip
 import io
 import json
+import lzma
 
 import numpy as np
 import pandas as pd
@@ -613,3 +615,54 @@ def test_rows_of_empty_cells_in_streams():
     assert table.data.to_pydict() == {"v": ["1", "3"], "k": ["a", "c"]}
     (note,) = stream.notes
     assert note == "Left out for empty cells alone: 2 lines, the first of them near line 3."
+
+
+def test_an_encoding_is_not_that_of_files_in_utf_8(tmp_path):
+    paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    text = "a,b\n" + "Köln,1.5\nBonn,2.5\n" * 30
+    for path, encoding in zip(paths, ("cp1252", "utf-8"), strict=True):
+        path.write_text(text, encoding=encoding)
+    tables = [as_table(path, "P", "cp1252") for path in paths]
+    assert tables[0].data == tables[1].data
+    assert [table.notes for table in tables] == [
+        (),
+        (f"{paths[1]} is UTF-8, and read as such, not as cp1252.",),
+    ]
+
+
+TEXT = b"a,b\n" + b"1,x\n2,y\n" * 30
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n" + TEXT, "is a PDF file: write its table"),
+        ("a.csv", gzip.compress(TEXT), r"is compressed by gzip: name it \.csv\.gz"),
+        ("a.csv", lzma.compress(TEXT), "is compressed by xz: unpack it"),
+        ("a.csv", b"PK\x03\x04" + TEXT, r"is a workbook or a ZIP archive: name it \.xlsx"),
+        ("a.csv.gz", TEXT, r"it is not compressed: leave \.gz out of its name"),
+        ("a.csv.xz", TEXT, r"has the suffix '\.xz': unpack it"),
+        ("a.csv.lz4", TEXT, r"text also with \.gz or \.zst or \.bz2"),
+        ("a.xlsx", TEXT, r"Excel file, and reading it|it may be text: name it \.csv"),
+        ("a.json", b'[{"a": 1}]', r"write one JSON object in each line, and name it \.jsonl"),
+        ("a.jsonl", b'[{"a": 1}]', "write each object of an array in a line of its own"),
+    ],
+)
+def test_files_of_another_format_than_their_suffix(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    for encoding in (None, "cp1252"):
+        with pytest.raises(InputError, match=message):
+            as_table(tmp_path / name, "P", encoding)
+
+
+@pytest.mark.parametrize("text", [TEXT.decode(), "a,b\n1,2\n", "x" * 300])
+def test_text_in_place_of_a_path(text):
+    with pytest.raises(InputError, match=r"is not the path of a file: .*StringIO\(text\)"):
+        compare_tables(text, {"a": [1]})
+
+
+def test_addresses_and_pipes_in_place_of_a_file():
+    with pytest.raises(InputError, match="does not exist: for an address on the web, download"):
+        read("https://example.org/a.csv")
+    with pytest.raises(InputError, match="is not a regular file: write a pipe or stream to a file"):
+        read("/dev/null")
