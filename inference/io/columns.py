@@ -109,7 +109,7 @@ def column_array(
         for part in parts:
             check_supported(part.type)
         if "text" not in families:
-            raise ColumnError(f"holds {mixed}")
+            raise ColumnError(f"holds {mixed}: {_conversion(families)}")
         try:
             parts = [pc.cast(part, pa.string()) for part in parts]
         except pa.ArrowNotImplementedError:
@@ -269,6 +269,15 @@ def _parse_as(array: pa.Array, dtype: pa.DataType, formats: Sequence[str]) -> pa
     return None if values is None else values.take(pc.index_in(array, distinct))
 
 
+def _conversion(families: set[str]) -> str:
+    """Advise on the conversion of columns of several types to one."""
+    if families == {"dates", "numbers"}:
+        return "convert numbers to dates, as with pandas.to_datetime(..., unit='s')"
+    if families == {"durations", "numbers"}:
+        return "convert durations to numbers, as with .dt.total_seconds() in pandas"
+    return "convert one to the type of the other"
+
+
 def _simplified(array: pa.Array) -> pa.Array:
     """Return cells of a simple type: text without blanks around it, no dictionary, no NaN."""
     if isinstance(array.type, pa.BaseExtensionType):
@@ -277,6 +286,8 @@ def _simplified(array: pa.Array) -> pa.Array:
             array = pa.array(texts, pa.string())
         else:
             array = array.storage
+    if pa.types.is_run_end_encoded(array.type):
+        array = pc.run_end_decode(array)
     if pa.types.is_dictionary(array.type):
         check_supported(array.type.value_type)
         array = pc.cast(array, array.type.value_type)
@@ -300,6 +311,8 @@ def _family(dtype: pa.DataType) -> str:
         return "dates"
     if pa.types.is_time(dtype):
         return "times of a day"
+    if pa.types.is_duration(dtype):
+        return "durations"
     return str(dtype)
 
 

@@ -32,7 +32,8 @@ SEPARATORS = ";\t,|~"
 HEAD_BYTES, HEAD_ROWS, HEAD_LINES = 2**16, 100, 3
 #: Numbers in a first row, with decimal points or commas, maybe between thousands.
 NUMBER = re.compile(
-    r"[+-]?(\d+([.,]\d*)?|[.,]\d+|\d{1,3}([.,]\d{3})+([.,]\d+)?)([eE][+-]?\d+)?", re.ASCII
+    r"[+-]?(\d+([.,]\d*)?|[.,]\d+|\d{1,3}([.,]\d{3})+([.,]\d+)?)([eE][+-]?\d+|[dD][+-]\d+)?",
+    re.ASCII,
 )
 #: First bytes of files that are no text, and what these are.
 SIGNATURES = {
@@ -48,6 +49,8 @@ SIGNATURES = {
 }
 #: Beginning of the names of several columns that have none.
 UNNAMED = "\0"
+#: What to do where the first row has a number, such as a year, and names are needed.
+NAMES_NEEDED = "write a row of names above the data, each with a letter, as y2020 for 2020"
 #: Message of Arrow on a cell that cannot be decoded.
 UNDECODED = re.compile(r"column #(\d+): Row #(\d+): .*UTF8")
 
@@ -175,7 +178,11 @@ class TextFile:
         if uneven:
             row_names = not len(table) and uneven[0].actual_columns == len(head.names) + 1 > 2
             advice = f"write cells with {head.separator!r} in quotes"
-            if row_names:
+            separator = re.escape(head.separator)
+            single_quotes = rf"(^|{separator})'[^']*{separator}[^']*'({separator}|\s*$)"
+            if re.search(single_quotes, uneven[0].text):
+                advice = 'write " for quotes, where it has single ones'
+            elif row_names:
                 advice = "name the first column too, as with col.names = NA in R"
             elif uneven[0].actual_columns < len(head.names):
                 advice = "leave lines out that are no rows"
@@ -563,7 +570,8 @@ def _head(text: str, separator: str, above: int, header: bool) -> Head:
     counted_on = len(names) > 1 and names == ["", *map(str, range(len(names) - 1))]
     if header and numbers:
         raise ValueError(
-            f"has the number {numbers[0]!r} in line {line}, where the names of columns are needed"
+            f"has the number {numbers[0]!r} in line {line}, where the names of columns are needed: "
+            f"{NAMES_NEEDED}"
         )
     if not header and not texts and not counted_on:
         return Head(default_names(len(names)), separator, above, line - 1, False)

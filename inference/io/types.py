@@ -31,6 +31,7 @@ from .formats import (
     Parsed,
     as_numpy,
     matches,
+    normalize_signs,
     normalize_words,
     parse_dates,
     parse_format,
@@ -374,7 +375,10 @@ def check_magnitude(values: np.ndarray, tables: Sequence[Table]) -> None:
         )
     known = values[~np.isnan(values)]
     if len(known) and 0.0 < np.ptp(known) < 1.0 / MAX_ABS_VALUE:
-        raise ColumnError(f"has numbers within {np.ptp(known):.3g}: give them in a smaller unit")
+        raise ColumnError(
+            f"has a range of only {np.ptp(known):.3g}, from smallest to largest number: give them "
+            "in a smaller unit"
+        )
 
 
 def _from_dates(name: str, array: pa.Array, kind: str | None) -> TypedColumn:
@@ -740,7 +744,7 @@ def _check_mistakes(name: str, array: pa.Array, tables: Sequence[Table]) -> None
     something that is not known are refused at any share.
     """
     known, first = array.drop_null(), len(array[: tables[0].data.num_rows].drop_null())
-    numeric = matches(known, NUMERIC)
+    numeric = matches(normalize_signs(known), NUMERIC)
     proportions = [part.mean() if len(part) else 0.5 for part in np.split(numeric, [first])]
     if max(proportions) == 1.0 and min(proportions) < 0.5:
         words = int(np.argmin(proportions))
@@ -749,7 +753,7 @@ def _check_mistakes(name: str, array: pa.Array, tables: Sequence[Table]) -> None
             f"holds numbers in {tables[1 - words].source} and words such as {cell!r} in "
             f"{tables[words].source}: {alike_or_words(name, known[:first], known[first:])}"
         )
-    of_distinct = matches(pc.unique(known), NUMERIC)
+    of_distinct = matches(normalize_signs(pc.unique(known)), NUMERIC)
     mostly_numeric = (
         of_distinct.sum() >= LEAST_ROWS and of_distinct.mean() >= 1.0 - DISTINCT_MISTAKES
     )

@@ -39,7 +39,7 @@ from ..io.formats import (
     parse_format,
     strip_zeros,
 )
-from ..io.tables import Table
+from ..io.tables import Table, column_name
 from ..io.types import (
     DURATIONS,
     FALSE_WORDS,
@@ -246,9 +246,9 @@ def table_reader(
     Raises:
         InputError: names the columns that cannot be read, or says that none can be watched.
     """
-    exclude = list(map(normalize_text, as_values(exclude)))
+    exclude = list(map(column_name, as_values(exclude)))
     na_values, formats = as_values(na_values), as_values(formats)
-    column_types = {normalize_text(name): type_ for name, type_ in column_types.items()}
+    column_types = {column_name(name): type_ for name, type_ in column_types.items()}
     for name in (*exclude, *column_types):
         if name not in table.data.column_names:
             raise no_column(name, table)

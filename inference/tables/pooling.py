@@ -207,7 +207,7 @@ def pool_tables(
             raise InputError(
                 f"column {by!r} has {pluralize(len(groups), 'value')}"
                 f"{in_parentheses(group_notes)}, and two are needed to compare the rows of the one "
-                "with those of the other"
+                f"with those of the other{': for more use compare_groups' * (len(groups) > 2)}"
             )
         tables = list(groups.values())
         names = (tables[0].source, tables[1].source)

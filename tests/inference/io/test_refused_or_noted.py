@@ -637,11 +637,11 @@ TEXT = b"a,b\n" + b"1,x\n2,y\n" * 30
     ("name", "content", "message"),
     [
         ("a.csv", b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n" + TEXT, "is a PDF file: write its table"),
-        ("a.csv", gzip.compress(TEXT), r"is compressed by gzip: name it \.csv\.gz"),
+        ("a.csv", gzip.compress(TEXT, mtime=0), r"is compressed by gzip: name it \.csv\.gz"),
         ("a.csv", lzma.compress(TEXT), "is compressed by xz: unpack it"),
         ("a.csv", b"PK\x03\x04" + TEXT, r"is a workbook or a ZIP archive: name it \.xlsx"),
         ("a.csv.gz", TEXT, r"it is not compressed: leave \.gz out of its name"),
-        ("a.csv.xz", TEXT, r"has the suffix '\.xz': unpack it"),
+        ("a.csv.xz", TEXT, r"has the suffix '\.xz'; unpack it"),
         ("a.csv.lz4", TEXT, r"text also with \.gz or \.zst or \.bz2"),
         ("a.xlsx", TEXT, r"Excel file, and reading it|it may be text: name it \.csv"),
         ("a.json", b'[{"a": 1}]', r"write one JSON object in each line, and name it \.jsonl"),
@@ -666,3 +666,97 @@ def test_addresses_and_pipes_in_place_of_a_file():
         read("https://example.org/a.csv")
     with pytest.raises(InputError, match="is not a regular file: write a pipe or stream to a file"):
         read("/dev/null")
+
+
+def test_errors_name_the_sheet_that_is_read(tmp_path):
+    path = workbook(tmp_path / "a.xlsx", [["a", "b"], [1.5, "x"], [2.5, "y"]], ["data"])
+    with pytest.raises(InputError, match=r"only 6 distinct perm.*'Sheet', is read, and not 'data'"):
+        compare_tables(path, path, **QUIET)
+
+
+def test_signs_for_missing_numbers_are_named_with_negative_numbers():
+    table = {"v": ["(1,234.50)", "2,000.00", "-"] * 20}
+    for other in (table, {"v": [1.5, 2.5] * 30}):
+        with pytest.raises(InputError, match=r"has numbers but '-' in row 3 .*--na-value=- "):
+            read(table, other)
+
+
+def test_single_quotes_are_named(tmp_path):
+    (tmp_path / "a.csv").write_text("c,v\n" + "'a,b',1.5\n" * 20)
+    with pytest.raises(InputError, match='write " for quotes, where it has single ones'):
+        read(tmp_path / "a.csv")
+
+
+def test_missing_objects_of_several_types():
+    cells = ["a", "b"] * 20 + [pd.NA, pd.NaT, None, np.nan]
+    columns, _ = read(pd.DataFrame({"d": pd.Series(cells, dtype=object)}))
+    assert np.isnan(columns["d"].values[:44]).sum() == 4
+
+
+def test_large_numbers_and_equal_single_precision_are_explained():
+    with pytest.raises(InputError, match="divide the column by a power of ten"):
+        compare(VALUES * 1e300, VALUES, **QUIET)
+    rows = (VALUES + 1e9).astype(np.float32)
+    with pytest.raises(InputError, match=r"in float32, which rounds .* to multiples of 64"):
+        compare(rows, rows, **QUIET)
+
+
+def test_more_groups_than_two_are_for_compare_groups():
+    with pytest.raises(InputError, match=r"'g' has 3 values, .*: for more use compare_groups"):
+        compare_tables({"g": [1, 2, 3] * 20, "v": VALUES}, by="g", **QUIET)
+
+
+def test_exponents_of_fortran(tmp_path):
+    for separator in " ,":
+        rows = f"1250.1{separator}1.25D+03\n1300.2{separator}1.5d-01\n" * 20
+        (tmp_path / "a.txt").write_text(f"x{separator}y\n{rows}")
+        columns, note = read(tmp_path / "a.txt")
+        assert set(columns["y"].values) == {1250.0, 0.15}
+        assert "'y' is read as numbers with exponents of Fortran" in note
+    assert read({"v": ["1d5", "2d3"] * 30})[0]["v"].kind == "category"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "advice"),
+    [
+        (HOURS, list(range(60)), r"pandas\.to_datetime\(\.\.\., unit='s'\)"),
+        ([datetime.timedelta(1)] * 60, list(range(60)), r"with \.dt\.total_seconds\(\)"),
+        ([datetime.timedelta(1)] * 60, HOURS, "convert one to the type of the other"),
+    ],
+)
+def test_columns_of_two_types_are_refused_with_a_conversion(before, after, advice):
+    with pytest.raises(InputError, match=advice):
+        read({"t": before}, {"t": after})
+
+
+def test_objects_that_are_no_tables_are_refused_with_a_conversion():
+    xarray, ml_dtypes = (pytest.importorskip(name) for name in ("xarray", "ml_dtypes"))
+    for data in (xarray.Dataset({"v": ("x", VALUES)}), xarray.DataArray(VALUES)):
+        with pytest.raises(InputError, match=r"give \.to_dataframe\(\) of it"):
+            read(data)
+    values = VALUES.astype(ml_dtypes.bfloat16)
+    for function, data in ((compare, values), (compare_tables, {"v": values})):
+        with pytest.raises(InputError, match=r"\.astype\('float32'\)"):
+            function(data, data, **QUIET)
+
+
+def test_columns_with_encoded_runs():
+    runs = pa.RunEndEncodedArray.from_arrays([30, 60], [1.5, 2.5])
+    np.testing.assert_array_equal(read(pa.table({"v": runs}))[0]["v"].values[29:31], [1.5, 2.5])
+
+
+def test_a_header_of_years_is_refused_with_advice(tmp_path):
+    (tmp_path / "a.csv").write_text("country,2020,2021\n" + "de,1.5,2.5\n" * 20)
+    with pytest.raises(InputError, match=r"a row of names above the data, .* as y2020 for 2020"):
+        read(tmp_path / "a.csv")
+
+
+def test_names_of_columns_that_are_numbers():
+    table = pd.DataFrame({2020: VALUES, 2021: VALUES, 2022: [1, 2] * 30})
+    for exclude in ([2020], 2020):
+        found = compare_tables(
+            table, by=2022, exclude=exclude, column_types={2021: "number"}, **QUIET
+        )
+        assert [column.name for column in found.columns] == ["2021"]
+    assert [pair.columns for pair in compare_groups(table, 2022, **QUIET).comparisons[0].pairs]
+    assert Monitor(table, exclude=[2020]).columns == ("2021", "2022")

@@ -187,7 +187,7 @@ def test_durations_are_seconds():
     [
         ([1.0, 1e200], "has 1e\\+200 in row 1 of other, beyond 1e\\+150"),
         ([1.0, np.inf], "has an infinite value in row 1 of other"),
-        ([1e-200, 3e-200], "has numbers within 2e-200: give them in a smaller unit"),
+        ([1e-200, 3e-200], "has a range of only 2e-200, from smallest to largest number"),
     ],
 )
 def test_numbers_whose_squares_cannot_be_written_are_refused(values, message):
