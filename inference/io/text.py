@@ -38,7 +38,7 @@ NUMBER = re.compile(
 #: First bytes of files that are no text, and what these are.
 SIGNATURES = {
     b"PAR1": "a Parquet file: name it .parquet",
-    b"ARROW1": "an Arrow file: name it .arrow",
+    b"ARROW1\0": "an Arrow file: name it .arrow",
     b"%PDF": "a PDF file: write its table as CSV",
     b"PK\x03\x04": "a workbook or a ZIP archive: name it .xlsx, or unpack it",
     b"\xd0\xcf\x11\xe0": "a workbook of an old format or with a password: save it as .xlsx",

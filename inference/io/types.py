@@ -504,7 +504,7 @@ def _from_words(
             f"in {where}: convert it, or take it for words with {type_option(name, 'category')}"
         )
     notes += _notes_on_words(name, distinct, like_numbers=like_numbers)
-    if not like_numbers:
+    if not like_numbers and inferred != "text":
         notes += _note_on_digits(name, distinct)
     return TypedColumn(_with_levels(name, inferred, normalize_words(array)), notes)
 
@@ -539,8 +539,8 @@ def _note_on_digits(name: str, distinct: pa.Array) -> tuple[str, ...]:
         return ()
     cell = distinct[int(np.argmax(has_digits))].as_py()
     return (
-        f"{name!r} is taken for words, which have digits, such as {quote(cell)}: for numbers or "
-        "dates convert it.",
+        f"{name!r} is taken for words, which have digits, such as {quote(cell)}: if these are "
+        "numbers or dates, convert them before.",
     )
 
 

@@ -157,15 +157,13 @@ class RowReader(NamedTuple):
         if pa.types.is_duration(array.type) and self.formats[at] != DURATIONS:
             note = f"{name!r} has durations, and numbers in the reference: read as missing."
             return np.full(len(array), np.nan), [note]
-        values, invalid = _numbers(array, self.formats[at])
+        values, invalid, count = _numbers(array, self.formats[at])
         infinite = np.isinf(values)
         values[infinite] = np.nan
         notes = []
         if invalid:
             such = f"{invalid[0]!r}"
-            such = (
-                such if len(invalid) == 1 else f"{pluralize(len(invalid), 'cell')} such as {such}"
-            )
+            such = such if count == 1 else f"{pluralize(count, 'cell')} such as {such}"
             format_ = self.formats[at] or PLAIN.name
             notes.append(
                 f"{name!r} has {such}, no number with {format_} as in the reference: read as "
@@ -310,8 +308,8 @@ def _unwatched_reason(column: Column) -> str:
     return ""
 
 
-def _numbers(array: pa.Array, format_: str) -> tuple[np.ndarray, list[str]]:
-    """Return numbers (n,), NaN where a cell is none, and the distinct cells that are none.
+def _numbers(array: pa.Array, format_: str) -> tuple[np.ndarray, list[str], int]:
+    """Return numbers (n,), NaN where a cell is none, and the distinct cells and number of those.
 
     Text is parsed in the format of the reference, whatever else is in the batch.
     """
@@ -324,13 +322,15 @@ def _numbers(array: pa.Array, format_: str) -> tuple[np.ndarray, list[str]]:
         valid = matches(cells, number_format.pattern)
         values = np.full(len(distinct), np.nan)
         values[valid] = parse_format(cells.filter(pa.array(valid)), number_format)
-        return take_values(array, distinct, values), distinct.filter(pa.array(~valid)).to_pylist()
+        invalid = distinct.filter(pa.array(~valid))
+        count = pc.sum(pc.is_in(array, invalid)).as_py() if len(invalid) else 0
+        return take_values(array, distinct, values), invalid.to_pylist(), count
     if pa.types.is_boolean(array.type):
         array = pc.cast(array, pa.int8())
     try:
-        return as_numpy(array), []
+        return as_numpy(array), [], 0
     except pa.ArrowNotImplementedError:
-        return np.full(len(array), np.nan), [str(array.type)]
+        return np.full(len(array), np.nan), [str(array.type)], 1
 
 
 def _level_indices(array: pa.Array, type_: str, levels: tuple[str, ...]) -> np.ndarray:

@@ -37,6 +37,7 @@ from .pooling import (
     in_parentheses,
     pool_tables,
     read_notes,
+    same_rows_note,
     split_by,
 )
 from .result import ColumnComparison, GroupsComparison, TableComparison
@@ -299,7 +300,11 @@ def _comparison(
         sizes=data.sizes,
         names=names,
         left_out=data.left_out,
-        notes=(*data.notes, *date_notes(data.columns, data.n_first, names)),
+        notes=(
+            *data.notes,
+            *date_notes(data.columns, data.n_first, names),
+            *same_rows_note(data.columns, data.n_first, names),
+        ),
         seed=seed,
         design=design,
     )

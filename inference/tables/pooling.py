@@ -223,6 +223,7 @@ def pool_tables(
         columns, n_first, row_weights = _positive_rows(columns, n_first, row_weights)
         notes += row_weights.notes(len(next(iter(columns.values())).column.values), n_first)
     notes += _cluster_notes(columns, roles.clusters, n_first)
+    notes += _strata_notes(columns, roles.strata, n_first)
     notes += _dependence_notes(columns, n_first, roles.clusters)
     notes += _repeated_identifiers(
         columns, {*role_types, *options.column_types}, roles.clusters, n_first
@@ -446,16 +447,42 @@ def _copies_notes(
     return [f"{note[0].upper()}{note[1:]}." for note in notes]
 
 
+def same_rows_note(
+    columns: Sequence[Column], n_first: int, names: tuple[str, str]
+) -> tuple[str, ...]:
+    """Write a note if both tables have the same rows, in any order."""
+    values = np.stack([column.values for column in columns], axis=1)
+    first, second = (part[np.lexsort(part.T)] for part in (values[:n_first], values[n_first:]))
+    same = np.array_equal(first, second, equal_nan=True)
+    return (f"{names[0]} and {names[1]} have the same rows.",) if same else ()
+
+
+def _strata_notes(
+    columns: Mapping[str, TypedColumn], strata: str | None, n_first: int
+) -> list[str]:
+    """Write a note on rows whose stratum is in one table only."""
+    if strata is None:
+        return []
+    first, second = np.split(columns[strata].column.values, [n_first])
+    alone = int((~np.isin(first, second)).sum() + (~np.isin(second, first)).sum())
+    if not alone:
+        return []
+    return [
+        f"{pluralize(alone, 'row')} have a value of {strata!r} that only one table has: the test "
+        "does not compare them, but they are in the effects."
+    ]
+
+
 def _date_note(column: Column, day: float = 86_400.0) -> str:
     """Write what of a column of dates, or of times of a day, is not compared."""
     if np.nanmin(column.values) >= 0.0 and np.nanmax(column.values) < day:
         return (
-            f"Of {column.name!r} the hours are compared, and not the minutes: convert it to "
-            "seconds to compare these."
+            f"Of {column.name!r} the hours are compared, and not the minutes: to compare these, "
+            "convert the column to seconds."
         )
     return (
-        f"Of {column.name!r} weekdays and hours are compared, and not when the dates are: convert "
-        "it to days to compare that."
+        f"Of {column.name!r} weekdays and hours are compared, and not the dates themselves: to "
+        "compare these, convert the column to days since a fixed date."
     )
 
 

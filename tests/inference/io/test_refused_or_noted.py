@@ -760,3 +760,37 @@ def test_names_of_columns_that_are_numbers():
         assert [column.name for column in found.columns] == ["2021"]
     assert [pair.columns for pair in compare_groups(table, 2022, **QUIET).comparisons[0].pairs]
     assert Monitor(table, exclude=[2020]).columns == ("2021", "2022")
+
+
+def test_notes_of_monitors_count_cells():
+    monitor = Monitor({"d": VALUES})
+    monitor.update({"d": ["5%", "6%"] * 10})
+    assert any("'d' has 20 cells such as '5%', no number" in note for note in monitor.notes)
+
+
+def test_tables_with_the_same_rows_are_noted():
+    table = pd.DataFrame({"a": VALUES, "c": ["x", None] * 30})
+    assert compared(table, table.iloc[::-1]).notes[-1] == "before and after have the same rows."
+    assert not any("same rows" in note for note in compared(table, table * 2).notes)
+
+
+def test_rows_of_a_stratum_that_one_table_lacks_are_noted():
+    before = pd.DataFrame({"g": ["u", "v"] * 30, "a": VALUES})
+    after = before.assign(g=["u", "w", "w"] * 20)
+    (note,) = (note for note in compared(before, after, strata="g").notes if "only one" in note)
+    assert note.startswith("70 rows have a value of 'g' that only one table has")
+
+
+def test_a_last_row_that_is_a_total_is_warned_of(tmp_path):
+    path = tmp_path / "a.csv"
+    rows = np.column_stack([VALUES**2, VALUES**4])
+    np.savetxt(path, [*rows, rows.sum(axis=0)], header="a,b", comments="", delimiter=",")
+    with pytest.warns(UserWarning, match="its last row is the sum of the others"):
+        read_sample(path)
+
+
+def test_free_text_with_digits_needs_no_note():
+    texts = [f"{at} words were written on day {at**2}" for at in range(60)]
+    columns, note = read({"d": texts})
+    assert columns["d"].kind == "text"
+    assert "digits" not in note
