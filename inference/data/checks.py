@@ -225,14 +225,14 @@ def as_matrix(
     if array.dtype.kind not in "iuf":
         array = convert_objects(array, name, _column_label(X, columns))
     values = np.array(array, dtype=np.float64)
-    if array.dtype.kind in "iu" and array.dtype.itemsize == DOUBLE and _loses_digits(array, values):
+    if array.dtype.kind in "iu" and array.dtype.itemsize == DOUBLE and loses_digits(array, values):
         raise InputError(f"{name} has {INEXACT_INTEGERS}")
     return values
 
 
-def _loses_digits(integers: NDArray[Any], values: NDArray[np.float64]) -> bool:
+def loses_digits(integers: NDArray[Any], values: NDArray[np.float64]) -> bool:
     """Return whether some integers are not equal to their values in double precision."""
-    large = np.abs(values) > 2.0**53
+    large = np.abs(values) >= 2.0**53
     return bool(large.any()) and any(
         int(integer) != int(value)
         for integer, value in zip(integers[large], values[large], strict=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import numbers
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..core.errors import InputError, check_choice, nearest
-from ..data.checks import normalize_text, pluralize
+from ..data.checks import INEXACT_INTEGERS, loses_digits, normalize_text, pluralize
 from ..data.equality import DOUBLE, round_to, stored_size
 from .formats import (
     DATE_FORMATS,
@@ -180,7 +181,19 @@ def _local_times(
 
 
 def _to_common_precision(parts: list[pa.Array]) -> list[pa.Array]:
-    """Round numbers of several types to the narrowest floating-point type among them."""
+    """Round numbers of several types to the narrowest floating-point type among them.
+
+    Raises:
+        ColumnError: whole numbers lose digits in double precision.
+    """
+    if all(map(pa.types.is_integer, (part.type for part in parts))):
+        with contextlib.suppress(pa.ArrowInvalid):  # more than 63 bits
+            return [pc.cast(part, pa.int64()) for part in parts]
+    for part in parts:
+        if pa.types.is_integer(part.type) and loses_digits(
+            part.drop_null().to_numpy(), as_numpy(part.drop_null())
+        ):
+            raise ColumnError(f"has {INEXACT_INTEGERS}")
     size = min(stored_size(part.type) for part in parts)
     if size == DOUBLE:
         return [as_floats(part) for part in parts]

@@ -544,6 +544,10 @@ def test_whole_numbers_beyond_double_precision_are_codes():
     assert columns["k"].levels == tuple(map(str, codes))
     assert "for numbers subtract a common number" in note
     assert read({"k": list(map(str, codes)) * 30})[0]["k"].levels == tuple(map(str, codes))
+    unsigned = np.array(codes * 30, dtype=np.uint64)
+    assert read({"k": unsigned}, {"k": codes * 30})[0]["k"].levels == tuple(map(str, codes))
+    with pytest.raises(InputError, match=r"'k' has whole numbers beyond 2\^53"):
+        read({"k": codes * 30}, {"k": [float(codes[0])] * 60})
 
 
 def test_decimals_beyond_double_precision_are_refused():
