@@ -446,7 +446,7 @@ def _from_text(
     if numbers is not None:
         notes += _notes_on_numbers(name, distinct, numbers, tables, formats)
         parts = [pc.unique(part).drop_null() for part in (array[:rows], array[rows:])]
-        if kind is None and any(map(_have_several_decimals, parts)):
+        if kind is None and any(map(have_several_decimals, parts)):
             notes += note_on_equal_numbers(name, distinct, as_numbers=True)
         check_currencies(name, distinct)
         if not formats:
@@ -576,13 +576,13 @@ def note_on_equal_numbers(
         return ()
     texts = " and ".join(repr(part[equal[0].as_py()].as_py()) for part in (shorter, longer))
     if as_numbers:
-        advice = f"read as numbers: to keep them apart say {type_option(name, 'text')}."
+        advice = f"read as numbers: to keep them apart say {type_option(name, 'category')}."
     else:
         advice = "which are kept apart: write them alike if they are the same."
     return (f"{name!r} has texts that are one number, such as {texts}, {advice}",)
 
 
-def _have_several_decimals(distinct: pa.Array) -> bool:
+def have_several_decimals(distinct: pa.Array) -> bool:
     """Return whether texts with decimal points have zeros at the end, and several lengths.
 
     Programs write numbers without such zeros, or all with as many decimals.

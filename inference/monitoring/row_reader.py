@@ -47,7 +47,9 @@ from ..io.types import (
     Column,
     describe_sentinel,
     find_sentinels,
+    have_several_decimals,
     is_numeric,
+    note_on_equal_numbers,
     number_texts,
     take_values,
     value_text,
@@ -123,6 +125,16 @@ class RowReader(NamedTuple):
         """Make numbers (n,) that are stored in ``size`` bytes equal to those of the reference."""
         return snap(values, self.tied[at], min(size, self.sizes[at])) if self.tied else values
 
+    def _note_on_equal_numbers(self, array: pa.Array, at: int) -> tuple[str, ...]:
+        """Note texts such as the version 1.10 that are a number of the reference, such as 1.1."""
+        if not self.tied or not len(self.tied[at]) or not pa.types.is_string(array.type):
+            return ()
+        distinct = pc.unique(array).drop_null()
+        if not have_several_decimals(distinct):
+            return ()
+        known = pa.concat_arrays([distinct, number_texts(self.tied[at])])
+        return note_on_equal_numbers(self.columns.names[at], known, as_numbers=True)
+
     def _is_binary(self, at: int) -> bool:
         """Return whether a column of numbers is 0 and 1 alone in the reference."""
         return bool(len(self.tied[at])) and set(self.tied[at]) <= {0.0, 1.0}
@@ -160,7 +172,7 @@ class RowReader(NamedTuple):
         values, invalid, count = _numbers(array, self.formats[at])
         infinite = np.isinf(values)
         values[infinite] = np.nan
-        notes = []
+        notes = list(self._note_on_equal_numbers(array, at))
         if invalid:
             such = f"{invalid[0]!r}"
             such = such if count == 1 else f"{pluralize(count, 'cell')} such as {such}"

@@ -468,8 +468,8 @@ def _strata_notes(
     if not alone:
         return []
     return [
-        f"{pluralize(alone, 'row')} have a value of {strata!r} that only one table has: the test "
-        "does not compare them, but they are in the effects."
+        f"Rows whose value of {strata!r} only one table has: {alone}. The test does not compare "
+        "them, but effects include them."
     ]
 
 
