@@ -99,6 +99,11 @@ def column_array(
         _without(_simplified(table.data.column(name).combine_chunks()), na_values)
         for table in tables
     ]
+    written = [
+        table.source
+        for part, table in zip(parts, tables, strict=True)
+        if pa.types.is_string(part.type)
+    ]
     parts, notes = _to_common_family(parts, name, formats)
     families = {_family(part.type) for part in parts} - {"nothing"}
     mixed = ""
@@ -117,7 +122,8 @@ def column_array(
             raise ColumnError(f"holds {mixed}: write them alike") from None
         mixed += f": {alike_or_words(name, *parts)}"
     elif families == {"dates"}:
-        parts, zone_notes = _local_times(parts, name, [table.source for table in tables])
+        sources = [table.source for table in tables]
+        parts, zone_notes = _local_times(parts, name, sources, written)
         notes += zone_notes
     elif families == {"numbers"} and len({part.type for part in parts}) > 1:
         parts = _to_common_precision(parts)
@@ -141,9 +147,15 @@ def is_declared_category(tables: Sequence[Table], name: str) -> bool:
 
 
 def _local_times(
-    parts: list[pa.Array], name: str, sources: list[str]
+    parts: list[pa.Array], name: str, sources: list[str], written: Sequence[str] = ()
 ) -> tuple[list[pa.Array], tuple[str, ...]]:
     """Return dates in the local time of their time zone, of the first of several, and a note.
+
+    Args:
+        parts: dates of every table.
+        name: name of the column.
+        sources: names of the tables.
+        written: names of those whose dates are text with offsets from UTC.
 
     Raises:
         ColumnError: some have a time zone, and others none.
@@ -174,7 +186,9 @@ def _local_times(
     if len(known) == 1:
         return local, notes
     other_zones = ", ".join(
-        f"{other} in {source}" for other, source in known.items() if other != zone
+        f"{'offsets from UTC' if source in written else other} in {source}"
+        for other, source in known.items()
+        if other != zone
     )
     zones_note = f"{name!r} is compared by the local clock of {zone}; it has {other_zones}."
     return local, (*notes, zones_note)

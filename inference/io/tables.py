@@ -34,8 +34,8 @@ OTHER_SUFFIXES = {
     ".zip": "unpack it",
     ".xz": "unpack it",
 }
-#: Bytes by which files of other formats are known, and of names of files at most.
-SIGNATURE_BYTES, MAX_NAME_BYTES = 16, 255
+#: Bytes by which files of other formats are known.
+SIGNATURE_BYTES = 16
 #: File in a workbook that says in which file each sheet is.
 WORKBOOK_LINKS = "xl/_rels/workbook.xml.rels"
 #: Suffixes of Parquet files.
@@ -186,7 +186,11 @@ def read_table(path: Path, encoding: str | None = None, *, header: bool = True) 
 
 def _check_path(path: Path) -> None:
     """Refuse text in place of a path."""
-    if "\n" in str(path) or len(path.name.encode(errors="replace")) > MAX_NAME_BYTES:
+    try:
+        is_text = not path.exists() and "\n" in str(path)
+    except OSError:  # too long for a path
+        is_text = True
+    if is_text:
         raise InputError(
             f"{str(path)[:40]!r} is not the path of a file: of text with separators pass "
             "pandas.read_csv(io.StringIO(text))"

@@ -806,3 +806,12 @@ def test_free_text_with_digits_needs_no_note():
     columns, note = read({"d": texts})
     assert columns["d"].kind == "text"
     assert "digits" not in note
+
+
+def test_dates_of_several_zones_are_described_by_their_offsets():
+    zones = ["Europe/Berlin", "America/New_York"]
+    moments = [pd.Timestamp(one).tz_localize(zones[at % 2]) for at, one in enumerate(HOURS)]
+    before = pd.DataFrame({"t": pd.Series(moments, dtype=object)})
+    after = pd.DataFrame({"t": pd.to_datetime(HOURS).tz_localize(zones[0])})
+    note = read(before, after)[1]
+    assert "by the local clock of Europe/Berlin; it has offsets from UTC in P." in note
