@@ -508,9 +508,9 @@ def check_file(path: Path) -> None:
         InputError: if it does not exist or is not a regular file.
     """
     if not path.exists():
-        is_address = re.match(r"\w{2,}:/", str(path))
-        advice = ": for an address on the web, download the file first" if is_address else ""
-        raise InputError(f"{path} does not exist{advice}")
+        if address := re.match(r"(\w{2,}):/+(.*)", str(path)):  # a path has one slash of two
+            raise InputError(f"{address[1]}://{address[2]} is not a file: download it first")
+        raise InputError(f"{path} does not exist")
     if not path.is_file():
         raise InputError(f"{path} is not a regular file: write a pipe or stream to a file first")
 

@@ -321,7 +321,8 @@ def _may_be_names(values: np.ndarray) -> bool:
 def _is_total(values: np.ndarray) -> bool:
     """Return whether the last row (D,) of many (n, D) is the sum of the others, and not zero."""
     total, last = values[:-1].sum(axis=0), values[-1]
-    return len(values) > LEAST_ROWS_BELOW and np.allclose(total, last, 1e-9, 0.0) and last.all()
+    equal = np.allclose(total, last, 1e-9, 0.0)
+    return bool(len(values) > LEAST_ROWS_BELOW and equal and last.all())
 
 
 def _no_number(cell: object, table: Table, row: int) -> str:

@@ -130,11 +130,12 @@ def format_number(value: float, n_digits: int) -> str:
 
 def format_different(first: float, second: float, n_digits: int) -> tuple[str, str]:
     """Format two numbers with at least ``n_digits`` digits, and as many as show a difference."""
-    for digits in range(n_digits, 18):
-        texts = format_number(first, digits), format_number(second, digits)
-        if texts[0] != texts[1]:
+    digits = n_digits
+    while first != second and digits < 17:
+        if format_number(first, digits) != format_number(second, digits):
             break
-    return texts if first != second else (format_number(first, n_digits),) * 2
+        digits += 1
+    return format_number(first, digits), format_number(second, digits)
 
 
 def format_region(region: Place, column: ColumnFindings, max_scales: float = 4.0) -> str:

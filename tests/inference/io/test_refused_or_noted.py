@@ -674,7 +674,7 @@ def test_text_in_place_of_a_path(text):
 
 
 def test_addresses_and_pipes_in_place_of_a_file():
-    with pytest.raises(InputError, match="does not exist: for an address on the web, download"):
+    with pytest.raises(InputError, match=r"https://example\.org/a\.csv is not a file: download it"):
         read("https://example.org/a.csv")
     with pytest.raises(InputError, match="is not a regular file: write a pipe or stream to a file"):
         read("/dev/null")
