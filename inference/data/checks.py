@@ -220,17 +220,19 @@ def as_matrix(
         array = array[:, np.newaxis]
     if array.shape[1] == 0:
         raise InputError(f"{name} has no columns")
+    if array.dtype.kind == "V":  # such as bfloat16
+        raise InputError(f"{name} has the type {array.dtype}: convert it with .astype('float32')")
     if array.dtype.kind not in "iuf":
         array = convert_objects(array, name, _column_label(X, columns))
     values = np.array(array, dtype=np.float64)
-    if array.dtype.kind in "iu" and array.dtype.itemsize == DOUBLE and _loses_digits(array, values):
+    if array.dtype.kind in "iu" and array.dtype.itemsize == DOUBLE and loses_digits(array, values):
         raise InputError(f"{name} has {INEXACT_INTEGERS}")
     return values
 
 
-def _loses_digits(integers: NDArray[Any], values: NDArray[np.float64]) -> bool:
+def loses_digits(integers: NDArray[Any], values: NDArray[np.float64]) -> bool:
     """Return whether some integers are not equal to their values in double precision."""
-    large = np.abs(values) > 2.0**53
+    large = np.abs(values) >= 2.0**53
     return bool(large.any()) and any(
         int(integer) != int(value)
         for integer, value in zip(integers[large], values[large], strict=True)
@@ -249,12 +251,14 @@ def _check_numbers(values: np.ndarray, name: str, column: Callable[[int], str]) 
             row, index = map(int, np.argwhere(invalid)[0])
             description = describe_invalid_value(values[row, index])
             rows = pluralize(int(invalid.any(axis=1).sum()), "row")
-            hint = ""
+            advice, hint = f"fill in or drop {rows}", ""
+            if np.isfinite(values[row, index]):
+                advice = "divide the column by a power of ten"
             if name in ("P", "Q") and np.isnan(values[row, index]):
                 hint = "; for two tables with missing values use compare_tables (`bke drift`)"
             raise InputError(
                 f"{name} has {description} in row {row + 1}, {column(index)} "
-                f"({invalid.sum()} in all): fill in or drop {rows}{hint}"
+                f"({invalid.sum()} in all): {advice}{hint}"
             )
 
 
@@ -348,6 +352,14 @@ def as_tested_pair(P: ArrayLike, Q: ArrayLike) -> tuple[NDArray[np.float64], NDA
         check_same_columns(column_names(P), column_names(Q))
     pooled, names = np.concatenate([p, q]), column_names(P)
     varying = np.flatnonzero(np.ptp(pooled, axis=0) > 0.0)
+    sizes = np.concatenate([stored_sizes(Z, p.shape[1]) for Z in (P, Q)])
+    if not len(varying) and min(sizes) < DOUBLE:
+        dtype = f"float{8 * min(sizes)}"
+        step = np.spacing(np.abs(pooled).max().astype(dtype))
+        raise InputError(
+            f"P and Q have equal rows in {dtype}, which rounds their numbers to multiples of "
+            f"{step:g}: give float64, or subtract a common number before"
+        )
     if not len(varying):  # as_sample raises the error
         varying = np.arange(p.shape[1])
     labels = None if names is None else [names[index] for index in varying]
@@ -496,9 +508,11 @@ def check_file(path: Path) -> None:
         InputError: if it does not exist or is not a regular file.
     """
     if not path.exists():
+        if address := re.match(r"(\w{2,}):/+(.*)", str(path)):  # a path has one slash of two
+            raise InputError(f"{address[1]}://{address[2]} is not a file: download it first")
         raise InputError(f"{path} does not exist")
     if not path.is_file():
-        raise InputError(f"{path} is not a regular file")
+        raise InputError(f"{path} is not a regular file: write a pipe or stream to a file first")
 
 
 def pluralize(count: int, noun: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import numbers
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..core.errors import InputError, check_choice, nearest
-from ..data.checks import normalize_text, pluralize
+from ..data.checks import INEXACT_INTEGERS, loses_digits, normalize_text, pluralize
 from ..data.equality import DOUBLE, round_to, stored_size
 from .formats import (
     DATE_FORMATS,
@@ -42,12 +43,15 @@ from .types import (
     Column,
     ColumnError,
     TypedColumn,
+    alike_or_words,
     ambiguous_format,
     check_supported,
+    check_thousands,
     infer_type,
+    note_on_negative,
+    number_texts,
     parse_booleans,
     read_columns,
-    type_option,
 )
 
 #: Problems, and names of columns, that a message lists.
@@ -61,7 +65,7 @@ class ColumnArray(NamedTuple):
 
     Attributes:
         array: (N,), of one type.
-        mixed: their types in each table, if these are several.
+        mixed: their types in each table, if these are several, and what to do.
         notes: notes on how they were read.
     """
 
@@ -95,9 +99,14 @@ def column_array(
         _without(_simplified(table.data.column(name).combine_chunks()), na_values)
         for table in tables
     ]
-    parts = _to_common_family(parts, name, formats)
+    written = [
+        table.source
+        for part, table in zip(parts, tables, strict=True)
+        if pa.types.is_string(part.type)
+    ]
+    parts, notes = _to_common_family(parts, name, formats)
     families = {_family(part.type) for part in parts} - {"nothing"}
-    mixed, notes = "", tuple[str, ...]()
+    mixed = ""
     if len(families) > 1:
         mixed = " and ".join(
             f"{_family(part.type)} in {table.source}"
@@ -106,13 +115,16 @@ def column_array(
         for part in parts:
             check_supported(part.type)
         if "text" not in families:
-            raise ColumnError(f"holds {mixed}")
+            raise ColumnError(f"holds {mixed}: {_conversion(families)}")
         try:
             parts = [pc.cast(part, pa.string()) for part in parts]
         except pa.ArrowNotImplementedError:
-            raise ColumnError(f"holds {mixed}") from None
+            raise ColumnError(f"holds {mixed}: write them alike") from None
+        mixed += f": {alike_or_words(name, *parts)}"
     elif families == {"dates"}:
-        parts, notes = _local_times(parts, name, [table.source for table in tables])
+        sources = [table.source for table in tables]
+        parts, zone_notes = _local_times(parts, name, sources, written)
+        notes += zone_notes
     elif families == {"numbers"} and len({part.type for part in parts}) > 1:
         parts = _to_common_precision(parts)
     elif len({part.type for part in parts}) > 1:
@@ -135,9 +147,15 @@ def is_declared_category(tables: Sequence[Table], name: str) -> bool:
 
 
 def _local_times(
-    parts: list[pa.Array], name: str, sources: list[str]
+    parts: list[pa.Array], name: str, sources: list[str], written: Sequence[str] = ()
 ) -> tuple[list[pa.Array], tuple[str, ...]]:
     """Return dates in the local time of their time zone, of the first of several, and a note.
+
+    Args:
+        parts: dates of every table.
+        name: name of the column.
+        sources: names of the tables.
+        written: names of those whose dates are text with offsets from UTC.
 
     Raises:
         ColumnError: some have a time zone, and others none.
@@ -168,14 +186,28 @@ def _local_times(
     if len(known) == 1:
         return local, notes
     other_zones = ", ".join(
-        f"{other} in {source}" for other, source in known.items() if other != zone
+        f"{'offsets from UTC' if source in written else other} in {source}"
+        for other, source in known.items()
+        if other != zone
     )
     zones_note = f"{name!r} is compared by the local clock of {zone}; it has {other_zones}."
     return local, (*notes, zones_note)
 
 
 def _to_common_precision(parts: list[pa.Array]) -> list[pa.Array]:
-    """Round numbers of several types to the narrowest floating-point type among them."""
+    """Round numbers of several types to the narrowest floating-point type among them.
+
+    Raises:
+        ColumnError: whole numbers lose digits in double precision.
+    """
+    if all(map(pa.types.is_integer, (part.type for part in parts))):
+        with contextlib.suppress(pa.ArrowInvalid):  # more than 63 bits
+            return [pc.cast(part, pa.int64()) for part in parts]
+    for part in parts:
+        if pa.types.is_integer(part.type) and loses_digits(
+            part.drop_null().to_numpy(), as_numpy(part.drop_null())
+        ):
+            raise ColumnError(f"has {INEXACT_INTEGERS}")
     size = min(stored_size(part.type) for part in parts)
     if size == DOUBLE:
         return [as_floats(part) for part in parts]
@@ -185,25 +217,34 @@ def _to_common_precision(parts: list[pa.Array]) -> list[pa.Array]:
     return [pa.array(values.astype(dtype), from_pandas=True) for values in rounded]
 
 
-def _to_common_family(parts: list[pa.Array], name: str, formats: Sequence[str]) -> list[pa.Array]:
-    """Convert one of two parts to what the other holds, if all of its cells can be."""
+def _to_common_family(
+    parts: list[pa.Array], name: str, formats: Sequence[str]
+) -> tuple[list[pa.Array], tuple[str, ...]]:
+    """Convert one of two parts to what the other holds, if all of its cells can be, with notes."""
     families = [_family(part.type) for part in parts]
     if sorted(families) == ["booleans", "numbers"]:
         at = families.index("numbers")
         binary = pc.all(pc.is_in(as_floats(parts[at]), pa.array([0.0, 1.0, None])))
         if binary.as_py() is not False:
             parts[at] = pc.cast(as_floats(parts[at]), pa.bool_())
-        return parts
+        return parts, ()
     if len(parts) != 2 or families.count("text") != 1 or "nothing" in families:
-        return parts
+        return parts, ()
     text = families.index("text")
+    distinct = pc.unique(parts[text]).drop_null()
+    notes: tuple[str, ...] = ()
     try:
         parsed = _parse_as(parts[text], parts[1 - text].type, formats)
     except AmbiguousError as error:
         raise ambiguous_format(name, error) from None
+    if parsed is not None and families[1 - text] == "numbers":
+        notes = note_on_negative(name, distinct)
+        if not formats:
+            numbers = number_texts(np.unique(as_numpy(parts[1 - text].drop_null())))
+            check_thousands(name, distinct, numbers)
     if parsed is not None:
         parts[text] = parsed
-    return parts
+    return parts, notes
 
 
 def _parse_as(array: pa.Array, dtype: pa.DataType, formats: Sequence[str]) -> pa.Array | None:
@@ -255,6 +296,15 @@ def _parse_as(array: pa.Array, dtype: pa.DataType, formats: Sequence[str]) -> pa
     return None if values is None else values.take(pc.index_in(array, distinct))
 
 
+def _conversion(families: set[str]) -> str:
+    """Advise on the conversion of columns of several types to one."""
+    if families == {"dates", "numbers"}:
+        return "convert numbers to dates, as with pandas.to_datetime(..., unit='s')"
+    if families == {"durations", "numbers"}:
+        return "convert durations to numbers, as with .dt.total_seconds() in pandas"
+    return "convert one to the type of the other"
+
+
 def _simplified(array: pa.Array) -> pa.Array:
     """Return cells of a simple type: text without blanks around it, no dictionary, no NaN."""
     if isinstance(array.type, pa.BaseExtensionType):
@@ -263,6 +313,8 @@ def _simplified(array: pa.Array) -> pa.Array:
             array = pa.array(texts, pa.string())
         else:
             array = array.storage
+    if pa.types.is_run_end_encoded(array.type):
+        array = pc.run_end_decode(array)
     if pa.types.is_dictionary(array.type):
         check_supported(array.type.value_type)
         array = pc.cast(array, array.type.value_type)
@@ -286,6 +338,8 @@ def _family(dtype: pa.DataType) -> str:
         return "dates"
     if pa.types.is_time(dtype):
         return "times of a day"
+    if pa.types.is_duration(dtype):
+        return "durations"
     return str(dtype)
 
 
@@ -381,6 +435,7 @@ class ReadOptions(NamedTuple):
         formats: names of formats of numbers or dates, where several fit.
         sentinels: what is done with numbers that look like sentinels of a missing value.
         identifiers: compare identifiers, as texts.
+        role_types: types of columns with a role, before those of ``column_types``.
     """
 
     column_types: Mapping[str, str]
@@ -388,6 +443,7 @@ class ReadOptions(NamedTuple):
     formats: Sequence[str] = ()
     sentinels: str = "warn"
     identifiers: bool = False
+    role_types: Mapping[str, str] = {}
 
 
 def typed_columns(
@@ -410,16 +466,13 @@ def typed_columns(
 
     def read(name: str, formats: Sequence[str]) -> TypedColumn:
         array, mixed, notes = column_array(tables, name, options.na_values, formats)
-        type_ = options.column_types.get(name)
+        type_ = options.role_types.get(name, options.column_types.get(name))
         if type_ is None and is_declared_category(tables, name):
             type_ = "category"
         typed = infer_type(name, array, tables, type_, formats)
         numbers = typed.column.kind in ("number", "integer")
         if mixed and name not in options.column_types and not numbers:
-            raise ColumnError(
-                f"holds {mixed}: write them alike, or take them for words with "
-                f"{type_option(name, 'category')}"
-            )
+            raise ColumnError(f"holds {mixed}")
         notes += _notes_on_reading(tables, name, typed.column)
         return typed._replace(notes=(*notes, *typed.notes))
 

@@ -53,6 +53,9 @@ POINTS = NumberFormat(
 DECIMAL_COMMAS = NumberFormat("decimal commas", rf"^[+-]?(\d*,\d+|\d+){_EXPONENT}$", "", ",")
 OTHER_FORMATS = (
     DECIMAL_COMMAS,
+    NumberFormat(
+        "exponents of Fortran", r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+|[dD][+-]\d+)?$", "", "."
+    ),
     NumberFormat("commas between thousands", r"^[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?$", ","),
     POINTS,
     NumberFormat(
@@ -270,6 +273,7 @@ def parse_format(array: pa.Array, number_format: NumberFormat) -> np.ndarray:
     _, _, removed, point = number_format
     plain = pc.replace_substring_regex(array, removed, "") if removed else array
     plain = pc.replace_substring(plain, point, ".") if point != "." else plain
+    plain = pc.replace_substring_regex(plain, "[dD]", "e")
     return as_numpy(pc.replace_substring_regex(plain, r"^\+", ""))
 
 

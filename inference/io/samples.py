@@ -128,6 +128,8 @@ def read_samples(
                 f"{path}: its first row, {row}, is read as numbers; leave it out, or write names "
                 "in its place, where it names the columns"
             )
+        if _is_total(values):
+            _warn(f"{path}: its last row is the sum of the others: leave it out if it is a total")
         warn_of_non_measurements(Path(path), names, values)
         sizes = tuple(stored_size(table.data.schema.field(name).type) for name in names)
         samples.append(Sample(values, tuple(names), Path(path), sizes))
@@ -201,7 +203,7 @@ def _use_one_format(
     try:
         numbers = parse_numbers(pc.unique(pooled).drop_null())
         if len(tables) == 2 and not any(formats):
-            check_thousands(names[0], pooled, tables)
+            check_thousands(names[0], *(pc.unique(array).drop_null() for array in arrays))
     except AmbiguousError:
         raise error from None
     except ColumnError as problem:
@@ -314,6 +316,13 @@ def _may_be_names(values: np.ndarray) -> bool:
     low, high = below.min(axis=0), below.max(axis=0)
     distant = (first < 2.0 * low - high) | (first > 2.0 * high - low)
     return bool((below % 1.0 != 0.0).all() and distant.any())
+
+
+def _is_total(values: np.ndarray) -> bool:
+    """Return whether the last row (D,) of many (n, D) is the sum of the others, and not zero."""
+    total, last = values[:-1].sum(axis=0), values[-1]
+    equal = np.allclose(total, last, 1e-9, 0.0)
+    return bool(len(values) > LEAST_ROWS_BELOW and equal and last.all())
 
 
 def _no_number(cell: object, table: Table, row: int) -> str:

@@ -19,12 +19,13 @@ import threading
 from collections.abc import Iterator
 from typing import IO
 
+import numpy as np
 import pyarrow as pa
 
 from ..core.errors import InputError
 from ..data.checks import pluralize
 from .tables import Table, clean_name, parse_json_lines, parse_json_objects, table_of_objects
-from .text import MISSING, SEPARATORS, split_rows
+from .text import MISSING, SEPARATORS, empty_rows, split_rows
 
 #: Lines that are read ahead; lines of a row with a quoted cell at most; neither is tuned.
 LINES_AHEAD, ROW_LINES = 20_000, 100
@@ -256,6 +257,11 @@ class RowStream:
         if uneven:
             number = self._line_number - len(data) + (uneven[0].number or 1)
             self._leave_out("more or fewer cells", len(uneven), f"near line {number}")
+        empty = empty_rows(table)
+        if table.num_columns > 1 and empty.any():
+            number = self._line_number - len(data) + int(np.argmax(empty)) + 1
+            self._leave_out("empty cells alone", int(empty.sum()), f"near line {number}")
+            table = table.filter(pa.array(~empty))
         return Table(table, "the stream")
 
     def _decodable(self, raw: bytes) -> bytes:

@@ -20,13 +20,22 @@ import pyarrow as pa
 
 from ..core.errors import InputError
 from ..data.checks import check_file, default_names, normalize_text, pluralize
-from .text import TextFile
+from .text import NAMES_NEEDED, TextFile, describe_signature
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Compressions that Arrow detects by a last suffix.
-COMPRESSED = (".gz", ".zst", ".bz2")
+#: Compressions that Arrow detects by a last suffix, and their first bytes.
+COMPRESSED = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd", ".bz2": b"BZh"}
+#: Suffixes of files that cannot be read, and what to do.
+OTHER_SUFFIXES = {
+    ".json": "write one JSON object in each line, and name it .jsonl",
+    ".xls": "save it as .xlsx",
+    ".zip": "unpack it",
+    ".xz": "unpack it",
+}
+#: Bytes by which files of other formats are known.
+SIGNATURE_BYTES = 16
 #: File in a workbook that says in which file each sheet is.
 WORKBOOK_LINKS = "xl/_rels/workbook.xml.rels"
 #: Suffixes of Parquet files.
@@ -112,7 +121,9 @@ def as_table(data: Any, name: str, encoding: str | None = None) -> Table:
                 notes = (f"{name}: the index of pandas is left out: .reset_index() compares it.",)
         return _checked(Table(_to_arrow(data, name), name, notes))
     advice = ""
-    if hasattr(data, "collect"):  # of polars, dask and others
+    if hasattr(data, "to_dataframe"):  # of xarray
+        advice = ": give .to_dataframe() of it"
+    elif hasattr(data, "collect"):  # of polars, dask and others
         advice = ": give .collect() of it"
     elif isinstance(data, (list, tuple, np.ndarray)):
         advice = ": give pandas.DataFrame of it"
@@ -133,6 +144,7 @@ def read_table(path: Path, encoding: str | None = None, *, header: bool = True) 
     Raises:
         InputError: the file cannot be read; names it, and the row where one is the cause.
     """
+    _check_path(path)
     if any(mark in str(path) for mark in "*?[") and not path.exists():
         paths = [Path(file) for file in sorted(glob.glob(str(path)))]
         for file in paths:
@@ -146,11 +158,7 @@ def read_table(path: Path, encoding: str | None = None, *, header: bool = True) 
         raise InputError(f"{path} is zarr, which fit --stream and open_rows read")
     if path.is_dir():
         return _checked(_read_parquet(_parquet_files(path), path, folder=path))
-    check_file(path)
-    if not path.stat().st_size:
-        raise InputError(f"{path} is empty")
-    if any(0xD800 <= ord(character) < 0xE000 for character in str(path)):  # refused by pyarrow
-        raise InputError(f"{path} has a name that is not UTF-8: rename it")
+    _check_content(path)
     compressed = path.suffix.lower() in COMPRESSED
     suffix = (path.with_suffix("") if compressed else path).suffix.lower()
     readers: dict[str, Callable[[Path], Table]] = {
@@ -164,13 +172,43 @@ def read_table(path: Path, encoding: str | None = None, *, header: bool = True) 
     }
     if suffix not in readers:
         ending = f"the suffix {path.suffix!r}" if path.suffix else "no suffix"
-        raise InputError(f"{path} has {ending}; files that can be read: {', '.join(readers)}")
+        known, packed = ", ".join(readers), " or ".join(COMPRESSED)
+        can_be_read = f"files that can be read: {known}; text also with {packed}"
+        advice = OTHER_SUFFIXES.get(path.suffix.lower(), can_be_read)
+        raise InputError(f"{path} has {ending}; {advice}")
     try:
         return _checked(readers[suffix](path))
     except OSError as error:
         raise InputError(f"{path} cannot be read: {_first_line(error)}") from error
     except (pa.ArrowException, MemoryError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a readable {suffix} file: {_first_line(error)}") from error
+
+
+def _check_path(path: Path) -> None:
+    """Refuse text in place of a path."""
+    try:
+        is_text = not path.exists() and "\n" in str(path)
+    except OSError:  # too long for a path
+        is_text = True
+    if is_text:
+        raise InputError(
+            f"{str(path)[:40]!r} is not the path of a file: of text with separators pass "
+            "pandas.read_csv(io.StringIO(text))"
+        )
+
+
+def _check_content(path: Path) -> None:
+    """Refuse empty files, those whose names Arrow refuses, and others than their suffix says."""
+    check_file(path)
+    if not path.stat().st_size:
+        raise InputError(f"{path} is empty")
+    if any(0xD800 <= ord(character) < 0xE000 for character in str(path)):  # refused by pyarrow
+        raise InputError(f"{path} has a name that is not UTF-8: rename it")
+    with path.open("rb") as file:
+        raw = file.read(SIGNATURE_BYTES)
+    if not raw.startswith(COMPRESSED.get(path.suffix.lower(), b"")):
+        content = describe_signature(raw) or f"not compressed: leave {path.suffix} out of its name"
+        raise InputError(f"{path} cannot be read: it is {content}")
 
 
 def _parquet_files(folder: Path) -> list[Path]:
@@ -191,6 +229,11 @@ def _parquet_files(folder: Path) -> list[Path]:
 def clean_name(name: object) -> str:
     """Return the name of a column in Unicode normal form C, on one line, without outer blanks."""
     return " ".join(CONTROL.sub(" ", normalize_text(str(name))).split())
+
+
+def column_name(name: Any) -> Any:
+    """Return the name of a column as tables have it, of a number its text; others unchanged."""
+    return clean_name(name) if isinstance(name, (str, numbers.Number)) else name
 
 
 def _checked(table: Table) -> Table:
@@ -255,6 +298,8 @@ def _read_json(path: Path) -> Table:
             return Table(table_of_objects(rows), str(path))
     except ValueError as error:  # too many levels
         fault = str(error)
+    if raw.lstrip()[:1] == b"[":
+        fault += "; write each object of an array in a line of its own"
     raise InputError(f"{path} is not a readable file of JSON lines, one object each: {fault}")
 
 
@@ -439,7 +484,7 @@ def _read_excel(path: Path, *, header: bool) -> Table:
     if numeric and has_header:
         raise InputError(
             f"{where} has the number {numeric[0]} in row {first + 1}, where the names of columns "
-            "are needed"
+            f"are needed: {NAMES_NEEDED}"
         )
     if unnamed := names.count(None):
         raise InputError(
@@ -492,7 +537,13 @@ def _excel_rows(path: Path) -> tuple[str, list[tuple[Any, ...]], list[str]]:
             sheet.reset_dimensions()
             return sheet.title, list(sheet.iter_rows(values_only=True)), book.sheetnames
     except Exception as error:  # openpyxl raises errors of many types for a broken file
-        raise InputError(f"{path} is not a readable Excel file: {_first_line(error)}") from error
+        raw = path.read_bytes()[:SIGNATURE_BYTES]
+        fault = _first_line(error)
+        if not zipfile.is_zipfile(path) and (description := describe_signature(raw)):
+            fault = f"it is {description}"
+        elif b"\0" not in raw and raw[:2] != b"PK":
+            fault = "it may be text: name it .csv"
+        raise InputError(f"{path} is not a readable Excel file: {fault}") from error
 
 
 def _check_formulas(path: Path, where: str, header: int) -> None:
@@ -609,7 +660,7 @@ def _as_text(cell: Any) -> str:
 
 
 def _is_missing(cell: object) -> bool:
-    return cell is None or cell != cell  # NaN is not itself
+    return cell is None or str(cell) == "<NA>" or cell != cell  # NaN is not itself
 
 
 BINARY_READERS: dict[str, Callable[[Path], Table]] = {
@@ -678,4 +729,7 @@ def _to_arrow(data: Any, name: str) -> pa.Table:
         ) from error
     except (pa.ArrowException, ValueError, TypeError) as error:
         reason = " ".join(" ".join(map(str, error.args[:2])).split()) or type(error).__name__
-        raise InputError(f"{name} cannot be taken for a table: {reason[:200]}") from error
+        advice = ""
+        if "Unsupported numpy type" in reason:
+            advice = "; convert numbers of other types with .astype('float32')"
+        raise InputError(f"{name} cannot be taken for a table: {reason[:200]}{advice}") from error

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -31,10 +32,25 @@ SEPARATORS = ";\t,|~"
 HEAD_BYTES, HEAD_ROWS, HEAD_LINES = 2**16, 100, 3
 #: Numbers in a first row, with decimal points or commas, maybe between thousands.
 NUMBER = re.compile(
-    r"[+-]?(\d+([.,]\d*)?|[.,]\d+|\d{1,3}([.,]\d{3})+([.,]\d+)?)([eE][+-]?\d+)?", re.ASCII
+    r"[+-]?(\d+([.,]\d*)?|[.,]\d+|\d{1,3}([.,]\d{3})+([.,]\d+)?)([eE][+-]?\d+|[dD][+-]\d+)?",
+    re.ASCII,
 )
+#: First bytes of files that are no text, and what these are.
+SIGNATURES = {
+    b"PAR1": "a Parquet file: name it .parquet",
+    b"ARROW1\0": "an Arrow file: name it .arrow",
+    b"%PDF": "a PDF file: write its table as CSV",
+    b"PK\x03\x04": "a workbook or a ZIP archive: name it .xlsx, or unpack it",
+    b"\xd0\xcf\x11\xe0": "a workbook of an old format or with a password: save it as .xlsx",
+    b"\x1f\x8b": "compressed by gzip: name it .csv.gz",
+    b"BZh91AY": "compressed by bzip2: name it .csv.bz2",
+    b"\x28\xb5\x2f\xfd": "compressed by Zstandard: name it .csv.zst",
+    b"\xfd7zXZ": "compressed by xz: unpack it",
+}
 #: Beginning of the names of several columns that have none.
 UNNAMED = "\0"
+#: What to do where the first row has a number, such as a year, and names are needed.
+NAMES_NEEDED = "write a row of names above the data, each with a letter, as y2020 for 2020"
 #: Message of Arrow on a cell that cannot be decoded.
 UNDECODED = re.compile(r"column #(\d+): Row #(\d+): .*UTF8")
 
@@ -83,6 +99,10 @@ class TextFile:
         if raw[:4] in (b"\xff\xfe\0\0", b"\0\0\xfe\xff"):
             marked = "utf-32"
         self.path, self.encoding = path, encoding or marked
+        self.notes: tuple[str, ...] = ()
+        if not self.encoding.lower().startswith("utf") and self._is_utf8():
+            self.notes = (f"{path} is UTF-8, and read as such, not as {encoding}.",)
+            self.encoding = "utf-8"
         text = self._decoded(raw).removeprefix("\ufeff")
         if not text.strip():
             raise InputError(f"{path} is empty")
@@ -93,10 +113,9 @@ class TextFile:
             self.head = find_head(text, complete=complete, header=header)
         except ValueError as error:
             raise InputError(f"{path} {error}") from None
-        self.notes: tuple[str, ...] = ()
         if self.head.title_lines:
             title, lines = text.splitlines()[0][:40], pluralize(self.head.title_lines, "line")
-            self.notes = (f"{path}: {lines} above the header left out, the first is {title!r}.",)
+            self.notes += (f"{path}: {lines} above the header left out, the first is {title!r}.",)
 
     @staticmethod
     def _beginning(path: Path) -> bytes:
@@ -106,9 +125,18 @@ class TextFile:
                 raw += more
         return raw
 
+    def _is_utf8(self) -> bool:
+        """Return whether the file has characters beyond ASCII, and is UTF-8."""
+        with pa.input_stream(str(self.path), compression="detect") as stream:
+            raw = stream.read()
+        try:
+            return not raw.isascii() and bool(raw.decode())
+        except UnicodeDecodeError:
+            return False
+
     def _decoded(self, raw: bytes) -> str:
-        if raw.startswith(b"PAR1"):
-            raise InputError(f"{self.path} is a Parquet file: name it .parquet")
+        if description := describe_signature(raw):
+            raise InputError(f"{self.path} is {description}")
         wide = self.encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32"))
         if b"\0" in raw and not wide:
             raise InputError(f"{self.path} is not a text file")
@@ -150,7 +178,11 @@ class TextFile:
         if uneven:
             row_names = not len(table) and uneven[0].actual_columns == len(head.names) + 1 > 2
             advice = f"write cells with {head.separator!r} in quotes"
-            if row_names:
+            separator = re.escape(head.separator)
+            single_quotes = rf"(^|{separator})'[^']*{separator}[^']*'({separator}|\s*$)"
+            if re.search(single_quotes, uneven[0].text):
+                advice = 'write " for quotes, where it has single ones'
+            elif row_names:
                 advice = "name the first column too, as with col.names = NA in R"
             elif uneven[0].actual_columns < len(head.names):
                 advice = "leave lines out that are no rows"
@@ -164,7 +196,7 @@ class TextFile:
                 f"{self.line_of(None)} but {pluralize(len(head.names), 'column')}{more}: {advice}"
             )
         self._check_quotes(table)
-        table = self._without_unnamed(table)
+        table = self._without_empty_rows(self._without_unnamed(table))
         self._check_headers(table)
         self._note_backslashes(table)
         if not head.has_header and head.separator == ",":
@@ -267,6 +299,20 @@ class TextFile:
         self.notes += (f"{self.path}: {columns} and without a value left out.",)
         return table.drop_columns(unnamed)
 
+    def _without_empty_rows(self, table: pa.Table) -> pa.Table:
+        """Leave out rows of empty cells at the end, and note those above."""
+        if table.num_columns == 1:  # whose empty lines are no rows at the end already
+            return table
+        empty = empty_rows(table)
+        filled = np.flatnonzero(~empty)
+        rows = int(filled[-1]) + 1 if len(filled) else len(table)
+        if rows < len(table):
+            count = pluralize(len(table) - rows, "row")
+            self.notes += (f"{self.path}: {count} of empty cells at the end left out.",)
+        if above := int(empty[:rows].sum()):
+            self.notes += (f"{self.path}: {pluralize(above, 'row')} of empty cells kept.",)
+        return table.slice(0, rows)
+
     def _note_backslashes(self, table: pa.Table) -> None:
         """Note cells whose quotes are no quotes of CSV, and stay in the cells."""
         for name, column in zip(table.column_names, table.columns, strict=True):
@@ -279,6 +325,22 @@ class TextFile:
                         f"{self.path}: {pluralize(count, 'cell')} of {name!r} have {fault}, so "
                         "that the quotes stay in the cells.",
                     )
+
+
+def describe_signature(raw: bytes) -> str:
+    """Describe a file that is no text by its first bytes; nothing for other files."""
+    fitting = (text for mark, text in SIGNATURES.items() if raw.startswith(mark))
+    return next(fitting, "")
+
+
+def empty_rows(table: pa.Table) -> np.ndarray:
+    """Return which rows (n,) of text have no cell but empty ones and blanks."""
+    empty = np.ones(table.num_rows, dtype=bool)
+    for column in table.columns:
+        if empty.any():
+            blank = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(column)), 0)
+            empty &= np.asarray(pc.fill_null(blank, True).to_numpy())
+    return empty
 
 
 class NotDecodedError(InputError):
@@ -508,7 +570,8 @@ def _head(text: str, separator: str, above: int, header: bool) -> Head:
     counted_on = len(names) > 1 and names == ["", *map(str, range(len(names) - 1))]
     if header and numbers:
         raise ValueError(
-            f"has the number {numbers[0]!r} in line {line}, where the names of columns are needed"
+            f"has the number {numbers[0]!r} in line {line}, where the names of columns are needed: "
+            f"{NAMES_NEEDED}"
         )
     if not header and not texts and not counted_on:
         return Head(default_names(len(names)), separator, above, line - 1, False)

@@ -31,8 +31,10 @@ from .formats import (
     Parsed,
     as_numpy,
     matches,
+    normalize_signs,
     normalize_words,
     parse_dates,
+    parse_format,
     parse_numbers,
     strip_offsets,
     strip_zeros,
@@ -53,7 +55,9 @@ DISTINCT_PROPORTION, WORDS_OF_TEXT, LEAST_ROWS = 0.9, 3.0, 20
 #: The first whole number that floating-point numbers do not distinguish from the next.
 FIRST_INEXACT = 2.0**53
 #: Cells that are codes, not numbers: of digits, some with a leading zero, or too many.
-DIGITS, PADDED, LONG = r"^[+-]?\d+$", r"^0\d+$", r"^[+-]?\d{17,}$"
+DIGITS, PADDED = r"^[+-]?\d+$", r"^0\d+$"
+#: Zeros at the end of other decimals, which versions such as 1.1 and 1.10 differ by.
+TRAILING_ZEROS = r"\.\d*[1-9]0+$"
 #: Format of columns of durations.
 DURATIONS = "durations in seconds"
 #: Characters that are not seen: of no width, soft hyphens, marks of direction and of byte order.
@@ -230,6 +234,12 @@ def infer_type(
         return TypedColumn(_with_levels(name, kind, pc.cast(array, pa.string())))  # type: ignore[arg-type]
     if pa.types.is_integer(array.type) and kind is None and is_inexact(array):
         return _from_text(name, pc.cast(array, pa.string()), tables, kind, formats)
+    if pa.types.is_decimal(array.type):
+        known = array.drop_null()
+        if len(pc.unique(known)) > 1 == len(np.unique(as_numpy(known))):
+            raise ColumnError(
+                "has decimals that double precision does not distinguish: subtract a common number"
+            )
     if is_numeric(array.type):
         format_ = DURATIONS if pa.types.is_duration(array.type) else ""
         typed = _from_numbers(name, as_numpy(array), tables, kind, format_)
@@ -365,7 +375,10 @@ def check_magnitude(values: np.ndarray, tables: Sequence[Table]) -> None:
         )
     known = values[~np.isnan(values)]
     if len(known) and 0.0 < np.ptp(known) < 1.0 / MAX_ABS_VALUE:
-        raise ColumnError(f"has numbers within {np.ptp(known):.3g}: give them in a smaller unit")
+        raise ColumnError(
+            f"has a range of only {np.ptp(known):.3g}, from smallest to largest number: give them "
+            "in a smaller unit"
+        )
 
 
 def _from_dates(name: str, array: pa.Array, kind: str | None) -> TypedColumn:
@@ -412,24 +425,14 @@ def _from_text(
     name: str, array: pa.Array, tables: Sequence[Table], kind: str | None, formats: Sequence[str]
 ) -> TypedColumn:
     distinct, rows = pc.unique(array).drop_null(), tables[0].data.num_rows
-    codes = matches(distinct, PADDED) | matches(distinct, LONG)
-    if kind is None and codes.any() and matches(distinct, DIGITS).all():
-        code = distinct[int(np.argmax(codes))].as_py()
-        note = (
-            f"{name!r} has codes such as {code!r}, taken for words: for numbers say "
-            f"{type_option(name, 'integer')}."
-        )
-        return TypedColumn(
-            _with_levels(name, _type_of_words(array, distinct, rows), array), (note,)
-        )
-    if kind in (None, "boolean") and (booleans := _as_booleans(array, distinct)) is not None:
+    if kind is None and (codes := _from_codes(name, array, distinct, rows)) is not None:
+        return codes
+    if kind in (None, "boolean") and (booleans := _as_booleans(array, distinct, rows)) is not None:
         return TypedColumn(_with_levels(name, "boolean", booleans))
     if kind in ("category", "boolean", "identifier", "text") or not len(distinct):
-        if kind != "text" and matches(distinct, PLAIN.pattern).all():
-            # As where numbers are stored, 1.0 and 1.00 are 1.
-            array = strip_zeros(array)
+        twins = note_on_equal_numbers(name, distinct) if kind != "text" else ()
         array = normalize_words(array) if kind != "text" else array
-        return TypedColumn(_with_levels(name, kind or "category", array))  # type: ignore[arg-type]
+        return TypedColumn(_with_levels(name, kind or "category", array), twins)  # type: ignore[arg-type]
     notes: tuple[str, ...] = ()
     if kind in (None, "datetime") and matches(distinct, ISO).all():
         array, notes = _local_times(name, array, tables)
@@ -442,9 +445,12 @@ def _from_text(
         raise ambiguous_format(name, error) from None
     if numbers is not None:
         notes += _notes_on_numbers(name, distinct, numbers, tables, formats)
+        parts = [pc.unique(part).drop_null() for part in (array[:rows], array[rows:])]
+        if kind is None and any(map(have_several_decimals, parts)):
+            notes += note_on_equal_numbers(name, distinct, as_numbers=True)
         check_currencies(name, distinct)
         if not formats:
-            check_thousands(name, array, tables)
+            check_thousands(name, *parts)
         format_ = f"numbers with {numbers.format}" if numbers.format else ""
         values = take_values(array, distinct, numbers.values)
         typed = _from_numbers(name, values, tables, kind, format_)
@@ -459,6 +465,22 @@ def _from_text(
     if kind is not None:
         raise ColumnError(_not_of_type(array, distinct, tables, kind))
     return _from_words(name, array, distinct, tables, notes)
+
+
+def _from_codes(name: str, array: pa.Array, distinct: pa.Array, rows: int) -> TypedColumn | None:
+    """Read whole numbers as codes, ``None`` unless one is padded or beyond double precision."""
+    if not matches(distinct, DIGITS).all():
+        return None
+    padded = matches(distinct, PADDED)
+    codes = padded | (np.abs(parse_format(distinct, PLAIN)) >= FIRST_INEXACT)
+    if not codes.any():
+        return None
+    advice = "subtract a common number, since double precision does not distinguish them"
+    if padded.any():
+        advice = f"say {type_option(name, 'integer')}"
+    code = distinct[int(np.argmax(codes))].as_py()
+    note = f"{name!r} has codes such as {code!r}, taken for words: for numbers {advice}."
+    return TypedColumn(_with_levels(name, _type_of_words(array, distinct, rows), array), (note,))
 
 
 def _from_words(
@@ -482,9 +504,18 @@ def _from_words(
             f"in {where}: convert it, or take it for words with {type_option(name, 'category')}"
         )
     notes += _notes_on_words(name, distinct, like_numbers=like_numbers)
-    if not like_numbers:
+    if not like_numbers and inferred != "text":
         notes += _note_on_digits(name, distinct)
     return TypedColumn(_with_levels(name, inferred, normalize_words(array)), notes)
+
+
+def alike_or_words(name: str, first: pa.Array, second: pa.Array) -> str:
+    """Advise on texts (n,) and (m,) of one column; as words some must be equal, none padded."""
+    first, second = (pc.unique(part).drop_null() for part in (first, second))
+    padded = matches(first, PADDED).any() or matches(second, PADDED).any()
+    if padded or not pc.any(pc.is_in(first, second)).as_py():
+        return "write them alike"
+    return f"write them alike, or take all for words with {type_option(name, 'category')}"
 
 
 def quote(cell: str) -> str:
@@ -508,8 +539,8 @@ def _note_on_digits(name: str, distinct: pa.Array) -> tuple[str, ...]:
         return ()
     cell = distinct[int(np.argmax(has_digits))].as_py()
     return (
-        f"{name!r} is taken for words, which have digits, such as {quote(cell)}: for numbers or "
-        "dates convert it.",
+        f"{name!r} is taken for words, which have digits, such as {quote(cell)}: if these are "
+        "numbers or dates, convert them before.",
     )
 
 
@@ -523,15 +554,49 @@ def _not_of_type(array: pa.Array, distinct: pa.Array, tables: Sequence[Table], k
     return f"has {quote(cell)} in {location(pc.index(array, cell).as_py(), tables)}, not {kind}"
 
 
+def note_on_negative(name: str, distinct: pa.Array) -> tuple[str, ...]:
+    """Note negative numbers as accountants write them."""
+    negative = matches(distinct, NEGATIVE)
+    if not negative.any():
+        return ()
+    cell = distinct[int(np.argmax(negative))].as_py()
+    return (f"{name!r} has numbers such as {quote(cell)}, read as negative.",)
+
+
+def note_on_equal_numbers(
+    name: str, distinct: pa.Array, *, as_numbers: bool = False
+) -> tuple[str, ...]:
+    """Note texts that are one number but for zeros at their end, such as 1.1 and 1.10."""
+    if not matches(distinct, PLAIN.pattern).all():
+        return ()
+    longer = distinct.filter(pc.match_substring_regex(distinct, TRAILING_ZEROS))
+    shorter = strip_zeros(longer)
+    equal = pc.indices_nonzero(pc.is_in(shorter, distinct))
+    if not len(equal):
+        return ()
+    texts = " and ".join(repr(part[equal[0].as_py()].as_py()) for part in (shorter, longer))
+    if as_numbers:
+        advice = f"read as numbers: to keep them apart say {type_option(name, 'category')}."
+    else:
+        advice = "which are kept apart: write them alike if they are the same."
+    return (f"{name!r} has texts that are one number, such as {texts}, {advice}",)
+
+
+def have_several_decimals(distinct: pa.Array) -> bool:
+    """Return whether texts with decimal points have zeros at the end, and several lengths.
+
+    Programs write numbers without such zeros, or all with as many decimals.
+    """
+    pointed = distinct.filter(pc.match_substring(distinct, "."))
+    decimals = pc.unique(pc.utf8_length(pc.replace_substring_regex(pointed, r"^.*\.", "")))
+    return len(decimals) > 1 and bool(matches(pointed, TRAILING_ZEROS).any())
+
+
 def _notes_on_numbers(
     name: str, distinct: pa.Array, numbers: Parsed, tables: Sequence[Table], formats: Sequence[str]
 ) -> tuple[str, ...]:
     """Note negative numbers as accountants write them, and points that may be between thousands."""
-    notes: tuple[str, ...] = ()
-    negative = matches(distinct, NEGATIVE)
-    if negative.any():
-        cell = distinct[int(np.argmax(negative))].as_py()
-        notes += (f"{name!r} has numbers such as {quote(cell)}, read as negative.",)
+    notes = note_on_negative(name, distinct)
     semicolons = any(table.separator == ";" for table in tables)
     if semicolons and not formats and not numbers.format and matches(distinct, THOUSANDS).all():
         notes += (
@@ -602,11 +667,15 @@ def check_currencies(name: str, distinct: pa.Array) -> None:
         )
 
 
-def check_thousands(name: str, array: pa.Array, tables: Sequence[Table]) -> None:
-    """Refuse points that may be between thousands in one table, and are not in the other."""
-    rows = tables[0].data.num_rows
-    parts = [pc.unique(part).drop_null() for part in (array[:rows], array[rows:])]
-    for part, other in (parts, parts[::-1]):
+def check_thousands(name: str, first: pa.Array, second: pa.Array) -> None:
+    """Refuse points that may be between thousands in one table, and are not in the other.
+
+    Args:
+        name: name of the column.
+        first: (k,) distinct texts of the first table, none of which is null.
+        second: those of the second table.
+    """
+    for part, other in ((first, second), (second, first)):
         has_point = pc.match_substring(part, ".")
         pointed, without_point = part.filter(has_point), part.filter(pc.invert(has_point))
         may_be = (
@@ -630,16 +699,28 @@ def parse_booleans(distinct: pa.Array) -> list[bool] | None:
     return [word in TRUE_WORDS for word in words]
 
 
-def _as_booleans(array: pa.Array, distinct: pa.Array) -> pa.Array | None:
-    """Return cells of one pair of words: ``True`` and ``TRUE`` are ``true``, as in frames."""
+def _as_booleans(array: pa.Array, distinct: pa.Array, rows: int) -> pa.Array | None:
+    """Return cells of one pair of words: ``True`` and ``TRUE`` are ``true``, as in frames.
+
+    Two tables may have different pairs, which become ``true`` and ``false``.
+    """
     if not 1 <= len(distinct) <= 4 * len(TRUE_WORDS):
         return None
-    words = {word.lower() for word in distinct.to_pylist()}
     pairs = [{yes, no} for yes, no in zip(TRUE_WORDS, FALSE_WORDS, strict=True) if yes != "1"]
-    # Of true and false, as programs write booleans, one may be missing.
-    if words not in pairs and not words <= {"true", "false"}:
+
+    def are_pair(cells: pa.Array) -> bool:
+        words = {word.lower() for word in cells.to_pylist()}
+        # Of true and false, as programs write booleans, one may be missing.
+        return words in pairs or words <= {"true", "false"}
+
+    if are_pair(distinct):
+        written = "true" not in pc.utf8_lower(distinct).to_pylist()
+        return array if len(distinct) == 2 and written else pc.utf8_lower(array)
+    parts = [pc.unique(part).drop_null() for part in (array[:rows], array[rows:])]
+    if not all(len(part) and are_pair(part) for part in parts):
         return None
-    return array if len(distinct) == 2 and "true" not in words else pc.utf8_lower(array)
+    booleans = [str(word in TRUE_WORDS).lower() for word in pc.utf8_lower(distinct).to_pylist()]
+    return pa.array(booleans).take(pc.index_in(array, distinct))
 
 
 def _type_of_words(array: pa.Array, distinct: pa.Array, rows: int) -> ColumnType:
@@ -662,21 +743,17 @@ def _check_mistakes(name: str, array: pa.Array, tables: Sequence[Table]) -> None
     Few are at most a twentieth of the cells, or a tenth of the distinct ones; texts that stand for
     something that is not known are refused at any share.
     """
-    known, rows = array.drop_null(), tables[0].data.num_rows
-    numeric = matches(known, NUMERIC)
-    proportions = [
-        part.mean() if len(part) else 0.5
-        for part in np.split(numeric, [len(array[:rows].drop_null())])
-    ]
+    known, first = array.drop_null(), len(array[: tables[0].data.num_rows].drop_null())
+    numeric = matches(normalize_signs(known), NUMERIC)
+    proportions = [part.mean() if len(part) else 0.5 for part in np.split(numeric, [first])]
     if max(proportions) == 1.0 and min(proportions) < 0.5:
         words = int(np.argmin(proportions))
         cell = known[int(np.argmin(numeric))].as_py()
         raise ColumnError(
             f"holds numbers in {tables[1 - words].source} and words such as {cell!r} in "
-            f"{tables[words].source}: write them alike, or take all for words with "
-            f"{type_option(name, 'category')}"
+            f"{tables[words].source}: {alike_or_words(name, known[:first], known[first:])}"
         )
-    of_distinct = matches(pc.unique(known), NUMERIC)
+    of_distinct = matches(normalize_signs(pc.unique(known)), NUMERIC)
     mostly_numeric = (
         of_distinct.sum() >= LEAST_ROWS and of_distinct.mean() >= 1.0 - DISTINCT_MISTAKES
     )

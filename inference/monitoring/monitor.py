@@ -15,8 +15,8 @@ import pyarrow as pa
 from ..core.errors import InputError
 from ..core.machine import computing
 from ..core.notebook import Shown
-from ..data.checks import check_alpha, check_count, normalize_text, pluralize
-from ..io.tables import Table, as_table
+from ..data.checks import check_alpha, check_count, pluralize
+from ..io.tables import Table, as_table, column_name
 from .row_reader import RowReader, array_reader, table_reader
 from .saved_state import Parts, read_monitor, write_monitor
 from .sequential_test import SequentialTest
@@ -91,7 +91,7 @@ class Monitor(Shown):
         """
         check_alpha(alpha)
         check_count(seed, "seed", 0, 2**63 - 1)
-        key, time = map(normalize_text, (key, time))
+        key, time = map(column_name, (key, time))
         self._arrivals = ArrivalLog(key, time)
         if _is_table(reference):
             if columns is not None:

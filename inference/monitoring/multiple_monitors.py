@@ -9,9 +9,9 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.notebook import Shown
-from ..data.checks import check_alpha, check_count, check_proportion, normalize_text, pluralize
+from ..data.checks import check_alpha, check_count, check_proportion, pluralize
 from ..io.columns import as_values
-from ..io.tables import Table, as_table
+from ..io.tables import Table, as_table, column_name
 from ..tables.pooling import split_by
 from .monitor import Monitor, small_reference_note, start_test
 from .row_reader import table_reader
@@ -77,8 +77,8 @@ class Monitors(Shown):
         """
         self.alpha = check_alpha(alpha)
         check_count(seed, "seed", 0, 2**63 - 1)
-        self.by = by = normalize_text(by)
-        key, time = map(normalize_text, (key, time))
+        self.by = by = column_name(by)
+        key, time = map(column_name, (key, time))
         table = as_table(reference, "reference", encoding)
         self._na_values = as_values(na_values)
         parts, notes = split_by(table, by, self._na_values)

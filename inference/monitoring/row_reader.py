@@ -37,8 +37,9 @@ from ..io.formats import (
     normalize_signs,
     normalize_words,
     parse_format,
+    strip_zeros,
 )
-from ..io.tables import Table
+from ..io.tables import Table, column_name
 from ..io.types import (
     DURATIONS,
     FALSE_WORDS,
@@ -46,7 +47,9 @@ from ..io.types import (
     Column,
     describe_sentinel,
     find_sentinels,
+    have_several_decimals,
     is_numeric,
+    note_on_equal_numbers,
     number_texts,
     take_values,
     value_text,
@@ -122,6 +125,16 @@ class RowReader(NamedTuple):
         """Make numbers (n,) that are stored in ``size`` bytes equal to those of the reference."""
         return snap(values, self.tied[at], min(size, self.sizes[at])) if self.tied else values
 
+    def _note_on_equal_numbers(self, array: pa.Array, at: int) -> tuple[str, ...]:
+        """Note texts such as the version 1.10 that are a number of the reference, such as 1.1."""
+        if not self.tied or not len(self.tied[at]) or not pa.types.is_string(array.type):
+            return ()
+        distinct = pc.unique(array).drop_null()
+        if not have_several_decimals(distinct):
+            return ()
+        known = pa.concat_arrays([distinct, number_texts(self.tied[at])])
+        return note_on_equal_numbers(self.columns.names[at], known, as_numbers=True)
+
     def _is_binary(self, at: int) -> bool:
         """Return whether a column of numbers is 0 and 1 alone in the reference."""
         return bool(len(self.tied[at])) and set(self.tied[at]) <= {0.0, 1.0}
@@ -156,15 +169,13 @@ class RowReader(NamedTuple):
         if pa.types.is_duration(array.type) and self.formats[at] != DURATIONS:
             note = f"{name!r} has durations, and numbers in the reference: read as missing."
             return np.full(len(array), np.nan), [note]
-        values, invalid = _numbers(array, self.formats[at])
+        values, invalid, count = _numbers(array, self.formats[at])
         infinite = np.isinf(values)
         values[infinite] = np.nan
-        notes = []
+        notes = list(self._note_on_equal_numbers(array, at))
         if invalid:
             such = f"{invalid[0]!r}"
-            such = (
-                such if len(invalid) == 1 else f"{pluralize(len(invalid), 'cell')} such as {such}"
-            )
+            such = such if count == 1 else f"{pluralize(count, 'cell')} such as {such}"
             format_ = self.formats[at] or PLAIN.name
             notes.append(
                 f"{name!r} has {such}, no number with {format_} as in the reference: read as "
@@ -245,9 +256,9 @@ def table_reader(
     Raises:
         InputError: names the columns that cannot be read, or says that none can be watched.
     """
-    exclude = list(map(normalize_text, as_values(exclude)))
+    exclude = list(map(column_name, as_values(exclude)))
     na_values, formats = as_values(na_values), as_values(formats)
-    column_types = {normalize_text(name): type_ for name, type_ in column_types.items()}
+    column_types = {column_name(name): type_ for name, type_ in column_types.items()}
     for name in (*exclude, *column_types):
         if name not in table.data.column_names:
             raise no_column(name, table)
@@ -309,8 +320,8 @@ def _unwatched_reason(column: Column) -> str:
     return ""
 
 
-def _numbers(array: pa.Array, format_: str) -> tuple[np.ndarray, list[str]]:
-    """Return numbers (n,), NaN where a cell is none, and the distinct cells that are none.
+def _numbers(array: pa.Array, format_: str) -> tuple[np.ndarray, list[str], int]:
+    """Return numbers (n,), NaN where a cell is none, and the distinct cells and number of those.
 
     Text is parsed in the format of the reference, whatever else is in the batch.
     """
@@ -323,13 +334,15 @@ def _numbers(array: pa.Array, format_: str) -> tuple[np.ndarray, list[str]]:
         valid = matches(cells, number_format.pattern)
         values = np.full(len(distinct), np.nan)
         values[valid] = parse_format(cells.filter(pa.array(valid)), number_format)
-        return take_values(array, distinct, values), distinct.filter(pa.array(~valid)).to_pylist()
+        invalid = distinct.filter(pa.array(~valid))
+        count = pc.sum(pc.is_in(array, invalid)).as_py() if len(invalid) else 0
+        return take_values(array, distinct, values), invalid.to_pylist(), count
     if pa.types.is_boolean(array.type):
         array = pc.cast(array, pa.int8())
     try:
-        return as_numpy(array), []
+        return as_numpy(array), [], 0
     except pa.ArrowNotImplementedError:
-        return np.full(len(array), np.nan), [str(array.type)]
+        return np.full(len(array), np.nan), [str(array.type)], 1
 
 
 def _level_indices(array: pa.Array, type_: str, levels: tuple[str, ...]) -> np.ndarray:
@@ -343,7 +356,10 @@ def _level_indices(array: pa.Array, type_: str, levels: tuple[str, ...]) -> np.n
         words = pc.utf8_lpad(words, widths.pop(), "0")  # zeros that numbers lose
     if type_ == "boolean":
         words = _as_levels(words, levels)
-    index = pc.fill_null(pc.index_in(words, pa.array(levels, pa.string())), len(levels))
+    known = pa.array(levels, pa.string())
+    if numeric and matches(known, PLAIN.pattern).all():
+        known = strip_zeros(known)  # which numbers lose
+    index = pc.fill_null(pc.index_in(words, known), len(levels))
     return np.where(words.is_null(), np.nan, np.asarray(index, dtype=float))
 
 

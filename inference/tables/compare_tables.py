@@ -16,7 +16,7 @@ from ..core.machine import one_thread
 from ..core.progress import progress_bar
 from ..data.checks import check_count, normalize_text, pluralize
 from ..io.columns import as_values, unused_na_values, unused_notes
-from ..io.tables import Table, as_table
+from ..io.tables import Table, as_table, column_name
 from ..io.types import Column
 from ..permutation.combination import neg_log_pvalues
 from ..permutation.null_distribution import (
@@ -40,6 +40,7 @@ from .pooling import (
     in_parentheses,
     pool_tables,
     read_notes,
+    same_rows_note,
     split_by,
 )
 from .result import ColumnComparison, GroupsComparison, TableComparison
@@ -139,21 +140,26 @@ def compare_tables(
     check_count(seed, "seed", 0, 2**63 - 1)
     tables = [as_table(before, "before", encoding)]
     tables += [] if after is None else [as_table(after, "after", encoding)]
-    roles = Roles(*map(normalize_text, (clusters, strata, freq_weights, weights))).checked()
-    types = {normalize_text(name): type_ for name, type_ in dict(column_types or {}).items()}
+    roles = Roles(*map(column_name, (clusters, strata, freq_weights, weights))).checked()
+    types = {column_name(name): type_ for name, type_ in dict(column_types or {}).items()}
     options = ReadOptions(types, as_values(na_values), as_values(formats), sentinels, identifiers)
     data = pool_tables(
-        tables, normalize_text(by), list(map(normalize_text, as_values(exclude))), options, roles
+        tables, column_name(by), list(map(column_name, as_values(exclude))), options, roles
     )
     table_names = sample_names(data.names or names)
-    with one_thread():
-        evaluation = in_stages(
-            lambda count: evaluate(data, count, seed, roles, alpha, progress=progress),
-            permutations,
-            alpha,
-            sequential=sequential,
-            pvalue=lambda evaluation: p_value(evaluation.statistics.combined()),
-        )
+    try:
+        with one_thread():
+            evaluation = in_stages(
+                lambda count: evaluate(data, count, seed, roles, alpha, progress=progress),
+                permutations,
+                alpha,
+                sequential=sequential,
+                pvalue=lambda evaluation: p_value(evaluation.statistics.combined()),
+            )
+    except InputError as error:
+        if notes := dict.fromkeys(read_notes(tables)):  # such as the sheet, by which rows are few
+            raise InputError(f"{error}. {' '.join(notes)}") from error
+        raise
     return _comparison(data, evaluation, alpha, table_names, seed, roles.sentences())
 
 
@@ -297,7 +303,11 @@ def _comparison(
         sizes=data.sizes,
         names=names,
         left_out=data.left_out,
-        notes=(*data.notes, *date_notes(data.columns, data.n_first, names)),
+        notes=(
+            *data.notes,
+            *date_notes(data.columns, data.n_first, names),
+            *same_rows_note(data.columns, data.n_first, names),
+        ),
         seed=seed,
         design=design,
     )
@@ -374,7 +384,7 @@ def compare_groups(
         InputError: there are fewer than two groups or too many, or the reference does not exist; or
             as in :func:`~bke.inference.compare_tables`.
     """
-    by, against = normalize_text(by), normalize_text(against)
+    by, against = column_name(by), normalize_text(against)
     if against is not None and not isinstance(against, str):
         against = group_names(pa.array([against]), by)[0].as_py()
     source = as_table(table, "the table", encoding)
@@ -400,6 +410,8 @@ def compare_groups(
         for value, group in groups.items():
             remainder = [other.data for name, other in groups.items() if name != value]
             pairs.append((Table(pa.concat_tables(remainder), f"all other {by}"), group))
+    types = dict(options.pop("column_types", None) or {})
+    types = {name: type_ for name, type_ in types.items() if column_name(name) != by}
     comparisons = []
     for first, second in pairs:
         # Values that are unused in two groups but not in the table need no note.
@@ -411,6 +423,7 @@ def compare_groups(
                 names=(first.source, second.source),
                 na_values=[value for value in na_values if value not in unused],
                 alpha=alpha / len(pairs),
+                column_types=types,
                 **options,
             )
         )

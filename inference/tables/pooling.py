@@ -21,13 +21,14 @@ from ..io.columns import (
     typed_columns,
     unused_notes,
 )
-from ..io.formats import PLAIN, as_floats, matches, normalize_words, strip_zeros
+from ..io.formats import as_floats, normalize_words
 from ..io.tables import Table
 from ..io.types import (
     IDENTIFIER,
     Column,
     TypedColumn,
     as_identifier,
+    note_on_equal_numbers,
     value_text,
 )
 from ..permutation.serial import serial_note
@@ -206,14 +207,13 @@ def pool_tables(
             raise InputError(
                 f"column {by!r} has {pluralize(len(groups), 'value')}"
                 f"{in_parentheses(group_notes)}, and two are needed to compare the rows of the one "
-                "with those of the other"
+                f"with those of the other{': for more use compare_groups' * (len(groups) > 2)}"
             )
         tables = list(groups.values())
         names = (tables[0].source, tables[1].source)
         notes += group_notes
     chosen = [name for name in tables[0].data.column_names if name not in exclude]
-    all_types = {**options.column_types, **role_types}
-    columns = typed_columns(tables, chosen, options._replace(column_types=all_types))
+    columns = typed_columns(tables, chosen, options._replace(role_types=role_types))
     n_first, row_weights = tables[0].data.num_rows, UNWEIGHTED
     if roles.freq_weights is not None or roles.weights is not None:
         counts, weights = (
@@ -223,8 +223,11 @@ def pool_tables(
         columns, n_first, row_weights = _positive_rows(columns, n_first, row_weights)
         notes += row_weights.notes(len(next(iter(columns.values())).column.values), n_first)
     notes += _cluster_notes(columns, roles.clusters, n_first)
+    notes += _strata_notes(columns, roles.strata, n_first)
     notes += _dependence_notes(columns, n_first, roles.clusters)
-    notes += _repeated_identifiers(columns, {*role_types, *options.column_types}, roles.clusters)
+    notes += _repeated_identifiers(
+        columns, {*role_types, *options.column_types}, roles.clusters, n_first
+    )
     notes += _copies_notes(columns, n_first, tables)
     notes += _serial_notes(columns, n_first, roles)
     left_out, compared = [(name, "excluded") for name in exclude], []
@@ -444,16 +447,46 @@ def _copies_notes(
     return [f"{note[0].upper()}{note[1:]}." for note in notes]
 
 
+def same_rows_note(
+    columns: Sequence[Column], n_first: int, names: tuple[str, str]
+) -> tuple[str, ...]:
+    """Write a note if both tables have the same rows, in any order."""
+    for column in columns:  # most tables differ in the first one
+        parts = map(np.sort, np.split(column.values, [n_first]))
+        if not np.array_equal(*parts, equal_nan=True):
+            return ()
+    values = np.stack([column.values for column in columns], axis=1)
+    first, second = (part[np.lexsort(part.T)] for part in (values[:n_first], values[n_first:]))
+    same = np.array_equal(first, second, equal_nan=True)
+    return (f"{names[0]} and {names[1]} have the same rows.",) if same else ()
+
+
+def _strata_notes(
+    columns: Mapping[str, TypedColumn], strata: str | None, n_first: int
+) -> list[str]:
+    """Write a note on rows whose stratum is in one table only."""
+    if strata is None:
+        return []
+    first, second = np.split(columns[strata].column.values, [n_first])
+    alone = int((~np.isin(first, second)).sum() + (~np.isin(second, first)).sum())
+    if not alone:
+        return []
+    return [
+        f"Rows whose value of {strata!r} only one table has: {alone}. The test does not compare "
+        "them, but effects include them."
+    ]
+
+
 def _date_note(column: Column, day: float = 86_400.0) -> str:
     """Write what of a column of dates, or of times of a day, is not compared."""
     if np.nanmin(column.values) >= 0.0 and np.nanmax(column.values) < day:
         return (
-            f"Of {column.name!r} the hours are compared, and not the minutes: convert it to "
-            "seconds to compare these."
+            f"Of {column.name!r} the hours are compared, and not the minutes: to compare these, "
+            "convert the column to seconds."
         )
     return (
-        f"Of {column.name!r} weekdays and hours are compared, and not when the dates are: convert "
-        "it to days to compare that."
+        f"Of {column.name!r} weekdays and hours are compared, and not the dates themselves: to "
+        "compare these, convert the column to days since a fixed date."
     )
 
 
@@ -481,29 +514,36 @@ def _repeated_identifiers(
     columns: dict[str, TypedColumn],
     excluded: set[str],
     clusters: str | None,
+    n_first: int,
     min_repeats: float = 1.5,
     min_values: int = 10,
 ) -> list[str]:
     """Read repeated columns with the name of an identifier as identifiers, and write notes.
 
+    There are notes on categories none of whose values is in both tables too, which are compared.
+
     Args:
         columns: columns by name, replaced in place.
         excluded: names of columns whose type or role the user has set.
         clusters: the column of clusters; then there are no notes.
+        n_first: number of rows of the first table.
         min_repeats: smallest mean number of rows per value; not tuned.
         min_values: smallest number of distinct values; not tuned.
     """
     notes = []
     for name, typed in columns.items():
         column = typed.column
-        is_named = name not in excluded and IDENTIFIER.search(name) is not None
-        if not is_named or column.kind not in ("integer", "category"):
+        if name in excluded or column.kind not in ("integer", "category"):
             continue
         known = column.values[~np.isnan(column.values)]
         count = len(np.unique(known))
         if count < min_values or len(known) < min_repeats * count:
             continue
-        columns[name] = typed._replace(column=as_identifier(column))
+        is_named = IDENTIFIER.search(name) is not None
+        if is_named:
+            columns[name] = typed._replace(column=as_identifier(column))
+        elif column.kind != "category" or np.isin(*np.split(column.values, [n_first])).any():
+            continue
         notes.append(
             f"Rows repeat {name!r}, {len(known) / count:.3g} times on average. If rows of one "
             "value depend on each other, p-values are too small: keep them together with "
@@ -554,13 +594,16 @@ def split_by(
     """
     if by not in table.data.column_names:
         raise no_column(by, table)
-    words = group_names(column_array([table], by, na_values).array, by)
+    array = column_array([table], by, na_values).array
+    words = group_names(array, by)
     data = table.data.drop_columns([by])
     parts = {
         word: Table(data.filter(pc.equal(words, word)), f"{by} {word}")
         for word in sorted(pc.unique(words).drop_null().to_pylist(), key=_numeric_order)
     }
     notes = []
+    if pa.types.is_string(array.type):
+        notes += note_on_equal_numbers(by, pc.unique(array).drop_null())
     if words.null_count:
         notes.append(f"{pluralize(words.null_count, 'row')} without a value of {by!r} left out.")
     return parts, notes
@@ -582,10 +625,8 @@ def group_names(array: pa.Array, by: str) -> pa.Array:
             f"column {by!r} holds values of type {array.type}, which cannot name groups: give "
             "numbers, text or dates"
         ) from None
-    distinct = pc.unique(names).drop_null()
     if pa.types.is_string(array.type):
-        plain = matches(distinct, PLAIN.pattern).all()
-        names = strip_zeros(names) if plain else normalize_words(names)  # 1 and 1.0 are one
+        names = normalize_words(names)  # 1 and 1.0 are one
     zero = pa.types.is_floating(array.type)
     return pc.replace_substring_regex(names, "^-0$", "0") if zero else names
 

@@ -88,10 +88,9 @@ def format_effects(column: ColumnFindings) -> list[str]:
     if effect.medians is not None:
         is_date, is_integer = column.kind == "datetime", column.kind == "integer"
         before, after = (
-            format_date(median)
+            map(format_date, effect.medians)
             if is_date
-            else (f"{median:.15g}" if is_integer else format_number(median, 4))
-            for median in effect.medians
+            else format_different(*effect.medians, n_digits=15 if is_integer else 4)
         )
         parts.append(f"median {before} → {after}")
         if not is_date and effect.shift_interval is not None:
@@ -99,9 +98,9 @@ def format_effects(column: ColumnFindings) -> list[str]:
             shift, low, high = (
                 format_number(value, 3) for value in (effect.shift, *effect.shift_interval)
             )
-            parts[-1] += f" (shift {shift}, {low} to {high})"
+            parts[-1] += f" (difference of medians {shift}, confidence interval {low} to {high})"
     if effect.deviations is not None:
-        before, after = (format_number(deviation, 4) for deviation in effect.deviations)
+        before, after = format_different(*effect.deviations, n_digits=4)
         parts.append(f"standard deviation (from quantiles) {before} → {after}")
     if effect.auc is not None and effect.auc_interval is not None:
         lower, upper = effect.auc_interval
@@ -127,6 +126,16 @@ def format_number(value: float, n_digits: int) -> str:
     if 10.0**n_digits <= abs(value) < 1e15:
         return f"{value:.0f}"
     return f"{value:.{n_digits}g}"
+
+
+def format_different(first: float, second: float, n_digits: int) -> tuple[str, str]:
+    """Format two numbers with at least ``n_digits`` digits, and as many as show a difference."""
+    digits = n_digits
+    while first != second and digits < 17:
+        if format_number(first, digits) != format_number(second, digits):
+            break
+        digits += 1
+    return format_number(first, digits), format_number(second, digits)
 
 
 def format_region(region: Place, column: ColumnFindings, max_scales: float = 4.0) -> str:

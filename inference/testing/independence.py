@@ -36,6 +36,7 @@ from ..data.checks import (
     default_names,
 )
 from ..data.equality import equalize
+from ..io.types import describe_sentinel, find_sentinels
 from ..learning import PairKernel
 from ..learning.kernel_selection import take_evenly
 from ..permutation.null_distribution import (
@@ -172,7 +173,19 @@ def independence_test(
             result = approximation.to_result(
                 TEST, HYPOTHESES, single, selection, null_choice.alpha, label
             )
-    return dataclasses.replace(result, fingerprints=pairs_fingerprints(first, second))
+    sentinels = tuple(
+        f"{variable}: {describe_sentinel(name, sentinel, 'some rows')} leave these rows out"
+        for variable, Z, values in (("X", X, first), ("Y", Y, second))
+        for name, column in zip(
+            column_names(Z) or default_names(values.shape[1]), values.T, strict=True
+        )
+        for sentinel in find_sentinels(column)
+    )
+    return dataclasses.replace(
+        result,
+        notes=(*result.notes, *sentinels),
+        fingerprints=pairs_fingerprints(first, second),
+    )
 
 
 def _check_pairs(X: ArrayLike, Y: ArrayLike, null: NullChoice) -> tuple[np.ndarray, np.ndarray]:

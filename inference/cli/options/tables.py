@@ -58,7 +58,7 @@ class ReadingOptions:
         typer.Option(
             "--encoding",
             rich_help_panel=DATA,
-            help="Of text files.",
+            help="Of text files that are not UTF-8.",
             show_default="UTF-8",
         ),
     ] = None

@@ -1,7 +1,11 @@
 """Inputs that two readers would read in two ways are refused, or noted."""
 
 import datetime
+import decimal
+import gzip
+import io
 import json
+import lzma
 
 import numpy as np
 import pandas as pd
@@ -19,6 +23,7 @@ from bke.inference import (
     read_sample,
 )
 from bke.inference.io.samples import read_samples
+from bke.inference.io.stream import RowStream
 from bke.inference.io.tables import as_table
 from bke.inference.tables.pooling import ReadOptions, Roles, pool_tables
 
@@ -457,10 +462,6 @@ def test_characters_without_width_are_noted():
 
 
 def test_bytes_of_zero_and_keys_that_come_twice_in_streams():
-    import io
-
-    from bke.inference.io.stream import RowStream
-
     def batch(raw):
         stream = RowStream(io.BytesIO(raw), ("v", "k"), ("v", "k"))
         return [table.data.to_pydict() for table in stream.batches(9)], stream.notes
@@ -499,3 +500,318 @@ def test_titles_errors_and_empty_rows_of_spreadsheets(tmp_path):
             read(workbook(path, [["v", "k"], *rows[:30], [error, "c"], *rows[30:]]))
     with pytest.raises(InputError, match=r"sheet 'Sheet', is empty; .* move another to the front"):
         read(workbook(path, [], ["data"]))
+
+
+@pytest.mark.parametrize("as_cells", [list, pd.Categorical])
+def test_versions_are_kept_apart(as_cells):
+    before, after = ({"v": as_cells([text, "1.2"] * 30)} for text in ("1.1", "1.10"))
+    columns, note = read(pd.DataFrame(before), pd.DataFrame(after))
+    assert "'v' has texts that are one number, such as '1.1' and '1.10'" in note
+    if as_cells is list:
+        assert columns["v"].kind == "number"
+        assert "--column-type v=category" in note
+    else:
+        assert columns["v"].levels == ("1.1", "1.10", "1.2")
+
+
+def test_versions_in_a_stream_are_noted():
+    versions = {"v": ["1.1", "1.2"] * 30}
+    monitor = Monitor(versions)
+    assert monitor.update({"v": ["1.10", "1.2"] * 30}).notes[0].startswith("'v' has texts that")
+    assert monitor._reader.values(as_table(versions, "rows"))[1] == []
+    assert Monitor(versions, column_types={"v": "category"}).update({"v": ["1.10"] * 60}).alarm
+
+
+def test_numbers_with_as_many_decimals_in_each_table_need_no_note():
+    for before, after in ((["1.5", "2.25"], ["1.50", "2.25"]), (["1.0", "2"], ["1", "2.0"])):
+        assert read({"v": before * 30}, {"v": after * 30})[1] == ""
+
+
+@pytest.mark.parametrize("role", ["strata", "clusters"])
+def test_versions_are_kept_apart_in_roles(role):
+    table = pd.DataFrame({"g": ["3.1", "3.10"] * 30, "v": VALUES})
+    tables = [as_table(table, "P"), as_table(table, "Q")]
+    found = pool_tables(tables, None, (), ReadOptions({}), Roles(**{role: "g"}))
+    assert found.role_columns["g"].levels == ("3.1", "3.10")
+    tables[1] = as_table(table.assign(g=[1, 2] * 30), "Q")
+    tables[0] = as_table(table.assign(g=["01", "02"] * 30), "P")
+    with pytest.raises(InputError, match=r"'g' holds text in P and numbers in Q: write them alike"):
+        pool_tables(tables, None, (), ReadOptions({}), Roles(**{role: "g"}))
+
+
+def test_versions_are_groups_of_their_own():
+    table = pd.DataFrame({"g": ["3.1", "3.10", "3.2"] * 40, "a": np.tile(VALUES, 2)})
+    found = compare_groups(table, "g", column_types={"g": "category"}, **QUIET)
+    assert len(found.comparisons) == 2
+    assert any("such as '3.1' and '3.10', which are kept apart" in note for note in found.notes)
+
+
+def test_whole_numbers_beyond_double_precision_are_codes():
+    codes = [2**53, 2**53 + 1]
+    columns, note = read({"k": codes * 30}, {"k": codes[:1] * 60})
+    assert columns["k"].levels == tuple(map(str, codes))
+    assert "for numbers subtract a common number" in note
+    assert read({"k": list(map(str, codes)) * 30})[0]["k"].levels == tuple(map(str, codes))
+    unsigned = np.array(codes * 30, dtype=np.uint64)
+    assert read({"k": unsigned}, {"k": codes * 30})[0]["k"].levels == tuple(map(str, codes))
+    with pytest.raises(InputError, match=r"'k' has whole numbers beyond 2\^53"):
+        read({"k": codes * 30}, {"k": [float(codes[0])] * 60})
+
+
+def test_decimals_beyond_double_precision_are_refused():
+    cells = [decimal.Decimal(f"1.00000000000000000{digit}") for digit in "12"]
+    with pytest.raises(InputError, match="'d' has decimals that double precision does not"):
+        read({"d": cells * 30})
+
+
+@pytest.mark.parametrize("cells", [["(1)", "(2)"], ["1-", "2"]])
+def test_negative_numbers_are_noted_with_numbers_in_the_other_table(cells):
+    columns, note = read({"d": cells * 30}, {"d": [1, 2] * 30})
+    assert columns["d"].values.min() < 0
+    assert f"'d' has numbers such as '{cells[0]}', read as negative." in note
+
+
+def test_points_between_thousands_and_whole_numbers_are_refused():
+    numbers_of = list(range(1000, 9000, 20))
+    texts = [f"{one // 1000}.{one % 1000:03d}" for one in numbers_of]
+    with pytest.raises(InputError, match=r"'1\.000' that may be written with decimal points or"):
+        read({"d": texts}, {"d": numbers_of})
+    columns, _ = read(
+        {"d": texts}, {"d": numbers_of}, formats=["points between thousands and decimal commas"]
+    )
+    np.testing.assert_array_equal(*np.split(columns["d"].values, 2))
+
+
+@pytest.mark.parametrize("after", [["TRUE", "FALSE"], ["y", "n"], ["no", "YES"], [True, False]])
+def test_booleans_in_two_spellings(after):
+    columns, _ = read({"v": ["Yes", "No"] * 30}, {"v": after * 30})
+    assert columns["v"].kind == "boolean"
+    assert len(columns["v"].levels) == 2
+    assert read({"v": ["yes", "true"] * 30})[0]["v"].kind == "category"
+
+
+def test_values_that_repeat_in_one_table_alone_are_noted():
+    rng = np.random.default_rng(0)
+
+    def patients(start):
+        names = np.repeat([f"P{start + at:03d}" for at in range(40)], 10)
+        table = pd.DataFrame({"patient": names, "v": rng.normal(size=400)})
+        return table.sample(frac=1, random_state=0)
+
+    assert "keep them together with --clusters patient" in read(patients(0), patients(40))[1]
+    assert "--clusters" not in read(patients(0), patients(0))[1]
+
+
+def test_sentinels_of_pairs_are_noted():
+    values = np.r_[VALUES[:50], [-999.0] * 10]
+    notes = independence_test(values, VALUES, permutations=39, progress=False).notes
+    assert any(note.startswith("X: 'x' is -999 in some rows, far from all") for note in notes)
+
+
+def test_rows_of_empty_cells(tmp_path):
+    path, rows = tmp_path / "a.csv", "1.5;x\n2.5;y\n" * 20
+    path.write_text(f"a;b\n{rows};\n{rows}" + ";\n ; \n" * 9)
+    table = as_table(path, "P")
+    assert table.data.num_rows == 81
+    assert table.notes == (
+        f"{path}: 18 rows of empty cells at the end left out.",
+        f"{path}: 1 row of empty cells kept.",
+    )
+    path.write_text(f'a;b\n{rows}"";""\n')
+    assert as_table(path, "P").data.num_rows == 40
+
+
+def test_rows_of_empty_cells_in_streams():
+    stream = RowStream(io.BytesIO(b"v,k\n1,a\n,\n3,c\n,\n"), ("v", "k"), ("v", "k"))
+    (table,) = stream.batches(9)
+    assert table.data.to_pydict() == {"v": ["1", "3"], "k": ["a", "c"]}
+    (note,) = stream.notes
+    assert note == "Left out for empty cells alone: 2 lines, the first of them near line 3."
+
+
+def test_an_encoding_is_not_that_of_files_in_utf_8(tmp_path):
+    paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    text = "a,b\n" + "Köln,1.5\nBonn,2.5\n" * 30
+    for path, encoding in zip(paths, ("cp1252", "utf-8"), strict=True):
+        path.write_text(text, encoding=encoding)
+    tables = [as_table(path, "P", "cp1252") for path in paths]
+    assert tables[0].data == tables[1].data
+    assert [table.notes for table in tables] == [
+        (),
+        (f"{paths[1]} is UTF-8, and read as such, not as cp1252.",),
+    ]
+
+
+TEXT = b"a,b\n" + b"1,x\n2,y\n" * 30
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n" + TEXT, "is a PDF file: write its table"),
+        ("a.csv", gzip.compress(TEXT, mtime=0), r"is compressed by gzip: name it \.csv\.gz"),
+        ("a.csv", lzma.compress(TEXT), "is compressed by xz: unpack it"),
+        ("a.csv", b"PK\x03\x04" + TEXT, r"is a workbook or a ZIP archive: name it \.xlsx"),
+        ("a.csv.gz", TEXT, r"it is not compressed: leave \.gz out of its name"),
+        ("a.csv.xz", TEXT, r"has the suffix '\.xz'; unpack it"),
+        ("a.csv.lz4", TEXT, r"text also with \.gz or \.zst or \.bz2"),
+        ("a.xlsx", TEXT, r"Excel file, and reading it|it may be text: name it \.csv"),
+        ("a.json", b'[{"a": 1}]', r"write one JSON object in each line, and name it \.jsonl"),
+        ("a.jsonl", b'[{"a": 1}]', "write each object of an array in a line of its own"),
+    ],
+)
+def test_files_of_another_format_than_their_suffix(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    for encoding in (None, "cp1252"):
+        with pytest.raises(InputError, match=message):
+            as_table(tmp_path / name, "P", encoding)
+
+
+@pytest.mark.parametrize("text", [TEXT.decode(), "a,b\n1,2\n", "x" * 300])
+def test_text_in_place_of_a_path(text):
+    with pytest.raises(InputError, match=r"is not the path of a file: .*StringIO\(text\)"):
+        compare_tables(text, {"a": [1]})
+
+
+def test_addresses_and_pipes_in_place_of_a_file():
+    with pytest.raises(InputError, match=r"https://example\.org/a\.csv is not a file: download it"):
+        read("https://example.org/a.csv")
+    with pytest.raises(InputError, match="is not a regular file: write a pipe or stream to a file"):
+        read("/dev/null")
+
+
+def test_errors_name_the_sheet_that_is_read(tmp_path):
+    path = workbook(tmp_path / "a.xlsx", [["a", "b"], [1.5, "x"], [2.5, "y"]], ["data"])
+    with pytest.raises(InputError, match=r"only 6 distinct perm.*'Sheet', is read, and not 'data'"):
+        compare_tables(path, path, **QUIET)
+
+
+def test_signs_for_missing_numbers_are_named_with_negative_numbers():
+    table = {"v": ["(1,234.50)", "2,000.00", "-"] * 20}
+    for other in (table, {"v": [1.5, 2.5] * 30}):
+        with pytest.raises(InputError, match=r"has numbers but '-' in row 3 .*--na-value=- "):
+            read(table, other)
+
+
+def test_single_quotes_are_named(tmp_path):
+    (tmp_path / "a.csv").write_text("c,v\n" + "'a,b',1.5\n" * 20)
+    with pytest.raises(InputError, match='write " for quotes, where it has single ones'):
+        read(tmp_path / "a.csv")
+
+
+def test_missing_objects_of_several_types():
+    cells = ["a", "b"] * 20 + [pd.NA, pd.NaT, None, np.nan]
+    columns, _ = read(pd.DataFrame({"d": pd.Series(cells, dtype=object)}))
+    assert np.isnan(columns["d"].values[:44]).sum() == 4
+
+
+def test_large_numbers_and_equal_single_precision_are_explained():
+    with pytest.raises(InputError, match="divide the column by a power of ten"):
+        compare(VALUES * 1e300, VALUES, **QUIET)
+    rows = (VALUES + 1e9).astype(np.float32)
+    with pytest.raises(InputError, match=r"in float32, which rounds .* to multiples of 64"):
+        compare(rows, rows, **QUIET)
+
+
+def test_more_groups_than_two_are_for_compare_groups():
+    with pytest.raises(InputError, match=r"'g' has 3 values, .*: for more use compare_groups"):
+        compare_tables({"g": [1, 2, 3] * 20, "v": VALUES}, by="g", **QUIET)
+
+
+def test_exponents_of_fortran(tmp_path):
+    for separator in " ,":
+        rows = f"1250.1{separator}1.25D+03\n1300.2{separator}1.5d-01\n" * 20
+        (tmp_path / "a.txt").write_text(f"x{separator}y\n{rows}")
+        columns, note = read(tmp_path / "a.txt")
+        assert set(columns["y"].values) == {1250.0, 0.15}
+        assert "'y' is read as numbers with exponents of Fortran" in note
+    assert read({"v": ["1d5", "2d3"] * 30})[0]["v"].kind == "category"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "advice"),
+    [
+        (HOURS, list(range(60)), r"pandas\.to_datetime\(\.\.\., unit='s'\)"),
+        ([datetime.timedelta(1)] * 60, list(range(60)), r"with \.dt\.total_seconds\(\)"),
+        ([datetime.timedelta(1)] * 60, HOURS, "convert one to the type of the other"),
+    ],
+)
+def test_columns_of_two_types_are_refused_with_a_conversion(before, after, advice):
+    with pytest.raises(InputError, match=advice):
+        read({"t": before}, {"t": after})
+
+
+def test_objects_that_are_no_tables_are_refused_with_a_conversion():
+    xarray, ml_dtypes = (pytest.importorskip(name) for name in ("xarray", "ml_dtypes"))
+    for data in (xarray.Dataset({"v": ("x", VALUES)}), xarray.DataArray(VALUES)):
+        with pytest.raises(InputError, match=r"give \.to_dataframe\(\) of it"):
+            read(data)
+    values = VALUES.astype(ml_dtypes.bfloat16)
+    for function, data in ((compare, values), (compare_tables, {"v": values})):
+        with pytest.raises(InputError, match=r"\.astype\('float32'\)"):
+            function(data, data, **QUIET)
+
+
+def test_columns_with_encoded_runs():
+    runs = pa.RunEndEncodedArray.from_arrays([30, 60], [1.5, 2.5])
+    np.testing.assert_array_equal(read(pa.table({"v": runs}))[0]["v"].values[29:31], [1.5, 2.5])
+
+
+def test_a_header_of_years_is_refused_with_advice(tmp_path):
+    (tmp_path / "a.csv").write_text("country,2020,2021\n" + "de,1.5,2.5\n" * 20)
+    with pytest.raises(InputError, match=r"a row of names above the data, .* as y2020 for 2020"):
+        read(tmp_path / "a.csv")
+
+
+def test_names_of_columns_that_are_numbers():
+    table = pd.DataFrame({2020: VALUES, 2021: VALUES, 2022: [1, 2] * 30})
+    for exclude in ([2020], 2020):
+        found = compare_tables(
+            table, by=2022, exclude=exclude, column_types={2021: "number"}, **QUIET
+        )
+        assert [column.name for column in found.columns] == ["2021"]
+    assert [pair.columns for pair in compare_groups(table, 2022, **QUIET).comparisons[0].pairs]
+    assert Monitor(table, exclude=[2020]).columns == ("2021", "2022")
+
+
+def test_notes_of_monitors_count_cells():
+    monitor = Monitor({"d": VALUES})
+    monitor.update({"d": ["5%", "6%"] * 10})
+    assert any("'d' has 20 cells such as '5%', no number" in note for note in monitor.notes)
+
+
+def test_tables_with_the_same_rows_are_noted():
+    table = pd.DataFrame({"a": VALUES, "c": ["x", None] * 30})
+    assert compared(table, table.iloc[::-1]).notes[-1] == "before and after have the same rows."
+    assert not any("same rows" in note for note in compared(table, table * 2).notes)
+
+
+def test_rows_of_a_stratum_that_one_table_lacks_are_noted():
+    before = pd.DataFrame({"g": ["u", "v"] * 30, "a": VALUES})
+    after = before.assign(g=["u", "w", "w"] * 20)
+    notes = compared(before, after, strata="g").notes
+    assert any("Rows whose value of 'g' only one table has: 70." in note for note in notes)
+
+
+def test_a_last_row_that_is_a_total_is_warned_of(tmp_path):
+    path = tmp_path / "a.csv"
+    rows = np.column_stack([VALUES**2, VALUES**4])
+    np.savetxt(path, [*rows, rows.sum(axis=0)], header="a,b", comments="", delimiter=",")
+    with pytest.warns(UserWarning, match="its last row is the sum of the others"):
+        read_sample(path)
+
+
+def test_free_text_with_digits_needs_no_note():
+    texts = [f"{at} words were written on day {at**2}" for at in range(60)]
+    columns, note = read({"d": texts})
+    assert columns["d"].kind == "text"
+    assert "digits" not in note
+
+
+def test_dates_of_several_zones_are_described_by_their_offsets():
+    zones = ["Europe/Berlin", "America/New_York"]
+    moments = [pd.Timestamp(one).tz_localize(zones[at % 2]) for at, one in enumerate(HOURS)]
+    before = pd.DataFrame({"t": pd.Series(moments, dtype=object)})
+    after = pd.DataFrame({"t": pd.to_datetime(HOURS).tz_localize(zones[0])})
+    note = read(before, after)[1]
+    assert "by the local clock of Europe/Berlin; it has offsets from UTC in P." in note

@@ -187,7 +187,7 @@ def test_durations_are_seconds():
     [
         ([1.0, 1e200], "has 1e\\+200 in row 1 of other, beyond 1e\\+150"),
         ([1.0, np.inf], "has an infinite value in row 1 of other"),
-        ([1e-200, 3e-200], "has numbers within 2e-200: give them in a smaller unit"),
+        ([1e-200, 3e-200], "has a range of only 2e-200, from smallest to largest number"),
     ],
 )
 def test_numbers_whose_squares_cannot_be_written_are_refused(values, message):
@@ -258,8 +258,11 @@ def test_text_that_is_not_what_the_other_table_holds_is_refused():
     words = pd.DataFrame({"x": ["yes", "perhaps"] * 9})
     padded = pd.DataFrame({"x": [f"{one:05d}" for one in range(18)]})
     for pair in ((truths, words), (numbers_of, words), (numbers_of, padded)):
-        with pytest.raises(InputError, match=r"write them alike, or take.*--column-type x=cat"):
+        with pytest.raises(InputError, match=r"column 'x' holds .*: write them alike$"):
             compare_tables(*pair, progress=False)
+    codes = pd.DataFrame({"x": [*"ABC", *"123"] * 3})
+    with pytest.raises(InputError, match=r"write them alike, or take.*--column-type x=cat"):
+        compare_tables(numbers_of, codes, progress=False)
 
 
 def test_an_identifier_is_left_out_whoever_says_that_it_is_one():

@@ -10,6 +10,7 @@ from bke.inference.tables.derived_features import derive_features
 from bke.inference.tables.effects import WeightedSample, column_effect, median_shift_interval
 from bke.inference.tables.permuted_labels import permute_labels
 from bke.inference.tables.statistics import marginal_statistics
+from bke.inference.tables.summary import format_different
 
 
 def changed(column, rows):
@@ -189,3 +190,13 @@ def test_the_effect_size_of_categories_is_the_total_change_and_missing_values_co
     found = changed(Column("x", "category", levels, ("a", "b", "c")), 100)
     np.testing.assert_allclose(found.size, 0.4)
     np.testing.assert_allclose(found.missing, [0.4, 0.0])
+
+
+def test_medians_are_written_with_the_digits_that_differ():
+    assert format_different(5.0, 5.0001, n_digits=4) == ("5", "5.0001")
+    assert format_different(9.1e15, 9.1e15 + 2.0, n_digits=4) == (
+        "9100000000000000",
+        "9100000000000002",
+    )
+    assert format_different(1 / 3, 1 / 3, n_digits=4) == ("0.3333", "0.3333")
+    assert format_different(1.0, 2.0, n_digits=4) == ("1", "2")
