@@ -11,7 +11,7 @@ def test_tail_probabilities_keep_the_order_and_constant_statistics_are_zero():
     assert (np.diff(neg_log_pvalues(row)) >= 0.0).all()
     assert (np.diff(neg_log_pvalues(row))[100:] > 0.0).all()
     assert not neg_log_pvalues(np.full(200, 3.0)).any()
-    combined = combine_statistics([row, np.full(200, 3.0)])
+    combined = combine_statistics([row, np.full(200, 3.0)], [1.0, 1.0])
     assert (np.diff(combined) >= 0.0).all()
 
 

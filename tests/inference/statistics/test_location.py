@@ -17,12 +17,11 @@ def distances(sample):
 
 
 @pytest.mark.parametrize("dimension", [1, 3])
-@pytest.mark.parametrize("pool", [pool_rows, pool_pairs])
-def test_statistic_is_the_squared_distance_of_mean_scores(dimension, pool):
+def test_statistic_is_the_squared_distance_of_mean_scores(dimension):
     """Scores of single rows, whose middle ranks are SciPy's less one half."""
     P = RNG.normal(size=(30, dimension)).round(1)
-    Q = RNG.normal(1e6, 1.0, size=(30 if pool is pool_pairs else 45, dimension)).round(1)
-    sample = pool(TwoSamples(P, Q), 9, np.random.default_rng(1))
+    Q = RNG.normal(1e6, 1.0, size=(45, dimension)).round(1)
+    sample = pool_rows(TwoSamples(P, Q), 9, np.random.default_rng(1))
     rows = np.repeat(sample.points, sample.counts, axis=0)
     scores = norm.ppf((rankdata(rows, axis=0) - 0.5) / len(rows))
     expected = []
@@ -35,6 +34,30 @@ def test_statistic_is_the_squared_distance_of_mean_scores(dimension, pool):
         difference = scores[first].mean(axis=0) - scores[~first].mean(axis=0)
         expected.append(difference @ difference)
     np.testing.assert_allclose(distances(sample), expected, rtol=1e-9)
+
+
+def test_statistic_of_pairs_is_in_standard_errors():
+    """The second column varies little within pairs."""
+    P = RNG.normal(size=(30, 2))
+    Q = P + RNG.normal(scale=[1.0, 0.01], size=(30, 2))
+    sample = pool_pairs(TwoSamples(P, Q), 9, np.random.default_rng(1))
+    scores = norm.ppf((rankdata(sample.points, axis=0) - 0.5) / 60)
+    first, second = sample.partners.T
+    expected = []
+    for labels in sample.labels.T:
+        signs = np.where(labels[first] == 1, 1.0, -1.0)
+        terms = signs[:, None] * (scores[first] - scores[second])
+        expected.append(np.sum(terms.sum(axis=0) ** 2 / (terms**2).sum(axis=0)))
+    np.testing.assert_allclose(distances(sample), expected, rtol=1e-9)
+
+
+def test_columns_whose_maximum_is_tied():
+    """Of 5000 values 300 are the maximum, more than one in :data:`location.MAX_VALUES`."""
+    values = np.minimum(RNG.normal(size=5000), 1.55)
+    known, scores = normal_scores(*np.unique(values, return_counts=True))
+    assert known[-1] == 1.55
+    share = np.mean(values == 1.55)
+    assert scores[-1] == pytest.approx(norm.ppf(1.0 - 0.5 * share))
 
 
 def test_monotone_functions_of_columns_do_not_matter():
@@ -52,12 +75,24 @@ def test_observed_statistic_of_weighted_rows():
     v, w = RNG.exponential(size=30), RNG.exponential(size=45)
     sample = pool_weighted(TwoSamples(P, Q), (v, w), 9, np.random.default_rng(1))
     scores = NormalScores.of(sample.points, sample.counts)
+    (m, n), at_points = sample.effective_sizes, scores(sample.points)
     means = [
         np.average(scores(rows / sample.scale), axis=0, weights=weights)
         for rows, weights in ((P, v), (Q, w))
     ]
-    difference = np.subtract(*means)
-    np.testing.assert_allclose(distances(sample)[0], difference @ difference, rtol=1e-9)
+    deviations = (at_points - (m * means[0] + n * means[1]) / (m + n)) ** 2
+    expected, own = (
+        m * n * squares.sum(axis=1) @ deviations
+        for squares in (sample.expected_squares, sample.squared_weights)
+    )
+    squares = m * n * np.subtract(*means) ** 2
+    # The excess of the observed variance over the expected one is subtracted.
+    statistic = np.sum((squares - (own - expected)) / expected)
+    np.testing.assert_allclose(distances(sample)[0], statistic, rtol=1e-9)
+    errors = sample.labels[:, 1:].T @ at_points
+    np.testing.assert_allclose(
+        distances(sample)[1:], np.sum(m * n * errors**2 / expected, axis=1), rtol=1e-9
+    )
 
 
 def test_scores_of_very_many_values_are_interpolated_and_those_of_frequent_values_exact(
