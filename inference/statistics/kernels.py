@@ -105,7 +105,7 @@ class KernelFamily(NamedTuple):
         function: evaluates the kernel of a lengthscale.
         power: p; the kernel of lengthscale l is that of lengthscale 1 to the power l^-p.
         name: name of the kernel class in :mod:`bke.models`.
-        node_fraction: fraction of the usual number of nodes.
+        node_fraction: fraction of the usual number of nodes, for very many rows.
     """
 
     metric: Metric

@@ -141,8 +141,11 @@ class LabelBayesFactors(Statistic):
     def _nodes(self, sample: PooledSample) -> dict[KernelFamily, np.ndarray]:
         """Choose the nodes of the kernels of each family."""
         max_nodes = LINE_NODES if sample.points.shape[1] == 1 else NODES
+        very_many = len(sample.points) > VERY_MANY
         return {
-            family: choose_nodes(sample, int(max_nodes * family.node_fraction))
+            family: choose_nodes(
+                sample, int(max_nodes * family.node_fraction) if very_many else max_nodes
+            )
             for family in dict.fromkeys(scale.family for scale in self.scales)
         }
 

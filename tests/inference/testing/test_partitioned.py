@@ -31,7 +31,6 @@ def few(monkeypatch):
         "SUBSET": (300, bins),
         "MAX_SINGLE": (50, pool, partitioned),
         "MAX_POINTS": (32, pool, partitioned),
-        "MAX_EXACT_POINTS": (100, label_bayes_factor),
         "N_BINS": (40, bins),
         "MIN_BINS": (5, bins, partitioned),
         "VERY_MANY": (
