@@ -496,7 +496,7 @@ def test_the_number_of_permutations_is_that_of_different_statistics(sizes, paire
 @pytest.mark.parametrize(
     ("change", "loudest", "has_interval"),
     [
-        ("shift", "most significant scale", True),
+        ("shift", "largest component in location, most", True),
         ("correlation", "largest component in the distance of covariances, most", True),
         ("spread", "largest component in the dimensions of covariances, most", False),
     ],
