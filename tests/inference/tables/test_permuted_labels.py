@@ -1,4 +1,4 @@
-"""Relabellings of rows, of bins, of units and within blocks."""
+"""Permutations of the labels of rows, bins and clusters, and within strata."""
 
 import numpy as np
 import pytest
@@ -56,8 +56,8 @@ def test_which_table_is_named_first_does_not_matter(how, monkeypatch):
     """Equal rows are in both tables; which of them has a label is all the same."""
     if how == "bins":
         monkeypatch.setattr(module, "MAX_SINGLE_ROWS", 50)
-        monkeypatch.setattr(bins, "BINS", 20)
-        monkeypatch.setattr(bins, "LEAST_BINS", 5)
+        monkeypatch.setattr(bins, "N_BINS", 20)
+        monkeypatch.setattr(bins, "MIN_BINS", 5)
     rng = np.random.default_rng(7)
     values, group = rng.integers(8, size=120).astype(float), rng.integers(25, size=120)
     options = {"strata": group % 3, "clusters": group}
@@ -108,8 +108,8 @@ def test_rows_of_a_unit_go_together_and_units_of_both_tables_are_swapped():
 
 def test_bins_of_one_size_change_places_and_what_is_left_over_stays(monkeypatch):
     monkeypatch.setattr(module, "MAX_SINGLE_ROWS", 100)
-    monkeypatch.setattr(bins, "BINS", 60)
-    monkeypatch.setattr(bins, "LEAST_BINS", 10)
+    monkeypatch.setattr(bins, "N_BINS", 60)
+    monkeypatch.setattr(bins, "MIN_BINS", 10)
     rng = np.random.default_rng(5)
     permuted = permute_labels([column(rng.normal(size=610))], 203, 49, 0)
     labels, sizes = row_labels(permuted), np.bincount(permuted.unit)

@@ -1,4 +1,4 @@
-"""Rows as wholes, beside the kernel matrix of all rows."""
+"""Statistics of joint rows, compared with the kernel matrix of all rows."""
 
 import dataclasses
 
@@ -28,8 +28,8 @@ def columns(rng, rows):
 
 
 @pytest.mark.parametrize("shifted", [0.0, 0.8])
-def test_it_is_the_tilt_with_the_kernel_of_all_rows(shifted):
-    """With all rows as nodes the evidence is that of the dense kernel matrix, by eigenvalues."""
+def test_bayes_factors_of_rows_are_those_of_the_dense_kernel_matrix(shifted):
+    """With all rows as nodes, against linear systems of all rows."""
     rng = np.random.default_rng(0)
     rows, first = 110, 45
     found = columns(rng, rows)
@@ -58,7 +58,7 @@ def test_it_is_the_tilt_with_the_kernel_of_all_rows(shifted):
     z = (logs - logs.mean(axis=1, keepdims=True)) / logs.std(axis=1, keepdims=True)
     found = module.joint_statistics(parts, permuted)
     assert found is not None
-    most, every = found.each()
+    most, every = found.components()
     np.testing.assert_allclose(most, z.max(axis=0), atol=1e-4)
     np.testing.assert_allclose(every, logsumexp(z, axis=0), atol=1e-4)
 
@@ -72,8 +72,8 @@ def tables(rng, rows):
     }
 
 
-def test_what_is_left_out_is_left_out_of_everything(monkeypatch):
-    """Statistics of some relabellings are those of tables permuted out by these alone."""
+def test_selected_permutations_give_the_statistics_of_these_permutations_alone(monkeypatch):
+    """Some permutations, against tables with these labels only."""
     rng = np.random.default_rng(0)
     pair = [as_table(tables(rng, rows), name) for rows, name in ((60, "p"), (45, "q"))]
     data = pool_tables(pair, None, (), ReadOptions({}), Roles())
@@ -88,7 +88,9 @@ def test_what_is_left_out_is_left_out_of_everything(monkeypatch):
     monkeypatch.setattr(comparison_module, "permute_labels", of_some)
     alone = comparison_module.evaluate(data, 99, 0, Roles(), 0.05, progress=False).statistics
     np.testing.assert_allclose(
-        whole.of(some).columns_combined(), alone.columns_combined(), rtol=1e-7, atol=1e-9
+        whole.select(some).columns_combined(), alone.columns_combined(), rtol=1e-7, atol=1e-9
     )
-    np.testing.assert_allclose(whole.of(some).combined(), alone.combined(), rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(
+        whole.select(some).combined(), alone.combined(), rtol=1e-7, atol=1e-9
+    )
     assert p_value(whole.combined()) != p_value(alone.combined())
