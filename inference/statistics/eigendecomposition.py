@@ -20,6 +20,8 @@ from .kernels import KernelFunction, squared_exponential
 
 #: Eigenvalues below this, relative to the largest, are rounding errors.
 RESOLUTION = 1e-10
+#: Eigenvalues with a smaller relative difference are equal up to rounding errors.
+TIED = 1e-6
 #: Number of pairs, or of effective rows, per eigenfunction whose covariance is estimated.
 ROWS_PER_EIGENFUNCTION = 5
 
@@ -113,8 +115,12 @@ def decompose(root: np.ndarray, moments: Moments) -> Eigendecomposition:
         eigenvalues, rotation = eigenvalues[kept], vectors[:, kept]
         loadings = rotation.T @ moments.differences
         return Eigendecomposition(eigenvalues, loadings, root, rotation, rotation.T @ moments.mean)
-    # No more eigenfunctions than the rows can estimate the covariance of.
-    kept = kept[-max(1, int(moments.n_known / ROWS_PER_EIGENFUNCTION)) :]
+    # No more eigenfunctions than the rows can estimate the covariance of. Those with the eigenvalue
+    # of one that is left out are left out too: rounding errors would decide between them.
+    count = max(1, int(moments.n_known / ROWS_PER_EIGENFUNCTION))
+    if count < len(kept):
+        distinct = eigenvalues[kept] > eigenvalues[kept[-count - 1]] * (1.0 + TIED)
+        kept = kept[distinct] if distinct.any() else kept[-count:]
     eigenvalues, vectors = eigenvalues[kept], vectors[:, kept]
     covariance = vectors.T @ moments.error_covariance @ vectors
     covariance[np.diag_indices(len(kept))] += RESOLUTION * max(
