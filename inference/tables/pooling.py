@@ -452,8 +452,8 @@ def same_rows_note(
 ) -> tuple[str, ...]:
     """Write a note if both tables have the same rows, in any order."""
     for column in columns:  # most tables differ in the first one
-        parts = map(np.sort, np.split(column.values, [n_first]))
-        if not np.array_equal(*parts, equal_nan=True):
+        first, second = map(np.sort, np.split(column.values, [n_first]))
+        if not np.array_equal(first, second, equal_nan=True):
             return ()
     values = np.stack([column.values for column in columns], axis=1)
     first, second = (part[np.lexsort(part.T)] for part in (values[:n_first], values[n_first:]))
@@ -542,7 +542,10 @@ def _repeated_identifiers(
         is_named = IDENTIFIER.search(name) is not None
         if is_named:
             columns[name] = typed._replace(column=as_identifier(column))
-        elif column.kind != "category" or np.isin(*np.split(column.values, [n_first])).any():
+        elif (
+            column.kind != "category"
+            or np.isin(column.values[:n_first], column.values[n_first:]).any()
+        ):
             continue
         notes.append(
             f"Rows repeat {name!r}, {len(known) / count:.3g} times on average. If rows of one "
@@ -601,7 +604,7 @@ def split_by(
         word: Table(data.filter(pc.equal(words, word)), f"{by} {word}")
         for word in sorted(pc.unique(words).drop_null().to_pylist(), key=_numeric_order)
     }
-    notes = []
+    notes: list[str] = []
     if pa.types.is_string(array.type):
         notes += note_on_equal_numbers(by, pc.unique(array).drop_null())
     if words.null_count:
