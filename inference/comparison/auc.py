@@ -79,7 +79,7 @@ def cross_validated_auc(posterior: DifferencePosterior, sample: PooledSample, al
     """Compute the cross-validated AUC; for pairs, the fraction of pairs whose row of P is higher.
 
     Args:
-        posterior: of the difference; its grid and nodes are used.
+        posterior: its grid and nodes are used.
         sample: pooled rows.
         alpha: one minus the confidence of the interval.
     """
@@ -90,7 +90,7 @@ def cross_validated_auc(posterior: DifferencePosterior, sample: PooledSample, al
     rows = _weighted_rows(sample, rng) if weighted else _single_rows(sample, rng)
     fold = _assign_folds(rows, rng)
     decompositions = _decompose_weighted if weighted else _decompose_rows
-    scores = _held_out_scores(posterior, rows, fold, decompositions)
+    scores = _cross_validated_scores(posterior, rows, fold, decompositions)
     return auc_with_interval(scores, rows, fold, alpha)
 
 
@@ -104,7 +104,7 @@ def _paired_auc(
     is_first = np.repeat([True, False], len(chosen))
     fold = np.tile(rng.permutation(np.arange(len(chosen)) % FOLDS), 2)
     rows = LabeledPoints(sample.points[chosen.T.ravel()], is_first)
-    scores = _held_out_scores(posterior, rows, fold, _decompose_pairs)
+    scores = _cross_validated_scores(posterior, rows, fold, _decompose_pairs)
     first, second = tied_ranks(scores).reshape(2, -1)
     wins = 0.5 * (1.0 + np.sign(first - second))
     error = SHARED_ROWS_FACTOR * wins.std() / len(wins) ** 0.5
@@ -145,13 +145,13 @@ def _weighted_rows(sample: PooledSample, rng: np.random.Generator) -> LabeledPoi
 
 
 def _number_of_parts(effective_rows: np.ndarray) -> np.ndarray:
-    """Return the number of parts (k,) of points with so many rows, at most MAX_ROWS in all."""
-    limit, too_many = 1, int(effective_rows.max()) + 1
-    while too_many - limit > 1:
-        middle = (limit + too_many) // 2
+    """Return the number of parts (k,) of each point, at most MAX_ROWS in all."""
+    lower, upper = 1, int(effective_rows.max()) + 1
+    while upper - lower > 1:
+        middle = (lower + upper) // 2
         fits = np.minimum(effective_rows, middle).sum() <= MAX_ROWS
-        limit, too_many = (middle, too_many) if fits else (limit, middle)
-    return np.minimum(effective_rows, limit)
+        lower, upper = (middle, upper) if fits else (lower, middle)
+    return np.minimum(effective_rows, lower)
 
 
 def _assign_folds(rows: LabeledPoints, rng: np.random.Generator) -> np.ndarray:
@@ -167,7 +167,7 @@ def _assign_folds(rows: LabeledPoints, rng: np.random.Generator) -> np.ndarray:
     return fold
 
 
-def _held_out_scores(
+def _cross_validated_scores(
     posterior: DifferencePosterior,
     rows: LabeledPoints,
     fold: np.ndarray,
@@ -192,8 +192,8 @@ def _held_out_scores(
             )
     weights = softmax(logs.reshape(FOLDS, -1), axis=1).reshape(logs.shape)
     scores = np.empty(len(fold))
-    for f, held_out in enumerate(in_fold):
-        scores[held_out] = np.tensordot(weights[f], means[:, :, held_out], axes=2)
+    for f, test_rows in enumerate(in_fold):
+        scores[test_rows] = np.tensordot(weights[f], means[:, :, test_rows], axes=2)
     return scores
 
 
@@ -201,11 +201,13 @@ def _decompose_rows(
     features: np.ndarray, root: np.ndarray, rows: LabeledPoints, in_fold: np.ndarray
 ) -> Iterator[Eigendecomposition]:
     """Decompose independent rows: sums over all rows minus those over the fold."""
-    products = np.array([features[held_out].T @ features[held_out] for held_out in in_fold])
-    sums = np.array([features[held_out].sum(axis=0) for held_out in in_fold])
-    first_sums = np.array([features[held_out & rows.is_first].sum(axis=0) for held_out in in_fold])
-    for f, held_out in enumerate(in_fold):
-        n_rows, fraction = int((~held_out).sum()), float(rows.is_first[~held_out].mean())
+    products = np.array([features[test_rows].T @ features[test_rows] for test_rows in in_fold])
+    sums = np.array([features[test_rows].sum(axis=0) for test_rows in in_fold])
+    first_sums = np.array(
+        [features[test_rows & rows.is_first].sum(axis=0) for test_rows in in_fold]
+    )
+    for f, test_rows in enumerate(in_fold):
+        n_rows, fraction = int((~test_rows).sum()), float(rows.is_first[~test_rows].mean())
         total, first = sums.sum(axis=0) - sums[f], first_sums.sum(axis=0) - first_sums[f]
         difference = (first - fraction * total) / (n_rows * fraction * (1.0 - fraction))
         moments = Moments.of_rows(
@@ -219,9 +221,9 @@ def _decompose_pairs(
 ) -> Iterator[Eigendecomposition]:
     """Decompose pairs: rows of the first sample, followed by their partners."""
     first, second = np.split(features, 2)
-    for held_out in in_fold[:, : len(first)]:
-        signs = np.ones((int((~held_out).sum()), 1))
-        yield decompose(root, Moments.of_pairs(first[~held_out], second[~held_out], signs))
+    for test_rows in in_fold[:, : len(first)]:
+        signs = np.ones((int((~test_rows).sum()), 1))
+        yield decompose(root, Moments.of_pairs(first[~test_rows], second[~test_rows], signs))
 
 
 def _decompose_weighted(
@@ -230,12 +232,15 @@ def _decompose_weighted(
     """Decompose weighted rows."""
     samples = np.stack([rows.is_first, ~rows.is_first], axis=1)
     weights, squares = (values[:, None] * samples for values in rows.weights_and_squares())
-    for held_out in in_fold:
-        training, totals = features[~held_out], weights[~held_out].sum(axis=0)
+    for test_rows in in_fold:
+        training, totals = features[~test_rows], weights[~test_rows].sum(axis=0)
         if not totals.all() or not np.ptp(training, axis=0).any():
             yield None  # rows of one sample, or equal rows
             continue
-        normalized, normalized_squares = weights[~held_out] / totals, squares[~held_out] / totals**2
+        normalized, normalized_squares = (
+            weights[~test_rows] / totals,
+            squares[~test_rows] / totals**2,
+        )
         sums = WeightedSums.empty(features.shape[1]).plus(training, normalized, normalized_squares)
         counted = (normalized @ sums.effective_sizes)[:, None] * training
         difference = (sums.means[0] - sums.means[1])[:, None]
@@ -247,9 +252,9 @@ def auc_with_interval(
 ) -> Auc:
     """Compute the AUC of scores (n,) with DeLong's interval.
 
-    Rows are compared with rows of their own fold, whose scores come from the same training rows.
-    Compared with others they would score too low, because a row is missing only from the training
-    rows of its own score.
+    Rows are compared with rows of the same fold, whose scores come from the same training rows.
+    Compared with rows of other folds they would score too low, because a row is missing only from
+    the training rows of its score.
 
     Args:
         scores: (n,).
@@ -266,10 +271,10 @@ def auc_with_interval(
         )
         if min(len(first), len(second)) == 0:
             continue
-        for rows_here, others in ((first, second), (second, first)):
-            wins[rows_here] = _fraction_below(scores[rows_here], scores[others], weights[others])
-            compared_weights[rows_here] = weights[rows_here]
-            compared_squares[rows_here] = squares[rows_here]
+        for indices, other in ((first, second), (second, first)):
+            wins[indices] = _fraction_below(scores[indices], scores[other], weights[other])
+            compared_weights[indices] = weights[indices]
+            compared_squares[indices] = squares[indices]
     means, variance, sizes = [], 0.0, []
     for label in (True, False):
         of_sample = (rows.is_first == label) & (compared_weights > 0.0)
@@ -296,11 +301,11 @@ def tied_ranks(scores: np.ndarray) -> np.ndarray:
     return ranks
 
 
-def _fraction_below(scores: np.ndarray, others: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the weighted fraction of ``others`` (n,) below each score (m,); ties count half."""
-    order = np.argsort(others)
+def _fraction_below(scores: np.ndarray, other: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the weighted fraction of ``other`` (n,) below each score (m,); ties count half."""
+    order = np.argsort(other)
     below = np.concatenate([[0.0], np.cumsum(weights[order])])
-    ends = (np.searchsorted(others[order], scores, side=side) for side in ("left", "right"))
+    ends = (np.searchsorted(other[order], scores, side=side) for side in ("left", "right"))
     return np.asarray(sum(below[end] for end in ends) / (2.0 * below[-1]))
 
 

@@ -93,18 +93,18 @@ def compare(
             (:mod:`bke.inference.permutation.null_distribution`); otherwise draw all at once.
         paired: row i of P and row i of Q are a pair, and may be dependent. Permutations exchange
             the two, and standard errors are those of pairs.
-        weights: of the rows of P and of Q, (m,) and (n,), nonnegative, of any scale; ``None``
-            instead of one of them for equal weights. A pandas Series must have the row labels of
-            its sample, if that has any. They are meant for survey weights and importance sampling:
-            a row that was observed k times should be passed k times. The test flips the signs of
-            errors instead of permuting labels. Its level is approximate: 0.02 to 0.08 for 0.05, and
-            0.16 with 100 rows of importance sampling against 600
+        weights: weights of the rows of P and of Q, (m,) and (n,), nonnegative, of any scale;
+            ``None`` instead of one of them for equal weights. A pandas Series must have the row
+            labels of its sample, if that has any. They are meant for survey weights and importance
+            sampling: a row that was observed k times should be passed k times. The test flips the
+            signs of errors instead of permuting labels. Its level is approximate: 0.02 to 0.08 for
+            0.05, and 0.16 with 100 rows of importance sampling against 600
             (``benchmarks/results/weights.md``).
         labels: likelihood of the labels: ``"gaussian"``, in closed form, or ``"logit"``, binary,
             with a positive density ratio; ten times slower, and for at most 20 000 different rows.
             ``"auto"`` is binary only if one sample is much smaller than the other. The test and the
             regions are the same.
-        kernel: of the Gaussian process on the labels, a kernel or a kernel class; by default the
+        kernel: kernel, or kernel class, of the Gaussian process on the labels; by default the
             squared exponential. Its lengths are multiples of the ``lengthscale`` of the difference,
             in standard deviations of the columns, and its k(x, x) multiplies the variance, which is
             learned; one length per column weights the columns. The test, the regions and the kernel
@@ -112,7 +112,7 @@ def compare(
         columns: names of the columns; by default those of data frames, or x, or x0, x1, ...; for
             one column with different names in both samples x, with a note for data frames.
         names: names of the samples in the report and in plots.
-        seed: of the permutations.
+        seed: seed of the permutations.
         progress: show a progress bar.
 
     Raises:
@@ -300,8 +300,8 @@ def _check_weights(
     checked = [
         np.ones(len(sample))
         if weight is None
-        else as_weights(weight, len(sample), f"weights of {name}", sample=given)
-        for weight, sample, name, given in zip(weights, rows, "PQ", inputs, strict=True)
+        else as_weights(weight, len(sample), f"weights of {name}", sample=data)
+        for weight, sample, name, data in zip(weights, rows, "PQ", inputs, strict=True)
     ]
     used = [sample[weight > 0.0] for weight, sample in zip(checked, rows, strict=True)]
     first, second = (weight[weight > 0.0] for weight in checked)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 #: Number of draws of a posterior; the standard error of a probability is at most 0.011.
 DRAWS = 2000
 #: Log Bayes factor from which posterior bands have their nominal coverage.
-STRONG_EVIDENCE = 3.0
+STRONG_LOG_BAYES_FACTOR = 3.0
 #: Odds from which a Bayes factor is called positive evidence (Kass and Raftery 1995).
 POSITIVE_ODDS = 3.0
 #: Largest AUC, with an interval that contains 1/2, at which single rows are called uninformative.
@@ -53,7 +53,7 @@ BandsOf: TypeAlias = Literal["auto", "posterior", "sampling"]
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Comparison(Shown):
-    """Whether two samples differ, where, at what scale and by how much, with uncertainties.
+    """Result of :func:`~bke.inference.compare`: test, regions, posterior and effect sizes.
 
     ``print`` writes the report.
 
@@ -63,7 +63,7 @@ class Comparison(Shown):
         alpha: level of the test and of all regions together; intervals have confidence 1 - alpha.
         n_resamples: number of permutations.
         windows: significant windows, with the regions that they form.
-        posterior: of the difference.
+        posterior: posterior of the difference.
         auc: probability that a random row of P scores higher than a random row of Q, by
             cross-validation; 1/2 for equal distributions, and below by chance only (see
             :mod:`bke.inference.comparison.auc`).
@@ -74,11 +74,11 @@ class Comparison(Shown):
             has this power.
         pooled: pooled rows, in standard deviations of the columns.
         samples: rows of P (m, D) and of Q (n, D), in the units of the data.
-        weights: of the rows of both samples; ``None`` for equal weights.
+        weights: weights of the rows of both samples; ``None`` for equal weights.
         components: components of the combined statistic, the most significant first.
         columns: names of the columns that vary.
         names: names of the samples.
-        seed: of the permutations.
+        seed: seed of the permutations.
         left_out: columns that are constant in both samples.
         input_columns: names of ``columns`` in the input, by which the columns of new rows are
             matched, or those passed by the user; ``None`` without names.
@@ -241,10 +241,10 @@ class Comparison(Shown):
                 by name.
             scale: lengthscale of the squared exponential, (D,) or a number, in the units of the
                 data; by default the ``lengthscale`` of the difference.
-            level: of the pointwise band; the simultaneous band has 1 - alpha.
+            level: probability of the pointwise band; the simultaneous band has 1 - alpha.
             of: ``"posterior"``, given a difference; ``"sampling"``, the empirical witness with its
                 sampling errors; ``"auto"``, the posterior if the log Bayes factor is above 3.
-            seed: of the draws.
+            seed: seed of the draws.
         """
         if of not in get_args(BandsOf):
             raise InputError(f"of must be 'auto', 'posterior' or 'sampling', got {of!r}")
@@ -253,7 +253,7 @@ class Comparison(Shown):
         scaled_points = self._as_points(points) / self.pooled.scale
         lengthscale = self._as_lengthscale(scale) / self.pooled.scale
         rng = np.random.default_rng(seed)
-        strong = self.log_bayes_factor > STRONG_EVIDENCE
+        strong = self.log_bayes_factor > STRONG_LOG_BAYES_FACTOR
         posterior = of == "posterior" or (of == "auto" and strong)
         if posterior:
             difference = self.posterior.draw(DRAWS, rng)
@@ -272,8 +272,8 @@ class Comparison(Shown):
         Args:
             points: (m, D) or (m,), in the units of the data; columns of a data frame are matched
                 by name.
-            level: of the pointwise band; the simultaneous band has 1 - alpha.
-            seed: of the draws.
+            level: probability of the pointwise band; the simultaneous band has 1 - alpha.
+            seed: seed of the draws.
         """
         check_proportion(level, "level")
         check_count(seed, "seed", 0, 2**63 - 1)
@@ -293,7 +293,7 @@ class Comparison(Shown):
 
         Args:
             power: probability of a rejection, between ``alpha`` and 1.
-            seed: of the simulation.
+            seed: seed of the simulation.
 
         Raises:
             InputError: for an invalid power, and for pairs or weighted rows.
@@ -397,7 +397,7 @@ class Comparison(Shown):
 
     @property
     def headline(self) -> str:
-        """Whether the samples differ, with p-value and odds, without a full stop."""
+        """The decision of the test with p-value and odds, without a full stop."""
         p = describe_p_with_error(self.pvalue, self.pvalue_error, self.n_resamples)
         numbers = f"({p}; odds {format_odds(self.log_bayes_factor)})"
         first, second = self.names

@@ -97,11 +97,11 @@ class DifferencePosterior:
         variances: (S,), s^2.
         weights: (L, S), posterior probabilities.
         log_prior: (L, 1), of each lengthscale with any of the variances, in nats.
-        log_bayes_factor: of a difference against none, in nats.
-        decompositions: of the kernel, for each lengthscale.
+        log_bayes_factor: log Bayes factor of a difference, in nats.
+        decompositions: decomposed kernel of each lengthscale.
         nodes: (k, D), of the decompositions.
         first_fraction: pi, the fraction of the first sample in all rows.
-        kernel: of the Gaussian process.
+        kernel: kernel of the Gaussian process.
     """
 
     lengthscales: np.ndarray
@@ -149,7 +149,7 @@ class DifferencePosterior:
         """Draw coefficients of the eigenfunctions, (k, r).
 
         Args:
-            index: of the lengthscale.
+            index: index of the lengthscale.
             variances: (k,), indices of the variances.
             rng: random numbers.
         """
@@ -194,7 +194,7 @@ def difference_posterior(
 
     Args:
         sample: pooled rows.
-        kernel: of the Gaussian process.
+        kernel: kernel of the Gaussian process.
     """
     observed = sample.observed()
     dimension = sample.points.shape[1]
@@ -205,7 +205,7 @@ def difference_posterior(
         len(lengthscales),
         Event(),
     )
-    prior = np.log(LENGTHSCALES) - LENGTHSCALES  # of the logarithm
+    prior = np.log(LENGTHSCALES) - LENGTHSCALES  # of log lengthscales
     log_prior = (prior - logsumexp(prior) - math.log(len(VARIANCES)))[:, None]
     log_bayes_factors = np.array(
         [
@@ -265,7 +265,7 @@ class BinaryLabels:
         """Approximate the posterior of coefficients with independent normal priors.
 
         Args:
-            variance: of the prior.
+            variance: prior variance.
             start: (r,), where the Newton steps start.
 
         Returns:

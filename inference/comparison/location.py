@@ -44,8 +44,8 @@ def mean_difference(
         first: rows (m, D) of the first sample.
         second: rows (n, D) of the second sample.
         alpha: one minus the confidence.
-        paired: whether row i of both samples is a pair.
-        weights: of the rows, (m,) and (n,); ``None`` for equal weights.
+        paired: if true, row i of both samples is a pair.
+        weights: weights of the rows, (m,) and (n,); ``None`` for equal weights.
     """
     samples = (second - first,) if paired else (second, first)
     all_weights = [None] * len(samples) if weights is None else weights[::-1]
@@ -91,7 +91,7 @@ def median_difference(
         first: rows (m, D) of the first sample.
         second: rows (n, D) of the second sample.
         alpha: one minus the confidence.
-        paired: whether row i of both samples is a pair.
+        paired: if true, row i of both samples is a pair.
     """
     m, n = len(first), len(second)
     if paired:
@@ -124,7 +124,7 @@ def _quantile(x: np.ndarray, y: np.ndarray, proportion: float, *, paired: bool) 
         x: (m,), sorted.
         y: (n,), sorted; for pairs the same differences as ``x``, whose means of two are counted.
         proportion: proportion of the differences, or means, that are at most as large.
-        paired: whether means of two differences are counted.
+        paired: if true, means of two differences are counted.
     """
     if paired:
         x, total, doubled = -x[::-1], len(y) * (len(y) + 1) / 2.0, 2.0 * y

@@ -59,12 +59,12 @@ class Moment(NamedTuple):
     """Difference of a moment of a column, in standard deviations of the target.
 
     Attributes:
-        name: of the column for its mean, or "variance of" the column: the variance relative to that
-            of the target, minus one, over the square root of two, which has the same sampling error
-            as a mean for normal columns.
+        name: name of the column for its mean, or "variance of" the column: the variance relative to
+            that of the target, minus one, over the square root of two, which has the same sampling
+            error as a mean for normal columns.
         before: source minus target, with equal weights.
         after: with the weights.
-        balanced: whether it was to be reproduced exactly.
+        balanced: true if the weights reproduce it exactly.
     """
 
     name: str
@@ -84,7 +84,7 @@ class MatchedWeights(Shown):
         discrepancies: squared MMD of source and target, before and after weighting.
         expected: squared MMD expected for equal distributions and sample sizes ``effective_size``
             and m.
-        kernel: of the MMD, in the units of the data.
+        kernel: kernel of the MMD, in the units of the data.
         columns: names of the columns.
         source: rows (n, D).
         target: rows (m, D).
@@ -360,9 +360,9 @@ def _check_attainable(values: np.ndarray, name: str, max_weight: float) -> None:
     """Check that weights of at most ``max_weight`` and mean 1 can give values (n,) the mean 0."""
     ordered = np.sort(values)
     fewest = len(values) / max_weight  # number of rows that can have all the weight
-    whole, part = int(fewest), fewest - int(fewest)
+    full, rest = int(fewest), fewest - int(fewest)
     smallest, largest = (
-        (end[:whole].sum() + part * (end[whole] if whole < len(end) else 0.0)) / fewest
+        (end[:full].sum() + rest * (end[full] if full < len(end) else 0.0)) / fewest
         for end in (ordered, ordered[::-1])
     )
     if smallest > MOMENT_TOLERANCE or largest < -MOMENT_TOLERANCE:
@@ -373,7 +373,10 @@ def _check_attainable(values: np.ndarray, name: str, max_weight: float) -> None:
 
 
 def _usable_rows(balanced: np.ndarray) -> np.ndarray:
-    """Return which rows (n,) may have weight: those at the end of the range if a mean is there."""
+    """Return a mask (n,) of rows that may have weight.
+
+    If a mean to be reproduced is an end of the range, only the rows there may.
+    """
     usable = np.ones(len(balanced), dtype=bool)
     for values in balanced.T:
         if values.min() >= -MOMENT_TOLERANCE or values.max() <= MOMENT_TOLERANCE:
@@ -391,8 +394,8 @@ def _kernel_features(kernel: Any, x: np.ndarray, y: np.ndarray) -> tuple[np.ndar
         landmarks = np.asarray(choose_landmarks(pooled, n_landmarks))
     try:
         values, vectors = eigh(np.asarray(kernel(landmarks)))
-        kept = values > RESOLUTION * values[-1]
-        root = vectors[:, kept] / np.sqrt(values[kept])
+        significant = values > RESOLUTION * values[-1]
+        root = vectors[:, significant] / np.sqrt(values[significant])
         return np.asarray(kernel(x, landmarks)) @ root, np.asarray(kernel(y, landmarks)) @ root
     except (ValueError, TypeError, np.linalg.LinAlgError) as error:
         raise InputError(f"the kernel does not fit the rows: {error}") from None
@@ -408,11 +411,11 @@ def _optimal_weights(
     """Return the most uniform weights (n,) that satisfy ``is_close``, or the closest ones.
 
     Args:
-        features: of the source, (n, r).
-        mean: of the features of the target, (r,).
+        features: features of the source, (n, r).
+        mean: mean of the features of the target, (r,).
         goals: moments.
         max_weight: largest weight.
-        is_close: whether weights make the source sufficiently similar to the target.
+        is_close: returns true for weights that make the source similar to the target.
 
     Raises:
         InputError: if no weights reproduce the moments.

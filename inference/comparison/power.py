@@ -5,16 +5,16 @@ sample with odds that increase with its normal score (the normal quantile of its
 which shifts the mean score and leaves the scores normal; for pairs, the odds depend on the
 difference of both scores. For several strengths of this assignment the test of the assigned labels
 among permuted labels rejects or not, and a probit regression gives the shift at which its power is
-:data:`POWER`. A normal column shifts as its scores do, by so many standard deviations. All
+:data:`POWER`. A normal column shifts as its scores do, in standard deviations. All
 assignments are compared with the same permutations (``n_observed`` of
 :meth:`.statistics.combined.CombinedStatistic.values`), with the same decision as one by one for all
 but at most one in thirty.
 
-The required sample size is simulated with differences h from their posterior, so that their size is
-as uncertain as it is known, and not overestimated as by resampling both samples. Rows are drawn
-from the pooled sample with probabilities proportional to ``1 + (1 - pi) h`` for P and ``1 - pi h``
-for Q, and tested. The number of rows converges to that with the required power for this h. Each h
-is tested a few times only, so the distribution of the number over all h is estimated by
+The required sample size is simulated with differences h from their posterior, so that their size
+has its posterior uncertainty and is not overestimated, unlike with resampled samples. Rows are
+drawn from the pooled sample with probabilities proportional to ``1 + (1 - pi) h`` for P and ``1 -
+pi h`` for Q, and tested. The number of rows converges to that with the required power for this h.
+Each h is tested a few times only, so the distribution of the number over all h is estimated by
 nonparametric maximum likelihood (Laird 1978).
 """
 
@@ -79,12 +79,12 @@ def minimum_detectable_shift(sample: PooledSample, alpha: float) -> float | None
     # The variance of scores of tied rows is less than 1.
     scores = scores / np.sqrt(np.average(scores**2, axis=1, weights=sample.counts))[:, None]
     swap = _second_first(sample)
-    slopes = scores / _score_noise(sample, scores)[:, None]
+    log_odds = scores / _score_noise(sample, scores)[:, None]
     assigned, shifts = [], []
     for strength in SHIFTS * math.sqrt(np.sum(1.0 / sample.effective_sizes)):
         for trial in range(TRIALS):
             score = scores[trial % len(scores)]
-            first = _assign_labels(sample, strength * slopes[trial % len(scores)], rng, swap=swap)
+            first = _assign_labels(sample, strength * log_odds[trial % len(scores)], rng, swap=swap)
             assigned.append(first)
             first_sum, total = (score @ first)[None, None], (score @ sample.counts)[None]
             shifts.append(sample.with_labels(first[:, None]).mean_differences(first_sum, total))
@@ -180,7 +180,7 @@ def size_at_power(
     best = minimize(loss, np.array([level, 0.5]), method="BFGS")
     a, log_b = best.x
     size = (ndtri(power) - a) / math.exp(log_b)
-    gradient = np.array([-1.0 / (ndtri(power) - a), -1.0])  # of the logarithm
+    gradient = np.array([-1.0 / (ndtri(power) - a), -1.0])  # of log size
     error = math.sqrt(max(float(gradient @ best.hess_inv @ gradient), 0.0))
     return float(size * unit), error
 
@@ -192,8 +192,8 @@ class RequiredSampleSize:
     Attributes:
         sizes: of P and Q, in the proportions of the samples, the posterior median; ``None`` if it
             is more than 50 times the number of rows.
-        interval: of the rows of both together, with posterior probability 0.8, by simulation. Its
-            upper end may be infinite. In 0.6 to 0.8 of 20 data sets in each of four settings it
+        interval: interval of the total number of rows, with posterior probability 0.8. Its upper
+            end may be infinite. In 0.6 to 0.8 of 20 data sets in each of four settings it
             contained the true number (``benchmarks/rows_needed.py``): it is slightly too narrow,
             and too large more often than too small.
         power: probability of a rejection.
@@ -262,7 +262,7 @@ def search_sizes(
     """Test each difference with numbers of rows that converge to the one it requires.
 
     Args:
-        rejects: whether a test of a difference, by its index, with a number of rows rejects.
+        rejects: tests a difference, by its index, with a number of rows.
         power: required power.
         alpha: level of the test.
         start: first number of rows.

@@ -90,7 +90,7 @@ class LocalMeans:
         points: (C, D), in the units of the data.
         weights: (C, 2), weight of each sample at each point; each column adds up to 1.
         effective_sizes: (2,), effective number of rows of each sample.
-        independent: whether the rows are independent, as the standard errors assume.
+        independent: true if rows are independent, as the standard errors assume.
     """
 
     points: np.ndarray
@@ -152,7 +152,7 @@ class SignificantWindows:
         widest_first: (k,), their indices by bandwidth, the least significant first if equal.
         regions: adjacent windows of one sign are a region, described by its most significant
             window at whose center :meth:`window_sign` is its sign.
-        local_means: of the rows in all columns; ``None`` if windows use some of the columns only.
+        local_means: local means in all columns; ``None`` if windows use some of the columns only.
         all_bandwidths: (s, D), bandwidths at which the samples were compared, in the units of the
             data.
     """

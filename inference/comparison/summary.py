@@ -43,7 +43,7 @@ def format_region(
         columns: names of the columns.
         scale: (D,), standard deviations of the columns.
         n_resamples: number of permutations.
-        confidence: of the interval of the ratio, such as ``"95 %"``.
+        confidence: confidence of the interval of the ratio, such as ``"95 %"``.
     """
     first, second = names
     larger = "higher" if region.sign > 0 else "lower"

@@ -25,10 +25,10 @@ class Bands:
         mean, lower, upper: (m,); the band contains each point with probability ``level``.
         wide_lower, wide_upper: (m,); the band contains all points together with probability
             ``wide_level``.
-        level: of the pointwise band.
-        wide_level: of the simultaneous band.
-        posterior: whether they are of the posterior, given a difference; otherwise of the empirical
-            function with its sampling errors.
+        level: probability of the pointwise band.
+        wide_level: probability of the simultaneous band.
+        posterior: true for the posterior given a difference, false for the empirical function with
+            its sampling errors.
     """
 
     mean: np.ndarray
@@ -85,7 +85,7 @@ def squared_mmd_draws(
     Args:
         difference: draws of the difference h.
         sample: pooled rows.
-        lengthscale: of the kernel, in standard deviations of the columns.
+        lengthscale: lengthscale of the kernel, in standard deviations of the columns.
     """
     nodes = difference.posterior.nodes
     root = inverse_root(squared_exponential(nodes, nodes, lengthscale))
@@ -107,7 +107,7 @@ def sampling_draws(
     """Draw the empirical witness with its sampling errors, (n_draws, m), by a multiplier bootstrap.
 
     The errors of a mean are the deviations of its rows with normal factors. A sample whose rows are
-    all equal has no error of its own, for example if none of them shows a rare event. Therefore
+    all equal has no error otherwise, for example if none of them shows a rare event. Therefore
     each sample has :data:`PSEUDO_ROWS` pseudo-observations
     (:attr:`~bke.inference.permutation.pooled_sample.PooledSample.pseudo_squared_weights`; for
     pairs, see :func:`_pseudo_pairs`).
@@ -115,7 +115,7 @@ def sampling_draws(
     Args:
         sample: pooled rows.
         points: (m, D), in standard deviations of the columns.
-        scale: of the kernel, (D,) or a number, in the same units.
+        scale: lengthscale of the kernel, (D,) or a number, in the same units.
         n_draws: number of draws.
         rng: random numbers.
     """
@@ -150,7 +150,7 @@ def sampling_draws(
 def _pseudo_pairs(sample: PairedSample) -> np.ndarray:
     """Return the points (k, 2) of the pseudo-observations: all different pairs, in both orders.
 
-    If the rows of each pair are equal, they are pairs of rows half the number of rows apart.
+    If the rows of each pair are equal, they are pairs of other points.
     """
     groups = tie_groups(sample.points)
     point = np.unique(groups, return_index=True)[1]
