@@ -18,7 +18,7 @@ import power
 import repeats
 import report
 from bke.inference import Comparison, compare, two_sample_test
-from bke.inference.comparison.named import intervals
+from bke.inference.comparison.regions import ratio_intervals
 from bke.inference.evidence.places import Cells, cells
 from bke.inference.permutation.pair import Pair
 from bke.inference.permutation.pooling import relabelled
@@ -110,16 +110,16 @@ def truth(setting: str, at: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, 
 def wrong_signs(setting: str, found: Comparison) -> int:
     """How many named places have the other sign in truth, by more than three standard errors."""
     wrong = 0
-    for place in found.places:
-        means, errors = truth(setting, place.at, place.scale)
-        wrong += place.sign * (means[0] - means[1]) < -3.0 * np.hypot(*errors)
+    for region in found.regions:
+        means, errors = truth(setting, region.center, region.bandwidth)
+        wrong += region.sign * (means[0] - means[1]) < -3.0 * np.hypot(*errors)
         wrong += not SETTINGS[setting][1]  # there is no true place
     return wrong
 
 
 def uncovered(setting: str, found: Cells, unit: np.ndarray, rng: np.random.Generator) -> bool:
     """Whether the simultaneous intervals miss the ratio in any of forty cells chosen at random."""
-    low, high = intervals(found, ALPHA)
+    low, high = ratio_intervals(found, ALPHA)
     for cell in rng.choice(len(low), min(40, len(low)), replace=False):
         means, errors = truth(setting, found.at[cell] * unit, found.scale[cell] * unit)
         ratio, slack = means[0] / means[1], 3.0 * np.hypot(*(errors / means)) * means[0] / means[1]
@@ -130,7 +130,7 @@ def uncovered(setting: str, found: Cells, unit: np.ndarray, rng: np.random.Gener
 
 def shaded_wrongly(found: Comparison) -> bool:
     """Whether a picture shades what is not named."""
-    if found.rows.points.shape[1] > 1:
+    if found.pooled.points.shape[1] > 1:
         return False
     figure = found.plot()
     wrong = False
@@ -140,7 +140,7 @@ def shaded_wrongly(found: Comparison) -> bool:
                 x = np.unique(one.get_paths()[0].vertices[:, 0])[1:-1]
                 if not len(x):  # of a single point of the line
                     continue
-                signs = found.sign(x)
+                signs = found.region_sign(x)
                 wrong |= bool((signs == 0).any()) or len(np.unique(signs)) > 1
     return wrong
 
@@ -149,20 +149,23 @@ def contradictions(found: Comparison) -> int:
     """How many parts of an answer say something else than its p-value."""
     told, sentence = found.to_dict(), str(found).splitlines()[0]
     differ = found.pvalue <= found.alpha
-    points = found.rows.points * found.rows.unit
+    points = found.pooled.points * found.pooled.scale
     return sum(
         [
-            found.differ != differ,
+            found.reject != differ,
             sentence.startswith("P and Q differ") != differ,
-            told["differ"] != differ,
-            bool(found.places) and not differ,
-            bool(found.sign(points).any()) and not differ,
-            len(told["places"]) != len(found.places),
-            any(found.sign(place.at[None])[0] != place.sign for place in found.places),
+            told["reject"] != differ,
+            bool(found.regions) and not differ,
+            bool(found.region_sign(points).any()) and not differ,
+            len(told["regions"]) != len(found.regions),
             any(
-                not place.interval[0] <= place.ratio <= place.interval[1] for place in found.places
+                found.region_sign(region.center[None])[0] != region.sign for region in found.regions
             ),
-            any(place.sign * (place.ratio - 1.0) <= 0.0 for place in found.places),
+            any(
+                not region.ratio_interval[0] <= region.ratio <= region.ratio_interval[1]
+                for region in found.regions
+            ),
+            any(region.sign * (region.ratio - 1.0) <= 0.0 for region in found.regions),
             shaded_wrongly(found),
         ]
     )
@@ -176,15 +179,17 @@ def answers(
     for seed in seeds:
         rng = np.random.default_rng([NAMES.index(setting), seed])
         P, Q = SETTINGS[setting][0](n, rng)
-        options: dict[str, Any] = {"permutations": permutations, "seed": seed, "progress": False}
-        found = compare(P, Q, **options)
+        options: dict[str, Any] = {"seed": seed, "progress": False}
+        found = compare(P, Q, n_resamples=permutations, **options)
         pair = Pair.checked(P, Q)
         drawn = relabelled(pair, permutations, pair.generator(seed))
         rows.append(
             [
                 found.pvalue <= ALPHA + 1e-9,
-                fused and two_sample_test(P, Q, **options).pvalue <= ALPHA + 1e-9,
-                len(found.places),
+                fused
+                and two_sample_test(P, Q, permutations=permutations, **options).pvalue
+                <= ALPHA + 1e-9,
+                len(found.regions),
                 wrong_signs(setting, found),
                 not nulls and uncovered(setting, cells(drawn), drawn.unit, rng),
                 contradictions(found),

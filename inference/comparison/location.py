@@ -55,13 +55,13 @@ def mean_difference(
     means, variances, sizes = [], [], []
     for sample, weight in zip(samples, all_weights, strict=True):
         # Sorted, so that rounding does not depend on the order of the rows.
-        values = sample.T / scale[:, None]
+        values = np.ascontiguousarray(sample.T) / scale[:, None]
         if weight is None:
             values, normalized = np.sort(values), np.full(values.shape, 1.0 / len(sample))
         else:
             order = np.lexsort((np.broadcast_to(weight, values.shape), values))
             values = np.take_along_axis(values, order, axis=1)
-            normalized = weight[order] / weight.sum()
+            normalized = weight[order] / np.sort(weight).sum()
         size = 1.0 / np.sum(normalized[0] ** 2)
         mean = np.sum(normalized * values, axis=1)
         scatter = np.sum(normalized * (values - mean[:, None]) ** 2, axis=1)
