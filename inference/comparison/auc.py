@@ -42,23 +42,19 @@ class LabeledPoints(NamedTuple):
     Attributes:
         points: (n, D).
         is_first: (n,), whether each row is of the first sample.
-        weights: (n,), within each sample; ``None`` for equal weights.
-        squared_weights: (n,), sums of the squared weights of the rows that are counted at a point;
-            ``None`` for equal weights.
+        weights: (n,), within each sample.
+        squared_weights: (n,), sums of the squared weights of the rows that are counted at a point.
     """
 
     points: np.ndarray
     is_first: np.ndarray
-    weights: np.ndarray | None = None
-    squared_weights: np.ndarray | None = None
+    weights: np.ndarray
+    squared_weights: np.ndarray
 
-    def weights_and_squares(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the weights and squared weights, (n,) each, 1 if they are equal."""
-        ones = np.ones(len(self.points))
-        return (
-            ones if self.weights is None else self.weights,
-            ones if self.squared_weights is None else self.squared_weights,
-        )
+    @classmethod
+    def equally_weighted(cls, points: np.ndarray, is_first: np.ndarray) -> LabeledPoints:
+        """Return rows with weights 1."""
+        return cls(points, is_first, *np.ones((2, len(points))))
 
 
 class Auc(NamedTuple):
@@ -103,7 +99,7 @@ def _paired_auc(
     chosen = chosen[: MAX_ROWS // 2]
     is_first = np.repeat([True, False], len(chosen))
     fold = np.tile(rng.permutation(np.arange(len(chosen)) % FOLDS), 2)
-    rows = LabeledPoints(sample.points[chosen.T.ravel()], is_first)
+    rows = LabeledPoints.equally_weighted(sample.points[chosen.T.ravel()], is_first)
     scores = _cross_validated_scores(posterior, rows, fold, _decompose_pairs)
     first, second = tied_ranks(scores).reshape(2, -1)
     wins = 0.5 * (1.0 + np.sign(first - second))
@@ -122,7 +118,7 @@ def _single_rows(sample: PooledSample, rng: np.random.Generator) -> LabeledPoint
             for part in points
         ]
     is_first = np.concatenate([np.full(len(part), index == 0) for index, part in enumerate(points)])
-    return LabeledPoints(sample.points[np.concatenate(points)], is_first)
+    return LabeledPoints.equally_weighted(sample.points[np.concatenate(points)], is_first)
 
 
 def _weighted_rows(sample: PooledSample, rng: np.random.Generator) -> LabeledPoints:
@@ -231,7 +227,9 @@ def _decompose_weighted(
 ) -> Iterator[Eigendecomposition | None]:
     """Decompose weighted rows."""
     samples = np.stack([rows.is_first, ~rows.is_first], axis=1)
-    weights, squares = (values[:, None] * samples for values in rows.weights_and_squares())
+    weights, squares = (
+        values[:, None] * samples for values in (rows.weights, rows.squared_weights)
+    )
     for test_rows in in_fold:
         training, totals = features[~test_rows], weights[~test_rows].sum(axis=0)
         if not totals.all() or not np.ptp(training, axis=0).any():
@@ -262,7 +260,7 @@ def auc_with_interval(
         fold: (n,).
         alpha: one minus the confidence.
     """
-    weights, squares = rows.weights_and_squares()
+    weights, squares = rows.weights, rows.squared_weights
     scores = tied_ranks(scores)
     wins, compared_weights, compared_squares = np.zeros((3, len(fold)))
     for f in np.unique(fold):

@@ -48,6 +48,15 @@ POSITIVE_ODDS = 3.0
 UNINFORMATIVE_AUC = 0.6
 #: Largest numbers of regions, and of columns with differences in location, in the report.
 MAX_REGIONS, MAX_LOCATIONS = 8, 3
+#: Attributes with the same value in JSON.
+JSON_ATTRIBUTES = (
+    *("reject", "pvalue", "pvalue_error", "alpha", "n_resamples", "log_bayes_factor"),
+    *("posterior_probability_of_difference", "lengthscale", "lengthscale_interval"),
+    *("auc", "auc_interval", "minimum_detectable_shift"),
+    *("mean_difference", "mean_difference_interval"),
+    *("median_difference", "median_difference_interval"),
+    *("sizes", "effective_sizes", "columns", "left_out", "notes", "names", "seed"),
+)
 BandsOf: TypeAlias = Literal["auto", "posterior", "sampling"]
 
 
@@ -365,33 +374,9 @@ class Comparison(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the attributes as plain data for JSON, and the first sentence of the report."""
-        medians = self.median_difference, self.median_difference_interval
-        return {
-            "reject": self.reject,
-            "pvalue": self.pvalue,
-            "pvalue_error": self.pvalue_error,
-            "alpha": self.alpha,
-            "n_resamples": self.n_resamples,
-            "log_bayes_factor": self.log_bayes_factor,
-            "posterior_probability_of_difference": self.posterior_probability_of_difference,
-            "lengthscale": self.lengthscale.tolist(),
-            "lengthscale_interval": [end.tolist() for end in self.lengthscale_interval],
+        return {name: _plain(getattr(self, name)) for name in JSON_ATTRIBUTES} | {
             "components": [component._asdict() for component in self.components],
             "regions": [region.to_dict() for region in self.regions],
-            "auc": self.auc,
-            "auc_interval": list(self.auc_interval),
-            "minimum_detectable_shift": self.minimum_detectable_shift,
-            "mean_difference": self.mean_difference.tolist(),
-            "mean_difference_interval": [end.tolist() for end in self.mean_difference_interval],
-            "median_difference": None if medians[0] is None else medians[0].tolist(),
-            "median_difference_interval": medians[1] and [end.tolist() for end in medians[1]],
-            "sizes": list(self.sizes),
-            "effective_sizes": self.effective_sizes.tolist(),
-            "columns": list(self.columns),
-            "left_out": list(self.left_out),
-            "notes": list(self.notes),
-            "names": list(self.names),
-            "seed": self.seed,
             "sentence": self._verdict(),
         }
 
@@ -523,3 +508,10 @@ class Comparison(Shown):
             sizes = " and ".join(format_number(float(size), 3) for size in self.effective_sizes)
             rows, resamples = f"{rows} (effective sample sizes {sizes})", "sign flips"
         return f"{rows}, {self.n_resamples} {resamples}, level {self.alpha:g}."
+
+
+def _plain(value: Any) -> Any:
+    """Convert arrays and tuples to lists."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return [_plain(entry) for entry in value] if isinstance(value, tuple) else value

@@ -207,13 +207,8 @@ def difference_posterior(
     )
     prior = np.log(LENGTHSCALES) - LENGTHSCALES  # of log lengthscales
     log_prior = (prior - logsumexp(prior) - math.log(len(VARIANCES)))[:, None]
-    log_bayes_factors = np.array(
-        [
-            label_log_bayes_factors(decomposition, VARIANCES)[:, 0]
-            for decomposition in decompositions
-        ]
-    )
-    weights, total = _normalize(log_prior + log_bayes_factors)
+    logs = np.array([label_log_bayes_factors(item, VARIANCES)[:, 0] for item in decompositions])
+    weights, total = _normalize(log_prior + logs)
     return DifferencePosterior(
         lengthscales=lengthscales,
         variances=VARIANCES,

@@ -372,18 +372,6 @@ def _check_attainable(values: np.ndarray, name: str, max_weight: float) -> None:
         )
 
 
-def _usable_rows(balanced: np.ndarray) -> np.ndarray:
-    """Return a mask (n,) of rows that may have weight.
-
-    If a mean to be reproduced is an end of the range, only the rows there may.
-    """
-    usable = np.ones(len(balanced), dtype=bool)
-    for values in balanced.T:
-        if values.min() >= -MOMENT_TOLERANCE or values.max() <= MOMENT_TOLERANCE:
-            usable &= np.abs(values) <= MOMENT_TOLERANCE
-    return usable
-
-
 def _kernel_features(kernel: Any, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return Nystrom features (n, r) and (m, r) at cluster centers of all rows."""
     pooled = np.concatenate([x, y])
@@ -421,7 +409,9 @@ def _optimal_weights(
         InputError: if no weights reproduce the moments.
     """
     balanced = goals.source[:, : goals.n_balanced]
-    usable = _usable_rows(balanced)
+    # If a mean to be reproduced is an end of the range, only the rows there may have weight.
+    ends = (balanced >= -MOMENT_TOLERANCE).all(axis=0) | (balanced <= MOMENT_TOLERANCE).all(axis=0)
+    usable = (np.abs(balanced[:, ends]) <= MOMENT_TOLERANCE).all(axis=1)
     count, n = int(usable.sum()), len(features)
     # The mean weight is a moment too, equal to 1.
     moments = np.concatenate([np.ones((count, 1)), balanced[usable]], axis=1)

@@ -78,8 +78,15 @@ def minimum_detectable_shift(sample: PooledSample, alpha: float) -> float | None
     scores = NormalScores.of(varying, sample.counts)(varying).T
     # The variance of scores of tied rows is less than 1.
     scores = scores / np.sqrt(np.average(scores**2, axis=1, weights=sample.counts))[:, None]
-    swap = _second_first(sample)
-    log_odds = scores / _score_noise(sample, scores)[:, None]
+    # The result does not depend on which sample is first: checksums determine the order.
+    counts = np.stack([sample.first_counts, sample.counts - sample.first_counts]).astype(float)
+    of_p, of_q = (checksum(np.column_stack([sample.points, count])) for count in counts)
+    swap, log_odds = of_p > of_q, scores
+    if isinstance(sample, PairedSample):
+        # A difference of mean scores of pairs has less noise if the rows of a pair are similar.
+        a, b = sample.partners.T
+        square = 0.5 * np.square(scores[:, a] - scores[:, b]).mean(axis=1)
+        log_odds = scores / np.sqrt(np.where(square > 0.0, square, 1.0))[:, None]
     assigned, shifts = [], []
     for strength in SHIFTS * math.sqrt(np.sum(1.0 / sample.effective_sizes)):
         for trial in range(TRIALS):
@@ -101,27 +108,6 @@ def minimum_detectable_shift(sample: PooledSample, alpha: float) -> float | None
     if not (shift > 0.0).all() or rejected[-TRIALS:].mean() < POWER:
         return None
     return size_at_power(np.repeat(shift, TRIALS), rejected, POWER, alpha)[0]
-
-
-def _score_noise(sample: PooledSample, scores: np.ndarray) -> np.ndarray:
-    """Return the standard deviation (D,) of a difference of mean scores (D, C), relative to rows.
-
-    It is 1 for independent rows, and smaller for pairs of similar rows, which need a stronger
-    assignment for the same shift.
-    """
-    if not isinstance(sample, PairedSample):
-        return np.ones(len(scores))
-    a, b = sample.partners.T
-    square = np.square(scores[:, a] - scores[:, b]).mean(axis=1)
-    return np.sqrt(np.where(square > 0.0, 0.5 * square, 1.0))
-
-
-def _second_first(sample: PooledSample) -> bool:
-    """Return whether labels are assigned as if the second sample were first, by checksums."""
-    first = sample.first_counts
-    counts = np.stack([first, sample.counts - first]).astype(float)
-    of_p, of_q = (checksum(np.column_stack([sample.points, count])) for count in counts)
-    return of_p > of_q
 
 
 def _assign_labels(

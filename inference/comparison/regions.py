@@ -113,15 +113,6 @@ class LocalMeans:
         """Smallest and largest value of each column, (2, D)."""
         return np.stack([self.points.min(axis=0), self.points.max(axis=0)])
 
-    def in_range(self, points: np.ndarray) -> np.ndarray:
-        """Return whether ``points`` (m, D) are within the range of the rows in every column."""
-        low, high = self.range
-        return np.asarray(((points >= low) & (points <= high)).all(axis=1))
-
-    def row_distances(self, points: np.ndarray, bandwidth: np.ndarray) -> np.ndarray:
-        """Return the distances (m,) of ``points`` (m, D) to the nearest row, in bandwidths (D,)."""
-        return np.asarray(cKDTree(self.points / bandwidth).query(points / bandwidth)[0])
-
     def evaluate(self, points: np.ndarray, bandwidth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Compute the mean weights of both samples around points (m, D) at a bandwidth (D,).
 
@@ -201,14 +192,16 @@ class SignificantWindows:
         """Return a function that checks the sign of a bandwidth around ``points``."""
         assert self.local_means is not None
         local_means = self.local_means
-        in_range = local_means.in_range(points)
+        low, high = local_means.range
+        in_range = ((points >= low) & (points <= high)).all(axis=1)
         evaluate = functools.cache(
             lambda bandwidth: local_means.evaluate(points, np.array(bandwidth))
         )
 
         def agrees(bandwidth: tuple[float, ...], sign: int) -> np.ndarray:
             mean_p, mean_q = evaluate(bandwidth)[0].T
-            distances = local_means.row_distances(points, np.array(bandwidth))
+            scaled_rows = local_means.points / np.array(bandwidth)
+            distances = cKDTree(scaled_rows).query(points / np.array(bandwidth))[0]
             agreement = in_range & (distances <= MAX_ROW_DISTANCE)
             agreement &= np.sign(mean_p - mean_q) == sign
             finer = self.all_bandwidths < bandwidth

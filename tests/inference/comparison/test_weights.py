@@ -133,7 +133,7 @@ def test_area_has_delongs_error_and_that_of_rules_that_share_rows():
     """
     rng = np.random.default_rng(5)
     x, y = rng.normal(0.3, 1.0, size=30), rng.normal(size=20)
-    single = LabeledPoints(np.zeros((50, 1)), np.arange(50) < 30)
+    single = LabeledPoints.equally_weighted(np.zeros((50, 1)), np.arange(50) < 30)
     found = auc_with_interval(np.concatenate([x, y]), single, np.zeros(50), 0.05)
     above = x[:, None] > y
     variance = above.mean(axis=1).var(ddof=1) / 30 + above.mean(axis=0).var(ddof=1) / 20

@@ -68,7 +68,7 @@ def _regression(X):
 METHODS = {
     "density_ratio": lambda X, Y: lambda rows: _comparison(X, Y).density_ratio(rows).mean,
     "witness": lambda X, Y: lambda rows: _comparison(X, Y).witness(rows).mean,
-    "sign": lambda X, Y: lambda rows: _comparison(X, Y).sign(rows),
+    "region_sign": lambda X, Y: lambda rows: _comparison(X, Y).region_sign(rows),
     "log_density": lambda X, Y: _student_t(X).log_density,
     "typicality": lambda X, Y: _student_t(X).typicality,
     "student_t_predictive": lambda X, Y: _predictive(X),

@@ -110,8 +110,8 @@ def test_one_column_of_numbers_is_compared_as_compare_does():
     """The same statistic by other permutations: p-values differ by their Monte Carlo error."""
     rng = np.random.default_rng(3)
     P, Q = rng.normal(size=120), rng.normal(0.2, 1.0, size=150)
-    options = {"permutations": 999, "progress": False}
-    one, other = compare_tables({"x": P}, {"x": Q}, **options), compare(P, Q, **options)
+    one = compare_tables({"x": P}, {"x": Q}, permutations=999, progress=False)
+    other = compare(P, Q, n_resamples=999, progress=False)
     error = (2.0 * other.pvalue * (1.0 - other.pvalue) / 999) ** 0.5
     assert abs(one.pvalue - other.pvalue) < 4.0 * error
     assert one["x"].pvalue == one.pvalue
