@@ -141,8 +141,8 @@ def _quantile(x: np.ndarray, y: np.ndarray, proportion: float, *, paired: bool) 
         high = low
     while (middle := 0.5 * (low + high)) not in (low, high):
         low, high = (low, middle) if count(middle) >= needed else (middle, high)
-    # The largest difference that is at most this, since rounding adds up.
-    index = np.searchsorted(y, x + high, side="right") - 1
-    reached = index >= 0
-    value = float(np.max(y[index[reached]] - x[reached])) if reached.any() else high
+    # The nearest difference, since sums are rounded, with outliers by more than other differences.
+    index = np.maximum(np.searchsorted(y, x + high, side="right") - 1, 0)
+    differences = y[index] - x
+    value = float(differences[np.argmin(np.abs(differences - high))])
     return 0.5 * value if paired else value
