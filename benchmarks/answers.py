@@ -18,7 +18,7 @@ import power
 import repeats
 import report
 from bke.inference import Comparison, compare, two_sample_test
-from bke.inference.comparison.named import intervals
+from bke.inference.comparison.regions import ratio_intervals
 from bke.inference.permutation.pool import pool_rows
 from bke.inference.permutation.samples import TwoSamples
 from bke.inference.plots.named import NAMED_ALPHA
@@ -110,9 +110,9 @@ def truth(setting: str, at: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, 
 def wrong_signs(setting: str, found: Comparison) -> int:
     """How many named places have the other sign in truth, by more than three standard errors."""
     wrong = 0
-    for place in found.places:
-        means, errors = truth(setting, place.at, place.scale)
-        wrong += place.sign * (means[0] - means[1]) < -3.0 * np.hypot(*errors)
+    for region in found.regions:
+        means, errors = truth(setting, region.center, region.bandwidth)
+        wrong += region.sign * (means[0] - means[1]) < -3.0 * np.hypot(*errors)
         wrong += not SETTINGS[setting][1]  # there is no true place
     return wrong
 
@@ -121,7 +121,7 @@ def uncovered(
     setting: str, local: LocalStatistics, scale: np.ndarray, rng: np.random.Generator
 ) -> bool:
     """Return whether the simultaneous intervals miss the ratio in any of forty random windows."""
-    low, high = intervals(local, ALPHA)
+    low, high = ratio_intervals(local, ALPHA)
     for window in rng.choice(len(low), min(40, len(low)), replace=False):
         center, window_scale = local.centers[window] * scale, local.scales[window] * scale
         means, errors = truth(setting, center, window_scale)
@@ -133,7 +133,7 @@ def uncovered(
 
 def shaded_wrongly(found: Comparison) -> bool:
     """Whether a picture shades what is not named."""
-    if found.rows.points.shape[1] > 1:
+    if found.pooled.points.shape[1] > 1:
         return False
     figure = found.plot()
     wrong = False
@@ -143,7 +143,7 @@ def shaded_wrongly(found: Comparison) -> bool:
                 x = np.unique(one.get_paths()[0].vertices[:, 0])[1:-1]
                 if not len(x):  # of a single point of the line
                     continue
-                signs = found.sign(x)
+                signs = found.region_sign(x)
                 wrong |= bool((signs == 0).any()) or len(np.unique(signs)) > 1
     return wrong
 
@@ -152,20 +152,23 @@ def contradictions(found: Comparison) -> int:
     """How many parts of an answer say something else than its p-value."""
     told, sentence = found.to_dict(), str(found).splitlines()[0]
     differ = found.pvalue <= found.alpha
-    points = found.rows.points * found.rows.scale
+    points = found.pooled.points * found.pooled.scale
     return sum(
         [
-            found.differ != differ,
+            found.reject != differ,
             sentence.startswith("P and Q differ") != differ,
-            told["differ"] != differ,
-            bool(found.places) and not differ,
-            bool(found.sign(points).any()) and not differ,
-            len(told["places"]) != len(found.places),
-            any(found.sign(place.at[None])[0] != place.sign for place in found.places),
+            told["reject"] != differ,
+            bool(found.regions) and not differ,
+            bool(found.region_sign(points).any()) and not differ,
+            len(told["regions"]) != len(found.regions),
             any(
-                not place.interval[0] <= place.ratio <= place.interval[1] for place in found.places
+                found.region_sign(region.center[None])[0] != region.sign for region in found.regions
             ),
-            any(place.sign * (place.ratio - 1.0) <= 0.0 for place in found.places),
+            any(
+                not region.ratio_interval[0] <= region.ratio <= region.ratio_interval[1]
+                for region in found.regions
+            ),
+            any(region.sign * (region.ratio - 1.0) <= 0.0 for region in found.regions),
             shaded_wrongly(found),
         ]
     )
@@ -179,15 +182,17 @@ def answers(
     for seed in seeds:
         rng = np.random.default_rng([NAMES.index(setting), seed])
         P, Q = SETTINGS[setting][0](n, rng)
-        options: dict[str, Any] = {"permutations": permutations, "seed": seed, "progress": False}
-        found = compare(P, Q, **options)
+        options: dict[str, Any] = {"seed": seed, "progress": False}
+        found = compare(P, Q, n_resamples=permutations, **options)
         samples = TwoSamples.checked(P, Q)
         pooled = pool_rows(samples, permutations, samples.generator(seed))
         rows.append(
             [
                 found.pvalue <= ALPHA + 1e-9,
-                fused and two_sample_test(P, Q, **options).pvalue <= ALPHA + 1e-9,
-                len(found.places),
+                fused
+                and two_sample_test(P, Q, permutations=permutations, **options).pvalue
+                <= ALPHA + 1e-9,
+                len(found.regions),
                 wrong_signs(setting, found),
                 not nulls and uncovered(setting, local_statistics(pooled), pooled.scale, rng),
                 contradictions(found),

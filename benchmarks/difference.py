@@ -19,8 +19,8 @@ import answers
 import numpy as np
 import repeats
 import report
-from bke.inference.comparison.belief import belief
-from bke.inference.comparison.witness import bands_of, sampling_draws, witness_draws
+from bke.inference.comparison.difference_posterior import difference_posterior
+from bke.inference.comparison.witness import Bands, sampling_draws, witness_draws
 from bke.inference.permutation.pool import pool_rows
 from bke.inference.permutation.samples import TwoSamples
 from scipy.stats import beta, gamma
@@ -75,12 +75,12 @@ def coverage(setting: str, permutations: int, seeds: range, *, n: int) -> list[l
         rng = np.random.default_rng([answers.NAMES.index(setting), seed, n])
         P, Q = answers.SETTINGS[setting][0](n, rng)
         rows = pool_rows(TwoSamples.checked(P, Q), permutations, rng)
-        believed = belief(rows)
-        drawn, row = believed.drawn(DRAWS, rng), [believed.log_bayes_factor]
+        posterior = difference_posterior(rows)
+        drawn, row = posterior.draw(DRAWS, rng), [posterior.log_bayes_factor]
         for one in SCALES:
             where, scale, truth = at / rows.scale, scales[one] / rows.scale, truths[one]
-            both = bands_of(witness_draws(drawn, rows, where, scale), LEVEL, WIDE)
-            rough = bands_of(sampling_draws(rows, where, scale, DRAWS, rng), LEVEL, WIDE)
+            both = Bands.from_draws(witness_draws(drawn, rows, where, scale), LEVEL, WIDE)
+            rough = Bands.from_draws(sampling_draws(rows, where, scale, DRAWS, rng), LEVEL, WIDE)
             empirical = np.subtract(*(weights(X, at, scales[one]).mean(axis=0) for X in (P, Q)))
             for bands in (both, rough):
                 row += [
@@ -122,7 +122,7 @@ def odds(half: str, permutations: int, seeds: range, *, n: int) -> list[list[flo
         of_first = rng.uniform(size=2 * n) < chances
         samples = TwoSamples.checked(shape[of_first], shape[~of_first])
         rows = pool_rows(samples, permutations, rng)
-        found.append([float(half == "with"), belief(rows).probability])
+        found.append([float(half == "with"), difference_posterior(rows).probability])
     return found
 
 

@@ -32,7 +32,7 @@ def shifted(rng: Rng, moments: int) -> list[float]:
     source, target = rng.normal(size=(800, 2)), rng.normal(SHIFT, size=(300, 2))
     found = match_weights(source, target, moments=moments)
     ratio = np.exp(source @ SHIFT)
-    left = found.compare(permutations=199, progress=False).pvalue <= 0.05
+    left = found.compare(n_resamples=199, progress=False).pvalue <= 0.05
     return [float(left), found.effective_size, float(ratio.sum() ** 2 / np.sum(ratio**2))]
 
 

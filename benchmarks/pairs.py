@@ -213,9 +213,7 @@ def main() -> None:
             missing.append(f"{name} ({error})")
             continue
         began = time.perf_counter()
-        found = compare(
-            P, Q, names=names, progress=False, permutations=99 if options.quick else 999
-        )
+        found = compare(P, Q, names=names, progress=False, n_resamples=99 if options.quick else 999)
         rows.append(
             {
                 "pair": name,
@@ -223,8 +221,8 @@ def main() -> None:
                 "columns": P.shape[1],
                 "p": found.pvalue,
                 "log BF": found.log_bayes_factor,
-                "places": len(found.places),
-                "AUC": found.effect,
+                "regions": len(found.regions),
+                "AUC": found.auc,
                 "seconds": time.perf_counter() - began,
             }
         )

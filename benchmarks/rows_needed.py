@@ -1,4 +1,4 @@
-"""How many rows `Comparison.rows_needed` says a test needs, beside how many it needs in truth.
+"""Required sample sizes by `Comparison.required_sample_size`, compared with the true ones.
 
 In truth: data sets of six sizes are drawn and tested, and a probit curve is fitted through all.
 What is said of it: a data set of the size given each time,
@@ -15,8 +15,7 @@ import numpy as np
 import repeats
 import report
 from bke.inference import compare
-from bke.inference.comparison.planning import PERMUTATIONS
-from bke.inference.comparison.probit import reached
+from bke.inference.comparison.power import SIZE_RESAMPLES, size_at_power
 from bke.inference.permutation.pool import pool_rows
 from bke.inference.permutation.samples import TwoSamples
 from bke.inference.statistics.combined import combined_pvalue
@@ -38,13 +37,13 @@ def numbers(setting: str, permutations: int, seeds: range, *, n: int) -> list[li
     draw, rows = answers.SETTINGS[setting][0], []
     for seed in seeds:
         rng = np.random.default_rng([answers.NAMES.index(setting), seed])
-        found = compare(*draw(n, rng), permutations=permutations, seed=seed, progress=False)
-        said = found.rows_needed(POWER, seed=seed)
+        found = compare(*draw(n, rng), n_resamples=permutations, seed=seed, progress=False)
+        said = found.required_sample_size(POWER, seed=seed)
         sizes = np.round(0.5 * FACTORS * SETTINGS[setting]).astype(int)
         rejected = []
         for size in sizes:
             tests = (TwoSamples.checked(*draw(size, rng)) for _ in range(TRIALS))
-            pooled = (pool_rows(samples, PERMUTATIONS, rng) for samples in tests)
+            pooled = (pool_rows(samples, SIZE_RESAMPLES, rng) for samples in tests)
             rejected.append(sum(combined_pvalue(sample) <= ALPHA for sample in pooled))
         total = float(sum(said.sizes)) if said.sizes else np.inf
         rows.append([total, *said.interval, *(2.0 * sizes), *map(float, rejected)])
@@ -59,7 +58,7 @@ def against_truth(values: np.ndarray) -> repeats.Row:
         tests = TRIALS * len(values)
         tried += [total**0.5] * tests
         seen += [True] * int(count) + [False] * (tests - int(count))
-    root, error = reached(np.array(tried), np.array(seen), POWER, ALPHA)
+    root, error = size_at_power(np.array(tried), np.array(seen), POWER, ALPHA)
     low, middle, high = np.quantile(said / root**2, [0.25, 0.5, 0.75])
     holds = (intervals[:, 0] <= root**2) & (root**2 <= intervals[:, 1])
     return {

@@ -65,14 +65,14 @@ def answers(setting: str, permutations: int, seeds: range) -> list[list[float]]:
     for seed in seeds:
         rng = np.random.default_rng([NAMES.index(setting), seed])
         P, Q = SETTINGS[setting](rng)
-        options: dict[str, Any] = {"permutations": permutations, "seed": seed, "progress": False}
+        options: dict[str, Any] = {"n_resamples": permutations, "seed": seed, "progress": False}
         found = compare(P[0], Q[0], weights=(P[1], Q[1]), **options)
         rows.append(
             [
                 found.pvalue <= ALPHA + 1e-9,
-                bool(found.places),
+                bool(found.regions),
                 found.log_bayes_factor,
-                *found.rows.effective_sizes,
+                *found.effective_sizes,
             ]
         )
     return np.array(rows, dtype=float).tolist()

@@ -170,12 +170,12 @@ def scanning(setting: str, P: np.ndarray, Q: np.ndarray, permutations: int, seed
 
 
 def ours(setting: str, P: np.ndarray, Q: np.ndarray, permutations: int, seed: int) -> Judged:
-    """The places of ``compare``."""
-    found = compare(P, Q, permutations=permutations, seed=seed, progress=False)
+    """The regions of ``compare``."""
+    found = compare(P, Q, n_resamples=permutations, seed=seed, progress=False)
     false = []
-    for place in found.places:
-        means, errors = answers.truth(setting, place.at, place.scale)
-        wrong = place.sign * (means[0] - means[1]) < -3.0 * np.hypot(*errors)
+    for region in found.regions:
+        means, errors = answers.truth(setting, region.center, region.bandwidth)
+        wrong = region.sign * (means[0] - means[1]) < -3.0 * np.hypot(*errors)
         false.append(bool(wrong) or not answers.SETTINGS[setting][1])
     return false, len(false)
 

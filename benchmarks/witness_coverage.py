@@ -20,7 +20,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from bke.inference.comparison.witness import bands_of, sampling_draws
+from bke.inference.comparison.witness import Bands, sampling_draws
 from bke.inference.core.machine import computing
 from bke.inference.permutation.pool import pool_rows
 from bke.inference.permutation.samples import TwoSamples
@@ -113,7 +113,7 @@ def missed(ones: tuple[int, int], sizes: tuple[int, int]) -> tuple[np.ndarray, n
     rng = np.random.default_rng(ones)
     rows = pool_rows(TwoSamples.checked(*samples), 1, rng)
     draws = sampling_draws(rows, np.ones((1, 1)) / rows.scale, 1.0 / rows.scale, 4000, rng)
-    bands = bands_of(draws, LEVEL, WIDE)
+    bands = Bands.from_draws(draws, LEVEL, WIDE)
     unit = 1.0 - np.exp(-0.5)
     shares = np.divide(ones, sizes)
     own = unit * np.sqrt(np.sum(shares * (1.0 - shares) / sizes))

@@ -25,7 +25,7 @@ parser.add_argument("--quick", action="store_true", help="few rows and permutati
 options = parser.parse_args()
 options.out.mkdir(parents=True, exist_ok=True)
 
-common = {"permutations": 99 if options.quick else 999, "progress": False}
+common = {"n_resamples": 99 if options.quick else 999, "progress": False}
 rng = np.random.default_rng(0)
 
 
@@ -49,24 +49,24 @@ found = compare(P, Q, names=("normal", "Laplace"), **common)
 saved(found, "comparison")
 
 # %%
-# The ratio of the densities follows from the same posterior, with a band for each place and one for
-# all together; so does the probability that the difference matters.
+# The ratio of the densities follows from the same posterior, with a band for each point and one for
+# all together; so does the probability that the squared MMD exceeds a threshold.
 
 at = np.array([0.0, 1.5])
 bands = found.density_ratio(at)
-for place, middle, low, high in zip(
+for point, middle, low, high in zip(
     at, bands.mean, bands.wide_lower, bands.wide_upper, strict=True
 ):
     print(
-        f"density ratio at {place:g}: {middle:.2f} ({low:.2f} to {high:.2f}, 95 % with the other)"
+        f"density ratio at {point:g}: {middle:.2f} ({low:.2f} to {high:.2f}, 95 % with the other)"
     )
-print(f"squared MMD at the difference's scale above 0.001: {found.matters(0.001):.2f}")
+print(f"squared MMD at the difference's scale above 0.001: {found.prob_mmd2_exceeds(0.001):.2f}")
 
 # %%
-# How many rows would have been enough? (Simulated, from the posterior of the difference.)
+# The sample size that detects this difference is simulated from its posterior.
 
 if not options.quick:
-    print(found.rows_needed(0.8))
+    print(found.required_sample_size(0.8))
 
 # %%
 # Two columns
@@ -83,7 +83,7 @@ saved(compare(P, Q, names=("before", "after"), columns=("east", "north"), **comm
 # %%
 # Many columns
 # ------------
-# One column of ten is shifted. A place then hangs on that column alone.
+# One column of ten is shifted. The regions then use that column only.
 
 P, Q = rng.normal(size=(2, 150 if options.quick else 500, 10))
 Q[:, 3] += 0.5

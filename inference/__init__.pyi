@@ -2,9 +2,12 @@
 
 from .comparison.compare import compare as compare
 from .comparison.comparison import Comparison as Comparison
-from .comparison.matched import MatchedWeights as MatchedWeights, Moment as Moment
-from .comparison.matching import match_weights as match_weights
-from .comparison.named import Place as Place
+from .comparison.matching import (
+    MatchedWeights as MatchedWeights,
+    Moment as Moment,
+    match_weights as match_weights,
+)
+from .comparison.regions import Region as Region
 from .core.errors import InputError as InputError, SamplingError as SamplingError
 from .data.samples import (
     normal_laplace as normal_laplace,

@@ -79,7 +79,7 @@ Embedding EmbeddingPosterior
 GroupsComparison InputError Integral JointEmbedding Kernel KernelBayesFilter
 KernelComparison KernelScore KernelStudentT LearnedFilter LearnedKernel LearnedStudentT
 Likelihood LowRankError MatchedWeights Measure Mode Modes Moment MonitorState
-Normalizer OpenRun PairComparison Part Peak Place PreImage PredictiveCheck Product Radial
+Normalizer OpenRun PairComparison Part Peak PreImage PredictiveCheck Product Radial Region
 RegressionSummary Rows Sample SamplingError Scaled Score SmoothingError
 StateEstimates Stationary SteinResult Sum TableComparison TestResult Thinned
 """

@@ -20,10 +20,8 @@ def compared(pair: Pair, terminal: Terminal, **options: Any) -> Comparison:
     with terminal.step("compare", "comparing the samples", spinner=not many):
         from bke.inference import compare
 
-        from ..comparison.words import headline
-
         bar = terminal.progress and many
         shown: dict[str, Any] = {"columns": pair.columns, "names": pair.names, "progress": bar}
         found = compare(pair.P, pair.Q, **shown, **options)
-    terminal.say(str(found) if terminal.verbose else f"{headline(found)}.")
+    terminal.say(str(found) if terminal.verbose else f"{found.headline}.")
     return found

@@ -1,1 +1,1 @@
-"""Whether two samples differ, where, at what scale and by how much: one answer from one object."""
+"""Comparison of two samples: test, regions, posterior and size of a difference; matching."""

@@ -36,21 +36,25 @@ from ..statistics.combined import CombinedStatistic, choose_statistics
 from ..statistics.kernels import KernelFunction
 from ..statistics.label_bayes_factor import LabelBayesFactors
 from ..statistics.local_differences import MAX_JOINT_ONLY
-from .belief import Belief, belief
+from .auc import cross_validated_auc
 from .comparison import Comparison
-from .detectable import detectable_shift
-from .effect import effect
-from .logit import MOST_POINTS, with_logit
-from .named import named
-from .values import kernel_values
-from .weighing import Weighing
+from .difference_posterior import (
+    MAX_BINARY_POINTS,
+    DifferencePosterior,
+    binary_label_posterior,
+    difference_posterior,
+    kernel_function,
+)
+from .power import minimum_detectable_shift
+from .regions import LocalMeans, find_regions
 
 if TYPE_CHECKING:
     from bke.models.kernels.base import Covariance, Kernel
 
 Labels: TypeAlias = Literal["auto", "gaussian", "logit"]
-#: Of fewer rows, and a smaller share, labels are anything but normal.
-FEW_ROWS, SMALL_SHARE = 30, 0.05
+#: A sample with fewer rows than this, and with a smaller fraction of all rows, has binary labels by
+#: default: the normal approximation of its label sums is inaccurate.
+MIN_GAUSSIAN_ROWS, MIN_GAUSSIAN_FRACTION = 30, 0.05
 
 
 def compare(
@@ -58,7 +62,7 @@ def compare(
     Q: ArrayLike,
     *,
     alpha: float = 0.05,
-    permutations: int = 999,
+    n_resamples: int = 999,
     sequential: bool = True,
     paired: bool = False,
     weights: tuple[ArrayLike | None, ArrayLike | None] | None = None,
@@ -69,295 +73,264 @@ def compare(
     seed: int = 0,
     progress: bool = True,
 ) -> Comparison:
-    """Compare two samples: one answer whose parts cannot disagree.
+    """Compare two samples; the parts of the result do not contradict each other.
 
-    - Do they differ? One permutation test at an exact level, of evidence at all scales, in
-      location, in covariances and at the most conspicuous place together.
-    - Where? Places and scales named simultaneously, only if that test rejects.
-    - At what scale, and how sure is that? The posterior of a difference, a Gaussian process over
-      the labels of the pooled rows, with its probability.
-    - How much? The probability that a row of P is told from one of Q (AUC), by a rule learned from
-      other rows.
+    - Do they differ? One permutation test with an exact level, which combines statistics of all
+      scales, of location, of covariances and of the largest local difference.
+    - Where? Regions with simultaneous p-values and intervals, only if the test rejects.
+    - At what scale, and with what probability? The posterior of a difference, a Gaussian process on
+      the labels of the pooled rows.
+    - By how much? The cross-validated AUC, differences of means and medians, and ratios of
+      densities.
 
     Args:
         P: first sample, shape (m, D) or (m,).
-        Q: second sample, shape (n, D) or (n,), of the same columns.
-        alpha: level of the test and of the places together, and of intervals.
-        permutations: B; the smallest p-value is 1 / (1 + B).
-        sequential: of more than 9998 permutations draw the first 999, and ten times as many only
-            where p is not above 4 ``alpha`` by these, at the same level
-            (:mod:`bke.inference.permutation.null_distribution`); else all at once.
-        paired: row i of P belongs to row i of Q, and they may depend on each other: relabellings
-            swap the two, and the errors that the posterior reckons with are those of pairs.
-        weights: of the rows of P and of Q, (m,) and (n,), positive or 0, in any unit; ``None`` in
-            place of one counts its rows alike; a pandas Series needs the row labels of its sample,
-            if that has any. Those of a survey or of importance sampling: a row
-            that was seen k times is to be given k times. The test turns the signs of errors
-            instead of relabelling, at a level that is approximate: 0.02 to 0.08 for 0.05, and 0.16
-            with 100 rows of importance sampling beside 600 (``benchmarks/results/weights.md``).
-        labels: what the posterior takes labels for: ``"gaussian"``, in closed form, or ``"logit"``,
-            yes or no, whose ratio of densities is positive; ten times slower, for up to 20 000
-            different rows. ``"auto"`` takes yes or no only where one sample is very small beside
-            the other. The test and the places are the same.
-        kernel: of the Gaussian process over labels, a kernel or a kernel class; by default the
-            squared exponential. The lengths in it are multiples of the difference's
-            ``lengthscale``, in standard deviations of the columns, and its k(x, x) multiplies the
-            variance that is learned; one with a length per column weighs columns against each
-            other. The test, the places and the kernel of a witness are the same.
-        columns: names of the columns; by default those of data frames, or x, or x0, x1, ...; of one
-            column whose name is not the same in both x, which a note tells of data frames.
-        names: what the samples are called in words and pictures.
-        seed: of the permutations.
+        Q: second sample, shape (n, D) or (n,), with the same columns.
+        alpha: level of the test and of all regions together; intervals have confidence 1 - alpha.
+        n_resamples: number of permutations B; the smallest p-value is 1 / (1 + B).
+        sequential: for more than 9998 permutations, draw 999 first, and ten times as many only if
+            their p-value is at most 4 ``alpha``, with the same level
+            (:mod:`bke.inference.permutation.null_distribution`); otherwise draw all at once.
+        paired: row i of P and row i of Q are a pair, and may be dependent. Permutations exchange
+            the two, and standard errors are those of pairs.
+        weights: weights of the rows of P and of Q, (m,) and (n,), nonnegative, of any scale;
+            ``None`` instead of one of them for equal weights. A pandas Series must have the row
+            labels of its sample, if that has any. They are meant for survey weights and importance
+            sampling: a row that was observed k times should be passed k times. The test flips the
+            signs of errors instead of permuting labels. Its level is approximate: 0.02 to 0.08 for
+            0.05, and 0.16 with 100 rows of importance sampling against 600
+            (``benchmarks/results/weights.md``).
+        labels: likelihood of the labels: ``"gaussian"``, in closed form, or ``"logit"``, binary,
+            with a positive density ratio; ten times slower, and for at most 20 000 different rows.
+            ``"auto"`` is binary only if one sample is much smaller than the other. The test and the
+            regions are the same.
+        kernel: kernel, or kernel class, of the Gaussian process on the labels; by default the
+            squared exponential. Its lengths are multiples of the ``lengthscale`` of the difference,
+            in standard deviations of the columns, and its k(x, x) multiplies the variance, which is
+            learned; one length per column weights the columns. The test, the regions and the kernel
+            of a witness function are the same.
+        columns: names of the columns; by default those of data frames, or x, or x0, x1, ...; for
+            one column with different names in both samples x, with a note for data frames.
+        names: names of the samples in the report and in plots.
+        seed: seed of the permutations.
         progress: show a progress bar.
 
     Raises:
-        InputError: for data or arguments that make no sense, in one sentence.
+        InputError: for invalid data or arguments.
     """
-    alpha = check_permutations(permutations, alpha)
+    check_count(n_resamples, "n_resamples", 1)
+    alpha = check_permutations(n_resamples, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
     check_flag(paired, "paired")
-    _check_labels(labels)
-    names = sample_names(names)
-    pair, columns, own_names, left_out, apart = _samples(P, Q, columns, paired)
-    pair, given = _weighted(pair, weights, (P, Q))
-    values = kernel_values(kernel, pair.first.shape[1])
+    if labels not in get_args(Labels):
+        raise InputError(f"labels must be 'auto', 'gaussian' or 'logit', got {labels!r}")
+    names = check_sample_names(names)
+    samples, varying = _check_columns(P, Q, columns, paired=paired)
+    two_samples, row_weights = _check_weights(samples, weights, (P, Q))
+    function = kernel_function(kernel, two_samples.first.shape[1])
+    if paired and row_weights is not None:
+        raise InputError("paired rows with weights are not supported: pass one or the other")
 
-    with one_thread() if kernel is None else computing():  # JAX is for kernels that are given
-        test = in_stages(
-            lambda count: _tested(pair, count, paired, given, seed, progress=progress),
-            permutations,
-            alpha,
-            sequential=sequential,
-        )
-        rows, differ = test.rows, test.pvalue <= alpha
-        believed = _believed(rows, values, labels)
-        told = effect(believed, rows, alpha)
-        shift = None if differ else detectable_shift(rows, alpha)
+    def evaluate(count: int) -> _Test:
+        rng = two_samples.generator(seed)
+        if row_weights is not None:
+            pooled: PooledSample = pool_weighted(two_samples, row_weights, count, rng)
+        else:
+            pooled = (pool_pairs if paired else pool_rows)(two_samples, count, rng)
+        return _Test.evaluate(pooled, count, progress=progress)
+
+    with one_thread() if kernel is None else computing():  # a given kernel is evaluated by JAX
+        test = in_stages(evaluate, n_resamples, alpha, sequential=sequential)
+        pooled, reject = test.pooled, test.pvalue <= alpha
+        posterior = _posterior(pooled, function, labels)
+        auc = cross_validated_auc(posterior, pooled, alpha)
+        shift = None if reject else minimum_detectable_shift(pooled, alpha)
+    all_columns = len(varying.names) <= MAX_JOINT_ONLY
+    notes = few_rows_note(
+        two_samples.n_permutations(paired=paired, signs=row_weights is not None), alpha
+    )
+    if row_weights is None:  # weighted rows may be equal
+        notes = (*notes, *two_samples.notes(names, varying.names, paired=paired))
     return Comparison(
         pvalue=test.pvalue,
         pvalue_error=test.error(),
         alpha=alpha,
-        permutations=test.permutations,
-        named=named(
+        n_resamples=test.permutations,
+        windows=find_regions(
             test.combined.local,
-            rows.scale,
+            pooled.scale,
             alpha,
-            differ=differ,
-            weighing=Weighing.of(rows)
-            if len(columns) <= MAX_JOINT_ONLY
-            else None,  # on all columns
+            reject=reject,
+            local_means=LocalMeans.from_sample(pooled) if all_columns else None,
         ),
-        belief=believed,
-        effect=told.auc,
-        effect_interval=told.interval,
-        detectable_shift=shift,
-        rows=rows.observed(),
+        posterior=posterior,
+        auc=auc.auc,
+        auc_interval=auc.interval,
+        minimum_detectable_shift=shift,
+        pooled=pooled.observed(),
+        samples=(two_samples.first, two_samples.second),
+        weights=row_weights,
         components=test.combined.summaries(),
-        columns=columns,
+        columns=varying.names,
         names=names,
         seed=seed,
-        left_out=left_out,
-        own_names=own_names,
-        notes=apart
-        + _notes(pair, names, columns, alpha, paired=paired, weighted=given is not None),
+        left_out=varying.constant,
+        input_columns=varying.input_names,
+        notes=varying.notes + notes,
     )
 
 
-class _Tested(NamedTuple):
-    """What some permutations say."""
+class _Test(NamedTuple):
+    """The combined test with a number of permutations."""
 
-    rows: PooledSample
+    pooled: PooledSample
     combined: CombinedStatistic
     pvalue: float
     permutations: int
 
+    @classmethod
+    def evaluate(cls, pooled: PooledSample, count: int, *, progress: bool) -> _Test:
+        """Evaluate the statistics of pooled rows with ``count`` permutations."""
+        statistics = choose_statistics(pooled)
+        n_scales = sum(
+            len(statistic.scales)
+            for statistic in statistics
+            if isinstance(statistic, LabelBayesFactors)
+        )
+        with progress_bar("scales", n_scales, shown=progress) as advance:
+            combined = CombinedStatistic.evaluate(pooled, statistics, advance)
+        return cls(pooled, combined, p_value(combined.values()), count)
+
     def error(self) -> float:
-        """What the draw of the permutations leaves in the p-value."""
+        """Return the Monte Carlo standard error of the p-value."""
         return monte_carlo_error(
-            lambda some: self.combined.select(some).values(), self.pvalue, 1 + self.permutations
+            lambda columns: self.combined.select(columns).values(),
+            self.pvalue,
+            1 + self.permutations,
         )
 
 
-def _tested(
-    pair: TwoSamples,
-    count: int,
-    paired: bool,
-    weights: tuple[np.ndarray, np.ndarray] | None,
-    seed: int,
-    *,
-    progress: bool,
-) -> _Tested:
-    """Evaluate the test with so many permutations."""
-    rows = _pooled(pair, count, paired, weights, pair.generator(seed))
-    statistics = choose_statistics(rows)
-    scales = sum(len(one.scales) for one in statistics if isinstance(one, LabelBayesFactors))
-    with progress_bar("scales", scales, shown=progress) as advance:
-        combined = CombinedStatistic.evaluate(rows, statistics, advance)
-    return _Tested(rows, combined, p_value(combined.values()), count)
+class _Columns(NamedTuple):
+    """Columns of two samples.
 
-
-def _notes(
-    pair: TwoSamples,
-    names: tuple[str, str],
-    columns: Sequence[str],
-    alpha: float,
-    *,
-    paired: bool,
-    weighted: bool,
-) -> tuple[str, ...]:
-    """What looks odd about the rows; with weights equal rows are as they should be."""
-    few = few_rows_note(pair.n_permutations(paired=paired, signs=weighted), alpha)
-    return few if weighted else (*few, *pair.notes(names, columns, paired=paired))
-
-
-def _samples(
-    P: ArrayLike, Q: ArrayLike, columns: Sequence[str] | None, paired: bool
-) -> tuple[TwoSamples, tuple[str, ...], tuple[str, ...] | None, tuple[str, ...], tuple[str, ...]]:
-    """Return the samples' columns that vary and their names, also those of other columns.
-
-    Returns:
-        The samples; names of the columns; the names that these have in the samples, ``None``
-        without; names of the columns that are one value in both; and a note on names.
+    Attributes:
+        names: of those that vary.
+        input_names: their names in the samples; ``None`` without names.
+        constant: names of those that are constant in both samples.
+        notes: on names.
     """
-    _check_columns(P, columns)
-    pair = TwoSamples.checked(P, Q)
+
+    names: tuple[str, ...]
+    input_names: tuple[str, ...] | None
+    constant: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def _check_columns(
+    P: ArrayLike, Q: ArrayLike, columns: Sequence[str] | None, *, paired: bool
+) -> tuple[TwoSamples, _Columns]:
+    """Check both samples, and return those of their columns that vary."""
+    first_names, second_names = (column_names(X) or _series_name(X) for X in (P, Q))
+    if columns is not None and (known := column_names(P)) is not None:
+        subset = not isinstance(columns, str) and set(map(str, columns)) & set(known)
+        if isinstance(columns, str) or (subset and tuple(columns) != known):
+            raise InputError(
+                f"columns are new names by position, got {columns!r}, and P has the columns "
+                f"{', '.join(known)}: choose columns of data frames by P[[...]] and Q[[...]]"
+            )
+    samples = TwoSamples.checked(P, Q)
+    dimension = samples.first.shape[1]
     if paired:
         check_same_rows(P=P, Q=Q)
-        if pair.first.shape == pair.second.shape:
-            names = column_names(P) or default_names(pair.first.shape[1])
-            check_same_keys(pair.first, pair.second, names)
-    apart = _named_apart(P, Q) if columns is None else ()
-    own = _common_names(P, Q) or columns
-    called = _columns(columns or own, pair.first.shape[1])
-    some, varying = pair.varying()
-    kept = tuple(name for name, one in zip(called, varying, strict=True) if one)
-    left_out = tuple(name for name, one in zip(called, varying, strict=True) if not one)
-    if own is not None:
-        own = tuple(str(name) for name, one in zip(own, varying, strict=True) if one)
-    return some, kept, own, left_out, apart
+        if samples.first.shape == samples.second.shape:
+            names = column_names(P) or default_names(dimension)
+            check_same_keys(samples.first, samples.second, names)
+    notes: tuple[str, ...] = ()
+    if first_names is None or second_names is None:
+        input_names: Sequence[str] | None = first_names or second_names
+    elif sorted(first_names) == sorted(second_names):
+        input_names = first_names
+    else:
+        input_names = None
+        if columns is None:
+            notes = (
+                f"the column is {first_names[0]!r} in one sample and {second_names[0]!r} in the "
+                "other: they are compared as one column",
+            )
+    input_names = input_names or columns
+    all_names = columns or input_names
+    all_names = default_names(dimension) if all_names is None else list(map(str, all_names))
+    if len(all_names) != dimension:
+        raise InputError(f"columns has {pluralize(len(all_names), 'name')} for {dimension} columns")
+    for name in all_names:
+        if all_names.count(name) > 1:
+            raise InputError(f"columns has the name {name!r} twice")
+    varying_samples, varying = samples.varying()
 
+    def select(names: Sequence[str], mask: np.ndarray) -> tuple[str, ...]:
+        return tuple(str(name) for name, used in zip(names, mask, strict=True) if used)
 
-def _check_columns(P: ArrayLike, columns: Sequence[str] | None) -> None:
-    """Refuse names of columns that are those of a data frame in another order, or some of them."""
-    known = column_names(P)
-    if columns is None or known is None:
-        return
-    if isinstance(columns, str) or (
-        set(map(str, columns)) & set(known) and tuple(columns) != known
-    ):
-        raise InputError(
-            f"columns are new names by position, got {columns!r}, and P has the columns "
-            f"{', '.join(known)}: choose columns of data frames by P[[...]] and Q[[...]]"
-        )
-
-
-def _named_apart(P: ArrayLike, Q: ArrayLike) -> tuple[str, ...]:
-    """Note that one column, of a frame or a Series, has two names."""
-    first, second = (column_names(X) or _series_name(X) for X in (P, Q))
-    if first is None or second is None or sorted(first) == sorted(second):
-        return ()
-    return (
-        f"the column is {first[0]!r} in one sample and {second[0]!r} in the other: one is taken",
+    return varying_samples, _Columns(
+        select(all_names, varying),
+        None if input_names is None else select(input_names, varying),
+        select(all_names, ~varying),
+        notes,
     )
 
 
 def _series_name(X: Any) -> tuple[str, ...] | None:
+    """Return the name of a pandas Series."""
     name = getattr(X, "name", None)
-    return (name,) if isinstance(name, str) and np.ndim(X) == 1 else None
+    return (name,) if isinstance(name, str) and name and np.ndim(X) == 1 else None
 
 
-def _weighted(
-    pair: TwoSamples,
+def _check_weights(
+    samples: TwoSamples,
     weights: tuple[ArrayLike | None, ArrayLike | None] | None,
-    samples: tuple[ArrayLike, ArrayLike],
+    inputs: tuple[ArrayLike, ArrayLike],
 ) -> tuple[TwoSamples, tuple[np.ndarray, np.ndarray] | None]:
-    """The rows that have any weight, and the weights; none where all rows count for one."""
+    """Return the rows with positive weights, and these weights; ``None`` for equal weights."""
     if weights is None:
-        return pair, None
+        return samples, None
     if not isinstance(weights, (tuple, list)) or len(weights) != 2:
         raise InputError("weights must be two, of the rows of P and of Q, as (w, None)")
-    if all(one is None for one in weights):
-        return pair, None
-    both = (pair.first, pair.second)
-    given = [
-        np.ones(len(rows))
-        if one is None
-        else as_weights(one, len(rows), f"weights of {name}", sample=sample)
-        for one, rows, name, sample in zip(weights, both, "PQ", samples, strict=True)
+    if all(weight is None for weight in weights):
+        return samples, None
+    rows = (samples.first, samples.second)
+    checked = [
+        np.ones(len(sample))
+        if weight is None
+        else as_weights(weight, len(sample), f"weights of {name}", sample=data)
+        for weight, sample, name, data in zip(weights, rows, "PQ", inputs, strict=True)
     ]
-    rows = [rows[one > 0.0] for one, rows in zip(given, both, strict=True)]
-    first, second = (one[one > 0.0] for one in given)
-    as_sample(np.concatenate(rows), "the union of P and Q, as far as rows have weights,")
-    return TwoSamples(*rows), (first, second)
+    used = [sample[weight > 0.0] for weight, sample in zip(checked, rows, strict=True)]
+    first, second = (weight[weight > 0.0] for weight in checked)
+    as_sample(np.concatenate(used), "the union of P and Q, as far as rows have weights,")
+    return TwoSamples(*used), (first, second)
 
 
-def _pooled(
-    pair: TwoSamples,
-    permutations: int,
-    paired: bool,
-    weights: tuple[np.ndarray, np.ndarray] | None,
-    rng: np.random.Generator,
-) -> PooledSample:
-    """The pooled rows, relabelled as their dependence and weights ask for."""
-    if weights is not None:
-        if paired:
-            raise InputError("paired rows with weights are not supported: give one or the other")
-        return pool_weighted(pair, weights, permutations, rng)
-    return (pool_pairs if paired else pool_rows)(pair, permutations, rng)
+def _posterior(pooled: PooledSample, kernel: KernelFunction, labels: str) -> DifferencePosterior:
+    """Compute the posterior of the difference with Gaussian or binary labels."""
+    gaussian = difference_posterior(pooled, kernel)
+    binary = labels == "logit"
+    if labels == "auto":
+        size = min(pooled.sizes)
+        small = size < MIN_GAUSSIAN_ROWS and size < MIN_GAUSSIAN_FRACTION * pooled.n_rows
+        binary = small and len(pooled.points) <= MAX_BINARY_POINTS and pooled.is_independent
+    return binary_label_posterior(gaussian, pooled) if binary else gaussian
 
 
-def _check_labels(labels: str) -> None:
-    if labels not in get_args(Labels):
-        raise InputError(f"labels must be 'auto', 'gaussian' or 'logit', got {labels!r}")
+def check_sample_names(names: tuple[str, str]) -> tuple[str, str]:
+    """Check the names of the samples, which must be different.
 
-
-def _believed(rows: PooledSample, values: KernelFunction, labels: str) -> Belief:
-    """The posterior of a difference, by labels as they are asked for."""
-    believed = belief(rows, values)
-    return with_logit(believed, rows) if _takes_logit(labels, rows) else believed
-
-
-def _takes_logit(labels: str, rows: PooledSample) -> bool:
-    """Whether labels are yes or no: so few rows face so many that no other evidence is right."""
-    if labels != "auto":
-        return labels == "logit"
-    least = min(rows.sizes)
-    small = least < FEW_ROWS and least < SMALL_SHARE * rows.n_rows
-    return small and len(rows.points) <= MOST_POINTS and rows.is_independent
-
-
-def _common_names(P: ArrayLike, Q: ArrayLike) -> tuple[str, ...] | None:
-    """The names of the columns of data frames, if both have the same where both have any."""
-    first, second = (column_names(one) or _name_of_one(one) for one in (P, Q))
-    if first is None or second is None:
-        return first or second
-    return first if sorted(first) == sorted(second) else None
-
-
-def _name_of_one(column: ArrayLike) -> tuple[str, ...] | None:
-    """The name of one column of a data frame."""
-    name = getattr(column, "name", None)
-    return (name,) if isinstance(name, str) and name and np.ndim(column) == 1 else None
-
-
-def _columns(columns: Sequence[str] | None, dimension: int) -> tuple[str, ...]:
-    """The names of the columns, refused where they are not as many."""
-    given = default_names(dimension) if columns is None else [str(name) for name in columns]
-    if len(given) != dimension:
-        raise InputError(f"columns has {pluralize(len(given), 'name')} for {dimension} columns")
-    for name in given:
-        if given.count(name) > 1:
-            raise InputError(f"columns has the name {name!r} twice")
-    return tuple(given)
-
-
-def sample_names(names: tuple[str, str]) -> tuple[str, str]:
-    """The names of the samples, refused where they do not tell them apart."""
-    if isinstance(names, str) or len(names) != 2 or not all(isinstance(one, str) for one in names):
+    Raises:
+        InputError: if they are not two different printable names.
+    """
+    if isinstance(names, str) or len(names) != 2 or not all(isinstance(n, str) for n in names):
         raise InputError(f"names must be two, of P and of Q, got {names!r}")
     first, second = names
-    if any(not one.isprintable() for one in names):
+    if not (first.isprintable() and second.isprintable()):
         raise InputError(f"names must be one line of text each, got {names!r}")
     if not first.strip() or not second.strip() or first == second:
-        raise InputError(f"names must tell the samples apart, got {names!r}")
+        raise InputError(f"names must be different and not empty, got {names!r}")
     return first, second

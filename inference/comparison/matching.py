@@ -1,11 +1,12 @@
-"""Kernel mean matching: weights by which one sample looks like another, as even as can be."""
+"""Kernel mean matching: weights that make a sample similar to a target, as uniform as possible."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import numbers
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from bke.models import choose_landmarks
@@ -15,6 +16,7 @@ from scipy.optimize import minimize
 
 from ..core.errors import InputError
 from ..core.machine import computing
+from ..core.notebook import Shown
 from ..data.checks import (
     as_sample,
     check_column_names,
@@ -25,75 +27,222 @@ from ..data.checks import (
     reorder_columns,
 )
 from ..learning.kernel_selection import select_kernels
-from .matched import MatchedWeights, Moment
 
-#: Landmarks of the features, and the seed of the rows that the median distance is of.
-LANDMARKS, CHOOSING = 200, 0
-#: Eigenvalues of the landmarks' Gram matrix below this share of the largest are left out.
-NEGLIGIBLE = 1e-10
-#: Penalties of unevenness that are tried, the largest first.
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from .comparison import Comparison
+
+#: Number of landmarks of the features, and seed of the rows for the median distance.
+LANDMARKS, MEDIAN_SEED = 200, 0
+#: Eigenvalues of the Gram matrix of the landmarks below this, relative to the largest, are dropped.
+RESOLUTION = 1e-10
+#: Penalties on the variance of the weights, in the order in which they are tried.
 PENALTIES = 10.0 ** np.arange(2.0, -9.0, -0.5)
-#: Halvings of the step between the last two of them.
-HALVINGS = 4
-#: The squared MMD that weights are to leave, over what is expected of equal distributions: with a
-#: quarter a sharp test finds next to nothing of what was to be matched, and the weights are worth
-#: as many rows as the ratio of densities is (benchmarks/matching.py).
-LEFT = 0.25
-#: Moments are reproduced to this, in the target's standard deviations.
-EXACT = 1e-6
-#: Fewer rows than this, in effect, are told.
-FEW = 30.0
+#: Number of bisections between the last two penalties.
+BISECTIONS = 4
+#: Target of the squared MMD, relative to that expected for equal distributions. With a quarter a
+#: powerful test finds almost no difference, and the effective sample size is close to that of the
+#: density ratio (benchmarks/matching.py).
+TARGET_MMD2 = 0.25
+#: Tolerance of reproduced moments, in standard deviations of the target.
+MOMENT_TOLERANCE = 1e-6
+#: Effective sample size below which there is a note.
+MIN_EFFECTIVE_SIZE = 30.0
+#: Largest number of moments in a summary, and remaining differences that are rounding errors.
+MAX_MOMENTS, ROUNDING = 8, 1e-9
 
 
-class Matching(NamedTuple):
-    """The problem: weights w = 1 + v of n rows, -1 <= v <= most - 1.
+class Moment(NamedTuple):
+    """Difference of a moment of a column, in standard deviations of the target.
 
-    Minimise penalty |v|^2 / n + |F'w / n - target of F|^2 where A'w / n is the target of A.
+    Attributes:
+        name: name of the column for its mean, or "variance of" the column: the variance relative to
+            that of the target, minus one, over the square root of two, which has the same sampling
+            error as a mean for normal columns.
+        before: source minus target, with equal weights.
+        after: with the weights.
+        balanced: true if the weights reproduce it exactly.
+    """
+
+    name: str
+    before: float
+    after: float
+    balanced: bool
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class MatchedWeights(Shown):
+    """Weights of the rows of a source that make it similar to a target.
+
+    Attributes:
+        values: weights (n,), with mean 1.
+        effective_size: effective sample size, (sum w)^2 / sum w^2 (Kish 1965).
+        moments: mean and variance of each column.
+        discrepancies: squared MMD of source and target, before and after weighting.
+        expected: squared MMD expected for equal distributions and sample sizes ``effective_size``
+            and m.
+        kernel: kernel of the MMD, in the units of the data.
+        columns: names of the columns.
+        source: rows (n, D).
+        target: rows (m, D).
+        notes: warnings.
+    """
+
+    values: np.ndarray
+    effective_size: float
+    moments: tuple[Moment, ...]
+    discrepancies: tuple[float, float]
+    expected: float
+    kernel: Any
+    columns: tuple[str, ...]
+    source: np.ndarray
+    target: np.ndarray
+    notes: tuple[str, ...] = ()
+
+    def compare(self, **options: Any) -> Comparison:
+        """Compare the weighted source with the target, to find remaining differences.
+
+        The weights were chosen to make the samples similar, so that the test is conservative
+        (``benchmarks/results/matching.md``).
+
+        Args:
+            **options: of :func:`~bke.inference.compare`.
+        """
+        from .compare import compare
+
+        weights = (self.values, None)
+        return compare(self.source, self.target, weights=weights, columns=self.columns, **options)
+
+    def __str__(self) -> str:
+        before, after = (math.sqrt(max(0.0, mmd2)) for mmd2 in self.discrepancies)
+        lines = [
+            f"{len(self.values)} rows weighted to match {len(self.target)}: effective sample size "
+            f"{self.effective_size:.4g}, largest weight {float(self.values.max()):.3g}.",
+            f"MMD {before:.3g} before and {after:.3g} after weighting; {self.expected**0.5:.3g} is "
+            "expected for equal distributions.",
+            "Differences in standard deviations of the target, before and after weighting:",
+        ]
+        moments = sorted(self.moments, key=lambda moment: -abs(moment.before))
+        for moment in moments[:MAX_MOMENTS]:
+            after_text = "0" if abs(moment.after) < ROUNDING else f"{moment.after:+.2g}"
+            suffix = "" if moment.balanced else " (not balanced)"
+            lines.append(f"  {moment.name}: {moment.before:+.3g}, {after_text}{suffix}")
+        if (more := len(moments) - MAX_MOMENTS) > 0:
+            lines.append(f"  and {more} smaller ones")
+        return "\n".join([*lines, *(f"Note: {note}" for note in self.notes)])
+
+    def __repr__(self) -> str:
+        return (
+            f"<weights of {len(self.values)} rows, effective sample size {self.effective_size:.4g}>"
+        )
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return one row for each moment.
+
+        Columns: ``name``, ``before``, ``after`` and ``balanced``, see :class:`Moment`.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(self.moments, columns=Moment._fields)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the results as plain data for JSON, without the rows."""
+        return {
+            "weights": self.values.tolist(),
+            "effective_size": self.effective_size,
+            "moments": [moment._asdict() for moment in self.moments],
+            "squared_mmd": {"before": self.discrepancies[0], "after": self.discrepancies[1]},
+            "expected_squared_mmd": self.expected,
+            "columns": list(self.columns),
+            "notes": list(self.notes),
+        }
+
+    def plot(self, *, ax: Axes | None = None) -> Figure:
+        """Plot the differences of all moments before and after weighting.
+
+        Args:
+            ax: axes; by default a new figure.
+        """
+        from ..plots.matching import plot_matching
+
+        return plot_matching(self, ax=ax)
+
+
+class MatchingProblem(NamedTuple):
+    """Quadratic program of kernel mean matching, for weights w = 1 + v of n rows.
+
+    Minimize ``penalty |v|^2 / n + |F'w / n - f|^2`` subject to ``A'w / n = a`` and
+    ``-1 <= v <= max_weight - 1``.
 
     Attributes:
         features: F (n, r), of the kernel.
         moments: A (n, k).
-        goals: (r + k,), what both are to be.
-        most: what a row may count for.
+        goals: f and a, (r + k,).
+        max_weight: largest weight.
     """
 
     features: np.ndarray
     moments: np.ndarray
     goals: np.ndarray
-    most: float
+    max_weight: float
 
-    def solved(self, penalty: float, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Weights (n,) and the dual variables (r + k,), from those of a penalty nearby.
+    def solve(self, penalty: float, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Solve the concave dual problem, whose r + k variables are unconstrained.
 
-        The dual is concave and its r + k variables are free: v is what its slope is clipped to.
+        Args:
+            penalty: on the variance of the weights.
+            start: dual variables (r + k,), such as those of a similar penalty.
+
+        Returns:
+            Weights (n,) and dual variables (r + k,).
         """
         n, r = self.features.shape
         M = np.concatenate([self.features, self.moments], axis=1) / n
-        away = self.goals - M.sum(axis=0)
-        free = np.concatenate([np.ones(r), np.zeros(self.moments.shape[1])])
+        deficit = self.goals - M.sum(axis=0)
+        is_feature = np.concatenate([np.ones(r), np.zeros(self.moments.shape[1])])
 
-        def weights(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            plain = -(n / penalty) * (M @ y)
-            return np.clip(plain, -1.0, self.most - 1.0), plain
+        def primal(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            unclipped = -(n / penalty) * (M @ y)
+            return np.clip(unclipped, -1.0, self.max_weight - 1.0), unclipped
 
-        def value(y: np.ndarray) -> float:
-            v, _ = weights(y)
+        def objective(y: np.ndarray) -> float:
+            v, _ = primal(y)
             inner = 0.5 * penalty / n * v @ v + v @ (M @ y)
-            return float(0.5 * y @ (free * y) + away @ y - inner)
+            return float(0.5 * y @ (is_feature * y) + deficit @ y - inner)
 
-        def slope(y: np.ndarray) -> np.ndarray:
-            v, _ = weights(y)
-            return free * y + away - M.T @ v
+        def gradient(y: np.ndarray) -> np.ndarray:
+            v, _ = primal(y)
+            return is_feature * y + deficit - M.T @ v
 
-        def bend(y: np.ndarray) -> np.ndarray:
-            v, plain = weights(y)
-            inside = M[v == plain]
+        def hessian(y: np.ndarray) -> np.ndarray:
+            v, unclipped = primal(y)
+            inside = M[v == unclipped]
             ridge = 1e-12 * (n / penalty) * np.mean(M**2) * n
-            return (n / penalty) * inside.T @ inside + np.diag(free + ridge)
+            return (n / penalty) * inside.T @ inside + np.diag(is_feature + ridge)
 
         options: Any = {"gtol": 1e-9, "maxiter": 300}
-        found = minimize(value, start, jac=slope, hess=bend, method="trust-exact", options=options)
-        return 1.0 + weights(found.x)[0], found.x
+        solution = minimize(
+            objective, start, jac=gradient, hess=hessian, method="trust-exact", options=options
+        )
+        return 1.0 + primal(solution.x)[0], solution.x
+
+
+class _Moments(NamedTuple):
+    """Moments of the columns, of which the first ones are reproduced.
+
+    Attributes:
+        names: of all.
+        source: (n, k), terms of the rows, in standard deviations of the target, minus the moments
+            of the target: their weighted mean is 0 if the moment is reproduced.
+        n_balanced: number of those that are reproduced.
+    """
+
+    names: tuple[str, ...]
+    source: np.ndarray
+    n_balanced: int
 
 
 def match_weights(
@@ -105,31 +254,30 @@ def match_weights(
     kernel: Any = None,
     columns: Sequence[str] | None = None,
 ) -> MatchedWeights:
-    """Weigh the rows of a source so that it looks like a target: kernel mean matching (MMD-28).
+    """Weight the rows of a source to match a target: kernel mean matching (MMD-28).
 
-    Of all weights of 0 to ``most`` by which the means of the columns are those of the target, the
-    most even ones that bring the squared MMD down to a quarter of what is expected of rows of one
-    distribution, so many as the weights are worth beside the target: more would be fitting noise,
-    at the cost of rows (Huang et al. 2007, with equality of moments as in entropy balancing,
+    Among weights from 0 to ``most`` for which the means of the columns are those of the target,
+    these are the most uniform ones that reduce the squared MMD to a quarter of that expected for
+    equal distributions with the same effective sample sizes. A smaller MMD would fit noise, at the
+    cost of effective rows (Huang et al. 2007, with equality of moments as in entropy balancing,
     Hainmueller 2012).
 
-    Do two groups still differ once age is balanced? ``match_weights(old[["age"]], new[["age"]])``
-    gives weights for :func:`~bke.inference.compare` of all columns; what is left of the columns
-    that were matched :meth:`MatchedWeights.compare` tells.
+    To test whether two groups differ once age is balanced, pass the weights of
+    ``match_weights(old[["age"]], new[["age"]])`` to :func:`~bke.inference.compare` with all
+    columns. :meth:`MatchedWeights.compare` compares the matched columns.
 
     Args:
-        source: rows that are weighed, shape (n, D) or (n,).
-        target: rows that they are to look like, shape (m, D) or (m,), of the same columns.
-        moments: 1, the means of all columns are reproduced exactly; 2, their variances too; 0,
-            neither.
-        most: what a row may count for, where 1 is its own; by default no limit.
+        source: rows that are weighted, shape (n, D) or (n,).
+        target: rows that are matched, shape (m, D) or (m,), with the same columns.
+        moments: 1 to reproduce the means of all columns, 2 for means and variances, 0 for neither.
+        most: largest weight, where the mean weight is 1; by default no limit.
         kernel: in the units of the data; by default a squared exponential whose lengthscales are
-            the columns' standard deviations times the median distance of rows in these.
+            the standard deviations of the columns times the median distance of rows in these units.
         columns: names; by default those of data frames.
 
     Raises:
-        InputError: for rows or arguments that make no sense, and where no such weights reproduce
-            the moments; names the column where it is one.
+        InputError: for invalid rows or arguments, and if no such weights reproduce the moments,
+            with the name of the column if it is a single one.
     """
     check_count(moments, "moments", 0, 2)
     check_same_columns(column_names(source), column_names(target))
@@ -140,180 +288,157 @@ def match_weights(
     y = reorder_columns(column_names(source), column_names(target), y)
     known = column_names(source) or column_names(target) or tuple(default_names(x.shape[1]))
     names = check_column_names(columns, known)
-    if not np.ptp(np.concatenate([x, y]), axis=0).any():
+    pooled = np.concatenate([x, y])
+    if not np.ptp(pooled, axis=0).any():
         raise InputError("all rows of both are the same: there is nothing to match")
-    limit = float(len(x)) if most is None else _checked_limit(most)
-    wanted = _moments(x, y, names, moments, limit)
+    max_weight = float(len(x))
+    if most is not None:
+        is_number = isinstance(most, numbers.Real) and not isinstance(most, bool)
+        if not is_number or not most > 1.0:
+            raise InputError(f"most must be more than 1, the mean weight, got {most!r}")
+        max_weight = float(most)
+    goals = _column_moments(x, y, names, moments, max_weight)
     if kernel is None:
-        (kernel,) = select_kernels("median", np.concatenate([x, y]), "column", CHOOSING)
+        (kernel,) = select_kernels("median", pooled, "column", MEDIAN_SEED)
     with computing():
-        features = _features(kernel, x, y)
-        return _matched(x, y, names, kernel, wanted, features, limit)
+        features, target_features = _kernel_features(kernel, x, y)
+        mean, variance = target_features.mean(axis=0), float(target_features.var(axis=0).sum())
+
+        def squared_mmd(w: np.ndarray) -> float:
+            return float(np.sum((w @ features / len(x) - mean) ** 2))
+
+        def expected(w: np.ndarray) -> float:
+            return variance * (float(np.sum(w**2)) / np.sum(w) ** 2 + 1.0 / len(y))
+
+        weights = _optimal_weights(
+            features,
+            mean,
+            goals,
+            max_weight,
+            lambda w: squared_mmd(w) <= TARGET_MMD2 * expected(w),
+        )
+    before, after = goals.source.mean(axis=0), weights @ goals.source / len(x)
+    size = float(weights.sum() ** 2 / np.sum(weights**2))
+    return MatchedWeights(
+        values=weights,
+        effective_size=size,
+        moments=tuple(
+            Moment(name, float(before[index]), float(after[index]), index < goals.n_balanced)
+            for index, name in enumerate(goals.names)
+        ),
+        discrepancies=(squared_mmd(np.ones(len(x))), squared_mmd(weights)),
+        expected=expected(weights),
+        kernel=kernel,
+        columns=names,
+        source=x,
+        target=y,
+        notes=_notes(size, squared_mmd(weights), expected(weights)),
+    )
 
 
-def _checked_limit(most: Any) -> float:
-    real = isinstance(most, numbers.Real) and not isinstance(most, bool)
-    limit = float(most) if real else 0.0
-    if not limit > 1.0:
-        raise InputError(f"most must be more than 1, as every row counts at first, got {most!r}")
-    return limit
-
-
-class Wanted(NamedTuple):
-    """Moments that are told, of which the first ones are reproduced.
-
-    Attributes:
-        names: of all.
-        source: (n, k), their contributions, in the target's standard deviations and less what their
-            means are to be.
-        balanced: how many of the first ones are reproduced.
-    """
-
-    names: tuple[str, ...]
-    source: np.ndarray
-    balanced: int
-
-
-def _moments(
-    x: np.ndarray, y: np.ndarray, names: tuple[str, ...], moments: int, limit: float
-) -> Wanted:
-    deviation = y.std(axis=0)
-    unit = np.where(deviation > 0.0, deviation, np.where(x.std(axis=0) > 0.0, x.std(axis=0), 1.0))
-    centred, own = (x - y.mean(axis=0)) / unit, (y - y.mean(axis=0)) / unit
-    # Over the root of two it varies with a normal as much as the mean does.
-    squares = (centred**2 - np.mean(own**2, axis=0)) / math.sqrt(2.0)
-    found = Wanted(
+def _column_moments(
+    x: np.ndarray, y: np.ndarray, names: tuple[str, ...], moments: int, max_weight: float
+) -> _Moments:
+    """Return the means and variances of all columns; check that weights can reproduce them."""
+    deviation, other = y.std(axis=0), x.std(axis=0)
+    scale = np.where(deviation > 0.0, deviation, np.where(other > 0.0, other, 1.0))
+    mean = y.mean(axis=0)
+    centered, target = (x - mean) / scale, (y - mean) / scale
+    # Over the square root of two, its sampling error is that of a mean for normal columns.
+    squares = (centered**2 - np.mean(target**2, axis=0)) / math.sqrt(2.0)
+    result = _Moments(
         (*names, *(f"variance of {name}" for name in names)),
-        np.concatenate([centred, squares], axis=1),
+        np.concatenate([centered, squares], axis=1),
         moments * len(names),
     )
-    for index in range(found.balanced):
-        _check_reachable(found.source[:, index], found.names[index], limit)
-    return found
+    for index in range(result.n_balanced):
+        _check_attainable(result.source[:, index], result.names[index], max_weight)
+    return result
 
 
-def _check_reachable(values: np.ndarray, name: str, limit: float) -> None:
-    """Refuse a moment that lies beyond what weights up to a limit can reach, which is zero here."""
+def _check_attainable(values: np.ndarray, name: str, max_weight: float) -> None:
+    """Check that weights of at most ``max_weight`` and mean 1 can give values (n,) the mean 0."""
     ordered = np.sort(values)
-    share = len(values) / limit  # rows that all the weight may be on
-    whole, part = int(share), share - int(share)
-    least, most = (
-        (end[:whole].sum() + part * (end[whole] if whole < len(end) else 0.0)) / share
+    fewest = len(values) / max_weight  # number of rows that can have all the weight
+    full, rest = int(fewest), fewest - int(fewest)
+    smallest, largest = (
+        (end[:full].sum() + rest * (end[full] if full < len(end) else 0.0)) / fewest
         for end in (ordered, ordered[::-1])
     )
-    if least > EXACT or most < -EXACT:
+    if smallest > MOMENT_TOLERANCE or largest < -MOMENT_TOLERANCE:
         raise InputError(
-            f"no weights up to {limit:.6g} give {name} the target's mean: the source has hardly "
-            "any rows there; leave it out, raise most, or take fewer of the target"
+            f"no weights up to {max_weight:.6g} give {name} the target's mean: the source has too "
+            "few rows there; leave it out, raise most, or use fewer rows of the target"
         )
 
 
-def _usable(balanced: np.ndarray) -> np.ndarray:
-    """Which rows may count, (n,): where a mean is to be at the end of all rows, those there."""
-    there = np.ones(len(balanced), dtype=bool)
-    for values in balanced.T:
-        if values.min() >= -EXACT or values.max() <= EXACT:
-            there &= np.abs(values) <= EXACT
-    return there
-
-
-def _features(kernel: Any, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Nystrom features (n, r) and (m, r) at centres of clusters of all rows."""
+def _kernel_features(kernel: Any, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return Nystrom features (n, r) and (m, r) at cluster centers of all rows."""
     pooled = np.concatenate([x, y])
-    different = len(np.unique(pooled, axis=0))
-    if different <= max(LANDMARKS, x.shape[1]):
-        landmarks = np.unique(pooled, axis=0)
-    else:
-        landmarks = np.asarray(choose_landmarks(pooled, max(LANDMARKS, x.shape[1])))
+    unique = np.unique(pooled, axis=0)
+    n_landmarks = max(LANDMARKS, x.shape[1])
+    landmarks = unique
+    if len(unique) > n_landmarks:
+        landmarks = np.asarray(choose_landmarks(pooled, n_landmarks))
     try:
         values, vectors = eigh(np.asarray(kernel(landmarks)))
-        kept = values > NEGLIGIBLE * values[-1]
-        root = vectors[:, kept] / np.sqrt(values[kept])
+        significant = values > RESOLUTION * values[-1]
+        root = vectors[:, significant] / np.sqrt(values[significant])
         return np.asarray(kernel(x, landmarks)) @ root, np.asarray(kernel(y, landmarks)) @ root
     except (ValueError, TypeError, np.linalg.LinAlgError) as error:
         raise InputError(f"the kernel does not fit the rows: {error}") from None
 
 
-def _matched(
-    x: np.ndarray,
-    y: np.ndarray,
-    names: tuple[str, ...],
-    kernel: Any,
-    wanted: Wanted,
-    features: tuple[np.ndarray, np.ndarray],
-    limit: float,
-) -> MatchedWeights:
-    first, second = features
-    goal, spread = second.mean(axis=0), float(second.var(axis=0).sum())
-
-    def discrepancy(w: np.ndarray) -> float:
-        return float(np.sum((w @ first / len(x) - goal) ** 2))
-
-    def expected(w: np.ndarray) -> float:
-        return spread * (float(np.sum(w**2)) / np.sum(w) ** 2 + 1.0 / len(y))
-
-    best = _best(first, goal, wanted, limit, lambda w: discrepancy(w) <= LEFT * expected(w))
-    size = float(best.sum() ** 2 / np.sum(best**2))
-    after = best @ wanted.source / len(x)
-    told = tuple(
-        Moment(name, float(one), float(other), index < wanted.balanced)
-        for index, (name, one, other) in enumerate(
-            zip(wanted.names, wanted.source.mean(axis=0), after, strict=True)
-        )
-    )
-    return MatchedWeights(
-        values=best,
-        effective_size=size,
-        moments=told,
-        discrepancies=(discrepancy(np.ones(len(x))), discrepancy(best)),
-        expected=expected(best),
-        kernel=kernel,
-        columns=names,
-        source=x,
-        target=y,
-        notes=_notes(best, size, discrepancy(best), expected(best)),
-    )
-
-
-def _best(
+def _optimal_weights(
     features: np.ndarray,
-    goal: np.ndarray,
-    wanted: Wanted,
-    limit: float,
-    enough: Callable[[np.ndarray], bool],
+    mean: np.ndarray,
+    goals: _Moments,
+    max_weight: float,
+    is_close: Callable[[np.ndarray], bool],
 ) -> np.ndarray:
-    """The most even weights (n,) that are enough, or the nearest that could be found.
+    """Return the most uniform weights (n,) that satisfy ``is_close``, or the closest ones.
+
+    Args:
+        features: features of the source, (n, r).
+        mean: mean of the features of the target, (r,).
+        goals: moments.
+        max_weight: largest weight.
+        is_close: returns true for weights that make the source similar to the target.
 
     Raises:
-        InputError: none reproduce the moments.
+        InputError: if no weights reproduce the moments.
     """
-    balanced = wanted.source[:, : wanted.balanced]
-    there = _usable(balanced)
-    count, n = int(there.sum()), len(features)
-    # The weights' own mean is a moment too, and is to be one.
-    kept = np.concatenate([np.ones((count, 1)), balanced[there]], axis=1)
-    own = np.array([1.0, *np.zeros(wanted.balanced)])
-    problem = Matching(features[there], kept, np.concatenate([goal, own]), limit * count / n)
+    balanced = goals.source[:, : goals.n_balanced]
+    # If a mean to be reproduced is an end of the range, only the rows there may have weight.
+    ends = (balanced >= -MOMENT_TOLERANCE).all(axis=0) | (balanced <= MOMENT_TOLERANCE).all(axis=0)
+    usable = (np.abs(balanced[:, ends]) <= MOMENT_TOLERANCE).all(axis=1)
+    count, n = int(usable.sum()), len(features)
+    # The mean weight is a moment too, equal to 1.
+    moments = np.concatenate([np.ones((count, 1)), balanced[usable]], axis=1)
+    moment_goals = np.array([1.0, *np.zeros(goals.n_balanced)])
+    problem = MatchingProblem(
+        features[usable], moments, np.concatenate([mean, moment_goals]), max_weight * count / n
+    )
     dual = np.zeros(len(problem.goals))
 
-    def solved(penalty: float) -> np.ndarray | None:
+    def solve(penalty: float) -> np.ndarray | None:
         nonlocal dual
-        w, dual = problem.solved(penalty, dual)
-        if np.abs(w @ kept / count - own).max() > EXACT:
+        w, dual = problem.solve(penalty, dual)
+        if np.abs(w @ moments / count - moment_goals).max() > MOMENT_TOLERANCE:
             return None
-        found = np.zeros(n)
-        found[there] = w * n / count
-        return found
+        weights = np.zeros(n)
+        weights[usable] = w * n / count
+        return weights
 
-    best, before = None, float(PENALTIES[0])
-    for penalty in PENALTIES if count and problem.most > 1.0 else ():
-        found = solved(float(penalty))
-        if found is None and best is not None:
+    best, previous = None, float(PENALTIES[0])
+    for penalty in map(float, PENALTIES if count and problem.max_weight > 1.0 else ()):
+        weights = solve(penalty)
+        if weights is None and best is not None:
             break
-        best = best if found is None else found
-        if best is not None and enough(best):
-            return _evened(best, float(penalty), before, solved, enough)
-        before = float(penalty)
+        best = best if weights is None else weights
+        if best is not None and is_close(best):
+            return _bisect_penalty(best, penalty, previous, solve, is_close)
+        previous = penalty
     if best is None:
         raise InputError(
             "no weights reproduce all these moments together: match fewer columns, moments=1 or "
@@ -322,39 +447,40 @@ def _best(
     return best
 
 
-def _evened(
+def _bisect_penalty(
     best: np.ndarray,
     low: float,
     high: float,
-    solved: Callable[[float], np.ndarray | None],
-    enough: Callable[[np.ndarray], bool],
+    solve: Callable[[float], np.ndarray | None],
+    is_close: Callable[[np.ndarray], bool],
 ) -> np.ndarray:
-    """Weights of the largest penalty between two that are still enough, by bisection."""
-    for _ in range(HALVINGS if high > low else 0):
+    """Return the weights of the largest penalty between two that satisfy ``is_close``."""
+    for _ in range(BISECTIONS if high > low else 0):
         middle = math.sqrt(low * high)
-        found = solved(middle)
-        if found is not None and enough(found):
-            best, low = found, middle
+        weights = solve(middle)
+        if weights is not None and is_close(weights):
+            best, low = weights, middle
         else:
             high = middle
     return best
 
 
-def _notes(w: np.ndarray, size: float, left: float, expected: float) -> tuple[str, ...]:
+def _notes(effective_size: float, mmd2: float, expected: float) -> tuple[str, ...]:
+    """Return warnings on a squared MMD above that expected, and on few effective rows."""
     notes = []
-    if left > expected:
+    if mmd2 > expected:
         notes.append(
-            "the two still differ by more than expected of equal distributions: the source has "
-            "hardly any rows where the target has some"
+            "the samples still differ by more than expected for equal distributions: the source "
+            "has too few rows where the target has some"
         )
-    elif left > LEFT * expected:
+    elif mmd2 > TARGET_MMD2 * expected:
         notes.append(
-            "weights that leave a quarter of the squared MMD that is expected of equal "
-            f"distributions were not found: {left / expected:.2g} of it is left"
+            "no weights reduce the squared MMD to a quarter of that expected for equal "
+            f"distributions: {mmd2 / expected:.2g} of it remains"
         )
-    if size < FEW:
+    if effective_size < MIN_EFFECTIVE_SIZE:
         notes.append(
-            f"the weights are worth {size:.3g} rows: what is said of the weighted source is said "
-            "of those few"
+            f"the effective sample size is {effective_size:.3g}: results for the weighted source "
+            "depend on few rows"
         )
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""The witness of a difference and its ratio, with pointwise and simultaneous bands."""
+"""Witness function and density ratio of a difference, with pointwise and simultaneous bands."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from collections.abc import Callable
 import numpy as np
 
 from ..permutation.pooled_sample import BLOCK, PSEUDO_ROWS, PairedSample, PooledSample, tie_groups
-from ..statistics.kernels import squared_exponential as kernel
-from .belief import Drawn
+from ..statistics.eigendecomposition import inverse_root
+from ..statistics.kernels import squared_exponential
+from .difference_posterior import DifferenceDraws
 
-#: The largest ratio of densities that is told.
-LARGEST, TINY = 1e3, np.finfo(float).tiny
+#: Density ratios are clipped to this and its inverse.
+MAX_RATIO, TINY = 1e3, np.finfo(float).tiny
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,13 +22,13 @@ class Bands:
     """The mean of a function with two bands.
 
     Attributes:
-        mean, lower, upper: (m,); the band holds each point with probability ``level``.
-        wide_lower, wide_upper: (m,); the band holds all points together with probability
+        mean, lower, upper: (m,); the band contains each point with probability ``level``.
+        wide_lower, wide_upper: (m,); the band contains all points together with probability
             ``wide_level``.
-        posterior: whether they are of the posterior, given that there is a difference; else of the
-            empirical function with its sampling errors.
-        level: pointwise.
-        wide_level: simultaneous.
+        level: probability of the pointwise band.
+        wide_level: probability of the simultaneous band.
+        posterior: true for the posterior given a difference, false for the empirical function with
+            its sampling errors.
     """
 
     mean: np.ndarray
@@ -39,121 +40,164 @@ class Bands:
     wide_level: float
     posterior: bool
 
+    @classmethod
+    def from_draws(
+        cls, draws: np.ndarray, level: float, wide_level: float, *, posterior: bool = True
+    ) -> Bands:
+        """Summarize draws (n_draws, m): equal-tailed for each point, and wider for all points."""
+        mean, deviation = draws.mean(axis=0), draws.std(axis=0)
+        lower, upper = np.quantile(draws, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
+        divisor = np.where(deviation > 0.0, deviation, 1.0)
+        factor = np.quantile(np.abs((draws - mean) / divisor).max(axis=1), wide_level)
+        reach = factor * deviation
+        return cls(mean, lower, upper, mean - reach, mean + reach, level, wide_level, posterior)
+
 
 def witness_draws(
-    drawn: Drawn, rows: PooledSample, points: np.ndarray, scale: np.ndarray
+    difference: DifferenceDraws, sample: PooledSample, points: np.ndarray, scale: np.ndarray
 ) -> np.ndarray:
-    """Evaluate the witness ``w(x) = 1/n sum_i k(x, z_i) h(z_i)`` of draws of h jointly at points.
+    """Evaluate the witness ``w(x) = 1/n sum_i k(x, z_i) h(z_i)`` of draws of h (CMP-3).
 
     Args:
-        drawn: draws of the difference h.
-        rows: the pooled rows.
+        difference: draws of the difference h.
+        sample: pooled rows.
         points: (m, D), in standard deviations of the columns.
-        scale: the lengthscale of the squared exponential k, (D,) or a number, likewise.
+        scale: lengthscale of the squared exponential k, (D,) or a number, in the same units.
 
     Returns:
-        (count, m).
+        Values (n_draws, m).
     """
-    found = np.zeros((drawn.count, len(points)))
-    for block in rows.blocks():
-        here, counts = rows.points[block], rows.counts[block]
-        found += drawn.at(here) @ (kernel(here / scale, points / scale, 1.0) * counts[:, None])
-    return found / rows.n_rows
+    values = np.zeros((difference.n_draws, len(points)))
+    for block in sample.blocks():
+        rows, counts = sample.points[block], sample.counts[block]
+        kernel = squared_exponential(rows / scale, points / scale, 1.0)
+        values += difference.evaluate(rows) @ (kernel * counts[:, None])
+    return values / sample.n_rows
+
+
+def squared_mmd_draws(
+    difference: DifferenceDraws, sample: PooledSample, lengthscale: float
+) -> np.ndarray:
+    """Compute the squared MMD (n_draws,) of a squared exponential for draws of the difference h.
+
+    It is the squared norm ``1/n^2 h'K h`` of the witness.
+
+    Args:
+        difference: draws of the difference h.
+        sample: pooled rows.
+        lengthscale: lengthscale of the kernel, in standard deviations of the columns.
+    """
+    nodes = difference.posterior.nodes
+    root = inverse_root(squared_exponential(nodes, nodes, lengthscale))
+    projections = np.zeros((difference.n_draws, root.shape[1]))
+    for block in sample.blocks():
+        points, counts = sample.points[block], sample.counts[block]
+        features = squared_exponential(points, nodes, lengthscale) @ root
+        projections += (difference.evaluate(points) * counts) @ features
+    return np.asarray(np.sum((projections / sample.n_rows) ** 2, axis=1))
 
 
 def sampling_draws(
-    rows: PooledSample, points: np.ndarray, scale: np.ndarray, count: int, rng: np.random.Generator
+    sample: PooledSample,
+    points: np.ndarray,
+    scale: np.ndarray,
+    n_draws: int,
+    rng: np.random.Generator,
 ) -> np.ndarray:
-    """Draw the empirical witness with its sampling errors alone, (count, m).
+    """Draw the empirical witness with its sampling errors, (n_draws, m), by a multiplier bootstrap.
 
-    The errors of a mean are its rows' deviations with normal factors: the multiplier bootstrap. A
-    sample's own rows tell of no error where all happen to be equal, as of a rare event that none
-    of them shows; so each sample's errors are those of :data:`PSEUDO_ROWS` more rows too
-    (:attr:`~bke.inference.permutation.pooled_sample.PooledSample.pseudo_squared_weights`),
-    of pairs :func:`_more_pairs`.
+    The errors of a mean are the deviations of its rows with normal factors. A sample whose rows are
+    all equal has no error otherwise, for example if none of them shows a rare event. Therefore
+    each sample has :data:`PSEUDO_ROWS` pseudo-observations
+    (:attr:`~bke.inference.permutation.pooled_sample.PooledSample.pseudo_squared_weights`; for
+    pairs, see :func:`_pseudo_pairs`).
 
     Args:
-        rows: the pooled rows.
+        sample: pooled rows.
         points: (m, D), in standard deviations of the columns.
-        scale: of the kernel, (D,) or a number, likewise.
-        count: of draws.
-        rng: of the draws.
+        scale: lengthscale of the kernel, (D,) or a number, in the same units.
+        n_draws: number of draws.
+        rng: random numbers.
     """
 
-    def weights(of: np.ndarray) -> np.ndarray:
-        return kernel(of / scale, points / scale, 1.0)
+    def kernel(rows: np.ndarray) -> np.ndarray:
+        return squared_exponential(rows / scale, points / scale, 1.0)
 
-    if isinstance(rows, PairedSample):
-        more, size = _more_pairs(rows, rows.partners), len(rows.partners)
-        a, b = (rows.points[one] for one in np.concatenate([rows.partners, more]).T)
-        each = np.repeat([1.0 / size, 0.0], [size, len(more)])
-        squares = np.repeat([size**-2.0, PSEUDO_ROWS / len(more) * size**-2.0], [size, len(more)])
+    if isinstance(sample, PairedSample):
+        pseudo, size = _pseudo_pairs(sample), len(sample.partners)
+        a, b = (sample.points[rows] for rows in np.concatenate([sample.partners, pseudo]).T)
+        weights = np.repeat([1.0 / size, 0.0], [size, len(pseudo)])
+        squares = np.repeat(
+            [size**-2.0, PSEUDO_ROWS / len(pseudo) * size**-2.0], [size, len(pseudo)]
+        )
         mean, errors = _mean_with_errors(
-            lambda block: weights(a[block]) - weights(b[block]), each, squares, count, rng
+            lambda block: kernel(a[block]) - kernel(b[block]), weights, squares, n_draws, rng
         )
         return mean + errors
-    (of_p, errors_p), (of_q, errors_q) = (
-        _mean_with_errors(lambda block: weights(rows.points[block]), own, squares, count, rng)
-        for own, squares in zip(
-            rows.weights.T, (rows.squared_weights + rows.pseudo_squared_weights).T, strict=True
+    (mean_p, errors_p), (mean_q, errors_q) = (
+        _mean_with_errors(
+            lambda block: kernel(sample.points[block]), weights, squares, n_draws, rng
+        )
+        for weights, squares in zip(
+            sample.weights.T,
+            (sample.squared_weights + sample.pseudo_squared_weights).T,
+            strict=True,
         )
     )
-    return of_p - of_q + errors_p - errors_q
+    return mean_p - mean_q + errors_p - errors_q
 
 
-def _more_pairs(rows: PooledSample, partners: np.ndarray) -> np.ndarray:
-    """Points (k, 2) of pairs that could have been: every different pair, either way round.
+def _pseudo_pairs(sample: PairedSample) -> np.ndarray:
+    """Return the points (k, 2) of the pseudo-observations: all different pairs, in both orders.
 
-    Where no pair differs, those of rows half way from each other.
+    If the rows of each pair are equal, they are pairs of other points.
     """
-    cells = tie_groups(rows.points)
-    place = np.unique(cells, return_index=True)[1]
-    found = np.unique(np.sort(cells[partners], axis=1), axis=0)
-    if (found[:, 0] == found[:, 1]).all():
-        every = np.arange(len(place))
-        found = np.stack([every, np.roll(every, len(every) // 2)], axis=1)
-    return np.asarray(place[np.concatenate([found, found[:, ::-1]])])
+    groups = tie_groups(sample.points)
+    point = np.unique(groups, return_index=True)[1]
+    pairs = np.unique(np.sort(groups[sample.partners], axis=1), axis=0)
+    if (pairs[:, 0] == pairs[:, 1]).all():
+        indices = np.arange(len(point))
+        pairs = np.stack([indices, np.roll(indices, len(indices) // 2)], axis=1)
+    return np.asarray(point[np.concatenate([pairs, pairs[:, ::-1]])])
 
 
 def _mean_with_errors(
     values: Callable[[slice], np.ndarray],
     weights: np.ndarray,
     squares: np.ndarray,
-    count: int,
+    n_draws: int,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The mean (m,) of values (C, m), and draws (count, m) of its error.
+    """Return the mean (m,) of values (C, m), and draws (n_draws, m) of its error.
 
-    Weights (C,) are 1 in all; ``squares`` (C,) are the sums of those of single rows.
+    Args:
+        values: values (k, m) of a block of points.
+        weights: (C,), with sum 1.
+        squares: (C,), sums of the squared weights of single rows.
+        n_draws: number of draws.
+        rng: random numbers.
     """
-    total, spread, factors = 0.0, 0.0, np.zeros(count)
+    total, deviations, factors = 0.0, 0.0, np.zeros(n_draws)
     for start in range(0, len(weights), BLOCK):
         block = slice(start, start + BLOCK)
-        here = values(block)
-        drawn = rng.normal(size=(count, len(here))) * np.sqrt(squares[block])
-        total, spread = total + weights[block] @ here, spread + drawn @ here
-        factors += drawn.sum(axis=1)
+        block_values = values(block)
+        normal = rng.normal(size=(n_draws, len(block_values))) * np.sqrt(squares[block])
+        total, deviations = (
+            total + weights[block] @ block_values,
+            deviations + normal @ block_values,
+        )
+        factors += normal.sum(axis=1)
     mean = np.asarray(total)
-    errors = np.asarray(spread - np.outer(factors, mean))
+    errors = np.asarray(deviations - np.outer(factors, mean))
     return mean, errors - errors.mean(axis=0)
 
 
-def log_ratio_draws(drawn: Drawn, points: np.ndarray) -> np.ndarray:
-    """Evaluate log p/q of draws of h at points (m, D), (count, m), cut off at ``LARGEST``.
+def log_ratio_draws(difference: DifferenceDraws, points: np.ndarray) -> np.ndarray:
+    """Evaluate log p/q of draws of h at points (m, D), (n_draws, m) (CMP-4).
 
-    Beyond, or below its inverse, and where Gaussian labels let a density be negative, it is that.
+    It is clipped at the log of :data:`MAX_RATIO`. With Gaussian labels a density may be negative;
+    then it is at this limit.
     """
-    h, share = drawn.at(points), drawn.believed.share
-    of_p, of_q = (np.maximum(one, TINY) for one in (1.0 + (1.0 - share) * h, 1.0 - share * h))
-    return np.clip(np.log(of_p) - np.log(of_q), -math.log(LARGEST), math.log(LARGEST))
-
-
-def bands_of(
-    draws: np.ndarray, level: float, wide_level: float, *, posterior: bool = True
-) -> Bands:
-    """Summarise draws (count, m): equal-tailed pointwise, and wide enough for all points."""
-    mean, deviation = draws.mean(axis=0), draws.std(axis=0)
-    lower, upper = np.quantile(draws, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
-    unit = np.where(deviation > 0.0, deviation, 1.0)
-    reach = np.quantile(np.abs((draws - mean) / unit).max(axis=1), wide_level) * deviation
-    return Bands(mean, lower, upper, mean - reach, mean + reach, level, wide_level, posterior)
+    h, fraction = difference.evaluate(points), difference.posterior.first_fraction
+    p, q = np.maximum(1.0 + (1.0 - fraction) * h, TINY), np.maximum(1.0 - fraction * h, TINY)
+    return np.clip(np.log(p) - np.log(q), -math.log(MAX_RATIO), math.log(MAX_RATIO))

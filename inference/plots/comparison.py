@@ -1,4 +1,4 @@
-"""A comparison of two samples: what they are, where they differ, and the witness of it."""
+"""Plot of a comparison of two samples: the samples, regions of difference and the witness."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matplotlib.colors import CenteredNorm, ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from ..comparison.findings import Findings
+from ..comparison.comparison import Comparison
 from ..comparison.witness import Bands
 from .density import bin_edges, scatter
 from .named import LABEL, MOST_MARKED, NAMED_ALPHA, around, keys, mark, outline, shade
@@ -40,12 +40,12 @@ MOST_ROWS, TITLE = 4000, 90
 ABOVE_ONE, ABOVE_TWO = 22, 34
 
 
-def plot_comparison(found: Findings, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
-    """Both samples with what is named, and the witness with its bands; nothing else is shaded.
+def plot_comparison(found: Comparison, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
+    """Plot both samples with the regions of difference, and the witness with its bands.
 
     Axes of one and of two columns end where the rows do, as beyond them a witness is extrapolated.
     One column: histograms over the posterior of the witness. Two: the rows beside a map of the
-    witness. More: every place with the columns that it hangs on and its ratio.
+    witness. More: each region with the columns that it uses and its ratio.
 
     Args:
         found: from :func:`~bke.inference.compare`.
@@ -58,18 +58,18 @@ def plot_comparison(found: Findings, *, axes: Axes | Sequence[Axes] | None = Non
     figure, first = draw(dataclasses.replace(found, names=short_names(found.names)), axes)
     title = textwrap.fill(str(found).splitlines()[0], TITLE)
     # Above the legends of both panels, which reach into each other's columns.
-    high = len(found.columns) == 2 and bool(found.places)
+    high = len(found.columns) == 2 and bool(found.regions)
     first.set_title(title, fontsize=SMALL + 1, loc="left", pad=ABOVE_TWO if high else ABOVE_ONE)
     return figure
 
 
-def _line(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, Axes]:
-    points = found.rows.points[:, 0] * found.rows.scale[0]
+def _line(found: Comparison, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, Axes]:
+    points = found.pooled.points[:, 0] * found.pooled.scale[0]
     at = np.linspace(points.min(), points.max(), LINE_POINTS)
     figure, (above, below) = panels(2, 1, axes, width=7.5, height=5.2, sharex=True)
     _histograms(found, above, points)
-    bands, signs = found.witness(at), found.sign(at)
-    named = shade(above, signs, at, found.names)  # below another scale is drawn than a place's own
+    bands, signs = found.witness(at), found.region_sign(at)
+    named = shade(above, signs, at, found.names)  # the witness has another bandwidth than a region
     for ax in (above, below):
         plain(ax)
     _witness(found, below, at, bands, named)
@@ -78,10 +78,10 @@ def _line(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, 
     return figure, above
 
 
-def _histograms(found: Findings, ax: Axes, points: np.ndarray) -> None:
-    edges, names = bin_edges(points, int(found.rows.n_rows)), found.names
+def _histograms(found: Comparison, ax: Axes, points: np.ndarray) -> None:
+    edges, names = bin_edges(points, int(found.pooled.n_rows)), found.names
     for name, size, weights, colour, dashes in zip(
-        names, found.sizes, found.rows.weights.T, (P_COLOUR, Q_COLOUR), ("-", "--"), strict=True
+        names, found.sizes, found.pooled.weights.T, (P_COLOUR, Q_COLOUR), ("-", "--"), strict=True
     ):
         heights = np.histogram(points, edges, weights=weights, density=True)[0]
         label = f"{name} ({size} rows)"
@@ -95,7 +95,7 @@ def _histograms(found: Findings, ax: Axes, points: np.ndarray) -> None:
 
 
 def _witness(
-    found: Findings, ax: Axes, at: np.ndarray, bands: Bands, named: Sequence[Patch]
+    found: Comparison, ax: Axes, at: np.ndarray, bands: Bands, named: Sequence[Patch]
 ) -> None:
     whose = "" if bands.posterior else ", sampling errors"
     ax.fill_between(
@@ -108,13 +108,13 @@ def _witness(
     )  # fmt: skip
     ax.plot(at, bands.mean, color=OVERALL, linewidth=1.5)
     ax.axhline(0.0, color="0.4", linewidth=0.8)
-    of_p, of_q = found.rows.weights.T > 0.0
-    points = found.rows.points[:, 0] * found.rows.scale[0]
+    of_p, of_q = found.pooled.weights.T > 0.0
+    points = found.pooled.points[:, 0] * found.pooled.scale[0]
     rug(ax, points[of_p], P_COLOUR)
     rug(ax, points[of_q], Q_COLOUR, top=True)
     scale = float(found.lengthscale[0])
     ax.set_ylabel(f"witness at scale {scale:.2g}")
-    marked = mark(ax, found.places, found.names)
+    marked = mark(ax, found.regions, found.names)
     handles = [*named, *marked, *ax.get_legend_handles_labels()[0]]
     ax.legend(
         handles=handles, fontsize=SMALL, frameon=False, loc="upper left",
@@ -122,14 +122,14 @@ def _witness(
     )  # fmt: skip
 
 
-def _plane(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, Axes]:
-    points = found.rows.points * found.rows.scale
+def _plane(found: Comparison, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, Axes]:
+    points = found.pooled.points * found.pooled.scale
     low, high = points.min(axis=0), points.max(axis=0)
     x, y = (np.linspace(a, b, MESH_SIDE) for a, b in zip(low, high, strict=True))
     at = np.stack([one.ravel() for one in np.meshgrid(x, y)], axis=1)
     figure, (left, right) = panels(1, 2, axes, width=10.0, height=5.0, sharex=True, sharey=True)
     bands = found.witness(at)
-    signs = around(found.places, found.sign(at).reshape(MESH_SIDE, MESH_SIDE), x, y)
+    signs = around(found.regions, found.region_sign(at).reshape(MESH_SIDE, MESH_SIDE), x, y)
     shades = ListedColormap([Q_MORE, "white", P_MORE])
     left.pcolormesh(x, y, signs, cmap=shades, vmin=-1, vmax=1, alpha=NAMED_ALPHA, zorder=0)
     scatter(left, *_some_rows(found, points), found.names)
@@ -143,7 +143,7 @@ def _plane(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure,
     norm = CenteredNorm(0.0, float(np.abs(mean).max()) or 1.0)
     image = right.pcolormesh(x, y, mean, norm=norm, cmap=DIVERGING, shading="nearest")
     outline(left, signs, x, y)
-    marked = mark(right, found.places, found.names)
+    marked = mark(right, found.regions, found.names)
     right.set_xlim(x[0], x[-1])
     right.set_ylim(y[0], y[-1])
     if marked:
@@ -164,39 +164,39 @@ def _plane(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure,
     return figure, left
 
 
-def _some_rows(found: Findings, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _some_rows(found: Comparison, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows of both samples, (m, D) and (n, D), of many a part."""
-    step = max(1, -(-int(found.rows.n_rows) // MOST_ROWS))
-    if found.rows.permutation_type == "signs":
-        P, Q = (points[one > 0.0] for one in found.rows.weights.T)
+    step = max(1, -(-int(found.pooled.n_rows) // MOST_ROWS))
+    if found.pooled.permutation_type == "signs":
+        P, Q = (points[one > 0.0] for one in found.pooled.weights.T)
         return P[::step], Q[::step]
-    first = found.rows.first_counts
+    first = found.pooled.first_counts
     P = np.repeat(points, first, axis=0)[::step]
-    return P, np.repeat(points, found.rows.counts - first, axis=0)[::step]
+    return P, np.repeat(points, found.pooled.counts - first, axis=0)[::step]
 
 
-def _list(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, Axes]:
-    places = found.places[: 3 * MOST_MARKED]
-    figure, (ax,) = panels(1, 1, axes, width=8.0, height=1.6 + 0.32 * max(len(places), 2))
+def _list(found: Comparison, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, Axes]:
+    regions = found.regions[: 3 * MOST_MARKED]
+    figure, (ax,) = panels(1, 1, axes, width=8.0, height=1.6 + 0.32 * max(len(regions), 2))
     ax.axvline(1.0, color="0.4", linewidth=0.8)
-    finite = [end for place in places for end in (*place.interval, place.ratio)]
+    finite = [end for region in regions for end in (*region.ratio_interval, region.ratio)]
     finite = [end for end in finite if 0.0 < end < np.inf]
     low, high = (min(finite, default=0.5) / 1.3, max(finite, default=2.0) * 1.3)
-    for row, place in enumerate(places):
-        colour = P_MORE if place.sign > 0 else Q_MORE
-        ends = np.clip(place.interval, low, high)
+    for row, region in enumerate(regions):
+        colour = P_MORE if region.sign > 0 else Q_MORE
+        ends = np.clip(region.ratio_interval, low, high)
         ax.hlines(row, *ends, color=colour, linewidth=2.0)
-        ax.plot(np.clip(place.ratio, low, high), row, "o", color=colour, markersize=5)
-    names = [", ".join(f"{found.columns[c]} {place.at[c]:.3g}" for c in place.columns[:3])
-             + (", ..." if len(place.columns) > 3 else "") for place in places]  # fmt: skip
-    ax.set_yticks(range(len(places)), names)
-    ax.set_ylim(max(len(places), 1) - 0.5, -0.5)
+        ax.plot(np.clip(region.ratio, low, high), row, "o", color=colour, markersize=5)
+    names = [", ".join(f"{found.columns[c]} {region.center[c]:.3g}" for c in region.columns[:3])
+             + (", ..." if len(region.columns) > 3 else "") for region in regions]  # fmt: skip
+    ax.set_yticks(range(len(regions)), names)
+    ax.set_ylim(max(len(regions), 1) - 0.5, -0.5)
     log_scale(ax, "x", np.array([low, high]), wider_than=1.0)
     ax.set_xlim(low, high)
     P, Q = found.names
     label = f"times as much weight of {P} as of {Q} around there, interval for all together"
     ax.set_xlabel(textwrap.fill(label, LABEL))
-    if not places:
+    if not regions:
         ax.text(0.5, 0.5, "nothing is named", transform=ax.transAxes, ha="center", color=STUCK)
     handles = [
         Patch(color=colour, label=f"{name} has more")

@@ -10,16 +10,16 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Ellipse, Patch
 from scipy.ndimage import label
 
-from ..comparison.named import Place
+from ..comparison.regions import Region
 from .style import P_COLOUR, P_MORE, Q_MORE, SMALL
 
 #: Of the background where one sample is named to have more.
 NAMED_ALPHA = 0.22
-#: Places whose ratio is written.
+#: Regions whose ratio is written.
 MOST_MARKED = 8
 #: Letters in a line of a label.
 LABEL = 60
-#: Line around the number at a place.
+#: Line around the ratio of a region.
 BOX = "0.6"
 
 
@@ -28,7 +28,7 @@ def shade(ax: Axes, signs: np.ndarray, at: np.ndarray, names: tuple[str, str]) -
 
     Args:
         ax: axes whose abscissa is the column.
-        signs: (m,), which sample is named to have more, at a place's own scale; 0 where none is.
+        signs: (m,), 1 or -1 in the regions of difference, by the sample with more; 0 elsewhere.
         at: (m,), in ascending order.
         names: of the samples.
     """
@@ -51,33 +51,35 @@ def keys(signs: np.ndarray, names: tuple[str, str]) -> list[Patch]:
     ]
 
 
-def around(places: Sequence[Place], signs: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Leave out of a map's ``signs`` (k, m), over y and x, parts in which no place is.
+def around(
+    regions: Sequence[Region], signs: np.ndarray, x: np.ndarray, y: np.ndarray
+) -> np.ndarray:
+    """Leave out of a map's ``signs`` (k, m), over y and x, parts without the center of a region.
 
     Such a part is what a wide window also covers, beyond a gap: nothing is said of it in words.
     """
     kept = np.zeros_like(signs)
     for sign in (1, -1):
         parts, _ = label(signs == sign)
-        mine = [place.at for place in places if place.sign == sign]
+        mine = [region.center for region in regions if region.sign == sign]
         nodes = [(np.abs(y - at[1]).argmin(), np.abs(x - at[0]).argmin()) for at in mine]
         held = [part for part in (parts[node] for node in nodes) if part]
         kept[np.isin(parts, held)] = sign
     return kept
 
 
-def mark(ax: Axes, places: Sequence[Place], names: tuple[str, str]) -> list[Patch]:
-    """Write the ratios of places where they are, and draw their scales; return what a legend needs.
+def mark(ax: Axes, regions: Sequence[Region], names: tuple[str, str]) -> list[Patch]:
+    """Write the ratios of regions at their centers, draw their bandwidths, and return a legend.
 
     Args:
         ax: axes of one column, whose ratios are written at zero, or of two.
-        places: the most significant ones are marked.
+        regions: the most significant ones are marked.
         names: of the samples.
     """
-    for place in places[:MOST_MARKED]:
-        x, y = (*place.at, 0.0)[:2]
-        width, height = (2.0 * float(one) for one in (*place.scale, 0.0)[:2])
-        if len(place.at) == 1:
+    for region in regions[:MOST_MARKED]:
+        x, y = (*region.center, 0.0)[:2]
+        width, height = (2.0 * float(one) for one in (*region.bandwidth, 0.0)[:2])
+        if len(region.center) == 1:
             ax.hlines(y, x - 0.5 * width, x + 0.5 * width, color=BOX, linewidth=3.0, zorder=2.5)
         else:
             window = Ellipse(
@@ -85,11 +87,11 @@ def mark(ax: Axes, places: Sequence[Place], names: tuple[str, str]) -> list[Patc
             )
             ax.add_patch(window)
         ax.annotate(
-            f"{place.ratio:.2f}", (float(x), float(y)), fontsize=SMALL, ha="center", va="center",
+            f"{region.ratio:.2f}", (float(x), float(y)), fontsize=SMALL, ha="center", va="center",
             bbox={"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": BOX},
         )  # fmt: skip
     told = textwrap.fill(f"weight of {names[0]} over that of {names[1]}, and its scale", LABEL)
-    return [Patch(facecolor="white", edgecolor=BOX, label=told)] if places else []
+    return [Patch(facecolor="white", edgecolor=BOX, label=told)] if regions else []
 
 
 def outline(ax: Axes, signs: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:

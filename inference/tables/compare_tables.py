@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ..comparison.compare import sample_names
-from ..comparison.named import Place, named
+from ..comparison.compare import check_sample_names
+from ..comparison.regions import Region, find_regions
 from ..core.errors import InputError
 from ..core.machine import one_thread
 from ..core.progress import progress_bar
@@ -146,7 +146,7 @@ def compare_tables(
     data = pool_tables(
         tables, column_name(by), list(map(column_name, as_values(exclude))), options, roles
     )
-    table_names = sample_names(data.names or names)
+    table_names = check_sample_names(data.names or names)
     try:
         with one_thread():
             evaluation = in_stages(
@@ -315,7 +315,7 @@ def _comparison(
 
 def _regions(
     columns: Sequence[Column], marginals: list[list[Marginal]], alpha: float, *, differ: bool
-) -> list[tuple[Place, ...]]:
+) -> list[tuple[Region, ...]]:
     """Find the regions in which the densities of numbers differ, adjusted for all columns.
 
     Values are clipped, and an interval that reaches an end of them is extended to the end of the
@@ -326,7 +326,7 @@ def _regions(
         for items in marginals
     ]
     largest = [None if line is None or line.local is None else line.local.largest for line in lines]
-    regions: list[tuple[Place, ...]] = []
+    regions: list[tuple[Region, ...]] = []
     for index, (column, line) in enumerate(zip(columns, lines, strict=True)):
         if line is None or line.local is None or line.feature.name:
             regions.append(())
@@ -336,7 +336,7 @@ def _regions(
             line.local, competing=np.max(competing, axis=0) if competing else None
         )
         weights, scale = line.table_weights(), np.array([line.feature.scale])
-        significant = named(local, scale, alpha, differ=differ, weighing=weights).places
+        significant = find_regions(local, scale, alpha, reject=differ, local_means=weights).regions
         first, last = weights.points.min(), weights.points.max()
         minimum, maximum = float(np.nanmin(column.values)), float(np.nanmax(column.values))
         extended = [

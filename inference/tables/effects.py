@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from ..comparison.area import with_interval
+from ..comparison.auc import proportion_with_interval
 from ..data.weighted import weighted_quantiles
 from ..io.types import Column
 from .derived_features import MISSING
@@ -174,7 +174,7 @@ def _auc(
         / max(sample.size - 1.0, 1.0)
         for placements, sample in ((wins, after), (losses, before))
     )
-    result = with_interval(auc, math.sqrt(variance), min(before.size, after.size), alpha)
+    result = proportion_with_interval(auc, math.sqrt(variance), min(before.size, after.size), alpha)
     return auc, result.interval
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
-from ..comparison.named import Place
+from ..comparison.regions import Region
 from ..core.errors import InputError, nearest
 from ..io.types import ColumnType
 from .associations import Measure
@@ -40,7 +40,7 @@ class ColumnFindings:
     pvalue: float
     differ: bool
     effect: Effect
-    places: tuple[Place, ...]
+    places: tuple[Region, ...]
     marginals: tuple[Marginal, ...]
     histogram: Histogram | None
     names: tuple[str, str]

@@ -17,7 +17,7 @@ from bke.models.linalg.clustering import kmeans_plusplus
 from scipy.spatial.distance import pdist
 from scipy.special import logsumexp
 
-from ..comparison.weighing import Weighing
+from ..comparison.regions import LocalMeans
 from ..data.canonical import random_part
 from ..data.equality import positive_distances
 from ..permutation.combination import generalized_mean, neg_log_pvalues
@@ -111,13 +111,13 @@ class Marginal(NamedTuple):
         """Number of permutations, B."""
         return self.labels.shape[1] - 1
 
-    def table_weights(self) -> Weighing:
+    def table_weights(self) -> LocalMeans:
         """Return the observed weights of both tables at the points."""
         assert self.feature.points is not None
         first = self.labels[:, 0].astype(float)
         weights = np.stack([first, self.counts - first], axis=1)
         sizes = weights.sum(axis=0)
-        return Weighing(self.feature.points * self.feature.scale, weights / sizes, sizes)
+        return LocalMeans(self.feature.points * self.feature.scale, weights / sizes, sizes)
 
 
 def marginal_statistics(feature: DerivedFeature, labels: PermutedLabels) -> Marginal:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..comparison.named import Place
+from ..comparison.regions import Region
 from ..data.checks import pluralize
 from ..io.types import Column
 from ..permutation.null_distribution import describe_p, describe_p_with_error, format_p
@@ -138,7 +138,7 @@ def format_different(first: float, second: float, n_digits: int) -> tuple[str, s
     return format_number(first, digits), format_number(second, digits)
 
 
-def format_region(region: Place, column: ColumnFindings, max_scales: float = 4.0) -> str:
+def format_region(region: Region, column: ColumnFindings, max_scales: float = 4.0) -> str:
     """Describe a region in which a table has a higher density.
 
     Args:
@@ -148,7 +148,7 @@ def format_region(region: Place, column: ColumnFindings, max_scales: float = 4.0
             significant point is given.
     """
     answer = f"{column.names[region.sign < 0]} has a higher density"
-    peak, intervals = float(region.at[0]), list(region.intervals)
+    peak, intervals = float(region.center[0]), list(region.intervals)
     if column.kind == "integer":
         peak = round(peak)
         rounded = [(math.ceil(low), math.floor(high)) for low, high in intervals]
@@ -162,7 +162,7 @@ def format_region(region: Place, column: ColumnFindings, max_scales: float = 4.0
         for low, high in intervals[:MAX_INTERVALS]
     ]
     text = f"{answer} {' and '.join(parts)}{', ...' * (len(intervals) > MAX_INTERVALS)}"
-    if max_scales * float(region.scale[0]) >= intervals[-1][1] - intervals[0][0]:
+    if max_scales * float(region.bandwidth[0]) >= intervals[-1][1] - intervals[0][0]:
         return text
     return f"{text}, most significant at {format_number(peak, 4)}"
 

@@ -22,7 +22,7 @@ from bke.models.linalg.pivoted_cholesky import pivoted_cholesky
 from bke.models.measures import Measure
 from numpy.typing import ArrayLike
 
-from ..comparison.belief import belief
+from ..comparison.difference_posterior import difference_posterior
 from ..core.compilation import jit
 from ..core.errors import InputError
 from ..core.machine import cores
@@ -239,12 +239,13 @@ def witness_from_difference(
 
     Conditioned on each sample alone, two embeddings differ by their sampling errors even if P = Q.
     The difference h of the densities over the pooled rows z has a posterior with a scale parameter
-    (:mod:`bke.inference.comparison.belief`), and gives the witness of any kernel as
+    (:mod:`bke.inference.comparison.difference_posterior`), and gives the witness of any kernel as
     ``w(x) = 1/n sum_i k(x, z_i) h(z_i)``. Arguments are those of :func:`witness_from_embeddings`.
     """
     target, total, rng = run.target, len(next(iter(z.values()))), np.random.default_rng(seed)
     pooled = pool_rows(TwoSamples.checked(*samples), 0, rng)
-    differences, points = belief(pooled).drawn(total * repeats, rng), run.units.to_model(at)
+    differences = difference_posterior(pooled).draw(total * repeats, rng)
+    points = run.units.to_model(at)
 
     @jit
     def kernel(z: dict[str, jax.Array], X: jax.Array, Y: jax.Array) -> jax.Array:
@@ -253,7 +254,7 @@ def witness_from_difference(
     result = np.zeros((total, repeats, len(at)))
     for block in pooled.blocks():
         rows = run.units.to_model(pooled.points[block] * pooled.scale)
-        h = differences.at(pooled.points[block]) * pooled.counts[block]
+        h = differences.evaluate(pooled.points[block]) * pooled.counts[block]
         for index, weights in enumerate(h.reshape(total, repeats, -1)):
             part = {name: values[index] for name, values in z.items()}
             result[index] += weights @ np.asarray(kernel(part, rows, points))

@@ -23,7 +23,7 @@ def work():
     P, Q = rng.normal(size=(40, 2)), rng.normal(size=(30, 2)) * [1.0, 1.6]
     quiet = {"progress": False, "seed": 1}
     test = two_sample_test(P, Q, permutations=99, **quiet)
-    comparison = compare(P, Q, permutations=99, **quiet)
+    comparison = compare(P, Q, n_resamples=99, **quiet)
     run = fit(np.concatenate([P, Q]), **quiet)
     chains = fit(P[:12, 0], method=Nuts(num_warmup=50, num_samples=50, num_chains=2), **quiet)
     witness = sample_witness(run, P, Q, at=P[:3], **quiet)["witness"].mean(["chain", "draw"])
@@ -32,7 +32,7 @@ def work():
         test.pvalue,
         test.statistic,
         comparison.log_bayes_factor,
-        comparison.effect,
+        comparison.auc,
         float(draws[0].mean()),
         float(draws[1].mean()),
         *map(float, witness),

@@ -1146,7 +1146,7 @@ def partitions(seed: int) -> Mapping[str, Any]:
 
 def compared(first: Any, second: Any, seed: int, **options: Any) -> Any:
     """A comparison with few permutations."""
-    options = {"permutations": N_RESAMPLES, "sequential": False, "seed": seed, **options}
+    options = {"n_resamples": N_RESAMPLES, "sequential": False, "seed": seed, **options}
     return inference.compare(first, second, **options, **QUIET)
 
 
@@ -1154,32 +1154,32 @@ def comparison_outputs(result: Any) -> dict[str, Any]:
     """The test, the posterior of the difference, and how large it is."""
     outputs = {
         "pvalue": result.pvalue,
-        "reject": bool(result.differ),
+        "reject": bool(result.reject),
         "log_bayes_factor": result.log_bayes_factor,
-        "posterior_probability": result.probability,
+        "posterior_probability": result.posterior_probability_of_difference,
         "lengthscale": result.lengthscale,
         "lengthscale_interval": np.stack(result.lengthscale_interval),
-        "auc": result.effect,
-        "auc_interval": result.effect_interval,
+        "auc": result.auc,
+        "auc_interval": result.auc_interval,
         "sizes": result.sizes,
     }
     components = sorted(result.components, key=lambda component: component.name)
     outputs["component_statistics"] = [component.statistic for component in components]
     outputs["pvalue_components"] = [component.pvalue for component in components]
-    if result.detectable_shift is not None:
-        outputs["minimum_detectable_shift"] = result.detectable_shift
+    if result.minimum_detectable_shift is not None:
+        outputs["minimum_detectable_shift"] = result.minimum_detectable_shift
     return outputs
 
 
 def strongest_region(result: Any) -> dict[str, Any]:
     """The region with the smallest p-value."""
-    region = result.places[0]
+    region = result.regions[0]
     return {
-        "center": region.at,
-        "bandwidth": region.scale,
+        "center": region.center,
+        "bandwidth": region.bandwidth,
         "sign": region.sign,
         "ratio": region.ratio,
-        "ratio_interval": region.interval,
+        "ratio_interval": region.ratio_interval,
         "pvalue": region.pvalue,
     }
 
@@ -1192,14 +1192,14 @@ def regions(seed: int) -> Mapping[str, Any]:
     witness, ratio = result.witness(at), result.density_ratio(at)
     return {
         **outputs,
-        "region_interval": result.places[0].intervals[0],
-        "region_sign_at_points": result.sign(np.array([[-5.0], [2.0]])),
+        "region_interval": result.regions[0].intervals[0],
+        "region_sign_at_points": result.region_sign(np.array([[-5.0], [2.0]])),
         "witness_mean": witness.mean,
         "witness_lower": witness.lower,
         "witness_simultaneous_upper": witness.wide_upper,
         "ratio_mean": ratio.mean,
         "ratio_lower": ratio.lower,
-        "probability_mmd_exceeds": result.matters(0.01),
+        "probability_mmd_exceeds": result.prob_mmd2_exceeds(0.01),
     }
 
 
@@ -1228,7 +1228,7 @@ def similar_samples(seed: int) -> Mapping[str, Any]:
     """No difference is found: the smallest shift that would be is returned."""
     rows = samples.rows(samples.FIRST + samples.SECOND, 1, stream=6)
     result = compared(rows[: samples.FIRST], rows[samples.FIRST :], seed)
-    return comparison_outputs(result) | {"regions": len(result.places)}
+    return comparison_outputs(result) | {"regions": len(result.regions)}
 
 
 @case("comparison")
@@ -1759,12 +1759,12 @@ def write_samples(folder: str, columns: int = 1, shift: float = 1.3) -> tuple[st
 TEST_KEYS = {"statistic": "statistic", "pvalue": "pvalue", "reject": "rejected"}
 COMPARISON_KEYS = {
     "pvalue": "answer.pvalue",
-    "reject": "answer.differ",
+    "reject": "answer.reject",
     "log_bayes_factor": "answer.log_bayes_factor",
-    "auc": "answer.effect",
+    "auc": "answer.auc",
     "lengthscale": "answer.lengthscale",
-    "region_center": "answer.places.0.at",
-    "region_ratio": "answer.places.0.ratio",
+    "region_center": "answer.regions.0.center",
+    "region_ratio": "answer.regions.0.ratio",
 }
 
 

@@ -20,9 +20,11 @@ hazy, clear = days.loc[is_hazy, ["Ozone"]], days.loc[~is_hazy, ["Ozone"]]
 
 found = compare(hazy, clear, names=("hazy", "clear"), progress=False)
 print(found)
-for place in found.places:
-    low, high = place.interval
-    print(f"around {place.at[0]:.0f} parts: {place.ratio:.2f} times ({low:.2f} to {high:.2f})")
+for region in found.regions:
+    low, high = region.ratio_interval
+    print(
+        f"around {region.center[0]:.0f} parts: {region.ratio:.2f} times ({low:.2f} to {high:.2f})"
+    )
 
 _, axes = plt.subplots(2, 1, figsize=(8.5, 5.6), sharex=True, layout="constrained")
 plot_comparison(found, axes=axes)

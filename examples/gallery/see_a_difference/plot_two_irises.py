@@ -17,11 +17,11 @@ versicolor, virginica = petals[iris.target == 1], petals[iris.target == 2]
 
 found = compare(versicolor, virginica, names=("versicolor", "virginica"), progress=False)
 print(found)
-for place in found.places:
-    length, width = place.at
-    low, high = place.interval
+for region in found.regions:
+    length, width = region.center
+    low, high = region.ratio_interval
     print(
-        f"around {length:.1f} x {width:.1f} cm: {place.ratio:.2f} times ({low:.2f} to {high:.2f})"
+        f"around {length:.1f} x {width:.1f} cm: {region.ratio:.2f} times ({low:.2f} to {high:.2f})"
     )
 print(f"odds of a difference: exp({found.log_bayes_factor:.1f}) : 1")
 

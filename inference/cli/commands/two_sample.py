@@ -155,12 +155,12 @@ def two_sample(
         if whole:
             level = options.of_comparison()
             answer = compared(pair, terminal, paired=chosen.paired, **level)
-            differ = answer.differ
+            differ = answer.reject
             if chosen.min_effect is not None:
-                large = answer.effect >= chosen.min_effect
+                large = answer.auc >= chosen.min_effect
                 differ = differ and large
                 terminal.say(
-                    f"{'Failed' if differ else 'Passed'}: the AUC, {answer.effect:.3f}, is "
+                    f"{'Failed' if differ else 'Passed'}: the AUC, {answer.auc:.3f}, is "
                     f"{'at least' if large else 'below'} {chosen.min_effect:g}"
                     f"{', but no difference was found' if large and not differ else ''}."
                 )

@@ -105,11 +105,16 @@ class LevelOptions:
 
     def of_comparison(self) -> dict[str, Any]:
         """Keyword arguments of a comparison, which scales every column."""
-        return {"permutations": self.permutations, "alpha": self.alpha, "seed": self.seed}
+        return {"n_resamples": self.permutations, "alpha": self.alpha, "seed": self.seed}
 
     def arguments(self) -> dict[str, Any]:
         """Keyword arguments of a test."""
-        return {**self.of_comparison(), "standardize": standardize_argument(self.standardize)}
+        return {
+            "permutations": self.permutations,
+            "alpha": self.alpha,
+            "seed": self.seed,
+            "standardize": standardize_argument(self.standardize),
+        }
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -617,9 +617,9 @@ def test_own_samples_print_the_method_and_how_to_run_chains(samples, tmp_path, n
     out = tmp_path / "out"
     text = succeeded("run", *samples, *options, "--out", out, "--quiet").stdout
     assert "Posterior of the lengthscale by quadrature; --method nuts runs chains." in text
-    assert "row of P is told" not in text
+    assert "Cross-validated AUC" not in text
     verbose = succeeded("run", *samples, *options, "--out", out, "--quiet", "--verbose").stdout
-    assert "row of P is told" in verbose
+    assert "Cross-validated AUC" in verbose
     assert "Posterior in each mode, in the units of the data" in verbose
     assert len(text.splitlines()) <= 20 < len(verbose.splitlines())
 
@@ -634,12 +634,12 @@ def test_samples_are_called_as_their_files_or_as_asked(tmp_path, samples, no_fit
         assert "P and Q" not in told
     told = bke_command("test", calm, windy, "--names", "June", "dry July").stdout
     assert "June and dry July" in told
-    assert "row of June is told from one of dry July" in told
+    assert "Mean difference of height, dry July - June:" in told
     other = write_csv(tmp_path / "calm.txt", Q, "height")
     assert "P and Q" in bke_command("test", calm, other).stdout
     refused = bke_command("test", calm, windy, "--names", "a", "a")
     assert refused.exit_code == 2
-    assert "tell the samples apart" in " ".join(refused.output.replace("│", " ").split())
+    assert "must be different" in " ".join(refused.output.replace("│", " ").split())
 
 
 def test_defaults(samples, tmp_path, no_fit):
@@ -955,7 +955,7 @@ def test_two_samples_are_compared(samples, tmp_path):
     arguments = ("--permutations", "99", "--seed", "3", "--alpha", "0.1", "--quiet")
     printed = succeeded("test", *samples, *arguments, "--json", "--out", out).stdout
     expected = bke.inference.compare(
-        P, Q, permutations=99, seed=3, alpha=0.1, columns=["height"], progress=False
+        P, Q, n_resamples=99, seed=3, alpha=0.1, columns=["height"], progress=False
     )
     assert json.loads(printed)["answer"] == expected.to_dict()
     assert json.loads((out / "test.json").read_text())["answer"] == expected.to_dict()
@@ -980,7 +980,7 @@ def test_a_difference_of_two_samples_fails_where_it_is_asked_for_and_is_large_en
     assert bke_command("test", first, other, "--fail", *fast).exit_code == 3
     assert bke_command("test", first, other, "--fail", "--kernel", "median", *fast).exit_code == 3
     assert bke_command("test", first, same, "--fail", "--kernel", "median", *fast).exit_code == 0
-    auc = bke.inference.compare(rows[0], rows[2], permutations=99, progress=False).effect
+    auc = bke.inference.compare(rows[0], rows[2], n_resamples=99, progress=False).auc
     assert 0.6 < auc < 0.7
     for least, status in ((0.6, 3), (0.7, 0)):
         found = bke_command("test", first, other, "--fail", "--min-effect", least, *fast)

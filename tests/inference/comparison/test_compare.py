@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 from bke.inference import InputError, compare, two_sample_test
-from bke.inference.comparison.named import named
-from bke.inference.evidence.places import Cells
+from bke.inference.comparison.regions import find_regions
+from bke.inference.statistics.local_differences import LocalStatistics
 
 QUIET = {"progress": False}
 
@@ -44,14 +44,14 @@ def true_ratio(at, scale):
 @pytest.mark.slow
 def test_built_in_pair_differs_where_its_densities_do(found):
     """Seed 0; 3000 rows each. The prototype found all seven places from 4000 rows."""
-    assert found.differ
+    assert found.reject
     assert found.pvalue == 0.001
-    assert found.probability > 0.99
-    assert len(found.places) >= 3
-    for place in found.places:
-        truth = true_ratio(place.at[0], place.scale[0])
-        assert np.sign(truth - 1.0) == place.sign
-        assert place.interval[0] <= truth <= place.interval[1]
+    assert found.posterior_probability_of_difference > 0.99
+    assert len(found.regions) >= 3
+    for region in found.regions:
+        truth = true_ratio(region.center[0], region.bandwidth[0])
+        assert np.sign(truth - 1.0) == region.sign
+        assert region.ratio_interval[0] <= truth <= region.ratio_interval[1]
     # The scale of the difference, not of the shape, whose likeliest lengthscale is about 3.
     assert 0.2 < found.lengthscale[0] < 1.2
     low, high = found.lengthscale_interval
@@ -60,11 +60,11 @@ def test_built_in_pair_differs_where_its_densities_do(found):
 
 def test_what_is_shaded_is_what_is_named(found):
     at = np.linspace(-6.0, 6.0, 200)
-    signs = found.sign(at)
+    signs = found.region_sign(at)
     assert {-1, 1} <= set(signs)
-    for place in found.places:
-        assert found.sign(place.at)[0] == place.sign
-    assert (found.sign([40.0, -40.0]) == 0).all()
+    for region in found.regions:
+        assert found.region_sign(region.center)[0] == region.sign
+    assert (found.region_sign([40.0, -40.0]) == 0).all()
 
 
 @pytest.mark.parametrize("columns", [1, 2])
@@ -74,28 +74,30 @@ def test_a_sign_is_that_of_the_samples_around_a_point_and_none_is_far_from_rows(
     rng = np.random.default_rng(0)
     P = np.abs(rng.normal(size=(300, columns)))
     Q = np.abs(rng.normal(size=(300, columns))) * 1.5
-    found = compare(P, Q, permutations=199, **QUIET)
+    found = compare(P, Q, n_resamples=199, **QUIET)
     at = rng.uniform(-3.0, 9.0, size=(2000, columns))
-    signs = found.sign(at)
+    signs = found.region_sign(at)
     assert {-1, 1} <= set(signs)
     rows = np.concatenate([P, Q])
     for point, sign in zip(at[signs != 0], signs[signs != 0], strict=True):
         # By the scale of some named cell that has the point within it.
-        mine = np.sum(((point - found.named.at) / found.named.scale) ** 2, axis=1) <= 1.0
-        mine &= found.named.signs == sign
+        mine = (
+            np.sum(((point - found.windows.centers) / found.windows.bandwidths) ** 2, axis=1) <= 1.0
+        )
+        mine &= found.windows.signs == sign
         agree = []
-        for scale in found.named.scale[mine]:
+        for scale in found.windows.bandwidths[mine]:
             p, q = (
                 np.exp(-0.5 * np.sum(((one - point) / scale) ** 2, axis=1)).mean() for one in (P, Q)
             )
             near = np.min(np.sum(((rows - point) / scale) ** 2, axis=1)) ** 0.5
             agree.append(sign * (p - q) > 0.0 and near <= 0.3)
         assert any(agree)
-    outside = (at < rows.min(axis=0) - 0.4 * found.named.scale.max()).any(axis=1)
+    outside = (at < rows.min(axis=0) - 0.4 * found.windows.bandwidths.max()).any(axis=1)
     assert outside.any()
     assert not signs[outside].any()
-    for place in found.places:
-        assert found.sign(place.at[None])[0] == place.sign
+    for region in found.regions:
+        assert found.region_sign(region.center[None])[0] == region.sign
 
 
 def local_ratio(built_in, points, scale):
@@ -109,18 +111,20 @@ def local_ratio(built_in, points, scale):
 
 
 def test_intervals_of_a_place_are_where_the_local_ratio_is_not_one(built_in, found):
-    reach = 0.05 * found.named.scale.min()
-    for place in found.places:
-        assert any(low <= place.at[0] <= high for low, high in place.intervals)
-        for low, high in place.intervals:
+    reach = 0.05 * found.windows.bandwidths.min()
+    for region in found.regions:
+        assert any(low <= region.center[0] <= high for low, high in region.intervals)
+        for low, high in region.intervals:
             inside = np.linspace(low, high, 50)
-            assert (found.sign(inside) == place.sign).all()
-            errors = place.sign * local_ratio(built_in, inside, place.scale[0])
+            assert (found.region_sign(inside) == region.sign).all()
+            errors = region.sign * local_ratio(built_in, inside, region.bandwidth[0])
             assert errors.min() > 1.96  # the simultaneous critical value is larger
-            beyond = local_ratio(built_in, np.array([low - reach, high + reach]), place.scale[0])
-            assert (place.sign * beyond < errors.max()).all()
-        first = place.intervals[0][0]
-        assert f"for x from {first:.3g}"[:12] in str(found)
+            beyond = local_ratio(
+                built_in, np.array([low - reach, high + reach]), region.bandwidth[0]
+            )
+            assert (region.sign * beyond < errors.max()).all()
+        first = region.intervals[0][0]
+        assert f"x in [{first:.3g}"[:9] in str(found)
 
 
 @pytest.mark.slow
@@ -130,39 +134,41 @@ def test_intervals_have_the_order_of_the_densities():
     for seed in range(8):
         rng = np.random.default_rng(seed)
         found = compare(rng.normal(size=1000), rng.normal(scale=1.5, size=1000), **QUIET)
-        for place in found.places:
-            for low, high in place.intervals:
+        for region in found.regions:
+            for low, high in region.intervals:
                 at = np.linspace(low, high, 200)
                 densities = [scipy.stats.norm.pdf(at, scale=scale) for scale in (1.0, 1.5)]
-                wrong.append(np.mean(np.sign(densities[0] - densities[1]) != place.sign))
+                wrong.append(np.mean(np.sign(densities[0] - densities[1]) != region.sign))
     assert np.mean(wrong) < 0.05
 
 
 def test_no_difference_is_told_between_rows_that_are_far_apart():
     rng = np.random.default_rng(0)
-    found = compare(rng.normal(size=200), 1000.0 + rng.normal(size=200), permutations=199, **QUIET)
-    np.testing.assert_array_equal(found.sign([0.0, 400.0, 1000.0]), [1, 0, -1])
+    found = compare(rng.normal(size=200), 1000.0 + rng.normal(size=200), n_resamples=199, **QUIET)
+    np.testing.assert_array_equal(found.region_sign([0.0, 400.0, 1000.0]), [1, 0, -1])
 
 
 def test_words_and_json_tell_the_same(found):
     told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert told["differ"] is True
+    assert told["reject"] is True
     assert told["pvalue"] == found.pvalue
-    assert [one["at"] for one in told["places"]] == [one.at.tolist() for one in found.places]
+    assert [one["center"] for one in told["regions"]] == [
+        one.center.tolist() for one in found.regions
+    ]
     first = str(found).splitlines()[0]
     assert first == told["sentence"]
     assert "differ (p ≤ 0.001" in first
-    assert str(found).count(", most clearly around ") == len(found.places)
+    assert str(found).count("; peak at ") == len(found.regions)
     assert repr(found).startswith("<Comparison: differ, p ≤ 0.001")
 
 
 @pytest.mark.slow
 def test_samples_are_called_by_their_names(built_in):
     P, Q = (sample[:300] for sample in built_in)
-    apart = compare(P, Q + 2.0, permutations=99, names=("June", "July"), **QUIET)
-    alike = compare(P, P[::-1] + 0.01, permutations=99, names=("June", "July"), **QUIET)
+    apart = compare(P, Q + 2.0, n_resamples=99, names=("June", "July"), **QUIET)
+    alike = compare(P, P[::-1] + 0.01, n_resamples=99, names=("June", "July"), **QUIET)
     for found in (apart, alike):
-        text = str(found).replace("Scale of the", "")
+        text = str(found)
         assert "June" in text
         assert " P " not in text
         assert " Q " not in text
@@ -184,34 +190,34 @@ def test_where_no_difference_is_found_nothing_is_named():
     for seed in range(12):
         rng = np.random.default_rng(seed)
         found = compare(
-            rng.normal(size=60), rng.normal(size=60), permutations=99, alpha=0.1, **QUIET
+            rng.normal(size=60), rng.normal(size=60), n_resamples=99, alpha=0.1, **QUIET
         )
-        rejected += found.differ
-        if not found.differ:
-            assert found.places == ()
-            assert not found.sign(np.linspace(-3, 3, 50)).any()
+        rejected += found.reject
+        if not found.reject:
+            assert found.regions == ()
+            assert not found.region_sign(np.linspace(-3, 3, 50)).any()
             assert "No difference between P and Q was found" in str(found)
-            assert "has more around" not in str(found)
+            assert "density in" not in str(found)
     assert rejected <= 4
 
 
 @pytest.mark.slow
 def test_order_of_rows_does_not_matter_and_names_of_samples_change_signs_alone(built_in):
     P, Q = built_in[0][:400], built_in[1][:360]
-    one = compare(P, Q, permutations=199, **QUIET)
-    assert compare(P[::-1], Q[::-1], permutations=199, **QUIET).to_dict() == one.to_dict()
-    other = compare(Q, P, permutations=199, **QUIET)
+    one = compare(P, Q, n_resamples=199, **QUIET)
+    assert compare(P[::-1], Q[::-1], n_resamples=199, **QUIET).to_dict() == one.to_dict()
+    other = compare(Q, P, n_resamples=199, **QUIET)
     assert other.pvalue == one.pvalue
     assert other.log_bayes_factor == pytest.approx(one.log_bayes_factor)
-    assert other.effect == pytest.approx(one.effect, rel=1e-9)
-    assert other.effect_interval == pytest.approx(one.effect_interval, rel=1e-9)
-    assert [-place.sign for place in other.places] == [place.sign for place in one.places]
+    assert other.auc == pytest.approx(one.auc, rel=1e-9)
+    assert other.auc_interval == pytest.approx(one.auc_interval, rel=1e-9)
+    assert [-region.sign for region in other.regions] == [region.sign for region in one.regions]
 
 
 def test_units_of_columns_do_not_matter(built_in):
     P, Q = (sample[:400] for sample in built_in)
-    one = compare(P, Q, permutations=99, **QUIET)
-    other = compare(1e6 * P + 3e7, 1e6 * Q + 3e7, permutations=99, **QUIET)
+    one = compare(P, Q, n_resamples=99, **QUIET)
+    other = compare(1e6 * P + 3e7, 1e6 * Q + 3e7, n_resamples=99, **QUIET)
     assert other.log_bayes_factor == pytest.approx(one.log_bayes_factor, rel=1e-5)
     np.testing.assert_allclose(other.lengthscale, 1e6 * one.lengthscale, rtol=1e-5)
 
@@ -221,24 +227,24 @@ def test_one_column_of_six_is_the_one_that_is_named():
     rng = np.random.default_rng(0)
     P, Q = rng.normal(size=(500, 6)), rng.normal(size=(500, 6))
     Q[:, 2] += 0.5
-    found = compare(P, Q, permutations=199, **QUIET)
-    assert found.differ
-    place = found.places[0]
-    np.testing.assert_array_equal(place.columns, [2])
-    assert np.isinf(np.delete(place.scale, 2)).all()
-    assert place.sign == (1 if place.at[2] < 0.25 else -1)
-    assert all(2 in one.columns for one in found.places)
+    found = compare(P, Q, n_resamples=199, **QUIET)
+    assert found.reject
+    region = found.regions[0]
+    np.testing.assert_array_equal(region.columns, [2])
+    assert np.isinf(np.delete(region.bandwidth, 2)).all()
+    assert region.sign == (1 if region.center[2] < 0.25 else -1)
+    assert all(2 in one.columns for one in found.regions)
     assert "x2" in str(found)
-    assert found.to_dict()["places"][0]["scale"][0] is None
+    assert found.to_dict()["regions"][0]["bandwidth"][0] is None
 
 
 def test_matters_goes_from_surely_to_hardly(found):
-    chances = [found.matters(delta) for delta in (1e-5, 1e-3, 3e-3, 1e-1)]
+    chances = [found.prob_mmd2_exceeds(delta) for delta in (1e-5, 1e-3, 3e-3, 1e-1)]
     assert chances == sorted(chances, reverse=True)
     assert chances[0] > 0.99
     assert chances[-1] < 0.01
     with pytest.raises(InputError, match="delta"):
-        found.matters(0.0)
+        found.prob_mmd2_exceeds(0.0)
 
 
 def test_witness_has_bands_that_hold_the_truth_here(found):
@@ -262,57 +268,65 @@ def cells_at(at, scale, t):
     half = np.full((len(t), 2), 0.5)
     scale = np.broadcast_to(np.asarray(scale, float), at.shape)
     nulls = np.tile([0.1, -0.1], (len(t), 30))
-    return Cells(at[:, None], scale[:, None], np.concatenate([t[:, None], nulls], axis=1),
+    return LocalStatistics(at[:, None], scale[:, None], np.concatenate([t[:, None], nulls], axis=1),
                  half, 0.01 * half, np.zeros(len(at)))  # fmt: skip
 
 
 def test_neighbours_of_one_sign_are_one_place_and_the_stronger_sign_wins():
     found = cells_at([0.0, 0.5, 0.9, 1.2, 5.0], 0.6, [9.0, 5.0, 4.0, -6.0, 7.0])
-    one = named(found, np.ones(1), 0.05, differ=True)
-    assert [(place.at[0], place.sign) for place in one.places] == [(0, 1), (5, 1), (1.2, -1)]
+    one = find_regions(found, np.ones(1), 0.05, reject=True)
+    assert [(region.center[0], region.sign) for region in one.regions] == [
+        (0, 1),
+        (5, 1),
+        (1.2, -1),
+    ]
     # 0.5 is in the windows of 9, of 5 and of 4; 1.0 in those of 5, 4 and, stronger, of -6.
-    np.testing.assert_array_equal(one.sign(np.array([[0.5], [1.0], [5.5], [3.0]])), [1, -1, 1, 0])
-    assert named(found, np.ones(1), 0.05, differ=False).places == ()
+    np.testing.assert_array_equal(
+        one.window_sign(np.array([[0.5], [1.0], [5.5], [3.0]])), [1, -1, 1, 0]
+    )
+    assert find_regions(found, np.ones(1), 0.05, reject=False).regions == ()
 
 
 def test_a_narrow_place_within_a_wide_one_of_the_other_sign_keeps_its_own():
     found = cells_at([0.0, -1.5, -0.3, 0.2], [2.2, 0.4, 2.2, 2.0], [9.0, -5.0, 8.0, 7.0])
-    one = named(found, np.ones(1), 0.05, differ=True)
-    assert [(place.at[0], place.sign) for place in one.places] == [(0, 1), (-1.5, -1)]
+    one = find_regions(found, np.ones(1), 0.05, reject=True)
+    assert [(region.center[0], region.sign) for region in one.regions] == [(0, 1), (-1.5, -1)]
     at = np.array([[-1.5], [-1.2], [-1.0], [0.0], [2.0], [2.3]])
-    np.testing.assert_array_equal(one.sign(at), [-1, -1, 1, 1, 1, 0])
+    np.testing.assert_array_equal(one.window_sign(at), [-1, -1, 1, 1, 1, 0])
 
 
 def test_two_signs_around_one_point_at_two_scales_are_told_where_each_shows():
     found = cells_at([0.0, 0.0, 0.5], [2.0, 0.1, 2.0], [-9.0, 6.0, -5.0])
-    one = named(found, np.ones(1), 0.05, differ=True)
-    assert [(place.at[0], place.sign) for place in one.places] == [(0, 1), (0.5, -1)]
-    np.testing.assert_array_equal(one.sign(np.array([[0.0], [0.05], [0.5]])), [1, 1, -1])
+    one = find_regions(found, np.ones(1), 0.05, reject=True)
+    assert [(region.center[0], region.sign) for region in one.regions] == [(0, 1), (0.5, -1)]
+    np.testing.assert_array_equal(one.window_sign(np.array([[0.0], [0.05], [0.5]])), [1, 1, -1])
     # The other shoulder of the wide cell has no cell of its own: it is not told, nor shaded.
     shoulders = np.array([[-1.0], [1.0]])
-    np.testing.assert_array_equal(one.sign(shoulders), [-1, -1])
-    np.testing.assert_array_equal(one.told(shoulders), [0, -1])
-    alone = named(cells_at([0.0, 0.0], [2.0, 0.1], [-9.0, 6.0]), np.ones(1), 0.05, differ=True)
-    assert [(place.at[0], place.sign) for place in alone.places] == [(0, 1)]
+    np.testing.assert_array_equal(one.window_sign(shoulders), [-1, -1])
+    np.testing.assert_array_equal(one.region_sign(shoulders), [0, -1])
+    alone = find_regions(
+        cells_at([0.0, 0.0], [2.0, 0.1], [-9.0, 6.0]), np.ones(1), 0.05, reject=True
+    )
+    assert [(region.center[0], region.sign) for region in alone.regions] == [(0, 1)]
 
 
 def test_every_strip_that_a_wide_cell_holds_together_is_told():
     found = cells_at([0.0, -3.0, 3.0, 0.0], [5.0, 0.5, 0.5, 1.0], [9.0, 8.0, 7.0, -6.0])
-    one = named(found, np.ones(1), 0.05, differ=True)
-    assert [(place.at[0], place.sign) for place in one.places] == [(-3, 1), (3, 1), (0, -1)]
-    np.testing.assert_array_equal(one.told(np.linspace(-4.9, 4.9, 50)[:, None]) != 0, True)
+    one = find_regions(found, np.ones(1), 0.05, reject=True)
+    assert [(region.center[0], region.sign) for region in one.regions] == [(-3, 1), (3, 1), (0, -1)]
+    np.testing.assert_array_equal(one.region_sign(np.linspace(-4.9, 4.9, 50)[:, None]) != 0, True)
 
 
 def test_ratio_whose_denominator_may_be_nothing_has_no_end():
     found = cells_at([0.0], 1.0, [9.0])
     means, errors = np.array([[0.5, 0.001]]), np.array([[0.01, 0.001]])
-    sparse = Cells(found.at, found.scale, found.t, means, errors, np.zeros(1))
-    (place,) = named(sparse, np.ones(1), 0.05, differ=True).places
-    low, high = place.interval
-    assert place.ratio == 500.0
+    sparse = LocalStatistics(found.centers, found.scales, found.t, means, errors, np.zeros(1))
+    (region,) = find_regions(sparse, np.ones(1), 0.05, reject=True).regions
+    low, high = region.ratio_interval
+    assert region.ratio == 500.0
     assert 1.0 < low < 500.0
     assert high == np.inf or high > 500.0
-    assert place.to_dict()["interval"][1] in (None, high)
+    assert region.to_dict()["ratio_interval"][1] in (None, high)
 
 
 @pytest.mark.parametrize(
@@ -336,19 +350,19 @@ def test_a_column_that_is_constant_in_both_samples_changes_nothing(built_in):
     second = rng.normal(size=(2, 150))
     pairs = [np.column_stack([Z, one]) for Z, one in zip((P, Q), second, strict=True)]
     wide = [np.insert(Z, 1, 7.0, axis=1) for Z in pairs]
-    one, other = (compare(*both, permutations=99, **QUIET) for both in (pairs, wide))
+    one, other = (compare(*both, n_resamples=99, **QUIET) for both in (pairs, wide))
     assert other.pvalue == one.pvalue
     assert other.log_bayes_factor == pytest.approx(one.log_bayes_factor)
     assert other.columns == ("x0", "x2")
     assert other.to_dict()["left_out"] == ["x1"]
-    assert "Of one value in all rows and left out: x1." in str(other)
+    assert "Dropped constant columns: x1." in str(other)
 
 
 def test_a_column_that_is_constant_in_one_sample_is_a_difference():
     rng = np.random.default_rng(0)
-    found = compare(np.zeros(50), rng.normal(size=50), permutations=99, **QUIET)
-    assert found.differ
-    assert found.effect > 0.9
+    found = compare(np.zeros(50), rng.normal(size=50), n_resamples=99, **QUIET)
+    assert found.reject
+    assert found.auc > 0.9
 
 
 @pytest.mark.parametrize(
@@ -361,7 +375,7 @@ def test_a_column_that_is_constant_in_one_sample_is_a_difference():
     ],
 )
 def test_so_few_rows_that_nothing_can_be_rejected_are_told(P, Q, options, ways):
-    found = compare(P, Q, permutations=99, **options, **QUIET)
+    found = compare(P, Q, n_resamples=99, **options, **QUIET)
     notes = [] if ways is None else [f"so few rows can be permuted in {ways} ways only"]
     assert [one.partition(":")[0] for one in found.notes] == notes
     assert found.to_dict()["notes"] == list(found.notes)
@@ -372,8 +386,8 @@ def test_so_few_rows_that_nothing_can_be_rejected_are_told(P, Q, options, ways):
 
 def test_the_same_rows_do_not_differ():
     rows = np.random.default_rng(0).normal(size=40)
-    found = compare(rows, rows, permutations=99, **QUIET)
-    assert not found.differ
+    found = compare(rows, rows, n_resamples=99, **QUIET)
+    assert not found.reject
     assert found.pvalue > 0.5
     assert found.log_bayes_factor < 0.0
 
@@ -387,7 +401,7 @@ def test_where_the_evidence_is_weak_bands_are_those_of_sampling_errors(paired):
     rng = np.random.default_rng(5)
     P, Q = rng.normal(size=(2, 50))
     at = np.array([-1.0, 0.5])
-    found = compare(P, Q, paired=paired, permutations=99, **QUIET)
+    found = compare(P, Q, paired=paired, n_resamples=99, **QUIET)
     assert found.log_bayes_factor < 3.0
     bands = found.witness(at, scale=0.8)
     assert not bands.posterior
@@ -409,22 +423,22 @@ def test_of_many_columns_that_which_differs_alone_is_told():
     rng = np.random.default_rng(0)
     P, Q = rng.normal(size=(2, 400, 6))
     Q[:, 3] += 0.8
-    found = compare(P, Q, permutations=199, **QUIET)
-    assert {tuple(place.columns) for place in found.places} == {(3,)}
-    assert {place.sign for place in found.places} == {-1, 1}
+    found = compare(P, Q, n_resamples=199, **QUIET)
+    assert {tuple(region.columns) for region in found.regions} == {(3,)}
+    assert {region.sign for region in found.regions} == {-1, 1}
     Q = rng.normal(size=(400, 6))
     P[:, 0] = 0.9 * P[:, 1] + 0.4 * P[:, 0]  # the columns alone are normal in both
     P[:, 0] /= P[:, 0].std()
-    found = compare(P, Q, permutations=199, **QUIET)
-    assert found.differ
-    assert all(len(place.columns) == 6 for place in found.places)
+    found = compare(P, Q, n_resamples=199, **QUIET)
+    assert found.reject
+    assert all(len(region.columns) == 6 for region in found.regions)
 
 
 def test_a_place_ends_where_rows_do():
     rng = np.random.default_rng(0)
     P, Q = rng.exponential(size=400), rng.exponential(1.6, size=400)
-    found = compare(P, Q, permutations=199, **QUIET)
+    found = compare(P, Q, n_resamples=199, **QUIET)
     rows = np.concatenate([P, Q])
-    ends = np.array([interval for place in found.places for interval in place.intervals])
+    ends = np.array([interval for region in found.regions for interval in region.intervals])
     assert rows.min() <= ends.min()
     assert ends.max() <= rows.max()

@@ -6,53 +6,53 @@ import numpy as np
 import pandas as pd
 import pytest
 from bke.inference import InputError, compare
-from bke.inference.comparison.weighing import Weighing
-from bke.inference.permutation.pair import Pair
-from bke.inference.permutation.pooling import relabelled
+from bke.inference.comparison.regions import LocalMeans
+from bke.inference.permutation.pool import pool_rows
+from bke.inference.permutation.samples import TwoSamples
 
-QUIET = {"permutations": 99, "progress": False}
+QUIET = {"n_resamples": 99, "progress": False}
 X = np.random.default_rng(0).normal(size=60)
 
 
 def test_a_sample_and_itself_are_more_alike_than_two_draws():
     found = compare(X, X[::-1], **QUIET)
     assert found.pvalue == 1.0
-    assert found.effect_interval[1] < 0.5
-    assert "more alike than draws of one distribution would be" in str(found)
+    assert found.auc_interval[1] < 0.5
+    assert "more similar than samples of one distribution" in str(found)
 
 
 def test_of_two_values_a_place_is_one_of_them_and_its_ratio_that_of_the_shares():
     P, Q = np.repeat([0.0, 1.0], [40, 20]), np.repeat([0.0, 1.0], [15, 45])
     found = compare(P, Q, **QUIET)
-    assert found.differ
+    assert found.reject
     shares = {0.0: 40 / 15, 1.0: 20 / 45}
-    assert {round(place.at[0], 9) for place in found.places} == set(shares)
-    for place in found.places:
-        assert place.ratio == pytest.approx(shares[round(place.at[0], 9)], rel=1e-6)
-        assert place.scale[0] < 0.1
+    assert {round(region.center[0], 9) for region in found.regions} == set(shares)
+    for region in found.regions:
+        assert region.ratio == pytest.approx(shares[round(region.center[0], 9)], rel=1e-6)
+        assert region.bandwidth[0] < 0.1
 
 
 def test_one_outlier_hides_nothing():
     plain, wild = (compare(P, X + 1.0, **QUIET) for P in (X, np.append(X, 1e9)))
     for found in (plain, wild):
-        assert found.differ
-        assert found.places
+        assert found.reject
+        assert found.regions
         assert found.log_bayes_factor > 3.0
     assert wild.lengthscale[0] < 2.0 * plain.lengthscale[0]
 
 
 def test_far_from_zero_as_many_digits_are_told_as_the_scale_needs():
     found = compare(1e6 + X, 1e6 + X + 2.0, **QUIET)
-    told = [line for line in str(found).splitlines() if ", most clearly around " in line]
-    assert len({line.split(" (scale")[0].split(" around ")[1] for line in told}) == len(told) > 1
+    told = [line for line in str(found).splitlines() if "; peak at " in line]
+    assert len({line.split("; peak at ")[1].split(",")[0] for line in told}) == len(told) > 1
     assert "e+06" not in str(found)
 
 
 def test_a_column_and_its_copy_tell_what_the_column_tells():
     once = compare(X, X + 1.0, **QUIET)
     both = compare(np.stack([X, X], axis=1), np.stack([X, X], axis=1) + 1.0, **QUIET)
-    assert once.differ
-    assert both.differ
+    assert once.reject
+    assert both.reject
     assert both.log_bayes_factor == pytest.approx(once.log_bayes_factor, rel=0.2)
 
 
@@ -62,13 +62,13 @@ def test_overwhelming_evidence_is_told_by_its_power_of_ten():
     found = compare(rng.normal(size=3000), rng.normal(5.0, size=3000), **QUIET)
     assert found.log_bayes_factor > 750.0
     assert "odds 1e" in str(found)
-    assert found.probability == 1.0
+    assert found.posterior_probability_of_difference == 1.0
 
 
 def test_two_rows_each_are_an_answer():
     found = compare([1.0, 2.0], [3.0, 4.0], **QUIET)
-    assert not found.differ
-    assert "no shift of a column would have been found" in str(found)
+    assert not found.reject
+    assert "no single-column shift reaches a power of 0.9" in str(found)
     assert found.plot() is not None
 
 
@@ -80,7 +80,7 @@ def test_two_rows_each_are_an_answer():
         (np.c_[X, X], np.c_[X, X], {"columns": ["a", "a"]}, "columns has the name 'a' twice"),
         (0 * X, 0 * X, {}, "all are equal"),
         (X, 1e200 * X, {}, "overflow"),
-        (X, X, {"permutations": 1}, "take at least 19"),
+        (X, X, {"n_resamples": 1}, "take at least 19"),
         (X, X, {"alpha": 1.0}, "alpha must be a number between 0 and 0.5"),
     ],
 )
@@ -93,17 +93,17 @@ def test_what_makes_no_sense_is_one_sentence(P, Q, options, said):
 def test_two_rows_do_not_tell_how_often_a_row_is_told():
     Q = np.random.default_rng(0).normal(size=5000)
     found = compare([0.0, 1.0], Q, **QUIET)
-    low, high = found.effect_interval
-    assert not found.differ
+    low, high = found.auc_interval
+    assert not found.reject
     assert low < 0.5 < high
 
 
 def test_what_is_infinite_is_none_in_json():
     found = compare(np.zeros(30), np.ones(40), **QUIET)
     told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert [place["ratio"] for place in told["places"]] == [None, 0.0]
-    assert "P has none there" in str(found)
-    assert "Q has none there" in str(found)
+    assert [region["ratio"] for region in told["regions"]] == [None, 0.0]
+    assert "no rows from P; density ratio at most" in str(found)
+    assert "no rows from Q; density ratio at least" in str(found)
 
 
 @pytest.mark.parametrize(
@@ -132,10 +132,10 @@ def test_rows_that_are_equal_are_ties_whichever_sample_is_the_first(ones, sizes)
     """
     P, Q = (np.repeat([1.0, 0.0], [k, n - k]) for k, n in zip(ones, sizes, strict=True))
     found, swapped = (compare(*pair, **QUIET) for pair in ((P, Q), (Q, P)))
-    assert found.effect == pytest.approx(swapped.effect, abs=1e-12)
-    assert found.effect_interval == pytest.approx(swapped.effect_interval)
+    assert found.auc == pytest.approx(swapped.auc, abs=1e-12)
+    assert found.auc_interval == pytest.approx(swapped.auc_interval)
     shift = 0.5 * (Q.mean() - P.mean())
-    assert found.effect <= 0.5 + abs(shift) + 1e-9
+    assert found.auc <= 0.5 + abs(shift) + 1e-9
 
 
 def test_rows_on_one_side_of_a_wide_place_do_not_speak_for_the_other_side():
@@ -145,22 +145,25 @@ def test_rows_on_one_side_of_a_wide_place_do_not_speak_for_the_other_side():
     Q = np.concatenate([rng.exponential(2.0, 560), rng.normal(9.0, 0.6, 90)])
     found = compare(P, Q, **QUIET)
     around = [
-        (place, high) for place in found.places for low, high in place.intervals if low < 9.0 < high
+        (region, high)
+        for region in found.regions
+        for low, high in region.intervals
+        if low < 9.0 < high
     ]
     ((bump, high),) = around
     assert bump.sign == -1
     assert high < 12.0  # below the rows of P alone
-    intervals = [place.intervals for place in found.places]
+    intervals = [region.intervals for region in found.regions]
     assert len(set(intervals)) == len(intervals)  # once, whatever cells are in a strip
-    beyond = found.sign(np.linspace(15.0, 25.0, 50)[:, None])
+    beyond = found.region_sign(np.linspace(15.0, 25.0, 50)[:, None])
     assert (beyond >= 0).all()
 
 
 def test_what_tells_rows_apart_is_not_said_to_tell_hardly_anything():
     """Four rows of each far apart: the interval reaches 0.5, for rows are few."""
-    found = compare(np.arange(4.0), np.arange(4.0) + 100.0, permutations=999, progress=False)
-    assert found.effect_interval[0] < 0.5 < found.effect
-    assert "hardly shows it" not in str(found)
+    found = compare(np.arange(4.0), np.arange(4.0) + 100.0, n_resamples=999, progress=False)
+    assert found.auc_interval[0] < 0.5 < found.auc
+    assert "is not informative" not in str(found)
 
 
 def test_names_of_one_column():
@@ -186,10 +189,10 @@ def test_pairs_of_data_frames_whose_rows_are_in_another_order_are_refused():
 def test_standard_errors_of_weights_around_a_point():
     """Welch's, by a loop over rows: variances over rows, of each sample by its own size."""
     P, Q = X[:20], 2.0 * X[20:] + 0.3
-    pair = Pair.checked(P, Q)
-    weighing = Weighing.of(relabelled(pair, 9, pair.generator(0)))
+    pair = TwoSamples.checked(P, Q)
+    local_means = LocalMeans.from_sample(pool_rows(pair, 9, pair.generator(0)))
     at, scale = np.array([[-1.0], [0.4], [1.7]]), np.array([0.6])
-    means, apart = weighing.at(at, scale)
+    means, apart = local_means.evaluate(at, scale)
     for point, (of_p, of_q), t in zip(at[:, 0], means, apart, strict=True):
         p, q = (np.exp(-0.5 * ((Z - point) / 0.6) ** 2) for Z in (P, Q))
         assert (of_p, of_q) == pytest.approx((p.mean(), q.mean()))

@@ -6,17 +6,20 @@ import bke.models as models
 import numpy as np
 import pytest
 from bke.inference import compare
-from bke.inference.comparison.belief import VARIANCES, belief
-from bke.inference.comparison.values import kernel_values
+from bke.inference.comparison.difference_posterior import (
+    VARIANCES,
+    difference_posterior,
+    kernel_function,
+)
 from bke.inference.core.errors import InputError
-from bke.inference.evidence.tilt import log_bayes_factors
-from bke.inference.permutation.pair import Pair
-from bke.inference.permutation.pooling import relabelled
+from bke.inference.permutation.pool import pool_rows
+from bke.inference.permutation.samples import TwoSamples
+from bke.inference.statistics.label_bayes_factor import label_log_bayes_factors
 from scipy.stats import multivariate_normal
 
 
 def quickly(P, Q, **options):
-    return compare(P, Q, permutations=99, progress=False, **options)
+    return compare(P, Q, n_resamples=99, progress=False, **options)
 
 
 @pytest.mark.parametrize(
@@ -30,10 +33,10 @@ def quickly(P, Q, **options):
 def test_the_evidence_is_a_ratio_of_normal_densities(kernel, value):
     rng = np.random.default_rng(3)
     P, Q = rng.normal(size=(40, 2)), 1.5 * rng.normal(size=(25, 2)) + 0.3
-    rows = relabelled(Pair.checked(P, Q), 0, rng)
-    believed = belief(rows, kernel_values(kernel, 2))
-    index, length = 9, believed.lengthscales[9]
-    x = np.concatenate([P, Q]) / rows.unit / length
+    rows = pool_rows(TwoSamples.checked(P, Q), 0, rng)
+    posterior = difference_posterior(rows, kernel_function(kernel, 2))
+    index, length = 9, posterior.lengthscales[9]
+    x = np.concatenate([P, Q]) / rows.scale / length
     if value is None:
         t = np.sqrt(3.0) * np.sqrt(((x[:, None] - x) ** 2).sum(axis=2))  # nu = 3/2
         gram = (1.0 + t) * np.exp(-t)
@@ -42,7 +45,7 @@ def test_the_evidence_is_a_ratio_of_normal_densities(kernel, value):
     centre = np.eye(65) - 1.0 / 65.0
     share = 40.0 / 65.0
     y = np.where(np.arange(65) < 40, 1.0 - share, -share) / np.sqrt(share * (1.0 - share))
-    found = log_bayes_factors(believed.spectra[index], VARIANCES)[:, 0]
+    found = label_log_bayes_factors(posterior.decompositions[index], VARIANCES)[:, 0]
     for variance, one in zip(VARIANCES, found, strict=True):
         differ = multivariate_normal(np.zeros(65), np.eye(65) + variance * centre @ gram @ centre)
         alike = multivariate_normal(np.zeros(65), np.eye(65))
@@ -54,7 +57,7 @@ def test_the_default_is_the_squared_exponential():
     P, Q = rng.normal(size=300), rng.normal(size=200) + 0.3
     first, second = (quickly(P, Q, kernel=k) for k in (None, models.SquaredExponential))
     assert second.log_bayes_factor == pytest.approx(first.log_bayes_factor, abs=1e-6)
-    assert second.effect == pytest.approx(first.effect, abs=1e-9)
+    assert second.auc == pytest.approx(first.auc, abs=1e-9)
     at = [-1.0, 0.5]
     np.testing.assert_allclose(
         second.density_ratio(at).mean, first.density_ratio(at).mean, rtol=1e-6
@@ -81,7 +84,7 @@ def test_every_part_of_the_answer_serves_another_kernel(labels):
     P, Q = rng.normal(size=(150, 1)), rng.normal(size=(150, 1)) + 0.6
     found = quickly(P, Q, kernel=models.Laplace, labels=labels)
     assert found.log_bayes_factor > 3.0
-    assert found.matters(1e-4) > 0.9
+    assert found.prob_mmd2_exceeds(1e-4) > 0.9
     assert found.density_ratio([2.0]).mean[0] < 1.0 < found.density_ratio([-1.5]).mean[0]
     assert found.witness([2.0]).mean[0] < 0.0 < found.witness([-1.5]).mean[0]
 

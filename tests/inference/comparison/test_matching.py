@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from bke.inference import InputError, match_weights
-from bke.inference.comparison.matching import Matching
+from bke.inference.comparison.matching import MatchingProblem
 from scipy.optimize import minimize
 
 RNG = np.random.default_rng(0)
@@ -17,8 +17,8 @@ def test_the_dual_solves_the_problem():
     rng = np.random.default_rng(1)
     F, A = rng.normal(size=(10, 2)), rng.normal(size=(10, 1))
     goals, penalty = np.array([0.6, -0.5, 0.1]), 0.02
-    problem = Matching(F, A, goals, 2.5)
-    found, _ = problem.solved(penalty, np.zeros(3))
+    problem = MatchingProblem(F, A, goals, 2.5)
+    found, _ = problem.solve(penalty, np.zeros(3))
 
     def cost(w):
         return 0.5 * penalty * np.mean((w - 1.0) ** 2) + 0.5 * np.sum((w @ F / 10 - goals[:2]) ** 2)
@@ -105,10 +105,10 @@ def test_what_is_left_is_compared():
     other = pd.DataFrame(rng.normal([0.6, 0.0], size=(300, 2)), columns=["age", "sex"])
     found = match_weights(frame, other)
     assert found.columns == ("age", "sex")
-    assert not found.compare(permutations=199, progress=False).differ
+    assert not found.compare(n_resamples=199, progress=False).reject
     text = str(found)
     assert "age: -0." in text
-    assert text.startswith("500 rows weighted to look like 300: worth ")
+    assert text.startswith("500 rows weighted to match 300: effective sample size ")
     assert [one["name"] for one in found.to_dict()["moments"]][:2] == ["age", "sex"]
     assert len(found.plot().axes) == 1
 
@@ -164,7 +164,7 @@ def test_weights_are_as_even_as_can_be():
 
 def test_notes():
     far = match_weights(SOURCE[:40], TARGET[:100] * 0.2 + [1.2, 0.0])
-    assert "the weights are worth" in far.notes[-1]
+    assert "the effective sample size is" in far.notes[-1]
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_notes():
         (SOURCE, TARGET, {"columns": ["a"]}, "columns has 1 names"),
         (SOURCE, TARGET, {"kernel": "loud"}, "the kernel does not fit"),
         (np.ones(50), RNG.normal(size=60), {}, "no weights up to 50 give x the target's mean"),
-        (SOURCE.sum(axis=1) ** 2, -np.ones(9) + RNG.normal(size=9) / 9, {}, "hardly any rows"),
+        (SOURCE.sum(axis=1) ** 2, -np.ones(9) + RNG.normal(size=9) / 9, {}, "too few rows"),
     ],
 )
 def test_what_makes_no_sense_is_refused(source, target, options, told):

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import scipy.stats
 from bke.inference import InputError, compare
-from bke.inference.comparison.named import intervals
-from bke.inference.evidence.places import cells
-from bke.inference.evidence.spectrum import spectrum
-from bke.inference.evidence.tilt import log_bayes_factors
-from bke.inference.permutation.pair import Pair
-from bke.inference.permutation.pooling import swapped
+from bke.inference.comparison.regions import ratio_intervals
+from bke.inference.permutation.pool import pool_pairs
+from bke.inference.permutation.samples import TwoSamples
+from bke.inference.statistics.eigendecomposition import decompose_kernel
+from bke.inference.statistics.label_bayes_factor import label_log_bayes_factors
+from bke.inference.statistics.local_differences import local_statistics
 from scipy.spatial.distance import cdist
 
 RNG = np.random.default_rng(0)
@@ -18,13 +18,13 @@ Q = np.round(0.8 * P + 0.5 * RNG.normal(size=(40, 3)), 1)
 QUIET = {"progress": False}
 
 
-def rows_of(first, second, permutations=9):
-    return swapped(Pair.checked(first, second), permutations, np.random.default_rng(1))
+def rows_of(first, second, n_resamples=9):
+    return pool_pairs(TwoSamples.checked(first, second), n_resamples, np.random.default_rng(1))
 
 
 def test_partners_are_the_rows_that_belong_together():
     rows = rows_of(P, Q)
-    a, b = (rows.points[one] * rows.unit for one in rows.partners.T)
+    a, b = (rows.points[one] * rows.scale for one in rows.partners.T)
     pairs, expected = (np.concatenate(two, axis=1) for two in ((a, b), (P, Q)))
     np.testing.assert_allclose(np.sort(pairs, axis=0), np.sort(expected, axis=0))
     np.testing.assert_allclose(np.unique(pairs, axis=0), np.unique(expected, axis=0))
@@ -35,7 +35,7 @@ def test_partners_are_the_rows_that_belong_together():
 @pytest.mark.parametrize("column", [0, 4])
 def test_evidence_is_the_ratio_of_two_normal_densities_of_sums_over_pairs(column):
     rows = rows_of(P, Q)
-    found = spectrum(rows, rows.points, 0.9)
+    found = decompose_kernel(rows, rows.points, 0.9)
     K = np.exp(-0.5 * cdist(rows.points, rows.points, "sqeuclidean") / 0.9**2)
     centre = np.eye(80) - 1.0 / 80
     values, vectors = np.linalg.eigh(centre @ K @ centre)
@@ -46,7 +46,7 @@ def test_evidence_is_the_ratio_of_two_normal_densities_of_sums_over_pairs(column
     total = (2.0 * rows.labels[a, column] - 1.0) @ apart
     null = scipy.stats.multivariate_normal(np.zeros(8), apart.T @ apart)
     variances = np.array([0.02, 2.0])
-    for variance, log in zip(variances, log_bayes_factors(found, variances), strict=True):
+    for variance, log in zip(variances, label_log_bayes_factors(found, variances), strict=True):
         signal = apart.T @ apart + variance * np.diag(values**2)
         other = scipy.stats.multivariate_normal(np.zeros(8), signal)
         assert log[column] == pytest.approx(other.logpdf(total) - null.logpdf(total), rel=1e-5)
@@ -56,7 +56,7 @@ def test_independent_pairs_have_nearly_the_evidence_of_independent_rows():
     rng = np.random.default_rng(3)
     both = rng.normal(size=300), rng.normal(0.3, size=300)
     one, other = (
-        compare(*both, paired=paired, permutations=99, **QUIET) for paired in (False, True)
+        compare(*both, paired=paired, n_resamples=99, **QUIET) for paired in (False, True)
     )
     assert one.log_bayes_factor > 3.0
     assert other.log_bayes_factor == pytest.approx(one.log_bayes_factor, rel=0.3)
@@ -67,16 +67,17 @@ def test_independent_pairs_have_nearly_the_evidence_of_independent_rows():
 
 def test_t_goes_by_the_differences_of_partners():
     rows = rows_of(P, Q)
-    found = cells(rows)
+    found = local_statistics(rows)
     assert len(found.t) > 20
-    low, _ = intervals(found, 0.05)
+    low, _ = ratio_intervals(found, 0.05)
     for cell in (0, len(found.t) // 3, len(found.t) - 1):
-        used = np.isfinite(found.scale[cell])
+        used = np.isfinite(found.scales[cell])
         if used.sum() == 1:  # whose values are merged to cells of nearly equal ones
             continue
         k = [
             np.exp(
-                -0.5 * np.sum(((x / rows.unit - found.at[cell]) / found.scale[cell]) ** 2, axis=1)
+                -0.5
+                * np.sum(((x / rows.scale - found.centers[cell]) / found.scales[cell]) ** 2, axis=1)
             )
             for x in (P, Q)
         ]
@@ -92,7 +93,7 @@ def test_t_goes_by_the_differences_of_partners():
             more = [2 * np.mean((np.concatenate(k) - one.mean()) ** 2) / 40**2 for one in k]
             apart = 1 - max(np.corrcoef(*k)[0, 1], 0.0)
             t = rest.mean() / np.sqrt(rest.var() / 40 + apart * (more[0] + end**2 * more[1]))
-            assert abs(t) == pytest.approx(found.critical(0.05), rel=1e-6)
+            assert abs(t) == pytest.approx(found.critical_value(0.05), rel=1e-6)
 
 
 @pytest.mark.slow
@@ -102,8 +103,8 @@ def test_the_level_where_rows_depend_on_each_other():
     for seed in range(60):
         common = np.random.default_rng(seed)
         both = common.multivariate_normal([0.0, 0.0], [[1.0, 0.9], [0.9, 1.0]], size=50)
-        found = compare(*both.T, paired=True, permutations=99, alpha=0.1, **QUIET)
-        rejected += found.differ
+        found = compare(*both.T, paired=True, n_resamples=99, alpha=0.1, **QUIET)
+        rejected += found.reject
     assert 0 < rejected <= 12
 
 
@@ -111,10 +112,10 @@ def test_a_small_shift_of_pairs_is_seen_that_rows_alone_do_not_show():
     rng = np.random.default_rng(1)
     both = rng.multivariate_normal([0.0, 0.15], [[1.0, 0.97], [0.97, 1.0]], size=200)
     apart, together = (
-        compare(*both.T, paired=one, permutations=199, **QUIET) for one in (False, True)
+        compare(*both.T, paired=one, n_resamples=199, **QUIET) for one in (False, True)
     )
-    assert not apart.differ
-    assert together.differ
+    assert not apart.reject
+    assert together.reject
     assert together.log_bayes_factor > apart.log_bayes_factor + 10.0
     truth = np.exp(-0.25 * 1.0**2) - np.exp(-0.25 * 1.15**2)  # of N(0, 1) and N(0.15, 1), doubled
     bands = together.witness([-1.0], scale=1.0)
@@ -122,11 +123,11 @@ def test_a_small_shift_of_pairs_is_seen_that_rows_alone_do_not_show():
     assert (bands.upper - bands.lower)[0] < 0.5 * (
         apart.witness([-1.0], scale=1.0).upper - apart.witness([-1.0], scale=1.0).lower
     )[0]
-    assert together.effect > 0.6
-    assert "Of a pair the row of P is told" in str(together)
+    assert together.auc > 0.6
+    assert "Cross-validated proportion of pairs with the higher score in P" in str(together)
     assert "200 pairs" in str(together)
     with pytest.raises(InputError, match="independent rows"):
-        together.rows_needed()
+        together.required_sample_size()
 
 
 def test_pairs_are_as_many_on_both_sides():
@@ -139,10 +140,10 @@ def test_effect_of_pairs_is_how_often_the_row_of_the_first_wins():
     rng = np.random.default_rng(0)
     before = 70.0 + 12.0 * rng.normal(size=100)
     after = before - 3.0 + 1.5 * rng.normal(size=100)
-    found = compare(before, after, paired=True, permutations=99, **QUIET)
+    found = compare(before, after, paired=True, n_resamples=99, **QUIET)
     falls = np.mean(before > after)
     assert falls > 0.95
-    assert abs(found.effect - falls) < 0.05
-    low, high = found.effect_interval
+    assert abs(found.auc - falls) < 0.05
+    low, high = found.auc_interval
     assert low <= falls <= high
-    assert compare(before, after, permutations=99, **QUIET).effect < 0.7
+    assert compare(before, after, n_resamples=99, **QUIET).auc < 0.7

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from bke.inference.comparison.named import intervals
+from bke.inference.comparison.regions import ratio_intervals
 from bke.inference.comparison.witness import sampling_draws
-from bke.inference.evidence.places import cells
-from bke.inference.permutation.pair import Pair
-from bke.inference.permutation.pooling import relabelled, swapped
+from bke.inference.permutation.pool import pool_pairs, pool_rows
+from bke.inference.permutation.samples import TwoSamples
+from bke.inference.statistics.local_differences import local_statistics
 from scipy.stats import binom
 
 NONE, FEW = np.zeros((30, 1)), (np.arange(300) < 9).astype(float)[:, None]
@@ -16,12 +16,12 @@ UNIT = 1.0 - np.exp(-0.5)
 def deviation(rows):
     """Of the witness at 1, lengthscale 1; 2 % are four errors of 20 000 draws."""
     rng = np.random.default_rng(0)
-    at, scale = np.ones((1, 1)) / rows.unit, 1.0 / rows.unit
+    at, scale = np.ones((1, 1)) / rows.scale, 1.0 / rows.scale
     return float(sampling_draws(rows, at, scale, 20_000, rng).std())
 
 
 def test_a_sample_without_the_rare_event_has_the_errors_of_two_more_rows():
-    rows = relabelled(Pair.checked(NONE, FEW), 1, np.random.default_rng(0))
+    rows = pool_rows(TwoSamples.checked(NONE, FEW), 1, np.random.default_rng(0))
     share = 0.03
     more = [2 * (0.5 - p + p * p) / n**2 for p, n in ((0.0, 30), (share, 300))]
     expected = UNIT * np.sqrt(share * (1 - share) / 300 + sum(more))
@@ -31,7 +31,7 @@ def test_a_sample_without_the_rare_event_has_the_errors_of_two_more_rows():
 def test_pairs_have_the_errors_of_two_more_of_the_different_ones_either_way():
     P, Q = np.zeros((2, 40, 1))
     Q[0] = P[1] = Q[1] = 1.0  # one pair differs
-    rows = swapped(Pair.checked(P, Q), 1, np.random.default_rng(0))
+    rows = pool_pairs(TwoSamples.checked(P, Q), 1, np.random.default_rng(0))
     # Of (0, 0), (1, 1) and (0, 1) either way one in three differs.
     expected = UNIT * np.sqrt((1 / 40 - 1 / 40**2) / 40 + 2 * (1 / 3 + 1 / 40**2) / 40**2)
     assert deviation(rows) == pytest.approx(expected, rel=0.02)
@@ -39,7 +39,7 @@ def test_pairs_have_the_errors_of_two_more_of_the_different_ones_either_way():
 
 def test_pairs_none_of_which_differs_have_errors():
     P = (np.arange(40) < 5).astype(float)[:, None]
-    rows = swapped(Pair.checked(P, P), 1, np.random.default_rng(0))
+    rows = pool_pairs(TwoSamples.checked(P, P), 1, np.random.default_rng(0))
     assert deviation(rows) == pytest.approx(UNIT * np.sqrt(2) / 40, rel=0.02)
 
 
@@ -57,11 +57,11 @@ def test_ratios_of_places_hold_the_truth_of_rare_events():
                 (np.arange(n) < k)[:, None] * 1.0
                 for n, k in zip(sizes, (ones, others), strict=True)
             )
-            rows = relabelled(Pair.checked(P, Q), 99, np.random.default_rng(0))
-            found = cells(rows)
-            low, high = intervals(found, 0.05)
+            rows = pool_rows(TwoSamples.checked(P, Q), 99, np.random.default_rng(0))
+            found = local_statistics(rows)
+            low, high = ratio_intervals(found, 0.05)
             k = [
-                np.exp(-0.5 * ((value / rows.unit - found.at) / found.scale) ** 2)[:, 0]
+                np.exp(-0.5 * ((value / rows.scale - found.centers) / found.scales) ** 2)[:, 0]
                 for value in (0.0, 1.0)
             ]
             of_p, of_q = ((1 - p) * k[0] + p * k[1] for p in chances)

@@ -6,21 +6,21 @@ import scipy.linalg
 import scipy.special
 import scipy.stats
 from bke.inference import InputError, compare
-from bke.inference.comparison.area import Single, area
-from bke.inference.comparison.belief import belief
-from bke.inference.evidence.places import cells
-from bke.inference.evidence.tilt import log_bayes_factors
-from bke.inference.permutation.pair import Pair
-from bke.inference.permutation.weighted import weighted
+from bke.inference.comparison.auc import LabeledPoints, auc_with_interval
+from bke.inference.comparison.difference_posterior import difference_posterior
+from bke.inference.permutation.pool import pool_weighted
+from bke.inference.permutation.samples import TwoSamples
+from bke.inference.statistics.label_bayes_factor import label_log_bayes_factors
+from bke.inference.statistics.local_differences import local_statistics
 
 RNG = np.random.default_rng(0)
 P, Q = RNG.normal(size=(60, 2)), RNG.normal(0.3, 1.2, size=(40, 2))
 WEIGHTS = RNG.exponential(size=60), RNG.exponential(size=40)
-QUIET = {"permutations": 199, "progress": False}
+QUIET = {"n_resamples": 199, "progress": False}
 
 
 def rows_of(count=9):
-    return weighted(Pair.checked(P, Q), WEIGHTS, count, np.random.default_rng(1))
+    return pool_weighted(TwoSamples.checked(P, Q), WEIGHTS, count, np.random.default_rng(1))
 
 
 def own_weights():
@@ -33,22 +33,26 @@ def bumps(at, points, scale):
 
 def test_cells_hold_weighted_means_with_their_errors():
     rows = rows_of()
-    found = cells(rows)
+    found = local_statistics(rows)
     v, w = own_weights()
-    for cell in range(0, len(found.at), 37):
-        k, m = (bumps(found.at[cell], one / rows.unit, found.scale[cell][0]) for one in (P, Q))
+    for cell in range(0, len(found.centers), 37):
+        k, m = (
+            bumps(found.centers[cell], one / rows.scale, found.scales[cell][0]) for one in (P, Q)
+        )
         np.testing.assert_allclose(found.means[cell], [v @ k, w @ m], rtol=1e-10)
         errors = [v**2 @ (k - v @ k) ** 2, w**2 @ (m - w @ m) ** 2]
         every = np.concatenate([k, m])  # as which two rows more could have been
-        errors += [2 * np.mean((every - one) ** 2) for one in (v @ k, w @ m)] / rows.worth**2
+        errors += [
+            2 * np.mean((every - one) ** 2) for one in (v @ k, w @ m)
+        ] / rows.effective_sizes**2
         expected = np.sqrt(np.maximum(errors, 1e-300))
-        seldom = found.means[cell] * rows.worth < 1.0
+        seldom = found.means[cell] * rows.effective_sizes < 1.0
         np.testing.assert_allclose(found.errors[cell][~seldom], expected[~seldom], rtol=1e-6)
 
 
 def test_signs_have_the_variance_that_is_reckoned_with():
     """Of 4000 turns the variance of t in each cell is 1 within 0.12, five standard errors."""
-    found = cells(rows_of(4000))
+    found = local_statistics(rows_of(4000))
     assert len(found.t) > 100
     np.testing.assert_allclose(found.t[:, 1:].var(axis=1), 1.0, atol=0.12)
 
@@ -56,26 +60,26 @@ def test_signs_have_the_variance_that_is_reckoned_with():
 def test_evidence_is_that_of_two_weighted_means():
     """Dense: along features e, ``N(Q c, T)`` with ``c ~ N(0, s^2)`` against ``N(0, T)``."""
     rows = rows_of()
-    believed = belief(rows)
-    variances, index = believed.variances[::4], 12
-    found = log_bayes_factors(believed.spectra[index], variances)[:, 0]
+    posterior = difference_posterior(rows)
+    variances, index = posterior.variances[::4], 12
+    found = label_log_bayes_factors(posterior.decompositions[index], variances)[:, 0]
     at = rows.points
-    length = believed.lengthscales[index]
+    length = posterior.lengthscales[index]
     gram = np.exp(-0.5 * np.sum((at[:, None] - at[None]) ** 2, axis=-1) / length**2)
     values, vectors = np.linalg.eigh(gram)
     features = vectors * np.sqrt(np.clip(values, 0.0, None))
     share = rows.counts / rows.counts.sum()
     centred = features - share @ features
-    m, n = rows.worth
+    m, n = rows.effective_sizes
     products = (centred.T * rows.counts) @ centred
-    noise = m * n * (centred.T * rows.expected.sum(axis=1)) @ centred
+    noise = m * n * (centred.T * rows.expected_squares.sum(axis=1)) @ centred
     sums = np.sqrt(m * n) * centred.T @ (rows.weights[:, 0] - rows.weights[:, 1])
     # Where the rows are few the smallest directions of Q are left out.
     within, turn = np.linalg.eigh(products)
     kept = np.argsort(-within)[: int(min(m, n) / 5)]
     turn, within = turn[:, kept], np.diag(within[kept])
     T, b = turn.T @ noise @ turn, turn.T @ sums
-    own = m * n * (centred.T * rows.squares.sum(axis=1)) @ centred
+    own = m * n * (centred.T * rows.squared_weights.sum(axis=1)) @ centred
     more = turn.T @ own @ turn - T
     for variance, log in zip(variances, found, strict=True):
         C = T + variance * within @ within
@@ -90,7 +94,9 @@ def test_area_is_the_weighted_share_of_pairs():
     rng = np.random.default_rng(3)
     scores, of_first = np.round(rng.normal(size=50), 1), rng.uniform(size=50) < 0.4
     weights, fold = rng.exponential(size=50), np.arange(50) % 2
-    found = area(scores, Single(scores[:, None], of_first, weights, weights**2), fold, 0.05)
+    found = auc_with_interval(
+        scores, LabeledPoints(scores[:, None], of_first, weights, weights**2), fold, 0.05
+    )
     wins, total = [], []
     for label in (True, False):
         won = whole = 0.0
@@ -112,10 +118,10 @@ def test_expected_squares_are_those_of_the_nearest_rows():
     for sample, (points, own) in enumerate(((P, v), (Q, w))):
         due = np.empty(100)
         for i, point in enumerate(rows.points):
-            near = np.argsort(np.sum((points / rows.unit - point) ** 2, axis=1))[:10]
+            near = np.argsort(np.sum((points / rows.scale - point) ** 2, axis=1))[:10]
             due[i] = rows.counts[i] * np.sum(own[near] ** 2) / np.sum(own[near])
         due *= np.sum(own**2) / due.sum()
-        np.testing.assert_allclose(rows.expected[:, sample], due, rtol=1e-8)
+        np.testing.assert_allclose(rows.expected_squares[:, sample], due, rtol=1e-8)
 
 
 def test_area_has_delongs_error_and_that_of_rules_that_share_rows():
@@ -127,8 +133,8 @@ def test_area_has_delongs_error_and_that_of_rules_that_share_rows():
     """
     rng = np.random.default_rng(5)
     x, y = rng.normal(0.3, 1.0, size=30), rng.normal(size=20)
-    single = Single(np.zeros((50, 1)), np.arange(50) < 30)
-    found = area(np.concatenate([x, y]), single, np.zeros(50), 0.05)
+    single = LabeledPoints.equally_weighted(np.zeros((50, 1)), np.arange(50) < 30)
+    found = auc_with_interval(np.concatenate([x, y]), single, np.zeros(50), 0.05)
     above = x[:, None] > y
     variance = above.mean(axis=1).var(ddof=1) / 30 + above.mean(axis=0).var(ddof=1) / 20
     low, high = scipy.special.logit(found.interval)
@@ -141,8 +147,8 @@ def test_area_has_delongs_error_and_that_of_rules_that_share_rows():
 def test_weights_alike_are_as_none():
     one = compare(P, Q, **QUIET)
     other = compare(P, Q, weights=(np.full(60, 3.0), None), **QUIET)
-    assert other.rows.weighted
-    np.testing.assert_allclose(other.rows.worth, [60, 40])
+    assert other.pooled.permutation_type == "signs"
+    np.testing.assert_allclose(other.pooled.effective_sizes, [60, 40])
     at = P[:5]
     np.testing.assert_allclose(
         other.witness(at, scale=1.0, of="sampling").mean,
@@ -160,7 +166,7 @@ def test_rows_without_weight_are_not_there_and_units_of_weights_do_not_matter():
     other = compare(P, Q, weights=(7.0 * v * some, w), **QUIET)
     assert one.pvalue == other.pvalue
     assert one.sizes == other.sizes == (40, 40)
-    for name in ("log_bayes_factor", "effect", "lengthscale", "detectable_shift"):
+    for name in ("log_bayes_factor", "auc", "lengthscale", "minimum_detectable_shift"):
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-7)
 
 
@@ -173,11 +179,11 @@ def test_what_weights_tell_apart(columns):
     weights = np.exp(0.8 * X[:, 0] - 0.32)
     found = compare(X, Y, weights=(weights, None), **QUIET)
     assert found.pvalue <= 0.005
-    assert found.places
-    assert found.places[0].sign == np.sign(found.places[0].at[0])
+    assert found.regions
+    assert found.regions[0].sign == np.sign(found.regions[0].center[0])
     assert found.log_bayes_factor > 3.0
-    assert found.effect > 0.6
-    assert "by their weights worth" in str(found)
+    assert found.auc > 0.6
+    assert "effective sample sizes" in str(found)
     assert compare(X, Y, **QUIET).pvalue > 0.05
 
 
@@ -190,9 +196,9 @@ def test_level_of_rows_weighted_to_one_distribution():
         X = rng.normal(0.5, 1.0, size=(150, 1))
         weights = np.exp(0.5 * (X[:, 0] - 0.5) ** 2 - 0.5 * X[:, 0] ** 2)
         found = compare(
-            X, rng.normal(size=(300, 1)), weights=(weights, None), permutations=99, progress=False
+            X, rng.normal(size=(300, 1)), weights=(weights, None), n_resamples=99, progress=False
         )
-        rejected += found.differ
+        rejected += found.reject
     assert rejected <= 8
 
 
@@ -202,12 +208,12 @@ def test_pictures_and_shifts_of_weighted_rows():
     for columns in (1, 2):
         X, Y = rng.normal(size=(2, 150, columns))
         found = compare(X, Y, weights=(rng.exponential(size=150), None), **QUIET)
-        assert not found.differ
+        assert not found.reject
         # By two standard errors of what the rows are worth at the least.
-        assert 0.25 < found.detectable_shift < 1.0
+        assert 0.25 < found.minimum_detectable_shift < 1.0
         assert found.plot().axes[0].get_legend_handles_labels()[1][0].startswith("P")
         assert len(found.witness(X[:4]).mean) == 4
-        assert 0.0 <= found.matters(0.01) <= 1.0
+        assert 0.0 <= found.prob_mmd2_exceeds(0.01) <= 1.0
         assert (found.density_ratio(X[:4]).lower > 0.0).all()
 
 
@@ -231,10 +237,10 @@ def test_what_weighted_rows_have_not():
     v, w = WEIGHTS
     with pytest.raises(InputError, match="paired rows with weights"):
         compare(P[:40], Q, weights=(v[:40], w), paired=True, **QUIET)
-    with pytest.raises(InputError, match="of one weight, and these have weights"):
+    with pytest.raises(InputError, match="of equal weight, and these have weights"):
         compare(P, Q, weights=(v, w), labels="logit", **QUIET)
-    with pytest.raises(InputError, match="of one weight, and these have weights"):
-        compare(P, Q, weights=(v, w), **QUIET).rows_needed()
+    with pytest.raises(InputError, match="of equal weight, and these have weights"):
+        compare(P, Q, weights=(v, w), **QUIET).required_sample_size()
 
 
 @pytest.mark.parametrize("P", [np.r_[np.zeros(20), np.ones(10)], np.zeros(30)])
@@ -243,10 +249,10 @@ def test_two_values_with_weights_are_an_answer(P):
     Q = np.r_[np.zeros(20), np.ones(20)]
     weights = np.random.default_rng(0).uniform(1.0, 2.0, 30)
     found = compare(P, Q, weights=(weights, None), **QUIET)
-    assert found.differ == (not P.any())
-    low, high = found.effect_interval
-    assert low <= found.effect <= high
-    assert (low > 0.5) == found.differ
+    assert found.reject == (not P.any())
+    low, high = found.auc_interval
+    assert low <= found.auc <= high
+    assert (low > 0.5) == found.reject
 
 
 def test_weights_that_leave_equal_rows_are_refused():
@@ -266,14 +272,14 @@ def test_weights_of_one_leave_the_effect_of_rounded_rows_where_it_is():
     """
     rng = np.random.default_rng(0)
     P, Q = (np.round(rng.normal(m, 8.0, size=(n, 1))) for m, n in ((1.5, 500), (0.0, 900)))
-    plain = compare(P, Q, permutations=99, progress=False)
-    ones = compare(P, Q, weights=(np.ones(500), None), permutations=99, progress=False)
-    assert ones.effect == pytest.approx(plain.effect, abs=0.03)
-    assert ones.effect_interval[0] < plain.effect < ones.effect_interval[1]
+    plain = compare(P, Q, n_resamples=99, progress=False)
+    ones = compare(P, Q, weights=(np.ones(500), None), n_resamples=99, progress=False)
+    assert ones.auc == pytest.approx(plain.auc, abs=0.03)
+    assert ones.auc_interval[0] < plain.auc < ones.auc_interval[1]
 
 
 def test_it_makes_no_difference_which_sample_is_the_first():
     found = compare(P, Q, weights=WEIGHTS, **QUIET)
     swapped = compare(Q, P, weights=WEIGHTS[::-1], **QUIET)
     assert found.pvalue == swapped.pvalue
-    assert found.effect == pytest.approx(swapped.effect, rel=1e-9)
+    assert found.auc == pytest.approx(swapped.auc, rel=1e-9)

@@ -301,12 +301,12 @@ def test_a_figure_of_pyplot_is_closed(monkeypatch):
 def test_numbers_of_frames():
     """Read off the results by other ways."""
     found = made("Comparison")
-    place, row = found.places[0], found.to_dataframe().iloc[0]
-    assert row[f"{ODD}.at"] == place.at[0]
-    assert row["more"] == found.names[0 if place.sign > 0 else 1]
-    assert row["ratio"] == place.ratio
-    assert (row["low"], row["high"]) == place.interval
-    assert row["intervals"] == place.intervals
+    region, row = found.regions[0], found.to_dataframe().iloc[0]
+    assert row[f"{ODD}.center"] == region.center[0]
+    assert row["more"] == found.names[0 if region.sign > 0 else 1]
+    assert row["ratio"] == region.ratio
+    assert (row["low"], row["high"]) == region.ratio_interval
+    assert row["intervals"] == region.intervals
     frame = made("TableComparison").to_dataframe().set_index("name")
     assert frame.loc[ODD, "shift"] == pytest.approx(2.0)
     assert frame.loc[ODD, "differ"]

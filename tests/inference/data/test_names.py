@@ -42,7 +42,7 @@ def test_columns_go_by_their_names_not_their_order():
         found = [learn_kernel((P, one), samples=samples, **quiet) for one in (Q, Q[SWAPPED])]
         lengths = [one.kernel.lengthscale for one in found]
         np.testing.assert_allclose(lengths[0], lengths[1], rtol=1e-6)
-    compared = [compare(P, one, permutations=99, **quiet) for one in (Q, Q[SWAPPED])]
+    compared = [compare(P, one, n_resamples=99, **quiet) for one in (Q, Q[SWAPPED])]
     assert compared[0].to_dict() == compared[1].to_dict()
     tested = [two_sample_test(P, one, permutations=99, **quiet) for one in (Q, Q[SWAPPED])]
     assert tested[0].statistic == tested[1].statistic
@@ -61,7 +61,7 @@ def test_columns_go_by_their_names_not_their_order():
 
 
 def test_a_comparison_has_names_that_both_frames_have():
-    settings = {"permutations": 99, "progress": False}
+    settings = {"n_resamples": 99, "progress": False}
     assert compare(P, Q, **settings).columns == ("height", "dose")
     assert compare(P, Q.to_numpy(), **settings).columns == ("height", "dose")
     before, after = P["height"].rename("before"), Q["height"].rename("after")

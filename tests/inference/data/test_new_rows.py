@@ -35,7 +35,7 @@ OUTPUTS = TRAINING["height"].to_numpy() + 0.1 * TRAINING["dose"].to_numpy()
 
 
 def _comparison(P, Q):
-    return compare(P, Q, permutations=99, **QUIET)
+    return compare(P, Q, n_resamples=99, **QUIET)
 
 
 def _student_t(X):
@@ -68,7 +68,7 @@ def _regression(X):
 METHODS = {
     "density_ratio": lambda X, Y: lambda rows: _comparison(X, Y).density_ratio(rows).mean,
     "witness": lambda X, Y: lambda rows: _comparison(X, Y).witness(rows).mean,
-    "sign": lambda X, Y: lambda rows: _comparison(X, Y).sign(rows),
+    "region_sign": lambda X, Y: lambda rows: _comparison(X, Y).region_sign(rows),
     "log_density": lambda X, Y: _student_t(X).log_density,
     "typicality": lambda X, Y: _student_t(X).typicality,
     "student_t_predictive": lambda X, Y: _predictive(X),
@@ -159,12 +159,12 @@ def test_columns_that_a_comparison_left_out_may_be_there():
 
 
 def test_columns_that_a_comparison_renames_keep_their_own_names_for_new_rows():
-    result = compare(TRAINING, OTHER, columns=["H", "D"], permutations=99, **QUIET)
+    result = compare(TRAINING, OTHER, columns=["H", "D"], n_resamples=99, **QUIET)
     assert result.columns == ("H", "D")
     expected = result.density_ratio(NEW.to_numpy()).mean
     np.testing.assert_array_equal(result.density_ratio(NEW[["dose", "height"]]).mean, expected)
     arrays = TRAINING.to_numpy(), OTHER.to_numpy()
-    result = compare(*arrays, columns=["height", "dose"], permutations=99, **QUIET)
+    result = compare(*arrays, columns=["height", "dose"], n_resamples=99, **QUIET)
     np.testing.assert_array_equal(result.density_ratio(NEW[["dose", "height"]]).mean, expected)
 
 
@@ -240,11 +240,11 @@ def test_compare_checks_masks_and_labels_of_weights():
     weights = pd.Series(np.linspace(1.0, 2.0, 40))
     hidden = np.ma.array(weights, mask=np.arange(40) == 6)
     with pytest.raises(InputError, match=r"weights of P must.*row 7"):
-        compare(TRAINING, OTHER, weights=(hidden, None), permutations=99, **QUIET)
+        compare(TRAINING, OTHER, weights=(hidden, None), n_resamples=99, **QUIET)
     with pytest.raises(InputError, match="weights of Q and the rows have different row labels"):
-        compare(TRAINING, OTHER, weights=(None, weights[::-1]), permutations=99, **QUIET)
+        compare(TRAINING, OTHER, weights=(None, weights[::-1]), n_resamples=99, **QUIET)
     results = [
-        compare(TRAINING, OTHER, weights=(one, None), permutations=99, **QUIET).to_dict()
+        compare(TRAINING, OTHER, weights=(one, None), n_resamples=99, **QUIET).to_dict()
         for one in (weights, weights.to_numpy(), weights.to_frame())
     ]
     assert results[0] == results[1] == results[2]

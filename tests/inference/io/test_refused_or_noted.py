@@ -126,7 +126,7 @@ def test_columns_of_frames_are_not_renamed_by_accident():
     frame = pd.DataFrame({"a": VALUES, "b": VALUES + 1.0})
     for columns in (["b", "a"], "ab"):
         with pytest.raises(InputError, match="choose columns of data frames by"):
-            compare(frame, frame, columns=columns, permutations=39, progress=False)
+            compare(frame, frame, columns=columns, n_resamples=39, progress=False)
     with pytest.raises(InputError, match="columns are names for an array"):
         Monitor(frame, columns=["a"])
 
@@ -144,12 +144,12 @@ def test_pairs_with_other_labels_are_refused():
     first = pd.DataFrame({"a": VALUES}, index=range(60))
     second = first.set_index(pd.Index(range(5, 65)))
     with pytest.raises(InputError, match="different row labels: 0 and 5 in row 1"):
-        compare(first, second, paired=True, permutations=39, progress=False)
+        compare(first, second, paired=True, n_resamples=39, progress=False)
     with pytest.raises(InputError, match="different row labels"):
         independence_test(first, second, permutations=39, progress=False)
     # Rows of two files in one frame have labels of their own.
     other = first.set_index(pd.Index(range(60, 120)))
-    compare(first, other + 0.1, paired=True, permutations=39, progress=False)
+    compare(first, other + 0.1, paired=True, n_resamples=39, progress=False)
 
 
 def test_rows_without_a_stream_are_noted():
@@ -182,7 +182,7 @@ def test_rows_that_repeat_are_noted():
 def test_sentinels_of_samples_are_noted():
     values = VALUES.copy()
     values[:6] = -999.0
-    notes = compare(values, VALUES, permutations=39, progress=False).notes
+    notes = compare(values, VALUES, n_resamples=39, progress=False).notes
     assert any("is -999 in some rows" in note for note in notes)
 
 

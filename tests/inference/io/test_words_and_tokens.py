@@ -16,6 +16,7 @@ from bke.inference.tables.pooling import ReadOptions, Roles, pool_tables
 RNG = np.random.default_rng(0)
 VALUES = RNG.normal(size=60)
 QUIET = {"permutations": 39, "sequential": False, "progress": False}
+COMPARE = {"n_resamples": 39, "sequential": False, "progress": False}
 
 
 def read(before, after=None, **options):
@@ -260,19 +261,19 @@ def test_a_zero_that_pandas_writes_for_a_name(tmp_path):
 def test_identifiers_and_moved_keys_of_arrays():
     first = pd.DataFrame({"x": VALUES, "id": np.arange(60)})
     second = pd.DataFrame({"x": VALUES + 0.1, "id": np.arange(60, 120)})
-    notes = " ".join(compare(first, second, **QUIET).notes)
+    notes = " ".join(compare(first, second, **COMPARE).notes)
     assert "the numbers of 'id' are all different, as those of an identifier are" in notes
     with pytest.raises(InputError, match=r"same values of .* in different orders"):
-        compare(first, first[::-1].reset_index(drop=True), paired=True, **QUIET)
+        compare(first, first[::-1].reset_index(drop=True), paired=True, **COMPARE)
 
 
 def test_rows_in_both_samples_are_noted():
     rows = RNG.normal(size=(120, 2))
-    assert "40 rows are in both P and Q" in " ".join(compare(rows[:80], rows[40:], **QUIET).notes)
+    assert "40 rows are in both P and Q" in " ".join(compare(rows[:80], rows[40:], **COMPARE).notes)
     frames = [pd.DataFrame(part, columns=["a", "b"]) for part in (rows[:80], rows[40:])]
     assert "40 rows are in both P and Q" in read(*frames)[1]
     assert "in both" not in read(frames[0])[1]
-    assert "in both" not in " ".join(compare(rows[:60], rows[60:], **QUIET).notes)
+    assert "in both" not in " ".join(compare(rows[:60], rows[60:], **COMPARE).notes)
 
 
 def batches(raw, **options):
@@ -312,7 +313,7 @@ def test_types_of_streams_that_the_reference_does_not_have():
 def test_whole_numbers_that_lose_digits_are_refused(tmp_path):
     integers = 1_700_000_000_000_000_001 + RNG.integers(0, 100, 60)
     with pytest.raises(InputError, match="P has whole numbers beyond 2\\^53"):
-        compare(integers, integers, **QUIET)
+        compare(integers, integers, **COMPARE)
     with pytest.raises(InputError, match="reference has whole numbers beyond"):
         Monitor(integers)
     pd.DataFrame({"t": integers}).to_parquet(tmp_path / "a.parquet")
@@ -320,7 +321,7 @@ def test_whole_numbers_that_lose_digits_are_refused(tmp_path):
         read_sample(tmp_path / "a.parquet")
     with pytest.raises(InputError, match="column 't' has whole numbers beyond"):
         compare_tables({"t": integers}, {"t": integers}, column_types={"t": "integer"}, **QUIET)
-    assert compare(2**60 * np.arange(3), 2**60 * np.arange(4), **QUIET).pvalue > 0.05
+    assert compare(2**60 * np.arange(3), 2**60 * np.arange(4), **COMPARE).pvalue > 0.05
 
 
 @pytest.mark.parametrize(
@@ -350,7 +351,7 @@ def test_lines_with_too_few_cells(tmp_path):
 def test_arrays_with_fields():
     rows = np.array([(1.5, 2.5)] * 30, dtype=[("t", "f8"), ("h", "f8")])
     with pytest.raises(InputError, match=r"P is a structured array: pass pandas\.DataFrame of it"):
-        compare(rows, rows, **QUIET)
+        compare(rows, rows, **COMPARE)
 
 
 def test_what_of_dates_is_not_compared_is_noted():

@@ -328,8 +328,8 @@ def test_difference_after_an_alarm():
     """The rows since the change are compared with the reference, of mixed columns too."""
     monitor = Monitor(rows(400, 0), columns=["a", "b", "c"])
     monitor.update(np.concatenate([rows(200, 1), rows(400, 2, shift=1.0)]))
-    found = monitor.difference(permutations=199, progress=False)
-    assert found.differ
+    found = monitor.difference(n_resamples=199, progress=False)
+    assert found.reject
     assert found.names == ("reference", "stream")
     assert "after the estimated change point" in found.notes[-1]
     assert abs(found.sizes[1] - 400) < 40

@@ -9,6 +9,7 @@ from bke.inference import compare, compare_tables, independence_test, two_sample
 from bke.inference.permutation.serial import serial_note
 
 QUIET = {"permutations": 39, "sequential": False, "progress": False}
+COMPARE = {"n_resamples": 39, "sequential": False, "progress": False}
 
 
 def autoregressive(rng, rows, coefficient, columns=1):
@@ -78,7 +79,7 @@ def test_tests_note_dependence():
     noise = rng.normal(size=(100, 1))
     said = "rows seem to depend on their predecessors"
     frames = [pd.DataFrame(rows, columns=["t"]) for rows in (first, second)]
-    assert any(said in note and "'t'" in note for note in compare(*frames, **QUIET).notes)
+    assert any(said in note and "'t'" in note for note in compare(*frames, **COMPARE).notes)
     assert any(said in note for note in two_sample_test(first, second, **QUIET).notes)
     assert any(said in note for note in independence_test(first, second, **QUIET).notes)
     assert not any(said in note for note in independence_test(first, noise, **QUIET).notes)
@@ -91,8 +92,8 @@ def test_differences_of_pairs_are_what_counts():
     rng = np.random.default_rng(6)
     first = autoregressive(rng, 100, 0.9)
     second = first + rng.normal(size=first.shape)
-    assert compare(first, second, paired=True, **QUIET).notes == ()
-    assert compare(first, second, **QUIET).notes != ()
+    assert compare(first, second, paired=True, **COMPARE).notes == ()
+    assert compare(first, second, **COMPARE).notes != ()
 
 
 def test_clusters_and_strata_say_how_rows_depend():

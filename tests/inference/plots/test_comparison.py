@@ -13,7 +13,7 @@ from matplotlib.colors import to_hex
 from matplotlib.contour import ContourSet
 from matplotlib.figure import Figure
 
-QUIET = {"permutations": 99, "progress": False}
+QUIET = {"n_resamples": 99, "progress": False}
 
 
 @functools.cache
@@ -36,7 +36,7 @@ def test_a_line_is_shaded_where_the_sign_says():
         assert to_hex(one.get_facecolor()[0]).upper() == colour
         x = one.get_paths()[0].vertices[:, 0]
         inside = np.linspace(x.min(), x.max(), 20)[1:-1]
-        assert (apart.sign(inside) == sign).all()
+        assert (apart.region_sign(inside) == sign).all()
     assert not shaded(below)  # of a scale that is not a place's own
     assert above.get_title(loc="left") == str(apart).splitlines()[0]
     labels = [text.get_text() for text in below.get_legend().get_texts()]
@@ -59,7 +59,7 @@ def test_a_map_has_lines_around_what_is_named():
     assert {-1, 1} <= set(np.unique(np.asarray(mesh.get_array())))
     assert "above 0 before has more, below after" in bar.get_ylabel().replace("\n", " ")
     marked = [text.get_text() for text in right.texts]
-    assert marked == [f"{place.ratio:.2f}" for place in apart.places[:8]]
+    assert marked == [f"{region.ratio:.2f}" for region in apart.regions[:8]]
     (box,) = right.get_legend().get_texts()
     assert box.get_text() == "weight of before over that of after, and its scale"
     # Blue is above zero, as it is where the first sample is named to have more.
@@ -82,12 +82,12 @@ def test_of_more_columns_every_place_is_a_line_with_its_columns():
     apart, alike = compared(3, 1.5), compared(3, 0.0)
     (ax,) = apart.plot().axes
     labels = [label.get_text() for label in ax.get_yticklabels()]
-    assert len(labels) == len(apart.places)
+    assert len(labels) == len(apart.regions)
     assert labels[0].startswith("x0 ")
     intervals = [one.get_segments()[0][:, 0] for one in ax.collections[: len(labels)]]
-    for (low, high), place in zip(intervals, apart.places, strict=True):
-        assert low == pytest.approx(place.interval[0])
-        assert high == pytest.approx(min(place.interval[1], ax.get_xlim()[1]))
+    for (low, high), region in zip(intervals, apart.regions, strict=True):
+        assert low == pytest.approx(region.ratio_interval[0])
+        assert high == pytest.approx(min(region.ratio_interval[1], ax.get_xlim()[1]))
     legend = [text.get_text() for text in ax.get_legend().get_texts()]
     assert legend == ["before has more", "after has more"]
     (ax,) = alike.plot().axes

@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from bke.inference import InputError, compare, compare_groups, compare_tables
-from bke.inference.comparison.named import Place
+from bke.inference.comparison.regions import Region
 from bke.inference.io.types import Column
 from bke.inference.permutation.null_distribution import step_down
 from bke.inference.tables.associations import association_changes
@@ -111,8 +111,8 @@ def test_one_column_of_numbers_is_compared_as_compare_does():
     """The same statistic by other permutations: p-values differ by their Monte Carlo error."""
     rng = np.random.default_rng(3)
     P, Q = rng.normal(size=120), rng.normal(0.2, 1.0, size=150)
-    options = {"permutations": 999, "progress": False}
-    one, other = compare_tables({"x": P}, {"x": Q}, **options), compare(P, Q, **options)
+    one = compare_tables({"x": P}, {"x": Q}, permutations=999, progress=False)
+    other = compare(P, Q, n_resamples=999, progress=False)
     error = (2.0 * other.pvalue * (1.0 - other.pvalue) / 999) ** 0.5
     assert abs(one.pvalue - other.pvalue) < 4.0 * error
     assert one["x"].pvalue == one.pvalue
@@ -506,7 +506,7 @@ def test_a_group_of_hardly_any_rows_that_all_are_compared_with_is_told():
 )
 def test_within_a_wide_place_it_is_told_where_it_is_clearest(kind, scale, told):
     intervals = ((1.2, 5.0), (6.7, 9.6))
-    place = Place(np.array([4.25]), np.array([scale]), -1, 0.5, (0.2, 0.9), 0.01, intervals)
+    place = Region(np.array([4.25]), np.array([scale]), -1, 0.5, (0.2, 0.9), 0.01, intervals)
     column = SimpleNamespace(kind=kind, names=("p", "q"))
     assert format_region(place, column) == told
 
@@ -522,5 +522,5 @@ def test_within_a_wide_place_it_is_told_where_it_is_clearest(kind, scale, told):
     ],
 )  # fmt: skip
 def test_intervals_of_whole_numbers(intervals, told):
-    place = Place(np.array([4.25]), np.array([0.5]), -1, 0.5, (0.2, 0.9), 0.01, intervals)
+    place = Region(np.array([4.25]), np.array([0.5]), -1, 0.5, (0.2, 0.9), 0.01, intervals)
     assert format_region(place, SimpleNamespace(kind="integer", names=("p", "q"))) == told

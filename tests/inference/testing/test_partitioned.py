@@ -90,7 +90,7 @@ def test_parts_give_the_p_value_of_rows_in_memory(few, kind):
         same(found, expected)
         if kind != "bins":  # whole numbers tell everything
             np.testing.assert_array_equal(found.null, expected.null)
-    assert compare(P, Q, permutations=99, **QUIET).pvalue == expected.pvalue
+    assert compare(P, Q, n_resamples=99, **QUIET).pvalue == expected.pvalue
 
 
 @pytest.mark.slow

@@ -207,7 +207,7 @@ def test_of_the_difference_it_is_the_witness_of_the_comparison(run, data):
     draws = witness["witness"].values.reshape(-1, 3)
     lengthscale = np.exp(run["unconstrained_posterior"]["lengthscale"].values[0, 0])
     _, units = target_of(run)
-    found = compare(*data, permutations=99, progress=False)
+    found = compare(*data, n_resamples=99, progress=False)
     bands = found.witness(at, scale=lengthscale * units.scale[0], of="posterior")
     deviation = draws.std(axis=0)
     error = deviation * (1 / 4000 + 1 / 2000) ** 0.5

@@ -3,16 +3,20 @@
 import numpy as np
 import pytest
 from bke.inference import InputError, compare
-from bke.inference.comparison import logit
-from bke.inference.comparison.belief import belief
-from bke.inference.comparison.logit import Labels, LogitBelief, _laplace, with_logit
-from bke.inference.permutation.pair import Pair
-from bke.inference.permutation.pooling import relabelled
+from bke.inference.comparison import difference_posterior as module
+from bke.inference.comparison.difference_posterior import (
+    BinaryLabelPosterior,
+    BinaryLabels,
+    binary_label_posterior,
+    difference_posterior,
+)
+from bke.inference.permutation.pool import pool_rows
+from bke.inference.permutation.samples import TwoSamples
 from scipy.integrate import dblquad
 from scipy.special import expit
 from scipy.stats import norm
 
-QUIET = {"progress": False, "permutations": 99}
+QUIET = {"progress": False, "n_resamples": 99}
 
 
 @pytest.mark.parametrize("variance", [0.05, 2.0])
@@ -22,8 +26,8 @@ def test_the_evidence_is_nearly_the_integral(variance):
     rng = np.random.default_rng(0)
     features, counts = rng.normal(size=(150, 2)), rng.integers(1, 4, size=150)
     first = rng.binomial(counts, expit(-0.4 + features @ [0.3, -0.2]))
-    labels = Labels(features, first, counts, -0.4)
-    mode, log = _laplace(labels, variance, np.zeros(2))
+    labels = BinaryLabels(features, first, counts, -0.4)
+    mode, log = labels.laplace_approximation(variance, np.zeros(2))
 
     def density(b, a):
         x = np.array([a, b])
@@ -32,13 +36,15 @@ def test_the_evidence_is_nearly_the_integral(variance):
 
     exact = dblquad(density, mode[0] - 1.0, mode[0] + 1.0, mode[1] - 1.0, mode[1] + 1.0)[0]
     assert log == pytest.approx(np.log(exact), abs=0.02)
-    gradient, curvature = labels.slopes(mode)
+    gradient, curvature = labels.gradient_and_information(mode)
     np.testing.assert_allclose(gradient, mode / variance, atol=1e-5)
     step = 1e-5
     for axis in np.eye(2):
         up, down = (labels.log_likelihood(mode + sign * step * axis) for sign in (1, -1))
         assert gradient @ axis == pytest.approx((up - down) / (2 * step), abs=1e-5)
-        up, down = (labels.slopes(mode + sign * step * axis)[0] for sign in (1, -1))
+        up, down = (
+            labels.gradient_and_information(mode + sign * step * axis)[0] for sign in (1, -1)
+        )
         np.testing.assert_allclose(curvature @ axis, (down - up) / (2 * step), rtol=1e-5)
 
 
@@ -54,7 +60,7 @@ def test_small_differences_are_seen_alike_and_the_test_is_the_same():
     first, second = (found.witness(at, scale=1.0) for found in (one, other))
     width = first.upper - first.lower
     assert (np.abs(first.mean - second.mean) < 0.25 * width).all()
-    assert one.matters(0.01) == pytest.approx(other.matters(0.01), abs=0.1)
+    assert one.prob_mmd2_exceeds(0.01) == pytest.approx(other.prob_mmd2_exceeds(0.01), abs=0.1)
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -82,7 +88,7 @@ def test_bad_input_is_named(monkeypatch):
         compare(P, Q, labels="yes", **QUIET)
     with pytest.raises(InputError, match="for independent rows"):
         compare(P, Q, labels="logit", paired=True, **QUIET)
-    monkeypatch.setattr(logit, "MOST_POINTS", 50)
+    monkeypatch.setattr(module, "MAX_BINARY_POINTS", 50)
     with pytest.raises(InputError, match="at most 50 different rows, and there are 60"):
         compare(P, Q, labels="logit", **QUIET)
 
@@ -93,22 +99,22 @@ def test_few_rows_among_many_have_yes_or_no_labels():
     rough, fair = [], []
     for seed in range(6, 12):
         rng = np.random.default_rng(seed)
-        rows = relabelled(Pair.checked(rng.normal(size=5), rng.normal(size=2000)), 1, rng)
-        rough.append(belief(rows).log_bayes_factor)
-        fair.append(with_logit(belief(rows), rows).log_bayes_factor)
+        rows = pool_rows(TwoSamples.checked(rng.normal(size=5), rng.normal(size=2000)), 1, rng)
+        rough.append(difference_posterior(rows).log_bayes_factor)
+        fair.append(binary_label_posterior(difference_posterior(rows), rows).log_bayes_factor)
     assert max(rough) > 2.0
     assert max(fair) < 1.0
     rng = np.random.default_rng(0)
     found = compare(rng.normal(5.0, size=8), rng.normal(size=9000), **QUIET)
-    assert isinstance(found.belief, LogitBelief)
-    assert found.differ
+    assert isinstance(found.posterior, BinaryLabelPosterior)
+    assert found.reject
     assert 5.0 < found.log_bayes_factor < 100.0
 
 
 def test_a_sample_without_rows_somewhere_has_a_ratio_without_end():
     found = compare(np.zeros(40), np.ones(60), **QUIET)
-    place = next(one for one in found.places if one.sign == 1)
-    assert place.ratio == np.inf
-    assert 3.0 < place.interval[0] < 60.0
-    assert "Q has none there (P at least" in str(found)
+    region = next(one for one in found.regions if one.sign == 1)
+    assert region.ratio == np.inf
+    assert 3.0 < region.ratio_interval[0] < 60.0
+    assert "no rows from Q; density ratio at least" in str(found)
     assert "inf" not in str(found)

@@ -1,34 +1,35 @@
 """The shift that a test would have found, beside tests of data that are shifted by it."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from bke.inference import compare
-from bke.inference.comparison.detectable import detectable_shift
-from bke.inference.evidence.places import cells
-from bke.inference.evidence.statistic import evidences, overall_pvalue
+from bke.inference.comparison.power import minimum_detectable_shift
 from bke.inference.permutation.null_distribution import p_value
-from bke.inference.permutation.pair import Pair
-from bke.inference.permutation.pooling import relabelled, swapped
+from bke.inference.permutation.pool import pool_pairs, pool_rows
+from bke.inference.permutation.samples import TwoSamples
+from bke.inference.statistics.combined import CombinedStatistic, combined_pvalue
 
 
-def rows_of(P, Q, permutations=199, *, pooled=relabelled):
-    return pooled(Pair.checked(P, Q), permutations, np.random.default_rng(1))
+def rows_of(P, Q, n_resamples=199, *, pooled=pool_rows):
+    return pooled(TwoSamples.checked(P, Q), n_resamples, np.random.default_rng(1))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("paired", [False, True])
 def test_normal_rows_that_are_shifted_by_it_are_told_apart_nine_times_of_ten(paired):
     """40 pairs of samples, seeds 0 to 39; below 30 or above 39 of 40 with probability 0.02."""
-    pooled, n = (swapped if paired else relabelled), 60
+    pooled, n = (pool_pairs if paired else pool_rows), 60
     rng = np.random.default_rng(0)
-    shift = detectable_shift(rows_of(*rng.normal(size=(2, n)), pooled=pooled), 0.05)
+    shift = minimum_detectable_shift(rows_of(*rng.normal(size=(2, n)), pooled=pooled), 0.05)
     error = (2.0 / n) ** 0.5
     assert 3.0 * error < shift < 6.0 * error  # of a t test 3.24
     rejected = 0
     for seed in range(40):
         P, Q = np.random.default_rng(seed).normal(size=(2, n))
         rows = rows_of(P + shift, Q, 99, pooled=pooled)
-        rejected += overall_pvalue(rows) <= 0.05
+        rejected += combined_pvalue(rows) <= 0.05
     assert 30 <= rejected <= 39 + paired  # a tilt of pairs moves more than their means
 
 
@@ -47,17 +48,17 @@ def test_labels_in_one_go_are_found_as_often_as_one_by_one(sizes, columns):
         labels = np.zeros(len(order), dtype=bool)
         labels[order[noise[: sizes[0]]]] = True
         dealt.append(labels)
-    nulls = rows.of_points(slice(1, 200))
+    nulls = rows.point_labels(slice(1, 200))
     labels = np.concatenate([np.stack(dealt, axis=1).astype(nulls.dtype), nulls], axis=1)
-    every = rows.relabelled(labels)
-    found = evidences(every, cells(every), lambda count: None)
-    one_go = found.statistic(alone=60)
+    every = rows.with_labels(labels)
+    found = CombinedStatistic.evaluate(every)
+    one_go = found.values(n_observed=60)
     among = np.arange(60, labels.shape[1])
     seen, exact = [], []
     for one in range(60):
         seen.append(p_value(np.append(one_go[one], one_go[60:])) <= 0.05)
-        alone = found.of(np.concatenate([[one], among]))
-        exact.append(p_value(alone.statistic()) <= 0.05)
+        alone = found.select(np.concatenate([[one], among]))
+        exact.append(p_value(dataclasses.replace(alone, approximate=False).values()) <= 0.05)
     assert 10 < np.sum(exact) < 50
     assert np.sum(np.not_equal(seen, exact)) <= 2
 
@@ -66,7 +67,9 @@ def test_it_does_not_hang_on_labels_order_or_unit():
     rng = np.random.default_rng(2)
     P, Q = rng.normal(size=(50, 2)), rng.normal(size=(70, 2))
     one, other = (rows_of(*pair) for pair in ((P, Q), (7.0 * P[::-1], 7.0 * Q[::-1])))
-    assert detectable_shift(one, 0.05) == pytest.approx(detectable_shift(other, 0.05))
+    assert minimum_detectable_shift(one, 0.05) == pytest.approx(
+        minimum_detectable_shift(other, 0.05)
+    )
 
 
 @pytest.mark.parametrize("often", [0.5, 0.05])
@@ -74,34 +77,36 @@ def test_scores_of_tied_rows_are_in_deviations(often):
     """A column of two values: no test needs less than the 3.24 standard errors of a t test."""
     rng, n = np.random.default_rng(0), 60
     P, Q = (rng.uniform(size=(2, n)) < often).astype(float)
-    assert 3.0 < detectable_shift(rows_of(P, Q), 0.05) / (2.0 / n) ** 0.5 < 7.0
+    assert 3.0 < minimum_detectable_shift(rows_of(P, Q), 0.05) / (2.0 / n) ** 0.5 < 7.0
 
 
 def test_few_rows_show_no_shift():
     P, Q = np.random.default_rng(0).normal(size=(2, 4))
-    assert detectable_shift(rows_of(P, Q), 0.01) is None
-    told = compare(P, Q, permutations=199, alpha=0.01, progress=False)
-    assert told.detectable_shift is None
-    assert "no shift of a column would have been found" in str(told)
+    assert minimum_detectable_shift(rows_of(P, Q), 0.01) is None
+    told = compare(P, Q, n_resamples=199, alpha=0.01, progress=False)
+    assert told.minimum_detectable_shift is None
+    assert "At this sample size no single-column shift reaches a power of 0.9." in str(told)
 
 
 def test_where_samples_differ_nothing_was_missed():
     rng = np.random.default_rng(0)
-    found = compare(rng.normal(size=60), rng.normal(2.0, size=60), permutations=99, progress=False)
-    assert found.differ
-    assert found.detectable_shift is None
-    assert "would" not in str(found)
+    found = compare(rng.normal(size=60), rng.normal(2.0, size=60), n_resamples=99, progress=False)
+    assert found.reject
+    assert found.minimum_detectable_shift is None
+    assert "power" not in str(found)
 
 
 @pytest.mark.slow
 def test_with_few_rows_of_two_columns_it_is_found_as_often_as_is_said():
     """20 + 20 rows, seeds 0 to 59; below 45 of 60 with probability 0.0005 at 0.9, 0.15 at 0.79."""
-    shift = detectable_shift(rows_of(*np.random.default_rng(0).normal(size=(2, 20, 2))), 0.05)
+    shift = minimum_detectable_shift(
+        rows_of(*np.random.default_rng(0).normal(size=(2, 20, 2))), 0.05
+    )
     rejected = 0
     for seed in range(60):
         P, Q = np.random.default_rng(seed).normal(size=(2, 20, 2))
         P[:, seed % 2] += shift
-        rejected += overall_pvalue(rows_of(P, Q, 99)) <= 0.05
+        rejected += combined_pvalue(rows_of(P, Q, 99)) <= 0.05
     assert rejected >= 45
 
 
@@ -110,20 +115,20 @@ def test_pairs_whose_rows_are_alike_show_a_smaller_shift():
     rng = np.random.default_rng(4)
     P = rng.normal(140.0, 15.0, 60)
     Q = P + rng.normal(0.0, 6.0, 60)
-    shift = detectable_shift(rows_of(P, Q, pooled=swapped), 0.05)
+    shift = minimum_detectable_shift(rows_of(P, Q, pooled=pool_pairs), 0.05)
     of_t_test = 3.24 * 6.0 / 60**0.5 / 15.0
     assert of_t_test / 1.5 < shift < 2.0 * of_t_test
 
 
-@pytest.mark.parametrize("pooled", [relabelled, swapped])
+@pytest.mark.parametrize("pooled", [pool_rows, pool_pairs])
 def test_it_makes_no_difference_which_sample_is_the_first(pooled):
     rng = np.random.default_rng(6)
     P, Q = rng.normal(size=(2, 40))
-    Q = Q if pooled is swapped else Q[:25]
+    Q = Q if pooled is pool_pairs else Q[:25]
     both = [compare_shift(*pair, pooled) for pair in ((P, Q), (Q, P))]
     assert both[0] == pytest.approx(both[1], rel=1e-6)
 
 
 def compare_shift(P, Q, pooled):
-    pair = Pair.checked(P, Q)
-    return detectable_shift(pooled(pair, 199, pair.generator(0)), 0.05)
+    pair = TwoSamples.checked(P, Q)
+    return minimum_detectable_shift(pooled(pair, 199, pair.generator(0)), 0.05)

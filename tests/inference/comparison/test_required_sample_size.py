@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from bke.inference import InputError, compare
-from bke.inference.comparison import planning
+from bke.inference.comparison import power
 from scipy.stats import norm
 
 
@@ -18,7 +18,7 @@ def test_the_search_finds_what_differences_need(start):
         z = level + (wanted - level) * (total / needed[index % 4]) ** 0.5
         return rng.uniform() < norm.cdf(z)
 
-    found = planning.searched(rejects, 0.8, 0.05, start=start, most=1e5)
+    found = power.search_sizes(rejects, 0.8, 0.05, start=start, largest=1e5)
     low, middle, high = found.quantiles(0.1, 0.5, 0.9)
     assert 1000 / 1.4 < middle < 1000 * 1.4
     assert 250 < low < 800
@@ -27,43 +27,44 @@ def test_the_search_finds_what_differences_need(start):
 
 def test_where_nothing_is_to_be_found_no_number_is_enough():
     rng = np.random.default_rng(0)
-    found = planning.searched(
-        lambda index, total: rng.uniform() < 0.05, 0.8, 0.05, start=200.0, most=1e4
+    found = power.search_sizes(
+        lambda index, total: rng.uniform() < 0.05, 0.8, 0.05, start=200.0, largest=1e4
     )
     assert found.quantiles(0.5)[0] >= found.grid[-2]
 
 
 def test_likelihoods_are_those_of_tests():
     grid = np.array([50.0, 100.0, 200.0])
-    needs = planning.Needs(grid, np.zeros((2, 3)), norm.ppf(0.05), norm.ppf(0.8))
-    found = needs.after(np.array([100.0, 200.0]), np.array([True, False]))
-    assert np.exp(found.logs[0, 1]) == pytest.approx(0.8)
-    assert np.exp(found.logs[1, 2]) == pytest.approx(0.2)
-    assert np.diff(found.logs[0]).max() < 0 < np.diff(found.logs[1]).min()
+    needs = power.SizeLikelihoods(grid, np.zeros((2, 3)), norm.ppf(0.05), norm.ppf(0.8))
+    found = needs.update(np.array([100.0, 200.0]), np.array([True, False]))
+    assert np.exp(found.log_likelihoods[0, 1]) == pytest.approx(0.8)
+    assert np.exp(found.log_likelihoods[1, 2]) == pytest.approx(0.2)
+    assert np.diff(found.log_likelihoods[0]).max() < 0 < np.diff(found.log_likelihoods[1]).min()
 
 
 @pytest.mark.slow
 def test_a_large_difference_needs_fewer_rows_than_there_are(monkeypatch):
-    monkeypatch.setattr(planning, "DRAWS", 8)
-    monkeypatch.setattr(planning, "PERMUTATIONS", 39)
+    monkeypatch.setattr(power, "DRAWS", 8)
+    monkeypatch.setattr(power, "SIZE_RESAMPLES", 39)
     rng = np.random.default_rng(0)
-    found = compare(rng.normal(size=150), rng.normal(1.0, size=75), permutations=99, progress=False)
-    needed = found.rows_needed(0.8)
+    found = compare(rng.normal(size=150), rng.normal(1.0, size=75), n_resamples=99, progress=False)
+    needed = found.required_sample_size(0.8)
     first, second = needed.sizes
     assert 12 <= first + second < 150
     assert abs(first - 2 * second) <= 2
     low, high = needed.interval
     assert low < first + second < high + 2
     assert str(needed).startswith(
-        f"{first + second} rows in all, {first} + {second}, find it with probability 0.8"
+        f"Required sample size for a power of 0.8: {first + second} rows ({first} + {second};"
     )
     for wrong in (0.05, 1.0, 2.0):
         with pytest.raises(InputError, match="power must be between"):
-            found.rows_needed(wrong)
+            found.required_sample_size(wrong)
 
 
 def test_more_rows_than_are_tried_are_told_as_such():
-    told = planning.RowsNeeded(None, (1e4, np.inf), 0.9)
+    told = power.RequiredSampleSize(None, (1e4, np.inf), 0.9)
     assert (
-        str(told) == "More than 50 times as many rows are needed to find it with probability 0.9."
+        str(told)
+        == "Required sample size for a power of 0.9: more than 50 times the number of rows."
     )

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import scipy.stats
-from bke.inference.comparison.belief import belief
-from bke.inference.comparison.effect import effect
+from bke.inference.comparison.auc import cross_validated_auc
+from bke.inference.comparison.difference_posterior import difference_posterior
 from bke.inference.permutation.pool import pool_rows
 from bke.inference.permutation.samples import TwoSamples
 from scipy.spatial.distance import cdist
@@ -22,7 +22,7 @@ def pool(first, second, n_resamples=1):
 def test_posterior_of_the_difference_is_that_of_regression():
     """Mean and covariance of draws at one lengthscale and variance; 40 000 draws, seed 0."""
     sample = pool(P, Q)
-    posterior = belief(sample)
+    posterior = difference_posterior(sample)
     at = np.array([[0.0, 0.0], [1.5, -1.0], [-2.0, 0.5]])
     first_counts = sample.labels[:, 0].astype(int)
     points = np.concatenate(
@@ -47,7 +47,7 @@ def test_posterior_of_the_difference_is_that_of_regression():
     own_c = own - across.mean(axis=1)[:, None] - across.mean(axis=1) + K.mean()
     gain = variance * across_c @ np.linalg.inv(np.eye(n) + variance * H @ K @ H)
     mean, covariance = gain @ y, variance * (own_c - gain @ across_c.T)
-    draws = single.drawn(40_000, np.random.default_rng(0)).at(at)
+    draws = single.draw(40_000, np.random.default_rng(0)).evaluate(at)
     draws = draws * np.sqrt(fraction * (1 - fraction))
     error = np.sqrt(np.diag(covariance) / 40_000)
     assert (np.abs(draws.mean(axis=0) - mean) < 5 * error).all()
@@ -59,7 +59,7 @@ def test_auc_of_a_shift_and_of_equal_distributions():
     for seed, shift in ((3, 0.5), (4, 0.0)):
         rng = np.random.default_rng(seed)
         sample = pool(rng.normal(size=2000), rng.normal(shift, size=2000)).observed()
-        estimate = effect(belief(sample), sample, 0.05)
+        estimate = cross_validated_auc(difference_posterior(sample), sample, 0.05)
         # A learned rule is slightly worse than the best one.
         best = scipy.stats.norm.cdf(shift / 2**0.5)
         low, high = estimate.interval
@@ -77,13 +77,13 @@ def test_interval_of_the_auc_covers_one_half_for_equal_distributions():
     for seed in range(60):
         rng = np.random.default_rng(seed)
         sample = pool(rng.normal(size=60), rng.normal(size=60)).observed()
-        low, high = effect(belief(sample), sample, 0.05).interval
+        low, high = cross_validated_auc(difference_posterior(sample), sample, 0.05).interval
         missed += not low <= 0.5 <= high
     assert missed <= 8
 
 
 def test_auc_of_separated_samples_is_one_with_an_exact_lower_limit():
     sample = pool(RNG.normal(size=40), RNG.normal(50.0, size=30)).observed()
-    estimate = effect(belief(sample), sample, 0.05)
+    estimate = cross_validated_auc(difference_posterior(sample), sample, 0.05)
     assert estimate.auc == 1.0
     assert estimate.interval == (pytest.approx(0.025 ** (1 / 30)), 1.0)
