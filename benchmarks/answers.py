@@ -190,7 +190,7 @@ def answers(
             [
                 found.pvalue <= ALPHA + 1e-9,
                 fused
-                and two_sample_test(P, Q, permutations=permutations, **options).pvalue
+                and two_sample_test(P, Q, n_resamples=permutations, **options).pvalue
                 <= ALPHA + 1e-9,
                 len(found.regions),
                 wrong_signs(setting, found),

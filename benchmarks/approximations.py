@@ -103,7 +103,7 @@ def pvalues(
     test: str, null: str, n: int, columns: int, coefficient: float, permutations: int, seeds: range
 ) -> list[float]:
     """Compute p-values of a test under its null hypothesis, one for each seed."""
-    options: dict[str, Any] = {"kernel": "median", "permutations": permutations, "progress": False}
+    options: dict[str, Any] = {"kernel": "median", "n_resamples": permutations, "progress": False}
     return [
         TESTS[test](null, n, columns, coefficient, seed=seed, **options).pvalue for seed in seeds
     ]

@@ -109,7 +109,7 @@ def rejected(
         draws = autoregression(chains, length, columns, phi, rng)
         if setting in CHANGES:
             CHANGES[setting](draws)
-        ours = compare_chains(draws, permutations=permutations, seed=seed)
+        ours = compare_chains(draws, n_resamples=permutations, seed=seed)
         others = [float(ours.rhat > RHAT_LIMIT), float("nan")]
         if setting in CHANGES:
             others[1] = float(rstar(draws, ours.autocorrelation_time, seed) <= ALPHA)

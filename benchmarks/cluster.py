@@ -57,7 +57,7 @@ def by_workers(workers: int, rows: int, columns: int) -> dict[str, Any]:
         Client(cluster) as client,
     ):
         client.wait_for_workers(workers)
-        two_sample_test(*pair(2**16 + PARTS, columns), permutations=39)
+        two_sample_test(*pair(2**16 + PARTS, columns), n_resamples=39)
         P, Q = client.persist(list(pair(rows, columns)))
         wait([P, Q])
         begin = time.perf_counter()

@@ -241,7 +241,7 @@ def flagged_here(folder: Path, seed: int, index: int, permutations: int) -> dict
         folder / f"{index:04d}_before.csv",
         folder / f"{index:04d}_after.csv",
         column_types=words,
-        permutations=permutations,
+        n_resamples=permutations,
         seed=seed,
         progress=False,
     )

@@ -128,7 +128,7 @@ def named(setting: str, permutations: int, seeds: range) -> list[bool]:
     for seed in seeds:
         rng = np.random.default_rng([list(SETTINGS).index(setting), seed])
         tables = [pd.DataFrame(draw(rng, after)) for after in (False, True)]
-        told = compare_tables(*tables, permutations=permutations, seed=seed, progress=False)
+        told = compare_tables(*tables, n_resamples=permutations, seed=seed, progress=False)
         found.append(any(pair.differ for pair in told.pairs))
     return found
 

@@ -38,7 +38,7 @@ def pvalues(
     for seed in seeds:
         rng = np.random.default_rng([seed, n, dimension])
         first, second = rng.normal(size=(2, n, dimension))
-        options: dict[str, Any] = {"kernel": choice, "permutations": permutations, "seed": seed}
+        options: dict[str, Any] = {"kernel": choice, "n_resamples": permutations, "seed": seed}
         if test == "mean embedding":
             found.append(mean_embedding_test(first, second, **options).pvalue)
             continue

@@ -121,7 +121,7 @@ def pvalues(kind: str, permutations: int, seeds: range) -> list[float]:
     for seed in seeds:
         rng = np.random.default_rng([number, seed])
         first, second = (null.rows(n, null.columns, rng) for n in null.sizes)
-        options = {"permutations": permutations, "seed": seed, "progress": False}
+        options = {"n_resamples": permutations, "seed": seed, "progress": False}
         found.append(float(two_sample_test(first, second, **options).pvalue))
     return found
 

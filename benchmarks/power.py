@@ -69,7 +69,7 @@ CHOICES = ("fused", "multiscale", "evidence", "median")
 def pvalues(kernel: str, setting: str, permutations: int, seeds: range, *, n: int) -> list[float]:
     """For each seed one data set, the same for every kernel, and one test of it."""
     draw, value, _ = SETTINGS[setting]
-    options: dict[str, Any] = {"kernel": kernel, "permutations": permutations, "progress": False}
+    options: dict[str, Any] = {"kernel": kernel, "n_resamples": permutations, "progress": False}
     found = []
     for seed in seeds:
         P, Q = draw(value, n, np.random.default_rng([list(SETTINGS).index(setting), seed]))

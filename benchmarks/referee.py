@@ -38,7 +38,7 @@ Found = dict[str, dict[str, dict[str, list[float]]]]
 def pvalue(tool: str, x: np.ndarray, y: np.ndarray, index: int) -> float:
     """The p-value of a tool, whose random numbers hang on the data set's number alone."""
     if tool == OURS:
-        return float(two_sample_test(x, y, permutations=499, progress=False).pvalue)
+        return float(two_sample_test(x, y, n_resamples=499, progress=False).pvalue)
     return referee_peers.PEERS[tool][0](x, y, np.random.default_rng(index))
 
 

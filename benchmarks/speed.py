@@ -45,7 +45,7 @@ def sides(n: int, permutations: int, rng: np.random.Generator) -> dict[str, Call
     rows, labels, _ = TwoSamples(P, Q).permute_labels(permutations, rng)
     gram = np.asarray(SquaredExponential(0.5)(rows))
     numbers = labels.astype(float)
-    options: dict[str, Any] = {"permutations": permutations, "progress": False}
+    options: dict[str, Any] = {"n_resamples": permutations, "progress": False}
 
     def permute() -> Any:
         with computing():  # as inside a test

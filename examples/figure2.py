@@ -105,11 +105,11 @@ def type_two_errors(ratio):
                 P,
                 Q,
                 kernel=kernel,
-                permutations=options.permutations,
+                n_resamples=options.permutations,
                 seed=repeat,
                 progress=False,
             )
-            counts[name] += not result.rejected
+            counts[name] += not result.reject
     errors = {name: count / options.repeats for name, count in counts.items()}
     path.write_text(json.dumps({"settings": settings, "errors": errors}, indent=2) + "\n")
     return errors

@@ -107,7 +107,7 @@ for how in options.whiten:
                 sample,
                 columns=columns,
                 kernel=kernel,
-                permutations=options.permutations,
+                n_resamples=options.permutations,
                 seed=options.seed,
             )
         else:

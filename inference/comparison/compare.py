@@ -155,7 +155,7 @@ def compare(
         pvalue=test.pvalue,
         pvalue_error=test.error(),
         alpha=alpha,
-        n_resamples=test.permutations,
+        n_resamples=test.n_resamples,
         windows=find_regions(
             test.combined.local,
             pooled.scale,
@@ -186,7 +186,7 @@ class _Test(NamedTuple):
     pooled: PooledSample
     combined: CombinedStatistic
     pvalue: float
-    permutations: int
+    n_resamples: int
 
     @classmethod
     def evaluate(cls, pooled: PooledSample, count: int, *, progress: bool) -> _Test:
@@ -206,7 +206,7 @@ class _Test(NamedTuple):
         return monte_carlo_error(
             lambda columns: self.combined.select(columns).values(),
             self.pvalue,
-            1 + self.permutations,
+            1 + self.n_resamples,
         )
 
 

@@ -93,7 +93,7 @@ class ChainComparison(Shown):
         rhat: largest rank-normalized R-hat of all parameters; NaN for a single chain.
         autocorrelation_time: longest autocorrelation time, in draws.
         num_batches: number of batches of all chains.
-        permutations: number of permutations of the batches.
+        n_resamples: number of permutations of the batches.
         draws: (C, n, D) draws of the parameters in ``names``.
         masses: posterior mass of each cluster, in the order of ``clusters``; empty without a score.
         log_integral: log integral of the density over all clusters, with its standard error;
@@ -117,7 +117,7 @@ class ChainComparison(Shown):
     rhat: float
     autocorrelation_time: float
     num_batches: int
-    permutations: int
+    n_resamples: int
     draws: np.ndarray
     masses: tuple[ClusterMass, ...] = ()
     log_integral: Integral | None = None
@@ -142,7 +142,7 @@ class ChainComparison(Shown):
 
     def format_pvalue(self, pvalue: float) -> str:
         """Format one of the p-values: ``p = 0.031``, or ``p ≤ 0.002`` if it is the smallest."""
-        return describe_p(pvalue, self.permutations, n_tests=min(2, self.sizes[0]))
+        return describe_p(pvalue, self.n_resamples, n_tests=min(2, self.sizes[0]))
 
     def __str__(self) -> str:
         chains, draws = self.sizes
@@ -169,7 +169,7 @@ class ChainComparison(Shown):
         if self.rhat > MAX_RHAT:
             rhat = f"; R-hat above {MAX_RHAT:g}"
         lines.append(
-            f"{self.num_batches} batches, {self.permutations} permutations, level {self.alpha:g}; "
+            f"{self.num_batches} batches, {self.n_resamples} permutations, level {self.alpha:g}; "
             f"longest autocorrelation time {self.autocorrelation_time:.3g} draws{rhat}."
         )
         return "\n  ".join([*lines, *(f"Note: {note}" for note in self.notes)])
@@ -242,7 +242,7 @@ class ChainComparison(Shown):
             "autocorrelation_time": self.autocorrelation_time,
             "batches": self.num_batches,
             "sizes": self.sizes,
-            "permutations": self.permutations,
+            "n_resamples": self.n_resamples,
             "masses": [cluster._asdict() for cluster in self.masses],
             "log_integral": integral and {"log": integral.log, "error": integral.error},
             "notes": self.notes,
@@ -269,7 +269,7 @@ def compare_chains(
     draws: ArrayLike | xr.DataTree | xr.Dataset | MCMC | Path | Sequence[Path],
     *,
     alpha: float = 0.05,
-    permutations: int = 999,
+    n_resamples: int = 999,
     columns: Sequence[str] | None = None,
     score: Score | None = None,
     seed: int = 0,
@@ -296,7 +296,7 @@ def compare_chains(
             halves are compared. To compare some parameters of a tree, pass
             ``tree["posterior"][["mu", "tau"]]``.
         alpha: level of the test.
-        permutations: number of permutations B; the smallest p-value is 2 / (1 + B).
+        n_resamples: number of permutations B; the smallest p-value is 2 / (1 + B).
         columns: names of the parameters; by default those of the draws.
         score: result of :func:`~bke.inference.score_of` for the NumPyro model that was sampled, if
             ``draws`` is a tree of its draws. Only sites of the model are compared. The result has
@@ -316,9 +316,9 @@ def compare_chains(
     chains, constant_parameters = _varying_parameters(draws, columns, score)
     num_chains = len(chains.labels)
     tests = min(2, num_chains)
-    alpha = check_permutations(permutations, alpha, n_tests=tests)
+    alpha = check_permutations(n_resamples, alpha, n_tests=tests)
     batches = make_batches(chains.values, ordered=True, max_batches=400)
-    between, within = _test_statistics(chains, batches, permutations, seed)
+    between, within = _test_statistics(chains, batches, n_resamples, seed)
     pvalue_between = float("nan") if between is None else p_value(between.combined())
     pvalue_within = p_value(within.combined())
     chains_differ, chains_drift = tests * pvalue_between <= alpha, tests * pvalue_within <= alpha
@@ -360,7 +360,7 @@ def compare_chains(
         rhat=rhat,
         autocorrelation_time=batches.autocorrelation_time,
         num_batches=batches.count,
-        permutations=permutations,
+        n_resamples=n_resamples,
         draws=chains.values,
         masses=masses,
         log_integral=integral,
@@ -400,7 +400,7 @@ def _varying_parameters(
 
 
 def _test_statistics(
-    chains: Chains, batches: Batches, permutations: int, seed: int
+    chains: Chains, batches: Batches, n_resamples: int, seed: int
 ) -> tuple[GroupStatistics | None, GroupStatistics]:
     """Compute the statistics between chains, ``None`` for one chain, and between their halves."""
     num_chains, per_chain = batches.num_chains, batches.per_chain
@@ -410,14 +410,14 @@ def _test_statistics(
         between = None
         if num_chains > 1:
             observed = np.repeat(np.arange(num_chains), per_chain)
-            labels = permute_labels(observed[np.newaxis], permutations, rng)
+            labels = permute_labels(observed[np.newaxis], n_resamples, rng)
             pairs = list(itertools.combinations(range(num_chains), 2))
             between = group_statistics(features, labels, pairs)
         # Halves need an even number of batches: the first one is dropped otherwise.
         even = per_chain - per_chain % 2
         selected = np.arange(batches.count).reshape(num_chains, per_chain)[:, per_chain - even :]
         observed = 2 * np.arange(num_chains)[:, np.newaxis] + np.repeat([0, 1], even // 2)
-        labels = permute_labels(observed, permutations, rng)
+        labels = permute_labels(observed, n_resamples, rng)
         pairs = [(2 * chain, 2 * chain + 1) for chain in range(num_chains)]
         within = group_statistics(features.select(selected.reshape(-1)), labels, pairs)
     return between, within

@@ -109,14 +109,14 @@ class SteinResult(TestResult):
         columns = [self.columns[i] for i in self.least_fitting if self.columns[i].differs]
         if columns and len(self.names) > 1:
             listed = ", ".join(
-                f"{column.name} ({describe_p(column.pvalue, len(self.null))})"
+                f"{column.name} ({describe_p(column.pvalue, len(self.null_distribution))})"
                 for column in columns[:MAX_LISTED]
             )
             more = f" and {len(columns) - MAX_LISTED} more" if len(columns) > MAX_LISTED else ""
             lines.append(f"  columns that do not fit, adjusted for all columns: {listed}{more}")
-        elif self.rejected and len(self.names) > 1:
+        elif self.reject and len(self.names) > 1:
             lines.append("  no single column differs significantly")
-        if not self.rejected:
+        if not self.reject:
             lines.append(
                 "  a Stein test cannot detect modes without draws, or wrong weights of distant "
                 "modes: for these see compare_chains(score=)"
@@ -536,7 +536,7 @@ def _compute_result(
         num_batches=batches.count,
         autocorrelation_time=batches.autocorrelation_time,
     )
-    if not result.rejected:
+    if not result.reject:
         return result
     contributions = _contributions(statistics, columns, kernels, combined, alpha)
     return dataclasses.replace(result, columns=contributions)

@@ -28,7 +28,7 @@ class SteinOutcome(TestOutcome, Protocol):
         """What is said where the null is retained, and where it is rejected."""
 
     @property
-    def rejected(self) -> bool:
+    def reject(self) -> bool:
         """Whether it is rejected."""
 
     @property
@@ -71,7 +71,7 @@ def plot_stein(result: SteinOutcome, *, axes: Any = None) -> Figure:
         margin = 0.1 * (high - low or 1.0)
         place.set_ylim(min(low, 0.0) - margin, max(high, 0.0) + margin)
         plain(place)
-    verdict = result.hypotheses[int(result.rejected)]
+    verdict = result.hypotheses[int(result.reject)]
     title = textwrap.fill(f"Stein test, {result.pvalue_text}: {verdict}", TITLE * len(order))
     figure.suptitle(title, fontsize="medium")
     return figure
@@ -91,15 +91,15 @@ def _along(place: Axes, result: SteinOutcome, column: int) -> None:
     place.plot(values, result.witness, ".", color="0.75", markersize=2.0, rasterized=True)
     parts = np.array_split(order, min(PARTS, max(1, len(order) // 10)))
     means = [(values[part].mean(), result.witness[part].mean()) for part in parts]
-    colour = P_MORE if result.rejected else "0.45"
+    colour = P_MORE if result.reject else "0.45"
     place.plot(*np.transpose(means), "o-", color=colour, markersize=3.0, label="mean of draws")
     place.axhline(0.0, color="0.3", linewidth=0.8)
     place.set_xlabel(result.names[column])
     place.set_ylabel("Stein witness")
     told = [one for one in result.columns if one.name == result.names[column]]
-    title = f"adjusted {describe_p(told[0].pvalue, len(result.null))}" if told else ""
+    title = f"adjusted {describe_p(told[0].pvalue, len(result.null_distribution))}" if told else ""
     place.set_title(title, loc="left", fontsize=SMALL)
-    words = ("too many draws", "too few") if result.rejected else ("within chance", "")
+    words = ("too many draws", "too few") if result.reject else ("within chance", "")
     for word, y, side in zip(words, (1.0, 0.0), ("top", "bottom"), strict=True):
         place.annotate(
             word, (1.0, y), xycoords="axes fraction", ha="right", va=side, fontsize=SMALL

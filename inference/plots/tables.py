@@ -64,7 +64,7 @@ def plot_tables(
     names = short_names(found.names)
     keys: dict[str, Patch] = {}
     for ax, column in zip(places, shown, strict=False):
-        of_places = _column(ax, column, found.permutations, names)
+        of_places = _column(ax, column, found.n_resamples, names)
         keys |= {str(key.get_label()): key for key in of_places}
     for ax in places[len(shown) :]:
         ax.set_axis_off()
@@ -119,13 +119,13 @@ def _tables(found: TableFindings, names: tuple[str, str], colour: str) -> list[P
 
 
 def _column(
-    ax: Axes, column: ColumnFindings, permutations: int, names: tuple[str, str]
+    ax: Axes, column: ColumnFindings, n_resamples: int, names: tuple[str, str]
 ) -> list[Patch]:
     """Draw one column, and return what a legend needs of its places."""
     plain(ax)
     of = "length of " if column.kind == "text" else ""
     name = textwrap.shorten(f"{of}{column.name}", LABEL // 2, placeholder="…")
-    title = f"{name}: {describe_p(column.pvalue, permutations)}"
+    title = f"{name}: {describe_p(column.pvalue, n_resamples)}"
     missing = missing_proportions(column)
     shares = [*missing, *column.effect.shares]
     bars = column.histogram is None or column.kind == "datetime"  # when it is is not compared

@@ -40,7 +40,7 @@ class TestOutcome(Protocol):
         """Level of the test."""
 
     @property
-    def null(self) -> np.ndarray:
+    def null_distribution(self) -> np.ndarray:
         """Draws under the null hypothesis, (B,); may be empty."""
 
     @property
@@ -64,7 +64,7 @@ def plot_test(result: TestOutcome, *, axes: Axes | Sequence[Axes] | None = None)
         axes: where to draw, one; by default a new figure.
     """
     figure, (place,) = panels(1, 1, axes, width=6.0, height=3.4)
-    null, label = result.null, textwrap.fill(f"null: {result.method}", LABEL)
+    null, label = result.null_distribution, textwrap.fill(f"null: {result.method}", LABEL)
     if len(null):
         place.hist(null, bins="auto", color="0.8", label=label)
     elif result.limit is not None:

@@ -17,8 +17,8 @@ QUANTILES = (0.5, 0.9, 0.95, 0.99)
 def result_summary(result: TestResult) -> dict[str, Any]:
     """A result without its null draws, of which some quantiles are told."""
     quantiles = (
-        {f"{level:g}": float(np.quantile(result.null, level)) for level in QUANTILES}
-        if (len(result.null))
+        {f"{level:g}": float(np.quantile(result.null_distribution, level)) for level in QUANTILES}
+        if (len(result.null_distribution))
         else None
     )
     return {
@@ -26,7 +26,7 @@ def result_summary(result: TestResult) -> dict[str, Any]:
         "statistic": result.statistic,
         "pvalue": result.pvalue,
         "pvalue_error": result.pvalue_error,
-        "rejected": result.rejected,
+        "rejected": result.reject,
         "alpha": result.alpha,
         "null": result.method,
         "exact": result.exact,

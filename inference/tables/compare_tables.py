@@ -69,7 +69,7 @@ def compare_tables(
     freq_weights: str | None = None,
     weights: str | None = None,
     alpha: float = 0.05,
-    permutations: int = 999,
+    n_resamples: int = 999,
     sequential: bool = True,
     names: tuple[str, str] = ("before", "after"),
     encoding: str | None = None,
@@ -126,7 +126,7 @@ def compare_tables(
             in one table and smaller weights in the other, p-values are too small, without a note.
         alpha: level of the test, of all columns together and of all pairs together; intervals have
             confidence 1 - ``alpha``.
-        permutations: B, the number of permutations; the smallest p-value is 1 / (1 + B).
+        n_resamples: B, the number of permutations; the smallest p-value is 1 / (1 + B).
         sequential: stop early if the decision is clear, as in :func:`~bke.inference.compare`.
         names: names of the tables in reports.
         encoding: encoding of text files, by default UTF-8.
@@ -136,7 +136,7 @@ def compare_tables(
     Raises:
         InputError: tables or arguments are invalid; the message has the problems of all columns.
     """
-    alpha = check_permutations(permutations, alpha)
+    alpha = check_permutations(n_resamples, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
     tables = [as_table(before, "before", encoding)]
     tables += [] if after is None else [as_table(after, "after", encoding)]
@@ -151,7 +151,7 @@ def compare_tables(
         with one_thread():
             evaluation = in_stages(
                 lambda count: evaluate(data, count, seed, roles, alpha, progress=progress),
-                permutations,
+                n_resamples,
                 alpha,
                 sequential=sequential,
                 pvalue=lambda evaluation: p_value(evaluation.statistics.combined()),
@@ -297,7 +297,7 @@ def _comparison(
             lambda subset: statistics.select(subset).combined(), pvalue, n_labels
         ),
         alpha=alpha,
-        permutations=n_labels - 1,
+        n_resamples=n_labels - 1,
         columns=tuple(columns),
         pairs=tuple(pairs),
         sizes=data.sizes,

@@ -100,7 +100,7 @@ class TableFindings:
             with an exact level.
         pvalue_error: Monte Carlo standard error of the p-value.
         alpha: level of the test, of all columns together and of all pairs together.
-        permutations: number of permutations.
+        n_resamples: number of permutations.
         columns: columns, in the order of the first table.
         pairs: pairs of columns.
         sizes: numbers of rows of both tables.
@@ -114,7 +114,7 @@ class TableFindings:
     pvalue: float
     pvalue_error: float
     alpha: float
-    permutations: int
+    n_resamples: int
     columns: tuple[ColumnFindings, ...]
     pairs: tuple[PairComparison, ...]
     sizes: tuple[int, int]

@@ -67,12 +67,12 @@ def groups_page(sentence: str, results: Sequence[TableFindings], notes: Sequence
         Comparison(
             result,
             format_answer(result),
-            format_p(result.pvalue, result.permutations),
+            format_p(result.pvalue, result.n_resamples),
             f"Compared: {format_method(result)}",
             [
                 Row(
                     column,
-                    format_p(column.pvalue, result.permutations),
+                    format_p(column.pvalue, result.n_resamples),
                     format_effects(column),
                     _pictures(column),
                 )

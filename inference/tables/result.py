@@ -75,7 +75,7 @@ class TableComparison(TableFindings, Shown):
             "pvalue": self.pvalue,
             "pvalue_error": self.pvalue_error,
             "alpha": self.alpha,
-            "permutations": self.permutations,
+            "n_resamples": self.n_resamples,
             "sizes": list(self.sizes),
             "names": list(self.names),
             "columns": [column.to_dict() for column in self.columns],
@@ -100,7 +100,7 @@ class TableComparison(TableFindings, Shown):
 
     def __repr__(self) -> str:
         answer = "differ" if self.differ else "no difference found"
-        return f"<TableComparison: {answer}, {describe_p(self.pvalue, self.permutations)}>"
+        return f"<TableComparison: {answer}, {describe_p(self.pvalue, self.n_resamples)}>"
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

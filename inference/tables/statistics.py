@@ -54,7 +54,7 @@ class FeatureStatistics(Protocol):
     :class:`~bke.inference.statistics.combined.CombinedStatistic` is one implementation.
     """
 
-    def select(self, permutations: np.ndarray, /) -> Self:
+    def select(self, n_resamples: np.ndarray, /) -> Self:
         """Select permutations."""
 
     def components(self) -> list[np.ndarray]:
@@ -72,10 +72,10 @@ class BayesFactors(NamedTuple):
     log_bayes_factors: np.ndarray
     maximum: np.ndarray | None = None
 
-    def select(self, permutations: np.ndarray, /) -> BayesFactors:
+    def select(self, n_resamples: np.ndarray, /) -> BayesFactors:
         """Select permutations."""
-        maximum = None if self.maximum is None else self.maximum[permutations]
-        return BayesFactors(self.log_bayes_factors[:, permutations], maximum)
+        maximum = None if self.maximum is None else self.maximum[n_resamples]
+        return BayesFactors(self.log_bayes_factors[:, n_resamples], maximum)
 
     def components(self) -> list[np.ndarray]:
         """Return the largest and the sum of the standardized Bayes factors, and the maximum."""
@@ -274,12 +274,12 @@ class TableStatistics(NamedTuple):
     joint: FeatureStatistics | None
     approximate: bool = False
 
-    def select(self, permutations: np.ndarray) -> TableStatistics:
+    def select(self, n_resamples: np.ndarray) -> TableStatistics:
         """Select permutations, for an approximate Monte Carlo error."""
         return TableStatistics(
-            [[feature.select(permutations) for feature in column] for column in self.columns],
-            self.associations[:, permutations],
-            None if self.joint is None else self.joint.select(permutations),
+            [[feature.select(n_resamples) for feature in column] for column in self.columns],
+            self.associations[:, n_resamples],
+            None if self.joint is None else self.joint.select(n_resamples),
             approximate=True,
         )
 

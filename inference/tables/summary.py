@@ -35,7 +35,7 @@ def format_method(result: TableFindings) -> str:
     """Describe how a comparison was computed."""
     m, n = result.sizes
     parts = [f"{m} and {n} rows", pluralize(len(result.columns), "column"), *result.design]
-    parts += [f"{result.permutations} permutations", f"family-wise level {result.alpha:.3g}"]
+    parts += [f"{result.n_resamples} permutations", f"family-wise level {result.alpha:.3g}"]
     effects = [column.effect for column in result.columns]
     if any(effect.shift_interval or effect.auc_interval for effect in effects):
         parts.append(f"confidence {100.0 * (1.0 - result.alpha):.4g} % per interval")
@@ -45,7 +45,7 @@ def format_method(result: TableFindings) -> str:
 def format_answer(result: TableFindings) -> str:
     """Return the first sentence, with the decision and the numbers of columns and pairs."""
     first, second = result.names
-    p = describe_p_with_error(result.pvalue, result.pvalue_error, result.permutations)
+    p = describe_p_with_error(result.pvalue, result.pvalue_error, result.n_resamples)
     if not result.differ:
         return f"No difference between {first} and {second} was found ({p})."
     columns, pairs = len(result.changed_columns()), len(result.changed_pairs)
@@ -230,7 +230,7 @@ def format_pair(pair: PairComparison, result: TableFindings) -> str:
         measure = f"odds ratio of {first} and {second}"
     else:
         measure = f"correlation of the normal scores of {first} and {second}, corrected for ties"
-    p = describe_p(pair.pvalue, result.permutations)
+    p = describe_p(pair.pvalue, result.n_resamples)
     columns = " and ".join(pair.columns)
     return f"The association of {columns} has changed ({p}): {measure}: {values}."
 
@@ -253,7 +253,7 @@ def format_markdown(result: TableFindings) -> str:
             column.name,
             column.kind,
             "yes" if column.differ else "not found",
-            format_p(column.pvalue, result.permutations),
+            format_p(column.pvalue, result.n_resamples),
             "; ".join(format_effects(column)),
         )
         lines.append(f"| {' | '.join(map(escape_markdown, row))} |")

@@ -92,7 +92,7 @@ class ConditionalTests:
         sample: sample, (n, D).
         names: names of the columns.
         choice: choice of kernels.
-        permutations: number of permutations of each test.
+        n_resamples: number of permutations of each test.
         seed: random seed of the permutations and of the regressions.
     """
 
@@ -101,17 +101,17 @@ class ConditionalTests:
         sample: np.ndarray,
         names: tuple[str, ...],
         choice: KernelChoice,
-        permutations: int,
+        n_resamples: int,
         seed: int,
     ) -> None:
         # In canonical order, so that the order of rows has no influence.
         self._sample = sample[canonical_order(sample)]
         self._names = names
-        self.permutations = permutations
+        self.n_resamples = n_resamples
         self.choice = choice
         self.seed = seed
         rng = generator(seed, *np.hsplit(sample, sample.shape[1]))
-        self._indices = permuted_indices(len(sample), permutations, rng)
+        self._indices = permuted_indices(len(sample), n_resamples, rng)
         self._results: dict[tuple[str, str, tuple[str, ...]], ConditionalIndependence] = {}
         self._residuals: dict[tuple[str, tuple[str, ...]], np.ndarray] = {}
         self._kernels: dict[tuple[str, tuple[str, ...]], list[Any]] = {}
@@ -120,7 +120,7 @@ class ConditionalTests:
 
     def with_choice(self, choice: KernelChoice) -> ConditionalTests:
         """Return tests of the same columns with other kernels, which share the regressions."""
-        other = ConditionalTests(self._sample, self._names, choice, self.permutations, self.seed)
+        other = ConditionalTests(self._sample, self._names, choice, self.n_resamples, self.seed)
         other._residuals = self._residuals
         return other
 
@@ -203,7 +203,7 @@ class CausalGraph(Shown):
             InputError: for a level too low for the number of permutations, or other names.
         """
         alpha = self.alpha if alpha is None else alpha
-        check_permutations(self.source.permutations, alpha)
+        check_permutations(self.source.n_resamples, alpha)
         names = tuple(columns or self.columns)
         if sorted(names) != sorted(self.columns):
             raise InputError(f"columns must be {', '.join(self.columns)} in some order")
@@ -281,7 +281,7 @@ def causal_graph(
     columns: tuple[str, ...] | None = None,
     kernel: Any = "bkl",
     alpha: float = 0.05,
-    permutations: int = 499,
+    n_resamples: int = 499,
     most_given: int | None = None,
     standardize: str | None = "column",
     seed: int = 0,
@@ -302,7 +302,7 @@ def causal_graph(
         kernel: ``"bkl"``, ``"multiscale"``, ``"posterior"``, ``"median"`` or a kernel, for each
             variable or its residuals.
         alpha: level of every test; a higher level gives more edges.
-        permutations: number of permutations of every test.
+        n_resamples: number of permutations of every test.
         most_given: largest number of conditioning columns; ``None`` for no limit.
         standardize: see :func:`~bke.inference.independence_test`.
         seed: random seed of all tests.
@@ -312,7 +312,7 @@ def causal_graph(
         InputError: for invalid data or arguments, or without causal-learn.
     """
     choice = KernelChoice.checked(kernel, KERNEL_CHOICES, standardize)
-    alpha = check_permutations(permutations, alpha)
+    alpha = check_permutations(n_resamples, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
     if most_given is not None:
         check_count(most_given, "most_given", 0)
@@ -336,7 +336,7 @@ def causal_graph(
         raise InputError(f"columns must be {dimension} different names, got {names}")
     # Matrices that are alive at once, in addition to the cached ones.
     check_memory(n, dimension, matrices=6)
-    source = ConditionalTests(sample, names, choice, permutations, seed)
+    source = ConditionalTests(sample, names, choice, n_resamples, seed)
     return _find_graph(source, names, alpha, most_given, progress)
 
 

@@ -75,7 +75,7 @@ def independence_test(
     kernel: Any = "multiscale",
     null: str = "permutation",
     estimator: str | None = None,
-    permutations: int = 999,
+    n_resamples: int = 999,
     sequential: bool = True,
     memory: float | None = None,
     alpha: float = 0.05,
@@ -107,7 +107,7 @@ def independence_test(
             ``"wild bootstrap"`` (TST-7) and ``"shift"``, circular shifts of y.
         estimator: with permutations ``"unbiased"`` (default, for n >= 4) or ``"biased"``; the other
             null distributions are those of the biased estimator.
-        permutations: number B of permutations, or of draws from the null distribution. The smallest
+        n_resamples: number B of permutations, or of draws from the null distribution. The smallest
             p-value is 1 / (1 + B).
         sequential: stop early, as in :func:`~bke.inference.two_sample_test`.
         memory: number of steps beyond which the series are independent, for the wild bootstrap and
@@ -127,7 +127,7 @@ def independence_test(
     choices = [KernelChoice.checked(k, KERNEL_CHOICES, standardize) for k in per_variable]
     check_count(seed, "seed", 0, 2**63 - 1)
     null_choice = NullChoice.checked(
-        null, estimator, choices, HSIC_NULLS, draws=permutations, alpha=alpha, memory=memory
+        null, estimator, choices, HSIC_NULLS, draws=n_resamples, alpha=alpha, memory=memory
     )
     first, second = samples = _check_pairs(X, Y, null_choice)
     if len(first) <= MAX_GRAM_ROWS or not null_choice.is_permutation:
@@ -153,7 +153,7 @@ def independence_test(
                 lambda count: _permutation_test(
                     samples, (x, y), null_choice, seed, count, progress=progress
                 ),
-                permutations,
+                n_resamples,
                 alpha,
                 sequential=sequential,
             )

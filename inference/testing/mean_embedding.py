@@ -37,7 +37,7 @@ def mean_embedding_test(
     kernel: Any = "bkl",
     locations: int = 5,
     null: str = "permutation",
-    permutations: int = 999,
+    n_resamples: int = 999,
     regularisation: float = 1e-5,
     alpha: float = 0.05,
     standardize: str | None = "column",
@@ -59,7 +59,7 @@ def mean_embedding_test(
         null: ``"permutation"``, or ``"f"``, the null distribution of Hotelling's T squared, which
             is an approximation because features are not normal. (The chi-square limit rejects far
             too often in small samples.)
-        permutations: number of permutations.
+        n_resamples: number of permutations.
         regularisation: ridge g, relative to the mean diagonal of the covariance.
         alpha: level of the test.
         standardize: as for :func:`~bke.inference.two_sample_test`.
@@ -72,7 +72,7 @@ def mean_embedding_test(
     check_count(locations, "locations", 1)
     check_positive(regularisation, "regularisation")
     check_choice(null, "null", ("permutation", "f"))
-    alpha = check_permutations(permutations, alpha)
+    alpha = check_permutations(n_resamples, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
     pair = TwoSamples.checked(P, Q)
     train, test = _split(pair, seed)
@@ -82,7 +82,7 @@ def mean_embedding_test(
         witness = matrix[:, :m].mean(axis=1) - matrix[:, m:].mean(axis=1)
         scales = choice.scales(train.pooled)
         points = extrema(train.pooled, np.abs(witness), locations, scales)
-        labeled = test.permute_labels(permutations, test.generator(seed))
+        labeled = test.permute_labels(n_resamples, test.generator(seed))
         labels = labeled.labels
         features = np.asarray(selected(labeled.rows, points), dtype=float)
         values = permuted_t_squared(features, labels, regularisation)
@@ -98,7 +98,7 @@ def mean_embedding_test(
         test="mean-embedding test",
         hypotheses=HYPOTHESES,
         kernel=selected,
-        method=f"{permutations} permutations, {options}",
+        method=f"{n_resamples} permutations, {options}",
         exact=True,
         alpha=alpha,
         statistic_label="T squared",
@@ -117,7 +117,7 @@ def mean_embedding_test(
         result,
         pvalue=float(limit.sf(result.statistic)),
         pvalue_error=0.0,  # in closed form
-        null=np.empty(0),
+        null_distribution=np.empty(0),
         method=f"F with {num_locations} and {error_degrees} degrees of freedom, {options}",
         exact=False,
         limit=limit,

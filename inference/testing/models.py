@@ -160,7 +160,7 @@ def relative_similarity_test(
         ),
         statistic=float(z),
         pvalue=float(pvalue),
-        null=np.empty(0),
+        null_distribution=np.empty(0),
         kernel=selected,
         method=f"normal approximation, {choice}, {alternative}",
         exact=False,

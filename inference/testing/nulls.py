@@ -211,7 +211,7 @@ class Approximation(NamedTuple):
             hypotheses=hypotheses,
             statistic=self.statistic,
             pvalue=pvalue,
-            null=self.draws,
+            null_distribution=self.draws,
             kernel=kernel,
             method=f"{self.method}, {selection}",
             exact=False,

@@ -196,7 +196,7 @@ def posterior_predictive_check(
     num_sets = min(replicates, max(needed, 59 if len(observed) <= rows else 19))
     scored = [predictions.draws[index] for index in split.replicates[:num_sets]]
     threshold = _score_threshold(scorer, scored, scale, alpha, progress=progress)
-    notes = rounding_note(observed, reference, result.kernel) if result.rejected else ()
+    notes = rounding_note(observed, reference, result.kernel) if result.reject else ()
     notes += scorer.power_note(len(observed), threshold)
     witness, error = scorer.witness(observed / scale)
     return PredictiveCheck(

@@ -66,8 +66,8 @@ class TestResult(Shown):
         statistic_label: name of the statistic, such as ``"squared MMD"``.
         pvalue: p-value.
         pvalue_error: Monte Carlo standard error of the p-value; 0 without permutations.
-        null: draws of the statistic under the null hypothesis, (B,); empty for a null distribution
-            in closed form.
+        null_distribution: draws of the statistic under the null hypothesis, (B,); empty for a null
+            distribution in closed form.
         kernel: kernel of the statistic; in a combined test that of the most extreme MMD or HSIC;
             for independence a tuple of the kernels of x and y.
         kernel_label: text before the kernel in the summary.
@@ -96,7 +96,7 @@ class TestResult(Shown):
     hypotheses: tuple[str, str]
     statistic: float
     pvalue: float
-    null: np.ndarray
+    null_distribution: np.ndarray
     kernel: Any
     method: str
     exact: bool
@@ -126,15 +126,22 @@ class TestResult(Shown):
         """
         pvalue = p_value(values)
         attributes.setdefault("pvalue_error", proportion_error(pvalue, len(values) - 1))
-        return cls(statistic=float(values[0]), pvalue=pvalue, null=values[1:], **attributes)
+        return cls(
+            statistic=float(values[0]), pvalue=pvalue, null_distribution=values[1:], **attributes
+        )
+
+    @property
+    def _n_resamples(self) -> int:
+        """Number of draws of the null distribution."""
+        return len(self.null_distribution)
 
     @property
     def pvalue_text(self) -> str:
         """Formatted p-value: ``p = 0.031``, or ``p ≤ 0.001`` for the smallest possible one."""
-        return describe_p(self.pvalue, len(self.null))
+        return describe_p(self.pvalue, len(self.null_distribution))
 
     @property
-    def rejected(self) -> bool:
+    def reject(self) -> bool:
         """True if the null hypothesis is rejected at level ``alpha``."""
         return self.pvalue <= self.alpha
 
@@ -146,8 +153,8 @@ class TestResult(Shown):
             "lower": (self.alpha,),
             "both": (0.5 * self.alpha, 1.0 - 0.5 * self.alpha),
         }[self.tail]
-        if len(self.null):
-            return tuple(float(np.quantile(self.null, level)) for level in levels)
+        if len(self.null_distribution):
+            return tuple(np.quantile(self.null_distribution, levels).tolist())
         if self.limit is None:
             return ()
         return tuple(float(self.limit.ppf(level)) for level in levels)
@@ -162,8 +169,8 @@ class TestResult(Shown):
         return self.renamed(self.test, (null, other))
 
     def __str__(self) -> str:
-        conclusion = self.hypotheses[int(self.rejected)]
-        pvalue = describe_p_with_error(self.pvalue, self.pvalue_error, len(self.null))
+        conclusion = self.hypotheses[int(self.reject)]
+        pvalue = describe_p_with_error(self.pvalue, self.pvalue_error, len(self.null_distribution))
         kernel = ""
         if self.kernel is not None:
             kernel = f", {self.kernel_label} {format_kernel(self.kernel)}"
@@ -181,7 +188,7 @@ class TestResult(Shown):
         if self.e_value is not None:
             lines.append(
                 f"  e-value: {self.e_value:.3g} (mean 1 under the null hypothesis, at most "
-                f"{len(self.null) + 1}); the Bayes factor is interpretable only relative to those "
+                f"{self._n_resamples + 1}); the Bayes factor is interpretable only relative to those "
                 "of the permutations"
             )
         ordered = sorted(self.parts, key=lambda part: (-part.deviation, part.pvalue))
@@ -196,7 +203,9 @@ class TestResult(Shown):
                 f"  {len(printed)} of {len(self.parts)} components, most extreme first, with "
                 "unadjusted p-values:"
             )
-        lines += [f"    {part.name}: {format_p(part.pvalue, len(self.null))}" for part in printed]
+        lines += [
+            f"    {part.name}: {format_p(part.pvalue, self._n_resamples)}" for part in printed
+        ]
         return "\n".join([*lines, *(f"  Note: {note}" for note in self.notes)])
 
     def __repr__(self) -> str:

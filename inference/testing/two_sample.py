@@ -84,7 +84,7 @@ def two_sample_test(
     kernel: Any = "fused",
     null: str = "permutation",
     estimator: str | None = None,
-    permutations: int = 999,
+    n_resamples: int = 999,
     sequential: bool = True,
     memory: float | None = None,
     block_size: int | None = None,
@@ -133,7 +133,7 @@ def two_sample_test(
             ``"biased"`` or ``"paired"``, where the rows of a pair may depend on each other and
             permutations swap them. With ``"normal"`` ``"linear"`` (default, MMD-13) or ``"block"``
             (MMD-14). The other null distributions have one estimator each.
-        permutations: number B of permutations, or of draws from the null distribution. The smallest
+        n_resamples: number B of permutations, or of draws from the null distribution. The smallest
             p-value is 1 / (1 + B).
         sequential: for more than 9998 permutations, draw 999 first, and ten times as many only if
             the p-value is not above 4 ``alpha``, at the same level
@@ -154,7 +154,7 @@ def two_sample_test(
     choice = KernelChoice.checked(kernel, KERNEL_NAMES, standardize)
     check_count(seed, "seed", 0, 2**63 - 1)
     null_choice = NullChoice.checked(
-        null, estimator, [choice], MMD_NULLS, draws=permutations, alpha=alpha, memory=memory
+        null, estimator, [choice], MMD_NULLS, draws=n_resamples, alpha=alpha, memory=memory
     )
     if isinstance(kernel, str) and kernel in ("evidence", "fused") and estimator == "biased":
         raise InputError(f"kernel={kernel!r} is not a squared MMD and has no biased estimator")
@@ -176,7 +176,7 @@ def two_sample_test(
                 lambda count: _permutation_test(
                     pair, choice, null_choice, seed, count, progress=progress
                 ),
-                permutations,
+                n_resamples,
                 alpha,
                 sequential=sequential,
             )
@@ -216,7 +216,7 @@ def _permutation_test(
     result = _to_result(statistic, choice, null, count)
     # The normal limit holds for P != Q only, and only if the difference affects this kernel.
     has_interval = statistic.kernel is not None and statistic.kernel_significant
-    if result.rejected and has_interval and not null.is_paired and min(pair.sizes) >= 3:
+    if result.reject and has_interval and not null.is_paired and min(pair.sizes) >= 3:
         estimate, interval = mmd_interval(pair, statistic.kernel, null.alpha)
         result = dataclasses.replace(result, estimate=estimate, interval=interval)
     return result
@@ -260,7 +260,7 @@ def _notes(
         *kernel_notes([] if result.kernel is None else [result.kernel]),
         *constant_note(np.concatenate(samples)),
         *row_notes,
-        *(rounding_note(*samples, result.kernel) if result.rejected else ()),
+        *(rounding_note(*samples, result.kernel) if result.reject else ()),
         *(("P and Q are the same rows",) if fingerprints[0] == fingerprints[1] else ()),
     )
 

@@ -62,8 +62,8 @@ def test_figure_2_finds_ratios_up_to_3_and_fails_from_5_on(monkeypatch, tmp_path
     monkeypatch.setattr(names["options"], "per_component", 100)
     for ratio, expected in ((3.0, True), (5.0, False)):
         P, Q = grids(ratio, np.random.default_rng([0, int(10 * ratio), 0]))
-        test = two_sample_test(P, Q, kernel="bkl", permutations=199, seed=0, progress=False)
-        assert test.rejected == expected
+        test = two_sample_test(P, Q, kernel="bkl", n_resamples=199, seed=0, progress=False)
+        assert test.reject == expected
     P, Q = grids(2.0, np.random.default_rng([0, 1000]))
     pooled = np.concatenate([P, Q])
     learned = learn_kernel(pooled, prior=dist.Gamma(1.0, 0.1), standardize=None, progress=False)

@@ -956,7 +956,7 @@ def witness_of_tests(seed: int) -> Mapping[str, Any]:
     tree = inference.sample_test_witness(test, first, second, grid(), seed=seed)
     x, y, _ = samples.dependent()
     test = inference.independence_test(
-        x, y, kernel="median", permutations=N_RESAMPLES, sequential=False, **QUIET
+        x, y, kernel="median", n_resamples=N_RESAMPLES, sequential=False, **QUIET
     )
     at = (np.zeros((2, 1)), np.array([[0.0], [1.2]]))
     dependence_tree = inference.sample_dependence_witness(test, x, y, at, seed=seed)
@@ -1012,7 +1012,7 @@ def compared_kernels(seed: int) -> Mapping[str, Any]:
 
 def two_samples(first: Any, second: Any, seed: int, **options: Any) -> Any:
     """A two-sample test with few permutations."""
-    options = {"permutations": N_RESAMPLES, "sequential": False, "seed": seed, **options}
+    options = {"n_resamples": N_RESAMPLES, "sequential": False, "seed": seed, **options}
     return inference.two_sample_test(first, second, **options, **QUIET)
 
 
@@ -1021,7 +1021,7 @@ def test_outputs(result: Any) -> dict[str, Any]:
     outputs = {
         "statistic": result.statistic,
         "pvalue": result.pvalue,
-        "reject": bool(result.rejected),
+        "reject": bool(result.reject),
         "exact": bool(result.exact),
     }
     if result.interval is not None:
@@ -1091,7 +1091,7 @@ def locations(seed: int) -> Mapping[str, Any]:
     outputs = {}
     for null in ("permutation", "f"):
         result = inference.mean_embedding_test(
-            first, second, null=null, permutations=N_RESAMPLES, seed=seed, locations=3
+            first, second, null=null, n_resamples=N_RESAMPLES, seed=seed, locations=3
         )
         outputs |= named(null, test_outputs(result))
     return outputs
@@ -1107,7 +1107,7 @@ def models_as_samples(seed: int) -> Mapping[str, Any]:
         lambda rng, count: 3.0 * rng.normal(size=(count, 1)),
         seed=seed,
         kernel="median",
-        permutations=N_RESAMPLES,
+        n_resamples=N_RESAMPLES,
         sequential=False,
         **QUIET,
     )
@@ -1127,7 +1127,7 @@ def many_rows() -> Mapping[str, Any]:
     parts = [dask.array.from_array(sample, chunks=(20_000, 2)) for sample in (first, second)]
     partitioned = two_samples(*parts, seed=0)
     return {
-        "reject": bool(result.rejected),
+        "reject": bool(result.reject),
         "partitions_agree": result.pvalue == partitioned.pvalue,
     }
 
@@ -1269,7 +1269,7 @@ def matched_weights() -> Mapping[str, Any]:
 
 def independence(x: Any, y: Any, seed: int, **options: Any) -> dict[str, Any]:
     """An independence test with few permutations."""
-    options = {"permutations": N_RESAMPLES, "sequential": False, "seed": seed, **options}
+    options = {"n_resamples": N_RESAMPLES, "sequential": False, "seed": seed, **options}
     return test_outputs(inference.independence_test(x, y, **options, **QUIET))
 
 
@@ -1298,7 +1298,7 @@ def conditional_independence(seed: int) -> Mapping[str, Any]:
             *arguments,
             seed=seed,
             kernel="median",
-            permutations=N_RESAMPLES,
+            n_resamples=N_RESAMPLES,
             sequential=False,
             **QUIET,
         )
@@ -1322,7 +1322,7 @@ def causes(seed: int) -> Mapping[str, Any]:
         np.hstack([x, y, z]),
         columns=("x", "y", "z"),
         kernel="median",
-        permutations=N_RESAMPLES,
+        n_resamples=N_RESAMPLES,
         seed=seed,
         **QUIET,
     )
@@ -1337,7 +1337,7 @@ def causes(seed: int) -> Mapping[str, Any]:
 
 def compared_tables(before: Any, after: Any, seed: int, **options: Any) -> Any:
     """A comparison of tables with few permutations."""
-    options = {"permutations": N_RESAMPLES, "sequential": False, "seed": seed, **options}
+    options = {"n_resamples": N_RESAMPLES, "sequential": False, "seed": seed, **options}
     return inference.compare_tables(before, after, **options, **QUIET)
 
 
@@ -1414,7 +1414,7 @@ def groups_of_one_table(seed: int) -> Mapping[str, Any]:
             table,
             "site",
             rest=rest,
-            permutations=N_RESAMPLES,
+            n_resamples=N_RESAMPLES,
             sequential=False,
             seed=seed,
             **QUIET,
@@ -1517,7 +1517,7 @@ def agreement(seed: int) -> Mapping[str, Any]:
     outputs = {}
     for name, shift in (("alike", 0.0), ("shifted", 1.0)):
         result = inference.compare_chains(
-            samples.chains(shift), permutations=N_RESAMPLES, columns=("mu", "tau"), seed=seed
+            samples.chains(shift), n_resamples=N_RESAMPLES, columns=("mu", "tau"), seed=seed
         )
         outputs |= named(name, chain_outputs(result))
     outputs["clusters"] = ["".join(map(str, cluster)) for cluster in result.clusters]
@@ -1590,7 +1590,7 @@ def predictive_check(seed: int) -> Mapping[str, Any]:
         }
     )
     result = inference.posterior_predictive_check(tree, replicates=99, seed=seed, **QUIET)
-    return {"pvalue": result.pvalue, "reject": bool(result.result.rejected)}
+    return {"pvalue": result.pvalue, "reject": bool(result.result.reject)}
 
 
 # -- likelihood-free inference --------------------------------------------------------------------

@@ -15,7 +15,7 @@ from sklearn.datasets import load_wine
 wine = load_wine(as_frame=True)
 table = wine.data.rename(columns={"od280/od315_of_diluted_wines": "od280 / od315"})
 table["cultivar"] = np.array(["first", "second", "third"])[wine.target]
-found = compare_groups(table, by="cultivar", permutations=499, progress=False)
+found = compare_groups(table, by="cultivar", n_resamples=499, progress=False)
 print(found)
 
 chances = np.array([[column.effect.auc for column in one.columns] for one in found.comparisons])

@@ -27,7 +27,7 @@ noise = np.random.default_rng(0).normal(size=(2, *centres.shape))
 for ratio in ratios:
     P, Q = centres + noise[0], centres + noise[1] * [np.sqrt(ratio), 1.0] @ turn
     for name, kernel in kernels.items():
-        test = two_sample_test(P, Q, kernel=kernel, permutations=499, progress=False)
+        test = two_sample_test(P, Q, kernel=kernel, n_resamples=499, progress=False)
         pvalues[name].append(test.pvalue)
         print(f"ratio {ratio:g}, {name}: p = {test.pvalue:.3f}")
 

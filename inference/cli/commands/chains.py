@@ -75,7 +75,7 @@ def chains(
             comparison = compare_chains(
                 chosen(read_draws(paths), options.parameters, paths[0]),
                 alpha=options.alpha,
-                permutations=options.permutations,
+                n_resamples=options.permutations,
                 seed=options.seed,
             )
         terminal.say(str(comparison))

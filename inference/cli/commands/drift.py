@@ -179,7 +179,7 @@ def _compared(
     how: dict[str, Any] = {
         **tables.arguments(),
         "alpha": options.alpha,
-        "permutations": options.permutations,
+        "n_resamples": options.permutations,
         "sequential": options.sequential,
         "seed": options.seed,
         "progress": terminal.progress,

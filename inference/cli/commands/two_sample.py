@@ -187,7 +187,7 @@ def two_sample(
 
             told["settings"] = options.settings(kernel, chosen.null, estimator)
             finish_test(result, witness, told, list(pair.notes), folder, terminal)
-            differ = result.rejected
+            differ = result.reject
     if chosen.fail and differ:
         raise typer.Exit(DIFFERENT)
 

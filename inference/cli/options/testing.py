@@ -110,7 +110,7 @@ class LevelOptions:
     def arguments(self) -> dict[str, Any]:
         """Keyword arguments of a test."""
         return {
-            "permutations": self.permutations,
+            "n_resamples": self.permutations,
             "alpha": self.alpha,
             "seed": self.seed,
             "standardize": standardize_argument(self.standardize),

@@ -936,7 +936,7 @@ def test_two_samples_are_tested(samples, tmp_path):
     result = succeeded("test", *samples, *arguments, "--json", "--out", out)
     found = json.loads(result.stdout)
     expected = bke.inference.two_sample_test(
-        P, Q, kernel="median", permutations=99, seed=3, progress=False
+        P, Q, kernel="median", n_resamples=99, seed=3, progress=False
     )
     assert found["pvalue"] == expected.pvalue
     assert found["statistic"] == pytest.approx(expected.statistic)
@@ -1009,7 +1009,7 @@ def test_other_nulls(samples, tmp_path):
     for null in ("gamma", "spectrum"):
         found = json.loads(succeeded("test", *samples, *arguments, "--null", null).stdout)
         expected = bke.inference.two_sample_test(
-            P, Q, kernel="median", null=null, permutations=39, progress=False
+            P, Q, kernel="median", null=null, n_resamples=39, progress=False
         )
         assert found["pvalue"] == pytest.approx(expected.pvalue)
         assert found["exact"] is False

@@ -171,7 +171,7 @@ def test_a_gate_counts_columns_that_have_changed_enough(small_change, gate, stat
 
 
 def test_python_and_json_have_the_effect_sizes_of_a_gate(small_change):
-    found = compare_tables(*small_change, permutations=99, progress=False)
+    found = compare_tables(*small_change, n_resamples=99, progress=False)
     frame = found.to_dataframe().set_index("name")
     each = [pd.read_csv(path) for path in small_change]
     expected = ks_2samp(each[0].x, each[1].x, method="asymp").statistic

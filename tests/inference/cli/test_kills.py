@@ -27,8 +27,8 @@ def rows(tmp_path_factory):
     return folder
 
 
-def command(rows, out, seed, *, permutations="19"):
-    options = ("--kernel", "median", "--permutations", permutations, "--seed", seed, "--quiet")
+def command(rows, out, seed, *, n_resamples="19"):
+    options = ("--kernel", "median", "--permutations", n_resamples, "--seed", seed, "--quiet")
     return [*STARTS, "test", str(rows / "p.csv"), str(rows / "q.csv"), *options, "--out", str(out)]
 
 

@@ -381,7 +381,7 @@ def test_so_few_rows_that_nothing_can_be_rejected_are_told(P, Q, options, ways):
     assert found.to_dict()["notes"] == list(found.notes)
     assert str(found).count("Note: so few rows") == len(notes)
     if not options:
-        assert two_sample_test(P, Q, permutations=99, **QUIET).notes == found.notes
+        assert two_sample_test(P, Q, n_resamples=99, **QUIET).notes == found.notes
 
 
 def test_the_same_rows_do_not_differ():

@@ -51,7 +51,7 @@ def page(tmp_path_factory):
         )
 
     path = tmp_path_factory.mktemp("page") / "report.html"
-    found = compare_tables(table(150, 0.0), table(150, 1.0), permutations=99, progress=False)
+    found = compare_tables(table(150, 0.0), table(150, 1.0), n_resamples=99, progress=False)
     path.write_text(found.to_html(), encoding="utf-8")
     return path.as_uri()
 
@@ -108,7 +108,7 @@ def test_one_search_is_for_all_groups(browser, tmp_path):
     rng = np.random.default_rng(7)
     whole = pd.DataFrame(rng.normal(size=(90, 2)), columns=["one", "other"])
     whole["group"] = np.repeat(["a", "b", "c"], 30)
-    found = compare_groups(whole, "group", permutations=99, progress=False)
+    found = compare_groups(whole, "group", n_resamples=99, progress=False)
     path = tmp_path / "groups.html"
     path.write_text(found.to_html(), encoding="utf-8")
     opened(browser, path.as_uri(), 1280)

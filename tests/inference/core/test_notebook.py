@@ -95,7 +95,7 @@ def graph():
     pytest.importorskip("causallearn")
     X = normal(40, 3)
     X[:, 1] += 2.0 * X[:, 0]
-    options = {"kernel": "median", "permutations": 39, **QUIET}
+    options = {"kernel": "median", "n_resamples": 39, **QUIET}
     return inference.causal_graph(X, columns=(ODD, "b", "c"), **options)
 
 
@@ -107,7 +107,7 @@ def regression():
 
 
 def test_of_samples():
-    found = two_sample_test(normal(20), normal(20, shift=2.0), permutations=99, **QUIET)
+    found = two_sample_test(normal(20), normal(20, shift=2.0), n_resamples=99, **QUIET)
     return found.with_sample_names((ODD, "b"))
 
 
@@ -122,7 +122,7 @@ RESULTS = {
     "TestResult": (test_of_samples, True, True, None),
     "TestResult alone": (
         lambda: independence_test(
-            normal(20), normal(20, 2), kernel="median", permutations=19, **QUIET
+            normal(20), normal(20, 2), kernel="median", n_resamples=19, **QUIET
         ),
         *(True, False, 1),
     ),

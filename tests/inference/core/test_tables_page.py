@@ -56,7 +56,7 @@ def found():
         )
 
     return compare_tables(
-        table(200, 0.0), table(220, 1.0), permutations=99, names=("<old>", "new"), progress=False
+        table(200, 0.0), table(220, 1.0), n_resamples=99, names=("<old>", "new"), progress=False
     )
 
 

@@ -32,7 +32,7 @@ from bke.inference.io.tables import as_table
 from bke.inference.io.types import infer_type
 from bke.inference.learning.bandwidths import bandwidth_grid
 
-QUIET = {"permutations": 199, "progress": False}
+QUIET = {"n_resamples": 199, "progress": False}
 COMPARE = {"n_resamples": 199, "progress": False}
 RNG = np.random.default_rng(5)
 TIED = RNG.choice([0.1, 0.2, 0.3], 400)

@@ -44,7 +44,7 @@ def test_columns_go_by_their_names_not_their_order():
         np.testing.assert_allclose(lengths[0], lengths[1], rtol=1e-6)
     compared = [compare(P, one, n_resamples=99, **quiet) for one in (Q, Q[SWAPPED])]
     assert compared[0].to_dict() == compared[1].to_dict()
-    tested = [two_sample_test(P, one, permutations=99, **quiet) for one in (Q, Q[SWAPPED])]
+    tested = [two_sample_test(P, one, n_resamples=99, **quiet) for one in (Q, Q[SWAPPED])]
     assert tested[0].statistic == tested[1].statistic
     related = [
         relative_similarity_test(P, one, other, kernel="median").statistic

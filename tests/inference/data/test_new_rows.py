@@ -273,7 +273,7 @@ def test_points_of_a_witness_are_matched_by_name():
 
 
 def test_points_of_a_test_witness_are_matched_by_name():
-    result = two_sample_test(TRAINING, OTHER, kernel="median", permutations=99, **QUIET)
+    result = two_sample_test(TRAINING, OTHER, kernel="median", n_resamples=99, **QUIET)
     found = [
         sample_test_witness(result, TRAINING, OTHER, at, draws=10).witness.values
         for at in (NEW.to_numpy(), NEW[["dose", "height"]])

@@ -26,7 +26,7 @@ ANOTHER_ORDER = "the same row labels in another order"
 
 def drawn(rows, order):
     return goodness_of_fit_test(
-        X, lambda rng, n: rows.iloc[:n][order], permutations=99, progress=False
+        X, lambda rng, n: rows.iloc[:n][order], n_resamples=99, progress=False
     ).pvalue
 
 

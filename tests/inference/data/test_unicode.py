@@ -19,7 +19,7 @@ from bke.inference import (
 from bke.inference.io.samples import read_sample
 from bke.inference.io.stream import RowStream
 
-QUIET = {"permutations": 199, "progress": False}
+QUIET = {"n_resamples": 199, "progress": False}
 COMPARE = {"n_resamples": 199, "progress": False}
 COMPOSED, DECOMPOSED = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
 RNG = np.random.default_rng(0)

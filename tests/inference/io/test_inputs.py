@@ -16,7 +16,7 @@ from bke.inference.io.text import find_head
 from bke.inference.io.types import infer_type
 from bke.inference.tables.pooling import ReadOptions, Roles, pool_tables
 
-QUIET = {"permutations": 99, "progress": False}
+QUIET = {"n_resamples": 99, "progress": False}
 
 
 def column(before, after=None, kind=None):

@@ -27,7 +27,7 @@ from bke.inference.io.stream import RowStream
 from bke.inference.io.tables import as_table
 from bke.inference.tables.pooling import ReadOptions, Roles, pool_tables
 
-QUIET = {"permutations": 39, "sequential": False, "progress": False}
+QUIET = {"n_resamples": 39, "sequential": False, "progress": False}
 HOURS = [datetime.datetime(2024, 1, 1 + at % 28, 13) for at in range(60)]
 TOKYO = datetime.timezone(datetime.timedelta(hours=9))
 VALUES = np.random.default_rng(0).normal(size=60)
@@ -146,7 +146,7 @@ def test_pairs_with_other_labels_are_refused():
     with pytest.raises(InputError, match="different row labels: 0 and 5 in row 1"):
         compare(first, second, paired=True, n_resamples=39, progress=False)
     with pytest.raises(InputError, match="different row labels"):
-        independence_test(first, second, permutations=39, progress=False)
+        independence_test(first, second, n_resamples=39, progress=False)
     # Rows of two files in one frame have labels of their own.
     other = first.set_index(pd.Index(range(60, 120)))
     compare(first, other + 0.1, paired=True, n_resamples=39, progress=False)
@@ -363,7 +363,7 @@ def test_true_in_two_spellings_is_one_value(role):
     found = pool_tables(tables, None, (), ReadOptions({}), Roles(**{role: "g"}))
     assert found.role_columns["g"].levels == ("false", "true")
     both = pd.concat([before, after])
-    assert "of 1 comparison" in str(compare_groups(both, by="g", permutations=39, progress=False))
+    assert "of 1 comparison" in str(compare_groups(both, by="g", n_resamples=39, progress=False))
 
 
 def test_booleans_among_numbers_are_refused(tmp_path):
@@ -604,7 +604,7 @@ def test_values_that_repeat_in_one_table_alone_are_noted():
 
 def test_sentinels_of_pairs_are_noted():
     values = np.r_[VALUES[:50], [-999.0] * 10]
-    notes = independence_test(values, VALUES, permutations=39, progress=False).notes
+    notes = independence_test(values, VALUES, n_resamples=39, progress=False).notes
     assert any(note.startswith("X: 'x' is -999 in some rows, far from all") for note in notes)
 
 

@@ -163,7 +163,7 @@ def test_a_cell_that_is_wrong_is_named_with_its_row_and_file(tmp_path, monkeypat
     Path("a.csv").write_text("x\n" + "\n".join(map(str, range(40))) + "\n")
     Path("b.csv").write_text("x\n" + "\n".join(cells) + "\n")
     with pytest.raises(InputError, match=message):
-        compare_tables("a.csv", "b.csv", permutations=19, progress=False)
+        compare_tables("a.csv", "b.csv", n_resamples=19, progress=False)
 
 
 @pytest.mark.parametrize(
@@ -175,9 +175,9 @@ def test_what_tables_write_in_two_ways_is_refused(first, second):
     some = range(1, 29)
     pair = ({"x": [way.format(one) for one in some]} for way in (first, second))
     with pytest.raises(InputError, match=r"'x' is written in one way in before, such as"):
-        compare_tables(*pair, permutations=19, progress=False)
+        compare_tables(*pair, n_resamples=19, progress=False)
     pair = ({"x": [way.format(one) for one in some]} for way in (first, second))
-    compare_tables(*pair, column_types={"x": "category"}, permutations=19, progress=False)
+    compare_tables(*pair, column_types={"x": "category"}, n_resamples=19, progress=False)
 
 
 def test_files_of_one_folder_have_the_same_columns(tmp_path):
@@ -192,9 +192,9 @@ def test_files_of_one_folder_have_the_same_columns(tmp_path):
 @pytest.mark.parametrize("of", [{"x": [[1, 2]] * 3}, {"x": [{"a": 1}] * 3}, {"x": [b"ab"] * 3}])
 def test_cells_that_are_tables_are_refused(of):
     with pytest.raises(InputError, match=r"column 'x' holds \w+ \(type .*\): .* or leave it out"):
-        compare_tables(of, of, permutations=19, progress=False)
+        compare_tables(of, of, n_resamples=19, progress=False)
     with pytest.raises(InputError, match=r"column 'x' holds \w+ \(type .*\): .* or leave it out"):
-        compare_tables({"x": ["a", "b", "c"]}, of, permutations=19, progress=False)
+        compare_tables({"x": ["a", "b", "c"]}, of, n_resamples=19, progress=False)
 
 
 def test_a_carriage_return_ends_a_line(tmp_path):
@@ -217,7 +217,7 @@ def test_of_very_many_rows_some_are_compared_and_said_to_be(tmp_path, monkeypatc
     assert max(rows) > 180
     assert as_table(tmp_path, "before").data["x"].to_pylist() == rows
     answer = compare_tables(
-        tmp_path, tmp_path, column_types={"x": "number"}, permutations=19, progress=False
+        tmp_path, tmp_path, column_types={"x": "number"}, n_resamples=19, progress=False
     )
     assert answer.sizes == (100, 100)
     assert f"100 of the 210 rows of {tmp_path}, drawn at random" in answer.notes[0]
@@ -230,7 +230,7 @@ def test_a_code_stands_for_what_programs_write_of_it(tmp_path):
         x[: int(share * 200)] = -999.0
         paths.append(tmp_path / f"{name}.csv")
         pd.DataFrame({"x": x}).to_csv(paths[-1], index=False)
-    found = compare_tables(*paths, na_values=["-999"], permutations=19, progress=False)
+    found = compare_tables(*paths, na_values=["-999"], n_resamples=19, progress=False)
     assert found["x"].effect.missing == (0.02, 0.4)
 
 

@@ -160,7 +160,7 @@ def test_ways_of_writing_that_are_told_are_taken():
         seconds = parse_dates(pa.array(["01/02/2024", "03/04/2024"]), [words]).values[0]
         assert np.datetime64(int(seconds), "s").astype("datetime64[M]").item().month == month
     cells = {"x": ["1,234", "2,345", "3,456"] * 9}
-    asked = {"permutations": 19, "alpha": 0.2, "progress": False}
+    asked = {"n_resamples": 19, "alpha": 0.2, "progress": False}
     found = compare_tables(cells, cells, formats=["commas between thousands"], **asked)
     assert found["x"].effect.medians == (2345.0, 2345.0)
     with pytest.raises(InputError, match=r"a format must be one of .*got 'dmy'"):
@@ -196,7 +196,7 @@ def test_numbers_whose_squares_cannot_be_written_are_refused(values, message):
 
 
 def test_what_is_left_unread_is_told():
-    asked = {"permutations": 19, "alpha": 0.2, "progress": False}
+    asked = {"n_resamples": 19, "alpha": 0.2, "progress": False}
     cells = {"g": ["u"] * 9 + ["v"] * 9 + [None] * 2, "x": np.arange(20.0) % 7}
     found = compare_tables(cells, by="g", na_values=["-99", 3], **asked)
     assert "2 rows without a value of 'g' left out." in found.notes
@@ -218,7 +218,7 @@ def test_cells_that_no_table_has_are_refused(cells, message):
 
 def test_names_of_columns_are_one_line():
     table = {"a\nb": np.arange(30.0) % 7}
-    found = compare_tables(table, table, permutations=19, alpha=0.2, progress=False)
+    found = compare_tables(table, table, n_resamples=19, alpha=0.2, progress=False)
     assert [column.name for column in found.columns] == ["a b"]
 
 
@@ -241,7 +241,7 @@ def test_text_is_read_as_what_the_other_table_holds(spelt):
     before, after = table_of_types(rng, 120), table_of_types(rng, 150)
     words = after.astype(str)
     words["flag"] = words["flag"].map(spelt)
-    options = {"permutations": 99, "progress": False}
+    options = {"n_resamples": 99, "progress": False}
     twin = compare_tables(before, after, **options)
     for pair in ((before, words), (words, before)):
         found = compare_tables(*pair, **options)
@@ -269,7 +269,7 @@ def test_an_identifier_is_left_out_whoever_says_that_it_is_one():
     rng = np.random.default_rng(1)
     tables = [pd.DataFrame({"x": rng.normal(size=40), "k": rng.integers(0, 9, 40)}) for _ in "PQ"]
     found = compare_tables(
-        *tables, column_types={"k": "identifier"}, permutations=99, progress=False
+        *tables, column_types={"k": "identifier"}, n_resamples=99, progress=False
     )
     assert [one.name for one in found.columns] == ["x"]
 
@@ -286,13 +286,13 @@ def test_a_change_of_hours_is_told_by_hours():
             {"when": pd.Timestamp("2026-01-01") + pd.to_timedelta(24 * days + hours, "h")}
         )
 
-    found = compare_tables(moments(0.2), moments(0.5), permutations=99, progress=False)
+    found = compare_tables(moments(0.2), moments(0.5), n_resamples=99, progress=False)
     assert found["when"].differ
     assert all(share.level.endswith(":00") for share in found["when"].effect.shares[:3])
     times = [
         table["when"].dt.strftime("%H:%M").to_frame() for table in (moments(0.2), moments(0.5))
     ]
-    found = compare_tables(*times, permutations=99, progress=False)
+    found = compare_tables(*times, n_resamples=99, progress=False)
     assert found["when"].kind == "datetime"
     assert "median 1" in str(found)
 

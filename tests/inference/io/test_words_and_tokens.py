@@ -15,7 +15,7 @@ from bke.inference.tables.pooling import ReadOptions, Roles, pool_tables
 
 RNG = np.random.default_rng(0)
 VALUES = RNG.normal(size=60)
-QUIET = {"permutations": 39, "sequential": False, "progress": False}
+QUIET = {"n_resamples": 39, "sequential": False, "progress": False}
 COMPARE = {"n_resamples": 39, "sequential": False, "progress": False}
 
 

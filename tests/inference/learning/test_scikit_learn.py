@@ -93,7 +93,7 @@ def test_other_kernels_are_evaluated_in_numpy():
 
 
 def test_two_sample_and_independence_tests_take_scikit_learn_kernels():
-    sklearn_kernel, options = kernels.RBF(1.7), {"permutations": 99, "progress": False}
+    sklearn_kernel, options = kernels.RBF(1.7), {"n_resamples": 99, "progress": False}
     assert select_kernel(X, sklearn_kernel) == SquaredExponential(1.7)
     same = two_sample_test(X, Y, kernel=SquaredExponential(1.7), **options)
     assert two_sample_test(X, Y, kernel=sklearn_kernel, **options).pvalue == same.pvalue

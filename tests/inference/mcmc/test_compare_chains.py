@@ -104,7 +104,7 @@ def test_level(phi, autoregression):
     disagree = 0
     for seed in range(100):
         draws = autoregression(4, 300, phi, seed=seed, columns=2)
-        disagree += not compare_chains(draws, permutations=99, seed=seed).agree
+        disagree += not compare_chains(draws, n_resamples=99, seed=seed).agree
     assert disagree <= binom.isf(1e-3, 100, 0.06)
 
 
@@ -295,7 +295,7 @@ def test_short_chains_are_noted(autoregression):
         (np.ones((2, 50, 2)), {}, "all parameters are constant"),
         (np.full((2, 50, 2), np.nan), {}, "not finite, or beyond 1e.150, in chain 0, draw 0 of x0"),
         (np.ones((70, 50, 2)), {}, "at most 64 chains, got 70"),
-        (RNG.normal(size=(2, 50, 2)), {"permutations": 30}, "cannot reject"),
+        (RNG.normal(size=(2, 50, 2)), {"n_resamples": 30}, "cannot reject"),
         (RNG.normal(size=(2, 50, 2)), {"alpha": 1.5}, "alpha must be"),
         (RNG.normal(size=(2, 50, 2)), {"columns": ("a", "a")}, "names of columns must differ"),
         (RNG.normal(size=(2, 50, 2)), {"columns": "ab"}, "columns must be 2 names"),
@@ -307,7 +307,7 @@ def test_short_chains_are_noted(autoregression):
         ("run.nc", {}, r"run\.nc: no such file"),
         ({"mu": np.ones((2, 50))}, {}, "is a dictionary: pass arviz_base"),
         ([np.ones((50, 2)), np.ones((40, 2))], {}, "of different lengths: 50, 40"),
-        (RNG.normal(size=(2, 50, 2)), {"permutations": 38}, "is 2/39; take at least 39"),
+        (RNG.normal(size=(2, 50, 2)), {"n_resamples": 38}, "is 2/39; take at least 39"),
         (RNG.normal(size=(2, 50, 2)), {"score": lambda x: -x}, "the result of score_of"),
     ],
 )
@@ -336,7 +336,7 @@ def test_chains_that_move_rarely_are_not_said_to_disagree_without_a_note():
     disagreeing = [
         found
         for _ in range(20)
-        if not (found := compare_chains(rarely_switching(rng), permutations=99)).agree
+        if not (found := compare_chains(rarely_switching(rng), n_resamples=99)).agree
     ]
     assert disagreeing
     assert all(
@@ -347,4 +347,4 @@ def test_chains_that_move_rarely_are_not_said_to_disagree_without_a_note():
 
 def test_chains_that_mix_have_no_note_on_rare_moves():
     rng = np.random.default_rng(1)
-    assert compare_chains(rng.normal(size=(4, 500, 2)), permutations=99).notes == ()
+    assert compare_chains(rng.normal(size=(4, 500, 2)), n_resamples=99).notes == ()

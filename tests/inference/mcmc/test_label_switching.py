@@ -23,7 +23,7 @@ def mixture(orders, draws=400):
 
 
 def test_a_permutation_of_components_is_named():
-    found = compare_chains(mixture([(0, 1, 2), (0, 1, 2), (2, 0, 1), (0, 1, 2)]), permutations=99)
+    found = compare_chains(mixture([(0, 1, 2), (0, 1, 2), (2, 0, 1), (0, 1, 2)]), n_resamples=99)
     assert not found.agree
     (note,) = [note for note in found.notes if "label switching" in note]
     assert note == (
@@ -37,7 +37,7 @@ def test_arrays_must_be_permuted_together():
     wrong = data["sd"].values.copy()
     wrong[2] = wrong[0]  # the spreads of another order than the means
     data["sd"] = (data["sd"].dims, wrong)
-    found = compare_chains(data, permutations=99)
+    found = compare_chains(data, n_resamples=99)
     assert not found.agree
     assert not any("label switching" in note for note in found.notes)
 
@@ -45,7 +45,7 @@ def test_arrays_must_be_permuted_together():
 def test_a_change_of_sign_is_named():
     draws = RNG.gamma(4.0, size=(4, 400, 2)) + np.array([2.0, 0.0])
     draws[3, :, 0] *= -1.0
-    found = compare_chains(draws, permutations=99, columns=["w", "v"])
+    found = compare_chains(draws, n_resamples=99, columns=["w", "v"])
     assert any(
         note == "label switching: chains 3 agree with chains 0, 1, 2 after a change of sign of 'w'"
         for note in found.notes
@@ -56,6 +56,6 @@ def test_a_change_of_sign_is_named():
 def test_chains_that_agree_and_other_modes_are_not_noted(shift):
     draws = RNG.normal(size=(4, 400, 3)) + np.array([10.0, 20.0, 30.0])
     draws[3] += shift
-    found = compare_chains(draws, permutations=99)
+    found = compare_chains(draws, n_resamples=99)
     assert found.agree == (shift == 0.0)
     assert not any("label switching" in note for note in found.notes)

@@ -98,7 +98,7 @@ def test_level_of_independent_rows():
     for seed in range(120):
         X = np.random.default_rng(seed).standard_t(5, size=(40, 2))
         result = stein_test(X, -6.0 * X / (5.0 + X**2), bootstraps=99, seed=seed, **QUIET)
-        rejected += result.rejected
+        rejected += result.reject
     assert rejected <= binom.isf(1e-3, 120, 0.05)
 
 
@@ -109,7 +109,7 @@ def test_level_of_chains(phi, autoregression):
     rejected = 0
     for seed in range(100):
         X = autoregression(4, 600, phi, seed=seed, columns=2)
-        rejected += stein_test(X, -X, bootstraps=99, seed=seed, **QUIET).rejected
+        rejected += stein_test(X, -X, bootstraps=99, seed=seed, **QUIET).reject
     assert rejected <= binom.isf(1e-3, 100, 0.07)
 
 
@@ -129,9 +129,9 @@ def langevin(step, seed=0, chains=4, draws=800):
 def test_a_biased_sampler_is_found_and_its_column_named():
     """Langevin's algorithm without its correction, in the second column alone (seed 0)."""
     right, wrong = langevin(0.05), langevin(1.2)
-    assert not stein_test(right, -right, **QUIET).rejected
+    assert not stein_test(right, -right, **QUIET).reject
     result = stein_test(wrong, -wrong, columns=("a", "b"), **QUIET)
-    assert result.rejected
+    assert result.reject
     assert [one.name for one in result.columns if one.differs] == ["b"]
     assert "columns that do not fit, adjusted for all columns: b" in str(result)
     assert result.rows == "series"
@@ -306,8 +306,8 @@ def test_report_says_that_weights_of_distant_modes_are_not_tested():
     weights = np.exp(logs - logs.max(axis=1, keepdims=True))
     weights /= weights.sum(axis=1, keepdims=True)
     result = stein_test(x, np.sum(weights * ([[-20.0, 20.0]] - x), axis=1, keepdims=True), **QUIET)
-    assert not result.rejected
+    assert not result.reject
     assert "cannot detect modes without draws, or wrong weights of distant modes" in str(result)
     wrong = stein_test(2.0 * x, -2.0 * x, **QUIET)
-    assert wrong.rejected
+    assert wrong.reject
     assert "cannot detect" not in str(wrong)

@@ -335,7 +335,7 @@ def test_difference_after_an_alarm():
     assert abs(found.sizes[1] - 400) < 40
     mixed = watched()
     mixed.update(table(800, 2, zone=(0.3, 0.6, 0.1)))
-    differing = mixed.difference(permutations=199, progress=False)
+    differing = mixed.difference(n_resamples=199, progress=False)
     assert [one.name for one in differing.columns if one.differ] == ["zone"]
 
 

@@ -58,9 +58,9 @@ def test_order_of_samples_rows_and_columns_and_units_do_not_matter(small_bins, d
     rng = np.random.default_rng(3)
     P, Q = rng.normal(size=(45, 3)), rng.normal(0.3, 1.0, size=(70, 3))
     P, Q = P.round(digits), Q.round(digits)
-    p = two_sample_test(P, Q, permutations=199, **QUIET).pvalue
+    p = two_sample_test(P, Q, n_resamples=199, **QUIET).pvalue
     for first, second in ((Q, P), (P[::-1], Q), (P[:, ::-1], Q[:, ::-1]), (2.54 * P, 2.54 * Q)):
-        assert two_sample_test(first, second, permutations=199, **QUIET).pvalue == p
+        assert two_sample_test(first, second, n_resamples=199, **QUIET).pvalue == p
     assert 0.004 < p < 1.0
 
 
@@ -75,7 +75,7 @@ def test_level_with_bins(small_bins):
         two_sample_test(
             rng.gamma(2.0, size=(45, 3)),
             rng.gamma(2.0, size=(30, 3)),
-            permutations=39,
+            n_resamples=39,
             seed=seed,
             **QUIET,
         ).pvalue
@@ -87,19 +87,19 @@ def test_level_with_bins(small_bins):
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 64, 65, 1000])
 def test_permuted_indices_are_a_permutation(count):
-    permutations = [permuted_indices(np.arange(count), count, key) for key in range(20)]
-    for permutation in permutations:
+    n_resamples = [permuted_indices(np.arange(count), count, key) for key in range(20)]
+    for permutation in n_resamples:
         np.testing.assert_array_equal(np.sort(permutation), np.arange(count))
     some = np.arange(count)[::-2]
-    np.testing.assert_array_equal(permuted_indices(some, count, 3), permutations[3][some])
+    np.testing.assert_array_equal(permuted_indices(some, count, 3), n_resamples[3][some])
     if count > 10:
-        assert len({permutation.tobytes() for permutation in permutations}) == 20
+        assert len({permutation.tobytes() for permutation in n_resamples}) == 20
 
 
 def test_permutations_of_three_indices_are_equally_frequent():
     """6000 keys: each of 6 about 1000 times, within 5 deviations of 29 (1 in 10^6 outside)."""
-    permutations = np.stack([permuted_indices(np.arange(3), 3, key) for key in range(6000)])
-    counts = np.unique(permutations, axis=0, return_counts=True)[1]
+    n_resamples = np.stack([permuted_indices(np.arange(3), 3, key) for key in range(6000)])
+    counts = np.unique(n_resamples, axis=0, return_counts=True)[1]
     assert len(counts) == 6
     assert np.abs(counts - 1000).max() < 145
 

@@ -128,10 +128,10 @@ def test_smallest_number_of_permutations_for_a_level(null):
     check_permutations(19, 0.05, null=null)
     check_permutations(9, 0.1, null=null)  # 1 / 0.1 is 10 in spite of rounding
     check_permutations(33, 0.03, null=null)
-    for permutations, alpha, needed in ((18, 0.05, 19), (8, 0.1, 9), (32, 0.03, 33)):
-        message = f"{permutations} draws cannot reject at level .*1/{permutations + 1}.*{needed}$"
+    for n_resamples, alpha, needed in ((18, 0.05, 19), (8, 0.1, 9), (32, 0.03, 33)):
+        message = f"{n_resamples} draws cannot reject at level .*1/{n_resamples + 1}.*{needed}$"
         with pytest.raises(InputError, match=message):
-            check_permutations(permutations, alpha, "draws", null)
+            check_permutations(n_resamples, alpha, "draws", null)
 
 
 def test_number_of_permutations_does_not_matter_for_a_null_in_closed_form():
@@ -155,7 +155,7 @@ def test_note_on_rows_with_few_permutations():
 
 
 @pytest.mark.parametrize(
-    ("permutations", "alpha", "expected"),
+    ("n_resamples", "alpha", "expected"),
     [
         (999, 0.05, [999]),
         (9998, 0.05, [9998]),
@@ -164,8 +164,8 @@ def test_note_on_rows_with_few_permutations():
         (100_000, 0.001, [9999, 100_000]),  # 999 would have one exceedance
     ],
 )
-def test_each_stage_has_ten_times_as_many_permutations(permutations, alpha, expected):
-    assert stages(permutations, alpha) == expected
+def test_each_stage_has_ten_times_as_many_permutations(n_resamples, alpha, expected):
+    assert stages(n_resamples, alpha) == expected
 
 
 def test_a_stage_with_a_clear_decision_is_the_last():
@@ -225,21 +225,21 @@ def short_first_stage(monkeypatch):
 def test_every_test_stops_early_only_for_equal_distributions(short_first_stage):
     rng = np.random.default_rng(1)
     same, shifted = rng.normal(size=(2, 40, 2)), rng.normal(size=(40, 2)) + 2.0
-    options = {"permutations": 999, **QUIET}
+    options = {"n_resamples": 999, **QUIET}
     result = two_sample_test(*same, **options)
     assert "99 permutations of at most 999" in str(result)
-    assert result.pvalue == two_sample_test(*same, permutations=99, **QUIET).pvalue > 0.2
+    assert result.pvalue == two_sample_test(*same, n_resamples=99, **QUIET).pvalue > 0.2
     assert two_sample_test(*same, **options, sequential=False).pvalue != result.pvalue
-    assert len(two_sample_test(same[0], shifted, **options).null) == 999
+    assert len(two_sample_test(same[0], shifted, **options).null_distribution) == 999
     comparison = compare(*same, **options)
-    assert comparison.permutations == 99
+    assert comparison.n_resamples == 99
     assert comparison.pvalue == result.pvalue  # the test and the comparison agree
-    assert compare(same[0], shifted, **options).permutations == 999
-    assert len(independence_test(same[0][:, :1], same[1][:, 1:], **options).null) == 99
-    assert len(independence_test(shifted, shifted[:, :1], **options).null) == 999
+    assert compare(same[0], shifted, **options).n_resamples == 999
+    assert len(independence_test(same[0][:, :1], same[1][:, 1:], **options).null_distribution) == 99
+    assert len(independence_test(shifted, shifted[:, :1], **options).null_distribution) == 999
     tables = [{"a": list(rows[:, 0]), "b": list(rows[:, 1])} for rows in (*same, shifted)]
-    assert compare_tables(tables[0], tables[1], **options).permutations == 99
-    assert compare_tables(tables[0], tables[2], **options).permutations == 999
+    assert compare_tables(tables[0], tables[1], **options).n_resamples == 99
+    assert compare_tables(tables[0], tables[2], **options).n_resamples == 999
 
 
 def test_description_says_that_fewer_permutations_were_needed():

@@ -8,7 +8,7 @@ import pytest
 from bke.inference import compare, compare_tables, independence_test, two_sample_test
 from bke.inference.permutation.serial import serial_note
 
-QUIET = {"permutations": 39, "sequential": False, "progress": False}
+QUIET = {"n_resamples": 39, "sequential": False, "progress": False}
 COMPARE = {"n_resamples": 39, "sequential": False, "progress": False}
 
 

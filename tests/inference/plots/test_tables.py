@@ -31,7 +31,7 @@ def found():
     """120 + 90 rows whose columns but two differ by far; seed 0, 99 permutations."""
     rng = np.random.default_rng(0)
     pair = table(rng, 120, after=False), table(rng, 90, after=True)
-    return compare_tables(*pair, names=("may", "june"), permutations=99, progress=False)
+    return compare_tables(*pair, names=("may", "june"), n_resamples=99, progress=False)
 
 
 def panels(figure):
@@ -116,7 +116,7 @@ def test_a_pair_is_named_where_no_column_has_changed():
         x = rng.normal(size=150)
         others = {"y": sign * x + 0.5 * rng.normal(size=150), "z": rng.normal(size=150)}
         pair.append(pd.DataFrame({"x": x, **others}))
-    found = compare_tables(*pair, permutations=99, progress=False)
+    found = compare_tables(*pair, n_resamples=99, progress=False)
     assert [one.differ for one in found.columns] == [False] * 3
     figure = found.plot()
     assert sorted(panels(figure)) == ["x", "y"]
@@ -126,7 +126,7 @@ def test_a_pair_is_named_where_no_column_has_changed():
 def test_where_nothing_has_changed_those_nearest_to_it_are_drawn():
     rng = np.random.default_rng(2)
     pair = (table(rng, 60, after=False) for _ in range(2))
-    found = compare_tables(*pair, permutations=99, progress=False)
+    found = compare_tables(*pair, n_resamples=99, progress=False)
     assert not found.differ
     figure = found.plot()
     drawn = panels(figure)

@@ -19,7 +19,7 @@ from bke.inference.tables.permuted_labels import permute_labels
 from bke.inference.tables.pooling import UNWEIGHTED, RowWeights
 
 GRID = [-2.0, -1.2, -0.3, 0.2, 1.0]
-QUIET = {"permutations": 99, "progress": False}
+QUIET = {"n_resamples": 99, "progress": False}
 
 
 def columns(rng, rows):

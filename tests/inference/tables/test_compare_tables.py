@@ -19,7 +19,7 @@ from bke.inference.tables.permuted_labels import permute_labels
 from bke.inference.tables.statistics import standardized_residuals
 from bke.inference.tables.summary import format_region
 
-QUIET = {"permutations": 199, "progress": False}
+QUIET = {"n_resamples": 199, "progress": False}
 
 
 def table(rng, n=300, **changed):
@@ -81,7 +81,7 @@ def test_columns_that_change_alone_go_together_as_before():
         rng = np.random.default_rng(seed)
         after = table(rng)
         after["x"] = 3.0 * after["x"] + 1.0
-        found = compare_tables(table(rng), after, **(QUIET | {"permutations": 99}))
+        found = compare_tables(table(rng), after, **(QUIET | {"n_resamples": 99}))
         assert found["x"].differ
         named += any(pair.differ for pair in found.pairs)
     assert named <= 3  # at a chance of 0.05 more with probability 0.003
@@ -99,7 +99,7 @@ def test_tables_of_one_distribution_are_told_apart_as_often_as_is_said():
             z[rng.uniform(size=n) < 0.2] = np.nan
             words = rng.choice(["a", "b", "c", "d"], size=n, p=[0.7, 0.2, 0.08, 0.02])
             tables.append(pd.DataFrame({"z": z, "k": rng.poisson(1.0, n), "c": words}))
-        found = compare_tables(*tables, permutations=59, progress=False)
+        found = compare_tables(*tables, n_resamples=59, progress=False)
         rejected += found.differ
         named += any(one.differ for one in (*found.columns, *found.pairs))
         assert found.differ or not any(one.differ for one in (*found.columns, *found.pairs))
@@ -111,7 +111,7 @@ def test_one_column_of_numbers_is_compared_as_compare_does():
     """The same statistic by other permutations: p-values differ by their Monte Carlo error."""
     rng = np.random.default_rng(3)
     P, Q = rng.normal(size=120), rng.normal(0.2, 1.0, size=150)
-    one = compare_tables({"x": P}, {"x": Q}, permutations=999, progress=False)
+    one = compare_tables({"x": P}, {"x": Q}, n_resamples=999, progress=False)
     other = compare(P, Q, n_resamples=999, progress=False)
     error = (2.0 * other.pvalue * (1.0 - other.pvalue) / 999) ** 0.5
     assert abs(one.pvalue - other.pvalue) < 4.0 * error
@@ -278,7 +278,7 @@ def test_tables_that_weights_may_empty_are_compared():
         pd.DataFrame({"x": rng.normal(size=20) + s, "y": rng.normal(size=20) + s, "w": w})
         for s in (0.0, 50.0)
     ]
-    assert compare_tables(*tables, weights="w", permutations=999, progress=False).differ
+    assert compare_tables(*tables, weights="w", n_resamples=999, progress=False).differ
 
 
 def test_no_correlation_is_no_change_of_one():

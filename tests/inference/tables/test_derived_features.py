@@ -11,7 +11,7 @@ from bke.inference.tables.permuted_labels import permute_labels
 from bke.inference.tables.statistics import marginal_statistics
 
 WORDS = ["order", "came", "late", "and", "was", "broken", "but", "service", "helped", "quickly"]
-QUIET = {"permutations": 99, "progress": False}
+QUIET = {"n_resamples": 99, "progress": False}
 
 
 def texts(rng, n, words=WORDS):
@@ -58,7 +58,7 @@ def test_texts_of_the_same_words_are_of_one_distribution():
     for seed in range(60):
         rng = np.random.default_rng(seed)
         rejected += compare_tables(
-            texts(rng, 30), texts(rng, 40), permutations=59, progress=False
+            texts(rng, 30), texts(rng, 40), n_resamples=59, progress=False
         ).differ
     assert rejected <= 9
 

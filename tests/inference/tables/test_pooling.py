@@ -11,7 +11,7 @@ from bke.inference.tables.permuted_labels import permute_labels
 from bke.inference.tables.pooling import RowWeights
 from bke.inference.tables.statistics import marginal_statistics
 
-QUIET = {"permutations": 99, "progress": False}
+QUIET = {"n_resamples": 99, "progress": False}
 
 
 def counted_table(rng, n, shift=0.0):
@@ -94,7 +94,7 @@ def test_weighted_tables_of_one_distribution_are_told_apart_as_often_as_is_said(
             x = rng.normal(size=n)
             tables.append(pd.DataFrame({"x": x, "w": np.exp(0.5 * x), "k": rng.poisson(2.0, n)}))
         tables[1]["w"] *= 1000.0  # a scale of its own
-        rejected += compare_tables(*tables, weights="w", permutations=59, progress=False).differ
+        rejected += compare_tables(*tables, weights="w", n_resamples=59, progress=False).differ
     assert rejected <= 8
 
 
@@ -127,7 +127,7 @@ def test_weights_that_differ_in_kind_are_told_and_intervals_go_by_each_table():
     held, rng = 0, np.random.default_rng(5)
     for _ in range(50):
         tables = [weighed(rng, 600, 1.2), weighed(rng, 150, 0.1)]
-        found = compare_tables(*tables, weights="w", permutations=19, alpha=0.05, progress=False)
+        found = compare_tables(*tables, weights="w", n_resamples=19, alpha=0.05, progress=False)
         low, high = found["x"].effect.shift_interval
         held += low <= 0.0 <= high
         assert any("if weights vary more in one table" in note for note in found.notes)

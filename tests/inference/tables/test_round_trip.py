@@ -23,7 +23,7 @@ import pytest
 from bke.inference import InputError, compare_tables
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
-QUIET = {"permutations": 39, "sequential": False, "progress": False}
+QUIET = {"n_resamples": 39, "sequential": False, "progress": False}
 #: Rows of each half; as many for all, so that programs are compiled once.
 HALF = 12
 AGREED = settings(

@@ -9,7 +9,7 @@ from bke.models import SquaredExponential
 
 pytest.importorskip("causallearn")
 nx = pytest.importorskip("networkx")
-OPTIONS = {"kernel": "median", "permutations": 99, "progress": False}
+OPTIONS = {"kernel": "median", "n_resamples": 99, "progress": False}
 
 
 OTHER = SquaredExponential(0.3)

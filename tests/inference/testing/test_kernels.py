@@ -60,12 +60,14 @@ def test_where_the_matrix_is_taken():
 
 @pytest.mark.slow
 def test_tests_say_the_same_either_way(monkeypatch):
-    options = {"permutations": 99, "progress": False, "kernel": "multiscale"}
+    options = {"n_resamples": 99, "progress": False, "kernel": "multiscale"}
     by_factor = two_sample_test(P, Q, **options)
     monkeypatch.setattr(kernels, "MIN_FACTOR_ROWS", 10**9)
     by_matrix = two_sample_test(P, Q, **options)
     assert by_factor.pvalue == by_matrix.pvalue < 0.05
-    np.testing.assert_allclose(by_factor.null, by_matrix.null, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(
+        by_factor.null_distribution, by_matrix.null_distribution, rtol=1e-7, atol=1e-7
+    )
     np.testing.assert_allclose(by_factor.interval, by_matrix.interval, rtol=1e-7)
     assert [dataclasses.asdict(part) for part in by_factor.parts] != []
 
@@ -75,7 +77,7 @@ def test_more_rows_than_matrices_have_room_for(monkeypatch):
         raise InputError("no room")
 
     monkeypatch.setattr(two_sample, "check_memory", refuse)
-    options = {"permutations": 99, "progress": False}
+    options = {"n_resamples": 99, "progress": False}
     assert two_sample_test(P, Q, kernel=KERNEL, **options).pvalue <= 0.05
     with pytest.raises(InputError, match="no room"):
         two_sample_test(P, Q, kernel=Matern(0.5, 0.01), **options)

@@ -55,31 +55,31 @@ def test_extrema_are_high_and_apart():
 def test_the_level_and_power(null):
     """200 data sets of 60 + 60 rows, seed 3, level 0.1: at most 40 rejections but 1 in 10 000."""
     rng = np.random.default_rng(3)
-    options = {"null": null, "permutations": 99, "alpha": 0.1, "locations": 2, **QUIET}
+    options = {"null": null, "n_resamples": 99, "alpha": 0.1, "locations": 2, **QUIET}
     rejected = [
-        mean_embedding_test(*rng.normal(size=(2, 60)), seed=seed, **options).rejected
+        mean_embedding_test(*rng.normal(size=(2, 60)), seed=seed, **options).reject
         for seed in range(200)
     ]
     assert sum(rejected) <= 40
     assert sum(rejected) >= 4
     found = mean_embedding_test(rng.normal(size=200), rng.normal(1.0, 1.0, size=150), **options)
-    assert found.rejected
+    assert found.reject
     assert found.exact == (null == "permutation")
 
 
 def test_the_order_of_the_rows_does_not_matter():
     P, Q = RNG.normal(size=(30, 2)), RNG.normal(0.5, size=(24, 2))
-    options = {**QUIET, "permutations": 99}
+    options = {**QUIET, "n_resamples": 99}
     first = mean_embedding_test(P, Q, **options)
     other = mean_embedding_test(RNG.permutation(P), RNG.permutation(Q), **options)
     assert other.statistic == first.statistic
-    assert np.array_equal(other.null, first.null)
+    assert np.array_equal(other.null_distribution, first.null_distribution)
 
 
 def test_the_halves_come_from_the_data():
     """Not from the seed alone: then the ranks in them would be the same in all data."""
     grid = np.arange(40.0)
-    options = {"kernel": SquaredExponential(10.0), "permutations": 19}
+    options = {"kernel": SquaredExponential(10.0), "n_resamples": 19}
     first, other = (
         mean_embedding_test(grid[::2] + c, grid[1::2], **options).statistic for c in (0.0, 1e-3)
     )

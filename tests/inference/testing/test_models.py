@@ -8,7 +8,7 @@ from bke.models import SquaredExponential, squared_mmd
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 1))
-QUIET = {"progress": False, "kernel": "median", "permutations": 99}
+QUIET = {"progress": False, "kernel": "median", "n_resamples": 99}
 
 
 def test_goodness_of_fit():
@@ -26,7 +26,7 @@ def test_the_level_of_goodness_of_fit_at_one_seed():
     rng = np.random.default_rng(4)
     options = {**QUIET, "kernel": SquaredExponential(1.0)}
     rejected = [
-        goodness_of_fit_test(rng.normal(size=20), lambda g, n: g.normal(size=n), **options).rejected
+        goodness_of_fit_test(rng.normal(size=20), lambda g, n: g.normal(size=n), **options).reject
         for _ in range(300)
     ]
     assert sum(rejected) <= 28
@@ -122,14 +122,14 @@ def test_critical_values_are_where_the_p_value_is_the_level(alternative):
     assert [line.get_xdata()[0] for line in lines] == list(result.critical)
     z = np.array([*result.critical, result.statistic])
     beyond = {"two-sided": abs(z), "first closer": -z, "second closer": z}[alternative]
-    assert (beyond[-1] >= beyond[0]) == result.rejected
+    assert (beyond[-1] >= beyond[0]) == result.reject
 
 
 def test_a_sampler_in_single_precision_is_no_other_distribution():
     rng = np.random.default_rng(0)
     X = rng.choice([0.1, 0.2, 0.3], 100)
     result = goodness_of_fit_test(
-        X, lambda r, n: r.choice(np.float32([0.1, 0.2, 0.3]), n), permutations=199, progress=False
+        X, lambda r, n: r.choice(np.float32([0.1, 0.2, 0.3]), n), n_resamples=199, progress=False
     )
     assert result.pvalue > 0.05
 

@@ -12,7 +12,7 @@ from scipy.stats import t
 RNG = np.random.default_rng(0)
 P, Q = RNG.normal(size=(60, 2)), RNG.normal(size=(60, 2))
 KERNEL = SquaredExponential(0.9)
-QUIET = {"progress": False, "permutations": 199}
+QUIET = {"progress": False, "n_resamples": 199}
 
 
 def of(null):
@@ -45,7 +45,7 @@ def test_the_statistic_of_independence(null):
         expected = float(hsic(P, Q[:, 0], *kernels, estimator="biased"))
     assert result.statistic == pytest.approx(expected, rel=1e-9)
     if null == "shift":
-        assert len(result.null) == 60 - 2 * 5 + 1
+        assert len(result.null_distribution) == 60 - 2 * 5 + 1
     assert not result.exact
     result.plot()
 
@@ -76,13 +76,13 @@ def test_linear_and_block_are_student_t(estimator, size):
 def test_the_approximations_agree_with_permutations(null, permute_labels):
     """At n = 60 the 90 % point of the null is within 20 % of that of 2000 permutations."""
     pooled = np.concatenate([P, Q])
-    result = two_sample_test(P, Q, kernel=KERNEL, null=null, **{**QUIET, "permutations": 4000})
+    result = two_sample_test(P, Q, kernel=KERNEL, null=null, **{**QUIET, "n_resamples": 4000})
     estimator = "biased" if null == "gamma" else "unbiased"
     labels = permute_labels((60, 60), 2000, np.random.default_rng(2))
     with jax.enable_x64(True):
         row = permuted_mmd(np.asarray(KERNEL(pooled)), labels, estimator=estimator)
     expected = np.quantile(row[1:], 0.9)
-    found = result.limit.ppf(0.9) if null == "gamma" else np.quantile(result.null, 0.9)
+    found = result.limit.ppf(0.9) if null == "gamma" else np.quantile(result.null_distribution, 0.9)
     assert found == pytest.approx(expected, rel=0.2)
 
 
@@ -115,7 +115,7 @@ def test_series_want_the_bootstrap():
             result = independence_test(
                 series[:, 0], series[:, 1], kernel="median", null=null, seed=seed, **QUIET
             )
-            counts[null] += result.rejected
+            counts[null] += result.reject
     assert counts["permutation"] > 26
     assert counts["shift"] <= 20
     assert counts["wild bootstrap"] <= 26

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from bke.inference import InputError, compare, compare_tables, two_sample_test
 
-OPTIONS = {"permutations": 99, "progress": False}
+OPTIONS = {"n_resamples": 99, "progress": False}
 COMPARE = {"n_resamples": 99, "progress": False}
 FAR = 1e10
 

@@ -74,7 +74,7 @@ def same(found, expected):
     """One p-value, and statistics that differ by what rounding leaves of them."""
     assert found.pvalue == expected.pvalue
     assert found.statistic == pytest.approx(expected.statistic, rel=1e-5)
-    np.testing.assert_allclose(found.null, expected.null, atol=1e-3)
+    np.testing.assert_allclose(found.null_distribution, expected.null_distribution, atol=1e-3)
     assert [part.pvalue for part in found.parts] == [part.pvalue for part in expected.parts]
     assert found.notes == expected.notes
 
@@ -83,13 +83,13 @@ def same(found, expected):
 @pytest.mark.one_in(4)
 def test_parts_give_the_p_value_of_rows_in_memory(few, kind):
     P, Q = samples(kind)
-    expected = two_sample_test(P, Q, permutations=99, **QUIET)
+    expected = two_sample_test(P, Q, n_resamples=99, **QUIET)
     assert 0.01 <= expected.pvalue < 1.0
     for first, second in ((500, 400), (61, 130)):
-        found = two_sample_test(in_chunks(P, first), in_chunks(Q, second), permutations=99)
+        found = two_sample_test(in_chunks(P, first), in_chunks(Q, second), n_resamples=99)
         same(found, expected)
         if kind != "bins":  # whole numbers tell everything
-            np.testing.assert_array_equal(found.null, expected.null)
+            np.testing.assert_array_equal(found.null_distribution, expected.null_distribution)
     assert compare(P, Q, n_resamples=99, **QUIET).pvalue == expected.pvalue
 
 
@@ -98,7 +98,7 @@ def test_two_workers_give_what_one_gives_to_the_last_digit(few):
     """And the p-value of the same rows in memory."""
     distributed = pytest.importorskip("distributed")
     P, Q = samples("bins")
-    expected = two_sample_test(P, Q, permutations=99, **QUIET)
+    expected = two_sample_test(P, Q, n_resamples=99, **QUIET)
     found = []
     for workers in (1, 2):
         with contextlib.ExitStack() as stack:
@@ -109,7 +109,7 @@ def test_two_workers_give_what_one_gives_to_the_last_digit(few):
             stack.enter_context(client)
             stack.enter_context(dask.config.set(scheduler="distributed"))
             first, second = client.persist([in_chunks(P, 100), in_chunks(Q, 80)])
-            found.append(two_sample_test(first, second, permutations=99))
+            found.append(two_sample_test(first, second, n_resamples=99))
             if workers == 2:
                 bad = P.copy()
                 bad[250, 1] = np.nan
@@ -118,7 +118,7 @@ def test_two_workers_give_what_one_gives_to_the_last_digit(few):
     one, two = found
     assert one.pvalue == two.pvalue == expected.pvalue
     assert one.statistic == two.statistic
-    np.testing.assert_array_equal(one.null, two.null)
+    np.testing.assert_array_equal(one.null_distribution, two.null_distribution)
 
 
 @pytest.mark.slow
@@ -126,8 +126,8 @@ def test_parts_as_large_as_they_are():
     """70 000 + 70 000 rows, with nothing made smaller."""
     rng = np.random.default_rng(1)
     P, Q = rng.normal(size=(2, 70_000, 3))
-    expected = two_sample_test(P, Q, permutations=99, **QUIET)
-    same(two_sample_test(in_chunks(P, 30_000), in_chunks(Q, 9000), permutations=99), expected)
+    expected = two_sample_test(P, Q, n_resamples=99, **QUIET)
+    same(two_sample_test(in_chunks(P, 30_000), in_chunks(Q, 9000), n_resamples=99), expected)
 
 
 @pytest.mark.slow
@@ -141,15 +141,15 @@ def test_more_permutations_do_not_go_through_the_rows_again(few, monkeypatch):
         return over(self, *arguments, **options)
 
     monkeypatch.setattr(partitioned.PartitionedSamples, "run", counted)
-    found = two_sample_test(P, Q, permutations=9999, alpha=0.2)
-    assert len(found.null) == 9999  # after a first stage
+    found = two_sample_test(P, Q, n_resamples=9999, alpha=0.2)
+    assert len(found.null_distribution) == 9999  # after a first stage
     assert len(passes) == 4  # what columns are known by, and rows, the part of them, and all sums
 
 
 @pytest.mark.slow
 def test_any_collection_will_do(few):
     P, Q = samples("bins")
-    expected = two_sample_test(P, Q, permutations=39, **QUIET).pvalue
+    expected = two_sample_test(P, Q, n_resamples=39, **QUIET).pvalue
     frames = [pd.DataFrame(one, columns=list("abcde")) for one in (P, Q)]
     of_frames = [dd.from_pandas(one, npartitions=3) for one in frames]
     first = bag.from_sequence(P.tolist(), npartitions=4)
@@ -162,34 +162,34 @@ def test_any_collection_will_do(few):
         (P, of_frames[1]),
         (empty, of_frames[1]),
     ):
-        assert two_sample_test(one, other, permutations=39).pvalue == expected
+        assert two_sample_test(one, other, n_resamples=39).pvalue == expected
 
 
 def test_the_order_of_rows_in_a_collection_does_not_matter(few):
     P, Q = samples("bins")
-    expected = two_sample_test(in_chunks(P, 100), in_chunks(Q, 100), permutations=99)
+    expected = two_sample_test(in_chunks(P, 100), in_chunks(Q, 100), n_resamples=99)
     P, Q = (np.random.default_rng(3).permutation(one) for one in (P, Q))
-    same(two_sample_test(in_chunks(P, 170), in_chunks(Q, 90), permutations=99), expected)
+    same(two_sample_test(in_chunks(P, 170), in_chunks(Q, 90), n_resamples=99), expected)
 
 
 def test_few_rows_are_fetched_for_any_test():
     rng = np.random.default_rng(2)
     P, Q = rng.normal(size=(2, 60, 2))
     for options in ({"kernel": "median"}, {"estimator": "paired"}):
-        expected = two_sample_test(P, Q, permutations=99, **options, **QUIET)
-        found = two_sample_test(in_chunks(P, 25), in_chunks(Q, 60), permutations=99, **options)
+        expected = two_sample_test(P, Q, n_resamples=99, **options, **QUIET)
+        found = two_sample_test(in_chunks(P, 25), in_chunks(Q, 60), n_resamples=99, **options)
         assert found.pvalue == expected.pvalue
-        np.testing.assert_array_equal(found.null, expected.null)
+        np.testing.assert_array_equal(found.null_distribution, expected.null_distribution)
 
 
 @pytest.mark.parametrize("kind", ["bins", "plane", "line", "kinds"])
 @pytest.mark.one_in(3)
 def test_neither_names_nor_columns_nor_units_nor_the_order_of_rows_matter(few, kind):
     P, Q = samples(kind)
-    p = two_sample_test(P, Q, permutations=99, **QUIET).pvalue
+    p = two_sample_test(P, Q, n_resamples=99, **QUIET).pvalue
     shuffled = (np.random.default_rng(3).permutation(one) for one in (P, Q))
     for first, second in ((Q, P), (P[:, ::-1], Q[:, ::-1]), (2.0 * P, 2.0 * Q), shuffled):
-        assert two_sample_test(first, second, permutations=99, **QUIET).pvalue == p
+        assert two_sample_test(first, second, n_resamples=99, **QUIET).pvalue == p
 
 
 @pytest.mark.slow
@@ -205,7 +205,7 @@ def test_the_level_of_very_many_rows(few, kind):
         two_sample_test(
             rng.gamma(2.0, size=(250, columns)),
             rng.gamma(2.0, size=(200, columns)),
-            permutations=39,
+            n_resamples=39,
             seed=seed,
             **QUIET,
         ).pvalue
@@ -217,11 +217,11 @@ def test_the_level_of_very_many_rows(few, kind):
 
 def test_a_difference_is_found_and_said_of_which_rows(few):
     P, Q = samples("bins")
-    found = two_sample_test(in_chunks(P, 100), in_chunks(Q + 0.5, 100), permutations=99)
+    found = two_sample_test(in_chunks(P, 100), in_chunks(Q + 0.5, 100), n_resamples=99)
     assert found.pvalue == 0.01
     assert "constant in both samples" not in str(found)  # 7 and 7.5 differ
     assert found.interval is None
-    same_rows = two_sample_test(in_chunks(P, 100), in_chunks(P[::-1], 100), permutations=99)
+    same_rows = two_sample_test(in_chunks(P, 100), in_chunks(P[::-1], 100), n_resamples=99)
     assert "P and Q are the same rows" in same_rows.notes
     assert any("column 5" in note for note in same_rows.notes)
 
@@ -247,7 +247,7 @@ def test_a_difference_is_found_and_said_of_which_rows(few):
 def test_what_is_refused(few, change, options, message):
     P, Q = change(*samples("bins"))
     with pytest.raises(InputError, match=message):
-        two_sample_test(in_chunks(P, 100), in_chunks(Q, 100), permutations=39, **options)
+        two_sample_test(in_chunks(P, 100), in_chunks(Q, 100), n_resamples=39, **options)
 
 
 def test_data_frames_of_other_columns_are_refused(few):
@@ -265,13 +265,13 @@ def test_datasets_of_ray(few):
     ray = pytest.importorskip("ray")
     pytest.importorskip("ray.data")
     P, Q = samples("bins")
-    expected = two_sample_test(P, Q, permutations=39, **QUIET)
+    expected = two_sample_test(P, Q, n_resamples=39, **QUIET)
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
         first = ray.data.from_numpy([P[:200], P[200:]])
         frame = pd.DataFrame(Q, columns=list("abcde"))
         second = ray.data.from_pandas([frame[:150], frame[150:]])
-        found = two_sample_test(first, second, permutations=39)
+        found = two_sample_test(first, second, n_resamples=39)
         with pytest.raises(InputError, match="of one engine"):
             two_sample_test(first, in_chunks(Q, 100))
         with pytest.raises(InputError, match="missing value"):

@@ -129,7 +129,7 @@ def test_the_level_where_the_data_are_one_more_draw():
             alpha=0.1,
             seed=seed,
             progress=False,
-        ).result.rejected
+        ).result.reject
         for seed in range(60)
     ]
     assert sum(rejected) <= 15

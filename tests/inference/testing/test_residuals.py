@@ -11,7 +11,7 @@ N = 120
 Z = RNG.normal(size=(N, 2))
 X = np.sin(2 * Z[:, 0]) + 0.5 * RNG.normal(size=N)
 Y = Z[:, 0] ** 2 + 0.5 * RNG.normal(size=N)
-QUIET = {"progress": False, "permutations": 99}
+QUIET = {"progress": False, "n_resamples": 99}
 
 
 def test_residuals_are_those_of_scikit_learn_s_posterior_mean():
@@ -134,7 +134,7 @@ def test_the_level_is_near_its_name():
         result = conditional_independence_test(
             x, y, z, kernel="median", alpha=0.1, seed=seed, **QUIET
         )
-        rejected += result.rejected
+        rejected += result.reject
     assert rejected <= 17
 
 

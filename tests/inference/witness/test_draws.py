@@ -20,7 +20,7 @@ def test_bands_of_embeddings_include_the_errors_of_extra_rows():
     4000 draws: within 6 %, five standard errors.
     """
     test = two_sample_test(
-        NONE, FEW, kernel=SquaredExponential(1.0), permutations=19, progress=False
+        NONE, FEW, kernel=SquaredExponential(1.0), n_resamples=19, progress=False
     )
     drawn = sample_test_witness(test, NONE, FEW, at=np.zeros(1), draws=4000)
     share = 0.03

@@ -28,7 +28,7 @@ P, Q = RNG.normal(size=(80, 1)), RNG.normal(1.0, 1.0, size=(60, 1))
 X = RNG.normal(size=(70, 1))
 Y = 0.8 * X + 0.5 * RNG.normal(size=(70, 1))
 KERNELS = SquaredExponential(0.7), SquaredExponential(1.1)
-QUIET = {"progress": False, "permutations": 39}
+QUIET = {"progress": False, "n_resamples": 39}
 
 
 def test_the_dependence_witness_averages_to_hsic():
