@@ -188,8 +188,8 @@ class TestResult(Shown):
         if self.e_value is not None:
             lines.append(
                 f"  e-value: {self.e_value:.3g} (mean 1 under the null hypothesis, at most "
-                f"{self._n_resamples + 1}); the Bayes factor is interpretable only relative to those "
-                "of the permutations"
+                f"{self._n_resamples + 1}); the Bayes factor is interpretable only relative to "
+                "those of the permutations"
             )
         ordered = sorted(self.parts, key=lambda part: (-part.deviation, part.pvalue))
         printed = ordered[:6]
