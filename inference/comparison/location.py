@@ -13,7 +13,7 @@ from scipy.special import ndtri, stdtrit
 
 #: Largest number of values of a sample whose differences are counted. More are replaced by as many
 #: quantiles, with an error in rank that is small compared with that of the sample.
-MAX_VALUES = 2**14
+MAX_VALUES = 2**12
 
 
 class LocationDifference(NamedTuple):

@@ -10,10 +10,14 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from ..comparison.auc import proportion_with_interval
+from ..comparison.location import LocationDifference, mean_difference, median_difference
 from ..data.weighted import weighted_quantiles
 from ..io.types import Column
 from .derived_features import MISSING
 from .statistics import Marginal
+
+#: Smallest number of rows of a table for intervals of differences in location.
+MIN_LOCATION_ROWS = 6
 
 
 class LevelProportion(NamedTuple):
@@ -32,6 +36,13 @@ class Effect(NamedTuple):
         medians: medians of numbers, and of dates in seconds since 1970; otherwise ``None``.
         shift_interval: confidence interval at 1 - alpha of the second median minus the first;
             ``None`` for few rows and for clusters.
+        mean_difference: mean of a number in the second table minus that in the first; otherwise
+            ``None``.
+        mean_difference_interval: its confidence interval at 1 - alpha (Welch 1947, with effective
+            numbers of weighted rows); ``None`` for few rows and for clusters.
+        median_difference: Hodges-Lehmann estimate of the shift of a number, the median of all
+            differences of a value of each table; ``None`` for few rows, clusters and weights.
+        median_difference_interval: its confidence interval at 1 - alpha.
         deviations: scales of numbers: half the distance of the quantiles at 15.87 and 84.13 %.
         auc: probability that a number of the second table is larger than one of the first, with
             ties counted as half; otherwise ``None``.
@@ -50,6 +61,10 @@ class Effect(NamedTuple):
     missing: tuple[float, float]
     medians: tuple[float, float] | None = None
     shift_interval: tuple[float, float] | None = None
+    mean_difference: float | None = None
+    mean_difference_interval: tuple[float, float] | None = None
+    median_difference: float | None = None
+    median_difference_interval: tuple[float, float] | None = None
     deviations: tuple[float, float] | None = None
     auc: float | None = None
     auc_interval: tuple[float, float] | None = None
@@ -116,8 +131,43 @@ def column_effect(
     )
     auc, interval = _auc(first, second, alpha)
     return Effect(
-        missing, medians, shift, deviations, auc, interval if independent else None, levels, size
+        missing,
+        medians,
+        shift,
+        deviations=deviations,
+        auc=auc,
+        auc_interval=interval if independent else None,
+        shares=levels,
+        size=size,
+        **_location_differences(first, second, alpha, independent=independent),
     )
+
+
+def _location_differences(
+    before: WeightedSample, after: WeightedSample, alpha: float, *, independent: bool
+) -> dict[str, Any]:
+    """Return the differences of means and of medians (Hodges-Lehmann), with intervals."""
+    samples = before.values[:, None], after.values[:, None]
+    weights = (before.weights, after.weights)
+    mean = float(np.average(after.values, weights=after.weights)) - float(
+        np.average(before.values, weights=before.weights)
+    )
+    differences: dict[str, Any] = {"mean_difference": mean}
+    if not independent or min(len(sample) for sample in samples) < MIN_LOCATION_ROWS:
+        return differences
+    equal = all((weight == 1.0).all() for weight in weights)
+    of_means = mean_difference(*samples, alpha, weights=None if equal else weights)
+    differences["mean_difference_interval"] = _interval(of_means)
+    if equal:
+        of_medians = median_difference(*samples, alpha)
+        differences["median_difference"] = float(of_medians.estimate[0])
+        differences["median_difference_interval"] = _interval(of_medians)
+    return differences
+
+
+def _interval(difference: LocationDifference) -> tuple[float, float]:
+    low, high = difference.interval
+    return float(low[0]), float(high[0])
 
 
 def _proportions(marginal: Marginal) -> tuple[np.ndarray, np.ndarray]:

@@ -99,6 +99,12 @@ def format_effects(column: ColumnFindings) -> list[str]:
                 format_number(value, 3) for value in (effect.shift, *effect.shift_interval)
             )
             parts[-1] += f" (difference of medians {shift}, confidence interval {low} to {high})"
+    if effect.mean_difference is not None and effect.mean_difference_interval is not None:
+        mean, low, high = (
+            format_number(value, 3)
+            for value in (effect.mean_difference, *effect.mean_difference_interval)
+        )
+        parts.append(f"mean difference {mean} ({low} to {high})")
     if effect.deviations is not None:
         before, after = format_different(*effect.deviations, n_digits=4)
         parts.append(f"standard deviation (from quantiles) {before} → {after}")
