@@ -160,8 +160,8 @@ def size_at_power(
         a, log_b = parameters
         z = a + np.exp(log_b) * sizes / unit
         log_likelihood = np.where(rejected, log_ndtr(z), log_ndtr(-z)).sum()
-        log_prior = -0.5 * ((a - level) / INTERCEPT_SD) ** 2 - 0.5 * (log_b / LOG_SLOPE_SD) ** 2
-        return float(-log_likelihood - log_prior)
+        intercept, slope = (a - level) / INTERCEPT_SD, log_b / LOG_SLOPE_SD
+        return float(-log_likelihood + 0.5 * intercept**2 + 0.5 * slope**2)
 
     best = minimize(loss, np.array([level, 0.5]), method="BFGS")
     a, log_b = best.x

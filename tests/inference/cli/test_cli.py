@@ -639,7 +639,7 @@ def test_samples_are_called_as_their_files_or_as_asked(tmp_path, samples, no_fit
     assert "P and Q" in bke_command("test", calm, other).stdout
     refused = bke_command("test", calm, windy, "--names", "a", "a")
     assert refused.exit_code == 2
-    assert "must be different" in " ".join(refused.output.replace("│", " ").split())
+    assert "tell the samples apart" in " ".join(refused.output.replace("│", " ").split())
 
 
 def test_defaults(samples, tmp_path, no_fit):
