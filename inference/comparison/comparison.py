@@ -483,7 +483,7 @@ class Comparison(Shown):
                         format_number(float(value[index]), 3)
                         for value in (difference.estimate, *difference.interval)
                     )
-                    parts.append(f"{estimate} ({self._confidence} CI {low} to {high})")
+                    parts.append(f"{estimate} (unadjusted {self._confidence} CI {low} to {high})")
             values = "; Hodges-Lehmann shift ".join(parts)
             lines.append(f"Mean difference of {column}, {second} - {first}: {values}.")
         return lines

@@ -14,7 +14,7 @@ from .regions import Region
 MAX_INTERVALS, MAX_BANDWIDTHS = 3, 3
 #: Log odds from which only their power of ten is written.
 MAX_LOG_ODDS = math.log(1e4)
-#: Density ratios below this, or above its inverse, are described as almost no rows.
+#: Density ratios, smaller over larger, below this are described as almost no rows.
 MIN_RATIO = 0.005
 
 
@@ -45,19 +45,22 @@ def format_region(
         n_resamples: number of permutations.
         confidence: confidence of the interval of the ratio, such as ``"95 %"``.
     """
-    first, second = names
-    larger = "higher" if region.sign > 0 else "lower"
-    difference = f"{larger} density in {first} than in {second}"
-    low, high = region.ratio_interval
-    if not MIN_RATIO <= region.ratio <= 1.0 / MIN_RATIO:
-        rare, end = (second, low) if region.sign > 0 else (first, high)
-        amount = "no" if region.ratio == 0.0 or math.isinf(region.ratio) else "almost no"
-        limit = f"at {'least' if region.sign > 0 else 'most'} {format_ratios(end)[0]}"
-        ratio = f"{amount} rows from {rare}; density ratio {limit} ({confidence} CI)"
+    more, fewer = names if region.sign > 0 else names[::-1]
+    difference = f"higher density in {more} than in {fewer}"
+    # The larger density over the smaller one.
+    ratio, low, high = (
+        (region.ratio, *region.ratio_interval)
+        if region.sign > 0
+        else (_inverse(value) for value in (region.ratio, *region.ratio_interval[::-1]))
+    )
+    if ratio > 1.0 / MIN_RATIO:
+        amount = "no" if math.isinf(ratio) else "almost no"
+        lowest = format_ratios(low)[0]
+        difference += f", {amount} rows from {fewer}; at least {lowest} times ({confidence} CI)"
     else:
-        middle, low_text, high_text = format_ratios(region.ratio, low, high)
+        middle, low_text, high_text = format_ratios(ratio, low, high)
         ends = f"{low_text} to {high_text}" if math.isfinite(high) else f"at least {low_text}"
-        ratio = f"density ratio {middle} ({confidence} CI {ends})"
+        difference += f", {middle} times ({confidence} CI {ends})"
     p = describe_p(region.pvalue, n_resamples)
     if region.intervals:
         center, bandwidth = float(region.center[0]), float(region.bandwidth[0])
@@ -67,7 +70,7 @@ def format_region(
         )
         intervals += ", ..." * (len(region.intervals) > MAX_INTERVALS)
         return (
-            f"{columns[0]} in {intervals}: {difference}; {ratio}, {p}; peak at "
+            f"{columns[0]} in {intervals}: {difference}, {p}; peak at "
             f"{format_at_scale(center, bandwidth)}, bandwidth {format_number(bandwidth, 3)}."
         )
     center_text, bandwidth_text = (
@@ -80,7 +83,11 @@ def format_region(
     if len(region.columns) > MAX_BANDWIDTHS:  # equal in standard deviations
         deviations = format_number(float(region.bandwidth[0] / scale[0]), 3)
         bandwidth_text = f"{deviations} standard deviations of each column"
-    return f"Around {center_text}: {difference}; {ratio}, {p}; bandwidth {bandwidth_text}."
+    return f"Around {center_text}: {difference}, {p}; bandwidth {bandwidth_text}."
+
+
+def _inverse(ratio: float) -> float:
+    return 1.0 / ratio if ratio > 0.0 else math.inf
 
 
 def format_ratios(*ratios: float) -> list[str]:

@@ -102,8 +102,8 @@ def test_what_is_infinite_is_none_in_json():
     found = compare(np.zeros(30), np.ones(40), **QUIET)
     told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert [region["ratio"] for region in told["regions"]] == [None, 0.0]
-    assert "no rows from P; density ratio at most" in str(found)
-    assert "no rows from Q; density ratio at least" in str(found)
+    assert "higher density in Q than in P, no rows from P; at least" in str(found)
+    assert "higher density in P than in Q, no rows from Q; at least" in str(found)
 
 
 @pytest.mark.parametrize(

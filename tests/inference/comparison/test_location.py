@@ -147,5 +147,5 @@ def test_sentences_name_both_samples():
     rng = np.random.default_rng(6)
     found = compare(rng.normal(size=80), rng.normal(1.0, size=80), names=("a", "b"), **QUIET)
     mean, shift = found.mean_difference[0], found.median_difference[0]
-    assert f"Mean difference of x, b - a: {mean:.3g} (95 % CI " in str(found)
-    assert f"; Hodges-Lehmann shift {shift:.3g} (95 % CI " in str(found)
+    assert f"Mean difference of x, b - a: {mean:.3g} (unadjusted 95 % CI " in str(found)
+    assert f"; Hodges-Lehmann shift {shift:.3g} (unadjusted 95 % CI " in str(found)

@@ -3,8 +3,11 @@
 import datetime
 
 import numpy as np
+import pandas as pd
+import pytest
 import scipy.special
 import scipy.stats
+from bke.inference import compare_tables
 from bke.inference.io.types import Column
 from bke.inference.tables.derived_features import derive_features
 from bke.inference.tables.effects import WeightedSample, column_effect, median_shift_interval
@@ -200,3 +203,27 @@ def test_medians_are_written_with_the_digits_that_differ():
     )
     assert format_different(1 / 3, 1 / 3, n_digits=4) == ("0.3333", "0.3333")
     assert format_different(1.0, 2.0, n_digits=4) == ("1", "2")
+
+
+def test_differences_of_means_and_medians_of_columns():
+    """With SciPy's interval of Welch and the median of all differences."""
+    rng = np.random.default_rng(11)
+    before = pd.DataFrame({"x": rng.normal(size=80), "w": rng.exponential(size=80)})
+    after = pd.DataFrame({"x": rng.normal(0.5, 2.0, size=110), "w": 1.0})
+    options = {"n_resamples": 99, "progress": False}
+    effect = compare_tables(before[["x"]], after[["x"]], **options).columns[0].effect
+    welch = scipy.stats.ttest_ind(after.x, before.x, equal_var=False)
+    assert effect.mean_difference == pytest.approx(after.x.mean() - before.x.mean())
+    np.testing.assert_allclose(effect.mean_difference_interval, welch.confidence_interval(0.95))
+    differences = after.x.to_numpy()[:, None] - before.x.to_numpy()
+    assert effect.median_difference == pytest.approx(np.median(differences))
+    low, high = effect.median_difference_interval
+    assert low < effect.median_difference < high
+    weighted = compare_tables(before, after, weights="w", **options).columns[0].effect
+    mean = np.average(before.x, weights=before.w)
+    assert weighted.mean_difference == pytest.approx(after.x.mean() - mean)
+    assert weighted.median_difference is None
+    rows = compare_tables(before.assign(w=before.index // 2), after.assign(w=after.index // 2),
+                          clusters="w", **options).columns[0].effect  # fmt: skip
+    assert rows.mean_difference == pytest.approx(effect.mean_difference)
+    assert rows.mean_difference_interval is None
