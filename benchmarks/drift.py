@@ -246,9 +246,9 @@ def flagged_here(folder: Path, seed: int, index: int, permutations: int) -> dict
         progress=False,
     )
     seconds = time.perf_counter() - started
-    names = [column.name for column in found.columns if column.differ]
-    names += [name for one in found.pairs if one.differ for name in one.columns]
-    return {"flagged": names + ["(table)"] * found.differ, "seconds": seconds}
+    names = [column.name for column in found.columns if column.reject]
+    names += [name for one in found.pairs if one.reject for name in one.columns]
+    return {"flagged": names + ["(table)"] * found.reject, "seconds": seconds}
 
 
 def answers(

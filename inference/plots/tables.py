@@ -68,7 +68,7 @@ def plot_tables(
         keys |= {str(key.get_label()): key for key in of_places}
     for ax in places[len(shown) :]:
         ax.set_axis_off()
-    loud = any(column.differ for column in shown)
+    loud = any(column.reject for column in shown)
     handles = [*_tables(found, names, Q_COLOUR if loud else STUCK), *keys.values()]
     if axes is None:
         figure.legend(
@@ -86,8 +86,8 @@ def plot_tables(
 
 def _title(found: TableFindings, shown: Sequence[ColumnFindings]) -> list[str]:
     """The answer, and of columns that differ in no way but together which do."""
-    pairs = [] if any(column.differ for column in shown) else found.pairs
-    return [format_answer(found), *(format_pair(one, found) for one in pairs if one.differ)][
+    pairs = [] if any(column.reject for column in shown) else found.pairs
+    return [format_answer(found), *(format_pair(one, found) for one in pairs if one.reject)][
         :MOST_LINES
     ]
 
@@ -95,8 +95,8 @@ def _title(found: TableFindings, shown: Sequence[ColumnFindings]) -> list[str]:
 def _shown(found: TableFindings, columns: Sequence[str] | str | None) -> list[ColumnFindings]:
     """The columns that are drawn, in order."""
     if columns is None:
-        in_pairs = {name for pair in found.pairs if pair.differ for name in pair.columns}
-        changed = [one for one in found.ordered if one.differ]
+        in_pairs = {name for pair in found.pairs if pair.reject for name in pair.columns}
+        changed = [one for one in found.ordered if one.reject]
         together = [one for one in found.ordered if one.name in in_pairs]
         return (changed or together or found.ordered)[:MOST]
     columns = [columns] if isinstance(columns, str) else columns
@@ -129,12 +129,12 @@ def _column(
     missing = missing_proportions(column)
     shares = [*missing, *column.effect.shares]
     bars = column.histogram is None or column.kind == "datetime"  # when it is is not compared
-    told = [] if bars else missing or shares[: column.differ and not column.places]
+    told = [] if bars else missing or shares[: column.reject and not column.places]
     for one in told:  # what the histogram does not show
         title += f"\n{one.level}: {one.before:.1%} → {one.after:.1%}"
-    ax.set_title(title, fontsize=SMALL + 1, loc="left", color="black" if column.differ else STUCK)
+    ax.set_title(title, fontsize=SMALL + 1, loc="left", color="black" if column.reject else STUCK)
     if bars:
-        _bars(ax, shares[:BARS], differ=column.differ)
+        _bars(ax, shares[:BARS], reject=column.reject)
         return []
     return _histogram(ax, column, names)
 
@@ -142,7 +142,7 @@ def _column(
 def _histogram(ax: Axes, column: ColumnFindings, names: tuple[str, str]) -> list[Patch]:
     assert column.histogram is not None
     edges, (first, second) = column.histogram
-    colour = Q_COLOUR if column.differ else STUCK
+    colour = Q_COLOUR if column.reject else STUCK
     ax.stairs(first, edges, fill=True, color=P_COLOUR, alpha=FILLED)
     ax.stairs(second, edges, color=colour, linewidth=1.4)
     ax.set_xlim(edges[0], edges[-1])
@@ -159,7 +159,7 @@ def _histogram(ax: Axes, column: ColumnFindings, names: tuple[str, str]) -> list
     return shade(ax, signs, at, names)
 
 
-def _bars(ax: Axes, shares: Sequence[LevelProportion], *, differ: bool) -> None:
+def _bars(ax: Axes, shares: Sequence[LevelProportion], *, reject: bool) -> None:
     """Shares in both tables, one bar on the other."""
     if not shares:
         ax.set_axis_off()
@@ -167,7 +167,7 @@ def _bars(ax: Axes, shares: Sequence[LevelProportion], *, differ: bool) -> None:
         return
     heights = -np.arange(len(shares), dtype=float)
     before, after = ([getattr(one, when) for one in shares] for when in ("before", "after"))
-    colour = Q_COLOUR if differ else STUCK
+    colour = Q_COLOUR if reject else STUCK
     ax.barh(heights, before, color=P_COLOUR, alpha=FILLED, height=0.8)
     ax.barh(heights, after, facecolor="none", edgecolor=colour, linewidth=1.4, height=0.8)
     labels = [textwrap.shorten(one.level, LEVEL, placeholder="…") or "(empty)" for one in shares]

@@ -259,7 +259,7 @@ def _comparison(
     n_labels = combined.shape[1]
     pvalue = p_value(statistics.combined(combined))
     differ = pvalue <= alpha
-    regions = _regions(data.columns, evaluation.marginals, alpha, differ=differ)
+    regions = _regions(data.columns, evaluation.marginals, alpha, reject=differ)
     columns, weights, weights_by_table = [], data.weights, data.weights_by_table
     for column, marginals, p, column_regions in zip(
         data.columns, evaluation.marginals, step_down(combined), regions, strict=True
@@ -278,7 +278,7 @@ def _comparison(
                 name=column.name,
                 kind=column.kind,
                 pvalue=float(p),
-                differ=changed,
+                reject=changed,
                 effect=effect,
                 places=column_regions if changed else (),
                 marginals=tuple(marginals),
@@ -288,7 +288,7 @@ def _comparison(
         )
     pair_pvalues = step_down(neg_log_pvalues(evaluation.pairs.statistics, trim=1))
     pairs = [
-        PairComparison(pvalue=float(p), differ=bool(differ and p <= alpha), **pair._asdict())
+        PairComparison(pvalue=float(p), reject=bool(differ and p <= alpha), **pair._asdict())
         for pair, p in zip(evaluation.pairs.pairs, pair_pvalues, strict=True)
     ]
     return TableComparison(
@@ -314,7 +314,7 @@ def _comparison(
 
 
 def _regions(
-    columns: Sequence[Column], marginals: list[list[Marginal]], alpha: float, *, differ: bool
+    columns: Sequence[Column], marginals: list[list[Marginal]], alpha: float, *, reject: bool
 ) -> list[tuple[Region, ...]]:
     """Find the regions in which the densities of numbers differ, adjusted for all columns.
 
@@ -336,7 +336,7 @@ def _regions(
             line.local, competing=np.max(competing, axis=0) if competing else None
         )
         weights, scale = line.table_weights(), np.array([line.feature.scale])
-        significant = find_regions(local, scale, alpha, reject=differ, local_means=weights).regions
+        significant = find_regions(local, scale, alpha, reject=reject, local_means=weights).regions
         first, last = weights.points.min(), weights.points.max()
         minimum, maximum = float(np.nanmin(column.values)), float(np.nanmax(column.values))
         extended = [

@@ -25,11 +25,11 @@ class ColumnFindings:
         name: name of the column.
         kind: type of the column.
         pvalue: p-value, adjusted for all columns by step-down.
-        differ: the column has changed: its p-value and that of the tables are at most alpha.
+        reject: the column has changed: its p-value and that of the tables are at most alpha.
         effect: effect sizes.
         places: regions of numbers in which the densities differ, as in
             :func:`~bke.inference.compare`, adjusted for the regions of all columns; empty unless
-            ``differ``.
+            ``reject``.
         marginals: statistics of the derived features.
         histogram: histogram of numbers, dates or lengths of texts.
         names: names of the tables.
@@ -38,7 +38,7 @@ class ColumnFindings:
     name: str
     kind: ColumnType
     pvalue: float
-    differ: bool
+    reject: bool
     effect: Effect
     places: tuple[Region, ...]
     marginals: tuple[Marginal, ...]
@@ -51,7 +51,7 @@ class ColumnFindings:
             "name": self.name,
             "kind": self.kind,
             "pvalue": self.pvalue,
-            "differ": self.differ,
+            "reject": self.reject,
             "effect": self.effect.to_dict(),
             "places": [region.to_dict() for region in self.places],
         }
@@ -64,7 +64,7 @@ class PairComparison:
     Attributes:
         columns: names of the columns.
         pvalue: p-value, adjusted for all pairs by step-down.
-        differ: the association has changed: the p-value and that of the tables are at most alpha.
+        reject: the association has changed: the p-value and that of the tables are at most alpha.
         features: the features of both columns with the largest change, such as their ranks or a
             level of a category.
         measure: measure of association, with normal scores of the ranks in each table: the
@@ -76,7 +76,7 @@ class PairComparison:
 
     columns: tuple[str, str]
     pvalue: float
-    differ: bool
+    reject: bool
     features: tuple[str, str]
     measure: Measure
     strengths: tuple[float, float]
@@ -125,19 +125,19 @@ class TableFindings:
     design: tuple[str, ...]
 
     @property
-    def differ(self) -> bool:
+    def reject(self) -> bool:
         """True if the test rejects at level ``alpha``."""
         return self.pvalue <= self.alpha
 
     @property
     def ordered(self) -> list[ColumnFindings]:
         """The columns, the most significant first."""
-        return sorted(self.columns, key=lambda column: (column.pvalue, not column.differ))
+        return sorted(self.columns, key=lambda column: (column.pvalue, not column.reject))
 
     @property
     def changed_pairs(self) -> list[PairComparison]:
         """The pairs whose association has changed, the most significant first."""
-        return sorted((pair for pair in self.pairs if pair.differ), key=lambda pair: pair.pvalue)
+        return sorted((pair for pair in self.pairs if pair.reject), key=lambda pair: pair.pvalue)
 
     def __getitem__(self, name: str) -> ColumnFindings:
         for column in self.columns:
@@ -159,13 +159,13 @@ class TableFindings:
         if not 0.0 <= min_effect <= 1.0:
             raise InputError(f"min_effect must be between 0 and 1, and is {min_effect}")
         return tuple(
-            column for column in self.columns if column.differ and column.effect.size >= min_effect
+            column for column in self.columns if column.reject and column.effect.size >= min_effect
         )
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return a data frame with a row for each column, in the order of the first table.
 
-        Columns: ``name``; ``kind``; ``pvalue``, adjusted for all columns; ``differ``;
+        Columns: ``name``; ``kind``; ``pvalue``, adjusted for all columns; ``reject``;
         ``effect_size``, the largest change in a proportion of rows; the proportions of missing
         values ``missing_before`` and ``missing_after``; for numbers and dates (in seconds since
         1970) ``median_before``, ``median_after`` and their ``shift`` with the confidence interval
@@ -194,23 +194,23 @@ class TableFindings:
                 effect.auc,
                 *(effect.auc_interval or undefined),
             ]
-            rows.append([column.name, column.kind, column.pvalue, column.differ, *numbers])
-        frame = pd.DataFrame(rows, columns=["name", "kind", "pvalue", "differ", *names])
+            rows.append([column.name, column.kind, column.pvalue, column.reject, *numbers])
+        frame = pd.DataFrame(rows, columns=["name", "kind", "pvalue", "reject", *names])
         return frame.astype(dict.fromkeys(names, float))
 
     def pairs_to_dataframe(self) -> pd.DataFrame:
         """Return a data frame with a row for each pair of columns.
 
         Columns: ``first`` and ``second``, the names of the columns; ``pvalue``, adjusted for all
-        pairs; ``differ``; ``first_feature`` and ``second_feature``, the features with the largest
+        pairs; ``reject``; ``first_feature`` and ``second_feature``, the features with the largest
         change of association; the ``measure`` of association, and its value ``before`` and
         ``after``.
         """
         import pandas as pd
 
-        names = ["first", "second", "pvalue", "differ", "first_feature", "second_feature"]
+        names = ["first", "second", "pvalue", "reject", "first_feature", "second_feature"]
         rows = [
-            [*pair.columns, pair.pvalue, pair.differ, *pair.features, pair.measure, *pair.strengths]
+            [*pair.columns, pair.pvalue, pair.reject, *pair.features, pair.measure, *pair.strengths]
             for pair in self.pairs
         ]
         return pd.DataFrame(rows, columns=[*names, "measure", "before", "after"])

@@ -35,7 +35,7 @@ class Row(NamedTuple):
     @property
     def text(self) -> str:
         """Text for the search."""
-        changed = "yes changed" if self.column.differ else "not found"
+        changed = "yes changed" if self.column.reject else "not found"
         return " ".join([self.column.name, self.column.kind, changed, *self.effects])
 
 

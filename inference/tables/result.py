@@ -71,7 +71,7 @@ class TableComparison(TableFindings, Shown):
         """Return everything as plain data, with the names of the attributes as keys."""
         return {
             "schema": SCHEMA,
-            "differ": self.differ,
+            "reject": self.reject,
             "pvalue": self.pvalue,
             "pvalue_error": self.pvalue_error,
             "alpha": self.alpha,
@@ -99,7 +99,7 @@ class TableComparison(TableFindings, Shown):
         return "\n  ".join([format_tables(self), *(f"Note: {note}" for note in self.notes)])
 
     def __repr__(self) -> str:
-        answer = "differ" if self.differ else "no difference found"
+        answer = "reject" if self.reject else "no difference found"
         return f"<TableComparison: {answer}, {describe_p(self.pvalue, self.n_resamples)}>"
 
 
@@ -121,13 +121,13 @@ class GroupsComparison(Shown):
     read: tuple[str, ...] = ()
 
     @property
-    def differ(self) -> bool:
+    def reject(self) -> bool:
         """True if any comparison finds a difference."""
         return self._n_different > 0
 
     @property
     def _n_different(self) -> int:
-        return sum(comparison.differ for comparison in self.comparisons)
+        return sum(comparison.reject for comparison in self.comparisons)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -171,7 +171,7 @@ class GroupsComparison(Shown):
         return {
             "schema": SCHEMA,
             "by": self.by,
-            "differ": self.differ,
+            "reject": self.reject,
             "alpha": self.alpha,
             "comparisons": [comparison.to_dict() for comparison in self.comparisons],
             "notes": list(self.notes),
@@ -191,7 +191,7 @@ class GroupsComparison(Shown):
     def __str__(self) -> str:
         reports = [
             format_tables(comparison)
-            if comparison.differ
+            if comparison.reject
             else f"{format_answer(comparison)} Level {comparison.alpha:.3g}."
             for comparison in self.comparisons
         ]

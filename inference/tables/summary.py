@@ -23,7 +23,7 @@ MAX_PAIRS, MAX_LEVELS, MAX_REGIONS, MAX_INTERVALS = 8, 3, 3, 3
 def format_tables(result: TableFindings) -> str:
     """Summarize a comparison: the answer, changed columns and pairs, and the method."""
     lines = [format_answer(result)]
-    lines += [format_column(column) for column in result.ordered if column.differ]
+    lines += [format_column(column) for column in result.ordered if column.reject]
     pairs = result.changed_pairs
     lines += [format_pair(pair, result) for pair in pairs[:MAX_PAIRS]]
     if len(pairs) > MAX_PAIRS:
@@ -46,7 +46,7 @@ def format_answer(result: TableFindings) -> str:
     """Return the first sentence, with the decision and the numbers of columns and pairs."""
     first, second = result.names
     p = describe_p_with_error(result.pvalue, result.pvalue_error, result.n_resamples)
-    if not result.differ:
+    if not result.reject:
         return f"No difference between {first} and {second} was found ({p})."
     columns, pairs = len(result.changed_columns()), len(result.changed_pairs)
     changes = []
@@ -69,7 +69,7 @@ def format_column_p(column: ColumnFindings) -> str:
 
 def format_column(column: ColumnFindings) -> str:
     """Summarize a column in a sentence."""
-    verb = "has changed" if column.differ else "shows no change"
+    verb = "has changed" if column.reject else "shows no change"
     effects = "; ".join(format_effects(column))
     answer = f"{column.name} ({column.kind}) {verb} ({format_column_p(column)})"
     return f"{answer}{': ' if effects else ''}{effects}."
@@ -258,12 +258,12 @@ def format_markdown(result: TableFindings) -> str:
         row = (
             column.name,
             column.kind,
-            "yes" if column.differ else "not found",
+            "yes" if column.reject else "not found",
             format_p(column.pvalue, result.n_resamples),
             "; ".join(format_effects(column)),
         )
         lines.append(f"| {' | '.join(map(escape_markdown, row))} |")
-    pairs = [format_pair(pair, result) for pair in result.pairs if pair.differ]
+    pairs = [format_pair(pair, result) for pair in result.pairs if pair.reject]
     for items in (pairs, result.notes):
         lines += ["", *(f"- {escape_markdown(item)}" for item in items)] if items else []
     lines += ["", escape_markdown(format_method(result))]

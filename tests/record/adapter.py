@@ -1343,11 +1343,11 @@ def compared_tables(before: Any, after: Any, seed: int, **options: Any) -> Any:
 
 def table_outputs(result: Any) -> dict[str, Any]:
     """Overall and per column: types, p-values, decisions and sizes of changes."""
-    outputs = {"pvalue": result.pvalue, "reject": bool(result.differ)}
+    outputs = {"pvalue": result.pvalue, "reject": bool(result.reject)}
     for column in result.columns:
         change = column.to_dict()["effect"]
         outputs[f"{column.name}_type"] = column.kind
-        outputs[f"{column.name}_reject"] = bool(column.differ)
+        outputs[f"{column.name}_reject"] = bool(column.reject)
         outputs[f"pvalue_{column.name}"] = column.pvalue
         for key, name in (
             ("missing", "missing_fractions"),
@@ -1390,7 +1390,7 @@ def designs(seed: int) -> Mapping[str, Any]:
     ):
         columns = ["age", "plan", column]
         result = compared_tables(before[columns], after[columns], seed, **{option: column})
-        outputs |= named(name, {"reject": bool(result.differ)})
+        outputs |= named(name, {"reject": bool(result.reject)})
         outputs[f"pvalue_{name}"] = result.pvalue
         outputs[f"pvalue_{name}_columns"] = [
             result_column.pvalue for result_column in result.columns
@@ -1419,7 +1419,7 @@ def groups_of_one_table(seed: int) -> Mapping[str, Any]:
             seed=seed,
             **QUIET,
         )
-        outputs[f"{name}_reject"] = [bool(comparison.differ) for comparison in result.comparisons]
+        outputs[f"{name}_reject"] = [bool(comparison.reject) for comparison in result.comparisons]
         outputs[f"pvalue_{name}"] = [comparison.pvalue for comparison in result.comparisons]
     return outputs
 
@@ -1791,7 +1791,7 @@ def drift_command(seed: int) -> Mapping[str, Any]:
         answer = command("drift", *paths, "--permutations", N_RESAMPLES, "--seed", seed, "--fail")
     columns = {column["name"]: column for column in answer["columns"]}
     return {
-        **chosen(answer, pvalue="pvalue", reject="differ", sizes="sizes"),
+        **chosen(answer, pvalue="pvalue", reject="reject", sizes="sizes"),
         "types": [columns[name]["kind"] for name in COLUMNS],
         "pvalue_columns": [columns[name]["pvalue"] for name in COLUMNS],
         "age_medians": columns["age"]["effect"]["medians"],

@@ -28,7 +28,7 @@ print(found)
 
 _, ax = plt.subplots(figsize=(7.0, 4.5), layout="constrained")
 for row, pair in enumerate(found.pairs):
-    colour = "C1" if pair.differ else "0.6"
+    colour = "C1" if pair.reject else "0.6"
     first, second = pair.strengths
     arrow = {"arrowstyle": "->", "color": colour, "linewidth": 2}
     ax.annotate("", xy=(second, row), xytext=(first, row), arrowprops=arrow)

@@ -26,7 +26,7 @@ print(found)
 
 chances = np.array([column.effect.auc for column in found.columns])
 intervals = np.array([column.effect.auc_interval for column in found.columns])
-colours = ["C0" if column.differ else "0.6" for column in found.columns]
+colours = ["C0" if column.reject else "0.6" for column in found.columns]
 _, ax = plt.subplots(figsize=(7.0, 3.8), layout="constrained")
 rows = np.arange(len(chances))
 ax.hlines(rows, *intervals.T, color=colours, linewidth=2)

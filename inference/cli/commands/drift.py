@@ -131,7 +131,7 @@ def drift(
             write_text(path, made())
             terminal.say(f"Written: {path}")
     sources = [str(path) for path in (before, after) if path is not None]
-    failed = _failed(found, options, terminal) if gate else options.fail and found.differ
+    failed = _failed(found, options, terminal) if gate else options.fail and found.reject
     verdict = {"failed": failed} if options.fail else {}
     terminal.finish({"command": "drift", "sources": sources, **found.to_dict(), **verdict})
     if failed:
@@ -152,7 +152,7 @@ def _failed(
         largest = sorted(changed, key=lambda column: -column.effect.size)
         sizes = [f"{column.name} {column.effect.size:.3g}" for column in largest[:MOST_SIZES]]
         sizes += ["..."] * (len(largest) > MOST_SIZES)
-        pairs = sum(pair.differ for pair in one.pairs)
+        pairs = sum(pair.reject for pair in one.pairs)
         not_counted = (
             f" {pluralize(pairs, 'changed pair')} of columns not counted." if pairs else ""
         )

@@ -309,7 +309,7 @@ def test_numbers_of_frames():
     assert row["intervals"] == region.intervals
     frame = made("TableComparison").to_dataframe().set_index("name")
     assert frame.loc[ODD, "shift"] == pytest.approx(2.0)
-    assert frame.loc[ODD, "differ"]
+    assert frame.loc[ODD, "reject"]
     assert np.isnan(frame.loc["plan", "median_before"])
     pairs = made("TableComparison").pairs_to_dataframe()
     assert (pairs["first"][0], pairs["second"][0]) == made("TableComparison").pairs[0].columns

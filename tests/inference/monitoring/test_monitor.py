@@ -336,7 +336,7 @@ def test_difference_after_an_alarm():
     mixed = watched()
     mixed.update(table(800, 2, zone=(0.3, 0.6, 0.1)))
     differing = mixed.difference(n_resamples=199, progress=False)
-    assert [one.name for one in differing.columns if one.differ] == ["zone"]
+    assert [one.name for one in differing.columns if one.reject] == ["zone"]
 
 
 def test_weights_and_descriptions_of_all_scores():

@@ -40,7 +40,7 @@ def panels(figure):
 
 def test_columns_that_have_changed_are_drawn(found):
     drawn = panels(found.plot())
-    assert set(drawn) == {one.name for one in found.columns if one.differ}
+    assert set(drawn) == {one.name for one in found.columns if one.reject}
     assert "alike" not in drawn
     assert "x" in drawn
     assert "p ≤ 0.01" in drawn["x"].get_title(loc="left")
@@ -117,7 +117,7 @@ def test_a_pair_is_named_where_no_column_has_changed():
         others = {"y": sign * x + 0.5 * rng.normal(size=150), "z": rng.normal(size=150)}
         pair.append(pd.DataFrame({"x": x, **others}))
     found = compare_tables(*pair, n_resamples=99, progress=False)
-    assert [one.differ for one in found.columns] == [False] * 3
+    assert [one.reject for one in found.columns] == [False] * 3
     figure = found.plot()
     assert sorted(panels(figure)) == ["x", "y"]
     assert "The association of x and y has changed" in figure.get_suptitle().replace("\n", " ")
@@ -127,7 +127,7 @@ def test_where_nothing_has_changed_those_nearest_to_it_are_drawn():
     rng = np.random.default_rng(2)
     pair = (table(rng, 60, after=False) for _ in range(2))
     found = compare_tables(*pair, n_resamples=99, progress=False)
-    assert not found.differ
+    assert not found.reject
     figure = found.plot()
     drawn = panels(figure)
     outlines = [one for ax in drawn.values() for one in ax.patches if not one.get_alpha()]

@@ -56,8 +56,8 @@ def test_a_column_that_has_changed_is_named_alone(what):
     name, change = CHANGES[what]
     rng = np.random.default_rng(11)
     found = compare_tables(table(rng, 500), table(rng, 500, **{name: change}), **QUIET)
-    assert found.differ
-    assert [column.name for column in found.columns if column.differ] == [name]
+    assert found.reject
+    assert [column.name for column in found.columns if column.reject] == [name]
     assert str(found).splitlines()[1].strip().startswith(f"{name} (")
 
 
@@ -65,8 +65,8 @@ def test_a_correlation_that_flips_is_a_pair_and_no_column():
     rng = np.random.default_rng(2)
     flipped = table(rng, y=lambda rng, n, made: -0.6 * made["x"] + 0.8 * rng.normal(size=n))
     found = compare_tables(table(rng), flipped, **QUIET)
-    assert not any(column.differ for column in found.columns)
-    (pair,) = (pair for pair in found.pairs if pair.differ)
+    assert not any(column.reject for column in found.columns)
+    (pair,) = (pair for pair in found.pairs if pair.reject)
     assert pair.columns == ("x", "y")
     was, now = pair.strengths
     assert was > 0.4
@@ -82,8 +82,8 @@ def test_columns_that_change_alone_go_together_as_before():
         after = table(rng)
         after["x"] = 3.0 * after["x"] + 1.0
         found = compare_tables(table(rng), after, **(QUIET | {"n_resamples": 99}))
-        assert found["x"].differ
-        named += any(pair.differ for pair in found.pairs)
+        assert found["x"].reject
+        named += any(pair.reject for pair in found.pairs)
     assert named <= 3  # at a chance of 0.05 more with probability 0.003
 
 
@@ -100,9 +100,9 @@ def test_tables_of_one_distribution_are_told_apart_as_often_as_is_said():
             words = rng.choice(["a", "b", "c", "d"], size=n, p=[0.7, 0.2, 0.08, 0.02])
             tables.append(pd.DataFrame({"z": z, "k": rng.poisson(1.0, n), "c": words}))
         found = compare_tables(*tables, n_resamples=59, progress=False)
-        rejected += found.differ
-        named += any(one.differ for one in (*found.columns, *found.pairs))
-        assert found.differ or not any(one.differ for one in (*found.columns, *found.pairs))
+        rejected += found.reject
+        named += any(one.reject for one in (*found.columns, *found.pairs))
+        assert found.reject or not any(one.reject for one in (*found.columns, *found.pairs))
     assert rejected <= 8
     assert named <= rejected
 
@@ -187,9 +187,9 @@ def test_json_and_words_tell_the_same():
     found = compare_tables(table(rng), table(rng, x=CHANGES["shift"][1]), **QUIET)
     told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert told["schema"] == 1
-    assert told["differ"] == found.differ == (told["pvalue"] <= 0.05)
+    assert told["reject"] == found.reject == (told["pvalue"] <= 0.05)
     assert [one["name"] for one in told["columns"]] == ["x", "y", "k", "c", "when"]
-    (named,) = (one for one in told["columns"] if one["differ"])
+    (named,) = (one for one in told["columns"] if one["reject"])
     assert named["effect"]["shift"] == pytest.approx(0.5, abs=0.3)
     assert named["effect"]["auc"] > 0.55
     assert all(place["sign"] in (-1, 1) for place in named["places"])
@@ -256,7 +256,7 @@ def test_codes_and_identifiers_are_left_in_or_out_as_asked():
     found = compare_tables(*tables, sentinels="missing", identifiers=True, **QUIET)
     assert "read as missing" in found.notes[0]
     assert found["x"].effect.missing == (0.05, 0.05)
-    assert found["id"].differ
+    assert found["id"].reject
     assert "with 'a00" in str(found["id"]) or "with 'b00" in str(found["id"])
     twin = compare_tables(*tables, na_values=["-999"], identifiers=True, **QUIET)
     assert twin.pvalue == found.pvalue
@@ -267,7 +267,7 @@ def test_small_tables_without_holes_are_compared():
     rng = np.random.default_rng(0)
     before, after = rng.normal(size=5), rng.normal(size=100) + 100.0
     found = compare_tables({"x": before}, {"x": after}, **QUIET)
-    assert found["x"].differ
+    assert found["x"].reject
     assert found["x"].pvalue == 0.005
 
 
@@ -278,7 +278,7 @@ def test_tables_that_weights_may_empty_are_compared():
         pd.DataFrame({"x": rng.normal(size=20) + s, "y": rng.normal(size=20) + s, "w": w})
         for s in (0.0, 50.0)
     ]
-    assert compare_tables(*tables, weights="w", n_resamples=999, progress=False).differ
+    assert compare_tables(*tables, weights="w", n_resamples=999, progress=False).reject
 
 
 def test_no_correlation_is_no_change_of_one():
@@ -287,8 +287,8 @@ def test_no_correlation_is_no_change_of_one():
     after = table(rng, 100)
     after["x"] = 1.0
     found = compare_tables(before, after, **QUIET)
-    assert found["x"].differ
-    assert not any(pair.differ for pair in found.pairs if "x" in pair.columns)
+    assert found["x"].reject
+    assert not any(pair.reject for pair in found.pairs if "x" in pair.columns)
 
 
 def test_long_whole_numbers_are_not_merged():
@@ -367,7 +367,7 @@ def test_each_group_is_compared_with_the_first(monthly):
         ("month 1", "month 2"),
         ("month 1", "month 10"),
     ]
-    assert [one.differ for one in found.comparisons] == [False, True]
+    assert [one.reject for one in found.comparisons] == [False, True]
     assert all(one.alpha == 0.025 for one in found.comparisons)
     twin = compare_tables(
         *(monthly[monthly["month"] == value].drop(columns="month") for value in (1, 10)),
@@ -385,14 +385,14 @@ def test_each_group_is_compared_with_the_first(monthly):
 def test_each_group_is_compared_with_the_rest(monthly):
     found = compare_groups(monthly, "month", rest=True, **QUIET)
     assert [one.sizes for one in found.comparisons] == [(170, 100), (190, 80), (180, 90)]
-    assert found.comparisons[2].differ
+    assert found.comparisons[2].reject
     assert "month 10 has a higher density" in found.to_html()
 
 
 def test_each_group_is_compared_with_one_that_is_named(monthly):
     found = compare_groups(monthly, "month", against="10", **QUIET)
     assert [one.names[1] for one in found.comparisons] == ["month 1", "month 2"]
-    assert all(one.differ for one in found.comparisons)
+    assert all(one.reject for one in found.comparisons)
 
 
 @pytest.mark.parametrize(
