@@ -15,6 +15,7 @@ from ..core.errors import InputError
 from ..core.machine import one_thread
 from ..core.progress import progress_bar
 from ..data.checks import check_count, normalize_text, pluralize
+from ..data.units import decimals_note
 from ..io.columns import as_values, unused_na_values, unused_notes
 from ..io.tables import Table, as_table, column_name
 from ..io.types import Column
@@ -307,10 +308,23 @@ def _comparison(
             *data.notes,
             *date_notes(data.columns, data.n_first, names),
             *same_rows_note(data.columns, data.n_first, names),
+            *(_decimals_notes(data, names) if differ else ()),
         ),
         seed=seed,
         design=design,
     )
+
+
+def _decimals_notes(data: PooledTables, names: tuple[str, str]) -> list[str]:
+    """Write notes on numbers with fewer decimals in one table."""
+    return [
+        f"{note}."
+        for column in data.columns
+        if column.kind in ("number", "integer")
+        for note in decimals_note(
+            *np.split(column.values, [data.n_first]), repr(column.name), names
+        )
+    ]
 
 
 def _regions(
