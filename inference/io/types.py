@@ -97,6 +97,8 @@ DATE_SENTINELS = (
 DAY = 86_400.0
 #: Rows and share of rows that a sentinel has at least.
 SENTINEL_ROWS, SENTINEL_PROPORTION = 3, 0.002
+#: Parsers of text, which return ``None`` for other text.
+PARSERS: tuple[Callable[[pa.Array], Any], ...] = (parse_numbers, parse_dates)
 #: Types of Arrow that are not supported, by the beginning of their names, and what to do.
 UNSUPPORTED = {
     "lists": (r"list|large_list|fixed_size_list|list_view", "make a column of each entry"),
@@ -499,9 +501,13 @@ def _from_words(
     if like_numbers and inferred == "identifier":  # which is not compared
         cell = unparsed_cell(distinct)
         where = location(pc.index(array, cell).as_py(), tables)
+        rows = tables[0].data.num_rows
+        parts = [pc.unique(part).drop_null() for part in (array[:rows], array[rows:])]
+        is_parsed = any(len(part) and _parses(part, parse) for part in parts for parse in PARSERS)
+        advice = f", or take it for words with {type_option(name, 'category')}" * (not is_parsed)
         raise ColumnError(
             f"looks like numbers or dates in a form that is not understood, such as {quote(cell)} "
-            f"in {where}: convert it, or take it for words with {type_option(name, 'category')}"
+            f"in {where}: convert it{advice}"
         )
     notes += _notes_on_words(name, distinct, like_numbers=like_numbers)
     if not like_numbers and inferred != "text":
@@ -801,8 +807,7 @@ def _check_same_format(name: str, array: pa.Array, tables: Sequence[Table]) -> N
     """Refuse cells that are numbers or dates in both tables, but not in one format."""
     rows = tables[0].data.num_rows
     parts = [pc.unique(part).drop_null() for part in (array[:rows], array[rows:])]
-    parsers: tuple[Callable[[pa.Array], Any], ...] = (parse_numbers, parse_dates)
-    if any(all(len(part) and _parses(part, parse) for part in parts) for parse in parsers):
+    if any(all(len(part) and _parses(part, parse) for part in parts) for parse in PARSERS):
         first, second = (part[0].as_py() for part in parts)
         raise ColumnError(
             f"is written in one way in {tables[0].source}, such as {first!r}, and in another in "
