@@ -706,11 +706,30 @@ def _without_pandas_types(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.apply(convert)
 
 
+def _check_numpy_types(data: Any, name: str) -> None:
+    """Refuse columns of NumPy types that Arrow lacks, with a conversion."""
+    columns = data.items() if isinstance(data, dict) else ()
+    if nw.dependencies.is_pandas_dataframe(data):
+        columns = zip(data.columns, data.dtypes, strict=True)
+    for column, values in columns:
+        dtype = getattr(values, "dtype", values)
+        are_complex = isinstance(values, list) and any(isinstance(cell, complex) for cell in values)
+        if are_complex or getattr(dtype, "kind", "") == "c":
+            advice = "make columns of the real and of the imaginary part"
+            dtype = "complex"
+        elif isinstance(dtype, np.dtype) and dtype.kind == "f" and dtype.itemsize > 8:
+            advice = "convert it with .astype('float64')"
+        else:
+            continue
+        raise InputError(f"column {str(column)!r} of {name} has {dtype} numbers: {advice}")
+
+
 def _to_arrow(data: Any, name: str) -> pa.Table:
     """Convert a data frame or a dictionary, or say in one sentence why it cannot be."""
     try:
         if isinstance(data, pa.Table):
             return data
+        _check_numpy_types(data, name)
         if nw.dependencies.is_pandas_dataframe(data):
             data = _without_pandas_types(data)
         if isinstance(data, dict):
