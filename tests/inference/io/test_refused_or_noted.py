@@ -21,6 +21,7 @@ from bke.inference import (
     compare_tables,
     independence_test,
     read_sample,
+    two_sample_test,
 )
 from bke.inference.io.samples import read_samples
 from bke.inference.io.stream import RowStream
@@ -815,3 +816,96 @@ def test_dates_of_several_zones_are_described_by_their_offsets():
     after = pd.DataFrame({"t": pd.to_datetime(HOURS).tz_localize(zones[0])})
     note = read(before, after)[1]
     assert "by the local clock of Europe/Berlin; it has offsets from UTC in P." in note
+
+
+def test_fewer_decimals_in_one_sample_are_noted():
+    rng = np.random.default_rng(0)
+    full = pd.DataFrame({"score": rng.integers(3, 16, 600) / 3})
+    note = (
+        "'score' has at most 4 decimals in P and more in Q: round both alike, for the rounding "
+        "alone may explain a difference"
+    )
+    options = {"n_resamples": 199, "progress": False}
+    result = compare_tables(full.round(4), full, names=("P", "Q"), **options)
+    assert result.differ
+    assert result.notes == (f"{note}.",)
+    assert compare(full.round(4), full, **options).notes == (note,)
+    tested = two_sample_test(full.round(4), full, **options)
+    assert tested.notes == (note.replace("'score'", "column 1"),)
+    single = (full.round(2).astype("float32"), full.astype("float32"))
+    (note,) = compare_tables(*single, **options).notes
+    assert note.startswith("'score' has at most 2 decimals in before and more in after")
+
+
+def test_decimals_that_explain_no_difference_need_no_note():
+    rng = np.random.default_rng(0)
+    numbers, thirds = rng.normal(size=300), rng.integers(3, 16, 300) / 3
+    pairs = [
+        (numbers.round(4), numbers + 1.0),  # rounding merges few values
+        (thirds.round(4), thirds.round(4) + 1.0),
+        (thirds.round(4), thirds + 100.0),
+        (rng.integers(0, 9, 300), rng.integers(4, 9, 300) / 2 + 10.0),
+    ]
+    for before, after in pairs:
+        result = compare_tables({"v": before}, {"v": after}, **QUIET)
+        assert result.differ
+        assert not any("decimals" in note for note in result.notes)
+    (note,) = compare_tables(
+        {"v": rng.integers(0, 9, 300)}, {"v": rng.normal(9, 2, 300)}, **QUIET
+    ).notes
+    assert note.startswith("'v' has no decimals in before and some in after: round both alike")
+
+
+@pytest.mark.parametrize(
+    ("format_", "after"),
+    [
+        ("%m/%d/%y", "iso"),
+        ("%m/%d/%y", "dates"),
+        ("%m/%d/%Y %I:%M %p", "dates"),
+        ("rupees", "numbers"),
+        ("rupees", "texts"),
+    ],
+)
+def test_text_is_no_category_where_the_other_table_has_numbers_or_dates(format_, after):
+    dates = pd.date_range("2024-01-01", periods=200, freq="37h")
+    numbers = 812_345.25 + 10_000.0 * np.arange(200)
+    others = {
+        "iso": dates.strftime("%Y-%m-%d").tolist(),
+        "dates": dates,
+        "numbers": numbers,
+        "texts": list(map(str, numbers)),
+    }
+    texts = [f"{number // 1e5:.0f},{number % 1e5:09,.2f}" for number in numbers]
+    if format_ != "rupees":
+        texts = dates.strftime(format_).tolist()
+    with pytest.raises(InputError, match=r"not understood, .* in row 1 of P: convert it$"):
+        read({"v": texts}, {"v": others[after]})
+    if "%p" not in format_:  # texts of three words are text
+        with pytest.raises(InputError, match="or take it for words"):
+            read({"v": texts}, {"v": texts})
+
+
+@pytest.mark.parametrize("make", [dict, pd.DataFrame])
+def test_types_of_numpy_that_are_not_supported_are_named(make):
+    for dtype, message in (
+        ("complex128", "column 'z' of P has complex numbers: make columns of the real and"),
+        ("complex64", "column 'z' of P has complex numbers: make columns of the real and"),
+        ("longdouble", r"column 'z' of P has float128 numbers: .* \.astype\('float64'\)"),
+    ):
+        if dtype == "longdouble" and np.dtype(dtype).name != "float128":
+            continue
+        with pytest.raises(InputError, match=message):
+            read(make({"a": VALUES, "z": VALUES.astype(dtype)}), {"z": VALUES})
+    with pytest.raises(InputError, match="column 'z' of P has complex numbers"):
+        read(make({"z": list(VALUES + 1j)}))
+
+
+def test_arrays_of_xarray_are_tested_as_they_are_compared():
+    xarray = pytest.importorskip("xarray")
+    samples = VALUES, np.exp(VALUES)
+    arrays = tuple(map(xarray.DataArray, samples))
+    for function in (compare, two_sample_test, independence_test):
+        assert function(*arrays, **QUIET).pvalue == function(*samples, **QUIET).pvalue
+    pytest.importorskip("dask")
+    chunked = xarray.DataArray(samples[0], dims="row").chunk({"row": 20})
+    assert two_sample_test(chunked, arrays[1], **QUIET).pvalue <= 0.05
