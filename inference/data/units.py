@@ -117,9 +117,9 @@ def decimals_note(
     count = min(known)
     coarse = decimals.index(count)
     distinct = len(np.unique(np.concatenate(parts)))
-    rounded = [np.unique(np.round(part, count)) for part in parts]
-    merged, shared = len(np.union1d(*rounded)), len(np.intersect1d(*rounded))
-    if merged >= (1.0 - min_merged) * distinct or shared <= min_merged * min(map(len, rounded)):
+    a, b = (np.unique(np.round(part, count)) for part in parts)
+    merged, shared = len(np.union1d(a, b)), len(np.intersect1d(a, b))
+    if merged >= (1.0 - min_merged) * distinct or shared <= min_merged * min(len(a), len(b)):
         return ()
     number = f"at most {pluralize(count, 'decimal')}" if count else "no decimals"
     return (

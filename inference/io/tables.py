@@ -10,7 +10,7 @@ import numbers
 import os
 import re
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -708,7 +708,7 @@ def _without_pandas_types(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _check_numpy_types(data: Any, name: str) -> None:
     """Refuse columns of NumPy types that Arrow lacks, with a conversion."""
-    columns = data.items() if isinstance(data, dict) else ()
+    columns: Iterable[tuple[Any, Any]] = data.items() if isinstance(data, dict) else ()
     if nw.dependencies.is_pandas_dataframe(data):
         columns = zip(data.columns, data.dtypes, strict=True)
     for column, values in columns:
@@ -726,10 +726,10 @@ def _check_numpy_types(data: Any, name: str) -> None:
 
 def _to_arrow(data: Any, name: str) -> pa.Table:
     """Convert a data frame or a dictionary, or say in one sentence why it cannot be."""
+    _check_numpy_types(data, name)
     try:
         if isinstance(data, pa.Table):
             return data
-        _check_numpy_types(data, name)
         if nw.dependencies.is_pandas_dataframe(data):
             data = _without_pandas_types(data)
         if isinstance(data, dict):

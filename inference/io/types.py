@@ -30,6 +30,8 @@ from .formats import (
     AmbiguousError,
     Parsed,
     as_numpy,
+    choose_points,
+    epoch_unit,
     matches,
     normalize_signs,
     normalize_words,
@@ -409,7 +411,9 @@ def _from_numbers(
     if kind in ("category", "boolean", "identifier"):
         return TypedColumn(_with_levels(name, kind, number_texts(values)), notes)  # type: ignore[arg-type]
     if kind in ("datetime", "text"):
-        raise ColumnError(f"holds numbers, not {kind}")
+        advice = ": convert them first, as with pandas.to_datetime(..., unit={!r})"
+        advice = advice.format(epoch_unit(values)) if kind == "datetime" else ""
+        raise ColumnError(f"holds numbers, not {kind}{advice}")
     known, rows = values[~np.isnan(values)], tables[0].data.num_rows
     integral = are_integers(known)
     samples = [sample for sample in (values[:rows], values[rows:]) if len(sample)]
@@ -451,7 +455,7 @@ def _from_text(
         if kind is None and any(map(have_several_decimals, parts)):
             notes += note_on_equal_numbers(name, distinct, as_numbers=True)
         check_currencies(name, distinct)
-        if not formats:
+        if not choose_points(formats):
             check_thousands(name, *parts)
         format_ = f"numbers with {numbers.format}" if numbers.format else ""
         values = take_values(array, distinct, numbers.values)
@@ -554,7 +558,9 @@ def _not_of_type(array: pa.Array, distinct: pa.Array, tables: Sequence[Table], k
     """Describe a cell that is not of the type that the user asks for."""
     if kind == "datetime":
         cell = distinct[0].as_py()
-        advice = ": convert them first, as with pandas.to_datetime(..., unit='s') or format="
+        numbers = distinct.filter(pa.array(matches(distinct, PLAIN.pattern)))
+        unit = epoch_unit(as_numpy(numbers))
+        advice = f": convert them first, as with pandas.to_datetime(..., unit={unit!r}) or format="
         return f"has cells such as {quote(cell)}, not {kind}{advice}"
     cell = unparsed_cell(distinct)
     return f"has {quote(cell)} in {location(pc.index(array, cell).as_py(), tables)}, not {kind}"
@@ -604,7 +610,8 @@ def _notes_on_numbers(
     """Note negative numbers as accountants write them, and points that may be between thousands."""
     notes = note_on_negative(name, distinct)
     semicolons = any(table.separator == ";" for table in tables)
-    if semicolons and not formats and not numbers.format and matches(distinct, THOUSANDS).all():
+    are_thousands = not numbers.format and matches(distinct, THOUSANDS).all()
+    if semicolons and not choose_points(formats) and are_thousands:
         notes += (
             f"{name!r} is read with decimal points, such as {distinct[0].as_py()}; if they are "
             f"between thousands, say --format '{POINTS.name}' (formats=).",
