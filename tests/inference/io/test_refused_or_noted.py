@@ -909,3 +909,63 @@ def test_arrays_of_xarray_are_tested_as_they_are_compared():
     pytest.importorskip("dask")
     chunked = xarray.DataArray(samples[0], dims="row").chunk({"row": 20})
     assert two_sample_test(chunked, arrays[1], **QUIET).pvalue <= 0.05
+
+
+def test_points_stay_ambiguous_where_decimal_commas_are_preferred():
+    numbers = np.random.default_rng(1).integers(1000, 9999, 300)
+    texts = [f"{number:,}".replace(",", ".") for number in numbers]
+    for formats in ([], ["decimal commas"], ["day/month/year"]):
+        with pytest.raises(InputError, match="with decimal points or with points between"):
+            read({"n": texts}, {"n": numbers}, formats=formats)
+        with pytest.raises(InputError, match="with decimal points or with points between"):
+            read({"n": texts}, {"n": list(map(str, numbers))}, formats=formats)
+    columns, _ = read({"n": texts}, {"n": numbers}, formats=["decimal points"])
+    np.testing.assert_array_equal(columns["n"].values[:300], numbers / 1000)
+    thousands = ["points between thousands and decimal commas"]
+    columns, _ = read({"n": texts}, {"n": numbers}, formats=thousands)
+    np.testing.assert_array_equal(columns["n"].values[:300], numbers)
+
+
+def test_categories_of_nearly_unique_cells_are_noted():
+    numbers = np.random.default_rng(0).normal(100.0, 20.0, size=(2, 300))
+    before, after = (
+        {"d": [f"{number:.2f} {currency}" for number in part], "c": ["a", "b", "c"] * 100}
+        for part, currency in zip(numbers, ("EUR", "USD"), strict=True)
+    )
+    tables = [as_table(before, "P"), as_table(after, "Q")]
+    options = ReadOptions({"d": "category"})
+    (note,) = pool_tables(tables, None, (), options, Roles()).notes
+    levels = len(set(before["d"] + after["d"]))
+    assert note.startswith(f"'d' is a category of 600 cells with {levels} different values: ")
+    assert "almost no power" in note
+    repeated = {"d": [f"{number % 40} EUR" for number in range(300)]}
+    tables = [as_table(repeated, "P"), as_table(repeated, "Q")]
+    notes = " ".join(pool_tables(tables, None, (), options, Roles()).notes)
+    assert "almost no power" not in notes
+
+
+@pytest.mark.parametrize(
+    ("unit", "factor"), [("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)]
+)
+def test_times_since_1970_are_refused_with_their_unit(unit, factor):
+    dates = pd.date_range("2024-01-01", periods=60, freq="37h")
+    numbers = dates.astype("datetime64[s]").astype("int64").to_numpy() * int(factor)
+    match = rf"pandas\.to_datetime\(\.\.\., unit='{unit}'\)"
+    with pytest.raises(InputError, match=match):
+        read({"t": numbers}, {"t": dates})
+    for before, after in ((numbers, numbers), (list(map(str, numbers)), dates)):
+        with pytest.raises(InputError, match=match):
+            compare_tables({"t": before}, {"t": after}, column_types={"t": "datetime"}, **QUIET)
+
+
+@pytest.mark.parametrize("word", ["Total", "SUMME:", "Grand total"])
+def test_a_row_of_totals_is_noted(word):
+    numbers = [*range(1, 31)]
+    table = {"g": ["a", "b", "c"] * 10, "n": numbers}
+    note = f"Row 31 of P has {word!r} in 'g', and in 'n' the sum of the other rows: leave it out"
+    assert note in read({"g": [*table["g"], word], "n": [*numbers, sum(numbers)]}, table)[1]
+    other = f"Row 31 of Q has {word!r}"
+    assert other in read(table, {"g": [*table["g"], word], "n": [*numbers, sum(numbers)]})[1]
+    assert (
+        "the sum of the other rows" not in read({"g": [*table["g"], word], "n": [*numbers, 9]})[1]
+    )
