@@ -152,6 +152,9 @@ def compare(
     )
     if row_weights is None:  # weighted rows may be equal
         notes = (*notes, *two_samples.notes(names, varying.names, paired=paired))
+        first_hash, second_hash = two_samples.fingerprints
+        if first_hash == second_hash:
+            notes = (*notes, f"{names[0]} and {names[1]} are the same rows")
     if reject:
         columns_of_both = zip(varying.names, two_samples.first.T, two_samples.second.T, strict=True)
         for name, first, second in columns_of_both:
