@@ -118,7 +118,12 @@ def as_table(data: Any, name: str, encoding: str | None = None) -> Table:
         if nw.dependencies.is_pandas_dataframe(data):
             index = data.index
             if index.nlevels > 1 or index.name is not None or index.dtype.kind not in "iu":
-                notes = (f"{name}: the index of pandas is left out: .reset_index() compares it.",)
+                names = ", ".join(repr(level) for level in index.names if level is not None)
+                notes = (
+                    f"{name}: the index{' ' * bool(names)}{names} of pandas is left out: "
+                    ".reset_index() compares it.",
+                )
+                data = data.reset_index(drop=True)
         return _checked(Table(_to_arrow(data, name), name, notes))
     advice = ""
     if hasattr(data, "to_dataframe"):  # of xarray

@@ -308,11 +308,21 @@ def _comparison(
             *data.notes,
             *date_notes(data.columns, data.n_first, names),
             *same_rows_note(data.columns, data.n_first, names),
+            *_one_row_notes(data.sizes, names),
             *(_decimals_notes(data, names) if differ else ()),
         ),
         seed=seed,
         design=design,
     )
+
+
+def _one_row_notes(sizes: tuple[int, int], names: tuple[str, str]) -> list[str]:
+    """Write a note on each table that has a single row."""
+    return [
+        f"{name} has one row: its distribution is not known, and effects have hardly a meaning."
+        for name, size in zip(names, sizes, strict=True)
+        if size == 1
+    ]
 
 
 def _decimals_notes(data: PooledTables, names: tuple[str, str]) -> list[str]:

@@ -371,8 +371,15 @@ def _positive_rows(
 
 
 def read_notes(tables: Sequence[Table]) -> list[str]:
-    """Return the notes on how tables were read."""
-    return [note for table in tables for note in table.notes]
+    """Return the notes on how tables were read, equal ones of several tables as one note."""
+    sources: dict[str, list[str]] = {}
+    for table in tables:
+        for note in table.notes:
+            text = note.removeprefix(f"{table.source}: ")
+            named = sources.setdefault(text, [])
+            if text != note and table.source not in named:
+                named.append(table.source)
+    return [f"{' and '.join(named)}: {text}" if named else text for text, named in sources.items()]
 
 
 def _cluster_notes(

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import lzma
+import re
 
 import numpy as np
 import pandas as pd
@@ -969,3 +970,43 @@ def test_a_row_of_totals_is_noted(word):
     assert (
         "the sum of the other rows" not in read({"g": [*table["g"], word], "n": [*numbers, 9]})[1]
     )
+
+
+def test_samples_with_the_same_rows_are_noted():
+    assert "u and v are the same rows" in compare(VALUES, VALUES, names=("u", "v"), **QUIET).notes
+    assert "P and Q are the same rows" in compare(VALUES, VALUES[::-1], **QUIET).notes
+    assert not any("same rows" in note for note in compare(VALUES, VALUES + 1.0, **QUIET).notes)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.1])
+def test_ends_of_regions_are_distinguished(scale):
+    rng = np.random.default_rng(0)
+    before, after = 1.4e9 + scale * rng.uniform(size=(2, 400)) * [[1.0], [0.3]]
+    text = str(compare_tables({"n": before}, {"n": after}, **QUIET))
+    ends = re.findall(r"higher density from (\S+) to ([\d.]+\d)", text)
+    assert ends
+    for low, high in ends:
+        assert float(low) < float(high)
+        assert low.startswith("1400000000")
+
+
+def test_the_index_of_pandas_is_noted_once():
+    frame = pd.DataFrame({"v": VALUES}, index=[f"a{at}" for at in range(60)])
+    notes = compare_tables(frame, frame * 2, **QUIET).notes
+    about = "the index of pandas is left out: .reset_index() compares it."
+    assert [note for note in notes if "index" in note] == [f"before and after: {about}"]
+    frame.index.name = "id"
+    notes = compare_tables(frame, {"v": VALUES}, **QUIET).notes
+    about = "the index 'id' of pandas is left out: .reset_index() compares it."
+    assert [note for note in notes if "index" in note] == [f"before: {about}"]
+    frame.index = pd.MultiIndex.from_product([range(6), range(10)], names=["a", "b"])
+    notes = compare_tables(frame, frame * 2, **QUIET).notes
+    about = "the index 'a', 'b' of pandas is left out: .reset_index() compares it."
+    assert [note for note in notes if "index" in note] == [f"before and after: {about}"]
+    assert len(frame.columns) == 1
+
+
+def test_tables_of_one_row_are_noted():
+    for tables in (({"v": [1.0]}, {"v": VALUES}), ({"v": VALUES}, {"v": [1.0]})):
+        (note,) = (note for note in compare_tables(*tables, **QUIET).notes if "one row" in note)
+        assert note.startswith("before" if len(tables[0]["v"]) == 1 else "after")
