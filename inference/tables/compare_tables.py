@@ -327,14 +327,12 @@ def _one_row_notes(sizes: tuple[int, int], names: tuple[str, str]) -> list[str]:
 
 def _decimals_notes(data: PooledTables, names: tuple[str, str]) -> list[str]:
     """Write notes on numbers with fewer decimals in one table."""
-    return [
-        f"{note}."
-        for column in data.columns
-        if column.kind in ("number", "integer")
-        for note in decimals_note(
-            *np.split(column.values, [data.n_first]), repr(column.name), names
-        )
-    ]
+    notes: list[str] = []
+    for column in data.columns:
+        if column.kind in ("number", "integer"):
+            first, second = np.split(column.values, [data.n_first])
+            notes += decimals_note(first, second, repr(column.name), names)
+    return [f"{note}." for note in notes]
 
 
 def _regions(
