@@ -319,7 +319,7 @@ def _comparison(
 def _one_row_notes(sizes: tuple[int, int], names: tuple[str, str]) -> list[str]:
     """Write a note on each table that has a single row."""
     return [
-        f"{name} has one row: its distribution is not known, and effects have hardly a meaning."
+        f"{name} has one row: effect sizes and intervals are not reliable."
         for name, size in zip(names, sizes, strict=True)
         if size == 1
     ]
