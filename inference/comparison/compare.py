@@ -22,6 +22,7 @@ from ..data.checks import (
     pluralize,
 )
 from ..data.new_rows import as_weights
+from ..data.units import decimals_note
 from ..permutation.null_distribution import (
     check_permutations,
     few_rows_note,
@@ -151,6 +152,13 @@ def compare(
     )
     if row_weights is None:  # weighted rows may be equal
         notes = (*notes, *two_samples.notes(names, varying.names, paired=paired))
+        first_hash, second_hash = two_samples.fingerprints
+        if first_hash == second_hash:
+            notes = (*notes, f"{names[0]} and {names[1]} are the same rows")
+    if reject:
+        columns_of_both = zip(varying.names, two_samples.first.T, two_samples.second.T, strict=True)
+        for name, first, second in columns_of_both:
+            notes = (*notes, *decimals_note(first, second, repr(name), names))
     return Comparison(
         pvalue=test.pvalue,
         pvalue_error=test.error(),

@@ -27,6 +27,8 @@ from .formats import (
     AmbiguousError,
     as_floats,
     as_numpy,
+    choose_points,
+    epoch_unit,
     matches,
     parse_dates,
     parse_numbers,
@@ -115,7 +117,7 @@ def column_array(
         for part in parts:
             check_supported(part.type)
         if "text" not in families:
-            raise ColumnError(f"holds {mixed}: {_conversion(families)}")
+            raise ColumnError(f"holds {mixed}: {_conversion(parts, families)}")
         try:
             parts = [pc.cast(part, pa.string()) for part in parts]
         except pa.ArrowNotImplementedError:
@@ -239,7 +241,7 @@ def _to_common_family(
         raise ambiguous_format(name, error) from None
     if parsed is not None and families[1 - text] == "numbers":
         notes = note_on_negative(name, distinct)
-        if not formats:
+        if not choose_points(formats):
             numbers = number_texts(np.unique(as_numpy(parts[1 - text].drop_null())))
             check_thousands(name, distinct, numbers)
     if parsed is not None:
@@ -296,10 +298,14 @@ def _parse_as(array: pa.Array, dtype: pa.DataType, formats: Sequence[str]) -> pa
     return None if values is None else values.take(pc.index_in(array, distinct))
 
 
-def _conversion(families: set[str]) -> str:
+def _conversion(parts: Sequence[pa.Array], families: set[str]) -> str:
     """Advise on the conversion of columns of several types to one."""
     if families == {"dates", "numbers"}:
-        return "convert numbers to dates, as with pandas.to_datetime(..., unit='s')"
+        (values,) = (as_numpy(part) for part in parts if _family(part.type) == "numbers")
+        return (
+            "convert numbers to dates, as with pandas.to_datetime(..., "
+            f"unit={epoch_unit(values)!r})"
+        )
     if families == {"durations", "numbers"}:
         return "convert durations to numbers, as with .dt.total_seconds() in pandas"
     return "convert one to the type of the other"
@@ -474,6 +480,8 @@ def typed_columns(
         if mixed and name not in options.column_types and not numbers:
             raise ColumnError(f"holds {mixed}")
         notes += _notes_on_reading(tables, name, typed.column)
+        if name not in options.role_types:
+            notes += _note_on_many_levels(typed.column)
         return typed._replace(notes=(*notes, *typed.notes))
 
     columns, problems = read_columns(names, read, options.formats)
@@ -483,6 +491,22 @@ def typed_columns(
         text = "; ".join(sentences[:MAX_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")
         raise InputError(text if len(problems) == 1 else f"{len(problems)} columns: {text}")
     return columns
+
+
+def _note_on_many_levels(column: Column, min_levels: int = 50) -> tuple[str, ...]:
+    """Note a category most of whose values occur once; more than half of rows is not tuned."""
+    if column.kind != "category":
+        return ()
+    known = column.values[~np.isnan(column.values)]
+    _, counts = np.unique(known, return_counts=True)
+    if len(counts) <= min_levels or 2 * len(counts) <= len(known):
+        return ()
+    if 2 * np.count_nonzero(counts == 1) <= len(counts):
+        return ()
+    return (
+        f"{column.name!r} is a category of {len(known)} cells with {len(counts)} different values: "
+        "the test has almost no power for it; convert it to numbers or to fewer categories.",
+    )
 
 
 def _notes_on_reading(tables: Sequence[Table], name: str, column: Column) -> tuple[str, ...]:

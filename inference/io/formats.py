@@ -232,6 +232,19 @@ def matches(array: pa.Array, pattern: str) -> np.ndarray:
     return np.asarray(pc.match_substring_regex(array, pattern).to_numpy(zero_copy_only=False))
 
 
+def choose_points(formats: Sequence[str]) -> bool:
+    """Return whether formats determine what points in numbers are."""
+    return PLAIN.name in formats or POINTS.name in formats
+
+
+def epoch_unit(values: np.ndarray) -> str:
+    """Return the unit in which numbers (n,) are times since 1970: s, ms, us or ns."""
+    known = np.abs(values[~np.isnan(values)])
+    size = float(np.median(known)) if len(known) else 0.0
+    # 1e11 s are in the year 5138, and 1e11 ms in 1973.
+    return ("s", "ms", "us", "ns")[sum(size >= limit for limit in (1e11, 1e14, 1e17))]
+
+
 def parse_numbers(array: pa.Array, formats: Sequence[str] = ()) -> Parsed | None:
     """Parse text as numbers, ``None`` where not all cells are numbers.
 

@@ -10,7 +10,7 @@ import numbers
 import os
 import re
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -118,7 +118,12 @@ def as_table(data: Any, name: str, encoding: str | None = None) -> Table:
         if nw.dependencies.is_pandas_dataframe(data):
             index = data.index
             if index.nlevels > 1 or index.name is not None or index.dtype.kind not in "iu":
-                notes = (f"{name}: the index of pandas is left out: .reset_index() compares it.",)
+                names = ", ".join(repr(level) for level in index.names if level is not None)
+                notes = (
+                    f"{name}: the index{' ' * bool(names)}{names} of pandas is left out: "
+                    ".reset_index() compares it.",
+                )
+                data = data.reset_index(drop=True)
         return _checked(Table(_to_arrow(data, name), name, notes))
     advice = ""
     if hasattr(data, "to_dataframe"):  # of xarray
@@ -706,8 +711,27 @@ def _without_pandas_types(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.apply(convert)
 
 
+def _check_numpy_types(data: Any, name: str) -> None:
+    """Refuse columns of NumPy types that Arrow lacks, with a conversion."""
+    columns: Iterable[tuple[Any, Any]] = data.items() if isinstance(data, dict) else ()
+    if nw.dependencies.is_pandas_dataframe(data):
+        columns = zip(data.columns, data.dtypes, strict=True)
+    for column, values in columns:
+        dtype = getattr(values, "dtype", values)
+        are_complex = isinstance(values, list) and any(isinstance(cell, complex) for cell in values)
+        if are_complex or getattr(dtype, "kind", "") == "c":
+            advice = "make columns of the real and of the imaginary part"
+            dtype = "complex"
+        elif isinstance(dtype, np.dtype) and dtype.kind == "f" and dtype.itemsize > 8:
+            advice = "convert it with .astype('float64')"
+        else:
+            continue
+        raise InputError(f"column {str(column)!r} of {name} has {dtype} numbers: {advice}")
+
+
 def _to_arrow(data: Any, name: str) -> pa.Table:
     """Convert a data frame or a dictionary, or say in one sentence why it cannot be."""
+    _check_numpy_types(data, name)
     try:
         if isinstance(data, pa.Table):
             return data

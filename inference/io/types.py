@@ -30,6 +30,8 @@ from .formats import (
     AmbiguousError,
     Parsed,
     as_numpy,
+    choose_points,
+    epoch_unit,
     matches,
     normalize_signs,
     normalize_words,
@@ -97,6 +99,8 @@ DATE_SENTINELS = (
 DAY = 86_400.0
 #: Rows and share of rows that a sentinel has at least.
 SENTINEL_ROWS, SENTINEL_PROPORTION = 3, 0.002
+#: Parsers of text, which return ``None`` for other text.
+PARSERS: tuple[Callable[[pa.Array], Any], ...] = (parse_numbers, parse_dates)
 #: Types of Arrow that are not supported, by the beginning of their names, and what to do.
 UNSUPPORTED = {
     "lists": (r"list|large_list|fixed_size_list|list_view", "make a column of each entry"),
@@ -407,7 +411,9 @@ def _from_numbers(
     if kind in ("category", "boolean", "identifier"):
         return TypedColumn(_with_levels(name, kind, number_texts(values)), notes)  # type: ignore[arg-type]
     if kind in ("datetime", "text"):
-        raise ColumnError(f"holds numbers, not {kind}")
+        advice = ": convert them first, as with pandas.to_datetime(..., unit={!r})"
+        advice = advice.format(epoch_unit(values)) if kind == "datetime" else ""
+        raise ColumnError(f"holds numbers, not {kind}{advice}")
     known, rows = values[~np.isnan(values)], tables[0].data.num_rows
     integral = are_integers(known)
     samples = [sample for sample in (values[:rows], values[rows:]) if len(sample)]
@@ -449,7 +455,7 @@ def _from_text(
         if kind is None and any(map(have_several_decimals, parts)):
             notes += note_on_equal_numbers(name, distinct, as_numbers=True)
         check_currencies(name, distinct)
-        if not formats:
+        if not choose_points(formats):
             check_thousands(name, *parts)
         format_ = f"numbers with {numbers.format}" if numbers.format else ""
         values = take_values(array, distinct, numbers.values)
@@ -499,9 +505,13 @@ def _from_words(
     if like_numbers and inferred == "identifier":  # which is not compared
         cell = unparsed_cell(distinct)
         where = location(pc.index(array, cell).as_py(), tables)
+        rows = tables[0].data.num_rows
+        parts = [pc.unique(part).drop_null() for part in (array[:rows], array[rows:])]
+        is_parsed = any(len(part) and _parses(part, parse) for part in parts for parse in PARSERS)
+        advice = f", or take it for words with {type_option(name, 'category')}" * (not is_parsed)
         raise ColumnError(
             f"looks like numbers or dates in a form that is not understood, such as {quote(cell)} "
-            f"in {where}: convert it, or take it for words with {type_option(name, 'category')}"
+            f"in {where}: convert it{advice}"
         )
     notes += _notes_on_words(name, distinct, like_numbers=like_numbers)
     if not like_numbers and inferred != "text":
@@ -548,7 +558,9 @@ def _not_of_type(array: pa.Array, distinct: pa.Array, tables: Sequence[Table], k
     """Describe a cell that is not of the type that the user asks for."""
     if kind == "datetime":
         cell = distinct[0].as_py()
-        advice = ": convert them first, as with pandas.to_datetime(..., unit='s') or format="
+        numbers = distinct.filter(pa.array(matches(distinct, PLAIN.pattern)))
+        unit = epoch_unit(as_numpy(numbers))
+        advice = f": convert them first, as with pandas.to_datetime(..., unit={unit!r}) or format="
         return f"has cells such as {quote(cell)}, not {kind}{advice}"
     cell = unparsed_cell(distinct)
     return f"has {quote(cell)} in {location(pc.index(array, cell).as_py(), tables)}, not {kind}"
@@ -598,7 +610,8 @@ def _notes_on_numbers(
     """Note negative numbers as accountants write them, and points that may be between thousands."""
     notes = note_on_negative(name, distinct)
     semicolons = any(table.separator == ";" for table in tables)
-    if semicolons and not formats and not numbers.format and matches(distinct, THOUSANDS).all():
+    are_thousands = not numbers.format and matches(distinct, THOUSANDS).all()
+    if semicolons and not choose_points(formats) and are_thousands:
         notes += (
             f"{name!r} is read with decimal points, such as {distinct[0].as_py()}; if they are "
             f"between thousands, say --format '{POINTS.name}' (formats=).",
@@ -801,8 +814,7 @@ def _check_same_format(name: str, array: pa.Array, tables: Sequence[Table]) -> N
     """Refuse cells that are numbers or dates in both tables, but not in one format."""
     rows = tables[0].data.num_rows
     parts = [pc.unique(part).drop_null() for part in (array[:rows], array[rows:])]
-    parsers: tuple[Callable[[pa.Array], Any], ...] = (parse_numbers, parse_dates)
-    if any(all(len(part) and _parses(part, parse) for part in parts) for parse in parsers):
+    if any(all(len(part) and _parses(part, parse) for part in parts) for parse in PARSERS):
         first, second = (part[0].as_py() for part in parts)
         raise ColumnError(
             f"is written in one way in {tables[0].source}, such as {first!r}, and in another in "

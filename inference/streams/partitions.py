@@ -132,7 +132,9 @@ class PartitionedSample:
 
 def is_collection(value: Any) -> bool:
     """Return whether a value is a collection of Dask or a dataset of Ray."""
-    return hasattr(value, "__dask_graph__") or (
+    # Arrays of xarray in memory have no chunks.
+    is_dask = hasattr(value, "__dask_graph__") and getattr(value, "chunks", ()) is not None
+    return is_dask or (
         type(value).__module__.startswith("ray.data") and hasattr(value, "to_numpy_refs")
     )
 
@@ -152,7 +154,7 @@ def as_partitioned(
     Raises:
         InputError: it is none of these, of another engine, or a package is missing.
     """
-    if hasattr(value, "__dask_graph__"):
+    if is_collection(value) and hasattr(value, "__dask_graph__"):
         value_engine: Engine = engine if isinstance(engine, DaskEngine) else DaskEngine()
         handles, columns = _dask_partitions(value, name), column_names(value)
     elif is_collection(value):
@@ -174,6 +176,8 @@ def as_partitioned(
 
 def _dask_partitions(value: Any, name: str) -> list[Handle]:
     """Return delayed partitions of a collection, each with all columns."""
+    if hasattr(value, "dims") and hasattr(value, "data"):  # an array of xarray
+        value = value.data
     if not hasattr(type(value), "to_delayed"):
         raise InputError(
             f"{name} must be an array, a data frame or a bag of rows of Dask, "

@@ -15,6 +15,7 @@ from ..core.errors import InputError
 from ..core.machine import one_thread
 from ..core.progress import progress_bar
 from ..data.checks import check_count, normalize_text, pluralize
+from ..data.units import decimals_note
 from ..io.columns import as_values, unused_na_values, unused_notes
 from ..io.tables import Table, as_table, column_name
 from ..io.types import Column
@@ -307,10 +308,31 @@ def _comparison(
             *data.notes,
             *date_notes(data.columns, data.n_first, names),
             *same_rows_note(data.columns, data.n_first, names),
+            *_one_row_notes(data.sizes, names),
+            *(_decimals_notes(data, names) if differ else ()),
         ),
         seed=seed,
         design=design,
     )
+
+
+def _one_row_notes(sizes: tuple[int, int], names: tuple[str, str]) -> list[str]:
+    """Write a note on each table that has a single row."""
+    return [
+        f"{name} has one row: effect sizes and intervals are not reliable."
+        for name, size in zip(names, sizes, strict=True)
+        if size == 1
+    ]
+
+
+def _decimals_notes(data: PooledTables, names: tuple[str, str]) -> list[str]:
+    """Write notes on numbers with fewer decimals in one table."""
+    notes: list[str] = []
+    for column in data.columns:
+        if column.kind in ("number", "integer"):
+            first, second = np.split(column.values, [data.n_first])
+            notes += decimals_note(first, second, repr(column.name), names)
+    return [f"{note}." for note in notes]
 
 
 def _regions(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -32,6 +33,13 @@ from ..io.types import (
     value_text,
 )
 from ..permutation.serial import serial_note
+
+#: Words of a row that is the sum of others.
+TOTAL = re.compile(
+    r"\W*((grand|sub)[ -]?)?"
+    r"(totals?|sum|summe|gesamt(summe)?|insgesamt|somme|totale|totaal|suma)\W*$",
+    re.IGNORECASE,
+)
 
 
 class RowWeights(NamedTuple):
@@ -228,6 +236,7 @@ def pool_tables(
     notes += _repeated_identifiers(
         columns, {*role_types, *options.column_types}, roles.clusters, n_first
     )
+    notes += _total_notes(columns, n_first, tables)
     notes += _copies_notes(columns, n_first, tables)
     notes += _serial_notes(columns, n_first, roles)
     left_out, compared = [(name, "excluded") for name in exclude], []
@@ -362,8 +371,15 @@ def _positive_rows(
 
 
 def read_notes(tables: Sequence[Table]) -> list[str]:
-    """Return the notes on how tables were read."""
-    return [note for table in tables for note in table.notes]
+    """Return the notes on how tables were read, equal ones of several tables as one note."""
+    sources: dict[str, list[str]] = {}
+    for table in tables:
+        for note in table.notes:
+            text = note.removeprefix(f"{table.source}: ")
+            named = sources.setdefault(text, [])
+            if text != note and table.source not in named:
+                named.append(table.source)
+    return [f"{' and '.join(named)}: {text}" if named else text for text, named in sources.items()]
 
 
 def _cluster_notes(
@@ -426,6 +442,44 @@ def _dependence_notes(
                     f"--clusters {name} (clusters={name!r})."
                 )
                 break
+    return notes
+
+
+def _total_notes(
+    columns: Mapping[str, TypedColumn], n_first: int, tables: Sequence[Table], min_rows: int = 5
+) -> list[str]:
+    """Write notes on rows that are totals by a word and by a number, the sum of all other rows.
+
+    Args:
+        columns: columns by name.
+        n_first: number of rows of the first table.
+        tables: the tables.
+        min_rows: smallest number of rows of a table with a note; not tuned.
+    """
+    notes = []
+    words = [typed.column for typed in columns.values() if typed.column.levels]
+    numbers = [
+        typed.column for typed in columns.values() if typed.column.kind in ("number", "integer")
+    ]
+    for column in words:
+        levels = [index for index, level in enumerate(column.levels) if TOTAL.match(level)]
+        for table, rows in zip(tables, (slice(n_first), slice(n_first, None)), strict=True):
+            found = np.flatnonzero(np.isin(column.values[rows], levels))
+            if len(found) != 1 or len(column.values[rows]) < min_rows:
+                continue
+            row = int(found[0])
+            for number in numbers:
+                values = number.values[rows]
+                total = values[row]
+                rest = math.fsum(values[~np.isnan(values)]) - total
+                if total and math.isclose(rest, total, rel_tol=1e-9):
+                    word, where = column.levels[int(column.values[rows][row])], table.location(row)
+                    notes.append(
+                        f"{where[0].upper()}{where[1:]} has {word!r} in {column.name!r}, and "
+                        f"in {number.name!r} the sum of the other rows: leave it out if it is a "
+                        "total."
+                    )
+                    break
     return notes
 
 

@@ -136,12 +136,18 @@ def format_number(value: float, n_digits: int) -> str:
 
 def format_different(first: float, second: float, n_digits: int) -> tuple[str, str]:
     """Format two numbers with at least ``n_digits`` digits, and as many as show a difference."""
+    digits = digits_of_difference(first, second, n_digits)
+    return format_number(first, digits), format_number(second, digits)
+
+
+def digits_of_difference(first: float, second: float, n_digits: int) -> int:
+    """Return the number of digits, at least ``n_digits``, with which two numbers look different."""
     digits = n_digits
     while first != second and digits < 17:
         if format_number(first, digits) != format_number(second, digits):
             break
         digits += 1
-    return format_number(first, digits), format_number(second, digits)
+    return digits
 
 
 def format_region(region: Region, column: ColumnFindings, max_scales: float = 4.0) -> str:
@@ -161,16 +167,17 @@ def format_region(region: Region, column: ColumnFindings, max_scales: float = 4.
         intervals = [(low, high) for low, high in rounded if low <= high]
     if not intervals:
         return f"{answer} around {format_number(peak, 4)}"
+    digits = max(digits_of_difference(low, high, 4) for low, high in intervals[:MAX_INTERVALS])
     parts = [
-        f"at {format_number(low, 4)}"
+        f"at {format_number(low, digits)}"
         if low == high
-        else f"from {format_number(low, 4)} to {format_number(high, 4)}"
+        else f"from {format_number(low, digits)} to {format_number(high, digits)}"
         for low, high in intervals[:MAX_INTERVALS]
     ]
     text = f"{answer} {' and '.join(parts)}{', ...' * (len(intervals) > MAX_INTERVALS)}"
     if max_scales * float(region.bandwidth[0]) >= intervals[-1][1] - intervals[0][0]:
         return text
-    return f"{text}, most significant at {format_number(peak, 4)}"
+    return f"{text}, most significant at {format_number(peak, digits)}"
 
 
 def format_date(seconds: float) -> str:

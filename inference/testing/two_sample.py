@@ -14,7 +14,7 @@ from ..core.errors import InputError
 from ..core.machine import computing
 from ..core.progress import progress_bar
 from ..data.checks import check_count, check_memory, column_names, default_names
-from ..data.units import choose_scale
+from ..data.units import choose_scale, decimals_note
 from ..learning.bandwidths import bandwidth_grid
 from ..learning.kernel_selection import KERNEL_NAMES, extend_kernel, scaled_kernel
 from ..permutation.bins import LARGE
@@ -260,9 +260,19 @@ def _notes(
         *kernel_notes([] if result.kernel is None else [result.kernel]),
         *constant_note(np.concatenate(samples)),
         *row_notes,
-        *(rounding_note(*samples, result.kernel) if result.reject else ()),
+        *(_rounding_notes(samples, result.kernel) if result.reject else ()),
         *(("P and Q are the same rows",) if fingerprints[0] == fingerprints[1] else ()),
     )
+
+
+def _rounding_notes(samples: tuple[np.ndarray, np.ndarray], kernel: Any) -> tuple[str, ...]:
+    """Write notes on columns that are rounded differently in both samples."""
+    notes = [
+        note
+        for index, (first, second) in enumerate(zip(samples[0].T, samples[1].T, strict=True))
+        for note in decimals_note(first, second, f"column {index + 1}", ("P", "Q"))
+    ]
+    return tuple(notes) or rounding_note(*samples, kernel)
 
 
 def _approximate_test(

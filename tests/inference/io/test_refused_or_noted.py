@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import lzma
+import re
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from bke.inference import (
     compare_tables,
     independence_test,
     read_sample,
+    two_sample_test,
 )
 from bke.inference.io.samples import read_samples
 from bke.inference.io.stream import RowStream
@@ -815,3 +817,196 @@ def test_dates_of_several_zones_are_described_by_their_offsets():
     after = pd.DataFrame({"t": pd.to_datetime(HOURS).tz_localize(zones[0])})
     note = read(before, after)[1]
     assert "by the local clock of Europe/Berlin; it has offsets from UTC in P." in note
+
+
+def test_fewer_decimals_in_one_sample_are_noted():
+    rng = np.random.default_rng(0)
+    full = pd.DataFrame({"score": rng.integers(3, 16, 600) / 3})
+    note = (
+        "'score' has at most 4 decimals in P and more in Q: round both alike, for the rounding "
+        "alone may explain a difference"
+    )
+    options = {"n_resamples": 199, "progress": False}
+    result = compare_tables(full.round(4), full, names=("P", "Q"), **options)
+    assert result.differ
+    assert result.notes == (f"{note}.",)
+    assert compare(full.round(4), full, **options).notes == (note,)
+    tested = two_sample_test(full.round(4), full, **options)
+    assert tested.notes == (note.replace("'score'", "column 1"),)
+    single = (full.round(2).astype("float32"), full.astype("float32"))
+    (note,) = compare_tables(*single, **options).notes
+    assert note.startswith("'score' has at most 2 decimals in before and more in after")
+
+
+def test_decimals_that_explain_no_difference_need_no_note():
+    rng = np.random.default_rng(0)
+    numbers, thirds = rng.normal(size=300), rng.integers(3, 16, 300) / 3
+    pairs = [
+        (numbers.round(4), numbers + 1.0),  # rounding merges few values
+        (thirds.round(4), thirds.round(4) + 1.0),
+        (thirds.round(4), thirds + 100.0),
+        (rng.integers(0, 9, 300), rng.integers(4, 9, 300) / 2 + 10.0),
+    ]
+    for before, after in pairs:
+        result = compare_tables({"v": before}, {"v": after}, **QUIET)
+        assert result.differ
+        assert not any("decimals" in note for note in result.notes)
+    (note,) = compare_tables(
+        {"v": rng.integers(0, 9, 300)}, {"v": rng.normal(9, 2, 300)}, **QUIET
+    ).notes
+    assert note.startswith("'v' has no decimals in before and some in after: round both alike")
+
+
+@pytest.mark.parametrize(
+    ("format_", "after"),
+    [
+        ("%m/%d/%y", "iso"),
+        ("%m/%d/%y", "dates"),
+        ("%m/%d/%Y %I:%M %p", "dates"),
+        ("rupees", "numbers"),
+        ("rupees", "texts"),
+    ],
+)
+def test_text_is_no_category_where_the_other_table_has_numbers_or_dates(format_, after):
+    dates = pd.date_range("2024-01-01", periods=200, freq="37h")
+    numbers = 812_345.25 + 10_000.0 * np.arange(200)
+    others = {
+        "iso": dates.strftime("%Y-%m-%d").tolist(),
+        "dates": dates,
+        "numbers": numbers,
+        "texts": list(map(str, numbers)),
+    }
+    texts = [f"{number // 1e5:.0f},{number % 1e5:09,.2f}" for number in numbers]
+    if format_ != "rupees":
+        texts = dates.strftime(format_).tolist()
+    with pytest.raises(InputError, match=r"not understood, .* in row 1 of P: convert it$"):
+        read({"v": texts}, {"v": others[after]})
+    if "%p" not in format_:  # texts of three words are text
+        with pytest.raises(InputError, match="or take it for words"):
+            read({"v": texts}, {"v": texts})
+
+
+@pytest.mark.parametrize("make", [dict, pd.DataFrame])
+def test_types_of_numpy_that_are_not_supported_are_named(make):
+    for dtype, message in (
+        ("complex128", "column 'z' of P has complex numbers: make columns of the real and"),
+        ("complex64", "column 'z' of P has complex numbers: make columns of the real and"),
+        ("longdouble", r"column 'z' of P has float128 numbers: .* \.astype\('float64'\)"),
+    ):
+        if dtype == "longdouble" and np.dtype(dtype).name != "float128":
+            continue
+        with pytest.raises(InputError, match=message):
+            read(make({"a": VALUES, "z": VALUES.astype(dtype)}), {"z": VALUES})
+    with pytest.raises(InputError, match="column 'z' of P has complex numbers"):
+        read(make({"z": list(VALUES + 1j)}))
+
+
+def test_arrays_of_xarray_are_tested_as_they_are_compared():
+    xarray = pytest.importorskip("xarray")
+    samples = VALUES, np.exp(VALUES)
+    arrays = tuple(map(xarray.DataArray, samples))
+    for function in (compare, two_sample_test, independence_test):
+        assert function(*arrays, **QUIET).pvalue == function(*samples, **QUIET).pvalue
+    pytest.importorskip("dask")
+    chunked = xarray.DataArray(samples[0], dims="row").chunk({"row": 20})
+    assert two_sample_test(chunked, arrays[1], **QUIET).pvalue <= 0.05
+
+
+def test_points_stay_ambiguous_where_decimal_commas_are_preferred():
+    numbers = np.random.default_rng(1).integers(1000, 9999, 300)
+    texts = [f"{number:,}".replace(",", ".") for number in numbers]
+    for formats in ([], ["decimal commas"], ["day/month/year"]):
+        with pytest.raises(InputError, match="with decimal points or with points between"):
+            read({"n": texts}, {"n": numbers}, formats=formats)
+        with pytest.raises(InputError, match="with decimal points or with points between"):
+            read({"n": texts}, {"n": list(map(str, numbers))}, formats=formats)
+    columns, _ = read({"n": texts}, {"n": numbers}, formats=["decimal points"])
+    np.testing.assert_array_equal(columns["n"].values[:300], numbers / 1000)
+    thousands = ["points between thousands and decimal commas"]
+    columns, _ = read({"n": texts}, {"n": numbers}, formats=thousands)
+    np.testing.assert_array_equal(columns["n"].values[:300], numbers)
+
+
+def test_categories_of_nearly_unique_cells_are_noted():
+    numbers = np.random.default_rng(0).normal(100.0, 20.0, size=(2, 300))
+    before, after = (
+        {"d": [f"{number:.2f} {currency}" for number in part], "c": ["a", "b", "c"] * 100}
+        for part, currency in zip(numbers, ("EUR", "USD"), strict=True)
+    )
+    tables = [as_table(before, "P"), as_table(after, "Q")]
+    options = ReadOptions({"d": "category"})
+    (note,) = pool_tables(tables, None, (), options, Roles()).notes
+    levels = len(set(before["d"] + after["d"]))
+    assert note.startswith(f"'d' is a category of 600 cells with {levels} different values: ")
+    assert "almost no power" in note
+    repeated = {"d": [f"{number % 40} EUR" for number in range(300)]}
+    tables = [as_table(repeated, "P"), as_table(repeated, "Q")]
+    notes = " ".join(pool_tables(tables, None, (), options, Roles()).notes)
+    assert "almost no power" not in notes
+
+
+@pytest.mark.parametrize(
+    ("unit", "factor"), [("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)]
+)
+def test_times_since_1970_are_refused_with_their_unit(unit, factor):
+    dates = pd.date_range("2024-01-01", periods=60, freq="37h")
+    numbers = dates.astype("datetime64[s]").astype("int64").to_numpy() * int(factor)
+    match = rf"pandas\.to_datetime\(\.\.\., unit='{unit}'\)"
+    with pytest.raises(InputError, match=match):
+        read({"t": numbers}, {"t": dates})
+    for before, after in ((numbers, numbers), (list(map(str, numbers)), dates)):
+        with pytest.raises(InputError, match=match):
+            compare_tables({"t": before}, {"t": after}, column_types={"t": "datetime"}, **QUIET)
+
+
+@pytest.mark.parametrize("word", ["Total", "SUMME:", "Grand total"])
+def test_a_row_of_totals_is_noted(word):
+    numbers = [*range(1, 31)]
+    table = {"g": ["a", "b", "c"] * 10, "n": numbers}
+    note = f"Row 31 of P has {word!r} in 'g', and in 'n' the sum of the other rows: leave it out"
+    assert note in read({"g": [*table["g"], word], "n": [*numbers, sum(numbers)]}, table)[1]
+    other = f"Row 31 of Q has {word!r}"
+    assert other in read(table, {"g": [*table["g"], word], "n": [*numbers, sum(numbers)]})[1]
+    assert (
+        "the sum of the other rows" not in read({"g": [*table["g"], word], "n": [*numbers, 9]})[1]
+    )
+
+
+def test_samples_with_the_same_rows_are_noted():
+    assert "u and v are the same rows" in compare(VALUES, VALUES, names=("u", "v"), **QUIET).notes
+    assert "P and Q are the same rows" in compare(VALUES, VALUES[::-1], **QUIET).notes
+    assert not any("same rows" in note for note in compare(VALUES, VALUES + 1.0, **QUIET).notes)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.1])
+def test_ends_of_regions_are_distinguished(scale):
+    rng = np.random.default_rng(0)
+    before, after = 1.4e9 + scale * rng.uniform(size=(2, 400)) * [[1.0], [0.3]]
+    text = str(compare_tables({"n": before}, {"n": after}, **QUIET))
+    ends = re.findall(r"higher density from (\S+) to ([\d.]+\d)", text)
+    assert ends
+    for low, high in ends:
+        assert float(low) < float(high)
+        assert low.startswith("1400000000")
+
+
+def test_the_index_of_pandas_is_noted_once():
+    frame = pd.DataFrame({"v": VALUES}, index=[f"a{at}" for at in range(60)])
+    notes = compare_tables(frame, frame * 2, **QUIET).notes
+    about = "the index of pandas is left out: .reset_index() compares it."
+    assert [note for note in notes if "index" in note] == [f"before and after: {about}"]
+    frame.index.name = "id"
+    notes = compare_tables(frame, {"v": VALUES}, **QUIET).notes
+    about = "the index 'id' of pandas is left out: .reset_index() compares it."
+    assert [note for note in notes if "index" in note] == [f"before: {about}"]
+    frame.index = pd.MultiIndex.from_product([range(6), range(10)], names=["a", "b"])
+    notes = compare_tables(frame, frame * 2, **QUIET).notes
+    about = "the index 'a', 'b' of pandas is left out: .reset_index() compares it."
+    assert [note for note in notes if "index" in note] == [f"before and after: {about}"]
+    assert len(frame.columns) == 1
+
+
+def test_tables_of_one_row_are_noted():
+    for tables in (({"v": [1.0]}, {"v": VALUES}), ({"v": VALUES}, {"v": [1.0]})):
+        (note,) = (note for note in compare_tables(*tables, **QUIET).notes if "one row" in note)
+        assert note.startswith("before" if len(tables[0]["v"]) == 1 else "after")

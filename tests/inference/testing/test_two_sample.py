@@ -191,12 +191,15 @@ def test_rounding_that_few_rows_do_not_show():
 def test_samples_that_are_rounded_differently():
     rng = np.random.default_rng(12)
     first, second = rng.normal(36.8, 0.4, size=(2, 300))
-    said = "one sample is rounded to 0.1 and the other to 0.01"
+    said = "column 1 has at most 1 decimal in P and more in Q: round both alike"
     options = {"kernel": SquaredExponential(0.01), **QUIET}
     assert said in str(two_sample_test(first.round(1), second.round(2), **options))
-    assert "rounded" not in str(two_sample_test(first.round(1), second.round(1) + 1.0, **options))
+    assert "decimal" not in str(two_sample_test(first.round(1), second.round(1) + 1.0, **options))
     both = np.column_stack([first, first.round(1)]), np.column_stack([second, second.round(2)])
-    assert "rounded to 0.1 in column 2 and" in str(two_sample_test(*both, **options))
+    assert "column 2 has at most 1 decimal in P" in str(two_sample_test(*both, **options))
+    lattices = first.round(1) * 0.3048, second.round(2) * 0.3048
+    said = "one sample is rounded to 0.0305 and the other to 0.00305"
+    assert said in str(two_sample_test(*lattices, **options))
 
 
 @pytest.mark.slow
