@@ -35,6 +35,7 @@ def mean_difference(
     *,
     paired: bool = False,
     weights: tuple[np.ndarray, np.ndarray] | None = None,
+    effective_sizes: tuple[float, float] | None = None,
 ) -> LocationDifference:
     """Compute the difference of means with Welch's interval, for pairs with Student's interval.
 
@@ -46,14 +47,17 @@ def mean_difference(
         alpha: one minus the confidence.
         paired: if true, row i of both samples is a pair.
         weights: weights of the rows, (m,) and (n,); ``None`` for equal weights.
+        effective_sizes: numbers of rows of weighted samples, if they are not the effective numbers
+            of the weights, as for frequencies.
     """
     samples = (second - first,) if paired else (second, first)
     all_weights = [None] * len(samples) if weights is None else weights[::-1]
+    known_sizes = [None] * len(samples) if effective_sizes is None else effective_sizes[::-1]
     # Scaled, so that squares do not overflow.
     scale = np.max([np.abs(sample).max(axis=0) for sample in samples], axis=0)
     scale = np.where(scale > 0.0, scale, 1.0)
     means, variances, sizes = [], [], []
-    for sample, weight in zip(samples, all_weights, strict=True):
+    for sample, weight, known in zip(samples, all_weights, known_sizes, strict=True):
         # Sorted, so that rounding does not depend on the order of the rows.
         values = np.ascontiguousarray(sample.T) / scale[:, None]
         if weight is None:
@@ -62,7 +66,7 @@ def mean_difference(
             order = np.lexsort((np.broadcast_to(weight, values.shape), values))
             values = np.take_along_axis(values, order, axis=1)
             normalized = weight[order] / np.sort(weight).sum()
-        size = 1.0 / np.sum(normalized[0] ** 2)
+        size = 1.0 / np.sum(normalized[0] ** 2) if known is None else known
         mean = np.sum(normalized * values, axis=1)
         scatter = np.sum(normalized * (values - mean[:, None]) ** 2, axis=1)
         means.append(mean)

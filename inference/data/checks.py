@@ -112,7 +112,7 @@ def _check_column_types(X: Any, name: str) -> None:
     for column, dtype in types:
         if NON_NUMERIC_TYPES.match(str(dtype)):
             is_time = "bool" not in str(dtype).lower()
-            hint = ", such as seconds since the first" if is_time else ""
+            hint = ", such as seconds since one date for both samples" if is_time else ""
             raise InputError(
                 f"{name} has the type {dtype} in column {column!r}, where real numbers are needed: "
                 f"convert it to numbers{hint}"
@@ -128,7 +128,7 @@ def _number_hint(cell: Any) -> str:
     if isinstance(cell, (bool, np.bool_)):
         return ": convert it with .astype(int)"
     if isinstance(cell, (np.datetime64, datetime.date)):
-        return ": convert it to days or seconds since the first"
+        return ": convert it to days or seconds since one date for both samples"
     if isinstance(cell, (np.timedelta64, datetime.timedelta)):
         return ": convert it to seconds, in pandas with .dt.total_seconds()"
     if isinstance(cell, str):

@@ -28,7 +28,7 @@ from .formats import (
     as_floats,
     as_numpy,
     choose_points,
-    epoch_unit,
+    date_conversion,
     matches,
     parse_dates,
     parse_numbers,
@@ -302,10 +302,7 @@ def _conversion(parts: Sequence[pa.Array], families: set[str]) -> str:
     """Advise on the conversion of columns of several types to one."""
     if families == {"dates", "numbers"}:
         (values,) = (as_numpy(part) for part in parts if _family(part.type) == "numbers")
-        return (
-            "convert numbers to dates, as with pandas.to_datetime(..., "
-            f"unit={epoch_unit(values)!r})"
-        )
+        return f"convert numbers to dates, as with {date_conversion(values)}"
     if families == {"durations", "numbers"}:
         return "convert durations to numbers, as with .dt.total_seconds() in pandas"
     return "convert one to the type of the other"

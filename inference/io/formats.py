@@ -237,12 +237,23 @@ def choose_points(formats: Sequence[str]) -> bool:
     return PLAIN.name in formats or POINTS.name in formats
 
 
-def epoch_unit(values: np.ndarray) -> str:
-    """Return the unit in which numbers (n,) are times since 1970: s, ms, us or ns."""
+def date_conversion(values: np.ndarray) -> str:
+    """Return how pandas converts numbers (n,) to dates, by their magnitude.
+
+    They are days as spreadsheets count them (from 1954 to 2119), dates such as 20240131, or times
+    since 1970 in s, ms, us or ns.
+    """
     known = np.abs(values[~np.isnan(values)])
     size = float(np.median(known)) if len(known) else 0.0
-    # 1e11 s are in the year 5138, and 1e11 ms in 1973.
-    return ("s", "ms", "us", "ns")[sum(size >= limit for limit in (1e11, 1e14, 1e17))]
+    if 2e4 <= size <= 8e4:
+        how = "unit='D', origin='1899-12-30'"
+    elif len(known) and 19e6 <= known.min() <= known.max() < 22e6:
+        how = "format='%Y%m%d'"
+    else:
+        # 1e11 s are in the year 5138, and 1e11 ms in 1973.
+        unit = ("s", "ms", "us", "ns")[sum(size >= limit for limit in (1e11, 1e14, 1e17))]
+        how = f"unit={unit!r}"
+    return f"pandas.to_datetime(..., {how})"
 
 
 def parse_numbers(array: pa.Array, formats: Sequence[str] = ()) -> Parsed | None:

@@ -753,6 +753,8 @@ def _to_arrow(data: Any, name: str) -> pa.Table:
         ) from error
     except (pa.ArrowException, ValueError, TypeError) as error:
         reason = " ".join(" ".join(map(str, error.args[:2])).split()) or type(error).__name__
+        if "unique column names" in reason:
+            raise InputError(f"{name} has columns with one name: rename them") from error
         advice = ""
         if "Unsupported numpy type" in reason:
             advice = "; convert numbers of other types with .astype('float32')"

@@ -31,7 +31,7 @@ from .formats import (
     Parsed,
     as_numpy,
     choose_points,
-    epoch_unit,
+    date_conversion,
     matches,
     normalize_signs,
     normalize_words,
@@ -78,6 +78,8 @@ MIN_WORDS, LESS_THAN_ALL = 2, 0.9
 #: Share of distinct cells that look like numbers or dates from which a note says so.
 LIKE = 0.9
 #: Names of identifiers; whole numbers without repeats that are so dense are identifiers too.
+#: A date whose year has two digits.
+TWO_DIGIT_YEAR = re.compile(r"\d{1,2}[/.-]\d{1,2}[/.-]\d{2}")
 IDENTIFIER = re.compile(
     r"(^|[_\W])(id|uuid|guid|key|no)$|[Nn](r|ummer)$|^index$|Id$|(?<![A-Z])ID$|^Unnamed", re.ASCII
 )
@@ -411,8 +413,8 @@ def _from_numbers(
     if kind in ("category", "boolean", "identifier"):
         return TypedColumn(_with_levels(name, kind, number_texts(values)), notes)  # type: ignore[arg-type]
     if kind in ("datetime", "text"):
-        advice = ": convert them first, as with pandas.to_datetime(..., unit={!r})"
-        advice = advice.format(epoch_unit(values)) if kind == "datetime" else ""
+        is_date = kind == "datetime"
+        advice = f": convert them first, as with {date_conversion(values)}" if is_date else ""
         raise ColumnError(f"holds numbers, not {kind}{advice}")
     known, rows = values[~np.isnan(values)], tables[0].data.num_rows
     integral = are_integers(known)
@@ -503,12 +505,17 @@ def _from_words(
     inferred = _type_of_words(array, distinct, tables[0].data.num_rows)
     like_numbers = len(distinct) > 1 and matches(distinct, LIKE_NUMBERS).mean() >= LIKE
     if like_numbers and inferred == "identifier":  # which is not compared
-        cell = unparsed_cell(distinct)
-        where = location(pc.index(array, cell).as_py(), tables)
         rows = tables[0].data.num_rows
         parts = [pc.unique(part).drop_null() for part in (array[:rows], array[rows:])]
-        is_parsed = any(len(part) and _parses(part, parse) for part in parts for parse in PARSERS)
+        unparsed = [
+            part for part in parts if len(part) and not any(_parses(part, f) for f in PARSERS)
+        ]
+        is_parsed = len(unparsed) < sum(len(part) > 0 for part in parts)
+        cell = unparsed_cell(unparsed[0] if unparsed else distinct)
+        where = location(pc.index(array, cell).as_py(), tables)
         advice = f", or take it for words with {type_option(name, 'category')}" * (not is_parsed)
+        if TWO_DIGIT_YEAR.fullmatch(cell):
+            advice = ", with years of four digits"
         raise ColumnError(
             f"looks like numbers or dates in a form that is not understood, such as {quote(cell)} "
             f"in {where}: convert it{advice}"
@@ -559,8 +566,7 @@ def _not_of_type(array: pa.Array, distinct: pa.Array, tables: Sequence[Table], k
     if kind == "datetime":
         cell = distinct[0].as_py()
         numbers = distinct.filter(pa.array(matches(distinct, PLAIN.pattern)))
-        unit = epoch_unit(as_numpy(numbers))
-        advice = f": convert them first, as with pandas.to_datetime(..., unit={unit!r}) or format="
+        advice = f": convert them first, as with {date_conversion(as_numpy(numbers))} or format="
         return f"has cells such as {quote(cell)}, not {kind}{advice}"
     cell = unparsed_cell(distinct)
     return f"has {quote(cell)} in {location(pc.index(array, cell).as_py(), tables)}, not {kind}"

@@ -156,7 +156,11 @@ def _location_differences(
     if not independent or min(len(sample) for sample in samples) < MIN_LOCATION_ROWS:
         return differences
     equal = all((weight == 1.0).all() for weight in weights)
-    of_means = mean_difference(*samples, alpha, weights=None if equal else weights)
+    # The total weight is the number of rows, or the effective number of weighted rows.
+    sizes = (before.size, after.size)
+    of_means = mean_difference(
+        *samples, alpha, weights=None if equal else weights, effective_sizes=sizes
+    )
     differences["mean_difference_interval"] = _interval(of_means)
     if equal:
         of_medians = median_difference(*samples, alpha)

@@ -636,9 +636,16 @@ def _check_names(tables: Sequence[Table], used: set[str], exclude: set[str]) -> 
         raise no_column(unknown[0], tables[0])
     if len(tables) == 2 and (differing := sorted((names[0] ^ names[1]) - exclude)):
         lacks = [f"{name!r} is only in {tables[name in names[1]].source}" for name in differing]
+        advice = f"exclude {'it' if len(differing) == 1 else 'them'} to compare the others"
+        if len({name.casefold() for name in differing}) < len(differing):
+            advice = "rename those that differ by capital letters"
+        # Such as an index of pandas that has the name of a column.
+        notes = [
+            note for note in read_notes(tables) if any(f"{name!r}" in note for name in differing)
+        ]
         raise InputError(
-            f"the tables have different columns: {', '.join(lacks[:MAX_PROBLEMS])}; exclude "
-            f"{'it' if len(differing) == 1 else 'them'} to compare the others"
+            f"the tables have different columns: {', '.join(lacks[:MAX_PROBLEMS])}; "
+            f"{' '.join([advice, *(f'({note})' for note in notes)])}"
         )
 
 

@@ -22,7 +22,7 @@ def work():
     rng = np.random.default_rng(0)
     P, Q = rng.normal(size=(40, 2)), rng.normal(size=(30, 2)) * [1.0, 1.6]
     quiet = {"progress": False, "seed": 1}
-    test = two_sample_test(P, Q, permutations=99, **quiet)
+    test = two_sample_test(P, Q, n_resamples=99, **quiet)
     comparison = compare(P, Q, n_resamples=99, **quiet)
     run = fit(np.concatenate([P, Q]), **quiet)
     chains = fit(P[:12, 0], method=Nuts(num_warmup=50, num_samples=50, num_chains=2), **quiet)

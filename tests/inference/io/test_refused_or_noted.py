@@ -1010,3 +1010,52 @@ def test_tables_of_one_row_are_noted():
     for tables in (({"v": [1.0]}, {"v": VALUES}), ({"v": VALUES}, {"v": [1.0]})):
         (note,) = (note for note in compare_tables(*tables, **QUIET).notes if "one row" in note)
         assert note.startswith("before" if len(tables[0]["v"]) == 1 else "after")
+
+
+def test_interval_of_means_counts_frequencies_as_rows():
+    values = np.random.default_rng(0).normal(0.0, 5.0, 300)
+    frame = pd.DataFrame({"v": values, "w": 4})
+    expanded = pd.DataFrame({"v": np.repeat(values, 4)})
+    options = {"n_resamples": 99, "progress": False}
+    effects = [
+        compare_tables(frame, frame.assign(v=values + 1.0), freq_weights="w", **options),
+        compare_tables(expanded, expanded + 1.0, **options),
+    ]
+    first, second = (result.columns[0].effect.mean_difference_interval for result in effects)
+    np.testing.assert_allclose(first, second, rtol=1e-3)
+
+
+DAYS = pd.Series(pd.date_range("2024-01-01", periods=300))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "advice"),
+    [
+        ((DAYS - pd.Timestamp("1899-12-30")).dt.days, "unit='D', origin='1899-12-30'"),
+        (DAYS.dt.strftime("%Y%m%d").astype(int), "format='%Y%m%d'"),
+    ],
+)
+def test_conversions_of_numbers_to_dates_that_give_the_same_dates(numbers, advice):
+    tables = pd.DataFrame({"v": DAYS}), pd.DataFrame({"v": numbers})
+    with pytest.raises(InputError, match=re.escape(f"pandas.to_datetime(..., {advice})")):
+        compare_tables(*tables, progress=False)
+    converted = pd.to_datetime(numbers, **eval(f"dict({advice})"))
+    np.testing.assert_array_equal(converted, DAYS)
+
+
+def test_names_that_differ_by_capital_letters_or_are_in_the_index():
+    frame = pd.DataFrame({"v": np.arange(60.0), "k": ["a", "b"] * 30})
+    with pytest.raises(InputError, match="rename those that differ by capital letters"):
+        compare_tables(frame, frame.rename(columns=str.upper), progress=False)
+    with pytest.raises(InputError, match="reset_index"):
+        compare_tables(frame.set_index("k"), frame, progress=False)
+    two = pd.DataFrame(np.ones((60, 2)), columns=["v", "v"])
+    with pytest.raises(InputError, match="columns with one name: rename them"):
+        compare_tables(two, two, progress=False)
+
+
+def test_two_digit_years_are_named_in_the_table_that_has_them():
+    dates = pd.Series(pd.date_range("1931-01-01", periods=300, freq="59D"))
+    tables = pd.DataFrame({"v": dates}), pd.DataFrame({"v": dates.dt.strftime("%d/%m/%y")})
+    with pytest.raises(InputError, match=r"'01/01/31' in row 1 of after.*years of four digits"):
+        compare_tables(*tables, progress=False)
