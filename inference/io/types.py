@@ -515,7 +515,7 @@ def _from_words(
         where = location(pc.index(array, cell).as_py(), tables)
         advice = f", or take it for words with {type_option(name, 'category')}" * (not is_parsed)
         if TWO_DIGIT_YEAR.fullmatch(cell):
-            advice = ", with years of four digits"
+            advice = f", with years of four digits{advice}"
         raise ColumnError(
             f"looks like numbers or dates in a form that is not understood, such as {quote(cell)} "
             f"in {where}: convert it{advice}"

@@ -879,7 +879,8 @@ def test_text_is_no_category_where_the_other_table_has_numbers_or_dates(format_,
     texts = [f"{number // 1e5:.0f},{number % 1e5:09,.2f}" for number in numbers]
     if format_ != "rupees":
         texts = dates.strftime(format_).tolist()
-    with pytest.raises(InputError, match=r"not understood, .* in row 1 of P: convert it(, with years of four digits)?$"):
+    advice = r"not understood, .* in row 1 of P: convert it(, with years of four digits)?$"
+    with pytest.raises(InputError, match=advice):
         read({"v": texts}, {"v": others[after]})
     if "%p" not in format_:  # texts of three words are text
         with pytest.raises(InputError, match="or take it for words"):
