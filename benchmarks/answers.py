@@ -21,7 +21,7 @@ from bke.inference import Comparison, compare, two_sample_test
 from bke.inference.comparison.regions import ratio_intervals
 from bke.inference.permutation.pool import pool_rows
 from bke.inference.permutation.samples import TwoSamples
-from bke.inference.plots.named import NAMED_ALPHA
+from bke.inference.plots.regions import REGION_ALPHA
 from bke.inference.statistics.local_differences import LocalStatistics, local_statistics
 
 ALPHA = 0.05
@@ -139,7 +139,7 @@ def shaded_wrongly(found: Comparison) -> bool:
     wrong = False
     for ax in figure.axes:
         for one in ax.collections:
-            if one.get_alpha() == NAMED_ALPHA:
+            if one.get_alpha() == REGION_ALPHA:
                 x = np.unique(one.get_paths()[0].vertices[:, 0])[1:-1]
                 if not len(x):  # of a single point of the line
                     continue

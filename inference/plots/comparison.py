@@ -15,15 +15,22 @@ from matplotlib.patches import Patch
 from ..comparison.comparison import Comparison
 from ..comparison.witness import Bands
 from .density import bin_edges, scatter
-from .named import LABEL, MOST_MARKED, NAMED_ALPHA, around, keys, mark, outline, shade
 from .names import short_names
+from .regions import (
+    LABEL,
+    MAX_MARKED,
+    REGION_ALPHA,
+    legend_handles,
+    mark,
+    outline,
+    select_parts,
+    shade,
+)
 from .style import (
     BAND_ALPHA,
     DIVERGING,
     OVERALL,
-    P_COLOUR,
     P_MORE,
-    Q_COLOUR,
     Q_MORE,
     SMALL,
     STUCK,
@@ -69,10 +76,11 @@ def _line(found: Comparison, axes: Axes | Sequence[Axes] | None) -> tuple[Figure
     figure, (above, below) = panels(2, 1, axes, width=7.5, height=5.2, sharex=True)
     _histograms(found, above, points)
     bands, signs = found.witness(at), found.region_sign(at)
-    named = shade(above, signs, at, found.names)  # the witness has another bandwidth than a region
+    # The witness has another bandwidth than a region.
+    handles = shade(above, signs, at, found.names)
     for ax in (above, below):
         plain(ax)
-    _witness(found, below, at, bands, named)
+    _witness(found, below, at, bands, handles)
     below.set_xlim(at[0], at[-1])
     below.set_xlabel(found.columns[0])
     return figure, above
@@ -81,7 +89,7 @@ def _line(found: Comparison, axes: Axes | Sequence[Axes] | None) -> tuple[Figure
 def _histograms(found: Comparison, ax: Axes, points: np.ndarray) -> None:
     edges, names = bin_edges(points, int(found.pooled.n_rows)), found.names
     for name, size, weights, colour, dashes in zip(
-        names, found.sizes, found.pooled.weights.T, (P_COLOUR, Q_COLOUR), ("-", "--"), strict=True
+        names, found.sizes, found.pooled.weights.T, (P_MORE, Q_MORE), ("-", "--"), strict=True
     ):
         heights = np.histogram(points, edges, weights=weights, density=True)[0]
         label = f"{name} ({size} rows)"
@@ -95,27 +103,25 @@ def _histograms(found: Comparison, ax: Axes, points: np.ndarray) -> None:
 
 
 def _witness(
-    found: Comparison, ax: Axes, at: np.ndarray, bands: Bands, named: Sequence[Patch]
+    found: Comparison, ax: Axes, at: np.ndarray, bands: Bands, regions: Sequence[Patch]
 ) -> None:
-    whose = "" if bands.posterior else ", sampling errors"
+    kind = "" if bands.posterior else " of sampling errors"
     ax.fill_between(
         at, bands.wide_lower, bands.wide_upper, color=OVERALL, alpha=0.4 * BAND_ALPHA, linewidth=0,
-        label=f"all points together at this scale, {bands.wide_level:.0%}{whose}",
+        label=f"simultaneous band{kind}, {bands.wide_level:.0%}",
     )  # fmt: skip
     ax.fill_between(
         at, bands.lower, bands.upper, color=OVERALL, alpha=BAND_ALPHA, linewidth=0,
-        label=f"each point, {bands.level:.0%}{whose}",
+        label=f"pointwise band{kind}, {bands.level:.0%}",
     )  # fmt: skip
     ax.plot(at, bands.mean, color=OVERALL, linewidth=1.5)
     ax.axhline(0.0, color="0.4", linewidth=0.8)
     of_p, of_q = found.pooled.weights.T > 0.0
     points = found.pooled.points[:, 0] * found.pooled.scale[0]
-    rug(ax, points[of_p], P_COLOUR)
-    rug(ax, points[of_q], Q_COLOUR, top=True)
-    scale = float(found.lengthscale[0])
-    ax.set_ylabel(f"witness at scale {scale:.2g}")
-    marked = mark(ax, found.regions, found.names)
-    handles = [*named, *marked, *ax.get_legend_handles_labels()[0]]
+    rug(ax, points[of_p], P_MORE)
+    rug(ax, points[of_q], Q_MORE, top=True)
+    ax.set_ylabel(f"witness, lengthscale {found.lengthscale[0]:.2g}")
+    handles = [*regions, *mark(ax, found.regions), *ax.get_legend_handles_labels()[0]]
     ax.legend(
         handles=handles, fontsize=SMALL, frameon=False, loc="upper left",
         bbox_to_anchor=(0, -0.2), ncols=2,
@@ -129,21 +135,21 @@ def _plane(found: Comparison, axes: Axes | Sequence[Axes] | None) -> tuple[Figur
     at = np.stack([one.ravel() for one in np.meshgrid(x, y)], axis=1)
     figure, (left, right) = panels(1, 2, axes, width=10.0, height=5.0, sharex=True, sharey=True)
     bands = found.witness(at)
-    signs = around(found.regions, found.region_sign(at).reshape(MESH_SIDE, MESH_SIDE), x, y)
+    signs = select_parts(found.regions, found.region_sign(at).reshape(MESH_SIDE, MESH_SIDE), x, y)
     shades = ListedColormap([Q_MORE, "white", P_MORE])
-    left.pcolormesh(x, y, signs, cmap=shades, vmin=-1, vmax=1, alpha=NAMED_ALPHA, zorder=0)
+    left.pcolormesh(x, y, signs, cmap=shades, vmin=-1, vmax=1, alpha=REGION_ALPHA, zorder=0)
     scatter(left, *_some_rows(found, points), found.names)
     rows = left.get_legend_handles_labels()[0]
-    named = keys(signs, found.names)
+    regions = legend_handles(signs, found.names)
     left.legend(
-        handles=[*rows, *named], fontsize=SMALL, frameon=False, ncols=2,
+        handles=[*rows, *regions], fontsize=SMALL, frameon=False, ncols=2,
         loc="lower left", bbox_to_anchor=(0, 1),
     )  # fmt: skip
     mean = bands.mean.reshape(MESH_SIDE, MESH_SIDE)
     norm = CenteredNorm(0.0, float(np.abs(mean).max()) or 1.0)
     image = right.pcolormesh(x, y, mean, norm=norm, cmap=DIVERGING, shading="nearest")
     outline(left, signs, x, y)
-    marked = mark(right, found.regions, found.names)
+    marked = mark(right, found.regions)
     right.set_xlim(x[0], x[-1])
     right.set_ylim(y[0], y[-1])
     if marked:
@@ -152,9 +158,8 @@ def _plane(found: Comparison, axes: Axes | Sequence[Axes] | None) -> tuple[Figur
             bbox_to_anchor=(0, 1),
         )  # fmt: skip
     bar = figure.colorbar(image, ax=right)
-    whose = "posterior mean" if bands.posterior else "as it is in the samples"
-    first, second = found.names
-    label = f"witness ({whose}): above 0 {first} has more, below {second}"
+    kind = "posterior mean" if bands.posterior else "of the samples"
+    label = f"witness ({kind}), positive for a higher density in {found.names[0]}"
     bar.set_label(textwrap.fill(label, LABEL), size=SMALL)
     bar.ax.tick_params(labelsize=SMALL)
     left.set_ylabel(found.columns[1])
@@ -176,7 +181,7 @@ def _some_rows(found: Comparison, points: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def _list(found: Comparison, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, Axes]:
-    regions = found.regions[: 3 * MOST_MARKED]
+    regions = found.regions[: 3 * MAX_MARKED]
     figure, (ax,) = panels(1, 1, axes, width=8.0, height=1.6 + 0.32 * max(len(regions), 2))
     ax.axvline(1.0, color="0.4", linewidth=0.8)
     finite = [end for region in regions for end in (*region.ratio_interval, region.ratio)]
@@ -194,12 +199,14 @@ def _list(found: Comparison, axes: Axes | Sequence[Axes] | None) -> tuple[Figure
     log_scale(ax, "x", np.array([low, high]), wider_than=1.0)
     ax.set_xlim(low, high)
     P, Q = found.names
-    label = f"times as much weight of {P} as of {Q} around there, interval for all together"
+    label = f"density of {P} over that of {Q}, with simultaneous intervals"
     ax.set_xlabel(textwrap.fill(label, LABEL))
     if not regions:
-        ax.text(0.5, 0.5, "nothing is named", transform=ax.transAxes, ha="center", color=STUCK)
+        ax.text(
+            0.5, 0.5, "no regions of difference", transform=ax.transAxes, ha="center", color=STUCK
+        )
     handles = [
-        Patch(color=colour, label=f"{name} has more")
+        Patch(color=colour, label=f"higher density in {name}")
         for colour, name in zip((P_MORE, Q_MORE), found.names, strict=True)
     ]
     ax.legend(

@@ -16,8 +16,8 @@ from ..permutation.null_distribution import describe_p
 from ..tables.effects import LevelProportion
 from ..tables.findings import ColumnFindings, TableFindings
 from ..tables.summary import format_answer, format_pair, missing_proportions
-from .named import LABEL, shade
 from .names import short_names
+from .regions import LABEL, shade
 from .style import P_COLOUR, Q_COLOUR, SMALL, STUCK, panels, plain
 
 #: Columns that are drawn unless they are asked for, panels side by side, and bars of a panel.

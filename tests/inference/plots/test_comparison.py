@@ -5,9 +5,10 @@ import functools
 import numpy as np
 import pytest
 from bke.inference import InputError, compare
+from bke.inference.comparison.summary import format_ratios
 from bke.inference.plots.comparison import plot_comparison
-from bke.inference.plots.named import NAMED_ALPHA, P_MORE, Q_MORE
 from bke.inference.plots.names import short_names
+from bke.inference.plots.regions import P_MORE, Q_MORE, REGION_ALPHA
 from matplotlib.collections import QuadMesh
 from matplotlib.colors import to_hex
 from matplotlib.contour import ContourSet
@@ -25,7 +26,7 @@ def compared(columns, shift):
 
 
 def shaded(ax):
-    return [one for one in ax.collections if one.get_alpha() == NAMED_ALPHA]
+    return [one for one in ax.collections if one.get_alpha() == REGION_ALPHA]
 
 
 def test_a_line_is_shaded_where_the_sign_says():
@@ -41,9 +42,9 @@ def test_a_line_is_shaded_where_the_sign_says():
     assert above.get_title(loc="left") == str(apart).splitlines()[0]
     labels = [text.get_text() for text in below.get_legend().get_texts()]
     assert labels[:3] == [
-        "named: before has more",
-        "named: after has more",
-        "weight of before over that of after, and its scale",
+        "higher density in before",
+        "higher density in after",
+        "density ratio, larger over smaller, and bandwidth",
     ]
     assert not any(shaded(ax) for ax in alike.plot().axes)
     assert len(alike.plot().axes[1].get_legend().get_texts()) == 2  # the bands
@@ -57,17 +58,20 @@ def test_a_map_has_lines_around_what_is_named():
     assert not any(isinstance(one, ContourSet) for one in right.collections)
     (mesh,) = (one for one in left.collections if isinstance(one, QuadMesh))
     assert {-1, 1} <= set(np.unique(np.asarray(mesh.get_array())))
-    assert "above 0 before has more, below after" in bar.get_ylabel().replace("\n", " ")
+    assert "positive for a higher density in before" in bar.get_ylabel().replace("\n", " ")
     marked = [text.get_text() for text in right.texts]
-    assert marked == [f"{region.ratio:.2f}" for region in apart.regions[:8]]
+    assert marked == [
+        format_ratios(region.ratio if region.sign > 0 else 1.0 / region.ratio)[0]
+        for region in apart.regions[:8]
+    ]
     (box,) = right.get_legend().get_texts()
-    assert box.get_text() == "weight of before over that of after, and its scale"
+    assert box.get_text() == "density ratio, larger over smaller, and bandwidth"
     # Blue is above zero, as it is where the first sample is named to have more.
     (image,) = (one for one in right.collections if isinstance(one, QuadMesh))
     assert [to_hex(colour).upper() for colour in image.cmap([0.0, 1.0])] == [Q_MORE, P_MORE]
     labels = [text.get_text() for text in left.get_legend().get_texts()]
     assert labels == [
-        "before (n = 150)", "after (n = 150)", "named: before has more", "named: after has more"
+        "before (n = 150)", "after (n = 150)", "higher density in before", "higher density in after"
     ]  # fmt: skip
     left, right, bar = alike.plot().axes
     assert right.get_legend() is None
@@ -89,9 +93,9 @@ def test_of_more_columns_every_place_is_a_line_with_its_columns():
         assert low == pytest.approx(region.ratio_interval[0])
         assert high == pytest.approx(min(region.ratio_interval[1], ax.get_xlim()[1]))
     legend = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert legend == ["before has more", "after has more"]
+    assert legend == ["higher density in before", "higher density in after"]
     (ax,) = alike.plot().axes
-    assert [text.get_text() for text in ax.texts] == ["nothing is named"]
+    assert [text.get_text() for text in ax.texts] == ["no regions of difference"]
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 3])
