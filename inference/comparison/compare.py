@@ -25,10 +25,10 @@ from ..data.new_rows import as_weights
 from ..data.units import decimals_note
 from ..permutation.null_distribution import (
     check_permutations,
-    few_rows_note,
     in_stages,
     monte_carlo_error,
     p_value,
+    small_sample_note,
 )
 from ..permutation.pool import pool_pairs, pool_rows, pool_weighted
 from ..permutation.pooled_sample import PooledSample
@@ -147,7 +147,7 @@ def compare(
         auc = cross_validated_auc(posterior, pooled, alpha)
         shift = None if reject else minimum_detectable_shift(pooled, alpha)
     all_columns = len(varying.names) <= MAX_JOINT_ONLY
-    notes = few_rows_note(
+    notes = small_sample_note(
         two_samples.n_permutations(paired=paired, signs=row_weights is not None), alpha
     )
     if row_weights is None:  # weighted rows may be equal

@@ -122,8 +122,8 @@ class BinAssignment:
 
     def within(self, sample: int, ranks: np.ndarray) -> np.ndarray:
         """Return the bin (k,) of rows of a sample, counted from :meth:`start`."""
-        own = np.array([self.key], dtype=np.uint64) + np.uint64(bool(sample) != self.second_first)
-        return permuted_indices(ranks, self.sizes[sample], int(mix_bits(own)[0])) // self.size
+        key = np.array([self.key], dtype=np.uint64) + np.uint64(bool(sample) != self.second_first)
+        return permuted_indices(ranks, self.sizes[sample], int(mix_bits(key)[0])) // self.size
 
     @property
     def bin_sizes(self) -> np.ndarray:
@@ -163,49 +163,49 @@ def random_subset(hashes: np.ndarray, ranks: np.ndarray) -> np.ndarray:
     return np.sort(np.argpartition(random, min(SUBSET, len(random) - 1))[:SUBSET])
 
 
-class Cells(NamedTuple):
+class MedianPartition(NamedTuple):
     """A partition of the space into cells, by repeated division at medians.
 
     Attributes:
         column: (K,), column of each division.
         threshold: (K,); values from this one on are in the upper half.
         children: (K, 2), division of each half; a cell is -1 less its index.
-        n_cells: number of cells.
+        n_parts: number of cells.
     """
 
     column: np.ndarray
     threshold: np.ndarray
     children: np.ndarray
-    n_cells: int
+    n_parts: int
 
     @classmethod
-    def of(cls, points: np.ndarray, max_cells: int) -> Cells:
+    def of(cls, points: np.ndarray, max_parts: int) -> MedianPartition:
         """Divide rows (N, D) at the median of the widest column of each cell.
 
         Args:
             points: the rows.
-            max_cells: cells are divided as long as they are fewer.
+            max_parts: cells are divided as long as they are fewer.
         """
         divisions: list[tuple[int, float]] = []
         children: list[list[int]] = []
         # The rows of each cell, and the division and the half that it comes from.
-        cells: list[tuple[np.ndarray, int, int]] = [(np.arange(len(points)), -1, 0)]
-        while len(cells) < max_cells:
-            halves = []
-            for rows, parent, side in cells:
+        parts: list[tuple[np.ndarray, int, int]] = [(np.arange(len(points)), -1, 0)]
+        while len(parts) < max_parts:
+            refined = []
+            for rows, parent, side in parts:
                 if (division := _median_division(points[rows])) is None:
-                    halves.append((rows, parent, side))
+                    refined.append((rows, parent, side))
                     continue
                 if parent >= 0:
                     children[parent][side] = len(divisions)
                 upper = points[rows, division[0]] >= division[1]
-                halves += [(rows[~upper], len(divisions), 0), (rows[upper], len(divisions), 1)]
+                refined += [(rows[~upper], len(divisions), 0), (rows[upper], len(divisions), 1)]
                 divisions.append(division)
                 children.append([0, 0])
-            if len(halves) == len(cells):
+            if len(refined) == len(parts):
                 break
-            cells = halves
-        for index, (_, parent, side) in enumerate(cells):
+            parts = refined
+        for index, (_, parent, side) in enumerate(parts):
             if parent >= 0:
                 children[parent][side] = -1 - index
         columns, thresholds = zip(*divisions, strict=True) if divisions else ((), ())
@@ -213,7 +213,7 @@ class Cells(NamedTuple):
             np.array(columns, dtype=int),
             np.array(thresholds),
             np.array(children, dtype=int).reshape(-1, 2),
-            len(cells),
+            len(parts),
         )
 
     def assign(self, points: np.ndarray) -> np.ndarray:
@@ -229,13 +229,13 @@ class Cells(NamedTuple):
 
     def means(self, points: np.ndarray) -> np.ndarray:
         """Return the mean (C, D) of the points (N, D) in each cell; no cell may be empty."""
-        return cell_means(self.assign(points), points, self.n_cells)
+        return cell_means(self.assign(points), points, self.n_parts)
 
 
-def cell_means(cells: np.ndarray, points: np.ndarray, n_cells: int) -> np.ndarray:
-    """Return the mean (n_cells, D) of the points (N, D) of each cell (N,)."""
-    sums = [np.bincount(cells, weights=column, minlength=n_cells) for column in points.T]
-    return np.asarray(np.stack(sums, axis=1) / np.bincount(cells, minlength=n_cells)[:, None])
+def cell_means(parts: np.ndarray, points: np.ndarray, n_parts: int) -> np.ndarray:
+    """Return the mean (n_parts, D) of the points (N, D) of each part (N,)."""
+    sums = [np.bincount(parts, weights=column, minlength=n_parts) for column in points.T]
+    return np.asarray(np.stack(sums, axis=1) / np.bincount(parts, minlength=n_parts)[:, None])
 
 
 def _median_division(points: np.ndarray) -> tuple[int, float] | None:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import gammaincc, gammaln, logsumexp
 
-from .null_distribution import StatisticMoments, standardize, with_each_observed
+from .null_distribution import StatisticMoments, standardize, with_single_observed
 
 #: Below this skewness Pearson III equals the normal distribution up to rounding; for negative
 #: skewness the normal distribution is used.
@@ -40,21 +40,21 @@ def neg_log_pvalues(
             a value far beyond all others gets its very small tail probability, instead of about
             one in 1 + B, which separates several significant statistics.
         n_observed: number of first columns that are observed statistics, each compared with the
-            other columns alone, see :func:`.null_distribution.with_each_observed`.
+            other columns alone, see :func:`.null_distribution.with_single_observed`.
         approximate: interpolate between some of the values, for a standard error. Not together
             with ``n_observed``.
     """
     varies = standardize(statistics, n_observed=n_observed).any(axis=-1, keepdims=True)
-    kept = statistics[..., n_observed:]
+    used = statistics[..., n_observed:]
     if trim:
-        kept = np.sort(kept, axis=-1)[..., :-trim]
-    mean, deviation = kept.mean(axis=-1, keepdims=True), kept.std(axis=-1, keepdims=True)
-    scores = (kept - mean) / np.where(deviation > 0.0, deviation, 1.0)
+        used = np.sort(used, axis=-1)[..., :-trim]
+    mean, deviation = used.mean(axis=-1, keepdims=True), used.std(axis=-1, keepdims=True)
+    scores = (used - mean) / np.where(deviation > 0.0, deviation, 1.0)
     # Three factors, because a power takes ten times as long.
     skewness = np.mean(scores * scores * scores, axis=-1, keepdims=True)
     if n_observed:
         moments = StatisticMoments(mean, deviation, skewness)
-        mean, deviation, skewness = with_each_observed(statistics, moments, n_observed)
+        mean, deviation, skewness = with_single_observed(statistics, moments, n_observed)
     deviation = np.where(deviation > 0.0, deviation, 1.0)
     shape = 4.0 / np.maximum(skewness, MIN_SKEWNESS) ** 2
     values = np.maximum(shape + (statistics - mean) / deviation * np.sqrt(shape), 0.0)

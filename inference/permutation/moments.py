@@ -172,7 +172,7 @@ class WeightedSums(NamedTuple):
         differences: np.ndarray,
         total: np.ndarray,
         products: np.ndarray,
-        own: WeightedSums | None = None,
+        observed: WeightedSums | None = None,
     ) -> Moments:
         """Return the moments of weighted rows, as many as the effective number.
 
@@ -180,12 +180,12 @@ class WeightedSums(NamedTuple):
             differences: differences of means, (k, 1 + B).
             total: sum of features, with effective counts, (k,).
             products: sum of products of features, not centered, with effective counts, (k, k).
-            own: sums by the rows of each sample, if these are by the rows of both.
+            observed: sums by the rows of each sample, if these are by the rows of both.
         """
         m, n = self.effective_sizes
         n_rows, unit = m + n, np.sqrt(m * n)
         covariance = unit**2 * self.covariance()
-        excess = None if own is None else unit**2 * own.covariance() - covariance
+        excess = None if observed is None else unit**2 * observed.covariance() - covariance
         centered = products - np.outer(total, total) / n_rows
         return Moments(
             unit * differences, total / n_rows, centered, n_rows, covariance, excess, min(m, n)

@@ -48,16 +48,18 @@ FIRST_STAGE, STAGE_GROWTH, MIN_EXCEEDING = 999, 10, 10
 CLEAR = 4.0
 
 
-def in_batches(work: Callable[[slice], np.ndarray], count: int, bytes_each: int) -> np.ndarray:
+def in_batches(
+    work: Callable[[slice], np.ndarray], count: int, bytes_per_column: int
+) -> np.ndarray:
     """Compute slices of ``count`` columns on all cores, and join them along the last axis.
 
     Args:
         work: computes a slice.
         count: number of columns.
-        bytes_each: memory for one column.
+        bytes_per_column: memory for one column.
     """
-    most = max(1, BATCH_BYTES // bytes_each)
-    small = count * bytes_each < SMALL_BYTES
+    most = max(1, BATCH_BYTES // bytes_per_column)
+    small = count * bytes_per_column < SMALL_BYTES
     parts = 1 if small else max(cores(), -(-count // most))
     edges = np.linspace(0, count, min(parts, count) + 1).astype(int)
     slices = [slice(a, b) for a, b in itertools.pairwise(edges)]
@@ -84,22 +86,22 @@ def standardize(
         statistics: see above.
         zero_mean: the mean is known to be zero.
         n_observed: number of first columns that are each compared with the others alone, see
-            :func:`with_each_observed`.
+            :func:`with_single_observed`.
     """
-    others = statistics[..., n_observed:]
-    mean = np.zeros_like(others[..., :1]) if zero_mean else others.mean(axis=-1, keepdims=True)
-    deviation = np.sqrt(np.mean(np.square(others - mean), axis=-1, keepdims=True))
+    permuted = statistics[..., n_observed:]
+    mean = np.zeros_like(permuted[..., :1]) if zero_mean else permuted.mean(axis=-1, keepdims=True)
+    deviation = np.sqrt(np.mean(np.square(permuted - mean), axis=-1, keepdims=True))
     if n_observed:
         moments = StatisticMoments(mean, deviation, np.zeros_like(mean))
-        mean, deviation, _ = with_each_observed(
+        mean, deviation, _ = with_single_observed(
             statistics, moments, n_observed, zero_mean=zero_mean
         )
     flat = deviation <= TIE * np.abs(statistics).max(axis=-1, keepdims=True)
     return np.where(flat, 0.0, (statistics - mean) / np.where(flat, 1.0, deviation))
 
 
-def with_each_observed(
-    statistics: np.ndarray, others: StatisticMoments, n_observed: int, *, zero_mean: bool = False
+def with_single_observed(
+    statistics: np.ndarray, permuted: StatisticMoments, n_observed: int, *, zero_mean: bool = False
 ) -> StatisticMoments:
     """Return the moments of each observed statistic together with the permuted ones.
 
@@ -109,7 +111,7 @@ def with_each_observed(
 
     Args:
         statistics: (..., C), the observed ones first.
-        others: moments of the permuted ones.
+        permuted: moments of the permuted ones.
         n_observed: number of observed ones.
         zero_mean: the mean is known to be zero.
 
@@ -117,18 +119,19 @@ def with_each_observed(
         Moments (..., C): of each observed value with the permuted ones, and of the permuted ones.
     """
     count = statistics.shape[-1] - n_observed
-    deviations = statistics[..., :n_observed] - others.mean
+    deviations = statistics[..., :n_observed] - permuted.mean
     step = np.zeros_like(deviations) if zero_mean else deviations / (count + 1)
-    square = (count * others.deviation**2 + deviations**2) / (count + 1)
-    cube = (count * others.skewness * others.deviation**3 + deviations**3) / (count + 1)
+    square = (count * permuted.deviation**2 + deviations**2) / (count + 1)
+    cube = (count * permuted.skewness * permuted.deviation**3 + deviations**3) / (count + 1)
     variance = np.maximum(square - step**2, 0.0)
     deviation = np.sqrt(variance)
     third = cube - 3.0 * step * square + 2.0 * step**3
     skewness = third / np.where(variance > 0.0, variance * deviation, 1.0)
-    observed = StatisticMoments(others.mean + step, deviation, skewness)
+    observed = StatisticMoments(permuted.mean + step, deviation, skewness)
     shape = (*statistics.shape[:-1], count)
     pairs = [
-        (one, np.broadcast_to(rest, shape)) for one, rest in zip(observed, others, strict=True)
+        (first, np.broadcast_to(rest, shape))
+        for first, rest in zip(observed, permuted, strict=True)
     ]
     return StatisticMoments(*(np.concatenate(pair, axis=-1) for pair in pairs))
 
@@ -223,7 +226,7 @@ def monte_carlo_error(
 def check_permutations(
     n_resamples: int,
     alpha: float,
-    what: str = "permutations",
+    noun: str = "permutations",
     null: str = "permutation",
     n_tests: int = 1,
 ) -> float:
@@ -235,20 +238,20 @@ def check_permutations(
     Returns:
         The level.
     """
-    check_count(n_resamples, what, 1)
+    check_count(n_resamples, noun, 1)
     alpha = check_alpha(alpha)
     if null not in DRAWN:
         return alpha
     needed = int(np.ceil(n_tests / alpha - 1e-9)) - 1
     if n_resamples < needed:
         raise InputError(
-            f"{n_resamples} {what} cannot reject at level {alpha:g}: the smallest p-value is "
+            f"{n_resamples} {noun} cannot reject at level {alpha:g}: the smallest p-value is "
             f"{n_tests}/{n_resamples + 1}; take at least {needed}"
         )
     return alpha
 
 
-def few_rows_note(n_distinct: int, alpha: float) -> tuple[str, ...]:
+def small_sample_note(n_distinct: int, alpha: float) -> tuple[str, ...]:
     """Return a note if there are too few distinct permutations to reject at the level."""
     if n_distinct >= 1.0 / alpha:
         return ()

@@ -28,7 +28,7 @@ from ..data.canonical import (
 from ..data.checks import check_ranges, check_same_columns, default_names, pluralize
 from ..data.units import choose_scale
 from ..streams.partitions import Handle, PartitionedSample
-from .bins import MIN_BINS, BinAssignment, Cells, bin_size, hash_ranks, random_subset
+from .bins import MIN_BINS, BinAssignment, MedianPartition, bin_size, hash_ranks, random_subset
 from .pool import MAX_CELL_COLUMNS, MAX_POINTS, MAX_SINGLE, pool_counts, row_widths
 from .pooled_sample import PooledSample
 from .samples import sum_of_hashes
@@ -158,12 +158,14 @@ class SelectPass:
 class CellCountPass:
     """Counts rows in cells."""
 
-    cells: Cells
+    partition: MedianPartition
     scale: np.ndarray
 
     def __call__(self, index: int, rows: np.ndarray) -> np.ndarray:
         """Process a partition."""
-        return np.bincount(self.cells.assign(rows / self.scale), minlength=self.cells.n_cells)
+        return np.bincount(
+            self.partition.assign(rows / self.scale), minlength=self.partition.n_parts
+        )
 
 
 def add(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -171,7 +173,7 @@ def add(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return first + second
 
 
-def add_each(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> list[np.ndarray]:
+def add_lists(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Add lists of arrays of two partitions."""
     return [left + right for left, right in zip(first, second, strict=True)]
 
@@ -225,7 +227,7 @@ class PartitionedSamples:
             (extents[0].n_rows, extents[1].n_rows),
             low,
             high,
-            _few_unique_rows(*([part.unique for part in parts] for parts in summaries)),
+            _limited_unique_rows(*([part.unique for part in parts] for parts in summaries)),
         )
 
     @property
@@ -356,7 +358,7 @@ class PartitionedSamples:
             )
         return BinAssignment(self.sizes, self.second_first, size, int(rng.integers(2**63)))
 
-    def pool_cells(
+    def pool_counted(
         self, n_resamples: int, rng: np.random.Generator, scale: np.ndarray
     ) -> PooledSample | None:
         """Pool rows that are counted at few points; ``None`` if there would be too many."""
@@ -365,11 +367,11 @@ class PartitionedSamples:
             rows, counts = _count_unique_rows(self.unique, self.varying)
             points = rows / scale
         elif narrow:
-            cells = Cells.of(self.selection / scale, MAX_POINTS)
-            work = CellCountPass(cells, scale)
+            partition = MedianPartition.of(self.selection / scale, MAX_POINTS)
+            work = CellCountPass(partition, scale)
             (first,), (second,) = self.run(lambda sample: work, merge=add)
             counts = np.stack([first, second], axis=1)
-            points = cells.means(self.selection / scale)
+            points = partition.means(self.selection / scale)
         else:
             return None
         return pool_counts(
@@ -383,7 +385,7 @@ class PartitionedSamples:
         )
 
 
-def _few_unique_rows(
+def _limited_unique_rows(
     first: list[UniqueRows | None], second: list[UniqueRows | None]
 ) -> tuple[UniqueRows, UniqueRows] | None:
     """Return the different rows of each sample, if they are few in both together."""
@@ -403,14 +405,14 @@ def _count_unique_rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return different rows (C, D) in canonical order, and their counts in each sample, (C, 2)."""
     rows = np.concatenate([sample.rows for sample in unique])[:, varying]
-    kinds, index = np.unique(rows, axis=0, return_inverse=True)
+    distinct, index = np.unique(rows, axis=0, return_inverse=True)
     indices = np.split(index.ravel(), [len(unique[0].rows)])
     counts = [
-        np.bincount(at, weights=sample.counts, minlength=len(kinds)).astype(np.int64)
+        np.bincount(at, weights=sample.counts, minlength=len(distinct)).astype(np.int64)
         for at, sample in zip(indices, unique, strict=True)
     ]
-    order = canonical_order(kinds)
-    return kinds[order], np.stack(counts, axis=1)[order]
+    order = canonical_order(distinct)
+    return distinct[order], np.stack(counts, axis=1)[order]
 
 
 def _common_range(

@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from ..core.errors import InputError
 from ..data.canonical import canonical_order
 from ..data.weighted import weighted_quantiles
-from .bins import BinAssignment, Cells, bin_size, cell_means, divide_into_bins
+from .bins import BinAssignment, MedianPartition, bin_size, cell_means, divide_into_bins
 from .pooled_sample import PairedSample, PooledSample, WeightedSample, group_matrix, tie_groups
 from .samples import TwoSamples
 from .scheme import PermutationScheme, draw_counts
@@ -51,7 +51,7 @@ def pool_rows(
     scale = row_widths(samples.pooled[samples.selection]) if scale is None else scale
     size = bin_size(len(samples.pooled), min(samples.sizes))
     in_bins = samples.is_large and size > 1 and samples.pooled.shape[1] > MAX_CELL_COLUMNS
-    if in_bins and not samples.has_few_unique_rows(MAX_SINGLE):
+    if in_bins and not samples.has_at_most_unique_rows(MAX_SINGLE):
         return _pool_large(samples, size, n_resamples, rng, scale)
     rows = samples.sorted_rows
     is_first = (np.arange(len(rows)) < len(samples.first))[samples.order]
@@ -145,8 +145,8 @@ def _large_groups(samples: TwoSamples, scale: np.ndarray) -> tuple[np.ndarray, n
     count = int(groups[-1]) + 1
     if count > MAX_POINTS and rows.shape[1] <= MAX_CELL_COLUMNS:
         chosen = samples.pooled[samples.selection] / scale
-        cells = Cells.of(chosen, MAX_POINTS)
-        return cells.assign(rows / scale), cells.means(chosen)
+        partition = MedianPartition.of(chosen, MAX_POINTS)
+        return partition.assign(rows / scale), partition.means(chosen)
     unique = rows[np.flatnonzero(np.diff(groups, prepend=-1))]
     order = canonical_order(unique) if count <= MAX_SINGLE else np.arange(count)
     return np.argsort(order)[groups], unique[order] / scale
@@ -160,7 +160,7 @@ def group_rows(samples: TwoSamples, scale: np.ndarray) -> tuple[np.ndarray, np.n
     rows = samples.sorted_rows
     points, groups = rows / scale, tie_groups(rows)
     if groups[-1] >= MAX_POINTS and rows.shape[1] <= MAX_CELL_COLUMNS:
-        groups = Cells.of(points, MAX_POINTS).assign(points)
+        groups = MedianPartition.of(points, MAX_POINTS).assign(points)
         return groups, cell_means(groups, points, int(groups.max()) + 1)
     # No means: they are rounded, and tied values of different rows would not be tied any more.
     return groups, points[np.flatnonzero(np.diff(groups, prepend=-1))]
@@ -210,20 +210,20 @@ def pool_weighted(
     Raises:
         InputError: for a sample whose effective number of rows is below two.
     """
-    own = np.zeros((sum(samples.sizes), 2))
-    own[: len(weights[0]), 0] = weights[0] / weights[0].sum()
-    own[len(weights[0]) :, 1] = weights[1] / weights[1].sum()
-    own = own[samples.order]
-    sizes = 1.0 / np.square(own).sum(axis=0)
+    row_weights = np.zeros((sum(samples.sizes), 2))
+    row_weights[: len(weights[0]), 0] = weights[0] / weights[0].sum()
+    row_weights[len(weights[0]) :, 1] = weights[1] / weights[1].sum()
+    row_weights = row_weights[samples.order]
+    sizes = 1.0 / np.square(row_weights).sum(axis=0)
     for name, size in zip("PQ", sizes, strict=True):
         if size < MIN_EFFECTIVE_SIZE:
             raise InputError(f"the rows of {name} with their weights are worth {size:.2g}, not two")
-    scale = _weighted_widths(samples.sorted_rows, own @ sizes)
+    scale = _weighted_widths(samples.sorted_rows, row_weights @ sizes)
     groups, points = group_rows(samples, scale)
     gather = group_matrix(groups)
-    each, squares = gather @ own, gather @ np.square(own)
-    expected = _expected_squares(points, each, squares)
-    counts, rows_at = each @ sizes, gather @ np.ones(len(own), dtype=int)
+    point_weights, squares = gather @ row_weights, gather @ np.square(row_weights)
+    expected = _expected_squares(points, point_weights, squares)
+    counts, rows_at = point_weights @ sizes, gather @ np.ones(len(row_weights), dtype=int)
     # The sign makes the result independent of which sample is first.
     deviations = (-1.0 if samples.second_first else 1.0) * np.sqrt(expected.sum(axis=1) / rows_at)
     errors = [
@@ -237,9 +237,9 @@ def pool_weighted(
     return WeightedSample(
         points=points,
         counts=counts,
-        labels=np.concatenate([each[:, :1] - each[:, 1:], *errors], axis=1),
+        labels=np.concatenate([point_weights[:, :1] - point_weights[:, 1:], *errors], axis=1),
         scale=scale,
-        sample_weights=each,
+        sample_weights=point_weights,
         row_squares=squares,
         expected_squares=expected,
         lengths=samples.sizes,
@@ -250,7 +250,9 @@ def _batch_sizes(count: int) -> list[int]:
     return [min(SIGNS_BATCH, count - start) for start in range(0, count, SIGNS_BATCH)]
 
 
-def _expected_squares(points: np.ndarray, each: np.ndarray, squares: np.ndarray) -> np.ndarray:
+def _expected_squares(
+    points: np.ndarray, point_weights: np.ndarray, squares: np.ndarray
+) -> np.ndarray:
     """Return the expected sums of squared weights under P = Q, (C, 2).
 
     Each sample has the weight of the rows of both samples at a point, in rows with the weights of
@@ -258,17 +260,19 @@ def _expected_squares(points: np.ndarray, each: np.ndarray, squares: np.ndarray)
 
     Args:
         points: (C, D).
-        each: (C, 2), weights of both samples.
+        point_weights: (C, 2), weights of both samples.
         squares: (C, 2), sums of the squared weights of their rows.
     """
     sizes = 1.0 / squares.sum(axis=0)
-    pooled = each @ sizes / sizes.sum()
-    expected = np.zeros_like(each)
+    pooled = point_weights @ sizes / sizes.sum()
+    expected = np.zeros_like(point_weights)
     for sample in (0, 1):
-        own = np.flatnonzero(each[:, sample] > 0.0)
-        nearest = cKDTree(points[own]).query(points, min(N_NEAREST, len(own)))[1]
-        nearest = own[nearest.reshape(len(points), -1)]
-        row_weight = squares[nearest, sample].sum(axis=1) / each[nearest, sample].sum(axis=1)
+        rows = np.flatnonzero(point_weights[:, sample] > 0.0)
+        nearest = cKDTree(points[rows]).query(points, min(N_NEAREST, len(rows)))[1]
+        nearest = rows[nearest.reshape(len(points), -1)]
+        row_weight = squares[nearest, sample].sum(axis=1) / point_weights[nearest, sample].sum(
+            axis=1
+        )
         expected[:, sample] = pooled * row_weight
     return expected / (expected.sum(axis=0) * sizes)
 

@@ -30,7 +30,7 @@ BLOCK, BINNED_BLOCK, BATCH = 2**13, 2**12, 64
 SMALL = 2**20
 #: Bytes of labels as floating-point numbers up to which they are kept, because a test uses them
 #: dozens of times.
-MAX_KEPT_BYTES = 2**26
+MAX_CACHED_BYTES = 2**26
 #: Number of pseudo-observations of each sample in standard errors (Agresti and Caffo 2000).
 PSEUDO_ROWS = 2.0
 #: Number of entries per nonzero entry below which a matrix is faster dense than sparse.
@@ -231,8 +231,16 @@ class PooledSample:
     @property
     def _measure_map(self) -> np.ndarray:
         """Map from ``counts`` and ``first_counts`` to :attr:`row_measures`, (2, 7)."""
-        (m, n), whole = self.effective_sizes, self.n_rows
-        of_counts = [1.0 / whole, 0.0, 1.0 / n, 0.0, n**-2.0, 1.0 / (whole * m), 1.0 / (whole * n)]
+        (m, n), n_total = self.effective_sizes, self.n_rows
+        of_counts = [
+            1.0 / n_total,
+            0.0,
+            1.0 / n,
+            0.0,
+            n**-2.0,
+            1.0 / (n_total * m),
+            1.0 / (n_total * n),
+        ]
         of_first = [0.0, 1.0 / m, -1.0 / n, m**-2.0, -(n**-2.0), 0.0, 0.0]
         return np.array([of_counts, of_first])
 
@@ -312,7 +320,7 @@ class PooledSample:
         return Measures(sums.T @ to_eight, squares.T @ to_eight, totals @ to_eight)
 
     def partner_moments(
-        self, features: Features, kept: np.ndarray
+        self, features: Features, selected: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return moments of pairs of rows for some features; zero for independent rows.
 
@@ -320,50 +328,50 @@ class PooledSample:
             Mean square of the difference of a row and its partner, and the covariance of the means
             of both samples, (k,) each.
         """
-        return np.zeros(len(kept)), np.zeros(len(kept))
+        return np.zeros(len(selected)), np.zeros(len(selected))
 
     def difference_variance(
-        self, measures: Measures, kept: np.ndarray, partner_differences: np.ndarray
+        self, measures: Measures, selected: np.ndarray, partner_differences: np.ndarray
     ) -> np.ndarray:
         """Return the variance of the difference of means under P = Q, (k, 1 + B) or (k, 1).
 
         Args:
             measures: of all features.
-            kept: indices (k,) of features.
+            selected: indices (k,) of features.
             partner_differences: mean squares of :meth:`partner_moments`.
         """
-        variance = measures.squares[kept, POOLED] - measures.sums[kept, POOLED] ** 2
+        variance = measures.squares[selected, POOLED] - measures.sums[selected, POOLED] ** 2
         fraction = self.first_fractions
         between = np.maximum(fraction * (1.0 - fraction), 1.0 / self.n_rows**2)
         return np.asarray(variance[:, None] / (between * (self.n_rows - 1.0)))
 
-    def select_columns(self, columns: Sequence[int], max_cells: int) -> PooledSample:
+    def select_columns(self, columns: Sequence[int], max_parts: int) -> PooledSample:
         """Return some columns with the same permutations; a single one in at most so many cells."""
         points = self.points[:, list(columns)]
         if points.shape[1] == self.points.shape[1]:
             return self
         selected = dataclasses.replace(self, points=points, scale=self.scale[list(columns)])
         if len(columns) == 1:
-            return selected.merge(np.searchsorted(self.edges(columns[0], max_cells), points[:, 0]))
+            return selected.merge(np.searchsorted(self.edges(columns[0], max_parts), points[:, 0]))
         order = canonical_order(points)
         groups = np.empty(len(order), dtype=np.int64)
         groups[order] = tie_groups(points[order])
         return selected.merge(groups)
 
-    def edges(self, column: int, max_cells: int) -> np.ndarray:
+    def edges(self, column: int, max_parts: int) -> np.ndarray:
         """Return the largest value of each cell of a column but the last, increasing.
 
-        Each value is a cell; if there are more than ``max_cells``, cells have equally many rows.
+        Each value is a cell; if there are more than ``max_parts``, cells have equally many rows.
         """
         chosen = self.selection
         order = np.argsort(chosen.points[:, column])
         values = chosen.points[order, column]
         groups = tie_groups(values[:, None])
-        if groups[-1] >= max_cells:
+        if groups[-1] >= max_parts:
             # Tied values stay together.
-            cells = np.ceil(np.cumsum(chosen.counts[order]) * (max_cells / chosen.n_rows))
+            row_parts = np.ceil(np.cumsum(chosen.counts[order]) * (max_parts / chosen.n_rows))
             last = np.flatnonzero(np.diff(groups, append=-1))
-            groups = tie_groups(cells[last[groups]][:, None])
+            groups = tie_groups(row_parts[last[groups]][:, None])
         return np.asarray(values[np.flatnonzero(np.diff(groups))])
 
     def merge(self, groups: np.ndarray) -> Self:
@@ -416,7 +424,7 @@ class PooledSample:
 
     def float_labels(self, block: slice) -> np.ndarray:
         """Return the labels (r, 1 + B) of a block of points as floating-point numbers."""
-        keep = 8 * self.labels.size <= MAX_KEPT_BYTES
+        keep = 8 * self.labels.size <= MAX_CACHED_BYTES
         return self._float_labels[block] if keep else self.labels[block].astype(float)
 
     @functools.cached_property
@@ -456,13 +464,13 @@ class PairedSample(PooledSample):
         return sums.moments()
 
     def partner_moments(
-        self, features: Features, kept: np.ndarray
+        self, features: Features, selected: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean square of differences of partners, and the covariance of the means."""
-        differences, products = np.zeros((2, len(kept)))
-        totals = np.zeros((2, len(kept)))
+        differences, products = np.zeros((2, len(selected)))
+        totals = np.zeros((2, len(selected)))
         for pairs in self._partner_blocks():
-            first, second = (features(self.points[rows])[:, kept] for rows in pairs.T)
+            first, second = (features(self.points[rows])[:, selected] for rows in pairs.T)
             differences += np.square(first - second).sum(axis=0)
             products += (first * second).sum(axis=0)
             totals += np.stack([first.sum(axis=0), second.sum(axis=0)])
@@ -470,10 +478,10 @@ class PairedSample(PooledSample):
         return differences / m, (products / m - np.prod(totals / m, axis=0)) / m
 
     def difference_variance(
-        self, measures: Measures, kept: np.ndarray, partner_differences: np.ndarray
+        self, measures: Measures, selected: np.ndarray, partner_differences: np.ndarray
     ) -> np.ndarray:
         """Return the variance of the mean difference of pairs."""
-        smallest = 1e-12 * measures.sums[kept, POOLED] ** 2 / self.n_rows
+        smallest = 1e-12 * measures.sums[selected, POOLED] ** 2 / self.n_rows
         return np.maximum(partner_differences, smallest)[:, None] / len(self.partners)
 
     def merge(self, groups: np.ndarray) -> Self:
@@ -567,25 +575,25 @@ class WeightedSample(PooledSample):
         """Compute the moments of features, with the covariance of weighted rows."""
         differences, total = LabelSums(self, width), np.zeros(width)
         products = np.zeros((width, width))
-        expected = own = WeightedSums.empty(width)
+        expected = observed = WeightedSums.empty(width)
         for block in self.blocks():
             values = features(self.points[block])
             total += self.counts[block] @ values
             differences.add(block, values)
             products += (values * self.counts[block, None]).T @ values
             expected = expected.plus(values, self.weights[block], self.expected_squares[block])
-            own = own.plus(values, self.weights[block], self.row_squares[block])
-        return expected.moments(differences.sums(), total, products, own)
+            observed = observed.plus(values, self.weights[block], self.row_squares[block])
+        return expected.moments(differences.sums(), total, products, observed)
 
     def difference_variance(
-        self, measures: Measures, kept: np.ndarray, partner_differences: np.ndarray
+        self, measures: Measures, selected: np.ndarray, partner_differences: np.ndarray
     ) -> np.ndarray:
         """Return the variance of the difference of weighted means, about the pooled mean."""
         mean = measures.sums[:, POOLED, None]
         squares = measures.squares[:, EXPECTED] - 2.0 * mean * measures.sums[:, EXPECTED]
         squares += mean**2 * measures.totals[EXPECTED]
-        smallest = 1e-12 * mean[kept, 0] ** 2 / self.n_rows
-        return np.maximum(squares[kept].sum(axis=1), smallest)[:, None]
+        smallest = 1e-12 * mean[selected, 0] ** 2 / self.n_rows
+        return np.maximum(squares[selected].sum(axis=1), smallest)[:, None]
 
     def with_labels(self, labels: np.ndarray) -> Self:
         """Return the points with other labels (C, k), none of which are the observed ones."""

@@ -129,8 +129,10 @@ class TwoSamples:
         samples = self.first, self.second
         if self.is_large:
             return self._hash_sums[0] > self._hash_sums[1]
-        few = self.pooled.size < PARALLEL_MIN_SIZE
-        first, second = side_by_side(lambda index: checksum(samples[index]), 2, Event(), alone=few)
+        is_small = self.pooled.size < PARALLEL_MIN_SIZE
+        first, second = side_by_side(
+            lambda index: checksum(samples[index]), 2, Event(), alone=is_small
+        )
         if first == second:  # one sample is the other in another unit
             ends = self.pooled.min(axis=0), self.pooled.max(axis=0)
             first, second = (checksum(np.vstack([rows, *ends])) for rows in samples)
@@ -167,7 +169,7 @@ class TwoSamples:
         first, second = map(hash_ranks, np.split(self._row_hashes, [len(self.first)]))
         return first, second
 
-    def has_few_unique_rows(self, max_unique: int) -> bool:
+    def has_at_most_unique_rows(self, max_unique: int) -> bool:
         """Return whether there are at most so many different rows."""
         return unique_rows(self.pooled, max_unique) is not None
 
@@ -210,10 +212,10 @@ class TwoSamples:
 
     def varying(self) -> tuple[TwoSamples, np.ndarray]:
         """Return the columns that are not constant in both samples, and their mask (D,)."""
-        kept = np.ptp(self.pooled, axis=0) > 0.0
-        if kept.all():
-            return self, kept
-        return TwoSamples(self.first[:, kept], self.second[:, kept]), kept
+        mask = np.ptp(self.pooled, axis=0) > 0.0
+        if mask.all():
+            return self, mask
+        return TwoSamples(self.first[:, mask], self.second[:, mask]), mask
 
     def n_permutations(self, *, paired: bool, signs: bool = False) -> int:
         """Count the distinct permutations, up to the names of the samples.

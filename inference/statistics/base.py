@@ -83,12 +83,12 @@ class Statistic(abc.ABC):
             advance: progress callback.
         """
         requests = self.requests(sample)
-        answers = side_by_side(lambda index: sample.answer(requests[index]), len(requests), Event())
-        return self.collect(answers)
+        results = side_by_side(lambda index: sample.answer(requests[index]), len(requests), Event())
+        return self.collect(results)
 
-    def collect(self, answers: Sequence[np.ndarray]) -> Evaluation:
+    def collect(self, results: Sequence[np.ndarray]) -> Evaluation:
         """Combine the results of all requests."""
-        return Evaluation(np.concatenate(answers))
+        return Evaluation(np.concatenate(results))
 
     def summarize(self, values: np.ndarray, columns: Columns) -> list[np.ndarray]:
         """Reduce values (k, 1 + B) to one statistic (1 + B,) for each component.

@@ -141,7 +141,7 @@ class CombinedStatistic:
 
     def values(self, *, n_observed: int = 0) -> np.ndarray:
         """Return the combined statistic (1 + B,); ``n_observed`` as for :meth:`components`."""
-        weights = [weight for one in self.statistics for _, weight in one.components]
+        weights = [weight for item in self.statistics for _, weight in item.components]
         return combine_statistics(
             self.components(n_observed=n_observed),
             weights,
@@ -151,7 +151,7 @@ class CombinedStatistic:
 
     def summaries(self) -> tuple[ComponentSummary, ...]:
         """Return the observed value of each component, the most significant first."""
-        names = [name for one in self.statistics for name, _ in one.components]
+        names = [name for item in self.statistics for name, _ in item.components]
         components = self.components()
         significance = neg_log_pvalues(np.array(components), trim=1)[:, 0]
         summaries = [

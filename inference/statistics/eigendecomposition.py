@@ -79,8 +79,8 @@ class NodeFeatures:
 def inverse_root(matrix: np.ndarray) -> np.ndarray:
     """Return R (nodes, q) with R R' the pseudo-inverse of a kernel matrix of nodes."""
     eigenvalues, vectors = scipy.linalg.eigh(matrix, driver="evd")
-    kept = eigenvalues > eigenvalues[-1] * RESOLUTION
-    return np.asarray(vectors[:, kept] / np.sqrt(eigenvalues[kept]))
+    retained = eigenvalues > eigenvalues[-1] * RESOLUTION
+    return np.asarray(vectors[:, retained] / np.sqrt(eigenvalues[retained]))
 
 
 def decompose_kernel(
@@ -110,32 +110,32 @@ def decompose(root: np.ndarray, moments: Moments) -> Eigendecomposition:
         moments: of these features.
     """
     eigenvalues, vectors = scipy.linalg.eigh(moments.products, driver="evd")
-    kept = np.flatnonzero(eigenvalues > eigenvalues[-1] * RESOLUTION)
+    retained = np.flatnonzero(eigenvalues > eigenvalues[-1] * RESOLUTION)
     if moments.error_covariance is None:
-        eigenvalues, rotation = eigenvalues[kept], vectors[:, kept]
+        eigenvalues, rotation = eigenvalues[retained], vectors[:, retained]
         loadings = rotation.T @ moments.differences
         return Eigendecomposition(eigenvalues, loadings, root, rotation, rotation.T @ moments.mean)
     # No more eigenfunctions than the rows can estimate the covariance of. Those with the eigenvalue
     # of one that is left out are left out too: rounding errors would decide between them.
     count = max(1, int(moments.n_known / ROWS_PER_EIGENFUNCTION))
-    if count < len(kept):
-        distinct = eigenvalues[kept] > eigenvalues[kept[-count - 1]] * (1.0 + TIED)
-        kept = kept[distinct] if distinct.any() else kept[-count:]
-    eigenvalues, vectors = eigenvalues[kept], vectors[:, kept]
+    if count < len(retained):
+        distinct = eigenvalues[retained] > eigenvalues[retained[-count - 1]] * (1.0 + TIED)
+        retained = retained[distinct] if distinct.any() else retained[-count:]
+    eigenvalues, vectors = eigenvalues[retained], vectors[:, retained]
     covariance = vectors.T @ moments.error_covariance @ vectors
-    covariance[np.diag_indices(len(kept))] += RESOLUTION * max(
+    covariance[np.diag_indices(len(retained))] += RESOLUTION * max(
         np.trace(covariance), eigenvalues[-1]
     )
     weighted = eigenvalues[:, None] * scipy.linalg.inv(covariance)  # Q T^-1
     eigenvalues, rotation = scipy.linalg.eigh(weighted * eigenvalues, driver="evd")
-    kept = np.flatnonzero(eigenvalues > eigenvalues[-1] * RESOLUTION)
-    projection = rotation[:, kept].T @ weighted @ vectors.T
-    rotation = vectors @ rotation[:, kept]
+    retained = np.flatnonzero(eigenvalues > eigenvalues[-1] * RESOLUTION)
+    projection = rotation[:, retained].T @ weighted @ vectors.T
+    rotation = vectors @ rotation[:, retained]
     excess = None
     if moments.observed_excess is not None:
         excess = np.sum((projection @ moments.observed_excess) * projection, axis=1)
     return Eigendecomposition(
-        eigenvalues[kept],
+        eigenvalues[retained],
         projection @ moments.differences,
         root,
         rotation,

@@ -31,10 +31,10 @@ Metric: TypeAlias = Literal["euclidean", "cityblock"]
 #: A kernel between points (k, D) and (l, D) at a lengthscale: (k, l).
 KernelFunction: TypeAlias = Callable[[np.ndarray, np.ndarray, Any], np.ndarray]
 #: Number of points beyond which tests use fewer places, nodes and products of features.
-VERY_MANY = 2**14
+LARGE_SAMPLE = 2**14
 #: Number of columns from which distances are computed by a matrix product, and largest sum of
 #: squares for which that is accurate.
-MANY_COLUMNS, MAX_SQUARES = 8, 1e6
+MIN_PRODUCT_COLUMNS, MAX_SQUARES = 8, 1e6
 #: Smallest exponent of a kernel. Denormal numbers take a processor ten times as long, and the
 #: square of exp(-345) is still a normal number.
 MIN_EXPONENT = -345.0
@@ -67,7 +67,7 @@ def squared_exponential(
         lengthscale: a number, or (l,).
     """
     scale = -0.5 / np.square(np.broadcast_to(lengthscale, len(second)))
-    if first.shape[1] >= MANY_COLUMNS:
+    if first.shape[1] >= MIN_PRODUCT_COLUMNS:
         a, b = (np.einsum("ij,ij->i", points, points) for points in (first, second))
         if a.max(initial=0.0) + b.max(initial=0.0) < MAX_SQUARES:
             # |x|^2 + |z|^2 - 2 x'z as one matrix product.
@@ -91,8 +91,8 @@ def _square_in_place(values: np.ndarray) -> np.ndarray:
     return np.maximum(values, math.exp(MIN_EXPONENT), out=values)
 
 
-def _laplace(points: np.ndarray, others: np.ndarray, lengthscale: float) -> np.ndarray:
-    exponents = cdist(points, others, "cityblock")
+def _laplace(points: np.ndarray, other_points: np.ndarray, lengthscale: float) -> np.ndarray:
+    exponents = cdist(points, other_points, "cityblock")
     exponents *= -1.0 / lengthscale
     return exp_of_negative(exponents)
 
@@ -171,7 +171,7 @@ class KernelFeatures:
     nodes: np.ndarray
     lengthscales: tuple[float, ...]
 
-    def each(self, points: np.ndarray) -> Iterator[np.ndarray]:
+    def iterate(self, points: np.ndarray) -> Iterator[np.ndarray]:
         """Iterate over the kernels (r, k) between rows (r, D) and nodes, in the same memory."""
         values: np.ndarray | None = None
         last = self.lengthscales[0]
@@ -187,10 +187,10 @@ class KernelFeatures:
     def __call__(self, points: np.ndarray) -> np.ndarray:
         """Evaluate all kernels (r, L k) between rows (r, D) and nodes, side by side."""
         if len(self.lengthscales) == 1:
-            return next(self.each(points))
+            return next(self.iterate(points))
         count = len(self.nodes)
         values = np.empty((len(points), count * len(self.lengthscales)))
-        for index, kernel in enumerate(self.each(points)):
+        for index, kernel in enumerate(self.iterate(points)):
             values[:, index * count : (index + 1) * count] = kernel
         return values
 
@@ -235,7 +235,7 @@ def landmark_lengthscales(sample: PooledSample) -> np.ndarray:
 
 def _uses_squares(sample: PooledSample) -> bool:
     """Return whether several kernels are evaluated together."""
-    return len(sample.points) > VERY_MANY and sample.is_independent
+    return len(sample.points) > LARGE_SAMPLE and sample.is_independent
 
 
 def _distance_quantiles(sample: PooledSample, metric: Metric = "euclidean") -> tuple[float, float]:
@@ -265,5 +265,5 @@ def choose_nodes(sample: PooledSample, max_nodes: int) -> np.ndarray:
     rng = np.random.default_rng(0)
     drawn = np.sort(rng.choice(len(points), min(len(points), 8 * max_nodes), replace=False))
     dispersed = drawn[kmeans_plusplus(points[drawn], max_nodes // 2, rng)]
-    others = rng.choice(drawn, max_nodes - max_nodes // 2, replace=False)
-    return np.asarray(points[np.unique(np.concatenate([dispersed, others]))])
+    other_points = rng.choice(drawn, max_nodes - max_nodes // 2, replace=False)
+    return np.asarray(points[np.unique(np.concatenate([dispersed, other_points]))])

@@ -36,7 +36,7 @@ from .eigendecomposition import (
     inverse_root,
 )
 from .kernels import (
-    VERY_MANY,
+    LARGE_SAMPLE,
     KernelFamily,
     KernelFeatures,
     Scale,
@@ -56,18 +56,20 @@ LINE_NODES, NODES = 256, 192
 PRODUCT_ROWS = 2**13
 
 
-def label_log_bayes_factors(found: Eigendecomposition, variances: np.ndarray) -> np.ndarray:
+def label_log_bayes_factors(decomposition: Eigendecomposition, variances: np.ndarray) -> np.ndarray:
     """Evaluate log BF at one lengthscale for all variances s^2 and labels, (S, 1 + B), nats."""
-    determinants = np.log1p(np.outer(variances, found.eigenvalues)).sum(axis=1, keepdims=True)
-    return label_fits(found, variances) - 0.5 * determinants
+    determinants = np.log1p(np.outer(variances, decomposition.eigenvalues)).sum(
+        axis=1, keepdims=True
+    )
+    return label_fits(decomposition, variances) - 0.5 * determinants
 
 
-def label_fits(found: Eigendecomposition, variances: np.ndarray) -> np.ndarray:
+def label_fits(decomposition: Eigendecomposition, variances: np.ndarray) -> np.ndarray:
     """Evaluate the terms of log BF that depend on the labels, (S, 1 + B)."""
-    weights = 0.5 * variances[:, None] / (1.0 + np.outer(variances, found.eigenvalues))
-    squares = np.square(found.loadings)
-    if found.excess is not None:
-        squares[:, 0] -= found.excess
+    weights = 0.5 * variances[:, None] / (1.0 + np.outer(variances, decomposition.eigenvalues))
+    squares = np.square(decomposition.loadings)
+    if decomposition.excess is not None:
+        squares[:, 0] -= decomposition.excess
     return np.asarray(weights @ squares)
 
 
@@ -104,7 +106,7 @@ class LabelBayesFactors(Statistic):
         self, sample: PooledSample, advance: Callable[[int], None] | None = None
     ) -> Evaluation:
         """Evaluate the terms of the Bayes factors that depend on the labels, (K S, 1 + B)."""
-        if len(sample.points) > VERY_MANY and sample.is_independent:
+        if len(sample.points) > LARGE_SAMPLE and sample.is_independent:
             evaluation = super().evaluate(sample)
             if advance is not None:
                 advance(len(self.scales))
@@ -113,10 +115,10 @@ class LabelBayesFactors(Statistic):
 
         def fits(index: int) -> np.ndarray:
             family, lengthscale = self.scales[index]
-            found = decompose_kernel(sample, nodes[family], lengthscale, family.function)
+            decomposition = decompose_kernel(sample, nodes[family], lengthscale, family.function)
             if advance is not None:
                 advance(1)
-            return label_fits(found, VARIANCES)
+            return label_fits(decomposition, VARIANCES)
 
         return self.collect(side_by_side(fits, len(self.scales), Event()))
 
@@ -142,10 +144,10 @@ class LabelBayesFactors(Statistic):
     def _nodes(self, sample: PooledSample) -> dict[KernelFamily, np.ndarray]:
         """Choose the nodes of the kernels of each family."""
         max_nodes = LINE_NODES if sample.points.shape[1] == 1 else NODES
-        very_many = len(sample.points) > VERY_MANY
+        is_large = len(sample.points) > LARGE_SAMPLE
         return {
             family: choose_nodes(
-                sample, int(max_nodes * family.node_fraction) if very_many else max_nodes
+                sample, int(max_nodes * family.node_fraction) if is_large else max_nodes
             )
             for family in dict.fromkeys(scale.family for scale in self.scales)
         }
@@ -156,16 +158,16 @@ def _request(
 ) -> Request[np.ndarray]:
     """Request the Bayes factors of several kernels at the same nodes, (L S, 1 + B)."""
     count = len(features.nodes)
-    roots = [inverse_root(values) for values in features.each(features.nodes)]
+    roots = [inverse_root(values) for values in features.iterate(features.nodes)]
 
     def finish(sums: FeatureSums) -> np.ndarray:
         fits = []
         for index, (root, values) in enumerate(
-            zip(roots, features.each(subset.points), strict=True)
+            zip(roots, features.iterate(subset.points), strict=True)
         ):
-            own = slice(index * count, (index + 1) * count)
-            total = sums.total[own] @ root
-            differences = sample.mean_differences(root.T @ sums.first[own], total)
+            block = slice(index * count, (index + 1) * count)
+            total = sums.total[block] @ root
+            differences = sample.mean_differences(root.T @ sums.first[block], total)
             products = subset.products(values @ root) + np.outer(total, total) / sample.n_rows
             moments = Moments.of_rows(
                 differences, total, products, sample.n_rows, sample.first_fractions

@@ -26,7 +26,7 @@ from ..permutation.moments import Moments
 from ..permutation.null_distribution import without_rounding
 from ..permutation.pooled_sample import FeatureSums, PooledSample, Request, RowSubset
 from .base import Columns, Evaluation, Statistic
-from .kernels import GAUSSIAN, VERY_MANY, landmark_lengthscales
+from .kernels import GAUSSIAN, LARGE_SAMPLE, landmark_lengthscales
 from .label_bayes_factor import PRODUCT_ROWS, SCALES_ORDER
 
 #: Largest number of landmarks, and smallest number of rows for each.
@@ -50,7 +50,7 @@ def choose_landmarks(points: np.ndarray, count: int, seed: int) -> np.ndarray:
         seed: of the choice.
     """
     count = max(2, min(count, len(points) // ROWS_PER_LANDMARK))
-    points = random_part(points, VERY_MANY, seed)
+    points = random_part(points, LARGE_SAMPLE, seed)
     rng = np.random.default_rng(seed)
     return np.asarray(points[kmeans_plusplus(points, count, rng)])
 
@@ -81,10 +81,10 @@ class LandmarkBayesFactors(Statistic):
         self, sample: PooledSample, advance: Callable[[int], None] | None = None
     ) -> Evaluation:
         """Evaluate the Bayes factors, (L S, 1 + B), in nats."""
-        if len(sample.points) > VERY_MANY and sample.is_independent:
+        if len(sample.points) > LARGE_SAMPLE and sample.is_independent:
             return super().evaluate(sample)
 
-        def one(index: int) -> np.ndarray:
+        def evaluate_at(index: int) -> np.ndarray:
             lengthscale = self.lengthscales[index]
             features = GAUSSIAN.at(self.landmarks, float(lengthscale))
             moments = sample.moments(features, len(self.landmarks))
@@ -93,7 +93,7 @@ class LandmarkBayesFactors(Statistic):
                 advance(1)
             return values
 
-        return self.collect(side_by_side(one, len(self.lengthscales), Event()))
+        return self.collect(side_by_side(evaluate_at, len(self.lengthscales), Event()))
 
     def requests(self, sample: PooledSample) -> list[Request[np.ndarray]]:
         """Request the sums of a few lengthscales at a time, with C estimated from some rows."""
@@ -105,13 +105,13 @@ class LandmarkBayesFactors(Statistic):
             def finish(sums: FeatureSums) -> np.ndarray:
                 values = []
                 for index, (lengthscale, kernel) in enumerate(
-                    zip(run, features.each(subset.points), strict=True)
+                    zip(run, features.iterate(subset.points), strict=True)
                 ):
-                    own = slice(index * count, (index + 1) * count)
-                    total = sums.total[own]
+                    block = slice(index * count, (index + 1) * count)
+                    total = sums.total[block]
                     products = subset.products(kernel) + np.outer(total, total) / sample.n_rows
                     moments = Moments.of_rows(
-                        sample.mean_differences(sums.first[own], total),
+                        sample.mean_differences(sums.first[block], total),
                         total,
                         products,
                         sample.n_rows,
@@ -146,9 +146,9 @@ class LandmarkBayesFactors(Statistic):
         x = np.outer(VARIANCES, np.clip(eigenvalues, 0.0, None))
         return np.asarray(0.5 * ((x / (1.0 + x)) @ squares - np.log1p(x).sum(axis=1)[:, None]))
 
-    def collect(self, answers: Sequence[np.ndarray]) -> Evaluation:
+    def collect(self, results: Sequence[np.ndarray]) -> Evaluation:
         """Join the Bayes factors of all lengthscales, without rounding errors."""
-        rows = np.concatenate(answers)
+        rows = np.concatenate(results)
         return Evaluation(
             np.array([without_rounding(row, ROUNDING * np.abs(row).max()) for row in rows])
         )

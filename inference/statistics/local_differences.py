@@ -38,7 +38,7 @@ from ..permutation.pooled_sample import (
     Request,
 )
 from .base import Columns, Evaluation, Statistic
-from .kernels import GAUSSIAN, MIN_EXPONENT, VERY_MANY, exp_of_negative
+from .kernels import GAUSSIAN, LARGE_SAMPLE, MIN_EXPONENT, exp_of_negative
 
 #: Fields of :class:`LocalStatistics`, for some of the windows.
 Fields: TypeAlias = tuple[np.ndarray, ...]
@@ -46,7 +46,7 @@ Fields: TypeAlias = tuple[np.ndarray, ...]
 MIN_ROWS = 20.0
 #: Number of locations in one column (quantiles), in several (rows), and for very many rows; and
 #: number of scales.
-LINE_LOCATIONS, LOCATIONS, FEW_LOCATIONS, N_SCALES = 100, 200, 64, 14
+LINE_LOCATIONS, LOCATIONS, LARGE_SAMPLE_LOCATIONS, N_SCALES = 100, 200, 64, 14
 #: Number of columns up to which windows of one column alone are not used, because they extend to
 #: distant rows in the other.
 MAX_JOINT_ONLY = 2
@@ -55,7 +55,7 @@ MAX_JOINT_ONLY = 2
 MAX_WINDOWS = 20_000
 MIN_LOCATIONS, MIN_SCALES = 5, 4
 #: Number of cells in which the values of one of several columns are counted.
-MAX_CELLS = 512
+GRID_SIZE = 512
 #: Number of windows of single columns that are evaluated together if values are not counted.
 WINDOWS_AT_ONCE = 1000
 #: Scales in units of one scaled column; for D columns multiplied by sqrt(D). For very many rows
@@ -111,14 +111,14 @@ class WindowStatistics(NamedTuple):
     """Local differences at those windows of a request that have sufficiently many rows.
 
     Attributes:
-        kept: (k,), indices of the windows.
+        selected: (k,), indices of the windows.
         t: (k, 1 + B).
         means: (k, 2), mean weights of P and of Q.
         errors: (k, 2), standard errors of ``means``, at least that of one row.
         covariance: (k,), of the two means: 0 except for pairs.
     """
 
-    kept: np.ndarray
+    selected: np.ndarray
     t: np.ndarray
     means: np.ndarray
     errors: np.ndarray
@@ -136,27 +136,29 @@ def window_request(
         count: number of windows.
     """
 
-    def finish(found: FeatureSums) -> WindowStatistics:
-        assert found.measures is not None
-        sums, squares, totals = found.measures
+    def finish(result: FeatureSums) -> WindowStatistics:
+        assert result.measures is not None
+        sums, squares, totals = result.measures
         pooled = sums[:, POOLED]
         # Weights at the smallest exponent are zero.
         smallest = np.exp(MIN_EXPONENT / 2.0)
         means = np.where(sums[:, SAMPLES] > smallest, sums[:, SAMPLES], 0.0)
         variance = np.maximum(squares[:, POOLED] - pooled**2, 0.0)
         fractions = np.array([sample.first_fraction, 1.0 - sample.first_fraction])
-        enough = pooled**2 * (1.0 + TIE) >= MIN_ROWS * squares[:, SQUARED] @ fractions**2
+        is_sufficient = pooled**2 * (1.0 + TIE) >= MIN_ROWS * squares[:, SQUARED] @ fractions**2
         # In still wider windows all rows have the same weight.
-        kept = np.flatnonzero(enough & (variance > 1e-12 * pooled**2))
-        differences, covariance = sample.partner_moments(weights, kept)
-        noise = sample.difference_variance(found.measures, kept, differences)
-        t = sample.mean_differences(found.first, pooled * sample.n_rows)[kept] / np.sqrt(noise)
+        selected = np.flatnonzero(is_sufficient & (variance > 1e-12 * pooled**2))
+        differences, covariance = sample.partner_moments(weights, selected)
+        noise = sample.difference_variance(result.measures, selected, differences)
+        t = sample.mean_differences(result.first, pooled * sample.n_rows)[selected] / np.sqrt(noise)
         # The sums of squares of weighted deviations from each sample's mean, over its own rows and
         # over all different points.
-        own = squares[:, SQUARED] - 2.0 * means * sums[:, SQUARED] + means**2 * totals[SQUARED]
+        single = squares[:, SQUARED] - 2.0 * means * sums[:, SQUARED] + means**2 * totals[SQUARED]
         uniform = squares[:, [UNIFORM]] - 2.0 * means * sums[:, [UNIFORM]] + means**2
-        errors = _standard_errors(sample, means[kept], own[kept], uniform[kept], covariance)
-        return WindowStatistics(kept, t, means[kept], errors, covariance)
+        errors = _standard_errors(
+            sample, means[selected], single[selected], uniform[selected], covariance
+        )
+        return WindowStatistics(selected, t, means[selected], errors, covariance)
 
     return Request(weights, count, finish, measures=True)
 
@@ -164,7 +166,7 @@ def window_request(
 def _standard_errors(
     sample: PooledSample,
     means: np.ndarray,
-    own: np.ndarray,
+    single: np.ndarray,
     uniform: np.ndarray,
     covariance: np.ndarray,
 ) -> np.ndarray:
@@ -175,19 +177,19 @@ def _standard_errors(
     Args:
         sample: pooled rows.
         means: (k, 2), mean weights.
-        own: (k, 2), their variances by the rows of each sample.
+        single: (k, 2), their variances by the rows of each sample.
         uniform: (k, 2), mean squares of deviations of all different points from ``means``.
         covariance: (k,), of the two means.
     """
-    own = np.maximum(own, 0.0)
-    both = np.sqrt(own.prod(axis=1))
+    single = np.maximum(single, 0.0)
+    both = np.sqrt(single.prod(axis=1))
     correlation = np.divide(covariance, both, out=np.zeros_like(both), where=both > 0.0)
     # The pseudo-observations of pairs are as correlated as the pairs.
     independent = 1.0 - np.clip(correlation, 0.0, 1.0)[:, None]
     # A sample with less than the weight of a row gets at least the standard error of one row.
     sizes = sample.effective_sizes
     floor = np.where(means * sizes < 1.0, sizes**-2.0, 0.0)
-    return np.sqrt(np.maximum(own + PSEUDO_ROWS * independent * uniform / sizes**2, floor))
+    return np.sqrt(np.maximum(single + PSEUDO_ROWS * independent * uniform / sizes**2, floor))
 
 
 class ColumnWindows(NamedTuple):
@@ -223,14 +225,14 @@ class ColumnWindows(NamedTuple):
         exponents *= -0.5
         return exp_of_negative(exponents)
 
-    def fields(self, found: WindowStatistics, median: np.ndarray) -> Fields:
+    def fields(self, result: WindowStatistics, median: np.ndarray) -> Fields:
         """Return the fields of the windows; they are at the median (D,) in the other columns."""
-        kept, *others = found
-        at = np.arange(len(kept)), self.columns[kept]
-        centers = np.tile(median, (len(kept), 1))
-        scales = np.full((len(kept), len(median)), np.inf)
-        centers[at], scales[at] = self.centers[kept], self.scales[kept]
-        return centers, scales, *others
+        selected, *remaining = result
+        at = np.arange(len(selected)), self.columns[selected]
+        centers = np.tile(median, (len(selected), 1))
+        scales = np.full((len(selected), len(median)), np.inf)
+        centers[at], scales[at] = self.centers[selected], self.scales[selected]
+        return centers, scales, *remaining
 
 
 @dataclasses.dataclass(frozen=True)
@@ -256,9 +258,9 @@ class LocalDifferences(Statistic):
     def choose(cls, sample: PooledSample) -> Self:
         """Choose the locations by the pooled rows."""
         dimension, chosen = sample.points.shape[1], sample.selection
-        very_many = len(sample.points) > VERY_MANY
-        count = FEW_LOCATIONS if very_many else LOCATIONS
-        scales = GAUSSIAN.squared_lengthscales(LONGEST, SHORTEST, 1) if very_many else SCALES
+        is_large = len(sample.points) > LARGE_SAMPLE
+        count = LARGE_SAMPLE_LOCATIONS if is_large else LOCATIONS
+        scales = GAUSSIAN.squared_lengthscales(LONGEST, SHORTEST, 1) if is_large else SCALES
         if dimension == 1:
             indices = _quantile_indices(chosen.counts, min(count, LINE_LOCATIONS))
             locations = chosen.points[indices]
@@ -299,33 +301,33 @@ class LocalDifferences(Statistic):
             column, *more = groups[index]
             if more:
                 return self._columns_together(sample, groups[index])
-            return self.column_fields(sample.select_columns((column,), MAX_CELLS), column)
+            return self.column_fields(sample.select_columns((column,), GRID_SIZE), column)
 
         return self.join(joint, side_by_side(single, len(groups), Event()))
 
-    def column_fields(self, own: PooledSample, column: int) -> Fields:
-        """Return the fields of the windows of a column, of which ``own`` has the values."""
-        windows = self._choose_windows(own.points[:, 0], own.counts, column)
+    def column_fields(self, single: PooledSample, column: int) -> Fields:
+        """Return the fields of the windows of a column, of which ``single`` has the values."""
+        windows = self._choose_windows(single.points[:, 0], single.counts, column)
         features = windows._replace(columns=np.zeros_like(windows.columns))
-        request = window_request(own, features, len(windows.centers))
-        return windows.fields(own.answer(request), self.median)
+        request = window_request(single, features, len(windows.centers))
+        return windows.fields(single.answer(request), self.median)
 
     def _choose_windows(self, values: np.ndarray, counts: np.ndarray, column: int) -> ColumnWindows:
         return ColumnWindows.choose(values, counts, column, self.n_locations, self.n_scales)
 
     def _columns_together(self, sample: PooledSample, columns: Sequence[int]) -> Fields:
         """Return the fields of the windows of single columns without ties."""
-        each = [
+        per_column = [
             self._choose_windows(sample.points[:, column], sample.counts, column)
             for column in columns
         ]
-        windows = ColumnWindows(*(np.concatenate(part) for part in zip(*each, strict=True)))
+        windows = ColumnWindows(*(np.concatenate(part) for part in zip(*per_column, strict=True)))
         request = window_request(sample, windows, len(windows.centers))
         return windows.fields(sample.answer(request), self.median)
 
     def _column_groups(self, sample: PooledSample) -> list[range]:
         """Return groups of columns that are evaluated together: those without ties."""
-        if len(sample.points) > MAX_CELLS or sample.bins is not None:
+        if len(sample.points) > GRID_SIZE or sample.bins is not None:
             return [range(column, column + 1) for column in self.single_columns]
         together = max(1, WINDOWS_AT_ONCE // (self.n_locations * self.n_scales))
         groups = []
@@ -345,12 +347,12 @@ class LocalDifferences(Statistic):
     def join(self, joint: Sequence[WindowStatistics], single: Sequence[Fields]) -> Evaluation:
         """Join the windows of all columns together and of each alone."""
         fields = []
-        for (kept, *others), run in zip(joint, self._runs, strict=True):
-            scale, location = np.divmod(kept, len(self.locations))
+        for (selected, *remaining), run in zip(joint, self._runs, strict=True):
+            scale, location = np.divmod(selected, len(self.locations))
             scales = np.repeat(np.array(run)[scale, None], len(self.median), axis=1)
-            fields.append((self.locations[location], scales, *others))
+            fields.append((self.locations[location], scales, *remaining))
         local = LocalStatistics(
-            *(np.concatenate(each) for each in zip(*fields, *single, strict=True))
+            *(np.concatenate(per_column) for per_column in zip(*fields, *single, strict=True))
         )
         largest = local.largest
         # A difference may be a ten-millionth of the sums that it is computed from, as where a

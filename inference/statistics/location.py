@@ -39,8 +39,8 @@ def normal_scores(values: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, n
     if len(distinct) > MAX_VALUES:
         even = np.searchsorted(middle, (np.arange(MAX_VALUES) + 0.5) / MAX_VALUES)
         even = even.clip(max=len(middle) - 1)  # the largest value may have many ties
-        kept = np.unique(np.concatenate([[0], even, [len(distinct) - 1]]))
-        distinct, middle = distinct[kept], middle[kept]
+        selected = np.unique(np.concatenate([[0], even, [len(distinct) - 1]]))
+        distinct, middle = distinct[selected], middle[selected]
     return distinct, ndtri(middle)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.machine import side_by_side
 from ..permutation.bins import BinAssignment
-from ..permutation.partitioned import PartitionedSamples, add_each
+from ..permutation.partitioned import PartitionedSamples, add_lists
 from ..permutation.pool import permute_bins
 from ..permutation.pooled_sample import (
     Features,
@@ -26,7 +26,7 @@ from ..permutation.pooled_sample import (
     labels_of_table,
 )
 from .combined import CombinedStatistic, choose_statistics
-from .local_differences import MAX_CELLS, LocalDifferences
+from .local_differences import GRID_SIZE, LocalDifferences
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -109,12 +109,12 @@ class FeatureSumsPass:
                     squares += np.square(values, out=values).sum(axis=0)
             results += [sums.bin_sums, squares]
         for edges, values in zip(self.edges, points.T, strict=False):
-            cells, shape = np.searchsorted(edges, values), (len(edges) + 1, n_bins)
-            index = np.ravel_multi_index((cells, bins), shape)
+            cell_index, shape = np.searchsorted(edges, values), (len(edges) + 1, n_bins)
+            index = np.ravel_multi_index((cell_index, bins), shape)
             table = np.bincount(index, minlength=np.prod(shape))
             results += [
                 table.astype(dtype).reshape(shape),
-                np.bincount(cells, weights=values, minlength=shape[0]),
+                np.bincount(cell_index, weights=values, minlength=shape[0]),
             ]
         return results
 
@@ -153,12 +153,12 @@ class PartitionedSums:
             for statistic in statistics
             for request in statistic.requests(pooled)
         )
-        local = next(one for one in statistics if isinstance(one, LocalDifferences))
-        edges = tuple(pooled.edges(column, MAX_CELLS) for column in local.single_columns)
+        local = next(item for item in statistics if isinstance(item, LocalDifferences))
+        edges = tuple(pooled.edges(column, GRID_SIZE) for column in local.single_columns)
         (first,), (second,) = samples.run(
             lambda sample: FeatureSumsPass(assignment, sample, scale, features, edges),
             arguments=samples.ranks,
-            merge=add_each,
+            merge=add_lists,
         )
         ordered = (second, first) if assignment.second_first else (first, second)
         return cls(assignment, points, scale, tuple(zip(*ordered, strict=True)))
@@ -174,25 +174,25 @@ class PartitionedSums:
         pooled = PartitionedPool.of(self.assignment, self.points, self.scale, labels)
         statistics = choose_statistics(pooled)
         requests = [statistic.requests(pooled) for statistic in statistics]
-        flat = [request for own in requests for request in own]
-        local = next(one for one in statistics if isinstance(one, LocalDifferences))
+        flat = [request for group in requests for request in group]
+        local = next(item for item in statistics if isinstance(item, LocalDifferences))
         float_labels = labels.astype(float)
 
         def work(index: int) -> Any:
-            sums, others = self.sums[2 * index : 2 * index + 2]
+            sums, second_sums = self.sums[2 * index : 2 * index + 2]
             if index < len(flat):
-                return flat[index].finish(_feature_sums(pooled, float_labels, sums, others))
+                return flat[index].finish(_feature_sums(pooled, float_labels, sums, second_sums))
             column = index - len(flat)
-            return local.column_fields(_count_values(pooled, sums, others, column), column)
+            return local.column_fields(_count_values(pooled, sums, second_sums, column), column)
 
-        answers = side_by_side(work, len(self.sums) // 2, Event())
-        remaining = iter(answers)
-        by_statistic = [list(itertools.islice(remaining, len(own))) for own in requests]
+        results = side_by_side(work, len(self.sums) // 2, Event())
+        remaining = iter(results)
+        by_statistic = [list(itertools.islice(remaining, len(group))) for group in requests]
         evaluations = tuple(
-            statistic.join(own, answers[len(flat) :])
+            statistic.join(group, results[len(flat) :])
             if isinstance(statistic, LocalDifferences)
-            else statistic.collect(own)
-            for statistic, own in zip(statistics, by_statistic, strict=True)
+            else statistic.collect(group)
+            for statistic, group in zip(statistics, by_statistic, strict=True)
         )
         return CombinedStatistic(statistics, evaluations, pooled.is_balanced)
 

@@ -41,9 +41,9 @@ from ..learning import PairKernel
 from ..learning.kernel_selection import take_evenly
 from ..permutation.null_distribution import (
     describe_count,
-    few_rows_note,
     in_batches,
     in_stages,
+    small_sample_note,
     without_rounding,
 )
 from ..permutation.scheme import PermutationScheme
@@ -238,7 +238,7 @@ def _permutation_test(
         kernel_label="most extreme HSIC at" if combined.parts else "kernel",
         parts=combined.parts,
         pvalue_error=combined.pvalue_error(),
-        notes=(*kernel_notes(list(most_extreme)), *few_rows_note(num_values, null.alpha)),
+        notes=(*kernel_notes(list(most_extreme)), *small_sample_note(num_values, null.alpha)),
     )
 
 

@@ -20,11 +20,11 @@ from ..learning.kernel_selection import KERNEL_NAMES, extend_kernel, scaled_kern
 from ..permutation.bins import LARGE
 from ..permutation.null_distribution import (
     describe_count,
-    few_rows_note,
     in_stages,
     monte_carlo_error,
     p_value,
     proportion_error,
+    small_sample_note,
 )
 from ..permutation.partitioned import PartitionedSamples
 from ..permutation.pool import pool_pairs, pool_rows
@@ -182,7 +182,7 @@ def two_sample_test(
             )
             names = column_names(P) or default_names(pair.first.shape[1])
             row_notes = (
-                *few_rows_note(pair.n_permutations(paired=paired), null_choice.alpha),
+                *small_sample_note(pair.n_permutations(paired=paired), null_choice.alpha),
                 *pair.notes(("P", "Q"), names, paired=paired),
             )
             notes = _notes(result, (pair.first, pair.second), pair.fingerprints, row_notes)
@@ -487,7 +487,7 @@ def _partitioned_test(
     def evaluate(count: int) -> TestResult:
         rng = survey.generator(seed)
         scale = survey.scale(choice.standardize)
-        rows = survey.pool_cells(count, rng, scale)
+        rows = survey.pool_counted(count, rng, scale)
         if rows is not None:
             combined = CombinedStatistic.evaluate(rows)
         else:

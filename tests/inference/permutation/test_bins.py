@@ -9,7 +9,7 @@ from bke.inference.data.canonical import column_hashes, combine_hashes, has_dupl
 from bke.inference.permutation import bins, pool
 from bke.inference.permutation.bins import (
     BinAssignment,
-    Cells,
+    MedianPartition,
     bin_size,
     divide_into_bins,
     hash_ranks,
@@ -235,14 +235,14 @@ def cells_by_lists(points, max_cells):
 def test_cells_are_divided_at_medians(columns, digits):
     points = np.random.default_rng(1).gamma(1.0, size=(700, columns)).round(digits)
     for max_cells in (1, 2, 50, 5000):
-        cells = Cells.of(points, max_cells)
+        cells = MedianPartition.of(points, max_cells)
         assigned = cells.assign(points)
         np.testing.assert_array_equal(assigned, cells_by_lists(points, max_cells))
-        assert cells.n_cells == assigned.max() + 1
+        assert cells.n_parts == assigned.max() + 1
 
 
 def test_other_rows_are_assigned_to_the_cell_that_contains_them():
-    cells = Cells.of(np.arange(8.0)[:, None], 4)
+    cells = MedianPartition.of(np.arange(8.0)[:, None], 4)
     np.testing.assert_array_equal(
         cells.assign(np.array([[-9.0], [1.5], [2.0], [5.0], [99.0]])), [0, 0, 1, 2, 3]
     )

@@ -12,11 +12,11 @@ from bke.inference.permutation.null_distribution import (
     describe_count,
     describe_p_with_error,
     exceedances,
-    few_rows_note,
     in_stages,
     monte_carlo_error,
     p_value,
     proportion_error,
+    small_sample_note,
     stages,
     standardize,
     step_down,
@@ -147,11 +147,11 @@ def test_invalid_numbers_of_permutations_and_levels_are_refused():
 
 
 def test_note_on_rows_with_few_permutations():
-    (note,) = few_rows_note(19, 0.05)
+    (note,) = small_sample_note(19, 0.05)
     assert "permuted in 19 ways" in note
     assert "below about 1/19" in note
-    assert few_rows_note(20, 0.05) == ()
-    assert few_rows_note(10**9, 0.05) == ()
+    assert small_sample_note(20, 0.05) == ()
+    assert small_sample_note(10**9, 0.05) == ()
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_kernels_of_very_many_rows_are_squares(monkeypatch):
     """80 rows count as very many."""
     sample = pool_rows(TwoSamples.checked(P, Q), 9, np.random.default_rng(1))
     few_scales, few_lengthscales = scales_of_test(sample), landmark_lengthscales(sample)
-    monkeypatch.setattr(kernels, "VERY_MANY", 79)
+    monkeypatch.setattr(kernels, "LARGE_SAMPLE", 79)
     scales, lengthscales = scales_of_test(sample), landmark_lengthscales(sample)
     for family in (GAUSSIAN, LAPLACE):
         own, few = (

@@ -37,7 +37,7 @@ def window_weights(points, center, scale):
 def test_t_is_the_difference_of_mean_weights_over_its_deviation_under_equality(
     columns, very_many, monkeypatch
 ):
-    monkeypatch.setattr(local_differences, "VERY_MANY", 20 if very_many else 10_000)
+    monkeypatch.setattr(local_differences, "LARGE_SAMPLE", 20 if very_many else 10_000)
     P, Q = RNG.gamma(2.0, size=(SIZES[0], columns)), RNG.normal(size=(SIZES[1], columns)) + 2.0
     sample = pool(P, Q)
     local = local_statistics(sample)

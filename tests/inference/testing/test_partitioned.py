@@ -33,7 +33,7 @@ def few(monkeypatch):
         "MAX_POINTS": (32, pool, partitioned),
         "N_BINS": (40, bins),
         "MIN_BINS": (5, bins, partitioned),
-        "VERY_MANY": (
+        "LARGE_SAMPLE": (
             200,
             kernels,
             label_bayes_factor,
