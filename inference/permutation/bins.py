@@ -102,7 +102,7 @@ class BinAssignment:
 
     Attributes:
         sizes: rows of each sample.
-        second_first: whether the bins of the second sample have the smaller numbers.
+        second_first: true if the bins of the second sample have the smaller numbers.
         size: rows of a bin.
         key: selects the permutations of the rows.
     """

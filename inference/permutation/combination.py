@@ -22,7 +22,7 @@ MIN_SKEWNESS = 1e-3
 #: Default order of the generalized mean of tail probabilities, with opposite sign: the minimum at
 #: infinity, the geometric mean at zero.
 ORDER = 0.5
-#: Approximate tail probabilities are exact at so many of the smallest and largest values, and at
+#: Approximate tail probabilities are exact at these numbers of smallest and largest values, and at
 #: every ``STEP``-th of the others.
 N_SMALLEST, N_LARGEST, STEP = 8, 64, 16
 
@@ -102,7 +102,7 @@ def combine_statistics(
         statistics: (1 + B,) each.
         weights: weights in the mean.
         n_observed: as for :func:`neg_log_pvalues`.
-        approximate: likewise.
+        approximate: as for :func:`neg_log_pvalues`.
     """
     logs = neg_log_pvalues(np.asarray(statistics), n_observed=n_observed, approximate=approximate)
     return generalized_mean(logs + np.log(np.asarray(weights))[:, None] / ORDER)

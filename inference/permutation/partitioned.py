@@ -331,7 +331,7 @@ class PartitionedSamples:
 
     @property
     def second_first(self) -> bool:
-        """Whether labels are permuted as if Q were the first sample."""
+        """True if labels are permuted as if Q were the first sample."""
         return self.hash_sums[0] > self.hash_sums[1]
 
     def scale(self, standardize: str | None) -> np.ndarray:

@@ -20,7 +20,7 @@ from .scheme import PermutationScheme, draw_counts
 
 #: Number of points beyond which rows of one or two columns are counted in cells, and of cells.
 MAX_POINTS = 2**13
-#: Number of columns in which so many cells are small compared with the resolution of the rows.
+#: Number of columns in which these cells are small compared with the resolution of the rows.
 MAX_CELL_COLUMNS = 2
 #: Number of points of more columns up to which rows are permuted singly.
 MAX_SINGLE = 2**14

@@ -88,7 +88,7 @@ class Request(NamedTuple, Generic[T]):
         features: features of rows.
         width: k, number of features.
         finish: computes the result from the sums.
-        measures: whether sums with other weights are needed, for variances.
+        measures: true if sums with other weights are needed, for variances.
     """
 
     features: Features
@@ -132,7 +132,7 @@ class PooledSample:
 
     @property
     def is_independent(self) -> bool:
-        """Whether rows are independent and have equal weights."""
+        """True if rows are independent and have equal weights."""
         return self.permutation_type == "independent"
 
     @functools.cached_property
@@ -186,7 +186,7 @@ class PooledSample:
 
     @property
     def is_balanced(self) -> bool:
-        """Whether both samples have equally many rows for all labels."""
+        """True if both samples have equally many rows for all labels."""
         equal_fractions = bool((2.0 * self.first_fractions == 1.0).all())
         return self.permutation_type != "signs" and equal_fractions
 
@@ -346,7 +346,7 @@ class PooledSample:
         return np.asarray(variance[:, None] / (between * (self.n_rows - 1.0)))
 
     def select_columns(self, columns: Sequence[int], max_parts: int) -> PooledSample:
-        """Return some columns with the same permutations; a single one in at most so many cells."""
+        """Return some columns with the same permutations, a single one in ``max_parts`` parts."""
         points = self.points[:, list(columns)]
         if points.shape[1] == self.points.shape[1]:
             return self
@@ -502,7 +502,7 @@ class WeightedSample(PooledSample):
     a wrong variance for few rows with unequal weights next to many rows with equal ones. Instead
     errors with that variance are made from the pooled rows with random signs (the wild bootstrap:
     Wu 1986). At each point a sample has as much weight as the rows of both suggest, in rows with
-    the weights of its own nearest rows. A sample with large weights in a tail may happen to have no
+    the weights of its nearest rows. A sample with large weights in a tail may happen to have no
     row there; its own rows would then give no error. The level of the test is approximate
     (``benchmarks/results/weights.md``).
 

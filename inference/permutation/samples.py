@@ -125,7 +125,7 @@ class TwoSamples:
 
     @functools.cached_property
     def second_first(self) -> bool:
-        """Whether labels are permuted as if Q were the first sample, by a hash of the rows."""
+        """True if labels are permuted as if Q were the first sample, by a hash of the rows."""
         samples = self.first, self.second
         if self.is_large:
             return self._hash_sums[0] > self._hash_sums[1]
@@ -145,7 +145,7 @@ class TwoSamples:
 
     @property
     def is_large(self) -> bool:
-        """Whether the rows are identified by hashes, and everything is chosen from a subset."""
+        """True if the rows are identified by hashes, and everything is chosen from a subset."""
         return len(self.first) + len(self.second) > LARGE
 
     @functools.cached_property
@@ -170,7 +170,7 @@ class TwoSamples:
         return first, second
 
     def has_at_most_unique_rows(self, max_unique: int) -> bool:
-        """Return whether there are at most so many different rows."""
+        """Return whether there are at most ``max_unique`` different rows."""
         return unique_rows(self.pooled, max_unique) is not None
 
     @functools.cached_property

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 #: Probability of a note on independent rows, over all columns, and the smallest correlation that is
 #: noted: below it the variance of a mean is larger by less than a quarter. Neither is tuned.
 FALSE_NOTES, LEAST_CORRELATION = 0.01, 0.1
-#: Rows that a sample needs, and rows of which at most so many, the first, are looked at.
+#: Rows that a sample needs, and rows of which at most this number, the first, are used.
 MIN_ROWS, MAX_ROWS = 20, 20_000
 
 

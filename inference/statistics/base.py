@@ -28,14 +28,14 @@ class Evaluation(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """How the columns of values are compared with each other.
+    """Options for the comparison of the columns of values.
 
     Attributes:
         n_observed: number of first columns that are observed statistics, each of which is compared
             with the others alone.
-        is_balanced: whether both samples are of one size, so that exchanging them changes the sign
+        is_balanced: true if both samples are of one size, so that exchanging them changes the sign
             of a difference, whose mean is zero.
-        approximate: whether tail probabilities are interpolated.
+        approximate: true if tail probabilities are interpolated.
     """
 
     n_observed: int = 0

@@ -65,8 +65,8 @@ class CombinedStatistic:
     Attributes:
         statistics: the statistics.
         evaluations: values of each.
-        is_balanced: whether both samples are of one size for all labels.
-        approximate: whether tail probabilities are interpolated.
+        is_balanced: true if both samples are of one size for all labels.
+        approximate: true if tail probabilities are interpolated.
     """
 
     statistics: tuple[Statistic, ...]

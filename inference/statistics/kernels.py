@@ -122,7 +122,7 @@ class KernelFamily(NamedTuple):
         return getattr(models, self.name)  # type: ignore[no-any-return]
 
     def squarings(self, longer: float, lengthscale: float) -> int:
-        """Return how often the kernel of a longer lengthscale is squared to give another one.
+        """Return the number of squarings that turn the kernel of a longer lengthscale into another.
 
         It is zero if no number of squarings does.
         """
@@ -241,7 +241,7 @@ def _uses_squares(sample: PooledSample) -> bool:
 def _distance_quantiles(sample: PooledSample, metric: Metric = "euclidean") -> tuple[float, float]:
     """Return a short distance between rows and the median distance.
 
-    Below the short one hardly any row is near another, and a statistic depends on single rows. The
+    Below the short one few rows are near another, and a statistic depends on single rows. The
     signs of single weighted rows carry no information on a difference.
     """
     points = sample.selection.points

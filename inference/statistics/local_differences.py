@@ -70,7 +70,7 @@ class LocalStatistics:
 
     Attributes:
         centers: (J, D), in units of the scaled columns; the median in columns that are not used.
-        scales: (J, D), likewise; infinite in columns that are not used.
+        scales: (J, D), in the same units; infinite in columns that are not used.
         t: (J, 1 + B).
         means: (J, 2), mean weights of P and of Q.
         errors: (J, 2), standard errors of ``means``, at least that of one row.
@@ -274,7 +274,7 @@ class LocalDifferences(Statistic):
 
     @property
     def single_columns(self) -> range:
-        """Columns with windows of their own."""
+        """Columns with separate windows."""
         return range(len(self.median) if len(self.median) > MAX_JOINT_ONLY else 0)
 
     @property
