@@ -21,8 +21,8 @@ from ..data.checks import (
     default_names,
     pluralize,
 )
+from ..data.copies import decimals_note
 from ..data.new_rows import as_weights
-from ..data.units import decimals_note
 from ..permutation.null_distribution import (
     check_permutations,
     in_stages,

@@ -404,7 +404,7 @@ class Comparison(Shown):
         return "\n  ".join([self._verdict(), *lines])
 
     def __repr__(self) -> str:
-        verdict = "reject" if self.reject else "no difference found"
+        verdict = "differ" if self.reject else "no difference found"
         p = describe_p(self.pvalue, self.n_resamples)
         return f"<Comparison: {verdict}, {p}, {pluralize(len(self.regions), 'region')}>"
 

@@ -1,10 +1,12 @@
-"""Detection of duplicate rows, which inflate the size of a sample."""
+"""Notes on duplicate rows, which inflate the size of a sample, and on rounding of one sample."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .checks import pluralize
+from .equality import count_decimals
 
 #: Smallest number of distinct rows for a note. The counts of 20 distinct rows are all even with a
 #: probability of about 2^-20 if rows are independent.
@@ -94,3 +96,45 @@ def _has_identifier(distinct: np.ndarray) -> bool:
     if distinct.shape[1] == 1:
         return False
     return any(len(np.unique(column)) > MIN_UNIQUE * len(distinct) for column in distinct.T)
+
+
+def decimals_note(
+    first: NDArray[np.float64],
+    second: NDArray[np.float64],
+    column: str,
+    names: tuple[str, str],
+    min_merged: float = 0.05,
+) -> tuple[str, ...]:
+    """Write a note if a column has fewer decimals in one sample, and rounding merges its values.
+
+    A test then detects the rounding of values that are tied in each sample.
+
+    Args:
+        first: (m,) values of the first sample; missing values are ignored.
+        second: (n,) values of the second sample.
+        column: name of the column in the note.
+        names: names of the samples.
+        min_merged: there is a note if rounding to the smaller number of decimals reduces the number
+            of distinct values of both samples by more than this proportion, and if the samples then
+            share more than this proportion of the values of one; not tuned.
+    """
+    parts = [np.unique(part[~np.isnan(part)]) for part in (first, second)]
+    with np.errstate(over="ignore"):
+        single = all(np.array_equal(part, part.astype(np.float32)) for part in parts)
+    tolerance = 4.0 * 2.0 ** (-23 if single else -52)
+    decimals = [count_decimals(part, tolerance) for part in parts]
+    known = [count for count in decimals if count is not None]
+    if not known or decimals[0] == decimals[1]:
+        return ()
+    count = min(known)
+    coarse = decimals.index(count)
+    distinct = len(np.unique(np.concatenate(parts)))
+    a, b = (np.unique(np.round(part, count)) for part in parts)
+    merged, shared = len(np.union1d(a, b)), len(np.intersect1d(a, b))
+    if merged >= (1.0 - min_merged) * distinct or shared <= min_merged * min(len(a), len(b)):
+        return ()
+    number = f"at most {pluralize(count, 'decimal')}" if count else "no decimals"
+    return (
+        f"{column} has {number} in {names[coarse]} and {'more' if count else 'some'} in "
+        f"{names[1 - coarse]}: round both alike, for the rounding alone may explain a difference",
+    )

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 #: Bytes of a number in double precision.
 DOUBLE = 8
@@ -33,6 +33,8 @@ NARROWER = (
     (2, re.compile(r"float16|halffloat", re.IGNORECASE)),
     (4, re.compile(r"float32|^float(\[pyarrow\])?$", re.IGNORECASE)),
 )
+#: Largest number of decimals that are counted.
+MAX_DECIMALS = 12
 #: Largest difference of merged values, and smallest difference from all other values, in multiples
 #: of the relative precision. Sums of a few terms have errors below 16. Neither number was tuned.
 MERGE_TOLERANCE, MIN_SEPARATION = 16.0, 64.0
@@ -196,3 +198,12 @@ def positive_distances(distances: np.ndarray, points: np.ndarray) -> np.ndarray:
     rounding = MIN_SEPARATION * np.finfo(np.float64).eps * magnitude(points)
     large = distances[distances > rounding]
     return large if len(large) else distances[distances > 0.0]
+
+
+def count_decimals(values: NDArray[np.float64], tolerance: float) -> int | None:
+    """Count the decimals of all values up to 12; ``tolerance`` of one value is relative."""
+    for decimals in range(MAX_DECIMALS + 1):
+        scaled = values * 10.0**decimals
+        if np.all(np.abs(scaled - np.rint(scaled)) <= tolerance * np.abs(scaled)):
+            return decimals
+    return None

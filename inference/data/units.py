@@ -22,10 +22,9 @@ from bke.models.measures import Measure, as_measure
 from numpy.typing import ArrayLike, NDArray
 
 from ..core.errors import InputError, check_choice, input_errors
-from .checks import STANDARDIZATIONS, as_samples, column_names, default_names, pluralize
+from .checks import STANDARDIZATIONS, as_samples, column_names, default_names
+from .equality import count_decimals
 
-#: Largest number of decimals of a decimal rounding unit.
-MAX_DECIMALS = 12
 #: Smallest rounding unit, as a proportion of the range of the column.
 MIN_RELATIVE_UNIT = 1e-9
 #: Largest number of lattice points in the range, for units that are not decimal numbers.
@@ -69,63 +68,12 @@ def rounding_unit(column: NDArray[np.float64]) -> float | None:
 
 def _decimal_unit(values: NDArray[np.float64], tolerance: float) -> float | None:
     """Find the unit of numbers with few decimals; ``tolerance`` of one value is relative."""
-    decimals = _count_decimals(values, tolerance)
+    decimals = count_decimals(values, tolerance)
     if decimals is None:
         return None
     integers = [int(value) for value in np.rint(values * 10.0**decimals)]
     unit = math.gcd(*(value - integers[0] for value in integers))
     return float(unit / 10**decimals)  # the division of integers rounds once
-
-
-def _count_decimals(values: NDArray[np.float64], tolerance: float) -> int | None:
-    """Count the decimals of all values up to 12; ``tolerance`` of one value is relative."""
-    for decimals in range(MAX_DECIMALS + 1):
-        scaled = values * 10.0**decimals
-        if np.all(np.abs(scaled - np.rint(scaled)) <= tolerance * np.abs(scaled)):
-            return decimals
-    return None
-
-
-def decimals_note(
-    first: NDArray[np.float64],
-    second: NDArray[np.float64],
-    column: str,
-    names: tuple[str, str],
-    min_merged: float = 0.05,
-) -> tuple[str, ...]:
-    """Write a note if a column has fewer decimals in one sample, and rounding merges its values.
-
-    A test then detects the rounding of values that are tied in each sample.
-
-    Args:
-        first: (m,) values of the first sample; missing values are ignored.
-        second: (n,) values of the second sample.
-        column: name of the column in the note.
-        names: names of the samples.
-        min_merged: there is a note if rounding to the smaller number of decimals reduces the number
-            of distinct values of both samples by more than this proportion, and if the samples then
-            share more than this proportion of the values of one; not tuned.
-    """
-    parts = [np.unique(part[~np.isnan(part)]) for part in (first, second)]
-    with np.errstate(over="ignore"):
-        single = all(np.array_equal(part, part.astype(np.float32)) for part in parts)
-    tolerance = 4.0 * 2.0 ** (-23 if single else -52)
-    decimals = [_count_decimals(part, tolerance) for part in parts]
-    known = [count for count in decimals if count is not None]
-    if not known or decimals[0] == decimals[1]:
-        return ()
-    count = min(known)
-    coarse = decimals.index(count)
-    distinct = len(np.unique(np.concatenate(parts)))
-    a, b = (np.unique(np.round(part, count)) for part in parts)
-    merged, shared = len(np.union1d(a, b)), len(np.intersect1d(a, b))
-    if merged >= (1.0 - min_merged) * distinct or shared <= min_merged * min(len(a), len(b)):
-        return ()
-    number = f"at most {pluralize(count, 'decimal')}" if count else "no decimals"
-    return (
-        f"{column} has {number} in {names[coarse]} and {'more' if count else 'some'} in "
-        f"{names[1 - coarse]}: round both alike, for the rounding alone may explain a difference",
-    )
 
 
 def _real_unit(differences: NDArray[np.float64], tolerance: float) -> float | None:

@@ -15,7 +15,7 @@ from ..core.errors import InputError
 from ..core.machine import one_thread
 from ..core.progress import progress_bar
 from ..data.checks import check_count, normalize_text, pluralize
-from ..data.units import decimals_note
+from ..data.copies import decimals_note
 from ..io.columns import as_values, unused_na_values, unused_notes
 from ..io.tables import Table, as_table, column_name
 from ..io.types import Column

@@ -99,7 +99,7 @@ class TableComparison(TableFindings, Shown):
         return "\n  ".join([format_tables(self), *(f"Note: {note}" for note in self.notes)])
 
     def __repr__(self) -> str:
-        answer = "reject" if self.reject else "no difference found"
+        answer = "differ" if self.reject else "no difference found"
         return f"<TableComparison: {answer}, {describe_p(self.pvalue, self.n_resamples)}>"
 
 

@@ -14,7 +14,8 @@ from ..core.errors import InputError
 from ..core.machine import computing
 from ..core.progress import progress_bar
 from ..data.checks import check_count, check_memory, column_names, default_names
-from ..data.units import choose_scale, decimals_note
+from ..data.copies import decimals_note
+from ..data.units import choose_scale
 from ..learning.bandwidths import bandwidth_grid
 from ..learning.kernel_selection import KERNEL_NAMES, extend_kernel, scaled_kernel
 from ..permutation.bins import LARGE
