@@ -26,16 +26,14 @@ from ..data.new_rows import as_weights
 from ..permutation.null_distribution import (
     check_permutations,
     in_stages,
-    monte_carlo_error,
     p_value,
     small_sample_note,
 )
 from ..permutation.pool import pool_pairs, pool_rows, pool_weighted
 from ..permutation.pooled_sample import PooledSample
 from ..permutation.samples import TwoSamples
-from ..statistics.combined import CombinedStatistic, choose_statistics
+from ..statistics.combined import CombinedStatistic, choose_statistics, n_scales
 from ..statistics.kernels import KernelFunction
-from ..statistics.label_bayes_factor import LabelBayesFactors
 from ..statistics.local_differences import MAX_JOINT_ONLY
 from .auc import cross_validated_auc
 from .comparison import Comparison
@@ -161,7 +159,7 @@ def compare(
             notes = (*notes, *decimals_note(first, second, repr(name), names))
     return Comparison(
         pvalue=test.pvalue,
-        pvalue_error=test.error(),
+        pvalue_error=test.combined.pvalue_error(),
         alpha=alpha,
         n_resamples=test.n_resamples,
         windows=find_regions(
@@ -200,22 +198,9 @@ class _Test(NamedTuple):
     def evaluate(cls, pooled: PooledSample, count: int, *, progress: bool) -> _Test:
         """Evaluate the statistics of pooled rows with ``count`` permutations."""
         statistics = choose_statistics(pooled)
-        n_scales = sum(
-            len(statistic.scales)
-            for statistic in statistics
-            if isinstance(statistic, LabelBayesFactors)
-        )
-        with progress_bar("scales", n_scales, shown=progress) as advance:
+        with progress_bar("scales", n_scales(statistics), shown=progress) as advance:
             combined = CombinedStatistic.evaluate(pooled, statistics, advance)
         return cls(pooled, combined, p_value(combined.values()), count)
-
-    def error(self) -> float:
-        """Return the Monte Carlo standard error of the p-value."""
-        return monte_carlo_error(
-            lambda columns: self.combined.select(columns).values(),
-            self.pvalue,
-            1 + self.n_resamples,
-        )
 
 
 class _Columns(NamedTuple):

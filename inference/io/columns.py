@@ -27,8 +27,8 @@ from .formats import (
     AmbiguousError,
     as_floats,
     as_numpy,
-    choose_points,
     date_conversion,
+    determine_points,
     matches,
     parse_dates,
     parse_numbers,
@@ -241,7 +241,7 @@ def _to_common_family(
         raise ambiguous_format(name, error) from None
     if parsed is not None and families[1 - text] == "numbers":
         notes = note_on_negative(name, distinct)
-        if not choose_points(formats):
+        if not determine_points(formats):
             numbers = number_texts(np.unique(as_numpy(parts[1 - text].drop_null())))
             check_thousands(name, distinct, numbers)
     if parsed is not None:

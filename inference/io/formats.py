@@ -232,7 +232,7 @@ def matches(array: pa.Array, pattern: str) -> np.ndarray:
     return np.asarray(pc.match_substring_regex(array, pattern).to_numpy(zero_copy_only=False))
 
 
-def choose_points(formats: Sequence[str]) -> bool:
+def determine_points(formats: Sequence[str]) -> bool:
     """Return whether formats determine what points in numbers are."""
     return PLAIN.name in formats or POINTS.name in formats
 

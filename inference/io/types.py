@@ -30,8 +30,8 @@ from .formats import (
     AmbiguousError,
     Parsed,
     as_numpy,
-    choose_points,
     date_conversion,
+    determine_points,
     matches,
     normalize_signs,
     normalize_words,
@@ -457,7 +457,7 @@ def _from_text(
         if kind is None and any(map(have_several_decimals, parts)):
             notes += note_on_equal_numbers(name, distinct, as_numbers=True)
         check_currencies(name, distinct)
-        if not choose_points(formats):
+        if not determine_points(formats):
             check_thousands(name, *parts)
         format_ = f"numbers with {numbers.format}" if numbers.format else ""
         values = take_values(array, distinct, numbers.values)
@@ -617,7 +617,7 @@ def _notes_on_numbers(
     notes = note_on_negative(name, distinct)
     semicolons = any(table.separator == ";" for table in tables)
     are_thousands = not numbers.format and matches(distinct, THOUSANDS).all()
-    if semicolons and not choose_points(formats) and are_thousands:
+    if semicolons and not determine_points(formats) and are_thousands:
         notes += (
             f"{name!r} is read with decimal points, such as {distinct[0].as_py()}; if they are "
             f"between thousands, say --format '{POINTS.name}' (formats=).",

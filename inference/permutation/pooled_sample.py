@@ -671,6 +671,21 @@ class RowSubset(NamedTuple):
         drawn = random_part(np.arange(len(chosen.points)), max_points, 0)
         return cls(chosen.points[drawn], chosen.counts[drawn], sample.n_rows)
 
+    def moments(
+        self, sample: PooledSample, first: np.ndarray, total: np.ndarray, features: np.ndarray
+    ) -> Moments:
+        """Return the moments of features of independent rows, with products of the subset.
+
+        Args:
+            sample: all rows.
+            first: sums over the rows of the first sample, (q, 1 + B).
+            total: sums over all rows, (q,).
+            features: (k, q), of the points of the subset.
+        """
+        products = self.products(features) + np.outer(total, total) / self.n_rows
+        differences = sample.mean_differences(first, total)
+        return Moments.of_rows(differences, total, products, self.n_rows, sample.first_fractions)
+
     def products(self, features: np.ndarray) -> np.ndarray:
         """Estimate the sum of products of centered features over all rows, (q, q).
 

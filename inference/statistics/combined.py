@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..permutation.combination import combine_statistics, neg_log_pvalues
-from ..permutation.null_distribution import p_value
+from ..permutation.null_distribution import monte_carlo_error, p_value
 from ..permutation.pooled_sample import PooledSample
 from .base import Columns, Evaluation, Statistic
 from .covariance import Covariances
@@ -56,6 +56,11 @@ class ComponentSummary(NamedTuple):
 def choose_statistics(sample: PooledSample) -> tuple[Statistic, ...]:
     """Choose scales and places of all statistics, without knowledge of the labels."""
     return tuple(statistic.choose(sample) for statistic in STATISTICS)
+
+
+def n_scales(statistics: Sequence[Statistic]) -> int:
+    """Return the number of kernels of which :meth:`CombinedStatistic.evaluate` reports progress."""
+    return sum(len(item.scales) for item in statistics if isinstance(item, LabelBayesFactors))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,6 +152,13 @@ class CombinedStatistic:
             weights,
             n_observed=n_observed,
             approximate=self.approximate,
+        )
+
+    def pvalue_error(self) -> float:
+        """Return the Monte Carlo standard error of the p-value of the combined statistic."""
+        values = self.values()
+        return monte_carlo_error(
+            lambda columns: self.select(columns).values(), p_value(values), len(values)
         )
 
     def summaries(self) -> tuple[ComponentSummary, ...]:

@@ -25,7 +25,6 @@ import numpy as np
 
 from ..core.machine import side_by_side
 from ..permutation.combination import generalized_mean
-from ..permutation.moments import Moments
 from ..permutation.null_distribution import standardize
 from ..permutation.pooled_sample import FeatureSums, PooledSample, Request, RowSubset
 from .base import Columns, Evaluation, Statistic
@@ -167,11 +166,8 @@ def _request(
         ):
             block = slice(index * count, (index + 1) * count)
             total = sums.total[block] @ root
-            differences = sample.mean_differences(root.T @ sums.first[block], total)
-            products = subset.products(values @ root) + np.outer(total, total) / sample.n_rows
-            moments = Moments.of_rows(
-                differences, total, products, sample.n_rows, sample.first_fractions
-            )
+            first = root.T @ sums.first[block]
+            moments = subset.moments(sample, first, total, values @ root)
             fits.append(label_fits(decompose(root, moments), VARIANCES))
         return np.concatenate(fits)
 

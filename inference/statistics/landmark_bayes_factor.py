@@ -108,15 +108,7 @@ class LandmarkBayesFactors(Statistic):
                     zip(run, features.iterate(subset.points), strict=True)
                 ):
                     block = slice(index * count, (index + 1) * count)
-                    total = sums.total[block]
-                    products = subset.products(kernel) + np.outer(total, total) / sample.n_rows
-                    moments = Moments.of_rows(
-                        sample.mean_differences(sums.first[block], total),
-                        total,
-                        products,
-                        sample.n_rows,
-                        sample.first_fractions,
-                    )
+                    moments = subset.moments(sample, sums.first[block], sums.total[block], kernel)
                     values.append(self._log_bayes_factors(sample, moments, lengthscale))
                 return np.concatenate(values)
 

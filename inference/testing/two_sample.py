@@ -22,7 +22,6 @@ from ..permutation.bins import LARGE
 from ..permutation.null_distribution import (
     describe_count,
     in_stages,
-    monte_carlo_error,
     p_value,
     proportion_error,
     small_sample_note,
@@ -30,8 +29,7 @@ from ..permutation.null_distribution import (
 from ..permutation.partitioned import PartitionedSamples
 from ..permutation.pool import pool_pairs, pool_rows
 from ..permutation.samples import LabeledRows, TwoSamples
-from ..statistics.base import Statistic
-from ..statistics.combined import CombinedStatistic, choose_statistics
+from ..statistics.combined import CombinedStatistic, choose_statistics, n_scales
 from ..statistics.label_bayes_factor import LabelBayesFactors
 from ..statistics.landmark_bayes_factor import (
     MAX_LANDMARKS,
@@ -400,7 +398,7 @@ def _fused_statistic(
     pool = pool_pairs if null.is_paired else pool_rows
     pooled = pool(sample, count, sample.generator(seed), scale)
     statistics = choose_statistics(pooled)
-    with progress_bar("scales", _n_scales(statistics), shown=progress) as advance:
+    with progress_bar("scales", n_scales(statistics), shown=progress) as advance:
         combined = CombinedStatistic.evaluate(pooled, statistics, advance)
     return _combine_components(combined, pooled.scale, varying, null.alpha)
 
@@ -431,18 +429,13 @@ def _combine_components(
         )
         for summary in summaries
     )
-    error = monte_carlo_error(lambda i: combined.select(i).values(), p_value(values), len(values))
+    error = combined.pvalue_error()
     kernel_label = "most significant scale"
     if summaries[0].name not in (single_scale, all_scales):
         kernel_label = f"largest component {summaries[0].name}, most significant single scale"
     (pvalue,) = (summary.pvalue for summary in summaries if summary.name == single_scale)
     label = "minus log generalized mean of component p-values"
     return PermutedStatistic(values, parts, kernel, label, error, kernel_label, pvalue <= alpha)
-
-
-def _n_scales(statistics: tuple[Statistic, ...]) -> int:
-    """Count the kernels, for a progress bar."""
-    return sum(len(one.scales) for one in statistics if isinstance(one, LabelBayesFactors))
 
 
 def _survey_partitions(P: Any, Q: Any) -> PartitionedSamples:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bke.inference.permutation.pooled_sample import PooledSample
 from bke.inference.permutation.scheme import PermutationScheme
 
 
@@ -31,6 +32,23 @@ def swap_labels() -> Callable[[int, int, np.random.Generator], np.ndarray]:
         return np.concatenate([first, ~first])
 
     return swap
+
+
+@pytest.fixture(scope="session")
+def single_rows() -> Callable[..., tuple[np.ndarray, np.ndarray]]:
+    """Return all rows (n, D) of points with counts, and which are of the first sample."""
+
+    def rows(sample: PooledSample, column: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        first = sample.labels[:, column].astype(int)
+        points = np.concatenate(
+            [
+                np.repeat(sample.points, first, axis=0),
+                np.repeat(sample.points, sample.counts - first, axis=0),
+            ]
+        )
+        return points, np.arange(len(points)) < first.sum()
+
+    return rows
 
 
 @pytest.fixture(scope="session")

@@ -19,20 +19,14 @@ def pool(first, second, n_resamples=1):
     return pool_rows(TwoSamples.checked(first, second), n_resamples, np.random.default_rng(1))
 
 
-def test_posterior_of_the_difference_is_that_of_regression():
+def test_posterior_of_the_difference_is_that_of_regression(single_rows):
     """Mean and covariance of draws at one lengthscale and variance; 40 000 draws, seed 0."""
     sample = pool(P, Q)
     posterior = difference_posterior(sample)
     at = np.array([[0.0, 0.0], [1.5, -1.0], [-2.0, 0.5]])
-    first_counts = sample.labels[:, 0].astype(int)
-    points = np.concatenate(
-        [
-            np.repeat(sample.points, first_counts, axis=0),
-            np.repeat(sample.points, sample.counts - first_counts, axis=0),
-        ]
-    )
+    points, is_first = single_rows(sample)
     n, fraction = len(points), 30 / 75
-    y = ((np.arange(n) < 30) - fraction) / np.sqrt(fraction * (1 - fraction))
+    y = (is_first - fraction) / np.sqrt(fraction * (1 - fraction))
     H = np.eye(n) - 1.0 / n
     index, s = 9, 12
     weights = np.zeros_like(posterior.weights)

@@ -28,18 +28,6 @@ def pooled(first, second, n_resamples=9):
     return pool_rows(TwoSamples.checked(first, second), n_resamples, np.random.default_rng(1))
 
 
-def single_rows(sample, column=0):
-    """Return all rows (n, D) of points with counts, and which are of the first sample."""
-    first = sample.labels[:, column].astype(int)
-    points = np.concatenate(
-        [
-            np.repeat(sample.points, first, axis=0),
-            np.repeat(sample.points, sample.counts - first, axis=0),
-        ]
-    )
-    return points, np.arange(len(points)) < first.sum()
-
-
 def test_sizes_and_observed_labels():
     sample = pooled(P, Q)
     assert sample.n_rows == 75
@@ -92,7 +80,7 @@ def test_products_of_features_are_estimated_from_a_subset(small_bins):
     )
 
 
-def test_products_of_a_subset_of_all_rows_are_exact():
+def test_products_of_a_subset_of_all_rows_are_exact(single_rows):
     sample = pooled(P, Q)
     subset = RowSubset.of(sample, 1000)
     points, _ = single_rows(sample)
@@ -148,7 +136,7 @@ def test_row_measures_are_the_weights_of_rows(small_bins):
         np.testing.assert_allclose(columns @ combine, np.column_stack(expected), atol=1e-15)
 
 
-def test_selected_columns_keep_the_permutations():
+def test_selected_columns_keep_the_permutations(single_rows):
     sample = pooled(P, Q)
     selected = sample.select_columns((1,), 100)
     for column in range(sample.labels.shape[1]):

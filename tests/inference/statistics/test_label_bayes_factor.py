@@ -29,20 +29,8 @@ def sample():
     return pool_rows(TwoSamples.checked(P, Q), 9, np.random.default_rng(1))
 
 
-def single_rows(sample, column=0):
-    """Return all rows (n, D) of points with counts, and which are of the first sample."""
-    first = sample.labels[:, column].astype(int)
-    points = np.concatenate(
-        [
-            np.repeat(sample.points, first, axis=0),
-            np.repeat(sample.points, sample.counts - first, axis=0),
-        ]
-    )
-    return points, np.arange(len(points)) < first.sum()
-
-
 @pytest.mark.parametrize("column", [0, 3])
-def test_bayes_factor_is_the_ratio_of_two_normal_densities(sample, column):
+def test_bayes_factor_is_the_ratio_of_two_normal_densities(sample, column, single_rows):
     decomposition = decompose_kernel(sample, sample.points, 0.7)
     points, first = single_rows(sample, column)
     n, fraction = len(points), 30 / 75
@@ -57,7 +45,7 @@ def test_bayes_factor_is_the_ratio_of_two_normal_densities(sample, column):
         assert log[column] == pytest.approx(alternative.logpdf(y) - null.logpdf(y), rel=1e-8)
 
 
-def test_bayes_factor_of_a_small_variance_is_the_squared_mmd(sample):
+def test_bayes_factor_of_a_small_variance_is_the_squared_mmd(sample, single_rows):
     """As s -> 0 the slope of the fit is n f (1 - f) MMD^2 n / 2 with the fraction f."""
     decomposition = decompose_kernel(sample, sample.points, 0.7)
     fit = 0.5 * np.sum(decomposition.loadings[:, 0] ** 2)
