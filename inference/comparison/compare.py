@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..core.errors import InputError
+from ..core.errors import InputError, check_flag
 from ..core.machine import computing, one_thread
 from ..core.progress import progress_bar
 from ..data.checks import (
     as_sample,
+    check_column_names,
     check_count,
-    check_flag,
-    check_same_keys,
-    check_same_rows,
+    check_ordered,
     column_names,
     default_names,
-    pluralize,
 )
 from ..data.copies import decimals_note
 from ..data.new_rows import as_weights
@@ -231,13 +229,8 @@ def _check_columns(
                 f"columns are new names by position, got {columns!r}, and P has the columns "
                 f"{', '.join(known)}: choose columns of data frames by P[[...]] and Q[[...]]"
             )
-    samples = TwoSamples.checked(P, Q)
+    samples = TwoSamples.checked(P, Q, paired=paired)
     dimension = samples.first.shape[1]
-    if paired:
-        check_same_rows(P=P, Q=Q)
-        if samples.first.shape == samples.second.shape:
-            names = column_names(P) or default_names(dimension)
-            check_same_keys(samples.first, samples.second, names)
     notes: tuple[str, ...] = ()
     if first_names is None or second_names is None:
         input_names: Sequence[str] | None = first_names or second_names
@@ -250,14 +243,9 @@ def _check_columns(
                 f"the column is {first_names[0]!r} in one sample and {second_names[0]!r} in the "
                 "other: they are compared as one column",
             )
-    input_names = input_names or columns
-    all_names = columns or input_names
-    all_names = default_names(dimension) if all_names is None else list(map(str, all_names))
-    if len(all_names) != dimension:
-        raise InputError(f"columns has {pluralize(len(all_names), 'name')} for {dimension} columns")
-    for name in all_names:
-        if all_names.count(name) > 1:
-            raise InputError(f"columns has the name {name!r} twice")
+    given = input_names if columns is None else columns
+    all_names = check_column_names(given, default_names(dimension))
+    input_names = input_names or (None if columns is None else all_names)
     varying_samples, varying = samples.varying()
 
     def select(names: Sequence[str], mask: np.ndarray) -> tuple[str, ...]:
@@ -319,6 +307,7 @@ def check_sample_names(names: tuple[str, str]) -> tuple[str, str]:
     Raises:
         InputError: if they are not two different printable names.
     """
+    check_ordered(names, "names")
     if isinstance(names, str) or len(names) != 2 or not all(isinstance(n, str) for n in names):
         raise InputError(f"names must be two, of P and of Q, got {names!r}")
     first, second = names

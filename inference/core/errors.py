@@ -6,6 +6,8 @@ import contextlib
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
+
 
 class InputError(ValueError):
     """Bad input, said in one sentence that names the file or argument, the row and the column.
@@ -55,6 +57,13 @@ def check_choice(value: object, name: str, choices: Sequence[object]) -> None:
     # An array has no truth value when it is compared.
     if not isinstance(value, (str, float, type(None))) or value not in choices:
         raise InputError(f"{name} must be one of {choices}, got {value!r}{nearest(value, choices)}")
+
+
+def check_flag(value: object, name: str) -> bool:
+    """Check that ``value`` is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
 
 
 @contextlib.contextmanager

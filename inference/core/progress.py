@@ -21,6 +21,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from .errors import check_flag
+
 #: More chains than this share one bar.
 MOST_BARS = 16
 #: Seconds that work takes before it is shown how far it is.
@@ -34,6 +36,7 @@ class LateBars(Progress):
     """
 
     def __init__(self, *columns: str | ProgressColumn, shown: bool) -> None:
+        check_flag(shown, "progress")
         console = Console(stderr=True)
         # In a notebook without widgets rich would show a warning in place of the bars.
         widgets = console.is_jupyter and importlib.util.find_spec("ipywidgets") is not None

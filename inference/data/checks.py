@@ -414,12 +414,59 @@ def normalize_text(value: Value) -> Value:
 
 
 def column_names(X: Any) -> tuple[str, ...] | None:
-    """Return the names of the columns of a data frame, or of the first one of a tuple."""
+    """Return the names of the columns of a data frame, or of the first one of a tuple.
+
+    Those of a matrix of xarray are the coordinates of its last dimension, if these are strings.
+    """
     if isinstance(X, tuple):
         return column_names(X[0]) if X else None
+    if _is_xarray(X):
+        if len(X.dims) != 2 or X.dims[1] not in X.coords:
+            return None
+        labels = X.coords[X.dims[1]].values.tolist()
+        are_names = all(isinstance(label, str) for label in labels)
+        return tuple(map(normalize_text, labels)) if are_names else None
     # Arrow tables have ``column_names``; their ``columns`` are arrays.
     names = getattr(X, "column_names", None) or getattr(X, "columns", None)
     return None if names is None else tuple(normalize_text(str(name)) for name in names)
+
+
+def _is_xarray(X: Any) -> bool:
+    return hasattr(X, "dims") and hasattr(X, "coords") and hasattr(X, "to_dataset")
+
+
+def row_labels(X: Any) -> dict[str, list[Any]]:
+    """Return the labels of rows by their name: the index of pandas, coordinates of xarray.
+
+    The name of the index of pandas, and of the coordinate of the first dimension, is empty.
+    """
+    if _is_xarray(X):
+        first = X.dims[:1]
+        return {
+            "" if name == first[0] else str(name): list(coordinate.to_index())
+            for name, coordinate in X.coords.items()
+            if first and coordinate.dims == first
+        }
+    index = getattr(X, "index", None)
+    return {} if index is None or callable(index) else {"": list(index)}
+
+
+def check_ordered(values: Any, name: str) -> None:
+    """Refuse a set where the order of the values matters."""
+    if isinstance(values, (set, frozenset)):
+        raise InputError(f"{name} must be in an order, and a set has none: pass a list or a tuple")
+
+
+def as_names(values: Any, name: str) -> tuple[str, ...]:
+    """Return names in their order; a string is one name.
+
+    Raises:
+        InputError: if ``values`` is neither a string nor an iterable with an order.
+    """
+    check_ordered(values, name)
+    if isinstance(values, bytes) or not hasattr(values, "__iter__"):
+        raise InputError(f"{name} must be names, got {values!r}")
+    return tuple(normalize_text(str(n)) for n in ([values] if isinstance(values, str) else values))
 
 
 def default_names(count: int) -> list[str]:
@@ -431,15 +478,16 @@ def check_column_names(columns: Any, known: Sequence[str]) -> tuple[str, ...]:
     """Return ``columns`` as names, or the known names if ``columns`` is ``None``.
 
     Raises:
-        InputError: if ``columns`` is not an iterable of different names, one for each column.
+        InputError: if ``columns`` are not different names in an order, one for each column.
     """
     if columns is None:
         return tuple(map(str, known))
-    if isinstance(columns, (str, bytes)) or not hasattr(columns, "__iter__"):
-        raise InputError(f"columns must be {len(known)} names, got {columns!r}")
-    names = tuple(normalize_text(str(name)) for name in columns)
+    names = as_names(columns, "columns")
     if len(names) != len(known):
-        raise InputError(f"columns has {len(names)} names, but the data have {len(known)} columns")
+        raise InputError(
+            f"columns has {pluralize(len(names), 'name')}, but the data have "
+            f"{pluralize(len(known), 'column')}"
+        )
     if len(set(names)) < len(names):
         raise InputError(f"names of columns must differ, got {', '.join(names)}")
     return names
@@ -458,26 +506,43 @@ def check_same_columns(*names: tuple[str, ...] | None) -> None:
 
 
 def check_same_rows(**samples: Any) -> None:
-    """Refuse data frames that have row labels in common, but in different positions."""
-    labels = {
-        name: list(index)
-        for name, sample in samples.items()
-        if (index := getattr(sample, "index", None)) is not None and not callable(index)
-    }
-    (first, expected), *rest = labels.items() or [("", [])]
-    for name, actual in rest:
-        if actual == expected or len(actual) != len(expected) or not set(actual) & set(expected):
-            continue
+    """Refuse samples that have row labels in common, but in different positions."""
+    known: dict[str, tuple[str, list[Any]]] = {}
+    for name, labels in ((name, row_labels(sample)) for name, sample in samples.items()):
+        for key, actual in labels.items():
+            first, expected = known.setdefault(key, (name, actual))
+            _check_same_labels(first, expected, name, actual)
+
+
+def _check_same_labels(first: str, expected: list[Any], name: str, actual: list[Any]) -> None:
+    if len(actual) == len(expected) and actual != expected and set(actual) & set(expected):
         if set(actual) == set(expected):
             raise InputError(
                 f"{first} and {name} have the same row labels in another order, and rows are "
-                f"matched by position: pass {name}.loc[{first}.index]"
+                f"matched by position: bring both into one order, in pandas by "
+                f"{name}.loc[{first}.index]"
             )
         row = next(index for index in range(len(expected)) if expected[index] != actual[index])
         raise InputError(
             f"{first} and {name} have different row labels: {expected[row]} and {actual[row]} in "
             f"row {row + 1}, and rows are matched by position: align them, or reset their indexes"
         )
+
+
+def check_pairs(
+    P: ArrayLike, Q: ArrayLike, first: NDArray[np.float64], second: NDArray[np.float64]
+) -> None:
+    """Refuse pairs of rows with other labels, or with the same keys in another order.
+
+    Args:
+        P: first sample.
+        Q: second sample, whose rows are paired with those of ``P`` by position.
+        first: the values of ``P``, (m, D).
+        second: the values of ``Q``, (n, D), in the columns of ``P``.
+    """
+    check_same_rows(P=P, Q=Q)
+    if first.shape == second.shape:
+        check_same_keys(first, second, column_names(P) or default_names(first.shape[1]))
 
 
 def check_same_keys(first: NDArray[Any], second: NDArray[Any], columns: Sequence[str]) -> None:
@@ -532,13 +597,6 @@ def check_count(value: Any, name: str, minimum: int, maximum: int | None = None)
     if count < minimum or (maximum is not None and count > maximum):
         raise InputError(f"{name} must be {limits}, got {count}")
     return count
-
-
-def check_flag(value: Any, name: str) -> bool:
-    """Check that ``value`` is True or False."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise InputError(f"{name} must be True or False, got {value!r}")
-    return bool(value)
 
 
 def check_options(options: Mapping[str, Any], function: Callable[..., Any]) -> None:

@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..core.errors import InputError
-from .checks import column_names, convert_objects, default_names, first_invalid_value, plain_array
+from .checks import (
+    column_names,
+    convert_objects,
+    default_names,
+    first_invalid_value,
+    plain_array,
+    row_labels,
+)
 
 
 def column_order(
@@ -107,9 +114,9 @@ def ordered_rows(
 
 
 def _row_labels(X: Any) -> tuple[str, ...] | None:
-    """Return the row labels of a pandas object, or ``None`` for other objects."""
-    index = getattr(X, "index", None)
-    return None if index is None or callable(index) else tuple(map(str, index))
+    """Return the row labels of an object of pandas or xarray, or ``None`` for other objects."""
+    labels = row_labels(X).get("")
+    return None if labels is None else tuple(map(str, labels))
 
 
 def as_evaluation_points(
@@ -157,7 +164,7 @@ def as_weights(
         weights: one number for each row, or a data frame of one column.
         rows: number of rows.
         name: name of the weights in messages.
-        sample: the rows. If both are pandas objects, the weights must have their row labels.
+        sample: the rows. If both are of pandas or xarray, the weights must have their row labels.
 
     Returns:
         Weights (rows,), of which the largest is 1.
@@ -176,14 +183,16 @@ def as_weights(
             f"{name} must be {rows} numbers, one for each row, got {array.dtype} of shape "
             f"{array.shape}"
         )
-    labels, expected = _row_labels(weights), _row_labels(sample)
-    if labels is not None and expected is not None and labels != expected:
-        row = next(index for index in range(rows) if labels[index] != expected[index])
-        raise InputError(
-            f"{name} and the rows have different row labels: {labels[row]} and {expected[row]} in "
-            f"row {row + 1}; align them by labels, as weights.loc[rows.index], or pass "
-            "weights.to_numpy() if they are in the order of the rows"
-        )
+    of_sample = row_labels(sample)
+    for key, labels in row_labels(weights).items():
+        expected = of_sample.get(key, labels)
+        row = next((at for at in range(rows) if str(labels[at]) != str(expected[at])), None)
+        if row is not None:
+            raise InputError(
+                f"{name} and the rows have different row labels: {labels[row]} and {expected[row]} "
+                f"in row {row + 1}; align them by labels, as weights.loc[rows.index], or pass "
+                "weights.to_numpy() if they are in the order of the rows"
+            )
     values = array.astype(float)
     invalid = np.flatnonzero(~((values >= 0.0) & np.isfinite(values)))
     if invalid.size:

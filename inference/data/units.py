@@ -22,7 +22,13 @@ from bke.models.measures import Measure, as_measure
 from numpy.typing import ArrayLike, NDArray
 
 from ..core.errors import InputError, check_choice, input_errors
-from .checks import STANDARDIZATIONS, as_samples, column_names, default_names
+from .checks import (
+    STANDARDIZATIONS,
+    as_samples,
+    check_column_names,
+    column_names,
+    default_names,
+)
 from .equality import count_decimals
 
 #: Smallest rounding unit, as a proportion of the range of the column.
@@ -339,5 +345,7 @@ def observe(
     arrays = as_samples(X, samples)
     rows = np.concatenate(arrays)
     sizes = tuple(map(len, arrays)) if samples == "product" else ()
-    names = column_names(X) if columns is None else columns
+    names = column_names(X)
+    if columns is not None:
+        names = check_column_names(columns, default_names(rows.shape[1]))
     return Observed(rows, choose_units(rows, standardize, names, sizes))

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..core.errors import InputError, nearest
-from ..data.checks import INEXACT_INTEGERS, default_names, normalize_text
+from ..data.checks import INEXACT_INTEGERS, check_ordered, default_names, normalize_text
 from ..data.equality import stored_size
 from .columns import column_array
 from .formats import (
@@ -232,6 +232,7 @@ def choose_columns(
             )
         chosen = list(range(count))
     else:
+        check_ordered(columns, "columns")
         chosen = []
         for column in [columns] if isinstance(columns, (str, int)) else columns:
             text = normalize_text(str(column).strip())

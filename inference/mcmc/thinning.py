@@ -13,7 +13,7 @@ import xarray as xr
 from bke.models.statistics.stein import stein_matrix
 from numpy.typing import ArrayLike
 
-from ..core.errors import InputError, check_choice
+from ..core.errors import InputError, check_choice, check_flag
 from ..core.machine import computing
 from ..core.notebook import Shown
 from ..data.checks import check_count
@@ -175,6 +175,7 @@ def thin(
         InputError: if draws or arguments are invalid.
     """
     check_count(seed, "seed", 0, 2**63 - 1)
+    check_flag(weighted, "weighted")
     if score is None:
         chains, scores = as_chains(draws, columns=columns), None
     else:

@@ -16,6 +16,7 @@ from ..core.errors import InputError
 from ..core.machine import computing
 from ..core.notebook import Shown
 from ..data.checks import check_alpha, check_count, pluralize
+from ..io.columns import as_values
 from ..io.tables import Table, as_table, column_name
 from .row_reader import RowReader, array_reader, table_reader
 from .saved_state import Parts, read_monitor, write_monitor
@@ -101,7 +102,7 @@ class Monitor(Shown):
                 )
             self._reader, values = table_reader(
                 as_table(reference, "reference", encoding),
-                [*exclude, *(name for name in (key, time) if name is not None)],
+                [*as_values(exclude), *(name for name in (key, time) if name is not None)],
                 dict(column_types or {}),
                 na_values,
                 formats,

@@ -84,7 +84,7 @@ class Monitors(Shown):
         parts, notes = split_by(table, by, self._na_values)
         reader, _ = table_reader(
             table,
-            [*exclude, *(name for name in (by, key, time) if name is not None)],
+            [*as_values(exclude), *(name for name in (by, key, time) if name is not None)],
             dict(column_types or {}),
             self._na_values,
             formats,

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from ..core.errors import InputError
 from ..data.checks import (
     as_matrix,
+    check_column_names,
     column_names,
     default_names,
     normalize_text,
@@ -194,11 +195,9 @@ class RowReader(NamedTuple):
 def array_reader(reference: Any, columns: Sequence[str] | None) -> tuple[RowReader, np.ndarray]:
     """Return the reader of a reference that is an array (n, D) or (n,), and its values."""
     values = array_values(reference, "reference", None)
-    names = tuple(default_names(values.shape[1]) if columns is None else columns)
-    names = tuple(map(normalize_text, names))
+    known = column_names(reference) or default_names(values.shape[1])
+    names = check_column_names(columns, known)
     count = len(names)
-    if count != values.shape[1] or len(set(names)) < count:
-        raise InputError(f"columns must be {values.shape[1]} different names")
     sizes = stored_sizes(reference, count)
     notes = tuple(
         f"{describe_sentinel(name, sentinel, 'some rows of the reference')} give NaN."

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from ..core.errors import InputError
+from ..core.errors import InputError, check_flag
 from ..core.machine import cores, side_by_side
 from ..data.checks import check_alpha, check_count
 
@@ -295,6 +295,7 @@ def in_stages(
         sequential: stop early; otherwise all permutations are drawn at once.
         pvalue: p-value of a result, its attribute by default.
     """
+    check_flag(sequential, "sequential")
     *earlier, last = stages(n_resamples, alpha) if sequential else [n_resamples]
     for count in earlier:
         result = evaluate(count)

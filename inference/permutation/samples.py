@@ -31,7 +31,7 @@ from ..data.canonical import (
     row_hashes,
     unique_rows,
 )
-from ..data.checks import as_tested_pair
+from ..data.checks import as_tested_pair, check_pairs
 from ..data.copies import duplicate_rows_note, shared_rows_note
 from ..io.types import are_identifiers, are_integers, describe_sentinel, find_sentinels
 from .bins import LARGE, hash_ranks, random_subset
@@ -73,13 +73,18 @@ class TwoSamples:
     second: np.ndarray
 
     @classmethod
-    def checked(cls, P: ArrayLike, Q: ArrayLike) -> TwoSamples:
+    def checked(cls, P: ArrayLike, Q: ArrayLike, *, paired: bool = False) -> TwoSamples:
         """Check two samples; a column may be constant in one of them, not in both alike.
+
+        Labels of ``paired`` rows must not contradict their positions.
 
         Raises:
             InputError: one sentence that names the sample, the row and the column.
         """
-        return cls(*as_tested_pair(P, Q))
+        first, second = as_tested_pair(P, Q)
+        if paired:
+            check_pairs(P, Q, first, second)
+        return cls(first, second)
 
     def notes(
         self, names: tuple[str, str], columns: Sequence[str], *, paired: bool = False

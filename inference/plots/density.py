@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from ..core.errors import InputError
-from ..data.checks import as_pair, default_names
+from ..data.checks import as_pair, check_column_names, default_names
 from ..data.units import rounding_unit
 from .style import P_COLOUR, Q_COLOUR, SMALL, panels, plain, rug
 
@@ -87,9 +87,7 @@ def plot_samples(
         raise InputError(
             f"plot_samples shows one or two columns, and P has {dimension}: choose two of them"
         )
-    axis_names = default_names(dimension) if columns is None else list(map(str, columns))
-    if len(axis_names) != dimension:
-        raise InputError(f"columns has {len(axis_names)} names for {dimension} columns")
+    axis_names = check_column_names(columns, default_names(dimension))
     side = 3.4 if dimension == 1 else 5.0
     figure, (place,) = panels(1, 1, ax, width=6.0, height=side)
     if dimension == 1:

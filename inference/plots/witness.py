@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from ..core.errors import InputError
+from ..core.errors import InputError, check_flag
 from ..data.checks import as_sample, column_names
 from ..data.new_rows import column_order, known_names
 from ..sampling.foreign import ModelArguments
@@ -63,6 +63,7 @@ def plot_witness(
     Raises:
         InputError: for a wrong level, samples of other columns, or a wrong number of ``axes``.
     """
+    check_flag(as_figure5, "as_figure5")
     a_witness = isinstance(witness, xr.DataTree) and "witness" in witness.data_vars
     if not a_witness or "at" not in witness.coords:
         raise InputError("witness must be what sample_witness or sample_test_witness returned")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 from scipy.stats import norm
 
-from ..core.errors import InputError, check_choice
+from ..core.errors import InputError, check_choice, check_flag
 from ..core.estimators import BaseEstimator, RegressorMixin
 from ..core.machine import computing
 from ..core.notebook import Shown
@@ -202,6 +202,7 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
             InputError: for invalid data or arguments; the message names them.
         """
         check_choice(self.method, "method", METHODS)
+        check_flag(self.shrinkage, "shrinkage")
         check_count(self.landmarks, "landmarks", 1, 1000)
         check_count(self.seed, "seed", 0, 2**63 - 1)
         minima = {"num_chains": 1, "num_warmup": 20, "num_samples": 4}

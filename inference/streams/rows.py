@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from ..core.errors import InputError
 from ..data.checks import (
     as_matrix,
+    as_names,
     check_file,
     column_names,
     default_names,
@@ -258,7 +259,7 @@ def open_blocks(
             f"blocks must be an iterator of arrays, got {type(blocks).__name__}: for a file there "
             "is open_rows"
         )
-    names = None if columns is None else tuple(map(str, columns))
+    names = None if columns is None else as_names(columns, "columns")
     first_names: tuple[str, ...] | None = None
     count = 0
     handle, file_name = tempfile.mkstemp(suffix=".rows", dir=folder)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ..comparison.compare import check_sample_names
 from ..comparison.regions import Region, find_regions
-from ..core.errors import InputError
+from ..core.errors import InputError, check_flag
 from ..core.machine import one_thread
 from ..core.progress import progress_bar
 from ..data.checks import check_count, normalize_text, pluralize
@@ -406,6 +406,7 @@ def compare_groups(
         InputError: there are fewer than two groups or too many, or the reference does not exist; or
             as in :func:`~bke.inference.compare_tables`.
     """
+    check_flag(rest, "rest")
     by, against = column_name(by), normalize_text(against)
     if against is not None and not isinstance(against, str):
         against = group_names(pa.array([against]), by)[0].as_py()

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..core.errors import InputError, check_choice
+from ..core.errors import InputError, check_choice, check_flag
 from ..data.checks import pluralize
 from ..data.copies import duplicate_rows_note, shared_rows_note
 from ..io.columns import (
@@ -207,6 +207,7 @@ def pool_tables(
     used = {*exclude, *options.column_types, *role_types, *([by] if by else [])}
     _check_names(tables, used, set(exclude))
     check_choice(options.sentinels, "sentinels", ("warn", "missing", "keep"))
+    check_flag(options.identifiers, "identifiers")
     notes = [*read_notes(tables), *unused_notes(tables, options.na_values, options.formats)]
     names = None
     if by is not None:

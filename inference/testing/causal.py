@@ -18,7 +18,14 @@ from ..core.machine import computing
 from ..core.notebook import Shown
 from ..core.progress import progress_bar
 from ..data.canonical import canonical_order, generator
-from ..data.checks import as_sample, check_count, check_memory, column_names, pluralize
+from ..data.checks import (
+    as_names,
+    as_sample,
+    check_count,
+    check_memory,
+    column_names,
+    pluralize,
+)
 from ..permutation.null_distribution import check_permutations, p_value
 from .independence import (
     KERNEL_CHOICES,
@@ -204,7 +211,7 @@ class CausalGraph(Shown):
         """
         alpha = self.alpha if alpha is None else alpha
         check_permutations(self.source.n_resamples, alpha)
-        names = tuple(columns or self.columns)
+        names = as_names(self.columns if columns is None else columns, "columns")
         if sorted(names) != sorted(self.columns):
             raise InputError(f"columns must be {', '.join(self.columns)} in some order")
         source = self.source
@@ -317,6 +324,7 @@ def causal_graph(
     if most_given is not None:
         check_count(most_given, "most_given", 0)
     names = column_names(data)
+    columns = None if columns is None else as_names(columns, "columns")
     sample = as_sample(data, "data")
     if columns is not None and names is not None:
         if missing := [name for name in columns if name not in names]:

@@ -164,7 +164,7 @@ def two_sample_test(
         if survey.n_rows > LARGE:
             return _partitioned_test(survey, choice, null_choice, seed, sequential=sequential)
         P, Q = survey.to_numpy()
-    pair = TwoSamples.checked(P, Q)
+    pair = TwoSamples.checked(P, Q, paired=null_choice.is_paired)
     if null_choice.estimator in ("paired", "linear", "block"):
         pair.check_equal_sizes(null_choice.estimator)
     null_choice.memory_steps(len(pair.first))  # checks the memory for these rows

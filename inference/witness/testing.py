@@ -67,7 +67,8 @@ def sample_test_witness(
     first, second = samples = checks.as_tested_pair(P, Q)
     (kernel,) = _smooth_kernels(result, 1, (fingerprint(first), fingerprint(second)))
     points = evaluation_points(at, first, second, column_names(P) or columns)
-    names = columns or _names(P, first.shape[1], "c1" if first.shape[1] == 1 else "c")
+    known = _names(P, first.shape[1], "c1" if first.shape[1] == 1 else "c")
+    names = checks.check_column_names(columns, known)
     rows = max(matrix_size(sample, kernel, "unit") for sample in samples)
 
     def posterior() -> EmbeddingPosterior:
@@ -124,7 +125,8 @@ def sample_dependence_witness(
         if len(x) != len(y):
             raise InputError(f"at must hold as many points of x as of y: {len(x)} and {len(y)}")
         points = np.concatenate([x, y], axis=1)
-    names = columns or [*_names(X, split, "x"), *_names(Y, second.shape[1], "y")]
+    known = [*_names(X, split, "x"), *_names(Y, second.shape[1], "y")]
+    names = checks.check_column_names(columns, known)
 
     def posterior() -> EmbeddingPosterior:
         at: Any = tuple(np.split(points, [split], axis=1))
@@ -153,8 +155,6 @@ def _draw(
     checks.check_memory(
         max(matrix_rows, len(points)), points.shape[1], matrices=checks.WITNESS_MATRICES
     )
-    if len(columns) != points.shape[1]:
-        raise InputError(f"columns must be {points.shape[1]} names, got {list(columns)}")
     with computing(), input_errors():
         mean, covariance = posterior()
         keys = jax.random.split(jax.random.key(seed), -(-draws // 2))

@@ -77,7 +77,12 @@ def test_two_rows_each_are_an_answer():
     [
         ([1.0], X, {}, "P needs at least two rows, and has 1"),
         (X > 0, X > 1, {}, "real number"),
-        (np.c_[X, X], np.c_[X, X], {"columns": ["a", "a"]}, "columns has the name 'a' twice"),
+        (
+            np.c_[X, X],
+            np.c_[X, X],
+            {"columns": ["a", "a"]},
+            "names of columns must differ, got a, a",
+        ),
         (0 * X, 0 * X, {}, "all are equal"),
         (X, 1e200 * X, {}, "overflow"),
         (X, X, {"n_resamples": 1}, "take at least 19"),

@@ -181,7 +181,7 @@ def test_notes():
         (SOURCE, TARGET, {"most": 1.05}, "no weights up to 1.05"),
         (SOURCE, TARGET, {"most": 0.5}, "most must be more than 1"),
         (SOURCE, TARGET, {"moments": 3}, "moments must be from 0 to 2"),
-        (SOURCE, TARGET, {"columns": ["a"]}, "columns has 1 names"),
+        (SOURCE, TARGET, {"columns": ["a"]}, "columns has 1 name,"),
         (SOURCE, TARGET, {"kernel": "loud"}, "the kernel does not fit"),
         (np.ones(50), RNG.normal(size=60), {}, "no weights up to 50 give x the target's mean"),
         (SOURCE.sum(axis=1) ** 2, -np.ones(9) + RNG.normal(size=9) / 9, {}, "too few rows"),

@@ -7,24 +7,30 @@ import io
 import json
 import lzma
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+import xarray as xr
 from bke.inference import (
     InputError,
     Monitor,
     Monitors,
     compare,
+    compare_chains,
     compare_groups,
     compare_tables,
+    fit,
     independence_test,
+    open_blocks,
     read_sample,
+    thin,
     two_sample_test,
 )
-from bke.inference.io.samples import read_samples
+from bke.inference.io.samples import choose_columns, read_samples
 from bke.inference.io.stream import RowStream
 from bke.inference.io.tables import as_table
 from bke.inference.tables.pooling import ReadOptions, Roles, pool_tables
@@ -1060,3 +1066,144 @@ def test_two_digit_years_are_named_in_the_table_that_has_them():
     tables = pd.DataFrame({"v": dates}), pd.DataFrame({"v": dates.dt.strftime("%d/%m/%y")})
     with pytest.raises(InputError, match=r"'01/01/31' in row 1 of after.*years of four digits"):
         compare_tables(*tables, progress=False)
+
+
+TWO = np.random.default_rng(2).normal(size=(60, 2))
+FRAME = pd.DataFrame({"a": TWO[:, 0], "b": TWO[:, 1], "ab": VALUES})
+
+
+@pytest.mark.parametrize(
+    "monitored",
+    [
+        lambda: Monitor(FRAME, exclude="ab").columns,
+        lambda: Monitors(FRAME.assign(g=["u", "v"] * 30), "g", exclude="ab").monitors["u"].columns,
+    ],
+)
+def test_a_string_is_one_excluded_column(monitored):
+    assert monitored() == ("a", "b")
+
+
+@pytest.mark.parametrize("kind", [set, frozenset])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda names: compare(VALUES, VALUES, names=names, **QUIET),
+        lambda names: compare_tables(FRAME, FRAME, names=names, **QUIET),
+        lambda names: compare(TWO, TWO, columns=names, **QUIET),
+        lambda names: Monitor(TWO, columns=names),
+        lambda names: fit(TWO, columns=names),
+        lambda names: open_blocks([TWO], columns=names),
+        lambda names: choose_columns(Path("a.csv"), ["a", "b"], names),
+        lambda names: compare_chains(TWO.reshape(2, 30, 2), columns=names),
+    ],
+)
+def test_sets_are_refused_where_the_order_matters(call, kind):
+    with pytest.raises(InputError, match="must be in an order, and a set has none"):
+        call(kind(["a", "b"]))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda names: compare(TWO, TWO, columns=names, **QUIET),
+        lambda names: Monitor(TWO, columns=names),
+        lambda names: fit(TWO, columns=names),
+    ],
+)
+def test_a_string_is_the_name_of_one_column(call):
+    with pytest.raises(InputError, match="columns has 1 name, but the data have 2 columns"):
+        call("ab")
+
+
+def test_one_column_may_be_named_by_a_string():
+    assert compare(VALUES, VALUES + 1.0, columns="speed", **QUIET).columns == ("speed",)
+    assert Monitor(VALUES, columns="speed").columns == ("speed",)
+
+
+@pytest.mark.parametrize("flag", ["sequential", "progress"])
+@pytest.mark.parametrize("test", [compare, two_sample_test, independence_test, compare_tables])
+def test_flags_are_true_or_false(test, flag):
+    samples = (VALUES, VALUES[::-1] ** 2)
+    if test is compare_tables:
+        samples = tuple({"v": sample} for sample in samples)
+    with pytest.raises(InputError, match=f"{flag} must be True or False, got 'no'"):
+        test(*samples, **{**QUIET, flag: "no"})
+
+
+def test_other_flags_are_true_or_false():
+    with pytest.raises(InputError, match="identifiers must be True or False, got 'no'"):
+        compare_tables(FRAME, FRAME, identifiers="no", **QUIET)
+    with pytest.raises(InputError, match="rest must be True or False, got 'no'"):
+        compare_groups(FRAME.assign(g=["u", "v"] * 30), "g", rest="no", **QUIET)
+    with pytest.raises(InputError, match="weighted must be True or False, got 'no'"):
+        thin(TWO, 10, weighted="no")
+
+
+def matrix(columns, rows=None):
+    """A matrix of xarray, whose columns a and b have the means 0 and 5."""
+    values = TWO + [5.0 * (name == "b") for name in columns]
+    coords = {"v": list(columns)} | ({} if rows is None else {"o": rows})
+    return xr.DataArray(values, dims=("o", "v"), coords=coords)
+
+
+@pytest.mark.parametrize("test", [compare, two_sample_test])
+def test_columns_of_xarray_are_matched_by_name(test):
+    P, Q = matrix("ab"), matrix("ba")
+    assert test(P, Q, **QUIET).pvalue > 0.05
+    assert test(P.to_pandas(), Q, **QUIET).pvalue > 0.05
+    with pytest.raises(InputError, match="the columns are a, b in one sample and a, c in another"):
+        test(P, matrix("ac"), **QUIET)
+
+
+def test_columns_of_xarray_have_names():
+    P, numbered = matrix("ab"), matrix("ab").assign_coords(v=[1, 2])
+    assert compare(P, P + 1.0, **QUIET).columns == ("a", "b")
+    assert compare(numbered, numbered + 1.0, **QUIET).columns == ("x0", "x1")
+    monitor = Monitor(P)
+    assert monitor.columns == ("a", "b")
+    values, _ = monitor._reader.values(matrix("ba"))
+    np.testing.assert_allclose(values[:, 1].mean(), 5.0, atol=0.5)
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        lambda rows: pd.Series(VALUES, index=rows),
+        lambda rows: xr.DataArray(VALUES, dims="o", coords={"o": rows}),
+        lambda rows: xr.DataArray(VALUES, dims="o", coords={"id": ("o", rows)}),
+        lambda rows: matrix("ab", rows),
+    ],
+)
+@pytest.mark.parametrize(
+    "test",
+    [
+        lambda P, Q: compare(P, Q, paired=True, **QUIET),
+        lambda P, Q: two_sample_test(P, Q, estimator="paired", **QUIET),
+        lambda P, Q: independence_test(P, Q, **QUIET),
+    ],
+)
+def test_labels_of_rows_in_another_order_are_refused(test, label):
+    with pytest.raises(InputError, match="same row labels in another order"):
+        test(label(np.arange(60)), label(np.arange(60)[::-1]))
+
+
+@pytest.mark.parametrize(
+    "label", [pd.Series, lambda values, rows: xr.DataArray(values, {"o": rows})]
+)
+def test_weights_have_the_labels_of_the_rows(label):
+    rows = np.arange(60)
+    P = label(VALUES, rows)
+    compare(P, P + 1.0, weights=(label(rows + 1.0, rows), None), **QUIET)
+    with pytest.raises(InputError, match="different row labels: 59 and 0 in row 1"):
+        compare(P, P + 1.0, weights=(label(rows + 1.0, rows[::-1]), None), **QUIET)
+
+
+@pytest.mark.parametrize("kernel", ["median", "fused", "bkl", "posterior", "multiscale"])
+def test_paired_rows_are_checked_with_every_kernel(kernel):
+    options = {"kernel": kernel, "estimator": "paired", **QUIET}
+    P = pd.DataFrame({"x": VALUES}, index=[f"id{row}" for row in range(60)])
+    with pytest.raises(InputError, match="same row labels in another order"):
+        two_sample_test(P, P[::-1] + 0.1, **options)
+    P = pytest.importorskip("polars").DataFrame({"id": np.arange(60), "x": VALUES})
+    with pytest.raises(InputError, match="same values of 'id' in different orders"):
+        two_sample_test(P, P[::-1], **options)

@@ -286,7 +286,7 @@ def test_many_draws_are_compared_evenly(monkeypatch):
         (POINTS, SLOPES, {"kernel": "posterior"}, "a kernel or one of"),
         (POINTS, SLOPES, {"kernel": "loud"}, "a kernel or one of"),
         (POINTS, SLOPES, {"bootstraps": 5}, "bootstraps cannot reject"),
-        (POINTS, SLOPES, {"columns": ["a"]}, "columns has 1 names"),
+        (POINTS, SLOPES, {"columns": ["a"]}, "columns has 1 name,"),
         (np.ones((20, 2)), np.ones((20, 2)), {}, "all draws are equal"),
         (np.ones((2, 4, 3, 2)), SLOPES, {}, "dimensions"),
         (POINTS[None, :5], SLOPES[None, :5], {}, "at least one chain of 10 draws"),

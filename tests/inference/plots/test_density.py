@@ -46,7 +46,7 @@ def test_more_columns_and_wrong_names_are_refused(plane):
     three = np.column_stack([plane, plane[:, 0] ** 2])
     with pytest.raises(InputError, match="one or two columns, and P has 3"):
         plot_samples(three, three)
-    with pytest.raises(InputError, match="columns has 1 names for 2 columns"):
+    with pytest.raises(InputError, match="columns has 1 name, but the data have 2 columns"):
         plot_samples(plane, plane, columns=["wind"])
 
 
