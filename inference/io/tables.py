@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import glob
+import itertools
 import json
 import numbers
 import os
@@ -150,19 +151,20 @@ def read_table(path: Path, encoding: str | None = None, *, header: bool = True) 
         InputError: the file cannot be read; names it, and the row where one is the cause.
     """
     _check_path(path)
-    if any(mark in str(path) for mark in "*?[") and not path.exists():
-        paths = [Path(file) for file in sorted(glob.glob(str(path)))]
+    if any(map(glob.has_magic, path.parts)) and not path.exists():
+        paths = [Path(file) for file in sorted(glob.glob(str(path), recursive=True))]
         for file in paths:
             if file.suffix.lower() not in PARQUET:
                 raise InputError(
                     f"{path} matches {file.name}, and only Parquet files are read together: join "
                     "them"
                 )
-        return _checked(_read_parquet(paths, path))
+        fixed = itertools.takewhile(lambda part: not glob.has_magic(part), path.parts)
+        return _checked(_read_parquet(paths, path, Path(*fixed)))
     if path.suffix.lower() == ".zarr":
         raise InputError(f"{path} is zarr, which fit --stream and open_rows read")
     if path.is_dir():
-        return _checked(_read_parquet(_parquet_files(path), path, folder=path))
+        return _checked(_read_parquet(_parquet_files(path), path, path))
     _check_content(path)
     compressed = path.suffix.lower() in COMPRESSED
     suffix = (path.with_suffix("") if compressed else path).suffix.lower()
@@ -386,8 +388,8 @@ def table_of_objects(rows: list[dict[str, Any]]) -> pa.Table:
     return pa.table(columns)
 
 
-def _read_parquet(paths: list[Path], source: Path, folder: Path | None = None) -> Table:
-    """Read several files as one table; folders named as ``year=2020`` are a column."""
+def _read_parquet(paths: list[Path], source: Path, folder: Path) -> Table:
+    """Read files as one table; folders below ``folder`` named as ``year=2020`` are a column."""
     import pyarrow.dataset as arrow_dataset
 
     if not paths:
@@ -395,9 +397,7 @@ def _read_parquet(paths: list[Path], source: Path, folder: Path | None = None) -
             f"{source} has no Parquet files, which alone are read together: join other files"
         )
     try:
-        hive: dict[str, Any] = {}
-        if folder is not None:
-            hive = {"partitioning": "hive", "partition_base_dir": str(folder)}
+        hive: dict[str, Any] = {"partitioning": "hive", "partition_base_dir": str(folder)}
         files = [str(path) for path in paths]
         dataset = arrow_dataset.dataset(files, format="parquet", **hive)
         schemas = [dataset.schema]
@@ -422,8 +422,16 @@ def _read_parquet(paths: list[Path], source: Path, folder: Path | None = None) -
             chosen = np.random.default_rng(total).choice(total, MOST_ROWS, replace=False)
             data = dataset.take(pa.array(np.sort(chosen)))
         data.validate(full=True)
-        note = f"{MOST_ROWS:,} of the {total:,} rows of {source}, drawn at random, are read."
-        return Table(data, str(source), (note,) if total > MOST_ROWS else ())
+        notes = [
+            f"{source}: the folder {part!r} is not read as a column: to compare it, give the "
+            "folder above it."
+            for part in itertools.takewhile(lambda part: "=" in part, reversed(folder.parts))
+        ]
+        if total > MOST_ROWS:
+            notes.append(
+                f"{MOST_ROWS:,} of the {total:,} rows of {source}, drawn at random, are read."
+            )
+        return Table(data, str(source), tuple(notes))
     except (pa.ArrowException, MemoryError, UnicodeDecodeError, OSError) as error:
         raise InputError(f"{source} is not readable as Parquet: {_first_line(error)}") from error
 
@@ -669,8 +677,8 @@ def _is_missing(cell: object) -> bool:
 
 
 BINARY_READERS: dict[str, Callable[[Path], Table]] = {
-    ".parquet": lambda path: _read_parquet([path], path),
-    ".pq": lambda path: _read_parquet([path], path),
+    ".parquet": lambda path: _read_parquet([path], path, path.parent),
+    ".pq": lambda path: _read_parquet([path], path, path.parent),
     ".arrow": _read_feather,
     ".feather": _read_feather,
     ".ipc": _read_feather,

@@ -1207,3 +1207,32 @@ def test_paired_rows_are_checked_with_every_kernel(kernel):
     P = pytest.importorskip("polars").DataFrame({"id": np.arange(60), "x": VALUES})
     with pytest.raises(InputError, match="same values of 'id' in different orders"):
         two_sample_test(P, P[::-1], **options)
+
+
+@pytest.fixture
+def countries(tmp_path):
+    """A folder of Parquet files in folders named by a country."""
+    for country in ("DE", "US"):
+        (tmp_path / f"country={country}").mkdir()
+        file = tmp_path / f"country={country}" / "part.parquet"
+        pd.DataFrame({"v": VALUES}).to_parquet(file, index=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize("pattern", [".", "*/*.parquet", "**/*.parquet", "country=*/*.parquet"])
+def test_partitions_of_parquet_files_are_columns(countries, pattern, monkeypatch):
+    monkeypatch.chdir(countries.parent)
+    for folder in (countries, Path(countries.name)):
+        table = as_table(folder / pattern, "P")
+        assert table.data.column_names == ["v", "country"]
+        assert pa.compute.unique(table.data["country"]).to_pylist() == ["DE", "US"]
+        assert not table.notes
+    monkeypatch.chdir(countries)
+    assert as_table(pattern, "P").data.column_names == ["v", "country"]
+
+
+@pytest.mark.parametrize("pattern", ["", "part.parquet", "*.parquet"])
+def test_folders_above_are_no_columns_and_noted(countries, pattern):
+    table = as_table(countries / "country=DE" / pattern, "P")
+    assert table.data.column_names == ["v"]
+    assert "the folder 'country=DE' is not read as a column" in table.notes[0]
