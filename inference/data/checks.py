@@ -131,6 +131,8 @@ def _number_hint(cell: Any) -> str:
         return ": convert it to days or seconds since one date for both samples"
     if isinstance(cell, (np.timedelta64, datetime.timedelta)):
         return ": convert it to seconds, in pandas with .dt.total_seconds()"
+    if isinstance(cell, Mapping):
+        return ": pass pandas.DataFrame of the rows"
     if isinstance(cell, str):
         return "; for two tables with text use compare_tables (`bke drift`)"
     return ""
@@ -227,6 +229,14 @@ def as_matrix(
     values = np.array(array, dtype=np.float64)
     if array.dtype.kind in "iu" and array.dtype.itemsize == DOUBLE and loses_digits(array, values):
         raise InputError(f"{name} has {INEXACT_INTEGERS}")
+    if array.dtype.itemsize > DOUBLE and len(array) and array.dtype.kind == "f":
+        differ = (array != array[0]).any(axis=0) & (values == values[0]).all(axis=0)
+        if differ.any():
+            label = _column_label(X, columns)(int(np.argmax(differ)))
+            raise InputError(
+                f"{name} has numbers in {label} that are not equal in {array.dtype}, and equal in "
+                "double precision: subtract a common number"
+            )
     return values
 
 

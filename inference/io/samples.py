@@ -41,6 +41,7 @@ from .types import (
     find_sentinels,
     is_inexact,
     is_numeric,
+    note_on_thousands,
     read_columns,
     take_values,
 )
@@ -119,6 +120,10 @@ def read_samples(
         for name in names:
             if numbers[name].format not in ("", DECIMAL_COMMAS.name):
                 _warn(f"{path}: {name!r} is read as numbers with {numbers[name].format}")
+            if re.match(THOUSANDS, numbers[name].pointed):
+                cells = pc.unique(column_array([table], name, ()).array)
+                for note in note_on_thousands(name, numbers[name], cells, [table], "remove them"):
+                    _warn(f"{path}: {note}")
         values = np.column_stack([numbers[name].values for name in names])
         without_header = table.line_of is not None and not table.has_header
         first_cells = [str(column[0]).strip() for column in table.data.select(names).columns]
@@ -303,8 +308,8 @@ def _parse_column(name: str, table: Table, formats: Sequence[str]) -> Parsed:
 def _may_be_names(values: np.ndarray) -> bool:
     """Return whether a first row of whole numbers may name the columns (n, D): 0, 1, ... or years.
 
-    Either it counts on, and no other row does so; or all numbers below have fractions, and are far
-    from one of its numbers.
+    Either it counts on, and no other row does so; or its numbers differ, and all numbers below it
+    in one of the columns have fractions.
     """
     first, below = values[0], values[1:]
     counts_on = len(first) > 1 and (np.diff(first) == 1.0).all()
@@ -314,9 +319,7 @@ def _may_be_names(values: np.ndarray) -> bool:
         return False
     if len(first) == 1 and first[0] == 0.0 and not (below == 0.0).any():
         return True  # as pandas names a column that has no name
-    low, high = below.min(axis=0), below.max(axis=0)
-    distant = (first < 2.0 * low - high) | (first > 2.0 * high - low)
-    return bool((below % 1.0 != 0.0).all() and distant.any())
+    return bool((below % 1.0 != 0.0).all(axis=0).any())
 
 
 def _is_total(values: np.ndarray) -> bool:

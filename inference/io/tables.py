@@ -604,6 +604,10 @@ def load_npy(path: Path, *, mapped: bool = False) -> np.ndarray:
         raise InputError(f"{path} {fault}, where an array of numbers is needed") from error
     if not isinstance(array, np.ndarray):
         raise InputError(f"{path} is an archive of arrays (NPZ), where one NPY array is needed")
+    if array.dtype.names:
+        raise InputError(
+            f"{path} is a structured array: write pandas.DataFrame of it to a .parquet or .csv file"
+        )
     if array.dtype.kind not in "iuf":
         raise InputError(
             f"{path} has the type {array.dtype}, where an array of real numbers is needed"

@@ -615,14 +615,23 @@ def _notes_on_numbers(
 ) -> tuple[str, ...]:
     """Note negative numbers as accountants write them, and points that may be between thousands."""
     notes = note_on_negative(name, distinct)
+    if determine_points(formats):
+        return notes
+    advice = f"say --format '{POINTS.name}' (formats=)"
+    return (*notes, *note_on_thousands(name, numbers, distinct, tables, advice))
+
+
+def note_on_thousands(
+    name: str, numbers: Parsed, distinct: pa.Array, tables: Sequence[Table], advice: str
+) -> tuple[str, ...]:
+    """Note decimal points that may be between thousands, in tables with semicolons."""
     semicolons = any(table.separator == ";" for table in tables)
-    are_thousands = not numbers.format and matches(distinct, THOUSANDS).all()
-    if semicolons and not determine_points(formats) and are_thousands:
-        notes += (
-            f"{name!r} is read with decimal points, such as {distinct[0].as_py()}; if they are "
-            f"between thousands, say --format '{POINTS.name}' (formats=).",
-        )
-    return notes
+    if not (semicolons and numbers.pointed and matches(distinct, THOUSANDS).all()):
+        return ()
+    return (
+        f"{name!r} is read with decimal points, such as {distinct[0].as_py()}; if they are between "
+        f"thousands, {advice}.",
+    )
 
 
 def _notes_on_words(name: str, distinct: pa.Array, *, like_numbers: bool) -> tuple[str, ...]:

@@ -1236,3 +1236,35 @@ def test_folders_above_are_no_columns_and_noted(countries, pattern):
     table = as_table(countries / "country=DE" / pattern, "P")
     assert table.data.column_names == ["v"]
     assert "the folder 'country=DE' is not read as a column" in table.notes[0]
+
+
+def test_points_that_may_be_thousands_are_noted_in_samples(tmp_path):
+    rows = [f"{number:,}".replace(",", ".") for number in range(1000, 9000, 99)]
+    path = tmp_path / "a.csv"
+    path.write_text("v;w\n" + "".join(f"{cell};{row}\n" for row, cell in enumerate(rows)))
+    note = "'v' is read with decimal points, such as 1.000; if they are between thousands"
+    with pytest.warns(UserWarning, match=note):
+        read_sample(path)
+    assert note in read(path)[1]
+
+
+@pytest.mark.parametrize("read_rows", [lambda X: compare(X, X, **QUIET), Monitor])
+def test_numbers_beyond_double_precision_are_refused(read_rows):
+    close = 1.0 + np.longdouble("1e-18") * np.arange(60)
+    if (close == close[0]).all():
+        pytest.skip("long double is double precision here")
+    for rows in (close, np.column_stack([VALUES, close])):
+        with pytest.raises(InputError, match="equal in double precision: subtract a common number"):
+            read_rows(rows)
+
+
+@pytest.mark.parametrize("read_rows", [lambda X: compare(X, X, **QUIET), Monitor])
+def test_a_data_frame_of_objects_is_advised(read_rows):
+    with pytest.raises(InputError, match=r"pass pandas\.DataFrame of the rows"):
+        read_rows([{"a": value} for value in VALUES])
+
+
+def test_a_data_frame_of_a_structured_array_is_advised(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros(5, dtype=[("a", float), ("b", float)]))
+    with pytest.raises(InputError, match=r"structured array: write pandas\.DataFrame of it"):
+        read_sample(tmp_path / "a.npy")

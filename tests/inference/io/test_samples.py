@@ -223,7 +223,7 @@ def test_npy(tmp_path, array):
     [
         (np.array([1, "a"], dtype=object), "Python objects"),
         (np.array([1j, 2.0]), "complex128"),
-        (np.array([(1, 2.0)], dtype=[("a", int), ("b", float)]), "real numbers"),
+        (np.array([(1, 2.0)], dtype=[("a", int), ("b", float)]), "structured array"),
         (np.array(["a", "b"]), "real numbers"),
         (np.array([True, False]), "bool"),
         (np.zeros((2, 3, 4)), "3 dimensions"),
@@ -323,20 +323,29 @@ def test_a_first_row_that_numbers_the_columns_is_told(tmp_path):
 
 
 def test_a_first_row_of_years_is_told(tmp_path):
-    """They count on, or are whole and far from all below, which have fractions."""
+    """They count on, or are whole, and all numbers below one of them have fractions."""
     below = "".join(f"{150 + 3.5 * row},{0.1 * row + 0.01}\n" for row in range(1, 12, 2)) * 2
-    for text in (f"2024,2025\n{below}", "2023,2024,2025\n1,2,3\n4,5,6\n", "2024\n" + 12 * "1.5\n"):
-        with pytest.warns(UserWarning, match="its first row, 202., *.* is read as numbers"):
+    for text in (
+        f"2024,2025\n{below}",
+        "2023,2024,2025\n1,2,3\n4,5,6\n",
+        "2024\n" + 12 * "1.5\n",
+        f"1,2\n{below}",
+        f"2,1\n{below}",
+        "1,2\n" + 12 * "0.5,3\n",
+        "1\n" + 12 * "1.5\n0.5\n",
+    ):
+        row = text.split("\n")[0].replace(",", ", ")
+        with pytest.warns(UserWarning, match=f"its first row, {row}, is read as numbers"):
             read_sample(write(tmp_path, text))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for text in (
-            f"160,1\n{below}",  # as those below, but for a fraction
+            f"1,1\n{below}",  # names of columns differ
             f"2024,2025\n3,2\n{below}",  # some have none
             "2023,2024\n1,2\n",
             "1,2,3\n4,5,6\n",
-            "0,20\n" + "".join(f"{0.5 * row},{20.5 + row}\n" for row in range(1, 20)),  # a grid
-            "100\n" + 12 * "100.5\n101.5\n",
+            "0,20\n" + "".join(f"{0.5 * row:g},{20 + row}\n" for row in range(1, 20)),  # a grid
+            "100\n" + 12 * "100.5\n101\n",
             f"2024.5,1\n{below}",
         ):
             read_sample(write(tmp_path, text))
