@@ -18,6 +18,7 @@ from ..data.checks import (
     check_ordered,
     column_names,
     default_names,
+    index_notes,
 )
 from ..data.copies import decimals_note
 from ..data.new_rows import as_weights
@@ -180,7 +181,7 @@ def compare(
         seed=seed,
         left_out=varying.constant,
         input_columns=varying.input_names,
-        notes=varying.notes + notes,
+        notes=(*varying.notes, *(() if paired else index_notes((P, Q), names)), *notes),
     )
 
 

@@ -461,6 +461,37 @@ def row_labels(X: Any) -> dict[str, list[Any]]:
     return {} if index is None or callable(index) else {"": list(index)}
 
 
+def describe_index(X: Any) -> str:
+    """Describe an index of pandas with a meaning; return "" for numbers of rows without a name."""
+    index = getattr(X, "index", None)
+    if not hasattr(index, "nlevels"):
+        return ""
+    if index.nlevels == 1 and index.name is None and index.dtype.kind in "iu":
+        return ""
+    names = ", ".join(repr(level) for level in index.names if level is not None)
+    return f"the index {names}".rstrip()
+
+
+def index_notes(samples: Sequence[Any], names: Sequence[str]) -> tuple[str, ...]:
+    """Write notes on indexes of pandas that are numbers with a name, or have several levels.
+
+    Different whole numbers are labels of rows.
+    """
+    sources: dict[str, list[str]] = {}
+    for X, name in zip(samples, names, strict=True):
+        if not (description := describe_index(X)):
+            continue
+        index = X.index
+        are_labels = index.dtype.kind not in "iuf" or index.name is None
+        are_labels |= index.dtype.kind in "iu" and index.is_unique
+        if index.nlevels > 1 or not are_labels:
+            sources.setdefault(description, []).append(name)
+    return tuple(
+        f"{description} of {' and '.join(named)} is not compared: .reset_index() makes it a column"
+        for description, named in sources.items()
+    )
+
+
 def check_ordered(values: Any, name: str) -> None:
     """Refuse a set where the order of the values matters."""
     if isinstance(values, (set, frozenset)):

@@ -15,6 +15,7 @@ import contextlib
 import csv
 import io
 import queue
+import re
 import threading
 from collections.abc import Iterator
 from typing import IO
@@ -24,7 +25,14 @@ import pyarrow as pa
 
 from ..core.errors import InputError
 from ..data.checks import pluralize
-from .tables import Table, clean_name, parse_json_lines, parse_json_objects, table_of_objects
+from .tables import (
+    JSON_ARRAY_ADVICE,
+    Table,
+    clean_name,
+    parse_json_lines,
+    parse_json_objects,
+    table_of_objects,
+)
 from .text import MISSING, SEPARATORS, empty_rows, split_rows
 
 #: Lines that are read ahead; lines of a row with a quoted cell at most; neither is tuned.
@@ -198,6 +206,8 @@ class RowStream:
             raise InputError("the stream is not text in UTF-8")
         if b"\r" in line.strip():
             raise InputError("the stream's lines end with carriage returns alone: write line feeds")
+        if re.match(rb"\s*\[\s*([\[{]|$)", line):
+            raise InputError(f"the stream is an array of JSON: {JSON_ARRAY_ADVICE}")
         first = line.decode("utf-8", errors="replace")
         try:
             splits = {

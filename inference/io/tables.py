@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..core.errors import InputError
-from ..data.checks import check_file, default_names, normalize_text, pluralize
+from ..data.checks import check_file, default_names, describe_index, normalize_text, pluralize
 from .text import NAMES_NEEDED, TextFile, describe_signature
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: Compressions that Arrow detects by a last suffix, and their first bytes.
 COMPRESSED = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd", ".bz2": b"BZh"}
+#: What to do with an array of JSON.
+JSON_ARRAY_ADVICE = "write each object of an array in a line of its own"
 #: Suffixes of files that cannot be read, and what to do.
 OTHER_SUFFIXES = {
     ".json": "write one JSON object in each line, and name it .jsonl",
@@ -116,15 +118,9 @@ def as_table(data: Any, name: str, encoding: str | None = None) -> Table:
     frames = ("__dataframe__", "__arrow_c_stream__")
     if isinstance(data, dict) or any(hasattr(data, attribute) for attribute in frames):
         notes: tuple[str, ...] = ()
-        if nw.dependencies.is_pandas_dataframe(data):
-            index = data.index
-            if index.nlevels > 1 or index.name is not None or index.dtype.kind not in "iu":
-                names = ", ".join(repr(level) for level in index.names if level is not None)
-                notes = (
-                    f"{name}: the index{' ' * bool(names)}{names} of pandas is left out: "
-                    ".reset_index() compares it.",
-                )
-                data = data.reset_index(drop=True)
+        if nw.dependencies.is_pandas_dataframe(data) and (index := describe_index(data)):
+            notes = (f"{name}: {index} of pandas is left out: .reset_index() compares it.",)
+            data = data.reset_index(drop=True)
         return _checked(Table(_to_arrow(data, name), name, notes))
     advice = ""
     if hasattr(data, "to_dataframe"):  # of xarray
@@ -306,7 +302,7 @@ def _read_json(path: Path) -> Table:
     except ValueError as error:  # too many levels
         fault = str(error)
     if raw.lstrip()[:1] == b"[":
-        fault += "; write each object of an array in a line of its own"
+        fault += f"; {JSON_ARRAY_ADVICE}"
     raise InputError(f"{path} is not a readable file of JSON lines, one object each: {fault}")
 
 

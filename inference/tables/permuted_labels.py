@@ -199,8 +199,22 @@ def permute_labels(
     scheme = PermutationScheme.independent(unit_labels, unit_strata)
     labels = np.column_stack([unit_labels.astype(np.int8), scheme.draw(n_resamples, rng)]) ^ swapped
     if (labels == labels[:, :1]).all():
-        raise InputError("no row can change its label: every stratum is in one table only")
+        raise InputError(f"no row can change its label: {_describe_strata(strata, n_first)}")
     return PermutedLabels(labels, unit, row, row_weights.weights, row_hashes)
+
+
+def _describe_strata(strata: Column | None, n_first: int) -> str:
+    """Describe strata none of which is in both tables, with one of each table."""
+    if strata is None:
+        return "there are too few rows or clusters"
+    first, second = (
+        "missing" if np.isnan(value) else repr(strata.levels[int(value)])
+        for value in strata.values[[0, n_first]]
+    )
+    return (
+        f"every stratum is in one table only, such as {first} in the first and {second} in the "
+        "second: write equal strata in one spelling"
+    )
 
 
 def hash_rows(columns: Sequence[Column]) -> np.ndarray:

@@ -522,7 +522,8 @@ def _strata_notes(
     """Write a note on rows whose stratum is in one table only."""
     if strata is None:
         return []
-    first, second = np.split(columns[strata].column.values, [n_first])
+    # Rows without a value are a stratum.
+    first, second = np.split(np.nan_to_num(columns[strata].column.values, nan=-1.0), [n_first])
     alone = int((~np.isin(first, second)).sum() + (~np.isin(second, first)).sum())
     if not alone:
         return []

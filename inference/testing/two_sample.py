@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from ..core.errors import InputError
 from ..core.machine import computing
 from ..core.progress import progress_bar
-from ..data.checks import check_count, check_memory, column_names, default_names
+from ..data.checks import check_count, check_memory, column_names, default_names, index_notes
 from ..data.copies import decimals_note
 from ..data.units import choose_scale
 from ..learning.bandwidths import bandwidth_grid
@@ -183,6 +183,7 @@ def two_sample_test(
             row_notes = (
                 *small_sample_note(pair.n_permutations(paired=paired), null_choice.alpha),
                 *pair.notes(("P", "Q"), names, paired=paired),
+                *(() if paired else index_notes((P, Q), "PQ")),
             )
             notes = _notes(result, (pair.first, pair.second), pair.fingerprints, row_notes)
             result = dataclasses.replace(result, notes=notes)

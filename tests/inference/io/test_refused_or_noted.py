@@ -1268,3 +1268,73 @@ def test_a_data_frame_of_a_structured_array_is_advised(tmp_path):
     np.save(tmp_path / "a.npy", np.zeros(5, dtype=[("a", float), ("b", float)]))
     with pytest.raises(InputError, match=r"structured array: write pandas\.DataFrame of it"):
         read_sample(tmp_path / "a.npy")
+
+
+@pytest.mark.parametrize(
+    ("index", "description"),
+    [
+        (pd.Index(VALUES, name="temperature"), "the index 'temperature'"),
+        (pd.Index(np.arange(60) // 3, name="age"), "the index 'age'"),
+        (
+            pd.MultiIndex.from_product([["a", "b"], range(30)], names=["s", "t"]),
+            "the index 's', 't'",
+        ),
+    ],
+)
+@pytest.mark.parametrize("test", [compare, two_sample_test])
+def test_an_index_that_is_not_compared_is_noted(test, index, description):
+    P = pd.DataFrame({"a": VALUES}, index=index)
+    note = "of {} is not compared: .reset_index() makes it a column"
+    assert f"{description} {note.format('P and Q')}" in test(P, P + 1.0, **QUIET).notes
+    assert f"{description} {note.format('P')}" in test(P, P.to_numpy() + 1.0, **QUIET).notes
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.RangeIndex(60, name="row"),
+        pd.Index(range(0, 120, 2)),
+        pd.Index(list("abc") * 20, name="g"),
+    ],
+)
+def test_labels_of_rows_need_no_note(index):
+    P = pd.DataFrame({"a": VALUES}, index=index)
+    for result in (compare(P, P + 1.0, **QUIET), two_sample_test(P, P + 1.0, **QUIET)):
+        assert not any("index" in note for note in result.notes)
+    P.index = pd.Index(VALUES, name="temperature")
+    assert not any("index" in note for note in compare(P, P + 1.0, paired=True, **QUIET).notes)
+
+
+ARRAY = [{"a": value, "k": "u, v"} for value in VALUES]
+
+
+@pytest.mark.parametrize(
+    "text", [json.dumps(ARRAY), json.dumps(ARRAY, indent=1), "[[1,2],\n[3,4]]"]
+)
+def test_an_array_of_json_is_no_stream(text):
+    stream = RowStream(io.BytesIO(text.encode()), ("a", "k"), ("a",), ("a",))
+    with pytest.raises(InputError, match="write each object of an array in a line of its own"):
+        next(stream.batches(10))
+
+
+@pytest.mark.parametrize("value", [None, "m"])
+def test_missing_strata_in_both_tables_are_compared(value):
+    strata = pd.Series(["u", value] * 30, dtype=object)
+    before = pd.DataFrame({"s": strata, "v": VALUES})
+    after = before.assign(v=VALUES[::-1] + 3.0)
+    notes = " ".join(compared(before, after, strata="s").notes)
+    assert "only one table has" not in notes
+    after = after.assign(s="u")
+    assert "only one table has: 30." in " ".join(compared(before, after, strata="s").notes)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("31/12/2024", "2024-12-31"), ("a", "A"), (None, "a"), ("a", None)]
+)
+def test_strata_in_other_spellings_are_named(first, second):
+    before = pd.DataFrame({"s": pd.Series([first] * 60, dtype=object), "v": VALUES})
+    after = before.assign(s=pd.Series([second] * 60, dtype=object))
+    first, second = ("missing" if value is None else repr(value) for value in (first, second))
+    message = f"such as {first} in the first and {second} in the second: write equal strata in one"
+    with pytest.raises(InputError, match=message):
+        compared(before, after, strata="s")
