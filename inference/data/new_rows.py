@@ -99,7 +99,7 @@ def ordered_rows(
     """
     array, names = plain_array(X, name), column_names(X)
     if columns is not None and len(columns) > 1 and array.shape == (len(columns),):
-        names = _row_labels(X)
+        names = names_of_row(X)
     order = column_order(names, columns, name, optional=optional)
     if order is not None:
         array, names = array[..., order], tuple(columns or ())
@@ -113,8 +113,8 @@ def ordered_rows(
     return np.asarray(array, dtype=np.float64)
 
 
-def _row_labels(X: Any) -> tuple[str, ...] | None:
-    """Return the row labels of an object of pandas or xarray, or ``None`` for other objects."""
+def names_of_row(X: Any) -> tuple[str, ...] | None:
+    """Return the names of the cells of one row of pandas or xarray, or ``None`` without names."""
     labels = row_labels(X).get("")
     return None if labels is None else tuple(map(str, labels))
 

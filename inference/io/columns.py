@@ -36,7 +36,7 @@ from .formats import (
     strip_offsets,
     strip_strings,
 )
-from .tables import Table
+from .tables import Table, column_name
 from .text import MISSING
 from .types import (
     COLUMN_TYPES,
@@ -534,6 +534,15 @@ def as_values(values: Any) -> list[Any]:
     if values is None or str(values) in ("<NA>", "nan"):
         return []
     return [values] if isinstance(values, (str, numbers.Real)) else list(values)
+
+
+def as_column_types(types: Mapping[str, str] | None) -> dict[str, str]:
+    """Return types of columns by the names that tables have."""
+    if not isinstance(types or {}, Mapping):
+        raise InputError(
+            f"column_types must be a dictionary with the types of columns by name, got {types!r}"
+        )
+    return {column_name(name): type_ for name, type_ in (types or {}).items()}
 
 
 def no_column(name: str, table: Table) -> InputError:

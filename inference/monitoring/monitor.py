@@ -103,7 +103,7 @@ class Monitor(Shown):
             self._reader, values = table_reader(
                 as_table(reference, "reference", encoding),
                 [*as_values(exclude), *(name for name in (key, time) if name is not None)],
-                dict(column_types or {}),
+                column_types,
                 na_values,
                 formats,
             )

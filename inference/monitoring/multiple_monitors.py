@@ -85,7 +85,7 @@ class Monitors(Shown):
         reader, _ = table_reader(
             table,
             [*as_values(exclude), *(name for name in (by, key, time) if name is not None)],
-            dict(column_types or {}),
+            column_types,
             self._na_values,
             formats,
         )

@@ -20,10 +20,11 @@ from ..data.checks import (
     pluralize,
 )
 from ..data.equality import equalize, snap, stored_size, stored_sizes
-from ..data.new_rows import column_order
+from ..data.new_rows import column_order, names_of_row
 from ..io.columns import (
     MAX_NAMES,
     ReadOptions,
+    as_column_types,
     as_values,
     column_array,
     no_column,
@@ -150,13 +151,14 @@ class RowReader(NamedTuple):
                 raise InputError("rows has columns of different lengths")
             rows = np.column_stack([rows[name] for name in wanted])
             return array_values(rows, "rows", len(wanted))
-        names = column_names(rows)
+        is_row = len(wanted) > 1 and getattr(rows, "ndim", 2) == 1
+        names = names_of_row(rows) if is_row else column_names(rows)
         if names is None or wanted == tuple(default_names(len(wanted))):
             return array_values(rows, "rows", len(wanted))
         order = column_order(names, wanted, "rows", optional=None)
         if order is None:
             return array_values(rows, "rows", len(wanted))
-        return array_values(rows, "rows", None)[:, order]
+        return array_values(rows, "rows", len(names) if is_row else None)[:, order]
 
     def _column_values(self, rows: Table, at: int) -> tuple[np.ndarray, list[str]]:
         name, type_ = self.columns.names[at], self.types[at]
@@ -239,7 +241,7 @@ def array_values(data: Any, name: str, columns: int | None) -> np.ndarray:
 def table_reader(
     table: Table,
     exclude: Sequence[str],
-    column_types: Mapping[str, str],
+    column_types: Mapping[str, str] | None,
     na_values: Sequence[str | float],
     formats: Sequence[str],
 ) -> tuple[RowReader, np.ndarray]:
@@ -257,7 +259,7 @@ def table_reader(
     """
     exclude = list(map(column_name, as_values(exclude)))
     na_values, formats = as_values(na_values), as_values(formats)
-    column_types = {column_name(name): type_ for name, type_ in column_types.items()}
+    column_types = as_column_types(column_types)
     for name in (*exclude, *column_types):
         if name not in table.data.column_names:
             raise no_column(name, table)

@@ -16,7 +16,7 @@ from ..core.machine import one_thread
 from ..core.progress import progress_bar
 from ..data.checks import check_count, normalize_text, pluralize
 from ..data.copies import decimals_note
-from ..io.columns import as_values, unused_na_values, unused_notes
+from ..io.columns import as_column_types, as_values, unused_na_values, unused_notes
 from ..io.tables import Table, as_table, column_name
 from ..io.types import Column
 from ..permutation.combination import neg_log_pvalues
@@ -142,7 +142,7 @@ def compare_tables(
     tables = [as_table(before, "before", encoding)]
     tables += [] if after is None else [as_table(after, "after", encoding)]
     roles = Roles(*map(column_name, (clusters, strata, freq_weights, weights))).checked()
-    types = {column_name(name): type_ for name, type_ in dict(column_types or {}).items()}
+    types = as_column_types(column_types)
     options = ReadOptions(types, as_values(na_values), as_values(formats), sentinels, identifiers)
     data = pool_tables(
         tables, column_name(by), list(map(column_name, as_values(exclude))), options, roles
@@ -433,8 +433,8 @@ def compare_groups(
         for value, group in groups.items():
             remainder = [other.data for name, other in groups.items() if name != value]
             pairs.append((Table(pa.concat_tables(remainder), f"all other {by}"), group))
-    types = dict(options.pop("column_types", None) or {})
-    types = {name: type_ for name, type_ in types.items() if column_name(name) != by}
+    types = as_column_types(options.pop("column_types", None))
+    types.pop(by, None)
     comparisons = []
     for first, second in pairs:
         # Values that are unused in two groups but not in the table need no note.

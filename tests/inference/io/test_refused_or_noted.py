@@ -1338,3 +1338,31 @@ def test_strata_in_other_spellings_are_named(first, second):
     message = f"such as {first} in the first and {second} in the second: write equal strata in one"
     with pytest.raises(InputError, match=message):
         compared(before, after, strata="s")
+
+
+@pytest.mark.parametrize("types", ["a=number", ["ab"], [("a", "number")]])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda types: compare_tables(FRAME, FRAME, column_types=types, **QUIET),
+        lambda types: Monitor(FRAME, column_types=types),
+        lambda types: compare_groups(
+            FRAME.assign(g=["u", "v"] * 30), "g", column_types=types, **QUIET
+        ),
+    ],
+)
+def test_types_of_columns_are_a_dictionary(call, types):
+    with pytest.raises(InputError, match="column_types must be a dictionary"):
+        call(types)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        pd.Series({"b": 5.0, "a": 0.0}),
+        xr.DataArray([5.0, 0.0], dims="v", coords={"v": ["b", "a"]}),
+    ],
+)
+def test_cells_of_one_row_are_matched_by_name(row):
+    for monitor in (Monitor(matrix("ab")), Monitor(matrix("ab").values, columns=["a", "b"])):
+        np.testing.assert_array_equal(monitor._reader.values(row)[0], [[0.0, 5.0]])
