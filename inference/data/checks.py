@@ -463,7 +463,7 @@ def row_labels(X: Any) -> dict[str, list[Any]]:
 
 def describe_index(X: Any) -> str:
     """Describe an index of pandas with a meaning; return "" for numbers of rows without a name."""
-    index = getattr(X, "index", None)
+    index: Any = getattr(X, "index", None)
     if not hasattr(index, "nlevels"):
         return ""
     if index.nlevels == 1 and index.name is None and index.dtype.kind in "iu":
