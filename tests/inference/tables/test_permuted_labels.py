@@ -127,7 +127,7 @@ def test_bins_of_one_size_change_places_and_what_is_left_over_stays(monkeypatch)
 def test_labels_that_cannot_change_are_refused():
     X = column(np.arange(6.0))
     strata = column([0, 0, 0, 1, 1, 1], "table")._replace(levels=("a", "A"))
-    with pytest.raises(InputError, match="no row can change its label: .* 'a' in .* and 'A' in"):
+    with pytest.raises(InputError, match=r"no row can change its label: .* 'a' in .* and 'A' in"):
         permute_labels([X], 3, 9, 0, strata=strata)
 
 
