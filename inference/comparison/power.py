@@ -30,7 +30,7 @@ from scipy.special import expit, log_ndtr, logit, ndtri
 from ..data.canonical import checksum
 from ..data.weighted import weighted_quantiles
 from ..permutation.null_distribution import p_value
-from ..permutation.pool import pool_rows
+from ..permutation.pool import pool_counts, pool_rows
 from ..permutation.pooled_sample import PairedSample, PooledSample
 from ..permutation.samples import TwoSamples
 from ..statistics.combined import CombinedStatistic, combined_pvalue
@@ -43,6 +43,9 @@ POWER = 0.9
 SHIFTS, TRIALS = np.geomspace(1.0, 10.0, 9), 20
 #: Number of permutations of the tests of shifts.
 SHIFT_RESAMPLES = 199
+#: Largest number of rows at which shifts are simulated. Of more rows a random part is drawn, whose
+#: shift is divided by the square root of the ratio of the sizes.
+MAX_SHIFT_ROWS = 2**11
 #: Smallest variance within the samples, relative to that of the pooled rows.
 MIN_WITHIN_VARIANCE = 1e-3
 #: Prior standard deviations of the probit regression: of its intercept about the quantile of the
@@ -74,21 +77,25 @@ def minimum_detectable_shift(sample: PooledSample, alpha: float) -> float | None
         power of the largest simulated shift is smaller.
     """
     rng = np.random.default_rng(0)
+    # The result does not depend on which sample is first: checksums determine the order.
+    counts = np.stack([sample.first_counts, sample.counts - sample.first_counts]).astype(float)
+    of_p, of_q = (checksum(np.column_stack([sample.points, count])) for count in counts)
+    swap, error = of_p > of_q, _mean_difference_error(sample)
+    if sample.is_independent and sample.n_rows > MAX_SHIFT_ROWS:
+        sample = _draw_rows(sample, rng, swap=swap)
+    unit = _mean_difference_error(sample)
     varying = sample.points[:, np.ptp(sample.points, axis=0) > 0.0]
     scores = NormalScores.of(varying, sample.counts)(varying).T
     # The variance of scores of tied rows is less than 1.
     scores = scores / np.sqrt(np.average(scores**2, axis=1, weights=sample.counts))[:, None]
-    # The result does not depend on which sample is first: checksums determine the order.
-    counts = np.stack([sample.first_counts, sample.counts - sample.first_counts]).astype(float)
-    of_p, of_q = (checksum(np.column_stack([sample.points, count])) for count in counts)
-    swap, log_odds = of_p > of_q, scores
+    log_odds = scores
     if isinstance(sample, PairedSample):
         # A difference of mean scores of pairs has less noise if the rows of a pair are similar.
         a, b = sample.partners.T
         square = 0.5 * np.square(scores[:, a] - scores[:, b]).mean(axis=1)
         log_odds = scores / np.sqrt(np.where(square > 0.0, square, 1.0))[:, None]
     assigned, shifts = [], []
-    for strength in SHIFTS * math.sqrt(np.sum(1.0 / sample.effective_sizes)):
+    for strength in SHIFTS * unit:
         for trial in range(TRIALS):
             score = scores[trial % len(scores)]
             first = _assign_labels(sample, strength * log_odds[trial % len(scores)], rng, swap=swap)
@@ -107,7 +114,35 @@ def minimum_detectable_shift(sample: PooledSample, alpha: float) -> float | None
     shift = shift / np.sqrt(np.maximum(within, MIN_WITHIN_VARIANCE))
     if not (shift > 0.0).all() or rejected[-TRIALS:].mean() < POWER:
         return None
-    return size_at_power(np.repeat(shift, TRIALS), rejected, POWER, alpha)[0]
+    return size_at_power(np.repeat(shift, TRIALS), rejected, POWER, alpha)[0] * error / unit
+
+
+def _mean_difference_error(sample: PooledSample) -> float:
+    """Return the standard error of a mean difference of columns with variance 1."""
+    return math.sqrt(np.sum(1.0 / sample.effective_sizes))
+
+
+def _draw_rows(sample: PooledSample, rng: np.random.Generator, *, swap: bool) -> PooledSample:
+    """Draw :data:`MAX_SHIFT_ROWS` of the rows of both samples, and permute their labels.
+
+    If ``swap``, the rows of the second sample are drawn first.
+    """
+    counts = [sample.first_counts, sample.counts - sample.first_counts]
+    drawn = [np.empty(0)] * 2
+    for index in (1, 0) if swap else (0, 1):
+        size = max(2, round(MAX_SHIFT_ROWS * sample.effective_sizes[index] / sample.n_rows))
+        drawn[index] = rng.multivariate_hypergeometric(counts[index].astype(int), size)
+    total = drawn[0] + drawn[1]
+    used = total > 0
+    return pool_counts(
+        sample.points[used],
+        total[used],
+        drawn[0][used],
+        sample.scale,
+        SHIFT_RESAMPLES,
+        rng,
+        second_first=swap,
+    )
 
 
 def _assign_labels(

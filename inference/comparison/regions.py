@@ -145,7 +145,7 @@ class SignificantWindows:
             window at whose center :meth:`window_sign` is its sign.
         local_means: local means in all columns; ``None`` if windows use some of the columns only.
         all_bandwidths: (s, D), bandwidths at which the samples were compared, in the units of the
-            data.
+            data; none without local means.
     """
 
     centers: np.ndarray
@@ -270,9 +270,9 @@ def find_regions(
         reject: whether the overall test rejects; otherwise there are no regions.
         local_means: as for :class:`SignificantWindows`.
     """
-    pvalues = local.pvalues()
-    significant = np.flatnonzero(pvalues <= alpha) if reject else np.empty(0, dtype=int)
-    size = np.abs(local.t[significant, 0]) if len(significant) else np.empty(0)
+    pvalues = local.pvalues() if reject else np.ones(len(local.t))
+    significant = np.flatnonzero(pvalues <= alpha)
+    size = np.abs(local.t[significant, 0])
     # The narrowest first of windows that are equally significant, as for a column of two values.
     order = significant[np.argsort(-np.round(size, 9), kind="stable")]
     signs = np.sign(local.t[order, 0]).astype(int)
@@ -292,7 +292,9 @@ def find_regions(
         widest_first=np.lexsort((-np.arange(len(order)), -width)),
         regions=(),
         local_means=local_means,
-        all_bandwidths=np.unique(local.scales * scale, axis=0),
+        all_bandwidths=np.empty((0, len(scale)))
+        if local_means is None
+        else np.unique(local.scales * scale, axis=0),
     )
     agree = windows.window_sign(windows.centers) == signs
     in_line = windows.centers.shape[1] == 1 and len(order) > 0

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..permutation.pooled_sample import BLOCK, PSEUDO_ROWS, PairedSample, PooledSample, tie_groups
-from ..statistics.eigendecomposition import inverse_root
+from ..statistics.eigendecomposition import KernelAtNodes
 from ..statistics.kernels import squared_exponential
 from .difference_posterior import DifferenceDraws
 
@@ -87,13 +87,12 @@ def squared_mmd_draws(
         sample: pooled rows.
         lengthscale: lengthscale of the kernel, in standard deviations of the columns.
     """
-    nodes = difference.posterior.nodes
-    root = inverse_root(squared_exponential(nodes, nodes, lengthscale))
-    projections = np.zeros((difference.n_draws, root.shape[1]))
+    nodes = difference.posterior.kernels[0].nodes  # of the shortest lengthscale, hence the most
+    kernel = KernelAtNodes.of(squared_exponential, nodes, lengthscale)
+    projections = np.zeros((difference.n_draws, len(kernel.nodes)))
     for block in sample.blocks():
         points, counts = sample.points[block], sample.counts[block]
-        features = squared_exponential(points, nodes, lengthscale) @ root
-        projections += (difference.evaluate(points) * counts) @ features
+        projections += (difference.evaluate(points) * counts) @ kernel.features(points)
     return np.asarray(np.sum((projections / sample.n_rows) ** 2, axis=1))
 
 

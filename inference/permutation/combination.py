@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import gammaincc, gammaln, logsumexp
+from scipy.special import gammaincc, gammaln, log_ndtr
 
 from .null_distribution import StatisticMoments, standardize, with_single_observed
 
@@ -22,9 +22,6 @@ MIN_SKEWNESS = 1e-3
 #: Default order of the generalized mean of tail probabilities, with opposite sign: the minimum at
 #: infinity, the geometric mean at zero.
 ORDER = 0.5
-#: Approximate tail probabilities are exact at these numbers of smallest and largest values, and at
-#: every ``STEP``-th of the others.
-N_SMALLEST, N_LARGEST, STEP = 8, 64, 16
 
 
 def neg_log_pvalues(
@@ -41,8 +38,8 @@ def neg_log_pvalues(
             one in 1 + B, which separates several significant statistics.
         n_observed: number of first columns that are observed statistics, each compared with the
             other columns alone, see :func:`.null_distribution.with_single_observed`.
-        approximate: interpolate between some of the values, for a standard error. Not together
-            with ``n_observed``.
+        approximate: approximate the distribution, which takes a fifth of the time and suffices
+            for a standard error.
     """
     varies = standardize(statistics, n_observed=n_observed).any(axis=-1, keepdims=True)
     used = statistics[..., n_observed:]
@@ -58,7 +55,7 @@ def neg_log_pvalues(
     deviation = np.where(deviation > 0.0, deviation, 1.0)
     shape = 4.0 / np.maximum(skewness, MIN_SKEWNESS) ** 2
     values = np.maximum(shape + (statistics - mean) / deviation * np.sqrt(shape), 0.0)
-    compute = _interpolated_log_tails if approximate else _neg_log_tails
+    compute = _approximate_log_tails if approximate else _neg_log_tails
     return np.where(varies, compute(shape, values), 0.0)
 
 
@@ -74,16 +71,10 @@ def _neg_log_tails(shape: np.ndarray, values: np.ndarray) -> np.ndarray:
     return -logs
 
 
-def _interpolated_log_tails(shape: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Compute the same, linear between some of the values."""
-    ranks = np.arange(values.shape[-1])
-    ends = (ranks < N_SMALLEST) | (ranks >= len(ranks) - N_LARGEST)
-    nodes = np.sort(values, axis=-1)[..., ends | (ranks % STEP == 0)]
-    tails = _neg_log_tails(shape, nodes)
-    interpolated = np.empty_like(values)
-    for row in np.ndindex(values.shape[:-1]):
-        interpolated[row] = np.interp(values[row], nodes[row], tails[row])
-    return interpolated
+def _approximate_log_tails(shape: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Approximate the same by cube roots, which are nearly normal (Wilson and Hilferty 1931)."""
+    normal = np.cbrt(values / shape) - 1.0 + 1.0 / (9.0 * shape)
+    return np.asarray(-log_ndtr(-3.0 * np.sqrt(shape) * normal))
 
 
 def combine_statistics(
@@ -115,4 +106,7 @@ def generalized_mean(neg_logs: np.ndarray, order: float = ORDER) -> np.ndarray:
         neg_logs: minus the logarithms of the p-values, (k, 1 + B).
         order: the order with opposite sign.
     """
-    return np.asarray(logsumexp(order * neg_logs, axis=0) / order)
+    # Several times faster than SciPy's logsumexp, which is for arrays of any library.
+    scaled = order * neg_logs
+    largest = scaled.max(axis=0)
+    return np.asarray((largest + np.log(np.exp(scaled - largest).sum(axis=0))) / order)

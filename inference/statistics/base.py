@@ -35,7 +35,7 @@ class Columns(NamedTuple):
             with the others alone.
         is_balanced: true if both samples are of one size, so that exchanging them changes the sign
             of a difference, whose mean is zero.
-        approximate: true if tail probabilities are interpolated.
+        approximate: true if tail probabilities are approximated.
     """
 
     n_observed: int = 0

@@ -71,7 +71,7 @@ class CombinedStatistic:
         statistics: the statistics.
         evaluations: values of each.
         is_balanced: true if both samples are of one size for all labels.
-        approximate: true if tail probabilities are interpolated.
+        approximate: true if tail probabilities are approximated.
     """
 
     statistics: tuple[Statistic, ...]

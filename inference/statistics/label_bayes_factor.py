@@ -30,6 +30,7 @@ from ..permutation.pooled_sample import FeatureSums, PooledSample, Request, RowS
 from .base import Columns, Evaluation, Statistic
 from .eigendecomposition import (
     Eigendecomposition,
+    KernelAtNodes,
     decompose,
     decompose_kernel,
     inverse_root,
@@ -113,7 +114,8 @@ class LabelBayesFactors(Statistic):
 
         def fits(index: int) -> np.ndarray:
             family, lengthscale = self.scales[index]
-            decomposition = decompose_kernel(sample, nodes[family], lengthscale, family.function)
+            kernel = KernelAtNodes.of(family.function, nodes[family], lengthscale)
+            decomposition = decompose_kernel(sample, kernel)
             if advance is not None:
                 advance(1)
             return label_fits(decomposition, VARIANCES)
@@ -167,7 +169,7 @@ def _request(
             total = sums.total[block] @ root
             first = root.T @ sums.first[block]
             moments = subset.moments(sample, first, total, values @ root)
-            fits.append(label_fits(decompose(root, moments), VARIANCES))
+            fits.append(label_fits(decompose(moments), VARIANCES))
         return np.concatenate(fits)
 
     return Request(features, count * len(roots), finish)

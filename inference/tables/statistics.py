@@ -256,7 +256,7 @@ def _joint_bayes_factors(
     difference = np.divide(difference, between, out=np.zeros_like(difference), where=between > 0.0)
     products = (features * sampled_weights[:, None]).T @ features
     moments = Moments.of_rows(difference, sampled_weights @ features, products, n_rows, fraction)
-    return label_fits(decompose(root, moments), JOINT_VARIANCES)
+    return label_fits(decompose(moments), JOINT_VARIANCES)
 
 
 class TableStatistics(NamedTuple):

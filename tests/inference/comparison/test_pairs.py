@@ -7,7 +7,8 @@ from bke.inference import InputError, compare
 from bke.inference.comparison.regions import ratio_intervals
 from bke.inference.permutation.pool import pool_pairs
 from bke.inference.permutation.samples import TwoSamples
-from bke.inference.statistics.eigendecomposition import decompose_kernel
+from bke.inference.statistics.eigendecomposition import KernelAtNodes, decompose_kernel
+from bke.inference.statistics.kernels import squared_exponential
 from bke.inference.statistics.label_bayes_factor import label_log_bayes_factors
 from bke.inference.statistics.local_differences import local_statistics
 from scipy.spatial.distance import cdist
@@ -35,7 +36,7 @@ def test_partners_are_the_rows_that_belong_together():
 @pytest.mark.parametrize("column", [0, 4])
 def test_evidence_is_the_ratio_of_two_normal_densities_of_sums_over_pairs(column):
     rows = rows_of(P, Q)
-    found = decompose_kernel(rows, rows.points, 0.9)
+    found = decompose_kernel(rows, KernelAtNodes.of(squared_exponential, rows.points, 0.9))
     K = np.exp(-0.5 * cdist(rows.points, rows.points, "sqeuclidean") / 0.9**2)
     centre = np.eye(80) - 1.0 / 80
     values, vectors = np.linalg.eigh(centre @ K @ centre)

@@ -7,7 +7,7 @@ from bke.inference.permutation.pool import pool_pairs, pool_rows, pool_weighted
 from bke.inference.permutation.pooled_sample import LabelSums, RowSubset
 from bke.inference.permutation.samples import TwoSamples
 from bke.inference.statistics.combined import CombinedStatistic
-from bke.inference.statistics.eigendecomposition import NodeFeatures, decompose, inverse_root
+from bke.inference.statistics.eigendecomposition import KernelAtNodes, decompose
 from bke.inference.statistics.kernels import choose_nodes, squared_exponential
 
 RNG = np.random.default_rng(0)
@@ -66,14 +66,13 @@ def test_products_of_features_are_estimated_from_a_subset(small_bins):
     """3000 + 3000 rows, 2000 of them in the subset: eigenvalues are within 10 per cent."""
     rng = np.random.default_rng(2)
     sample = pool_rows(TwoSamples(*rng.normal(size=(2, 3000, 3))), 19, rng)
-    nodes = choose_nodes(sample, 60)
-    root = inverse_root(squared_exponential(nodes, nodes, 1.0))
-    features = NodeFeatures(squared_exponential, nodes, 1.0, root)
-    moments = sample.moments(features, root.shape[1])
+    kernel = KernelAtNodes.of(squared_exponential, choose_nodes(sample, 60), 1.0)
+    moments = sample.moments(kernel.features, len(kernel.nodes))
     subset = RowSubset.of(sample, 2000)
     assert subset.counts.sum() == 2000
-    whole = decompose(root, moments)
-    part = decompose(root, moments._replace(products=subset.products(features(subset.points))))
+    whole = decompose(moments)
+    products = subset.products(kernel.features(subset.points))
+    part = decompose(moments._replace(products=products))
     np.testing.assert_allclose(part.eigenvalues[-10:], whole.eigenvalues[-10:], rtol=0.1)
     np.testing.assert_allclose(
         np.square(part.loadings).sum(axis=0), np.square(whole.loadings).sum(axis=0), rtol=1e-9

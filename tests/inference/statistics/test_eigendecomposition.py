@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 from bke.inference.permutation.pool import pool_pairs, pool_rows
 from bke.inference.permutation.samples import TwoSamples
-from bke.inference.statistics.eigendecomposition import decompose_kernel
+from bke.inference.statistics.eigendecomposition import KernelAtNodes, decompose_kernel
 from bke.inference.statistics.kernels import squared_exponential
 
 RNG = np.random.default_rng(0)
@@ -16,14 +16,14 @@ Q = np.round(RNG.normal(0.4, 1.3, size=(45, 2)), 0)
 
 def test_eigenfunctions_of_independent_rows_reproduce_the_centered_kernel():
     sample = pool_rows(TwoSamples.checked(P, Q), 9, np.random.default_rng(1))
-    decomposition = decompose_kernel(sample, sample.points, 0.7)
+    kernel = KernelAtNodes.of(squared_exponential, sample.points, 0.7)
+    decomposition = decompose_kernel(sample, kernel)
     rows = np.repeat(sample.points, sample.counts, axis=0)
     H = np.eye(len(rows)) - 1.0 / len(rows)
     centered = H @ squared_exponential(rows, rows, 0.7) @ H
     eigenvalues = np.linalg.eigvalsh(centered)[-len(decomposition.eigenvalues) :]
     np.testing.assert_allclose(decomposition.eigenvalues, eigenvalues, rtol=1e-6, atol=1e-9)
-    features = squared_exponential(rows, sample.points, 0.7) @ decomposition.root
-    functions = decomposition.combine(np.eye(len(eigenvalues)), features)
+    functions = decomposition.combine(np.eye(len(eigenvalues)), kernel.features(rows))
     np.testing.assert_allclose(functions.T @ functions, centered, atol=1e-8)
 
 
@@ -34,7 +34,9 @@ def test_loadings_of_pairs_are_uncorrelated_over_all_swaps():
     swaps = np.array(list(itertools.product((0, 1), repeat=10)), dtype=np.int8).T
     labels = np.empty((20, 1024), dtype=np.int8)
     labels[sample.partners[:, 0]], labels[sample.partners[:, 1]] = swaps, 1 - swaps
-    decomposition = decompose_kernel(sample.with_labels(labels), sample.points, 0.7)
+    decomposition = decompose_kernel(
+        sample.with_labels(labels), KernelAtNodes.of(squared_exponential, sample.points, 0.7)
+    )
     assert len(decomposition.eigenvalues) == 2  # five pairs for each
     loadings = decomposition.loadings
     np.testing.assert_allclose(loadings.mean(axis=1), 0.0, atol=1e-9)

@@ -8,8 +8,8 @@ from bke.inference.permutation.pool import pool_rows
 from bke.inference.permutation.samples import TwoSamples
 from bke.inference.statistics import label_bayes_factor
 from bke.inference.statistics.combined import CombinedStatistic
-from bke.inference.statistics.eigendecomposition import decompose_kernel
-from bke.inference.statistics.kernels import LAPLACE, Scale
+from bke.inference.statistics.eigendecomposition import KernelAtNodes, decompose_kernel
+from bke.inference.statistics.kernels import LAPLACE, Scale, squared_exponential
 from bke.inference.statistics.label_bayes_factor import (
     VARIANCES,
     LabelBayesFactors,
@@ -31,7 +31,9 @@ def sample():
 
 @pytest.mark.parametrize("column", [0, 3])
 def test_bayes_factor_is_the_ratio_of_two_normal_densities(sample, column, single_rows):
-    decomposition = decompose_kernel(sample, sample.points, 0.7)
+    decomposition = decompose_kernel(
+        sample, KernelAtNodes.of(squared_exponential, sample.points, 0.7)
+    )
     points, first = single_rows(sample, column)
     n, fraction = len(points), 30 / 75
     y = (first - fraction) / np.sqrt(fraction * (1 - fraction))
@@ -47,7 +49,9 @@ def test_bayes_factor_is_the_ratio_of_two_normal_densities(sample, column, singl
 
 def test_bayes_factor_of_a_small_variance_is_the_squared_mmd(sample, single_rows):
     """As s -> 0 the slope of the fit is n f (1 - f) MMD^2 n / 2 with the fraction f."""
-    decomposition = decompose_kernel(sample, sample.points, 0.7)
+    decomposition = decompose_kernel(
+        sample, KernelAtNodes.of(squared_exponential, sample.points, 0.7)
+    )
     fit = 0.5 * np.sum(decomposition.loadings[:, 0] ** 2)
     points, first = single_rows(sample)
     K = np.exp(-0.5 * cdist(points, points, "sqeuclidean") / 0.7**2)
@@ -71,7 +75,7 @@ def test_kernels_evaluated_together_are_those_evaluated_one_at_a_time(monkeypatc
     nodes = statistic._nodes(sample)[LAPLACE]
     assert len(nodes) < len(sample.points)
     for index, lengthscale in enumerate(lengthscales):
-        separate = decompose_kernel(sample, nodes, lengthscale, LAPLACE.function)
+        separate = decompose_kernel(sample, KernelAtNodes.of(LAPLACE.function, nodes, lengthscale))
         own = slice(index * len(VARIANCES), (index + 1) * len(VARIANCES))
         np.testing.assert_allclose(together[own], label_fits(separate, VARIANCES), rtol=1e-7)
 
