@@ -52,7 +52,7 @@ LINE_LOCATIONS, LOCATIONS, LARGE_SAMPLE_LOCATIONS, N_SCALES = 100, 200, 64, 14
 MAX_JOINT_ONLY = 2
 #: Approximate number of windows of single columns, of which each has fewer if there are many; and
 #: smallest numbers of locations and scales.
-MAX_WINDOWS = 20_000
+MAX_WINDOWS = 10_000
 MIN_LOCATIONS, MIN_SCALES = 5, 4
 #: Number of cells in which the values of one of several columns are counted.
 GRID_SIZE = 512
