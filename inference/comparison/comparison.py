@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -35,7 +34,6 @@ from .witness import (
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 #: Number of draws of a posterior; the standard error of a probability is at most 0.011.
@@ -340,15 +338,16 @@ class Comparison(Shown):
             )
         return np.broadcast_to(values, (dimension,))
 
-    def plot(self, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
-        """Plot the samples, the witness function and the regions.
+    def plot(self, **options: Any) -> Figure:
+        """Plot the samples, the regions and the witness function.
 
         Args:
-            axes: one for each panel; by default a new figure.
+            **options: ``ax``, ``figsize``, ``title``, ``xlabel``, ``units`` and ``legend`` of
+                :func:`~bke.inference.plot_comparison`.
         """
         from ..plots.comparison import plot_comparison
 
-        return plot_comparison(self, axes=axes)
+        return plot_comparison(self, **options)
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return one row for each region, the most significant first.

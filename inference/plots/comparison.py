@@ -7,21 +7,24 @@ import textwrap
 from collections.abc import Sequence
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import CenteredNorm, ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from ..comparison.comparison import Comparison
-from ..comparison.witness import Bands
+from ..core.errors import InputError
+from ..data.checks import pluralize
+from ..data.units import rounding_unit
 from .density import bin_edges, scatter
 from .names import short_names
 from .regions import (
-    LABEL,
     MAX_MARKED,
     REGION_ALPHA,
     legend_handles,
-    mark,
+    mark_line,
+    mark_map,
     outline,
     select_parts,
     shade,
@@ -34,155 +37,255 @@ from .style import (
     Q_MORE,
     SMALL,
     STUCK,
+    figure_of,
     log_scale,
     panels,
     plain,
     rug,
 )
 
+#: Points of a line, and of a side of a map.
 LINE_POINTS, MESH_SIDE = 300, 60
-#: Rows of a scatter plot; characters of a line of the title.
-MOST_ROWS, TITLE = 4000, 90
-#: Points from the panel to its title, over a legend of one line and of two.
-ABOVE_ONE, ABOVE_TWO = 22, 34
+#: Largest number of rows in a scatter plot.
+MAX_ROWS = 4000
+#: Characters per inch of small text, with a reserve.
+LETTERS = 13
+#: Width of a figure in inches from which legends have two columns and maps are side by side.
+WIDE = 6.0
 
 
-def plot_comparison(found: Comparison, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
+def plot_comparison(
+    comparison: Comparison,
+    *,
+    ax: Axes | Sequence[Axes] | None = None,
+    figsize: tuple[float, float] | None = None,
+    title: str | None = None,
+    xlabel: str | None = None,
+    units: str | Sequence[str] | None = None,
+    legend: bool = True,
+) -> Figure:
     """Plot both samples with the regions of difference, and the witness with its bands.
 
-    Axes of one and of two columns end where the rows do, as beyond them a witness is extrapolated.
-    One column: histograms over the posterior of the witness. Two: the rows beside a map of the
-    witness. More: each region with the columns that it uses and its ratio.
+    One column: histograms with regions, and the posterior of the witness; for pairs also a
+    histogram of their differences. Two columns: the rows with regions, and a map of the witness.
+    More: each region with the columns that it uses and its density ratio. Axes end where the rows
+    do, because a witness beyond them is extrapolated. The number in a region is the density ratio,
+    larger over smaller, at its bandwidth.
 
     Args:
-        found: from :func:`~bke.inference.compare`.
-        axes: one per panel, two of one or two columns and one of more; by default a new figure.
+        comparison: result of :func:`~bke.inference.compare`.
+        ax: axes of the first panel alone, or of all panels: two of one or two columns, three of
+            pairs of one column, one of more columns. By default a new figure.
+        figsize: width and height in inches of a new figure.
+        title: by default the decision of the test; ``""`` for none.
+        xlabel: label of the horizontal axis; by default the name of the first column.
+        units: unit of the columns, or one for each, in the labels of axes.
+        legend: draw a legend.
 
     Raises:
-        InputError: for a wrong number of ``axes``.
+        InputError: for a wrong number of axes or of units, or ``figsize`` together with ``ax``.
     """
-    draw = {1: _line, 2: _plane}.get(len(found.columns), _list)
-    figure, first = draw(dataclasses.replace(found, names=short_names(found.names)), axes)
-    title = textwrap.fill(str(found).splitlines()[0], TITLE)
-    # Above the legends of both panels, which reach into each other's columns.
-    high = len(found.columns) == 2 and bool(found.regions)
-    first.set_title(title, fontsize=SMALL + 1, loc="left", pad=ABOVE_TWO if high else ABOVE_ONE)
+    if figsize is not None and ax is not None:
+        raise InputError("figsize is for a new figure: pass it without ax")
+    labels = _axis_labels(comparison.columns, units)
+    if xlabel is not None:
+        labels[0] = xlabel
+    shown = dataclasses.replace(comparison, names=short_names(comparison.names))
+    dimension, paired = len(comparison.columns), comparison.pooled.permutation_type == "samples"
+    draw = {1: _line, 2: _plane}.get(dimension, _list)
+    count = {1: 3 if paired else 2, 2: 2}.get(dimension, 1)
+    height = {1: 6.8 if paired else 5.0, 2: 5.0}.get(
+        dimension, 1.6 + 0.32 * max(len(comparison.regions), 2)
+    )
+    width, height = figsize or (10.0 if dimension == 2 else 7.5, height)
+    if isinstance(ax, Axes):
+        figure, axes = figure_of(ax), [ax]
+    else:
+        side_by_side = dimension == 2 and width >= WIDE
+        shape = (1, count) if side_by_side else (count, 1)
+        figure, axes = panels(*shape, ax, width=width, height=height)
+    handles = draw(shown, axes, labels)
+    text = str(comparison).splitlines()[0] if title is None else title
+    if ax is None:
+        if text:
+            figure.suptitle(
+                textwrap.fill(text, int(LETTERS * width)), fontsize=SMALL + 1, x=0.01, ha="left"
+            )
+        if legend:
+            figure.legend(
+                handles=handles, fontsize=SMALL, frameon=False, loc="outside lower left",
+                ncols=2 if width >= WIDE else 1,
+            )  # fmt: skip
+    else:
+        axes[0].set_title(text, fontsize=SMALL + 1, loc="left", wrap=True)
+        if legend:
+            axes[0].legend(handles=handles, fontsize=SMALL, framealpha=0.8)
     return figure
 
 
-def _line(found: Comparison, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, Axes]:
-    points = found.pooled.points[:, 0] * found.pooled.scale[0]
-    at = np.linspace(points.min(), points.max(), LINE_POINTS)
-    figure, (above, below) = panels(2, 1, axes, width=7.5, height=5.2, sharex=True)
-    _histograms(found, above, points)
-    bands, signs = found.witness(at), found.region_sign(at)
-    # The witness has another bandwidth than a region.
-    handles = shade(above, signs, at, found.names)
-    for ax in (above, below):
+def _axis_labels(columns: Sequence[str], units: str | Sequence[str] | None) -> list[str]:
+    """Return the names of columns with their units."""
+    if units is None:
+        return list(columns)
+    units = [units] * len(columns) if isinstance(units, str) else list(units)
+    if len(units) != len(columns):
+        raise InputError(
+            f"units must be one or {pluralize(len(columns), 'unit')}, got {len(units)}"
+        )
+    return [f"{name} ({unit})" if unit else name for name, unit in zip(columns, units, strict=True)]
+
+
+def _line(comparison: Comparison, axes: Sequence[Axes], labels: Sequence[str]) -> list[Artist]:
+    """Draw histograms, the witness, and the differences of pairs; return the legend's handles."""
+    points = comparison.pooled.points[:, 0] * comparison.pooled.scale[0]
+    edges = bin_edges(points, int(comparison.pooled.n_rows))
+    at, nearest = np.linspace(edges[0], edges[-1], LINE_POINTS), None
+    if len(edges) > 1 and (unit := rounding_unit(points)) and np.isclose(edges[1] - edges[0], unit):
+        # A bin of a single value has the sign of that value.
+        nearest = points.min() + unit * np.round((at - points.min()) / unit)
+    signs = comparison.region_sign(at if nearest is None else np.clip(nearest, *_range(points)))
+    handles = _histograms(comparison, axes[0], edges)
+    handles += shade(axes[0], signs, at, comparison.names)
+    axes[0].set_xlim(at[0], at[-1])
+    handles += mark_line(axes[0], comparison.regions)
+    if len(axes) > 1:
+        axes[1].sharex(axes[0])
+        axes[0].tick_params(labelbottom=False)
+        handles += _witness(comparison, axes[1], at)
+    if len(axes) > 2:
+        handles += _pair_differences(comparison, axes[2], labels[0])
+    for ax in axes:
         plain(ax)
-    _witness(found, below, at, bands, handles)
-    below.set_xlim(at[0], at[-1])
-    below.set_xlabel(found.columns[0])
-    return figure, above
+    axes[min(len(axes), 2) - 1].set_xlabel(labels[0])
+    return handles
 
 
-def _histograms(found: Comparison, ax: Axes, points: np.ndarray) -> None:
-    edges, names = bin_edges(points, int(found.pooled.n_rows)), found.names
-    for name, size, weights, colour, dashes in zip(
-        names, found.sizes, found.pooled.weights.T, (P_MORE, Q_MORE), ("-", "--"), strict=True
-    ):
+def _range(values: np.ndarray) -> tuple[float, float]:
+    return float(values.min()), float(values.max())
+
+
+def _histograms(comparison: Comparison, ax: Axes, edges: np.ndarray) -> list[Artist]:
+    points = comparison.pooled.points[:, 0] * comparison.pooled.scale[0]
+    handles: list[Artist] = []
+    samples = zip(
+        comparison.names, comparison.sizes, comparison.pooled.weights.T, (P_MORE, Q_MORE), "-:",
+        strict=True,
+    )  # fmt: skip
+    for name, size, weights, colour, line in samples:
         heights = np.histogram(points, edges, weights=weights, density=True)[0]
         label = f"{name} ({size} rows)"
-        ax.stairs(heights, edges, color=colour, linestyle=dashes, linewidth=1.4, label=label)
+        handles.append(
+            ax.stairs(
+                heights, edges, color=colour, linestyle=line.replace(":", "--"), linewidth=1.4,
+                label=label,
+            )
+        )  # fmt: skip
     ax.set_ylim(bottom=0.0)
     ax.set_ylabel("density")
-    ax.legend(
-        fontsize=SMALL, frameon=False, loc="lower left",
-        bbox_to_anchor=(0, 1), ncols=2,
-    )  # fmt: skip
+    return handles
 
 
-def _witness(
-    found: Comparison, ax: Axes, at: np.ndarray, bands: Bands, regions: Sequence[Patch]
-) -> None:
+def _witness(comparison: Comparison, ax: Axes, at: np.ndarray) -> list[Artist]:
+    bands = comparison.witness(at)
     kind = "" if bands.posterior else " of sampling errors"
-    ax.fill_between(
+    simultaneous = ax.fill_between(
         at, bands.wide_lower, bands.wide_upper, color=OVERALL, alpha=0.4 * BAND_ALPHA, linewidth=0,
         label=f"simultaneous band{kind}, {bands.wide_level:.0%}",
     )  # fmt: skip
-    ax.fill_between(
+    pointwise = ax.fill_between(
         at, bands.lower, bands.upper, color=OVERALL, alpha=BAND_ALPHA, linewidth=0,
         label=f"pointwise band{kind}, {bands.level:.0%}",
     )  # fmt: skip
-    ax.plot(at, bands.mean, color=OVERALL, linewidth=1.5)
+    (mean,) = ax.plot(
+        at, bands.mean, color=OVERALL, linewidth=1.5,
+        label=f"witness, lengthscale {comparison.lengthscale[0]:.2g}",
+    )  # fmt: skip
     ax.axhline(0.0, color="0.4", linewidth=0.8)
-    of_p, of_q = found.pooled.weights.T > 0.0
-    points = found.pooled.points[:, 0] * found.pooled.scale[0]
+    of_p, of_q = comparison.pooled.weights.T > 0.0
+    points = comparison.pooled.points[:, 0] * comparison.pooled.scale[0]
     rug(ax, points[of_p], P_MORE)
     rug(ax, points[of_q], Q_MORE, top=True)
-    ax.set_ylabel(f"witness, lengthscale {found.lengthscale[0]:.2g}")
-    handles = [*regions, *mark(ax, found.regions), *ax.get_legend_handles_labels()[0]]
-    ax.legend(
-        handles=handles, fontsize=SMALL, frameon=False, loc="upper left",
-        bbox_to_anchor=(0, -0.2), ncols=2,
+    ax.set_ylabel("witness")
+    return [mean, simultaneous, pointwise]
+
+
+def _pair_differences(comparison: Comparison, ax: Axes, label: str) -> list[Artist]:
+    """Draw a histogram of the differences of pairs, and their mean with its interval."""
+    first, second = (sample[:, 0] for sample in comparison.samples)
+    differences = second - first
+    edges = bin_edges(differences, len(differences))
+    ax.hist(differences, edges, density=True, color=STUCK, alpha=0.5)
+    (mean,), ((low,), (high,)) = comparison.mean_difference, comparison.mean_difference_interval
+    interval = ax.axvspan(
+        low, high, color=OVERALL, alpha=BAND_ALPHA, linewidth=0,
+        label=f"mean difference of pairs, {1.0 - comparison.alpha:.0%} interval",
     )  # fmt: skip
+    ax.axvline(mean, color=OVERALL, linewidth=1.5)
+    ax.axvline(0.0, color="0.4", linewidth=0.8)
+    ax.set_ylim(bottom=0.0)
+    ax.set_ylabel("density")
+    ax.set_xlabel(f"{comparison.names[1]} - {comparison.names[0]}: {label}")
+    return [interval]
 
 
-def _plane(found: Comparison, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, Axes]:
-    points = found.pooled.points * found.pooled.scale
+def _plane(comparison: Comparison, axes: Sequence[Axes], labels: Sequence[str]) -> list[Artist]:
+    """Draw the rows with regions, and a map of the witness; return the legend's handles."""
+    points, regions = comparison.pooled.points * comparison.pooled.scale, comparison.regions
     low, high = points.min(axis=0), points.max(axis=0)
     x, y = (np.linspace(a, b, MESH_SIDE) for a, b in zip(low, high, strict=True))
     at = np.stack([one.ravel() for one in np.meshgrid(x, y)], axis=1)
-    figure, (left, right) = panels(1, 2, axes, width=10.0, height=5.0, sharex=True, sharey=True)
-    bands = found.witness(at)
-    signs = select_parts(found.regions, found.region_sign(at).reshape(MESH_SIDE, MESH_SIDE), x, y)
+    signs = comparison.region_sign(at).reshape(MESH_SIDE, MESH_SIDE)
+    signs = select_parts(regions, signs, x, y)
     shades = ListedColormap([Q_MORE, "white", P_MORE])
-    left.pcolormesh(x, y, signs, cmap=shades, vmin=-1, vmax=1, alpha=REGION_ALPHA, zorder=0)
-    scatter(left, *_some_rows(found, points), found.names)
-    rows = left.get_legend_handles_labels()[0]
-    regions = legend_handles(signs, found.names)
-    left.legend(
-        handles=[*rows, *regions], fontsize=SMALL, frameon=False, ncols=2,
-        loc="lower left", bbox_to_anchor=(0, 1),
-    )  # fmt: skip
-    mean = bands.mean.reshape(MESH_SIDE, MESH_SIDE)
-    norm = CenteredNorm(0.0, float(np.abs(mean).max()) or 1.0)
-    image = right.pcolormesh(x, y, mean, norm=norm, cmap=DIVERGING, shading="nearest")
-    outline(left, signs, x, y)
-    marked = mark(right, found.regions)
-    right.set_xlim(x[0], x[-1])
-    right.set_ylim(y[0], y[-1])
-    if marked:
-        right.legend(
-            handles=marked, fontsize=SMALL, frameon=False, loc="lower left",
-            bbox_to_anchor=(0, 1),
-        )  # fmt: skip
-    bar = figure.colorbar(image, ax=right)
-    kind = "posterior mean" if bands.posterior else "of the samples"
-    label = f"witness ({kind}), positive for a higher density in {found.names[0]}"
-    bar.set_label(textwrap.fill(label, LABEL), size=SMALL)
-    bar.ax.tick_params(labelsize=SMALL)
-    left.set_ylabel(found.columns[1])
-    for ax in (left, right):
-        ax.set_xlabel(found.columns[0])
+    rows = axes[0]
+    rows.pcolormesh(x, y, signs, cmap=shades, vmin=-1, vmax=1, alpha=REGION_ALPHA, zorder=0)
+    scatter(rows, *_some_rows(comparison, points), comparison.names, (P_MORE, Q_MORE))
+    handles: list[Artist] = list(rows.get_legend_handles_labels()[0])
+    handles += legend_handles(signs, comparison.names)
+    outline(rows, signs, x, y)
+    handles += mark_map(axes[-1], regions)
+    if len(axes) > 1:
+        _witness_map(comparison, axes[1], x, y, at)
+    for ax in axes:
+        ax.set_xlim(x[0], x[-1])
+        ax.set_ylim(y[0], y[-1])
+        ax.set_xlabel(labels[0])
+        ax.set_ylabel(labels[1])
         plain(ax)
-    return figure, left
+    return handles
 
 
-def _some_rows(found: Comparison, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of both samples, (m, D) and (n, D), of many a part."""
-    step = max(1, -(-int(found.pooled.n_rows) // MOST_ROWS))
-    if found.pooled.permutation_type == "signs":
-        P, Q = (points[one > 0.0] for one in found.pooled.weights.T)
+def _witness_map(
+    comparison: Comparison, ax: Axes, x: np.ndarray, y: np.ndarray, at: np.ndarray
+) -> None:
+    bands = comparison.witness(at)
+    mean = bands.mean.reshape(len(y), len(x))
+    norm = CenteredNorm(0.0, float(np.abs(mean).max()) or 1.0)
+    image = ax.pcolormesh(x, y, mean, norm=norm, cmap=DIVERGING, shading="nearest")
+    figure = figure_of(ax)
+    bar = figure.colorbar(image, ax=ax)
+    kind = "posterior mean" if bands.posterior else "of the samples"
+    label = f"witness ({kind}), positive for a higher density in {comparison.names[0]}"
+    height = figure.get_size_inches()[1] * ax.get_position().height
+    bar.set_label(textwrap.fill(label, max(int(0.8 * LETTERS * height), 20)), size=SMALL)
+    bar.ax.tick_params(labelsize=SMALL)
+
+
+def _some_rows(comparison: Comparison, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows of both samples, (m, D) and (n, D), some of them if there are many."""
+    pooled = comparison.pooled
+    step = max(1, -(-int(pooled.n_rows) // MAX_ROWS))
+    if pooled.permutation_type == "signs":
+        P, Q = (points[one > 0.0] for one in pooled.weights.T)
         return P[::step], Q[::step]
-    first = found.pooled.first_counts
+    first = pooled.first_counts
     P = np.repeat(points, first, axis=0)[::step]
-    return P, np.repeat(points, found.pooled.counts - first, axis=0)[::step]
+    return P, np.repeat(points, pooled.counts - first, axis=0)[::step]
 
 
-def _list(found: Comparison, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, Axes]:
-    regions = found.regions[: 3 * MAX_MARKED]
-    figure, (ax,) = panels(1, 1, axes, width=8.0, height=1.6 + 0.32 * max(len(regions), 2))
+def _list(comparison: Comparison, axes: Sequence[Axes], labels: Sequence[str]) -> list[Artist]:
+    """Draw the ratio of each region with its interval; return the handles of the legend."""
+    regions, (ax,) = comparison.regions[: 3 * MAX_MARKED], axes
     ax.axvline(1.0, color="0.4", linewidth=0.8)
     finite = [end for region in regions for end in (*region.ratio_interval, region.ratio)]
     finite = [end for end in finite if 0.0 < end < np.inf]
@@ -192,26 +295,24 @@ def _list(found: Comparison, axes: Axes | Sequence[Axes] | None) -> tuple[Figure
         ends = np.clip(region.ratio_interval, low, high)
         ax.hlines(row, *ends, color=colour, linewidth=2.0)
         ax.plot(np.clip(region.ratio, low, high), row, "o", color=colour, markersize=5)
-    names = [", ".join(f"{found.columns[c]} {region.center[c]:.3g}" for c in region.columns[:3])
-             + (", ..." if len(region.columns) > 3 else "") for region in regions]  # fmt: skip
-    ax.set_yticks(range(len(regions)), names)
+    names = [
+        ", ".join(f"{labels[c]} = {region.center[c]:.3g}" for c in region.columns[:3])
+        + (", ..." if len(region.columns) > 3 else "")
+        for region in regions
+    ]
+    letters = int(0.4 * LETTERS * figure_of(ax).get_size_inches()[0])
+    ax.set_yticks(range(len(regions)), [textwrap.fill(name, letters) for name in names])
     ax.set_ylim(max(len(regions), 1) - 0.5, -0.5)
     log_scale(ax, "x", np.array([low, high]), wider_than=1.0)
     ax.set_xlim(low, high)
-    P, Q = found.names
-    label = f"density of {P} over that of {Q}, with simultaneous intervals"
-    ax.set_xlabel(textwrap.fill(label, LABEL))
+    P, Q = comparison.names
+    ax.set_xlabel(f"density ratio, {P} over {Q}", fontsize=SMALL + 1)
     if not regions:
         ax.text(
             0.5, 0.5, "no regions of difference", transform=ax.transAxes, ha="center", color=STUCK
         )
-    handles = [
-        Patch(color=colour, label=f"higher density in {name}")
-        for colour, name in zip((P_MORE, Q_MORE), found.names, strict=True)
-    ]
-    ax.legend(
-        handles=handles, fontsize=SMALL, frameon=False, loc="lower left", bbox_to_anchor=(0, 1),
-        ncols=2,
-    )  # fmt: skip
     plain(ax)
-    return figure, ax
+    return [
+        Patch(color=colour, label=f"higher density in {name}, with simultaneous interval")
+        for colour, name in zip((P_MORE, Q_MORE), comparison.names, strict=True)
+    ]

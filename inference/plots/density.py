@@ -128,11 +128,13 @@ def _histograms(
 
 
 def bin_edges(pooled: np.ndarray, rows: int) -> np.ndarray:
-    """Equal bins; for rounded data each holds the same number of lattice points.
+    """Return the edges of equal bins, of whole numbers one for each up to :data:`MOST_BINS`.
+
+    For other rounded values each bin holds the same number of possible values.
 
     Args:
-        pooled: (m,), the different values at least.
-        rows: of both samples.
+        pooled: (m,), all different values at least.
+        rows: number of rows of both samples.
     """
     bins = min(MOST_BINS, math.ceil(math.sqrt(rows)))  # finer than usual: mixtures show
     low, high = pooled.min(), pooled.max()
@@ -140,24 +142,31 @@ def bin_edges(pooled: np.ndarray, rows: int) -> np.ndarray:
     unit = rounding_unit(pooled)
     if unit is None or unit * FINE_LATTICE < width:
         return np.histogram_bin_edges(pooled, bins)
-    width = unit * math.ceil(width / unit)
+    whole = float(unit).is_integer() and high - low < MOST_BINS * unit
+    width = unit if whole else unit * math.ceil(width / unit)
     return low - 0.5 * unit + width * np.arange(math.floor((high - low) / width) + 2)
 
 
-def scatter(ax: Axes, P: np.ndarray, Q: np.ndarray, names: tuple[str, str] = ("P", "Q")) -> None:
+def scatter(
+    ax: Axes,
+    P: np.ndarray,
+    Q: np.ndarray,
+    names: tuple[str, str] = ("P", "Q"),
+    colours: tuple[str, str] = (P_COLOUR, Q_COLOUR),
+) -> None:
     """Points of P as dots and of Q as crosses."""
     size = float(np.clip(3000 / (len(P) + len(Q)), 4, 25))
     ax.scatter(
         P[:, 0],
         P[:, 1],
         s=size,
-        color=P_COLOUR,
+        color=colours[0],
         linewidths=0,
         alpha=0.7,
         label=f"{names[0]} (n = {len(P)})",
     )
     ax.scatter(
-        Q[:, 0], Q[:, 1], s=1.4 * size, color=Q_COLOUR, marker="x", linewidths=0.9, alpha=0.9,
+        Q[:, 0], Q[:, 1], s=1.4 * size, color=colours[1], marker="x", linewidths=0.9, alpha=0.9,
         label=f"{names[1]} (n = {len(Q)})",
     )  # fmt: skip
 

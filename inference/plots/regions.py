@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse, Patch
 from scipy.ndimage import label
 
 from ..comparison.regions import Region
 from ..comparison.summary import format_ratios
-from .style import P_COLOUR, P_MORE, Q_MORE, SMALL
+from .style import P_COLOUR, P_MORE, Q_MORE, SMALL, figure_of
 
 #: Opacity of regions.
 REGION_ALPHA = 0.22
@@ -21,6 +23,10 @@ MAX_MARKED = 8
 MAX_RATIO = 1000
 #: Characters in a line of a label.
 LABEL = 60
+#: Half the width in inches of a written ratio, and the height of its row relative to the axis.
+MARK_INCHES, ROW_HEIGHT = 0.25, 0.16
+#: Legend of ratios and bandwidths.
+KEY = "bandwidth and density ratio, larger over smaller"
 #: Color of the line around the ratio of a region, and of its bandwidth.
 BOX = "0.6"
 
@@ -71,33 +77,65 @@ def select_parts(
     return kept
 
 
-def mark(ax: Axes, regions: Sequence[Region]) -> list[Patch]:
-    """Write density ratios, larger over smaller, at the centers of regions, and draw bandwidths.
+def mark_line(ax: Axes, regions: Sequence[Region]) -> list[Artist]:
+    """Write the ratio of each region of one column over its bandwidth, above all else.
 
     Args:
-        ax: axes of one column, whose ratios are written at zero, or of two.
+        ax: axes of the column, whose lower limit is zero.
+        regions: the most significant ones are marked.
+
+    Returns:
+        Handles of the legend.
+    """
+    top, (low, high) = ax.get_ylim()[1], ax.get_xlim()
+    margin = MARK_INCHES / figure_of(ax).get_size_inches()[0] * (high - low)
+    occupied: list[list[tuple[float, float]]] = []
+    for region in regions[:MAX_MARKED]:
+        center, bandwidth = float(region.center[0]), float(region.bandwidth[0])
+        start, stop = max(center - bandwidth, low), min(center + bandwidth, high)
+        at = min(max(center, low + margin), high - margin)
+        extent = min(start, at - margin), max(stop, at + margin)
+        row = next(
+            (
+                index
+                for index, others in enumerate(occupied)
+                if all(extent[1] < other[0] or other[1] < extent[0] for other in others)
+            ),
+            len(occupied),
+        )
+        occupied += [[]] if row == len(occupied) else []
+        occupied[row].append(extent)
+        y = top * (1.0 + ROW_HEIGHT * (row + 0.6))
+        ax.hlines(y, start, stop, color=BOX, linewidth=3.0)
+        _write_ratio(ax, region, (at, y))
+    ax.set_ylim(top=top * (1.0 + ROW_HEIGHT * (len(occupied) + 0.2)))
+    return [Line2D([], [], color=BOX, linewidth=3.0, label=KEY)] if regions else []
+
+
+def mark_map(ax: Axes, regions: Sequence[Region]) -> list[Artist]:
+    """Write the ratio of each region of two columns at its center, within its bandwidth.
+
+    Args:
+        ax: axes of the columns.
         regions: the most significant ones are marked.
 
     Returns:
         Handles of the legend.
     """
     for region in regions[:MAX_MARKED]:
-        x, y = (*region.center, 0.0)[:2]
-        width, height = (2.0 * float(bandwidth) for bandwidth in (*region.bandwidth, 0.0)[:2])
-        ratio = region.ratio if region.sign > 0 else 1.0 / max(region.ratio, 1e-300)
-        if len(region.center) == 1:
-            ax.hlines(y, x - 0.5 * width, x + 0.5 * width, color=BOX, linewidth=3.0, zorder=2.5)
-        else:
-            window = Ellipse(
-                (float(x), float(y)), width, height, edgecolor=BOX, linewidth=0.8, fill=False
-            )
-            ax.add_patch(window)
-        text = format_ratios(ratio)[0] if ratio < MAX_RATIO else f"> {MAX_RATIO}"
-        box = {"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": BOX}
-        at = float(x), float(y)
-        ax.annotate(text, at, fontsize=SMALL, ha="center", va="center", bbox=box)
-    label = "density ratio, larger over smaller, and bandwidth"
-    return [Patch(facecolor="white", edgecolor=BOX, label=label)] if regions else []
+        (x, y), (width, height) = map(float, region.center), 2.0 * region.bandwidth
+        window = Ellipse((x, y), width, height, edgecolor=BOX, linewidth=0.8, fill=False, zorder=3)
+        ax.add_patch(window)
+        _write_ratio(ax, region, (x, y))
+    circle = Line2D([], [], linestyle="", marker="o", fillstyle="none", color=BOX, label=KEY)
+    return [circle] if regions else []
+
+
+def _write_ratio(ax: Axes, region: Region, at: tuple[float, float]) -> None:
+    ratio = region.ratio if region.sign > 0 else 1.0 / max(region.ratio, 1e-300)
+    text = format_ratios(ratio)[0] if ratio < MAX_RATIO else f"> {MAX_RATIO}"
+    box = {"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": BOX}
+    ax.annotate(text, at, fontsize=SMALL, ha="center", va="center", bbox=box)
 
 
 def outline(ax: Axes, signs: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:

@@ -29,7 +29,7 @@ found = compare(
 print(found)
 
 _, axes = plt.subplots(2, 1, figsize=(8.5, 5.6), sharex=True, layout="constrained")
-plot_comparison(found, axes=axes)
+plot_comparison(found, ax=axes)
 
 # %%
 # Yellow marks heights that are more frequent among self-fertilised plants, blue those among crossed

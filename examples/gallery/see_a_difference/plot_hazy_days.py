@@ -27,7 +27,7 @@ for region in found.regions:
     )
 
 _, axes = plt.subplots(2, 1, figsize=(8.5, 5.6), sharex=True, layout="constrained")
-plot_comparison(found, axes=axes)
+plot_comparison(found, ax=axes)
 axes[1].set_xlabel("ozone (parts per hundred million)")
 
 # %%

@@ -26,7 +26,7 @@ for region in found.regions:
 print(f"odds of a difference: exp({found.log_bayes_factor:.1f}) : 1")
 
 _, axes = plt.subplots(1, 2, figsize=(11.5, 5.0), sharex=True, sharey=True, layout="constrained")
-plot_comparison(found, axes=axes)
+plot_comparison(found, ax=axes)
 
 # %%
 # Shaded regions in the left panel are those where a difference is named, and the right panel shows

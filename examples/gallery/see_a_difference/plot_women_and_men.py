@@ -30,7 +30,7 @@ found = compare(first, second, names=("sex 1", "sex 2"), progress=False)
 print(found)
 
 _, ax = plt.subplots(figsize=(8.0, 5.0), layout="constrained")
-plot_comparison(found, axes=ax)
+plot_comparison(found, ax=ax)
 
 # %%
 # Each row is a value of one measurement, with the ratio of the weights of sex 1 and sex 2 around it

@@ -8,11 +8,13 @@ from bke.inference import InputError, compare
 from bke.inference.comparison.summary import format_ratios
 from bke.inference.plots.comparison import plot_comparison
 from bke.inference.plots.names import short_names
-from bke.inference.plots.regions import P_MORE, Q_MORE, REGION_ALPHA
-from matplotlib.collections import QuadMesh
+from bke.inference.plots.regions import KEY, P_MORE, Q_MORE, REGION_ALPHA
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection, QuadMesh
 from matplotlib.colors import to_hex
 from matplotlib.contour import ContourSet
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 QUIET = {"n_resamples": 99, "progress": False}
 
@@ -29,9 +31,21 @@ def shaded(ax):
     return [one for one in ax.collections if one.get_alpha() == REGION_ALPHA]
 
 
+def legend(figure):
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def ratios(comparison):
+    return [
+        format_ratios(region.ratio if region.sign > 0 else 1.0 / region.ratio)[0]
+        for region in comparison.regions[:8]
+    ]
+
+
 def test_a_line_is_shaded_where_the_sign_says():
     apart, alike = compared(1, 1.5), compared(1, 0.0)
-    above, below = apart.plot().axes
+    figure = apart.plot()
+    above, below = figure.axes
     left, right = sorted(shaded(above), key=lambda one: one.get_paths()[0].vertices[:, 0].min())
     for one, colour, sign in ((left, P_MORE, 1), (right, Q_MORE, -1)):
         assert to_hex(one.get_facecolor()[0]).upper() == colour
@@ -39,42 +53,48 @@ def test_a_line_is_shaded_where_the_sign_says():
         inside = np.linspace(x.min(), x.max(), 20)[1:-1]
         assert (apart.region_sign(inside) == sign).all()
     assert not shaded(below)  # of a scale that is not a place's own
-    assert above.get_title(loc="left") == str(apart).splitlines()[0]
-    labels = [text.get_text() for text in below.get_legend().get_texts()]
-    assert labels[:3] == [
-        "higher density in before",
-        "higher density in after",
-        "density ratio, larger over smaller, and bandwidth",
-    ]
+    assert figure.get_suptitle() == str(apart).splitlines()[0]
+    assert legend(figure)[2:5] == ["higher density in before", "higher density in after", KEY]
+    # The ratios are above the curves, over their bandwidths.
+    heights = [patch.get_data().values.max() for patch in above.patches]
+    assert [text.get_text() for text in above.texts] == ratios(apart)
+    assert all(text.get_position()[1] > max(heights) for text in above.texts)
+    bars = [bar for bar in above.collections if isinstance(bar, LineCollection)]
+    for bar, region in zip(bars, apart.regions, strict=True):
+        start, stop = bar.get_segments()[0][:, 0]
+        assert start == pytest.approx(
+            max(region.center[0] - region.bandwidth[0], above.get_xlim()[0])
+        )
+        assert stop == pytest.approx(
+            min(region.center[0] + region.bandwidth[0], above.get_xlim()[1])
+        )
     assert not any(shaded(ax) for ax in alike.plot().axes)
-    assert len(alike.plot().axes[1].get_legend().get_texts()) == 2  # the bands
+    assert len(legend(alike.plot())) == 5  # samples, witness and bands
 
 
 @pytest.mark.slow
 def test_a_map_has_lines_around_what_is_named():
     apart, alike = compared(2, 1.5), compared(2, 0.0)
-    left, right, bar = apart.plot().axes
+    figure = apart.plot()
+    left, right, bar = figure.axes
     assert any(isinstance(one, ContourSet) for one in left.collections)
     assert not any(isinstance(one, ContourSet) for one in right.collections)
     (mesh,) = (one for one in left.collections if isinstance(one, QuadMesh))
     assert {-1, 1} <= set(np.unique(np.asarray(mesh.get_array())))
     assert "positive for a higher density in before" in bar.get_ylabel().replace("\n", " ")
-    marked = [text.get_text() for text in right.texts]
-    assert marked == [
-        format_ratios(region.ratio if region.sign > 0 else 1.0 / region.ratio)[0]
-        for region in apart.regions[:8]
-    ]
-    (box,) = right.get_legend().get_texts()
-    assert box.get_text() == "density ratio, larger over smaller, and bandwidth"
+    assert [text.get_text() for text in right.texts] == ratios(apart)
     # Blue is above zero, as it is where the first sample is named to have more.
     (image,) = (one for one in right.collections if isinstance(one, QuadMesh))
     assert [to_hex(colour).upper() for colour in image.cmap([0.0, 1.0])] == [Q_MORE, P_MORE]
-    labels = [text.get_text() for text in left.get_legend().get_texts()]
-    assert labels == [
-        "before (n = 150)", "after (n = 150)", "higher density in before", "higher density in after"
+    assert legend(figure) == [
+        "before (n = 150)", "after (n = 150)", "higher density in before",
+        "higher density in after", KEY,
     ]  # fmt: skip
-    left, right, bar = alike.plot().axes
-    assert right.get_legend() is None
+    colours = [to_hex(rows.get_facecolor()[0]).upper() for rows in left.collections[1:3]]
+    assert colours == [P_MORE, Q_MORE]  # as where the sample has the higher density
+    figure = alike.plot()
+    left, right, bar = figure.axes
+    assert len(legend(figure)) == 2
     assert not right.texts
     assert not any(isinstance(one, ContourSet) for one in right.collections)
     (mesh,) = (one for one in left.collections if isinstance(one, QuadMesh))
@@ -84,16 +104,18 @@ def test_a_map_has_lines_around_what_is_named():
 @pytest.mark.slow
 def test_of_more_columns_every_place_is_a_line_with_its_columns():
     apart, alike = compared(3, 1.5), compared(3, 0.0)
-    (ax,) = apart.plot().axes
+    figure = apart.plot()
+    (ax,) = figure.axes
     labels = [label.get_text() for label in ax.get_yticklabels()]
     assert len(labels) == len(apart.regions)
-    assert labels[0].startswith("x0 ")
+    assert labels[0].startswith("x0 = ")
     intervals = [one.get_segments()[0][:, 0] for one in ax.collections[: len(labels)]]
     for (low, high), region in zip(intervals, apart.regions, strict=True):
         assert low == pytest.approx(region.ratio_interval[0])
         assert high == pytest.approx(min(region.ratio_interval[1], ax.get_xlim()[1]))
-    legend = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert legend == ["higher density in before", "higher density in after"]
+    assert [label.partition(",")[0] for label in legend(figure)] == [
+        "higher density in before", "higher density in after"
+    ]  # fmt: skip
     (ax,) = alike.plot().axes
     assert [text.get_text() for text in ax.texts] == ["no regions of difference"]
 
@@ -104,9 +126,80 @@ def test_it_is_drawn_on_axes_that_are_given(dimension):
     apart = compared(dimension, 1.5)
     wanted = 1 if dimension > 2 else 2
     axes = np.atleast_1d(Figure().subplots(wanted))
-    assert plot_comparison(apart, axes=list(axes)) is axes[0].figure
+    assert plot_comparison(apart, ax=list(axes)) is axes[0].figure
+    assert axes[0].get_title(loc="left") == str(apart).splitlines()[0]
     with pytest.raises(InputError, match="matplotlib Axes"):
-        plot_comparison(apart, axes=list(Figure().subplots(3)))
+        plot_comparison(apart, ax=list(Figure().subplots(3)))
+    alone = Figure().subplots()
+    plot_comparison(apart, ax=alone, title="A", xlabel="B", units="mm", legend=False)
+    assert (alone.get_title(loc="left"), alone.get_legend()) == ("A", None)
+    assert dimension > 2 or alone.get_xlabel() == "B"
+    assert dimension != 2 or alone.get_ylabel() == "x1 (mm)"
+    with pytest.raises(InputError, match="without ax"):
+        plot_comparison(apart, ax=alone, figsize=(3.5, 3.0))
+    with pytest.raises(InputError, match="units must be one or"):
+        plot_comparison(apart, units=["mm"] * 7)
+
+
+@functools.cache
+def paired():
+    rng = np.random.default_rng(3)
+    before = rng.normal(50.0, 5.0, 80)
+    after = before + rng.normal(1.0, 2.0, 80)
+    return compare(before, after, names=("before", "after"), paired=True, **QUIET)
+
+
+def test_differences_of_pairs_have_a_panel():
+    found = paired()
+    figure = found.plot()
+    differences = figure.axes[2]
+    assert differences.get_xlabel() == "after - before: x"
+    (low,), (high,) = found.mean_difference_interval
+    (span,) = (patch for patch in differences.patches if patch.get_label().startswith("mean diff"))
+    assert span.get_x() == pytest.approx(low)
+    assert span.get_x() + span.get_width() == pytest.approx(high)
+
+
+@pytest.mark.parametrize(
+    ("comparison", "height"),
+    [
+        (lambda: compared(1, 1.5), 4.0),
+        (lambda: compared(1, 0.0), 4.0),
+        (paired, 5.0),
+        (lambda: compared(2, 1.5), 4.5),
+        (lambda: compared(3, 1.5), 4.0),
+    ],
+    ids=["line", "no difference", "pairs", "map", "list"],
+)
+def test_texts_do_not_overlap_in_a_column_of_a_journal(comparison, height):
+    """3.5 inches wide; a legend is one text for each of its entries."""
+    figure = comparison().plot(figsize=(3.5, height), units="mmHg")
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    texts = [
+        text
+        for text in figure.findobj(Text)
+        if text.get_visible() and text.get_text().strip() and text.get_window_extent(renderer).width
+    ]
+    boxes = {text: text.get_window_extent(renderer) for text in texts}
+    shown = [text for text in texts if not _beyond_axis(text)]
+    for index, text in enumerate(shown):
+        box = boxes[text]
+        assert -1.0 <= box.x0 <= box.x1 <= figure.bbox.x1 + 1.0, text
+        assert -1.0 <= box.y0 <= box.y1 <= figure.bbox.y1 + 1.0, text
+        for other in shown[:index]:
+            assert not box.overlaps(boxes[other]), (text, other)
+
+
+def _beyond_axis(text):
+    """Whether a text is the label of a tick outside of the limits, which is not drawn."""
+    for axis in (axis for ax in text.figure.axes for axis in (ax.xaxis, ax.yaxis)):
+        low, high = sorted(axis.get_view_interval())
+        for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+            if text in (tick.label1, tick.label2):
+                return not (text.get_visible() and low <= tick.get_loc() <= high)
+    return False
 
 
 def test_bars_of_counts_stand_on_the_counts():
