@@ -190,9 +190,10 @@ COMMAS = "CSV, decimal commas"
 
 def assume_that_both_hold(table: Table, pair: tuple[str, str]) -> None:
     """Leave out what cannot be told from files, which is refused, and a fault that is known."""
-    # A spreadsheet ends with its last cell, whatever rows without any there were.
-    assume("Excel" not in pair or any(None not in one.values for one in table.values()))
     texts = {"CSV", "TSV", COMMAS} & set(pair)
+    # Rows of empty cells at the end of a file are left out, with a note.
+    ends_with_cells = "Excel" not in pair and not texts
+    assume(ends_with_cells or any(None not in one.values for one in table.values()))
     # A file of one column has no separator to tell its commas from.
     assume(not texts or len(table) > 1)
     # Numbers of text are written alike in both, or refused.
