@@ -19,6 +19,7 @@ import numpy as np
 from ..learning.bandwidths import pairwise_distances
 from ..permutation.combination import generalized_mean, neg_log_pvalues
 from ..permutation.null_distribution import exceedances
+from ..permutation.scheme import PermutationScheme
 from .batches import Batches, normal_scores
 
 #: Components for one column: Hermite polynomials of its scores, orthonormal for a normal variable.
@@ -263,9 +264,6 @@ def permute_labels(labels: np.ndarray, count: int, rng: np.random.Generator) -> 
     Returns:
         (S m, 1 + B) labels, the observed ones first.
     """
-    strata = []
-    for stratum in labels:
-        columns = stratum[:, np.newaxis].repeat(1 + count, axis=1)
-        rng.permuted(columns[:, 1:], axis=0, out=columns[:, 1:])
-        strata.append(columns)
-    return np.concatenate(strata)
+    observed = labels.ravel()
+    scheme = PermutationScheme.independent(observed, np.indices(labels.shape)[0].ravel())
+    return np.column_stack([observed, scheme.draw(count, rng)])

@@ -35,6 +35,7 @@ from ..permutation.null_distribution import (
     standardize,
     step_down,
 )
+from ..permutation.scheme import PermutationScheme
 from ..testing.kernels import SINGLE_KERNELS, KernelChoice
 from ..testing.result import COMBINED, CombinedStatistic, TestResult, combine
 from .batches import INDEPENDENT_TIME, Batches, is_autocorrelated, make_batches
@@ -361,8 +362,8 @@ def stein_test(
     if batches.count * batches.length > MAX_ROWS:
         notes.append(f"{len(selected)} equally spaced draws are compared with each other")
     rng = np.random.default_rng([seed, 11])
-    signs = rng.choice([-1.0, 1.0], size=(batches.count, 1 + bootstraps))
-    signs[:, 0] = 1.0
+    flips = PermutationScheme("signs", batches.count).draw(bootstraps, rng)
+    signs = np.column_stack([np.ones(batches.count), flips])
     points = batches.rows(chains.values)[selected]
     statistics = SteinStatistics(
         points, batches.rows(scores)[selected], choice.scales(points), thinned, signs

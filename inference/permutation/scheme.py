@@ -27,7 +27,8 @@ class PermutationScheme:
             ``"pairings"``, where units of y are matched anew with those of x; or ``"signs"``, where
             the signs of errors are flipped.
         n_units: number of units.
-        labels: (M,) of int8, 1 for units of the first sample; ``"independent"`` only.
+        labels: (M,) of whole numbers, such as 1 for units of the first sample and 0 for others;
+            ``"independent"`` only.
         strata: (M,), stratum of each unit; ``None`` for a single stratum. A unit that is alone in
             its stratum keeps its label.
     """
@@ -39,14 +40,15 @@ class PermutationScheme:
 
     @classmethod
     def independent(cls, labels: np.ndarray, strata: np.ndarray | None = None) -> Self:
-        """Permute labels (M,), within strata (M,)."""
-        return cls("independent", len(labels), labels.astype(np.int8), strata)
+        """Permute labels (M,), truth values or whole numbers, within strata (M,)."""
+        dtype = np.int8 if labels.max(initial=0) <= np.iinfo(np.int8).max else np.int64
+        return cls("independent", len(labels), labels.astype(dtype), strata)
 
     def draw(self, n_resamples: int, rng: np.random.Generator) -> np.ndarray:
         """Draw rearrangements, each with the same probability.
 
         Returns:
-            (M, B): labels 1 and 0 of the units, or of the first row of each pair; for
+            (M, B): labels of the units, or 1 and 0 for the first row of each pair; for
             ``"pairings"`` the indices of units; for ``"signs"`` 1 and -1.
         """
         match self.permutation_type:

@@ -184,7 +184,7 @@ def test_chains_are_called_as_in_the_tree(autoregression):
 def test_columns_are_of_chains_unless_halves_alone_differ(autoregression):
     draws = autoregression(4, 800, 0.3, columns=2)
     assert compare_chains(draws).groups == "chains"
-    draws[:, 400:, 0] += 1.0  # all alike
+    draws[:, 400:, 0] += 2.0  # all alike
     found = compare_chains(draws, columns=np.array(["a", "b"]))
     assert (found.groups, found.pvalue_between > 0.025) == ("halves", True)
     assert found.pvalue == 2.0 * found.pvalue_within  # there are two tests

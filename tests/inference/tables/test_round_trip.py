@@ -194,6 +194,10 @@ def assume_that_both_hold(table: Table, pair: tuple[str, str]) -> None:
     # Rows of empty cells at the end of a file are left out, with a note.
     ends_with_cells = "Excel" not in pair and not texts
     assume(ends_with_cells or any(None not in one.values for one in table.values()))
+    # Spreadsheets keep 15 digits.
+    numbers = (one.values for one in table.values() if pa.types.is_floating(one.type))
+    rounds = (float(f"{value:.15g}") != value for values in numbers for value in values if value)
+    assume("Excel" not in pair or not any(rounds))
     # A file of one column has no separator to tell its commas from.
     assume(not texts or len(table) > 1)
     # Numbers of text are written alike in both, or refused.
