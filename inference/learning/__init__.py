@@ -11,7 +11,5 @@ Objective: TypeAlias = Literal["ml", "map"]
 SampleKernel: TypeAlias = Literal["bkl", "median"]
 #: A single kernel, which may be an average over the posterior.
 SingleKernel: TypeAlias = Literal["bkl", "posterior", "median"]
-#: The kernels of each variable in an independence test.
-PairKernel: TypeAlias = Literal["multiscale", SingleKernel]
-#: The kernels of a two-sample test.
-TwoSampleKernel: TypeAlias = Literal["fused", "multiscale", "evidence", SingleKernel]
+#: The kernels of a test by MMD, and of each variable of a test by HSIC.
+TestKernel: TypeAlias = Literal["multiscale", SingleKernel]

@@ -32,11 +32,11 @@ from ..sampling.fit import fit, prepare
 from ..sampling.run import kernel_in_data_units
 from ..sampling.samplers import Quadrature
 from ..sampling.target import Target, flatten, unflatten
-from . import SampleKernel, TwoSampleKernel
+from . import SampleKernel, TestKernel
 from .bandwidths import bandwidth_grid, pairwise_distances
 from .maximum_likelihood import PeakSearch
 
-KERNEL_NAMES: tuple[str, ...] = get_args(TwoSampleKernel)
+KERNEL_NAMES: tuple[str, ...] = get_args(TestKernel)
 #: Rows from which a kernel is learned, at most: a random subsample. Not tuned.
 LEARNED_ROWS = 500
 
@@ -109,8 +109,8 @@ def select_kernels(
         return [learners[kernel](points, standardize, seed)]
     except (InputError, SamplingError) as error:
         raise InputError(
-            f"no kernel can be learned from these data ({error}): use kernel='multiscale', "
-            "'evidence' or 'median'"
+            f"no kernel can be learned from these data ({error}): use kernel='multiscale' or "
+            "'median'"
         ) from None
 
 

@@ -38,7 +38,7 @@ NOT_FINITE = (
 )
 #: Number of parts of the permutations for the jackknife.
 N_PARTS = 10
-#: Null distributions that are drawn, as many times as requested.
+#: Methods that draw the null distribution, as many times as requested.
 DRAWN = ("permutation", "spectrum", "wild bootstrap")
 #: Permutations of the first stage, factor from one stage to the next, and average number of
 #: permutations of the first stage that exceed a statistic at the level.
@@ -227,20 +227,20 @@ def check_permutations(
     n_resamples: int,
     alpha: float,
     noun: str = "permutations",
-    null: str = "permutation",
+    method: str = "permutation",
     n_tests: int = 1,
 ) -> float:
     """Check that the number of permutations is valid and large enough for the level.
 
-    It does not matter for null distributions that are not drawn. The smallest p-value of several
-    tests that share the level is multiplied by their number.
+    The number is irrelevant for methods that do not draw the null distribution. The smallest
+    p-value of several tests that share the level is multiplied by their number.
 
     Returns:
         The level.
     """
     check_count(n_resamples, noun, 1)
     alpha = check_alpha(alpha)
-    if null not in DRAWN:
+    if method not in DRAWN:
         return alpha
     needed = int(np.ceil(n_tests / alpha - 1e-9)) - 1
     if n_resamples < needed:

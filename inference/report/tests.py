@@ -28,7 +28,7 @@ def result_summary(result: TestResult) -> dict[str, Any]:
         "pvalue_error": result.pvalue_error,
         "rejected": result.reject,
         "alpha": result.alpha,
-        "null": result.method,
+        "method": result.method,
         "exact": result.exact,
         "kernel": _kernel(result.kernel),
         "squared_mmd": result.estimate,

@@ -26,9 +26,9 @@ from ..data.checks import (
     column_names,
     pluralize,
 )
+from ..learning.kernel_selection import KERNEL_NAMES
 from ..permutation.null_distribution import check_permutations, p_value
 from .independence import (
-    KERNEL_CHOICES,
     Variable,
     hsic_statistic,
     permuted_indices,
@@ -217,7 +217,7 @@ class CausalGraph(Shown):
         source = self.source
         if kernel is not None:
             standardize = source.choice.standardize
-            source = source.with_choice(KernelChoice.checked(kernel, KERNEL_CHOICES, standardize))
+            source = source.with_choice(KernelChoice.checked(kernel, KERNEL_NAMES, standardize))
         progress = self.progress if progress is None else progress
         return _find_graph(source, names, alpha, self.most_given, progress)
 
@@ -318,7 +318,7 @@ def causal_graph(
     Raises:
         InputError: for invalid data or arguments, or without causal-learn.
     """
-    choice = KernelChoice.checked(kernel, KERNEL_CHOICES, standardize)
+    choice = KernelChoice.checked(kernel, KERNEL_NAMES, standardize)
     alpha = check_permutations(n_resamples, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
     if most_given is not None:

@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Callable
 from threading import Event
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -37,8 +37,7 @@ from ..data.checks import (
 )
 from ..data.equality import equalize
 from ..io.types import describe_sentinel, find_sentinels
-from ..learning import PairKernel
-from ..learning.kernel_selection import take_evenly
+from ..learning.kernel_selection import KERNEL_NAMES, take_evenly
 from ..permutation.null_distribution import (
     describe_count,
     in_batches,
@@ -50,7 +49,7 @@ from ..permutation.scheme import PermutationScheme
 from ..permutation.serial import serial_note
 from ..statistics.eigendecomposition import inverse_root
 from .kernels import SELECTION_SEED, KernelChoice, center, gram, short_name
-from .nulls import HSIC_NULLS, NullChoice, hsic_approximation
+from .nulls import HSIC_ESTIMATORS, NullChoice, hsic_approximation
 from .residuals import regress_out
 from .result import COMBINED, CombinedStatistic, TestResult, combine, kernel_notes
 
@@ -60,7 +59,6 @@ MAX_GRAM_ROWS = 2000
 #: For more rows: number of blocks whose rows are permuted together, of nodes of a kernel, of rows
 #: from which these are chosen, and largest number of features. Not tuned.
 N_BLOCKS, N_NODES, CANDIDATE_ROWS, MAX_FEATURES = 40, 256, 4096, 64
-KERNEL_CHOICES: tuple[str, ...] = get_args(PairKernel)
 HYPOTHESES = ("no evidence that x and y depend on each other", "x and y depend on each other")
 CONDITIONAL_HYPOTHESES = (
     "no evidence that x and y depend on each other given z",
@@ -73,11 +71,11 @@ def independence_test(
     Y: ArrayLike,
     *,
     kernel: Any = "multiscale",
-    null: str = "permutation",
+    method: str = "permutation",
     estimator: str | None = None,
     n_resamples: int = 999,
     sequential: bool = True,
-    memory: float | None = None,
+    dependence_length: float | None = None,
     alpha: float = 0.05,
     standardize: str | None = "column",
     seed: int = 0,
@@ -101,17 +99,18 @@ def independence_test(
             combined by log-sum-exp. The result is combined with the statistic of linear kernels by
             tail probabilities. ``"bkl"``, ``"posterior"``, ``"median"`` or a kernel are those of
             :func:`~bke.inference.two_sample_test`.
-        null: null distribution. ``"permutation"`` is exact for independent rows. The others are
-            approximations for one kernel of each variable: ``"gamma"`` (TST-5) and ``"spectrum"``
-            (TST-6) for independent rows; for stationary series with rows in order of time
-            ``"wild bootstrap"`` (TST-7) and ``"shift"``, circular shifts of y.
-        estimator: with permutations ``"unbiased"`` (default, for n >= 4) or ``"biased"``; the other
-            null distributions are those of the biased estimator.
+        method: method for the null distribution. ``"permutation"`` is exact for independent rows.
+            The others are approximations for one kernel of each variable, any but ``"multiscale"``:
+            ``"gamma"`` (TST-5) and ``"spectrum"`` (TST-6) for independent rows; for stationary
+            series with rows in order of time ``"wild bootstrap"`` (TST-7) and ``"shift"``, circular
+            shifts of y.
+        estimator: estimator of HSIC. With permutations ``"unbiased"`` (default, for n >= 4) or
+            ``"biased"``; the other methods are for the biased estimator.
         n_resamples: number B of permutations, or of draws from the null distribution. The smallest
             p-value is 1 / (1 + B).
         sequential: stop early, as in :func:`~bke.inference.two_sample_test`.
-        memory: number of steps beyond which the series are independent, for the wild bootstrap and
-            the shifts. Default: 20.
+        dependence_length: number of steps beyond which the series are independent, for the wild
+            bootstrap and the shifts; at most a fifth of the rows. Default: 20.
         alpha: level of the test.
         standardize: ``"column"``, ``"pooled"`` or ``None``, for each variable.
         seed: random seed of the permutations or draws. Kernel selection does not depend on it. The
@@ -124,13 +123,20 @@ def independence_test(
     per_variable = kernel if isinstance(kernel, tuple) else (kernel, kernel)
     if len(per_variable) != 2:
         raise InputError(f"kernel must be one for both or a tuple of two, got {len(per_variable)}")
-    choices = [KernelChoice.checked(k, KERNEL_CHOICES, standardize) for k in per_variable]
+    choices = [KernelChoice.checked(k, KERNEL_NAMES, standardize) for k in per_variable]
     check_count(seed, "seed", 0, 2**63 - 1)
-    null_choice = NullChoice.checked(
-        null, estimator, choices, HSIC_NULLS, draws=n_resamples, alpha=alpha, memory=memory
+    null = NullChoice.checked(
+        method,
+        estimator,
+        HSIC_ESTIMATORS,
+        n_resamples=n_resamples,
+        alpha=alpha,
+        dependence_length=dependence_length,
     )
-    first, second = samples = _check_pairs(X, Y, null_choice)
-    if len(first) <= MAX_GRAM_ROWS or not null_choice.is_permutation:
+    for choice in choices:
+        null.check_kernel(choice.kernel)
+    first, second = samples = _check_pairs(X, Y, null)
+    if len(first) <= MAX_GRAM_ROWS or not null.is_permutation:
         check_memory(len(first), first.shape[1] + second.shape[1], matrices=16)
     with computing(), progress_bar("variables", 2, shown=progress) as advance:
         kernels = []
@@ -139,7 +145,7 @@ def independence_test(
             advance(1)
     selection = " and ".join(dict.fromkeys(map(str, choices)))
     with computing():
-        if null_choice.is_permutation:
+        if null.is_permutation:
             # The p-value must not depend on the order of the pairs: they are sorted, or in a random
             # order that depends on their values.
             order = canonical_order(np.concatenate(samples, axis=1))
@@ -151,7 +157,7 @@ def independence_test(
             )
             result = in_stages(
                 lambda count: _permutation_test(
-                    samples, (x, y), null_choice, seed, count, progress=progress
+                    samples, (x, y), null, seed, count, progress=progress
                 ),
                 n_resamples,
                 alpha,
@@ -168,11 +174,9 @@ def independence_test(
         else:
             single = tuple(of_variable[0] for of_variable in kernels)
             K, L = (gram(k, sample) for k, sample in zip(single, samples, strict=True))
-            approximation = hsic_approximation(null_choice, K, L, generator(seed, first, second))
-            label = f"HSIC ({null_choice.estimator})"
-            result = approximation.to_result(
-                TEST, HYPOTHESES, single, selection, null_choice.alpha, label
-            )
+            approximation = hsic_approximation(null, K, L, generator(seed, first, second))
+            label = f"HSIC ({null.estimator})"
+            result = approximation.to_result(TEST, HYPOTHESES, single, selection, null.alpha, label)
     sentinels = tuple(
         f"{variable}: {describe_sentinel(name, sentinel, 'some rows')} leave these rows out"
         for variable, Z, values in (("X", X, first), ("Y", Y, second))
@@ -197,7 +201,7 @@ def _check_pairs(X: ArrayLike, Y: ArrayLike, null: NullChoice) -> tuple[np.ndarr
         raise InputError(f"X has {n} rows but Y has {len(second)}: independence needs pairs")
     if null.estimator == "unbiased" and n < 4:
         raise InputError(f"unbiased HSIC needs at least 4 rows, and has {n}")
-    null.memory_steps(n)  # checks the memory for these rows
+    null.check_rows(n)
     return first, second
 
 
@@ -231,7 +235,7 @@ def _permutation_test(
         test=TEST,
         hypotheses=HYPOTHESES,
         kernel=most_extreme,
-        method=describe_count(count, null.draws),
+        method=describe_count(count, null.n_resamples),
         exact=True,
         alpha=null.alpha,
         statistic_label=label,

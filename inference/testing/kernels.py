@@ -55,6 +55,9 @@ class KernelChoice:
     kernel: Any
     standardize: str | None
 
+    def __post_init__(self) -> None:
+        scale_from_deviations(np.ones(1), self.standardize)  # checks standardize
+
     @classmethod
     def checked(
         cls, kernel: Any, choices: tuple[str, ...], standardize: str | None
@@ -65,7 +68,6 @@ class KernelChoice:
             InputError: if ``kernel`` is neither a kernel nor one of ``choices``, or
                 ``standardize`` is unknown.
         """
-        scale_from_deviations(np.ones(1), standardize)
         return cls(check_kernel(kernel, choices), standardize)
 
     def kernels(self, sample: np.ndarray) -> list[Any]:

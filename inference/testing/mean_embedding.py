@@ -36,7 +36,7 @@ def mean_embedding_test(
     *,
     kernel: Any = "bkl",
     locations: int = 5,
-    null: str = "permutation",
+    method: str = "permutation",
     n_resamples: int = 999,
     regularisation: float = 1e-5,
     alpha: float = 0.05,
@@ -56,9 +56,9 @@ def mean_embedding_test(
         kernel: ``"bkl"``, ``"posterior"``, ``"median"``, selected from the first halves, or a
             kernel.
         locations: number J of locations; fewer if the first half has no more distinct locations.
-        null: ``"permutation"``, or ``"f"``, the null distribution of Hotelling's T squared, which
-            is an approximation because features are not normal. (The chi-square limit rejects far
-            too often in small samples.)
+        method: method for the null distribution, ``"permutation"`` or ``"f"``, that of Hotelling's
+            T squared, which is an approximation because features are not normal. (The chi-square
+            limit rejects far too often in small samples.)
         n_resamples: number of permutations.
         regularisation: ridge g, relative to the mean diagonal of the covariance.
         alpha: level of the test.
@@ -71,7 +71,7 @@ def mean_embedding_test(
     choice = KernelChoice.checked(kernel, SINGLE_KERNELS, standardize)
     check_count(locations, "locations", 1)
     check_positive(regularisation, "regularisation")
-    check_choice(null, "null", ("permutation", "f"))
+    check_choice(method, "method", ("permutation", "f"))
     alpha = check_permutations(n_resamples, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
     pair = TwoSamples.checked(P, Q)
@@ -106,7 +106,7 @@ def mean_embedding_test(
         fingerprints=pair.fingerprints,
         notes=kernel_notes([selected]),
     )
-    if null == "permutation":
+    if method == "permutation":
         return result
     rows = sum(test.sizes)
     error_degrees = rows - num_locations - 1

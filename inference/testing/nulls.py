@@ -1,4 +1,4 @@
-"""Approximate null distributions of the squared MMD and of HSIC, and the options of a null.
+"""Approximate null distributions of the squared MMD and of HSIC, and their options.
 
 The levels are measured, not exact: ``benchmarks/results/approximations.md``.
 """
@@ -6,7 +6,9 @@ The levels are measured, not exact: ``benchmarks/results/approximations.md``.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import itertools
+import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple, get_args
 
 import jax
@@ -15,13 +17,13 @@ from bke.models import mmd_terms
 from scipy import stats
 from scipy.linalg import eigvalsh
 
-from ..core.errors import InputError, check_choice, input_errors, nearest
+from ..core.errors import InputError, check_choice, input_errors
+from ..data.checks import check_positive
 from ..permutation.null_distribution import check_permutations, in_batches, p_value
-from . import HsicNull, MmdNull, SeriesNull
+from . import HsicMethod, MmdMethod, SeriesMethod
 from .kernels import (
     DEGENERATE_KERNEL,
     SINGLE_KERNELS,
-    KernelChoice,
     biased_mmd,
     center,
     check_not_degenerate,
@@ -29,26 +31,26 @@ from .kernels import (
 )
 from .result import TestResult, kernel_notes
 
-#: Estimators of the squared MMD for each null distribution, the default first.
-MMD_NULLS: dict[MmdNull, tuple[str, ...]] = {
+#: Estimators of the squared MMD for each method, the default first.
+MMD_ESTIMATORS: dict[MmdMethod, tuple[str, ...]] = {
     "permutation": ("unbiased", "biased", "paired"),
     "gamma": ("biased",),
     "spectrum": ("unbiased",),
     "wild bootstrap": ("biased",),
     "normal": ("linear", "block"),
 }
-#: Estimators of HSIC for each null distribution, the default first.
-HSIC_NULLS: dict[HsicNull, tuple[str, ...]] = {
+#: Estimators of HSIC for each method, the default first.
+HSIC_ESTIMATORS: dict[HsicMethod, tuple[str, ...]] = {
     "permutation": ("unbiased", "biased"),
     "gamma": ("biased",),
     "spectrum": ("biased",),
     "wild bootstrap": ("biased",),
     "shift": ("biased",),
 }
-#: Null distributions for rows in order of time.
-SERIES_NULLS: tuple[str, ...] = get_args(SeriesNull)
-#: Default memory of a series, in steps, and the smallest length of a series in units of it.
-DEFAULT_MEMORY, MIN_MEMORIES = 20.0, 5
+#: Methods for rows in order of time.
+SERIES_METHODS: tuple[str, ...] = get_args(SeriesMethod)
+#: Default dependence length of a series in steps, and smallest number of rows per step of it.
+DEFAULT_DEPENDENCE_LENGTH, MIN_ROWS_PER_STEP = 20.0, 5
 #: Smallest eigenvalue of the spectrum null, relative to the largest.
 MIN_RELATIVE_EIGENVALUE = 1e-9
 LIBERAL_NOTE = (
@@ -66,101 +68,102 @@ class NullChoice:
     """The options of a null distribution.
 
     Attributes:
-        name: name of the null distribution, such as ``"permutation"``.
+        method: name of the method, such as ``"permutation"``.
         estimator: estimator of the statistic.
-        draws: number of permutations, or of draws from another null distribution.
+        n_resamples: number of permutations, or of draws from another null distribution.
         alpha: level of the test.
-        memory: number of steps beyond which series are independent; ``None`` for the default.
+        dependence_length: number of steps beyond which series are independent.
     """
 
-    name: str
+    method: str
     estimator: str
-    draws: int
+    n_resamples: int
     alpha: float
-    memory: float | None = None
+    dependence_length: float
 
     @classmethod
     def checked(
         cls,
-        null: Any,
+        method: Any,
         estimator: Any,
-        kernels: Sequence[KernelChoice],
         estimators: Mapping[Any, tuple[str, ...]],
         *,
-        draws: int,
+        n_resamples: int,
         alpha: float,
-        memory: float | None,
+        dependence_length: float | None,
     ) -> NullChoice:
         """Check that the options are compatible.
 
         Args:
-            null: name of the null distribution.
-            estimator: name of the estimator, or ``None`` for the default.
-            kernels: choices of kernels.
-            estimators: estimators of each null distribution, the default first.
-            draws: number of draws.
+            method: name of the method.
+            estimator: name of the estimator, or ``None`` for the default of the method.
+            estimators: estimators of each method, the default first.
+            n_resamples: number of permutations or draws.
             alpha: level of the test.
-            memory: memory of series.
+            dependence_length: dependence length, for methods for series, or ``None`` for the
+                default.
 
         Raises:
             InputError: if an option is unknown or options exclude each other.
         """
-        check_choice(null, "null", tuple(estimators))
-        known = sorted({name for names in estimators.values() for name in names})
-        if estimator is not None and estimator not in known:
-            raise InputError(
-                f"estimator must be one of {known}, got {estimator!r}{nearest(estimator, known)}"
-            )
-        if estimator is not None and estimator not in estimators[null]:
+        check_choice(method, "method", tuple(estimators))
+        if estimator is None:
+            estimator = estimators[method][0]
+        check_choice(estimator, "estimator", sorted(set(itertools.chain(*estimators.values()))))
+        if estimator not in estimators[method]:
             matching = [name for name, names in estimators.items() if estimator in names]
             raise InputError(
-                f"estimator={estimator!r} goes with null={' or '.join(map(repr, matching))}, not "
-                f"with null={null!r}"
+                f"estimator={estimator!r} requires method={' or '.join(map(repr, matching))}, got "
+                f"method={method!r}"
             )
-        for kernel in (choice.kernel for choice in kernels):
-            if null != "permutation" and isinstance(kernel, str) and kernel not in SINGLE_KERNELS:
-                raise InputError(
-                    f"kernel={kernel!r} combines many statistics, which requires "
-                    f"null='permutation': with null={null!r} pass a kernel or one of "
-                    f"{', '.join(map(repr, SINGLE_KERNELS))}"
-                )
-        alpha = check_permutations(draws, alpha, null=null)
-        return cls(str(null), str(estimator or estimators[null][0]), draws, alpha, memory)
+        alpha = check_permutations(n_resamples, alpha, method=method)
+        if dependence_length is None:
+            dependence_length = DEFAULT_DEPENDENCE_LENGTH
+        elif method not in SERIES_METHODS:
+            raise InputError(
+                f"dependence_length is for method={' or '.join(map(repr, SERIES_METHODS))}, not "
+                f"for {method!r}"
+            )
+        length = check_positive(dependence_length, "dependence_length")
+        return cls(method, estimator, n_resamples, alpha, length)
+
+    def check_kernel(self, kernel: Any) -> None:
+        """Check that the method is defined for a kernel or a selection rule.
+
+        Raises:
+            InputError: if the method requires a single kernel, and the rule selects several.
+        """
+        is_single = not isinstance(kernel, str) or kernel in SINGLE_KERNELS
+        if not self.is_permutation and not is_single:
+            raise InputError(
+                f"kernel={kernel!r} combines many statistics, which requires "
+                f"method='permutation': with method={self.method!r} pass a kernel or one of "
+                f"{', '.join(map(repr, SINGLE_KERNELS))}"
+            )
 
     @property
     def is_permutation(self) -> bool:
-        """True for the null distribution of permutations, which is exact."""
-        return self.name == "permutation"
+        """True for permutations, whose null distribution is exact."""
+        return self.method == "permutation"
 
     @property
     def is_paired(self) -> bool:
         """True if permutations swap the two rows of a pair."""
         return self.estimator == "paired"
 
-    def memory_steps(self, n: int) -> float:
-        """Return the memory of a series of ``n`` rows, in steps.
+    def check_rows(self, n: int) -> None:
+        """Check that a series of ``n`` rows is long enough.
 
         Raises:
-            InputError: if a memory was passed for a null distribution of independent rows, is not
-                a positive number, or is too long for ``n`` rows.
+            InputError: if the method is for series, and ``n`` is less than five times the
+                dependence length.
         """
-        if self.name not in SERIES_NULLS:
-            if self.memory is not None:
-                raise InputError(
-                    f"memory is for the nulls {', '.join(SERIES_NULLS)}, not for {self.name!r}"
-                )
-            return DEFAULT_MEMORY
-        memory = DEFAULT_MEMORY if self.memory is None else self.memory
-        is_number = isinstance(memory, (int, float, np.number)) and not isinstance(memory, bool)
-        if not is_number or not np.isfinite(memory) or memory <= 0:
-            raise InputError(f"memory must be a positive number of steps, got {memory!r}")
-        if memory * MIN_MEMORIES > n:
+        needed = MIN_ROWS_PER_STEP * self.dependence_length
+        if self.method in SERIES_METHODS and n < needed:
             raise InputError(
-                f"a series of {n} rows is too short for a memory of {memory:g} steps, which "
-                f"requires {MIN_MEMORIES * memory:g} rows: pass a shorter memory, if the series "
-                "has one"
+                f"a dependence_length of {self.dependence_length:g} steps requires {needed:g} "
+                f"rows, got {n}: pass a shorter one, if the series are independent beyond it"
             )
-        return float(memory)
 
 
 class Approximation(NamedTuple):
@@ -229,20 +232,21 @@ def mmd_approximation(
     """Compute the squared MMD with an approximate null distribution.
 
     Args:
-        null: options with the name ``"gamma"``, ``"spectrum"`` or ``"wild bootstrap"``.
+        null: options with the method ``"gamma"``, ``"spectrum"`` or ``"wild bootstrap"``.
         gram: Gram matrix (N, N) of P followed by Q; for the wild bootstrap in order of time.
         sizes: sizes of the samples.
         rng: random number generator of the draws.
     """
     check_not_degenerate(gram)
     m, n = sizes
-    if null.name == "spectrum":
+    if null.method == "spectrum":
         within = off_diagonal_mean(gram[:m, :m]) + off_diagonal_mean(gram[m:, m:])
         unbiased = within - 2.0 * float(gram[:m, m:].mean())
-        draws = mmd_spectrum(gram, sizes, null.draws, rng)
-        return Approximation(unbiased, draws, None, f"{null.draws} draws of the spectral limit")
+        count = null.n_resamples
+        draws = mmd_spectrum(gram, sizes, count, rng)
+        return Approximation(unbiased, draws, None, f"{count} draws of the spectral limit")
     biased = biased_mmd(gram, m)
-    if null.name == "gamma":
+    if null.method == "gamma":
         return Approximation(biased, np.empty(0), mmd_gamma(gram, sizes), "gamma limit")
     if m != n:
         raise InputError(f"the wild bootstrap needs samples of one size, and has {m}, {n}")
@@ -255,7 +259,7 @@ def hsic_approximation(
     """Compute the biased HSIC with an approximate null distribution.
 
     Args:
-        null: options with the name ``"gamma"``, ``"spectrum"``, ``"wild bootstrap"`` or
+        null: options with the method ``"gamma"``, ``"spectrum"``, ``"wild bootstrap"`` or
             ``"shift"``. The number of shifts determines that of the draws.
         K: Gram matrix (n, n) of x; for the last two in order of time.
         L: Gram matrix (n, n) of y.
@@ -266,14 +270,15 @@ def hsic_approximation(
     n = len(K)
     product = center(K) * center(L)
     statistic = float(product.mean())
-    if null.name == "gamma":
+    if null.method == "gamma":
         return Approximation(statistic, np.empty(0), hsic_gamma(K, L), "gamma limit")
-    if null.name == "spectrum":
-        draws = hsic_spectrum(K, L, null.draws, rng)
-        return Approximation(statistic, draws, None, f"{null.draws} draws of the spectral limit")
-    if null.name == "wild bootstrap":
+    if null.method == "spectrum":
+        count = null.n_resamples
+        draws = hsic_spectrum(K, L, count, rng)
+        return Approximation(statistic, draws, None, f"{count} draws of the spectral limit")
+    if null.method == "wild bootstrap":
         return _wild_bootstrap_approximation(null, statistic, product, rng)
-    shortest = int(np.ceil(null.memory_steps(n)))
+    shortest = math.ceil(null.dependence_length)
     if (n - 2 * shortest + 2) * null.alpha < 1.0:
         raise InputError(
             f"{n} rows have {n - 2 * shortest + 1} shifts of at least {shortest} steps, too few to "
@@ -288,9 +293,9 @@ def _wild_bootstrap_approximation(
     null: NullChoice, statistic: float, core: np.ndarray, rng: np.random.Generator
 ) -> Approximation:
     """Draw the null distribution of the mean of ``core`` (n, n), rows in order of time (TST-7)."""
-    memory = null.memory_steps(len(core))
-    draws = wild_bootstrap(core, null.draws, rng, length=memory)
-    method = f"{null.draws} wild bootstrap draws with a memory of {memory:g} steps"
+    length = null.dependence_length
+    draws = wild_bootstrap(core, null.n_resamples, rng, length=length)
+    method = f"{null.n_resamples} wild bootstrap draws with a dependence length of {length:g} steps"
     return Approximation(statistic, draws, None, method, "series", LIBERAL_NOTE)
 
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from ..core.errors import InputError
+from ..core.errors import InputError, check_choice
 from ..core.machine import computing
 from ..core.progress import progress_bar
 from ..data.checks import check_count, check_memory, column_names, default_names, index_notes
 from ..data.copies import decimals_note
 from ..data.units import choose_scale
 from ..learning.bandwidths import bandwidth_grid
-from ..learning.kernel_selection import KERNEL_NAMES, extend_kernel, scaled_kernel
+from ..learning.kernel_selection import KERNEL_NAMES, check_kernel, extend_kernel, scaled_kernel
 from ..permutation.bins import LARGE
 from ..permutation.null_distribution import (
     describe_count,
@@ -38,9 +38,10 @@ from ..statistics.landmark_bayes_factor import (
 )
 from ..statistics.partitioned import PartitionedSums
 from ..streams.partitions import as_partitioned, is_collection
+from . import TwoSampleStatistic
 from .kernels import SELECTION_SEED, Factor, KernelChoice, factorize, gram, short_name
 from .mmd import mmd_interval, permuted_mmd
-from .nulls import MMD_NULLS, NullChoice, linear_time_approximation, mmd_approximation
+from .nulls import MMD_ESTIMATORS, NullChoice, linear_time_approximation, mmd_approximation
 from .result import (
     COMBINED,
     Part,
@@ -76,41 +77,81 @@ class PermutedStatistic(NamedTuple):
     kernel_significant: bool = True
 
 
+@dataclasses.dataclass(frozen=True)
+class StatisticChoice(KernelChoice):
+    """The options of a statistic.
+
+    Attributes:
+        kernel: a kernel or the name of a selection rule, of ``"mmd"`` only, otherwise ``None``.
+        standardize: scale of the columns, see :func:`~bke.inference.fit`.
+        statistic: ``"combined"``, ``"mmd"`` or ``"bayes_factor"``.
+    """
+
+    statistic: str
+
+    @classmethod
+    def of(
+        cls, statistic: str | None, kernel: Any, standardize: str | None, null: NullChoice
+    ) -> Self:
+        """Check the options of :func:`two_sample_test` and fill in the defaults.
+
+        Raises:
+            InputError: if an option is unknown or options exclude each other.
+        """
+        if statistic is None:
+            statistic = "combined" if kernel is None and null.is_permutation else "mmd"
+        check_choice(statistic, "statistic", get_args(TwoSampleStatistic))
+        if statistic == "mmd":
+            kernel = check_kernel("multiscale" if kernel is None else kernel, KERNEL_NAMES)
+            null.check_kernel(kernel)
+            return cls(kernel, standardize, statistic)
+        for option, value, is_allowed in (
+            ("kernel", kernel, kernel is None),
+            ("method", null.method, null.is_permutation),
+            ("estimator", null.estimator, null.estimator != "biased"),
+        ):
+            if not is_allowed:
+                raise InputError(
+                    f"{option}={value!r} is for statistic='mmd', not for {statistic!r}: pass "
+                    f"statistic='mmd' or leave {option} out"
+                )
+        return cls(None, standardize, statistic)
+
+    def __str__(self) -> str:
+        names = {"combined": "combined statistic", "bayes_factor": "Bayes factor"}
+        return names.get(self.statistic) or super().__str__()
+
+
 def two_sample_test(
     P: ArrayLike,
     Q: ArrayLike,
     *,
-    kernel: Any = "fused",
-    null: str = "permutation",
+    statistic: str | None = None,
+    kernel: Any = None,
+    method: str = "permutation",
     estimator: str | None = None,
     n_resamples: int = 999,
     sequential: bool = True,
-    memory: float | None = None,
+    dependence_length: float | None = None,
     block_size: int | None = None,
     alpha: float = 0.05,
     standardize: str | None = "column",
     seed: int = 0,
     progress: bool = True,
 ) -> TestResult:
-    """Test P = Q by the maximum mean discrepancy, with a kernel selected from the same data.
+    """Test P = Q, with kernels selected from the same data.
 
     The selection uses the pooled sample only, which permutations of the labels do not change. The
-    level is therefore exact without held-out data (BKE section 5), for all choices of ``kernel``:
+    level is therefore exact without held-out data (BKE section 5), for every ``statistic``:
 
-    - ``"fused"``: a combination of statistics at all scales, at landmarks, of location, of
+    - ``"combined"``: a combination of statistics at all scales, at landmarks, of location, of
       covariances and of the most significant region, each by its tail probability. This is the
       test of :func:`~bke.inference.compare`; see :mod:`bke.inference.statistics.combined`. Its cost
       is linear in the rows: rows of one or two columns are counted in cells, and very many rows of
       more columns are permuted in bins (:mod:`bke.inference.permutation.bins`).
-    - ``"multiscale"``: squared MMDs on a grid of lengthscales and at every mode of the smoothed
-      marginal likelihood, standardized by their permutations and combined by log-sum-exp.
-    - ``"evidence"``: the Bayes factor of P != Q, where the difference of the embeddings has the BKE
-      prior; see :mod:`bke.inference.statistics.landmark_bayes_factor`.
-    - ``"bkl"``: the kernel that maximizes the marginal likelihood, as in the paper.
-    - ``"posterior"``: the average of the kernel over the posterior of its lengthscale. The
-      statistic is the average of the statistics (KER-12).
-    - ``"median"``: the median heuristic.
-    - a kernel, such as ``SquaredExponential(0.5)``, in the units of the data.
+    - ``"mmd"``: the squared maximum mean discrepancy of ``kernel``.
+    - ``"bayes_factor"``: the Bayes factor of P != Q, where the difference of the embeddings has the
+      BKE prior; see :mod:`bke.inference.statistics.landmark_bayes_factor`.
 
     Values are compared in the lower precision of the types of both samples, and rounding of tied
     values is not a difference (:mod:`bke.inference.data.equality`).
@@ -120,26 +161,37 @@ def two_sample_test(
 
     Args:
         P: sample of P, shape (m, D) or (m,); or a collection of Dask or a dataset of Ray. More than
-            131 072 rows in such partitions are tested where they are, with ``"fused"`` and
+            131 072 rows in such partitions are tested where they are, with ``"combined"`` and
             permutations only, without an interval and without a progress bar.
         Q: sample of Q, shape (n, D) or (n,), of the same types.
-        kernel: kernel or name of a selection rule, see above.
-        null: null distribution. ``"permutation"`` is exact. The others are approximations for a
-            single kernel: ``"gamma"`` (TST-2) and ``"spectrum"`` (TST-3) for independent rows;
+        statistic: test statistic, see above. Default: ``"mmd"`` if a ``kernel`` or a ``method``
+            other than ``"permutation"`` is passed, otherwise ``"combined"``.
+        kernel: kernel of the squared MMD, for ``statistic="mmd"`` only. ``"multiscale"`` (default)
+            takes squared MMDs on a grid of lengthscales and at every mode of the smoothed marginal
+            likelihood, standardized by their permutations and combined by log-sum-exp. ``"bkl"`` is
+            the kernel that maximizes the marginal likelihood, as in the paper. ``"posterior"`` is
+            the average of the kernel over the posterior of its lengthscale; the statistic is the
+            average of the statistics (KER-12). ``"median"`` is the median heuristic. A kernel,
+            such as ``SquaredExponential(0.5)``, is in the units of the data.
+        method: method for the null distribution. ``"permutation"`` is exact. The others are
+            approximations for the squared MMD of a single kernel, any but ``"multiscale"``:
+            ``"gamma"`` (TST-2) and ``"spectrum"`` (TST-3) for independent rows;
             ``"wild bootstrap"`` (TST-7) for two stationary series, rows in order of time;
             ``"normal"`` for estimators of linear cost, and thus for very many rows.
         estimator: estimator of the squared MMD. With permutations ``"unbiased"`` (default),
             ``"biased"`` or ``"paired"``, where the rows of a pair may depend on each other and
-            permutations swap them. With ``"normal"`` ``"linear"`` (default, MMD-13) or ``"block"``
-            (MMD-14). The other null distributions have one estimator each.
+            permutations swap them; ``"paired"`` is defined for every statistic. With ``"normal"``
+            ``"linear"`` (default, MMD-13) or ``"block"`` (MMD-14). The other methods have one
+            estimator each.
         n_resamples: number B of permutations, or of draws from the null distribution. The smallest
             p-value is 1 / (1 + B).
         sequential: for more than 9998 permutations, draw 999 first, and ten times as many only if
             the p-value is not above 4 ``alpha``, at the same level
             (:mod:`bke.inference.permutation.null_distribution`); otherwise all at once.
-        memory: number of steps beyond which the series are independent, for the wild bootstrap.
-            Default: 20.
-        block_size: rows of each sample in a block. Default: the square root of m.
+        dependence_length: number of steps beyond which the series are independent, for the wild
+            bootstrap; at most a fifth of the rows. Default: 20.
+        block_size: rows of each sample in a block, for ``estimator="block"``. Default: the square
+            root of m.
         alpha: level of the test and of the interval.
         standardize: ``"column"``, ``"pooled"`` or ``None``, as for :func:`~bke.inference.fit`, by
             the pooled sample.
@@ -148,55 +200,54 @@ def two_sample_test(
         progress: show a progress bar.
 
     Raises:
-        InputError: for invalid data or arguments.
+        InputError: for invalid data or arguments, or arguments that exclude each other.
     """
-    choice = KernelChoice.checked(kernel, KERNEL_NAMES, standardize)
     check_count(seed, "seed", 0, 2**63 - 1)
-    null_choice = NullChoice.checked(
-        null, estimator, [choice], MMD_NULLS, draws=n_resamples, alpha=alpha, memory=memory
+    null = NullChoice.checked(
+        method,
+        estimator,
+        MMD_ESTIMATORS,
+        n_resamples=n_resamples,
+        alpha=alpha,
+        dependence_length=dependence_length,
     )
-    if isinstance(kernel, str) and kernel in ("evidence", "fused") and estimator == "biased":
-        raise InputError(f"kernel={kernel!r} is not a squared MMD and has no biased estimator")
-    if block_size is not None and null_choice.estimator != "block":
-        raise InputError(f"block_size is for estimator='block', not for {null_choice.estimator!r}")
+    choice = StatisticChoice.of(statistic, kernel, standardize, null)
+    if block_size is not None and null.estimator != "block":
+        raise InputError(f"block_size is for estimator='block', not for {null.estimator!r}")
     if is_collection(P) or is_collection(Q):
         survey = _survey_partitions(P, Q)
         if survey.n_rows > LARGE:
-            return _partitioned_test(survey, choice, null_choice, seed, sequential=sequential)
+            return _partitioned_test(survey, choice, null, seed, sequential=sequential)
         P, Q = survey.to_numpy()
-    pair = TwoSamples.checked(P, Q, paired=null_choice.is_paired)
-    if null_choice.estimator in ("paired", "linear", "block"):
-        pair.check_equal_sizes(null_choice.estimator)
-    null_choice.memory_steps(len(pair.first))  # checks the memory for these rows
+    pair = TwoSamples.checked(P, Q, paired=null.is_paired)
+    if null.estimator in ("paired", "linear", "block"):
+        pair.check_equal_sizes(null.estimator)
+    null.check_rows(len(pair.first))
     with computing():
-        if null_choice.is_permutation:
-            paired = null_choice.is_paired
+        if null.is_permutation:
+            paired = null.is_paired
             result = in_stages(
-                lambda count: _permutation_test(
-                    pair, choice, null_choice, seed, count, progress=progress
-                ),
+                lambda count: _permutation_test(pair, choice, null, seed, count, progress=progress),
                 n_resamples,
                 alpha,
                 sequential=sequential,
             )
             names = column_names(P) or default_names(pair.first.shape[1])
             row_notes = (
-                *small_sample_note(pair.n_permutations(paired=paired), null_choice.alpha),
+                *small_sample_note(pair.n_permutations(paired=paired), null.alpha),
                 *pair.notes(("P", "Q"), names, paired=paired),
                 *(() if paired else index_notes((P, Q), "PQ")),
             )
             notes = _notes(result, (pair.first, pair.second), pair.fingerprints, row_notes)
             result = dataclasses.replace(result, notes=notes)
         else:
-            result = _approximate_test(
-                pair, choice, null_choice, block_size, seed, progress=progress
-            )
+            result = _approximate_test(pair, choice, null, block_size, seed, progress=progress)
     return dataclasses.replace(result, fingerprints=pair.fingerprints)
 
 
 def _permutation_test(
     pair: TwoSamples,
-    choice: KernelChoice,
+    choice: StatisticChoice,
     null: NullChoice,
     seed: int,
     count: int,
@@ -204,13 +255,13 @@ def _permutation_test(
     progress: bool,
 ) -> TestResult:
     """Compute the exact test with ``count`` permutations."""
-    if choice.kernel == "fused":
-        statistic = _fused_statistic(pair, choice, null, seed, count, progress=progress)
+    if choice.statistic == "combined":
+        statistic = _combined_statistic(pair, choice, null, seed, count, progress=progress)
     else:
         rng = pair.generator(seed)
         permute = pair.swap_pairs if null.is_paired else pair.permute_labels
         labeled = permute(count, rng)
-        statistic = kernel_statistic(
+        statistic = permuted_statistic(
             choice, labeled, pair.sorted_rows, null.estimator, progress=progress
         )
     result = _to_result(statistic, choice, null, count)
@@ -223,7 +274,7 @@ def _permutation_test(
 
 
 def _to_result(
-    statistic: PermutedStatistic, choice: KernelChoice, null: NullChoice, count: int
+    statistic: PermutedStatistic, choice: StatisticChoice, null: NullChoice, count: int
 ) -> TestResult:
     """Create the result of a test with ``count`` permutations."""
     return TestResult.from_permutations(
@@ -231,14 +282,14 @@ def _to_result(
         test="two-sample test" + (" of pairs" if null.is_paired else ""),
         hypotheses=HYPOTHESES,
         kernel=statistic.kernel,
-        method=f"{describe_count(count, null.draws)}, {choice}",
+        method=f"{describe_count(count, null.n_resamples)}, {choice}",
         exact=True,
         alpha=null.alpha,
         statistic_label=statistic.label,
         parts=statistic.parts,
         pvalue_error=statistic.pvalue_error,
         kernel_label=statistic.kernel_label,
-        e_value=_e_value(statistic.values) if choice.kernel == "evidence" else None,
+        e_value=_e_value(statistic.values) if choice.statistic == "bayes_factor" else None,
         rows="pairs" if null.is_paired else "independent",
     )
 
@@ -277,7 +328,7 @@ def _rounding_notes(samples: tuple[np.ndarray, np.ndarray], kernel: Any) -> tupl
 
 def _approximate_test(
     pair: TwoSamples,
-    choice: KernelChoice,
+    choice: StatisticChoice,
     null: NullChoice,
     block_size: int | None,
     seed: int,
@@ -286,11 +337,11 @@ def _approximate_test(
 ) -> TestResult:
     """Compute the test of a single kernel with an approximate null distribution."""
     rng = pair.generator(seed)
-    if null.name != "normal":
+    if null.method != "normal":
         _check_matrix_memory(pair.pooled)
     (kernel,) = _select_kernels(choice, pair.sorted_rows, progress=progress)
     label = f"squared MMD ({null.estimator})"
-    if null.name == "normal":
+    if null.method == "normal":
         size = block_size if null.estimator == "block" else 2
         approximation = linear_time_approximation(*pair.shuffled(rng), kernel, size)
         label += " over its standard error"
@@ -301,7 +352,7 @@ def _approximate_test(
     )
 
 
-def _select_kernels(choice: KernelChoice, points: np.ndarray, *, progress: bool) -> list[Any]:
+def _select_kernels(choice: StatisticChoice, points: np.ndarray, *, progress: bool) -> list[Any]:
     """Select the kernels for rows (N, D), with a progress bar."""
     with progress_bar("kernels", 1, shown=progress) as advance:
         kernels = choice.kernels(points)
@@ -312,14 +363,15 @@ def _select_kernels(choice: KernelChoice, points: np.ndarray, *, progress: bool)
 def _check_matrix_memory(pooled: np.ndarray) -> None:
     """Check that there is memory for the Gram matrices of a pooled sample (N, D)."""
     alternative = (
-        "a random part of them, or null='normal' with one kernel, such as 'median' (--null linear)"
+        "a random part of them, or method='normal' with one kernel, such as 'median' "
+        "(--method linear)"
     )
     # Three matrices of this size are in memory at once.
     check_memory(len(pooled), pooled.shape[1], matrices=3, alternative=alternative)
 
 
-def kernel_statistic(
-    choice: KernelChoice,
+def permuted_statistic(
+    choice: StatisticChoice,
     labeled: LabeledRows,
     points: np.ndarray,
     estimator: str,
@@ -329,13 +381,13 @@ def kernel_statistic(
     """Compute squared MMDs or Bayes factors for all permutations, and combine them.
 
     Args:
-        choice: choice of the kernels, any but ``"fused"``.
+        choice: choice of the statistic, any but ``"combined"``.
         labeled: rows with their permuted labels.
         points: the same rows in canonical order, from which kernels are selected.
         estimator: estimator of the squared MMD.
         progress: show progress bars.
     """
-    if choice.kernel == "evidence":
+    if choice.statistic == "bayes_factor":
         return _bayes_factor_statistic(choice, labeled, points, progress=progress)
     kernels = _select_kernels(choice, points, progress=progress)
     labels = labeled.labels
@@ -364,7 +416,7 @@ def _gram_or_factor(kernel: Any, pooled: np.ndarray) -> np.ndarray | Factor:
 
 
 def _bayes_factor_statistic(
-    choice: KernelChoice, labeled: LabeledRows, points: np.ndarray, *, progress: bool
+    choice: StatisticChoice, labeled: LabeledRows, points: np.ndarray, *, progress: bool
 ) -> PermutedStatistic:
     """Compute the log Bayes factor at landmarks, with a uniform prior of lengthscales and sizes."""
     scales = choice.scales(points)
@@ -378,9 +430,9 @@ def _bayes_factor_statistic(
     return PermutedStatistic(values, (), None, "log Bayes factor", error)
 
 
-def _fused_statistic(
+def _combined_statistic(
     pair: TwoSamples,
-    choice: KernelChoice,
+    choice: StatisticChoice,
     null: NullChoice,
     seed: int,
     count: int,
@@ -407,7 +459,7 @@ def _fused_statistic(
 def _combine_components(
     combined: CombinedStatistic, scale: np.ndarray, varying: np.ndarray, alpha: float
 ) -> PermutedStatistic:
-    """Combine the components of the fused test.
+    """Combine the components of the combined statistic.
 
     Args:
         combined: statistics for all permutations.
@@ -454,22 +506,22 @@ def _survey_partitions(P: Any, Q: Any) -> PartitionedSamples:
 
 def _partitioned_test(
     survey: PartitionedSamples,
-    choice: KernelChoice,
+    choice: StatisticChoice,
     null: NullChoice,
     seed: int,
     *,
     sequential: bool,
 ) -> TestResult:
-    """Compute the fused test of very many rows in partitions, with the p-value of one in memory.
+    """Compute the combined test of very many rows in partitions, with the p-value of one in memory.
 
     The statistics depend on sums of features over bins of rows, which add over partitions. Three
     passes count, hash and subsample the rows; one further pass computes all sums, for any number
     of permutations.
     """
-    if choice.kernel != "fused" or not null.is_permutation:
+    if choice.statistic != "combined":
         raise InputError(
-            f"{survey.n_rows} rows in partitions are tested with kernel='fused' and "
-            "null='permutation' only: for another test pass a random subset of the rows"
+            f"{survey.n_rows} rows in partitions are tested with statistic='combined' only: for "
+            "another statistic pass a random subset of the rows"
         )
     if null.is_paired:
         raise InputError("paired rows in partitions are not supported: pass arrays in memory")
@@ -493,7 +545,7 @@ def _partitioned_test(
         return _to_result(statistic, choice, null, count)
 
     with computing():
-        result = in_stages(evaluate, null.draws, null.alpha, sequential=sequential)
+        result = in_stages(evaluate, null.n_resamples, null.alpha, sequential=sequential)
     return dataclasses.replace(
         result, notes=_notes(result, survey.selected_samples, survey.hash_sums)
     )

@@ -186,8 +186,8 @@ def _smooth_kernels(
     kernels = result.kernel if isinstance(result.kernel, tuple) else (result.kernel,)
     if len(kernels) != count or not all(isinstance(kernel, Kernel) for kernel in kernels):
         raise InputError(
-            "a witness with bands needs a test of two samples with one smooth kernel, such as "
-            "'fused', 'bkl' or SquaredExponential(0.5)"
+            "a witness with bands needs a two-sample test with a smooth kernel: pass "
+            "statistic='combined', kernel='bkl' or kernel=SquaredExponential(0.5)"
             if count == 1
             else "a test of independence with two smooth kernels is needed"
         )

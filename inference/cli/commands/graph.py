@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ...learning import PairKernel
+from ...learning import TestKernel
 from ...testing import Whitening
 from ..command import command
 from ..options.data import ColumnOptions, RowsArgument
@@ -31,7 +31,9 @@ class GraphLevelOptions(LevelOptions):
 class GraphOptions:
     """The tests that the graph hangs on."""
 
-    kernel: Annotated[PairKernel, kernel_option("As for `bke independence`.")] = "bkl"
+    kernel: Annotated[TestKernel, kernel_option("Kernel of each variable or its residuals.")] = (
+        "bkl"
+    )
     whiten: Annotated[
         Whitening,
         typer.Option(

@@ -6,16 +6,16 @@ import dataclasses
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
 
-from ...learning import PairKernel
+from ...learning import TestKernel
 from ..command import command
 from ..options.data import FILE_KINDS, columns_option
 from ..options.output import optional_folder
-from ..options.testing import PairNull, TestOptions, kernel_option, null_option
+from ..options.testing import IndependenceMethodName, TestOptions, kernel_option, method_option
 from ..terminal import Terminal
 from ..testing import FILES, PICTURES, finish_test
 from ..words import parse_columns
@@ -56,19 +56,15 @@ class VariableOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class IndependenceOptions:
-    """What only this test has."""
+    """Options of the independence test only."""
 
     kernel: Annotated[
-        PairKernel,
-        kernel_option(
-            "How the kernel of each variable is chosen, from that variable alone: multiscale hears "
-            "several lengthscales at once, bkl is one learned lengthscale, posterior its average "
-            "over the posterior, median the median distance."
-        ),
+        TestKernel,
+        kernel_option("Kernel of each variable, selected from that variable alone."),
     ] = "multiscale"
-    null: Annotated[
-        PairNull,
-        null_option("gamma and spectrum, and for series in order of time wild-bootstrap and shift"),
+    method: Annotated[
+        IndependenceMethodName,
+        method_option("gamma and spectrum; wild-bootstrap and shift for series in order of time"),
     ] = "permutation"
 
 
@@ -96,15 +92,20 @@ def independence(
 ) -> None:
     """Do two variables depend on each other? HSIC with learned kernels, at an exact level."""
     asked = variables.columns()
-    options.check(chosen.null, chosen.kernel)
+    options.check(chosen.method, chosen.kernel)
     from .. import outputs
 
     table = _read(path, asked)
     X, Y, (first, second, others) = table.x, table.y, table.names
     with outputs.output_folder(out, FILES, command="independence", read=[path]) as folder:
-        estimator = "biased" if options.biased else None
+        test_options = {
+            "kernel": chosen.kernel,
+            "method": chosen.method.replace("-", " "),
+            "estimator": options.estimator,
+        }
         with terminal.step("test", "test", spinner=False):
-            result = _tested(table, chosen, options, estimator, progress=terminal.progress)
+            arguments = {**test_options, **options.arguments()}
+            result = _test(table, progress=terminal.progress, **arguments)
 
         def witness() -> Figure:
             from bke.inference import plot_witness, sample_dependence_witness
@@ -120,7 +121,7 @@ def independence(
             "x": list(first),
             "y": list(second),
             "given": list(others),
-            "settings": options.settings(chosen.kernel, chosen.null, estimator),
+            "settings": {**test_options, **options.settings()},
         }
         finish_test(result, witness, told, [], folder, terminal)
 
@@ -136,29 +137,15 @@ def _read(path: Path, asked: list[list[str]]) -> Variables:
     return Variables(X, Y, Z, tuple(table.columns[a:b] for a, b in pairwise([0, *ends, None])))
 
 
-def _tested(
-    table: Variables,
-    chosen: IndependenceOptions,
-    options: TestOptions,
-    estimator: str | None,
-    *,
-    progress: bool,
-) -> TestResult:
-    """The test, in the words of the columns."""
+def _test(table: Variables, **options: Any) -> TestResult:
+    """Compute the test, with the names of the columns in its conclusions."""
     from bke.inference import conditional_independence_test, independence_test
 
-    how = {
-        "kernel": chosen.kernel,
-        "null": chosen.null.replace("-", " "),
-        "estimator": estimator,
-        "progress": progress,
-        **options.arguments(),
-    }
     first, second, others = table.names
     if others:
-        result = conditional_independence_test(table.x, table.y, table.given, **how)
+        result = conditional_independence_test(table.x, table.y, table.given, **options)
     else:
-        result = independence_test(table.x, table.y, **how)
+        result = independence_test(table.x, table.y, **options)
     both = f"{_together(first)} and {_together(second)}"
     known = f" given {', '.join(others)}" if others else ""
     return result.renamed(

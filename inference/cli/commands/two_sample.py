@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from ...core.names import printable
-from ...learning import TwoSampleKernel
+from ...learning import TestKernel
 from ...testing import LinearEstimator
 from ..command import command
 from ..comparison import compared
@@ -19,11 +19,12 @@ from ..options.panels import TEST
 from ..options.testing import (
     DIFFERENT,
     FailOption,
+    StatisticName,
     TestOptions,
-    TwoSampleNull,
+    TwoSampleMethodName,
     kernel_option,
+    method_option,
     min_effect_option,
-    null_option,
 )
 from ..terminal import Terminal
 from ..testing import FILES, PICTURES, finish_test
@@ -35,16 +36,22 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TwoSampleOptions:
-    """What only this test has."""
+    """Options of the two-sample test only."""
 
+    statistic: Annotated[
+        StatisticName | None,
+        typer.Option(
+            "--statistic",
+            rich_help_panel=TEST,
+            help="Compute a single test instead of the comparison: combined is the test of the "
+            "comparison, mmd the squared MMD of --kernel, bayes-factor the Bayes factor of a "
+            "difference.  [default with --kernel, --method or --biased: mmd]",
+        ),
+    ] = None
     kernel: Annotated[
-        TwoSampleKernel | None,
+        TestKernel | None,
         kernel_option(
-            "A test alone: fused is that of the whole comparison; the others are of MMD, the "
-            "kernel always chosen from the pooled sample: multiscale, the default of --biased, "
-            "hears many lengthscales at once, evidence weighs the difference by its sampling "
-            "error; bkl is the paper's one learned lengthscale, posterior its average over the "
-            "posterior, median the median distance."
+            "Kernel of --statistic mmd, by default multiscale, selected from the pooled sample."
         ),
     ] = None
     paired: Annotated[
@@ -52,13 +59,13 @@ class TwoSampleOptions:
         typer.Option(
             "--paired",
             rich_help_panel=TEST,
-            help="Row i of P belongs to row i of Q: permutations swap the two.",
+            help="Rows i of P and Q are a pair, and permutations swap the two.",
         ),
     ] = False
-    null: Annotated[
-        TwoSampleNull,
-        null_option(
-            "gamma and spectrum, wild-bootstrap for series in order of time, linear and block for "
+    method: Annotated[
+        TwoSampleMethodName,
+        method_option(
+            "gamma and spectrum; wild-bootstrap for series in order of time; linear and block for "
             "very many rows"
         ),
     ] = "permutation"
@@ -70,44 +77,49 @@ class TwoSampleOptions:
         ),
     ] = None
 
-    def compares(self, options: TestOptions) -> bool:
-        """Whether the whole comparison is asked for, and nothing that a test of MMD alone has.
+    def single_test(self, options: TestOptions) -> dict[str, Any] | None:
+        """Return the arguments of a single test, or ``None`` for the comparison.
 
         Raises:
-            BadParameter: for a scale or an effect size that it has no use for.
+            BadParameter: if options exclude each other.
         """
         if self.min_effect is not None and not self.fail:
             raise typer.BadParameter("--min-effect is for --fail")
-        alone = options.biased or options.memory is not None
-        if self.kernel is not None or self.null != "permutation" or alone:
-            if self.min_effect is not None:
+        options.check(self.method, self.kernel)
+        is_default = self.statistic is None and self.kernel is None and self.method == "permutation"
+        if is_default and not options.biased:
+            if options.level.standardize != "column":
                 raise typer.BadParameter(
-                    "--min-effect is of the whole comparison: leave out --kernel, --null, --biased "
-                    "and --memory"
+                    "--standardize is for --statistic: a comparison scales every column"
                 )
-            return False
-        if options.level.standardize != "column":
+            return None
+        if self.min_effect is not None:
             raise typer.BadParameter(
-                "--standardize is for --kernel: a comparison scales every column"
+                "--min-effect is for the comparison: leave out --statistic, --kernel, --method and "
+                "--biased"
             )
-        return True
-
-    def statistic(self, biased: bool) -> tuple[str, str | None]:
-        """The null and the estimator as the library calls them.
-
-        Raises:
-            BadParameter: they do not go together.
-        """
-        if self.paired and biased:
+        statistic = self.statistic or "mmd"
+        if statistic != "mmd" and (self.kernel is not None or options.biased):
             raise typer.BadParameter(
-                "--paired has an unbiased estimate of its own: leave --biased out"
+                f"--kernel and --biased are for --statistic mmd, not for {statistic}"
             )
-        estimator = "paired" if self.paired else "biased" if biased else None
-        if self.null not in get_args(LinearEstimator):
-            return self.null.replace("-", " "), estimator
-        if estimator is not None:
-            raise typer.BadParameter(f"--null {self.null} has an estimate of its own")
-        return "normal", self.null
+        if self.paired and options.biased:
+            raise typer.BadParameter("--paired is an unbiased estimator: leave --biased out")
+        method, estimator = self.method.replace("-", " "), options.estimator
+        if self.paired:
+            estimator = "paired"
+        if self.method in get_args(LinearEstimator):
+            if estimator is not None:
+                raise typer.BadParameter(
+                    f"--method {self.method} is an estimator: leave --paired and --biased out"
+                )
+            method, estimator = "normal", self.method
+        return {
+            "statistic": statistic.replace("-", "_"),
+            "kernel": self.kernel or ("multiscale" if statistic == "mmd" else None),
+            "method": method,
+            "estimator": estimator,
+        }
 
 
 @command("Example: `bke test calm.csv windy.csv --columns Ozone`", name="test")
@@ -126,13 +138,10 @@ def two_sample(
 
     Of numbers: tables with text, dates or holes are for `bke drift`.
 
-    With --kernel, --null or --biased only the first is asked, by that kernel. With --fail a
+    With --statistic, --kernel, --method or --biased only a single test is computed. With --fail a
     difference is a failure, with --min-effect one whose AUC is at least so large.
     """
-    whole = chosen.compares(options)
-    null, estimator = chosen.statistic(options.biased)
-    kernel = chosen.kernel or ("multiscale" if options.biased else "fused")
-    options.check(chosen.null, kernel)
+    single_test = chosen.single_test(options)
     names = columns.names
     from .. import inputs, outputs
 
@@ -152,7 +161,7 @@ def two_sample(
             f"{first}: {told_P}, {rows['P']} rows; {second}: {told_Q}, {rows['Q']} rows; "
             f"{', '.join(pair.columns)}"
         )
-        if whole:
+        if single_test is None:
             level = options.of_comparison()
             answer = compared(pair, terminal, paired=chosen.paired, **level)
             differ = answer.reject
@@ -172,9 +181,7 @@ def two_sample(
                 result = two_sample_test(
                     pair.P,
                     pair.Q,
-                    kernel=kernel,
-                    null=null,
-                    estimator=estimator,
+                    **single_test,
                     progress=terminal.progress,
                     **options.arguments(),
                 )
@@ -185,7 +192,7 @@ def two_sample(
                 drawn = sample_test_witness(result, pair.P, pair.Q, seed=seed, columns=pair.columns)
                 return plot_witness(drawn, P=pair.P, Q=pair.Q, names=pair.names)
 
-            told["settings"] = options.settings(kernel, chosen.null, estimator)
+            told["settings"] = {**single_test, **options.settings()}
             finish_test(result, witness, told, list(pair.notes), folder, terminal)
             differ = result.reject
     if chosen.fail and differ:

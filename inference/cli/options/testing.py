@@ -1,4 +1,4 @@
-"""Hypothesis tests: kernels, null distributions, permutations and the level."""
+"""Options of hypothesis tests: statistic, kernel, null distribution and level."""
 
 from __future__ import annotations
 
@@ -8,26 +8,29 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 import typer
 
 from ...learning import SingleKernel
-from ...testing import HsicNull, LinearEstimator, MmdNull, SeriesNull
+from ...testing import HsicMethod, LinearEstimator, MmdMethod, SeriesMethod, TwoSampleStatistic
 from .model import StandardizeName, distance_standardize, standardize_argument
 from .panels import TEST
 from .sampler import SeedOption
 
 
-def _spelt(*nulls: str) -> tuple[str, ...]:
-    """As on the command line, without spaces."""
-    return tuple(null.replace(" ", "-") for null in nulls)
+def _with_hyphens(*names: str) -> tuple[str, ...]:
+    """Replace spaces and underscores by hyphens, as on the command line."""
+    return tuple(name.replace(" ", "-").replace("_", "-") for name in names)
 
 
 if TYPE_CHECKING:
-    TwoSampleNull: TypeAlias = str
-    PairNull: TypeAlias = str
-else:  # the normal null goes by the estimator that it is for
-    TwoSampleNull = Literal[
-        _spelt(*(null for null in get_args(MmdNull) if null != "normal"))
+    StatisticName: TypeAlias = str
+    TwoSampleMethodName: TypeAlias = str
+    IndependenceMethodName: TypeAlias = str
+else:
+    StatisticName = Literal[_with_hyphens(*get_args(TwoSampleStatistic))]
+    # The method "normal" is named by its estimator.
+    TwoSampleMethodName = Literal[
+        _with_hyphens(*(name for name in get_args(MmdMethod) if name != "normal"))
         + get_args(LinearEstimator)
     ]
-    PairNull = Literal[_spelt(*get_args(HsicNull))]
+    IndependenceMethodName = Literal[_with_hyphens(*get_args(HsicMethod))]
 
 AlphaOption: TypeAlias = Annotated[
     float, typer.Option("--alpha", rich_help_panel=TEST, help="Level of the verdict.")
@@ -38,7 +41,7 @@ PermutationsOption: TypeAlias = Annotated[
         "--permutations",
         min=1,
         rich_help_panel=TEST,
-        help="Random permutations, or draws of another null.",
+        help="Number of permutations, or of draws from another null distribution.",
     ),
 ]
 SequentialOption: TypeAlias = Annotated[
@@ -80,17 +83,23 @@ def min_effect_option(metavar: str, least: float, what: str) -> Any:
 
 
 def kernel_option(text: str) -> Any:
-    """``--kernel``, how a test chooses its own."""
-    return typer.Option("--kernel", rich_help_panel=TEST, help=text)
-
-
-def null_option(text: str) -> Any:
-    """``--null``, where the null distribution comes from."""
+    """Return the option ``--kernel`` with a help text that starts with the sentence ``text``."""
     return typer.Option(
-        "--null",
+        "--kernel",
         rich_help_panel=TEST,
-        help="Where the null distribution comes from. Permutations are exact; the others are "
-        f"approximations, for the kernels bkl, posterior and median: {text}.",
+        help=f"{text} multiscale combines many lengthscales; bkl maximizes the marginal "
+        "likelihood; posterior is the average over the posterior of the lengthscale; median is "
+        "the median heuristic.",
+    )
+
+
+def method_option(text: str) -> Any:
+    """Return the option ``--method`` with a help text that ends with ``text``."""
+    return typer.Option(
+        "--method",
+        rich_help_panel=TEST,
+        help="Method for the null distribution. permutation is exact; the others are "
+        f"approximations for the kernels bkl, posterior and median: {text}.",
     )
 
 
@@ -119,55 +128,66 @@ class LevelOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TestOptions:
-    """What both tests have."""
+    """Options of the two-sample test and of the independence test."""
 
-    __test__ = False  # for pytest, not one of its classes
+    __test__ = False  # prevents collection by pytest
 
     biased: Annotated[
         bool,
-        typer.Option("--biased", rich_help_panel=TEST, help="The biased estimate of MMD or HSIC."),
+        typer.Option(
+            "--biased", rich_help_panel=TEST, help="Use the biased estimator of MMD or HSIC."
+        ),
     ] = False
-    memory: Annotated[
+    dependence_length: Annotated[
         float | None,
         typer.Option(
-            "--memory",
+            "--dependence-length",
             rich_help_panel=TEST,
-            help="Steps over which series forget, for the nulls that are for series.  "
-            "[default: 20]",
+            help="Number of steps beyond which series are independent, for the methods for "
+            "series.  [default: 20]",
         ),
     ] = None
     sequential: SequentialOption = True
     level: LevelOptions
 
-    def check(self, null: str, kernel: str) -> None:
-        """Refuse what does not go together, by the names that it has here."""
+    @property
+    def estimator(self) -> str | None:
+        """Estimator of MMD or HSIC, or ``None`` for the default."""
+        return "biased" if self.biased else None
+
+    def check(self, method: str, kernel: str | None) -> None:
+        """Check that options are compatible.
+
+        Raises:
+            BadParameter: if the method requires another kernel, or has no dependence length.
+        """
         single = get_args(SingleKernel)
-        if null != "permutation" and kernel not in single:
-            raise typer.BadParameter(f"--null {null} is for --kernel {', '.join(single)}")
-        if self.memory is not None and null not in _spelt(*get_args(SeriesNull)):
-            raise typer.BadParameter("--memory is for the nulls of series, such as wild-bootstrap")
+        if method != "permutation" and kernel not in single:
+            raise typer.BadParameter(f"--method {method} requires --kernel {' or '.join(single)}")
+        series = _with_hyphens(*get_args(SeriesMethod))
+        if self.dependence_length is not None and method not in series:
+            raise typer.BadParameter(
+                "--dependence-length is for methods for series, such as wild-bootstrap"
+            )
 
     def arguments(self) -> dict[str, Any]:
-        """Keyword arguments of a test, but those that it chooses itself."""
+        """Return keyword arguments of both tests."""
         return {
-            "memory": self.memory,
+            "dependence_length": self.dependence_length,
             "sequential": self.sequential,
             **self.level.arguments(),
         }
 
     def of_comparison(self) -> dict[str, Any]:
-        """Keyword arguments of a comparison, which scales every column."""
+        """Return keyword arguments of a comparison, which scales every column."""
         return {"sequential": self.sequential, **self.level.of_comparison()}
 
-    def settings(self, kernel: str, null: str, estimator: str | None) -> dict[str, Any]:
-        """What a test was asked for, by the names that it has on the command line."""
+    def settings(self) -> dict[str, Any]:
+        """Return the options of both tests by their names on the command line."""
         return {
-            "kernel": kernel,
-            "null": null,
-            "estimator": estimator,
             "permutations": self.level.permutations,
             "sequential": self.sequential,
-            "memory": self.memory,
+            "dependence_length": self.dependence_length,
             "standardize": self.level.standardize,
             "seed": self.level.seed,
         }

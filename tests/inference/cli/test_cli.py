@@ -964,7 +964,7 @@ def test_two_samples_are_compared(samples, tmp_path):
     assert str(expected) in succeeded("test", *samples, *arguments).stdout
     refused = bke_command("test", *samples, "--standardize", "none")
     assert refused.exit_code == 2
-    assert "--standardize is for --kernel" in refused.output
+    assert "--standardize is for --statistic" in refused.output
 
 
 def test_a_difference_of_two_samples_fails_where_it_is_asked_for_and_is_large_enough(tmp_path):
@@ -1003,25 +1003,25 @@ def test_pairs_are_tested_for_independence(tmp_path):
     assert len(json.loads(both.stdout)["kernel"][0]["lengthscale"]) == 2
 
 
-def test_other_nulls(samples, tmp_path):
+def test_other_methods(samples, tmp_path):
     """Every name reaches the function under the right one."""
     arguments = ("--permutations", "39", "--quiet", "--json", "--kernel", "median")
-    for null in ("gamma", "spectrum"):
-        found = json.loads(succeeded("test", *samples, *arguments, "--null", null).stdout)
+    for method in ("gamma", "spectrum"):
+        found = json.loads(succeeded("test", *samples, *arguments, "--method", method).stdout)
         expected = bke.inference.two_sample_test(
-            P, Q, kernel="median", null=null, n_resamples=39, progress=False
+            P, Q, kernel="median", method=method, n_resamples=39, progress=False
         )
         assert found["pvalue"] == pytest.approx(expected.pvalue)
         assert found["exact"] is False
-    assert "one size" in refusal("test", *samples, *arguments, "--null", "linear")
+    assert "one size" in refusal("test", *samples, *arguments, "--method", "linear")
     assert "one size" in refusal(
-        "test", *samples, *arguments, "--null", "wild-bootstrap", "--memory", "2"
+        "test", *samples, *arguments, "--method", "wild-bootstrap", "--dependence-length", "2"
     )
-    combined = bke_command("test", *samples, "--null", "gamma")
+    combined = bke_command("test", *samples, "--method", "gamma")
     assert combined.exit_code == 2
-    assert "--kernel bkl, posterior, median" in combined.output
-    assert bke_command("test", *samples, "--memory", "3").exit_code == 2
-    assert bke_command("test", *samples, "--paired", "--null", "block").exit_code == 2
+    assert "--kernel bkl or posterior or median" in combined.output
+    assert bke_command("test", *samples, "--dependence-length", "3").exit_code == 2
+    assert bke_command("test", *samples, "--paired", "--method", "block").exit_code == 2
 
 
 @pytest.mark.slow

@@ -21,10 +21,16 @@ from bke.inference.cli.options.model import (
     standardize_argument,
 )
 from bke.inference.cli.options.sampler import SamplerOptions
-from bke.inference.cli.options.testing import PairNull, TestOptions, TwoSampleNull
+from bke.inference.cli.options.testing import (
+    IndependenceMethodName,
+    StatisticName,
+    TestOptions,
+    TwoSampleMethodName,
+)
 from bke.inference.cli.words import SAMPLING_NOISE_NAMES
 from bke.inference.sampling.samplers import SAMPLERS, Auto
-from bke.inference.testing.nulls import HSIC_NULLS, MMD_NULLS
+from bke.inference.testing import TwoSampleStatistic
+from bke.inference.testing.nulls import HSIC_ESTIMATORS, MMD_ESTIMATORS
 from bke.models import Nystrom
 from bke.models.likelihood.marginal import LIKELIHOODS
 from bke.models.likelihood.noise import SAMPLING_NOISES
@@ -155,8 +161,8 @@ def test_words_are_refused_as_wrong_usage():
         lambda: model(noise_variance="lots"),
         lambda: UnitOptions(dither="maybe"),
         lambda: parse_kernels("se,gauss", "--kernels"),
-        lambda: TestOptions(memory=3.0, level=None).check("gamma", "bkl"),
-        lambda: TestOptions(level=None).check("gamma", "fused"),
+        lambda: TestOptions(dependence_length=3.0, level=None).check("gamma", "bkl"),
+        lambda: TestOptions(level=None).check("gamma", "multiscale"),
     ):
         with pytest.raises(typer.BadParameter):
             refused()
@@ -168,10 +174,13 @@ def test_the_command_line_has_the_likelihoods_and_measures_of_the_models():
     assert set(SAMPLING_NOISE_NAMES) == set(SAMPLING_NOISES)
 
 
-def test_the_command_line_has_the_nulls_of_the_library():
-    spelt = {null.replace(" ", "-") for null in MMD_NULLS} - {"normal"}
-    assert set(get_args(TwoSampleNull)) == spelt | set(MMD_NULLS["normal"])
-    assert set(get_args(PairNull)) == {null.replace(" ", "-") for null in HSIC_NULLS}
+def test_the_command_line_has_the_statistics_and_methods_of_the_library():
+    statistics = [name.replace("_", "-") for name in get_args(TwoSampleStatistic)]
+    assert list(get_args(StatisticName)) == statistics
+    methods = {name.replace(" ", "-") for name in MMD_ESTIMATORS} - {"normal"}
+    assert set(get_args(TwoSampleMethodName)) == methods | set(MMD_ESTIMATORS["normal"])
+    methods = {name.replace(" ", "-") for name in HSIC_ESTIMATORS}
+    assert set(get_args(IndependenceMethodName)) == methods
 
 
 @pytest.mark.parametrize("name", KERNELS)

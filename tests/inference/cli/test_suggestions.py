@@ -38,9 +38,13 @@ def table(tmp_path):
     ("arguments", "status", "told"),
     [
         (("tset",), 2, "Did you mean 'test'"),
-        (("test", "{}", "{}", "--kernl", "fused"), 2, "--kernel"),
-        (("test", "{}", "{}", "--kernel", "fusd"), 2, "; did you mean 'fused'?"),
-        (("test", "{}", "{}", "--kernel", "gaussian"), 2, "'gaussian' is not one of 'fused', "),
+        (("test", "{}", "{}", "--kernl", "median"), 2, "--kernel"),
+        (("test", "{}", "{}", "--statistic", "combind"), 2, "; did you mean 'combined'?"),
+        (
+            ("test", "{}", "{}", "--kernel", "gaussian"),
+            2,
+            "'gaussian' is not one of 'multiscale', ",
+        ),
         (("score", "{}", "--kernels", "se,matren32"), 2, "; did you mean 'matern32'?"),
         (("fit", "{}", "--method", "nutz"), 2, "'nutz' is not one of 'auto', 'nuts', 'quadrature'"),
         (("fit", "{}", "--method", "nutz"), 2, "; did you mean 'nuts'?"),
@@ -63,7 +67,7 @@ def test_the_command_line_tells_what_was_meant(arguments, status, told, table):
     ("call", "told"),
     [
         (lambda X: two_sample_test(X, X, kernel="mutliscale"), "; did you mean 'multiscale'?"),
-        (lambda X: two_sample_test(X, X, null="spectral"), "; did you mean 'spectrum'?"),
+        (lambda X: two_sample_test(X, X, method="spectral"), "; did you mean 'spectrum'?"),
         (lambda X: fit(X, standardize="columns"), "; did you mean 'column'?"),
         (lambda X: fit(X, method="quadratur"), "; did you mean 'quadrature'?"),
         (lambda X: fit(X, method=None), "got None$"),

@@ -123,19 +123,19 @@ def test_jackknife_error_is_the_standard_deviation_over_draws_of_the_permutation
     assert proportion_error(float(np.mean(pvalues)), 199) < 0.85 * deviation
 
 
-@pytest.mark.parametrize("null", DRAWN)
-def test_smallest_number_of_permutations_for_a_level(null):
-    check_permutations(19, 0.05, null=null)
-    check_permutations(9, 0.1, null=null)  # 1 / 0.1 is 10 in spite of rounding
-    check_permutations(33, 0.03, null=null)
+@pytest.mark.parametrize("method", DRAWN)
+def test_smallest_number_of_permutations_for_a_level(method):
+    check_permutations(19, 0.05, method=method)
+    check_permutations(9, 0.1, method=method)  # 1 / 0.1 is 10 in spite of rounding
+    check_permutations(33, 0.03, method=method)
     for n_resamples, alpha, needed in ((18, 0.05, 19), (8, 0.1, 9), (32, 0.03, 33)):
         message = f"{n_resamples} draws cannot reject at level .*1/{n_resamples + 1}.*{needed}$"
         with pytest.raises(InputError, match=message):
-            check_permutations(n_resamples, alpha, "draws", null)
+            check_permutations(n_resamples, alpha, "draws", method)
 
 
 def test_number_of_permutations_does_not_matter_for_a_null_in_closed_form():
-    check_permutations(1, 0.05, null="gamma")
+    check_permutations(1, 0.05, method="gamma")
 
 
 def test_invalid_numbers_of_permutations_and_levels_are_refused():
@@ -143,7 +143,7 @@ def test_invalid_numbers_of_permutations_and_levels_are_refused():
         check_permutations(0, 0.05)
     for alpha in (0.0, 1.0, -0.1, float("nan"), "small"):
         with pytest.raises(InputError, match=r"alpha must be a number between 0 and 0.5"):
-            check_permutations(99, alpha, null="gamma")
+            check_permutations(99, alpha, method="gamma")
 
 
 def test_note_on_rows_with_few_permutations():

@@ -108,7 +108,7 @@ def test_bad_input(collider, graph):
     with pytest.raises(InputError, match="4 different names"):
         causal_graph(collider, columns=("a", "a", "b", "c"), **OPTIONS)
     with pytest.raises(InputError, match="kernel must be"):
-        causal_graph(collider, **{**OPTIONS, "kernel": "fused"})
+        causal_graph(collider, **{**OPTIONS, "kernel": "combined"})
     with pytest.raises(InputError, match="at least 4 rows"):
         causal_graph(collider[:3], **OPTIONS)
     twice = np.column_stack([collider[:, :3], collider[:, 0]])

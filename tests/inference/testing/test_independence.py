@@ -87,7 +87,7 @@ def test_the_level(choice):
     [
         ({"Y": Y[:20]}, "X has 30 rows but Y has 20"),
         ({"X": X[:3], "Y": Y[:3]}, "at least 4 rows"),
-        ({"kernel": "fused"}, "kernel must be a kernel or one of"),
+        ({"kernel": "combined"}, "kernel must be a kernel or one of"),
         ({"kernel": ("median",)}, "one for both or a tuple of two"),
         ({"n_resamples": 5}, "cannot reject"),
         ({"estimator": "paired"}, "estimator must be one of"),

@@ -26,7 +26,7 @@ def test_every_column_is_the_statistic_of_its_labels(permute_labels):
 
 
 def test_one_feature_gives_the_t_test(permute_labels):
-    """T squared and its null against SciPy's; a factor N - 1 for N - 2 is off by 5 %."""
+    """T squared and its null distribution are SciPy's; a factor N - 1 for N - 2 is off by 5 %."""
     features = RNG.normal(size=(20, 1))
     labels = permute_labels((12, 8), 3, np.random.default_rng(1))
     for column, value in zip(labels.T, permuted_t_squared(features, labels, 1e-14), strict=True):
@@ -51,11 +51,11 @@ def test_extrema_are_high_and_apart():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("null", ["permutation", "f"])
-def test_the_level_and_power(null):
+@pytest.mark.parametrize("method", ["permutation", "f"])
+def test_the_level_and_power(method):
     """200 data sets of 60 + 60 rows, seed 3, level 0.1: at most 40 rejections but 1 in 10 000."""
     rng = np.random.default_rng(3)
-    options = {"null": null, "n_resamples": 99, "alpha": 0.1, "locations": 2, **QUIET}
+    options = {"method": method, "n_resamples": 99, "alpha": 0.1, "locations": 2, **QUIET}
     rejected = [
         mean_embedding_test(*rng.normal(size=(2, 60)), seed=seed, **options).reject
         for seed in range(200)
@@ -64,7 +64,7 @@ def test_the_level_and_power(null):
     assert sum(rejected) >= 4
     found = mean_embedding_test(rng.normal(size=200), rng.normal(1.0, 1.0, size=150), **options)
     assert found.reject
-    assert found.exact == (null == "permutation")
+    assert found.exact == (method == "permutation")
 
 
 def test_the_order_of_the_rows_does_not_matter():
@@ -89,8 +89,8 @@ def test_the_halves_come_from_the_data():
 def test_bad_input():
     with pytest.raises(InputError, match="at least 8 rows"):
         mean_embedding_test(RNG.normal(size=6), RNG.normal(size=30))
-    with pytest.raises(InputError, match="null must be one of"):
-        mean_embedding_test(RNG.normal(size=30), RNG.normal(size=30), null="gamma")
+    with pytest.raises(InputError, match="method must be one of"):
+        mean_embedding_test(RNG.normal(size=30), RNG.normal(size=30), method="gamma")
 
 
 def test_a_kernel_that_tells_nothing_apart_does_not_reject():

@@ -229,7 +229,7 @@ def test_a_difference_is_found_and_said_of_which_rows(few):
 @pytest.mark.parametrize(
     ("change", "options", "message"),
     [
-        (lambda P, Q: (P, Q), {"kernel": "median"}, "kernel='fused'"),
+        (lambda P, Q: (P, Q), {"kernel": "median"}, "statistic='combined' only"),
         (lambda P, Q: (P, Q[:400]), {"estimator": "paired"}, "paired rows"),
         (lambda P, Q: (P, Q[:, :3]), {}, "5 columns and Q has 3 columns"),
         (lambda P, Q: (P, Q[:9]), {}, "a sample of 9 rows beside 500"),

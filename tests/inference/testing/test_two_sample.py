@@ -18,9 +18,8 @@ from bke.inference.permutation.pool import pool_pairs, pool_rows
 from bke.inference.permutation.samples import LabeledRows, TwoSamples
 from bke.inference.statistics.combined import CombinedStatistic
 from bke.inference.testing import two_sample
-from bke.inference.testing.kernels import KernelChoice
 from bke.inference.testing.mmd import permuted_mmd
-from bke.inference.testing.two_sample import kernel_statistic
+from bke.inference.testing.two_sample import StatisticChoice, permuted_statistic
 from bke.models import (
     Distance,
     GaussianMixture,
@@ -35,20 +34,32 @@ from bke.models import (
 RNG = np.random.default_rng(0)
 P, Q = RNG.normal(size=(25, 2)), RNG.normal(size=(20, 2)) * [1.0, 2.5]
 QUIET = {"progress": False}
+OPTIONS = {
+    "combined": {"statistic": "combined"},
+    "bayes_factor": {"statistic": "bayes_factor"},
+    **{name: {"kernel": name} for name in KERNEL_NAMES},
+}
 
 
 @pytest.mark.one_in(6)
-@pytest.mark.parametrize("choice", [*KERNEL_NAMES[1:], Matern(1.5, 0.7)], ids=str)
-def test_a_permutation_of_the_labels_permutes_the_statistics(choice, permute_labels):
+@pytest.mark.parametrize(
+    ("statistic", "kernel"),
+    [
+        ("bayes_factor", None),
+        *(("mmd", kernel) for kernel in (*KERNEL_NAMES, Matern(1.5, 0.7))),
+    ],
+    ids=str,
+)
+def test_a_permutation_of_the_labels_permutes_the_statistics(statistic, kernel, permute_labels):
     """What makes the level exact: nothing else depends on which column is the observed one."""
     points = np.concatenate([P, Q])
     points = points[canonical_order(points)]
     labels = permute_labels((25, 20), 40, np.random.default_rng(1))
     moved = np.random.default_rng(2).permutation(41)
     with computing():
-        chosen = KernelChoice.checked(choice, KERNEL_NAMES, "column")
+        choice = StatisticChoice(kernel, "column", statistic)
         row, other = (
-            kernel_statistic(chosen, LabeledRows(points, each), points, "unbiased").values
+            permuted_statistic(choice, LabeledRows(points, each), points, "unbiased").values
             for each in (labels, labels[:, moved])
         )
     assert len(np.unique(row)) > 20
@@ -141,11 +152,33 @@ def test_no_scale_is_one_for_all_columns():
     assert found.kernel.lengthscale == pytest.approx(1e-4 * pooled.kernel.lengthscale)
 
 
-def test_fused_is_no_mmd():
+@pytest.mark.parametrize("statistic", ["combined", "bayes_factor"])
+@pytest.mark.parametrize(
+    ("option", "value"), [("kernel", "median"), ("method", "gamma"), ("estimator", "biased")]
+)
+def test_options_of_the_mmd_are_errors_for_other_statistics(statistic, option, value):
     with pytest.raises(
-        InputError, match="'fused' is not a squared MMD and has no biased estimator"
+        InputError,
+        match=f"{option}='{value}' is for statistic='mmd', not for '{statistic}': pass "
+        f"statistic='mmd' or leave {option} out",
     ):
-        two_sample_test(P, Q, estimator="biased", **QUIET)
+        two_sample_test(P, Q, statistic=statistic, **{option: value}, **QUIET)
+
+
+def test_default_statistic():
+    options = {"n_resamples": 19, **QUIET}
+
+    def pvalue(**arguments):
+        result = two_sample_test(P, Q, **arguments, **options)
+        return result.statistic, result.pvalue, result.method
+
+    assert pvalue() == pvalue(statistic="combined")
+    assert pvalue(kernel="median") == pvalue(statistic="mmd", kernel="median")
+    assert pvalue(statistic="mmd") == pvalue(kernel="multiscale")
+    assert pvalue(statistic="mmd") != pvalue()
+    assert pvalue()[2] == "19 permutations, combined statistic"
+    assert pvalue(statistic="bayes_factor")[2] == "19 permutations, Bayes factor"
+    assert pvalue(kernel="median")[2] == "19 permutations, median"
 
 
 @pytest.mark.slow
@@ -203,12 +236,12 @@ def test_samples_that_are_rounded_differently():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("choice", KERNEL_NAMES)
+@pytest.mark.parametrize("choice", OPTIONS)
 def test_neither_labels_nor_the_order_of_rows_reach_the_kernel(choice):
     """Any other split of the pooled sample: the same kernels. Any other order: the same p-value."""
     rng = np.random.default_rng(3)
     pooled = rng.gamma(2.0, size=(LEARNED_ROWS + 20, 1))  # more than are learned from
-    options = {"kernel": choice, "n_resamples": 19, **QUIET}
+    options = {**OPTIONS[choice], "n_resamples": 19, **QUIET}
     result = two_sample_test(pooled[:300], pooled[300:], **options)
     shuffled = two_sample_test(pooled[299::-1], pooled[:299:-1], **options)
     assert shuffled.pvalue == result.pvalue
@@ -216,7 +249,7 @@ def test_neither_labels_nor_the_order_of_rows_reach_the_kernel(choice):
     again = rng.permutation(pooled)
     other = two_sample_test(again[:300], again[300:], **options)
     assert {part.name for part in other.parts} == {part.name for part in result.parts}
-    if choice not in ("fused", "multiscale", "evidence"):
+    if choice not in ("combined", "multiscale", "bayes_factor"):
         np.testing.assert_array_equal(other.kernel.lengthscale, result.kernel.lengthscale)
 
 
@@ -237,12 +270,12 @@ def test_the_average_of_the_statistics_is_the_statistic_of_the_average():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("choice", ["median", "evidence", "fused"])
+@pytest.mark.parametrize("choice", ["median", "bayes_factor", "combined"])
 def test_the_level(choice):
     """300 null data sets of 12 + 9 rows, seed 4, 39 permutations, level 0.1 (exact: 4 of 40).
 
-    Rejections are Binomial(300, 0.1): at most 50 but for 1 in 7000. Fused 100: at most 23 but for
-    1 in 25 000.
+    Rejections are Binomial(300, 0.1): at most 50 but for 1 in 7000. Combined
+    statistic: 100 data sets, at most 23 but for 1 in 25 000.
     """
     rng = np.random.default_rng(4)
     pvalues = np.array(
@@ -250,13 +283,13 @@ def test_the_level(choice):
             two_sample_test(
                 rng.gamma(2.0, size=(12, 1)),
                 rng.gamma(2.0, size=(9, 1)),
-                kernel=choice,
+                **OPTIONS[choice],
                 n_resamples=39,
                 alpha=0.1,
                 seed=seed,
                 **QUIET,
             ).pvalue
-            for seed in range(300 if choice in ("median", "evidence") else 100)
+            for seed in range(300 if choice in ("median", "bayes_factor") else 100)
         ]
     )
     most = 50 if len(pvalues) == 300 else 23
@@ -281,7 +314,7 @@ def test_e_values_average_one_under_the_null():
     """All 20 ways to label six rows, 20 seeds: 4.5 standard errors fail once in 150 000."""
     rows = np.random.default_rng(7).normal(size=6)
     chosen = [np.isin(np.arange(6), three) for three in itertools.combinations(range(6), 3)]
-    options = {"kernel": "evidence", "n_resamples": 19, **QUIET}
+    options = {"statistic": "bayes_factor", "n_resamples": 19, **QUIET}
     values = np.array(
         [
             [two_sample_test(rows[one], rows[~one], seed=seed, **options).e_value for one in chosen]
@@ -304,9 +337,9 @@ def test_permutations_differ_between_samples_of_one_size():
     assert generator(0, zeros).integers(10**9) == generator(0, -zeros).integers(10**9)
 
 
-@pytest.mark.parametrize("choice", KERNEL_NAMES)
+@pytest.mark.parametrize("choice", OPTIONS)
 def test_a_difference_is_found_and_said(choice):
-    result = two_sample_test(P, Q + 2.0, kernel=choice, n_resamples=199, **QUIET)
+    result = two_sample_test(P, Q + 2.0, **OPTIONS[choice], n_resamples=199, **QUIET)
     assert result.pvalue <= 3 / 200
     assert result.reject
     assert len(result.null_distribution) == 199
@@ -349,16 +382,16 @@ def test_units_do_not_matter():
     assert first.pvalue == second.pvalue
 
 
-@pytest.mark.parametrize("choice", ["fused", "evidence", "bkl", "median"])
+@pytest.mark.parametrize("choice", ["combined", "bayes_factor", "bkl", "median"])
 @pytest.mark.parametrize("estimator", [None, "paired"])
 @pytest.mark.one_in(4)
 def test_no_order_of_samples_rows_or_columns_matters_nor_any_unit(choice, estimator):
-    if choice == "evidence" and estimator == "paired":
+    if choice == "bayes_factor" and estimator == "paired":
         estimator = None
     rng = np.random.default_rng(21)
     P, Q = rng.normal(size=(40, 2)), rng.normal(0.3, 1.2, size=(40 if estimator else 55, 2))
     P[:, 1], Q[:5] = P[:, 1].round(1), P[:5]  # ties, and rows that are in both
-    options = {"kernel": choice, "estimator": estimator, "n_resamples": 199, "progress": False}
+    options = {**OPTIONS[choice], "estimator": estimator, "n_resamples": 199, "progress": False}
     p = two_sample_test(P, Q, **options).pvalue
     order = rng.permutation(40)
     others = [
@@ -374,7 +407,7 @@ def test_no_order_of_samples_rows_or_columns_matters_nor_any_unit(choice, estima
 
 @pytest.mark.slow
 @pytest.mark.one_in(2)
-@pytest.mark.parametrize("choice", ["fused", "evidence"])
+@pytest.mark.parametrize("choice", ["combined", "bayes_factor"])
 @pytest.mark.slow
 def test_the_seed_moves_permutations_alone(choice):
     """The statistic is the same for any seed, and p varies as 999 permutations make it.
@@ -383,10 +416,12 @@ def test_the_seed_moves_permutations_alone(choice):
     """
     rng = np.random.default_rng(22)
     P, Q = rng.normal(size=(60, 2)), rng.normal(0.2, 1.0, size=(60, 2))
-    found = [two_sample_test(P, Q, kernel=choice, seed=seed, progress=False) for seed in range(24)]
+    found = [
+        two_sample_test(P, Q, **OPTIONS[choice], seed=seed, progress=False) for seed in range(24)
+    ]
     p = np.array([one.pvalue for one in found])
     assert p.var(ddof=1) < 1.9 * p.mean() * (1.0 - p.mean()) / 999
-    if choice == "evidence":
+    if choice == "bayes_factor":
         assert np.ptp([one.statistic for one in found]) < 1e-9
 
 
@@ -408,7 +443,8 @@ def test_kernels_that_cannot_tell_all_distributions_apart():
         ({"kernel": "best"}, "kernel must be a kernel or one of"),
         ({"kernel": SquaredExponential}, "kernel must be a kernel or one of"),
         ({"kernel": SquaredExponential([1.0, 2.0, 3.0])}, "the kernel does not fit the data"),
-        ({"estimator": "linear"}, "goes with null='normal'"),
+        ({"estimator": "linear"}, "requires method='normal'"),
+        ({"statistic": "mdd"}, "statistic must be one of"),
         ({"seed": -1}, "seed"),
         ({"standardize": "row"}, "standardize must be one of"),
     ],
@@ -433,13 +469,13 @@ def test_64_bit_is_not_asked_of_the_user():
     )
 
 
-@pytest.mark.parametrize("choice", KERNEL_NAMES)
+@pytest.mark.parametrize("choice", OPTIONS)
 @pytest.mark.one_in(4)
 def test_columns_that_are_constant_in_both_samples_say_nothing(choice):
     rng = np.random.default_rng(23)
     P, Q = rng.normal(size=(40, 2)), rng.normal(0.4, 1.0, size=(45, 2)) * [1.0, 3.0]
     wide = [np.column_stack([Z[:, 0], np.full(len(Z), 7.0), Z[:, 1]]) for Z in (P, Q)]
-    options = {"kernel": choice, "n_resamples": 99, "progress": False}
+    options = {**OPTIONS[choice], "n_resamples": 99, "progress": False}
     one, other = two_sample_test(P, Q, **options), two_sample_test(*wide, **options)
     assert other.pvalue == one.pvalue
     assert any("constant in both samples" in note and "column 2" in note for note in other.notes)
@@ -454,8 +490,10 @@ def test_columns_that_are_constant_in_both_samples_say_nothing(choice):
 def test_a_column_may_be_constant_in_one_sample():
     """A constant in one sample is a difference to be found, not an error."""
     zeros, ones = np.zeros(20), np.r_[0.0, np.ones(24)]
-    for choice in KERNEL_NAMES:
-        assert two_sample_test(zeros, ones, kernel=choice, n_resamples=99, **QUIET).pvalue == 0.01
+    for choice in OPTIONS:
+        assert (
+            two_sample_test(zeros, ones, **OPTIONS[choice], n_resamples=99, **QUIET).pvalue == 0.01
+        )
     with pytest.raises(InputError, match="the union of P and Q"):
         two_sample_test(zeros, zeros, **QUIET)
 
@@ -464,8 +502,8 @@ def test_rare_values_and_mixed_resolutions():
     """Subsamples with all rows equal; one sample rounded and the other not."""
     rare = np.zeros(1500)
     rare[0] = 1.0
-    for choice in ("median", "evidence"):
-        assert two_sample_test(rare, rare, kernel=choice, n_resamples=19, **QUIET).pvalue > 0.5
+    for choice in ("median", "bayes_factor"):
+        assert two_sample_test(rare, rare, **OPTIONS[choice], n_resamples=19, **QUIET).pvalue > 0.5
     for seed in range(6):
         rng = np.random.default_rng(seed)
         first, second = rng.normal(size=30), (3 * rng.normal(size=30)).astype(int)
@@ -481,10 +519,10 @@ def test_few_rows_and_few_permutations():
     assert "Note" not in plain
     same = two_sample_test(P, P[::-1], kernel="median", n_resamples=19, **QUIET)
     assert "P and Q are the same rows" in str(same)
-    one = two_sample_test(P, Q, kernel="median", null="gamma", n_resamples=5, **QUIET)
-    assert one.pvalue == two_sample_test(P, Q, kernel="median", null="gamma", **QUIET).pvalue
+    one = two_sample_test(P, Q, kernel="median", method="gamma", n_resamples=5, **QUIET)
+    assert one.pvalue == two_sample_test(P, Q, kernel="median", method="gamma", **QUIET).pvalue
     with pytest.raises(InputError, match="cannot reject"):
-        two_sample_test(P, Q, kernel="median", null="spectrum", n_resamples=5, **QUIET)
+        two_sample_test(P, Q, kernel="median", method="spectrum", n_resamples=5, **QUIET)
 
 
 @pytest.mark.parametrize(("sizes", "paired"), [((3, 3), False), ((2, 4), False), ((4, 4), True)])
