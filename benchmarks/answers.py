@@ -1,9 +1,9 @@
 """What `compare` answers over many data sets: how often it rejects, whether what it names is so.
 
-Thirteen settings, five of them with P = Q. Of every data set: the p-value and that of the fused
-test, the places with the sign that they truly have, the simultaneous intervals of all windows, and
-whether any two parts of the answer contradict each other. True differences of mean weights are
-those of 200 000 fresh rows of each sample, with their standard errors.
+Thirteen settings, five of them with P = Q. Of every data set: the p-value, the regions with
+the sign that they truly have, the simultaneous intervals of all windows, and whether any two parts
+of the answer contradict each other. True differences of mean weights are those of 200 000 fresh
+rows of each sample, with their standard errors.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import power
 import repeats
 import report
-from bke.inference import Comparison, compare, two_sample_test
+from bke.inference import Comparison, compare
 from bke.inference.comparison.regions import ratio_intervals
 from bke.inference.permutation.pool import pool_rows
 from bke.inference.permutation.samples import TwoSamples
@@ -97,7 +97,7 @@ def fresh(setting: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def truth(setting: str, at: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The mean weight of each sample at a place, (2,), and its standard errors, (2,)."""
+    """The mean weight of each sample in a region, (2,), and its standard errors, (2,)."""
     used = np.isfinite(scale)
     means, errors = [], []
     for rows in fresh(setting):
@@ -108,12 +108,12 @@ def truth(setting: str, at: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, 
 
 
 def wrong_signs(setting: str, found: Comparison) -> int:
-    """How many named places have the other sign in truth, by more than three standard errors."""
+    """How many named regions have the other sign in truth, by more than three standard errors."""
     wrong = 0
     for region in found.regions:
         means, errors = truth(setting, region.center, region.bandwidth)
         wrong += region.sign * (means[0] - means[1]) < -3.0 * np.hypot(*errors)
-        wrong += not SETTINGS[setting][1]  # there is no true place
+        wrong += not SETTINGS[setting][1]  # there is no true region
     return wrong
 
 
@@ -175,7 +175,7 @@ def contradictions(found: Comparison) -> int:
 
 
 def answers(
-    setting: str, permutations: int, seeds: range, *, n: int, fused: bool, nulls: bool
+    setting: str, permutations: int, seeds: range, *, n: int, nulls: bool
 ) -> list[list[float]]:
     """For each seed one data set and what is measured of it."""
     rows = []
@@ -189,9 +189,6 @@ def answers(
         rows.append(
             [
                 found.pvalue <= ALPHA + 1e-9,
-                fused
-                and two_sample_test(P, Q, n_resamples=permutations, **options).pvalue
-                <= ALPHA + 1e-9,
                 len(found.regions),
                 wrong_signs(setting, found),
                 not nulls and uncovered(setting, local_statistics(pooled), pooled.scale, rng),
@@ -207,7 +204,6 @@ def main() -> None:
     parser.add_argument("--settings", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--n", type=int, default=500)
     parser.add_argument("--nulls", action="store_true", help="P = Q alone, without intervals")
-    parser.add_argument("--fused", action="store_true", help="today's fused test beside it")
     repeats.add_options(parser, repeats=100, permutations=499)
     options = parser.parse_args()
     if options.nulls:
@@ -218,26 +214,26 @@ def main() -> None:
     def summary(values: np.ndarray) -> repeats.Row:
         shares = {
             "rejected": values[:, 0].mean(),
-            "fused": values[:, 1].mean(),
-            "named": np.mean(values[:, 2] > 0),
-            "places each": values[:, 2].mean(),
-            "with a wrong place": np.mean(values[:, 3] > 0),
-            "intervals that miss": values[:, 4].mean(),
-            "contradictions": values[:, 5].sum(),
+            "named": np.mean(values[:, 1] > 0),
+            "regions each": values[:, 1].mean(),
+            "with a wrong region": np.mean(values[:, 2] > 0),
+            "intervals that miss": values[:, 3].mean(),
+            "contradictions": values[:, 4].sum(),
         }
-        asked = {"fused": options.fused, "intervals that miss": not options.nulls}
-        return {name: float(value) for name, value in shares.items() if asked.get(name, True)}
+        if options.nulls:
+            del shares["intervals that miss"]
+        return {name: float(value) for name, value in shares.items()}
 
     def text(rows: list[repeats.Row]) -> str:
         return (
             f"m = n = {options.n}, {options.repeats} data sets each, {options.permutations} "
-            "permutations, level 0.05. Shares of data sets: rejected; named, with any place; with "
-            "a place whose sign is wrong, or where P = Q any; with a simultaneous interval that "
+            "permutations, level 0.05. Shares of data sets: rejected; named, with any region; with "
+            "a region whose sign is wrong, or where P = Q any; with a simultaneous interval that "
             "misses the true ratio in any of forty cells. Contradictions are counted in all.\n\n"
             + report.table(rows)
         )
 
-    how = {"n": options.n, "fused": options.fused, "nulls": options.nulls}
+    how = {"n": options.n, "nulls": options.nulls}
     repeats.fill(
         f"answers-{'nulls-' if options.nulls else ''}{options.n}",
         "Answers of compare",

@@ -1,4 +1,4 @@
-"""Levels of tests with an approximate null distribution: rejection rates at 0.05 under the null.
+"""Levels of tests with an approximate null distribution: rejection rates at 0.05 with P = Q.
 
 Rows are standard normal. For the wild bootstrap and the shift they are independent stationary
 autoregressions of order one, with the coefficient of the table. Kernels are those of the median
@@ -27,8 +27,8 @@ from scipy.signal import lfilter
 from scipy.stats import binom
 
 ALPHA = 0.05
-#: Ratio of the number of rows to the memory of series.
-ROWS_OVER_MEMORY = 25
+#: Number of rows of a series for each step of its dependence length.
+ROWS_PER_STEP = 25
 
 
 def autoregression(n: int, columns: int, coefficient: float, rng: np.random.Generator) -> Any:
@@ -48,42 +48,46 @@ def data(n: int, columns: int, coefficient: float, seed: int) -> tuple[np.ndarra
     return first, second
 
 
-def memory(null: str, n: int) -> float | None:
-    """Return the memory of methods for series, None for other methods."""
-    return n / ROWS_OVER_MEMORY if null in ("wild bootstrap", "shift") else None
+def dependence_length(method: str, n: int) -> float | None:
+    """Return the dependence length of methods for series, None for other methods."""
+    return n / ROWS_PER_STEP if method in ("wild bootstrap", "shift") else None
 
 
-def two_samples(null: str, n: int, columns: int, coefficient: float, **options: Any) -> Any:
+def two_samples(method: str, n: int, columns: int, coefficient: float, **options: Any) -> Any:
     """Test two samples with P = Q."""
     first, second = data(n, columns, coefficient, options["seed"])
-    if null in ("linear", "block"):
-        return two_sample_test(first, second, null="normal", estimator=null, **options)
-    return two_sample_test(first, second, null=null, memory=memory(null, n), **options)
+    if method in ("linear", "block"):
+        return two_sample_test(first, second, method="normal", estimator=method, **options)
+    return two_sample_test(
+        first, second, method=method, dependence_length=dependence_length(method, n), **options
+    )
 
 
-def independence(null: str, n: int, columns: int, coefficient: float, **options: Any) -> Any:
+def independence(method: str, n: int, columns: int, coefficient: float, **options: Any) -> Any:
     """Test independent x and y."""
     first, second = data(n, columns, coefficient, options["seed"])
-    return independence_test(first, second, null=null, memory=memory(null, n), **options)
+    return independence_test(
+        first, second, method=method, dependence_length=dependence_length(method, n), **options
+    )
 
 
-def conditional(null: str, n: int, columns: int, _: float, **options: Any) -> Any:
+def conditional(method: str, n: int, columns: int, _: float, **options: Any) -> Any:
     """Test x and y that are independent given z."""
     rng = np.random.default_rng([options["seed"], n, columns, 1])
     z, (e, f) = rng.normal(size=(n, columns)), rng.normal(size=(2, n))
     s = z.sum(axis=1) / columns**0.5
     x, y = np.sin(2.0 * s) + 0.5 * e, s**2 + 0.5 * f
-    return conditional_independence_test(x, y, z, null=null, **options)
+    return conditional_independence_test(x, y, z, method=method, **options)
 
 
-def mean_embedding(null: str, n: int, columns: int, _: float, **options: Any) -> Any:
+def mean_embedding(method: str, n: int, columns: int, _: float, **options: Any) -> Any:
     """Test mean embeddings with P = Q."""
     options.pop("progress")
-    return mean_embedding_test(*data(n, columns, 0.0, options["seed"]), null=null, **options)
+    return mean_embedding_test(*data(n, columns, 0.0, options["seed"]), method=method, **options)
 
 
-def relative_similarity(null: str, n: int, columns: int, _: float, **options: Any) -> Any:
-    """Test data at equal distances from two models; ``null`` is normal."""
+def relative_similarity(method: str, n: int, columns: int, _: float, **options: Any) -> Any:
+    """Test data at equal distances from two models; ``method`` is normal."""
     seed = options["seed"]
     first, second = data(n, columns, 0.0, seed)
     between = np.random.default_rng([seed, n, columns, 2]).normal(size=(n, columns))
@@ -100,18 +104,24 @@ TESTS: dict[str, Callable[..., Any]] = {
 
 
 def pvalues(
-    test: str, null: str, n: int, columns: int, coefficient: float, permutations: int, seeds: range
+    test: str,
+    method: str,
+    n: int,
+    columns: int,
+    coefficient: float,
+    permutations: int,
+    seeds: range,
 ) -> list[float]:
     """Compute p-values of a test under its null hypothesis, one for each seed."""
     options: dict[str, Any] = {"kernel": "median", "n_resamples": permutations, "progress": False}
     return [
-        TESTS[test](null, n, columns, coefficient, seed=seed, **options).pvalue for seed in seeds
+        TESTS[test](method, n, columns, coefficient, seed=seed, **options).pvalue for seed in seeds
     ]
 
 
 def table_keys(sizes: list[int], dimensions: list[int]) -> list[repeats.Row]:
     """Return the key of each row of the table."""
-    nulls_by_test = {
+    methods_by_test = {
         "two samples": ("gamma", "spectrum", "linear", "block"),
         "independence": ("gamma", "spectrum"),
         "mean embedding": ("f",),
@@ -119,25 +129,25 @@ def table_keys(sizes: list[int], dimensions: list[int]) -> list[repeats.Row]:
         "conditional": ("permutation",),
     }
     settings = [
-        (test, null, n, columns, 0.0)
-        for test, nulls in nulls_by_test.items()
-        for null in nulls
+        (test, method, n, columns, 0.0)
+        for test, methods in methods_by_test.items()
+        for method in methods
         for n in sizes
         for columns in dimensions
     ]
-    series_nulls = {
+    series_methods = {
         "two samples": ("permutation", "wild bootstrap"),
         "independence": ("permutation", "wild bootstrap", "shift"),
     }
     settings += [
-        (test, null, n, 1, coefficient)
-        for test, nulls in series_nulls.items()
-        for null in nulls
+        (test, method, n, 1, coefficient)
+        for test, methods in series_methods.items()
+        for method in methods
         for n in sizes
         for coefficient in (0.0, 0.5, 0.8)
-        if n >= 50 and (coefficient or null != "permutation")
+        if n >= 50 and (coefficient or method != "permutation")
     ]
-    names = ("test", "null", "n", "D", "coefficient")
+    names = ("test", "method", "n", "D", "coefficient")
     return [dict(zip(names, setting, strict=True)) for setting in settings]
 
 
@@ -161,8 +171,9 @@ def main() -> None:
         return (
             f"{options.repeats} data sets each, {options.permutations} permutations or draws. A "
             f"test of level 0.05 has a rate from {low:.4f} to {high:.4f} with probability 0.99. "
-            f"The memory of series is n/{ROWS_OVER_MEMORY}. With few shifts of a short series "
-            f"p-values may not reach 0.05 itself: its level is then below.\n\n{report.table(rows)}"
+            f"The dependence length of series is n/{ROWS_PER_STEP}. With few shifts of a short "
+            "series p-values may not reach 0.05 itself: its level is then below.\n\n"
+            f"{report.table(rows)}"
         )
 
     keys = table_keys(options.sizes, options.dimensions)

@@ -22,23 +22,30 @@ from bke.inference import independence_test, mean_embedding_test, two_sample_tes
 from scipy.stats import binom
 
 ALPHA = 0.05
-CHOICES = {
-    "two samples": ("median", "evidence", "multiscale", "fused", "bkl", "posterior"),
-    "pairs": ("median", "evidence", "multiscale", "fused", "bkl", "posterior"),
+#: Statistics of each test, those of MMD and HSIC by their kernels.
+STATISTICS = {
+    "two samples": ("median", "bayes_factor", "multiscale", "combined", "bkl", "posterior"),
+    "pairs": ("median", "bayes_factor", "multiscale", "combined", "bkl", "posterior"),
     "independence": ("median", "multiscale", "bkl", "posterior"),
     "mean embedding": ("median", "bkl", "posterior"),
 }
 
 
+def statistic_options(statistic: str) -> dict[str, str]:
+    """Return the arguments of a test for one of ``STATISTICS``."""
+    return {"statistic" if statistic in ("combined", "bayes_factor") else "kernel": statistic}
+
+
 def pvalues(
-    test: str, choice: str, n: int, dimension: int, permutations: int, seeds: range
+    test: str, statistic: str, n: int, dimension: int, permutations: int, seeds: range
 ) -> list[float]:
     """Under the null hypothesis, one for each seed."""
     found = []
     for seed in seeds:
         rng = np.random.default_rng([seed, n, dimension])
         first, second = rng.normal(size=(2, n, dimension))
-        options: dict[str, Any] = {"kernel": choice, "n_resamples": permutations, "seed": seed}
+        options: dict[str, Any] = {"n_resamples": permutations, "seed": seed}
+        options |= statistic_options(statistic)
         if test == "mean embedding":
             found.append(mean_embedding_test(first, second, **options).pvalue)
             continue
@@ -70,8 +77,8 @@ def summary(values: np.ndarray, band: tuple[float, float]) -> repeats.Row:
 def main() -> None:
     """Count and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tests", nargs="+", choices=list(CHOICES), default=list(CHOICES))
-    parser.add_argument("--kernels", nargs="+", help="by default all of each test")
+    parser.add_argument("--tests", nargs="+", choices=list(STATISTICS), default=list(STATISTICS))
+    parser.add_argument("--statistics", nargs="+", help="by default all of each test")
     parser.add_argument("--sizes", type=int, nargs="+", default=[20, 100])
     parser.add_argument("--dimensions", type=int, nargs="+", default=[1, 2, 10])
     repeats.add_options(parser, repeats=1000, permutations=199)
@@ -85,23 +92,23 @@ def main() -> None:
 
     def text(rows: list[repeats.Row]) -> str:
         outside = sum(row["inside"] == "NO" for row in rows)
-        in_order = sorted(rows, key=lambda row: (list(CHOICES).index(row["test"]), row["n"]))
+        in_order = sorted(rows, key=lambda row: (list(STATISTICS).index(row["test"]), row["n"]))
         return (
             f"{options.repeats} data sets each, {options.permutations} permutations. The 99.9 % "
             f"band of the level is {low:.4f} to {high:.4f}; {outside} of {len(rows)} cells are "
             f"outside.\n\n{report.table(in_order)}"
         )
 
-    # The cheap choices of all tests first.
+    # The cheap statistics of all tests first.
     keys = [
-        {"test": test, "kernel": kernel, "n": n, "D": dimension}
-        for n, kernel, test, dimension in itertools.product(
+        {"test": test, "statistic": statistic, "n": n, "D": dimension}
+        for n, statistic, test, dimension in itertools.product(
             options.sizes,
-            options.kernels or CHOICES["two samples"],
+            options.statistics or STATISTICS["two samples"],
             options.tests,
             options.dimensions,
         )
-        if kernel in CHOICES[test]
+        if statistic in STATISTICS[test]
     ]
     repeats.fill(
         "levels",

@@ -62,7 +62,7 @@ def permutations(n: int, path: str) -> str:
 def blocks(n: int, path: str) -> str:
     """Of pairs within blocks, in the normal limit."""
     P, Q = samples(n)
-    found = two_sample_test(P, Q, kernel="bkl", null="normal", estimator="block", progress=False)
+    found = two_sample_test(P, Q, kernel="bkl", method="normal", estimator="block", progress=False)
     return f"p = {found.pvalue:.2g}, {found.method}"
 
 

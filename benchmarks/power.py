@@ -17,6 +17,7 @@ import numpy as np
 import repeats
 import report
 from bke.inference import two_sample_test
+from levels import statistic_options
 
 ALPHA = 0.05
 Samples = tuple[np.ndarray, np.ndarray]
@@ -63,13 +64,17 @@ SETTINGS: dict[str, tuple[Callable[..., Samples], float, tuple[float, ...]]] = {
     "perturbed, P = Q": (perturbed, 0.0, (0.05,) * 4),
 }
 PUBLISHED = ("FUSE", "MMDAgg", "split", "median, published")
-CHOICES = ("fused", "multiscale", "evidence", "median")
+#: Statistics, those of MMD by their kernels.
+STATISTICS = ("combined", "multiscale", "bayes_factor", "median")
 
 
-def pvalues(kernel: str, setting: str, permutations: int, seeds: range, *, n: int) -> list[float]:
-    """For each seed one data set, the same for every kernel, and one test of it."""
+def pvalues(
+    statistic: str, setting: str, permutations: int, seeds: range, *, n: int
+) -> list[float]:
+    """For each seed one data set, the same for every statistic, and one test of it."""
     draw, value, _ = SETTINGS[setting]
-    options: dict[str, Any] = {"kernel": kernel, "n_resamples": permutations, "progress": False}
+    options: dict[str, Any] = {"n_resamples": permutations, "progress": False}
+    options |= statistic_options(statistic)
     found = []
     for seed in seeds:
         P, Q = draw(value, n, np.random.default_rng([list(SETTINGS).index(setting), seed]))
@@ -81,7 +86,7 @@ def main() -> None:
     """Draw, test, count, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--settings", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
-    parser.add_argument("--kernels", nargs="+", choices=CHOICES, default=list(CHOICES))
+    parser.add_argument("--statistics", nargs="+", choices=STATISTICS, default=list(STATISTICS))
     parser.add_argument("--n", type=int, default=500)
     repeats.add_options(parser, repeats=200, permutations=499)
     options = parser.parse_args()
@@ -92,12 +97,13 @@ def main() -> None:
         return {"rejected": float(np.mean(values <= ALPHA + 1e-9))}
 
     def text(rows: list[repeats.Row]) -> str:
-        found = {(row["setting"], row["kernel"]): row["rejected"] for row in rows}
-        kernels = [one for one in CHOICES if any(kernel == one for _, kernel in found)]
+        found = {(row["setting"], row["statistic"]): row["rejected"] for row in rows}
+        measured = {name for _, name in found}
+        statistics = [name for name in STATISTICS if name in measured]
         published = [
             {
                 "setting": name,
-                **{kernel: found.get((name, kernel)) for kernel in kernels},
+                **{statistic: found.get((name, statistic)) for statistic in statistics},
                 **dict(zip(PUBLISHED, others, strict=True)),
             }
             for name, (_, _, others) in SETTINGS.items()
@@ -114,8 +120,8 @@ def main() -> None:
         "power",
         "Power of the two-sample tests",
         [
-            {"kernel": kernel, "setting": name}
-            for kernel in options.kernels
+            {"statistic": statistic, "setting": name}
+            for statistic in options.statistics
             for name in options.settings
         ],
         functools.partial(pvalues, n=options.n),

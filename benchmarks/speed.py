@@ -56,7 +56,7 @@ def sides(n: int, permutations: int, rng: np.random.Generator) -> dict[str, Call
         "MMD, permutations": permute,
         "MMD, median": lambda: two_sample_test(P, Q, kernel="median", **options),
         "MMD, multiscale": lambda: two_sample_test(P, Q, kernel="multiscale", **options),
-        "MMD, fused": lambda: two_sample_test(P, Q, **options),
+        "combined": lambda: two_sample_test(P, Q, **options),
         "HSIC, median": lambda: independence_test(P, Q, kernel="median", **options),
         "HSIC, multiscale": lambda: independence_test(P, Q, **options),
     }

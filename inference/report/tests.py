@@ -26,7 +26,7 @@ def result_summary(result: TestResult) -> dict[str, Any]:
         "statistic": result.statistic,
         "pvalue": result.pvalue,
         "pvalue_error": result.pvalue_error,
-        "rejected": result.reject,
+        "reject": result.reject,
         "alpha": result.alpha,
         "method": result.method,
         "exact": result.exact,

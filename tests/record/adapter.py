@@ -1031,33 +1031,34 @@ def test_outputs(result: Any) -> dict[str, Any]:
     return outputs
 
 
-def by_kernel(seed: int, first: Any, second: Any, kernel_names: list[Any], **options: Any) -> Any:
-    """A test with every kernel."""
+def by_statistic(seed: int, first: Any, second: Any, statistics: list[Any]) -> Any:
+    """Tests with each of the statistics, those of MMD by their kernels."""
     outputs = {}
-    for kernel in kernel_names:
-        name = kernel if isinstance(kernel, str) else type(kernel).__name__.lower()
-        result = two_samples(first, second, seed, kernel=kernel, **options)
+    for statistic in statistics:
+        name = statistic if isinstance(statistic, str) else type(statistic).__name__.lower()
+        argument = "statistic" if name in ("combined", "bayes_factor") else "kernel"
+        result = two_samples(first, second, seed, **{argument: statistic})
         outputs |= named(name, test_outputs(result))
     return outputs
 
 
 @case("two_sample")
 def statistics(seed: int) -> Mapping[str, Any]:
-    every = ["fused", "multiscale", "evidence", "bkl", "median", models.Laplace(1.2)]
-    return by_kernel(seed, *samples.pair(1, shift=1.3), every)
+    every = ["combined", "multiscale", "bayes_factor", "bkl", "median", models.Laplace(1.2)]
+    return by_statistic(seed, *samples.pair(1, shift=1.3), every)
 
 
 @case("two_sample", slow=True)
 def statistics_in_two_columns(seed: int) -> Mapping[str, Any]:
-    every = ["fused", "multiscale", "evidence", "bkl", "posterior", models.Distance()]
-    return by_kernel(seed, *samples.pair(2, shift=2.5), every)
+    every = ["combined", "multiscale", "bayes_factor", "bkl", "posterior", models.Distance()]
+    return by_statistic(seed, *samples.pair(2, shift=2.5), every)
 
 
 @case("two_sample")
 def no_difference(seed: int) -> Mapping[str, Any]:
     rows = samples.rows(samples.FIRST + samples.SECOND, 1, stream=6)
     first, second = rows[: samples.FIRST], rows[samples.FIRST :]
-    outputs = by_kernel(seed, first, second, ["fused", "median"])
+    outputs = by_statistic(seed, first, second, ["combined", "median"])
     return {name: value for name, value in outputs.items() if not name.endswith("interval")}
 
 
@@ -1066,21 +1067,23 @@ def null_distributions(seed: int) -> Mapping[str, Any]:
     first, second = samples.pair(1, shift=2.5)
     second = second[: len(first)]
     outputs = {}
-    for null, options in (
+    for name, options in (
         ("gamma", {}),
         ("spectrum", {}),
         ("normal", {}),
         ("normal_block", {"estimator": "block", "block_size": 8}),
     ):
         result = two_samples(
-            first, second, seed, kernel="median", null=null.partition("_")[0], **options
+            first, second, seed, kernel="median", method=name.partition("_")[0], **options
         )
-        outputs |= named(null, test_outputs(result))
+        outputs |= named(name, test_outputs(result))
     for estimator in ("biased", "paired"):
         result = two_samples(first, second, seed, kernel="median", estimator=estimator)
         outputs |= named(estimator, test_outputs(result))
     first, second = samples.series(), samples.series(shift=1.5, stream=1)
-    result = two_samples(first, second, seed, kernel="median", null="wild bootstrap", memory=10)
+    result = two_samples(
+        first, second, seed, kernel="median", method="wild bootstrap", dependence_length=10
+    )
     return outputs | named("wild_bootstrap", test_outputs(result))
 
 
@@ -1089,11 +1092,11 @@ def locations(seed: int) -> Mapping[str, Any]:
     """Differences of mean embeddings at few locations, by permutations and by an F distribution."""
     first, second = samples.pair(1, shift=1.3)
     outputs = {}
-    for null in ("permutation", "f"):
+    for method in ("permutation", "f"):
         result = inference.mean_embedding_test(
-            first, second, null=null, n_resamples=N_RESAMPLES, seed=seed, locations=3
+            first, second, method=method, n_resamples=N_RESAMPLES, seed=seed, locations=3
         )
-        outputs |= named(null, test_outputs(result))
+        outputs |= named(method, test_outputs(result))
     return outputs
 
 
@@ -1279,13 +1282,15 @@ def independence_tests(seed: int) -> Mapping[str, Any]:
     outputs = {}
     for kernel in ("multiscale", "bkl", "median"):
         outputs |= named(kernel, independence(x, y, seed, kernel=kernel))
-    for null in ("gamma", "spectrum"):
-        outputs |= named(null, independence(x, y, seed, kernel="median", null=null))
-    for null in ("wild bootstrap", "shift"):
+    for method in ("gamma", "spectrum"):
+        outputs |= named(method, independence(x, y, seed, kernel="median", method=method))
+    for method in ("wild bootstrap", "shift"):
         first = samples.series()
         second = first + samples.series(stream=1)
-        result = independence(first, second, seed, kernel="median", null=null, memory=10)
-        outputs |= named(null.replace(" ", "_"), result)
+        result = independence(
+            first, second, seed, kernel="median", method=method, dependence_length=10
+        )
+        outputs |= named(method.replace(" ", "_"), result)
     return outputs
 
 
@@ -1756,7 +1761,7 @@ def write_samples(folder: str, columns: int = 1, shift: float = 1.3) -> tuple[st
     )
 
 
-TEST_KEYS = {"statistic": "statistic", "pvalue": "pvalue", "reject": "rejected"}
+TEST_KEYS = {"statistic": "statistic", "pvalue": "pvalue", "reject": "reject"}
 COMPARISON_KEYS = {
     "pvalue": "answer.pvalue",
     "reject": "answer.reject",

@@ -17,17 +17,17 @@ ratios = [1.0, 3.0, 10.0]
 centres = 14.1 * np.stack(np.meshgrid(range(3), range(3)), axis=-1).reshape(-1, 2)
 centres = np.repeat(centres, 40, axis=0)
 turn = np.sqrt(0.5) * np.array([[1.0, -1.0], [1.0, 1.0]])
-kernels = {
-    "median distance": "median",
-    "lengthscale 1.5": SquaredExponential(1.5),
-    "many lengthscales": "fused",
+statistics = {
+    "median distance": {"kernel": "median"},
+    "lengthscale 1.5": {"kernel": SquaredExponential(1.5)},
+    "many lengthscales": {"statistic": "combined"},
 }
-pvalues = {name: [] for name in kernels}
+pvalues = {name: [] for name in statistics}
 noise = np.random.default_rng(0).normal(size=(2, *centres.shape))
 for ratio in ratios:
     P, Q = centres + noise[0], centres + noise[1] * [np.sqrt(ratio), 1.0] @ turn
-    for name, kernel in kernels.items():
-        test = two_sample_test(P, Q, kernel=kernel, n_resamples=499, progress=False)
+    for name, arguments in statistics.items():
+        test = two_sample_test(P, Q, **arguments, n_resamples=499, progress=False)
         pvalues[name].append(test.pvalue)
         print(f"ratio {ratio:g}, {name}: p = {test.pvalue:.3f}")
 

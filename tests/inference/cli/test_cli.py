@@ -1036,12 +1036,12 @@ def test_conditional_independence_on_the_command_line(tmp_path):
             "independence", path, "--x", "a", "--y", "b", *arguments, "--out", tmp_path / "o"
         ).stdout
     )
-    assert plain["rejected"]
+    assert plain["reject"]
     assert (tmp_path / "o" / "witness.png").stat().st_size > 5000
     given = json.loads(
         succeeded("independence", path, "--x", "a", "--y", "b", "--given", "c", *arguments).stdout
     )
-    assert not given["rejected"]
+    assert not given["reject"]
     assert given["given"] == ["c"]
     assert "a and b given c" in given["test"]
 
