@@ -81,7 +81,7 @@ GROUPS = {
         ),
         21,
     ),
-    "places": Group(
+    "regions": Group(
         _files("inference/statistics", "local_differences"),
         (
             "tests/inference/statistics/test_local_differences.py",

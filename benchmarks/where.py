@@ -1,6 +1,6 @@
 """Methods that name where two samples differ: how often anything false is named, or anything true.
 
-Beside the places of `compare`: Goldman and Kaplan's (2018) familywise comparison of distribution
+Beside the regions of `compare`: Goldman and Kaplan's (2018) familywise comparison of distribution
 functions at every value, by beta intervals whose level is calibrated by simulation; global
 envelopes of extreme rank length under permutations (Konstantinou, Mrkvička and Myllymäki, 2024), of
 distribution functions and of densities; the weighted difference of distribution functions that

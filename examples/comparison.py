@@ -2,9 +2,9 @@
 Do they differ, where, and how sure is that?
 ============================================
 
-``compare`` gives one answer: a permutation test at an exact level, places that are named only where
-it rejects, with simultaneous intervals, the posterior of the difference with its scale, and how
-often a row can be told from its sample. Nothing in its pictures is shaded that is not named.
+``compare`` gives one answer: a permutation test at an exact level, regions that are named only
+where it rejects, with simultaneous intervals, the posterior of the difference with its scale, and
+how often a row can be told from its sample. Nothing in its pictures is shaded that is not named.
 
 Run it as ``python comparison.py --out FOLDER``; ``--quick`` only shows that it works.
 """

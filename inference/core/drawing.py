@@ -13,7 +13,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 WIDTH, HEIGHT = 260, 92
-#: Where the axis is, and how high a strip under it marks places.
+#: Where the axis is, and how high a strip under it marks regions.
 AXIS, STRIP = 68, 5
 #: Height of the two bars of one level and its name.
 LEVEL = 26
@@ -55,7 +55,7 @@ def outlines(
 
     drawn = [
         Markup(
-            '<rect class="place-{}" x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>'
+            '<rect class="region-{}" x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>'
         ).format(
             "first" if mark.first else "second",
             x(mark.start),

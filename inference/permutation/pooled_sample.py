@@ -137,7 +137,7 @@ class PooledSample:
 
     @functools.cached_property
     def selection(self) -> PooledSample:
-        """The points from which scales, nodes and places are chosen, independently of labels."""
+        """The points from which scales, nodes and locations are chosen, independently of labels."""
         if self.subset is None:
             return self
         points, counts = self.points[self.subset], self.counts[self.subset]

@@ -184,7 +184,7 @@ class TwoSamples:
 
     @functools.cached_property
     def selection(self) -> np.ndarray:
-        """Indices of the pooled rows from which scales, nodes and places are chosen.
+        """Indices of the pooled rows from which scales, nodes and locations are chosen.
 
         All rows, or a random subset of large samples, in an order that does not depend on labels.
         """

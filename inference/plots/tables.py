@@ -24,7 +24,7 @@ from .style import P_COLOUR, Q_COLOUR, SMALL, STUCK, panels, plain
 MOST, ACROSS, BARS = 9, 3, 7
 #: Sentences of the title.
 MOST_LINES = 3
-#: Points at which it is told where a place is; letters of a bar's label.
+#: Points at which regions are evaluated; letters of a bar's label.
 POINTS, LEVEL = 600, 16
 #: Steps on an axis; inches of the smallest figure, and letters of its title for each.
 STEPS, NARROWEST, LETTERS = 4, 5.0, 14
@@ -60,13 +60,13 @@ def plot_tables(
     down = -(-len(shown) // across)
     shape = (down, across) if axes is None else (1, len(shown))
     width = max(NARROWEST, 3.3 * across)
-    figure, places = panels(*shape, axes, width=width, height=0.8 + 2.2 * down)
+    figure, panel_axes = panels(*shape, axes, width=width, height=0.8 + 2.2 * down)
     names = short_names(found.names)
     keys: dict[str, Patch] = {}
-    for ax, column in zip(places, shown, strict=False):
-        of_places = _column(ax, column, found.n_resamples, names)
-        keys |= {str(key.get_label()): key for key in of_places}
-    for ax in places[len(shown) :]:
+    for ax, column in zip(panel_axes, shown, strict=False):
+        handles_of_regions = _column(ax, column, found.n_resamples, names)
+        keys |= {str(key.get_label()): key for key in handles_of_regions}
+    for ax in panel_axes[len(shown) :]:
         ax.set_axis_off()
     loud = any(column.reject for column in shown)
     handles = [*_tables(found, names, Q_COLOUR if loud else STUCK), *keys.values()]
@@ -77,7 +77,7 @@ def plot_tables(
         lines = [textwrap.fill(line, int(LETTERS * width)) for line in _title(found, shown)]
         figure.suptitle("\n".join(lines), fontsize=SMALL + 1, x=0.01, ha="left")
     else:
-        places[0].legend(  # no wider than a panel, or it would take room of the next one
+        panel_axes[0].legend(  # no wider than a panel, or it would take room of the next one
             handles=handles, fontsize=SMALL, frameon=False,
             loc="lower left", bbox_to_anchor=(0.0, 1.08),
         )  # fmt: skip
@@ -121,7 +121,7 @@ def _tables(found: TableFindings, names: tuple[str, str], colour: str) -> list[P
 def _column(
     ax: Axes, column: ColumnFindings, n_resamples: int, names: tuple[str, str]
 ) -> list[Patch]:
-    """Draw one column, and return what a legend needs of its places."""
+    """Draw one column, and return the legend handles of its regions."""
     plain(ax)
     of = "length of " if column.kind == "text" else ""
     name = textwrap.shorten(f"{of}{column.name}", LABEL // 2, placeholder="…")
@@ -129,7 +129,7 @@ def _column(
     missing = missing_proportions(column)
     shares = [*missing, *column.effect.shares]
     bars = column.histogram is None or column.kind == "datetime"  # when it is is not compared
-    told = [] if bars else missing or shares[: column.reject and not column.places]
+    told = [] if bars else missing or shares[: column.reject and not column.regions]
     for one in told:  # what the histogram does not show
         title += f"\n{one.level}: {one.before:.1%} → {one.after:.1%}"
     ax.set_title(title, fontsize=SMALL + 1, loc="left", color="black" if column.reject else STUCK)
@@ -151,11 +151,11 @@ def _histogram(ax: Axes, column: ColumnFindings, names: tuple[str, str]) -> list
     ax.xaxis.set_major_locator(MaxNLocator(STEPS, integer=column.kind in ("integer", "text")))
     at = np.linspace(edges[0], edges[-1], POINTS)
     signs = np.zeros(POINTS)
-    for place in reversed(column.places):  # the most significant last
-        for low, high in place.intervals:
+    for region in reversed(column.regions):  # the most significant last
+        for low, high in region.intervals:
             if column.kind == "integer":  # whole bins
                 low, high = np.ceil(low) - 0.5, np.floor(high) + 0.5
-            signs[(at >= low) & (at <= high)] = place.sign
+            signs[(at >= low) & (at <= high)] = region.sign
     return shade(ax, signs, at, names)
 
 

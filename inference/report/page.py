@@ -11,7 +11,7 @@ from ..core.render import as_data, render
 
 #: What each picture shows, by the name of its file.
 CAPTIONS = {
-    "comparison": "Where the two samples differ: the posterior of the difference and named places",
+    "comparison": "Where the two samples differ: the posterior of the difference and its regions",
     "samples": "The two samples",
     "witness": "The witness of the pooled sample's posterior, with its pointwise band",
     "trace": "The draws of every chain, one after the other",

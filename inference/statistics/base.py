@@ -67,7 +67,7 @@ class Statistic(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def choose(cls, sample: PooledSample) -> Self:
-        """Choose scales and places by ``sample.selection``."""
+        """Choose scales and locations by ``sample.selection``."""
 
     @abc.abstractmethod
     def requests(self, sample: PooledSample) -> list[Request[np.ndarray]]:

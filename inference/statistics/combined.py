@@ -54,7 +54,7 @@ class ComponentSummary(NamedTuple):
 
 
 def choose_statistics(sample: PooledSample) -> tuple[Statistic, ...]:
-    """Choose scales and places of all statistics, without knowledge of the labels."""
+    """Choose scales and locations of all statistics, without knowledge of the labels."""
     return tuple(statistic.choose(sample) for statistic in STATISTICS)
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Metric: TypeAlias = Literal["euclidean", "cityblock"]
 #: A kernel between points (k, D) and (l, D) at a lengthscale: (k, l).
 KernelFunction: TypeAlias = Callable[[np.ndarray, np.ndarray, Any], np.ndarray]
-#: Number of points beyond which tests use fewer places, nodes and products of features.
+#: Number of points beyond which tests use fewer locations, nodes and products of features.
 LARGE_SAMPLE = 2**14
 #: Number of columns from which distances are computed by a matrix product, and largest sum of
 #: squares for which that is accurate.

@@ -252,7 +252,7 @@ class LocalDifferences(Statistic):
     median: np.ndarray
     n_locations: int
     n_scales: int
-    components: ClassVar = (("at one place", 1.0),)
+    components: ClassVar = (("in one region", 1.0),)
 
     @classmethod
     def choose(cls, sample: PooledSample) -> Self:

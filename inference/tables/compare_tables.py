@@ -281,7 +281,7 @@ def _comparison(
                 pvalue=float(p),
                 reject=changed,
                 effect=effect,
-                places=column_regions if changed else (),
+                regions=column_regions if changed else (),
                 marginals=tuple(marginals),
                 histogram=column_histogram(column, data.n_first, weights),
                 names=names,

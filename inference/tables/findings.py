@@ -27,7 +27,7 @@ class ColumnFindings:
         pvalue: p-value, adjusted for all columns by step-down.
         reject: the column has changed: its p-value and that of the tables are at most alpha.
         effect: effect sizes.
-        places: regions of numbers in which the densities differ, as in
+        regions: regions of numbers in which the densities differ, as in
             :func:`~bke.inference.compare`, adjusted for the regions of all columns; empty unless
             ``reject``.
         marginals: statistics of the derived features.
@@ -40,7 +40,7 @@ class ColumnFindings:
     pvalue: float
     reject: bool
     effect: Effect
-    places: tuple[Region, ...]
+    regions: tuple[Region, ...]
     marginals: tuple[Marginal, ...]
     histogram: Histogram | None
     names: tuple[str, str]
@@ -53,7 +53,7 @@ class ColumnFindings:
             "pvalue": self.pvalue,
             "reject": self.reject,
             "effect": self.effect.to_dict(),
-            "places": [region.to_dict() for region in self.places],
+            "regions": [region.to_dict() for region in self.regions],
         }
 
 

@@ -95,7 +95,7 @@ def _pictures(column: ColumnFindings, max_levels: int = 7) -> list[Markup]:
     if (histogram := column.histogram) is not None:
         marks = [
             Mark(low, high, region.sign > 0, format_region(region, column))
-            for region in column.places
+            for region in column.regions
             for low, high in region.intervals
         ]
         variable = f"{'lengths of texts in ' * (column.kind == 'text')}{column.name}"

@@ -117,7 +117,7 @@ def format_effects(column: ColumnFindings) -> list[str]:
         )
     n_levels = MAX_LEVELS if effect.auc is None else 1
     parts += [_format_proportion(row) for row in effect.shares[:n_levels]]
-    regions = list(dict.fromkeys(format_region(region, column) for region in column.places))
+    regions = list(dict.fromkeys(format_region(region, column) for region in column.regions))
     more = len(regions) - MAX_REGIONS
     parts += regions[:MAX_REGIONS]
     return [*parts, *([f"and {pluralize(more, 'more region')}"] if more > 0 else [])]

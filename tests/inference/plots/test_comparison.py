@@ -52,7 +52,7 @@ def test_a_line_is_shaded_where_the_sign_says():
         x = one.get_paths()[0].vertices[:, 0]
         inside = np.linspace(x.min(), x.max(), 20)[1:-1]
         assert (apart.region_sign(inside) == sign).all()
-    assert not shaded(below)  # of a scale that is not a place's own
+    assert not shaded(below)  # of a scale that is not a region's own
     assert figure.get_suptitle() == str(apart).splitlines()[0]
     assert legend(figure)[2:5] == ["higher density in before", "higher density in after", KEY]
     # The ratios are above the curves, over their bandwidths.

@@ -62,12 +62,12 @@ def test_histograms_are_those_of_the_page(found):
 def test_what_is_shaded_is_where_places_are(found, name, reach):
     (ax,) = panels(plot_tables(found, columns=[name])).values()
     shaded = {to_hex(one.get_facecolor()[0]): one.get_paths() for one in ax.collections}
-    assert {place.sign for place in found[name].places} == {1, -1}
+    assert {region.sign for region in found[name].regions} == {1, -1}
     step = np.ptp(found[name].histogram.edges) / 500
     for colour, sign in ((P_MORE, 1), (Q_MORE, -1)):
         ends = np.concatenate([path.vertices[:, 0] for path in shaded[to_hex(colour)]])
-        places = [place for place in found[name].places if place.sign == sign]
-        intervals = np.array([interval for place in places for interval in place.intervals])
+        regions = [region for region in found[name].regions if region.sign == sign]
+        intervals = np.array([interval for region in regions for interval in region.intervals])
         if reach:
             intervals = np.stack([np.ceil(intervals[:, 0]), np.floor(intervals[:, 1])], axis=1)
         low, high = ax.get_xlim()

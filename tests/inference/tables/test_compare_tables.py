@@ -192,7 +192,7 @@ def test_json_and_words_tell_the_same():
     (named,) = (one for one in told["columns"] if one["reject"])
     assert named["effect"]["shift"] == pytest.approx(0.5, abs=0.3)
     assert named["effect"]["auc"] > 0.55
-    assert all(place["sign"] in (-1, 1) for place in named["places"])
+    assert all(region["sign"] in (-1, 1) for region in named["regions"])
     assert told["sentence"] == str(found).splitlines()[0]
 
 
@@ -506,9 +506,9 @@ def test_a_group_of_hardly_any_rows_that_all_are_compared_with_is_told():
 )
 def test_within_a_wide_place_it_is_told_where_it_is_clearest(kind, scale, told):
     intervals = ((1.2, 5.0), (6.7, 9.6))
-    place = Region(np.array([4.25]), np.array([scale]), -1, 0.5, (0.2, 0.9), 0.01, intervals)
+    region = Region(np.array([4.25]), np.array([scale]), -1, 0.5, (0.2, 0.9), 0.01, intervals)
     column = SimpleNamespace(kind=kind, names=("p", "q"))
-    assert format_region(place, column) == told
+    assert format_region(region, column) == told
 
 
 @pytest.mark.parametrize(
@@ -522,5 +522,5 @@ def test_within_a_wide_place_it_is_told_where_it_is_clearest(kind, scale, told):
     ],
 )  # fmt: skip
 def test_intervals_of_whole_numbers(intervals, told):
-    place = Region(np.array([4.25]), np.array([0.5]), -1, 0.5, (0.2, 0.9), 0.01, intervals)
-    assert format_region(place, SimpleNamespace(kind="integer", names=("p", "q"))) == told
+    region = Region(np.array([4.25]), np.array([0.5]), -1, 0.5, (0.2, 0.9), 0.01, intervals)
+    assert format_region(region, SimpleNamespace(kind="integer", names=("p", "q"))) == told
