@@ -60,11 +60,14 @@ def plot_test(result: TestOutcome, *, axes: Axes | Sequence[Axes] | None = None)
     """Null draws as a histogram, critical values dashed and the observed one as a line.
 
     Args:
-        result: of any test; without null draws only the observed value is drawn.
+        result: of any test; without draws only the observed value is drawn.
         axes: where to draw, one; by default a new figure.
     """
     figure, (place,) = panels(1, 1, axes, width=6.0, height=3.4)
-    null, label = result.null_distribution, textwrap.fill(f"null: {result.method}", LABEL)
+    null, label = (
+        result.null_distribution,
+        textwrap.fill(f"null distribution: {result.method}", LABEL),
+    )
     if len(null):
         place.hist(null, bins="auto", color="0.8", label=label)
     elif result.limit is not None:

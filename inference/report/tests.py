@@ -10,15 +10,15 @@ from ..sampling.record import describe_kernel
 from ..testing.causal import CausalGraph
 from ..testing.result import TestResult
 
-#: Of the null draws, which are left out themselves.
+#: Levels of the quantiles of the null distribution, whose draws are left out.
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
 
 
 def result_summary(result: TestResult) -> dict[str, Any]:
-    """A result without its null draws, of which some quantiles are told."""
+    """Return a result as plain data, with quantiles in place of the null distribution."""
     quantiles = (
         {f"{level:g}": float(np.quantile(result.null_distribution, level)) for level in QUANTILES}
-        if (len(result.null_distribution))
+        if len(result.null_distribution)
         else None
     )
     return {
@@ -38,7 +38,7 @@ def result_summary(result: TestResult) -> dict[str, Any]:
             {"name": part.name, "statistic": part.statistic, "pvalue": part.pvalue}
             for part in result.parts
         ],
-        "quantiles_of_null": quantiles,
+        "quantiles_of_null_distribution": quantiles,
     }
 
 

@@ -71,7 +71,7 @@ class TestResult(Shown):
         kernel: kernel of the statistic; in a combined test that of the most extreme MMD or HSIC;
             for independence a tuple of the kernels of x and y.
         kernel_label: text before the kernel in the summary.
-        method: source of the null distribution, such as ``"999 permutations"``.
+        method: null distribution, and statistic or kernel, such as ``"999 permutations, bkl"``.
         exact: whether the level is exact by construction.
         alpha: level of the test.
         parts: components of a combined test.

@@ -139,10 +139,11 @@ def two_sample_test(
     seed: int = 0,
     progress: bool = True,
 ) -> TestResult:
-    """Test P = Q, with kernels selected from the same data.
+    """Test whether two samples come from one distribution, P = Q.
 
-    The selection uses the pooled sample only, which permutations of the labels do not change. The
-    level is therefore exact without held-out data (BKE section 5), for every ``statistic``:
+    Kernels are selected from the tested rows, from the pooled sample only, which permutations of
+    the labels do not change. The level is therefore exact without held-out data (BKE section 5),
+    for every ``statistic``:
 
     - ``"combined"``: a combination of statistics at all scales, at landmarks, of location, of
       covariances and of the most significant region, each by its tail probability. This is the
