@@ -352,24 +352,36 @@ class Comparison(Shown):
     def to_dataframe(self) -> pd.DataFrame:
         """Return one row for each region, the most significant first.
 
-        Columns: ``more``, the sample with the larger density; ``ratio`` of the first sample to the
-        second, with ``low`` and ``high`` of its interval; ``pvalue``, adjusted for all regions;
-        ``intervals``, for one column; and for each column of the data its ``.center`` and
-        ``.bandwidth``, which is infinite if the column is not used.
+        Columns: ``higher_in``, the sample with the higher density; ``ratio`` of the density of the
+        first sample over that of the second, with ``low`` and ``high`` of its interval; ``pvalue``,
+        adjusted for all regions; ``intervals``, for one column; and for each column of the data its
+        ``.center`` and ``.bandwidth``, which is infinite if the column is not used. ``attrs`` has
+        ``pvalue``, ``pvalue_error``, ``alpha``, ``n_resamples``, ``names`` and ``sizes`` of the
+        comparison.
         """
         import pandas as pd
 
         in_line = len(self.columns) == 1
-        header = ["more", "ratio", "low", "high", "pvalue", *(["intervals"] if in_line else [])]
+        header = [
+            "higher_in",
+            "ratio",
+            "low",
+            "high",
+            "pvalue",
+            *(["intervals"] if in_line else []),
+        ]
         header += [f"{name}.{end}" for name in self.columns for end in ("center", "bandwidth")]
         rows = []
         for region in self.regions:
-            more = self.names[0] if region.sign > 0 else self.names[1]
-            row = [more, region.ratio, *region.ratio_interval, region.pvalue]
+            higher_in = self.names[0] if region.sign > 0 else self.names[1]
+            row = [higher_in, region.ratio, *region.ratio_interval, region.pvalue]
             row += [region.intervals] if in_line else []
             location = np.column_stack([region.center, region.bandwidth])
             rows.append([*row, *location.ravel().tolist()])
-        return pd.DataFrame(rows, columns=header)
+        frame = pd.DataFrame(rows, columns=header)
+        attributes = ("pvalue", "pvalue_error", "alpha", "n_resamples", "names", "sizes")
+        frame.attrs = {name: getattr(self, name) for name in attributes}
+        return frame
 
     def to_dict(self) -> dict[str, Any]:
         """Return the attributes as plain data for JSON, and the first sentence of the report."""

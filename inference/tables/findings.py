@@ -167,36 +167,71 @@ class TableFindings:
 
         Columns: ``name``; ``kind``; ``pvalue``, adjusted for all columns; ``reject``;
         ``effect_size``, the largest change in a proportion of rows; the proportions of missing
-        values ``missing_before`` and ``missing_after``; for numbers and dates (in seconds since
-        1970) ``median_before``, ``median_after`` and their ``shift`` with the confidence interval
-        ``shift_low`` to ``shift_high``; for numbers ``spread_before`` and ``spread_after``, and
-        ``auc``, the probability that a value of the second table is larger, with the confidence
-        interval ``auc_low`` to ``auc_high``. Other numbers are NaN.
+        values ``missing_before`` and ``missing_after``; for numbers ``median_before`` and
+        ``median_after``; for dates ``date_median_before`` and ``date_median_after``; for both the
+        difference of medians ``shift`` (of dates in seconds) with the confidence interval
+        ``shift_low`` to ``shift_high``; for numbers ``mean_difference`` (``mean_difference_low`` to
+        ``mean_difference_high``), the Hodges-Lehmann ``median_difference``
+        (``median_difference_low`` to ``median_difference_high``), ``spread_before``,
+        ``spread_after``, and ``auc``, the probability that a value of the second table is larger
+        (``auc_low`` to ``auc_high``). What a column does not have is NaN, or NaT for dates.
+        ``attrs`` has ``pvalue``, ``pvalue_error``, ``alpha``, ``n_resamples``, ``names`` and
+        ``sizes`` of the comparison.
+
+        Proportions of levels are in :meth:`levels_to_dataframe`.
         """
         import pandas as pd
 
-        names = (
-            *("effect_size", "missing_before", "missing_after", "median_before", "median_after"),
-            *("shift", "shift_low", "shift_high", "spread_before", "spread_after"),
-            *("auc", "auc_low", "auc_high"),
-        )
-        undefined = (None, None)
         rows = []
         for column in self.columns:
-            effect = column.effect
-            numbers = [
-                effect.size,
-                *effect.missing,
-                *(effect.medians or undefined),
-                effect.shift,
-                *(effect.shift_interval or undefined),
-                *(effect.deviations or undefined),
-                effect.auc,
-                *(effect.auc_interval or undefined),
-            ]
-            rows.append([column.name, column.kind, column.pvalue, column.reject, *numbers])
-        frame = pd.DataFrame(rows, columns=["name", "kind", "pvalue", "reject", *names])
-        return frame.astype(dict.fromkeys(names, float))
+            effect, undefined = column.effect, (None, None)
+            medians = dict(zip(("before", "after"), effect.medians or undefined, strict=True))
+            is_date = column.kind == "datetime"
+            numbers = {f"median_{when}": None if is_date else medians[when] for when in medians}
+            dates = {f"date_median_{when}": medians[when] if is_date else None for when in medians}
+            estimates = {
+                "shift": (effect.shift, effect.shift_interval),
+                "mean_difference": (effect.mean_difference, effect.mean_difference_interval),
+                "median_difference": (effect.median_difference, effect.median_difference_interval),
+                "auc": (effect.auc, effect.auc_interval),
+            }
+            for name, (estimate, interval) in estimates.items():
+                low, high = interval or undefined
+                numbers |= {name: estimate, f"{name}_low": low, f"{name}_high": high}
+            pairs = {"missing": effect.missing, "spread": effect.deviations or undefined}
+            for name, (before, after) in pairs.items():
+                numbers |= {f"{name}_before": before, f"{name}_after": after}
+            rows.append(
+                {"name": column.name, "kind": column.kind, "pvalue": column.pvalue}
+                | {"reject": column.reject, "effect_size": effect.size}
+                | {name: math.nan if value is None else value for name, value in numbers.items()}
+                | {name: pd.to_datetime(value, unit="s") for name, value in dates.items()}
+            )
+        frame = pd.DataFrame(rows)
+        return self._with_attributes(frame)
+
+    def levels_to_dataframe(self) -> pd.DataFrame:
+        """Return a data frame with a row for each level of the columns.
+
+        Columns: ``column``; ``level``, a category, a weekday, an hour, a word, a trigram or a
+        tail; its proportions of rows ``before`` and ``after``. The most significant levels of a
+        column are first.
+        """
+        import pandas as pd
+
+        rows = [
+            (column.name, level.level, level.before, level.after)
+            for column in self.columns
+            for level in column.effect.shares
+        ]
+        frame = pd.DataFrame(rows, columns=["column", "level", "before", "after"])
+        return self._with_attributes(frame)
+
+    def _with_attributes(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Add what belongs to the whole comparison to a data frame."""
+        names = ("pvalue", "pvalue_error", "alpha", "n_resamples", "names", "sizes")
+        frame.attrs = {name: getattr(self, name) for name in names}
+        return frame
 
     def pairs_to_dataframe(self) -> pd.DataFrame:
         """Return a data frame with a row for each pair of columns.
@@ -213,4 +248,5 @@ class TableFindings:
             [*pair.columns, pair.pvalue, pair.reject, *pair.features, pair.measure, *pair.strengths]
             for pair in self.pairs
         ]
-        return pd.DataFrame(rows, columns=[*names, "measure", "before", "after"])
+        frame = pd.DataFrame(rows, columns=[*names, "measure", "before", "after"])
+        return self._with_attributes(frame)

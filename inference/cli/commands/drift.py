@@ -132,7 +132,8 @@ def drift(
             terminal.say(f"Written: {path}")
     sources = [str(path) for path in (before, after) if path is not None]
     failed = _failed(found, options, terminal) if gate else options.fail and found.reject
-    verdict = {"failed": failed} if options.fail else {}
+    limits = {"min_effect": options.min_effect, "max_changed": options.max_changed}
+    verdict = {"failed": failed, **limits} if options.fail else {}
     terminal.finish({"command": "drift", "sources": sources, **found.to_dict(), **verdict})
     if failed:
         raise typer.Exit(DIFFERENT)

@@ -173,6 +173,8 @@ def two_sample(
                     f"{'at least' if large else 'below'} {chosen.min_effect:g}"
                     f"{', but no difference was found' if large and not differ else ''}."
                 )
+            if chosen.fail:
+                told |= {"failed": differ, "min_effect": chosen.min_effect}
             _finish(answer, told, list(pair.notes), folder, terminal)
         else:
             with terminal.step("test", "test", spinner=False):
@@ -192,9 +194,11 @@ def two_sample(
                 drawn = sample_test_witness(result, pair.P, pair.Q, seed=seed, columns=pair.columns)
                 return plot_witness(drawn, P=pair.P, Q=pair.Q, names=pair.names)
 
-            told["settings"] = {**single_test, **options.settings()}
-            finish_test(result, witness, told, list(pair.notes), folder, terminal)
             differ = result.reject
+            told["settings"] = {**single_test, **options.settings()}
+            if chosen.fail:
+                told["failed"] = differ
+            finish_test(result, witness, told, list(pair.notes), folder, terminal)
     if chosen.fail and differ:
         raise typer.Exit(DIFFERENT)
 

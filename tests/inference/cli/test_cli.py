@@ -985,6 +985,9 @@ def test_a_difference_of_two_samples_fails_where_it_is_asked_for_and_is_large_en
     for least, status in ((0.6, 3), (0.7, 0)):
         found = bke_command("test", first, other, "--fail", "--min-effect", least, *fast)
         assert found.exit_code == status
+        gate = ("--fail", "--min-effect", least, "--json")
+        answer = json.loads(bke_command("test", first, other, *gate, *fast).stdout)
+        assert (answer["failed"], answer["min_effect"]) == (status == 3, least)
         assert f"{'Failed' if status else 'Passed'}: the AUC, {auc:.3f}, is" in found.stdout
     for wrong in (("--min-effect", 0.6), ("--fail", "--min-effect", 0.1)):
         assert bke_command("test", first, other, *wrong, *fast).exit_code == 2

@@ -184,7 +184,7 @@ def test_python_and_json_have_the_effect_sizes_of_a_gate(small_change):
         found.changed_columns(5)
     told = json.loads(drift(*small_change, "--json", "--max-changed=2", "--fail", *FAST).stdout)
     assert [one["effect"]["size"] for one in told["columns"]] == frame.effect_size.tolist()
-    assert told["failed"] is False
+    assert (told["failed"], told["max_changed"], told["min_effect"]) == (False, 2, None)
     told = json.loads(drift(*small_change, "--json", "--max-changed=1", "--fail", *FAST).stdout)
     assert told["failed"] is True
 

@@ -303,7 +303,7 @@ def test_numbers_of_frames():
     found = made("Comparison")
     region, row = found.regions[0], found.to_dataframe().iloc[0]
     assert row[f"{ODD}.center"] == region.center[0]
-    assert row["more"] == found.names[0 if region.sign > 0 else 1]
+    assert row["higher_in"] == found.names[0 if region.sign > 0 else 1]
     assert row["ratio"] == region.ratio
     assert (row["low"], row["high"]) == region.ratio_interval
     assert row["intervals"] == region.intervals

@@ -524,3 +524,36 @@ def test_within_a_wide_place_it_is_told_where_it_is_clearest(kind, scale, told):
 def test_intervals_of_whole_numbers(intervals, told):
     region = Region(np.array([4.25]), np.array([0.5]), -1, 0.5, (0.2, 0.9), 0.01, intervals)
     assert format_region(region, SimpleNamespace(kind="integer", names=("p", "q"))) == told
+
+
+def test_data_frames_have_dates_levels_and_what_belongs_to_the_comparison():
+    rng = np.random.default_rng(2)
+    first, second = (
+        pd.DataFrame(
+            {
+                "day": pd.Timestamp("2024-03-01") + pd.to_timedelta(start + np.arange(60), "D"),
+                "plan": rng.choice(["a", "b"], 60, p=[share, 1.0 - share]),
+                "x": rng.normal(start, 1.0, 60),
+            }
+        )
+        for start, share in ((0, 0.8), (2, 0.3))
+    )
+    found = compare_tables(first, second, names=("old", "new"), n_resamples=99, progress=False)
+    frame = found.to_dataframe().set_index("name")
+    # The median of 60 days is between the 30th and the 31st.
+    assert frame.loc["day", "date_median_before"] == pd.Timestamp("2024-03-30 12:00")
+    assert frame.loc["day", "date_median_after"] == pd.Timestamp("2024-04-01 12:00")
+    assert frame["date_median_before"].isna()[["plan", "x"]].all()
+    assert frame["median_before"].isna()[["plan", "day"]].all()
+    assert frame.loc["x", "median_before"] == pytest.approx(first["x"].median())
+    difference = second["x"].mean() - first["x"].mean()
+    assert frame.loc["x", "mean_difference"] == pytest.approx(difference)
+    low, high = frame.loc["x", ["mean_difference_low", "mean_difference_high"]]
+    assert low < difference < high
+    levels = found.levels_to_dataframe().query("column == 'plan'").set_index("level")
+    for table, when in ((first, "before"), (second, "after")):
+        shares = table["plan"].value_counts(normalize=True)
+        assert levels[when].to_dict() == pytest.approx(shares.to_dict())
+    for each in (found.to_dataframe(), found.levels_to_dataframe(), found.pairs_to_dataframe()):
+        assert each.attrs["names"] == ("old", "new")
+        assert (each.attrs["pvalue"], each.attrs["alpha"]) == (found.pvalue, found.alpha)
