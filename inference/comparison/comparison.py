@@ -395,7 +395,8 @@ class Comparison(Shown):
     def headline(self) -> str:
         """The decision of the test with p-value and odds, without a full stop."""
         p = describe_p_with_error(self.pvalue, self.pvalue_error, self.n_resamples)
-        numbers = f"({p}; odds {format_odds(self.log_bayes_factor)})"
+        odds = format_odds(self.log_bayes_factor)
+        numbers = f"(permutation test: {p}; posterior odds: {odds})"
         first, second = self.names
         if self.reject:
             return f"{first} and {second} differ {numbers}"

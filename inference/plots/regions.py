@@ -24,7 +24,7 @@ MAX_RATIO = 1000
 #: Characters in a line of a label.
 LABEL = 60
 #: Half the width in inches of a written ratio, and the height of its row relative to the axis.
-MARK_INCHES, ROW_HEIGHT = 0.25, 0.16
+MARK_INCHES, ROW_HEIGHT = 0.25, 0.2
 #: Legend of ratios and bandwidths.
 KEY = "bandwidth and density ratio, larger over smaller"
 #: Color of the line around the ratio of a region, and of its bandwidth.
@@ -78,7 +78,7 @@ def select_parts(
 
 
 def mark_line(ax: Axes, regions: Sequence[Region]) -> list[Artist]:
-    """Write the ratio of each region of one column over its bandwidth, above all else.
+    """Draw the bandwidth of each region of one column above the curves, with its ratio on top.
 
     Args:
         ax: axes of the column, whose lower limit is zero.
@@ -105,10 +105,13 @@ def mark_line(ax: Axes, regions: Sequence[Region]) -> list[Artist]:
         )
         occupied += [[]] if row == len(occupied) else []
         occupied[row].append(extent)
-        y = top * (1.0 + ROW_HEIGHT * (row + 0.6))
+        y = top * (1.0 + ROW_HEIGHT * (row + 0.2))
         ax.hlines(y, start, stop, color=BOX, linewidth=3.0)
-        _write_ratio(ax, region, (at, y))
-    ax.set_ylim(top=top * (1.0 + ROW_HEIGHT * (len(occupied) + 0.2)))
+        ax.annotate(
+            _format_ratio(region), (at, y), (0.0, 2.0), textcoords="offset points",
+            fontsize=SMALL, ha="center",
+        )  # fmt: skip
+    ax.set_ylim(top=top * (1.0 + ROW_HEIGHT * len(occupied)))
     return [Line2D([], [], color=BOX, linewidth=3.0, label=KEY)] if regions else []
 
 
@@ -126,16 +129,17 @@ def mark_map(ax: Axes, regions: Sequence[Region]) -> list[Artist]:
         (x, y), (width, height) = map(float, region.center), 2.0 * region.bandwidth
         window = Ellipse((x, y), width, height, edgecolor=BOX, linewidth=0.8, fill=False, zorder=3)
         ax.add_patch(window)
-        _write_ratio(ax, region, (x, y))
+        box = {"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": BOX}
+        text = _format_ratio(region)
+        ax.annotate(text, (x, y), fontsize=SMALL, ha="center", va="center", bbox=box)
     circle = Line2D([], [], linestyle="", marker="o", fillstyle="none", color=BOX, label=KEY)
     return [circle] if regions else []
 
 
-def _write_ratio(ax: Axes, region: Region, at: tuple[float, float]) -> None:
+def _format_ratio(region: Region) -> str:
+    """Format the larger density over the smaller one."""
     ratio = region.ratio if region.sign > 0 else 1.0 / max(region.ratio, 1e-300)
-    text = format_ratios(ratio)[0] if ratio < MAX_RATIO else f"> {MAX_RATIO}"
-    box = {"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": BOX}
-    ax.annotate(text, at, fontsize=SMALL, ha="center", va="center", bbox=box)
+    return format_ratios(ratio)[0] if ratio < MAX_RATIO else f"> {MAX_RATIO}"
 
 
 def outline(ax: Axes, signs: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:

@@ -61,7 +61,7 @@ def test_overwhelming_evidence_is_told_by_its_power_of_ten():
     rng = np.random.default_rng(0)
     found = compare(rng.normal(size=3000), rng.normal(5.0, size=3000), **QUIET)
     assert found.log_bayes_factor > 750.0
-    assert "odds 1e" in str(found)
+    assert "posterior odds: 1e" in str(found)
     assert found.posterior_probability_of_difference == 1.0
 
 

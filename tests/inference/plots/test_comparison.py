@@ -58,7 +58,7 @@ def test_a_line_is_shaded_where_the_sign_says():
     # The ratios are above the curves, over their bandwidths.
     heights = [patch.get_data().values.max() for patch in above.patches]
     assert [text.get_text() for text in above.texts] == ratios(apart)
-    assert all(text.get_position()[1] > max(heights) for text in above.texts)
+    assert all(text.xy[1] > max(heights) for text in above.texts)
     bars = [bar for bar in above.collections if isinstance(bar, LineCollection)]
     for bar, region in zip(bars, apart.regions, strict=True):
         start, stop = bar.get_segments()[0][:, 0]
