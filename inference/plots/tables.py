@@ -14,11 +14,11 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from ..core.errors import InputError, nearest
 from ..permutation.null_distribution import describe_p
 from ..tables.effects import LevelProportion
-from ..tables.findings import ColumnFindings, TableFindings
+from ..tables.findings import ColumnFindings, PairComparison, TableFindings
 from ..tables.summary import format_answer, format_pair, missing_proportions
 from .names import short_names
 from .regions import LABEL, shade
-from .style import P_COLOUR, Q_COLOUR, SMALL, STUCK, panels, plain
+from .style import P_MORE, Q_COLOUR, SMALL, STUCK, panels, plain
 
 #: Columns that are drawn unless they are asked for, panels side by side, and bars of a panel.
 MOST, ACROSS, BARS = 9, 3, 7
@@ -26,62 +26,97 @@ MOST, ACROSS, BARS = 9, 3, 7
 MOST_LINES = 3
 #: Points at which regions are evaluated; letters of a bar's label.
 POINTS, LEVEL = 600, 16
-#: Steps on an axis; inches of the smallest figure, and letters of its title for each.
-STEPS, NARROWEST, LETTERS = 4, 5.0, 14
+#: Steps on an axis; inches of the narrowest default figure and of the narrowest panel, and letters
+#: of a title for each inch.
+STEPS, NARROWEST, NARROWEST_PANEL, LETTERS = 4, 5.0, 2.5, 13
 #: How the first table is filled.
-FILLED = 0.25
+FILLED = 0.4
 
 
 def plot_tables(
     found: TableFindings,
     *,
     columns: Sequence[str] | str | None = None,
-    axes: Axes | Sequence[Axes] | None = None,
+    ax: Axes | Sequence[Axes] | None = None,
+    figsize: tuple[float, float] | None = None,
+    title: str | None = None,
+    legend: bool = True,
 ) -> Figure:
-    """Draw how columns are spread in two tables, those first that have changed.
+    """Plot columns of two tables, those first that have changed, and changed associations.
 
-    Numbers and lengths of texts are histograms, the first table's filled and the second's outlined,
-    shaded where one has more; categories, and weekdays and hours of dates, are bars of shares, the
-    most conspicuous change on top. What a histogram does not show, such as holes and words, is told
-    above it. Columns that have not changed are grey.
+    Numbers and lengths of texts are histograms, the first table filled and the second outlined,
+    shaded where one has a higher density. Categories, and weekdays and hours of dates, are bars of
+    proportions, the most significant change on top. Changes that a histogram does not show, such as
+    those of missing values and words, are written above it. Columns that have not changed are grey.
+    The last panel of a new figure has the measures of association of changed pairs in both tables.
 
     Args:
-        found: from :func:`~bke.inference.compare_tables`.
-        columns: names, or one; by default those that have changed, at most nine; where none has
-            those of the pairs that go together differently, which the title names, and where there
-            are none those with the smallest p-values.
-        axes: one for each column that is drawn; by default a new figure.
+        found: result of :func:`~bke.inference.compare_tables`.
+        columns: names, or one name; by default at most nine columns that have changed; if there is
+            none, those of the changed pairs, which the title names; otherwise those with the
+            smallest p-values.
+        ax: axes for each column; by default a new figure.
+        figsize: width and height in inches of a new figure.
+        title: by default the decision of the test; ``""`` for none.
+        legend: draw a legend.
 
     Raises:
-        InputError: for a column that there is not, or a wrong number of ``axes``.
+        InputError: for an unknown column, a wrong number of axes, or ``figsize`` with ``ax``.
     """
+    if figsize is not None and ax is not None:
+        raise InputError("figsize is for a new figure: pass it without ax")
     shown = _shown(found, columns)
-    across = min(ACROSS, len(shown))
-    down = -(-len(shown) // across)
-    shape = (down, across) if axes is None else (1, len(shown))
-    width = max(NARROWEST, 3.3 * across)
-    figure, panel_axes = panels(*shape, axes, width=width, height=0.8 + 2.2 * down)
+    pairs = found.changed_pairs if columns is None and ax is None else []
+    count = len(shown) + bool(pairs)
+    most = ACROSS if figsize is None else max(1, int(figsize[0] / NARROWEST_PANEL))
+    across = min(most, count)
+    down = -(-count // across)
+    width, height = figsize or (max(NARROWEST, 3.3 * across), 0.8 + 2.2 * down)
+    shape = (down, across) if ax is None else (1, count)
+    figure, axes = panels(*shape, ax, width=width, height=height)
     names = short_names(found.names)
     keys: dict[str, Patch] = {}
-    for ax, column in zip(panel_axes, shown, strict=False):
-        handles_of_regions = _column(ax, column, found.n_resamples, names)
-        keys |= {str(key.get_label()): key for key in handles_of_regions}
-    for ax in panel_axes[len(shown) :]:
-        ax.set_axis_off()
-    loud = any(column.reject for column in shown)
+    for panel, column in zip(axes, shown, strict=False):
+        of_regions = _column(panel, column, found.n_resamples, names)
+        keys |= {str(key.get_label()): key for key in of_regions}
+    if pairs:
+        _associations(axes[len(shown)], pairs)
+    for panel in axes[count:]:
+        panel.set_axis_off()
+    loud = bool(pairs) or any(column.reject for column in shown)
     handles = [*_tables(found, names, Q_COLOUR if loud else STUCK), *keys.values()]
-    if axes is None:
+    if legend and ax is None:
         figure.legend(
-            handles=handles, fontsize=SMALL, frameon=False, loc="outside lower left", ncols=2
-        )
-        lines = [textwrap.fill(line, int(LETTERS * width)) for line in _title(found, shown)]
-        figure.suptitle("\n".join(lines), fontsize=SMALL + 1, x=0.01, ha="left")
-    else:
-        panel_axes[0].legend(  # no wider than a panel, or it would take room of the next one
+            handles=handles, fontsize=SMALL, frameon=False, loc="outside lower left",
+            ncols=2 if across > 1 else 1,
+        )  # fmt: skip
+    elif legend:
+        axes[0].legend(  # no wider than a panel, or it would take room of the next one
             handles=handles, fontsize=SMALL, frameon=False,
             loc="lower left", bbox_to_anchor=(0.0, 1.08),
         )  # fmt: skip
+    lines = _title(found, shown) if title is None else [title] if title else []
+    if lines and (ax is None or title):
+        lines = [textwrap.fill(line, int(LETTERS * width)) for line in lines]
+        figure.suptitle("\n".join(lines), fontsize=SMALL + 1, x=0.01, ha="left")
     return figure
+
+
+def _associations(ax: Axes, pairs: Sequence[PairComparison]) -> None:
+    """Draw the measures of the most significant changed pairs in both tables."""
+    measure = pairs[0].measure
+    drawn = [pair for pair in pairs if pair.measure == measure][:BARS]
+    rows = -np.arange(len(drawn), dtype=float)
+    before, after = np.array([pair.strengths for pair in drawn]).T
+    ax.hlines(rows, before, after, color=STUCK, linewidth=1.0)
+    ax.plot(before, rows, "o", color=P_MORE, alpha=0.5)
+    ax.plot(after, rows, "o", markerfacecolor="none", markeredgecolor=Q_COLOUR, markeredgewidth=1.4)
+    names = (" and ".join(pair.columns) for pair in drawn)
+    ax.set_yticks(rows, [textwrap.fill(name, LEVEL) for name in names])
+    ax.set_ylim(rows[-1] - 0.5, 0.5)
+    ax.axvline(1.0 if measure == "odds ratio" else 0.0, color="0.4", linewidth=0.8)
+    ax.set_title(f"{measure} of changed pairs", fontsize=SMALL + 1, loc="left")
+    plain(ax)
 
 
 def _title(found: TableFindings, shown: Sequence[ColumnFindings]) -> list[str]:
@@ -113,7 +148,7 @@ def _tables(found: TableFindings, names: tuple[str, str], colour: str) -> list[P
     """What tells the two tables in a legend."""
     first, second = (f"{name} ({size} rows)" for name, size in zip(names, found.sizes, strict=True))
     return [
-        Patch(facecolor=P_COLOUR, alpha=FILLED, label=first),
+        Patch(facecolor=P_MORE, alpha=FILLED, label=first),
         Patch(fill=False, edgecolor=colour, linewidth=1.4, label=second),
     ]
 
@@ -143,7 +178,7 @@ def _histogram(ax: Axes, column: ColumnFindings, names: tuple[str, str]) -> list
     assert column.histogram is not None
     edges, (first, second) = column.histogram
     colour = Q_COLOUR if column.reject else STUCK
-    ax.stairs(first, edges, fill=True, color=P_COLOUR, alpha=FILLED)
+    ax.stairs(first, edges, fill=True, color=P_MORE, alpha=FILLED)
     ax.stairs(second, edges, color=colour, linewidth=1.4)
     ax.set_xlim(edges[0], edges[-1])
     ax.set_ylim(bottom=0.0)
@@ -168,7 +203,7 @@ def _bars(ax: Axes, shares: Sequence[LevelProportion], *, reject: bool) -> None:
     heights = -np.arange(len(shares), dtype=float)
     before, after = ([getattr(one, when) for one in shares] for when in ("before", "after"))
     colour = Q_COLOUR if reject else STUCK
-    ax.barh(heights, before, color=P_COLOUR, alpha=FILLED, height=0.8)
+    ax.barh(heights, before, color=P_MORE, alpha=FILLED, height=0.8)
     ax.barh(heights, after, facecolor="none", edgecolor=colour, linewidth=1.4, height=0.8)
     labels = [textwrap.shorten(one.level, LEVEL, placeholder="…") or "(empty)" for one in shares]
     ax.set_yticks(heights, labels)

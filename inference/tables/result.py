@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..core.notebook import Shown
@@ -21,7 +20,6 @@ from .summary import (
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 #: Version of ``TableComparison.to_dict``, raised if a key is removed or changes its meaning.
@@ -48,24 +46,16 @@ class TableComparison(TableFindings, Shown):
     :class:`~bke.inference.tables.findings.TableFindings`.
     """
 
-    def plot(
-        self,
-        *,
-        columns: Sequence[str] | str | None = None,
-        axes: Axes | Sequence[Axes] | None = None,
-    ) -> Figure:
+    def plot(self, **options: Any) -> Figure:
         """Plot the distribution of columns in both tables, changed columns first.
 
         Args:
-            columns: names of columns; by default those that have changed, at most nine.
-            axes: axes for each column; by default a new figure.
-
-        Raises:
-            InputError: a column does not exist, or the number of ``axes`` is wrong.
+            **options: ``columns``, ``ax``, ``figsize``, ``title`` and ``legend`` of
+                :func:`~bke.inference.plot_tables`.
         """
         from ..plots.tables import plot_tables
 
-        return plot_tables(self, columns=columns, axes=axes)
+        return plot_tables(self, **options)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data, with the names of the attributes as keys."""

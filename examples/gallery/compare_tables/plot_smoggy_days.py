@@ -28,7 +28,7 @@ found = compare_tables(days[~is_smoggy], days[is_smoggy], names=("clear", "smogg
 print(found)
 
 _, axes = plt.subplots(2, 3, figsize=(9.0, 5.0), layout="constrained")
-plot_tables(found, axes=axes)
+plot_tables(found, ax=axes)
 
 # %%
 # Clear days are grey and smoggy ones outlined: these were warm and damp, under a low inversion, and

@@ -98,10 +98,16 @@ def test_what_a_histogram_does_not_show_is_told_above_it(found):
 
 def test_axes_of_ones_own_and_what_there_is_not(found):
     axes = Figure().subplots(1, 2)
-    assert plot_tables(found, columns=["x", "alike"], axes=axes) is axes[0].figure
+    assert plot_tables(found, columns=["x", "alike"], ax=axes) is axes[0].figure
     assert [ax.get_title(loc="left").split(":")[0] for ax in axes] == ["x", "alike"]
     with pytest.raises(InputError, match="2 matplotlib Axes"):
-        plot_tables(found, columns=["x", "alike"], axes=axes[:1])
+        plot_tables(found, columns=["x", "alike"], ax=axes[:1])
+    with pytest.raises(InputError, match="without ax"):
+        plot_tables(found, columns=["x", "alike"], ax=axes, figsize=(3.5, 3.0))
+    narrow = plot_tables(found, columns=["x", "alike"], figsize=(3.5, 5.0), title="A", legend=False)
+    first, second = (panel.get_position() for panel in narrow.axes)
+    assert first.y0 > second.y1  # one above the other
+    assert (narrow.get_suptitle(), narrow.legends) == ("A", [])
     with pytest.raises(InputError, match="no column 'cty' was compared"):
         plot_tables(found, columns=["cty"])
     with pytest.raises(InputError, match="columns names none"):
@@ -119,7 +125,12 @@ def test_a_pair_is_named_where_no_column_has_changed():
     found = compare_tables(*pair, n_resamples=99, progress=False)
     assert [one.reject for one in found.columns] == [False] * 3
     figure = found.plot()
-    assert sorted(panels(figure)) == ["x", "y"]
+    assert sorted(panels(figure)) == ["correlation of changed pairs", "x", "y"]
+    associations = panels(figure)["correlation of changed pairs"]
+    before, after = (line.get_xdata() for line in associations.lines[:2])
+    (changed,) = found.changed_pairs
+    assert (before[0], after[0]) == changed.strengths
+    assert [label.get_text() for label in associations.get_yticklabels()] == ["x and y"]
     assert "The association of x and y has changed" in figure.get_suptitle().replace("\n", " ")
 
 
