@@ -1,7 +1,10 @@
-"""Seconds and memory of the default two-sample test, from 100 rows to a million.
+"""Seconds and memory of the two-sample test and of `compare`, by size, beside other tests.
 
-Each size is measured in a process of its own: the first test, which imports and compiles what it
-needs, and where that is short the second one too. The samples are normal and differ in nothing.
+Each size is measured in a process of its own, with equal distributions and with a difference: the
+first column of the second sample is multiplied by 1.03. First and second call of the test, second
+call of `compare`, and of other tests by their published formulas (`referee_peers`) up to
+``PEER_ROWS`` rows, with 499 permutations where this test has 999. The picture has a grid of sizes.
+For hyppo: ``pip install hyppo``.
 """
 
 from __future__ import annotations
@@ -11,32 +14,85 @@ import json
 import resource
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 #: Rows of each sample, and columns.
-SIZES = ((1000, 2), (100, 500), (20_000, 2), (1_000_000, 1), (100_000, 50), (262_144, 10))
-#: Seconds up to which a test is done again.
-SHORT = 10.0
+SIZES = (
+    *((150, 1), (150, 2), (500, 2), (1000, 2), (100, 500), (10_000, 10), (100_000, 10)),
+    *((262_144, 10), (1_000_000, 1), (100_000, 50)),
+)
+#: Rows of each sample, and columns, of the picture.
+GRID_ROWS = (100, 300, 1000, 3000, 10_000, 30_000, 100_000)
+GRID_COLUMNS = (1, 2, 10)
+#: Factor of the first column of the second sample.
+FACTORS = (1.0, 1.03)
+#: Seconds up to which a call is repeated, and the largest number of rows of other tests.
+SHORT, PEER_ROWS = 30.0, 1000
+PEERS = ("MMD-FUSE", "MMDAgg", "spectral MMD", "energy distance", "HSIC (hyppo)")
 
 
-def child(rows: int, columns: int) -> None:
-    """Test once or twice, and print what it took."""
+def child(rows: int, columns: int, factor: float, only_test: int) -> None:
+    """Print the seconds of the calls and the memory."""
     import numpy as np
 
     rng = np.random.default_rng(0)
     P, Q = rng.normal(size=(2, rows, columns))
+    Q[:, 0] *= factor
     begin = time.perf_counter()
-    from bke.inference import two_sample_test
+    from bke.inference import compare, two_sample_test
 
-    took = []
-    while not took or (len(took) == 1 and took[0] < SHORT):
-        two_sample_test(P, Q, progress=False)
-        took.append(time.perf_counter() - begin)
-        begin = time.perf_counter()
+    def seconds(call: Callable[[], Any]) -> float:
+        start = time.perf_counter()
+        call()
+        return time.perf_counter() - start
+
+    two_sample_test(P, Q, progress=False)
+    first = time.perf_counter() - begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    second = took[1] if len(took) > 1 else None
-    print(json.dumps({"first s": took[0], "second s": second, "GiB": peak}))
+    times: dict[str, float | None] = {"first s": first, "GiB": peak, "second s": None}
+    if first < SHORT:
+        times["second s"] = min(
+            seconds(lambda: two_sample_test(P, Q, progress=False)) for _ in range(3)
+        )
+    if not only_test:
+        times["compare s"] = seconds(lambda: compare(P, Q, progress=False))
+        if first < SHORT:
+            times["compare s"] = seconds(lambda: compare(P, Q, progress=False))
+        times |= dict.fromkeys(PEERS)
+        if rows <= PEER_ROWS:
+            import referee_peers
+
+            for name in set(PEERS) & set(referee_peers.here()):
+                test, generator = referee_peers.PEERS[name][0], np.random.default_rng(1)
+                test(P[:20], Q[:20], generator)
+                times[name] = seconds(lambda test=test, rng=generator: test(P, Q, rng))
+    print(json.dumps(times))
+
+
+def plot(rows: list[dict[str, Any]], path: Path) -> None:
+    """Plot the seconds of the second call over the number of rows."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.0, 4.0), layout="constrained")
+    ax = figure.subplots()
+    for columns, color in zip(GRID_COLUMNS, ("#0072B2", "#E69F00", "#009E73"), strict=True):
+        for factor, line in zip(FACTORS, ("-", "--"), strict=True):
+            chosen = [row for row in rows if row["columns"] == columns and row["factor"] == factor]
+            difference = "no difference" if factor == 1.0 else "with a difference"
+            ax.loglog(
+                [row["n"] for row in chosen],
+                [row["second s"] for row in chosen],
+                line,
+                color=color,
+                marker=".",
+                label=f"{columns} column{'s' * (columns > 1)}, {difference}",
+            )
+    ax.set_xlabel("rows of each sample")
+    ax.set_ylabel("seconds of a test with 999 permutations")
+    ax.legend(frameon=False, fontsize=8)
+    figure.savefig(path, dpi=120)
 
 
 def main() -> None:
@@ -50,16 +106,29 @@ def main() -> None:
     info, folder = report.start(options.results)
     rows: list[dict[str, Any]] = []
     for size, columns in ((40, 2),) if options.quick else SIZES:
-        told = report.child(__file__, size, columns)
-        rows.append({"rows": f"{size} + {size}", "columns": columns, **told})
-        print(rows[-1], flush=True)
+        for factor in FACTORS:
+            times = report.child(__file__, size, columns, factor, 0)
+            rows.append({"rows": f"{size} + {size}", "columns": columns, "factor": factor, **times})
+            print(rows[-1], flush=True)
+    grid: list[dict[str, Any]] = []
+    for columns in GRID_COLUMNS:
+        for size in (40, 80) if options.quick else GRID_ROWS:
+            for factor in FACTORS:
+                times = report.child(__file__, size, columns, factor, 1)
+                grid.append({"n": size, "columns": columns, "factor": factor, **times})
     name = "sizes-quick" if options.quick else "sizes"
-    text = f"999 permutations; `first s` includes imports.\n\n{report.table(rows)}"
-    report.save(folder, name, "What the default test takes", info, text, {"rows": rows})
+    plot(grid, folder / f"{name}.png")
+    text = (
+        "999 permutations, of other tests 499; `first s` includes imports; `factor` is that of one "
+        f"column of the second sample.\n\n{report.table(rows)}"
+    )
+    title = "Seconds and memory of the default test"
+    report.save(folder, name, title, info, text, {"rows": rows, "grid": grid})
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--child"]:
-        child(*map(int, sys.argv[2:]))
+        n_rows, n_columns, multiple, alone = sys.argv[2:]
+        child(int(n_rows), int(n_columns), float(multiple), int(alone))
     else:
         main()
