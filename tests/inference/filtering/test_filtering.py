@@ -57,9 +57,7 @@ def test_bad_input_of_conditionals(pairs):
         learn_conditional(x, y[:9])
     labelled = pd.Series(x)
     for learn in (learn_conditional, learn_filter):
-        with pytest.raises(
-            InputError, match=r"row labels in another order.* pass Y.loc\[X.index\]"
-        ):
+        with pytest.raises(InputError, match=r"row labels in another order.* by Y.loc\[X.index\]"):
             learn(labelled, labelled.iloc[::-1])
     with pytest.raises(InputError, match="give one factor"):
         learn_conditional(x, y, regularization=0.1, factors=(1.0, 2.0))

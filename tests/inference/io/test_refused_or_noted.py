@@ -1198,7 +1198,7 @@ def test_weights_have_the_labels_of_the_rows(label):
         compare(P, P + 1.0, weights=(label(rows + 1.0, rows[::-1]), None), **QUIET)
 
 
-@pytest.mark.parametrize("kernel", ["median", "fused", "bkl", "posterior", "multiscale"])
+@pytest.mark.parametrize("kernel", [None, "median", "bkl", "posterior", "multiscale"])
 def test_paired_rows_are_checked_with_every_kernel(kernel):
     options = {"kernel": kernel, "estimator": "paired", **QUIET}
     P = pd.DataFrame({"x": VALUES}, index=[f"id{row}" for row in range(60)])
