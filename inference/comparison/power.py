@@ -128,7 +128,7 @@ def _draw_rows(sample: PooledSample, rng: np.random.Generator, *, swap: bool) ->
     If ``swap``, the rows of the second sample are drawn first.
     """
     counts = [sample.first_counts, sample.counts - sample.first_counts]
-    drawn = [np.empty(0)] * 2
+    drawn = {}
     for index in (1, 0) if swap else (0, 1):
         size = max(2, round(MAX_SHIFT_ROWS * sample.effective_sizes[index] / sample.n_rows))
         drawn[index] = rng.multivariate_hypergeometric(counts[index].astype(int), size)

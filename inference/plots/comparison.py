@@ -214,7 +214,8 @@ def _pair_differences(comparison: Comparison, ax: Axes, label: str) -> list[Arti
     first, second = (sample[:, 0] for sample in comparison.samples)
     differences = second - first
     edges = bin_edges(differences, len(differences))
-    ax.hist(differences, edges, density=True, color=STUCK, alpha=0.5)
+    heights = np.histogram(differences, edges, density=True)[0]
+    ax.stairs(heights, edges, fill=True, color=STUCK, alpha=0.5)
     (mean,), ((low,), (high,)) = comparison.mean_difference, comparison.mean_difference_interval
     interval = ax.axvspan(
         low, high, color=OVERALL, alpha=BAND_ALPHA, linewidth=0,

@@ -205,7 +205,10 @@ class TableFindings:
                 {"name": column.name, "kind": column.kind, "pvalue": column.pvalue}
                 | {"reject": column.reject, "effect_size": effect.size}
                 | {name: math.nan if value is None else value for name, value in numbers.items()}
-                | {name: pd.to_datetime(value, unit="s") for name, value in dates.items()}
+                | {
+                    name: pd.NaT if value is None else pd.Timestamp(value, unit="s")
+                    for name, value in dates.items()
+                }
             )
         frame = pd.DataFrame(rows)
         return self._with_attributes(frame)

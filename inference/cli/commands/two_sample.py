@@ -147,7 +147,7 @@ def two_sample(
 
     pair = inputs.read_pair(path_p, path_q, names, called, tested=True)
     rows = {"P": len(pair.P), "Q": len(pair.Q)}
-    told = {
+    told: dict[str, Any] = {
         "command": "test",
         "sources": pair.sources,
         "rows": rows,
