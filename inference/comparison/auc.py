@@ -67,11 +67,10 @@ class Auc(NamedTuple):
     interval: tuple[float, float]
 
 
-#: Yields the decomposition from the training rows of each fold, given the values of a kernel at the
-#: rows, its root, the rows, and whether each row (n,) is in each fold; ``None`` if the rows
-#: determine no score.
+#: Yields the decomposition from the training rows of each fold, given the features, the rows, and
+#: whether each row (n,) is in each fold; ``None`` if the rows determine no score.
 FoldDecompositions: TypeAlias = Callable[
-    [np.ndarray, np.ndarray, LabeledPoints, np.ndarray], Iterator[Eigendecomposition | None]
+    [np.ndarray, LabeledPoints, np.ndarray], Iterator[Eigendecomposition | None]
 ]
 
 
@@ -180,8 +179,8 @@ def _cross_validated_scores(
     means = np.empty((len(kernels), len(variances), len(fold)))
     in_fold = fold == np.arange(FOLDS)[:, None]
     for index, kernel in enumerate(kernels):
-        values = kernel.values(rows.points)
-        for f, decomposition in enumerate(decompositions(values, kernel.root, rows, in_fold)):
+        features = kernel.features(rows.points)
+        for f, decomposition in enumerate(decompositions(features, rows, in_fold)):
             logs[f, index] = log_prior[index]
             if decomposition is None:  # all scores are equal
                 means[index][:, in_fold[f]] = 0.0
@@ -189,7 +188,7 @@ def _cross_validated_scores(
             logs[f, index] += label_log_bayes_factors(decomposition, variances)[:, 0]
             shrinkage = variances[:, None] / (1.0 + np.outer(variances, decomposition.eigenvalues))
             means[index][:, in_fold[f]] = decomposition.combine(
-                shrinkage * decomposition.loadings[:, 0], values[in_fold[f]]
+                shrinkage * decomposition.loadings[:, 0], features[in_fold[f]]
             )
     weights = softmax(logs.reshape(FOLDS, -1), axis=1).reshape(logs.shape)
     scores = np.empty(len(fold))
@@ -199,10 +198,10 @@ def _cross_validated_scores(
 
 
 def _decompose_rows(
-    values: np.ndarray, root: np.ndarray, rows: LabeledPoints, in_fold: np.ndarray
+    features: np.ndarray, rows: LabeledPoints, in_fold: np.ndarray
 ) -> Iterator[Eigendecomposition]:
     """Decompose independent rows: sums over all rows minus those over the fold."""
-    parts = [(values[test_rows], rows.is_first[test_rows]) for test_rows in in_fold]
+    parts = [(features[test_rows], rows.is_first[test_rows]) for test_rows in in_fold]
     products = np.array([part.T @ part for part, _ in parts])
     sums = np.array([part.sum(axis=0) for part, _ in parts])
     first_sums = np.array([is_first @ part for part, is_first in parts])
@@ -213,27 +212,27 @@ def _decompose_rows(
         moments = Moments.of_rows(
             difference[:, None], total, products.sum(axis=0) - products[f], n_rows, fraction
         )
-        yield decompose(moments, root)
+        yield decompose(moments)
 
 
 def _decompose_pairs(
-    values: np.ndarray, root: np.ndarray, rows: LabeledPoints, in_fold: np.ndarray
+    features: np.ndarray, rows: LabeledPoints, in_fold: np.ndarray
 ) -> Iterator[Eigendecomposition]:
     """Decompose pairs: rows of the first sample, followed by their partners."""
-    first, second = np.split(values, 2)
+    first, second = np.split(features, 2)
     for test_rows in in_fold[:, : len(first)]:
         signs = np.ones((int((~test_rows).sum()), 1))
-        yield decompose(Moments.of_pairs(first[~test_rows], second[~test_rows], signs), root)
+        yield decompose(Moments.of_pairs(first[~test_rows], second[~test_rows], signs))
 
 
 def _decompose_weighted(
-    values: np.ndarray, root: np.ndarray, rows: LabeledPoints, in_fold: np.ndarray
+    features: np.ndarray, rows: LabeledPoints, in_fold: np.ndarray
 ) -> Iterator[Eigendecomposition | None]:
     """Decompose weighted rows."""
     samples = np.stack([rows.is_first, ~rows.is_first], axis=1)
     weights, squares = (each[:, None] * samples for each in (rows.weights, rows.squared_weights))
     for test_rows in in_fold:
-        training, totals = values[~test_rows], weights[~test_rows].sum(axis=0)
+        training, totals = features[~test_rows], weights[~test_rows].sum(axis=0)
         if not totals.all() or not np.ptp(training, axis=0).any():
             yield None  # rows of one sample, or equal rows
             continue
@@ -241,10 +240,10 @@ def _decompose_weighted(
             weights[~test_rows] / totals,
             squares[~test_rows] / totals**2,
         )
-        sums = WeightedSums.empty(values.shape[1]).plus(training, normalized, normalized_squares)
+        sums = WeightedSums.empty(features.shape[1]).plus(training, normalized, normalized_squares)
         counted = (normalized @ sums.effective_sizes)[:, None] * training
         difference = (sums.means[0] - sums.means[1])[:, None]
-        yield decompose(sums.moments(difference, counted.sum(axis=0), training.T @ counted), root)
+        yield decompose(sums.moments(difference, counted.sum(axis=0), training.T @ counted))
 
 
 def auc_with_interval(

@@ -32,12 +32,7 @@ from ..core.errors import InputError, input_errors
 from ..core.machine import side_by_side
 from ..data.weighted import weighted_quantiles
 from ..permutation.pooled_sample import PooledSample
-from ..statistics.eigendecomposition import (
-    PRODUCT_RESOLUTION,
-    Eigendecomposition,
-    KernelAtNodes,
-    decompose,
-)
+from ..statistics.eigendecomposition import Eigendecomposition, KernelAtNodes, decompose_kernel
 from ..statistics.kernels import KernelFunction, choose_nodes, squared_exponential
 from ..statistics.label_bayes_factor import label_log_bayes_factors
 
@@ -126,8 +121,8 @@ class DifferencePosterior:
     def eigenfunctions(self, index: int, points: np.ndarray) -> np.ndarray:
         """Evaluate the eigenfunctions of a lengthscale at ``points`` (m, D): (m, r)."""
         decomposition = self.decompositions[index]
-        values = self.kernels[index].values(points)
-        return np.asarray(values @ decomposition.rotation - decomposition.mean)
+        features = self.kernels[index].features(points)
+        return np.asarray(features @ decomposition.rotation - decomposition.mean)
 
     def lengthscale_quantiles(self, *probabilities: float) -> np.ndarray:
         """Compute posterior quantiles of the lengthscale, in standard deviations of the columns."""
@@ -203,16 +198,10 @@ def difference_posterior(
     dimension = sample.points.shape[1]
     nodes = choose_nodes(observed, LINE_NODES if dimension == 1 else NODES)
     lengthscales = LENGTHSCALES * math.sqrt(dimension)
-    kernels = [
-        KernelAtNodes.of(kernel, nodes, lengthscale, PRODUCT_RESOLUTION)
-        for lengthscale in lengthscales
-    ]
-
-    def decomposition(index: int) -> Eigendecomposition:
-        moments = observed.moments(kernels[index].values, len(kernels[index].nodes))
-        return decompose(moments, kernels[index].root)
-
-    decompositions = side_by_side(decomposition, len(kernels), Event())
+    kernels = [KernelAtNodes.of(kernel, nodes, lengthscale) for lengthscale in lengthscales]
+    decompositions = side_by_side(
+        lambda index: decompose_kernel(observed, kernels[index]), len(kernels), Event()
+    )
     prior = np.log(LENGTHSCALES) - LENGTHSCALES  # of log lengthscales
     log_prior = (prior - logsumexp(prior) - math.log(len(VARIANCES)))[:, None]
     logs = np.array([label_log_bayes_factors(item, VARIANCES)[:, 0] for item in decompositions])

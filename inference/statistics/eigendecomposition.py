@@ -22,9 +22,6 @@ from .kernels import KernelFunction
 #: Eigenvalues below this, relative to the largest, are rounding errors, and so are differences of
 #: the kernel of a node from linear combinations of those of others.
 RESOLUTION = 1e-10
-#: The same if sums of products are multiplied by :func:`inverse_root` on both sides instead of each
-#: row once, which takes a third less time. It suffices for variances up to 1.
-PRODUCT_RESOLUTION = 1e-7
 #: Eigenvalues with a smaller relative difference are equal up to rounding errors.
 TIED = 1e-6
 #: Number of pairs, or of effective rows, per eigenfunction whose covariance is estimated.
@@ -65,14 +62,14 @@ class Eigendecomposition(NamedTuple):
         return np.asarray(rotated @ features.T - (coefficients @ self.mean)[:, None])
 
 
-def inverse_root(matrix: np.ndarray, resolution: float = RESOLUTION) -> np.ndarray:
+def inverse_root(matrix: np.ndarray) -> np.ndarray:
     """Return R (nodes, q) with R R' a generalized inverse of a kernel matrix of nodes.
 
     It is the inverse of a Cholesky factor with pivoting, which takes a tenth of the time of an
     eigendecomposition. Rows of nodes that are no pivots are zero.
     """
     largest = matrix.diagonal().max()
-    factor, pivots, rank, _ = dpstrf(matrix, tol=resolution * largest, lower=1)
+    factor, pivots, rank, _ = dpstrf(matrix, tol=RESOLUTION * largest, lower=1)
     root = np.zeros((len(matrix), rank))
     root[pivots[:rank] - 1] = np.tril(dtrtri(factor[:rank, :rank], lower=1)[0]).T
     return root
@@ -95,25 +92,15 @@ class KernelAtNodes:
     root: np.ndarray
 
     @classmethod
-    def of(
-        cls,
-        function: KernelFunction,
-        nodes: np.ndarray,
-        lengthscale: float,
-        resolution: float = RESOLUTION,
-    ) -> Self:
+    def of(cls, function: KernelFunction, nodes: np.ndarray, lengthscale: float) -> Self:
         """Choose those of some nodes (k, D) that are needed at a lengthscale."""
-        root = inverse_root(function(nodes, nodes, lengthscale), resolution)
+        root = inverse_root(function(nodes, nodes, lengthscale))
         used = root.any(axis=1)
         return cls(function, nodes[used], lengthscale, root[used])
 
-    def values(self, points: np.ndarray) -> np.ndarray:
-        """Evaluate the kernel (r, q) between rows (r, D) and the nodes."""
-        return self.function(points, self.nodes, self.lengthscale)
-
     def features(self, points: np.ndarray) -> np.ndarray:
         """Evaluate features (r, q) of rows (r, D), whose inner products approximate the kernel."""
-        return self.values(points) @ self.root
+        return self.function(points, self.nodes, self.lengthscale) @ self.root
 
 
 def decompose_kernel(sample: PooledSample, kernel: KernelAtNodes) -> Eigendecomposition:
@@ -121,19 +108,12 @@ def decompose_kernel(sample: PooledSample, kernel: KernelAtNodes) -> Eigendecomp
     return decompose(sample.moments(kernel.features, len(kernel.nodes)))
 
 
-def decompose(moments: Moments, root: np.ndarray | None = None) -> Eigendecomposition:
-    """Decompose the difference of two samples by moments.
-
-    Args:
-        moments: of the features of a kernel, or with ``root`` of its values at nodes.
-        root: (nodes, q), :func:`inverse_root` of the kernel matrix of the nodes.
-    """
-    resolution = RESOLUTION if root is None else PRODUCT_RESOLUTION
-    root = np.eye(len(moments.mean)) if root is None else root
-    eigenvalues, vectors = scipy.linalg.eigh(root.T @ moments.products @ root, driver="evd")
-    retained = np.flatnonzero(eigenvalues > eigenvalues[-1] * resolution)
+def decompose(moments: Moments) -> Eigendecomposition:
+    """Decompose the difference of two samples by the moments of the features of a kernel."""
+    eigenvalues, vectors = scipy.linalg.eigh(moments.products, driver="evd")
+    retained = np.flatnonzero(eigenvalues > eigenvalues[-1] * RESOLUTION)
     if moments.error_covariance is None:
-        rotation = root @ vectors[:, retained]
+        rotation = vectors[:, retained]
         loadings, mean = rotation.T @ moments.differences, rotation.T @ moments.mean
         return Eigendecomposition(eigenvalues[retained], loadings, rotation, mean)
     # No more eigenfunctions than the rows can estimate the covariance of. Those with the eigenvalue
@@ -142,14 +122,14 @@ def decompose(moments: Moments, root: np.ndarray | None = None) -> Eigendecompos
     if count < len(retained):
         distinct = eigenvalues[retained] > eigenvalues[retained[-count - 1]] * (1.0 + TIED)
         retained = retained[distinct] if distinct.any() else retained[-count:]
-    eigenvalues, basis = eigenvalues[retained], root @ vectors[:, retained]
+    eigenvalues, basis = eigenvalues[retained], vectors[:, retained]
     covariance = basis.T @ moments.error_covariance @ basis
-    covariance[np.diag_indices(len(retained))] += resolution * max(
+    covariance[np.diag_indices(len(retained))] += RESOLUTION * max(
         np.trace(covariance), eigenvalues[-1]
     )
     weighted = eigenvalues[:, None] * scipy.linalg.inv(covariance)  # Q T^-1
     eigenvalues, vectors = scipy.linalg.eigh(weighted * eigenvalues, driver="evd")
-    retained = np.flatnonzero(eigenvalues > eigenvalues[-1] * resolution)
+    retained = np.flatnonzero(eigenvalues > eigenvalues[-1] * RESOLUTION)
     projection = vectors[:, retained].T @ weighted @ basis.T
     rotation = basis @ vectors[:, retained]
     excess = None

