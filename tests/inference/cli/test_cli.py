@@ -558,7 +558,7 @@ def test_ctrl_c_on_a_real_run(tmp_path):
 def test_without_files_the_experiment_of_the_paper(tmp_path, no_fit):
     result = bke_command("run", "--out", tmp_path / "out")
     assert "300 rows of a normal and 300 of a Laplace mixture" in result.stdout
-    assert "normal and Laplace differ (p = 0.003" in result.stdout
+    assert "normal and Laplace differ (permutation test: p = 0.003" in result.stdout
     expected = np.concatenate(bke.inference.normal_laplace(seed=0))
     np.testing.assert_array_equal(no_fit[0]["data"], expected)
     assert no_fit[0]["standardize"] is None
