@@ -119,7 +119,11 @@ def plot_comparison(
     else:
         axes[0].set_title(text, fontsize=SMALL + 1, loc="left", wrap=True)
         if legend:
-            axes[0].legend(handles=handles, fontsize=SMALL, framealpha=0.8)
+            lowest = min(axes, key=lambda ax: ax.get_position().min.tolist()[::-1])
+            lowest.legend(  # below the label of the axis
+                handles=handles, fontsize=SMALL, frameon=False, ncols=2, loc="upper left",
+                bbox_to_anchor=(0.0, 0.0), borderaxespad=5.0,
+            )  # fmt: skip
     return figure
 
 
