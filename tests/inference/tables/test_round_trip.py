@@ -209,11 +209,14 @@ def assume_that_both_hold(table: Table, pair: tuple[str, str]) -> None:
 
 
 def told(before: Any, after: Any) -> Any:
-    """What is found: p-values, and kinds of columns; or that no column can be compared."""
+    """What is found: p-values, and kinds of columns; or that it is refused.
+
+    No column can be compared, or one has numbers and words that may stand for missing values.
+    """
     try:
         found = compare_tables(before, after, **QUIET)
     except InputError as error:
-        if "no column can be compared" in str(error):
+        if "no column can be compared" in str(error) or " has numbers but " in str(error):
             return None
         raise
     return found.pvalue, [(one.name, one.kind, one.pvalue) for one in found.columns]
