@@ -334,6 +334,60 @@ def parse_dates(array: pa.Array, formats: Sequence[str] = ()) -> Parsed | None:
     return next((Parsed(values, name) for name, values in parsed.items()), None)
 
 
+def other_spellings(first: Sequence[str], second: Sequence[str]) -> list[tuple[str, str]]:
+    """Find texts of two tables that are equal but for their spelling.
+
+    Spellings of one text differ in capital letters, in zeros at the beginning of whole numbers, in
+    separators between thousands or parts, in hyphens and braces of UUIDs, or in formats of dates.
+
+    Args:
+        first: distinct texts of the first table.
+        second: distinct texts of the second table.
+
+    Returns:
+        Pairs of a text that only the first table has, and one that only the second has.
+    """
+    alone = set(first) - set(second), set(second) - set(first)
+    if not all(alone):
+        return []
+    known, other = map(_normal_forms, (first, second), alone)
+    pairs = ((text, other[form]) for form, text in known.items() if form in other)
+    return list(dict.fromkeys(pairs))
+
+
+def _normal_forms(texts: Sequence[str], chosen: set[str]) -> dict[str, str]:
+    """Return the chosen texts by their normal forms; of dates by one for each possible format."""
+    forms = {_normal_form(text): text for text in texts if text in chosen}
+    array = pa.array(texts, pa.string())
+    formats: tuple[str, ...] = ("",)
+    try:
+        parse_dates(array)
+    except AmbiguousError as error:
+        formats = error.args[1:]
+    for format_ in formats if len(array) else ():
+        if (dates := parse_dates(array, [format_])) is not None:
+            days = np.array(dates.values, dtype="datetime64[s]").astype(str)
+            forms |= {
+                _normal_form(day.removesuffix("T00:00:00")): text
+                for day, text in zip(days, texts, strict=True)
+                if text in chosen
+            }
+    return forms
+
+
+def _normal_form(text: str) -> str:
+    """Write a text in lower case, with hyphens between its parts and no zeros before numbers."""
+    text = text.casefold().replace("\u2212", "-").strip("{}")
+    if re.fullmatch(r"[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}", text):
+        return text.replace("-", "")
+    if re.fullmatch(rf"[1-9]\d{{0,2}}(,\d{{3}})+|[1-9]\d{{0,2}}({_BLANK}\d{{3}})+", text):
+        return re.sub(r"\D", "", text)
+    if re.fullmatch(r"(19|20)\d\d(0[1-9]|1[0-2])([0-2]\d|3[01])", text):  # a date
+        text = f"{text[:4]}-{text[4:6]}-{text[6:]}"
+    text = re.sub(r"(?<=\w)[-_/ ]+(?=\w)|(?<=\d)(?=[^\W\d_])|(?<=[^\W\d_])(?=\d)", "-", text)
+    return re.sub(r"(?<![\d.,])0+(?=\d)", "", text)
+
+
 def strip_offsets(array: pa.Array) -> tuple[pa.Array, tuple[str, ...]]:
     """Return ISO dates (n,) without their offsets from UTC, and the distinct offsets.
 

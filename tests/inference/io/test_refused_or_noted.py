@@ -7,6 +7,7 @@ import io
 import json
 import lzma
 import re
+import uuid
 from pathlib import Path
 
 import numpy as np
@@ -1366,3 +1367,52 @@ def test_types_of_columns_are_a_dictionary(call, types):
 def test_cells_of_one_row_are_matched_by_name(row):
     for monitor in (Monitor(matrix("ab")), Monitor(matrix("ab").values, columns=["a", "b"])):
         np.testing.assert_array_equal(monitor._reader.values(row)[0], [[0.0, 5.0]])
+
+
+UUIDS = [str(uuid.UUID(int=10**30 * row + 11)) for row in range(1, 21)]
+DAYS = pd.Series(pd.date_range("2024-01-05", periods=20))
+
+
+@pytest.mark.parametrize("role", ["clusters", "strata"])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ([f"{row:03d}" for row in range(1, 21)], [str(row) for row in range(1, 21)]),
+        (DAYS.dt.strftime("%Y-%m-%d"), DAYS.dt.strftime("%d.%m.%Y")),
+        (DAYS.dt.strftime("%Y-%m-%d"), DAYS.dt.strftime("%Y%m%d")),
+        ([f"{row:,}" for row in range(1001, 1021)], [str(row) for row in range(1001, 1021)]),
+        (list(map(uuid.UUID, UUIDS)), [text.upper() for text in UUIDS]),
+        ([f"site-{row:02d}" for row in range(20)], [f"Site {row}" for row in range(20)]),
+    ],
+)
+def test_values_of_roles_in_two_spellings_are_refused(role, first, second):
+    before = pd.DataFrame({"c": list(first) * 3, "v": VALUES})
+    after = pd.DataFrame({"c": list(second) * 3, "v": VALUES[::-1]})
+    with pytest.raises(InputError, match=rf"first and .* in the second: write equal {role} in one"):
+        compared(before, after, **{role: "c"})
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (range(20), range(20, 40)),
+        ([f"1-{row}1" for row in range(20)], [f"11-{row}" for row in range(20)]),
+        ([f"{row}+" for row in range(20)], [f"{row}-" for row in range(20)]),
+        ([f"1.0{row}" for row in range(1, 21)], [f"1.{row}5" for row in range(20)]),
+        (UUIDS, [text.replace("a", "b") for text in UUIDS]),
+    ],
+)
+def test_clusters_of_one_table_alone_are_compared(first, second):
+    before = pd.DataFrame({"c": list(first) * 3, "v": VALUES})
+    after = pd.DataFrame({"c": list(second) * 3, "v": VALUES[::-1]})
+    assert "spelling" not in " ".join(compared(before, after, clusters="c").notes)
+
+
+def test_a_few_clusters_in_two_spellings_are_noted():
+    codes = [f"{letter}{digit}" for digit in range(3) for letter in "abcdefghij"]
+    before = pd.DataFrame({"c": ["Xq", *codes[:29]] * 2, "v": VALUES})
+    after = pd.DataFrame({"c": ["xQ", *(f"{code}k" for code in codes[:29])] * 2, "v": VALUES})
+    notes = " ".join(compared(before, after, clusters="c").notes)
+    assert (
+        "1 value of 'c' may differ in spelling alone, such as 'Xq' in the first and 'xQ'" in notes
+    )
