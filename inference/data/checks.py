@@ -586,6 +586,24 @@ def check_pairs(
         check_same_keys(first, second, column_names(P) or default_names(first.shape[1]))
 
 
+def check_common_keys(X: Any, Y: Any, first: NDArray[Any], second: NDArray[Any]) -> None:
+    """Refuse pairs of rows of two data frames that share a column of keys in another order.
+
+    Args:
+        X: first variable.
+        Y: second variable, whose rows are paired with those of ``X`` by position.
+        first: the values of ``X``, (n, D).
+        second: the values of ``Y``, (n, E).
+    """
+    names, others = column_names(X) or (), column_names(Y) or ()
+    common = [name for name in names if name in others]
+    check_same_keys(
+        first[:, [names.index(name) for name in common]],
+        second[:, [others.index(name) for name in common]],
+        common,
+    )
+
+
 def check_same_keys(first: NDArray[Any], second: NDArray[Any], columns: Sequence[str]) -> None:
     """Refuse pairs whose keys are the same in another order.
 

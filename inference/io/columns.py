@@ -365,7 +365,8 @@ def _without(array: pa.Array, na_values: Sequence[str | float]) -> pa.Array:
             missing = pc.or_(missing, pc.fill_null(same, False))
     elif _family(array.type) == "numbers":
         values = round_to(np.array(_numbers(na_values), dtype=float), stored_size(array.type))
-        missing = pc.is_in(as_floats(array), pa.array(values, pa.float64()))
+        floats = pc.add(as_floats(array), 0.0)  # -0.0 is 0
+        missing = pc.is_in(floats, pa.array(values + 0.0, pa.float64()))
     elif _family(array.type) == "dates":
         if not (dates := _dates(na_values)):
             return array

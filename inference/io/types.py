@@ -60,6 +60,8 @@ FIRST_INEXACT = 2.0**53
 DIGITS, PADDED = r"^[+-]?\d+$", r"^0\d+$"
 #: Zeros at the end of other decimals, which versions such as 1.1 and 1.10 differ by.
 TRAILING_ZEROS = r"\.\d*[1-9]0+$"
+#: Whole numbers with exponents as codes have them; programs write a sign or a decimal point.
+EXPONENTS = r"^\d+[eE]\d+$"
 #: Format of columns of durations.
 DURATIONS = "durations in seconds"
 #: Characters that are not seen: of no width, soft hyphens, marks of direction and of byte order.
@@ -303,6 +305,16 @@ def are_identifiers(name: str, samples: Sequence[np.ndarray]) -> bool:
     )
 
 
+def identifier_notes(names: Sequence[str], *samples: np.ndarray) -> tuple[str, ...]:
+    """Write notes on columns of samples (n, D) that may be identifiers."""
+    return tuple(
+        f"the numbers of {name!r} are all different, as those of an identifier are: leave it out "
+        "unless it is measured"
+        for name, *parts in zip(names, *(sample.T for sample in samples), strict=True)
+        if all(map(are_integers, parts)) and are_identifiers(name, parts)
+    )
+
+
 def find_sentinels(values: np.ndarray) -> tuple[float, ...]:
     """Find numbers that may stand for a missing value: repeated, and far from all others."""
     return _isolated_values(values, _equal_to_sentinels(values)) if len(values) else ()
@@ -454,7 +466,7 @@ def _from_text(
     if numbers is not None:
         notes += _notes_on_numbers(name, distinct, numbers, tables, formats)
         parts = [pc.unique(part).drop_null() for part in (array[:rows], array[rows:])]
-        if kind is None and any(map(have_several_decimals, parts)):
+        if kind is None and any(map(may_be_codes, parts)):
             notes += note_on_equal_numbers(name, distinct, as_numbers=True)
         check_currencies(name, distinct)
         if not determine_points(formats):
@@ -584,15 +596,17 @@ def note_on_negative(name: str, distinct: pa.Array) -> tuple[str, ...]:
 def note_on_equal_numbers(
     name: str, distinct: pa.Array, *, as_numbers: bool = False
 ) -> tuple[str, ...]:
-    """Note texts that are one number but for zeros at their end, such as 1.1 and 1.10."""
+    """Note texts that are one number, such as 1.1 and 1.10, or 1E2 and 10E1."""
     if not matches(distinct, PLAIN.pattern).all():
         return ()
     longer = distinct.filter(pc.match_substring_regex(distinct, TRAILING_ZEROS))
     shorter = strip_zeros(longer)
     equal = pc.indices_nonzero(pc.is_in(shorter, distinct))
-    if not len(equal):
+    if len(equal):
+        pair = [part[equal[0].as_py()].as_py() for part in (shorter, longer)]
+    elif not (pair := _equal_exponents(distinct)):
         return ()
-    texts = " and ".join(repr(part[equal[0].as_py()].as_py()) for part in (shorter, longer))
+    texts = " and ".join(map(repr, pair))
     if as_numbers:
         advice = f"read as numbers: to keep them apart say {type_option(name, 'category')}."
     else:
@@ -600,11 +614,29 @@ def note_on_equal_numbers(
     return (f"{name!r} has texts that are one number, such as {texts}, {advice}",)
 
 
-def have_several_decimals(distinct: pa.Array) -> bool:
-    """Return whether texts with decimal points have zeros at the end, and several lengths.
+def _equal_exponents(distinct: pa.Array) -> list[str]:
+    """Return two texts that are one number, at least one with an exponent as codes have it."""
+    texts = distinct.filter(pc.match_substring_regex(distinct, rf"{EXPONENTS}|{DIGITS}"))
+    has_exponent = matches(texts, EXPONENTS)
+    if not has_exponent.any():
+        return []
+    texts_by_number: dict[float, str] = {}
+    for index in np.argsort(~has_exponent, kind="stable"):
+        text = texts[int(index)].as_py().upper()
+        known = texts_by_number.setdefault(float(text), text)
+        if known != text and "E" in known:
+            return [known, text]
+    return []
 
-    Programs write numbers without such zeros, or all with as many decimals.
+
+def may_be_codes(distinct: pa.Array) -> bool:
+    """Return whether numbers in text may be codes, by their decimals or exponents.
+
+    Their decimals have zeros at the end, and several lengths: programs write numbers without such
+    zeros, or all with as many decimals.
     """
+    if matches(distinct, EXPONENTS).any():
+        return True
     pointed = distinct.filter(pc.match_substring(distinct, "."))
     decimals = pc.unique(pc.utf8_length(pc.replace_substring_regex(pointed, r"^.*\.", "")))
     return len(decimals) > 1 and bool(matches(pointed, TRAILING_ZEROS).any())

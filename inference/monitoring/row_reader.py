@@ -49,8 +49,8 @@ from ..io.types import (
     Column,
     describe_sentinel,
     find_sentinels,
-    have_several_decimals,
     is_numeric,
+    may_be_codes,
     note_on_equal_numbers,
     number_texts,
     take_values,
@@ -132,7 +132,7 @@ class RowReader(NamedTuple):
         if not self.tied or not len(self.tied[at]) or not pa.types.is_string(array.type):
             return ()
         distinct = pc.unique(array).drop_null()
-        if not have_several_decimals(distinct):
+        if not may_be_codes(distinct):
             return ()
         known = pa.concat_arrays([distinct, number_texts(self.tied[at])])
         return note_on_equal_numbers(self.columns.names[at], known, as_numbers=True)

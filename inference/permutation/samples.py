@@ -33,7 +33,7 @@ from ..data.canonical import (
 )
 from ..data.checks import as_tested_pair, check_pairs
 from ..data.copies import duplicate_rows_note, shared_rows_note
-from ..io.types import are_identifiers, are_integers, describe_sentinel, find_sentinels
+from ..io.types import describe_sentinel, find_sentinels, identifier_notes
 from .bins import LARGE, hash_ranks, random_subset
 from .pooled_sample import PairedSample, PooledSample
 from .scheme import PermutationScheme
@@ -101,12 +101,6 @@ class TwoSamples:
             duplicate_rows_note(self.first, names[0]),
             duplicate_rows_note(self.second, names[1]),
         )
-        identifiers = (
-            f"the numbers of {name!r} are all different, as those of an identifier are: leave it "
-            "out unless it is measured"
-            for name, *parts in zip(columns, self.first.T, self.second.T, strict=True)
-            if all(map(are_integers, parts)) and are_identifiers(name, parts)
-        )
         samples = [self.first - self.second] if paired else [self.first, self.second]
         shared = () if paired else shared_rows_note(self.first, self.second, names)
         return (
@@ -114,7 +108,7 @@ class TwoSamples:
             *copies[1],
             *shared,
             *sentinels,
-            *identifiers,
+            *identifier_notes(columns, self.first, self.second),
             *serial_note(samples, columns),
         )
 

@@ -231,10 +231,10 @@ def pool_tables(
         row_weights = read_row_weights(counts, weights, n_first)
         columns, n_first, row_weights = _positive_rows(columns, n_first, row_weights)
         notes += row_weights.notes(len(next(iter(columns.values())).column.values), n_first)
-    for role in ("clusters", "strata"):
-        if (name := getattr(roles, role)) is not None:
-            notes += _check_spellings(role, columns[name].column, n_first)
-    notes += _cluster_notes(columns, roles.clusters, n_first)
+    notes += [
+        *_check_spellings(columns, roles, n_first),
+        *_cluster_notes(columns, roles.clusters, n_first),
+    ]
     notes += _strata_notes(columns, roles.strata, n_first)
     notes += _dependence_notes(columns, n_first, roles.clusters)
     notes += _repeated_identifiers(
@@ -387,41 +387,41 @@ def read_notes(tables: Sequence[Table]) -> list[str]:
 
 
 def _check_spellings(
-    role: str, column: Column, n_first: int, max_proportion: float = 0.05
+    columns: Mapping[str, TypedColumn], roles: Roles, n_first: int, max_proportion: float = 0.05
 ) -> list[str]:
     """Refuse clusters or strata that are written in another way in each table.
 
-    A few pairs may be different clusters, such as random codes that differ in capital letters.
+    A few pairs may be different values, such as random codes that differ in capital letters.
 
     Args:
-        role: clusters or strata.
-        column: the column with this role.
+        columns: columns by name.
+        roles: columns with a role.
         n_first: number of rows of the first table.
         max_proportion: proportion of such pairs, among the values that one table alone has, up to
             which there is a note; not tuned.
 
-    Returns:
-        A note, or none.
-
     Raises:
         InputError: there are more pairs.
     """
-    texts = []
-    for part in np.split(column.values, [n_first]):
-        levels = np.unique(part[~np.isnan(part)]).astype(int)
-        texts.append([column.levels[level] for level in levels])
-    pairs = other_spellings(*texts)
-    if not pairs:
-        return []
-    first, second = pairs[0]
-    alone = min(len({*texts[0]} - {*texts[1]}), len({*texts[1]} - {*texts[0]}))
-    fault = (
-        f"{pluralize(len(pairs), 'value')} of {column.name!r} may differ in spelling alone, such "
-        f"as {first!r} in the first and {second!r} in the second"
-    )
-    if len(pairs) > max_proportion * alone:
-        raise InputError(f"{fault}: write equal {role} in one spelling")
-    return [f"{fault} table: if they are equal, write them in one spelling."]
+    notes = []
+    for role, name in (("clusters", roles.clusters), ("strata", roles.strata)):
+        if name is None:
+            continue
+        column, texts = columns[name].column, []
+        for part in np.split(column.values, [n_first]):
+            levels = np.unique(part[~np.isnan(part)]).astype(int)
+            texts.append([column.levels[level] for level in levels])
+        if not (pairs := other_spellings(*texts)):
+            continue
+        alone = min(len({*texts[0]} - {*texts[1]}), len({*texts[1]} - {*texts[0]}))
+        fault = (
+            f"{pluralize(len(pairs), 'value')} of {name!r} may differ in spelling alone, such as "
+            f"{pairs[0][0]!r} in the first and {pairs[0][1]!r} in the second"
+        )
+        if len(pairs) > max_proportion * alone:
+            raise InputError(f"{fault}: write equal {role} in one spelling")
+        notes.append(f"{fault} table: if they are equal, write them in one spelling.")
+    return notes
 
 
 def _cluster_notes(

@@ -28,6 +28,7 @@ from ..data.canonical import (
 )
 from ..data.checks import (
     as_sample,
+    check_common_keys,
     check_count,
     check_memory,
     check_options,
@@ -36,7 +37,7 @@ from ..data.checks import (
     default_names,
 )
 from ..data.equality import equalize
-from ..io.types import describe_sentinel, find_sentinels
+from ..io.types import describe_sentinel, find_sentinels, identifier_notes
 from ..learning.kernel_selection import KERNEL_NAMES, take_evenly
 from ..permutation.null_distribution import (
     describe_count,
@@ -177,17 +178,19 @@ def independence_test(
             approximation = hsic_approximation(null, K, L, generator(seed, first, second))
             label = f"HSIC ({null.estimator})"
             result = approximation.to_result(TEST, HYPOTHESES, single, selection, null.alpha, label)
-    sentinels = tuple(
-        f"{variable}: {describe_sentinel(name, sentinel, 'some rows')} leave these rows out"
-        for variable, Z, values in (("X", X, first), ("Y", Y, second))
-        for name, column in zip(
-            column_names(Z) or default_names(values.shape[1]), values.T, strict=True
-        )
-        for sentinel in find_sentinels(column)
-    )
+    notes = []
+    for variable, Z, values in (("X", X, first), ("Y", Y, second)):
+        names = column_names(Z) or default_names(values.shape[1])
+        notes += [
+            f"{variable}: {describe_sentinel(name, sentinel, 'some rows')} leave these rows out"
+            for name, column in zip(names, values.T, strict=True)
+            for sentinel in find_sentinels(column)
+        ]
+        if len(names) > 1:  # a single column cannot be left out
+            notes += [f"{variable}: {note}" for note in identifier_notes(names, values)]
     return dataclasses.replace(
         result,
-        notes=(*result.notes, *sentinels),
+        notes=(*result.notes, *notes),
         fingerprints=pairs_fingerprints(first, second),
     )
 
@@ -201,6 +204,7 @@ def _check_pairs(X: ArrayLike, Y: ArrayLike, null: NullChoice) -> tuple[np.ndarr
         raise InputError(f"X has {n} rows but Y has {len(second)}: independence needs pairs")
     if null.estimator == "unbiased" and n < 4:
         raise InputError(f"unbiased HSIC needs at least 4 rows, and has {n}")
+    check_common_keys(X, Y, first, second)
     null.check_rows(n)
     return first, second
 
@@ -275,6 +279,7 @@ def conditional_independence_test(
         sample = as_sample(values, name)
         if len(sample) != len(conditioning):
             raise InputError(f"{name} has {len(sample)} rows but Z has {len(conditioning)}")
+        check_common_keys(values, Z, sample, conditioning)
         try:
             residuals.append(regress_out(sample, conditioning, seed=seed))
         except InputError as error:

@@ -24,6 +24,7 @@ from bke.inference import (
     compare_chains,
     compare_groups,
     compare_tables,
+    conditional_independence_test,
     fit,
     independence_test,
     open_blocks,
@@ -1370,7 +1371,7 @@ def test_cells_of_one_row_are_matched_by_name(row):
 
 
 UUIDS = [str(uuid.UUID(int=10**30 * row + 11)) for row in range(1, 21)]
-DAYS = pd.Series(pd.date_range("2024-01-05", periods=20))
+DATES = pd.Series(pd.date_range("2024-01-05", periods=20))
 
 
 @pytest.mark.parametrize("role", ["clusters", "strata"])
@@ -1378,8 +1379,8 @@ DAYS = pd.Series(pd.date_range("2024-01-05", periods=20))
     ("first", "second"),
     [
         ([f"{row:03d}" for row in range(1, 21)], [str(row) for row in range(1, 21)]),
-        (DAYS.dt.strftime("%Y-%m-%d"), DAYS.dt.strftime("%d.%m.%Y")),
-        (DAYS.dt.strftime("%Y-%m-%d"), DAYS.dt.strftime("%Y%m%d")),
+        (DATES.dt.strftime("%Y-%m-%d"), DATES.dt.strftime("%d.%m.%Y")),
+        (DATES.dt.strftime("%Y-%m-%d"), DATES.dt.strftime("%Y%m%d")),
         ([f"{row:,}" for row in range(1001, 1021)], [str(row) for row in range(1001, 1021)]),
         (list(map(uuid.UUID, UUIDS)), [text.upper() for text in UUIDS]),
         ([f"site-{row:02d}" for row in range(20)], [f"Site {row}" for row in range(20)]),
@@ -1416,3 +1417,55 @@ def test_a_few_clusters_in_two_spellings_are_noted():
     assert (
         "1 value of 'c' may differ in spelling alone, such as 'Xq' in the first and 'xQ'" in notes
     )
+
+
+@pytest.mark.parametrize("missing", [0, "0", -0.0])
+def test_zeros_of_both_signs_are_missing(tmp_path, missing):
+    frame = pd.DataFrame({"x": np.where(np.arange(60) % 5 == 0, -0.0, VALUES)})
+    frame.to_parquet(tmp_path / "a.parquet")
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    for table in (frame, tmp_path / "a.parquet", tmp_path / "a.csv"):
+        columns, _ = read(table, na_values=[missing])
+        assert np.isnan(columns["x"].values).sum() == 24
+    monitor = Monitor(frame, na_values=[missing])
+    assert np.isnan(monitor._reader.values(as_table(frame, "rows"))[0]).sum() == 12
+
+
+def test_keys_of_independence_tests_in_another_order_are_refused():
+    keys = np.arange(60) + 7000
+    X = pd.DataFrame({"id": keys, "x": VALUES})
+    Y = pd.DataFrame({"y": VALUES[::-1], "id": keys[::-1]})
+    Z = pd.DataFrame({"z": np.random.default_rng(1).normal(size=60)})
+    message = "same values of 'id' in different orders"
+    with pytest.raises(InputError, match=message):
+        independence_test(X, Y, **QUIET)
+    for given in ((X, Z, Y), (Z, X, Y)):
+        with pytest.raises(InputError, match=message):
+            conditional_independence_test(*given, **QUIET)
+    notes = independence_test(X, Y[::-1].reset_index(drop=True), **QUIET).notes
+    for variable in "XY":
+        start = f"{variable}: the numbers of 'id' are all different, as those of an identifier"
+        assert any(note.startswith(start) for note in notes)
+    notes = independence_test(np.arange(60), VALUES, **QUIET).notes
+    assert "identifier" not in " ".join(notes)
+
+
+@pytest.mark.parametrize(
+    ("cells", "pair"),
+    [
+        (["0E1", "0E2", "3E1", "0E5"], "'0E1' and '0E2'"),
+        (["1E2", "10E1", "2E2"], "'1E2' and '10E1'"),
+        (["1E2", "100", "205"], "'1E2' and '100'"),
+        (["12e4", "120e3", "5e1"], "'12E4' and '120E3'"),
+        (["1.5e-05", "1.50E-5", "3e+02", "300", "1.5E4"], ""),
+        (["1E2", "1E3", "7E1"], ""),
+        (["1e2", "1E2", "5e1"], ""),
+    ],
+)
+def test_codes_like_exponents_are_noted(tmp_path, cells, pair):
+    table = pd.DataFrame({"v": cells * 12})
+    table.to_csv(tmp_path / "a.csv", index=False)
+    columns, notes = read(tmp_path / "a.csv")
+    assert columns["v"].kind in ("number", "integer")
+    assert ("texts that are one number" in notes) == bool(pair)
+    assert pair in notes
