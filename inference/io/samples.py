@@ -50,6 +50,11 @@ from .types import (
 CHOOSE = "; columns= or --columns leaves columns of text out"
 #: First number that may be a year, and rows with fractions below a first row of whole numbers.
 FIRST_YEAR, LEAST_ROWS_BELOW = 1000, 10
+#: Years that are likely names of columns.
+YEARS = (1900.0, 2100.0)
+#: Proportion of rows equal to the first one up to which that may name the columns; proportion of
+#: fractions below years, since one in a hundred numbers with two decimals is whole. Not tuned.
+RARE, MOST_FRACTIONS = 0.03, 0.95
 
 
 @dataclasses.dataclass(frozen=True)
@@ -308,18 +313,29 @@ def _parse_column(name: str, table: Table, formats: Sequence[str]) -> Parsed:
 def _may_be_names(values: np.ndarray) -> bool:
     """Return whether a first row of whole numbers may name the columns (n, D): 0, 1, ... or years.
 
-    Either it counts on, and no other row does so; or its numbers differ, and all numbers below it
-    in one of the columns have fractions.
+    It does so if it counts on, and no or few other rows are equal; if its numbers differ, and all
+    numbers below it in one of the columns have fractions; if it is years outside the numbers below
+    it, or above fractions; or if it is far from all numbers below.
     """
     first, below = values[0], values[1:]
-    counts_on = len(first) > 1 and (np.diff(first) == 1.0).all()
+    equal, few_rows = (below == first).all(axis=1), len(below) < LEAST_ROWS_BELOW
+    are_row_numbers = (np.diff(values[:, 0]) == 1.0).all()
+    counts_on = len(first) > 1 and (np.diff(first) == 1.0).all() and not are_row_numbers
     if counts_on and (first[0] == 0.0 or (len(first) > 2 and first[0] >= FIRST_YEAR)):
-        return not (below == first).all(axis=1).any()
-    if len(below) < LEAST_ROWS_BELOW or len(np.unique(first)) < len(first):
+        return bool(equal.sum() <= (0 if few_rows else RARE * len(equal)))
+    if few_rows or len(np.unique(first)) < len(first):
         return False
-    if len(first) == 1 and first[0] == 0.0 and not (below == 0.0).any():
-        return True  # as pandas names a column that has no name
-    return bool((below % 1.0 != 0.0).all(axis=0).any())
+    # As pandas names a column that has no name.
+    if (counts_on and first[0] == 1.0) or (len(first) == 1 and first[0] == 0.0):
+        return bool(equal.mean() <= RARE)
+    fractions = (below % 1.0 != 0.0).mean(axis=0)
+    low, high = below.min(axis=0), below.max(axis=0)
+    distances = np.maximum(low - first, first - high)  # negative within the range
+    if (first >= YEARS[0]).all() and (first <= YEARS[1]).all():
+        steps = np.diff(np.sort(below, axis=0), axis=0).max(axis=0)
+        if (distances > steps).all() or (fractions >= MOST_FRACTIONS).all():
+            return True
+    return bool((fractions == 1.0).any() or ((distances > high - low).all() and (low < high).all()))
 
 
 def _is_total(values: np.ndarray) -> bool:

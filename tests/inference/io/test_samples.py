@@ -323,8 +323,9 @@ def test_a_first_row_that_numbers_the_columns_is_told(tmp_path):
 
 
 def test_a_first_row_of_years_is_told(tmp_path):
-    """They count on, or are whole, and all numbers below one of them have fractions."""
+    """They count on, or are whole above fractions, or are far from the numbers below them."""
     below = "".join(f"{150 + 3.5 * row},{0.1 * row + 0.01}\n" for row in range(1, 12, 2)) * 2
+    counts = "".join(f"{row * 7 % 60},{row * 11 % 60}\n" for row in range(60))
     for text in (
         f"2024,2025\n{below}",
         "2023,2024,2025\n1,2,3\n4,5,6\n",
@@ -333,6 +334,12 @@ def test_a_first_row_of_years_is_told(tmp_path):
         f"2,1\n{below}",
         "1,2\n" + 12 * "0.5,3\n",
         "1\n" + 12 * "1.5\n0.5\n",
+        f"2019,2020\n{counts}",
+        f"1,2\n{counts}",
+        f"0,1\n{counts}0,1\n",
+        "0\n" + "\n".join(str(row * 7 % 50) for row in range(50)) + "\n",
+        "10,20\n" + 12 * "0,5\n4,1\n",
+        "2019,2020\n" + 40 * "2011.25,2018.37\n2035.50,2022.81\n" + "2018.00,2030.00\n",
     ):
         row = text.split("\n")[0].replace(",", ", ")
         with pytest.warns(UserWarning, match=f"its first row, {row}, is read as numbers"):
@@ -341,12 +348,17 @@ def test_a_first_row_of_years_is_told(tmp_path):
         warnings.simplefilter("error")
         for text in (
             f"1,1\n{below}",  # names of columns differ
-            f"2024,2025\n3,2\n{below}",  # some have none
+            f"160,1\n3,2\n{below}",  # some have none
             "2023,2024\n1,2\n",
             "1,2,3\n4,5,6\n",
             "0,20\n" + "".join(f"{0.5 * row:g},{20 + row}\n" for row in range(1, 20)),  # a grid
             "100\n" + 12 * "100.5\n101\n",
             f"2024.5,1\n{below}",
+            "1990\n" + "".join(f"{1990 + row}\n" for row in range(1, 15)),
+            "1990,3\n" + "".join(f"{1990 + row},{row * 7 % 5}\n" for row in range(1, 15)),
+            "1,2\n" + "".join(f"{row},{row % 4}\n" for row in range(2, 15)),
+            "1,2\n" + 10 * "2,3\n1,1\n1,2\n",
+            "0\n" + 20 * "3\n1\n0\n",
         ):
             read_sample(write(tmp_path, text))
     assert "has an infinite value in line 1" in refusal(write(tmp_path, f"{'9' * 5000},1\n{below}"))
