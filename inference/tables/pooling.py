@@ -617,7 +617,8 @@ def _repeated_identifiers(
 ) -> list[str]:
     """Read repeated columns with the name of an identifier as identifiers, and write notes.
 
-    There are notes on categories none of whose values is in both tables too, which are compared.
+    There are notes on categories none of whose values is in both tables too, and on whole numbers
+    that may be identifiers (:func:`_are_evenly_repeated`), which are compared.
 
     Args:
         columns: columns by name, replaced in place.
@@ -639,10 +640,10 @@ def _repeated_identifiers(
         is_named = IDENTIFIER.search(name) is not None
         if is_named:
             columns[name] = typed._replace(column=as_identifier(column))
-        elif (
-            column.kind != "category"
-            or np.isin(column.values[:n_first], column.values[n_first:]).any()
-        ):
+        elif column.kind == "integer":
+            if not all(map(_are_evenly_repeated, np.split(column.values, [n_first]))):
+                continue
+        elif np.isin(column.values[:n_first], column.values[n_first:]).any():
             continue
         notes.append(
             f"Rows repeat {name!r}, {len(known) / count:.3g} times on average. If rows of one "
@@ -650,6 +651,28 @@ def _repeated_identifiers(
             f"--clusters {name} (clusters={name!r})."
         )
     return [] if clusters else notes
+
+
+def _are_evenly_repeated(
+    values: np.ndarray, min_number: float = 1000.0, min_spacing: float = 20.0
+) -> bool:
+    """Return whether whole numbers (n,) are repeated equally often, and spread as identifiers are.
+
+    Counts, ages and years of a balanced design are smaller, or consecutive up to a common factor.
+
+    Args:
+        values: the numbers; NaN if missing.
+        min_number: smallest number, all of which have equally many digits; not tuned.
+        min_spacing: smallest mean difference of neighbors, in multiples of their greatest common
+            divisor; not tuned.
+    """
+    distinct, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+    if len(distinct) < 2 or counts[0] < 2 or (counts != counts[0]).any():
+        return False
+    if distinct[0] < min_number or len(f"{distinct[0]:.0f}") < len(f"{distinct[-1]:.0f}"):
+        return False
+    steps = np.diff(distinct)
+    return bool(steps.mean() >= min_spacing * np.gcd.reduce(steps.astype(np.int64)))
 
 
 def _without_sentinels(typed: TypedColumn, choice: str) -> tuple[Column, list[str]]:

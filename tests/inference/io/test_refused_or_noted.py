@@ -1469,3 +1469,26 @@ def test_codes_like_exponents_are_noted(tmp_path, cells, pair):
     assert columns["v"].kind in ("number", "integer")
     assert ("texts that are one number" in notes) == bool(pair)
     assert pair in notes
+
+
+IDS = np.random.default_rng(0).choice(90_000, 20, replace=False) + 10_000
+
+
+@pytest.mark.parametrize(
+    ("numbers", "is_noted"),
+    [
+        (np.repeat(IDS, 3), True),
+        (np.repeat(10 * IDS, 3), True),
+        (np.append(np.repeat(IDS, 3)[:-1], IDS[0]), False),
+        (np.repeat(np.arange(1990, 2010), 3), False),
+        (np.repeat(np.arange(20) * 1000 + 10_000, 3), False),
+        (np.repeat(2 ** np.arange(20), 3), False),
+        (np.repeat([*range(1900, 2000, 10), *range(2001, 2011)], 3), False),
+        (np.random.default_rng(1).choice(IDS, 60), False),
+    ],
+)
+def test_whole_numbers_that_are_repeated_equally_often_are_noted(numbers, is_noted):
+    frame = pd.DataFrame({"customer": numbers, "v": VALUES})
+    columns, notes = read(frame)
+    assert ("Rows repeat 'customer', 6 times on average" in notes) == is_noted
+    assert "customer" in columns
