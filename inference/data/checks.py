@@ -51,6 +51,9 @@ CONVERSION_HINTS = {
     "collect": ": pass the result of .collect()",
     "keys": ": pass np.column_stack of its values, or a data frame",
     "__next__": ": pass a list of its rows, or open_blocks of its blocks",
+    "over": ": pass the result of .select() of it from its data frame",  # an expression of Polars
+    "values": ": pass .values of it",
+    "decode": ": pass numpy.frombuffer of it with the type of its numbers",
 }
 #: Names of non-numeric types of columns of Polars and Arrow.
 NON_NUMERIC_TYPES = re.compile(r"(Date|Time|Duration|Boolean|timestamp|date|time|duration|bool)")
@@ -133,6 +136,10 @@ def _number_hint(cell: Any) -> str:
         return ": convert it to seconds, in pandas with .dt.total_seconds()"
     if isinstance(cell, Mapping):
         return ": pass pandas.DataFrame of the rows"
+    if isinstance(cell, complex):
+        return ": make columns of the real and of the imaginary part"
+    if isinstance(cell, bytes):
+        return ": decode the cells, or convert numbers with .astype(float)"
     if isinstance(cell, str):
         return "; for two tables with text use compare_tables (`bke drift`)"
     return ""

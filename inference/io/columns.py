@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import numbers
 import re
 from collections.abc import Mapping, Sequence
@@ -30,7 +29,9 @@ from .formats import (
     date_conversion,
     determine_points,
     matches,
+    normalize_signs,
     parse_dates,
+    parse_format,
     parse_numbers,
     set_null,
     strip_offsets,
@@ -98,7 +99,7 @@ def column_array(
         ColumnError: the tables hold types that cannot be compared.
     """
     parts = [
-        _without(_simplified(table.data.column(name).combine_chunks()), na_values)
+        _without(_simplified(table.data.column(name).combine_chunks()), na_values, formats)
         for table in tables
     ]
     written = [
@@ -199,12 +200,16 @@ def _local_times(
 def _to_common_precision(parts: list[pa.Array]) -> list[pa.Array]:
     """Round numbers of several types to the narrowest floating-point type among them.
 
+    Whole numbers that are of no common type become text.
+
     Raises:
         ColumnError: whole numbers lose digits in double precision.
     """
     if all(map(pa.types.is_integer, (part.type for part in parts))):
-        with contextlib.suppress(pa.ArrowInvalid):  # more than 63 bits
+        try:
             return [pc.cast(part, pa.int64()) for part in parts]
+        except pa.ArrowInvalid:  # more than 63 bits
+            return [pc.cast(part, pa.string()) for part in parts]
     for part in parts:
         if pa.types.is_integer(part.type) and loses_digits(
             part.drop_null().to_numpy(), as_numpy(part.drop_null())
@@ -346,8 +351,16 @@ def _family(dtype: pa.DataType) -> str:
     return str(dtype)
 
 
-def _without(array: pa.Array, na_values: Sequence[str | float]) -> pa.Array:
-    """Return cells with those that stand for a missing value as nulls."""
+def _without(
+    array: pa.Array, na_values: Sequence[str | float], formats: Sequence[str] = ()
+) -> pa.Array:
+    """Return cells with those that stand for a missing value as nulls.
+
+    Args:
+        array: (n,) cells.
+        na_values: values that stand for a missing value.
+        formats: names of preferred formats of numbers in text.
+    """
     if not na_values:
         return array
     if pa.types.is_string(array.type):
@@ -355,11 +368,11 @@ def _without(array: pa.Array, na_values: Sequence[str | float]) -> pa.Array:
         missing = pc.is_in(array, texts)
         # 999 stands for 999.0 too, as many programs write it, and for 9.99e+02; -1.5 for -1,50.
         if numbers := _numbers(na_values):
-            plain_texts = pc.replace_substring(array, ",", ".")
+            plain_texts = pc.replace_substring(normalize_signs(array), ",", ".")
             plain = pc.fill_null(pc.match_substring_regex(plain_texts, PLAIN.pattern), False)
             values = as_numpy(pc.replace_substring(pc.if_else(plain, plain_texts, "nan"), "+", ""))
             same = pa.array(np.isin(values, numbers))
-            missing = pc.or_(missing, same)
+            missing = pc.or_(pc.or_(missing, same), _are_numbers(array, numbers, formats))
         if dates := _dates(na_values):
             same = pc.match_substring_regex(array, rf"^({dates})([T ].*)?$")
             missing = pc.or_(missing, pc.fill_null(same, False))
@@ -375,6 +388,30 @@ def _without(array: pa.Array, na_values: Sequence[str | float]) -> pa.Array:
     else:
         return array
     return set_null(array, missing)
+
+
+def _are_numbers(array: pa.Array, numbers: list[float], formats: Sequence[str]) -> pa.Array:
+    """Return which cells of text (n,) are one of some numbers in the format that most cells have.
+
+    Args:
+        array: (n,) cells, with null where they are missing.
+        numbers: the numbers.
+        formats: names of the formats that come first where several fit.
+    """
+    digits = (re.sub(r"\D", "", f"{abs(number):.12f}").strip("0") or "0" for number in numbers)
+    pattern = "|".join(r"\D?".join(text) for text in digits)
+    distinct = pc.unique(array).drop_null()
+    if not matches(
+        distinct, rf"^[\D0]*({pattern})[\D0]*$"
+    ).any():  # as in most columns, which need no format
+        return pa.array(np.zeros(len(array), dtype=bool))
+    texts = normalize_signs(distinct)
+    candidates = sorted(NUMBER_FORMATS, key=lambda candidate: candidate.name not in formats)
+    fitting = [matches(texts, candidate.pattern) for candidate in candidates]
+    best = max(range(len(candidates)), key=lambda index: fitting[index].sum())
+    fits = pa.array(fitting[best])
+    equal = np.isin(parse_format(texts.filter(fits), candidates[best]), numbers)
+    return pc.fill_null(pc.is_in(array, distinct.filter(fits).filter(pa.array(equal))), False)
 
 
 def _dates(na_values: Sequence[str | float]) -> str:
@@ -395,7 +432,7 @@ def _numbers(na_values: Sequence[str | float]) -> list[float]:
 
 
 def unused_na_values(
-    tables: Sequence[Table], na_values: Sequence[str | float]
+    tables: Sequence[Table], na_values: Sequence[str | float], formats: Sequence[str] = ()
 ) -> list[str | float]:
     """Return the cells that stand for a missing value and are in no column of the tables."""
     # Those of MISSING are read as missing before.
@@ -404,7 +441,9 @@ def unused_na_values(
         for column in table.data.columns if unused else ():
             array = _simplified(column.combine_chunks())
             nulls = array.null_count
-            unused = [value for value in unused if _without(array, [value]).null_count == nulls]
+            unused = [
+                value for value in unused if _without(array, [value], formats).null_count == nulls
+            ]
     return unused
 
 
@@ -413,7 +452,8 @@ def unused_notes(
 ) -> list[str]:
     """Write notes on missing values that are in no column, and formats that no column has."""
     notes = [
-        f"No cell is {value}, as --na-value says." for value in unused_na_values(tables, na_values)
+        f"No cell is {value}, as --na-value says."
+        for value in unused_na_values(tables, na_values, formats)
     ]
     patterns = [(candidate.name, candidate.pattern) for candidate in NUMBER_FORMATS]
     patterns += [(name, pattern) for name, _, pattern in DATE_FORMATS]

@@ -127,6 +127,8 @@ def as_table(data: Any, name: str, encoding: str | None = None) -> Table:
         advice = ": give .to_dataframe() of it"
     elif hasattr(data, "collect"):  # of polars, dask and others
         advice = ": give .collect() of it"
+    elif hasattr(data, "__next__"):
+        advice = ": give pandas.DataFrame(list(...)) of its rows"
     elif isinstance(data, (list, tuple, np.ndarray)):
         advice = ": give pandas.DataFrame of it"
     raise InputError(
@@ -471,7 +473,7 @@ def _read_feather(path: Path) -> Table:
 
 
 def _read_excel(path: Path, *, header: bool) -> Table:
-    sheet, rows, sheets = _excel_rows(path)
+    sheet, rows, sheets, is_hidden = _excel_rows(path)
     filled = [index for index, row in enumerate(rows) if any(cell is not None for cell in row)]
     where = f"{path}, sheet {sheet!r}," if len(sheets) > 1 else f"{path}"
     if not filled:
@@ -516,8 +518,8 @@ def _read_excel(path: Path, *, header: bool) -> Table:
     if len(sheets) > 1:
         other_sheets = ", ".join(repr(other) for other in sheets if other != sheet)
         notes.append(
-            f"{path}: its first sheet, {sheet!r}, is read, and not {other_sheets}: to read "
-            "another, move it to the front."
+            f"{path}: its first sheet, {sheet!r}{', which is hidden' * is_hidden}, is read, and "
+            f"not {other_sheets}: to read another, move it to the front."
         )
     return Table(
         pa.Table.from_arrays(columns, names=texts),
@@ -528,8 +530,8 @@ def _read_excel(path: Path, *, header: bool) -> Table:
     )
 
 
-def _excel_rows(path: Path) -> tuple[str, list[tuple[Any, ...]], list[str]]:
-    """Read the first sheet of a workbook: its name, its rows, and the names of all sheets.
+def _excel_rows(path: Path) -> tuple[str, list[tuple[Any, ...]], list[str], bool]:
+    """Read the first sheet of a workbook: name, rows, names of all sheets, whether it is hidden.
 
     Not by pandas, which reads errors such as #DIV/0! as missing without a word.
     """
@@ -544,7 +546,8 @@ def _excel_rows(path: Path) -> tuple[str, list[tuple[Any, ...]], list[str]]:
         with contextlib.closing(book):
             sheet = book.worksheets[0]
             sheet.reset_dimensions()
-            return sheet.title, list(sheet.iter_rows(values_only=True)), book.sheetnames
+            is_hidden = sheet.sheet_state != "visible"
+            return sheet.title, list(sheet.iter_rows(values_only=True)), book.sheetnames, is_hidden
     except Exception as error:  # openpyxl raises errors of many types for a broken file
         raw = path.read_bytes()[:SIGNATURE_BYTES]
         fault = _first_line(error)
@@ -605,8 +608,9 @@ def load_npy(path: Path, *, mapped: bool = False) -> np.ndarray:
             f"{path} is a structured array: write pandas.DataFrame of it to a .parquet or .csv file"
         )
     if array.dtype.kind not in "iuf":
+        advice = ": convert it with .astype(int)" if array.dtype.kind == "b" else ""
         raise InputError(
-            f"{path} has the type {array.dtype}, where an array of real numbers is needed"
+            f"{path} has the type {array.dtype}, where an array of real numbers is needed{advice}"
         )
     if array.ndim not in (1, 2):
         raise InputError(f"{path} has {array.ndim} dimensions, where 1 or 2 are needed")

@@ -176,13 +176,16 @@ class TextFile:
                 location = f"line {self._undecoded_line()}, column {head.names[int(match[1])]!r}"
                 raise NotDecodedError(self._undecoded(location)) from error
         if uneven:
-            row_names = not len(table) and uneven[0].actual_columns == len(head.names) + 1 > 2
+            longer = not len(table) and uneven[0].actual_columns == len(head.names) + 1
+            end = rf"{re.escape(head.separator)}\s*$"
             advice = f"write cells with {head.separator!r} in quotes"
             separator = re.escape(head.separator)
             single_quotes = rf"(^|{separator})'[^']*{separator}[^']*'({separator}|\s*$)"
             if re.search(single_quotes, uneven[0].text):
                 advice = 'write " for quotes, where it has single ones'
-            elif row_names:
+            elif longer and all(re.search(end, row.text) for row in uneven):
+                advice = f"remove the {head.separator!r} at the end of each line"
+            elif longer and len(head.names) > 1:
                 advice = "name the first column too, as with col.names = NA in R"
             elif uneven[0].actual_columns < len(head.names):
                 advice = "leave lines out that are no rows"
@@ -281,7 +284,8 @@ class TextFile:
         for row in pc.indices_nonzero(pc.fill_null(same, False)).to_pylist():
             if [column[row].as_py() for column in table.columns] == table.column_names:
                 raise InputError(
-                    f"{self.path} has its header again in line {self.line_of(row)}: leave it out"
+                    f"{self.path} has its header again in line {self.line_of(row)}: leave it out, "
+                    "or write a row of names above the data if the first row is no header"
                 )
 
     def _without_unnamed(self, table: pa.Table) -> pa.Table:

@@ -491,15 +491,18 @@ def _from_codes(name: str, array: pa.Array, distinct: pa.Array, rows: int) -> Ty
     """Read whole numbers as codes, ``None`` unless one is padded or beyond double precision."""
     if not matches(distinct, DIGITS).all():
         return None
-    padded = matches(distinct, PADDED)
-    codes = padded | (np.abs(parse_format(distinct, PLAIN)) >= FIRST_INEXACT)
+    padded, numbers = matches(distinct, PADDED), parse_format(distinct, PLAIN)
+    codes = padded | (np.abs(numbers) >= FIRST_INEXACT)
     if not codes.any():
         return None
-    advice = "subtract a common number, since double precision does not distinguish them"
+    reason = "since double precision does not distinguish them"
+    advice = f": for numbers subtract a common number, {reason}"
     if padded.any():
-        advice = f"say {type_option(name, 'integer')}"
+        advice = f": for numbers say {type_option(name, 'integer')}"
+    elif np.ptp(numbers) >= FIRST_INEXACT:  # no common number makes all of them small
+        advice = f", {reason}"
     code = distinct[int(np.argmax(codes))].as_py()
-    note = f"{name!r} has codes such as {code!r}, taken for words: for numbers {advice}."
+    note = f"{name!r} has codes such as {code!r}, taken for words{advice}."
     return TypedColumn(_with_levels(name, _type_of_words(array, distinct, rows), array), (note,))
 
 

@@ -162,7 +162,7 @@ class RowReader(NamedTuple):
 
     def _column_values(self, rows: Table, at: int) -> tuple[np.ndarray, list[str]]:
         name, type_ = self.columns.names[at], self.types[at]
-        array = column_array([rows], name, self.na_values).array
+        array = column_array([rows], name, self.na_values, [self.formats[at]]).array
         if type_ in LEVEL_TYPES:
             return _level_indices(array, type_, self.columns.levels[at]), []
         if type_ == "text":

@@ -7,6 +7,7 @@ import io
 import json
 import lzma
 import re
+import types
 import uuid
 from pathlib import Path
 
@@ -1492,3 +1493,108 @@ def test_whole_numbers_that_are_repeated_equally_often_are_noted(numbers, is_not
     columns, notes = read(frame)
     assert ("Rows repeat 'customer', 6 times on average" in notes) == is_noted
     assert "customer" in columns
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["-9999.0%", "12.5%", "3.1%"],
+        ["-$9,999.00", "$12.50", "$1,300.00"],
+        ["(9999.00)", "12.50", "3.10"],
+        ["9999.00-", "12.50", "3.10"],
+        ["\u22129999", "12.5", "3.1"],
+        ["-9'999", "1'250", "300"],
+        ["-9.999,0", "1.250,5", "300"],
+        ["-9999", "12.5%", "3.1%"],
+    ],
+)
+@pytest.mark.parametrize("missing", [-9999, "-9999"])
+def test_missing_numbers_match_in_all_formats(cells, missing):
+    frame = pd.DataFrame({"v": cells * 20, "w": VALUES})
+    columns, notes = read(frame, na_values=[missing])
+    assert np.isnan(columns["v"].values).sum() == 40
+    assert "No cell is" not in notes
+    monitor = Monitor(frame, na_values=[missing])
+    rows = as_table(pd.DataFrame({"v": cells[:1], "w": [0.0]}), "rows")
+    values, notes = monitor._reader.values(rows)
+    assert np.isnan(values[0, 0])
+    assert not notes
+
+
+def test_missing_numbers_match_in_the_chosen_format():
+    frame = pd.DataFrame({"v": ["-9,999", "1,250", "300"] * 20})
+    columns, notes = read(frame, na_values=[-9999], formats=["commas between thousands"])
+    assert np.isnan(columns["v"].values).sum() == 40
+    assert "No cell is" not in notes
+
+
+@pytest.mark.parametrize("text", ["x,z\n1,2,\n3,4,\n", "x\n1,\n2,\n", "x,z\n1,a,\n3,b,\n"])
+def test_separators_at_the_end_of_lines_are_named(tmp_path, text):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(InputError, match="remove the ',' at the end of each line"):
+        as_table(tmp_path / "a.csv", "P")
+    (tmp_path / "a.csv").write_text("x,z\n1,2,5\n2,3,\n")
+    with pytest.raises(InputError, match=r"name the first column too, as with col\.names = NA"):
+        as_table(tmp_path / "a.csv", "P")
+
+
+@pytest.mark.parametrize("types", [None, {"x": "category"}])
+def test_whole_numbers_of_more_than_63_bits_are_words(types):
+    size = np.uint64(2**64 - 1)
+    before = {"x": size - np.arange(60, dtype=np.uint64) % 4, "v": VALUES}
+    after = {"x": -1 - np.arange(60) % 4, "v": VALUES}
+    result = compared(pd.DataFrame(before), pd.DataFrame(after), column_types=types)
+    assert result.columns[0].kind == "category"
+    assert result.columns[0].pvalue < 0.05
+    notes = " ".join(result.notes)
+    assert "subtract" not in notes
+    assert ("since double precision does not distinguish them" in notes) == (types is None)
+
+
+@pytest.mark.parametrize(
+    ("rows", "advice"),
+    [
+        (VALUES + 1j, "make columns of the real and of the imaginary part"),
+        (VALUES.astype("S"), "decode the cells, or convert numbers"),
+        (VALUES.tobytes(), r"pass numpy\.frombuffer of it"),
+        (types.SimpleNamespace(values=VALUES), r"got SimpleNamespace: pass \.values of it"),
+    ],
+)
+def test_conversions_to_an_array_are_advised(rows, advice):
+    with pytest.raises(InputError, match=advice):
+        compare(rows, rows, **QUIET)
+
+
+def test_a_sample_of_a_file_and_an_expression_are_no_arrays(tmp_path):
+    (tmp_path / "a.csv").write_text("v\n" + "\n".join(map(str, VALUES)))
+    with pytest.raises(InputError, match=r"got Sample: pass \.values of it"):
+        compare(read_sample(tmp_path / "a.csv"), VALUES, **QUIET)
+    polars = pytest.importorskip("polars")
+    with pytest.raises(InputError, match=r"got Expr: pass the result of \.select\(\) of it"):
+        compare(polars.col("v"), VALUES, **QUIET)
+    np.save(tmp_path / "a.npy", VALUES > 0.0)
+    with pytest.raises(InputError, match=r"type bool, .*: convert it with \.astype\(int\)"):
+        read_sample(tmp_path / "a.npy")
+    with pytest.raises(
+        InputError, match=r"got generator: give pandas\.DataFrame\(list\(\.\.\.\)\)"
+    ):
+        compare_tables(({"v": value} for value in VALUES), {"v": VALUES}, **QUIET)
+
+
+def test_a_first_row_that_comes_again_may_be_no_header(tmp_path):
+    (tmp_path / "a.csv").write_text("red,x\nblue,y\nred,x\n")
+    with pytest.raises(InputError, match="or write a row of names above the data if the first row"):
+        as_table(tmp_path / "a.csv", "P")
+
+
+def test_a_hidden_first_sheet_is_noted(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for sheet in (book.active, book.create_sheet("shown")):
+        for row in (["v"], [1.0], [2.0]):
+            sheet.append(row)
+    book.worksheets[0].sheet_state = "hidden"
+    book.active = 1
+    book.save(tmp_path / "a.xlsx")
+    (note,) = as_table(tmp_path / "a.xlsx", "P").notes
+    assert "its first sheet, 'Sheet', which is hidden, is read, and not 'shown'" in note
