@@ -401,9 +401,8 @@ def _are_numbers(array: pa.Array, numbers: list[float], formats: Sequence[str]) 
     digits = (re.sub(r"\D", "", f"{abs(number):.12f}").strip("0") or "0" for number in numbers)
     pattern = "|".join(r"\D?".join(text) for text in digits)
     distinct = pc.unique(array).drop_null()
-    if not matches(
-        distinct, rf"^[\D0]*({pattern})[\D0]*$"
-    ).any():  # as in most columns, which need no format
+    # Most columns have no such digits, and need no format.
+    if not matches(distinct, rf"^[\D0]*({pattern})[\D0]*$").any():
         return pa.array(np.zeros(len(array), dtype=bool))
     texts = normalize_signs(distinct)
     candidates = sorted(NUMBER_FORMATS, key=lambda candidate: candidate.name not in formats)

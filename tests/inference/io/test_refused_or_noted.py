@@ -7,9 +7,9 @@ import io
 import json
 import lzma
 import re
-import types
 import uuid
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -1557,7 +1557,7 @@ def test_whole_numbers_of_more_than_63_bits_are_words(types):
         (VALUES + 1j, "make columns of the real and of the imaginary part"),
         (VALUES.astype("S"), "decode the cells, or convert numbers"),
         (VALUES.tobytes(), r"pass numpy\.frombuffer of it"),
-        (types.SimpleNamespace(values=VALUES), r"got SimpleNamespace: pass \.values of it"),
+        (SimpleNamespace(values=VALUES), r"got SimpleNamespace: pass \.values of it"),
     ],
 )
 def test_conversions_to_an_array_are_advised(rows, advice):
