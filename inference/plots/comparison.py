@@ -119,7 +119,7 @@ def plot_comparison(
     else:
         axes[0].set_title(text, fontsize=SMALL + 1, loc="left", wrap=True)
         if legend:
-            lowest = min(axes, key=lambda ax: ax.get_position().min.tolist()[::-1])
+            lowest = min(axes, key=lambda ax: (ax.get_position().y0, ax.get_position().x0))
             lowest.legend(  # below the label of the axis
                 handles=handles, fontsize=SMALL, frameon=False, ncols=2, loc="upper left",
                 bbox_to_anchor=(0.0, 0.0), borderaxespad=5.0,
