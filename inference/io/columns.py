@@ -102,7 +102,7 @@ def column_array(
         _without(_simplified(table.data.column(name).combine_chunks()), na_values, formats)
         for table in tables
     ]
-    written = [
+    with_offsets = [
         table.source
         for part, table in zip(parts, tables, strict=True)
         if pa.types.is_string(part.type)
@@ -126,7 +126,7 @@ def column_array(
         mixed += f": {alike_or_words(name, *parts)}"
     elif families == {"dates"}:
         sources = [table.source for table in tables]
-        parts, zone_notes = _local_times(parts, name, sources, written)
+        parts, zone_notes = _local_times(parts, name, sources, with_offsets)
         notes += zone_notes
     elif families == {"numbers"} and len({part.type for part in parts}) > 1:
         parts = _to_common_precision(parts)
@@ -150,7 +150,7 @@ def is_declared_category(tables: Sequence[Table], name: str) -> bool:
 
 
 def _local_times(
-    parts: list[pa.Array], name: str, sources: list[str], written: Sequence[str] = ()
+    parts: list[pa.Array], name: str, sources: list[str], with_offsets: Sequence[str] = ()
 ) -> tuple[list[pa.Array], tuple[str, ...]]:
     """Return dates in the local time of their time zone, of the first of several, and a note.
 
@@ -158,7 +158,7 @@ def _local_times(
         parts: dates of every table.
         name: name of the column.
         sources: names of the tables.
-        written: names of those whose dates are text with offsets from UTC.
+        with_offsets: names of those whose dates are text with offsets from UTC.
 
     Raises:
         ColumnError: some have a time zone, and others none.
@@ -189,7 +189,7 @@ def _local_times(
     if len(known) == 1:
         return local, notes
     other_zones = ", ".join(
-        f"{'offsets from UTC' if source in written else other} in {source}"
+        f"{'offsets from UTC' if source in with_offsets else other} in {source}"
         for other, source in known.items()
         if other != zone
     )
@@ -518,7 +518,7 @@ def typed_columns(
             raise ColumnError(f"holds {mixed}")
         notes += _notes_on_reading(tables, name, typed.column)
         if name not in options.role_types:
-            notes += _note_on_many_levels(typed.column)
+            notes += _levels_note(typed.column)
         return typed._replace(notes=(*notes, *typed.notes))
 
     columns, problems = read_columns(names, read, options.formats)
@@ -530,7 +530,7 @@ def typed_columns(
     return columns
 
 
-def _note_on_many_levels(column: Column, min_levels: int = 50) -> tuple[str, ...]:
+def _levels_note(column: Column, min_levels: int = 50) -> tuple[str, ...]:
     """Note a category most of whose values occur once; more than half of rows is not tuned."""
     if column.kind != "category":
         return ()

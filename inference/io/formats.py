@@ -347,10 +347,10 @@ def other_spellings(first: Sequence[str], second: Sequence[str]) -> list[tuple[s
     Returns:
         Pairs of a text that only the first table has, and one that only the second has.
     """
-    alone = set(first) - set(second), set(second) - set(first)
-    if not all(alone):
+    unmatched = set(first) - set(second), set(second) - set(first)
+    if not all(unmatched):
         return []
-    known, other = map(_normal_forms, (first, second), alone)
+    known, other = map(_normal_forms, (first, second), unmatched)
     pairs = ((text, other[form]) for form, text in known.items() if form in other)
     return list(dict.fromkeys(pairs))
 

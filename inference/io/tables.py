@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: Compressions that Arrow detects by a last suffix, and their first bytes.
 COMPRESSED = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd", ".bz2": b"BZh"}
-#: What to do with an array of JSON.
+#: Advice for an array of JSON.
 JSON_ARRAY_ADVICE = "write each object of an array in a line of its own"
 #: Suffixes of files that cannot be read, and what to do.
 OTHER_SUFFIXES = {

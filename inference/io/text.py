@@ -49,7 +49,7 @@ SIGNATURES = {
 }
 #: Beginning of the names of several columns that have none.
 UNNAMED = "\0"
-#: What to do where the first row has a number, such as a year, and names are needed.
+#: Advice if the first row has a number, such as a year, and names are needed.
 NAMES_NEEDED = "write a row of names above the data, each with a letter, as y2020 for 2020"
 #: Message of Arrow on a cell that cannot be decoded.
 UNDECODED = re.compile(r"column #(\d+): Row #(\d+): .*UTF8")
@@ -564,7 +564,7 @@ def _head(text: str, separator: str, above: int, header: bool) -> Head:
         raise ValueError(f"cannot be read at line {above + reader.line_num}: {error}") from None
     names = [" ".join(cell.split()) for cell in row]
     line = above + reader.line_num
-    # Where a header is needed, ``inf`` may be a name.
+    # In a necessary header ``inf`` may be a name.
     infinite = () if header else ("inf", "infinity")
     numbers = [
         name for name in names if NUMBER.fullmatch(name) or name.lstrip("+-").lower() in infinite

@@ -771,14 +771,14 @@ def _as_booleans(array: pa.Array, distinct: pa.Array, rows: int) -> pa.Array | N
         return None
     pairs = [{yes, no} for yes, no in zip(TRUE_WORDS, FALSE_WORDS, strict=True) if yes != "1"]
 
-    def are_pair(cells: pa.Array) -> bool:
-        words = {word.lower() for word in cells.to_pylist()}
-        # Of true and false, as programs write booleans, one may be missing.
+    def are_pair(values: pa.Array) -> bool:
+        words = {word.lower() for word in values.to_pylist()}
+        # Programs write booleans as true and false, and one of these may be missing.
         return words in pairs or words <= {"true", "false"}
 
     if are_pair(distinct):
-        written = "true" not in pc.utf8_lower(distinct).to_pylist()
-        return array if len(distinct) == 2 and written else pc.utf8_lower(array)
+        are_other_words = "true" not in pc.utf8_lower(distinct).to_pylist()
+        return array if len(distinct) == 2 and are_other_words else pc.utf8_lower(array)
     parts = [pc.unique(part).drop_null() for part in (array[:rows], array[rows:])]
     if not all(len(part) and are_pair(part) for part in parts):
         return None

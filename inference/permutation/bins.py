@@ -184,7 +184,7 @@ class MedianPartition(NamedTuple):
 
         Args:
             points: the rows.
-            max_parts: cells are divided as long as they are fewer.
+            max_parts: cells are divided while they are fewer.
         """
         divisions: list[tuple[int, float]] = []
         children: list[list[int]] = []

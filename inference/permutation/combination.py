@@ -62,7 +62,7 @@ def neg_log_pvalues(
 def _neg_log_tails(shape: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Compute minus log P(G > values) of gamma variables G with shapes (..., 1) and scale one."""
     tails = gammaincc(shape, values)
-    # Where the tail underflows: the leading terms of the incomplete gamma function, for x > shape.
+    # If the tail underflows: the leading terms of the incomplete gamma function, for x > shape.
     underflow = tails == 0.0
     logs = np.log(np.where(underflow, 1.0, tails))
     x, shape = values[underflow], np.broadcast_to(shape, values.shape)[underflow]

@@ -69,7 +69,7 @@ class Extent(NamedTuple):
 
 
 class UniqueRows(NamedTuple):
-    """Different rows (k, D), and how often each occurs, (k,)."""
+    """Different rows (k, D), and the number of times each occurs, (k,)."""
 
     rows: np.ndarray
     counts: np.ndarray

@@ -49,7 +49,7 @@ VARIANCES = np.geomspace(1e-4, 1e4, 5)
 #: Order of the generalized mean of p-values over all scales, with opposite sign.
 SCALES_ORDER = 2.0
 #: Number of nodes of the kernel for one column, and for more. Not tuned: the time is about
-#: proportional to their number, and more of them hardly change the power.
+#: proportional to their number, and more of them do not change the power by much.
 LINE_NODES, NODES = 128, 192
 #: Number of rows that give the products of features of very many rows.
 PRODUCT_ROWS = 2**13
