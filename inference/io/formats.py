@@ -356,7 +356,7 @@ def other_spellings(first: Sequence[str], second: Sequence[str]) -> list[tuple[s
 
 
 def _normal_forms(texts: Sequence[str], chosen: set[str]) -> dict[str, str]:
-    """Return the chosen texts by their normal forms; of dates by one for each possible format."""
+    """Return the chosen texts by their normal forms, dates by one for each possible format."""
     forms = {_normal_form(text): text for text in texts if text in chosen}
     array = pa.array(texts, pa.string())
     formats: tuple[str, ...] = ("",)

@@ -43,7 +43,7 @@ SIGNATURE_BYTES = 16
 WORKBOOK_LINKS = "xl/_rels/workbook.xml.rels"
 #: Suffixes of Parquet files.
 PARQUET = (".parquet", ".pq")
-#: Rows of Parquet files that are read at most; of more, a random sample.
+#: Largest number of rows of Parquet files that are read; larger files give a random sample.
 MOST_ROWS = 4_000_000
 #: Levels of arrays and objects in JSON beyond which it is refused, not tuned: Arrow goes a call
 #: deeper in each, and 30 000 end the process on a stack of 8 MiB.

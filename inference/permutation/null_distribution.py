@@ -116,7 +116,7 @@ def with_single_observed(
         zero_mean: the mean is known to be zero.
 
     Returns:
-        Moments (..., C): of each observed value with the permuted ones, and of the permuted ones.
+        Moments (..., C) of each observed value with the permuted ones, and those of the latter.
     """
     count = statistics.shape[-1] - n_observed
     deviations = statistics[..., :n_observed] - permuted.mean
@@ -143,7 +143,7 @@ def without_rounding(statistic: np.ndarray, magnitude: float) -> np.ndarray:
 
     Args:
         statistic: (1 + B,).
-        magnitude: of the numbers whose differences the statistics are.
+        magnitude: size of the numbers whose differences the statistics are.
     """
     if np.ptp(statistic) <= RESOLUTION * magnitude:
         return np.full_like(statistic, statistic.mean())
@@ -313,7 +313,7 @@ def describe_p(pvalue: float, n_resamples: int, n_tests: int = 1) -> str:
     """Describe a p-value, with "≤" for the smallest one that the permutations can show.
 
     Args:
-        pvalue: of a test, or the smallest of several tests times their number.
+        pvalue: p-value of a test, or the smallest of several tests times their number.
         n_resamples: permutations of each test; 0 for a null distribution in closed form.
         n_tests: number of tests.
     """

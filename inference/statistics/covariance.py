@@ -25,7 +25,7 @@ from .base import Columns, Evaluation, Statistic
 
 #: g, the size of negligible eigenvalues of a covariance relative to its trace.
 RIDGES = np.array([1e-3, 3e-2, 1.0])
-#: Number of columns up to which all are used; of more, this number of leading principal components.
+#: Number of columns up to which all are used; otherwise as many leading principal components.
 MAX_COLUMNS = 64
 #: Number of rows up to which all of more columns are used, by matrices of rows.
 MAX_GRAM_ROWS = 400

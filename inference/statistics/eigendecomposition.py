@@ -82,7 +82,7 @@ class KernelAtNodes:
     Attributes:
         function: the kernel.
         nodes: (q, D), without those whose kernels are linear combinations of others.
-        lengthscale: of the kernel.
+        lengthscale: lengthscale of the kernel.
         root: (q, q), :func:`inverse_root` of the kernel matrix of the nodes.
     """
 

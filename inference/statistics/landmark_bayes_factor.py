@@ -47,7 +47,7 @@ def choose_landmarks(points: np.ndarray, count: int, seed: int) -> np.ndarray:
         points: (N, D) in canonical order.
         count: largest number of landmarks. It is at most N / :data:`ROWS_PER_LANDMARK`: with as
             many landmarks as rows C is singular, and no difference can be detected.
-        seed: of the choice.
+        seed: random seed of the choice.
     """
     count = max(2, min(count, len(points) // ROWS_PER_LANDMARK))
     points = random_part(points, LARGE_SAMPLE, seed)
