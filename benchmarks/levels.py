@@ -54,7 +54,7 @@ def pvalues(
             found.append(independence_test(first, second, **options).pvalue)
             continue
         if test == "pairs":
-            options["estimator"] = "paired"
+            options["paired"] = True
             shared = rng.normal(size=(n, dimension))
             first, second = first + shared, second + shared
         found.append(two_sample_test(first, second, **options).pvalue)

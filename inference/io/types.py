@@ -64,7 +64,7 @@ TRAILING_ZEROS = r"\.\d*[1-9]0+$"
 EXPONENTS = r"^\d+[eE]\d+$"
 #: Format of columns of durations.
 DURATIONS = "durations in seconds"
-#: Characters that are not seen: of no width, soft hyphens, marks of direction and of byte order.
+#: Invisible characters: those without width, soft hyphens, marks of direction and of byte order.
 INVISIBLE = (
     r"[\x00-\x08\x{00ad}\x{034f}\x{180e}\x{200b}-\x{200f}\x{202a}-\x{202e}\x{2060}-\x{2069}"
     r"\x{2800}\x{3164}\x{fe0f}\x{feff}\x{e0020}-\x{e007f}]"

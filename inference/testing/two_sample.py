@@ -10,10 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from ..core.errors import InputError, check_choice
+from ..core.errors import InputError, check_choice, check_flag
 from ..core.machine import computing
 from ..core.progress import progress_bar
-from ..data.checks import check_count, check_memory, column_names, default_names, index_notes
+from ..data.checks import (
+    check_count,
+    check_memory,
+    column_names,
+    default_names,
+    index_notes,
+)
 from ..data.copies import decimals_note
 from ..data.units import choose_scale
 from ..learning.bandwidths import bandwidth_grid
@@ -129,6 +135,7 @@ def two_sample_test(
     statistic: str | None = None,
     kernel: Any = None,
     method: str = "permutation",
+    paired: bool = False,
     estimator: str | None = None,
     n_resamples: int = 999,
     sequential: bool = True,
@@ -179,11 +186,11 @@ def two_sample_test(
             ``"gamma"`` (TST-2) and ``"spectrum"`` (TST-3) for independent rows;
             ``"wild bootstrap"`` (TST-7) for two stationary series, rows in order of time;
             ``"normal"`` for estimators of linear cost, and thus for very many rows.
-        estimator: estimator of the squared MMD. With permutations ``"unbiased"`` (default),
-            ``"biased"`` or ``"paired"``, where the rows of a pair may depend on each other and
-            permutations swap them; ``"paired"`` is defined for every statistic. With ``"normal"``
-            ``"linear"`` (default, MMD-13) or ``"block"`` (MMD-14). The other methods have one
-            estimator each.
+        paired: row i of P and row i of Q are a pair, and may be dependent; permutations exchange
+            the two.
+        estimator: estimator of the squared MMD. With permutations ``"unbiased"`` (default) or
+            ``"biased"``; for pairs that of MMD-6. With ``"normal"`` ``"linear"`` (default, MMD-13)
+            or ``"block"`` (MMD-14). The other methods have one estimator each.
         n_resamples: number B of permutations, or of draws from the null distribution. The smallest
             p-value is 1 / (1 + B).
         sequential: for more than 9998 permutations, draw 999 first, and ten times as many only if
@@ -204,6 +211,15 @@ def two_sample_test(
         InputError: for invalid data or arguments, or arguments that exclude each other.
     """
     check_count(seed, "seed", 0, 2**63 - 1)
+    check_flag(paired, "paired")
+    if estimator == "paired":
+        raise InputError("rows that are pairs are tested with paired=True")
+    if paired and (estimator is not None or method != "permutation"):
+        raise InputError(
+            "paired=True is for method='permutation', with an estimator of its own: leave method "
+            "and estimator out"
+        )
+    estimator = "paired" if paired else estimator
     null = NullChoice.checked(
         method,
         estimator,

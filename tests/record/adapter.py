@@ -1077,9 +1077,9 @@ def null_distributions(seed: int) -> Mapping[str, Any]:
             first, second, seed, kernel="median", method=name.partition("_")[0], **options
         )
         outputs |= named(name, test_outputs(result))
-    for estimator in ("biased", "paired"):
-        result = two_samples(first, second, seed, kernel="median", estimator=estimator)
-        outputs |= named(estimator, test_outputs(result))
+    for name, options in {"biased": {"estimator": "biased"}, "paired": {"paired": True}}.items():
+        result = two_samples(first, second, seed, kernel="median", **options)
+        outputs |= named(name, test_outputs(result))
     first, second = samples.series(), samples.series(shift=1.5, stream=1)
     result = two_samples(
         first, second, seed, kernel="median", method="wild bootstrap", dependence_length=10

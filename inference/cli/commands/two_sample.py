@@ -106,10 +106,8 @@ class TwoSampleOptions:
         if self.paired and options.biased:
             raise typer.BadParameter("--paired is an unbiased estimator: leave --biased out")
         method, estimator = self.method.replace("-", " "), options.estimator
-        if self.paired:
-            estimator = "paired"
         if self.method in get_args(LinearEstimator):
-            if estimator is not None:
+            if estimator is not None or self.paired:
                 raise typer.BadParameter(
                     f"--method {self.method} is an estimator: leave --paired and --biased out"
                 )
@@ -119,6 +117,7 @@ class TwoSampleOptions:
             "kernel": self.kernel or ("multiscale" if statistic == "mmd" else None),
             "method": method,
             "estimator": estimator,
+            "paired": self.paired,
         }
 
 

@@ -1181,7 +1181,7 @@ def test_columns_of_xarray_have_names():
     "test",
     [
         lambda P, Q: compare(P, Q, paired=True, **QUIET),
-        lambda P, Q: two_sample_test(P, Q, estimator="paired", **QUIET),
+        lambda P, Q: two_sample_test(P, Q, paired=True, **QUIET),
         lambda P, Q: independence_test(P, Q, **QUIET),
     ],
 )
@@ -1203,7 +1203,7 @@ def test_weights_have_the_labels_of_the_rows(label):
 
 @pytest.mark.parametrize("kernel", [None, "median", "bkl", "posterior", "multiscale"])
 def test_paired_rows_are_checked_with_every_kernel(kernel):
-    options = {"kernel": kernel, "estimator": "paired", **QUIET}
+    options = {"kernel": kernel, "paired": True, **QUIET}
     P = pd.DataFrame({"x": VALUES}, index=[f"id{row}" for row in range(60)])
     with pytest.raises(InputError, match="same row labels in another order"):
         two_sample_test(P, P[::-1] + 0.1, **options)

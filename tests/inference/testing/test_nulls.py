@@ -200,9 +200,9 @@ def test_pairs_of_which_one_differs(options):
         first = np.random.default_rng(seed).normal(size=(40, 1))
         second = first.copy()
         second[seed] += 1.0
-        result = two_sample_test(first, second, estimator="paired", **options, **QUIET)
+        result = two_sample_test(first, second, paired=True, **options, **QUIET)
         assert result.pvalue == 1.0
-        same = two_sample_test(first, first, estimator="paired", **options, **QUIET)
+        same = two_sample_test(first, first, paired=True, **options, **QUIET)
         assert same.pvalue == 1.0
 
 

@@ -175,7 +175,7 @@ def test_the_order_of_rows_in_a_collection_does_not_matter(few):
 def test_few_rows_are_fetched_for_any_test():
     rng = np.random.default_rng(2)
     P, Q = rng.normal(size=(2, 60, 2))
-    for options in ({"kernel": "median"}, {"estimator": "paired"}):
+    for options in ({"kernel": "median"}, {"paired": True}):
         expected = two_sample_test(P, Q, n_resamples=99, **options, **QUIET)
         found = two_sample_test(in_chunks(P, 25), in_chunks(Q, 60), n_resamples=99, **options)
         assert found.pvalue == expected.pvalue
@@ -230,7 +230,7 @@ def test_a_difference_is_found_and_said_of_which_rows(few):
     ("change", "options", "message"),
     [
         (lambda P, Q: (P, Q), {"kernel": "median"}, "statistic='combined' only"),
-        (lambda P, Q: (P, Q[:400]), {"estimator": "paired"}, "paired rows"),
+        (lambda P, Q: (P, Q[:400]), {"paired": True}, "paired rows"),
         (lambda P, Q: (P, Q[:, :3]), {}, "5 columns and Q has 3 columns"),
         (lambda P, Q: (P, Q[:9]), {}, "a sample of 9 rows beside 500"),
         (lambda P, Q: (P, Q[:1]), {}, "at least two rows"),

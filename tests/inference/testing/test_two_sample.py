@@ -82,15 +82,15 @@ def test_a_permutation_of_the_labels_permutes_all_components(dimension):
             np.testing.assert_allclose(other, row[order], rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("estimator", [None, "paired"])
-def test_the_test_and_the_comparison_are_one(estimator):
+@pytest.mark.parametrize("paired", [False, True])
+def test_the_test_and_the_comparison_are_one(paired):
     """The same p-value to the last digit, with a column that says nothing too."""
     rng = np.random.default_rng(4)
     P, Q = rng.normal(size=(40, 3)), rng.normal(0.3, 1.0, size=(40, 3))
     P[:, 1] = Q[:, 1] = 7.0
     options = {"seed": 3, **QUIET}
-    found = two_sample_test(P, Q, estimator=estimator, n_resamples=199, **options)
-    answer = compare(P, Q, paired=estimator == "paired", n_resamples=199, **options)
+    found = two_sample_test(P, Q, paired=paired, n_resamples=199, **options)
+    answer = compare(P, Q, paired=paired, n_resamples=199, **options)
     assert (found.pvalue, found.pvalue_error) == (answer.pvalue, answer.pvalue_error)
     assert [part.name for part in found.parts] == [part.name for part in answer.components]
     strongest = f"Strongest component of the test: difference {answer.components[0].name} (p"
@@ -99,15 +99,15 @@ def test_the_test_and_the_comparison_are_one(estimator):
     assert any("column 2" in note for note in found.notes)
 
 
-@pytest.mark.parametrize("estimator", [None, "paired"])
-def test_a_labelling_and_its_opposite_say_the_same(estimator):
+@pytest.mark.parametrize("paired", [False, True])
+def test_a_labelling_and_its_opposite_say_the_same(paired):
     """3 + 3 rows have 10 statistics, 4 pairs 8, whatever was drawn; p is no smaller."""
     rng = np.random.default_rng(0)
-    size = 4 if estimator else 3
+    size = 4 if paired else 3
     P, Q = 0.1 * rng.normal(size=(2, size, 1)) + [[[0.0]], [[5.0]]]
-    ways = TwoSamples(P, Q).n_permutations(paired=estimator is not None)
+    ways = TwoSamples(P, Q).n_permutations(paired=paired)
     for seed in range(3):
-        found = two_sample_test(P, Q, estimator=estimator, seed=seed, **QUIET)
+        found = two_sample_test(P, Q, paired=paired, seed=seed, **QUIET)
         assert len(np.unique(np.append(found.null_distribution, found.statistic).round(6))) <= ways
         assert found.pvalue > 0.5 / ways
         assert f"in {ways} ways only" in str(found)
@@ -359,12 +359,12 @@ def test_pairs():
     base = 10.0 * rng.normal(size=60)
     first, second = base, base + 0.5 + 0.1 * rng.normal(size=60)
     kernel = SquaredExponential(10.0)
-    paired = two_sample_test(first, second, kernel=kernel, estimator="paired", **QUIET)
+    paired = two_sample_test(first, second, kernel=kernel, paired=True, **QUIET)
     unpaired = two_sample_test(first, second, kernel=kernel, **QUIET)
     assert paired.pvalue < 0.01
     assert unpaired.pvalue > 0.2
     with pytest.raises(InputError, match="samples of one size"):
-        two_sample_test(first, second[:50], estimator="paired", **QUIET)
+        two_sample_test(first, second[:50], paired=True, **QUIET)
 
 
 def test_the_median_heuristic():
@@ -383,20 +383,19 @@ def test_units_do_not_matter():
 
 
 @pytest.mark.parametrize("choice", ["combined", "bayes_factor", "bkl", "median"])
-@pytest.mark.parametrize("estimator", [None, "paired"])
+@pytest.mark.parametrize("paired", [False, True])
 @pytest.mark.one_in(4)
-def test_no_order_of_samples_rows_or_columns_matters_nor_any_unit(choice, estimator):
-    if choice == "bayes_factor" and estimator == "paired":
-        estimator = None
+def test_no_order_of_samples_rows_or_columns_matters_nor_any_unit(choice, paired):
+    paired = paired and choice != "bayes_factor"
     rng = np.random.default_rng(21)
-    P, Q = rng.normal(size=(40, 2)), rng.normal(0.3, 1.2, size=(40 if estimator else 55, 2))
+    P, Q = rng.normal(size=(40, 2)), rng.normal(0.3, 1.2, size=(40 if paired else 55, 2))
     P[:, 1], Q[:5] = P[:, 1].round(1), P[:5]  # ties, and rows that are in both
-    options = {**OPTIONS[choice], "estimator": estimator, "n_resamples": 199, "progress": False}
+    options = {**OPTIONS[choice], "paired": paired, "n_resamples": 199, "progress": False}
     p = two_sample_test(P, Q, **options).pvalue
     order = rng.permutation(40)
     others = [
         (Q, P),
-        (P[order], Q[order] if estimator else Q),
+        (P[order], Q[order] if paired else Q),
         (P[:, ::-1], Q[:, ::-1]),
         (2.54 * P + 7.0, 2.54 * Q + 7.0),
     ]

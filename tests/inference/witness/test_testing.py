@@ -178,7 +178,7 @@ def test_a_dependence_witness_of_a_test():
 
 def test_bad_input():
     result = two_sample_test(P, Q, kernel=SquaredExponential(0.8), **QUIET)
-    pairs = two_sample_test(P[:60], Q, estimator="paired", kernel="median", **QUIET)
+    pairs = two_sample_test(P[:60], Q, paired=True, kernel="median", **QUIET)
     with pytest.raises(InputError, match="this test was of pairs"):
         sample_test_witness(pairs, P[:60], Q)
     series = independence_test(X, Y, kernel="median", method="shift", dependence_length=5, **QUIET)
