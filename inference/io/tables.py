@@ -488,7 +488,7 @@ def _read_excel(path: Path, *, header: bool) -> Table:
     while len(used) > 1 and above + 1 < len(filled) and _is_title(values[filled[above]]):
         above += 1
     first = filled[above]
-    _check_formulas(path, where, first + 1)
+    hidden = _check_sheet(path, where, first + 1)
     names = values[first]
     numeric = [name for name in names if isinstance(name, numbers.Real)]
     has_header = header or len(numeric) < len(names)
@@ -510,7 +510,7 @@ def _read_excel(path: Path, *, header: bool) -> Table:
         ]
     except ValueError as error:
         raise InputError(f"{where}: {error}") from None
-    notes = []
+    notes = [f"{path}: {pluralize(hidden, 'hidden row')} read like the others."] if hidden else []
     if above:
         title = str(next(cell for cell in values[filled[0]] if cell is not None))[:40]
         rows_above = pluralize(above, "row")
@@ -558,8 +558,12 @@ def _excel_rows(path: Path) -> tuple[str, list[tuple[Any, ...]], list[str], bool
         raise InputError(f"{path} is not a readable Excel file: {fault}") from error
 
 
-def _check_formulas(path: Path, where: str, header: int) -> None:
-    """Refuse formulas that were never calculated, and merged cells below the row of the header."""
+def _check_sheet(path: Path, where: str, header: int) -> int:
+    """Refuse formulas that were never calculated, and merged cells below the row of the header.
+
+    Returns:
+        Number of hidden rows, as by a filter.
+    """
     with zipfile.ZipFile(path) as archive:
         first = re.search(rb'<sheet [^>]*r:id="(\w+)"', archive.read("xl/workbook.xml"))
         targets = {
@@ -574,6 +578,7 @@ def _check_formulas(path: Path, where: str, header: int) -> None:
     merged = re.findall(rb'<mergeCell ref="[A-Z]+\d+:[A-Z]+(\d+)"', raw)
     if any(int(row) > header for row in merged):
         raise InputError(f"{where} has merged cells: split them, so that each row has its values")
+    return len(re.findall(rb'<row [^>]*hidden="(?:1|true)"', raw))
 
 
 def _is_title(row: list[Any]) -> bool:

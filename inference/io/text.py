@@ -183,6 +183,8 @@ class TextFile:
             single_quotes = rf"(^|{separator})'[^']*{separator}[^']*'({separator}|\s*$)"
             if re.search(single_quotes, uneven[0].text):
                 advice = 'write " for quotes, where it has single ones'
+            elif '\\"' in uneven[0].text:
+                advice = 'write "" for a quote in a cell, where it has \\"'
             elif longer and all(re.search(end, row.text) for row in uneven):
                 advice = f"remove the {head.separator!r} at the end of each line"
             elif longer and len(head.names) > 1:
@@ -191,8 +193,6 @@ class TextFile:
                 advice = "leave lines out that are no rows"
             elif len(head.names) == 1:
                 advice = "write decimal points, or cells with commas in quotes"
-            elif '\\"' in uneven[0].text:
-                advice = 'write "" for a quote in a cell, where it has \\"'
             more = f" ({pluralize(len(uneven), 'such line')})" if len(uneven) > 1 else ""
             raise InputError(
                 f"{self.path} has {pluralize(uneven[0].actual_columns, 'cell')} in line "

@@ -1587,6 +1587,25 @@ def test_a_first_row_that_comes_again_may_be_no_header(tmp_path):
         as_table(tmp_path / "a.csv", "P")
 
 
+def test_hidden_rows_of_a_sheet_are_noted(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row, value in enumerate(["v", *VALUES]):
+        book.active.append([value, row if row else "row"])
+        book.active.row_dimensions[row + 1].hidden = row in (3, 5)
+    book.save(tmp_path / "a.xlsx")
+    table = as_table(tmp_path / "a.xlsx", "P")
+    assert len(table.data) == len(VALUES)
+    assert any("2 hidden rows read like the others" in note for note in table.notes)
+
+
+def test_quotes_with_backslashes_beside_commas_have_a_remedy(tmp_path):
+    lines = [f'"say \\"hi\\", {row}",{row}\n' for row in range(20)]
+    (tmp_path / "a.csv").write_text("text,v\n" + "".join(lines))
+    with pytest.raises(InputError, match='write "" for a quote in a cell'):
+        as_table(tmp_path / "a.csv", "P")
+
+
 def test_a_hidden_first_sheet_is_noted(tmp_path):
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
