@@ -32,7 +32,7 @@ _, axes = plt.subplots(3, 1, figsize=(8.5, 7.5), layout="constrained")
 plot_comparison(found, ax=axes)
 
 # %%
-# Heights are more frequent among self-fertilised plants where the panel is yellow, among crossed
-# ones where it is blue, and numbers are density ratios, larger over smaller. Crossed plants are
-# taller (p = 0.002): the density of their heights is 2.0 times that of the others around 22 inches,
-# and that of the others 2.6 times theirs around 16.5. The last panel has the differences of pairs.
+# Blue marks heights that are more frequent among crossed plants, yellow those among self-fertilised
+# ones, numbers are density ratios, larger over smaller, and the last panel has the differences of
+# pairs. Crossed plants are taller (p = 0.002): the density of their heights is 2.0 times that of
+# the others around 22 inches, and that of the others 2.6 times theirs around 16.5.
