@@ -30,6 +30,9 @@ from .permuted_labels import PermutedLabels
 Measure = Literal["correlation", "difference", "odds ratio"]
 #: Variances and fractions below this are rounding errors of 0.
 ROUNDING = 1e-9
+#: Changes of an association below this, in standard errors, are rounding errors of 0, which would
+#: decide between permutations if there is no other change.
+SMALLEST_CHANGE = 1e-6
 #: Largest number of sums of products, over units and pairs of features, in memory.
 MAX_PRODUCTS = 50_000_000
 
@@ -416,6 +419,7 @@ def _pair_change(
         np.abs(before.value - after.value) / np.sqrt(before.variance + after.variance),
         0.0,
     )
+    changes = np.where(changes > SMALLEST_CHANGE, changes, 0.0)
     changes = _require_both(changes, first, second.coding.is_level)
     changes = np.swapaxes(changes, 0, 1)
     changes = np.swapaxes(_require_both(changes, second, first.coding.is_level), 0, 1)

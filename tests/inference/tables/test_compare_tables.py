@@ -557,3 +557,12 @@ def test_data_frames_have_dates_levels_and_what_belongs_to_the_comparison():
     for each in (found.to_dataframe(), found.levels_to_dataframe(), found.pairs_to_dataframe()):
         assert each.attrs["names"] == ("old", "new")
         assert (each.attrs["pvalue"], each.attrs["alpha"]) == (found.pvalue, found.alpha)
+
+
+def test_rounding_errors_of_associations_do_not_decide():
+    """Two rare values in different rows, in both tables alike: p is 1."""
+    rare = pd.DataFrame({"flag": [False] * 23 + [True], "day": pd.Timestamp("2000-01-01")})
+    rare.loc[0, "day"] = pd.Timestamp("1982-07-07")
+    found = compare_tables(rare, rare, n_resamples=39, progress=False)
+    assert found.pvalue == 1.0
+    assert [column.pvalue for column in found.columns] == [1.0, 1.0]
