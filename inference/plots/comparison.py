@@ -172,16 +172,15 @@ def _histograms(comparison: Comparison, ax: Axes, edges: np.ndarray) -> list[Art
     points = comparison.pooled.points[:, 0] * comparison.pooled.scale[0]
     handles: list[Artist] = []
     samples = zip(
-        comparison.names, comparison.sizes, comparison.pooled.weights.T, (P_MORE, Q_MORE), "-:",
-        strict=True,
+        comparison.names, comparison.sizes, comparison.pooled.weights.T, (P_MORE, Q_MORE),
+        ("-", "--"), strict=True,
     )  # fmt: skip
-    for name, size, weights, colour, line in samples:
+    for name, size, weights, colour, dashes in samples:
         heights = np.histogram(points, edges, weights=weights, density=True)[0]
-        label = f"{name} ({size} rows)"
         handles.append(
             ax.stairs(
-                heights, edges, color=colour, linestyle=line.replace(":", "--"), linewidth=1.4,
-                label=label,
+                heights, edges, color=colour, linestyle=dashes, linewidth=1.4,
+                label=f"{name} ({size} rows)",
             )
         )  # fmt: skip
     ax.set_ylim(bottom=0.0)
