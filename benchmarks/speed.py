@@ -42,9 +42,9 @@ def seconds(function: Callable[[], Any], rounds: int) -> float:
 def sides(n: int, permutations: int, rng: np.random.Generator) -> dict[str, Callable[[], Any]]:
     """Everything of this package, for n rows."""
     P, Q = rng.normal(size=(n, 1)), rng.normal(0.1, 1.0, size=(n, 1))
-    rows, labels, _ = TwoSamples(P, Q).permute_labels(permutations, rng)
-    gram = np.asarray(SquaredExponential(0.5)(rows))
-    numbers = labels.astype(float)
+    sample = TwoSamples(P, Q).permute_labels(permutations, rng)
+    labels, numbers = sample.labels, sample.labels.astype(float)
+    gram = np.asarray(SquaredExponential(0.5)(sample.points))
     options: dict[str, Any] = {"n_resamples": permutations, "progress": False}
 
     def permute() -> Any:

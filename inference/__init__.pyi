@@ -57,7 +57,7 @@ from .likelihood_free.results import (
     with_epsilon as with_epsilon,
 )
 from .likelihood_free.simulators import jax_simulator as jax_simulator, vectorize as vectorize
-from .mcmc.cluster_masses import ClusterMass as ClusterMass
+from .mcmc.chain_clusters import ClusterMass as ClusterMass
 from .mcmc.compare_chains import (
     ChainComparison as ChainComparison,
     compare_chains as compare_chains,
@@ -69,10 +69,9 @@ from .mcmc.stein_test import (
     stein_test as stein_test,
 )
 from .mcmc.thinning import Thinned as Thinned, thin as thin
-from .monitoring.monitor import Monitor as Monitor
+from .monitoring.monitor import Monitor as Monitor, MonitorState as MonitorState
 from .monitoring.multiple_monitors import Monitors as Monitors, e_bh as e_bh
 from .monitoring.sequential_test import Change as Change, ChangePoint as ChangePoint
-from .monitoring.state import MonitorState as MonitorState
 from .plots.chains import plot_chains as plot_chains, plot_stein as plot_stein
 from .plots.comparison import plot_comparison as plot_comparison
 from .plots.density import plot_densities as plot_densities, plot_samples as plot_samples

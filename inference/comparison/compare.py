@@ -20,8 +20,8 @@ from ..data.checks import (
     default_names,
     index_notes,
 )
-from ..data.copies import decimals_note
 from ..data.new_rows import as_weights
+from ..data.row_notes import decimals_note
 from ..permutation.null_distribution import (
     check_permutations,
     in_stages,
@@ -34,7 +34,6 @@ from ..permutation.samples import TwoSamples
 from ..statistics.combined import CombinedStatistic, choose_statistics, n_scales
 from ..statistics.kernels import KernelFunction
 from ..statistics.local_differences import MAX_JOINT_ONLY
-from .auc import cross_validated_auc
 from .comparison import Comparison
 from .difference_posterior import (
     MAX_BINARY_POINTS,
@@ -43,6 +42,7 @@ from .difference_posterior import (
     difference_posterior,
     kernel_function,
 )
+from .effect_sizes import cross_validated_auc
 from .power import minimum_detectable_shift
 from .regions import LocalMeans, find_regions
 

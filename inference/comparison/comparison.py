@@ -19,7 +19,7 @@ from ..permutation.null_distribution import describe_p, describe_p_with_error
 from ..permutation.pooled_sample import PooledSample
 from ..statistics.combined import ComponentSummary
 from .difference_posterior import DifferencePosterior
-from .location import LocationDifference, mean_difference, median_difference
+from .effect_sizes import LocationDifference, mean_difference, median_difference
 from .power import POWER, RequiredSampleSize, required_sample_size
 from .regions import Region, SignificantWindows
 from .summary import format_number, format_odds, format_region
@@ -73,7 +73,7 @@ class Comparison(Shown):
         posterior: posterior of the difference.
         auc: probability that a random row of P scores higher than a random row of Q, by
             cross-validation; 1/2 for equal distributions, and below by chance only (see
-            :mod:`bke.inference.comparison.auc`).
+            :mod:`bke.inference.comparison.effect_sizes`).
         auc_interval: confidence interval of ``auc``.
         minimum_detectable_shift: shift of a column, in its standard deviations, that the test finds
             with power 0.9 (for other than normal columns, of the normal scores: see

@@ -32,9 +32,13 @@ from ..core.errors import InputError, input_errors
 from ..core.machine import side_by_side
 from ..data.weighted import weighted_quantiles
 from ..permutation.pooled_sample import PooledSample
-from ..statistics.eigendecomposition import Eigendecomposition, KernelAtNodes, decompose_kernel
 from ..statistics.kernels import KernelFunction, choose_nodes, squared_exponential
-from ..statistics.label_bayes_factor import label_log_bayes_factors
+from ..statistics.label_bayes_factor import (
+    Eigendecomposition,
+    KernelAtNodes,
+    decompose_kernel,
+    label_log_bayes_factors,
+)
 
 if TYPE_CHECKING:
     from bke.models.kernels.base import Covariance, Kernel

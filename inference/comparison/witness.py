@@ -9,8 +9,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ..permutation.pooled_sample import BLOCK, PSEUDO_ROWS, PairedSample, PooledSample, tie_groups
-from ..statistics.eigendecomposition import KernelAtNodes
 from ..statistics.kernels import squared_exponential
+from ..statistics.label_bayes_factor import KernelAtNodes
 from .difference_posterior import DifferenceDraws
 
 #: Density ratios are clipped to this and its inverse.

@@ -17,8 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..learning.bandwidths import pairwise_distances
-from ..permutation.combination import generalized_mean, neg_log_pvalues
-from ..permutation.null_distribution import exceedances
+from ..permutation.null_distribution import exceedances, generalized_mean, neg_log_pvalues
 from ..permutation.scheme import PermutationScheme
 from .batches import Batches, normal_scores
 

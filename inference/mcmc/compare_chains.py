@@ -21,9 +21,15 @@ from ..core.machine import computing
 from ..core.notebook import Shown
 from ..data.checks import check_count, pluralize
 from ..diagnostics.integral import Integral
-from ..permutation.combination import neg_log_pvalues
-from ..permutation.null_distribution import check_permutations, describe_p, p_value, step_down
+from ..permutation.null_distribution import (
+    check_permutations,
+    describe_p,
+    neg_log_pvalues,
+    p_value,
+    step_down,
+)
 from .batches import Batches, make_batches
+from .chain_clusters import ClusterMass, cluster_masses, label_switching_notes
 from .chain_statistics import (
     MAX_PAIRED_COLUMNS,
     GroupStatistics,
@@ -32,9 +38,7 @@ from .chain_statistics import (
     group_statistics,
     permute_labels,
 )
-from .cluster_masses import ClusterMass, cluster_masses
 from .draws import Chains, as_chains, load_chains, posterior_dataset
-from .label_switching import label_switching_notes
 from .score import Score
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ from ..permutation.null_distribution import (
 )
 from ..permutation.scheme import PermutationScheme
 from ..testing.kernels import SINGLE_KERNELS, KernelChoice
-from ..testing.result import COMBINED, CombinedStatistic, TestResult, combine
+from ..testing.result import COMBINED, CombinedComponents, TestResult, combine
 from .batches import INDEPENDENT_TIME, Batches, is_autocorrelated, make_batches
 from .draws import Chains, as_chains
 from .score import Score
@@ -547,7 +547,7 @@ def _contributions(
     statistics: SteinStatistics,
     columns: tuple[str, ...],
     kernels: list[Radial],
-    combined: CombinedStatistic,
+    combined: CombinedComponents,
     alpha: float,
 ) -> tuple[Contribution, ...]:
     """Compute the part of each column, with a p-value of its largest standardized statistic.

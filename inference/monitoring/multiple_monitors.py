@@ -13,9 +13,8 @@ from ..data.checks import check_alpha, check_count, check_proportion, pluralize
 from ..io.columns import as_values
 from ..io.tables import Table, as_table, column_name
 from ..tables.pooling import split_by
-from .monitor import Monitor, small_reference_note, start_test
+from .monitor import Monitor, MonitorState, small_reference_note, start_test, wealth_of_e_value
 from .row_reader import table_reader
-from .state import MonitorState, wealth_of_e_value
 from .stream_checks import ArrivalLog
 
 if TYPE_CHECKING:

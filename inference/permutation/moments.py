@@ -141,7 +141,7 @@ class WeightedSums(NamedTuple):
 
     def plus(self, features: np.ndarray, weights: np.ndarray, squares: np.ndarray) -> WeightedSums:
         """Add rows with features (r, k), weights (r, 2) and squared weights (r, 2)."""
-        products = [(features * column[:, None]).T @ features for column in squares.T]
+        products = [sum_of_products(features, column) for column in squares.T]
         return WeightedSums(
             self.means + weights.T @ features,
             self.squares + np.array(products),
@@ -190,3 +190,12 @@ class WeightedSums(NamedTuple):
         return Moments(
             unit * differences, total / n_rows, centered, n_rows, covariance, excess, min(m, n)
         )
+
+
+def sum_of_products(features: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Sum the products (k, k) of features (r, k) over rows with weights (r,) of at least 0.
+
+    The product of a matrix with its own transpose takes half the time of another one.
+    """
+    scaled = features * np.sqrt(weights)[:, None]
+    return np.asarray(scaled.T @ scaled)

@@ -6,6 +6,8 @@ detail cells leave out.
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 from scipy.spatial import cKDTree
 from scipy.special import ndtri
@@ -14,7 +16,7 @@ from ..core.errors import InputError
 from ..data.canonical import canonical_order
 from ..data.weighted import weighted_quantiles
 from .bins import BinAssignment, MedianPartition, bin_size, cell_means, divide_into_bins
-from .pooled_sample import PairedSample, PooledSample, WeightedSample, group_matrix, tie_groups
+from .pooled_sample import PooledSample, WeightedSample, group_matrix, tie_groups
 from .samples import TwoSamples
 from .scheme import PermutationScheme, draw_counts
 
@@ -181,15 +183,15 @@ def pool_pairs(
         scale: as for :func:`pool_rows`.
     """
     samples.check_equal_sizes("paired")
-    labeled = samples.swap_pairs(n_resamples, rng)
+    sample = samples.swap_pairs(n_resamples, rng)
     scale = row_widths(samples.pooled[samples.selection]) if scale is None else scale
-    order = canonical_order(labeled.rows)
-    return PairedSample(
-        labeled.rows[order] / scale,
-        np.ones(len(order), dtype=int),
-        labeled.labels[order].astype(np.int8),
-        scale,
-        partners=np.argsort(order).reshape(2, -1).T,  # rows i and m + i
+    order = canonical_order(sample.points)
+    return dataclasses.replace(
+        sample,
+        points=sample.points[order] / scale,
+        labels=sample.labels[order],
+        scale=scale,
+        partners=np.argsort(order)[sample.partners],
     )
 
 

@@ -19,7 +19,7 @@ import scipy.linalg
 import scipy.sparse
 
 from ..data.canonical import canonical_order, random_part
-from .moments import Moments, PairSums, WeightedSums
+from .moments import Moments, PairSums, WeightedSums, sum_of_products
 from .scheme import PermutationType
 
 T = TypeVar("T")
@@ -267,7 +267,7 @@ class PooledSample:
             values = features(sample.points[block])
             total += sample.counts[block] @ values
             first.add(block, values)
-            products += (values * sample.counts[block, None]).T @ values
+            products += sum_of_products(values, sample.counts[block])
         differences = sample.mean_differences(first.sums(), total)
         return Moments.of_rows(differences, total, products, self.n_rows, self.first_fractions)
 
@@ -580,7 +580,7 @@ class WeightedSample(PooledSample):
             values = features(self.points[block])
             total += self.counts[block] @ values
             differences.add(block, values)
-            products += (values * self.counts[block, None]).T @ values
+            products += sum_of_products(values, self.counts[block])
             expected = expected.plus(values, self.weights[block], self.expected_squares[block])
             observed = observed.plus(values, self.weights[block], self.row_squares[block])
         return expected.moments(differences.sums(), total, products, observed)
@@ -694,7 +694,7 @@ class RowSubset(NamedTuple):
         """
         subset_rows = self.counts.sum()
         features = features - self.counts @ features / subset_rows
-        products = (features * self.counts[:, None]).T @ features
+        products = sum_of_products(features, self.counts)
         return np.asarray(products * (self.n_rows / subset_rows))
 
 

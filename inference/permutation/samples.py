@@ -11,7 +11,6 @@ import functools
 import math
 from collections.abc import Sequence
 from threading import Event
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,32 +31,14 @@ from ..data.canonical import (
     unique_rows,
 )
 from ..data.checks import as_tested_pair, check_pairs
-from ..data.copies import duplicate_rows_note, shared_rows_note
+from ..data.row_notes import duplicate_rows_note, serial_note, shared_rows_note
 from ..io.types import describe_sentinel, find_sentinels, identifier_notes
 from .bins import LARGE, hash_ranks, random_subset
 from .pooled_sample import PairedSample, PooledSample
 from .scheme import PermutationScheme
-from .serial import serial_note
 
 #: Number of rows of a sample up to which its distinct permutations are counted.
 MAX_COUNTED = 100
-
-
-class LabeledRows(NamedTuple):
-    """The rows of two samples with permuted labels."""
-
-    rows: np.ndarray  # (N, D)
-    labels: np.ndarray  # (N, 1 + B) of bool, true for the first sample; column 0 is observed
-    paired: bool = False  # rows i and N / 2 + i are a pair
-
-    def pool(self, scale: np.ndarray) -> PooledSample:
-        """Divide the columns by ``scale`` (D,) and treat each row as a point."""
-        count = len(self.rows)
-        points, counts, labels = self.rows / scale, np.ones(count, int), self.labels.astype(np.int8)
-        if self.paired:
-            partners = np.arange(count).reshape(2, -1).T
-            return PairedSample(points, counts, labels, scale, partners=partners)
-        return PooledSample(points, counts, labels, scale)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -242,22 +223,31 @@ class TwoSamples:
         first, second = [rng.permutation(sample) for sample in samples[::step]][::step]
         return first, second
 
-    def permute_labels(self, n_resamples: int, rng: np.random.Generator) -> LabeledRows:
-        """Permute the labels of independent rows, which are sorted."""
-        m, n = self.sizes
-        scheme = PermutationScheme.independent(np.arange(m + n) < (n if self.second_first else m))
-        is_first = (np.arange(m + n) < m)[self.order]
-        permuted = scheme.draw(n_resamples, rng).astype(bool) ^ self.second_first
-        return LabeledRows(self.sorted_rows, np.column_stack([is_first, permuted]))
+    def permute_labels(self, n_resamples: int, rng: np.random.Generator) -> PooledSample:
+        """Permute the labels of independent rows, which are sorted, in the units of the data."""
+        (m, n), (N, D) = self.sizes, self.pooled.shape
+        scheme = PermutationScheme.independent(np.arange(N) < (n if self.second_first else m))
+        is_first = (np.arange(N) < m)[self.order].astype(np.int8)
+        permuted = scheme.draw(n_resamples, rng) ^ np.int8(self.second_first)
+        labels = np.column_stack([is_first, permuted])
+        return PooledSample(self.sorted_rows, np.ones(N, dtype=int), labels, np.ones(D))
 
-    def swap_pairs(self, n_resamples: int, rng: np.random.Generator) -> LabeledRows:
-        """Exchange the labels of pairs at random. The pairs are sorted."""
+    def swap_pairs(self, n_resamples: int, rng: np.random.Generator) -> PairedSample:
+        """Exchange the labels of pairs at random, in the units of the data.
+
+        Points i and m + i are a pair. The pairs are sorted.
+        """
         order = canonical_order(np.concatenate([self.first, self.second], axis=1))
         rows = np.concatenate([self.first[order], self.second[order]])
-        size = len(order)
-        upper = PermutationScheme("samples", size).draw(n_resamples, rng).astype(bool)
-        upper = np.column_stack([np.ones(size, dtype=bool), upper])
-        return LabeledRows(rows, np.concatenate([upper, ~upper]), paired=True)
+        upper = PermutationScheme("samples", len(order)).draw(n_resamples, rng)
+        upper = np.column_stack([np.ones(len(order), dtype=np.int8), upper])
+        return PairedSample(
+            rows,
+            np.ones(len(rows), dtype=int),
+            np.concatenate([upper, 1 - upper]),
+            np.ones(rows.shape[1]),
+            partners=np.arange(len(rows)).reshape(2, -1).T,
+        )
 
 
 def sum_of_hashes(first: int, second: int) -> int:

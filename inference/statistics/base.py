@@ -10,8 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from ..core.machine import side_by_side
-from ..permutation.combination import neg_log_pvalues
-from ..permutation.null_distribution import standardize
+from ..permutation.null_distribution import neg_log_pvalues, standardize
 from ..permutation.pooled_sample import PooledSample, Request
 
 

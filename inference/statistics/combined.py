@@ -16,8 +16,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..permutation.combination import combine_statistics, neg_log_pvalues
-from ..permutation.null_distribution import monte_carlo_error, p_value
+from ..permutation.null_distribution import (
+    combine_statistics,
+    monte_carlo_error,
+    neg_log_pvalues,
+    p_value,
+)
 from ..permutation.pooled_sample import PooledSample
 from .base import Columns, Evaluation, Statistic
 from .covariance import Covariances

@@ -21,9 +21,8 @@ from scipy.spatial.distance import cdist
 
 from ..core.machine import side_by_side
 from ..data.canonical import random_part
-from ..permutation.combination import generalized_mean
 from ..permutation.moments import Moments
-from ..permutation.null_distribution import without_rounding
+from ..permutation.null_distribution import generalized_mean, without_rounding
 from ..permutation.pooled_sample import FeatureSums, PooledSample, Request, RowSubset
 from .base import Columns, Evaluation, Statistic
 from .kernels import GAUSSIAN, LARGE_SAMPLE, landmark_lengthscales

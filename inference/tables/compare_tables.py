@@ -15,15 +15,15 @@ from ..core.errors import InputError, check_flag
 from ..core.machine import one_thread
 from ..core.progress import progress_bar
 from ..data.checks import check_count, normalize_text, pluralize
-from ..data.copies import decimals_note
+from ..data.row_notes import decimals_note
 from ..io.columns import as_column_types, as_values, unused_na_values, unused_notes
 from ..io.tables import Table, as_table, column_name
 from ..io.types import Column
-from ..permutation.combination import neg_log_pvalues
 from ..permutation.null_distribution import (
     check_permutations,
     in_stages,
     monte_carlo_error,
+    neg_log_pvalues,
     p_value,
     step_down,
 )

@@ -9,8 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from ..comparison.auc import proportion_with_interval
-from ..comparison.location import LocationDifference, mean_difference, median_difference
+from ..comparison.effect_sizes import (
+    LocationDifference,
+    mean_difference,
+    median_difference,
+    proportion_with_interval,
+)
 from ..data.weighted import weighted_quantiles
 from ..io.types import Column
 from .derived_features import MISSING

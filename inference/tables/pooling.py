@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from ..core.errors import InputError, check_choice, check_flag
 from ..data.checks import pluralize
-from ..data.copies import duplicate_rows_note, shared_rows_note
+from ..data.row_notes import duplicate_rows_note, serial_note, shared_rows_note
 from ..io.columns import (
     MAX_PROBLEMS,
     ReadOptions,
@@ -32,7 +32,6 @@ from ..io.types import (
     note_on_equal_numbers,
     value_text,
 )
-from ..permutation.serial import serial_note
 
 #: Words of a row that is the sum of others.
 TOTAL = re.compile(

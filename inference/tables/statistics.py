@@ -20,13 +20,11 @@ from scipy.special import logsumexp
 from ..comparison.regions import LocalMeans
 from ..data.canonical import random_part
 from ..data.equality import positive_distances
-from ..permutation.combination import generalized_mean, neg_log_pvalues
 from ..permutation.moments import Moments
-from ..permutation.null_distribution import standardize
+from ..permutation.null_distribution import generalized_mean, neg_log_pvalues, standardize
 from ..permutation.pooled_sample import PooledSample
 from ..statistics.combined import CombinedStatistic
-from ..statistics.eigendecomposition import decompose, inverse_root
-from ..statistics.label_bayes_factor import label_fits
+from ..statistics.label_bayes_factor import decompose, inverse_root, label_fits
 from ..statistics.local_differences import LocalStatistics
 from .derived_features import DerivedFeature
 from .encoding import EncodedColumn

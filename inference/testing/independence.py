@@ -37,6 +37,7 @@ from ..data.checks import (
     default_names,
 )
 from ..data.equality import equalize
+from ..data.row_notes import serial_note
 from ..io.types import describe_sentinel, find_sentinels, identifier_notes
 from ..learning.kernel_selection import KERNEL_NAMES, take_evenly
 from ..permutation.null_distribution import (
@@ -47,12 +48,11 @@ from ..permutation.null_distribution import (
     without_rounding,
 )
 from ..permutation.scheme import PermutationScheme
-from ..permutation.serial import serial_note
-from ..statistics.eigendecomposition import inverse_root
+from ..statistics.label_bayes_factor import inverse_root
 from .kernels import SELECTION_SEED, KernelChoice, center, gram, short_name
 from .nulls import HSIC_ESTIMATORS, NullChoice, hsic_approximation
 from .residuals import regress_out
-from .result import COMBINED, CombinedStatistic, TestResult, combine, kernel_notes
+from .result import COMBINED, CombinedComponents, TestResult, combine, kernel_notes
 
 TEST = "independence test"
 #: Largest number of rows with Gram matrices and permutations of single rows.
@@ -394,7 +394,7 @@ class Variable(NamedTuple):
 
 def hsic_statistic(
     first: Variable, second: Variable, indices: np.ndarray, estimator: str, *, progress: bool
-) -> tuple[CombinedStatistic, tuple[Any, Any]]:
+) -> tuple[CombinedComponents, tuple[Any, Any]]:
     """Compute and combine HSIC for all permutations and all pairs of kernels.
 
     Args:

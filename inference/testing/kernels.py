@@ -155,7 +155,7 @@ class Factor(NamedTuple):
         return np.einsum("rn,rn->n", self.transposed, self.transposed)
 
     def products(self, labels: np.ndarray) -> np.ndarray:
-        """Compute F' Z, (r, k), for boolean labels Z (N, k).
+        """Compute F' Z, (r, k), for labels Z (N, k) of 0 and 1.
 
         The labels are converted in blocks, because all of them in floating point would not fit
         into memory.

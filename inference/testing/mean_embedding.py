@@ -82,9 +82,9 @@ def mean_embedding_test(
         witness = matrix[:, :m].mean(axis=1) - matrix[:, m:].mean(axis=1)
         scales = choice.scales(train.pooled)
         points = extrema(train.pooled, np.abs(witness), locations, scales)
-        labeled = test.permute_labels(n_resamples, test.generator(seed))
-        labels = labeled.labels
-        features = np.asarray(selected(labeled.rows, points), dtype=float)
+        sample = test.permute_labels(n_resamples, test.generator(seed))
+        labels = sample.labels
+        features = np.asarray(selected(sample.points, points), dtype=float)
         values = permuted_t_squared(features, labels, regularisation)
         parts = []
         for point, feature in zip(points, features.T, strict=True):
@@ -180,7 +180,7 @@ def permuted_t_squared(
 
     Args:
         features: features, (N, J).
-        labels: labels of the first sample, (N, 1 + B) of bool.
+        labels: 1 for rows of the first sample, (N, 1 + B).
         regularisation: ridge, relative to the mean diagonal of the covariance.
 
     Returns:

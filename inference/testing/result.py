@@ -14,8 +14,8 @@ from scipy.special import logsumexp
 from ..core.notebook import Shown
 from ..data.units import rounding_unit
 from ..learning.kernel_selection import format_kernel
-from ..permutation.combination import combine_statistics
 from ..permutation.null_distribution import (
+    combine_statistics,
     describe_p,
     describe_p_with_error,
     format_p,
@@ -234,7 +234,7 @@ class TestResult(Shown):
         return plot_test(self, axes=axes)
 
 
-class CombinedStatistic(NamedTuple):
+class CombinedComponents(NamedTuple):
     """A statistic for all permutations with its components.
 
     Attributes:
@@ -265,7 +265,7 @@ class CombinedStatistic(NamedTuple):
 
 def combine(
     statistics: np.ndarray, labels: Sequence[tuple[str, Any]], num_other: int = 0
-) -> CombinedStatistic:
+) -> CombinedComponents:
     """Combine statistics by the log-sum-exp of their values, standardized by permutations.
 
     Standardization treats the observed value as one of the permutations, so that the combined test
@@ -280,7 +280,7 @@ def combine(
             most extreme component.
     """
     if len(statistics) == 1:
-        return CombinedStatistic(statistics[0], (), 0, statistics)
+        return CombinedComponents(statistics[0], (), 0, statistics)
     deviations = standardize(statistics)
     parts = tuple(
         Part(name, float(values[0]), p_value(values), kernel, float(deviation[0]))
@@ -288,7 +288,7 @@ def combine(
     )
     most_extreme = int(np.argmax(deviations[: len(statistics) - num_other, 0]))
     values = _combined_values(statistics, num_other)
-    return CombinedStatistic(values, parts, most_extreme, statistics, num_other)
+    return CombinedComponents(values, parts, most_extreme, statistics, num_other)
 
 
 def _combined_values(statistics: np.ndarray, num_other: int) -> np.ndarray:

@@ -20,7 +20,7 @@ from ..data.checks import (
     default_names,
     index_notes,
 )
-from ..data.copies import decimals_note
+from ..data.row_notes import decimals_note
 from ..data.units import choose_scale
 from ..learning.bandwidths import bandwidth_grid
 from ..learning.kernel_selection import KERNEL_NAMES, check_kernel, extend_kernel, scaled_kernel
@@ -34,7 +34,8 @@ from ..permutation.null_distribution import (
 )
 from ..permutation.partitioned import PartitionedSamples
 from ..permutation.pool import pool_pairs, pool_rows
-from ..permutation.samples import LabeledRows, TwoSamples
+from ..permutation.pooled_sample import PooledSample
+from ..permutation.samples import TwoSamples
 from ..statistics.combined import CombinedStatistic, choose_statistics, n_scales
 from ..statistics.label_bayes_factor import LabelBayesFactors
 from ..statistics.landmark_bayes_factor import (
@@ -97,7 +98,12 @@ class StatisticChoice(KernelChoice):
 
     @classmethod
     def of(
-        cls, statistic: str | None, kernel: Any, standardize: str | None, null: NullChoice
+        cls,
+        statistic: str | None,
+        kernel: Any,
+        standardize: str | None,
+        null: NullChoice,
+        estimator: str | None = None,
     ) -> Self:
         """Check the options of :func:`two_sample_test` and fill in the defaults.
 
@@ -114,7 +120,7 @@ class StatisticChoice(KernelChoice):
         for option, value, is_allowed in (
             ("kernel", kernel, kernel is None),
             ("method", null.method, null.is_permutation),
-            ("estimator", null.estimator, null.estimator != "biased"),
+            ("estimator", estimator, estimator is None),
         ):
             if not is_allowed:
                 raise InputError(
@@ -219,16 +225,15 @@ def two_sample_test(
             "paired=True is for method='permutation', with an estimator of its own: leave method "
             "and estimator out"
         )
-    estimator = "paired" if paired else estimator
     null = NullChoice.checked(
         method,
-        estimator,
+        "paired" if paired else estimator,
         MMD_ESTIMATORS,
         n_resamples=n_resamples,
         alpha=alpha,
         dependence_length=dependence_length,
     )
-    choice = StatisticChoice.of(statistic, kernel, standardize, null)
+    choice = StatisticChoice.of(statistic, kernel, standardize, null, estimator)
     if block_size is not None and null.estimator != "block":
         raise InputError(f"block_size is for estimator='block', not for {null.estimator!r}")
     if is_collection(P) or is_collection(Q):
@@ -277,9 +282,8 @@ def _permutation_test(
     else:
         rng = pair.generator(seed)
         permute = pair.swap_pairs if null.is_paired else pair.permute_labels
-        labeled = permute(count, rng)
         statistic = permuted_statistic(
-            choice, labeled, pair.sorted_rows, null.estimator, progress=progress
+            choice, permute(count, rng), pair.sorted_rows, null.estimator, progress=progress
         )
     result = _to_result(statistic, choice, null, count)
     # The normal limit holds for P != Q only, and only if the difference affects this kernel.
@@ -389,7 +393,7 @@ def _check_matrix_memory(pooled: np.ndarray) -> None:
 
 def permuted_statistic(
     choice: StatisticChoice,
-    labeled: LabeledRows,
+    sample: PooledSample,
     points: np.ndarray,
     estimator: str,
     *,
@@ -399,19 +403,19 @@ def permuted_statistic(
 
     Args:
         choice: choice of the statistic, any but ``"combined"``.
-        labeled: rows with their permuted labels.
+        sample: single rows with their permuted labels, in the units of the data.
         points: the same rows in canonical order, from which kernels are selected.
         estimator: estimator of the squared MMD.
         progress: show progress bars.
     """
     if choice.statistic == "bayes_factor":
-        return _bayes_factor_statistic(choice, labeled, points, progress=progress)
+        return _bayes_factor_statistic(choice, sample, points, progress=progress)
     kernels = _select_kernels(choice, points, progress=progress)
-    labels = labeled.labels
+    labels = sample.labels
     statistics = []
     with progress_bar("permutations", labels.shape[1] * len(kernels), shown=progress) as advance:
         for kernel in kernels:
-            matrix = _gram_or_factor(kernel, labeled.rows)
+            matrix = _gram_or_factor(kernel, sample.points)
             statistics.append(permuted_mmd(matrix, labels, estimator=estimator, advance=advance))
             del matrix  # only one at a time is in memory
     labels_of_parts = [(f"MMD, {short_name(kernel)}", kernel) for kernel in kernels]
@@ -433,7 +437,7 @@ def _gram_or_factor(kernel: Any, pooled: np.ndarray) -> np.ndarray | Factor:
 
 
 def _bayes_factor_statistic(
-    choice: StatisticChoice, labeled: LabeledRows, points: np.ndarray, *, progress: bool
+    choice: StatisticChoice, sample: PooledSample, points: np.ndarray, *, progress: bool
 ) -> PermutedStatistic:
     """Compute the log Bayes factor at landmarks, with a uniform prior of lengthscales and sizes."""
     scales = choice.scales(points)
@@ -441,7 +445,8 @@ def _bayes_factor_statistic(
     landmarks = choose_landmarks(points / scales, MAX_LANDMARKS, SELECTION_SEED)
     with progress_bar("scales", len(lengthscales), shown=progress) as advance:
         statistic = LandmarkBayesFactors(lengthscales, landmarks)
-        log_bayes_factors = statistic.evaluate(labeled.pool(scales), advance).values
+        scaled = dataclasses.replace(sample, points=sample.points / scales, scale=scales)
+        log_bayes_factors = statistic.evaluate(scaled, advance).values
     values = logsumexp(log_bayes_factors, axis=0) - np.log(len(log_bayes_factors))
     error = proportion_error(p_value(values), len(values) - 1)
     return PermutedStatistic(values, (), None, "log Bayes factor", error)

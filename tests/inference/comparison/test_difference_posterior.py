@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import scipy.stats
-from bke.inference.comparison.auc import cross_validated_auc
 from bke.inference.comparison.difference_posterior import difference_posterior
+from bke.inference.comparison.effect_sizes import cross_validated_auc
 from bke.inference.permutation.pool import pool_rows
 from bke.inference.permutation.samples import TwoSamples
 from scipy.spatial.distance import cdist

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 from bke.inference import compare
-from bke.inference.comparison.location import mean_difference, median_difference
+from bke.inference.comparison.effect_sizes import mean_difference, median_difference
 
 QUIET = {"n_resamples": 39, "sequential": False, "progress": False}
 

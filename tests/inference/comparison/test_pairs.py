@@ -7,9 +7,12 @@ from bke.inference import InputError, compare
 from bke.inference.comparison.regions import ratio_intervals
 from bke.inference.permutation.pool import pool_pairs
 from bke.inference.permutation.samples import TwoSamples
-from bke.inference.statistics.eigendecomposition import KernelAtNodes, decompose_kernel
 from bke.inference.statistics.kernels import squared_exponential
-from bke.inference.statistics.label_bayes_factor import label_log_bayes_factors
+from bke.inference.statistics.label_bayes_factor import (
+    KernelAtNodes,
+    decompose_kernel,
+    label_log_bayes_factors,
+)
 from bke.inference.statistics.local_differences import local_statistics
 from scipy.spatial.distance import cdist
 

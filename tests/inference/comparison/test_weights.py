@@ -6,8 +6,8 @@ import scipy.linalg
 import scipy.special
 import scipy.stats
 from bke.inference import InputError, compare
-from bke.inference.comparison.auc import LabeledPoints, auc_with_interval
 from bke.inference.comparison.difference_posterior import difference_posterior
+from bke.inference.comparison.effect_sizes import LabeledPoints, auc_with_interval
 from bke.inference.permutation.pool import pool_weighted
 from bke.inference.permutation.samples import TwoSamples
 from bke.inference.statistics.label_bayes_factor import label_log_bayes_factors

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from bke.inference import InputError, Monitor, Monitors, e_bh
+from bke.inference.monitoring.monitor import calibrate_wealth
 from bke.inference.monitoring.scores import MIN_SPACING
-from bke.inference.monitoring.state import calibrate_wealth
 from scipy.stats import binom
 
 

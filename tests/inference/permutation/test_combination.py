@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.stats
-from bke.inference.permutation.combination import combine_statistics, neg_log_pvalues
+from bke.inference.permutation.null_distribution import combine_statistics, neg_log_pvalues
 
 
 def test_tail_probabilities_keep_the_order_and_constant_statistics_are_zero():

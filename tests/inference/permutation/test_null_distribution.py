@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from bke.inference import InputError, compare, compare_tables, independence_test, two_sample_test
 from bke.inference.permutation import null_distribution
-from bke.inference.permutation.combination import neg_log_pvalues
 from bke.inference.permutation.null_distribution import (
     CLEAR,
     DRAWN,
@@ -14,6 +13,7 @@ from bke.inference.permutation.null_distribution import (
     exceedances,
     in_stages,
     monte_carlo_error,
+    neg_log_pvalues,
     p_value,
     proportion_error,
     small_sample_note,

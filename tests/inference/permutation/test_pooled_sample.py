@@ -7,8 +7,8 @@ from bke.inference.permutation.pool import pool_pairs, pool_rows, pool_weighted
 from bke.inference.permutation.pooled_sample import LabelSums, RowSubset
 from bke.inference.permutation.samples import TwoSamples
 from bke.inference.statistics.combined import CombinedStatistic
-from bke.inference.statistics.eigendecomposition import KernelAtNodes, decompose
 from bke.inference.statistics.kernels import choose_nodes, squared_exponential
+from bke.inference.statistics.label_bayes_factor import KernelAtNodes, decompose
 
 RNG = np.random.default_rng(0)
 #: Rounded, so that rows are tied; unequal sizes.

@@ -10,11 +10,11 @@ P, Q = RNG.normal(size=(7, 2)), RNG.normal(size=(7, 2)) + 5.0
 
 
 def test_observed_labels_are_those_of_the_samples():
-    rows, labels, paired = TwoSamples(P, Q[:5]).permute_labels(9, np.random.default_rng(1))
-    assert not paired
-    assert labels.shape == (12, 10)
-    assert set(map(tuple, rows[labels[:, 0]])) == set(map(tuple, P))
-    assert np.all(labels.sum(axis=0) == 7)
+    sample = TwoSamples(P, Q[:5]).permute_labels(9, np.random.default_rng(1))
+    assert sample.is_independent
+    assert sample.labels.shape == (12, 10)
+    assert set(map(tuple, sample.points[sample.labels[:, 0] == 1])) == set(map(tuple, P))
+    assert np.all(sample.labels.sum(axis=0) == 7)
 
 
 def test_permutations_do_not_depend_on_the_order_of_rows():
@@ -22,14 +22,14 @@ def test_permutations_do_not_depend_on_the_order_of_rows():
     reordered = TwoSamples(P[order], Q), TwoSamples(P, Q[order])
     for first, second in ((TwoSamples(P, Q), other) for other in reordered):
         one, two = (each.permute_labels(9, each.generator(0)) for each in (first, second))
-        np.testing.assert_array_equal(one.rows, two.rows)
+        np.testing.assert_array_equal(one.points, two.points)
         np.testing.assert_array_equal(one.labels, two.labels)
         assert first.fingerprints == second.fingerprints
     one, two = (
         each.swap_pairs(9, each.generator(0))
         for each in (TwoSamples(P, Q), TwoSamples(P[order], Q[order]))
     )
-    np.testing.assert_array_equal(one.rows, two.rows)
+    np.testing.assert_array_equal(one.points, two.points)
     np.testing.assert_array_equal(one.labels, two.labels)
 
 
@@ -37,18 +37,18 @@ def test_permutations_do_not_depend_on_which_sample_is_first():
     for second in (Q, Q[:5]):
         samples, exchanged = TwoSamples(P, second), TwoSamples(second, P)
         one, two = (each.permute_labels(9, each.generator(0)) for each in (samples, exchanged))
-        np.testing.assert_array_equal(one.rows, two.rows)
-        np.testing.assert_array_equal(one.labels, ~two.labels)
+        np.testing.assert_array_equal(one.points, two.points)
+        np.testing.assert_array_equal(one.labels, 1 - two.labels)
         assert samples.second_first != exchanged.second_first
 
 
 def test_swaps_keep_pairs_together():
-    rows, labels, paired = TwoSamples(P, Q).swap_pairs(9, np.random.default_rng(1))
-    assert paired
+    sample = TwoSamples(P, Q).swap_pairs(9, np.random.default_rng(1))
     assert TwoSamples(P, Q).n_permutations(paired=True) == 2**6
-    assert set(map(tuple, np.hstack([rows[:7], rows[7:]]))) == set(map(tuple, np.hstack([P, Q])))
-    np.testing.assert_array_equal(labels[:7], ~labels[7:])
-    assert labels[:7, 0].all()
+    pairs = np.hstack([sample.points[rows] for rows in sample.partners.T])
+    assert set(map(tuple, pairs)) == set(map(tuple, np.hstack([P, Q])))
+    np.testing.assert_array_equal(sample.labels[:7], 1 - sample.labels[7:])
+    assert sample.labels[:7, 0].all()
 
 
 def test_random_numbers_depend_on_the_rows():

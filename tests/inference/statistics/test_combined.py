@@ -4,8 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from bke.inference.permutation.combination import neg_log_pvalues
-from bke.inference.permutation.null_distribution import monte_carlo_error, p_value
+from bke.inference.permutation.null_distribution import monte_carlo_error, neg_log_pvalues, p_value
 from bke.inference.permutation.pool import pool_rows
 from bke.inference.permutation.samples import TwoSamples
 from bke.inference.statistics.combined import STATISTICS, CombinedStatistic, combined_pvalue

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 from bke.inference.permutation.pool import pool_pairs, pool_rows
 from bke.inference.permutation.samples import TwoSamples
-from bke.inference.statistics.eigendecomposition import KernelAtNodes, decompose_kernel
 from bke.inference.statistics.kernels import squared_exponential
+from bke.inference.statistics.label_bayes_factor import KernelAtNodes, decompose_kernel
 
 RNG = np.random.default_rng(0)
 #: Rounded, so that rows are tied.

@@ -3,16 +3,17 @@
 import numpy as np
 import pytest
 import scipy.stats
-from bke.inference.permutation.combination import neg_log_pvalues
+from bke.inference.permutation.null_distribution import neg_log_pvalues
 from bke.inference.permutation.pool import pool_rows
 from bke.inference.permutation.samples import TwoSamples
 from bke.inference.statistics import label_bayes_factor
 from bke.inference.statistics.combined import CombinedStatistic
-from bke.inference.statistics.eigendecomposition import KernelAtNodes, decompose_kernel
 from bke.inference.statistics.kernels import LAPLACE, Scale, squared_exponential
 from bke.inference.statistics.label_bayes_factor import (
     VARIANCES,
+    KernelAtNodes,
     LabelBayesFactors,
+    decompose_kernel,
     label_fits,
     label_log_bayes_factors,
 )

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from bke.inference.permutation import bins, pool
 from bke.inference.permutation.pool import pool_rows
-from bke.inference.permutation.samples import LabeledRows, TwoSamples
+from bke.inference.permutation.pooled_sample import PairedSample, PooledSample
+from bke.inference.permutation.samples import TwoSamples
 from bke.inference.statistics import landmark_bayes_factor
 from bke.inference.statistics.landmark_bayes_factor import (
     JITTER,
@@ -20,7 +21,11 @@ RNG = np.random.default_rng(0)
 
 
 def log_bayes_factors(points, labels, lengthscales, landmarks, *, paired=False):
-    sample = LabeledRows(points, labels, paired).pool(np.ones(points.shape[1]))
+    counts, scale = np.ones(len(points), dtype=int), np.ones(points.shape[1])
+    sample = PooledSample(points, counts, labels.astype(np.int8), scale)
+    if paired:
+        partners = np.arange(len(points)).reshape(2, -1).T
+        sample = PairedSample(points, counts, sample.labels, scale, partners=partners)
     return LandmarkBayesFactors(np.array(lengthscales), landmarks).evaluate(sample).values
 
 

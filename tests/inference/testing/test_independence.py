@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from bke.inference import InputError, independence_test
-from bke.inference.permutation.combination import neg_log_pvalues
+from bke.inference.permutation.null_distribution import neg_log_pvalues
 from bke.inference.testing import independence
 from bke.inference.testing.independence import CenteredGram, permuted_hsic
 from bke.inference.testing.result import combine

@@ -15,7 +15,8 @@ from bke.inference.learning.kernel_selection import (
     select_kernels,
 )
 from bke.inference.permutation.pool import pool_pairs, pool_rows
-from bke.inference.permutation.samples import LabeledRows, TwoSamples
+from bke.inference.permutation.pooled_sample import PooledSample
+from bke.inference.permutation.samples import TwoSamples
 from bke.inference.statistics.combined import CombinedStatistic
 from bke.inference.testing import two_sample
 from bke.inference.testing.mmd import permuted_mmd
@@ -54,12 +55,15 @@ def test_a_permutation_of_the_labels_permutes_the_statistics(statistic, kernel, 
     """What makes the level exact: nothing else depends on which column is the observed one."""
     points = np.concatenate([P, Q])
     points = points[canonical_order(points)]
-    labels = permute_labels((25, 20), 40, np.random.default_rng(1))
+    labels = permute_labels((25, 20), 40, np.random.default_rng(1)).astype(np.int8)
     moved = np.random.default_rng(2).permutation(41)
+    counts, scale = np.ones(len(points), dtype=int), np.ones(points.shape[1])
     with computing():
         choice = StatisticChoice(kernel, "column", statistic)
         row, other = (
-            permuted_statistic(choice, LabeledRows(points, each), points, "unbiased").values
+            permuted_statistic(
+                choice, PooledSample(points, counts, each, scale), points, "unbiased"
+            ).values
             for each in (labels, labels[:, moved])
         )
     assert len(np.unique(row)) > 20
@@ -154,7 +158,13 @@ def test_no_scale_is_one_for_all_columns():
 
 @pytest.mark.parametrize("statistic", ["combined", "bayes_factor"])
 @pytest.mark.parametrize(
-    ("option", "value"), [("kernel", "median"), ("method", "gamma"), ("estimator", "biased")]
+    ("option", "value"),
+    [
+        ("kernel", "median"),
+        ("method", "gamma"),
+        ("estimator", "biased"),
+        ("estimator", "unbiased"),
+    ],
 )
 def test_options_of_the_mmd_are_errors_for_other_statistics(statistic, option, value):
     with pytest.raises(
@@ -528,10 +538,10 @@ def test_few_rows_and_few_permutations():
 def test_the_number_of_permutations_is_that_of_different_statistics(sizes, paired):
     rng = np.random.default_rng(9)
     samples = TwoSamples(*(rng.normal(size=(size, 1)) for size in sizes))
-    rows, labels, _ = (samples.swap_pairs if paired else samples.permute_labels)(600, rng)
-    gram = np.asarray(SquaredExponential(1.0)(rows))
+    sample = (samples.swap_pairs if paired else samples.permute_labels)(600, rng)
+    gram = np.asarray(SquaredExponential(1.0)(sample.points))
     with jax.enable_x64(True):
-        row = permuted_mmd(gram, labels, estimator="paired" if paired else "unbiased")
+        row = permuted_mmd(gram, sample.labels, estimator="paired" if paired else "unbiased")
     assert len(np.unique(row.round(9))) == samples.n_permutations(paired=paired)
 
 

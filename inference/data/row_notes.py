@@ -1,9 +1,12 @@
-"""Notes on duplicate rows, which inflate the size of a sample, and on rounding of one sample."""
+"""Notes on rows that tests misread: duplicates, serial dependence, and rounding of one sample."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from .checks import pluralize
 from .equality import count_decimals
@@ -11,7 +14,7 @@ from .equality import count_decimals
 #: Smallest number of distinct rows for a note. The counts of 20 distinct rows are all even with a
 #: probability of about 2^-20 if rows are independent.
 MIN_DISTINCT = 20
-#: Largest number of rows that are checked. Sorting more takes seconds.
+#: Largest number of rows that are checked for duplicates. Sorting more takes seconds.
 MAX_ROWS = 50_000
 #: Proportion of distinct rows with different values in one column, above which this column is taken
 #: for an identifier.
@@ -19,6 +22,11 @@ MIN_UNIQUE = 0.9
 #: Proportion of distinct rows with duplicates, above which they are noted. Below it, a single
 #: frequent row, such as one of zeros, may be the cause.
 MIN_DUPLICATED = 0.05
+#: Probability of a note on independent rows, over all columns, and the smallest correlation that is
+#: noted: below it the variance of a mean is larger by less than a quarter. Neither is tuned.
+FALSE_NOTES, LEAST_CORRELATION = 0.01, 0.1
+#: Rows that a sample needs for that note, and how many of its first rows are used at most.
+MIN_SERIAL_ROWS, MAX_SERIAL_ROWS = 20, 20_000
 
 
 def duplicate_rows_note(rows: np.ndarray, name: str) -> tuple[str, ...]:
@@ -118,11 +126,11 @@ def decimals_note(
             of distinct values of both samples by more than this proportion, and if the samples then
             share more than this proportion of the values of one; not tuned.
     """
+    # Most columns are no decimal numbers, which a few values show.
+    if all(count is None for count in _decimals([part[:100] for part in (first, second)])):
+        return ()
     parts = [np.unique(part[~np.isnan(part)]) for part in (first, second)]
-    with np.errstate(over="ignore"):
-        single = all(np.array_equal(part, part.astype(np.float32)) for part in parts)
-    tolerance = 4.0 * 2.0 ** (-23 if single else -52)
-    decimals = [count_decimals(part, tolerance) for part in parts]
+    decimals = _decimals(parts)
     known = [count for count in decimals if count is not None]
     if not known or decimals[0] == decimals[1]:
         return ()
@@ -138,3 +146,57 @@ def decimals_note(
         f"{column} has {number} in {names[coarse]} and {'more' if count else 'some'} in "
         f"{names[1 - coarse]}: round both alike, for the rounding alone may explain a difference",
     )
+
+
+def serial_note(samples: Sequence[np.ndarray], columns: Sequence[str]) -> tuple[str, ...]:
+    """Return a note if rows, in the order given, seem to depend on their predecessors.
+
+    The statistic of a column is the lag-1 correlation of its ranks within each sample, over all
+    samples; under exchangeable rows its mean and standard error follow from the number of rows. A
+    column that is sorted in a sample says nothing there.
+
+    Args:
+        samples: (n, D) each, in order; NaN where a value is missing.
+        columns: names of the D columns.
+
+    Returns:
+        The note, of the column with the largest correlation, or nothing.
+    """
+    sums, counts, cubes = np.zeros((3, len(columns)))
+    for sample, rows in enumerate(samples):
+        if any(np.array_equal(rows, other, equal_nan=True) for other in samples[:sample]):
+            continue
+        for column, values in enumerate(rows[:MAX_SERIAL_ROWS].T):
+            known = values[~np.isnan(values)]
+            steps = np.diff(known)
+            if len(known) < MIN_SERIAL_ROWS or (steps >= 0.0).all() or (steps <= 0.0).all():
+                continue
+            _, index, ties = np.unique(known, return_inverse=True, return_counts=True)
+            ranks = (np.cumsum(ties) - 0.5 * ties)[index]
+            scores = (ranks - ranks.mean()) / ranks.std()
+            # One is the mean of the sum under exchangeability, with the sign reversed.
+            sums[column] += scores[1:] @ scores[:-1] + 1.0
+            counts[column] += len(known)
+            cubes[column] += len(known) * np.mean(scores**3) ** 2
+    counts = np.maximum(counts, 1.0)
+    quantile = -ndtri(FALSE_NOTES / len(columns))
+    # Cornish and Fisher's correction for the skewness of the sum, which rare values have.
+    quantiles = quantile + (quantile**2 - 1.0) / 6.0 * cubes / counts**1.5
+    correlations = sums / counts
+    noted = correlations >= np.maximum(quantiles / np.sqrt(counts), LEAST_CORRELATION)
+    if not noted.any():
+        return ()
+    column = int(np.argmax(np.where(noted, correlations, 0.0)))
+    return (
+        f"rows seem to depend on their predecessors (lag-1 correlation {correlations[column]:.2f} "
+        f"of {columns[column]!r}): p-values assume independent rows, and are too small otherwise",
+    )
+
+
+def _decimals(parts: Sequence[np.ndarray]) -> list[int | None]:
+    """Count the decimals of values (n,) of each part, up to rounding of their precision."""
+    parts = [part[~np.isnan(part)] for part in parts]
+    with np.errstate(over="ignore"):
+        single = all(np.array_equal(part, part.astype(np.float32)) for part in parts)
+    tolerance = 4.0 * 2.0 ** (-23 if single else -52)
+    return [count_decimals(part, tolerance) for part in parts]

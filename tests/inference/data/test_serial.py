@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from bke.inference import compare, compare_tables, independence_test, two_sample_test
-from bke.inference.permutation.serial import serial_note
+from bke.inference.data.row_notes import serial_note
 
 QUIET = {"n_resamples": 39, "sequential": False, "progress": False}
 COMPARE = {"n_resamples": 39, "sequential": False, "progress": False}

@@ -7,7 +7,7 @@ import numpyro.distributions as dist
 import pytest
 import xarray as xr
 from bke.inference import InputError, compare_chains, score_of
-from bke.inference.mcmc.cluster_masses import cluster_masses
+from bke.inference.mcmc.chain_clusters import cluster_masses
 from scipy.stats import multivariate_normal, norm
 
 #: Two modes of other masses and other shapes, and the log of what the density integrates to.

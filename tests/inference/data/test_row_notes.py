@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from bke.inference import compare, two_sample_test
-from bke.inference.data.copies import duplicate_rows_note
+from bke.inference.data.row_notes import duplicate_rows_note
 
 
 def rows(n=60, columns=2, seed=0):
