@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
 from ..comparison.effect_sizes import (
     LocationDifference,
@@ -38,14 +38,13 @@ class Effect(NamedTuple):
     Attributes:
         missing: proportions of rows without a value.
         medians: medians of numbers, and of dates in seconds since 1970; otherwise ``None``.
-        shift_interval: confidence interval at 1 - alpha of the second median minus the first;
-            ``None`` for few rows and for clusters.
         mean_difference: mean of a number in the second table minus that in the first; otherwise
             ``None``.
         mean_difference_interval: its confidence interval at 1 - alpha (Welch 1947, with effective
             numbers of weighted rows); ``None`` for few rows and for clusters.
         median_difference: Hodges-Lehmann estimate of the shift of a number, the median of all
-            differences of a value of each table; ``None`` for few rows, clusters and weights.
+            differences of a value of each table; ``None`` for few rows, clusters and weights that
+            are no frequencies.
         median_difference_interval: its confidence interval at 1 - alpha.
         deviations: scales of numbers: half the distance of the quantiles at 15.87 and 84.13 %.
         auc: probability that a number of the second table is larger than one of the first, with
@@ -64,7 +63,6 @@ class Effect(NamedTuple):
 
     missing: tuple[float, float]
     medians: tuple[float, float] | None = None
-    shift_interval: tuple[float, float] | None = None
     mean_difference: float | None = None
     mean_difference_interval: tuple[float, float] | None = None
     median_difference: float | None = None
@@ -122,9 +120,8 @@ def column_effect(
     if not is_ordered or not len(first.values) or not len(second.values):
         return Effect(missing, shares=levels, size=size)
     medians = (float(first.quantiles([0.5])[0]), float(second.quantiles([0.5])[0]))
-    shift = median_shift_interval(first, second, alpha) if independent else None
     if column.kind == "datetime":
-        return Effect(missing, medians, shift, shares=levels, size=size)
+        return Effect(missing, medians, shares=levels, size=size)
     # The codes of the marginal are binned, so that the distance is computed from all values.
     values = np.concatenate([first.values, second.values])
     size = max(size, float(np.abs(second.cdf(values) - first.cdf(values)).max()))
@@ -137,7 +134,6 @@ def column_effect(
     return Effect(
         missing,
         medians,
-        shift,
         deviations=deviations,
         auc=auc,
         auc_interval=interval if independent else None,
@@ -166,8 +162,12 @@ def _location_differences(
         *samples, alpha, weights=None if equal else weights, effective_sizes=sizes
     )
     differences["mean_difference_interval"] = _interval(of_means)
-    if equal:
-        of_medians = median_difference(*samples, alpha)
+    if all((weight == np.floor(weight)).all() for weight in weights):
+        repeated = (
+            sample if equal else np.repeat(sample, weight.astype(np.int64), axis=0)
+            for sample, weight in zip(samples, weights, strict=True)
+        )
+        of_medians = median_difference(*repeated, alpha)
         differences["median_difference"] = float(of_medians.estimate[0])
         differences["median_difference_interval"] = _interval(of_medians)
     return differences
@@ -278,85 +278,6 @@ class WeightedSample(NamedTuple):
         """Compute the empirical distribution function at points (n,)."""
         total = np.append(0.0, np.cumsum(self.weights))
         return np.asarray(total[np.searchsorted(self.values, points, "right")] / self.size)
-
-
-def median_shift_interval(
-    before: WeightedSample, after: WeightedSample, alpha: float, min_size: int = 6
-) -> tuple[float, float] | None:
-    """Compute a confidence interval of the second median minus the first.
-
-    The standard error of a median is the width of an interval between two order statistics, over
-    twice the normal quantile (Price and Bonett 2002). This fails if the values around a median
-    are few and repeated, or have a gap. Then the interval is from the lower end of one median to
-    the upper end of the other, both between order statistics with confidence (1 - alpha)^(1/2).
-    That interval is valid for all distributions, and about 1.7 times as wide.
-
-    Args:
-        before: first sample.
-        after: second sample.
-        alpha: one minus the confidence.
-        min_size: smallest size of a sample.
-
-    Returns:
-        The ends, in the unit of the values; ``None`` for few rows.
-    """
-    if min(before.size, after.size) < min_size:
-        return None
-    z = -float(ndtri(0.5 * alpha))
-    (low, first, high), (lower, second, upper) = (
-        sample.quantiles([max(0.5 - radius, 0.0), 0.5, min(0.5 + radius, 1.0)])
-        for sample, radius in (
-            (sample, 0.5 * z / math.sqrt(sample.size)) for sample in (before, after)
-        )
-    )
-    if _is_discrete(before, low, high) or _is_discrete(after, lower, upper):
-        return _exact_shift_interval(before, after, alpha)
-    error = 0.5 * math.hypot(high - low, upper - lower)
-    return float(second - first - error), float(second - first + error)
-
-
-def _is_discrete(
-    sample: WeightedSample, low: float, high: float, min_values: int = 8, chance: float = 0.01
-) -> bool:
-    """Return whether values in an interval are repeated or have a gap.
-
-    Args:
-        sample: sample.
-        low: lower end.
-        high: upper end.
-        min_values: a value is repeated if its fraction of the rows exceeds 1 / ``min_values``.
-        chance: probability that uniform numbers have a gap.
-    """
-    inside = slice(
-        np.searchsorted(sample.values, low), np.searchsorted(sample.values, high, "right")
-    )
-    values, index = np.unique(sample.values[inside], return_inverse=True)
-    if len(values) < 2:
-        return True
-    weights = np.bincount(index, weights=sample.weights[inside])
-    rows = max(len(index), round(float(weights.sum())))  # frequency weights are several rows
-    if weights.max() > weights.sum() / min_values and rows > len(values):
-        return True
-    longest = min(1.0, (math.log(rows) + math.log(1.0 / chance)) / rows)
-    return bool(np.diff(values).max() > longest * (values[-1] - values[0]))
-
-
-def _exact_shift_interval(
-    before: WeightedSample, after: WeightedSample, alpha: float
-) -> tuple[float, float] | None:
-    """Compute the interval from the ends of the intervals of both medians."""
-    from scipy.stats import binom  # slow to import, and most columns do not need it
-
-    ends = []
-    for sample in (before, after):
-        rows = max(math.floor(sample.size), 1)
-        rank = float(binom.ppf(0.5 * (1.0 - math.sqrt(1.0 - alpha)), rows, 0.5))
-        if rank < 1.0:
-            return None
-        level = (rank - 0.5) / rows
-        ends.append(sample.quantiles([level, 1.0 - level]))
-    (low, high), (lower, upper) = np.asarray(ends)
-    return float(lower - high), float(upper - low)
 
 
 class Histogram(NamedTuple):

@@ -169,8 +169,8 @@ class TableFindings:
         ``effect_size``, the largest change in a proportion of rows; the proportions of missing
         values ``missing_before`` and ``missing_after``; for numbers ``median_before`` and
         ``median_after``; for dates ``date_median_before`` and ``date_median_after``; for both the
-        difference of medians ``shift`` (of dates in seconds) with the confidence interval
-        ``shift_low`` to ``shift_high``; for numbers ``mean_difference`` (``mean_difference_low`` to
+        difference of medians ``shift`` (of dates in seconds); for numbers, with the ends of
+        confidence intervals, ``mean_difference`` (``mean_difference_low`` to
         ``mean_difference_high``), the Hodges-Lehmann ``median_difference``
         (``median_difference_low`` to ``median_difference_high``), ``spread_before``,
         ``spread_after``, and ``auc``, the probability that a value of the second table is larger
@@ -188,9 +188,9 @@ class TableFindings:
             medians = dict(zip(("before", "after"), effect.medians or undefined, strict=True))
             is_date = column.kind == "datetime"
             numbers = {f"median_{when}": None if is_date else medians[when] for when in medians}
+            numbers["shift"] = effect.shift
             dates = {f"date_median_{when}": medians[when] if is_date else None for when in medians}
             estimates = {
-                "shift": (effect.shift, effect.shift_interval),
                 "mean_difference": (effect.mean_difference, effect.mean_difference_interval),
                 "median_difference": (effect.median_difference, effect.median_difference_interval),
                 "auc": (effect.auc, effect.auc_interval),

@@ -37,7 +37,7 @@ def format_method(result: TableFindings) -> str:
     parts = [f"{m} and {n} rows", pluralize(len(result.columns), "column"), *result.design]
     parts += [f"{result.n_resamples} permutations", f"family-wise level {result.alpha:.3g}"]
     effects = [column.effect for column in result.columns]
-    if any(effect.shift_interval or effect.auc_interval for effect in effects):
+    if any(effect.auc_interval for effect in effects):
         parts.append(f"confidence {100.0 * (1.0 - result.alpha):.4g} % per interval")
     return f"{', '.join(parts)}."
 
@@ -93,18 +93,13 @@ def format_effects(column: ColumnFindings) -> list[str]:
             else format_different(*effect.medians, n_digits=15 if is_integer else 4)
         )
         parts.append(f"median {before} → {after}")
-        if not is_date and effect.shift_interval is not None:
-            assert effect.shift is not None
-            shift, low, high = (
-                format_number(value, 3) for value in (effect.shift, *effect.shift_interval)
-            )
-            parts[-1] += f" (difference of medians {shift}, confidence interval {low} to {high})"
-    if effect.mean_difference is not None and effect.mean_difference_interval is not None:
-        mean, low, high = (
-            format_number(value, 3)
-            for value in (effect.mean_difference, *effect.mean_difference_interval)
-        )
-        parts.append(f"mean difference {mean} ({low} to {high})")
+    for name, difference, interval in (
+        ("mean difference", effect.mean_difference, effect.mean_difference_interval),
+        ("Hodges-Lehmann shift", effect.median_difference, effect.median_difference_interval),
+    ):
+        if difference is not None and interval is not None:
+            estimate, low, high = (format_number(value, 3) for value in (difference, *interval))
+            parts.append(f"{name} {estimate} ({low} to {high})")
     if effect.deviations is not None:
         before, after = format_different(*effect.deviations, n_digits=4)
         parts.append(f"standard deviation (from quantiles) {before} → {after}")

@@ -1359,7 +1359,6 @@ def table_outputs(result: Any) -> dict[str, Any]:
         for key, name in (
             ("missing", "missing_fractions"),
             ("medians", "medians"),
-            ("shift_interval", "shift_interval"),
             ("deviations", "standard_deviations"),
             ("auc", "auc"),
             ("auc_interval", "auc_interval"),

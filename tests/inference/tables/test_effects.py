@@ -10,7 +10,7 @@ import scipy.stats
 from bke.inference import compare_tables
 from bke.inference.io.types import Column
 from bke.inference.tables.derived_features import derive_features
-from bke.inference.tables.effects import WeightedSample, column_effect, median_shift_interval
+from bke.inference.tables.effects import column_effect
 from bke.inference.tables.permuted_labels import permute_labels
 from bke.inference.tables.statistics import marginal_statistics
 from bke.inference.tables.summary import format_different
@@ -55,57 +55,14 @@ def test_intervals_of_few_rows_and_of_rows_that_agree():
     found = changed(Column("x", "integer", x), 15)
     assert found.auc == 1.0
     assert found.auc_interval[0] < 0.9
-    assert found.shift_interval[0] < 100.0 < found.shift_interval[1]
-    assert changed(Column("x", "integer", x[:20]), 15).shift_interval is None
+    for interval in (found.mean_difference_interval, found.median_difference_interval):
+        assert interval[0] < 100.0 < interval[1]
+    few = changed(Column("x", "integer", x[:20]), 15)
+    assert few.mean_difference_interval is few.median_difference_interval is None
     column = Column("x", "integer", x)
     alone = column_effect(column, [], 15, 0.05, np.ones(30), independent=False)
-    assert alone.auc_interval is alone.shift_interval is None
-
-
-def test_the_interval_of_a_shift_is_that_of_order_statistics():
-    """Of 100 rows the median's is from the 41st to the 60th, of 64 from the 25th to the 40th."""
-    rng = np.random.default_rng(4)
-    before, after = np.sort(rng.normal(size=100)), np.sort(rng.exponential(size=64))
-    found = changed(Column("x", "number", np.concatenate([before, after])), 100)
-    error = 0.5 * np.hypot(before[59] - before[40], after[39] - after[24])
-    shift = np.median(after) - np.median(before)
-    np.testing.assert_allclose(found.shift_interval, [shift - error, shift + error])
-
-
-def test_the_interval_of_a_shift_of_tied_values_is_from_the_ends_of_both_medians():
-    """Ends hold a median with 97.5 %: ranks 39 and 62 of 100, ranks 23 and 42 of 64."""
-    each = 1.0 - 0.95**0.5
-    for rows, rank in ((100, 39), (64, 23)):
-        chance = scipy.stats.binom.cdf([rank - 1, rank], rows, 0.5)
-        assert chance[0] <= 0.5 * each < chance[1]
-    rng = np.random.default_rng(5)
-    before, after = np.sort(rng.poisson(3.0, 100)), np.sort(rng.poisson(5.0, 64))
-    found = changed(Column("x", "integer", np.concatenate([before, after]).astype(float)), 100)
-    ends = after[22] - before[61], after[41] - before[38]
-    assert found.shift_interval == ends
-    assert ends[0] < found.shift < ends[1]
-
-
-def test_the_interval_of_a_shift_holds_it_as_often_as_it_says():
-    """Poisson numbers of mean 2.6, whose medians are 2 or 3; normal ones; medians in or at a gap.
-
-    300 pairs of 60 rows: fewer than 270 of a confidence of 0.95 have a chance below 1e-3.
-    """
-    rng = np.random.default_rng(6)
-
-    def apart():
-        return rng.normal(size=60) + 12.0 * (rng.random(60) < 0.5)
-
-    def hurdle():
-        return np.where(rng.random(60) < 0.48, 0.0, rng.gamma(2.0, size=60))
-
-    for draw in (lambda: rng.poisson(2.6, 60), lambda: rng.normal(size=60), apart, hurdle):
-        held = 0
-        for _ in range(300):
-            both = [WeightedSample.of(draw().astype(float), np.ones(60)) for _ in range(2)]
-            low, high = median_shift_interval(*both, 0.05)
-            held += low <= 0.0 <= high
-        assert held >= 270
+    assert alone.auc_interval is alone.mean_difference_interval is None
+    assert alone.median_difference_interval is None
 
 
 def test_levels_change_by_their_shares_among_those_that_are_there():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from bke.inference.io.tables import as_table
 from bke.inference.io.types import Column
-from bke.inference.permutation import combination
+from bke.inference.permutation import null_distribution
 from bke.inference.permutation.null_distribution import p_value
 from bke.inference.tables import compare_tables as comparison_module, statistics as module
 from bke.inference.tables.derived_features import derive_features
@@ -75,7 +75,9 @@ def tables(rng, rows):
 
 def test_selected_permutations_give_the_statistics_of_these_permutations_alone(monkeypatch):
     """Some permutations, against tables with these labels only, by exact tail probabilities."""
-    monkeypatch.setattr(combination, "_approximate_log_tails", combination._neg_log_tails)
+    monkeypatch.setattr(
+        null_distribution, "_approximate_log_tails", null_distribution._neg_log_tails
+    )
     rng = np.random.default_rng(0)
     pair = [as_table(tables(rng, rows), name) for rows, name in ((60, "p"), (45, "q"))]
     data = pool_tables(pair, None, (), ReadOptions({}), Roles())
