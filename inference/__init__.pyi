@@ -142,7 +142,7 @@ from .testing.predictive import (
     posterior_predictive_check as posterior_predictive_check,
 )
 from .testing.residuals import regress_out as regress_out
-from .testing.result import Part as Part, TestResult as TestResult
+from .testing.result import TestComponent as TestComponent, TestResult as TestResult
 from .testing.two_sample import two_sample_test as two_sample_test
 from .witness.bands import CredibleBand as CredibleBand, credible_band as credible_band
 from .witness.posterior import sample_witness as sample_witness

@@ -79,9 +79,9 @@ Embedding EmbeddingPosterior
 GroupsComparison InputError Integral JointEmbedding Kernel KernelBayesFilter
 KernelComparison KernelScore KernelStudentT LearnedFilter LearnedKernel LearnedStudentT
 Likelihood LowRankError MatchedWeights Measure Mode Modes Moment MonitorState
-Normalizer OpenRun PairComparison Part Peak PreImage PredictiveCheck Product Radial Region
+Normalizer OpenRun PairComparison Peak PreImage PredictiveCheck Product Radial Region
 RegressionSummary Rows Sample SamplingError Scaled Score SmoothingError
-StateEstimates Stationary SteinResult Sum TableComparison TestResult Thinned
+StateEstimates Stationary SteinResult Sum TableComparison TestComponent TestResult Thinned
 """
 GIVEN = frozenset(GIVEN_NAMES.split())
 

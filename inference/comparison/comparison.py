@@ -311,7 +311,8 @@ class Comparison(Shown):
         if not self.pooled.is_independent:
             raise InputError(
                 "required_sample_size is for independent rows of equal weight, and these "
-                f"{'are paired' if self._paired else 'have weights'}"
+                f"{'are paired' if self._paired else 'have weights'}: compare them without "
+                f"{'paired' if self._paired else 'weights'} for a rough number"
             )
         with one_thread():
             return required_sample_size(self.posterior, self.pooled, self.alpha, power, seed)
@@ -407,7 +408,10 @@ class Comparison(Shown):
         if self.reject:
             strongest = self.components[0]
             p = describe_p(strongest.pvalue, self.n_resamples)
-            lines.append(f"Strongest component of the test: difference {strongest.name} ({p}).")
+            name = strongest.name
+            if len(self.columns) == 1 and name.endswith("of covariances"):
+                name = "in variance"
+            lines.append(f"Strongest component of the test: difference {name} ({p}).")
             lines.append(self._lengthscale_line())
         lines += [*self._location_lines(), self._auc_line()]
         if self.left_out:
@@ -519,7 +523,7 @@ class Comparison(Shown):
         if self.weights is not None:
             sizes = " and ".join(format_number(float(size), 3) for size in self.effective_sizes)
             rows, resamples = f"{rows} (effective sample sizes {sizes})", "sign flips"
-        return f"{rows}, {self.n_resamples} {resamples}, level {self.alpha:g}."
+        return f"{rows}, {self.n_resamples} {resamples}, level {self.alpha:g}, seed {self.seed}."
 
 
 def _plain(value: Any) -> Any:

@@ -2,19 +2,20 @@
 
 The minimum detectable shift is simulated at the points of the samples. A row is assigned to one
 sample with odds that increase with its normal score (the normal quantile of its rank) in a column,
-which shifts the mean score and leaves the scores normal; for pairs, the odds depend on the
-difference of both scores. For several strengths of this assignment the test of the assigned labels
-among permuted labels rejects or not, and a probit regression gives the shift at which its power is
-:data:`POWER`. A normal column shifts as its scores do, in standard deviations. All
-assignments are compared with the same permutations (``n_observed`` of
-:meth:`.statistics.combined.CombinedStatistic.values`), with the same decision as one by one for all
-but at most one in thirty.
+which shifts the mean score and leaves the pooled scores normal, and those of each sample nearly so
+if the shift is small; for pairs, the odds depend on the difference of both scores. For several
+strengths of this assignment the test of the assigned labels among permuted labels rejects or not,
+and a probit regression gives the shift at which its power is :data:`POWER`. A normal column shifts
+nearly as its scores do, in standard deviations. All assignments are compared with the same
+permutations (``n_observed`` of :meth:`.statistics.combined.CombinedStatistic.values`), with the
+same decision as one by one for all but at most one in thirty (a test of the repository).
 
-The required sample size is simulated with differences h from their posterior, so that their size
-has its posterior uncertainty and is not overestimated, unlike with resampled samples. Rows are
-drawn from the pooled sample with probabilities proportional to ``1 + (1 - pi) h`` for P and ``1 -
-pi h`` for Q, and tested. The number of rows converges to that with the required power for this h.
-Each h is tested a few times only, so the distribution of the number over all h is estimated by
+The required sample size is simulated with differences h = (p - q) / f, f the density of the pooled
+rows, from their posterior, so that their size has its posterior uncertainty and is not
+overestimated, unlike with resampled samples. Rows are drawn from the pooled sample with
+probabilities proportional to ``1 + (1 - pi) h`` for P and ``1 - pi h`` for Q, where negative ones
+are zero, and tested. The number of rows converges to that with the required power for this h. Each
+h is tested a few times only, so the distribution of the number over all h is estimated by
 nonparametric maximum likelihood (Laird 1978).
 """
 
@@ -73,8 +74,9 @@ def minimum_detectable_shift(sample: PooledSample, alpha: float) -> float | None
         alpha: level of the test.
 
     Returns:
-        The shift, in standard deviations within a sample, averaged over columns; ``None`` if the
-        power of the largest simulated shift is smaller.
+        The shift, in standard deviations within a sample, averaged over at most :data:`TRIALS`
+        columns; ``None`` if the power of the largest simulated shift is smaller, or if a simulated
+        shift is not positive.
     """
     rng = np.random.default_rng(0)
     # The result does not depend on which sample is first: checksums determine the order.
@@ -95,10 +97,12 @@ def minimum_detectable_shift(sample: PooledSample, alpha: float) -> float | None
         square = 0.5 * np.square(scores[:, a] - scores[:, b]).mean(axis=1)
         log_odds = scores / np.sqrt(np.where(square > 0.0, square, 1.0))[:, None]
     assigned, shifts = [], []
+    # Columns in turn, of many columns evenly spaced ones.
+    columns = np.arange(TRIALS) * max(len(scores), TRIALS) // TRIALS % len(scores)
     for strength in SHIFTS * unit:
-        for trial in range(TRIALS):
-            score = scores[trial % len(scores)]
-            first = _assign_labels(sample, strength * log_odds[trial % len(scores)], rng, swap=swap)
+        for column in columns:
+            score = scores[column]
+            first = _assign_labels(sample, strength * log_odds[column], rng, swap=swap)
             assigned.append(first)
             first_sum, total = (score @ first)[None, None], (score @ sample.counts)[None]
             shifts.append(sample.with_labels(first[:, None]).mean_differences(first_sum, total))

@@ -46,7 +46,7 @@ def format_region(
         confidence: confidence of the interval of the ratio, such as ``"95 %"``.
     """
     more, fewer = names if region.sign > 0 else names[::-1]
-    difference = f"higher density in {more} than in {fewer}"
+    p = describe_p(region.pvalue, n_resamples)
     # The larger density over the smaller one.
     ratio, low, high = (
         (region.ratio, *region.ratio_interval)
@@ -56,12 +56,12 @@ def format_region(
     if ratio > 1.0 / MIN_RATIO:
         amount = "no" if math.isinf(ratio) else "almost no"
         lowest = format_ratios(low)[0]
-        difference += f", {amount} rows from {fewer}; at least {lowest} times ({confidence} CI)"
+        size = f"{amount} rows from {fewer}, at least {lowest} times ({confidence} CI; {p})"
     else:
         middle, low_text, high_text = format_ratios(ratio, low, high)
         ends = f"{low_text} to {high_text}" if math.isfinite(high) else f"at least {low_text}"
-        difference += f", {middle} times ({confidence} CI {ends})"
-    p = describe_p(region.pvalue, n_resamples)
+        size = f"{middle} times ({confidence} CI {ends}; {p})"
+    difference = f"higher density in {more} than in {fewer}, {size}"
     if region.intervals:
         center, bandwidth = float(region.center[0]), float(region.bandwidth[0])
         intervals = " and ".join(
@@ -70,8 +70,8 @@ def format_region(
         )
         intervals += ", ..." * (len(region.intervals) > MAX_INTERVALS)
         return (
-            f"{columns[0]} in {intervals}: {difference}, {p}; peak at "
-            f"{format_at_scale(center, bandwidth)}, bandwidth {format_number(bandwidth, 3)}."
+            f"{columns[0]} in {intervals}: {difference} at the peak, "
+            f"{format_at_scale(center, bandwidth)}, with bandwidth {format_number(bandwidth, 3)}."
         )
     center_text, bandwidth_text = (
         ", ".join(
@@ -83,7 +83,7 @@ def format_region(
     if len(region.columns) > MAX_BANDWIDTHS:  # equal in standard deviations
         deviations = format_number(float(region.bandwidth[0] / scale[0]), 3)
         bandwidth_text = f"{deviations} standard deviations of each column"
-    return f"Around {center_text}: {difference}, {p}; bandwidth {bandwidth_text}."
+    return f"Around {center_text}: {difference}; bandwidth {bandwidth_text}."
 
 
 def _inverse(ratio: float) -> float:

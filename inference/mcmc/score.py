@@ -43,7 +43,7 @@ class Score:
         names = ", ".join(name.replace(UNCONSTRAINED, "") for name in transformed)
         return [
             f"the array is assumed to hold unconstrained values of {names}, such as logarithms of "
-            "positive parameters; pass constrained draws as a tree of ArviZ"
+            "positive parameters; pass constrained draws as an ArviZ DataTree"
         ]
 
     def __call__(self, points: Any) -> np.ndarray:
@@ -51,7 +51,7 @@ class Score:
         return np.asarray(self._gradient(self._rows(points)), dtype=float)
 
     def log_density(self, points: Any) -> np.ndarray:
-        """Compute the log density (n,) at unconstrained points (n, D), with all constants."""
+        """Compute the log joint density (n,) of parameters and data at unconstrained points."""
         return np.asarray(self._log_density(self._rows(points)), dtype=float)
 
     def _rows(self, points: Any) -> np.ndarray:
@@ -112,7 +112,7 @@ def score_of(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Score:
     Raises:
         InputError: if the model cannot be evaluated, has discrete sites, or samples nothing.
     """
-    import bke.models.measures  # noqa: F401  before modules of NumPyro, whose import it completes
+    import bke.models.measures  # noqa: F401  must be imported before NumPyro's modules
     import jax
     from jax.flatten_util import ravel_pytree
     from numpyro.infer.util import potential_energy, unconstrain_fn

@@ -509,7 +509,7 @@ def _compute_result(
     combined = combine(np.array(rows), parts, num_other=len(moments))
     best = combined.most_extreme
     statistic_label = "squared kernel Stein discrepancy"
-    if combined.parts:
+    if combined.components:
         statistic_label = COMBINED
     if moments:
         statistic_label = (
@@ -522,11 +522,11 @@ def _compute_result(
         test="Stein test",
         hypotheses=("no evidence against the density", "the draws do not come from the density"),
         kernel=kernels[best],
-        kernel_label="most extreme at" if combined.parts else "kernel",
+        kernel_label="most extreme at" if combined.components else "kernel",
         method=f"{statistics.signs.shape[1] - 1} sign flips of {batches.count} {unit}, {choice}",
         exact=False,
         alpha=alpha,
-        parts=combined.parts,
+        components=combined.components,
         statistic_label=statistic_label,
         pvalue_error=combined.pvalue_error(),
         rows="series" if batches.autocorrelation_time > INDEPENDENT_TIME else "independent",

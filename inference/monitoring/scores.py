@@ -1,8 +1,8 @@
 """Scores of rows, whose distribution is tested for a change: fixed scores and learned witnesses.
 
-Fixed scores are chosen on training rows of the reference. Witness functions are learned from
-earlier rows of the stream and the same training rows. Training rows are never ranked, so the ranks
-of all other rows are as exact as if each score had been fixed in advance.
+Here a score is a number for each row. Fixed scores are chosen on training rows of the reference.
+Witness functions are learned from earlier rows of the stream and the same training rows. Training
+rows are never ranked, so that the ranks of all other rows have their exact null distribution.
 """
 
 from __future__ import annotations

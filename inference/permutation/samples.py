@@ -186,8 +186,10 @@ class TwoSamples:
         """
         m, n = self.sizes
         if m != n:
+            remedy = "leave out paired=True" if estimator == "paired" else "drop rows of one"
             raise InputError(
-                f"the {estimator} estimate needs samples of one size: P has {m} rows, Q {n}"
+                f"the {estimator} estimate needs samples of one size, and P has {m} rows, Q {n}: "
+                f"{remedy}"
             )
 
     def varying(self) -> tuple[TwoSamples, np.ndarray]:

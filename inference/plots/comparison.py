@@ -78,18 +78,18 @@ def plot_comparison(
             pairs of one column, one of more columns. By default a new figure.
         figsize: width and height in inches of a new figure.
         title: by default the decision of the test; ``""`` for none.
-        xlabel: label of the horizontal axis; by default the name of the first column.
+        xlabel: label of the horizontal axis, to which ``units`` are added; by default the name of
+            the first column.
         units: unit of the columns, or one for each, in the labels of axes.
-        legend: draw a legend.
+        legend: draw a legend; without it say in a caption which color is which sample.
 
     Raises:
         InputError: for a wrong number of axes or of units, or ``figsize`` together with ``ax``.
     """
     if figsize is not None and ax is not None:
         raise InputError("figsize is for a new figure: pass it without ax")
-    labels = _axis_labels(comparison.columns, units)
-    if xlabel is not None:
-        labels[0] = xlabel
+    columns = comparison.columns if xlabel is None else (xlabel, *comparison.columns[1:])
+    labels = _axis_labels(columns, units)
     shown = dataclasses.replace(comparison, names=short_names(comparison.names))
     dimension, paired = len(comparison.columns), comparison.pooled.permutation_type == "samples"
     draw = {1: _line, 2: _plane}.get(dimension, _list)
@@ -264,7 +264,9 @@ def _witness_map(
 ) -> None:
     bands = comparison.witness(at)
     mean = bands.mean.reshape(len(y), len(x))
-    norm = CenteredNorm(0.0, float(np.abs(mean).max()) or 1.0)
+    # Up to the width of the band, so that a witness within its errors is pale.
+    reach = 0.5 * float((bands.wide_upper - bands.wide_lower).max())
+    norm = CenteredNorm(0.0, max(float(np.abs(mean).max()), reach) or 1.0)
     image = ax.pcolormesh(x, y, mean, norm=norm, cmap=DIVERGING, shading="nearest")
     figure = figure_of(ax)
     bar = figure.colorbar(image, ax=ax)

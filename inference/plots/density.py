@@ -115,7 +115,7 @@ def _histograms(
         (q, Q_COLOUR, names[1], "--", truth[1]),
     ):
         heights = np.histogram(values, edges, density=True)[0]
-        label = f"{name} (n = {len(values)})"
+        label = f"{name} ({len(values)} rows)"
         if density is None:
             ax.stairs(heights, edges, color=colour, linestyle=dashes, linewidth=1.4, label=label)
         else:
@@ -163,11 +163,11 @@ def scatter(
         color=colours[0],
         linewidths=0,
         alpha=0.7,
-        label=f"{names[0]} (n = {len(P)})",
+        label=f"{names[0]} ({len(P)} rows)",
     )
     ax.scatter(
         Q[:, 0], Q[:, 1], s=1.4 * size, color=colours[1], marker="x", linewidths=0.9, alpha=0.9,
-        label=f"{names[1]} (n = {len(Q)})",
+        label=f"{names[1]} ({len(Q)} rows)",
     )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ def result_summary(result: TestResult) -> dict[str, Any]:
         "e_value": result.e_value,
         "parts": [
             {"name": part.name, "statistic": part.statistic, "pvalue": part.pvalue}
-            for part in result.parts
+            for part in result.components
         ],
         "quantiles_of_null_distribution": quantiles,
     }

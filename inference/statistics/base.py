@@ -26,8 +26,8 @@ class Evaluation(NamedTuple):
     details: Any = None
 
 
-class Columns(NamedTuple):
-    """Options for the comparison of the columns of values.
+class NullOptions(NamedTuple):
+    """How values are compared with those of the permutations.
 
     Attributes:
         n_observed: number of first columns that are observed statistics, each of which is compared
@@ -53,15 +53,15 @@ class Columns(NamedTuple):
 class Statistic(abc.ABC):
     """A statistic of two samples, with options that are chosen without knowledge of the labels.
 
-    A new statistic defines :meth:`choose`, :meth:`requests` and ``components``, and is added to
-    ``STATISTICS`` of :mod:`bke.inference.statistics.combined`. Any statistic gives an exact test,
-    as long as :meth:`choose` uses no labels and :meth:`summarize` treats all columns alike.
+    A new statistic defines :meth:`choose`, :meth:`requests` and ``component_weights``, and is added
+    to ``STATISTICS`` of :mod:`bke.inference.statistics.combined`. Any statistic gives an exact
+    test, as long as :meth:`choose` uses no labels and :meth:`summarize` treats all columns alike.
 
     Attributes:
-        components: name and weight of each component of the combined statistic.
+        component_weights: name and weight of each component of the combined statistic.
     """
 
-    components: ClassVar[tuple[tuple[str, float], ...]]
+    component_weights: ClassVar[tuple[tuple[str, float], ...]]
 
     @classmethod
     @abc.abstractmethod
@@ -89,9 +89,9 @@ class Statistic(abc.ABC):
         """Combine the results of all requests."""
         return Evaluation(np.concatenate(results))
 
-    def summarize(self, values: np.ndarray, columns: Columns) -> list[np.ndarray]:
+    def summarize(self, values: np.ndarray, null: NullOptions) -> list[np.ndarray]:
         """Reduce values (k, 1 + B) to one statistic (1 + B,) for each component.
 
         By default to the largest standardized value.
         """
-        return [columns.standardize(values).max(axis=0)]
+        return [null.standardize(values).max(axis=0)]

@@ -1,10 +1,16 @@
 """The combined statistic of the two-sample tests: all statistics, for the same permutations.
 
-Each statistic detects differences that the others miss: label Bayes factors those of small scales
-or of several scales; Bayes factors at landmarks, which weight a difference by its sampling
-covariance, smooth ones; location and covariances shifts, correlations and changes of spread; local
-differences those in a small region. All choices are made from the pooled rows, so that the
-permutation test of the combination has an exact level.
+Each statistic detects differences that the others miss:
+
+- label Bayes factors detect differences at one small scale, or at several scales;
+- Bayes factors at landmarks, which weight a difference by its sampling covariance, detect smooth
+  differences;
+- normal scores detect shifts;
+- covariances detect correlations and changes of spread;
+- local differences detect a difference in a small region.
+
+All choices are made from the pooled rows, so that the permutation test of the combination has an
+exact level.
 """
 
 from __future__ import annotations
@@ -23,7 +29,7 @@ from ..permutation.null_distribution import (
     p_value,
 )
 from ..permutation.pooled_sample import PooledSample
-from .base import Columns, Evaluation, Statistic
+from .base import Evaluation, NullOptions, Statistic
 from .covariance import Covariances
 from .kernels import Scale
 from .label_bayes_factor import LabelBayesFactors
@@ -107,9 +113,9 @@ class CombinedStatistic:
         )
         return cls(statistics, evaluations, sample.is_balanced)
 
-    def select(self, columns: np.ndarray) -> CombinedStatistic:
-        """Select columns, with approximate tail probabilities, which suffice for an error."""
-        evaluations = tuple(Evaluation(values[:, columns]) for values, _ in self.evaluations)
+    def select(self, permutations: np.ndarray) -> CombinedStatistic:
+        """Select permutations, with approximate tail probabilities, which suffice for an error."""
+        evaluations = tuple(Evaluation(values[:, permutations]) for values, _ in self.evaluations)
         return dataclasses.replace(self, evaluations=evaluations, approximate=True)
 
     @property
@@ -136,11 +142,11 @@ class CombinedStatistic:
                 the others alone.
         """
         if n_observed not in self._cache:
-            columns = Columns(n_observed, self.is_balanced, self.approximate)
+            null = NullOptions(n_observed, self.is_balanced, self.approximate)
             self._cache[n_observed] = [
                 component
                 for statistic, (values, _) in zip(self.statistics, self.evaluations, strict=True)
-                for component in statistic.summarize(values, columns)
+                for component in statistic.summarize(values, null)
             ]
         return self._cache[n_observed]
 
@@ -150,7 +156,7 @@ class CombinedStatistic:
 
     def values(self, *, n_observed: int = 0) -> np.ndarray:
         """Return the combined statistic (1 + B,); ``n_observed`` as for :meth:`components`."""
-        weights = [weight for item in self.statistics for _, weight in item.components]
+        weights = [weight for item in self.statistics for _, weight in item.component_weights]
         return combine_statistics(
             self.components(n_observed=n_observed),
             weights,
@@ -162,12 +168,12 @@ class CombinedStatistic:
         """Return the Monte Carlo standard error of the p-value of the combined statistic."""
         values = self.values()
         return monte_carlo_error(
-            lambda columns: self.select(columns).values(), p_value(values), len(values)
+            lambda permutations: self.select(permutations).values(), p_value(values), len(values)
         )
 
     def summaries(self) -> tuple[ComponentSummary, ...]:
         """Return the observed value of each component, the most significant first."""
-        names = [name for item in self.statistics for name, _ in item.components]
+        names = [name for item in self.statistics for name, _ in item.component_weights]
         components = self.components()
         significance = neg_log_pvalues(np.array(components), trim=1)[:, 0]
         summaries = [

@@ -21,7 +21,7 @@ import scipy.linalg
 
 from ..permutation.null_distribution import in_batches, without_rounding
 from ..permutation.pooled_sample import FeatureSums, PooledSample, Request
-from .base import Columns, Evaluation, Statistic
+from .base import Evaluation, NullOptions, Statistic
 
 #: g, the size of negligible eigenvalues of a covariance relative to its trace.
 RIDGES = np.array([1e-3, 3e-2, 1.0])
@@ -64,7 +64,7 @@ class Covariances(Statistic):
     products: ColumnProducts
     variance: float
     magnitude: float
-    components: ClassVar = (
+    component_weights: ClassVar = (
         ("in the distance of covariances", 0.5),
         ("in the dimensions of covariances", 0.5),
     )
@@ -100,9 +100,9 @@ class Covariances(Statistic):
 
         return [Request(self.products, rank + rank * (rank + 1) // 2, finish)]
 
-    def summarize(self, values: np.ndarray, columns: Columns) -> list[np.ndarray]:
+    def summarize(self, values: np.ndarray, null: NullOptions) -> list[np.ndarray]:
         """Return the distance, and the largest standardized difference of dimensions."""
-        differences = columns.standardize(values[1:], zero_mean=columns.is_balanced)
+        differences = null.standardize(values[1:], zero_mean=null.is_balanced)
         return [values[0], np.abs(differences).max(axis=0)]
 
     def _without_rounding(self, values: np.ndarray) -> np.ndarray:

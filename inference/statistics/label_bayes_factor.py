@@ -34,7 +34,7 @@ from ..core.machine import side_by_side
 from ..permutation.moments import Moments
 from ..permutation.null_distribution import generalized_mean, standardize
 from ..permutation.pooled_sample import FeatureSums, PooledSample, Request, RowSubset
-from .base import Columns, Evaluation, Statistic
+from .base import Evaluation, NullOptions, Statistic
 from .kernels import (
     LARGE_SAMPLE,
     KernelFamily,
@@ -205,7 +205,7 @@ class LabelBayesFactors(Statistic):
     """
 
     scales: tuple[Scale, ...]
-    components: ClassVar = (("at one scale", 1.0), ("at all scales together", 1.0))
+    component_weights: ClassVar = (("at one scale", 1.0), ("at all scales together", 1.0))
 
     @classmethod
     def choose(cls, sample: PooledSample) -> Self:
@@ -216,14 +216,14 @@ class LabelBayesFactors(Statistic):
         """Return the kernel with the largest standardized value, for the observed labels."""
         return self.scales[int(np.argmax(standardize(values)[:, 0])) // len(VARIANCES)]
 
-    def summarize(self, values: np.ndarray, columns: Columns) -> list[np.ndarray]:
+    def summarize(self, values: np.ndarray, null: NullOptions) -> list[np.ndarray]:
         """Return the largest standardized value, and the generalized mean of all p-values.
 
         The largest standardized value favors long lengthscales, whose distribution has the longest
         tail, which helps to detect shifts. p-values favor no lengthscale.
         """
-        largest = columns.standardize(values).max(axis=0)
-        return [largest, generalized_mean(columns.neg_log_pvalues(values), SCALES_ORDER)]
+        largest = null.standardize(values).max(axis=0)
+        return [largest, generalized_mean(null.neg_log_pvalues(values), SCALES_ORDER)]
 
     def evaluate(
         self, sample: PooledSample, advance: Callable[[int], None] | None = None

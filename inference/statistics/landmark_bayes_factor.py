@@ -1,10 +1,12 @@
-"""Bayes factors of a difference of the mean embeddings at landmarks, with the BKE prior.
+"""Bayes factors of a difference of the mean embeddings at landmarks.
 
-At landmarks v the difference of the empirical embeddings, w = mu_P - mu_Q, has a sampling
-covariance C by the central limit theorem. If P = Q it is N(0, C); if the difference is a draw from
-a Gaussian process with covariance s^2 r it is N(0, C + s^2 R). The ratio of the two densities,
-averaged over lengthscales and s, is a Bayes factor, up to the central limit theorem and the
-estimate of C. The permutation test requires neither.
+The prior of the difference is that of Bayesian kernel embeddings. At landmarks v the difference of
+the empirical embeddings, w = mu_P - mu_Q, has a sampling covariance C by the central limit theorem.
+If P = Q it is N(0, C); if the difference is a draw from a Gaussian process with covariance s^2 r it
+is N(0, C + s^2 R). The ratio of the two densities is a Bayes factor for one lengthscale and one s,
+up to the central limit theorem and the estimate of C. The permutation test requires neither.
+:func:`~bke.inference.two_sample_test` averages the Bayes factors with ``"bayes_factor"``; the
+combined statistic has the generalized mean of their p-values.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from ..data.canonical import random_part
 from ..permutation.moments import Moments
 from ..permutation.null_distribution import generalized_mean, without_rounding
 from ..permutation.pooled_sample import FeatureSums, PooledSample, Request, RowSubset
-from .base import Columns, Evaluation, Statistic
+from .base import Evaluation, NullOptions, Statistic
 from .kernels import GAUSSIAN, LARGE_SAMPLE, landmark_lengthscales
 from .label_bayes_factor import PRODUCT_ROWS, SCALES_ORDER
 
@@ -39,7 +41,7 @@ JITTER = 1e-8
 ROUNDING = 1e4
 
 
-def choose_landmarks(points: np.ndarray, count: int, seed: int) -> np.ndarray:
+def draw_landmarks(points: np.ndarray, count: int, seed: int) -> np.ndarray:
     """Choose rows (m, D) by the initialization of k-means++.
 
     Args:
@@ -65,7 +67,7 @@ class LandmarkBayesFactors(Statistic):
 
     lengthscales: np.ndarray
     landmarks: np.ndarray
-    components: ClassVar = (("at landmarks", 1.0),)
+    component_weights: ClassVar = (("at landmarks", 1.0),)
 
     @classmethod
     def choose(cls, sample: PooledSample) -> Self:
@@ -73,7 +75,7 @@ class LandmarkBayesFactors(Statistic):
         most = MAX_LANDMARKS
         if sample.permutation_type == "signs":
             most = min(most, int(sample.effective_sizes.min()) // ROWS_PER_LANDMARK)
-        landmarks = choose_landmarks(sample.selection.points, most, 0)
+        landmarks = draw_landmarks(sample.selection.points, most, 0)
         return cls(landmark_lengthscales(sample), landmarks)
 
     def evaluate(
@@ -81,7 +83,10 @@ class LandmarkBayesFactors(Statistic):
     ) -> Evaluation:
         """Evaluate the Bayes factors, (L S, 1 + B), in nats."""
         if len(sample.points) > LARGE_SAMPLE and sample.is_independent:
-            return super().evaluate(sample)
+            evaluation = super().evaluate(sample)
+            if advance is not None:
+                advance(len(self.lengthscales))
+            return evaluation
 
         def evaluate_at(index: int) -> np.ndarray:
             lengthscale = self.lengthscales[index]
@@ -123,11 +128,11 @@ class LandmarkBayesFactors(Statistic):
         With R U = C U diag(lambda), U' C U = I and u = U'w the ratio of the densities is
         ``exp(1/2 sum_j (u_j^2 x_j / (1 + x_j) - log(1 + x_j)))``, x = s^2 lambda.
         """
-        unit = 1.0 / np.prod(sample.effective_sizes)
+        unit = 1.0 / np.prod(sample.effective_sizes)  # moments are multiplied by sqrt(m n)
         differences, covariance = np.sqrt(unit) * moments.differences, unit * moments.covariance
         if not covariance.any():  # pairs without a difference
             return np.zeros((len(VARIANCES), differences.shape[1]))
-        # The covariance r of the embedding for the unit measure.
+        # The covariance r of the embedding for the Lebesgue measure.
         squared_distances = cdist(self.landmarks, self.landmarks, "sqeuclidean")
         prior = np.exp(-0.25 * squared_distances / lengthscale**2)
         eigenvalues, basis = simultaneous_diagonalization(prior, covariance)
@@ -144,15 +149,15 @@ class LandmarkBayesFactors(Statistic):
             np.array([without_rounding(row, ROUNDING * np.abs(row).max()) for row in rows])
         )
 
-    def summarize(self, values: np.ndarray, columns: Columns) -> list[np.ndarray]:
+    def summarize(self, values: np.ndarray, null: NullOptions) -> list[np.ndarray]:
         """Return the generalized mean of the p-values of all Bayes factors."""
-        return [generalized_mean(columns.neg_log_pvalues(values), SCALES_ORDER)]
+        return [generalized_mean(null.neg_log_pvalues(values), SCALES_ORDER)]
 
 
 def simultaneous_diagonalization(
     prior: np.ndarray, covariance: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Diagonalize R (k, k) where C is the identity: eigenvalues (k,) and U (k, k), U' C U = I.
+    """Solve R U = C U diag(lambda) with U' C U = I: eigenvalues (k,) and U (k, k).
 
     :data:`JITTER` is added to C, and more of it if rounding errors make C indefinite, as for
     landmarks at very different distances.

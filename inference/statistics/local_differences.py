@@ -37,7 +37,7 @@ from ..permutation.pooled_sample import (
     PooledSample,
     Request,
 )
-from .base import Columns, Evaluation, Statistic
+from .base import Evaluation, NullOptions, Statistic
 from .kernels import GAUSSIAN, LARGE_SAMPLE, MIN_EXPONENT, exp_of_negative
 
 #: Fields of :class:`LocalStatistics`, for some of the windows.
@@ -252,7 +252,7 @@ class LocalDifferences(Statistic):
     median: np.ndarray
     n_locations: int
     n_scales: int
-    components: ClassVar = (("in one region", 1.0),)
+    component_weights: ClassVar = (("in one region", 1.0),)
 
     @classmethod
     def choose(cls, sample: PooledSample) -> Self:
@@ -360,7 +360,7 @@ class LocalDifferences(Statistic):
         magnitude = 1e7 * float(largest.max(initial=0.0))
         return Evaluation(without_rounding(largest, magnitude)[None], local)
 
-    def summarize(self, values: np.ndarray, columns: Columns) -> list[np.ndarray]:
+    def summarize(self, values: np.ndarray, null: NullOptions) -> list[np.ndarray]:
         """Return the largest |t| itself."""
         return [values[0]]
 

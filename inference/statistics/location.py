@@ -17,7 +17,7 @@ from scipy.special import ndtri
 
 from ..permutation.null_distribution import without_rounding
 from ..permutation.pooled_sample import FeatureSums, PooledSample, Request
-from .base import Columns, Evaluation, Statistic
+from .base import Evaluation, NullOptions, Statistic
 
 #: Largest number of values of a column at which scores are computed; others are interpolated.
 MAX_VALUES = 4096
@@ -77,7 +77,7 @@ class Location(Statistic):
     """
 
     scores: NormalScores
-    components: ClassVar = (("in location", 0.5),)
+    component_weights: ClassVar = (("in location", 0.5),)
 
     @classmethod
     def choose(cls, sample: PooledSample) -> Self:
@@ -109,6 +109,6 @@ class Location(Statistic):
 
         return [Request(self.scores, dimension, finish)]
 
-    def summarize(self, values: np.ndarray, columns: Columns) -> list[np.ndarray]:
+    def summarize(self, values: np.ndarray, null: NullOptions) -> list[np.ndarray]:
         """Return the distance itself."""
         return [values[0]]

@@ -1,7 +1,10 @@
 """Statistics of samples in partitions, by one pass over the rows.
 
-The pass computes, for each partition, the sums of all requested features over the rows of each bin,
-and counts the values of each column. These sums give the statistics for any labels of the bins.
+A partition is a part of the rows that is stored on one machine, a bin is a set of rows that share a
+permuted label (:mod:`bke.inference.permutation.bins`), and a cell is an interval of the values of a
+column. The pass computes, for each partition, the sums of all requested features over the rows of
+each bin, and counts the rows of each cell and bin. These sums give the statistics for any labels of
+the bins.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from ..permutation.pooled_sample import (
     PooledSample,
     labels_of_table,
 )
+from .base import Statistic
 from .combined import CombinedStatistic, choose_statistics
 from .local_differences import GRID_SIZE, LocalDifferences
 
@@ -70,7 +74,10 @@ class PartitionedPool(PooledSample):
 
     @property
     def row_measures(self) -> tuple[np.ndarray, np.ndarray]:
-        """Counts of the rows of each bin, and their map to the weights of ``Measures``."""
+        """Rows of each bin, of all and of the first sample (M, 2), and their linear map.
+
+        The map gives the weights of :class:`~bke.inference.permutation.pooled_sample.Measures`.
+        """
         return np.column_stack([self.bin_sizes, self.first_counts]).astype(float), self._measure_map
 
 
@@ -93,7 +100,7 @@ class FeatureSumsPass:
     edges: tuple[np.ndarray, ...]
 
     def __call__(self, ranks: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
-        """Process a partition whose rows have these ranks in their sample."""
+        """Process a partition whose rows have these numbers, by hash, in their sample."""
         points, n_bins = rows / self.scale, self.assignment.n_bins(self.sample)
         bins = self.assignment.within(self.sample, ranks)
         counts, labels = np.ones(len(rows), dtype=int), np.zeros((n_bins, 0))
@@ -127,12 +134,15 @@ class PartitionedSums:
         assignment: bin of each row.
         points: (k, D), scaled rows of the random subset.
         scale: (D,), divisors of the columns.
-        sums: results of the pass for both samples, that with the first bins first.
+        statistics: chosen from these points.
+        sums: pairs of arrays, one for each result of the pass; the sample with the smaller bin
+            numbers comes first.
     """
 
     assignment: BinAssignment
     points: np.ndarray
     scale: np.ndarray
+    statistics: tuple[Statistic, ...]
     sums: tuple[tuple[np.ndarray, np.ndarray], ...]
 
     @classmethod
@@ -161,7 +171,7 @@ class PartitionedSums:
             merge=add_lists,
         )
         ordered = (second, first) if assignment.second_first else (first, second)
-        return cls(assignment, points, scale, tuple(zip(*ordered, strict=True)))
+        return cls(assignment, points, scale, statistics, tuple(zip(*ordered, strict=True)))
 
     def evaluate(self, n_resamples: int, rng: np.random.Generator) -> CombinedStatistic:
         """Permute the labels of the bins, and evaluate all statistics.
@@ -172,10 +182,9 @@ class PartitionedSums:
         """
         labels = permute_bins(self.assignment, n_resamples, rng)
         pooled = PartitionedPool.of(self.assignment, self.points, self.scale, labels)
-        statistics = choose_statistics(pooled)
-        requests = [statistic.requests(pooled) for statistic in statistics]
+        requests = [statistic.requests(pooled) for statistic in self.statistics]
         flat = [request for group in requests for request in group]
-        local = next(item for item in statistics if isinstance(item, LocalDifferences))
+        local = next(item for item in self.statistics if isinstance(item, LocalDifferences))
         float_labels = labels.astype(float)
 
         def work(index: int) -> Any:
@@ -192,9 +201,9 @@ class PartitionedSums:
             statistic.join(group, results[len(flat) :])
             if isinstance(statistic, LocalDifferences)
             else statistic.collect(group)
-            for statistic, group in zip(statistics, by_statistic, strict=True)
+            for statistic, group in zip(self.statistics, by_statistic, strict=True)
         )
-        return CombinedStatistic(statistics, evaluations, pooled.is_balanced)
+        return CombinedStatistic(self.statistics, evaluations, pooled.is_balanced)
 
 
 def _feature_sums(

@@ -50,6 +50,7 @@ from .statistics import (
     TableStatistics,
     joint_statistics,
     marginal_statistics,
+    strongest_feature,
 )
 from .summary import date_notes
 
@@ -285,6 +286,7 @@ def _comparison(
                 marginals=tuple(marginals),
                 histogram=column_histogram(column, data.n_first, weights),
                 names=names,
+                strongest_feature=strongest_feature(marginals) if changed else "",
             )
         )
     pair_pvalues = step_down(neg_log_pvalues(evaluation.pairs.statistics, trim=1))

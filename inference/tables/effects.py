@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from ..comparison.effect_sizes import (
     LocationDifference,
@@ -25,11 +25,16 @@ MIN_LOCATION_ROWS = 6
 
 
 class LevelProportion(NamedTuple):
-    """Proportion of a level among the rows with a value, in both tables."""
+    """Proportion of a level among the rows with a value, in both tables.
+
+    ``interval`` is a confidence interval of the difference, ``after`` less ``before`` (Agresti and
+    Caffo 2000); ``None`` for clusters.
+    """
 
     level: str
     before: float
     after: float
+    interval: tuple[float, float] | None = None
 
 
 class Effect(NamedTuple):
@@ -37,14 +42,15 @@ class Effect(NamedTuple):
 
     Attributes:
         missing: proportions of rows without a value.
+        missing_interval: confidence interval of their difference; ``None`` for clusters.
         medians: medians of numbers, and of dates in seconds since 1970; otherwise ``None``.
         mean_difference: mean of a number in the second table minus that in the first; otherwise
             ``None``.
         mean_difference_interval: its confidence interval at 1 - alpha (Welch 1947, with effective
             numbers of weighted rows); ``None`` for few rows and for clusters.
         median_difference: Hodges-Lehmann estimate of the shift of a number, the median of all
-            differences of a value of each table; ``None`` for few rows, clusters and weights that
-            are no frequencies.
+            differences of a value of each table; ``None`` for few rows, for clusters, and for
+            weights that are not whole numbers.
         median_difference_interval: its confidence interval at 1 - alpha.
         deviations: scales of numbers: half the distance of the quantiles at 15.87 and 84.13 %.
         auc: probability that a number of the second table is larger than one of the first, with
@@ -62,6 +68,7 @@ class Effect(NamedTuple):
     """
 
     missing: tuple[float, float]
+    missing_interval: tuple[float, float] | None = None
     medians: tuple[float, float] | None = None
     mean_difference: float | None = None
     mean_difference_interval: tuple[float, float] | None = None
@@ -113,40 +120,55 @@ def column_effect(
         np.average(np.isnan(column.values[rows]), weights=weights[rows]) for rows in tables
     ]
     missing = (float(fractions[0]), float(fractions[1]))
-    first, second = (WeightedSample.of(column.values[rows], weights[rows]) for rows in tables)
-    levels = _level_proportions(marginals)
-    size = max([abs(missing[1] - missing[0]), *map(_distance, marginals)])
+    first, second = (WeightedValues.of(column.values[rows], weights[rows]) for rows in tables)
+    confidence = alpha if independent else None
+    effect = Effect(
+        missing,
+        _proportion_interval(missing, [float(weights[rows].sum()) for rows in tables], confidence),
+        shares=_level_proportions(marginals, confidence),
+        size=max([abs(missing[1] - missing[0]), *map(_distance, marginals)]),
+    )
     is_ordered = column.kind in ("number", "integer", "datetime")
     if not is_ordered or not len(first.values) or not len(second.values):
-        return Effect(missing, shares=levels, size=size)
+        return effect
     medians = (float(first.quantiles([0.5])[0]), float(second.quantiles([0.5])[0]))
     if column.kind == "datetime":
-        return Effect(missing, medians, shares=levels, size=size)
+        return effect._replace(medians=medians)
     # The codes of the marginal are binned, so that the distance is computed from all values.
     values = np.concatenate([first.values, second.values])
-    size = max(size, float(np.abs(second.cdf(values) - first.cdf(values)).max()))
+    distance = float(np.abs(second.cdf(values) - first.cdf(values)).max())
     normal_levels = ndtr([-1.0, 1.0]).tolist()
     deviations = (
         float(np.ptp(first.quantiles(normal_levels))) / 2.0,
         float(np.ptp(second.quantiles(normal_levels))) / 2.0,
     )
     auc, interval = _auc(first, second, alpha)
-    return Effect(
-        missing,
-        medians,
+    return effect._replace(
+        medians=medians,
         deviations=deviations,
         auc=auc,
         auc_interval=interval if independent else None,
-        shares=levels,
-        size=size,
+        size=max(effect.size, distance),
         **_location_differences(first, second, alpha, independent=independent),
     )
 
 
+def _proportion_interval(
+    proportions: tuple[float, float], sizes: Sequence[float], alpha: float | None
+) -> tuple[float, float] | None:
+    """Compute the interval of the difference of two proportions, each with 1 + 1 further rows."""
+    if alpha is None:
+        return None
+    rows = np.asarray(sizes) + 2.0
+    first, second = adjusted = (np.asarray(proportions) * sizes + 1.0) / rows
+    error = -float(ndtri(0.5 * alpha)) * math.sqrt(np.sum(adjusted * (1.0 - adjusted) / rows))
+    return float(second - first - error), float(second - first + error)
+
+
 def _location_differences(
-    before: WeightedSample, after: WeightedSample, alpha: float, *, independent: bool
+    before: WeightedValues, after: WeightedValues, alpha: float, *, independent: bool
 ) -> dict[str, Any]:
-    """Return the differences of means and of medians (Hodges-Lehmann), with intervals."""
+    """Return the difference of means and the Hodges-Lehmann shift, with intervals."""
     samples = before.values[:, None], after.values[:, None]
     weights = (before.weights, after.weights)
     mean = float(np.average(after.values, weights=after.weights)) - float(
@@ -163,11 +185,11 @@ def _location_differences(
     )
     differences["mean_difference_interval"] = _interval(of_means)
     if all((weight == np.floor(weight)).all() for weight in weights):
-        repeated = (
+        first, second = (
             sample if equal else np.repeat(sample, weight.astype(np.int64), axis=0)
             for sample, weight in zip(samples, weights, strict=True)
         )
-        of_medians = median_difference(*repeated, alpha)
+        of_medians = median_difference(first, second, alpha)
         differences["median_difference"] = float(of_medians.estimate[0])
         differences["median_difference_interval"] = _interval(of_medians)
     return differences
@@ -186,7 +208,10 @@ def _proportions(marginal: Marginal) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _distance(marginal: Marginal) -> float:
-    """Return the largest change in the proportion of rows with a set of codes."""
+    """Return the largest change in the proportion of rows with any set of codes.
+
+    Sets are single tokens, any levels, or all numbers up to one of them.
+    """
     before, after = _proportions(marginal)
     difference = after - before
     if marginal.feature.incidence is not None:  # rows have several tokens
@@ -197,9 +222,12 @@ def _distance(marginal: Marginal) -> float:
 
 
 def _level_proportions(
-    marginals: list[Marginal], max_tokens: int = 10
+    marginals: list[Marginal], alpha: float | None, max_tokens: int = 10
 ) -> tuple[LevelProportion, ...]:
-    """Return the proportions of levels and of the ``max_tokens`` most significant tokens."""
+    """Return the proportions of levels and of the ``max_tokens`` most significant tokens.
+
+    Differences have intervals with confidence 1 - ``alpha`` unless it is ``None``.
+    """
     proportions: list[tuple[float, LevelProportion]] = []
     for marginal in marginals:
         if not marginal.feature.levels or marginal.feature.name == MISSING:
@@ -213,7 +241,9 @@ def _level_proportions(
         for index in order:
             if marginal.counts[index]:
                 level = marginal.feature.levels[index]
-                row = LevelProportion(level, float(before[index]), float(after[index]))
+                pair = float(before[index]), float(after[index])
+                interval = _proportion_interval(pair, marginal.sizes, alpha)
+                row = LevelProportion(level, *pair, interval)
                 proportions.append((float(change[index]), row))
     if not any(marginal.feature.incidence is not None for marginal in marginals):
         proportions.sort(key=lambda item: -item[0])  # otherwise words stay before trigrams
@@ -221,29 +251,30 @@ def _level_proportions(
 
 
 def _auc(
-    before: WeightedSample, after: WeightedSample, alpha: float
+    before: WeightedValues, after: WeightedValues, alpha: float
 ) -> tuple[float, tuple[float, float]]:
     """Return the AUC of ``after`` against ``before``, and its confidence interval."""
-    wins = before.mid_cdf(after.values)
-    losses = 1.0 - after.mid_cdf(before.values)
-    auc = float(np.average(wins, weights=after.weights))
+    # The proportions of rows of the other table that are on the winning side of each row.
+    placements_after = before.mid_cdf(after.values)
+    placements_before = 1.0 - after.mid_cdf(before.values)
+    auc = float(np.average(placements_after, weights=after.weights))
     variance = sum(
         float(np.average((placements - auc) ** 2, weights=sample.weights))
         / max(sample.size - 1.0, 1.0)
-        for placements, sample in ((wins, after), (losses, before))
+        for placements, sample in ((placements_after, after), (placements_before, before))
     )
     result = proportion_with_interval(auc, math.sqrt(variance), min(before.size, after.size), alpha)
     return auc, result.interval
 
 
-class WeightedSample(NamedTuple):
+class WeightedValues(NamedTuple):
     """Values of a column in a table, in ascending order, (n,), and their weights."""
 
     values: np.ndarray
     weights: np.ndarray
 
     @classmethod
-    def of(cls, values: np.ndarray, weights: np.ndarray) -> WeightedSample:
+    def of(cls, values: np.ndarray, weights: np.ndarray) -> WeightedValues:
         """Sort values, without missing values and rows of weight 0."""
         valid = ~np.isnan(values) & (weights > 0.0)
         values, weights = values[valid], weights[valid]

@@ -33,6 +33,8 @@ class ColumnFindings:
         marginals: statistics of the derived features.
         histogram: histogram of numbers, dates or lengths of texts.
         names: names of the tables.
+        strongest_feature: name of the derived feature whose change is most significant, such as
+            ``"missing"`` or ``"weekday"``; empty for the values themselves.
     """
 
     name: str
@@ -44,6 +46,7 @@ class ColumnFindings:
     marginals: tuple[Marginal, ...]
     histogram: Histogram | None
     names: tuple[str, str]
+    strongest_feature: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data, with the names of the attributes as keys."""
@@ -52,6 +55,7 @@ class ColumnFindings:
             "kind": self.kind,
             "pvalue": self.pvalue,
             "reject": self.reject,
+            "strongest_feature": self.strongest_feature,
             "effect": self.effect.to_dict(),
             "regions": [region.to_dict() for region in self.regions],
         }

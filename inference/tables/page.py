@@ -111,7 +111,7 @@ def _pictures(column: ColumnFindings, max_levels: int = 7) -> list[Markup]:
         levels += column.effect.shares[:max_levels]
     if levels:
         title = f"Proportions in {column.name}: {first} above, {second} below"
-        pictures.append(bars(levels, title))
+        pictures.append(bars([level[:3] for level in levels], title))
     return pictures
 
 

@@ -167,7 +167,8 @@ class Roles(NamedTuple):
     def sentences(self) -> tuple[str, ...]:
         """Describe the columns that have a role."""
         texts = {
-            "clusters are the values of {!r}, so that effects have no intervals": self.clusters,
+            "clusters are the values of {!r}, and effects have no intervals, which assume "
+            "independent rows": self.clusters,
             "labels are permuted within the values of {!r}": self.strata,
             "frequency weights are in {!r}": self.freq_weights,
             "weights are in {!r}, so that the level is approximate": self.weights,
@@ -234,8 +235,10 @@ def pool_tables(
         *_check_spellings(columns, roles, n_first),
         *_cluster_notes(columns, roles.clusters, n_first),
     ]
-    notes += _strata_notes(columns, roles.strata, n_first)
-    notes += _dependence_notes(columns, n_first, roles.clusters)
+    notes += [
+        *_strata_notes(columns, roles.strata, n_first),
+        *_dependence_notes(columns, n_first, roles.clusters),
+    ]
     notes += _repeated_identifiers(
         columns, {*role_types, *options.column_types}, roles.clusters, n_first
     )
@@ -253,6 +256,7 @@ def pool_tables(
             column = column._replace(kind="text")
         if reason := _uninformative(column):
             left_out.append((name, reason))
+            notes += _shared_identifiers(column, n_first, roles.clusters)
         else:
             compared.append(column)
     if not compared:
@@ -650,6 +654,25 @@ def _repeated_identifiers(
             f"--clusters {name} (clusters={name!r})."
         )
     return [] if clusters else notes
+
+
+def _shared_identifiers(
+    column: Column, n_first: int, clusters: str | None, min_proportion: float = 0.05
+) -> list[str]:
+    """Write a note on identifiers of which more than ``min_proportion`` are in both tables."""
+    if column.kind != "identifier" or clusters is not None:
+        return []
+    first, second = (
+        np.unique(part[~np.isnan(part)]) for part in np.split(column.values, [n_first])
+    )
+    shared = len(np.intersect1d(first, second))
+    if shared <= min_proportion * min(len(first), len(second)):
+        return []
+    return [
+        f"{pluralize(shared, 'value')} of {column.name!r} {'is' if shared == 1 else 'are'} in both "
+        "tables: if equal values are the same unit, its rows are not independent; keep them "
+        f"together with --clusters {column.name} (clusters={column.name!r})."
+    ]
 
 
 def _are_evenly_repeated(

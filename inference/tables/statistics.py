@@ -147,6 +147,15 @@ def marginal_statistics(feature: DerivedFeature, labels: PermutedLabels) -> Marg
     return Marginal(feature, counts, first, combined, combined.local, sizes)
 
 
+def strongest_feature(marginals: list[Marginal]) -> str:
+    """Return the name of the derived feature with the most significant statistic."""
+    significance = [
+        neg_log_pvalues(np.array(marginal.statistics.components()), trim=1)[:, 0].max()
+        for marginal in marginals
+    ]
+    return marginals[int(np.argmax(significance))].feature.name if marginals else ""
+
+
 def standardized_residuals(
     counts: np.ndarray, first: np.ndarray, total: float, first_total: np.ndarray
 ) -> np.ndarray:

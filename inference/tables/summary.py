@@ -18,6 +18,16 @@ from .findings import ColumnFindings, PairComparison, TableFindings
 
 #: Largest number of pairs, and of levels, regions and intervals of a column, in a summary.
 MAX_PAIRS, MAX_LEVELS, MAX_REGIONS, MAX_INTERVALS = 8, 3, 3, 3
+#: What the derived features of a column are called; that of its values has no name.
+FEATURES = {
+    MISSING: "missing values",
+    "tails": "tails",
+    "weekday": "weekdays",
+    "hour": "hours",
+    "length": "lengths",
+    "words": "words",
+    "characters": "groups of characters",
+}
 
 
 def format_tables(result: TableFindings) -> str:
@@ -34,7 +44,9 @@ def format_tables(result: TableFindings) -> str:
 def format_method(result: TableFindings) -> str:
     """Describe how a comparison was computed."""
     m, n = result.sizes
-    parts = [f"{m} and {n} rows", pluralize(len(result.columns), "column"), *result.design]
+    parts = [f"{m} and {n} rows", pluralize(len(result.columns), "column")]
+    parts += [pluralize(len(result.pairs), "pair")] if result.pairs else []
+    parts += result.design
     parts += [f"{result.n_resamples} permutations", f"family-wise level {result.alpha:.3g}"]
     effects = [column.effect for column in result.columns]
     if any(effect.auc_interval for effect in effects):
@@ -72,13 +84,17 @@ def format_column(column: ColumnFindings) -> str:
     verb = "has changed" if column.reject else "shows no change"
     effects = "; ".join(format_effects(column))
     answer = f"{column.name} ({column.kind}) {verb} ({format_column_p(column)})"
+    if column.reject and len(column.marginals) > 1:
+        answer += f", most in its {FEATURES.get(column.strongest_feature, 'values')}"
     return f"{answer}{': ' if effects else ''}{effects}."
 
 
 def missing_proportions(column: ColumnFindings, min_change: float = 0.005) -> list[LevelProportion]:
     """Return the proportion of missing values, if it has changed by ``min_change``."""
     before, after = column.effect.missing
-    return [LevelProportion(MISSING, before, after)] if abs(after - before) >= min_change else []
+    if abs(after - before) < min_change:
+        return []
+    return [LevelProportion(MISSING, before, after, column.effect.missing_interval)]
 
 
 def format_effects(column: ColumnFindings) -> list[str]:
@@ -97,18 +113,20 @@ def format_effects(column: ColumnFindings) -> list[str]:
         ("mean difference", effect.mean_difference, effect.mean_difference_interval),
         ("Hodges-Lehmann shift", effect.median_difference, effect.median_difference_interval),
     ):
-        if difference is not None and interval is not None:
-            estimate, low, high = (format_number(value, 3) for value in (difference, *interval))
-            parts.append(f"{name} {estimate} ({low} to {high})")
+        if difference is not None:
+            parts.append(f"{name} {format_number(difference, 3)}")
+        if interval is not None:
+            low, high = (format_number(value, 3) for value in interval)
+            parts[-1] += f" ({low} to {high})"
     if effect.deviations is not None:
         before, after = format_different(*effect.deviations, n_digits=4)
         parts.append(f"standard deviation (from quantiles) {before} → {after}")
-    if effect.auc is not None and effect.auc_interval is not None:
-        lower, upper = effect.auc_interval
-        second = column.names[1]
+    if effect.auc is not None:
+        ends = effect.auc_interval
+        interval = "" if ends is None else f" ({ends[0]:.3f} to {ends[1]:.3f})"
         parts.append(
-            f"AUC {effect.auc:.3f} ({lower:.3f} to {upper:.3f}), the probability that a value of "
-            f"{second} is larger"
+            f"AUC {effect.auc:.3f}{interval}, the probability that a value of {column.names[1]} is "
+            "larger, ties counting half"
         )
     n_levels = MAX_LEVELS if effect.auc is None else 1
     parts += [_format_proportion(row) for row in effect.shares[:n_levels]]
@@ -119,7 +137,11 @@ def format_effects(column: ColumnFindings) -> list[str]:
 
 
 def _format_proportion(row: LevelProportion) -> str:
-    return f"{row.level}: {row.before:.1%} → {row.after:.1%}"
+    text = f"{row.level}: {row.before:.1%} → {row.after:.1%}"
+    if row.interval is None:
+        return text
+    difference, low, high = (100.0 * value for value in (row.after - row.before, *row.interval))
+    return f"{text} (difference {difference:.1f} points, {low:.1f} to {high:.1f})"
 
 
 def format_number(value: float, n_digits: int) -> str:

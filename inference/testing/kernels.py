@@ -19,7 +19,7 @@ from ..learning import SingleKernel
 from ..learning.kernel_selection import check_kernel, format_kernel, select_kernels
 from ..permutation.null_distribution import RESOLUTION
 
-#: Choices of a single kernel, whose statistic is not combined by means of permutations.
+#: Names of the rules that select one kernel, whose statistic is not combined with others.
 SINGLE_KERNELS: tuple[str, ...] = get_args(SingleKernel)
 #: Seed of kernel selection and of landmarks. With the seed of the test a p-value would vary with
 #: the selection much more than with the permutations.
@@ -107,7 +107,7 @@ def center(gram: np.ndarray) -> np.ndarray:
     """Center a Gram matrix (n, n): H K H with H = I - 11'/n."""
     columns = gram.mean(axis=0)
     centered = gram - columns
-    # In place: the time is that of the passes over memory.
+    # In place, because memory traffic takes most of the time.
     centered -= (columns - columns.mean())[:, None]
     return np.asarray(centered)
 
@@ -178,8 +178,8 @@ def factorize(kernel: Covariance, points: np.ndarray) -> Factor | None:
     """Factorize the Gram matrix of points (N, D) by pivoted Cholesky, to its numerical rank.
 
     The pivots depend on the pooled sample only, so permutation tests with F F' are exact, whatever
-    the residual. This is NumPy: the compiled :mod:`bke.models.linalg.pivoted_cholesky` works on
-    the memory of the largest rank at every pivot.
+    the residual. This is NumPy: the compiled :mod:`bke.models.linalg.pivoted_cholesky` updates
+    an array of the largest rank at every pivot.
 
     Returns:
         The factor, or ``None`` for few points or if the rank is not small.

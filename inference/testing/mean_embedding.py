@@ -18,7 +18,7 @@ from ..diagnostics.modes import format_values
 from ..permutation.null_distribution import check_permutations, in_batches, p_value
 from ..permutation.samples import TwoSamples
 from .kernels import SINGLE_KERNELS, KernelChoice, gram
-from .result import Part, TestResult, kernel_notes
+from .result import TestComponent, TestResult, kernel_notes
 from .two_sample import HYPOTHESES
 
 #: Note on the F null distribution, measured in benchmarks/results/approximations.md.
@@ -38,12 +38,12 @@ def mean_embedding_test(
     locations: int = 5,
     method: str = "permutation",
     n_resamples: int = 999,
-    regularisation: float = 1e-5,
+    regularization: float = 1e-5,
     alpha: float = 0.05,
     standardize: str | None = "column",
     seed: int = 0,
 ) -> TestResult:
-    """Test P = Q at the extrema of the empirical witness (MMD-16, Chwialkowski et al., 2015).
+    """Test P = Q where the empirical witness is largest (MMD-16, Chwialkowski et al., 2015).
 
     A random half of each sample determines the kernel and the locations. The statistic of the other
     half is d' (S (1/m + 1/n) + g I)^-1 d, with the difference d of the embeddings at the locations
@@ -60,7 +60,7 @@ def mean_embedding_test(
             T squared, which is an approximation because features are not normal. (The chi-square
             limit rejects far too often in small samples.)
         n_resamples: number of permutations.
-        regularisation: ridge g, relative to the mean diagonal of the covariance.
+        regularization: ridge g, relative to the mean variance of the features over all rows.
         alpha: level of the test.
         standardize: as for :func:`~bke.inference.two_sample_test`.
         seed: random seed of the halves and of the permutations. The order of rows has no influence.
@@ -70,7 +70,7 @@ def mean_embedding_test(
     """
     choice = KernelChoice.checked(kernel, SINGLE_KERNELS, standardize)
     check_count(locations, "locations", 1)
-    check_positive(regularisation, "regularisation")
+    check_positive(regularization, "regularization")
     check_choice(method, "method", ("permutation", "f"))
     alpha = check_permutations(n_resamples, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
@@ -81,17 +81,17 @@ def mean_embedding_test(
         matrix, m = gram(selected, train.pooled), len(train.first)
         witness = matrix[:, :m].mean(axis=1) - matrix[:, m:].mean(axis=1)
         scales = choice.scales(train.pooled)
-        points = extrema(train.pooled, np.abs(witness), locations, scales)
+        points = highest_points(train.pooled, np.abs(witness), locations, scales)
         sample = test.permute_labels(n_resamples, test.generator(seed))
         labels = sample.labels
         features = np.asarray(selected(sample.points, points), dtype=float)
-        values = permuted_t_squared(features, labels, regularisation)
+        values = permuted_t_squared(features, labels, regularization)
         parts = []
         for point, feature in zip(points, features.T, strict=True):
-            at_point = permuted_t_squared(feature[:, None], labels, regularisation)
+            at_point = permuted_t_squared(feature[:, None], labels, regularization)
             observed = float(at_point[0])
             name = f"at {format_values(point)}"
-            parts.append(Part(name, observed, p_value(at_point), selected, observed))
+            parts.append(TestComponent(name, observed, p_value(at_point), selected, observed))
     num_locations, options = len(points), f"{choice}, {len(points)} locations"
     result = TestResult.from_permutations(
         values,
@@ -102,7 +102,7 @@ def mean_embedding_test(
         exact=True,
         alpha=alpha,
         statistic_label="T squared",
-        parts=tuple(parts),
+        components=tuple(parts),
         fingerprints=pair.fingerprints,
         notes=kernel_notes([selected]),
     )
@@ -143,7 +143,9 @@ def _split(pair: TwoSamples, seed: int) -> tuple[TwoSamples, TwoSamples]:
     return train, test
 
 
-def extrema(points: np.ndarray, heights: np.ndarray, count: int, scales: np.ndarray) -> np.ndarray:
+def highest_points(
+    points: np.ndarray, heights: np.ndarray, count: int, scales: np.ndarray
+) -> np.ndarray:
     """Choose the highest points of a function, at a minimum distance from each other.
 
     Args:
@@ -171,7 +173,7 @@ def hotelling_null(locations: int, rows: int) -> Any:
 
 
 def permuted_t_squared(
-    features: np.ndarray, labels: np.ndarray, regularisation: float
+    features: np.ndarray, labels: np.ndarray, regularization: float
 ) -> np.ndarray:
     """Compute the T squared statistic of features for every column of labels.
 
@@ -181,7 +183,7 @@ def permuted_t_squared(
     Args:
         features: features, (N, J).
         labels: 1 for rows of the first sample, (N, 1 + B).
-        regularisation: ridge, relative to the mean diagonal of the covariance.
+        regularization: ridge, relative to the mean variance of the features over all rows.
 
     Returns:
         Statistics, (1 + B,).
@@ -192,7 +194,7 @@ def permuted_t_squared(
     scatter = centered.T @ centered
     rate = 1.0 / m + 1.0 / n
     # From the total scatter: equal for all columns, and positive if any feature varies.
-    ridge = regularisation * float(np.trace(scatter)) / (m + n - 2) * rate / len(scatter)
+    ridge = regularization * float(np.trace(scatter)) / (m + n - 2) * rate / len(scatter)
     if ridge == 0.0:
         return np.zeros(labels.shape[1])
 

@@ -1,4 +1,4 @@
-"""Tests of models from their samples: goodness of fit and relative similarity."""
+"""Tests of models that can be sampled: goodness of fit, and which of two is closer to the data."""
 
 from __future__ import annotations
 

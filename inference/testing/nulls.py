@@ -249,7 +249,10 @@ def mmd_approximation(
     if null.method == "gamma":
         return Approximation(biased, np.empty(0), mmd_gamma(gram, sizes), "gamma limit")
     if m != n:
-        raise InputError(f"the wild bootstrap needs samples of one size, and has {m}, {n}")
+        raise InputError(
+            f"the wild bootstrap needs samples of one size, and P has {m} rows, Q {n}: drop rows "
+            "of one"
+        )
     return _wild_bootstrap_approximation(null, biased, mmd_core(gram), rng)
 
 

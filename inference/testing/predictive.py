@@ -187,7 +187,7 @@ def posterior_predictive_check(
         method=f"{replicates} predictive draws",
         exact=False,
         alpha=alpha,
-        parts=combined.parts,
+        components=combined.components,
         statistic_label=COMBINED,
     )
     scorer = Scorer(split.predicted / scale, lengthscales[most_extreme])

@@ -35,7 +35,7 @@ COMBINED = "log-sum-exp of standardized components"
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class TestComponent:
     """A component statistic of a test that combines several.
 
     Attributes:
@@ -74,7 +74,7 @@ class TestResult(Shown):
         method: null distribution, and statistic or kernel, such as ``"999 permutations, bkl"``.
         exact: whether the level is exact by construction.
         alpha: level of the test.
-        parts: components of a combined test.
+        components: components of a combined test.
         interval: confidence interval at level 1 - alpha of the quantity in ``interval_label``, by
             default the squared MMD at ``kernel`` (MMD-8). The normal approximation holds where the
             null hypothesis does not.
@@ -101,7 +101,7 @@ class TestResult(Shown):
     method: str
     exact: bool
     alpha: float
-    parts: tuple[Part, ...] = ()
+    components: tuple[TestComponent, ...] = ()
     kernel_label: str = "kernel"
     interval: tuple[float, float] | None = None
     interval_label: str = "squared MMD at that kernel"
@@ -191,17 +191,17 @@ class TestResult(Shown):
                 f"{self._n_resamples + 1}); the Bayes factor is interpretable only relative to "
                 "those of the permutations"
             )
-        ordered = sorted(self.parts, key=lambda part: (-part.deviation, part.pvalue))
+        ordered = sorted(self.components, key=lambda part: (part.pvalue, -part.deviation))
         printed = ordered[:6]
         # The component of the reported kernel is always printed.
-        of_kernel = [part for part in self.parts if part.kernel is self.kernel]
+        of_kernel = [part for part in self.components if part.kernel is self.kernel]
         if of_kernel:
             largest = max(of_kernel, key=lambda part: (part.deviation, -part.pvalue))
             printed += [largest] if largest not in printed else []
         if printed:
             lines.append(
-                f"  {len(printed)} of {len(self.parts)} components, most extreme first, with "
-                "unadjusted p-values:"
+                f"  {len(printed)} of {len(self.components)} components, most significant first, "
+                "with unadjusted p-values:"
             )
         lines += [
             f"    {part.name}: {format_p(part.pvalue, self._n_resamples)}" for part in printed
@@ -215,11 +215,13 @@ class TestResult(Shown):
         """Return the components as rows, or one row for a test without components.
 
         Columns: ``name``, ``statistic``, ``pvalue`` (unadjusted) and ``deviation``, see
-        :class:`Part`.
+        :class:`TestComponent`.
         """
         import pandas as pd
 
-        parts = self.parts or (Part(self.statistic_label, self.statistic, self.pvalue, None),)
+        parts = self.components or (
+            TestComponent(self.statistic_label, self.statistic, self.pvalue, None),
+        )
         rows = [(part.name, part.statistic, part.pvalue, part.deviation) for part in parts]
         return pd.DataFrame(rows, columns=["name", "statistic", "pvalue", "deviation"])
 
@@ -239,14 +241,14 @@ class CombinedComponents(NamedTuple):
 
     Attributes:
         values: combined statistic, (1 + B,), the observed value first.
-        parts: components; empty if there is only one.
+        components: empty if there is only one.
         most_extreme: index of the component that deviates most from its permutations.
         statistics: component statistics, (k, 1 + B).
         num_other: number of components at the end that are of another type.
     """
 
     values: np.ndarray
-    parts: tuple[Part, ...]
+    components: tuple[TestComponent, ...]
     most_extreme: int
     statistics: np.ndarray
     num_other: int = 0
@@ -254,7 +256,7 @@ class CombinedComponents(NamedTuple):
     def pvalue_error(self) -> float:
         """Compute the Monte Carlo standard error of the p-value."""
         count, pvalue = self.statistics.shape[1], p_value(self.values)
-        if not self.parts:
+        if not self.components:
             return proportion_error(pvalue, count - 1)
         return monte_carlo_error(
             lambda indices: _combined_values(self.statistics[:, indices], self.num_other),
@@ -283,7 +285,7 @@ def combine(
         return CombinedComponents(statistics[0], (), 0, statistics)
     deviations = standardize(statistics)
     parts = tuple(
-        Part(name, float(values[0]), p_value(values), kernel, float(deviation[0]))
+        TestComponent(name, float(values[0]), p_value(values), kernel, float(deviation[0]))
         for (name, kernel), values, deviation in zip(labels, statistics, deviations, strict=True)
     )
     most_extreme = int(np.argmax(deviations[: len(statistics) - num_other, 0]))

@@ -41,7 +41,7 @@ from ..statistics.label_bayes_factor import LabelBayesFactors
 from ..statistics.landmark_bayes_factor import (
     MAX_LANDMARKS,
     LandmarkBayesFactors,
-    choose_landmarks,
+    draw_landmarks,
 )
 from ..statistics.partitioned import PartitionedSums
 from ..streams.partitions import as_partitioned, is_collection
@@ -51,7 +51,7 @@ from .mmd import mmd_interval, permuted_mmd
 from .nulls import MMD_ESTIMATORS, NullChoice, linear_time_approximation, mmd_approximation
 from .result import (
     COMBINED,
-    Part,
+    TestComponent,
     TestResult,
     combine,
     constant_note,
@@ -67,7 +67,7 @@ class PermutedStatistic(NamedTuple):
 
     Attributes:
         values: statistic, (1 + B,), the observed value first.
-        parts: components; empty if there is only one.
+        components: empty if there is only one.
         kernel: kernel of the most extreme MMD, or ``None``.
         label: name of the statistic.
         pvalue_error: Monte Carlo standard error of the p-value.
@@ -76,7 +76,7 @@ class PermutedStatistic(NamedTuple):
     """
 
     values: np.ndarray
-    parts: tuple[Part, ...]
+    components: tuple[TestComponent, ...]
     kernel: Any
     label: str
     pvalue_error: float
@@ -307,7 +307,7 @@ def _to_result(
         exact=True,
         alpha=null.alpha,
         statistic_label=statistic.label,
-        parts=statistic.parts,
+        components=statistic.components,
         pvalue_error=statistic.pvalue_error,
         kernel_label=statistic.kernel_label,
         e_value=_e_value(statistic.values) if choice.statistic == "bayes_factor" else None,
@@ -420,7 +420,7 @@ def permuted_statistic(
             del matrix  # only one at a time is in memory
     labels_of_parts = [(f"MMD, {short_name(kernel)}", kernel) for kernel in kernels]
     combined = combine(np.array(statistics), labels_of_parts)
-    values, parts, error = combined.values, combined.parts, combined.pvalue_error()
+    values, parts, error = combined.values, combined.components, combined.pvalue_error()
     if not parts:
         return PermutedStatistic(values, (), kernels[0], f"squared MMD ({estimator})", error)
     kernel = parts[combined.most_extreme].kernel
@@ -442,7 +442,7 @@ def _bayes_factor_statistic(
     """Compute the log Bayes factor at landmarks, with a uniform prior of lengthscales and sizes."""
     scales = choice.scales(points)
     lengthscales = bandwidth_grid(points / scales, SELECTION_SEED)
-    landmarks = choose_landmarks(points / scales, MAX_LANDMARKS, SELECTION_SEED)
+    landmarks = draw_landmarks(points / scales, MAX_LANDMARKS, SELECTION_SEED)
     with progress_bar("scales", len(lengthscales), shown=progress) as advance:
         statistic = LandmarkBayesFactors(lengthscales, landmarks)
         scaled = dataclasses.replace(sample, points=sample.points / scales, scale=scales)
@@ -493,9 +493,9 @@ def _combine_components(
     family, lengthscale = combined.scale
     kernel = extend_kernel(scaled_kernel(lengthscale, scale, family.model), varying)
     summaries = combined.summaries()
-    (single_scale, _), (all_scales, _) = LabelBayesFactors.components
+    (single_scale, _), (all_scales, _) = LabelBayesFactors.component_weights
     parts = tuple(
-        Part(
+        TestComponent(
             summary.name,
             summary.statistic,
             summary.pvalue,

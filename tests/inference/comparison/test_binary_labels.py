@@ -116,5 +116,5 @@ def test_a_sample_without_rows_somewhere_has_a_ratio_without_end():
     region = next(one for one in found.regions if one.sign == 1)
     assert region.ratio == np.inf
     assert 3.0 < region.ratio_interval[0] < 60.0
-    assert "no rows from Q; at least" in str(found)
+    assert "no rows from Q, at least" in str(found)
     assert "inf" not in str(found)

@@ -158,7 +158,7 @@ def test_words_and_json_tell_the_same(found):
     first = str(found).splitlines()[0]
     assert first == told["sentence"]
     assert "differ (permutation test: p ≤ 0.001" in first
-    assert str(found).count("; peak at ") == len(found.regions)
+    assert str(found).count(" at the peak, ") == len(found.regions)
     assert repr(found).startswith("<Comparison: differ, p ≤ 0.001")
 
 

@@ -43,8 +43,8 @@ def test_one_outlier_hides_nothing():
 
 def test_far_from_zero_as_many_digits_are_told_as_the_scale_needs():
     found = compare(1e6 + X, 1e6 + X + 2.0, **QUIET)
-    told = [line for line in str(found).splitlines() if "; peak at " in line]
-    assert len({line.split("; peak at ")[1].split(",")[0] for line in told}) == len(told) > 1
+    told = [line for line in str(found).splitlines() if " at the peak, " in line]
+    assert len({line.split(" at the peak, ")[1].split(",")[0] for line in told}) == len(told) > 1
     assert "e+06" not in str(found)
 
 
@@ -107,8 +107,8 @@ def test_what_is_infinite_is_none_in_json():
     found = compare(np.zeros(30), np.ones(40), **QUIET)
     told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert [region["ratio"] for region in told["regions"]] == [None, 0.0]
-    assert "higher density in Q than in P, no rows from P; at least" in str(found)
-    assert "higher density in P than in Q, no rows from Q; at least" in str(found)
+    assert "higher density in Q than in P, no rows from P, at least" in str(found)
+    assert "higher density in P than in Q, no rows from Q, at least" in str(found)
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ def test_a_biased_sampler_is_found_and_its_column_named():
     assert [one.name for one in result.columns if one.differs] == ["b"]
     assert "columns that do not fit, adjusted for all columns: b" in str(result)
     assert result.rows == "series"
-    best = next(part for part in result.parts if part.kernel is result.kernel)
+    best = next(part for part in result.components if part.kernel is result.kernel)
     assert sum(one.part for one in result.columns) == pytest.approx(best.statistic, rel=1e-9)
     # Too wide: too many draws far out, too few in the middle.
     far = np.abs(result.points[:, 1]) > 1.5
@@ -152,7 +152,7 @@ def test_the_mean_of_the_witness_is_the_discrepancy():
     plain = stein_test(X, -X, kernel=SquaredExponential(1.0), standardize=None, **QUIET)
     expected = squared_stein_discrepancy(X, -X, SquaredExponential(1.0))
     assert plain.statistic == pytest.approx(expected, rel=1e-9)
-    assert result.parts == ()
+    assert result.components == ()
     assert result.statistic_label == "squared kernel Stein discrepancy"
 
 

@@ -87,7 +87,7 @@ def test_a_map_has_lines_around_what_is_named():
     (image,) = (one for one in right.collections if isinstance(one, QuadMesh))
     assert [to_hex(colour).upper() for colour in image.cmap([0.0, 1.0])] == [Q_MORE, P_MORE]
     assert legend(figure) == [
-        "before (n = 150)", "after (n = 150)", "higher density in before",
+        "before (150 rows)", "after (150 rows)", "higher density in before",
         "higher density in after", KEY,
     ]  # fmt: skip
     colours = [to_hex(rows.get_facecolor()[0]).upper() for rows in left.collections[1:3]]
@@ -133,7 +133,7 @@ def test_it_is_drawn_on_axes_that_are_given(dimension):
     alone = Figure().subplots()
     plot_comparison(apart, ax=alone, title="A", xlabel="B", units="mm", legend=False)
     assert (alone.get_title(loc="left"), alone.get_legend()) == ("A", None)
-    assert dimension > 2 or alone.get_xlabel() == "B"
+    assert dimension > 2 or alone.get_xlabel() == "B (mm)"
     assert dimension != 2 or alone.get_ylabel() == "x1 (mm)"
     with pytest.raises(InputError, match="without ax"):
         plot_comparison(apart, ax=alone, figsize=(3.5, 3.0))

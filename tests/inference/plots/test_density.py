@@ -27,7 +27,10 @@ def test_histograms_share_bins_and_integrate_to_one(data):
     np.testing.assert_array_equal(first.edges, second.edges)
     for steps in (first, second):
         assert steps.values @ np.diff(steps.edges) == pytest.approx(1.0)
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["P (n = 30)", "Q (n = 20)"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+        "P (30 rows)",
+        "Q (20 rows)",
+    ]
     below, above = ax.collections
     assert len(below.get_segments()) == 30
     assert len(above.get_segments()) == 20
@@ -59,4 +62,4 @@ def test_true_densities_are_lines_over_the_histograms(data):
     for drawn, expected in zip((p, q), normal_laplace_density(line), strict=True):
         np.testing.assert_array_equal(drawn.get_ydata(), expected)
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert sorted(labels) == ["P (n = 30)", "Q (n = 20)", "density of P", "density of Q"]
+    assert sorted(labels) == ["P (30 rows)", "Q (20 rows)", "density of P", "density of Q"]

@@ -20,7 +20,7 @@ def test_weights_of_the_components_are_those_of_the_documented_formula():
     sample = pool_rows(samples, 29, rng)
     combined = CombinedStatistic.evaluate(sample)
     half = {"in location", "in the distance of covariances", "in the dimensions of covariances"}
-    names = [name for statistic in STATISTICS for name, _ in statistic.components]
+    names = [name for statistic in STATISTICS for name, _ in statistic.component_weights]
     assert half < set(names)
     expected = np.zeros(30)
     for name, values in zip(names, combined.components(), strict=True):

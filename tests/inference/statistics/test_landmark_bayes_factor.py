@@ -11,7 +11,7 @@ from bke.inference.statistics.landmark_bayes_factor import (
     JITTER,
     VARIANCES,
     LandmarkBayesFactors,
-    choose_landmarks,
+    draw_landmarks,
     simultaneous_diagonalization,
 )
 from bke.models import SquaredExponential
@@ -86,7 +86,7 @@ def test_covariance_is_estimated_from_a_subset_of_very_many_rows(monkeypatch):
     monkeypatch.setattr(bins, "MIN_BINS", 5)
     rng = np.random.default_rng(9)
     sample = pool_rows(TwoSamples(*rng.normal(size=(2, 4000, 3))), 199, rng)
-    landmarks = choose_landmarks(sample.points, 10, 0)
+    landmarks = draw_landmarks(sample.points, 10, 0)
 
     def by_requests(statistic, n_rows):
         monkeypatch.setattr(landmark_bayes_factor, "PRODUCT_ROWS", n_rows)
@@ -106,9 +106,9 @@ def test_covariance_is_estimated_from_a_subset_of_very_many_rows(monkeypatch):
 
 def test_landmarks_are_different_rows():
     points = np.repeat(RNG.normal(size=(7, 2)), 30, axis=0)
-    chosen = choose_landmarks(points, 60, 0)
+    chosen = draw_landmarks(points, 60, 0)
     assert len(np.unique(chosen, axis=0)) == len(chosen) == 7
-    assert len(choose_landmarks(RNG.normal(size=(80, 2)), 60, 0)) == 10
+    assert len(draw_landmarks(RNG.normal(size=(80, 2)), 60, 0)) == 10
 
 
 def test_simultaneous_diagonalization_increases_the_jitter_of_an_indefinite_covariance():

@@ -123,7 +123,7 @@ def test_shift_of_heavy_tails_is_most_significant_in_location():
     for seed in range(5):
         rng = np.random.default_rng(seed)
         P, Q = rng.standard_t(2, size=(100, 1)), 0.5 + rng.standard_t(2, size=(100, 1))
-        names.append(two_sample_test(P, Q, n_resamples=199, progress=False).parts[0].name)
+        names.append(two_sample_test(P, Q, n_resamples=199, progress=False).components[0].name)
     assert "in location" in names
 
 

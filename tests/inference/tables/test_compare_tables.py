@@ -303,7 +303,10 @@ def test_long_whole_numbers_are_not_merged():
     found = compare_tables(*halves(start + users), clusters="user", **QUIET)
     twin = compare_tables(*halves([f"u{one:02d}" for one in users]), clusters="user", **QUIET)
     assert found.pvalue == twin.pvalue
-    told = "clusters are the values of 'user', so that effects have no intervals"
+    told = (
+        "clusters are the values of 'user', and effects have no intervals, which assume "
+        "independent rows"
+    )
     assert found.design == (told,)
     assert found["x"].effect.auc_interval is None
 

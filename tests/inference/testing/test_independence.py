@@ -185,7 +185,7 @@ def test_a_linear_dependence_is_a_part_that_many_scales_do_not_drown():
     X, Y = rng.normal(size=(2, 100, 5)) * [1.0, 10.0, 1.0, 0.1, 1.0]
     Y[:, 0] += X[:, 0]
     result = independence_test(X, Y, progress=False)
-    linear = result.parts[-1]
+    linear = result.components[-1]
     assert linear.name == "linear"
     scaled = [Z / Z.std(axis=0) for Z in (X, Y)]
     expected = float(hsic(*scaled, Polynomial(1, 0.0), Polynomial(1, 0.0)))
@@ -194,7 +194,7 @@ def test_a_linear_dependence_is_a_part_that_many_scales_do_not_drown():
     assert "the linear HSIC" in result.statistic_label
     assert result.reject
     alone = independence_test(X, Y, kernel=("multiscale", "median"), progress=False)
-    assert alone.parts[-1].name != "linear"
+    assert alone.components[-1].name != "linear"
 
 
 def test_a_statistic_of_another_kind_counts_half():

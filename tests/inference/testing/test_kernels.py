@@ -69,7 +69,7 @@ def test_tests_say_the_same_either_way(monkeypatch):
         by_factor.null_distribution, by_matrix.null_distribution, rtol=1e-7, atol=1e-7
     )
     np.testing.assert_allclose(by_factor.interval, by_matrix.interval, rtol=1e-7)
-    assert [dataclasses.asdict(part) for part in by_factor.parts] != []
+    assert [dataclasses.asdict(part) for part in by_factor.components] != []
 
 
 def test_more_rows_than_matrices_have_room_for(monkeypatch):

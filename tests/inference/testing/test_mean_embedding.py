@@ -1,9 +1,9 @@
-"""The mean-embedding test at held-out extrema of the witness."""
+"""The mean-embedding test at points where the witness is largest, held out."""
 
 import numpy as np
 import pytest
 from bke.inference import InputError, mean_embedding_test
-from bke.inference.testing.mean_embedding import extrema, hotelling_null, permuted_t_squared
+from bke.inference.testing.mean_embedding import highest_points, hotelling_null, permuted_t_squared
 from bke.models import SquaredExponential
 from scipy import stats
 
@@ -45,9 +45,9 @@ def test_the_null_of_several_features():
 
 def test_extrema_are_high_and_apart():
     points = np.array([[0.0], [0.01], [5.0], [9.0]])
-    found = extrema(points, np.array([3.0, 2.9, 1.0, 2.0]), 3, np.ones(1))
+    found = highest_points(points, np.array([3.0, 2.9, 1.0, 2.0]), 3, np.ones(1))
     assert found[:, 0].tolist() == [0.0, 9.0, 5.0]
-    assert len(extrema(points, np.ones(4), 10, np.ones(1))) == 3
+    assert len(highest_points(points, np.ones(4), 10, np.ones(1))) == 3
 
 
 @pytest.mark.slow

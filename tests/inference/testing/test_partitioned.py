@@ -75,7 +75,9 @@ def same(found, expected):
     assert found.pvalue == expected.pvalue
     assert found.statistic == pytest.approx(expected.statistic, rel=1e-5)
     np.testing.assert_allclose(found.null_distribution, expected.null_distribution, atol=1e-3)
-    assert [part.pvalue for part in found.parts] == [part.pvalue for part in expected.parts]
+    assert [part.pvalue for part in found.components] == [
+        part.pvalue for part in expected.components
+    ]
     assert found.notes == expected.notes
 
 

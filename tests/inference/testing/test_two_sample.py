@@ -96,7 +96,7 @@ def test_the_test_and_the_comparison_are_one(paired):
     found = two_sample_test(P, Q, paired=paired, n_resamples=199, **options)
     answer = compare(P, Q, paired=paired, n_resamples=199, **options)
     assert (found.pvalue, found.pvalue_error) == (answer.pvalue, answer.pvalue_error)
-    assert [part.name for part in found.parts] == [part.name for part in answer.components]
+    assert [part.name for part in found.components] == [part.name for part in answer.components]
     strongest = f"Strongest component of the test: difference {answer.components[0].name} (p"
     assert strongest in str(answer) or not answer.reject
     assert np.shape(found.kernel.lengthscale) == (3,)
@@ -123,7 +123,7 @@ def test_rounding_is_no_evidence():
     found = two_sample_test(P, Q, **QUIET)
     other = two_sample_test(7.3 * P + 11.0, 7.3 * Q + 11.0, **QUIET)
     assert found.pvalue == other.pvalue
-    told = {part.name: part.deviation for part in other.parts}
+    told = {part.name: part.deviation for part in other.components}
     assert told["in the distance of covariances"] == 0.0
     assert told["in the dimensions of covariances"] == 0.0
 
@@ -258,7 +258,7 @@ def test_neither_labels_nor_the_order_of_rows_reach_the_kernel(choice):
     assert shuffled.statistic == pytest.approx(result.statistic, rel=1e-9)
     again = rng.permutation(pooled)
     other = two_sample_test(again[:300], again[300:], **options)
-    assert {part.name for part in other.parts} == {part.name for part in result.parts}
+    assert {part.name for part in other.components} == {part.name for part in result.components}
     if choice not in ("combined", "multiscale", "bayes_factor"):
         np.testing.assert_array_equal(other.kernel.lengthscale, result.kernel.lengthscale)
 
