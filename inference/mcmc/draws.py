@@ -272,6 +272,8 @@ def read_draws(paths: Sequence[str | os.PathLike[str]]) -> xr.DataTree | xr.Data
             "Zarr pass one file with all chains"
         )
     (path,) = files
+    if path.suffix.lower() in (".npy", ".npz"):
+        raise InputError(f"{path} holds arrays: in Python pass compare_chains(np.load(...))")
     if path.suffix.lower() == ".zarr":
         return _read_zarr(path)
     if path.is_dir():

@@ -157,11 +157,12 @@ def _failed(
         not_counted = (
             f" {pluralize(pairs, 'changed pair')} of columns not counted." if pairs else ""
         )
+        listed = f" Effect sizes: {', '.join(sizes)}." if sizes else ""
         terminal.say(
             f"{'Failed' if large > most else 'Passed'}: {' and '.join(one.names)} have {large} of "
-            f"{pluralize(len(changed), 'changed column')} with an effect size of at least {least:g}"
-            f"{' (' * bool(sizes)}{', '.join(sizes)}{')' * bool(sizes)}; up to {most} pass."
-            f"{not_counted}"
+            f"{pluralize(len(changed), 'changed column')} with an effect size of at least "
+            f"{least:g}, and at most {most} are allowed."
+            f"{listed}{not_counted}"
         )
     return failed
 

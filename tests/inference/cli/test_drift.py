@@ -166,7 +166,7 @@ def test_a_gate_counts_columns_that_have_changed_enough(small_change, gate, stat
     assert last.startswith(("Failed: old and new", "Passed: old and new")) == bool(gate)
     if gate:
         assert last.startswith("Failed" if status else "Passed")
-        assert "(word 0.2" in last
+        assert "Effect sizes: word 0.2" in last
         assert ", x 0.0" in last
 
 
