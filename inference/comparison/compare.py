@@ -116,7 +116,6 @@ def compare(
     Raises:
         InputError: for invalid data or arguments.
     """
-    check_count(n_resamples, "n_resamples", 1)
     alpha = check_permutations(n_resamples, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
     check_flag(paired, "paired")

@@ -18,7 +18,7 @@ from ..data.new_rows import as_evaluation_points
 from ..permutation.null_distribution import describe_p, describe_p_with_error
 from ..permutation.pooled_sample import PooledSample
 from ..statistics.combined import ComponentSummary
-from .difference_posterior import DifferencePosterior
+from .difference_posterior import STRONG_LOG_BAYES_FACTOR, DifferencePosterior
 from .effect_sizes import LocationDifference, mean_difference, median_difference
 from .power import POWER, RequiredSampleSize, required_sample_size
 from .regions import Region, SignificantWindows
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 
 #: Number of draws of a posterior; the standard error of a probability is at most 0.011.
 DRAWS = 2000
-#: Log Bayes factor from which posterior bands have their nominal coverage.
-STRONG_LOG_BAYES_FACTOR = 3.0
+
 #: Odds from which a Bayes factor is called positive evidence (Kass and Raftery 1995).
 POSITIVE_ODDS = 3.0
 #: Largest AUC, with an interval that contains 1/2, at which single rows are called uninformative.
@@ -65,7 +64,7 @@ class Comparison(Shown):
     ``print`` writes the report.
 
     Attributes:
-        pvalue: permutation p-value of the hypothesis P = Q, exact.
+        pvalue: permutation p-value of the hypothesis P = Q, exact; approximate for weighted rows.
         pvalue_error: its Monte Carlo standard error.
         alpha: level of the test and of all regions together; intervals have confidence 1 - alpha.
         n_resamples: number of permutations.
@@ -75,10 +74,10 @@ class Comparison(Shown):
             cross-validation; 1/2 for equal distributions, and below by chance only (see
             :mod:`bke.inference.comparison.effect_sizes`).
         auc_interval: confidence interval of ``auc``.
-        minimum_detectable_shift: shift of a column, in its standard deviations, that the test finds
-            with power 0.9 (for other than normal columns, of the normal scores: see
-            :mod:`bke.inference.comparison.power`); ``None`` if the test rejects, and if no shift
-            has this power.
+        minimum_detectable_shift: shift of a column, in its standard deviations within a sample,
+            that the test finds with power 0.9, with a simulation error of a tenth (for other than
+            normal columns, of the normal scores: see :mod:`bke.inference.comparison.power`);
+            ``None`` if the test rejects, and if no shift has this power.
         pooled: pooled rows, in standard deviations of the columns.
         samples: rows of P (m, D) and of Q (n, D), in the units of the data.
         weights: weights of the rows of both samples; ``None`` for equal weights.
@@ -173,7 +172,7 @@ class Comparison(Shown):
     def median_difference(self) -> np.ndarray | None:
         """Hodges-Lehmann estimate (D,) of the shift from the first sample to the second.
 
-        ``None`` for weighted rows.
+        ``None`` for weighted rows, and for so few rows that no interval has the confidence.
         """
         return None if self._medians is None else self._medians.estimate
 
@@ -397,7 +396,8 @@ class Comparison(Shown):
         """The decision of the test with p-value and odds, without a full stop."""
         p = describe_p_with_error(self.pvalue, self.pvalue_error, self.n_resamples)
         odds = format_odds(self.log_bayes_factor)
-        numbers = f"(permutation test: {p}; posterior odds: {odds})"
+        test = "permutation test" if self.weights is None else "sign-flip test"
+        numbers = f"({test}: {p}; posterior odds: {odds})"
         first, second = self.names
         if self.reject:
             return f"{first} and {second} differ {numbers}"
@@ -469,7 +469,7 @@ class Comparison(Shown):
         if len(self.columns) == 1:
             column = self.columns[0]
             size = f"{shift * self.pooled.scale[0]:.2g} ({size})"
-        return f"Minimum detectable shift of {column} with a power of {POWER:g}: {size}."
+        return f"Minimum detectable shift of {column} with a power of {POWER:g}: about {size}."
 
     def _lengthscale_line(self) -> str:
         """Describe the lengthscale, of several columns in standard deviations."""

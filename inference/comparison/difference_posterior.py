@@ -49,6 +49,8 @@ VARIANCES = np.geomspace(1e-4, 1.0, 17)
 #: Numbers of nodes of the kernel for one column and for several. With 1000 nodes the log Bayes
 #: factors of eight pairs of samples differed by 1.2 of 13.7 nats in one, in others by at most 0.2.
 LINE_NODES, NODES = 150, 192
+#: Log Bayes factor from which posterior bands have their nominal coverage.
+STRONG_LOG_BAYES_FACTOR = 3.0
 #: Largest number of points with binary labels: a Newton step takes time proportional to it.
 MAX_BINARY_POINTS = 20_000
 #: Largest number of Newton steps, and the increase of the log density at which they stop.

@@ -44,6 +44,8 @@ MAX_ROWS = 20_000
 #: Largest number of values of a sample whose differences are counted. More are replaced by as many
 #: quantiles, with an error in rank that is small compared with that of the sample.
 MAX_VALUES = 2**12
+#: Number of rows from which there is an interval at any level.
+MAX_COUNTED = 100
 
 
 class LabeledPoints(NamedTuple):
@@ -407,19 +409,28 @@ def mean_difference(
 
 def median_difference(
     first: np.ndarray, second: np.ndarray, alpha: float, *, paired: bool = False
-) -> LocationDifference:
+) -> LocationDifference | None:
     """Compute the Hodges-Lehmann estimate with the interval of the rank test.
 
     The ends of the interval are order statistics of the differences (Hollander and Wolfe 1999,
     sections 3.3 and 4.3), by the normal approximation of the rank-sum or signed-rank statistic.
+    There is none for so few rows that even all differences lack the confidence.
 
     Args:
         first: rows (m, D) of the first sample.
         second: rows (n, D) of the second sample.
         alpha: one minus the confidence.
         paired: if true, row i of both samples is a pair.
+
+    Returns:
+        Estimate and interval; ``None`` for too few rows.
     """
     m, n = len(first), len(second)
+    # All differences have one sign with the probability of two of the arrangements of labels.
+    few = m + n < MAX_COUNTED
+    arrangements = 2.0 ** min(n, MAX_COUNTED) if paired else math.comb(m + n, m) if few else np.inf
+    if alpha * arrangements < 2.0:
+        return None
     if paired:
         samples = [second - first] * 2
         pairs, deviation = n * (n + 1) / 2.0, np.sqrt(n * (n + 1) * (2 * n + 1) / 24.0)

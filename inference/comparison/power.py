@@ -36,7 +36,7 @@ from ..permutation.pooled_sample import PairedSample, PooledSample
 from ..permutation.samples import TwoSamples
 from ..statistics.combined import CombinedStatistic, combined_pvalue
 from ..statistics.location import NormalScores
-from .difference_posterior import DifferencePosterior
+from .difference_posterior import STRONG_LOG_BAYES_FACTOR, DifferencePosterior
 
 #: Power at the minimum detectable shift.
 POWER = 0.9
@@ -64,6 +64,10 @@ MAX_STEP = 3.0
 EM_STEPS = 60
 #: Posterior quantiles of the required sample size.
 LOW, MEDIAN, HIGH = 0.1, 0.5, 0.9
+WEAK_NOTE = (
+    "the evidence of a difference is weak, so that its posterior is shrunk to no difference: the "
+    "number may be several times too large"
+)
 
 
 def minimum_detectable_shift(sample: PooledSample, alpha: float) -> float | None:
@@ -222,23 +226,28 @@ class RequiredSampleSize:
             contained the true number (``benchmarks/rows_needed.py``): it is slightly too narrow,
             and too large more often than too small.
         power: probability of a rejection.
+        notes: warnings.
     """
 
     sizes: tuple[int, int] | None
     interval: tuple[float, float]
     power: float
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.sizes is None:
-            return (
-                f"Required sample size for a power of {self.power:g}: "
-                f"more than {MAX_RATIO:g} times the number of rows."
+            size = f"more than {MAX_RATIO:g} times the number of rows"
+        else:
+            low, high = (
+                f"{end:.0f}" if math.isfinite(end) else "unbounded" for end in self.interval
             )
-        low, high = (f"{end:.0f}" if math.isfinite(end) else "unbounded" for end in self.interval)
-        return (
-            f"Required sample size for a power of {self.power:g}: {sum(self.sizes)} rows "
-            f"({self.sizes[0]} + {self.sizes[1]}; 80 % posterior interval {low} to {high})."
-        )
+            first, second = self.sizes
+            size = (
+                f"{first + second} rows in all ({first} + {second}; 80 % posterior interval {low} "
+                f"to {high})"
+            )
+        answer = f"Required sample size for a power of {self.power:g}: {size}."
+        return "\n  ".join([answer, *(f"Note: {note}" for note in self.notes)])
 
 
 def required_sample_size(
@@ -269,7 +278,8 @@ def required_sample_size(
     limit = search.grid[-2]  # the last of the grid represents all larger ones
     interval = (float(low), float(high) if high < limit else math.inf)
     sizes = _split(median, fraction) if median < limit else None
-    return RequiredSampleSize(sizes, interval, power)
+    weak = posterior.log_bayes_factor <= STRONG_LOG_BAYES_FACTOR
+    return RequiredSampleSize(sizes, interval, power, (WEAK_NOTE,) if weak else ())
 
 
 def _split(n_rows: float, fraction: float) -> tuple[int, int]:

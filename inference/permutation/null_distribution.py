@@ -251,7 +251,7 @@ def check_permutations(
     Returns:
         The level.
     """
-    check_count(n_resamples, noun, 1)
+    check_count(n_resamples, "n_resamples" if noun == "permutations" else noun, 1)
     alpha = check_alpha(alpha)
     if method not in DRAWN:
         return alpha

@@ -34,7 +34,7 @@ def result_summary(result: TestResult) -> dict[str, Any]:
         "squared_mmd": result.estimate,
         "interval_of_squared_mmd": result.interval,
         "e_value": result.e_value,
-        "parts": [
+        "components": [
             {"name": part.name, "statistic": part.statistic, "pvalue": part.pvalue}
             for part in result.components
         ],

@@ -119,8 +119,11 @@ def numeric_feature(name: str, values: np.ndarray, weights: np.ndarray) -> list[
         return []
     quantiles = _quantiles(known, weight, [*TAILS, 0.5, *(1.0 - TAILS)])
     median, tails = quantiles[len(TAILS)], (quantiles[: len(TAILS)], quantiles[len(TAILS) + 1 :])
-    centered = known - np.average(known, weights=weight)
-    deviation = np.sqrt(np.average(centered**2, weights=weight))
+    # By distinct values, so that rounding does not depend on the order of rows.
+    distinct, index = np.unique(known, return_inverse=True)
+    counts = np.bincount(index, weights=weight)
+    centered = distinct - np.average(distinct, weights=counts)
+    deviation = np.sqrt(np.average(centered**2, weights=counts))
     scale = float(column_widths(np.array([deviation]), np.stack(tails)[..., None])[0])
     known = np.clip(known, median - MAX_DISTANCE * scale, median + MAX_DISTANCE * scale)
     distinct, index = np.unique(known, return_inverse=True)

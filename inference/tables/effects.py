@@ -190,8 +190,9 @@ def _location_differences(
             for sample, weight in zip(samples, weights, strict=True)
         )
         of_medians = median_difference(first, second, alpha)
-        differences["median_difference"] = float(of_medians.estimate[0])
-        differences["median_difference_interval"] = _interval(of_medians)
+        if of_medians is not None:
+            differences["median_difference"] = float(of_medians.estimate[0])
+            differences["median_difference_interval"] = _interval(of_medians)
     return differences
 
 

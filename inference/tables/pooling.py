@@ -204,6 +204,7 @@ def pool_tables(
     if (len(tables) == 1) != (by is not None):
         raise InputError("give two tables, or one and by, the column that divides it")
     role_types = roles.column_types()
+    exclude = [name for name in exclude if name not in role_types]  # these are not compared
     used = {*exclude, *options.column_types, *role_types, *([by] if by else [])}
     _check_names(tables, used, set(exclude))
     check_choice(options.sentinels, "sentinels", ("warn", "missing", "keep"))
@@ -234,8 +235,6 @@ def pool_tables(
     notes += [
         *_check_spellings(columns, roles, n_first),
         *_cluster_notes(columns, roles.clusters, n_first),
-    ]
-    notes += [
         *_strata_notes(columns, roles.strata, n_first),
         *_dependence_notes(columns, n_first, roles.clusters),
     ]

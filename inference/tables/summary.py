@@ -115,18 +115,19 @@ def format_effects(column: ColumnFindings) -> list[str]:
     ):
         if difference is not None:
             parts.append(f"{name} {format_number(difference, 3)}")
-        if interval is not None:
+        if difference is not None and interval is not None:
             low, high = (format_number(value, 3) for value in interval)
             parts[-1] += f" ({low} to {high})"
     if effect.deviations is not None:
         before, after = format_different(*effect.deviations, n_digits=4)
         parts.append(f"standard deviation (from quantiles) {before} → {after}")
     if effect.auc is not None:
-        ends = effect.auc_interval
-        interval = "" if ends is None else f" ({ends[0]:.3f} to {ends[1]:.3f})"
-        parts.append(
-            f"AUC {effect.auc:.3f}{interval}, the probability that a value of {column.names[1]} is "
-            "larger, ties counting half"
+        parts.append(f"AUC {effect.auc:.3f}")
+        if effect.auc_interval is not None:
+            lower, upper = effect.auc_interval
+            parts[-1] += f" ({lower:.3f} to {upper:.3f})"
+        parts[-1] += (
+            f", the probability that a value of {column.names[1]} is larger, ties counting half"
         )
     n_levels = MAX_LEVELS if effect.auc is None else 1
     parts += [_format_proportion(row) for row in effect.shares[:n_levels]]

@@ -13,7 +13,7 @@ from scipy.stats import f as f_distribution
 from ..core.errors import InputError, check_choice
 from ..core.machine import computing
 from ..data.canonical import generator
-from ..data.checks import as_sample, check_count, check_memory, check_positive
+from ..data.checks import check_count, check_memory, check_positive
 from ..diagnostics.modes import format_values
 from ..permutation.null_distribution import check_permutations, in_batches, p_value
 from ..permutation.samples import TwoSamples
@@ -138,7 +138,11 @@ def _split(pair: TwoSamples, seed: int) -> tuple[TwoSamples, TwoSamples]:
     shuffled = pair.shuffled(generator(seed, pair.pooled, stream=3))
     train = TwoSamples(*(sample[: len(sample) // 2] for sample in shuffled))
     test = TwoSamples(*(sample[len(sample) // 2 :] for sample in shuffled))
-    as_sample(train.pooled, "the half that gives the locations")
+    if (constant := np.flatnonzero(np.ptp(train.pooled, axis=0) == 0.0)).size:
+        raise InputError(
+            f"column {constant[0] + 1} has one value in the random half that gives the locations: "
+            "drop it, or take another seed"
+        )
     check_memory(max(sum(train.sizes), sum(test.sizes)), train.pooled.shape[1], matrices=1)
     return train, test
 

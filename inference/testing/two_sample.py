@@ -235,7 +235,7 @@ def two_sample_test(
     )
     choice = StatisticChoice.of(statistic, kernel, standardize, null, estimator)
     if block_size is not None and null.estimator != "block":
-        raise InputError(f"block_size is for estimator='block', not for {null.estimator!r}")
+        raise InputError("block_size is for method='normal' with estimator='block'")
     if is_collection(P) or is_collection(Q):
         survey = _survey_partitions(P, Q)
         if survey.n_rows > LARGE:

@@ -139,7 +139,7 @@ def test_number_of_permutations_does_not_matter_for_a_null_in_closed_form():
 
 
 def test_invalid_numbers_of_permutations_and_levels_are_refused():
-    with pytest.raises(InputError, match="permutations must be at least 1, got 0"):
+    with pytest.raises(InputError, match="n_resamples must be at least 1, got 0"):
         check_permutations(0, 0.05)
     for alpha in (0.0, 1.0, -0.1, float("nan"), "small"):
         with pytest.raises(InputError, match=r"alpha must be a number between 0 and 0.5"):

@@ -569,3 +569,30 @@ def test_rounding_errors_of_associations_do_not_decide():
     found = compare_tables(rare, rare, n_resamples=39, progress=False)
     assert found.pvalue == 1.0
     assert [column.pvalue for column in found.columns] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("role", ["clusters", "strata", "freq_weights", "weights"])
+def test_a_column_with_a_role_may_be_excluded_too(role):
+    rng = np.random.default_rng(0)
+    tables = [
+        pd.DataFrame({"x": rng.normal(size=30), "g": rng.integers(1, 15, size=30)})
+        for _ in range(2)
+    ]
+    options = {"n_resamples": 99, "progress": False, role: "g"}
+    excluded, plain = (compare_tables(*tables, exclude=some, **options) for some in (["g"], []))
+    assert excluded.pvalue == plain.pvalue
+    assert excluded.left_out == plain.left_out
+
+
+def test_regions_do_not_depend_on_the_order_of_rows():
+    rng = np.random.default_rng(5)
+    for seed in range(5):
+        tables = [
+            pd.DataFrame({"x": rng.gamma(2.0, scale, size=70).round(2)}) for scale in (1.0, 1.9)
+        ]
+        shuffled = [table.sample(frac=1.0, random_state=seed) for table in tables]
+        one, other = (
+            compare_tables(*both, n_resamples=199, progress=False)["x"].regions
+            for both in (tables, shuffled)
+        )
+        assert [region.to_dict() for region in one] == [region.to_dict() for region in other]
