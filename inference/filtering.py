@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bke.models import (
-    BayesRule,
     ConditionalEmbedding,
     KernelBayesFilter,
     StateEstimates,
@@ -20,7 +19,6 @@ from bke.models.embeddings.conditional import (
     choose_regularization,
     low_rank_features,
 )
-from bke.models.embeddings.pre_image import pre_images
 from bke.models.kernels.base import Covariance
 from bke.models.kernels.covariance import length_parameters
 from bke.models.linalg.clustering import column_scale
@@ -41,9 +39,6 @@ from .learning.kernel_selection import (
 
 if TYPE_CHECKING:
     import pandas as pd
-
-#: Sum of weights below which :func:`moments` and :func:`posterior_points` return NaN; not tuned.
-SMALLEST_WEIGHT_SUM = 0.1
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -366,50 +361,3 @@ def _with_smoothing(model: KernelBayesFilter, multiple: float) -> KernelBayesFil
     """Return the filter with that multiple of delta for smoothing."""
     delta = multiple * model.posterior_regularization
     return dataclasses.replace(model, smoothing_regularization=delta)
-
-
-def moments(
-    learned: ConditionalEmbedding, points: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Compute the conditional mean and standard deviation of Y at ``points`` (m, D).
-
-    Returns:
-        mean: (m, E), NaN where the weights sum to :data:`SMALLEST_WEIGHT_SUM` or less.
-        deviation: (m, E), NaN also where the variance is negative, as some weights are.
-        negative_variance: (m,), whether the variance is negative in some column.
-        total: (m,), the sum of the weights; near 1 where there are pairs nearby.
-    """
-    weights, total = normalized_weights(learned.weights(points))
-    mean = weights @ learned.Y
-    variance = np.full_like(mean, np.nan)
-    known = ~np.isnan(mean[:, 0])
-    if known.any():
-        variance[known] = learned.variance(points[known])
-    deviation = np.sqrt(np.where(variance > 0.0, variance, np.nan))
-    return mean, deviation, np.any(variance <= 0.0, axis=1), total
-
-
-def posterior_points(
-    rule: BayesRule, observations: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Compute the posterior mean and mode for ``observations`` (m, E), by kernel Bayes' rule.
-
-    Returns:
-        mean: (m, D), NaN where the weights sum to :data:`SMALLEST_WEIGHT_SUM` or less.
-        mode: (m, D), the point whose embedding is nearest to that of the posterior.
-        total: (m,), the sum of the weights.
-    """
-    weights, total = normalized_weights(rule.weights(observations))
-    mean = weights @ rule.points
-    known = ~np.isnan(weights[:, 0])
-    mode = np.full_like(mean, np.nan)
-    if known.any():
-        mode[known] = pre_images(rule.kernel_x, rule.points, weights[known])[0]
-    return mean, mode, total
-
-
-def normalized_weights(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return weights (m, n) that sum to one, NaN where their sum is too small, and sums (m,)."""
-    total: np.ndarray = weights.sum(axis=1)
-    divisor = np.where(total > SMALLEST_WEIGHT_SUM, total, np.nan)
-    return weights / divisor[:, None], total

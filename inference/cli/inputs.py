@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import typer
 
 from ..core.errors import InputError
 from ..data.checks import (
@@ -28,7 +27,6 @@ from ..data.equality import equalize
 from ..data.new_rows import known_names
 from .options.data import NameOptions
 from .options.witness import BandOptions
-from .words import parse_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -206,25 +204,6 @@ def count_or_file(text: str) -> int | Path:
         return int(text)
     except ValueError:
         return Path(text)
-
-
-def read_apart(path: Path, options: Mapping[str, str]) -> tuple[Sample, Sample]:
-    """The columns of one file that two options name.
-
-    Args:
-        path: of the file.
-        options: what each option says, by its name.
-
-    Raises:
-        BadParameter: a column is in both.
-        InputError: one sentence that names the file.
-    """
-    first, second = (read_sample(path, columns=parse_columns(text)) for text in options.values())
-    both = [column for column in first.columns if column in second.columns]
-    if both:
-        one, other = options
-        raise typer.BadParameter(f"{both[0]!r} is in both {one} and {other}.", param_hint=other)
-    return first, second
 
 
 def checked(sample: Sample, name: str | None = None) -> Sample:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import importlib.metadata
+import io
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +12,9 @@ from typing import Annotated
 import typer
 
 from .commands import PANELS
-from .plain import in_plain_characters
+
+#: What stands for characters that reports have and an old encoding may lack.
+PLAIN = {"≤": "<=", "≥": ">=", "±": "+-", "→": "->"}
 
 app = typer.Typer(
     name="bke",
@@ -19,6 +23,21 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def in_plain_characters() -> None:
+    """Let standard output and error print what their encoding lacks in other characters."""
+    codecs.register_error("bke", _replaced)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="bke")
+
+
+def _replaced(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    return "".join(PLAIN.get(one, "?") for one in lacking), error.end
 
 
 def start() -> None:

@@ -1,4 +1,4 @@
-"""The steps that commands are made of: fit, diagnose, witness, pictures, summary."""
+"""The steps that commands are made of: compare, fit, diagnose, witness, tables, summary."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from ..core.atomic import atomic_path, write_text
 from ..core.drafts import in_place
 from ..core.errors import InputError
 from .inputs import Pair
+from .options.testing import TEST_FILES
 from .options.witness import WitnessOptions
 from .terminal import Terminal
 
 if TYPE_CHECKING:
     import xarray as xr
-    from bke.inference import Diagnosis, Rows
+    from bke.inference import Comparison, Diagnosis, Rows, TestResult
     from matplotlib.figure import Figure
 
 DPI = 150
@@ -32,8 +33,26 @@ DIAGNOSE_FILES = (*RUN_PICTURES, DIAGNOSIS)
 WITNESS_FILES = (WITNESS, "samples.png", "witness.png", SUMMARY)
 RUN_FILES = (RUN, "comparison.png", *RUN_PICTURES, *WITNESS_FILES)
 
+#: Rows of which a comparison takes long enough for a bar.
+MANY_ROWS = 20_000
+#: Rows of a table that are printed where there is no folder.
+MOST_PRINTED = 20
+
 Summary: TypeAlias = dict[str, Any]
 Pictures: TypeAlias = "Sequence[tuple[str, Callable[[], Figure]]]"
+
+
+def compared(pair: Pair, terminal: Terminal, **options: Any) -> Comparison:
+    """Compare two samples with options of :func:`~bke.inference.compare`, and say what it found."""
+    many = len(pair.P) + len(pair.Q) > MANY_ROWS
+    with terminal.step("compare", "comparing the samples", spinner=not many):
+        from bke.inference import compare
+
+        bar = terminal.progress and many
+        shown: dict[str, Any] = {"columns": pair.columns, "names": pair.names, "progress": bar}
+        found = compare(pair.P, pair.Q, **shown, **options)
+    terminal.say(str(found) if terminal.verbose else f"{found.headline}.")
+    return found
 
 
 def fit_and_save(
@@ -339,3 +358,54 @@ def finish(
         write_text(path, to_json(summary) + "\n")
     terminal.files(written, timings)
     terminal.finish(summary)
+
+
+def finish_test(
+    result: TestResult,
+    witness: Callable[[], Figure],
+    told: dict[str, Any],
+    notes: list[str],
+    out: Path | None,
+    terminal: Terminal,
+) -> None:
+    """Print, draw, write.
+
+    Args:
+        result: of the test.
+        witness: draws the picture of where the samples differ, or the dependence is.
+        told: of the command and its input, for the summary.
+        notes: for the summary, printed before.
+        out: folder of the files, if any.
+        terminal: where it is printed.
+    """
+    from ..report.tests import result_summary
+
+    terminal.say(str(result))
+    files, missing = draw_pictures(
+        out, lambda: [("test", result.plot), ("witness", witness)], terminal
+    )
+    finish(
+        {**told, **result_summary(result)},
+        files,
+        summary_in(out, TEST_FILES[-1]),
+        [*notes, *result.notes, *missing],
+        terminal,
+    )
+
+
+def write_table(
+    folder: Path | None, name: str, header: list[str], table: np.ndarray, terminal: Terminal
+) -> dict[str, Path]:
+    """The table as CSV in ``folder``, or printed."""
+    import pandas as pd
+
+    frame = pd.DataFrame(table, columns=header)
+    if folder is None:
+        terminal.say(frame.head(MOST_PRINTED).to_string(index=False))
+        if len(frame) > MOST_PRINTED:
+            terminal.say(f"and {len(frame) - MOST_PRINTED} more rows, which --out writes")
+        return {}
+    path = folder / name
+    with atomic_path(path) as temporary:
+        frame.to_csv(temporary, index=False)
+    return {"table": path}

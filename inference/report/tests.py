@@ -1,4 +1,4 @@
-"""Hypothesis tests and causal graphs as plain data, for the JSON summary."""
+"""Hypothesis tests as plain data, for the JSON summary."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from ..sampling.record import describe_kernel
-from ..testing.causal import CausalGraph
 from ..testing.result import TestResult
 
 #: Levels of the quantiles of the null distribution, whose draws are left out.
@@ -46,20 +45,3 @@ def _kernel(kernel: Any) -> Any:
     if isinstance(kernel, tuple):
         return [_kernel(one) for one in kernel]
     return None if kernel is None else describe_kernel(kernel)
-
-
-def graph_summary(graph: CausalGraph) -> dict[str, Any]:
-    """Edges, and the tests that they hang on."""
-    return {
-        "columns": list(graph.columns),
-        "edges": [str(edge) for edge in graph.edges],
-        "tests": [
-            {
-                "first": test.first,
-                "second": test.second,
-                "given": list(test.given),
-                "pvalue": test.pvalue,
-            }
-            for test in graph.tests
-        ],
-    }

@@ -1779,8 +1779,8 @@ def test_command(seed: int) -> Mapping[str, Any]:
     options = ("--permutations", N_RESAMPLES, "--seed", seed)
     with tempfile.TemporaryDirectory() as folder:
         files = write_samples(folder)
-        answer = command("test", *files, *options)
-        by_median = command("test", *files, *options, "--kernel", "median")
+        answer = command("compare", *files, *options)
+        by_median = command("compare", *files, *options, "--kernel", "median")
     return {
         **chosen(answer, **COMPARISON_KEYS),
         **named("median", chosen(by_median, **TEST_KEYS)),
@@ -1867,48 +1867,11 @@ def chains_and_thin_commands(seed: int) -> Mapping[str, Any]:
 
 
 @case("command_line", slow=True)
-def learning_commands() -> Mapping[str, Any]:
-    """``learn`` and ``density``; ``shrink`` writes weights."""
+def density_command() -> Mapping[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         first, second = write_samples(folder)
-        learned_answer = command("learn", first)
-        density_answer = command(
-            "density", first, "--at", second, "--out", Path(folder) / "density"
-        )
-        shrunk = command("shrink", first, "--kernel", "median", "--out", Path(folder) / "shrunk")
-    numbers = sorted(value for value in shrunk.values() if type(value) is float)
-    return {
-        **chosen(
-            learned_answer,
-            lengthscale="peaks.0.hyperparameters.lengthscale",
-            log_likelihood="peaks.0.log_marginal_likelihood",
-        ),
-        **named("density", chosen(density_answer, log_density="log_density")),
-        "shrink_numbers": numbers,
-    }
-
-
-@case("command_line", slow=True)
-def score_command(seed: int) -> Mapping[str, Any]:
-    with tempfile.TemporaryDirectory() as folder:
-        first, _ = write_samples(folder)
-        answer = command(
-            "score",
-            first,
-            "--kernels",
-            "se,laplace",
-            "--folds",
-            2,
-            "--particles",
-            200,
-            "--seed",
-            seed,
-        )
-    scores = answer["scores"]
-    return {
-        f"score_{index}": row["score"]
-        for index, row in enumerate(scores.values() if isinstance(scores, dict) else scores)
-    }
+        answer = command("density", first, "--at", second, "--out", Path(folder) / "density")
+    return chosen(answer, log_density="log_density")
 
 
 @case("command_line")
@@ -1919,61 +1882,9 @@ def dependence_commands(seed: int) -> Mapping[str, Any]:
         samples.write_csv(path, np.hstack(samples.dependent()), "x,y,z")
         tested = command("independence", path, "--x", "x", "--y", "y", *options)
         given_y = command("independence", path, "--x", "x", "--y", "z", "--given", "y", *options)
-        graph = command("graph", path, *options, "--out", Path(folder) / "graph")
     return {
         **chosen(tested, **TEST_KEYS),
         **named("given", chosen(given_y, **TEST_KEYS)),
-        "edges": sorted(graph["edges"]),
-    }
-
-
-@case("command_line")
-def conditional_commands() -> Mapping[str, Any]:
-    """``condition``, ``bayes`` and ``filter``."""
-    x, y, _ = samples.dependent()
-    states, observed = samples.circle()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        pairs = samples.write_csv(folder / "pairs.csv", np.hstack([x, y]), "x,y")
-        prior = samples.write_csv(folder / "prior.csv", 0.5 + 0.4 * samples.rows(30, 1), "x")
-        observations = samples.write_csv(folder / "seen.csv", np.array([[0.1], [0.7]]), "y")
-        known = np.hstack([states, observed])[:48]
-        training = samples.write_csv(folder / "training.csv", known, "u,v,a,b")
-        stream = samples.write_csv(folder / "series.csv", observed[48:], "a,b")
-        expected = command(
-            "condition",
-            pairs,
-            "--given",
-            "x",
-            "--of",
-            "y",
-            "--kernel",
-            "median",
-            "--out",
-            folder / "c",
-        )
-        posterior_answer = command(
-            "bayes",
-            pairs,
-            prior,
-            observations,
-            "--hidden",
-            "x",
-            "--seen",
-            "y",
-            "--kernel",
-            "median",
-        )
-        filtered = command(
-            "filter", training, stream, "--states", "u,v", "--observations", "a,b",
-            "--kernel", "median", "--out", folder / "f",
-        )  # fmt: skip
-    return {
-        "condition_mean": expected["mean"][:5],
-        "condition_regularization": expected["regularisation"],
-        "bayes_mean": posterior_answer["mean"],
-        "filter_mean": filtered["filtered"],
-        "filter_smoothed": filtered["smoothed"],
     }
 
 

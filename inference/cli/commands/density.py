@@ -5,17 +5,18 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 
+from ...learning import SampleKernel
 from ..command import command
 from ..options.data import ColumnOptions, RowsArgument, rows_option
-from ..options.embeddings import KernelOption, LearnedOptions
+from ..options.model import StandardizeName, distance_standardize, standardize_argument
 from ..options.output import PRINTED, optional_folder
 from ..options.panels import LEARNED, SAMPLER
-from ..tables import write_table
+from ..options.sampler import SeedOption
 from ..terminal import Terminal
 
 if TYPE_CHECKING:
@@ -32,10 +33,28 @@ UNLIKE, MOST_TOLD = 0.05, 5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MedianOptions(LearnedOptions):
-    """With a kernel that is found at once."""
+class KernelOptions:
+    """How the kernel is chosen."""
 
-    kernel: KernelOption = "median"
+    kernel: Annotated[
+        SampleKernel,
+        typer.Option(
+            "--kernel",
+            rich_help_panel=LEARNED,
+            help="Lengthscale of the kernel: bkl learns it by the marginal likelihood, which takes "
+            "seconds to a minute; median is the median distance, at once.",
+        ),
+    ] = "median"
+    standardize: Annotated[StandardizeName, distance_standardize(LEARNED)] = "column"
+    seed: SeedOption = 0
+
+    def arguments(self) -> dict[str, Any]:
+        """Keyword arguments of what learns a density."""
+        return {
+            "kernel": self.kernel,
+            "standardize": standardize_argument(self.standardize),
+            "seed": self.seed,
+        }
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -68,7 +87,7 @@ def density(
         rows_option("Rows to give a density and a typicality to. Default: the rows of FILE."),
     ] = None,
     wanted: DensityOptions,
-    options: MedianOptions,
+    options: KernelOptions,
     out: Annotated[
         Path | None,
         optional_folder(
@@ -100,12 +119,12 @@ def density(
         terminal.say(_least_typical(found.typicality, places, (at or path).name))
         header = [*table.columns, "log_density", "typicality"]
         content = np.column_stack([places.values, found.log_density, found.typicality])
-        written = write_table(folder, TABLE, header, content, terminal)
+        written = steps.write_table(folder, TABLE, header, content, terminal)
         notes, drawn = found.notes, None
         if wanted.draws:
             drawn, remarks = _drawn(learned, wanted.draws, options.seed, terminal)
             notes += remarks
-            made = write_table(folder, DRAWS, list(table.columns), drawn, terminal)
+            made = steps.write_table(folder, DRAWS, list(table.columns), drawn, terminal)
             if made:
                 written["draws"] = made["table"]
         if run is not None and folder is not None:
@@ -127,7 +146,7 @@ def density(
 
 
 def _learned(
-    values: np.ndarray, wanted: DensityOptions, options: MedianOptions, terminal: Terminal
+    values: np.ndarray, wanted: DensityOptions, options: KernelOptions, terminal: Terminal
 ) -> tuple[LearnedStudentT, xr.DataTree | None]:
     """The density, and the posterior of its hyperparameters if that was asked for; both printed."""
     run = None

@@ -15,8 +15,7 @@ FILES = (
     READ_ME,
     SCRIPT,
     *("ozone.csv", "calm.csv", "windy.csv", "last_month.csv", "this_month.csv", "old.csv"),
-    *("new.csv", "posterior.nc", "simulated.csv", "prior.csv", "seen.csv", "tracked.csv"),
-    *("untracked.csv", "model.py", "counts.csv"),
+    *("new.csv", "posterior.nc", "model.py", "counts.csv"),
 )
 
 
@@ -35,14 +34,14 @@ def examples(
     from ...core.drafts import listed
     from ...core.errors import InputError
     from .. import outputs
-    from ..examples import tables, tour
+    from ..examples import tour
 
     mine = [path for path, whose in listed(folder).items() if whose == "examples"]
     for name in FILES:
         if (path := folder / name).exists() and path not in mine:
             raise InputError(f"{path} exists and is none of bke's examples: choose another folder")
     with outputs.output_folder(folder, FILES, command="examples", read=()) as there:
-        tables.write_tables(there)
+        tour.write_tables(there)
         (there / READ_ME).write_text(tour.READ_ME, encoding="utf-8")
         (there / SCRIPT).write_text(tour.as_script(), encoding="utf-8")
     terminal.say(f"{len(FILES)} files are in {folder}, where {READ_ME} says what they hold. Try:")

@@ -15,9 +15,15 @@ from ...learning import TestKernel
 from ..command import command
 from ..options.data import FILE_KINDS, columns_option
 from ..options.output import optional_folder
-from ..options.testing import IndependenceMethodName, TestOptions, kernel_option, method_option
+from ..options.testing import (
+    TEST_FILES,
+    TEST_PICTURES,
+    IndependenceMethodName,
+    TestOptions,
+    kernel_option,
+    method_option,
+)
 from ..terminal import Terminal
-from ..testing import FILES, PICTURES, finish_test
 from ..words import parse_columns
 
 if TYPE_CHECKING:
@@ -88,16 +94,16 @@ def independence(
     variables: VariableOptions,
     chosen: IndependenceOptions,
     options: TestOptions,
-    out: Annotated[Path | None, optional_folder(PICTURES)] = None,
+    out: Annotated[Path | None, optional_folder(TEST_PICTURES)] = None,
 ) -> None:
     """Do two variables depend on each other? HSIC with learned kernels, at an exact level."""
     asked = variables.columns()
     options.check(chosen.method, chosen.kernel)
-    from .. import outputs
+    from .. import outputs, steps
 
     table = _read(path, asked)
     X, Y, (first, second, others) = table.x, table.y, table.names
-    with outputs.output_folder(out, FILES, command="independence", read=[path]) as folder:
+    with outputs.output_folder(out, TEST_FILES, command="independence", read=[path]) as folder:
         test_options = {
             "kernel": chosen.kernel,
             "method": chosen.method.replace("-", " "),
@@ -123,7 +129,7 @@ def independence(
             "given": list(others),
             "settings": {**test_options, **options.settings()},
         }
-        finish_test(result, witness, told, [], folder, terminal)
+        steps.finish_test(result, witness, told, [], folder, terminal)
 
 
 def _read(path: Path, asked: list[list[str]]) -> Variables:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from ..command import command
-from ..comparison import compared
 from ..options.data import FILE_KINDS, ColumnOptions, NameOptions
 from ..options.model import ModelOptions, StandardizeName
 from ..options.output import HtmlOption, OutFolder, VerboseOption, check_html
@@ -79,7 +78,7 @@ def run(
     with outputs.output_folder(out, steps.RUN_FILES, command="run", read=read) as folder:
         notes = list(pair.notes)
         terminal.notes(notes)
-        answer = compared(pair, terminal, seed=sampler.seed)
+        answer = steps.compared(pair, terminal, seed=sampler.seed)
         samples = (pair.P, pair.Q) if model.samples == "product" else (pair.pooled,)
         result = steps.fit_and_save(samples, pair.columns, how, folder / steps.RUN, terminal)
         result, unknown = steps.weigh_and_save(result, folder / steps.RUN, terminal)

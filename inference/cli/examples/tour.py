@@ -1,26 +1,32 @@
-"""The commands that ``bke examples`` tells of, as they are typed in its folder."""
+"""What ``bke examples`` writes: data sets, one measured and others simulated, and its commands."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
 
-from .. import purposes
+import numpy as np
+from numpy.typing import NDArray
+
+from ..options import panels
 
 #: The style of what is typed.
 TYPED = "cyan"
 #: By purpose: a question, the commands that answer it, and a package that they need, if any.
 TOUR: dict[str, tuple[tuple[str, tuple[str, ...], str], ...]] = {
-    purposes.POSTERIOR: (
+    panels.POSTERIOR: (
         (
             "The test, the posterior of the lengthscale and the witness with its bands, together:",
             ("bke run calm.csv windy.csv --columns Ozone --out result",),
             "",
         ),
     ),
-    purposes.COMPARE: (
+    panels.COMPARE: (
         (
             "Do calm and windy days differ in temperature and humidity, where, and by how much?",
-            ("bke test calm.csv windy.csv --columns Temp,Hum --out answer",),
+            ("bke compare calm.csv windy.csv --columns Temp,Hum --out answer",),
             "",
         ),
         (
@@ -34,7 +40,7 @@ TOUR: dict[str, tuple[tuple[str, tuple[str, ...], str], ...]] = {
             "",
         ),
     ),
-    purposes.CHECK: (
+    panels.CHECK: (
         ("Do four chains of a sampler agree?", ("bke chains posterior.nc --out chains",), ""),
         (
             "Which fifty of their draws stand best for all?",
@@ -42,50 +48,15 @@ TOUR: dict[str, tuple[tuple[str, tuple[str, ...], str], ...]] = {
             "",
         ),
     ),
-    purposes.LEARN: (
-        (
-            "The kernel of highest marginal likelihood:",
-            ("bke learn calm.csv windy.csv --columns Ozone",),
-            "",
-        ),
-        (
-            "Which windy days are unlike the calm ones?",
-            ("bke density calm.csv --columns Temp,Hum --at windy.csv --out density",),
-            "",
-        ),
-    ),
-    purposes.DEPENDENCE: (
+    panels.MODELS: (
         (
             "Does ozone depend on temperature?",
             ("bke independence ozone.csv --x Temp --y Ozone",),
             "",
         ),
         (
-            "Which columns cause which?",
-            ("bke graph ozone.csv --columns Ozone,Temp,Hum --kernel median --out graph",),
-            "causal-learn",
-        ),
-    ),
-    purposes.INFER: (
-        (
-            "What ozone is to be expected at which temperature?",
-            ("bke condition ozone.csv --given Temp --of Ozone --kernel median --out expected",),
-            "",
-        ),
-        (
-            "What is theta where a and b are seen, by simulated pairs and a prior?",
-            (
-                "bke bayes simulated.csv prior.csv seen.csv --hidden theta --seen a,b "
-                "--kernel median --out posterior",
-            ),
-            "",
-        ),
-        (
-            "Where on a circle is what is seen badly?",
-            (
-                "bke filter tracked.csv untracked.csv --states u,v --observations a,b "
-                "--kernel median --out states",
-            ),
+            "Which windy days are unlike the calm ones?",
+            ("bke density calm.csv --columns Temp,Hum --at windy.csv --out density",),
             "",
         ),
         (
@@ -118,9 +89,6 @@ Written by `bke examples`. The commands to try are in `commands.txt`; type them 
 - `old.csv`, `new.csv`: rows as they should be, and a stream whose `pressure` spreads from row 401
   on.
 - `posterior.nc`: four chains of 500 draws of `mu` and `tau`; the last is about another `mu`.
-- `simulated.csv`, `prior.csv`, `seen.csv`: `a` is theta with noise, and `b` its square with noise.
-- `tracked.csv`, `untracked.csv`: a point that goes round a circle, `u` and `v`, seen with noise as
-  `a` and `b`.
 - `model.py`, `counts.csv`: a simulator of waiting times with its prior, and 100 rows from it with
   rate 0.5 and size 3.
 """
@@ -150,3 +118,83 @@ def as_text() -> Iterator[tuple[str, str]]:
             yield f"  {question}{f' (needs {package})' if package else ''}", ""
             for command in typed:
                 yield f"    {command}", TYPED
+
+
+#: What the simulated ones are drawn with.
+SEED = 20
+MEASURED = "ozone.csv"
+POSTERIOR = "posterior.nc"
+MODEL = '''\
+"""Waiting times of a given rate and size, and what is believed of both beforehand."""
+
+import numpyro.distributions as dist
+
+prior = {"rate": dist.LogNormal(0.0, 1.0), "size": dist.Gamma(2.0, 1.0)}
+
+
+def simulate(rng, theta):
+    return rng.gamma(theta["size"], 1.0 / theta["rate"], size=100)
+'''
+#: Rows of a table of customers, of the reference of a stream, and of its new rows.
+CUSTOMERS, OLD, NEW, CHANGE = 400, 500, 800, 400
+
+
+def write_tables(folder: Path) -> None:
+    """Write them all to a folder that exists."""
+    measured = files(__package__).joinpath(MEASURED).read_text(encoding="utf-8")
+    (folder / MEASURED).write_text(measured, encoding="utf-8")
+    header, *days = csv.reader(measured.splitlines())
+    wind = np.array([float(day[-1]) for day in days])
+    calm = wind < np.median(wind)
+    for name, chosen in (("calm", calm), ("windy", ~calm)):
+        _write(folder, name, header, [day for day, kept in zip(days, chosen, strict=True) if kept])
+    rng = np.random.default_rng(SEED)
+    _customers(folder, rng)
+    _stream(folder, rng)
+    counts = rng.gamma(3.0, 1.0 / 0.5, size=(100, 1))
+    _write_numbers(folder, "counts", ["wait"], counts)
+    (folder / "model.py").write_text(MODEL, encoding="utf-8")
+    _chains(folder, rng)
+
+
+def _customers(folder: Path, rng: np.random.Generator) -> None:
+    for name, first, older, pro in (("last_month", 1, 0.0, 0.15), ("this_month", 401, 4.0, 0.3)):
+        plan = rng.choice(["free", "basic", "pro"], CUSTOMERS, p=[0.7 - pro, 0.3, pro])
+        age = np.round(rng.normal(40.0 + older, 9.0, CUSTOMERS))
+        usual = np.select([plan == "pro", plan == "basic"], [60.0, 20.0], 5.0)
+        spent = [f"{one:.2f}" for one in usual * rng.gamma(4.0, 0.25, CUSTOMERS)]
+        held = rng.random(CUSTOMERS) > 0.05
+        rows = [
+            [first + k, f"{age[k]:g}", plan[k], spent[k] if held[k] else ""]
+            for k in range(CUSTOMERS)
+        ]
+        _write(folder, name, ["customer", "age", "plan", "spent"], rows)
+
+
+def _stream(folder: Path, rng: np.random.Generator) -> None:
+    for name, count in (("old", OLD), ("new", NEW)):
+        numbers = rng.normal(size=(count, 2)) * [2.0, 0.3] + [20.0, 1.0]
+        if name == "new":
+            numbers[CHANGE:, 1] += 0.9 * rng.normal(size=count - CHANGE)
+        _write_numbers(folder, name, ["temperature", "pressure"], numbers)
+
+
+def _chains(folder: Path, rng: np.random.Generator) -> None:
+    import xarray as xr
+
+    from ...core.netcdf import write_tree
+
+    draws = rng.normal(size=(4, 500, 2))
+    draws[3, :, 0] += 1.0
+    values = {"mu": draws[..., 0], "tau": np.exp(0.3 * draws[..., 1])}
+    posterior = xr.Dataset({name: (("chain", "draw"), each) for name, each in values.items()})
+    write_tree(xr.DataTree.from_dict({"posterior": posterior}), folder / POSTERIOR)
+
+
+def _write_numbers(folder: Path, name: str, header: list[str], values: NDArray[np.float64]) -> None:
+    _write(folder, name, header, [[f"{one:.4f}" for one in row] for row in values])
+
+
+def _write(folder: Path, name: str, header: list[str], rows: list[list[str]]) -> None:
+    with open(folder / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([header, *rows])

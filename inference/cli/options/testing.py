@@ -103,6 +103,11 @@ def method_option(text: str) -> Any:
     )
 
 
+#: What a test writes, and in words.
+TEST_FILES = ("comparison.png", "test.png", "witness.png", "test.json")
+TEST_PICTURES = "comparison.png, or of one test test.png and witness.png, and test.json"
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LevelOptions:
     """How a test is calibrated."""

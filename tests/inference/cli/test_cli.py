@@ -23,7 +23,7 @@ import xarray as xr
 from bke.inference import InputError, SamplingError, load_run
 from bke.inference.cli import app, interrupt, steps
 from bke.inference.cli.commands import COMMANDS, PANELS
-from bke.inference.cli.options.kernel import KERNELS
+from bke.inference.cli.options.model import KERNELS
 from bke.inference.cli.terminal import Terminal, number
 from bke.inference.cli.words import parse_columns
 from bke.inference.data import checks
@@ -178,9 +178,8 @@ def test_a_comparison_needs_no_jax(tmp_path):
         ("fit", "P.npy", "--checkpoint", "part"),
         ("fit", "P.npy", "--processes", "2"),
         ("fit", "P.csv", "--noise-variance", "lots"),
-        ("learn",),
-        ("learn", "P.csv", "--objective", "posterior"),
-        ("score", "P.csv", "--kernels", "se,gauss"),
+        ("density",),
+        ("fit", "P.csv", "--kernel", "gauss"),
         ("diagnose",),
         ("witness", "run.nc", "P.csv"),
         ("fly",),
@@ -330,7 +329,7 @@ def test_columns_in_another_order(tmp_path, no_fit):
         "run", first, third, *out
     )
     more = write_csv(tmp_path / "S.csv", RNG.normal(size=(9, 3)), "a,b,c")
-    for command in (("run", first, more, *out), ("test", first, more)):
+    for command in (("run", first, more, *out), ("compare", first, more)):
         assert "has the columns a, b and " in refusal(*command)
     unnamed = tmp_path / "T.csv"
     unnamed.write_text("1,2,3\n4,5,6\n7,8,10\n")
@@ -628,16 +627,20 @@ def test_own_samples_print_the_method_and_how_to_run_chains(samples, tmp_path, n
 def test_samples_are_called_as_their_files_or_as_asked(tmp_path, samples, no_fit):
     calm, windy = (write_csv(tmp_path / f"{name}.csv", X, "height")
                    for name, X in (("calm", P), ("windy", Q)))  # fmt: skip
-    for command in (("test",), ("test", "--kernel", "median"), ("run", "--out", tmp_path / "out")):
+    for command in (
+        ("compare",),
+        ("compare", "--kernel", "median"),
+        ("run", "--out", tmp_path / "out"),
+    ):
         told = bke_command(*command[:1], calm, windy, *command[1:]).stdout
         assert "calm and windy" in told
         assert "P and Q" not in told
-    told = bke_command("test", calm, windy, "--names", "June", "dry July").stdout
+    told = bke_command("compare", calm, windy, "--names", "June", "dry July").stdout
     assert "June and dry July" in told
     assert "Mean difference of height, dry July - June:" in told
     other = write_csv(tmp_path / "calm.txt", Q, "height")
-    assert "P and Q" in bke_command("test", calm, other).stdout
-    refused = bke_command("test", calm, windy, "--names", "a", "a")
+    assert "P and Q" in bke_command("compare", calm, other).stdout
+    refused = bke_command("compare", calm, windy, "--names", "a", "a")
     assert refused.exit_code == 2
     assert "tell the samples apart" in " ".join(refused.output.replace("│", " ").split())
 
@@ -695,34 +698,6 @@ def test_samples_with_a_likelihood_each(samples, tmp_path, no_fit):
 def test_the_noise_by_name(noise, samples, tmp_path, no_fit):
     bke_command("fit", *samples, "--noise-variance", noise, "--out", tmp_path / "run.nc")
     assert no_fit[0]["noise_variance"] == noise
-
-
-@pytest.mark.slow
-def test_learn(samples):
-    from bke.inference import learn_kernel
-
-    result = succeeded("learn", *samples, "--json", "--quiet")
-    summary = json.loads(result.stdout)
-    learned = learn_kernel(np.concatenate([P, Q]), progress=False)
-    first = summary["peaks"][0]
-    assert first["hyperparameters"]["lengthscale"] == pytest.approx(learned.kernel.lengthscale)
-    assert first["gamma"] == pytest.approx(learned.gamma)
-    assert first["below_the_highest_nats"] == 0.0
-    assert len(summary["peaks"]) == len(learned.peaks)
-    text = succeeded("learn", *samples, "--quiet", "--objective", "map").stdout
-    assert "posterior density" in text
-    assert "gamma =" in text
-
-
-@pytest.mark.slow
-def test_score(samples):
-    from bke.inference.learning.comparison import CAVEAT
-
-    arguments = ("score", samples[1], "--kernels", "se,laplace", "--folds", 2, "--quiet")
-    summary = json.loads(succeeded(*arguments, "--json").stdout)
-    assert set(summary["scores"]) == {"se", "laplace"}
-    assert summary["caveat"] == CAVEAT
-    assert "no Bayes factors" in succeeded(*arguments).stdout
 
 
 # -- the whole job and its parts ------------------------------------------------------------------
@@ -933,7 +908,7 @@ def test_two_samples_are_tested(samples, tmp_path):
     """The command and the function agree; picture and summary are written."""
     out = tmp_path / "out"
     arguments = ("--kernel", "median", "--permutations", "99", "--seed", "3", "--quiet")
-    result = succeeded("test", *samples, *arguments, "--json", "--out", out)
+    result = succeeded("compare", *samples, *arguments, "--json", "--out", out)
     found = json.loads(result.stdout)
     expected = bke.inference.two_sample_test(
         P, Q, kernel="median", n_resamples=99, seed=3, progress=False
@@ -945,7 +920,7 @@ def test_two_samples_are_tested(samples, tmp_path):
     assert (out / "test.png").stat().st_size > 5000
     assert (out / "witness.png").stat().st_size > 5000
     assert json.loads((out / "test.json").read_text())["pvalue"] == expected.pvalue
-    text = succeeded("test", *samples, *arguments).stdout
+    text = succeeded("compare", *samples, *arguments).stdout
     assert str(expected) in text
 
 
@@ -953,7 +928,7 @@ def test_two_samples_are_compared(samples, tmp_path):
     """One answer on the terminal, in JSON and in the picture: that of the function."""
     out = tmp_path / "out"
     arguments = ("--permutations", "99", "--seed", "3", "--alpha", "0.1", "--quiet")
-    printed = succeeded("test", *samples, *arguments, "--json", "--out", out).stdout
+    printed = succeeded("compare", *samples, *arguments, "--json", "--out", out).stdout
     expected = bke.inference.compare(
         P, Q, n_resamples=99, seed=3, alpha=0.1, columns=["height"], progress=False
     )
@@ -961,8 +936,8 @@ def test_two_samples_are_compared(samples, tmp_path):
     assert json.loads((out / "test.json").read_text())["answer"] == expected.to_dict()
     assert {path.name for path in out.iterdir()} == {"comparison.png", "test.json"} | KEPT
     assert (out / "comparison.png").stat().st_size > 5000
-    assert str(expected) in succeeded("test", *samples, *arguments).stdout
-    refused = bke_command("test", *samples, "--standardize", "none")
+    assert str(expected) in succeeded("compare", *samples, *arguments).stdout
+    refused = bke_command("compare", *samples, "--standardize", "none")
     assert refused.exit_code == 2
     assert "--standardize is for --statistic" in refused.output
 
@@ -975,24 +950,26 @@ def test_a_difference_of_two_samples_fails_where_it_is_asked_for_and_is_large_en
         for name, one in zip("abc", rows, strict=True)
     )
     fast = ("--permutations", "99", "--quiet")
-    assert bke_command("test", first, other, *fast).exit_code == 0
-    assert bke_command("test", first, same, "--fail", *fast).exit_code == 0
-    assert bke_command("test", first, other, "--fail", *fast).exit_code == 3
-    assert bke_command("test", first, other, "--fail", "--kernel", "median", *fast).exit_code == 3
-    assert bke_command("test", first, same, "--fail", "--kernel", "median", *fast).exit_code == 0
+    assert bke_command("compare", first, other, *fast).exit_code == 0
+    assert bke_command("compare", first, same, "--fail", *fast).exit_code == 0
+    assert bke_command("compare", first, other, "--fail", *fast).exit_code == 3
+    assert (
+        bke_command("compare", first, other, "--fail", "--kernel", "median", *fast).exit_code == 3
+    )
+    assert bke_command("compare", first, same, "--fail", "--kernel", "median", *fast).exit_code == 0
     auc = bke.inference.compare(rows[0], rows[2], n_resamples=99, progress=False).auc
     assert 0.6 < auc < 0.7
     for least, status in ((0.6, 3), (0.7, 0)):
-        found = bke_command("test", first, other, "--fail", "--min-effect", least, *fast)
+        found = bke_command("compare", first, other, "--fail", "--min-effect", least, *fast)
         assert found.exit_code == status
         gate = ("--fail", "--min-effect", least, "--json")
-        answer = json.loads(bke_command("test", first, other, *gate, *fast).stdout)
+        answer = json.loads(bke_command("compare", first, other, *gate, *fast).stdout)
         assert (answer["failed"], answer["min_effect"]) == (status == 3, least)
         assert f"{'Failed' if status else 'Passed'}: the AUC, {auc:.3f}, is" in found.stdout
     for wrong in (("--min-effect", 0.6), ("--fail", "--min-effect", 0.1)):
-        assert bke_command("test", first, other, *wrong, *fast).exit_code == 2
+        assert bke_command("compare", first, other, *wrong, *fast).exit_code == 2
     wrong = ("--fail", "--min-effect", 0.6, "--kernel", "median")
-    assert bke_command("test", first, other, *wrong, *fast).exit_code == 2
+    assert bke_command("compare", first, other, *wrong, *fast).exit_code == 2
 
 
 def test_pairs_are_tested_for_independence(tmp_path):
@@ -1010,21 +987,21 @@ def test_other_methods(samples, tmp_path):
     """Every name reaches the function under the right one."""
     arguments = ("--permutations", "39", "--quiet", "--json", "--kernel", "median")
     for method in ("gamma", "spectrum"):
-        found = json.loads(succeeded("test", *samples, *arguments, "--method", method).stdout)
+        found = json.loads(succeeded("compare", *samples, *arguments, "--method", method).stdout)
         expected = bke.inference.two_sample_test(
             P, Q, kernel="median", method=method, n_resamples=39, progress=False
         )
         assert found["pvalue"] == pytest.approx(expected.pvalue)
         assert found["exact"] is False
-    assert "one size" in refusal("test", *samples, *arguments, "--method", "linear")
+    assert "one size" in refusal("compare", *samples, *arguments, "--method", "linear")
     assert "one size" in refusal(
-        "test", *samples, *arguments, "--method", "wild-bootstrap", "--dependence-length", "2"
+        "compare", *samples, *arguments, "--method", "wild-bootstrap", "--dependence-length", "2"
     )
-    combined = bke_command("test", *samples, "--method", "gamma")
+    combined = bke_command("compare", *samples, "--method", "gamma")
     assert combined.exit_code == 2
     assert "--kernel bkl or posterior or median" in combined.output
-    assert bke_command("test", *samples, "--dependence-length", "3").exit_code == 2
-    assert bke_command("test", *samples, "--paired", "--method", "block").exit_code == 2
+    assert bke_command("compare", *samples, "--dependence-length", "3").exit_code == 2
+    assert bke_command("compare", *samples, "--paired", "--method", "block").exit_code == 2
 
 
 @pytest.mark.slow
@@ -1049,28 +1026,12 @@ def test_conditional_independence_on_the_command_line(tmp_path):
     assert "a and b given c" in given["test"]
 
 
-def test_a_graph_on_the_command_line(tmp_path):
-    pytest.importorskip("causallearn")
-    rng = np.random.default_rng(0)
-    a, b, e = rng.normal(size=(3, 100))
-    path = write_csv(tmp_path / "data.csv", np.column_stack([a, b, a + b + 0.3 * e]), "a,b,c")
-    arguments = ("--permutations", "39", "--quiet", "--kernel", "median")
-    out = tmp_path / "out"
-    found = json.loads(succeeded("graph", path, *arguments, "--json", "--out", out).stdout)
-    assert set(found["edges"]) == {"a --> c", "b --> c"}
-    assert {tuple(test["given"]) for test in found["tests"]} == {(), ("a",), ("b",)}
-    assert (out / "graph.png").stat().st_size > 5000
-    assert "at least 3 columns" in refusal("graph", path, "--columns", "a,b")
-    series = succeeded("graph", path, *arguments, "--whiten", "innovations").stdout
-    assert "Causal graph of 3 columns" in series
-
-
 def test_bad_input_to_the_tests(samples, tmp_path):
-    assert "cannot reject" in refusal("test", *samples, "--permutations", "9")
-    assert "P.csv" in refusal("test", tmp_path / "P.csv", samples[1])
+    assert "cannot reject" in refusal("compare", *samples, "--permutations", "9")
+    assert "P.csv" in refusal("compare", tmp_path / "P.csv", samples[1])
     assert "no column" in refusal("independence", samples[0], "--x", "height", "--y", "weight")
-    assert "samples of one size" in refusal("test", *samples, "--paired")
-    assert bke_command("test", *samples, "--paired", "--biased").exit_code == 2
+    assert "samples of one size" in refusal("compare", *samples, "--paired")
+    assert bke_command("compare", *samples, "--paired", "--biased").exit_code == 2
 
 
 @pytest.mark.slow

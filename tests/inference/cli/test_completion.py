@@ -30,10 +30,10 @@ def bke(*arguments, **environment):
 @pytest.mark.parametrize(
     ("words", "completed"),
     [
-        ("bke te", ["test"]),
+        ("bke com", ["compare"]),
         ("bke m", ["monitor"]),
-        ("bke test --ker", ["--kernel"]),
-        ("bke test --kernel m", ["multiscale", "median"]),
+        ("bke compare --ker", ["--kernel"]),
+        ("bke compare --kernel m", ["multiscale", "median"]),
         ("bke fit --method q", ["quadrature"]),
     ],
 )

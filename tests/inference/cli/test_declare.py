@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import pytest
 import typer
-from bke.inference.cli.declare import fields_of, flattened
+from bke.inference.cli.command import fields_of, flattened
 from typer.testing import CliRunner
 
 

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 ROOT = Path(__file__).parents[3]
 #: Done within seconds: these compile little.
-QUICK = ("bke test", "bke drift", "bke chains")
+QUICK = ("bke compare", "bke drift", "bke chains")
 ASKED = [one for asked in TOUR.values() for one in asked]
 
 

@@ -29,7 +29,15 @@ def rows(tmp_path_factory):
 
 def command(rows, out, seed, *, n_resamples="19"):
     options = ("--kernel", "median", "--permutations", n_resamples, "--seed", seed, "--quiet")
-    return [*STARTS, "test", str(rows / "p.csv"), str(rows / "q.csv"), *options, "--out", str(out)]
+    return [
+        *STARTS,
+        "compare",
+        str(rows / "p.csv"),
+        str(rows / "q.csv"),
+        *options,
+        "--out",
+        str(out),
+    ]
 
 
 def started(rows, out, seed):

@@ -26,7 +26,7 @@ def rows(tmp_path, monkeypatch):
 def test_a_test_tells_its_files_and_writes_its_summary(rows):
     name, told = BROKEN, r"a\nb.csv"
     options = ("--permutations", 19, "--out", "out")
-    found = run("test", name, "q.csv", *options)
+    found = run("compare", name, "q.csv", *options)
     assert found.exit_code == 0
     assert f": {told}, 20 rows; q: q.csv, 20 rows; u, v\n" in found.stdout
     with open("out/test.json", encoding="utf-8") as file:
@@ -34,12 +34,12 @@ def test_a_test_tells_its_files_and_writes_its_summary(rows):
 
 
 def test_a_message_names_the_whole_file(rows):
-    found = run("test", "no\nfile.csv", "q.csv")
+    found = run("compare", "no\nfile.csv", "q.csv")
     assert found.exit_code == 1
     assert found.stderr == "bke: no\\nfile.csv does not exist\n"
 
 
-@pytest.mark.parametrize("command", ["drift", "test"])
+@pytest.mark.parametrize("command", ["drift", "compare"])
 def test_a_name_that_is_not_text_is_refused(rows, command):
     found = run(command, BYTES, "q.csv")
     assert found.exit_code == 1
@@ -49,7 +49,7 @@ def test_a_name_that_is_not_text_is_refused(rows, command):
 def test_a_warning_is_a_sentence(rows):
     with open("q.csv", "w") as file:
         file.write("0,1\n" + "1.5,2\n2.5,3\n3.5,1\n" * 5)
-    found = run("test", BROKEN, "q.csv", "--permutations", 19)
+    found = run("compare", BROKEN, "q.csv", "--permutations", 19)
     assert found.exit_code == 0
     assert "bke: warning: q.csv: its first row, 0, 1, is read as numbers" in found.stderr
     assert "UserWarning" not in found.stderr

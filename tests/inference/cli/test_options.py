@@ -9,8 +9,8 @@ import typer
 from bke.inference import InputError, Nuts, Quadrature, Smc
 from bke.inference.cli import app
 from bke.inference.cli.commands import COMMANDS
-from bke.inference.cli.options.kernel import KERNELS, build_kernel, parse_kernels
 from bke.inference.cli.options.model import (
+    KERNELS,
     GammaOptions,
     LikelihoodName,
     LikelihoodOptions,
@@ -18,6 +18,7 @@ from bke.inference.cli.options.model import (
     ModelOptions,
     PriorOptions,
     UnitOptions,
+    build_kernel,
     standardize_argument,
 )
 from bke.inference.cli.options.sampler import SamplerOptions
@@ -160,7 +161,6 @@ def test_words_are_refused_as_wrong_usage():
     for refused in (
         lambda: model(noise_variance="lots"),
         lambda: UnitOptions(dither="maybe"),
-        lambda: parse_kernels("se,gauss", "--kernels"),
         lambda: TestOptions(dependence_length=3.0, level=None).check("gamma", "bkl"),
         lambda: TestOptions(level=None).check("gamma", "multiscale"),
     ):

@@ -115,7 +115,7 @@ def test_nothing_is_told_of_files_that_did_not_come_to_their_place(folder, monke
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("bke.inference.core.drafts._list", full)
-    told = ("test", "p.npy", "q.npy", "--permutations", "99", "--out", "out", "--json")
+    told = ("compare", "p.npy", "q.npy", "--permutations", "99", "--out", "out", "--json")
     result = CliRunner().invoke(app, told)
     assert result.exit_code == 1
     assert result.stdout == ""
@@ -125,14 +125,14 @@ def test_nothing_is_told_of_files_that_did_not_come_to_their_place(folder, monke
 def test_what_another_command_wrote_is_not_mixed_with(folder):
     """But for what is made of it, as a diagnosis of the run in the folder."""
     told = ("p.npy", "q.npy", "--permutations", "99", "--seed", "1")
-    done = CliRunner().invoke(app, ["test", *told, "--out", "out"])
+    done = CliRunner().invoke(app, ["compare", *told, "--out", "out"])
     assert done.exit_code == 0
     before = contents(folder / "out")
     refused = refusal("run", "p.npy", "q.npy", "--out", "out")
-    assert "comparison.png, which belongs to what bke test has written there" in refused
+    assert "comparison.png, which belongs to what bke compare has written there" in refused
     assert contents(folder / "out") == before
     (folder / "out" / "comparison.png").unlink()
-    again = CliRunner().invoke(app, ["test", *told, "--out", "out"])
+    again = CliRunner().invoke(app, ["compare", *told, "--out", "out"])
     assert again.exit_code == 0
     assert set(contents(folder / "out")) == set(before)
 
@@ -152,7 +152,7 @@ def test_a_folder_is_for_one_command_and_what_is_made_of_its_run(tmp_path):
     put(tmp_path / "out", "diagnose", "profile.png", "summary.json", read=[run])
     put(tmp_path / "out", "run", "run.nc", "summary.json")
     with pytest.raises(InputError, match="belongs to what bke run has written there"):
-        put(tmp_path / "out", "graph", "summary.json", read=[other])
+        put(tmp_path / "out", "density", "summary.json", read=[other])
     put(tmp_path / "out", "diagnose", "profile.png", read=[run])
     with pytest.raises(InputError, match="belongs to what bke diagnose has written there"):
         put(tmp_path / "out", "diagnose", "profile.png", read=[other])
@@ -170,8 +170,8 @@ def test_a_link_into_the_folder_of_another_command(tmp_path):
     put(tmp_path / "out", "run", "run.nc")
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "run.nc").symlink_to(tmp_path / "out" / "run.nc")
-    put(tmp_path / "linked", "test", "run.nc")
-    assert (tmp_path / "linked" / "run.nc").read_text() == "test"
+    put(tmp_path / "linked", "compare", "run.nc")
+    assert (tmp_path / "linked" / "run.nc").read_text() == "compare"
     assert (tmp_path / "out" / "run.nc").read_text() == "run"
 
 
@@ -224,6 +224,6 @@ def test_what_a_killed_command_had_begun_is_ended_before_it_is_asked_whose_it_is
     with pytest.raises(InputError, match="being replaced"):
         drafts.check_in_place(tmp_path / "link.nc")
     with pytest.raises(InputError, match="belongs to what bke run has written there"):
-        put(tmp_path, "test", "summary.json")
+        put(tmp_path, "compare", "summary.json")
     assert (tmp_path / "summary.json").read_text() == "run"
     assert (tmp_path / "bke-files.json").exists()

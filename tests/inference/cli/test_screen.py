@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from bke.inference.cli.plain import PLAIN
+from bke.inference.cli.program import PLAIN
 from bke.inference.cli.terminal import Terminal
 from rich.console import Console
 
@@ -78,7 +78,7 @@ def test_no_color_leaves_no_codes(tmp_path):
     coloured = on_a_screen("examples", tmp_path / "b")
     assert f"{ESCAPE}[1m" in coloured  # bold
     # What is to be copied is on one line, however long.
-    assert any(line.startswith("    bke bayes") and len(line) > 80 for line in plain.splitlines())
+    assert any(line.startswith("    bke drift") and len(line) > 80 for line in plain.splitlines())
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii"])

@@ -1,4 +1,4 @@
-"""``bke test``: do two samples come from one distribution?"""
+"""``bke compare``: do two samples come from one distribution?"""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from ...core.names import printable
 from ...learning import TestKernel
 from ...testing import LinearEstimator
 from ..command import command
-from ..comparison import compared
 from ..options.data import ColumnOptions, FirstSample, NameOptions, SecondSample
 from ..options.output import optional_folder
 from ..options.panels import TEST
 from ..options.testing import (
     DIFFERENT,
+    TEST_FILES,
+    TEST_PICTURES,
     FailOption,
     StatisticName,
     TestOptions,
@@ -27,7 +28,6 @@ from ..options.testing import (
     min_effect_option,
 )
 from ..terminal import Terminal
-from ..testing import FILES, PICTURES, finish_test
 
 if TYPE_CHECKING:
     from bke.inference import Comparison
@@ -121,8 +121,8 @@ class TwoSampleOptions:
         }
 
 
-@command("Example: `bke test calm.csv windy.csv --columns Ozone`", name="test")
-def two_sample(
+@command("Example: `bke compare calm.csv windy.csv --columns Ozone`")
+def compare(
     terminal: Terminal,
     path_p: FirstSample,
     path_q: SecondSample,
@@ -131,7 +131,7 @@ def two_sample(
     called: NameOptions,
     chosen: TwoSampleOptions,
     options: TestOptions,
-    out: Annotated[Path | None, optional_folder(PICTURES)] = None,
+    out: Annotated[Path | None, optional_folder(TEST_PICTURES)] = None,
 ) -> None:
     """Do two samples differ, where, at what scale and by how much? One answer, at an exact level.
 
@@ -142,17 +142,17 @@ def two_sample(
     """
     single_test = chosen.single_test(options)
     names = columns.names
-    from .. import inputs, outputs
+    from .. import inputs, outputs, steps
 
     pair = inputs.read_pair(path_p, path_q, names, called, tested=True)
     rows = {"P": len(pair.P), "Q": len(pair.Q)}
     told: dict[str, Any] = {
-        "command": "test",
+        "command": "compare",
         "sources": pair.sources,
         "rows": rows,
         "columns": list(pair.columns),
     }
-    with outputs.output_folder(out, FILES, command="test", read=(path_p, path_q)) as folder:
+    with outputs.output_folder(out, TEST_FILES, command="compare", read=(path_p, path_q)) as folder:
         terminal.notes(pair.notes)
         first, second = pair.names
         told_P, told_Q = (printable(str(path)) for path in (path_p, path_q))
@@ -162,7 +162,7 @@ def two_sample(
         )
         if single_test is None:
             level = options.of_comparison()
-            answer = compared(pair, terminal, paired=chosen.paired, **level)
+            answer = steps.compared(pair, terminal, paired=chosen.paired, **level)
             differ = answer.reject
             if chosen.min_effect is not None:
                 large = answer.auc >= chosen.min_effect
@@ -197,7 +197,7 @@ def two_sample(
             told["settings"] = {**single_test, **options.settings()}
             if chosen.fail:
                 told["failed"] = differ
-            finish_test(result, witness, told, list(pair.notes), folder, terminal)
+            steps.finish_test(result, witness, told, list(pair.notes), folder, terminal)
     if chosen.fail and differ:
         raise typer.Exit(DIFFERENT)
 
@@ -214,4 +214,4 @@ def _finish(
 
     files, missing = steps.draw_pictures(out, lambda: [("comparison", answer.plot)], terminal)
     told["answer"] = answer.to_dict()
-    steps.finish(told, files, steps.summary_in(out, FILES[-1]), [*notes, *missing], terminal)
+    steps.finish(told, files, steps.summary_in(out, TEST_FILES[-1]), [*notes, *missing], terminal)
