@@ -93,9 +93,10 @@ def _on_a_terminal(function: Callable[..., None]) -> Callable[..., None]:
     """The function with options where its first parameter was a terminal."""
 
     def called(*, screen: ScreenOptions, **options: Any) -> None:
-        terminal = Terminal(json=screen.json, quiet=screen.quiet, debug=screen.debug)
-        with exit_codes(screen.debug), terminal.ending():
-            function(terminal, **options)
+        with exit_codes(screen.debug):
+            terminal = Terminal(json=screen.json, quiet=screen.quiet, debug=screen.debug)
+            with terminal.ending():
+                function(terminal, **options)
 
     hints = get_type_hints(function, include_extras=True)
     _, *given = inspect.signature(function).parameters.values()

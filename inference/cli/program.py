@@ -5,8 +5,8 @@ from __future__ import annotations
 import codecs
 import importlib.metadata
 import io
+import os
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -42,10 +42,18 @@ def _replaced(error: UnicodeError) -> tuple[str, int]:
 
 def start() -> None:
     """Run the command that the arguments name."""
-    # Where a kernel of the user's is found; at the end, so that no file there hides a module.
-    sys.path.append(str(Path.cwd()))
+    _open_closed_streams()
     in_plain_characters()
     app()
+
+
+def _open_closed_streams() -> None:
+    """Let nothing else be opened as standard input, output or error where one was closed."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
 
 
 def _version(asked: bool) -> None:

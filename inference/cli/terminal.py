@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import re
+import sys
 import textwrap
 import time
 import warnings
@@ -21,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..core.errors import InputError, SamplingError
-from ..core.names import printable
+from ..core.names import printable, printable_lines
 from .interrupt import told_as
 
 #: How JAX tells that memory was not enough.
@@ -99,6 +100,8 @@ class Terminal:
     """Where one command prints: its findings, or with ``json`` only the summary."""
 
     def __init__(self, *, json: bool, quiet: bool, debug: bool = False) -> None:
+        if json and sys.stdout is None:
+            raise InputError("standard output is closed, and --json would be printed there")
         self.json = json
         #: Whether reports of runs are printed in full.
         self.verbose = True
@@ -179,7 +182,7 @@ class Terminal:
         """
         if self._findings.is_terminal and not whole:
             text = "\n".join(_wrapped(line, self.width) for line in text.split("\n"))
-        (console or self._findings).print(Text(text, style), soft_wrap=True)
+        (console or self._findings).print(Text(printable_lines(text), style), soft_wrap=True)
 
     def lines(self, lines: Sequence[str], *, warning: bool = False) -> None:
         """Print a part of a short report after a blank line; a warning even if quiet."""

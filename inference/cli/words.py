@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import csv
+import os
+import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 
+_Named = TypeVar("_Named")
 SAMPLING_NOISE_NAMES = ("clt", "heteroscedastic")
 
 
@@ -48,6 +51,17 @@ def parse_columns(text: str | None) -> list[str] | None:
     if text is None:
         return None
     return [part.strip() for part in next(csv.reader([text], skipinitialspace=True), []) or [""]]
+
+
+def find_modules_here(named: _Named) -> _Named:
+    """Let a module that an option names be found in the current folder.
+
+    At the end, so that no file there hides another module; and only for these options, so that no
+    file there is run where no module is named.
+    """
+    if named and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    return named
 
 
 def misplaced(option: str, of: str, ways: Iterable[str], chosen: str) -> str:

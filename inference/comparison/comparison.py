@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from ..core.errors import InputError
 from ..core.machine import one_thread
+from ..core.names import printable_lines
 from ..core.notebook import Shown
 from ..data.checks import check_count, check_positive, check_proportion, pluralize
 from ..data.new_rows import as_evaluation_points
@@ -417,7 +418,7 @@ class Comparison(Shown):
         if self.left_out:
             lines.append(f"Dropped constant columns: {', '.join(self.left_out)}.")
         lines += [self._method_line(), *(f"Note: {note}" for note in self.notes)]
-        return "\n  ".join([self._verdict(), *lines])
+        return printable_lines("\n  ".join([self._verdict(), *lines]))
 
     def __repr__(self) -> str:
         verdict = "differ" if self.reject else "no difference found"

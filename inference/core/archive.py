@@ -45,6 +45,8 @@ def read_arrays(
         raise InputError(f"{path} is not {kind} of bke: name another place")
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            if any(entry.compress_type for entry in archive.zip.infolist()):
+                raise ValueError("its arrays are compressed, as bke writes none")
             # NumPy reads as much of an entry as its header asks for, and no sum is checked before
             # the end.
             if (damaged := archive.zip.testzip()) is not None:
@@ -63,12 +65,12 @@ def read_arrays(
 
 def _is_ours(path: Path) -> bool:
     """Whether a file begins as these do, be the rest there or not."""
+    if path.exists() and not path.is_file():  # reading a pipe would wait
+        return False
     name = f"{HEAD}.npy".encode()
     try:
         with open(path, "rb") as file:
             head = file.read(NAME + len(name))
-    except IsADirectoryError:
-        return False
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
     return head.startswith(ZIP) and head[NAME:] == name

@@ -6,10 +6,14 @@ import contextlib
 import os
 import secrets
 import tempfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from .errors import InputError
+
+#: Beginning of the names of temporary files.
+PREFIX = ".bke-"
 
 
 def same_file(first: str | os.PathLike[str], second: str | os.PathLike[str]) -> bool:
@@ -52,7 +56,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     if (target.exists() and not target.is_file()) or target.parent.resolve() == Path("/dev"):
         raise InputError(f"{path} is no regular file: name a file to write")
     # Not tempfile.mkstemp: its files are readable by their owner only, and stay so when renamed.
-    temporary = target.parent / f".{secrets.token_hex(8)}{target.suffix}"
+    temporary = target.parent / f"{_prefix(target)}{secrets.token_hex(8)}{target.suffix}"
     try:
         yield temporary
         with open(temporary, "rb+") as file:
@@ -64,6 +68,22 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def remove_temporary_files(path: str | os.PathLike[str]) -> None:
+    """Remove what killed calls of :func:`atomic_path` left of a file, or in a folder.
+
+    Nothing else may be writing to it.
+    """
+    target = Path(path)
+    folder, prefix = (target, PREFIX) if target.is_dir() else (target.parent, _prefix(target))
+    for other in folder.glob(f"{prefix}*"):
+        other.unlink(missing_ok=True)
+
+
+def _prefix(target: Path) -> str:
+    """Beginning of the names of temporary files, of any length of the file's own name."""
+    return f"{PREFIX}{zlib.crc32(os.fsencode(target.name)):08x}-"
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

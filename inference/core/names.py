@@ -10,3 +10,8 @@ def printable(text: str) -> str:
     return "".join(
         one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text
     )
+
+
+def printable_lines(text: str) -> str:
+    """Escape what cannot be printed, such as what a terminal takes for orders, but line breaks."""
+    return "\n".join(map(printable, text.split("\n")))

@@ -63,6 +63,7 @@ def read_tree(
         raise InputError(f"{path}: no such file")
     has_checksum = _has_checksum(path)
     try:
+        _check_links(path)
         with xr.open_datatree(path, engine="h5netcdf") as opened:
             size = opened.nbytes
             if size > max_ratio * os.path.getsize(path):
@@ -74,6 +75,32 @@ def read_tree(
         raise InputError(f"{path} is not {kind} saved as NetCDF, or is damaged") from error
     tree.attrs.pop(SEALED, None)
     return tree, has_checksum
+
+
+def _check_links(path: str | os.PathLike[str]) -> None:
+    """Refuse files that lead elsewhere: to other files, or to a group above.
+
+    Raises:
+        InputError: the file has such a link, or data outside of it.
+    """
+    import h5py  # slow to import
+
+    with h5py.File(path) as file:
+        groups, seen = [file], {h5py.h5o.get_info(file.id).addr}
+        while groups:
+            group = groups.pop()
+            for name in group:
+                is_hard = isinstance(group.get(name, getlink=True), h5py.HardLink)
+                item = group[name] if is_hard else None
+                is_elsewhere = isinstance(item, h5py.Dataset) and (item.external or item.is_virtual)
+                address = h5py.h5o.get_info(item.id).addr if item is not None else None
+                if not is_hard or is_elsewhere or (address in seen):
+                    raise InputError(
+                        f"{path} has a link at {group.name}/{name}: it is none of ours"
+                    )
+                seen.add(address)
+                if isinstance(item, h5py.Group):
+                    groups.append(item)
 
 
 def _has_checksum(path: str | os.PathLike[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import os
 import re
@@ -234,6 +235,7 @@ def choose_columns(
         InputError: there is no such column, none is chosen, or one twice.
     """
     count, names = len(names), list(map(normalize_text, names))
+    counts = collections.Counter(names)
     if columns is None:
         if "" in names:
             raise InputError(
@@ -244,13 +246,14 @@ def choose_columns(
     else:
         check_ordered(columns, "columns")
         chosen = []
+        indices = {name: index for index, name in enumerate(names)}
         for column in [columns] if isinstance(columns, (str, int)) else columns:
             text = normalize_text(str(column).strip())
-            if names.count(text) == 1:
-                chosen.append(names.index(text))
-            elif text not in names and re.fullmatch("[0-9]+", text) and int(text) < count:
+            if counts[text] == 1:
+                chosen.append(indices[text])
+            elif not counts[text] and re.fullmatch("[0-9]+", text) and int(text) < count:
                 chosen.append(int(text))
-            elif text not in names:
+            elif not counts[text]:
                 known = ", ".join(map(repr, names[:12])) + (", ..." if count > 12 else "")
                 raise InputError(
                     f"{path} has no column {text!r}: there are {known}, "
@@ -263,7 +266,7 @@ def choose_columns(
             fault = "a column is chosen twice" if chosen else "no column is chosen"
             raise InputError(f"{path}: {fault}")
     for name in (names[index] for index in chosen):
-        if names.count(name) > 1:
+        if counts[name] > 1:
             raise InputError(f"{path} has more than one column {name!r}")
     return chosen
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import datetime
 import glob
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 
 #: Compressions that Arrow detects by a last suffix, and their first bytes.
 COMPRESSED = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd", ".bz2": b"BZh"}
+#: Bytes that a compressed file may have when it is read, and how many times its own size: files
+#: beyond both are refused. Tables of text are compressed to a third to a twentieth, and only a few
+#: values that repeat to less than a hundredth; neither is tuned.
+MOST_BYTES, MOST_TIMES = 2**28, 100
 #: Advice for an array of JSON.
 JSON_ARRAY_ADVICE = "write each object of an array in a line of its own"
 #: Suffixes of files that cannot be read, and what to do.
@@ -214,6 +219,22 @@ def _check_content(path: Path) -> None:
     if not raw.startswith(COMPRESSED.get(path.suffix.lower(), b"")):
         content = describe_signature(raw) or f"not compressed: leave {path.suffix} out of its name"
         raise InputError(f"{path} cannot be read: it is {content}")
+    if path.suffix.lower() in COMPRESSED:
+        with pa.input_stream(str(path), compression="detect") as stream:
+            sizes = (len(chunk) for chunk in iter(lambda: stream.read(2**20), b""))
+            size, most = 0, max(MOST_BYTES, MOST_TIMES * path.stat().st_size)
+            while size <= most and (chunk := next(sizes, 0)):
+                size += chunk
+        _check_size(path, size, "unpack it")
+
+
+def _check_size(path: Path, size: int, advice: str) -> None:
+    """Refuse a file that is small and says or turns out to hold a lot."""
+    if size > max(MOST_BYTES, MOST_TIMES * path.stat().st_size):
+        raise InputError(
+            f"{path} holds more than {MOST_BYTES / 2**20:.0f} MiB, and {MOST_TIMES} times as much "
+            f"as its size: {advice} if you trust it"
+        )
 
 
 def _parquet_files(folder: Path) -> list[Path]:
@@ -249,9 +270,9 @@ def _checked(table: Table) -> Table:
         raise InputError(f"{source} has no columns")
     if not data.num_rows:
         raise InputError(f"{source} has columns and no rows")
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"{source} has {names.count(name)} columns named {name!r}")
+    for name, count in collections.Counter(names).items():
+        if count > 1:
+            raise InputError(f"{source} has {count} columns named {name!r}")
     index = _pandas_index(data)
     notes = tuple(
         f"{source}: the index {name!r} of pandas is left out."
@@ -259,7 +280,8 @@ def _checked(table: Table) -> Table:
         # The numbers of rows that were selected say nothing.
         if not (name.startswith("__index_") and pa.types.is_integer(data.schema.field(name).type))
     )
-    columns = [name for name in names if name not in map(clean_name, index)]
+    left_out = set(map(clean_name, index))
+    columns = [name for name in names if name not in left_out]
     data = data.rename_columns(names).select(columns).replace_schema_metadata(None)
     return table._replace(data=data.combine_chunks(), notes=(*table.notes, *notes))
 
@@ -267,7 +289,8 @@ def _checked(table: Table) -> Table:
 def _pandas_index(data: pa.Table) -> list[str]:
     """Return the names of columns that are the index of a pandas data frame, if any."""
     columns = (data.schema.pandas_metadata or {}).get("index_columns", [])
-    return [name for name in columns if isinstance(name, str) and name in data.column_names]
+    known = set(data.column_names)
+    return [name for name in columns if isinstance(name, str) and name in known]
 
 
 def _first_line(error: BaseException) -> str:
@@ -414,6 +437,9 @@ def _read_parquet(paths: list[Path], source: Path, folder: Path) -> Table:
         )
         dataset = arrow_dataset.dataset(files, schema=unified, format="parquet", **hive)
         total = dataset.count_rows()
+        for part in dataset.get_fragments():
+            cells = part.metadata.num_rows * part.metadata.num_columns
+            _check_size(Path(part.path), cells, "write it with Parquet files of fewer rows")
         if total <= MOST_ROWS:
             data = dataset.to_table()
         else:  # a random sample, in order
@@ -473,6 +499,10 @@ def _read_feather(path: Path) -> Table:
 
 
 def _read_excel(path: Path, *, header: bool) -> Table:
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+        _check_size(path, size, "save it as .csv")
     sheet, rows, sheets, is_hidden = _excel_rows(path)
     filled = [index for index, row in enumerate(rows) if any(cell is not None for cell in row)]
     where = f"{path}, sheet {sheet!r}," if len(sheets) > 1 else f"{path}"

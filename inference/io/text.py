@@ -8,6 +8,7 @@ the header; and the number of the line that an error is about, as editors show i
 from __future__ import annotations
 
 import codecs
+import collections
 import contextlib
 import csv
 import io
@@ -485,7 +486,7 @@ def _split(text: str, separator: str, complete: bool) -> Split:
     wide = [width for width in widths if width > 1]
     if not wide:
         return Split(0.0, separator, 0, False)
-    usual = max(wide, key=wide.count)
+    usual = collections.Counter(wide).most_common(1)[0][0]
     first = widths.index(usual)
     # The line that a row begins in follows the last one of the row before.
     skipped = rows[first - 1][0] if first else 0
@@ -586,9 +587,7 @@ def _head(text: str, separator: str, above: int, header: bool) -> Head:
         )
     if names.count("") > 1:
         names = [name or f"{UNNAMED}{index}" for index, name in enumerate(names)]
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(
-                f"has {names.count(name)} columns named {name!r} in line {line}: rename one"
-            )
+    for name, count in collections.Counter(names).items():
+        if count > 1:
+            raise ValueError(f"has {count} columns named {name!r} in line {line}: rename one")
     return Head(names, separator, above, line)

@@ -22,7 +22,7 @@ from numpyro.distributions import biject_to
 from numpyro.infer.util import potential_energy, transform_fn
 
 from ..core.archive import read_arrays, write_arrays
-from ..core.atomic import check_output_folder, write_text
+from ..core.atomic import check_output_folder, remove_temporary_files, write_text
 from ..core.errors import InputError, input_errors
 from ..core.lock import hold
 from ..data.checks import as_sample, check_count
@@ -180,6 +180,7 @@ class CheckpointFolder:
         if self._folder is None:
             return
         self._lock = hold(self._folder / ".lock", f"the folder {self._folder}")
+        remove_temporary_files(self._folder)
         settings = json.loads(json.dumps({**settings, "version of bke": version("bke")}))
         path = self._folder / "settings.json"
         if not path.exists():

@@ -15,6 +15,7 @@ from scipy.optimize import brentq
 
 from ..core.errors import InputError
 from ..core.machine import computing
+from ..core.names import printable_lines
 from ..core.notebook import Shown
 from ..data.checks import check_alpha, check_count, pluralize
 from ..io.columns import as_values
@@ -543,7 +544,7 @@ class MonitorState(Shown):
             lines.append(f"{pluralize(self.repeated, 'repeated row')} dropped.")
         if self.late:
             lines.append(f"{pluralize(self.late, 'late row')} used in the order of arrival.")
-        return "\n".join([*lines, *self.notes])
+        return printable_lines("\n".join([*lines, *self.notes]))
 
 
 def calibrate_wealth(log_wealth: float) -> float:

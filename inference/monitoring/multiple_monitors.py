@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.names import printable_lines
 from ..core.notebook import Shown
 from ..data.checks import check_alpha, check_count, check_proportion, pluralize
 from ..io.columns import as_values
@@ -226,7 +227,7 @@ class Monitors(Shown):
             time = f" change at {state.change_point_text};" if state.alarm else ""
             changes = ", ".join(map(str, state.changes[:2]))
             lines.append(f"  {self.by} {name}:{time} {changes}".rstrip("; "))
-        return "\n".join([*lines, *self.notes])
+        return printable_lines("\n".join([*lines, *self.notes]))
 
 
 def e_bh(e_values: Iterable[float], alpha: float = 0.05) -> np.ndarray:

@@ -109,7 +109,8 @@ class RowReader(NamedTuple):
                 values[:, at] = self._snap(values[:, at], at, int(sizes.get(name, stored[at])))
             return values, []
         values, notes = np.empty((rows.data.num_rows, len(names))), []
-        if unknown := [name for name in rows.data.column_names if name not in self.all_columns]:
+        known, present = set(self.all_columns), set(rows.data.column_names)
+        if unknown := [name for name in rows.data.column_names if name not in known]:
             listed = ", ".join(map(repr, unknown[:MAX_NAMES])) + ", ..." * (
                 len(unknown) > MAX_NAMES
             )
@@ -117,7 +118,7 @@ class RowReader(NamedTuple):
                 f"Rows have columns that are not in the reference, and not watched: {listed}."
             )
         for at, name in enumerate(names):
-            if name not in rows.data.column_names:
+            if name not in present:
                 raise no_column(name, rows)
             values[:, at], column_notes = self._column_values(rows, at)
             notes += column_notes

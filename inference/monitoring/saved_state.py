@@ -28,6 +28,8 @@ ARRAY_KEYS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "serial": (SerialCorrelation, ("last", "products", "squares", "rows")),
     "history": (WealthHistory, ("evidence", "stride")),
 }
+#: Fields of the reader with an item for each column.
+PER_COLUMN = ("types", "formats", "sizes", "tied")
 #: All parts of a monitor. The last one is its notes.
 Parts: TypeAlias = tuple[RowReader, SequentialTest, ArrivalLog, SerialCorrelation, tuple[str, ...]]
 
@@ -91,6 +93,35 @@ def read_monitor(path: str | os.PathLike[str]) -> Parts:
     metadata, arrays = read_arrays(path, "a monitor")
     if metadata.get("monitor") != VERSION:
         raise InputError(f"{path} is not a monitor of this version of bke: start a new monitor")
+    try:
+        _check(metadata, arrays)
+        return _parts(metadata, arrays)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise InputError(f"{path} is a damaged monitor ({reason}): start a new monitor") from error
+
+
+def _check(metadata: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Raise ValueError for contents that no monitor has, where using them would fail later."""
+    reader, (_, _, latest, *counts) = metadata["reader"], metadata["arrivals"]
+    names = reader["columns"]["names"]
+    lists = [names, reader["columns"]["levels"], *(reader[key] for key in PER_COLUMN)]
+    texts = [*names, *reader["all_columns"], *reader["notes"], *metadata["notes"]]
+    sizes = [*reader["sizes"], *counts, metadata["seed"], metadata["rows"]]
+    are_plain = {
+        "a list": all(isinstance(values, list) for values in (*lists, reader["na_values"])),
+        "text": all(isinstance(text, str) for text in texts),
+        "a count": all(type(size) is int and 0 <= size < 2**63 for size in sizes),
+        "a number": all(type(x) is float for x in (metadata["evidence"], latest)),
+        "the level": 0.0 < metadata["alpha"] < 1.0,
+        "the number of columns": {len(values) for values in lists} == {len(names)},
+    }
+    if wrong := [name for name, is_right in are_plain.items() if not is_right]:
+        raise ValueError(f"{wrong[0]} is not as it was saved")
+
+
+def _parts(metadata: dict[str, Any], arrays: dict[str, np.ndarray]) -> Parts:
+    """Build the parts of a monitor from what was saved."""
     parts: dict[str, Any] = {}
     for name, (cls, keys) in ARRAY_KEYS.items():
         values = [arrays[f"{name} {key}"] for key in keys]

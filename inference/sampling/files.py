@@ -7,8 +7,6 @@ such as of a run that was thinned or extended, have none: their contents are che
 from __future__ import annotations
 
 import importlib
-import importlib.util
-import itertools
 import os
 import sys
 import warnings
@@ -76,8 +74,8 @@ def load_run(path: str | os.PathLike[str], *, modules: Sequence[str] = ()) -> xr
 
     Files that are damaged, incomplete or no run are refused, and so are files that another program
     has changed, unless it removed the attribute ``bke_sealed``. A kernel of the user's own is
-    imported from the module that the file names; a module next to the file only if it was imported
-    before or is in ``modules``.
+    found in the module that the file names, which must be imported already or be in ``modules``:
+    a file may come from others.
 
     Args:
         path: the file.
@@ -85,7 +83,7 @@ def load_run(path: str | os.PathLike[str], *, modules: Sequence[str] = ()) -> xr
 
     Raises:
         InputError: the file is not a whole run; or its kernel is not one, or is in a module that
-            cannot be imported or lies next to the file.
+            is neither imported nor named, or cannot be imported.
     """
     if os.path.isdir(path):
         raise InputError(f"{path} is a folder: give the run file in it, such as run.nc")
@@ -100,7 +98,7 @@ def load_run(path: str | os.PathLike[str], *, modules: Sequence[str] = ()) -> xr
         if "posterior" not in run.children:
             raise InputError(NOT_A_RUN)
         if (kernel := _kernel(run)) is not None:
-            _check_modules(kernel, path)
+            _check_modules(kernel)
             if session_only(kernel) is None:
                 restore_kernel(kernel)
         if not unchanged:
@@ -117,40 +115,15 @@ def _kernel(run: xr.DataTree) -> Any:
     return model.get("kernel") if isinstance(model, dict) else None
 
 
-def _check_modules(kernel: Any, path: str | os.PathLike[str]) -> None:
-    """Refuse modules next to the file of a run: whoever sent it would have them run.
-
-    Modules that are imported already, installed or elsewhere on the path are the user's own.
-    """
-    folders = {Path(os.path.abspath(path)).parent, Path(os.path.realpath(path)).parent}
+def _check_modules(kernel: Any) -> None:
+    """Refuse modules that are not imported yet: whoever sent the file would have them run."""
     names = {str(part.get("type")).rpartition(":")[0] for part in record_parts(kernel)}
-    for module in names - {""} - sys.modules.keys():
-        for location, folder in itertools.product(_module_locations(module), folders):
-            # Packages may be installed within the folder of a project.
-            if location.is_relative_to(folder) and not (
-                {"site-packages", "dist-packages"} & set(location.relative_to(folder).parts)
-            ):
-                raise InputError(
-                    f"its kernel is of the module {module!r}, which lies next to it in {folder} "
-                    f"and would be run: if you trust it, pass modules=[{module!r}] or "
-                    f"--module {module}, or import it before"
-                )
-
-
-def _module_locations(module: str) -> list[Path]:
-    """Return where a module may be, without importing the packages that it is in."""
-    name, *inner = module.split(".")
-    try:
-        spec = importlib.util.find_spec(name)
-    except (ImportError, ValueError):  # its import will fail
-        return []
-    if spec is None:
-        return []
-    # A package may have several folders.
-    packages = spec.submodule_search_locations or ()
-    paths = [os.path.join(package, *steps) for package in packages for steps in ((), inner)]
-    paths += [spec.origin] if spec.origin and not paths else []
-    return [Path(absolute(p)) for p in paths for absolute in (os.path.abspath, os.path.realpath)]
+    for module in sorted(names - {""} - sys.modules.keys()):
+        if module.split(".")[0] != "bke":
+            raise InputError(
+                f"its kernel is of the module {module!r}, which would be run: if you trust it, "
+                f"pass modules=[{module!r}] or --module {module}, or import it before"
+            )
 
 
 def _check_contents(run: xr.DataTree) -> None:

@@ -35,6 +35,7 @@ from bke.models.likelihood.spectral.base import is_single, matern_nu, unsupporte
 from jax.experimental import multihost_utils
 
 from ..core.archive import read_arrays, write_arrays
+from ..core.atomic import remove_temporary_files
 from ..core.compilation import jit
 from ..core.distributed import check_alike, check_shard
 from ..core.errors import InputError, input_errors
@@ -90,6 +91,7 @@ class Checkpoint:
         processes = {"number of processes": jax.process_count(), "version of bke": version("bke")}
         self._job = json.loads(json.dumps({**job, **processes}))
         self._lock = hold(self._path.with_name(f".{self._path.name}.lock"), str(self._path))
+        remove_temporary_files(self._path)
         if not self._path.exists():
             self.write(now=True)  # a path that cannot be written is refused before the work
             return

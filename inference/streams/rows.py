@@ -208,6 +208,12 @@ def _open_zarr(path: Path, min_stored_proportion: float = 0.1, max_chunk_bytes: 
         max_chunk_bytes: a chunk, or shard, is in memory as a whole; not tuned.
     """
     zarr = import_optional("zarr", "zarr", f"reading {path} needs")
+    files = [file for file in path.rglob("*") if not file.is_dir() or file.is_symlink()]
+    for file in files:
+        if file.is_symlink() or not file.is_file():  # reading a pipe would wait
+            raise InputError(
+                f"{file} is a link or no regular file: copy the array with the files themselves"
+            )
     try:
         array = zarr.open_array(path, mode="r")
         chunks = array.shards or array.chunks
@@ -221,10 +227,7 @@ def _open_zarr(path: Path, min_stored_proportion: float = 0.1, max_chunk_bytes: 
         )
     if math.prod(chunks) * 8 > max_chunk_bytes:
         raise InputError(f"{path} has chunks of {chunks} values: write it in smaller ones")
-    stored = sum(
-        file.is_file() and file.name != "zarr.json" and not file.name.startswith(".")
-        for file in path.rglob("*")
-    )
+    stored = sum(file.name != "zarr.json" and not file.name.startswith(".") for file in files)
     if stored < min_stored_proportion * expected:
         raise InputError(
             f"{path} should have {expected} chunks, and has {stored}: copy the array completely"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from ..core.names import printable_lines
 from ..core.notebook import Shown
 from ..permutation.null_distribution import describe_p
 from .findings import ColumnFindings, TableFindings
@@ -33,7 +34,7 @@ class ColumnComparison(ColumnFindings, Shown):
     """
 
     def __str__(self) -> str:
-        return format_column(self)
+        return printable_lines(format_column(self))
 
     def __repr__(self) -> str:
         return f"<ColumnComparison {self.name!r}: {format_column_p(self)}>"
@@ -86,7 +87,8 @@ class TableComparison(TableFindings, Shown):
         return tables_page(self)
 
     def __str__(self) -> str:
-        return "\n  ".join([format_tables(self), *(f"Note: {note}" for note in self.notes)])
+        lines = [format_tables(self), *(f"Note: {note}" for note in self.notes)]
+        return printable_lines("\n  ".join(lines))
 
     def __repr__(self) -> str:
         answer = "differ" if self.reject else "no difference found"
@@ -185,7 +187,8 @@ class GroupsComparison(Shown):
             else f"{format_answer(comparison)} Level {comparison.alpha:.3g}."
             for comparison in self.comparisons
         ]
-        return "\n".join([self.sentence, *reports, *(f"Note: {note}" for note in self.notes)])
+        notes = (f"Note: {note}" for note in self.notes)
+        return printable_lines("\n".join([self.sentence, *reports, *notes]))
 
     def __repr__(self) -> str:
         return (

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Sequence
 
 import numpy as np
 
 from ..comparison.regions import Region
+from ..core.names import printable
 from ..data.checks import pluralize
 from ..io.types import Column
 from ..permutation.null_distribution import describe_p, describe_p_with_error, format_p
@@ -296,5 +298,11 @@ def format_markdown(result: TableFindings) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Escape the special characters of Markdown, and join lines."""
-    return "".join(f"\\{char}" if char in "\\|`*_[]<>" else char for char in " ".join(text.split()))
+    """Escape the special characters of Markdown, and join lines.
+
+    Empty comments stand where a number sign, an at sign or an address would become a link, and
+    somebody would be told of it.
+    """
+    text = printable(" ".join(text.split()))
+    text = "".join(f"\\{char}" if char in "\\|`*_[]<>$~" else char for char in text)
+    return re.sub(r"(?<=[@#])(?=\w)|(?<=:)(?=//)|(?<=www)(?=\.)", "<!-- -->", text)

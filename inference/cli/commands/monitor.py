@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...core.atomic import same_file, write_text
+from ...core.errors import InputError
 from ...data.checks import check_file, pluralize
 from ..command import command
 from ..options.output import optional_folder, written_file
@@ -135,7 +136,10 @@ def monitor(
 
     read = [options.reference, options.state, None if stream == "-" else stream]
     _check_places(options)
-    with outputs.output_folder(out, [PICTURE, SUMMARY], command="monitor", read=read) as folder:
+    with (
+        outputs.output_folder(out, [PICTURE, SUMMARY], command="monitor", read=read) as folder,
+        _only_process(options.state),
+    ):
         watched = _begun(terminal, options, reading)
         said: set[str] = set()
         with _opened(stream) as bytes_:
@@ -168,6 +172,27 @@ def _check_places(options: MonitorOptions) -> None:
         raise typer.BadParameter("--state keeps one stream, and --by has many")
     if options.reference and options.state and same_file(options.state, options.reference):
         raise typer.BadParameter("--state would replace the reference")
+
+
+@contextlib.contextmanager
+def _only_process(state: Path | None) -> Iterator[None]:
+    """Hold the lock of a state from before it is read until it is written for the last time.
+
+    Raises:
+        InputError: another process holds it.
+    """
+    if state is None:
+        yield
+        return
+    from ...core.atomic import remove_temporary_files
+    from ...core.lock import hold
+
+    lock = hold(state.with_name(f".{state.name}.lock"), str(state))
+    try:
+        remove_temporary_files(state)
+        yield
+    finally:
+        lock.release()
 
 
 def _begun(
@@ -248,14 +273,11 @@ def _follow(
     """
     from bke.inference import Monitor
 
-    from ...core.lock import hold
-
-    if options.state is not None:
-        beside = options.state.with_name(f".{options.state.name}.lock")
-        lock = hold(beside, str(options.state))
     told: set[str] = set()
     for table in incoming.batches(options.batch):
         watched.update(table)
+        if isinstance(watched, Monitor) and options.state is not None:
+            watched.to_file(options.state)  # before it is told: a killed command repeats no row
         new = [one for one in (*incoming.notes, *watched.notes) if one not in told]
         told.update(new)
         if terminal.json:
@@ -265,18 +287,16 @@ def _follow(
             terminal.say(watched.summary_line)
             said.clear()
             said.update([watched.summary_line, *watched.notes])
-        if isinstance(watched, Monitor) and options.state is not None:
-            watched.to_file(options.state)
         if options.fail and watched.alarm:
             break
-    if options.state is not None:
-        lock.release()
 
 
 @contextlib.contextmanager
 def _opened(stream: str) -> Iterator[IO[bytes]]:
     """The bytes of a file, or of standard input."""
     if stream == "-":
+        if sys.stdin is None:
+            raise InputError("standard input is closed: name a file, or pipe rows into the command")
         # A file of its own, never closed: a thread may wait for a line when the command ends, and
         # Python aborts where one holds ``sys.stdin`` then.
         try:

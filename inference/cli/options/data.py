@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from ...core.names import printable
-from ..words import parse_columns
+from ..words import find_modules_here, parse_columns
 from .panels import DATA
 
 FILE_KINDS = "CSV, TSV or TXT with or without a header, Parquet, or NPY"
@@ -23,8 +23,9 @@ ModuleOption: TypeAlias = Annotated[
         "--module",
         metavar="NAME",
         rich_help_panel=DATA,
-        help="A module that a kernel of your own is in, to be imported: needed where it lies "
-        "beside a file that was made with it, for it may have come with that. May be given again.",
+        callback=find_modules_here,
+        help="A module that a kernel of your own is in, to be imported: a file that was made with "
+        "it may come from others, so that bke does not import it by itself. May be given again.",
     ),
 ]
 FirstSample: TypeAlias = Annotated[

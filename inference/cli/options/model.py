@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ...core.errors import InputError, input_errors
 from ...data.checks import Samples, Standardize, check_positive
-from ..words import misplaced, parse_dither, parse_noise_variance
+from ..words import find_modules_here, misplaced, parse_dither, parse_noise_variance
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,7 +73,7 @@ def build_kernel(text: str) -> Kernel:
     import bke.models as models
 
     if text not in KERNELS:
-        return own_kernel(text)
+        return own_kernel(find_modules_here(text))
     name, parameters = KERNELS[text]
     kernel: Kernel = getattr(models, name)(**parameters)
     return kernel

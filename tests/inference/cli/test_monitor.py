@@ -4,10 +4,13 @@ import json
 import re
 import subprocess
 import sys
+import zlib
 
 import numpy as np
 import pytest
+from bke.inference import Monitor
 from bke.inference.cli import app
+from bke.inference.cli.terminal import Terminal
 from typer.testing import CliRunner
 
 WIDE = {"COLUMNS": "200", "TERM": "dumb"}
@@ -96,6 +99,46 @@ def test_state_goes_on(files):
     assert "500 repeated rows dropped" in again.output
     later = monitor(files / "changed.csv", "--state", state, "--fail")
     assert later.exit_code == 3
+
+
+def test_a_batch_is_kept_before_it_is_told(files, monkeypatch):
+    """A command that is killed while it prints has not to be given rows again, nor repeats them."""
+    state = files / "watch.bke"
+    options = (files / "same.csv", "--reference", files / "reference.csv", "--state", state)
+    (files / f".bke-{zlib.crc32(b'watch.bke'):08x}-{16 * '0'}.bke").write_text("of a killed command")
+    other = files / ".bke-00000000-of-another-file"
+    other.touch()
+    with monkeypatch.context() as patched:
+        patched.setattr(Terminal, "say", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        assert monitor(*options, "--batch", 200).exit_code == 130
+    assert Monitor.from_file(state).state.rows == 200
+    assert [path.name for path in files.glob(".bke-*")] == [other.name]
+
+
+def test_a_state_is_not_read_while_another_command_holds_it(files):
+    """Or what that one adds to it would be lost."""
+    state = files / "watch.bke"
+    options = (files / "same.csv", "--reference", files / "reference.csv", "--state", state)
+    assert monitor(*options).exit_code == 0
+    state.write_bytes(b"is being written")
+    program = "import sys, filelock; filelock.FileLock(sys.argv[1]).acquire(); print(); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, files / ".watch.bke.lock"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        process.stdout.readline()
+        assert "another process is writing to" in monitor(*options).output
+        process.communicate(b"\n")
+    assert "is not a monitor" in monitor(*options).output
+
+
+def test_a_closed_standard_input(files):
+    found = subprocess.run(
+        f"{sys.executable} -c '{PROGRAM}' monitor --reference reference.csv <&-",
+        shell=True, cwd=files, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert found.returncode == 1
+    assert "standard input is closed" in found.stderr
 
 
 def test_another_reference_or_level_is_refused(files):

@@ -64,9 +64,8 @@ def test_a_file_that_is_read(folder, command):
         ("witness.nc", "witness run.nc p.npy {link}"),
         ("witness.nc", "witness {run} p.npy q.npy"),
         ("diagnosis.json", "diagnose {run}"),
-        ("test.json", "test p.npy {link}"),
+        ("test.json", "compare p.npy {link}"),
         ("test.png", "independence {link} --x 0 --y 1"),
-        ("graph.json", "graph {link}"),
     ],
 )
 @pytest.mark.parametrize("link", [os.symlink, os.link])
@@ -178,8 +177,8 @@ def test_a_link_into_the_folder_of_another_command(tmp_path):
 @pytest.mark.parametrize(
     ("link", "command"),
     [
-        ("out/test.json", "test p.npy q.npy --permutations 19 --out out"),
-        ("out/bke-files.json", "test p.npy q.npy --permutations 19 --out out"),
+        ("out/test.json", "compare p.npy q.npy --permutations 19 --out out"),
+        ("out/bke-files.json", "compare p.npy q.npy --permutations 19 --out out"),
         ("page.html", "drift a.csv b.csv --permutations 19 --html page.html"),
         ("page.md", "drift a.csv b.csv --permutations 19 --markdown page.md"),
         ("state", "monitor b.csv --reference a.csv --state state"),

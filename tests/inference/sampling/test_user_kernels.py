@@ -108,7 +108,7 @@ def test_from_fit_to_another_process(module, tmp_path):
     refused = elsewhere(program.format(repr(str(file)), []))
     assert refused.returncode == 1
     last = refused.stderr.strip().splitlines()[-1]
-    assert f"the kernel {NAME}:Mine, but the module '{NAME}' cannot be imported" in last
+    assert f"its kernel is of the module '{NAME}', which would be run" in last
     witness = sample_witness(load_run(file), P, Q, at=np.zeros((1, 1)), progress=False)
     assert np.isfinite(witness["witness"]).all()
 
