@@ -32,7 +32,7 @@ def work():
         test.pvalue,
         test.statistic,
         comparison.log_bayes_factor,
-        comparison.effect_sizes,
+        comparison.auc,
         float(draws[0].mean()),
         float(draws[1].mean()),
         *map(float, witness),

@@ -55,7 +55,7 @@ def test_a_large_difference_needs_fewer_rows_than_there_are(monkeypatch):
     low, high = needed.interval
     assert low < first + second < high + 2
     assert str(needed).startswith(
-        f"Required sample size for a power of 0.8: {first + second} rows ({first} + {second};"
+        f"Required sample size for a power of 0.8: {first + second} rows in all ({first} + {second};"
     )
     for wrong in (0.05, 1.0, 2.0):
         with pytest.raises(InputError, match="power must be between"):
