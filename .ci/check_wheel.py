@@ -8,7 +8,7 @@ from pathlib import Path
 
 root = Path(__file__).parent.parent
 expected = {
-    f"bke/{path.relative_to(root).as_posix()}"
+    f"bke/{path.relative_to(root).as_posix().removeprefix('inference/_package/')}"
     for folder in ("models", "inference")
     for path in (root / folder).rglob("*")
     if path.suffix in (".py", ".pyi", ".html", ".css", ".js", ".csv") or path.name == "py.typed"
