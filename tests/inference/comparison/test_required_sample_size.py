@@ -54,9 +54,8 @@ def test_a_large_difference_needs_fewer_rows_than_there_are(monkeypatch):
     assert abs(first - 2 * second) <= 2
     low, high = needed.interval
     assert low < first + second < high + 2
-    assert str(needed).startswith(
-        f"Required sample size for a power of 0.8: {first + second} rows in all ({first} + {second};"
-    )
+    size = f"{first + second} rows in all ({first} + {second};"
+    assert str(needed).startswith(f"Required sample size for a power of 0.8: {size}")
     for wrong in (0.05, 1.0, 2.0):
         with pytest.raises(InputError, match="power must be between"):
             found.required_sample_size(wrong)
