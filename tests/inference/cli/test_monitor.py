@@ -105,7 +105,9 @@ def test_a_batch_is_kept_before_it_is_told(files, monkeypatch):
     """A command that is killed while it prints has not to be given rows again, nor repeats them."""
     state = files / "watch.bke"
     options = (files / "same.csv", "--reference", files / "reference.csv", "--state", state)
-    (files / f".bke-{zlib.crc32(b'watch.bke'):08x}-{16 * '0'}.bke").write_text("of a killed command")
+    (files / f".bke-{zlib.crc32(b'watch.bke'):08x}-{16 * '0'}.bke").write_text(
+        "of a killed command"
+    )
     other = files / ".bke-00000000-of-another-file"
     other.touch()
     with monkeypatch.context() as patched:

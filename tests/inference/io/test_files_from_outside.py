@@ -141,7 +141,9 @@ def test_a_run_whose_data_are_elsewhere(tmp_path):
         "soft": lambda file: file.update({"more": h5py.SoftLink("/posterior")}),
         "external": lambda file: file.update({"more": h5py.ExternalLink("whole.nc", "/")}),
         "cycle": lambda file: file["posterior"].update({"more": file}),
-        "stored": lambda file: file.create_dataset("more", (3,), float, external=[("/dev/zero", 0, 24)]),
+        "stored": lambda file: file.create_dataset(
+            "more", (3,), float, external=[("/dev/zero", 0, 24)]
+        ),
         "virtual": lambda file: file.create_virtual_dataset("more", layout),
     }
     for kind, change in changes.items():
