@@ -123,7 +123,10 @@ def test_a_state_is_not_read_while_another_command_holds_it(files):
     options = (files / "same.csv", "--reference", files / "reference.csv", "--state", state)
     assert monitor(*options).exit_code == 0
     state.write_bytes(b"is being written")
-    program = "import sys, filelock; filelock.FileLock(sys.argv[1]).acquire(); print(); input()"
+    program = (
+        "import sys, filelock; lock = filelock.FileLock(sys.argv[1]); lock.acquire(); "
+        "print(flush=True); input()"
+    )
     with subprocess.Popen(
         [sys.executable, "-c", program, files / ".watch.bke.lock"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
