@@ -8,7 +8,7 @@ oscillation: theta' = atan2(v, u) + 0.4, (u', v') = (1 + 0.4 sin 8 theta') (cos 
 
 The two experiments are from the slides by Fukumizu, *Kernel Method for Bayesian Inference*, which
 print arctan(v / u), without the quadrant, and curves without numbers. The Kalman filters and the
-particle filter are those of Stone Soup (``pip install "bke[filters]"``), with the exact dynamics,
+particle filter are those of Stone Soup (``pip install "bke[benchmarks]"``), with the exact dynamics,
 noise and initial state. The kernel Bayes filter learns from a training series of states and
 observations only.
 """
@@ -41,7 +41,7 @@ try:
     from stonesoup.updater.kalman import ExtendedKalmanUpdater, UnscentedKalmanUpdater
     from stonesoup.updater.particle import ParticleUpdater
 except ImportError:
-    raise SystemExit('This needs Stone Soup: pip install "bke[filters]"') from None
+    raise SystemExit('This needs Stone Soup: pip install "bke[benchmarks]"') from None
 
 NOISE = 0.2
 SIZES, RUNS, TEST = (100, 200, 400, 800), 10, 200

@@ -20,7 +20,7 @@ The error is |B - A|^2, the sum of squares over the 9 entries, averaged over the
 in R^9) are first taken to the nearest rotation, and quaternions to length one, so that all columns
 are the error of a camera angle and can be told in degrees too. That is our choice.
 
-The Kalman filters are those of Stone Soup: ``pip install "bke[filters]"``. Run it as ``python
+The Kalman filters are those of Stone Soup: ``pip install "bke[benchmarks]"``. Run it as ``python
 camera.py --out FOLDER``; it takes some seven minutes, and ``--quick``, which only shows that it
 runs, half a minute.
 """
@@ -47,7 +47,7 @@ try:
     from stonesoup.types.state import GaussianState
     from stonesoup.updater.kalman import KalmanUpdater
 except ModuleNotFoundError as error:
-    raise SystemExit('the Kalman filters need Stone Soup: pip install "bke[filters]"') from error
+    raise SystemExit('the Kalman filters need Stone Soup: pip install "bke[benchmarks]"') from error
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt

@@ -122,7 +122,8 @@ class ParquetArray:
     """
 
     def __init__(self, path: Path, columns: Sequence[str | int] | None) -> None:
-        parquet = import_optional("pyarrow.parquet", "parquet", f"reading {path} needs")
+        import pyarrow.parquet as parquet  # slow to import
+
         try:
             self._file = parquet.ParquetFile(path)
         except Exception as error:  # pyarrow raises errors of many types for a damaged file
