@@ -21,7 +21,7 @@ from bke.inference import Comparison, compare
 from bke.inference.comparison.regions import ratio_intervals
 from bke.inference.permutation.pool import pool_rows
 from bke.inference.permutation.samples import TwoSamples
-from bke.inference.plots.regions import REGION_ALPHA
+from bke.inference.plots.comparison import REGION_ALPHA
 from bke.inference.statistics.local_differences import LocalStatistics, local_statistics
 
 ALPHA = 0.05

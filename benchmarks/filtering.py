@@ -8,9 +8,9 @@ oscillation: theta' = atan2(v, u) + 0.4, (u', v') = (1 + 0.4 sin 8 theta') (cos 
 
 The two experiments are from the slides by Fukumizu, *Kernel Method for Bayesian Inference*, which
 print arctan(v / u), without the quadrant, and curves without numbers. The Kalman filters and the
-particle filter are those of Stone Soup (``pip install "bke[benchmarks]"``), with the exact dynamics,
-noise and initial state. The kernel Bayes filter learns from a training series of states and
-observations only.
+particle filter are those of Stone Soup (``pip install "bke[benchmarks]"``), with the exact
+dynamics, noise and initial state. The kernel Bayes filter learns from a training series of states
+and observations only.
 """
 
 from __future__ import annotations

@@ -38,7 +38,8 @@ from bke.inference import (
     sample_witness,
     save_run,
 )
-from bke.inference.report.words import posterior_summary, settings, witness_summary
+from bke.inference.diagnostics.summary import posterior_summary, settings
+from bke.inference.witness.summary import witness_summary
 
 parser = argparse.ArgumentParser(description="Ozone on calm and on windy days.")
 parser.add_argument("--out", type=Path, default=Path("ozone-output"), help="folder of the files")

@@ -74,7 +74,11 @@ from .monitoring.multiple_monitors import Monitors as Monitors, e_bh as e_bh
 from .monitoring.sequential_test import Change as Change, ChangePoint as ChangePoint
 from .plots.chains import plot_chains as plot_chains, plot_stein as plot_stein
 from .plots.comparison import plot_comparison as plot_comparison
-from .plots.density import plot_densities as plot_densities, plot_samples as plot_samples
+from .plots.density import (
+    plot_densities as plot_densities,
+    plot_samples as plot_samples,
+    plot_student_t as plot_student_t,
+)
 from .plots.embedding import (
     plot_embedding_posterior as plot_embedding_posterior,
     plot_empirical_embedding as plot_empirical_embedding,
@@ -85,12 +89,11 @@ from .plots.likelihood_free import (
     plot_ess as plot_ess,
     plot_stages as plot_stages,
 )
-from .plots.matching import plot_matching as plot_matching
 from .plots.monitoring import plot_monitor as plot_monitor, plot_monitors as plot_monitors
 from .plots.profile import plot_profile as plot_profile
 from .plots.regression import plot_regression as plot_regression
-from .plots.student_t import plot_student_t as plot_student_t
 from .plots.tables import plot_tables as plot_tables
+from .plots.testing import plot_matching as plot_matching
 from .plots.trace import (
     mode_colors as mode_colors,
     plot_rank as plot_rank,

@@ -133,13 +133,13 @@ def diagnose_and_print(
     with terminal.step("diagnose", "looking for modes"):
         from bke.inference import diagnose
 
-        from ..report.words import rounding_notes, run_summary
+        from ..diagnostics.summary import rounding_notes, run_summary
 
         diagnosis = diagnose(run)
         summary = run_summary(run, diagnosis)
         notes = rounding_notes(run)
     if not terminal.verbose:
-        from ..report.brief import brief_diagnosis, mode_names, zeros_of_density
+        from ..diagnostics.summary import brief_diagnosis, mode_names, zeros_of_density
 
         names = mode_names(diagnosis.modes, as_figure5=as_figure5)
         scalar_chains = "profile" in run.children and not diagnosis.independent
@@ -195,7 +195,7 @@ def witness_and_save(
         from bke.inference import sample_witness
 
         from ..core.netcdf import write_tree
-        from ..report.words import witness_summary
+        from ..witness.summary import witness_summary
 
         witness = sample_witness(
             run,
@@ -214,7 +214,8 @@ def witness_and_save(
     if terminal.verbose:
         terminal.witness(summary, pair.names)
     else:
-        from ..report.brief import brief_witness, mode_names
+        from ..diagnostics.summary import mode_names
+        from ..witness.summary import brief_witness
 
         names = mode_names(diagnosis.modes, as_figure5=as_figure5)
         terminal.lines(brief_witness(summary, names, pair.names))
@@ -315,7 +316,7 @@ def write_page(
         diagnosis: of the run.
         files: among which are the pictures.
         terminal: where progress is shown.
-        **told: of :func:`~bke.inference.report.page.run_page`.
+        **told: of :func:`~bke.inference.diagnostics.page.run_page`.
 
     Returns:
         the page's file, or none.
@@ -323,7 +324,7 @@ def write_page(
     if path is None:
         return {}
     with terminal.step("page", "writing the page"):
-        from ..report.page import run_page
+        from ..diagnostics.page import run_page
 
         drawn = {
             name.removesuffix(PICTURE): file
@@ -353,7 +354,7 @@ def finish(
     timings = terminal.all_timings()
     summary = {**findings, "notes": list(notes), "files": written, "timings": timings}
     if path is not None:
-        from ..report.words import to_json
+        from ..core.render import to_json
 
         write_text(path, to_json(summary) + "\n")
     terminal.files(written, timings)
@@ -378,14 +379,12 @@ def finish_test(
         out: folder of the files, if any.
         terminal: where it is printed.
     """
-    from ..report.tests import result_summary
-
     terminal.say(str(result))
     files, missing = draw_pictures(
         out, lambda: [("test", result.plot), ("witness", witness)], terminal
     )
     finish(
-        {**told, **result_summary(result)},
+        {**told, **result.to_dict()},
         files,
         summary_in(out, TEST_FILES[-1]),
         [*notes, *result.notes, *missing],

@@ -159,7 +159,7 @@ class Terminal:
     def finish(self, summary: Mapping[str, Any]) -> None:
         """End with the summary as JSON if that was asked for."""
         if self.json:
-            from ..report.words import to_json
+            from ..core.render import to_json
 
             told = to_json(summary)
             self._last.append(lambda: typer.echo(told))

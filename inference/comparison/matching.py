@@ -166,7 +166,7 @@ class MatchedWeights(Shown):
         Args:
             ax: axes; by default a new figure.
         """
-        from ..plots.matching import plot_matching
+        from ..plots.testing import plot_matching
 
         return plot_matching(self, ax=ax)
 

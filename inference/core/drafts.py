@@ -22,9 +22,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from .atomic import folder_to_write, write_text
+from .atomic import folder_to_write, hold, write_text
 from .errors import InputError
-from .lock import hold
 
 #: The folder in the output folder to which files are written.
 UNFINISHED = "bke-unfinished"

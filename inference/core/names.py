@@ -1,5 +1,6 @@
 """Words that need nothing slow: what devices have of their own, and names on one line."""
 
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 Shard: TypeAlias = Literal["auto", "rows", "chains"]
@@ -15,3 +16,16 @@ def printable(text: str) -> str:
 def printable_lines(text: str) -> str:
     """Escape what cannot be printed, such as what a terminal takes for orders, but line breaks."""
     return "\n".join(map(printable, text.split("\n")))
+
+
+def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Align the columns of a table, the first to the left, two blanks between columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  "
+        + "  ".join(
+            cell.ljust(width) if place == 0 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -1,4 +1,4 @@
-"""Templates filled in: words are escaped, style and script come with the page."""
+"""Results as pages and as JSON: words are escaped, style and script come with the page."""
 
 from __future__ import annotations
 
@@ -6,13 +6,21 @@ import base64
 import functools
 import importlib.metadata
 import importlib.resources
-from typing import Any
+import json
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-import jinja2
+import numpy as np
+
+if TYPE_CHECKING:
+    import jinja2
 
 
 @functools.cache
 def _environment() -> jinja2.Environment:
+    import jinja2  # not for JSON alone
+
     found = jinja2.Environment(
         loader=jinja2.FunctionLoader(_source),
         autoescape=True,
@@ -42,3 +50,25 @@ def render(template: str, **values: Any) -> str:
 def as_data(content: bytes, kind: str) -> str:
     """Content as an address that holds it, such as ``data:image/webp;base64,...``."""
     return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
+
+
+def plain(value: Any) -> Any:
+    """``value`` as what JSON can hold: no arrays, and ``None`` for numbers that are not finite."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, (list, tuple)):
+        return [plain(entry) for entry in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, (str, int, bool, type(None))) else str(value)
+
+
+def to_json(summary: Mapping[str, Any]) -> str:
+    """``summary`` as JSON text."""
+    text = json.dumps(plain(summary), indent=2, allow_nan=False, ensure_ascii=False)
+    # Names of files may hold bytes that are no text.
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import string
 from collections.abc import Callable, Mapping, Sequence
 from typing import Unpack
 
@@ -508,3 +509,16 @@ def scalar_values(values: Mapping[str, np.ndarray]) -> dict[str, float]:
         flat = np.ravel(value).tolist()
         scalars |= {name if len(flat) == 1 else f"{name}[{k}]": v for k, v in enumerate(flat)}
     return scalars
+
+
+def figure5_names(modes: Sequence[int]) -> dict[int, str]:
+    """Return the names that BKE Figure 5 gives to modes, by their indices in order of length.
+
+    ``A: short mode (mode 1)`` and ``B: long mode (mode 2)`` of two modes, ``A: mode 1``, ... of
+    another number.
+    """
+    names = [f"mode {index + 1}" for index in modes]
+    if len(modes) == 2:
+        names = [f"short mode ({names[0]})", f"long mode ({names[1]})"]
+    pairs = zip(string.ascii_uppercase, modes, names, strict=False)
+    return {index: f"{letter}: {name}" for letter, index, name in pairs}

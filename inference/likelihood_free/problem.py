@@ -22,9 +22,8 @@ from numpyro.distributions import biject_to
 from numpyro.infer.util import potential_energy, transform_fn
 
 from ..core.archive import read_arrays, write_arrays
-from ..core.atomic import check_output_folder, remove_temporary_files, write_text
+from ..core.atomic import check_output_folder, hold, remove_temporary_files, write_text
 from ..core.errors import InputError, input_errors
-from ..core.lock import hold
 from ..data.checks import as_sample, check_count
 from ..sampling.record import describe_prior
 from ..sampling.run import digest_of

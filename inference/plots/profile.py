@@ -16,8 +16,7 @@ from ..diagnostics.modes import Modes, find_modes, format_chains
 from ..sampling.foreign import ModelArguments
 from ..sampling.open_run import Run, open_run
 from ..sampling.samplers import is_independent
-from .names import site_components
-from .style import SMALL, log_scale, mode_colour, panels, plain
+from .style import SMALL, log_scale, mode_colour, panels, plain, site_components
 
 #: Nats below the top that are shown at least.
 LEAST_DEPTH = 40.0

@@ -16,9 +16,8 @@ from ..permutation.null_distribution import describe_p
 from ..tables.effects import LevelProportion
 from ..tables.findings import ColumnFindings, PairComparison, TableFindings
 from ..tables.summary import format_answer, format_pair, missing_proportions
-from .names import short_names
-from .regions import LABEL, shade
-from .style import P_MORE, Q_COLOUR, SMALL, STUCK, panels, plain
+from .comparison import LABEL, shade
+from .style import P_MORE, Q_COLOUR, SMALL, STUCK, panels, plain, short_names
 
 #: Columns that are drawn unless they are asked for, panels side by side, and bars of a panel.
 MOST, ACROSS, BARS = 9, 3, 7

@@ -18,8 +18,7 @@ from ..diagnostics.modes import Modes, find_modes, format_chains
 from ..sampling.foreign import ModelArguments
 from ..sampling.open_run import OpenRun, Run, open_run
 from ..sampling.samplers import is_independent
-from .names import mode_name, site_components
-from .style import SMALL, STUCK, log_scale, mode_colour, panels, plain
+from .style import SMALL, STUCK, log_scale, mode_colour, mode_name, panels, plain, site_components
 
 
 def mode_colors(run: Run, **model: Unpack[ModelArguments]) -> dict[str, Any]:

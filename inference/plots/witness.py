@@ -2,26 +2,62 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Sequence
-from typing import Unpack
+from typing import NamedTuple, TypeAlias, Unpack
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import CenteredNorm
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from numpy.typing import ArrayLike
 
 from ..core.errors import InputError, check_flag
-from ..data.checks import as_sample, column_names
+from ..data.checks import as_sample, column_names, pluralize
 from ..data.new_rows import column_order, known_names
+from ..diagnostics.modes import (
+    Mode,
+    figure5_names,
+    find_modes,
+    format_chains,
+    format_probability,
+    format_values,
+)
 from ..sampling.foreign import ModelArguments
 from ..sampling.open_run import Run, open_run
-from ..witness.bands import within_range
-from .style import panels
-from .views import Samples, mode_bands, views
-from .witness_line import draw_lines
-from .witness_map import draw_maps
-from .witness_points import draw_points
+from ..sampling.samplers import is_independent
+from ..witness.bands import CredibleBand, credible_band, weighted_by_chain, within_range
+from .density import scatter
+from .style import (
+    BAND_ALPHA,
+    DIVERGING,
+    OVERALL,
+    P_COLOUR,
+    Q_COLOUR,
+    SMALL,
+    STUCK,
+    central,
+    mode_colour,
+    panels,
+    plain,
+    rug,
+    short_place,
+)
+
+#: Proportion of every panel's band in the central region that is within the axis, which is larger
+#: by a factor: gaps between data spike.
+BAND_PROPORTION = 0.95
+HEADROOM = 1.4
+#: Sides of a mesh, and the order of the points on it.
+Mesh: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+#: Proportion of the mean where the data are that the colours show; the rest is clipped.
+MEAN_PROPORTION = 0.99
+#: Points are named up to this many, by their place where that is no more numbers than this.
+MOST_NAMED, MOST_COLUMNS = 40, 4
 
 
 def plot_witness(
@@ -99,3 +135,297 @@ def _sample(values: ArrayLike | None, name: str, columns: Sequence[str]) -> np.n
     if sample.shape[1] != len(columns):
         raise InputError(f"{name} has {sample.shape[1]} columns, but the witness {len(columns)}")
     return sample
+
+
+class View(NamedTuple):
+    """What one panel shows."""
+
+    title: str
+    detail: str  # which chains, if there are any
+    colour: str
+    band: CredibleBand
+    quantity: str
+
+    def heading(self, between: str) -> str:
+        """Title and detail, ``between`` them what separates the two."""
+        return f"{self.title}{between}({self.detail})" if self.detail else self.title
+
+
+class Samples(NamedTuple):
+    """The two samples, where they are given: each (n, D)."""
+
+    P: np.ndarray | None
+    Q: np.ndarray | None
+    names: tuple[str, str]
+
+    @property
+    def given(self) -> list[np.ndarray]:
+        """The samples that are given."""
+        return [sample for sample in (self.P, self.Q) if sample is not None]
+
+
+def views(
+    witness: xr.DataTree,
+    level: float,
+    run: Run | None = None,
+    names: tuple[str, str] = ("P", "Q"),
+    *,
+    as_figure5: bool = False,
+) -> list[View]:
+    """Return the panels: modes with draws, then all modes unless there is one; of a test one.
+
+    ``as_figure5``: with titles as in BKE Figure 5, and a panel of chains with equal weights.
+    """
+    labels = witness.to_dataset()["mode"].values
+    modes = [int(index) for index in np.unique(labels) if index >= 0]
+    chains = np.arange(len(labels))
+    stuck = chains[(labels < 0).all(axis=1)]
+    every = credible_band(witness, level)
+    quantity = str(witness.attrs.get("label", f"witness {names[0]} - {names[1]}"))
+    if "title" in witness.attrs:  # of a test, which has no chains
+        return [View(str(witness.attrs["title"]), "", mode_colour(0), every, quantity)]
+    left_out = f"{len(stuck)} of {len(chains)} stuck and left out"
+    has_chains = not is_independent(witness.attrs)
+    if len(modes) == 1:
+        detail = f"one mode, {left_out}" if len(stuck) else "one mode"
+        whose = "all chains" if has_chains else "all draws"
+        return [View(whose, detail, mode_colour(modes[0]), every, quantity)]
+    found_modes = None if run is None else find_modes(run)
+    if found_modes is not None and found_modes.of_draws.shape != labels.shape:
+        raise InputError(
+            f"the witness is of {len(labels)} chains x {labels.shape[1]} draws, and run has "
+            f"{' x '.join(map(str, found_modes.of_draws.shape))}: give the run that it was drawn of"
+        )
+    locations = () if found_modes is None else found_modes.modes
+    shown, letters = [], figure5_names(modes)
+    for index in modes:
+        where = short_place(locations[index]) if index < len(locations) else ""
+        members = format_chains(chains[(labels == index).any(axis=1)]) if has_chains else ""
+        title = f"mode {index + 1}{f': {where}' if where else ''}"
+        if as_figure5:
+            title = f"{letters[index]}{f', {where}' if where else ''}"
+        colour, found = mode_colour(index), credible_band(witness, level, index)
+        if index < len(locations):
+            title += _standing(locations[index])
+        shown.append(View(title, members, colour, found, quantity))
+    detail = left_out if 0 < len(stuck) < len(chains) else f"{len(chains)} chains"
+    by_mass = witness.attrs.get("weights") == "posterior"
+    title = f"all modes, weighted by {'posterior mass' if by_mass else 'chain count'}"
+    if as_figure5:
+        letter = string.ascii_uppercase[len(modes)]
+        moving = labels[~(labels < 0).all(axis=1)]
+        counts = [int((moving == index).any(axis=1).sum()) for index in modes]
+        parts = [
+            f"{pluralize(n, 'chain')} in {letters[k][0]}"
+            for n, k in zip(counts, modes, strict=True)
+        ]
+        published = View(
+            f"{letter}: as published (by chain): {', '.join(parts)}",
+            left_out if len(stuck) else "",
+            OVERALL,
+            credible_band(weighted_by_chain(witness), level),
+            quantity,
+        )
+        if not by_mass:
+            return [*shown, published]
+        shown += [published] * has_chains
+        title, detail = f"{letter}: by posterior mass", ""
+        masses = [mode.mass for mode in locations]
+        if modes[-1] < len(masses) and None not in masses:
+            parts = [f"{letters[k][0]} {format_probability(masses[k] or 0.0)}" for k in modes]
+            title += f": {', '.join(parts)}"
+    return [*shown, View(title, detail if has_chains else "", OVERALL, every, quantity)]
+
+
+def mode_bands(witness: xr.DataTree, level: float) -> list[CredibleBand]:
+    """Return the band of each mode, from which axes are chosen, or of all draws if in no mode.
+
+    A band over all modes is within these at every point, however modes are weighted.
+    """
+    labels = np.unique(witness.to_dataset()["mode"].values)
+    return [credible_band(witness, level, int(mode)) for mode in labels if mode >= 0] or [
+        credible_band(witness, level)
+    ]
+
+
+def _standing(mode: Mode) -> str:
+    """Describe a mode's mass if it is known, else its height."""
+    if mode.mass is not None:
+        return f", mass {format_probability(mode.mass)}"
+    quantity = "log density" if mode.interval is None else "log mass"
+    return f", {quantity} lower by {-mode.height:.0f}" if mode.height < 0 else ""
+
+
+def draw_lines(
+    axes: Sequence[Axes],
+    views: Sequence[View],
+    at: np.ndarray,
+    samples: Samples,
+    columns: Sequence[str],
+    bands: Sequence[CredibleBand],
+) -> None:
+    """One panel per view, one below the other; the ``bands`` of the modes set the height."""
+    order = np.argsort(at[:, 0], kind="stable")
+    points = at[order, 0]
+    limit = shared_limit(bands, central(at[:, 0], samples.given))
+    for ax, view in zip(axes, views, strict=True):
+        mean, lower, upper = (
+            values[order] for values in (view.band.mean, view.band.lower, view.band.upper)
+        )
+        ax.axhline(0.0, color="0.4", linewidth=0.8)
+        ax.fill_between(points, lower, upper, color=view.colour, alpha=BAND_ALPHA, linewidth=0)
+        ax.plot(points, mean, color=view.colour, linewidth=1.5)
+        if samples.P is not None:
+            rug(ax, samples.P[:, 0], P_COLOUR)
+        if samples.Q is not None:
+            rug(ax, samples.Q[:, 0], Q_COLOUR, top=True)
+        ax.set_ylim(-limit, limit)
+        ax.set_xlim(points[0], points[-1])
+        ax.set_title(view.heading(" "), fontsize="medium", loc="left")
+        ax.set_ylabel(view.quantity)
+        plain(ax)
+    axes[-1].set_xlabel(columns[0])
+    _legend(axes[-1], views, samples)
+
+
+def shared_limit(bands: Sequence[CredibleBand], inside: np.ndarray) -> float:
+    """Half the height of a symmetric axis that fits the bands in the central region."""
+    extents = [np.maximum(np.abs(band.lower), np.abs(band.upper))[inside] for band in bands]
+    return HEADROOM * max(float(np.quantile(extent, BAND_PROPORTION)) for extent in extents) or 1.0
+
+
+def _legend(ax: Axes, views: Sequence[View], samples: Samples) -> None:
+    # Grey stands for the colours of several panels.
+    colour, alpha = (views[0].colour, BAND_ALPHA) if len(views) == 1 else ("0.4", 2 * BAND_ALPHA)
+    label = f"pointwise {views[-1].band.level:.0%} band"
+    handles = [Patch(color=colour, alpha=alpha, label=label)]
+    if samples.P is not None:
+        handles.append(Patch(color=P_COLOUR, label=f"{samples.names[0]} (below)"))
+    if samples.Q is not None:
+        handles.append(Patch(color=Q_COLOUR, label=f"{samples.names[1]} (above)"))
+    ax.legend(
+        handles=handles,
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.28),
+        ncols=len(handles),
+        fontsize=SMALL,
+        frameon=False,
+    )
+
+
+def draw_maps(
+    axes: Sequence[Axes],
+    views: Sequence[View],
+    at: np.ndarray,
+    samples: Samples,
+    columns: Sequence[str],
+    bands: Sequence[CredibleBand],
+) -> None:
+    """One panel per view, side by side; the ``bands`` of the modes set the one colour scale."""
+    inside = np.logical_and.reduce(
+        [central(at[:, d], [sample[:, d] for sample in samples.given]) for d in range(2)]
+    )
+    inside = inside if inside.any() else np.ones(len(at), dtype=bool)
+    largest = max(float(np.quantile(np.abs(band.mean[inside]), MEAN_PROPORTION)) for band in bands)
+    norm = CenteredNorm(0.0, largest or 1.0)
+    mesh = as_mesh(at)
+    image: ScalarMappable | None = None
+    for ax, view in zip(axes, views, strict=True):
+        image = _squares(ax, view, at, norm) if mesh is None else _map(ax, view, mesh, norm)
+        if samples.P is not None and samples.Q is not None:
+            scatter(ax, samples.P, samples.Q, samples.names)
+        elif samples.P is not None:
+            ax.plot(*samples.P.T, ".", color=P_COLOUR, markersize=3, alpha=0.6)
+        ax.set_title(view.heading("\n"), fontsize=SMALL + 1)
+        ax.set_xlabel(columns[0])
+        if mesh is not None:
+            ax.set_xlim(at[:, 0].min(), at[:, 0].max())
+            ax.set_ylim(at[:, 1].min(), at[:, 1].max())
+        plain(ax)
+    axes[0].set_ylabel(columns[1])
+    if samples.P is not None and samples.Q is not None:
+        axes[0].legend(
+            loc="upper left", bbox_to_anchor=(0, -0.17), ncols=2, fontsize=SMALL, frameon=False
+        )
+    assert image is not None
+    bar = axes[-1].figure.colorbar(image, ax=list(axes), extend="both", shrink=0.9)
+    bar.set_label(_told(views[-1], inside), size=SMALL)
+    bar.ax.tick_params(labelsize=SMALL)
+
+
+def _told(view: View, inside: np.ndarray) -> str:
+    """What the colours are, and how wide the band about them is where the data are."""
+    half = 0.5 * (view.band.upper - view.band.lower)[inside]
+    return (
+        f"{view.quantity}\n(mean; half the pointwise {view.band.level:.0%} band: "
+        f"{half.min():.2g} to {half.max():.2g})"
+    )
+
+
+def _map(ax: Axes, view: View, mesh: Mesh, norm: CenteredNorm) -> ScalarMappable:
+    x, y, order = mesh
+    mean = view.band.mean[order].reshape(len(x), len(y)).T
+    return ax.pcolormesh(x, y, mean, norm=norm, cmap=DIVERGING, shading="nearest")
+
+
+def _squares(ax: Axes, view: View, at: np.ndarray, norm: CenteredNorm) -> ScalarMappable:
+    return ax.scatter(
+        at[:, 0],
+        at[:, 1],
+        c=view.band.mean,
+        norm=norm,
+        cmap=DIVERGING,
+        s=60,
+        marker="s",
+        edgecolors=STUCK,
+        linewidths=0.4,
+    )
+
+
+def as_mesh(at: np.ndarray) -> Mesh | None:
+    """Sides of the mesh that the (m, 2) points fill, and their order on it; ``None`` if none."""
+    x, y = np.unique(at[:, 0]), np.unique(at[:, 1])
+    order = np.lexsort((at[:, 1], at[:, 0]))
+    filled = len(at) == len(x) * len(y) and min(len(x), len(y)) > 1
+    if not filled or not np.array_equal(at[order, 0], np.repeat(x, len(y))):
+        return None
+    return (x, y, order) if np.array_equal(at[order, 1], np.tile(y, len(x))) else None
+
+
+def draw_points(
+    axes: Sequence[Axes],
+    views: Sequence[View],
+    at: np.ndarray,
+    samples: Samples,
+    columns: Sequence[str],
+    bands: Sequence[CredibleBand],
+) -> None:
+    """One panel per view, side by side; the ``bands`` of the modes set the width."""
+    every = np.ones(len(at), dtype=bool)
+    limit = shared_limit(bands, every)
+    position = np.arange(len(at))
+    for ax, view in zip(axes, views, strict=True):
+        order = np.argsort(view.band.mean, kind="stable")
+        ax.hlines(
+            position, view.band.lower[order], view.band.upper[order], colors=view.colour,
+            linewidths=0.8, alpha=0.6,
+        )  # fmt: skip
+        ax.plot(view.band.mean[order], position, ".", color=view.colour, markersize=4)
+        ax.axvline(0.0, color="0.4", linewidth=0.8)
+        ax.set_xlim(-limit, limit)
+        ax.set_ylim(-0.7, len(at) - 0.3)
+        title = f"{view.heading(chr(10))}:\npointwise {view.band.level:.0%} intervals"
+        ax.set_title(title, fontsize=SMALL + 1)
+        ax.set_xlabel(view.quantity)
+        plain(ax)
+        if len(at) <= MOST_NAMED:
+            ax.set_yticks(position, [_name(row, at[row]) for row in order])
+            ax.tick_params(axis="y", labelleft=True)
+    short = len(columns) <= MOST_COLUMNS
+    names = f"({', '.join(columns)})" if short else f"({columns[0]}, ..., {columns[-1]})"
+    what = "points" if short or len(at) > MOST_NAMED else "points by their number, from 0"
+    axes[0].set_ylabel(f"{what} {names}, sorted by mean")
+
+
+def _name(row: int, place: np.ndarray) -> str:
+    return format_values(place) if len(place) <= MOST_COLUMNS else str(row)

@@ -35,11 +35,10 @@ from bke.models.likelihood.spectral.base import is_single, matern_nu, unsupporte
 from jax.experimental import multihost_utils
 
 from ..core.archive import read_arrays, write_arrays
-from ..core.atomic import remove_temporary_files
+from ..core.atomic import hold, remove_temporary_files
 from ..core.compilation import jit
 from ..core.distributed import check_alike, check_shard
 from ..core.errors import InputError, input_errors
-from ..core.lock import hold
 from ..core.machine import cores
 from ..core.progress import progress_bar
 from ..data.checks import check_ranges

@@ -124,7 +124,7 @@ class PredictiveCheck(Shown):
         Args:
             axes: axes for each panel; by default a new figure.
         """
-        from ..plots.predictive import plot_predictive_check
+        from ..plots.testing import plot_predictive_check
 
         return plot_predictive_check(self, axes=axes)
 

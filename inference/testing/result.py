@@ -24,12 +24,15 @@ from ..permutation.null_distribution import (
     proportion_error,
     standardize,
 )
+from ..sampling.record import describe_kernel
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+#: Levels of the quantiles of the null distribution in plain data.
+QUANTILES = (0.5, 0.9, 0.95, 0.99)
 #: Label of a statistic that combines standardized components.
 COMBINED = "log-sum-exp of standardized components"
 
@@ -225,6 +228,33 @@ class TestResult(Shown):
         rows = [(part.name, part.statistic, part.pvalue, part.deviation) for part in parts]
         return pd.DataFrame(rows, columns=["name", "statistic", "pvalue", "deviation"])
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data, with quantiles in place of the null distribution."""
+        quantiles = {
+            f"{level:g}": float(np.quantile(self.null_distribution, level))
+            for level in QUANTILES
+            if len(self.null_distribution)
+        }
+        return {
+            "test": self.test,
+            "statistic": self.statistic,
+            "pvalue": self.pvalue,
+            "pvalue_error": self.pvalue_error,
+            "reject": self.reject,
+            "alpha": self.alpha,
+            "method": self.method,
+            "exact": self.exact,
+            "kernel": _describe_kernels(self.kernel),
+            "squared_mmd": self.estimate,
+            "interval_of_squared_mmd": self.interval,
+            "e_value": self.e_value,
+            "components": [
+                {"name": part.name, "statistic": part.statistic, "pvalue": part.pvalue}
+                for part in self.components
+            ],
+            "quantiles_of_null_distribution": quantiles or None,
+        }
+
     def plot(self, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
         """Plot the null distribution with the observed value.
 
@@ -234,6 +264,12 @@ class TestResult(Shown):
         from ..plots.testing import plot_test
 
         return plot_test(self, axes=axes)
+
+
+def _describe_kernels(kernel: Any) -> Any:
+    if isinstance(kernel, tuple):
+        return [_describe_kernels(one) for one in kernel]
+    return None if kernel is None else describe_kernel(kernel)
 
 
 class CombinedComponents(NamedTuple):

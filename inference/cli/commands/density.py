@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -113,14 +114,12 @@ def density(
     files = [TABLE, PICTURE, SUMMARY, *[DRAWS] * (wanted.draws > 0), *[RUN] * wanted.posterior]
     with outputs.output_folder(out, files, command="density", read=[path, at]) as folder:
         learned, run = _learned(table.values, wanted, options, terminal)
-        from ...report.density import densities, density_summary
-
-        found = densities(learned, run, places.values, among=at is None)
-        terminal.say(_least_typical(found.typicality, places, (at or path).name))
+        log_density, typicality, notes = _densities(learned, run, places.values, among=at is None)
+        terminal.say(_least_typical(typicality, places, (at or path).name))
         header = [*table.columns, "log_density", "typicality"]
-        content = np.column_stack([places.values, found.log_density, found.typicality])
+        content = np.column_stack([places.values, log_density, typicality])
         written = steps.write_table(folder, TABLE, header, content, terminal)
-        notes, drawn = found.notes, None
+        drawn = None
         if wanted.draws:
             drawn, remarks = _drawn(learned, wanted.draws, options.seed, terminal)
             notes += remarks
@@ -139,7 +138,7 @@ def density(
             "source": str(path),
             "rows": len(table.values),
             "columns": list(table.columns),
-            **density_summary(learned, run, found),
+            **_summary(learned, run, log_density, typicality),
         }
         notes = [*notes, *missing]
         steps.finish(told, {**written, **pictured}, steps.summary_in(folder), notes, terminal)
@@ -204,6 +203,63 @@ def _pictures(
     """Of one or two columns."""
     if len(columns) > 2:
         return []
-    from ...plots.student_t import plot_student_t
+    from ...plots.density import plot_student_t
 
     return [("picture", lambda: plot_student_t(shown, draws=drawn, names=columns))]
+
+
+def _densities(
+    learned: LearnedStudentT, run: xr.DataTree | None, rows: np.ndarray, *, among: bool
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Log density and typicality of rows (m, D), (m,) each, and notes on them.
+
+    Args:
+        learned: the density.
+        run: posterior of its hyperparameters, over which it is averaged then.
+        rows: in the units of the data.
+        among: they are the rows that it was learned from, each compared with the others.
+    """
+    log_density = learned.log_density(rows)
+    notes = []
+    if run is not None:
+        from ...student_t.sampling import student_t_predictive
+
+        notes = json.loads(run.attrs["notes"])
+        with np.errstate(divide="ignore"):
+            log_density = np.log(student_t_predictive(run, rows).mean(axis=0))
+    typicality = learned.typicality(None if among else rows)
+    return log_density, typicality, [*notes, *_outside(learned, rows)]
+
+
+def _outside(learned: LearnedStudentT, rows: np.ndarray) -> list[str]:
+    """How many rows have no density, in a sentence."""
+    found = learned.normalizer
+    outside = 0 if found is None else int(np.sum(~found.contains(rows)))
+    if found is None or not outside:
+        return []
+    ends = zip(found.low, found.high, strict=True)
+    box = " x ".join(f"[{low:.4g}, {high:.4g}]" for low, high in ends)
+    return [f"{outside} row(s) are outside the box {box}: their density is 0."]
+
+
+def _summary(
+    learned: LearnedStudentT,
+    run: xr.DataTree | None,
+    log_density: np.ndarray,
+    typicality: np.ndarray,
+) -> dict[str, Any]:
+    """Parameters of the density, and what it says of the rows."""
+    from ...learning.kernel_selection import format_kernel
+
+    density = learned.density
+    told: dict[str, Any] = {"kernel": format_kernel(density.kernel)}
+    told |= {name: float(getattr(density, name)) for name in ("noise_variance", "alpha", "beta")}
+    told["normalised"] = learned.normalizer is not None
+    told["log_density"] = [None if np.isneginf(one) else float(one) for one in log_density]
+    told["typicality"] = typicality.tolist()
+    if run is not None:
+        told["posterior"] = {
+            str(name): {"mean": float(one.mean()), "sd": float(one.std())}
+            for name, one in run["posterior"].data_vars.items()
+        }
+    return told

@@ -225,8 +225,7 @@ def approximate(
     )
     with written as folder, terminable(checkpoint is not None):
         run = _simulated(model, table.values, simulations, distance, seeds.seed, terminal, folder)
-        from ...likelihood_free.results import run_notes
-        from ...report.likelihood_free import abc_summary, abc_text
+        from ...likelihood_free.results import abc_summary, abc_text, run_notes
 
         terminal.say(abc_text(run))
         notes = run_notes(run)
@@ -287,7 +286,7 @@ def _written(run: xr.DataTree, folder: Path | None, terminal: Terminal) -> dict[
     """The files of draws, if there is a folder: the run, saved before, and its table."""
     if folder is None:
         return {}
-    from ...report.likelihood_free import weighted_draws
+    from ...likelihood_free.results import weighted_draws
     from .. import steps
 
     return {"run": folder / RUN, **steps.write_table(folder, TABLE, *weighted_draws(run), terminal)}

@@ -184,8 +184,7 @@ def _only_process(state: Path | None) -> Iterator[None]:
     if state is None:
         yield
         return
-    from ...core.atomic import remove_temporary_files
-    from ...core.lock import hold
+    from ...core.atomic import hold, remove_temporary_files
 
     lock = hold(state.with_name(f".{state.name}.lock"), str(state))
     try:
@@ -312,7 +311,7 @@ def _opened(stream: str) -> Iterator[IO[bytes]]:
 def _write(path: Path, told: dict[str, Any], files: dict[str, Path], terminal: Terminal) -> None:
     """Write the summary, which lines of JSON have told already."""
     from ...core.drafts import in_place
-    from ...report.words import to_json
+    from ...core.render import to_json
 
     written = {name: str(in_place(file)) for name, file in {**files, "summary": path}.items()}
     timings = terminal.all_timings()

@@ -26,8 +26,8 @@ from bke.inference.cli.commands import COMMANDS, PANELS
 from bke.inference.cli.options.model import KERNELS
 from bke.inference.cli.terminal import Terminal, number
 from bke.inference.cli.words import parse_columns
+from bke.inference.core.render import plain, to_json
 from bke.inference.data import checks
-from bke.inference.report.words import plain, to_json
 from bke.inference.sampling.samplers import Auto
 from typer.testing import CliRunner
 

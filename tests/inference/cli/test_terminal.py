@@ -7,7 +7,7 @@ import typer
 from bke.inference import InputError, Nuts, Quadrature, fit, reweight
 from bke.inference.cli.steps import diagnose_and_print
 from bke.inference.cli.terminal import Terminal, exit_codes, number
-from bke.inference.report.words import settings
+from bke.inference.diagnostics.summary import settings
 from bke.models import Matern, kernel_from_function
 
 

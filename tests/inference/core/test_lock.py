@@ -5,14 +5,14 @@ import sys
 
 import pytest
 from bke.inference import InputError
-from bke.inference.core.lock import hold
+from bke.inference.core.atomic import hold
 from bke.inference.likelihood_free.problem import CheckpointFolder
 from bke.inference.sampling.out_of_core import Checkpoint
 
 HOLDS = """
 import sys
 from pathlib import Path
-from bke.inference.core.lock import hold
+from bke.inference.core.atomic import hold
 
 kept = hold(Path(sys.argv[1]), "it")
 print("held", flush=True)

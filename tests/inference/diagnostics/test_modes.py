@@ -27,10 +27,11 @@ from bke.inference import (
     sample_witness,
 )
 from bke.inference.diagnostics.modes import basins
-from bke.inference.report.words import run_summary, witness_summary
+from bke.inference.diagnostics.summary import run_summary
 from bke.inference.sampling.densities import smooth
 from bke.inference.sampling.draw_graph import density_graph
 from bke.inference.sampling.record import RECORD, read_record
+from bke.inference.witness.summary import witness_summary
 
 GRID = np.arange(-3.0, 3.0, 0.01)
 

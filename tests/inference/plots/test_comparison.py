@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from bke.inference import InputError, compare
 from bke.inference.comparison.summary import format_ratios
-from bke.inference.plots.comparison import plot_comparison
-from bke.inference.plots.names import short_names
-from bke.inference.plots.regions import KEY, P_MORE, Q_MORE, REGION_ALPHA
+from bke.inference.plots.comparison import KEY, P_MORE, Q_MORE, REGION_ALPHA, plot_comparison
+from bke.inference.plots.style import short_names
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection, QuadMesh
 from matplotlib.colors import to_hex

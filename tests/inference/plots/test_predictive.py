@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from bke.inference.plots.predictive import plot_predictive_check
+from bke.inference.plots.testing import plot_predictive_check
 from bke.inference.testing.result import TestResult
 
 RNG = np.random.default_rng(0)

@@ -20,7 +20,7 @@ from bke.inference import (
 )
 from bke.inference.cli import app
 from bke.inference.core.machine import computing
-from bke.inference.report.words import settings
+from bke.inference.diagnostics.summary import settings
 from bke.inference.sampling.approximation_error import error_sentences, estimate_error, is_small
 from bke.inference.sampling.record import RECORD, read_record
 from bke.inference.sampling.run import target_of

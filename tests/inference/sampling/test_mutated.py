@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 from bke.inference import InputError, Nuts, diagnose, fit, load_run, save_run
 from bke.inference.core.netcdf import SEALED
-from bke.inference.report.words import run_summary
+from bke.inference.diagnostics.summary import run_summary
 
 #: Of each kind and method; the study that is told of has 500.
 EACH = 60

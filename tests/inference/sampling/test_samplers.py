@@ -18,7 +18,7 @@ from bke.inference import (
     reweight,
     save_run,
 )
-from bke.inference.report.words import posterior_summary
+from bke.inference.diagnostics.summary import posterior_summary
 from bke.inference.sampling.samplers import SAMPLERS, MethodName, sampler_for
 from bke.inference.sampling.target import Target
 

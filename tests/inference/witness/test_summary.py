@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from bke.inference.cli.terminal import Terminal
-from bke.inference.report.words import witness_summary
+from bke.inference.witness.summary import witness_summary
 
 MODES = types.SimpleNamespace(modes=[None])
 AT = np.array([-9.0, -1.0, 0.0, 1.0, 9.0])

@@ -52,7 +52,8 @@ def run_page(
     """Write the page of a run.
 
     Args:
-        summary: what :func:`~bke.inference.report.words.run_summary` tells, and the witness if any.
+        summary: of :func:`~bke.inference.diagnostics.summary.run_summary`, and of a witness if
+            any.
         diagnosis: in words.
         pictures: files of PNG by what they show.
         title: of the page.

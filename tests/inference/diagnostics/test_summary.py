@@ -5,9 +5,9 @@ import types
 import numpy as np
 import pytest
 import xarray as xr
+from bke.inference.diagnostics import summary
 from bke.inference.diagnostics.diagnosis import Convergence, Diagnosis
 from bke.inference.diagnostics.modes import Mode, Modes
-from bke.inference.report import brief
 
 ZEROS = (0.51, 0.53)
 
@@ -64,13 +64,13 @@ def as_dataset(unconstrained):
 )
 def test_names_of_modes(draws, as_figure5, names):
     modes = types.SimpleNamespace(modes=[mode(1.0, count, ()) for count in draws])
-    assert brief.mode_names(modes, as_figure5=as_figure5) == names
+    assert summary.mode_names(modes, as_figure5=as_figure5) == names
 
 
 def test_every_number_of_the_diagnosis_is_printed_once():
     modes = two_modes()
-    lines = brief.brief_diagnosis(
-        diagnosis(modes), SUMMARY, brief.mode_names(modes, as_figure5=True), [ZEROS, ()]
+    lines = summary.brief_diagnosis(
+        diagnosis(modes), SUMMARY, summary.mode_names(modes, as_figure5=True), [ZEROS, ()]
     )
     assert (
         lines[0] == "Posterior of the lengthscale by 4 chains of NUTS, 20 warmup + 50 draws each:"
@@ -92,14 +92,14 @@ def test_every_number_of_the_diagnosis_is_printed_once():
 def test_warnings_of_the_verdict_are_kept():
     missed = two_modes(masses=(0.02, 0.9))
     noted = diagnosis(missed, notes=("The likelihood is not accurate.",))
-    text = "\n".join(brief.brief_diagnosis(noted, SUMMARY, ["mode 1", "mode 2"]))
+    text = "\n".join(summary.brief_diagnosis(noted, SUMMARY, ["mode 1", "mode 2"]))
     assert "NOT THE POSTERIOR" in text
     assert "The likelihood is not accurate." in text
 
 
 def test_many_zeros_are_counted():
     modes, many = two_modes(), np.linspace(0.4, 0.6, 9).tolist()
-    lines = brief.brief_diagnosis(diagnosis(modes), SUMMARY, ["mode 1", "mode 2"], [many, []])
+    lines = summary.brief_diagnosis(diagnosis(modes), SUMMARY, ["mode 1", "mode 2"], [many, []])
     assert "Zeros of the density at 9 places from 0.4 to 0.6 divide mode 1." in lines
 
 
@@ -116,11 +116,11 @@ def test_zeros_are_found_and_smooth_minima_are_not(monkeypatch):
         return np.log(np.abs(x - logs[0]) * np.abs(x - logs[1])) + 900 * (x - np.log(0.55)) ** 2
 
     opened = types.SimpleNamespace(log_density=log_density, target=None, units=None)
-    monkeypatch.setattr(brief, "open_run", lambda run: opened)
-    monkeypatch.setattr(brief, "unconstrained_shapes", lambda run: {"lengthscale": ()})
-    monkeypatch.setattr(brief, "unconstrained_draws", lambda run: z[..., None])
-    monkeypatch.setattr(brief, "in_data_units", lambda target, units, values: as_dataset(values))
-    first, second = brief.zeros_of_density(None, two_modes())
+    monkeypatch.setattr(summary, "open_run", lambda run: opened)
+    monkeypatch.setattr(summary, "unconstrained_shapes", lambda run: {"lengthscale": ()})
+    monkeypatch.setattr(summary, "unconstrained_draws", lambda run: z[..., None])
+    monkeypatch.setattr(summary, "in_data_units", lambda target, units, values: as_dataset(values))
+    first, second = summary.zeros_of_density(None, two_modes())
     np.testing.assert_allclose(first, ZEROS, rtol=1e-4)
     assert second == []
 
@@ -145,7 +145,7 @@ def test_extremes_have_the_decimals_of_their_mean(concentrated):
         "by_chain": extremes(0.0417, -0.0321),
     }
     names = ["A: short mode", "mode 2", "B: long mode"]
-    title, *rows = brief.brief_witness(witness, names, ("before", "after"))
+    title, *rows = summary.brief_witness(witness, names, ("before", "after"))
     assert title == "Witness before - after: largest and smallest posterior mean (80 % band)"
     long_mode = "0.022 at -0.25 (-0.001, 0.045) -0.012 at 5.8 (-0.042, 0.018)"
     expected = [

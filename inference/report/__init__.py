@@ -1,1 +1,0 @@
-"""What was found, in words and as plain data."""
