@@ -1,4 +1,4 @@
-"""Output files that are written whole or not at all, by one process at a time, and their folders."""
+"""Output files that are written whole or not at all by one process at a time, and their folders."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def test_a_comparison_needs_no_jax(tmp_path):
         "import sys\n"
         "from bke.inference.cli import app\n"
         "try:\n"
-        "    app(['test', 'a.csv', 'b.csv'])\n"
+        "    app(['compare', 'a.csv', 'b.csv'])\n"
         "except SystemExit as end:\n"
         "    assert end.code == 0\n"
         "slow = {'jax', 'numpyro', 'matplotlib', 'xarray', 'scipy.stats'}\n"

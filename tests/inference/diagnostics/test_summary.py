@@ -8,6 +8,7 @@ import xarray as xr
 from bke.inference.diagnostics import summary
 from bke.inference.diagnostics.diagnosis import Convergence, Diagnosis
 from bke.inference.diagnostics.modes import Mode, Modes
+from bke.inference.witness.summary import brief_witness
 
 ZEROS = (0.51, 0.53)
 
@@ -145,7 +146,7 @@ def test_extremes_have_the_decimals_of_their_mean(concentrated):
         "by_chain": extremes(0.0417, -0.0321),
     }
     names = ["A: short mode", "mode 2", "B: long mode"]
-    title, *rows = summary.brief_witness(witness, names, ("before", "after"))
+    title, *rows = brief_witness(witness, names, ("before", "after"))
     assert title == "Witness before - after: largest and smallest posterior mean (80 % band)"
     long_mode = "0.022 at -0.25 (-0.001, 0.045) -0.012 at 5.8 (-0.042, 0.018)"
     expected = [
