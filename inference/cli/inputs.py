@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,6 @@ import numpy as np
 from ..core.errors import InputError
 from ..data.checks import (
     WITNESS_MATRICES,
-    Samples,
     as_pair,
     as_sample,
     check_file,
@@ -25,8 +23,7 @@ from ..data.checks import (
 )
 from ..data.equality import equalize
 from ..data.new_rows import known_names
-from .options.data import NameOptions
-from .options.witness import BandOptions
+from .options import sample_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,21 +73,21 @@ def _read_together(paths: Sequence[Path], columns: Sequence[str] | None) -> list
     return samples.read_samples(paths, columns=columns)
 
 
-def built_in_pair() -> Pair:
+def built_in_pair(names: tuple[str, str] | None) -> Pair:
     """Return the 300 + 300 rows of the two mixtures of BKE Figure 3."""
     from ..data.samples import normal_laplace
 
     P, Q = normal_laplace(seed=0)
     note = f"{len(P)} rows of a normal and {len(Q)} of a Laplace mixture, as in Figure 3 of BKE."
     sources = {"P": "built-in normal mixture", "Q": "built-in Laplace mixture"}
-    return Pair(P, Q, ("x",), sources, (note,), ("normal", "Laplace"))
+    return Pair(P, Q, ("x",), sources, (note,), names or ("normal", "Laplace"))
 
 
 def read_pair(
     path_P: Path,
     path_Q: Path,
     columns: Sequence[str] | None,
-    names: NameOptions,
+    names: tuple[str, str] | None,
     *,
     tested: bool = False,
 ) -> Pair:
@@ -120,13 +117,13 @@ def read_pair(
             f"{', '.join(first.columns)} in P, {', '.join(second.columns)} in Q."
         )
     sources = {"P": str(path_P), "Q": str(path_Q)}
-    return Pair(P, Q, first.columns, sources, tuple(notes), names.of(path_P, path_Q))
+    return Pair(P, Q, first.columns, sources, tuple(notes), sample_names(names, path_P, path_Q))
 
 
 def open_sample(
     paths: Sequence[Path], columns: Sequence[str] | None
-) -> tuple[tuple[Rows], tuple[str, ...], list[str]]:
-    """Open one sample whose rows stay in their files, see :func:`read_samples`.
+) -> tuple[Rows, tuple[str, ...], list[str]]:
+    """Open one sample whose rows stay in their files, see :func:`read_pooled`.
 
     Raises:
         InputError: one sentence that names the file.
@@ -136,13 +133,13 @@ def open_sample(
     if len(paths) > 1:
         raise InputError(f"--stream is for one file, and there are {len(paths)}")
     rows = open_rows(paths[0], columns=columns)
-    return (rows,), rows.columns, []
+    return rows, rows.columns, []
 
 
-def read_samples(
-    paths: Sequence[Path], columns: Sequence[str] | None, samples: Samples
-) -> tuple[tuple[np.ndarray, ...], tuple[str, ...], list[str]]:
-    """The samples of the files, (n, D) each, the names of their columns, and remarks.
+def read_pooled(
+    paths: Sequence[Path], columns: Sequence[str] | None
+) -> tuple[np.ndarray, tuple[str, ...], list[str]]:
+    """The rows of all files, (n, D), the names of their columns, and notes.
 
     Raises:
         InputError: one sentence that names the file.
@@ -150,7 +147,7 @@ def read_samples(
     files = _read_together(paths, columns)
     for other in files[1:]:
         _check_names(files[0], other)
-    remarks = [
+    notes = [
         f"The columns of {other.path} are named {', '.join(other.columns)} and matched by position "
         f"to {', '.join(files[0].columns)}."
         for other in files[1:]
@@ -159,13 +156,7 @@ def read_samples(
     pooled = np.concatenate([sample.values for sample in files])
     name = str(paths[0]) if len(paths) == 1 else "the union of the files"
     checked(dataclasses.replace(files[0], values=pooled), name)
-    if samples == "pooled":
-        return (pooled,), files[0].columns, remarks
-    if len(files) < 2:
-        raise InputError("--samples product needs at least two files, one for each sample")
-    for sample in files:
-        checked(sample)
-    return tuple(sample.values for sample in files), files[0].columns, remarks
+    return pooled, files[0].columns, notes
 
 
 def read_points(
@@ -244,7 +235,8 @@ def _check_names(first: Sample, second: Sample) -> None:
 def check_witness(
     pair: Pair,
     points: np.ndarray | None,
-    band: BandOptions,
+    noise: str | float,
+    level: float,
     *,
     seen: bool,
     kernel: Kernel,
@@ -254,20 +246,15 @@ def check_witness(
     from ..core.machine import cores
     from ..witness.draws import matrix_size
 
-    if not isinstance(band.noise_argument, str):
-        check_positive(band.noise_argument, "--noise")
-    check_level(band.level)
+    if not isinstance(noise, str):
+        check_positive(noise, "--noise")
+    if not 0 < level < 1:  # nor NaN
+        raise InputError(f"--level must be between 0 and 1, and is {level}")
     largest = 0 if points is None else len(points)
     if not seen:
         each = (matrix_size(sample, kernel, measure) for sample in (pair.P, pair.Q))
         largest = max(largest, *each)
     check_memory(largest, len(pair.columns), matrices=WITNESS_MATRICES * cores())
-
-
-def check_level(level: float) -> None:
-    """Refuse what is no probability."""
-    if not (math.isfinite(level) and 0 < level < 1):
-        raise InputError(f"--level must be between 0 and 1, and is {level}")
 
 
 def check_samples(run: xr.DataTree, pair: Pair) -> None:

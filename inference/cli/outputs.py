@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from ..core.atomic import folder_to_write, same_file
-from ..core.drafts import LOCK, MANIFEST, UNFINISHED, draft, listed
+import numpy as np
+
+from ..core.atomic import atomic_path, folder_to_write, same_file, write_text
+from ..core.drafts import LOCK, MANIFEST, UNFINISHED, draft, in_place, listed
 from ..core.errors import InputError
 from .inputs import count_or_file
+from .terminal import Terminal
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SUMMARY = "summary.json"
+#: Dots per inch of pictures, and how their files are called among all.
+DPI, PICTURE = 150, "_picture"
+#: Rows of a table that are printed where there is no folder.
+MOST_PRINTED = 20
+Pictures: TypeAlias = "Sequence[tuple[str, Callable[[], Figure]]]"
 Folder = TypeVar("Folder", Path, Path | None)
 #: Commands that make something of a run, and write to its folder only what is of that run.
 OF_RUNS = frozenset({"diagnose", "witness"})
@@ -147,3 +159,90 @@ def _check_kept(
                 )
     if checkpoint is not None and any(same_file(checkpoint, path) for path in written):
         raise InputError(f"--out and --checkpoint are both {checkpoint}: choose another place")
+
+
+def draw_pictures(
+    folder: Path | None,
+    pictures: Callable[[], Pictures],
+    terminal: Terminal,
+) -> tuple[dict[str, Path], list[str]]:
+    """Save pictures as PNG, if there is a folder for them.
+
+    Returns the files and a note for each that cannot be drawn.
+    """
+    files: dict[str, Path] = {}
+    notes: list[str] = []
+    if folder is None:
+        return files, notes
+    with terminal.step("pictures", "drawing the pictures"):
+        import matplotlib
+
+        matplotlib.use("Agg")
+        from matplotlib import pyplot as plt
+
+        for name, draw in pictures():
+            path = folder / f"{name}.png"
+            try:
+                figure = draw()
+            except InputError as error:  # the function says for which data it is not meant
+                notes.append(f"{path.name} was not drawn: {error}.")
+                path.unlink(missing_ok=True)  # of an earlier run
+                continue
+            try:
+                with atomic_path(path) as temporary:
+                    figure.savefig(temporary, dpi=DPI)
+            finally:
+                plt.close(figure)
+            files[f"{name}{PICTURE}"] = path
+    terminal.notes(notes)
+    return files, notes
+
+
+def finish(
+    findings: dict[str, Any],
+    files: Mapping[str, Path],
+    path: Path | None,
+    notes: Sequence[str],
+    terminal: Terminal,
+) -> None:
+    """Write the summary to ``path``, if any, and print what was done."""
+    terminal.finish(write_summary(findings, files, path, notes, terminal))
+
+
+def write_summary(
+    findings: dict[str, Any],
+    files: Mapping[str, Path],
+    path: Path | None,
+    notes: Sequence[str],
+    terminal: Terminal,
+) -> dict[str, Any]:
+    """Write the summary to ``path``, if any, print the names of the files, and return it."""
+    written = {name: str(in_place(file)) for name, file in files.items()}
+    if path is not None:
+        written["summary"] = str(in_place(path))
+    timings = terminal.all_timings()
+    summary = {**findings, "notes": list(notes), "files": written, "timings": timings}
+    if path is not None:
+        from ..core.render import to_json
+
+        write_text(path, to_json(summary) + "\n")
+    terminal.files(written, timings)
+    return summary
+
+
+def write_table(
+    folder: Path | None, name: str, header: list[str], table: np.ndarray, terminal: Terminal
+) -> dict[str, Path]:
+    """The table as CSV in ``folder``, or printed."""
+    import pandas as pd
+
+    frame = pd.DataFrame(table, columns=header)
+    if folder is None:
+        terminal.say(frame.head(MOST_PRINTED).to_string(index=False))
+        if len(frame) > MOST_PRINTED:
+            terminal.say(f"and {len(frame) - MOST_PRINTED} more rows, which --out writes")
+        return {}
+    path = folder / name
+    with atomic_path(path) as temporary:
+        frame.to_csv(temporary, index=False)
+    return {"table": path}

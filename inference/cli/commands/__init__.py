@@ -1,26 +1,27 @@
-"""The commands, each in a module of its own; a new one joins the program by its place here."""
+"""The commands, each a function of a terminal and its options, with an example."""
 
-from ..options import panels
-from .chains import chains
-from .compare import compare
-from .density import density
-from .diagnose import diagnose
-from .drift import drift
+from collections.abc import Callable
+
+from .draws import chains, thin
 from .examples import examples
-from .fit import fit
-from .independence import independence
-from .likelihood_free import approximate
-from .monitor import monitor
-from .run import run
-from .thin import thin
-from .witness import witness
+from .likelihood_free import abc
+from .posterior import diagnose, fit, run, witness
+from .samples import compare, density, independence
+from .tables import drift, monitor
 
-#: By purpose, in the order of ``bke --help``.
-PANELS = {
-    panels.BEGIN: (examples,),
-    panels.POSTERIOR: (run, fit, diagnose, witness),
-    panels.COMPARE: (compare, drift, monitor),
-    panels.CHECK: (chains, thin),
-    panels.MODELS: (independence, density, approximate),
+#: In the order of ``bke --help``.
+COMMANDS: dict[Callable[..., None], str] = {
+    examples: "bke examples, then cd bke-examples",
+    run: "bke run calm.csv windy.csv --columns Temp,InvHt --ard --out ozone",
+    fit: "bke fit calm.csv windy.csv --columns Ozone --out run.nc",
+    diagnose: "bke diagnose run.nc --out pictures",
+    witness: "bke witness run.nc calm.csv windy.csv --columns Ozone",
+    compare: "bke compare calm.csv windy.csv --columns Ozone",
+    drift: "bke drift last_month.csv this_month.csv --exclude customer --fail",
+    monitor: "bke monitor new.csv --reference old.csv --exclude id --out watched",
+    chains: "bke chains posterior.nc --parameters mu,tau --fail",
+    thin: "bke thin run.nc --to 200 --out thinned",
+    independence: "bke independence ozone.csv --x Temp,Wind --y Ozone",
+    density: "bke density usual.csv --at new.csv --out result",
+    abc: "bke abc model.py counts.csv --simulations 20000 --out result",
 }
-COMMANDS = tuple(command for commands in PANELS.values() for command in commands)

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ..command import command
+from ...core.drafts import listed
+from ...core.errors import InputError
+from ..outputs import output_folder
 from ..terminal import Terminal
 
 READ_ME, SCRIPT = "README.md", "commands.txt"
@@ -19,28 +21,24 @@ FILES = (
 )
 
 
-@command("Example: `bke examples`, then `cd bke-examples`")
 def examples(
     terminal: Terminal,
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="Folder of the files; created if need be.")
     ] = Path("bke-examples"),
 ) -> None:
-    """Begin here: writes small data sets, and shows a command to try for each purpose.
+    """Write small data sets, and show commands to try.
 
     One data set was measured, the ozone of Los Angeles; the others are simulated, and README.md in
     the folder says how. The commands are in commands.txt too, and run as they stand in the folder.
     """
-    from ...core.drafts import listed
-    from ...core.errors import InputError
-    from .. import outputs
     from ..examples import tour
 
     mine = [path for path, whose in listed(folder).items() if whose == "examples"]
     for name in FILES:
         if (path := folder / name).exists() and path not in mine:
             raise InputError(f"{path} exists and is none of bke's examples: choose another folder")
-    with outputs.output_folder(folder, FILES, command="examples", read=()) as there:
+    with output_folder(folder, FILES, command="examples", read=()) as there:
         tour.write_tables(there)
         (there / READ_ME).write_text(tour.READ_ME, encoding="utf-8")
         (there / SCRIPT).write_text(tour.as_script(), encoding="utf-8")

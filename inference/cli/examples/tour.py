@@ -10,20 +10,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..options import panels
-
 #: The style of what is typed.
 TYPED = "cyan"
 #: By purpose: a question, the commands that answer it, and a package that they need, if any.
 TOUR: dict[str, tuple[tuple[str, tuple[str, ...], str], ...]] = {
-    panels.POSTERIOR: (
+    "Posterior of the lengthscale": (
         (
             "The test, the posterior of the lengthscale and the witness with its bands, together:",
             ("bke run calm.csv windy.csv --columns Ozone --out result",),
             "",
         ),
     ),
-    panels.COMPARE: (
+    "Compare samples, tables and streams": (
         (
             "Do calm and windy days differ in temperature and humidity, where, and by how much?",
             ("bke compare calm.csv windy.csv --columns Temp,Hum --out answer",),
@@ -40,7 +38,7 @@ TOUR: dict[str, tuple[tuple[str, tuple[str, ...], str], ...]] = {
             "",
         ),
     ),
-    panels.CHECK: (
+    "Check chains and draws": (
         ("Do four chains of a sampler agree?", ("bke chains posterior.nc --out chains",), ""),
         (
             "Which fifty of their draws stand best for all?",
@@ -48,7 +46,7 @@ TOUR: dict[str, tuple[tuple[str, tuple[str, ...], str], ...]] = {
             "",
         ),
     ),
-    panels.MODELS: (
+    "Dependence, densities and simulators": (
         (
             "Does ozone depend on temperature?",
             ("bke independence ozone.csv --x Temp --y Ozone",),

@@ -21,17 +21,16 @@ import pytest
 import typer
 import xarray as xr
 from bke.inference import InputError, SamplingError, load_run
-from bke.inference.cli import app, interrupt, steps
-from bke.inference.cli.commands import COMMANDS, PANELS
-from bke.inference.cli.options.model import KERNELS
-from bke.inference.cli.terminal import Terminal, number
-from bke.inference.cli.words import parse_columns
+from bke.inference.cli import app, interrupt
+from bke.inference.cli.commands import COMMANDS, posterior
+from bke.inference.cli.options import KERNELS, parse_columns
+from bke.inference.cli.terminal import Terminal
 from bke.inference.core.render import plain, to_json
 from bke.inference.data import checks
 from bke.inference.sampling.samplers import Auto
 from typer.testing import CliRunner
 
-NAMES = tuple(command.name for command in COMMANDS)
+NAMES = tuple(command.__name__ for command in COMMANDS)
 TINY = ("--method", "nuts", "--chains", "2", "--warmup", "20", "--draws", "10", "--seed", "3")
 WIDE = {"COLUMNS": "200", "TERMINAL_WIDTH": "200", "NO_COLOR": "1"}
 FILES = {"run.nc", "comparison.png", "witness.nc", "summary.json", "samples.png", "trace.png",
@@ -85,7 +84,7 @@ def finished(samples, tmp_path_factory):
 
 @pytest.fixture
 def no_pictures(monkeypatch):
-    monkeypatch.setattr(steps, "draw_pictures", lambda *_: ({}, []))
+    monkeypatch.setattr(posterior, "draw_pictures", lambda *_: ({}, []))
 
 
 @pytest.fixture
@@ -107,6 +106,7 @@ def no_fit(monkeypatch):
 @pytest.mark.parametrize("command", NAMES)
 def test_help_mentions_every_option(command):
     text = succeeded(command, "--help").stdout
+    assert len(text.splitlines()) <= 50
     for parameter in typer.main.get_command(app).commands[command].params:
         for option in parameter.opts if parameter.param_type_name == "option" else []:
             assert option in text
@@ -119,10 +119,8 @@ def test_help_of_the_program():
     assert all(f" {command} " in text for command in NAMES)
     assert "Example: bke run" in text
     assert "Exit status" in text
-    listed = [line.split()[1] for line in text.splitlines() if re.match("│ [a-z]", line)]
-    places = [text.index(f"─ {panel} ─") for panel in PANELS]
-    assert places == sorted(places)
-    assert [name for name in listed if name in NAMES] == list(NAMES)
+    listed = [line.split()[0] for line in text.splitlines() if re.match("  [a-z]+  ", line)]
+    assert listed == list(NAMES)
 
 
 def test_version():
@@ -167,16 +165,12 @@ def test_a_comparison_needs_no_jax(tmp_path):
         ("run", "P.csv"),
         ("run", "--chains", "many"),
         ("run", "--kernel", "gauss"),
-        ("run", "--measure", "gauss"),
         ("run", "--standardize", "row"),
-        ("run", "--dither", "maybe"),
         ("run", "--noise", "none"),
         ("run", "--colums", "a"),
         ("run", "a.csv", "b.csv", "c.csv"),
         ("fit",),
-        ("fit", "P.csv", "--samples", "all"),
         ("fit", "P.npy", "--checkpoint", "part"),
-        ("fit", "P.npy", "--processes", "2"),
         ("fit", "P.csv", "--noise-variance", "lots"),
         ("density",),
         ("fit", "P.csv", "--kernel", "gauss"),
@@ -189,31 +183,6 @@ def test_usage(arguments):
     result = bke_command(*arguments)
     assert result.exit_code == 2
     assert "Traceback" not in result.output
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("nonsense", 2, 0), "'nonsense' is not HOST:PORT"),
-        ((":80", 2, 0), "not HOST:PORT"),
-        (("node1:", 2, 0), "not HOST:PORT"),
-        (("node1:0", 2, 0), "not HOST:PORT"),
-        (("node1:65536", 2, 0), "not HOST:PORT"),
-        (("::1:80", 2, 0), "not HOST:PORT"),
-        (("http://node1:80", 2, 0), "not HOST:PORT"),
-        (("node1:80", 0, 0), "0 is not 1 or more"),
-        (("node1:80", 2, 2), "2 is not from 0 to 1, one less than --processes"),
-        (("[::1]:80", 2, -1), "-1 is not from 0 to 1"),
-        (("node1:80", None, 0), "give --coordinator, --processes and --process, or none of them"),
-    ],
-)
-def test_several_processes(options, said):
-    names = ("--coordinator", "--processes", "--process")
-    given = zip(names, options, strict=True)
-    told = [each for pair in given if pair[1] is not None for each in pair]
-    result = bke_command("fit", "P.csv", "--distributed", *told)
-    assert result.exit_code == 2
-    assert said in result.stderr
 
 
 # -- bad input ------------------------------------------------------------------------------------
@@ -365,14 +334,6 @@ def test_more_than_the_memory(samples, tmp_path, monkeypatch, no_fit):
     said = refusal("run", *samples, "--out", tmp_path / "out")
     assert "GiB of memory" in said
     assert not no_fit
-
-
-def test_rounded_data_are_refused_without_dither(tmp_path):
-    file = write_csv(tmp_path / "x.csv", [[1.0], [1.0], [2.0], [3.0], [3.0]])
-    out = tmp_path / "out" / "run.nc"
-    said = refusal("fit", file, "--dither", "none", *TINY, "--out", out, "--quiet")
-    assert "exactly zero at row 3" in said
-    assert not out.parent.exists()
 
 
 @pytest.mark.parametrize("command", [("diagnose",), ("witness",)])
@@ -607,20 +568,20 @@ def test_the_built_in_experiment_prints_twenty_lines_of_its_numbers(tmp_path):
     # No chain is stuck, so that the average by chain is that of all draws.
     drawn = xr.load_dataset(out / "witness.nc")["witness"].mean(("chain", "draw"))
     assert witness["by_chain"]["largest"]["mean"] == pytest.approx(float(drawn.max()))
-    everything = succeeded("diagnose", out / "run.nc").stdout
+    everything = succeeded("diagnose", out / "run.nc", "--verbose").stdout
     assert len(everything.splitlines()) > 20
 
 
 def test_own_samples_print_the_method_and_how_to_run_chains(samples, tmp_path, no_pictures):
-    options = ("--method", "quadrature", "--tolerance", "0.1", "--draws", "40")
+    options = ("--method", "quadrature", "--draws", "40")
     out = tmp_path / "out"
     text = succeeded("run", *samples, *options, "--out", out, "--quiet").stdout
     assert "Posterior of the lengthscale by quadrature; --method nuts runs chains." in text
     assert "Cross-validated AUC" not in text
     verbose = succeeded("run", *samples, *options, "--out", out, "--quiet", "--verbose").stdout
     assert "Cross-validated AUC" in verbose
-    assert "Posterior in each mode, in the units of the data" in verbose
-    assert len(text.splitlines()) <= 20 < len(verbose.splitlines())
+    assert len(text.splitlines()) <= 20
+    assert json.loads((out / "summary.json").read_text())["diagnosis"]["verdict"] in verbose
 
 
 @pytest.mark.slow
@@ -629,7 +590,6 @@ def test_samples_are_called_as_their_files_or_as_asked(tmp_path, samples, no_fit
                    for name, X in (("calm", P), ("windy", Q)))  # fmt: skip
     for command in (
         ("compare",),
-        ("compare", "--kernel", "median"),
         ("run", "--out", tmp_path / "out"),
     ):
         told = bke_command(*command[:1], calm, windy, *command[1:]).stdout
@@ -649,11 +609,7 @@ def test_defaults(samples, tmp_path, no_fit):
     bke_command("run", *samples, "--out", tmp_path / "out")
     options = no_fit[0]
     assert (options["method"], options["seed"]) == (Auto(), 0)
-    assert (options["standardize"], options["dither"], options["measure"]) == (
-        "column",
-        "auto",
-        "unit",
-    )
+    assert options["standardize"] == "column"
     assert options["noise_variance"] == 0.1
     assert options["columns"] == ["height"]
     assert (options["prior"].concentration, options["prior"].rate) == (1.0, 1.0)
@@ -671,27 +627,14 @@ def test_model_options(tmp_path, no_fit):
     files = [write_csv(tmp_path / name, X, "a,b,c") for name in ("P.csv", "Q.csv")]
     bke_command(
         "fit", *files, "--columns", "c,0", "--ard", "--prior-shape", 2, "--prior-rate", 3,
-        "--noise-variance", 0.2, "--measure", "lebesgue", "--standardize", "none", "--dither", 0.5,
-        "--out", tmp_path / "run.nc", "--quiet",
+        "--noise-variance", 0.2, "--standardize", "none", "--out", tmp_path / "run.nc", "--quiet",
     )  # fmt: skip
     (options,) = no_fit
     assert options["columns"] == ["c", "a"]
     np.testing.assert_array_equal(options["data"], np.concatenate([X, X])[:, [2, 0]])
     assert options["prior"].shape() == (2,)
-    assert (options["noise_variance"], options["measure"]) == (0.2, "lebesgue")
-    assert (options["standardize"], options["dither"]) == (None, 0.5)
+    assert (options["noise_variance"], options["standardize"]) == (0.2, None)
     assert options["progress"] is False
-
-
-def test_samples_with_a_likelihood_each(samples, tmp_path, no_fit):
-    bke_command("run", *samples, "--samples", "product", "--out", tmp_path / "out")
-    bke_command("fit", *samples, "--samples", "product", "--out", tmp_path / "run.nc")
-    for options in no_fit:
-        assert options["samples"] == "product"
-        for found, expected in zip(options["data"], (P, Q), strict=True):
-            np.testing.assert_array_equal(found, expected)
-    said = refusal("fit", samples[0], "--samples", "product", "--out", tmp_path / "run.nc")
-    assert "at least two files" in said
 
 
 @pytest.mark.parametrize("noise", ["clt", "heteroscedastic"])
@@ -760,12 +703,12 @@ def test_terminal_and_json_agree(finished):
     text = succeeded("diagnose", run).stdout
     summary = json.loads(succeeded("diagnose", run, "--json").stdout)
     assert summary["diagnosis"] == json.loads(finished[1].stdout)["diagnosis"]
-    assert f"R-hat {summary['diagnosis']['rhat']:.3f}" in text
     for mode in summary["posterior"]["modes"]:
         for found in mode["hyperparameters"].values():
-            row = next(line for line in text.splitlines() if f"{found['mean']:.4g}" in line)
-            assert all(f"{found[key]:.4g}" in row for key in ("sd", "q10", "q50", "q90"))
-            assert f" {mode['draws']} " in row
+            assert f"{found['mean']:.3g} ({found['sd']:.2g})" in text
+    whole = succeeded("diagnose", run, "--verbose").stdout
+    assert f"R-hat {summary['diagnosis']['rhat']:.3f}" in whole
+    assert all(line in whole for line in summary["diagnosis"]["verdict"].splitlines())
 
 
 @pytest.mark.slow
@@ -829,48 +772,12 @@ def same_numbers(first, second):
 
 # -- what is printed ------------------------------------------------------------------------------
 
-MULTIMODAL = {"verdict": "Multimodal: 2 modes.", "multimodal": True, "mixed": False,
-              "independent": False, "log_normalizer": None, "modes": [{}, {}],
-              "resolved": None}  # fmt: skip
-
 
 def test_several_modes_cannot_be_missed(capsys):
-    Terminal(json=False, quiet=True).diagnosis("R-hat 2.1\n\nMultimodal: 2 modes.", MULTIMODAL)
+    """Nor with --json --quiet."""
+    Terminal(json=True, quiet=True).lines(["Multimodal: 2 modes."], warning=True)
     printed = capsys.readouterr()
-    assert "MULTIMODAL: 2 MODES" in printed.out
-    assert printed.out.count("Multimodal: 2 modes.") == 1
-    Terminal(json=True, quiet=True).diagnosis("R-hat 2.1\n\nMultimodal: 2 modes.", MULTIMODAL)
-    printed = capsys.readouterr()
-    assert "MULTIMODAL: 2 MODES" in printed.err
-    assert printed.out == ""
-
-
-@pytest.mark.parametrize("multimodal", [True, False])
-def test_what_is_not_resolved_is_in_the_title(capsys, multimodal):
-    alone = {"mixed": True, "low_rank_error_small": None, "resolved": False}
-    summary = {**MULTIMODAL, **alone, "multimodal": multimodal}
-    Terminal(json=False, quiet=True).diagnosis("R-hat 1\n\nA verdict.", summary)
-    printed = capsys.readouterr().out
-    assert "NOT RESOLVED" in printed
-    assert ("one mode, mixed" in printed) != multimodal
-
-
-@pytest.mark.parametrize(
-    ("value", "sd", "printed"),
-    [
-        (0.400312, 0.000151, "0.40031"),
-        (0.400312, 0.151, "0.4003"),
-        (1234567.0, 3.21, "1234567"),
-        (1234567.0, None, "1.235e+06"),
-        (1.0, 1e-30, "1"),
-        (0.4003124, 0.0, "0.4003"),
-        (0.0, 0.1, "0"),
-        (float("nan"), 0.1, "nan"),
-        (0.4003124, float("nan"), "0.4003"),
-    ],
-)
-def test_digits_follow_the_standard_deviation(value, sd, printed):
-    assert number(value, sd) == printed
+    assert (printed.out, printed.err) == ("", "\nMultimodal: 2 modes.\n")
 
 
 def test_numbers_that_json_does_not_have():
@@ -904,26 +811,6 @@ def test_ozone_example(tmp_path):
 # The tests
 
 
-def test_two_samples_are_tested(samples, tmp_path):
-    """The command and the function agree; picture and summary are written."""
-    out = tmp_path / "out"
-    arguments = ("--kernel", "median", "--permutations", "99", "--seed", "3", "--quiet")
-    result = succeeded("compare", *samples, *arguments, "--json", "--out", out)
-    found = json.loads(result.stdout)
-    expected = bke.inference.two_sample_test(
-        P, Q, kernel="median", n_resamples=99, seed=3, progress=False
-    )
-    assert found["pvalue"] == expected.pvalue
-    assert found["statistic"] == pytest.approx(expected.statistic)
-    assert found["kernel"]["lengthscale"] == pytest.approx(expected.kernel.lengthscale)
-    assert found["rows"] == {"P": 20, "Q": 24}
-    assert (out / "test.png").stat().st_size > 5000
-    assert (out / "witness.png").stat().st_size > 5000
-    assert json.loads((out / "test.json").read_text())["pvalue"] == expected.pvalue
-    text = succeeded("compare", *samples, *arguments).stdout
-    assert str(expected) in text
-
-
 def test_two_samples_are_compared(samples, tmp_path):
     """One answer on the terminal, in JSON and in the picture: that of the function."""
     out = tmp_path / "out"
@@ -933,13 +820,10 @@ def test_two_samples_are_compared(samples, tmp_path):
         P, Q, n_resamples=99, seed=3, alpha=0.1, columns=["height"], progress=False
     )
     assert json.loads(printed)["answer"] == expected.to_dict()
-    assert json.loads((out / "test.json").read_text())["answer"] == expected.to_dict()
-    assert {path.name for path in out.iterdir()} == {"comparison.png", "test.json"} | KEPT
+    assert json.loads((out / "compare.json").read_text())["answer"] == expected.to_dict()
+    assert {path.name for path in out.iterdir()} == {"comparison.png", "compare.json"} | KEPT
     assert (out / "comparison.png").stat().st_size > 5000
     assert str(expected) in succeeded("compare", *samples, *arguments).stdout
-    refused = bke_command("compare", *samples, "--standardize", "none")
-    assert refused.exit_code == 2
-    assert "--standardize is for --statistic" in refused.output
 
 
 def test_a_difference_of_two_samples_fails_where_it_is_asked_for_and_is_large_enough(tmp_path):
@@ -953,10 +837,6 @@ def test_a_difference_of_two_samples_fails_where_it_is_asked_for_and_is_large_en
     assert bke_command("compare", first, other, *fast).exit_code == 0
     assert bke_command("compare", first, same, "--fail", *fast).exit_code == 0
     assert bke_command("compare", first, other, "--fail", *fast).exit_code == 3
-    assert (
-        bke_command("compare", first, other, "--fail", "--kernel", "median", *fast).exit_code == 3
-    )
-    assert bke_command("compare", first, same, "--fail", "--kernel", "median", *fast).exit_code == 0
     auc = bke.inference.compare(rows[0], rows[2], n_resamples=99, progress=False).auc
     assert 0.6 < auc < 0.7
     for least, status in ((0.6, 3), (0.7, 0)):
@@ -968,40 +848,21 @@ def test_a_difference_of_two_samples_fails_where_it_is_asked_for_and_is_large_en
         assert f"{'Failed' if status else 'Passed'}: the AUC, {auc:.3f}, is" in found.stdout
     for wrong in (("--min-effect", 0.6), ("--fail", "--min-effect", 0.1)):
         assert bke_command("compare", first, other, *wrong, *fast).exit_code == 2
-    wrong = ("--fail", "--min-effect", 0.6, "--kernel", "median")
-    assert bke_command("compare", first, other, *wrong, *fast).exit_code == 2
 
 
 def test_pairs_are_tested_for_independence(tmp_path):
     x = RNG.normal(size=40)
     table = np.column_stack([x, RNG.normal(size=40), x**2])
     path = write_csv(tmp_path / "pairs.csv", table, "a,b,c")
-    arguments = ("--permutations", "99", "--quiet", "--json", "--kernel", "median")
+    arguments = ("--permutations", "99", "--quiet", "--json")
     found = json.loads(succeeded("independence", path, "--x", "a", "--y", "c", *arguments).stdout)
+    expected = bke.inference.independence_test(x, x**2, n_resamples=99, progress=False)
+    assert (found["pvalue"], found["statistic"]) == (expected.pvalue, expected.statistic)
     assert found["pvalue"] == 0.01
-    both = succeeded("independence", path, "--x", "a,b", "--y", "c", *arguments)
-    assert len(json.loads(both.stdout)["kernel"][0]["lengthscale"]) == 2
-
-
-def test_other_methods(samples, tmp_path):
-    """Every name reaches the function under the right one."""
-    arguments = ("--permutations", "39", "--quiet", "--json", "--kernel", "median")
-    for method in ("gamma", "spectrum"):
-        found = json.loads(succeeded("compare", *samples, *arguments, "--method", method).stdout)
-        expected = bke.inference.two_sample_test(
-            P, Q, kernel="median", method=method, n_resamples=39, progress=False
-        )
-        assert found["pvalue"] == pytest.approx(expected.pvalue)
-        assert found["exact"] is False
-    assert "one size" in refusal("compare", *samples, *arguments, "--method", "linear")
-    assert "one size" in refusal(
-        "compare", *samples, *arguments, "--method", "wild-bootstrap", "--dependence-length", "2"
-    )
-    combined = bke_command("compare", *samples, "--method", "gamma")
-    assert combined.exit_code == 2
-    assert "--kernel bkl or posterior or median" in combined.output
-    assert bke_command("compare", *samples, "--dependence-length", "3").exit_code == 2
-    assert bke_command("compare", *samples, "--paired", "--method", "block").exit_code == 2
+    both = succeeded("independence", path, "--x", "a,b", "--y", "2", *arguments)
+    assert json.loads(both.stdout)["y"] == ["c"]
+    failed = bke_command("independence", path, "--x", "a", "--y", "c", *arguments, "--fail")
+    assert failed.exit_code == 3
 
 
 @pytest.mark.slow
@@ -1010,7 +871,7 @@ def test_conditional_independence_on_the_command_line(tmp_path):
     z = rng.normal(size=60)
     table = np.column_stack([z + 0.3 * rng.normal(size=60), z + 0.3 * rng.normal(size=60), z])
     path = write_csv(tmp_path / "three.csv", table, "a,b,c")
-    arguments = ("--permutations", "39", "--quiet", "--json", "--kernel", "median")
+    arguments = ("--permutations", "39", "--quiet", "--json")
     plain = json.loads(
         succeeded(
             "independence", path, "--x", "a", "--y", "b", *arguments, "--out", tmp_path / "o"
@@ -1031,7 +892,6 @@ def test_bad_input_to_the_tests(samples, tmp_path):
     assert "P.csv" in refusal("compare", tmp_path / "P.csv", samples[1])
     assert "no column" in refusal("independence", samples[0], "--x", "height", "--y", "weight")
     assert "samples of one size" in refusal("compare", *samples, "--paired")
-    assert bke_command("compare", *samples, "--paired", "--biased").exit_code == 2
 
 
 @pytest.mark.slow

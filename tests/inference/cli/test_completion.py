@@ -32,8 +32,8 @@ def bke(*arguments, **environment):
     [
         ("bke com", ["compare"]),
         ("bke m", ["monitor"]),
-        ("bke compare --ker", ["--kernel"]),
-        ("bke compare --kernel m", ["multiscale", "median"]),
+        ("bke fit --ker", ["--kernel"]),
+        ("bke drift --sentinels m", ["missing"]),
         ("bke fit --method q", ["quadrature"]),
     ],
 )

@@ -28,7 +28,7 @@ def rows(tmp_path_factory):
 
 
 def command(rows, out, seed, *, n_resamples="19"):
-    options = ("--kernel", "median", "--permutations", n_resamples, "--seed", seed, "--quiet")
+    options = ("--permutations", n_resamples, "--seed", seed, "--quiet")
     return [
         *STARTS,
         "compare",
@@ -48,10 +48,10 @@ def started(rows, out, seed):
 
 def of_one_command(out):
     """The seed of the files in a folder, each as its list says."""
-    check_in_place(out / "test.json")
+    check_in_place(out / "compare.json")
     for name, known in json.loads((out / "bke-files.json").read_text())["files"].items():
         assert hashlib.sha256((out / name).read_bytes()).hexdigest() == known["sha256"]
-    return str(json.loads((out / "test.json").read_text())["settings"]["seed"])
+    return str(json.loads((out / "compare.json").read_text())["answer"]["seed"])
 
 
 @pytest.mark.slow

@@ -81,7 +81,7 @@ def test_weighted(folder):
 def test_a_simulator_that_ends_the_program_has_failed(folder, workers):
     text = textwrap.dedent(PLAIN).replace("    return", "    raise SystemExit(0)\n    return")
     (folder / "ends.py").write_text(text)
-    done = run("abc", "ends.py", *SEEN, "--rows", 12, "--simulations", 50, *workers)
+    done = run("abc", "ends.py", *SEEN, "--simulations", 50, *workers)
     assert done.exit_code == 1
     assert "simulate in ends.py raised RuntimeError: simulate ended the program by exit(0)" in (
         done.stderr
@@ -91,13 +91,11 @@ def test_a_simulator_that_ends_the_program_has_failed(folder, workers):
 
 @pytest.mark.slow
 def test_sequential_in_processes(folder):
-    done = run("abc", "plainly.py", *SEEN, "--rows", 12, "--sequential", "--particles", 60,
-               "--epsilon", 0.3, "--workers", 2, "--seed", 3, "--estimator", "features",
-               "--features", 40, "--out", "out", "--json")  # fmt: skip
+    done = run("abc", "plainly.py", *SEEN, "--sequential", "--epsilon", 0.3,
+               "--workers", 2, "--seed", 3, "--out", "out", "--json")  # fmt: skip
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
     assert told["stopped"] == "epsilon was reached"
-    assert told["estimator"] == "features"
     assert told["seed"] == 3
     assert (folder / "out" / "stages.png").stat().st_size > 5000
     assert not (folder / "out" / "ess.png").exists()
@@ -127,11 +125,10 @@ def test_going_on(folder):
         (("shift.py", "gone.csv"), 1, "gone.csv"),
         (("shift.py", *SEEN, "--epsilon", "small"), 2, "not a list of numbers"),
         (("shift.py", *SEEN, "--epsilon", "0.1,0.1"), 1, "a number twice"),
-        (("shift.py", *SEEN, "--epsilon", "0.1,0.2", "--sequential"), 2, "one epsilon"),
+        (("shift.py", *SEEN, "--epsilon", "0.1,0.2", "--sequential"), 2, "one --epsilon"),
         (("shift.py", *SEEN, "--workers", 2), 1, "workers are for plain functions"),
         (("shift.py", *SEEN, "--workers", 0), 1, "workers must be"),
         (("shift.py", *SEEN, "--simulations", 0), 1, "simulations must be"),
-        (("shift.py", *SEEN, "--estimator", "best"), 2, "best"),
         (("shift.py", *SEEN, "--out", "seen.csv"), 1, "cannot be written"),
         (("plainly.py", *SEEN, "--simulations", 20), 1, "all 20 simulations failed"),
     ],

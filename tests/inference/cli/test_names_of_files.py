@@ -29,7 +29,7 @@ def test_a_test_tells_its_files_and_writes_its_summary(rows):
     found = run("compare", name, "q.csv", *options)
     assert found.exit_code == 0
     assert f": {told}, 20 rows; q: q.csv, 20 rows; u, v\n" in found.stdout
-    with open("out/test.json", encoding="utf-8") as file:
+    with open("out/compare.json", encoding="utf-8") as file:
         assert json.load(file)["sources"]["P"] == name  # by which the file is found again
 
 

@@ -64,7 +64,7 @@ def test_a_file_that_is_read(folder, command):
         ("witness.nc", "witness run.nc p.npy {link}"),
         ("witness.nc", "witness {run} p.npy q.npy"),
         ("diagnosis.json", "diagnose {run}"),
-        ("test.json", "compare p.npy {link}"),
+        ("compare.json", "compare p.npy {link}"),
         ("test.png", "independence {link} --x 0 --y 1"),
     ],
 )
@@ -177,7 +177,7 @@ def test_a_link_into_the_folder_of_another_command(tmp_path):
 @pytest.mark.parametrize(
     ("link", "command"),
     [
-        ("out/test.json", "compare p.npy q.npy --permutations 19 --out out"),
+        ("out/compare.json", "compare p.npy q.npy --permutations 19 --out out"),
         ("out/bke-files.json", "compare p.npy q.npy --permutations 19 --out out"),
         ("page.html", "drift a.csv b.csv --permutations 19 --html page.html"),
         ("page.md", "drift a.csv b.csv --permutations 19 --markdown page.md"),

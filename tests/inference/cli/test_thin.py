@@ -28,11 +28,11 @@ def thinned(*arguments):
 def test_the_chosen_draws_are_written(posterior, tmp_path):
     path, draws = posterior
     out = tmp_path / "out"
-    result = thinned(path, "--to", 12, "--weighted", "--json", "--out", out)
+    result = thinned(path, "--to", 12, "--json", "--out", out)
     assert result.exit_code == 0, result.stderr
     told = json.loads(result.stdout)
     every = np.concatenate([draws["mu"][..., None], draws["theta"]], axis=2)
-    expected = thin(every, 12, weighted=True)
+    expected = thin(every, 12)
     assert told["indices"] == expected.indices.tolist()
     tree = xr.open_datatree(out / "thinned.nc", engine="h5netcdf")
     stats = tree["sample_stats"]
