@@ -220,11 +220,13 @@ def _check_content(path: Path) -> None:
         content = describe_signature(raw) or f"not compressed: leave {path.suffix} out of its name"
         raise InputError(f"{path} cannot be read: it is {content}")
     if path.suffix.lower() in COMPRESSED:
-        with pa.input_stream(str(path), compression="detect") as stream:
-            sizes = (len(chunk) for chunk in iter(lambda: stream.read(2**20), b""))
-            size, most = 0, max(MOST_BYTES, MOST_TIMES * path.stat().st_size)
-            while size <= most and (chunk := next(sizes, 0)):
-                size += chunk
+        size, most = 0, max(MOST_BYTES, MOST_TIMES * path.stat().st_size)
+        try:
+            with pa.input_stream(str(path), compression="detect") as stream:
+                while size <= most and (chunk := stream.read(2**20)):
+                    size += len(chunk)
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {_first_line(error)}") from error
         _check_size(path, size, "unpack it")
 
 

@@ -76,7 +76,7 @@ def test_the_command_line_tells_in_a_sentence(frame, tmp_path, monkeypatch):
     for name in ("p.csv", "q.csv"):
         written(frame, tmp_path / name)
     done = CliRunner().invoke(
-        app, ["test", "p.csv", "q.csv", "--columns", "temperature", "--permutations", "19"]
+        app, ["compare", "p.csv", "q.csv", "--columns", "temperature", "--permutations", "19"]
     )
     assert done.exit_code == 0
     assert "bke: warning: p.csv: 'temperature' is -999 in 7 rows" in done.stderr
