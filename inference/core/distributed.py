@@ -64,7 +64,7 @@ def start(
     except (ValueError, RuntimeError) as error:
         raise InputError(
             f"the processes of this job could not join ({error}): without a launcher that JAX "
-            "knows, give --coordinator HOST:PORT, --processes and --process"
+            "knows, give coordinator, processes and process"
         ) from None
 
 

@@ -139,9 +139,8 @@ class Target:
                 points.shape[1],
                 matrices=5,  # n x n, at once, with those of XLA
                 alternative=(
-                    "a random part of them, likelihood=Nystrom(500) (--likelihood nystrom --rank "
-                    "500), likelihood='landmark' (--likelihood landmark), or of rounded rows their "
-                    "unit as dither (--dither)"
+                    "a random part of them, likelihood=Nystrom(500), likelihood='landmark' "
+                    "(--likelihood landmark), or of rounded rows their unit as dither"
                 ),
             )
         return solver

@@ -67,7 +67,7 @@ def thinning_note(witness: xr.DataTree) -> str:
     if thin == "auto" and lengthscales < draws:
         return (
             f"{note}, as many of each mode as keep the ends of a band within 5 % of its width; at "
-            "those of all posterior draws: thin=1 (--thin 1)."
+            "those of all posterior draws: thin=1."
         )
     return f"{note}." if thin in ("auto", 1) else f"{note}, of one in {thin} posterior draws."
 

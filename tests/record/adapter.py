@@ -1780,11 +1780,7 @@ def test_command(seed: int) -> Mapping[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         files = write_samples(folder)
         answer = command("compare", *files, *options)
-        by_median = command("compare", *files, *options, "--kernel", "median")
-    return {
-        **chosen(answer, **COMPARISON_KEYS),
-        **named("median", chosen(by_median, **TEST_KEYS)),
-    }
+    return chosen(answer, **COMPARISON_KEYS)
 
 
 @case("command_line")
@@ -1876,7 +1872,7 @@ def density_command() -> Mapping[str, Any]:
 
 @case("command_line")
 def dependence_commands(seed: int) -> Mapping[str, Any]:
-    options = ("--kernel", "median", "--permutations", N_RESAMPLES, "--seed", seed)
+    options = ("--permutations", N_RESAMPLES, "--seed", seed)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.csv"
         samples.write_csv(path, np.hstack(samples.dependent()), "x,y,z")

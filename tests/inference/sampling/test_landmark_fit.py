@@ -166,8 +166,7 @@ def test_on_the_command_line(tmp_path):
     quick = ["--method", "quadrature", "--draws", "64", "--out", str(out)]
     result = CliRunner().invoke(app, ["fit", *files, *told, *quick])
     assert result.exit_code == 0, result.stderr
-    assert "seen from 6 landmarks" in result.stdout
     np.testing.assert_allclose(load_run(out)["constant_data"]["landmarks"].values, PLACES)
-    folder = ["--out", str(tmp_path / "w"), "--landmarks", "5", "--thin", "4"]
+    folder = ["--out", str(tmp_path / "w"), "--landmarks", "5"]
     result = CliRunner().invoke(app, ["witness", str(out), *files, *folder])
     assert result.exit_code == 0, result.stderr

@@ -18,7 +18,6 @@ from bke.inference import (
     open_run,
     save_run,
 )
-from bke.inference.cli import app
 from bke.inference.core.machine import computing
 from bke.inference.diagnostics.summary import settings
 from bke.inference.sampling.approximation_error import error_sentences, estimate_error, is_small
@@ -29,7 +28,6 @@ from bke.models.likelihood import marginal
 from bke.models.likelihood.base import Likelihood
 from bke.models.likelihood.dense import Dense
 from bke.models.likelihood.low_rank import LowRankSolver
-from typer.testing import CliRunner
 
 X = np.random.default_rng(4).gamma(2.0, size=(90, 3)) * [1.0, 30.0, 5.0]
 OPTIONS = {"likelihood": Nystrom(30), "progress": False}
@@ -190,24 +188,6 @@ def test_the_learned_kernel_is_nearly_the_same():
 def test_refusals(options, said):
     with pytest.raises(InputError, match=said):
         fit(X, **{"progress": False, **options})
-
-
-@pytest.mark.slow
-def test_on_the_command_line(tmp_path):
-    np.savetxt(tmp_path / "p.csv", X, delimiter=",", header="a,b,c", comments="")
-    told = ["--likelihood", "nystrom", "--rank", "30", "--out", str(tmp_path / "run.nc"), "--json"]
-    quick = ["--method", "quadrature", "--draws", "64"]
-    result = CliRunner().invoke(app, ["fit", str(tmp_path / "p.csv"), *told, *quick])
-    assert result.exit_code == 0, result.stderr
-    summary = json.loads(result.stdout)
-    assert summary["settings"]["rank"] == 30
-    assert summary["diagnosis"]["low_rank_error_nats"] < 0.3
-    assert "off by" in summary["diagnosis"]["verdict"]
-    printed = CliRunner().invoke(app, ["diagnose", str(tmp_path / "run.nc")])
-    assert "nystrom likelihood, rank 30" in printed.stdout
-    refused = CliRunner().invoke(app, ["fit", str(tmp_path / "p.csv"), "--rank", "3"])
-    assert refused.exit_code == 1
-    assert "--rank is for --likelihood nystrom or fourier" in refused.stderr
 
 
 def test_the_precision_of_jax_is_left_alone():

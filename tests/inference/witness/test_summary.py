@@ -58,7 +58,7 @@ def test_extremes_are_within_the_range_of_the_data_if_any_point_is(inside, large
         (1, 31, "at 31 distinct lengthscales."),  # a sampler that stayed where it was
         ("auto", 40, "at 40 distinct lengthscales."),
         (8, 5, "at 5 distinct lengthscales, of one in 8 posterior draws."),
-        ("auto", 5, "thin=1 (--thin 1)."),
+        ("auto", 5, "thin=1."),
     ],
 )
 def test_the_number_of_distinct_lengthscales_is_printed(thin, lengthscales, ending, capsys):
