@@ -199,33 +199,34 @@ def draw_pictures(
 
 
 def finish(
-    findings: dict[str, Any],
+    summary: dict[str, Any],
     files: Mapping[str, Path],
-    path: Path | None,
+    folder: Path | None,
     notes: Sequence[str],
     terminal: Terminal,
+    name: str = SUMMARY,
 ) -> None:
-    """Write the summary to ``path``, if any, and print what was done."""
-    terminal.finish(write_summary(findings, files, path, notes, terminal))
+    """Write the summary to a file of the folder, if any, and print what was done."""
+    terminal.finish(write_summary(summary, files, folder, notes, terminal, name))
 
 
 def write_summary(
-    findings: dict[str, Any],
+    summary: dict[str, Any],
     files: Mapping[str, Path],
-    path: Path | None,
+    folder: Path | None,
     notes: Sequence[str],
     terminal: Terminal,
+    name: str = SUMMARY,
 ) -> dict[str, Any]:
-    """Write the summary to ``path``, if any, print the names of the files, and return it."""
-    written = {name: str(in_place(file)) for name, file in files.items()}
-    if path is not None:
-        written["summary"] = str(in_place(path))
+    """Write the summary to a file of the folder, if any; print the names of files; return it."""
+    paths = {**files, **({} if folder is None else {"summary": folder / name})}
+    written = {key: str(in_place(path)) for key, path in paths.items()}
     timings = terminal.all_timings()
-    summary = {**findings, "notes": list(notes), "files": written, "timings": timings}
-    if path is not None:
+    summary = {**summary, "notes": list(notes), "files": written, "timings": timings}
+    if folder is not None:
         from ..core.render import to_json
 
-        write_text(path, to_json(summary) + "\n")
+        write_text(folder / name, to_json(summary) + "\n")
     terminal.files(written, timings)
     return summary
 

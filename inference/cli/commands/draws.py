@@ -71,10 +71,10 @@ def chains(
         pictures = [("chains", comparison.plot)]
         files, missing = draw_pictures(folder, lambda: pictures, terminal)
         sources = [str(path) for path in paths]
-        told: dict[str, Any] = {"command": "chains", "sources": sources, "seed": seed}
-        told |= comparison.to_dict()
-        notes = [*told.pop("notes"), *missing]
-        finish(told, files, None if folder is None else folder / CHAINS_FILES[1], notes, terminal)
+        summary: dict[str, Any] = {"command": "chains", "sources": sources, "seed": seed}
+        summary |= comparison.to_dict()
+        notes = [*summary.pop("notes"), *missing]
+        finish(summary, files, folder, notes, terminal, CHAINS_FILES[1])
     if fail and not comparison.agree:
         raise typer.Exit(DIFFERENT)
 
@@ -109,9 +109,9 @@ def thin(
         if folder is not None:
             files["draws"] = folder / THIN_FILES[0]
             write_tree(_kept(posterior_dataset(tree), found), files["draws"])
-        told = {"command": "thin", "source": str(path), "seed": seed, **found.to_dict()}
-        notes = told.pop("notes")
-        finish(told, files, None if folder is None else folder / THIN_FILES[1], notes, terminal)
+        summary = {"command": "thin", "source": str(path), "seed": seed, **found.to_dict()}
+        notes = summary.pop("notes")
+        finish(summary, files, folder, notes, terminal, THIN_FILES[1])
 
 
 def _chosen(

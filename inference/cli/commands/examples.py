@@ -46,9 +46,9 @@ def examples(
     terminal.say(f"\n    cd {folder}", whole=True)
     for text, style in tour.as_text():
         terminal.say(text, style, whole=style == tour.TYPED)
-    told = {
+    summary = {
         "command": "examples",
         "folder": str(folder),
         "files": [str(folder / one) for one in FILES],
     }
-    terminal.finish({**told, "commands": tour.commands()})
+    terminal.finish({**summary, "commands": tour.commands()})

@@ -101,7 +101,7 @@ def abc(
             from ...core.errors import PosteriorWarning
             from ...likelihood_free.results import abc_summary, abc_text, run_notes, weighted_draws
 
-            warnings.simplefilter("ignore", PosteriorWarning)  # told as notes
+            warnings.simplefilter("ignore", PosteriorWarning)  # printed as notes
             how["progress"] = terminal.progress
             if sequential:
                 one = None if bandwidths is None else bandwidths[0]
@@ -119,7 +119,7 @@ def abc(
         name, draw = ("stages", plot_stages) if sequential else ("ess", plot_ess)
         pictures = [("posterior", lambda: plot_abc(run)), (name, lambda: draw(run))]
         drawn, missing = draw_pictures(folder, lambda: pictures, terminal)
-        told = {
+        summary = {
             "command": "abc",
             "model": str(model),
             "observed": str(observed),
@@ -127,8 +127,7 @@ def abc(
             "columns": list(table.columns),
             **abc_summary(run),
         }
-        place = None if folder is None else folder / SUMMARY
-        finish(told, {**files, **drawn}, place, [*notes, *missing], terminal)
+        finish(summary, {**files, **drawn}, folder, [*notes, *missing], terminal)
 
 
 def _numbers(text: str | None) -> list[float] | None:

@@ -158,12 +158,12 @@ def run(
             more=[("comparison", answer.plot), *_run_pictures(result)],
             as_figure5=built_in,
         )
-        told = {"command": "run", "answer": answer.to_dict(), **summary, **found}
+        output = {"command": "run", "answer": answer.to_dict(), **summary, **found}
         notes += [*unknown, *rounded, *missing]
         title = f"{pair.names[0]} and {pair.names[1]}"
-        page = _write_page(html, told, diagnosis, files, title, notes, terminal, str(answer))
+        page = _write_page(html, output, diagnosis, files, title, notes, terminal, str(answer))
         files = {"run": folder / RUN, **files, **page}
-        finish(told, files, folder / SUMMARY, notes, terminal)
+        finish(output, files, folder, notes, terminal)
 
 
 def _figure4_sampler() -> Nuts:
@@ -271,8 +271,7 @@ def diagnose(
             title = f"Diagnosis of {run_file.name}"
             page = _write_page(html, summary, diagnosis, pictures, title, notes, terminal)
         written = page if folder is None else {**pictures, **page}
-        path = None if folder is None else folder / DIAGNOSIS
-        finish({"command": "diagnose", **summary}, written, path, notes, terminal)
+        finish({"command": "diagnose", **summary}, written, folder, notes, terminal, DIAGNOSIS)
 
 
 def witness(
@@ -335,8 +334,8 @@ def witness(
             folder=folder,
             terminal=terminal,
         )
-        told = {"command": "witness", **summary, **found}
-        finish(told, files, folder / SUMMARY, [*notes, *unknown, *rounded, *missing], terminal)
+        output = {"command": "witness", **summary, **found}
+        finish(output, files, folder, [*notes, *unknown, *rounded, *missing], terminal)
 
 
 def compare_pair(pair: Pair, terminal: Terminal, *, verbose: bool, **options: Any) -> Comparison:

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 COMPARISON_FILES = ("comparison.png", "compare.json")
 TEST_FILES = ("test.png", "witness.png", "independence.json")
 DENSITY_FILES = ("density.csv", "picture.png", SUMMARY)
-#: Typicality from which on rows are told, the least typical first, and how many one by one.
-UNLIKE, MOST_TOLD = 0.05, 5
+#: Largest typicality of rows that are listed, the least typical first, and their largest number.
+MAX_TYPICALITY, MAX_LISTED = 0.05, 5
 
 
 def compare(
@@ -76,9 +76,9 @@ def compare(
     with output_folder(out, COMPARISON_FILES, command="compare", read=read) as folder:
         terminal.notes(pair.notes)
         first, second = pair.names
-        told_P, told_Q = (printable(str(path)) for path in read)
+        text_P, text_Q = (printable(str(path)) for path in read)
         terminal.say(
-            f"{first}: {told_P}, {rows['P']} rows; {second}: {told_Q}, {rows['Q']} rows; "
+            f"{first}: {text_P}, {rows['P']} rows; {second}: {text_Q}, {rows['Q']} rows; "
             f"{', '.join(pair.columns)}"
         )
         answer = compare_pair(
@@ -100,7 +100,7 @@ def compare(
                 f"{', but no difference was found' if large and not failed else ''}."
             )
         files, missing = draw_pictures(folder, lambda: [("comparison", answer.plot)], terminal)
-        told: dict[str, Any] = {
+        summary: dict[str, Any] = {
             "command": "compare",
             "sources": pair.sources,
             "rows": rows,
@@ -108,8 +108,7 @@ def compare(
             **({"failed": failed, "min_effect": least} if fail else {}),
             "answer": answer.to_dict(),
         }
-        path = None if folder is None else folder / COMPARISON_FILES[-1]
-        finish(told, files, path, [*pair.notes, *missing], terminal)
+        finish(summary, files, folder, [*pair.notes, *missing], terminal, COMPARISON_FILES[-1])
     if failed:
         raise typer.Exit(DIFFERENT)
 
@@ -186,7 +185,7 @@ def independence(
         terminal.say(str(result))
         pictures = [("test", result.plot), ("witness", witness)]
         files, missing = draw_pictures(folder, lambda: pictures, terminal)
-        told = {
+        summary = {
             "command": "independence",
             "source": str(path),
             "rows": len(X),
@@ -194,8 +193,7 @@ def independence(
             "seed": seed,
             **result.to_dict(),
         }
-        place = None if folder is None else folder / TEST_FILES[-1]
-        finish(told, files, place, [*result.notes, *missing], terminal)
+        finish(summary, files, folder, [*result.notes, *missing], terminal, TEST_FILES[-1])
     if fail and result.reject:
         raise typer.Exit(DIFFERENT)
 
@@ -244,7 +242,7 @@ def density(
         terminal.say(str(learned))
         log_density = learned.log_density(places.values)
         typicality = learned.typicality(None if at is None else places.values)
-        terminal.say(_least_typical(typicality, places, (at or path).name))
+        terminal.say(_describe_typicality(typicality, places, (at or path).name))
         notes = _outside(learned, places.values)
         terminal.notes(notes)
         header = [*places.columns, "log_density", "typicality"]
@@ -256,7 +254,7 @@ def density(
 
             pictures = [("picture", lambda: plot_student_t(learned, names=table.columns))]
         drawn, missing = draw_pictures(folder, lambda: pictures, terminal)
-        told = {
+        summary = {
             "command": "density",
             "source": str(path),
             "rows": len(table.values),
@@ -265,26 +263,25 @@ def density(
             "log_density": [None if np.isneginf(one) else float(one) for one in log_density],
             "typicality": typicality.tolist(),
         }
-        place = None if folder is None else folder / SUMMARY
-        finish(told, {**written, **drawn}, place, [*notes, *missing], terminal)
+        finish(summary, {**written, **drawn}, folder, [*notes, *missing], terminal)
 
 
-def _least_typical(typicality: np.ndarray, places: Sample, source: str) -> str:
-    """Which rows are unlike the others, the least typical first."""
-    unlike = np.flatnonzero(typicality <= UNLIKE)
+def _describe_typicality(typicality: np.ndarray, places: Sample, source: str) -> str:
+    """List the rows that are unlike the others, the least typical first."""
+    unlike = np.flatnonzero(typicality <= MAX_TYPICALITY)
     lines = [
         f"{len(unlike)} of {len(typicality)} rows of {source} have a typicality of at most "
-        f"{UNLIKE:g}{': the least typical are' if len(unlike) else '.'}"
+        f"{MAX_TYPICALITY:g}{': the least typical are' if len(unlike) else '.'}"
     ]
-    for row in unlike[np.argsort(typicality[unlike], kind="stable")][:MOST_TOLD]:
+    for row in unlike[np.argsort(typicality[unlike], kind="stable")][:MAX_LISTED]:
         cells = zip(places.columns, places.values[row], strict=True)
-        told = ", ".join(f"{name} {value:.6g}" for name, value in cells)
-        lines.append(f"  row {row + 1} ({told}): {typicality[row]:.2g}")
+        values = ", ".join(f"{name} {value:.6g}" for name, value in cells)
+        lines.append(f"  row {row + 1} ({values}): {typicality[row]:.2g}")
     return "\n".join(lines)
 
 
 def _outside(learned: LearnedStudentT, rows: np.ndarray) -> list[str]:
-    """How many rows have no density, in a sentence."""
+    """Say how many rows have no density."""
     found = learned.normalizer
     outside = 0 if found is None else int(np.sum(~found.contains(rows)))
     if found is None or not outside:

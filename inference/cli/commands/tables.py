@@ -140,46 +140,46 @@ def drift(
         "seed": seed,
         "progress": terminal.progress,
     }
-    found: TableComparison | GroupsComparison
+    result: TableComparison | GroupsComparison
     with terminal.step("compare", "comparing the tables", spinner=False):
         from bke.inference import compare_groups, compare_tables
 
         if after is not None:
             called = sample_names(names, before, after)
             called = ("before", "after") if called == ("P", "Q") and names is None else called
-            found = compare_tables(before, after, names=called, **how)
+            result = compare_tables(before, after, names=called, **how)
         else:
             groups = compare_groups(before, str(by), against=against, rest=rest, **how)
-            found = groups if len(groups.comparisons) > 1 else groups.comparisons[0]
-    terminal.say(str(found))
-    for path, made in ((markdown, found.to_markdown), (html, found.to_html)):
+            result = groups if len(groups.comparisons) > 1 else groups.comparisons[0]
+    terminal.say(str(result))
+    for path, made in ((markdown, result.to_markdown), (html, result.to_html)):
         if path is not None:
             write_text(path, made())
             terminal.say(f"Written: {path}")
     if least is not None or max_changed is not None:
-        failed = _failed(found, least or 0.0, max_changed or 0, terminal)
+        failed = _failed(result, least or 0.0, max_changed or 0, terminal)
     else:
-        failed = fail and found.reject
-    told: dict[str, Any] = {
+        failed = fail and result.reject
+    summary: dict[str, Any] = {
         "command": "drift",
         "sources": [str(path) for path in (before, after) if path is not None],
-        **found.to_dict(),
+        **result.to_dict(),
     }
     if fail:
-        told |= {"failed": failed, "min_effect": least, "max_changed": max_changed}
-    terminal.finish(told)
+        summary |= {"failed": failed, "min_effect": least, "max_changed": max_changed}
+    terminal.finish(summary)
     if failed:
         raise typer.Exit(DIFFERENT)
 
 
 def _failed(
-    found: TableComparison | GroupsComparison, least: float, most: int, terminal: Terminal
+    result: TableComparison | GroupsComparison, least: float, most: int, terminal: Terminal
 ) -> bool:
     """Print by how much columns changed, and return whether too many did in any comparison."""
     from bke.inference import TableComparison
 
     failed = False
-    for one in (found,) if isinstance(found, TableComparison) else found.comparisons:
+    for one in (result,) if isinstance(result, TableComparison) else result.comparisons:
         changed, large = one.changed_columns(), len(one.changed_columns(least))
         failed |= large > most
         largest = sorted(changed, key=lambda column: -column.effect.size)
@@ -280,7 +280,7 @@ def monitor(
             files, missing = draw_pictures(folder, lambda: [("monitor", watched.plot)], terminal)
             summary = {"command": "monitor", "stream": stream, **watched.to_dict()}
             notes = [*summary.pop("notes"), *notes, *missing]
-            write_summary(summary, files, folder / MONITOR_FILES[1], notes, terminal)
+            write_summary(summary, files, folder, notes, terminal, MONITOR_FILES[1])
     if fail and watched.alarm:
         raise typer.Exit(DIFFERENT)
 
@@ -293,25 +293,28 @@ def _follow(
     fail: bool,
     terminal: Terminal,
 ) -> list[str]:
-    """See rows as they come, keep the state, and tell of each batch; notes on lines of the stream.
+    """Update monitors with rows as they arrive; save the state, and print a line for each batch.
 
     Args:
-        watched: what sees them.
+        watched: the monitors.
         stream: a file, or ``-``.
-        batch: rows that are told of together.
-        state: where a monitor is kept, if anywhere.
+        batch: number of rows of a batch.
+        state: file of the state, if any.
         fail: whether to end at the first alarm.
-        terminal: where it is told.
+        terminal: the terminal.
+
+    Returns:
+        Notes on lines of the stream.
     """
     from bke.inference import Monitor
 
     from ...io.stream import RowStream
 
-    told: set[str] = set()  # notes
-    said: set[str] = set()  # lines of the last batch
+    noted: set[str] = set()  # notes
+    printed: set[str] = set()  # lines of the last batch
 
     def conclude() -> None:
-        rest = [line for line in str(watched).splitlines() if line not in said]
+        rest = [line for line in str(watched).splitlines() if line not in printed]
         if rest := [*rest, *incoming.notes]:
             terminal.say("\n".join(["", *rest]))
 
@@ -323,15 +326,15 @@ def _follow(
             for table in incoming.batches(batch):
                 watched.update(table)
                 if isinstance(watched, Monitor) and state is not None:
-                    watched.to_file(state)  # before it is told: a killed command repeats no row
-                new = [note for note in (*incoming.notes, *watched.notes) if note not in told]
-                told.update(new)
+                    watched.to_file(state)  # before it is printed: a killed command repeats no row
+                new = [note for note in (*incoming.notes, *watched.notes) if note not in noted]
+                noted.update(new)
                 if terminal.json:
                     typer.echo(json.dumps(watched.to_dict() | {"notes": new}))
                 else:
                     terminal.notes(new)
                     terminal.say(watched.summary_line)
-                    said = {watched.summary_line, *watched.notes}
+                    printed = {watched.summary_line, *watched.notes}
                 if fail and watched.alarm:
                     break
         except KeyboardInterrupt:
