@@ -105,4 +105,5 @@ def on_a_terminal(function: Callable[..., None]) -> Callable[..., None]:
 
 
 for command, example in COMMANDS.items():
-    app.command(epilog=f"Example: {example}")(on_a_terminal(command))
+    first_line = (command.__doc__ or "").splitlines()[0]
+    app.command(epilog=f"Example: {example}", short_help=first_line)(on_a_terminal(command))
