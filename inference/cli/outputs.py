@@ -54,8 +54,8 @@ def output_folder(
             command has written and that is not read, or another process writes there.
     """
     written: list[Path] = [] if folder is None else [folder / name for name in files]
-    there: dict[Path, str] = {} if folder is None else listed(folder)
-    replaced: list[Path] = [path for path, whose in there.items() if whose == command]
+    commands_of: dict[Path, str] = {} if folder is None else listed(folder)
+    replaced: list[Path] = [path for path, other in commands_of.items() if other == command]
     _check_kept(read, [*written, *replaced], checkpoint)
     if folder is None:
         yield folder
@@ -64,7 +64,7 @@ def output_folder(
     _check_no_folders([*written, folder / MANIFEST, folder / LOCK])
     sources = _files(read)
     with draft(
-        folder, command, lambda there: _check_others(sources, written, there, command)
+        folder, command, lambda commands_of: _check_others(sources, written, commands_of, command)
     ) as to:
         yield to
 
@@ -110,27 +110,27 @@ def _check_finished(read: Iterable[Path | str | None], aside: Path) -> None:
 
 
 def _check_others(
-    sources: Sequence[Path], written: Sequence[Path], there: dict[Path, str], command: str
+    sources: Sequence[Path], written: Sequence[Path], commands_of: dict[Path, str], command: str
 ) -> None:
     """Refuse to replace a part of what another command wrote.
 
     But for what is made of a run in the folder, and for the command whose folder it is, from whose
     run others have made something.
     """
-    whose = set(there.values())
-    begun = command in whose and command not in OF_RUNS
-    if begun or whose <= {command} or any(same_file(a, b) for a in sources for b in there):
+    others = set(commands_of.values())
+    is_own = command in others and command not in OF_RUNS
+    if is_own or others <= {command} or any(same_file(a, b) for a in sources for b in commands_of):
         return
     for path in written:
         if path.exists():
-            _check_owner(path, there)
+            _check_owner(path, commands_of)
 
 
-def _check_owner(path: Path, there: dict[Path, str]) -> None:
-    if path in there:
+def _check_owner(path: Path, commands_of: dict[Path, str]) -> None:
+    if path in commands_of:
         raise InputError(
-            f"--out would write over {path}, which belongs to what bke {there[path]} has written "
-            "there: choose another place"
+            f"--out would write over {path}, which belongs to what bke {commands_of[path]} has "
+            "written there: choose another place"
         )
 
 

@@ -20,14 +20,14 @@ from rich.text import Text
 
 from ..core.errors import InputError, SamplingError
 from ..core.names import printable, printable_lines
-from .interrupt import told_as
+from .interrupt import report_interruption
 
 #: How JAX tells that memory was not enough.
 OF_MEMORY = "RESOURCE_EXHAUSTED"
 #: Columns to which lines are wrapped at least.
 NARROWEST = 40
-#: How the library's messages name a word that it takes: ``likelihood='nystrom'``.
-KEYWORD = re.compile(r"\b([a-z_]+)='([\w-]+)'")
+#: Keyword arguments in messages of the library that are options too: ``likelihood='landmark'``.
+KEYWORD = re.compile(r"\b(likelihood|method|noise_variance|standardize)='([\w-]+)'")
 
 
 @contextlib.contextmanager
@@ -38,53 +38,51 @@ def exit_codes(debug: bool) -> Iterator[None]:
     """
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _told
+            warnings.showwarning = _print_warning
             yield
-    except KeyboardInterrupt as how:
-        raise typer.Exit(told_as(how)) from None
+    except KeyboardInterrupt as error:
+        raise typer.Exit(report_interruption(error)) from None
     except (InputError, SamplingError, ValueError, ArithmeticError, OSError, MemoryError) as error:
         if debug:
             raise
-        typer.echo(f"bke: {_noted(_sentence(error), error)}", err=True)
+        typer.echo(f"bke: {_with_notes(_format_error(error), error)}", err=True)
         raise typer.Exit(1) from None
     except (typer.Exit, typer.BadParameter):
         raise
     except Exception as error:
         if debug:
             raise
-        told = (
-            f"unexpected failure ({type(error).__name__}: {_sentence(error)}); --debug shows where"
-        )
+        reason = f"{type(error).__name__}: {_format_error(error)}"
+        text = f"unexpected failure ({reason}); --debug shows where"
         if str(error).startswith(OF_MEMORY):
-            told = _noted(_sentence(MemoryError(str(error))), error)
-        typer.echo(f"bke: {told}", err=True)
+            text = _with_notes(_format_error(MemoryError(str(error))), error)
+        typer.echo(f"bke: {text}", err=True)
         raise typer.Exit(1) from None
 
 
-def _noted(text: str, error: BaseException) -> str:
-    """A message with what has been noted on the error since."""
+def _with_notes(text: str, error: BaseException) -> str:
+    """Join a message and the notes of an exception."""
     return "; ".join([text, *map(printable, getattr(error, "__notes__", []))])
 
 
-def _told(message: Warning | str, *where: Any, **more: Any) -> None:
-    """What ``warnings`` calls with a warning."""
-    typer.echo(f"bke: warning: {_in_options(printable(str(message)))}", err=True)
+def _print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    typer.echo(f"bke: warning: {_keywords_as_options(printable(str(message)))}", err=True)
 
 
-def _sentence(error: BaseException) -> str:
-    """Our own message, in which a file's name may have line breaks; the first line of another's."""
+def _format_error(error: BaseException) -> str:
+    """Format a message of bke whole, and the first line of another's."""
     if isinstance(error, InputError) and str(error):
-        return _in_options(printable(str(error)))
+        return _keywords_as_options(printable(str(error)))
     if isinstance(error, OSError) and error.strerror:
         where = "" if error.filename is None else f"{printable(str(error.filename))}: "
         return f"{where}{error.strerror}"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = _in_options(lines[0]) if lines else type(error).__name__
-    return f"there is not enough memory ({told})" if isinstance(error, MemoryError) else told
+    text = _keywords_as_options(lines[0]) if lines else type(error).__name__
+    return f"there is not enough memory ({text})" if isinstance(error, MemoryError) else text
 
 
-def _in_options(text: str) -> str:
-    """A keyword argument in a message as the option of that name."""
+def _keywords_as_options(text: str) -> str:
+    """Write keyword arguments in a message as options of the command line."""
     return KEYWORD.sub(_option, text)
 
 
@@ -94,7 +92,7 @@ def _option(keyword: re.Match[str]) -> str:
 
 
 class Terminal:
-    """Where one command prints: its findings, or with ``json`` only the summary."""
+    """The terminal of a command, which prints its results, or with ``json`` only the summary."""
 
     def __init__(self, *, json: bool, quiet: bool, debug: bool = False) -> None:
         if json and sys.stdout is None:
@@ -156,8 +154,8 @@ class Terminal:
         if self.json:
             from ..core.render import to_json
 
-            told = to_json(summary)
-            self._last.append(lambda: typer.echo(told))
+            text = to_json(summary)
+            self._last.append(lambda: typer.echo(text))
 
     def all_timings(self) -> dict[str, float]:
         """Seconds of every step and in total."""
@@ -194,8 +192,8 @@ class Terminal:
         for path in map(Path, files.values()):
             folders.setdefault(path.parent, []).append(path.name)
         sentences = [f"Files in {folder}: {', '.join(names)}." for folder, names in folders.items()]
-        told = " ".join([*sentences, f"Time: {timings['total']:.1f} s."])
-        self._last.append(lambda: self.say(told))
+        text = " ".join([*sentences, f"Time: {timings['total']:.1f} s."])
+        self._last.append(lambda: self.say(text))
 
 
 def _wrapped(line: str, width: int) -> str:

@@ -458,7 +458,7 @@ def test_interruption_where_it_would_be_lost(deaf, monkeypatch):
     sent = []
     monkeypatch.setattr(interrupt.os, "kill", lambda *arguments: sent.append(arguments))
     deaf()
-    time.sleep(20 * interrupt.AGAIN)
+    time.sleep(20 * interrupt.RETRY_SECONDS)
     assert sent == [(os.getpid(), signal.SIGINT)]
     with pytest.raises(KeyboardInterrupt):
         interrupt.interrupt(signal.SIGINT, sys._getframe())
