@@ -18,7 +18,6 @@ from bke.inference import (
     two_sample_test,
 )
 from bke.inference.cli.inputs import read_pair
-from bke.inference.cli.options.data import NameOptions
 from bke.inference.data.equality import (
     equalize,
     merge_rounding,
@@ -119,7 +118,7 @@ def test_files_in_single_precision_equal_files_of_text(ending, tmp_path):
         np.save(narrow, rows)
     else:
         pd.DataFrame({"x": rows}).to_parquet(narrow)
-    pair = read_pair(text, narrow, None, NameOptions(), tested=True)
+    pair = read_pair(text, narrow, None, None, tested=True)
     np.testing.assert_array_equal(np.unique(pair.P), np.unique(pair.Q))
 
 

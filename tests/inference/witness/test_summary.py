@@ -5,7 +5,6 @@ import types
 import numpy as np
 import pytest
 import xarray as xr
-from bke.inference.cli.terminal import Terminal
 from bke.inference.witness.summary import witness_summary
 
 MODES = types.SimpleNamespace(modes=[None])
@@ -61,10 +60,8 @@ def test_extremes_are_within_the_range_of_the_data_if_any_point_is(inside, large
         ("auto", 5, "thin=1."),
     ],
 )
-def test_the_number_of_distinct_lengthscales_is_printed(thin, lengthscales, ending, capsys):
+def test_the_number_of_distinct_lengthscales_is_told(thin, lengthscales, ending):
     summary = witness_summary(witness(thin=thin, lengthscales=lengthscales), MODES, 0.8)
     assert summary["thinning"].startswith("The 40 draws of the witness are at ")
     assert f" {lengthscales} distinct lengthscales" in summary["thinning"]
     assert summary["thinning"].endswith(ending)
-    Terminal(json=False, quiet=True).witness(summary, ("P", "Q"))
-    assert summary["thinning"] in capsys.readouterr().out
