@@ -39,6 +39,10 @@ def abc(
         int | None,
         typer.Option(help="How many, at most.", show_default="10000, with --sequential 50000"),
     ] = None,
+    rows: Annotated[
+        int | None,
+        typer.Option(help="Rows of a simulated data set. Default: as observed."),
+    ] = None,
     epsilon: Annotated[
         str | None,
         typer.Option(metavar="E,E,...", help="Bandwidths of the squared MMD. Default: chosen."),
@@ -80,7 +84,7 @@ def abc(
         out, FILES, command="abc", read=[model, observed], checkpoint=checkpoint
     )
     with written as folder, terminable(checkpoint is not None):
-        how: dict[str, Any] = {"folder": checkpoint, "workers": workers, "seed": seed}
+        how: dict[str, Any] = {"rows": rows, "folder": checkpoint, "workers": workers, "seed": seed}
         if simulations is not None:
             how["num_simulations"] = simulations
         with (

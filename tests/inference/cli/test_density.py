@@ -27,7 +27,7 @@ def run(*arguments):
 
 @pytest.mark.slow
 def test_density(folder):
-    done = run("density", "usual.csv", "--at", "new.csv", "--draws", 20, "--out", "out")
+    done = run("density", "usual.csv", "--at", "new.csv", "--out", "out")
     assert done.exit_code == 0, done.output
     assert "1 of 2 rows of new.csv have a typicality of at most 0.05: the least" in done.output
     assert "row 2 (mm " in done.output
@@ -37,11 +37,8 @@ def test_density(folder):
     assert table["log_density"][1] == -np.inf  # outside the box
     assert table["typicality"][1] == pytest.approx(1.0 / 26.0)
     assert "1 row(s) are outside the box [" in done.output
-    drawn = pd.read_csv("out/draws.csv")
-    assert len(drawn) == 20
-    assert drawn["mm"].between(980.0, 1020.0).all()
     summary = json.loads((folder / "out" / "summary.json").read_text())
-    assert summary["normalised"] is True
+    assert summary["normalized"] is True
     assert summary["log_density"][1] is None
     assert (folder / "out" / "picture.png").stat().st_size > 5000
 
@@ -51,18 +48,14 @@ def test_density_of_several_columns(folder):
     done = run("density", "wide.csv", "--quiet", "--json")
     assert done.exit_code == 0, done.output
     summary = json.loads(done.stdout)
-    assert summary["normalised"] is False
+    assert summary["normalized"] is False
     assert len(summary["typicality"]) == 20
     assert min(summary["typicality"]) == 1.0 / 20.0  # of rows among themselves
-    refused = run("density", "wide.csv", "--posterior", "--quiet", "--out", "out")
-    assert refused.exit_code == 1
-    assert "up to 2 columns" in refused.output
-    assert not (folder / "out").exists()
 
 
 def test_density_refuses(folder):
     assert run("density", "none.csv").exit_code == 1
-    assert run("density", "usual.csv", "--draws", -1).exit_code == 2
+    assert run("density", "usual.csv", "--kernel", "best").exit_code == 2
     other = run("density", "usual.csv", "--at", "wide.csv", "--quiet")
     assert other.exit_code == 1
     assert "mm" in other.output

@@ -81,7 +81,7 @@ def test_weighted(folder):
 def test_a_simulator_that_ends_the_program_has_failed(folder, workers):
     text = textwrap.dedent(PLAIN).replace("    return", "    raise SystemExit(0)\n    return")
     (folder / "ends.py").write_text(text)
-    done = run("abc", "ends.py", *SEEN, "--simulations", 50, *workers)
+    done = run("abc", "ends.py", *SEEN, "--rows", 12, "--simulations", 50, *workers)
     assert done.exit_code == 1
     assert "simulate in ends.py raised RuntimeError: simulate ended the program by exit(0)" in (
         done.stderr
@@ -91,8 +91,8 @@ def test_a_simulator_that_ends_the_program_has_failed(folder, workers):
 
 @pytest.mark.slow
 def test_sequential_in_processes(folder):
-    done = run("abc", "plainly.py", *SEEN, "--sequential", "--epsilon", 0.3,
-               "--workers", 2, "--seed", 3, "--out", "out", "--json")  # fmt: skip
+    done = run("abc", "plainly.py", *SEEN, "--rows", 12, "--sequential",
+               "--epsilon", 0.3, "--workers", 2, "--seed", 3, "--out", "out", "--json")  # fmt: skip
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
     assert told["stopped"] == "epsilon was reached"

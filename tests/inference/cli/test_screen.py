@@ -78,7 +78,8 @@ def test_no_color_leaves_no_codes(tmp_path):
     coloured = on_a_screen("examples", tmp_path / "b")
     assert f"{ESCAPE}[1m" in coloured  # bold
     # What is to be copied is on one line, however long.
-    assert any(line.startswith("    bke drift") and len(line) > 80 for line in plain.splitlines())
+    narrow = on_a_screen("examples", tmp_path / "c", NO_COLOR="1", COLUMNS="60").splitlines()
+    assert any(line.startswith("    bke drift") and line.endswith("drift.html") for line in narrow)
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
