@@ -37,6 +37,7 @@ from ..permutation.pooled_sample import FeatureSums, PooledSample, Request, RowS
 from .base import Evaluation, NullOptions, Statistic
 from .kernels import (
     LARGE_SAMPLE,
+    MAX_GAUSSIAN_ONLY,
     KernelFamily,
     KernelFeatures,
     KernelFunction,
@@ -52,6 +53,10 @@ SCALES_ORDER = 2.0
 #: Number of nodes of the kernel for one column, and for more. Not tuned: the time is about
 #: proportional to their number, and more of them do not change the power by much.
 LINE_NODES, NODES = 128, 192
+#: Number of rows up to which all are nodes where there are Laplace kernels. Kernels of many columns
+#: have a rank near the number of rows: with 192 nodes of 200 rows three open settings of
+#: ``benchmarks/referee.py`` had less power (D = 10, 50 and 250), with 512 of 600 (D = 3) too.
+MAX_EXACT_ROWS = 512
 #: Number of rows that give the products of features of very many rows.
 PRODUCT_ROWS = 2**13
 #: Eigenvalues below this, relative to the largest, are rounding errors, and so are differences of
@@ -267,7 +272,10 @@ class LabelBayesFactors(Statistic):
 
     def _nodes(self, sample: PooledSample) -> dict[KernelFamily, np.ndarray]:
         """Choose the nodes of the kernels of each family."""
-        max_nodes = LINE_NODES if sample.points.shape[1] == 1 else NODES
+        rows, dimension = sample.points.shape
+        max_nodes = LINE_NODES if dimension == 1 else NODES
+        if dimension > MAX_GAUSSIAN_ONLY and rows <= MAX_EXACT_ROWS:
+            max_nodes = rows
         is_large = len(sample.points) > LARGE_SAMPLE
         return {
             family: choose_nodes(
