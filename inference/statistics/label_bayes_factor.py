@@ -272,10 +272,10 @@ class LabelBayesFactors(Statistic):
 
     def _nodes(self, sample: PooledSample) -> dict[KernelFamily, np.ndarray]:
         """Choose the nodes of the kernels of each family."""
-        rows, dimension = sample.points.shape
+        count, dimension = sample.points.shape
         max_nodes = LINE_NODES if dimension == 1 else NODES
-        if dimension > MAX_GAUSSIAN_ONLY and rows <= MAX_EXACT_ROWS:
-            max_nodes = rows
+        if dimension > MAX_GAUSSIAN_ONLY and sample.n_rows <= MAX_EXACT_ROWS:
+            max_nodes = count
         is_large = len(sample.points) > LARGE_SAMPLE
         return {
             family: choose_nodes(

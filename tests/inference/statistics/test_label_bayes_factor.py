@@ -65,6 +65,7 @@ def test_bayes_factor_of_a_small_variance_is_the_squared_mmd(sample, single_rows
 def test_kernels_evaluated_together_are_those_evaluated_one_at_a_time(monkeypatch):
     """With products of features by all rows; Q has a larger spread."""
     monkeypatch.setattr(label_bayes_factor, "NODES", 30)
+    monkeypatch.setattr(label_bayes_factor, "MAX_EXACT_ROWS", 0)
     rng = np.random.default_rng(0)
     samples = TwoSamples.checked(rng.normal(size=(40, 3)), 1.5 * rng.normal(size=(40, 3)))
     sample = pool_rows(samples, 9, np.random.default_rng(1))

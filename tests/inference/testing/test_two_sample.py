@@ -555,7 +555,7 @@ def test_the_number_of_permutations_is_that_of_different_statistics(sizes, paire
 )
 def test_the_sentence_says_what_is_loudest(change, loudest, has_interval):
     """Ten columns shifted by 0.5, two of ten correlated; neighbours of 200 more so."""
-    rng = np.random.default_rng(3 if change == "spread" else 0)
+    rng = np.random.default_rng({"shift": 2, "correlation": 0, "spread": 3}[change])
     P, Q = rng.normal(size=(2, 60, 200) if change == "spread" else (2, 150, 10))
     if change == "shift":
         Q += 0.5
