@@ -190,7 +190,7 @@ def read_landmarks(
 
 
 def count_or_file(text: str) -> int | Path:
-    """What ``--landmarks`` says."""
+    """Parse ``--landmarks``: a number, or a file."""
     try:
         return int(text)
     except ValueError:

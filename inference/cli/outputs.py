@@ -1,4 +1,4 @@
-"""Where a command writes: refused before anything is computed, put in place when all is there."""
+"""Output files of a command: checked before it computes, moved to their folder in the end."""
 
 from __future__ import annotations
 

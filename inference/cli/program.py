@@ -18,7 +18,7 @@ from .commands import COMMANDS
 from .options import Debug, Json, Quiet
 from .terminal import Terminal, exit_codes
 
-#: What stands for characters that reports have and an old encoding may lack.
+#: Replacements of characters of reports that an old encoding may lack.
 PLAIN = {"≤": "<=", "≥": ">=", "±": "+-", "→": "->"}
 
 app = typer.Typer(

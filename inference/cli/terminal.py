@@ -1,4 +1,4 @@
-"""What is printed: progress and errors on standard error, findings on standard output."""
+"""Printing: progress and errors on standard error, results on standard output."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..core.errors import InputError, SamplingError
 from ..core.names import printable, printable_lines
 from .interrupt import report_interruption
 
-#: How JAX tells that memory was not enough.
+#: Beginning of JAX's message if there is not enough memory.
 OF_MEMORY = "RESOURCE_EXHAUSTED"
 #: Columns to which lines are wrapped at least.
 NARROWEST = 40
@@ -34,7 +34,7 @@ KEYWORD = re.compile(r"\b(likelihood|method|noise_variance|standardize)='([\w-]+
 def exit_codes(debug: bool) -> Iterator[None]:
     """Turn a failure into one sentence on standard error and exit status 1, Ctrl-C into 130.
 
-    SIGTERM, where it is heard, into 143. Warnings become sentences too.
+    SIGTERM, where it interrupts, into 143. Warnings become sentences too.
     """
     try:
         with warnings.catch_warnings():

@@ -144,7 +144,7 @@ def _numbers(text: str | None) -> list[float] | None:
 
 
 def prints_apart() -> contextlib.redirect_stdout[Any]:
-    """What the user's file prints goes to standard error: findings may be read by a program."""
+    """Send what the model prints to standard error: a program may read the results."""
     return contextlib.redirect_stdout(sys.stderr)
 
 

@@ -1,4 +1,4 @@
-"""What ``bke examples`` writes: data sets, one measured and others simulated, and its commands."""
+"""Data sets of ``bke examples``, one measured and others simulated, and commands to try."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def as_text() -> Iterator[tuple[str, str]]:
                 yield f"    {command}", TYPED
 
 
-#: What the simulated ones are drawn with.
+#: Seed of the simulated data sets.
 SEED = 20
 MEASURED = "ozone.csv"
 POSTERIOR = "posterior.nc"
