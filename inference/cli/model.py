@@ -132,12 +132,9 @@ def _field(kind: type[Sampler], option: str) -> str | None:
 
 
 def _replaced(sampler: S, given: dict[str, int]) -> S:
-    fields = {_field(type(sampler), option): option for option in given}
-    fields.pop(None, None)
+    fields = {name: option for option in given if (name := _field(type(sampler), option))}
     try:
-        return dataclasses.replace(
-            sampler, **{name: given[o] for name, o in fields.items() if name}
-        )
+        return dataclasses.replace(sampler, **{name: given[o] for name, o in fields.items()})
     except InputError as error:
         first, _, rest = str(error).partition(" ")
         raise InputError(f"--{fields[first]} {rest}" if first in fields else str(error)) from None

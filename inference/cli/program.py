@@ -88,7 +88,7 @@ def on_a_terminal(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def called(*, json: bool, quiet: bool, debug: bool, **options: Any) -> None:
         with exit_codes(debug):
-            terminal = Terminal(json=json, quiet=quiet, debug=debug)
+            terminal = Terminal(json=json, quiet=quiet)
             with terminal.ending():
                 function(terminal, **options)
 

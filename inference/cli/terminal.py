@@ -94,11 +94,10 @@ def _option(keyword: re.Match[str]) -> str:
 class Terminal:
     """The terminal of a command, which prints its results, or with ``json`` only the summary."""
 
-    def __init__(self, *, json: bool, quiet: bool, debug: bool = False) -> None:
+    def __init__(self, *, json: bool, quiet: bool) -> None:
         if json and sys.stdout is None:
             raise InputError("standard output is closed, and --json would be printed there")
         self.json = json
-        self.debug = debug
         self.progress = not quiet
         self.started = time.perf_counter()
         self.timings: dict[str, float] = {}

@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from threading import Event
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -21,11 +21,10 @@ from jax.experimental import multihost_utils
 
 from .errors import InputError, SamplingError, check_choice
 from .machine import side_by_side
-from .names import Shard
 
 T = TypeVar("T")
 
-SHARDS: tuple[str, ...] = get_args(Shard)
+SHARDS = ("auto", "rows", "chains")
 #: Entries of gradients of all rows from which on these are shared: some tenths of a second.
 LARGE = 2**26
 #: Seconds of silence after which a process counts as dead, and that one waits for others to end.

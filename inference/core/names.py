@@ -1,9 +1,6 @@
-"""Words that need nothing slow: what devices have of their own, and names on one line."""
+"""Text that can be printed: names on one line, and columns of a table."""
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
-
-Shard: TypeAlias = Literal["auto", "rows", "chains"]
 
 
 def printable(text: str) -> str:

@@ -433,15 +433,14 @@ def _read_parquet(paths: list[Path], source: Path, folder: Path) -> Table:
                     "not in both"
                 )
             _check_dates(part.physical_schema, schemas[-1], part.path)
+            cells = part.metadata.num_rows * part.metadata.num_columns
+            _check_size(Path(part.path), cells, "write it with Parquet files of fewer rows")
             schemas.append(part.physical_schema)
         unified = _with_narrowest_floats(
             pa.unify_schemas(schemas, promote_options="permissive"), schemas
         )
         dataset = arrow_dataset.dataset(files, schema=unified, format="parquet", **hive)
         total = dataset.count_rows()
-        for part in dataset.get_fragments():
-            cells = part.metadata.num_rows * part.metadata.num_columns
-            _check_size(Path(part.path), cells, "write it with Parquet files of fewer rows")
         if total <= MOST_ROWS:
             data = dataset.to_table()
         else:  # a random sample, in order

@@ -1,6 +1,6 @@
 """Type-II maximum likelihood of kernels, kernel selection by name, and scores of kernel families.
 
-The names of kernels stand here because command-line options read them: nothing slow is imported.
+The names of kernels stand here because a command-line option reads them: nothing slow is imported.
 """
 
 from typing import Literal, TypeAlias

@@ -53,9 +53,10 @@ SCALES_ORDER = 2.0
 #: Number of nodes of the kernel for one column, and for more. Not tuned: the time is about
 #: proportional to their number, and more of them do not change the power by much.
 LINE_NODES, NODES = 128, 192
-#: Number of rows up to which all are nodes where there are Laplace kernels. Kernels of many columns
-#: have a rank near the number of rows: with 192 nodes of 200 rows three open settings of
-#: ``benchmarks/referee.py`` had less power (D = 10, 50 and 250), with 512 of 600 (D = 3) too.
+#: Number of rows up to which all are nodes, in more than :data:`MAX_GAUSSIAN_ONLY` columns, whose
+#: kernels have a rank near the number of rows. With at most 192 nodes of 200 rows p-values in three
+#: open settings of ``benchmarks/referee.py`` were larger (D = 10, 50 and 250). In the open setting
+#: of 600 rows (D = 3) 192 nodes had smaller p-values than 512.
 MAX_EXACT_ROWS = 512
 #: Number of rows that give the products of features of very many rows.
 PRODUCT_ROWS = 2**13

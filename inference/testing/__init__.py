@@ -1,8 +1,4 @@
-"""Hypothesis tests whose kernels are learned from the data that they test.
-
-The names of statistics and of methods are defined here because command-line options read them:
-this module imports nothing slow.
-"""
+"""Hypothesis tests whose kernels are learned from the data that they test."""
 
 from typing import Literal, TypeAlias
 
@@ -14,8 +10,6 @@ SharedMethod: TypeAlias = Literal["permutation", "gamma", "spectrum", "wild boot
 MmdMethod: TypeAlias = Literal[SharedMethod, "normal"]
 #: Methods for the null distribution of HSIC.
 HsicMethod: TypeAlias = Literal[SharedMethod, "shift"]
-#: Estimators of the squared MMD with linear cost and a normal null distribution.
-LinearEstimator: TypeAlias = Literal["linear", "block"]
 #: Methods for rows in order of time.
 SeriesMethod: TypeAlias = Literal["wild bootstrap", "shift"]
 #: Transformations of time series to approximately independent rows.

@@ -62,6 +62,31 @@ def test_bayes_factor_of_a_small_variance_is_the_squared_mmd(sample, single_rows
     assert fit == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("per_sample", [100, 300])
+@pytest.mark.parametrize("columns", [2, 10])
+def test_bayes_factors_of_several_hundred_rows_are_those_of_the_whole_kernel(per_sample, columns):
+    """Of 200 rows of ten columns; of more rows, or of two columns, at most 192 are nodes."""
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=(2, per_sample, columns))
+    sample = pool_rows(TwoSamples.checked(x, 1.1 * y), 9, rng)
+    statistic = LabelBayesFactors((Scale(LAPLACE, 1.0),))
+    nodes = statistic._nodes(sample)[LAPLACE]
+    if (per_sample, columns) != (100, 10):
+        assert len(nodes) <= 192
+        return
+    decomposition = decompose_kernel(sample, KernelAtNodes.of(LAPLACE.function, nodes, 1.0))
+    n, fraction = 200, 0.5
+    labels = sample.labels[:, 0]
+    K = LAPLACE.function(sample.points, sample.points, 1.0)
+    H = np.eye(n) - 1.0 / n
+    alternative = scipy.stats.multivariate_normal(np.zeros(n), np.eye(n) + 3.0 * H @ K @ H)
+    deviations = (labels - fraction) / np.sqrt(fraction * (1 - fraction))
+    null = scipy.stats.multivariate_normal(np.zeros(n))
+    expected = alternative.logpdf(deviations) - null.logpdf(deviations)
+    (log,) = label_log_bayes_factors(decomposition, np.array([3.0]))
+    assert log[0] == pytest.approx(expected, rel=1e-8)
+
+
 def test_kernels_evaluated_together_are_those_evaluated_one_at_a_time(monkeypatch):
     """With products of features by all rows; Q has a larger spread."""
     monkeypatch.setattr(label_bayes_factor, "NODES", 30)
