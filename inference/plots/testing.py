@@ -83,7 +83,7 @@ def plot_test(result: TestOutcome, *, axes: Axes | Sequence[Axes] | None = None)
     apart = "\n" if further else " "
     label = f"observed,{apart}{result.pvalue_text}"
     place.axvline(result.statistic, color="C3", label=label)
-    place.set_xlabel(result.statistic_label)
+    place.set_xlabel(textwrap.fill(result.statistic_label, TITLE))
     place.set_ylabel("draws" if len(null) else "density")
     # Above: the observed value may be anywhere within.
     place.legend(

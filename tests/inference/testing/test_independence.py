@@ -8,6 +8,7 @@ from bke.inference.testing import independence
 from bke.inference.testing.independence import CenteredGram, permuted_hsic
 from bke.inference.testing.result import combine
 from bke.models import Distance, Laplace, Polynomial, SquaredExponential, hsic
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 2))
@@ -207,3 +208,16 @@ def test_a_statistic_of_another_kind_counts_half():
     found = combine(rows, [("", None)] * 4, num_other=1)
     np.testing.assert_allclose(found.values, expected)
     assert found.most_extreme < 3
+
+
+def test_the_label_of_the_statistic_is_within_the_picture():
+    """Of the default kernel, whose statistic has the longest name."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(2, 40, 1))
+    figure = independence_test(X, X**2 + Y, n_resamples=999, progress=False).plot()
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    (panel,) = figure.axes
+    box = panel.xaxis.label.get_window_extent(canvas.get_renderer())
+    assert 0.0 <= box.x0 < box.x1 <= figure.bbox.x1
+    assert box.y0 >= 0.0
