@@ -362,7 +362,8 @@ def neg_log_pvalues(
         approximate: approximate the distribution, which takes a fifth of the time and suffices
             for a standard error.
     """
-    varies = standardize(statistics, n_observed=n_observed).any(axis=-1, keepdims=True)
+    magnitude = np.abs(statistics).max(axis=-1, keepdims=True)
+    varies = statistics.std(axis=-1, keepdims=True) > TIE * magnitude
     used = statistics[..., n_observed:]
     if trim:
         used = np.sort(used, axis=-1)[..., :-trim]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from threading import Event
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -12,7 +14,7 @@ import pyarrow as pa
 from ..comparison.compare import check_sample_names
 from ..comparison.regions import Region, find_regions
 from ..core.errors import InputError, check_flag
-from ..core.machine import one_thread
+from ..core.machine import one_thread, side_by_side
 from ..core.progress import progress_bar
 from ..data.checks import check_count, normalize_text, pluralize
 from ..data.row_notes import decimals_note
@@ -28,11 +30,11 @@ from ..permutation.null_distribution import (
     step_down,
 )
 from .associations import AssociationChanges, association_changes
-from .derived_features import derive_features, is_comparable
-from .effects import column_effect, column_histogram
+from .derived_features import DerivedFeature, derive_features, is_comparable
+from .effects import Effect, column_effect, column_histogram
 from .encoding import EncodedColumn, encode_column
 from .findings import PairComparison
-from .permuted_labels import permute_labels
+from .permuted_labels import PermutedLabels, permute_labels
 from .pooling import (
     PooledTables,
     ReadOptions,
@@ -204,7 +206,7 @@ def evaluate(
         InputError: labels have too few distinct permutations.
     """
     columns, weights, n_first = data.columns, data.weights, data.n_first
-    with progress_bar("columns", len(columns) + 2, shown=progress) as advance:
+    with progress_bar("columns", len(columns) + 3, shown=progress) as advance:
         labels = permute_labels(
             columns,
             n_first,
@@ -215,17 +217,14 @@ def evaluate(
             row_weights=data.row_weights,
         )
         labels.check_resolution(alpha)
-        features, marginals = [], []
-        for column in columns:
-            features.append(
-                [
-                    feature
-                    for feature in derive_features(column, weights)
-                    if is_comparable(feature, n_first, weights)
-                ]
-            )
-            marginals.append([marginal_statistics(feature, labels) for feature in features[-1]])
-            advance(1)
+        features = [
+            [
+                feature
+                for feature in derive_features(column, weights)
+                if is_comparable(feature, n_first, weights)
+            ]
+            for column in columns
+        ]
 
         def encode(*, by_table: bool) -> list[EncodedColumn]:
             encoded = (
@@ -235,16 +234,29 @@ def evaluate(
             return [column for column in encoded if column is not None]
 
         pooled = encode(by_table=False)
-        associations = association_changes(pooled, labels).statistics
-        pairs = association_changes(encode(by_table=True), labels)
-        advance(1)
-        statistics = TableStatistics(
-            [[marginal.statistics for marginal in column] for column in marginals],
-            associations,
-            joint_statistics(pooled, labels),
-        )
-        advance(1)
+        # The longest parts come first, so that no core waits for one of them at the end.
+        parts: list[Callable[[], Any]] = [
+            lambda: joint_statistics(pooled, labels),
+            lambda: association_changes(pooled, labels).statistics,
+            lambda: association_changes(encode(by_table=True), labels),
+            *(functools.partial(_marginals, derived, labels) for derived in features),
+        ]
+
+        def evaluate_part(index: int) -> Any:
+            result = parts[index]()
+            advance(1)
+            return result
+
+        joint, associations, pairs, *marginals = side_by_side(evaluate_part, len(parts), Event())
+    statistics = TableStatistics(
+        [[marginal.statistics for marginal in column] for column in marginals], associations, joint
+    )
     return Evaluation(statistics, marginals, pairs)
+
+
+def _marginals(features: list[DerivedFeature], labels: PermutedLabels) -> list[Marginal]:
+    """Compute the statistics of the derived features of a column."""
+    return [marginal_statistics(feature, labels) for feature in features]
 
 
 def _comparison(
@@ -262,19 +274,23 @@ def _comparison(
     pvalue = p_value(statistics.combined(combined))
     differ = pvalue <= alpha
     regions = _regions(data.columns, evaluation.marginals, alpha, reject=differ)
-    columns, weights, weights_by_table = [], data.weights, data.weights_by_table
-    for column, marginals, p, column_regions in zip(
-        data.columns, evaluation.marginals, step_down(combined), regions, strict=True
-    ):
-        changed = bool(differ and p <= alpha)
-        effect = column_effect(
-            column,
-            marginals,
+
+    def effect_of(index: int) -> Effect:
+        return column_effect(
+            data.columns[index],
+            evaluation.marginals[index],
             data.n_first,
             alpha,
-            weights_by_table,
+            data.weights_by_table,
             independent=data.independent,
         )
+
+    effects = side_by_side(effect_of, len(data.columns), Event())
+    columns = []
+    for column, marginals, p, column_regions, effect in zip(
+        data.columns, evaluation.marginals, step_down(combined), regions, effects, strict=True
+    ):
+        changed = bool(differ and p <= alpha)
         columns.append(
             ColumnComparison(
                 name=column.name,
@@ -284,7 +300,7 @@ def _comparison(
                 effect=effect,
                 regions=column_regions if changed else (),
                 marginals=tuple(marginals),
-                histogram=column_histogram(column, data.n_first, weights),
+                histogram=column_histogram(column, data.n_first, data.weights),
                 names=names,
                 strongest_feature=strongest_feature(marginals) if changed else "",
             )

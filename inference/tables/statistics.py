@@ -200,19 +200,17 @@ def joint_statistics(columns: list[EncodedColumn], labels: PermutedLabels) -> Ba
     distances = pdist(points[:: max(1, len(points) // MAX_DISTANCE_ROWS)])
     lengthscale = MAX_LENGTHSCALE * float(np.median(positive_distances(distances, points)))
     unit_sums = labels.unit_sums(lambda rows: _kernels(positions(rows), nodes, lengthscale))
+    first, total = labels.first_sums(unit_sums), unit_sums.sum(axis=0)
     weights = labels.row_weights
     sampled_weights = weights[sampled] * (weights.sum() / weights[sampled].sum())
-    node_grams, sampled_grams, sums = (
-        np.split(kernels, N_LENGTHSCALES, axis=1)
-        for kernels in (
-            _kernels(nodes, nodes, lengthscale),
-            _kernels(points, nodes, lengthscale),
-            unit_sums,
-        )
+    node_grams, sampled_grams = (
+        np.split(_kernels(rows, nodes, lengthscale), N_LENGTHSCALES, axis=1)
+        for rows in (nodes, points)
     )
+    sums = zip(np.split(first, N_LENGTHSCALES), np.split(total, N_LENGTHSCALES), strict=True)
     rows = [
-        _joint_bayes_factors(*arrays, sampled_weights, labels)
-        for arrays in zip(node_grams, sampled_grams, sums, strict=True)
+        _joint_bayes_factors(*grams, *pair, sampled_weights, labels)
+        for *grams, pair in zip(node_grams, sampled_grams, sums, strict=True)
     ]
     return BayesFactors(np.concatenate(rows))
 
@@ -240,7 +238,8 @@ def _kernels(points: np.ndarray, nodes: np.ndarray, lengthscale: float) -> np.nd
 def _joint_bayes_factors(
     node_gram: np.ndarray,
     sampled_gram: np.ndarray,
-    unit_sums: np.ndarray,
+    first: np.ndarray,
+    total: np.ndarray,
     sampled_weights: np.ndarray,
     labels: PermutedLabels,
 ) -> np.ndarray:
@@ -249,14 +248,14 @@ def _joint_bayes_factors(
     Args:
         node_gram: (k, k), kernel matrix of the nodes.
         sampled_gram: (r, k), kernel matrix of the sampled rows and the nodes.
-        unit_sums: (M, k), sums over units of the kernel of all rows and the nodes.
+        first: (k, 1 + B), sums of the kernel of the rows of the first table and the nodes.
+        total: (k,), the same of both tables.
         sampled_weights: (r,), number of rows that each sampled row represents.
         labels: permuted labels.
     """
     root = inverse_root(node_gram)
-    features, unit_features = sampled_gram @ root, unit_sums @ root
+    features, first, total = sampled_gram @ root, root.T @ first, total @ root
     n_rows = sampled_weights.sum()
-    first, total = labels.first_sums(unit_features), unit_features.sum(axis=0)
     fraction = labels.first_sizes / n_rows
     between = n_rows * fraction * (1.0 - fraction)  # 0 if a table has no weight
     difference = first - fraction * total[:, None]
