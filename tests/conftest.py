@@ -1,8 +1,9 @@
 """Which cases are slow; how programs are compiled, and forgotten before they are too many."""
 
 import collections
+import ctypes
+import gc
 import importlib.metadata
-import itertools
 import os
 import zlib
 from collections.abc import Iterator
@@ -22,24 +23,25 @@ QUICK_TO_COMPILE = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emit
 if importlib.metadata.version("jax").startswith("0.10."):
     os.environ.setdefault("XLA_FLAGS", QUICK_TO_COMPILE)
 
-#: Regions of memory that a process may map: Linux allows 65 530, and every compiled program takes
-#: some. A worker that compiles what a whole suite needs would be killed in the middle of a test.
-MOST_REGIONS = 25_000
-REGIONS = Path("/proc/self/maps")
-#: To count them takes milliseconds, and no three tests in a row take all of the rest.
-EVERY = 3
-_tests = itertools.count(1)
+#: Bytes that a worker may hold before it forgets compiled programs, of which a whole suite would
+#: take 5 GB, and more regions of memory than the 65 530 that Linux allows.
+MOST_RESIDENT = 1.7 * 2**30
+RESIDENT = Path("/proc/self/statm")
 
 
 @pytest.fixture(autouse=True)
 def _room_for_compiled_programs() -> Iterator[None]:
     yield
-    if next(_tests) % EVERY or not REGIONS.exists():
-        return
-    if REGIONS.read_bytes().count(b"\n") > MOST_REGIONS:
+    if RESIDENT.exists() and _resident() > MOST_RESIDENT:
         import jax  # reads the settings above when it is first imported
 
         jax.clear_caches()
+        gc.collect()
+        getattr(ctypes.CDLL(None), "malloc_trim", int)(0)  # glibc keeps freed memory otherwise
+
+
+def _resident() -> int:
+    return int(RESIDENT.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 @pytest.fixture
