@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -122,13 +123,21 @@ def _ticks(
     low, high = float(histogram.edges[0]), float(histogram.edges[-1])
     if column.kind == "datetime":
         return [(tick, format_date(tick)[:10]) for tick in (low, high)]
-    from matplotlib.ticker import MaxNLocator
-
+    # Multiples of 1, 2, 2.5 or 5 times a power of ten. To import Matplotlib for its MaxNLocator
+    # takes a fifth of the time of a comparison of a thousand rows.
     is_integer = column.kind in ("integer", "text")
-    locator = MaxNLocator(max_steps, steps=[1, 2, 2.5, 5, 10], integer=is_integer)
-    values = [float(tick) for tick in locator.tick_values(low, high) if low <= tick <= high]
-    values = values[:: int(np.ceil(len(values) / (max_steps + 1)))]
-    ticks = [(tick, f"{tick:.12g}" if abs(tick) < 1e6 else f"{tick:.3g}") for tick in values]
+    power = math.floor(math.log10((high - low) / max_steps))
+    unit = 10.0 ** (max(power, 0) if is_integer else power)
+    factors = [
+        factor
+        for factor in (1.0, 2.0, 2.5, 5.0, 10.0)
+        if not is_integer or unit > 1.0 or factor != 2.5
+    ]
+    steps = (unit * factor for factor in factors if high - low <= max_steps * unit * factor)
+    step = next(steps, 10.0 * unit)
+    values = step * np.arange(np.ceil(low / step), np.floor(high / step) + 1.0) + 0.0  # no -0
+    values = values[(values >= low) & (values <= high)]  # up to rounding they are
+    ticks = [(float(tick), f"{tick:.12g}" if abs(tick) < 1e6 else f"{tick:.3g}") for tick in values]
     if column.kind == "text" and ticks:  # the label with the unit replaces two labels
         position, label = ticks[-1]
         return [*ticks[:-2], (position, f"{label} characters")]
