@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 CHAINS_FILES = ("chains.png", "chains.json")
 THIN_FILES = ("thinned.nc", "thin.json")
-KINDS = "NetCDF or Zarr (.zarr) of ArviZ, of any model and sampler, or"
-#: The dimension of draws of all chains: one of the user's may be called as any shorter word.
+FORMATS = "NetCDF or Zarr (.zarr) of ArviZ, of any model and sampler, or"
+#: Dimension of the draws of all chains; a dimension of the user may have any shorter name.
 STACKED = "bke_draw"
 
 
@@ -38,7 +38,7 @@ def chains(
         list[Path],
         typer.Argument(
             metavar="FILE...",
-            help=f"{KINDS} CSV files of CmdStan, one a chain.",
+            help=f"{FORMATS} CSV files of CmdStan, one a chain.",
             show_default=False,
         ),
     ],
@@ -62,7 +62,7 @@ def chains(
             from ...mcmc.draws import read_draws
 
             comparison = compare_chains(
-                _chosen(read_draws(paths), parameters, paths[0]),
+                _select_parameters(read_draws(paths), parameters, paths[0]),
                 alpha=alpha,
                 n_resamples=permutations,
                 seed=seed,
@@ -83,9 +83,11 @@ def thin(
     terminal: Terminal,
     path: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help=f"{KINDS} a CSV file of CmdStan.", show_default=False),
+        typer.Argument(
+            metavar="FILE", help=f"{FORMATS} a CSV file of CmdStan.", show_default=False
+        ),
     ],
-    to: Annotated[int, typer.Option(min=1, help="How many draws to choose.", show_default=False)],
+    to: Annotated[int, typer.Option(min=1, help="Number of draws to choose.", show_default=False)],
     parameters: Parameters = None,
     seed: Seed = 0,
     out: Annotated[Path | None, optional_folder("thinned.nc (for ArviZ) and thin.json")] = None,
@@ -103,24 +105,24 @@ def thin(
             from ...mcmc.draws import posterior_dataset, read_draws
 
             tree = read_draws([path])
-            found = thinned(_chosen(tree, parameters, path), to, seed=seed)
-        terminal.say(str(found))
+            result = thinned(_select_parameters(tree, parameters, path), to, seed=seed)
+        terminal.say(str(result))
         files = {}
         if folder is not None:
             files["draws"] = folder / THIN_FILES[0]
-            write_tree(_kept(posterior_dataset(tree), found), files["draws"])
-        summary = {"command": "thin", "source": str(path), "seed": seed, **found.to_dict()}
+            write_tree(_chosen_draws(posterior_dataset(tree), result), files["draws"])
+        summary = {"command": "thin", "source": str(path), "seed": seed, **result.to_dict()}
         notes = summary.pop("notes")
         finish(summary, files, folder, notes, terminal, THIN_FILES[1])
 
 
-def _chosen(
+def _select_parameters(
     tree: xr.DataTree | xr.Dataset, parameters: str | None, path: Path
 ) -> xr.DataTree | xr.Dataset:
-    """The posterior, or the variables of it that are asked for.
+    """Return the posterior, or the chosen variables of it.
 
     Raises:
-        InputError: it has none of that name; tells those that it has.
+        InputError: it has none of that name; the message lists those that it has.
     """
     from ...mcmc.draws import posterior_dataset
 
@@ -128,25 +130,27 @@ def _chosen(
     posterior = posterior_dataset(tree, str(path))
     if not names:
         return posterior
-    held = [str(name) for name in posterior.data_vars]
-    if unknown := [name for name in names if name not in held]:
+    variables = [str(name) for name in posterior.data_vars]
+    if unknown := [name for name in names if name not in variables]:
         raise InputError(
-            f"{path} has no parameter {unknown[0]!r}: there are {', '.join(held)}"
-            f"{nearest(unknown[0], held)}"
+            f"{path} has no parameter {unknown[0]!r}: there are {', '.join(variables)}"
+            f"{nearest(unknown[0], variables)}"
         )
     return posterior[list(names)]
 
 
-def _kept(posterior: xr.Dataset, found: Thinned) -> xr.DataTree:
-    """The chosen draws as one chain, with their weights and where they were."""
+def _chosen_draws(posterior: xr.Dataset, result: Thinned) -> xr.DataTree:
+    """Return the chosen draws as one chain, with weights and their original chain and draw."""
     import xarray as xr
 
-    drawn = [name for name, one in posterior.items() if {"chain", "draw"} <= set(one.dims)]
-    rows = posterior[drawn].stack({STACKED: ("chain", "draw")}).isel({STACKED: found.indices})
-    places = {name: (("chain", "draw"), rows[name].values[None]) for name in ("chain", "draw")}
+    drawn = [
+        name for name, variable in posterior.items() if {"chain", "draw"} <= set(variable.dims)
+    ]
+    rows = posterior[drawn].stack({STACKED: ("chain", "draw")}).isel({STACKED: result.indices})
+    origins = {name: (("chain", "draw"), rows[name].values[None]) for name in ("chain", "draw")}
     rows = rows.drop_vars([STACKED, "chain", "draw"]).rename({STACKED: "draw"})
     rows = rows.expand_dims("chain")
-    kept = rows.transpose("chain", "draw", ...)
-    origin = xr.Dataset({f"original_{name}": values for name, values in places.items()})
-    origin["weight"] = (("chain", "draw"), found.weights[None])
-    return xr.DataTree.from_dict({"posterior": kept, "sample_stats": origin})
+    posterior = rows.transpose("chain", "draw", ...)
+    origin = xr.Dataset({f"original_{name}": values for name, values in origins.items()})
+    origin["weight"] = (("chain", "draw"), result.weights[None])
+    return xr.DataTree.from_dict({"posterior": posterior, "sample_stats": origin})

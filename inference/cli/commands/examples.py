@@ -34,14 +34,16 @@ def examples(
     """
     from ..examples import tour
 
-    mine = [path for path, whose in listed(folder).items() if whose == "examples"]
+    own_files = [path for path, command in listed(folder).items() if command == "examples"]
     for name in FILES:
-        if (path := folder / name).exists() and path not in mine:
-            raise InputError(f"{path} exists and is none of bke's examples: choose another folder")
-    with output_folder(folder, FILES, command="examples", read=()) as there:
-        tour.write_tables(there)
-        (there / READ_ME).write_text(tour.READ_ME, encoding="utf-8")
-        (there / SCRIPT).write_text(tour.as_script(), encoding="utf-8")
+        if (path := folder / name).exists() and path not in own_files:
+            raise InputError(
+                f"{path} exists and was not written by bke examples: choose another folder"
+            )
+    with output_folder(folder, FILES, command="examples", read=()) as draft:
+        tour.write_tables(draft)
+        (draft / READ_ME).write_text(tour.READ_ME, encoding="utf-8")
+        (draft / SCRIPT).write_text(tour.as_script(), encoding="utf-8")
     terminal.say(f"{len(FILES)} files are in {folder}, where {READ_ME} says what they hold. Try:")
     terminal.say(f"\n    cd {folder}", whole=True)
     for text, style in tour.as_text():
@@ -49,6 +51,6 @@ def examples(
     summary = {
         "command": "examples",
         "folder": str(folder),
-        "files": [str(folder / one) for one in FILES],
+        "files": [str(folder / name) for name in FILES],
     }
     terminal.finish({**summary, "commands": tour.commands()})

@@ -37,7 +37,9 @@ def abc(
     columns: Columns = None,
     simulations: Annotated[
         int | None,
-        typer.Option(help="How many, at most.", show_default="10000, with --sequential 50000"),
+        typer.Option(
+            help="Largest number of simulations.", show_default="10000, with --sequential 50000"
+        ),
     ] = None,
     rows: Annotated[
         int | None,
@@ -73,23 +75,21 @@ def abc(
         def simulate(rng, theta):
             return rng.gamma(theta["size"], 1.0 / theta["rate"], size=100)
 
-    MODEL is run as it is: run no file that you do not trust.
+    MODEL is executed as Python code: use no file that you do not trust.
     """  # noqa: D301
     bandwidths = _numbers(epsilon)
     if sequential and bandwidths is not None and len(bandwidths) > 1:
         raise typer.BadParameter("--sequential goes to one --epsilon")
     table = read_sample(observed, columns=parse_columns(columns))
     check_model(model)
-    written = output_folder(
-        out, FILES, command="abc", read=[model, observed], checkpoint=checkpoint
-    )
-    with written as folder, terminable(checkpoint is not None):
+    output = output_folder(out, FILES, command="abc", read=[model, observed], checkpoint=checkpoint)
+    with output as folder, terminable(checkpoint is not None):
         how: dict[str, Any] = {"rows": rows, "folder": checkpoint, "workers": workers, "seed": seed}
         if simulations is not None:
             how["num_simulations"] = simulations
         with (
             terminal.step("simulate", "simulating", spinner=False),
-            prints_apart(),
+            prints_to_stderr(),
             imported(model) as (prior, simulate),
             warnings.catch_warnings(),
         ):
@@ -108,8 +108,8 @@ def abc(
             warnings.simplefilter("ignore", PosteriorWarning)  # printed as notes
             how["progress"] = terminal.progress
             if sequential:
-                one = None if bandwidths is None else bandwidths[0]
-                run = sequential_k2_abc(table.values, simulate, prior, epsilon=one, **how)
+                first = None if bandwidths is None else bandwidths[0]
+                run = sequential_k2_abc(table.values, simulate, prior, epsilon=first, **how)
             else:
                 run = k2_abc(table.values, simulate, prior, epsilon=bandwidths, **how)
         terminal.say(abc_text(run))
@@ -143,13 +143,13 @@ def _numbers(text: str | None) -> list[float] | None:
         raise typer.BadParameter(f"--epsilon {text!r} is not a list of numbers") from None
 
 
-def prints_apart() -> contextlib.redirect_stdout[Any]:
+def prints_to_stderr() -> contextlib.redirect_stdout[Any]:
     """Send what the model prints to standard error: a program may read the results."""
     return contextlib.redirect_stdout(sys.stderr)
 
 
 def check_model(path: Path) -> None:
-    """Refuse what is no Python file that can be imported beside the modules that there are."""
+    """Refuse a file that is no Python file or has the name of another module."""
     if not path.is_file():
         raise InputError(f"{path}: no such file")
     if path.suffix != ".py":
@@ -191,7 +191,7 @@ def imported(path: Path) -> Iterator[tuple[Any, Any]]:
         except InputError:
             raise
         except Exception as error:
-            # What simulate raises has a note that says for which parameters.
+            # An exception of simulate has a note with the parameters of the simulation.
             where = "; ".join(getattr(error, "__notes__", ()))
             if not where:
                 raise

@@ -100,7 +100,7 @@ def test_twice_the_same_and_nobody_elses_file_is_lost(tmp_path, written):
     (tmp_path / "README.md").write_text("mine")
     refused = bke("examples", tmp_path)
     assert refused.exit_code == 1
-    assert "README.md exists and is none of bke's examples" in refused.stderr
+    assert "README.md exists and was not written by bke examples" in refused.stderr
     assert (tmp_path / "README.md").read_text() == "mine"
     assert not (tmp_path / "ozone.csv").exists()
 
