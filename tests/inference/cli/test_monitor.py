@@ -153,9 +153,9 @@ def test_another_reference_or_level_is_refused(files):
     assert monitor(files / "same.csv", *reference, *state).exit_code == 0
     (files / "other.csv").write_text(HEADER + "".join(lines(300, 9)))
     for options, told in (
-        (("--reference", files / "other.csv"), "begun with another reference"),
-        ((*reference, "--alpha", 0.01), "begun with --alpha 0.05, not 0.01"),
-        ((*reference, "--time", "zone"), "begun with --time None, not zone"),
+        (("--reference", files / "other.csv"), "started with another reference"),
+        ((*reference, "--alpha", 0.01), "started with --alpha 0.05, not 0.01"),
+        ((*reference, "--time", "zone"), "started with --time None, not zone"),
     ):
         found = monitor(files / "changed.csv", *options, *state)
         assert found.exit_code == 2

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from bke.inference.cli import app
 from bke.inference.cli.outputs import output_file, output_folder
+from bke.inference.cli.terminal import Terminal
 from bke.inference.core import drafts
 from bke.inference.core.atomic import same_file
 from bke.inference.core.errors import InputError
@@ -137,9 +138,10 @@ def test_what_another_command_wrote_is_not_mixed_with(folder):
 
 
 def put(folder, command, *names, read=()):
-    with output_folder(folder, names, command=command, read=read) as aside:
+    terminal = Terminal(json=False, quiet=True)
+    with output_folder(terminal, folder, names, command=command, read=read) as output:
         for name in names:
-            (aside / name).write_text(command)
+            output.path(name).write_text(command)
 
 
 def test_a_folder_is_for_one_command_and_what_is_made_of_its_run(tmp_path):
