@@ -26,9 +26,7 @@ from .options import sample_names
 
 if TYPE_CHECKING:
     import pandas as pd
-    import xarray as xr
     from bke.models.kernels.base import Kernel
-    from bke.models.measures import Measure
 
     from ..io.samples import Sample
 
@@ -126,17 +124,17 @@ def read_pooled(
     Raises:
         InputError: one sentence that names the file.
     """
-    first, *others = files = _read_samples(paths, columns)
-    for other in others:
+    first, *rest = files = _read_samples(paths, columns)
+    for other in rest:
         _check_names(first, other)
     notes = [
         f"The columns of {other.path} are named {', '.join(other.columns)} and matched by position "
         f"to {', '.join(first.columns)}."
-        for other in others
+        for other in rest
         if other.columns != first.columns
     ]
     pooled = np.concatenate([sample.values for sample in files])
-    name = "the union of the files" if others else str(first.path)
+    name = "the union of the files" if rest else str(first.path)
     check_sample(dataclasses.replace(first, values=pooled), name)
     return pooled, first.columns, notes
 
@@ -217,30 +215,11 @@ def _check_names(first: Sample, second: Sample) -> None:
         )
 
 
-def check_witness_memory(
-    pair: Pair,
-    points: np.ndarray | None,
-    kernel: Kernel,
-    measure: Measure | str,
-    *,
-    landmarks: bool,
-) -> None:
-    """Refuse a witness that needs more than the memory; ``landmarks``: if conditioned on those."""
+def check_witness_memory(pair: Pair, points: np.ndarray | None, kernel: Kernel) -> None:
+    """Refuse a witness, conditioned on all rows, that needs more than the memory."""
     from ..core.machine import cores
     from ..witness.draws import matrix_size
 
-    largest = 0 if points is None else len(points)
-    if not landmarks:
-        rows = (matrix_size(sample, kernel, measure) for sample in (pair.P, pair.Q))
-        largest = max(largest, *rows)
+    sizes = [matrix_size(sample, kernel, "unit") for sample in (pair.P, pair.Q)]
+    largest = max(*sizes, 0 if points is None else len(points))
     check_memory(largest, len(pair.columns), matrices=WITNESS_MATRICES * cores())
-
-
-def check_samples_of_run(run: xr.DataTree, pair: Pair) -> None:
-    """Refuse samples that are not those of a run."""
-    from ..sampling.open_run import open_run
-    from ..sampling.run_data import compare_rows, match_columns
-
-    opened = open_run(run)
-    P, Q, _ = match_columns(opened, pair.labelled(pair.P), pair.labelled(pair.Q))
-    compare_rows(opened, P, Q)

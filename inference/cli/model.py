@@ -12,7 +12,7 @@ from ..core.errors import InputError, input_errors, nearest
 from ..data.checks import Standardize, check_positive
 from ..sampling.samplers import SAMPLERS, Auto, MethodName, Nuts, Quadrature, Sampler, Smc
 from .inputs import read_landmarks
-from .options import KERNELS, Depends, find_local_modules, number_or_word
+from .options import KERNELS, Depends, find_local_modules, number_or_word, option
 
 if TYPE_CHECKING:
     from bke.models.kernels.base import Kernel
@@ -48,35 +48,28 @@ class ModelOptions:
 
     kernel: Annotated[
         str,
-        typer.Option(
-            metavar="NAME",
+        option(
+            "NAME",
+            "se, matern12, matern32, matern52, laplace, rq, or MODULE:CLASS of your own.",
             callback=_check_kernel,
-            help="se, matern12, matern32, matern52, laplace, rq, or MODULE:CLASS of your own.",
         ),
     ] = "se"
     ard: Annotated[bool, typer.Option("--ard", help="One lengthscale per column.")] = False
     prior_shape: Annotated[float, typer.Option(help="Shape of the Gamma prior.")] = 1.0
     prior_rate: Annotated[float, typer.Option(help="Rate of the Gamma prior.")] = 1.0
-    noise_variance: Annotated[
-        str, typer.Option(metavar="NUMBER|clt", help="Noise of the embedding, or clt.")
-    ] = "0.1"
+    noise_variance: Annotated[str, option("NUMBER|clt", "Noise of the embedding, or clt.")] = "0.1"
     likelihood: Annotated[
         Literal["auto", "dense", "spectral", "landmark"],
-        typer.Option(metavar="NAME", help="auto, dense, spectral or landmark."),
+        option("NAME", "auto, dense, spectral or landmark."),
     ] = "auto"
     landmarks: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COUNT|FILE", help="Of landmark. Default: 64, or a quarter of the rows."
-        ),
+        str | None, option("COUNT|FILE", "Of landmark. Default: 64, or a quarter of the rows.")
     ] = None
     standardize: Annotated[
         Literal[Standardize, "none"] | None,
-        typer.Option(metavar="NAME", help="Unit of the prior: column, pooled or none."),
+        option("NAME", "Unit of the prior: column, pooled or none."),
     ] = None
-    method: Annotated[
-        MethodName | None, typer.Option(metavar="NAME", help="auto, nuts, quadrature or smc.")
-    ] = None
+    method: Annotated[MethodName | None, option("NAME", "auto, nuts, quadrature or smc.")] = None
     chains: Annotated[
         int | None,
         typer.Option(help=f"Chains of nuts, or repeats of smc. Default: {Nuts.num_chains}."),
@@ -108,8 +101,8 @@ class ModelOptions:
         A kernel of the user's own keeps its own prior, unless another is given.
 
         Args:
-            names: of the columns of the samples.
-            columns: to read from a file of landmarks; ``None``: all.
+            names: columns of the samples.
+            columns: columns to read from a file of landmarks; ``None``: all.
             sampler: the default, with its own numbers; ``None``: ``"auto"``.
             standardize: the default.
 
@@ -168,15 +161,12 @@ class ModelOptions:
             InputError: a number is invalid, or is of another method.
         """
         name = self.method or ("auto" if default is None else default.name)
-        numbers = {
-            option: value for option in FIELDS if (value := getattr(self, option)) is not None
-        }
-        for option in numbers:
-            methods = [method for method, kind in SAMPLERS.items() if _field(kind, option)]
+        numbers = {key: value for key in FIELDS if (value := getattr(self, key)) is not None}
+        for key in numbers:
+            methods = [method for method, cls in SAMPLERS.items() if _field(cls, key)]
             if not {*methods} & ({"quadrature", "smc"} if name == "auto" else {name}):
                 raise InputError(
-                    f"--{option} is for --method {' or '.join(methods)}, and the method is {name} "
-                    "here"
+                    f"--{key} is for --method {' or '.join(methods)}, and the method is {name} here"
                 )
         if name == "auto":
             return Auto(_replace(Quadrature(), numbers), _replace(Smc(), numbers))
@@ -188,15 +178,14 @@ class ModelOptions:
 Model: TypeAlias = Annotated[ModelOptions, Depends(ModelOptions)]
 
 
-def _field(sampler_class: type[Sampler], option: str) -> str | None:
-    fields = sampler_class.__dataclass_fields__
-    return next((name for name in FIELDS[option] if name in fields), None)
+def _field(sampler_class: type[Sampler], key: str) -> str | None:
+    return next((name for name in FIELDS[key] if hasattr(sampler_class, name)), None)
 
 
 def _replace(sampler: S, numbers: dict[str, int]) -> S:
-    options = {name: option for option in numbers if (name := _field(type(sampler), option))}
+    options = {name: key for key in numbers if (name := _field(type(sampler), key))}
     try:
-        return dataclasses.replace(sampler, **{name: numbers[o] for name, o in options.items()})
+        return dataclasses.replace(sampler, **{name: numbers[key] for name, key in options.items()})
     except InputError as error:
         name, _, rest = str(error).partition(" ")
         raise InputError(f"--{options[name]} {rest}" if name in options else str(error)) from None

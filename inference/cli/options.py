@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
+import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -30,7 +30,6 @@ KERNELS: dict[str, tuple[str, dict[str, float]]] = {
 FILE_TYPES = "CSV, TSV or TXT with or without a header, Parquet, or NPY"
 
 
-@dataclasses.dataclass(frozen=True)
 class Depends:
     """Replace a parameter of a command by the options of a function, and pass it their result.
 
@@ -38,7 +37,39 @@ class Depends:
     gives the command the option that is the parameter of ``parse_columns``.
     """
 
-    function: Callable[..., Any]
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def parameters(self) -> list[inspect.Parameter]:
+        """Return the parameters of the function, with those of a dependency in its place."""
+        parameters = []
+        for parameter, dependency in self._dependencies():
+            parameters += dependency.parameters() if dependency else [parameter]
+        return parameters
+
+    def __call__(self, options: dict[str, Any]) -> Any:
+        """Call the function with its options, and with the results of its dependencies."""
+        return self.function(
+            **{
+                parameter.name: dependency(options) if dependency else options[parameter.name]
+                for parameter, dependency in self._dependencies()
+            }
+        )
+
+    def _dependencies(self) -> Iterator[tuple[inspect.Parameter, Depends | None]]:
+        for parameter in inspect.signature(self.function, eval_str=True).parameters.values():
+            markers = getattr(parameter.annotation, "__metadata__", ())
+            yield parameter, next((m for m in markers if isinstance(m, Depends)), None)
+
+
+def argument(metavar: str, text: str) -> Any:
+    """Return an argument whose help shows no default."""
+    return typer.Argument(metavar=metavar, help=text, show_default=False)
+
+
+def option(metavar: str, text: str, **settings: Any) -> Any:
+    """Return an option with a value."""
+    return typer.Option(metavar=metavar, help=text, **settings)
 
 
 def _refuse_option(path: Path | None) -> Path | None:
@@ -88,21 +119,20 @@ def number_or_word(text: str, option: str, words: tuple[str, ...]) -> str | floa
     return check_positive(number, option)
 
 
-def find_local_modules(option: Any) -> Any:
+def find_local_modules(name: Any) -> Any:
     """Let Python find a module that an option names in the current folder.
 
     At the end of the path, so that no file there hides another module; and only for these options,
     so that no file there is executed where no module is named.
     """
-    if option and os.getcwd() not in sys.path:
+    if name and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
-    return option
+    return name
 
 
 def parse_columns(
     columns: Annotated[
-        str | None,
-        typer.Option(metavar="A,B,...", help="Columns, by name or number from 0. Default: all."),
+        str | None, option("A,B,...", "Columns, by name or number from 0. Default: all.")
     ] = None,
 ) -> list[str] | None:
     """Parse ``a,b`` as a list; a name with a comma stands in double quotes, as in a CSV file."""
@@ -112,7 +142,7 @@ def parse_columns(
 
 
 def witness_band(
-    noise: Annotated[str, typer.Option(metavar="clt|NUMBER", help="Noise of the witness.")] = "clt",
+    noise: Annotated[str, option("clt|NUMBER", "Noise of the witness.")] = "clt",
     level: Annotated[float, typer.Option(help="Probability within the band.")] = 0.8,
 ) -> tuple[str | float, float]:
     """Return the noise of the witness, and the probability of its band."""
@@ -132,19 +162,16 @@ def permutation_options(
 
 def table_options(
     exclude: Annotated[
-        list[str] | None, typer.Option(metavar="COL", help="A column to leave out; again for more.")
+        list[str] | None, option("COL", "A column to leave out; again for more.")
     ] = None,
     column_type: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COL=TYPE", help="Such as age=category; again for more."),
+        list[str] | None, option("COL=TYPE", "Such as age=category; again for more.")
     ] = None,
     na_value: Annotated[
-        list[str] | None,
-        typer.Option(metavar="CELL", help="A missing value, as --na-value=-999; again for more."),
+        list[str] | None, option("CELL", "A missing value, as --na-value=-999; again for more.")
     ] = None,
     format: Annotated[  # noqa: A002
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Of ambiguous cells, as 'decimal commas'."),
+        list[str] | None, option("NAME", "Of ambiguous cells, as 'decimal commas'.")
     ] = None,
     encoding: Annotated[
         str | None, typer.Option(help="Of text files that are not UTF-8.", show_default="UTF-8")
@@ -175,36 +202,20 @@ def table_options(
 
 
 # Inputs.
-FirstSample: TypeAlias = Annotated[
-    Path, typer.Argument(metavar="P", help=f"First sample: {FILE_TYPES}.", show_default=False)
-]
-SecondSample: TypeAlias = Annotated[
-    Path, typer.Argument(metavar="Q", help="Second sample.", show_default=False)
-]
-RunFile: TypeAlias = Annotated[
-    Path, typer.Argument(metavar="RUN", help="File of bke run or bke fit.")
-]
+FirstSample: TypeAlias = Annotated[Path, argument("P", f"First sample: {FILE_TYPES}.")]
+SecondSample: TypeAlias = Annotated[Path, argument("Q", "Second sample.")]
+RunFile: TypeAlias = Annotated[Path, argument("RUN", "File of bke run or bke fit.")]
 Columns: TypeAlias = Annotated[list[str] | None, Depends(parse_columns)]
 Names: TypeAlias = Annotated[
     tuple[str, str] | None,
-    typer.Option(
-        metavar="P Q",
-        callback=_check_names,
-        help="Names of the samples. Default: their files'.",
-        show_default=False,
-    ),
+    option("P Q", "Names of the samples. Default: their files'.", callback=_check_names),
 ]
 Modules: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--module",
-        metavar="NAME",
-        callback=find_local_modules,
-        help="Module of a kernel of your own, to be imported.",
-    ),
+    option("NAME", "Module of a kernel of your own, to be imported.", callback=find_local_modules),
 ]
 Parameters: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="A,B,...", help="Parameters to look at. Default: all.")
+    str | None, option("A,B,...", "Parameters to look at. Default: all.")
 ]
 TableOptions: TypeAlias = Annotated[dict[str, Any], Depends(table_options)]
 
@@ -212,8 +223,7 @@ TableOptions: TypeAlias = Annotated[dict[str, Any], Depends(table_options)]
 Seed: TypeAlias = Annotated[int, typer.Option(help="Seed of every random number.")]
 Band: TypeAlias = Annotated[tuple[str | float, float], Depends(witness_band)]
 Points: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Points of evaluation. Default: a grid or the data."),
+    Path | None, option("FILE", "Points of evaluation. Default: a grid or the data.")
 ]
 PermutationOptions: TypeAlias = Annotated[dict[str, Any], Depends(permutation_options)]
 Fail: TypeAlias = Annotated[
@@ -221,7 +231,7 @@ Fail: TypeAlias = Annotated[
 ]
 
 
-def min_effect(metavar: str, minimum: float, measure: str) -> Any:
+def effect_option(metavar: str, minimum: float, measure: str) -> Any:
     """Return the option ``--min-effect``, in a measure from ``minimum`` to 1."""
 
     def check(value: float | None) -> float | None:
@@ -231,22 +241,16 @@ def min_effect(metavar: str, minimum: float, measure: str) -> Any:
             )
         return value
 
-    text = f"With --fail, smaller ones pass: {measure}."
-    return typer.Option("--min-effect", metavar=metavar, callback=check, help=text)
+    return option(metavar, f"With --fail, smaller ones pass: {measure}.", callback=check)
 
 
 # Outputs.
 OutFolder: TypeAlias = Annotated[
-    Path,
-    typer.Option("--out", metavar="DIR", callback=_refuse_option, help="Folder of the files."),
+    Path, option("DIR", "Folder of the files.", callback=_refuse_option)
 ]
-OutFile: TypeAlias = Annotated[
-    Path,
-    typer.Option("--out", metavar="FILE", callback=_refuse_option, help="The NetCDF file."),
-]
+OutFile: TypeAlias = Annotated[Path, option("FILE", "The NetCDF file.", callback=_refuse_option)]
 Html: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", callback=_check_page, help="Write the report as a page."),
+    Path | None, option("FILE", "Write the report as a page.", callback=_check_page)
 ]
 Verbose: TypeAlias = Annotated[bool, typer.Option("--verbose", help="Print the whole report.")]
 Json: TypeAlias = Annotated[
@@ -258,7 +262,7 @@ Debug: TypeAlias = Annotated[bool, typer.Option("--debug", help="Show the traceb
 
 def optional_folder(files: str) -> Any:
     """``--out`` of a command that need not write, with the files that it writes there."""
-    return typer.Option("--out", metavar="DIR", callback=_refuse_option, help=f"Folder of {files}.")
+    return option("DIR", f"Folder of {files}.", callback=_refuse_option)
 
 
 def sample_names(names: tuple[str, str] | None, first: Path, second: Path) -> tuple[str, str]:

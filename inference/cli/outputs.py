@@ -48,10 +48,10 @@ class Output:
         self.notes: list[str] = []
         self._name = name
 
-    def path(self, name: str) -> Path:
-        """Return the path of a file of a command that always has a folder."""
+    def add(self, key: str, name: str) -> Path:
+        """List a file of the folder in the summary, and return its path."""
         assert self.folder is not None
-        return self.folder / name
+        return self.files.setdefault(key, self.folder / name)
 
     def note(self, notes: Iterable[str]) -> None:
         """Print notes, and list them in the summary."""
@@ -82,7 +82,6 @@ class Output:
                     figure = draw()
                 except InputError as error:  # the function has no picture of such data
                     missing.append(f"{path.name} was not drawn: {error}.")
-                    path.unlink(missing_ok=True)  # of an earlier run
                     continue
                 try:
                     with atomic_path(path) as temporary:
@@ -101,8 +100,7 @@ class Output:
 
         frame = pd.DataFrame(table, columns=header)
         if self.folder is not None:
-            path = self.files["table"] = self.folder / name
-            with atomic_path(path) as temporary:
+            with atomic_path(self.add("table", name)) as temporary:
                 frame.to_csv(temporary, index=False)
             return
         self.terminal.say(frame.head(MAX_PRINTED_ROWS).to_string(index=False))
@@ -144,8 +142,8 @@ def output_folder(
     """Yield the output of a command, whose files are moved to ``folder`` when the block succeeds.
 
     Args:
-        terminal: of the command.
-        folder: of the files; ``None``: there are none.
+        terminal: the terminal of the command.
+        folder: the folder of the files; ``None``: there are none.
         files: names of all files that the command may write, the summary last.
         command: its name.
         read: files that the command reads, and must not write over; a text is ``--landmarks``.
@@ -210,10 +208,10 @@ def _check_owners(
     Allowed are files made from a run in the folder, and all files to the command that wrote the run
     from which others were made.
     """
-    others = set(commands.values())
-    is_owner = command in others and command not in COMMANDS_ON_RUNS
-    reads_one = any(same_file(a, b) for a in inputs for b in commands)
-    if not (is_owner or others <= {command} or reads_one):
+    owners = set(commands.values())
+    is_owner = command in owners and command not in COMMANDS_ON_RUNS
+    reads_output = any(same_file(a, b) for a in inputs for b in commands)
+    if not (is_owner or owners <= {command} or reads_output):
         for path in filter(Path.exists, outputs):
             _check_owner(path, commands)
 

@@ -90,46 +90,20 @@ def with_terminal(function: Callable[..., bool | None]) -> Callable[..., None]:
     def command(*, json: bool, quiet: bool, debug: bool, **options: Any) -> None:
         with exit_codes(debug):
             terminal = Terminal(json=json, quiet=quiet)
-            failed = _call(functools.partial(function, terminal), options)
+            failed = Depends(functools.partial(function, terminal))(options)
             terminal.end()
             if failed:
                 raise typer.Exit(DIFFERENT)
 
-    _, *parameters = _expand(function)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    _, *parameters = (option.replace(kind=keyword) for option in Depends(function).parameters())
     parameters += [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=option)
+        inspect.Parameter(name, keyword, default=False, annotation=option)
         for name, option in {"json": Json, "quiet": Quiet, "debug": Debug}.items()
     ]
     command.__annotations__ = {option.name: option.annotation for option in parameters}
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return command
-
-
-def _expand(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """Return the parameters of a function, with those of a dependency in its place."""
-    parameters = []
-    for parameter in inspect.signature(function, eval_str=True).parameters.values():
-        dependency = _dependency(parameter)
-        parameters += (
-            [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
-            if dependency is None
-            else _expand(dependency)
-        )
-    return parameters
-
-
-def _call(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    """Call a function with its options, and with the results of its dependencies."""
-    arguments = {}
-    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
-        dependency = _dependency(parameter)
-        arguments[name] = options[name] if dependency is None else _call(dependency, options)
-    return function(**arguments)
-
-
-def _dependency(parameter: inspect.Parameter) -> Callable[..., Any] | None:
-    markers = getattr(parameter.annotation, "__metadata__", ())
-    return next((marker.function for marker in markers if isinstance(marker, Depends)), None)
 
 
 for command, example in COMMANDS.items():

@@ -24,6 +24,8 @@ from .interrupt import report_interruption
 
 #: Beginning of JAX's message if there is not enough memory.
 OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
+#: Exceptions whose message is enough for a user.
+EXPECTED = (InputError, SamplingError, ValueError, ArithmeticError, OSError)
 #: Smallest width to which lines are wrapped.
 MIN_WIDTH = 40
 #: Keyword arguments in messages of the library that are options too: ``likelihood='landmark'``.
@@ -42,34 +44,21 @@ def exit_codes(debug: bool) -> Iterator[None]:
             yield
     except KeyboardInterrupt as error:
         raise typer.Exit(report_interruption(error)) from None
-    except (InputError, SamplingError, ValueError, ArithmeticError, OSError, MemoryError) as error:
-        if debug:
-            raise
-        typer.echo(f"bke: {_with_notes(_format_error(error), error)}", err=True)
-        raise typer.Exit(1) from None
     except (typer.Exit, typer.BadParameter):
         raise
     except Exception as error:
         if debug:
             raise
-        reason = f"{type(error).__name__}: {_format_error(error)}"
-        text = f"unexpected failure ({reason}); --debug shows where"
-        if str(error).startswith(OUT_OF_MEMORY):
-            text = _with_notes(_format_error(MemoryError(str(error))), error)
-        typer.echo(f"bke: {text}", err=True)
+        notes = map(printable, getattr(error, "__notes__", ()))
+        typer.echo("; ".join([f"bke: {_format_error(error)}", *notes]), err=True)
         raise typer.Exit(1) from None
-
-
-def _with_notes(text: str, error: BaseException) -> str:
-    """Join a message and the notes of an exception."""
-    return "; ".join([text, *map(printable, getattr(error, "__notes__", []))])
 
 
 def _print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     typer.echo(f"bke: warning: {_keywords_as_options(printable(str(message)))}", err=True)
 
 
-def _format_error(error: BaseException) -> str:
+def _format_error(error: Exception) -> str:
     """Format a message of bke whole, and the first line of another's."""
     if isinstance(error, InputError) and str(error):
         return _keywords_as_options(printable(str(error)))
@@ -78,17 +67,16 @@ def _format_error(error: BaseException) -> str:
         return f"{where}{error.strerror}"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = _keywords_as_options(lines[0]) if lines else type(error).__name__
-    return f"there is not enough memory ({text})" if isinstance(error, MemoryError) else text
+    if isinstance(error, MemoryError) or text.startswith(OUT_OF_MEMORY):
+        return f"there is not enough memory ({text})"
+    if isinstance(error, EXPECTED):
+        return text
+    return f"unexpected failure ({type(error).__name__}: {text}); --debug shows where"
 
 
 def _keywords_as_options(text: str) -> str:
     """Write keyword arguments in a message as options of the command line."""
-    return KEYWORD.sub(_option, text)
-
-
-def _option(keyword: re.Match[str]) -> str:
-    name, value = keyword.groups()
-    return f"--{name.replace('_', '-')} {value}"
+    return KEYWORD.sub(lambda match: f"--{match[1].replace('_', '-')} {match[2]}", text)
 
 
 class Terminal:
@@ -108,23 +96,18 @@ class Terminal:
         self._errors = Console(stderr=True, highlight=False, **styled)
         self._results = Console(stderr=json, highlight=False, quiet=json and quiet, **styled)
 
-    @property
-    def width(self) -> int:
-        """Columns of the screen."""
-        return self._results.width
-
     @contextlib.contextmanager
     def step(self, name: str, doing: str, *, spinner: bool = True) -> Iterator[None]:
         """Time a step as ``name``, and show a text while it lasts."""
         before = time.perf_counter()
-        is_shown = self.progress and spinner and self._errors.is_terminal
+        has_spinner = self.progress and spinner and self._errors.is_terminal
         with Progress(
             SpinnerColumn(),
             "{task.description}",
             TimeElapsedColumn(),
             console=self._errors,
             transient=True,
-            disable=not is_shown,
+            disable=not has_spinner,
         ) as progress:
             progress.add_task(doing, total=None)
             yield
@@ -157,7 +140,7 @@ class Terminal:
     ) -> None:
         """Print lines, on a screen wrapped between words unless they are to be copied."""
         if self._results.is_terminal and wrap:
-            text = "\n".join(_wrapped(line, self.width) for line in text.split("\n"))
+            text = "\n".join(_wrapped(line, self._results.width) for line in text.split("\n"))
         (console or self._results).print(Text(printable_lines(text), style), soft_wrap=True)
 
     def lines(self, lines: Sequence[str], *, warning: bool = False) -> None:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...core.errors import InputError, nearest
-from ..options import Fail, Parameters, PermutationOptions, Seed, optional_folder, parse_columns
+from ..options import (
+    Fail,
+    Parameters,
+    PermutationOptions,
+    Seed,
+    argument,
+    optional_folder,
+    parse_columns,
+)
 from ..outputs import output_folder
 from ..terminal import Terminal
 
@@ -27,12 +35,7 @@ def chains(
     terminal: Terminal,
     *,
     paths: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE...",
-            help=f"{FORMATS} CSV files of CmdStan, one a chain.",
-            show_default=False,
-        ),
+        list[Path], argument("FILE...", f"{FORMATS} CSV files of CmdStan, one a chain.")
     ],
     parameters: Parameters = None,
     permutations: PermutationOptions,
@@ -63,12 +66,7 @@ def chains(
 def thin(
     terminal: Terminal,
     *,
-    path: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE", help=f"{FORMATS} a CSV file of CmdStan.", show_default=False
-        ),
-    ],
+    path: Annotated[Path, argument("FILE", f"{FORMATS} a CSV file of CmdStan.")],
     to: Annotated[int, typer.Option(min=1, help="Number of draws to choose.", show_default=False)],
     parameters: Parameters = None,
     seed: Seed = 0,
@@ -90,8 +88,8 @@ def thin(
             result = choose_draws(_select_parameters(tree, parameters, path), to, seed=seed)
         terminal.say(str(result))
         if output.folder is not None:
-            output.files["draws"] = output.folder / THIN_FILES[0]
-            write_tree(_chosen_draws(posterior_dataset(tree), result), output.files["draws"])
+            chosen = _chosen_draws(posterior_dataset(tree), result)
+            write_tree(chosen, output.add("draws", THIN_FILES[0]))
         output.finish({"source": str(path), "seed": seed, **result.to_dict()})
 
 

@@ -13,7 +13,7 @@ import typer
 from ...core.drafts import listed
 from ...core.errors import InputError
 from .. import examples as data
-from ..outputs import output_folder
+from ..outputs import Output, output_folder
 from ..terminal import Terminal
 
 READ_ME, SCRIPT, MODEL = "README.md", "commands.txt", "model.py"
@@ -42,17 +42,17 @@ def examples(
     One data set was measured, the ozone of Los Angeles; the others are simulated, and README.md in
     the folder says how. The commands are in commands.txt too, and run as they stand in the folder.
     """
-    own_files = [path for path, command in listed(folder).items() if command == "examples"]
+    replaceable = [path for path, command in listed(folder).items() if command == "examples"]
     for name in FILES:
-        if (path := folder / name).exists() and path not in own_files:
+        if (path := folder / name).exists() and path not in replaceable:
             raise InputError(
                 f"{path} exists and was not written by bke examples: choose another folder"
             )
     script = _read(SCRIPT)
     with output_folder(terminal, folder, FILES, command="examples", read=()) as output:
         for name, source in ((READ_ME, READ_ME), (SCRIPT, SCRIPT), (MODEL, "model.txt")):
-            output.path(name).write_text(_read(source), encoding="utf-8")
-        _simulate(output.path(""))
+            output.add(name, name).write_text(_read(source), encoding="utf-8")
+        _simulate(output)
     terminal.say(f"{len(FILES)} files are in {folder}, where {READ_ME} says what they hold. Try:")
     terminal.say(f"\n    cd {folder}", wrap=False)
     commands = []
@@ -75,7 +75,7 @@ def _read(name: str) -> str:
     return importlib.resources.files(data).joinpath(name).read_text(encoding="utf-8")
 
 
-def _simulate(folder: Path) -> None:
+def _simulate(output: Output) -> None:
     """Write the simulated data sets, and the measured one with its two halves."""
     import pandas as pd
     import xarray as xr
@@ -103,10 +103,12 @@ def _simulate(folder: Path) -> None:
         tables[name] = pd.DataFrame(numbers, columns=["temperature", "pressure"])
     tables["counts"] = pd.DataFrame({"wait": rng.gamma(3.0, 1.0 / 0.5, size=100)})
     for name, table in tables.items():
-        path = folder / f"{name}.csv"
+        path = output.add(name, f"{name}.csv")
         table.to_csv(path, index=False, float_format="%.4f", lineterminator="\n")
     draws = rng.normal(size=(4, 500, 2))
     draws[3, :, 0] += 1.0
     values = {"mu": draws[..., 0], "tau": np.exp(0.3 * draws[..., 1])}
     posterior = xr.Dataset({name: (("chain", "draw"), array) for name, array in values.items()})
-    write_tree(xr.DataTree.from_dict({"posterior": posterior}), folder / "posterior.nc")
+    write_tree(
+        xr.DataTree.from_dict({"posterior": posterior}), output.add("posterior", "posterior.nc")
+    )

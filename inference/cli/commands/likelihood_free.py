@@ -15,7 +15,7 @@ import typer
 from ...core.errors import InputError
 from ..inputs import read_sample
 from ..interrupt import terminable
-from ..options import FILE_TYPES, Columns, Seed, optional_folder
+from ..options import FILE_TYPES, Columns, Seed, argument, option, optional_folder
 from ..outputs import SUMMARY, output_folder
 from ..terminal import Terminal
 
@@ -28,16 +28,8 @@ FILES = ("run.nc", "posterior.csv", "posterior.png", "ess.png", "stages.png", SU
 def abc(
     terminal: Terminal,
     *,
-    model: Annotated[
-        Path,
-        typer.Argument(metavar="MODEL", help="A file with prior and simulate.", show_default=False),
-    ],
-    observed: Annotated[
-        Path,
-        typer.Argument(
-            metavar="OBSERVED", help=f"Observed rows: {FILE_TYPES}.", show_default=False
-        ),
-    ],
+    model: Annotated[Path, argument("MODEL", "A file with prior and simulate.")],
+    observed: Annotated[Path, argument("OBSERVED", f"Observed rows: {FILE_TYPES}.")],
     columns: Columns,
     simulations: Annotated[
         int | None,
@@ -46,22 +38,17 @@ def abc(
         ),
     ] = None,
     rows: Annotated[
-        int | None,
-        typer.Option(help="Rows of a simulated data set. Default: as observed."),
+        int | None, typer.Option(help="Rows of a simulated data set. Default: as observed.")
     ] = None,
     epsilon: Annotated[
-        str | None,
-        typer.Option(metavar="E,E,...", help="Bandwidths of the squared MMD. Default: chosen."),
+        str | None, option("E,E,...", "Bandwidths of the squared MMD. Default: chosen.")
     ] = None,
     sequential: Annotated[
         bool, typer.Option("--sequential", help="Sequential Monte Carlo to a smaller epsilon.")
     ] = False,
     workers: Annotated[int, typer.Option(help="Processes that simulate.")] = 1,
     checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Simulations are kept here, to go on after an interruption."
-        ),
+        Path | None, option("DIR", "Simulations are kept here, to go on after an interruption.")
     ] = None,
     seed: Seed = 0,
     out: Annotated[
@@ -123,8 +110,7 @@ def abc(
         output.note(run_notes(run))
         if output.folder is not None:
             output.write_table(FILES[1], *weighted_draws(run))
-            output.files["run"] = output.folder / FILES[0]
-            bke.save_run(run, output.files["run"])
+            bke.save_run(run, output.add("run", FILES[0]))
         name, plot = ("stages", bke.plot_stages) if sequential else ("ess", bke.plot_ess)
         output.draw(lambda: [("posterior", lambda: bke.plot_abc(run)), (name, lambda: plot(run))])
         output.finish(

@@ -15,7 +15,6 @@ from ...core.errors import InputError
 from ..inputs import (
     Pair,
     built_in_pair,
-    check_samples_of_run,
     check_witness_memory,
     read_landmarks,
     read_pair,
@@ -39,6 +38,8 @@ from ..options import (
     SecondSample,
     Seed,
     Verbose,
+    argument,
+    option,
     optional_folder,
 )
 from ..outputs import PICTURE, SUMMARY, Output, Pictures, output_file, output_folder
@@ -62,11 +63,9 @@ def run(
     *,
     path_p: Annotated[
         Path | None,
-        typer.Argument(metavar="[P", help=f"First sample: {FILE_TYPES}.", show_default=False),
+        argument("[P", f"First sample: {FILE_TYPES}."),
     ] = None,
-    path_q: Annotated[
-        Path | None, typer.Argument(metavar="Q]", help="Second sample.", show_default=False)
-    ] = None,
+    path_q: Annotated[Path | None, argument("Q]", "Second sample.")] = None,
     columns: Columns,
     names: Names = None,
     model: Model,
@@ -92,13 +91,13 @@ def run(
         pair = read_pair(path_p, path_q, columns, names)
     points = read_points(at, columns, pair.columns)
     arguments = model.fit_arguments(pair.columns, columns, **defaults)
-    landmarks = model.likelihood == "landmark"
-    check_witness_memory(pair, points, arguments["kernel"], "unit", landmarks=landmarks)
+    if model.likelihood != "landmark":
+        check_witness_memory(pair, points, arguments["kernel"])
     read = (path_p, path_q, at, model.landmarks)
     with output_folder(terminal, out, RUN_FILES, command="run", read=read) as output:
         output.note(pair.notes)
         comparison = compare_pair(pair, terminal, verbose=verbose, seed=seed)
-        path = output.files["run"] = output.path(RUN)
+        path = output.add("run", RUN)
         result = _fit(pair.pooled, pair.columns, path, terminal, seed=seed, **arguments)
         result, weights = _reweight(result, output, path)
         diagnosis, summary = _diagnose(result, output, verbose=verbose, as_figure5=built_in)
@@ -135,12 +134,7 @@ def _figure4_sampler() -> Nuts:
 def fit(
     terminal: Terminal,
     *,
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILES...", help=f"Samples, pooled: {FILE_TYPES}.", show_default=False
-        ),
-    ],
+    files: Annotated[list[Path], argument("FILES...", f"Samples, pooled: {FILE_TYPES}.")],
     columns: Columns,
     model: Model,
     seed: Seed = 0,
@@ -149,8 +143,7 @@ def fit(
         typer.Option("--stream", help="Leave the rows of one NPY, Parquet or zarr file on disk."),
     ] = False,
     checkpoint: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="With --stream: go on from here after an interruption."),
+        Path | None, option("FILE", "With --stream: go on from here after an interruption.")
     ] = None,
     out: OutFile = Path("run.nc"),
     verbose: Verbose = False,
@@ -224,10 +217,7 @@ def witness(
     band: Band,
     at: Points = None,
     landmarks: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COUNT|FILE", help="Condition there, not on all rows: for large data."
-        ),
+        str | None, option("COUNT|FILE", "Condition there, not on all rows: for large data.")
     ] = None,
     seed: Seed = 0,
     module: Modules = None,
@@ -244,17 +234,6 @@ def witness(
     read = (run_file, path_p, path_q, at, landmarks)
     with output_folder(terminal, out, WITNESS_FILES, command="witness", read=read) as output:
         result = _load(run_file, module, terminal)
-        from ...sampling.run import target_of
-
-        target, _ = target_of(result)
-        check_witness_memory(
-            pair,
-            points,
-            target.kernel,
-            target.measure,
-            landmarks=chosen is not None or target.landmarks is not None,
-        )
-        check_samples_of_run(result, pair)
         output.note(pair.notes)
         result, weights = _reweight(result, output)
         diagnosis, summary = _diagnose(result, output, verbose=verbose)
@@ -346,10 +325,10 @@ def _diagnose(
     """Diagnose a run and print the result.
 
     Args:
-        run: of :func:`~bke.inference.fit`.
-        output: of the command.
-        verbose: whether to print the whole diagnosis.
-        as_figure5: whether to name the modes as in BKE Figure 5.
+        run: a run of :func:`~bke.inference.fit`.
+        output: the output of the command.
+        verbose: print the whole diagnosis.
+        as_figure5: name the modes as in BKE Figure 5.
 
     Returns:
         The diagnosis, and the summary of the run.
@@ -357,24 +336,18 @@ def _diagnose(
     with output.terminal.step("diagnose", "looking for modes"):
         from bke.inference import diagnose as diagnose_run
 
-        from ...diagnostics.summary import (
-            brief_diagnosis,
-            mode_names,
-            rounding_notes,
-            run_summary,
-            zeros_of_density,
-        )
+        from ...diagnostics import summary as report
 
         diagnosis = diagnose_run(run)
-        summary, notes = run_summary(run, diagnosis), rounding_notes(run)
+        summary, notes = report.run_summary(run, diagnosis), report.rounding_notes(run)
         scalar_chains = "profile" in run.children and not diagnosis.independent
-        zeros = zeros_of_density(run, diagnosis.modes) if scalar_chains and not verbose else []
     output.note(notes)
     if verbose:
         lines = str(diagnosis).splitlines()
     else:
-        names = mode_names(diagnosis.modes, as_figure5=as_figure5)
-        lines = brief_diagnosis(diagnosis, summary, names, zeros)
+        zeros = report.zeros_of_density(run, diagnosis.modes) if scalar_chains else []
+        names = report.mode_names(diagnosis.modes, as_figure5=as_figure5)
+        lines = report.brief_diagnosis(diagnosis, summary, names, zeros)
     output.terminal.lines(lines, warning=diagnosis.multimodal)
     return diagnosis, summary
 
@@ -394,16 +367,15 @@ def _witness(
     """Draw the witness, save it, print its extremes, and save the pictures.
 
     Args:
-        run: of :func:`~bke.inference.fit`.
-        diagnosis: of the run.
+        run: a run of :func:`~bke.inference.fit`.
+        diagnosis: its diagnosis.
         pair: the two samples.
-        points: of evaluation, (k, D); ``None``: the default.
+        points: points of evaluation, (k, D); ``None``: the default.
         band: noise of the witness, and probability of its band.
-        output: of the command.
-        pictures: to save with those of the samples and of the witness.
-        as_figure5: whether to name modes and panels as in BKE Figure 5, and to draw the densities
-            of its data.
-        **options: of :func:`~bke.inference.sample_witness`.
+        output: the output of the command.
+        pictures: more pictures to save.
+        as_figure5: name modes and panels as in BKE Figure 5, and draw the densities of its data.
+        **options: options of :func:`~bke.inference.sample_witness`.
 
     Returns:
         The summary of the witness.
@@ -412,21 +384,17 @@ def _witness(
     terminal = output.terminal
     P, Q = pair.labelled(pair.P), pair.labelled(pair.Q)
     with terminal.step("witness", "drawing the witness", spinner=False):
-        from bke.inference import (
-            normal_laplace_density,
-            plot_samples,
-            plot_witness,
-            sample_witness,
-        )
+        import bke.inference as bke
 
         from ...core.netcdf import write_tree
         from ...diagnostics.summary import mode_names
         from ...witness.summary import brief_witness, witness_summary
 
         at = None if points is None else pair.labelled(points)
-        draws = sample_witness(run, P, Q, at, noise=noise, progress=terminal.progress, **options)
-        output.files["witness"] = output.path(WITNESS)
-        write_tree(draws, output.files["witness"])
+        draws = bke.sample_witness(
+            run, P, Q, at, noise=noise, progress=terminal.progress, **options
+        )
+        write_tree(draws, output.add("witness", WITNESS))
         summary = witness_summary(draws, diagnosis.modes, level)
     names = mode_names(diagnosis.modes, as_figure5=as_figure5)
     terminal.lines(brief_witness(summary, names, pair.names))
@@ -434,12 +402,12 @@ def _witness(
         output.notes.append(draws.attrs["note"])  # printed as a warning
 
     def draw_samples() -> Figure:
-        densities = normal_laplace_density if as_figure5 else None
+        densities = bke.normal_laplace_density if as_figure5 else None
         labels: dict[str, Any] = {"columns": pair.columns, "names": pair.names}
-        return plot_samples(pair.P, pair.Q, densities=densities, **labels)
+        return bke.plot_samples(pair.P, pair.Q, densities=densities, **labels)
 
     def draw_witness() -> Figure:
-        return plot_witness(
+        return bke.plot_witness(
             draws, level, P=P, Q=Q, names=pair.names, run=run, as_figure5=as_figure5
         )
 

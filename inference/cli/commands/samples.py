@@ -21,7 +21,9 @@ from ..options import (
     PermutationOptions,
     SecondSample,
     Seed,
-    min_effect,
+    argument,
+    effect_option,
+    option,
     optional_folder,
     parse_columns,
 )
@@ -53,9 +55,8 @@ def compare(
     ] = False,
     permutations: PermutationOptions,
     fail: Fail = False,
-    least: Annotated[
-        float | None,
-        min_effect("AUC", 0.5, "the cross-validated AUC"),
+    min_effect: Annotated[
+        float | None, effect_option("AUC", 0.5, "the cross-validated AUC")
     ] = None,
     out: Annotated[Path | None, optional_folder("comparison.png and compare.json")] = None,
 ) -> bool:
@@ -64,7 +65,7 @@ def compare(
     One answer, at an exact level, of numbers: tables with text, dates or missing values are for
     "bke drift". Single tests are functions of Python.
     """
-    if least is not None and not fail:
+    if min_effect is not None and not fail:
         raise typer.BadParameter("--min-effect is for --fail")
     pair = read_pair(path_p, path_q, columns, names, tested=True)
     rows = {"P": len(pair.P), "Q": len(pair.Q)}
@@ -78,12 +79,12 @@ def compare(
         terminal.say(f"{''.join(samples)}{', '.join(pair.columns)}")
         comparison = compare_pair(pair, terminal, verbose=True, paired=paired, **permutations)
         failed = fail and comparison.reject
-        if least is not None:
-            large = comparison.auc >= least
+        if min_effect is not None:
+            large = comparison.auc >= min_effect
             failed = failed and large
             terminal.say(
                 f"{'Failed' if failed else 'Passed'}: the AUC, {comparison.auc:.3f}, is "
-                f"{'at least' if large else 'below'} {least:g}"
+                f"{'at min_effect' if large else 'below'} {min_effect:g}"
                 f"{', but no difference was found' if large and not failed else ''}."
             )
         output.draw(lambda: [("comparison", comparison.plot)])
@@ -92,7 +93,7 @@ def compare(
                 "sources": pair.sources,
                 "rows": rows,
                 "columns": list(pair.columns),
-                **({"failed": failed, "min_effect": least} if fail else {}),
+                **({"failed": failed, "min_effect": min_effect} if fail else {}),
                 "answer": comparison.to_dict(),
             }
         )
@@ -102,16 +103,9 @@ def compare(
 def independence(
     terminal: Terminal,
     *,
-    path: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help=f"Pairs, one a row: {FILE_TYPES}.", show_default=False),
-    ],
-    x: Annotated[
-        str, typer.Option(metavar="A,B,...", help="Columns of one variable.", show_default=False)
-    ],
-    y: Annotated[
-        str, typer.Option(metavar="A,B,...", help="Columns of the other.", show_default=False)
-    ],
+    path: Annotated[Path, argument("FILE", f"Pairs, one a row: {FILE_TYPES}.")],
+    x: Annotated[str, option("A,B,...", "Columns of one variable.", show_default=False)],
+    y: Annotated[str, option("A,B,...", "Columns of the other.", show_default=False)],
     given: Annotated[
         str | None,
         typer.Option(
@@ -186,14 +180,10 @@ def independence(
 def density(
     terminal: Terminal,
     *,
-    path: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help=f"One row each: {FILE_TYPES}.", show_default=False),
-    ],
+    path: Annotated[Path, argument("FILE", f"One row each: {FILE_TYPES}.")],
     columns: Columns,
     at: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Rows to evaluate. Default: the rows of FILE."),
+        Path | None, option("FILE", "Rows to evaluate. Default: the rows of FILE.")
     ] = None,
     kernel: Annotated[
         SampleKernel,
@@ -262,7 +252,7 @@ def _describe_typicality(typicality: np.ndarray, points: Sample, source: str) ->
         f"{MAX_TYPICALITY:g}{': the least typical are' if len(rows) else '.'}"
     ]
     for row in rows[np.argsort(typicality[rows], kind="stable")][:MAX_LISTED]:
-        cells = zip(points.columns, points.values[row], strict=True)
-        values = ", ".join(f"{name} {value:.6g}" for name, value in cells)
+        numbers = zip(points.columns, points.values[row], strict=True)
+        values = ", ".join(f"{name} {value:.6g}" for name, value in numbers)
         lines.append(f"  row {row + 1} ({values}): {typicality[row]:.2g}")
     return "\n".join(lines)

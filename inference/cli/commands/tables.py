@@ -24,8 +24,10 @@ from ..options import (
     PermutationOptions,
     Seed,
     TableOptions,
+    argument,
     check_output_file,
-    min_effect,
+    effect_option,
+    option,
     optional_folder,
     sample_names,
 )
@@ -45,21 +47,12 @@ MONITOR_FILES = ("monitor.png", "monitor.json")
 def drift(
     terminal: Terminal,
     *,
-    before: Annotated[
-        Path, typer.Argument(metavar="BEFORE", help=f"First table: {TABLES}.", show_default=False)
-    ],
-    after: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="AFTER", help="Second table, or none with --by.", show_default=False
-        ),
-    ] = None,
+    before: Annotated[Path, argument("BEFORE", f"First table: {TABLES}.")],
+    after: Annotated[Path | None, argument("AFTER", "Second table, or none with --by.")] = None,
     names: Names = None,
-    by: Annotated[
-        str | None, typer.Option(metavar="COL", help="Column of the groups of one table.")
-    ] = None,
+    by: Annotated[str | None, option("COL", "Column of the groups of one table.")] = None,
     against: Annotated[
-        str | None, typer.Option(metavar="VALUE", help="Compare with this group, not the first.")
+        str | None, option("VALUE", "Compare with this group, not the first.")
     ] = None,
     rest: Annotated[
         bool, typer.Option("--rest", help="Compare each group with all others together.")
@@ -67,37 +60,32 @@ def drift(
     reading: TableOptions,
     sentinels: Annotated[
         Literal["warn", "missing", "keep"],
-        typer.Option(metavar="NAME", help="Of -999 and the like: warn, missing or keep."),
+        option("NAME", "Of -999 and the like: warn, missing or keep."),
     ] = "warn",
     identifiers: Annotated[
         bool, typer.Option("--identifiers", help="Compare identifiers too.")
     ] = False,
     clusters: Annotated[
-        str | None,
-        typer.Option(metavar="COL", help="Rows with equal values depend on each other."),
+        str | None, option("COL", "Rows with equal values depend on each other.")
     ] = None,
     strata: Annotated[
-        str | None,
-        typer.Option(metavar="COL", help="Rows are exchangeable within equal values."),
+        str | None, option("COL", "Rows are exchangeable within equal values.")
     ] = None,
     freq_weights: Annotated[
-        str | None, typer.Option(metavar="COL", help="Number of equal rows that a row represents.")
+        str | None, option("COL", "Number of equal rows that a row represents.")
     ] = None,
-    weights: Annotated[
-        str | None, typer.Option(metavar="COL", help="Weight of a row, as in a survey.")
-    ] = None,
+    weights: Annotated[str | None, option("COL", "Weight of a row, as in a survey.")] = None,
     permutations: PermutationOptions,
     fail: Fail = False,
-    least: Annotated[float | None, min_effect("SHARE", 0.0, "change of a share of rows")] = None,
+    min_effect: Annotated[
+        float | None, effect_option("SHARE", 0.0, "change of a share of rows")
+    ] = None,
     max_changed: Annotated[
         int | None,
         typer.Option(min=0, metavar="N", help="With --fail: up to N changed columns pass."),
     ] = None,
     markdown: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", callback=check_output_file, help="Write the report as Markdown."
-        ),
+        Path | None, option("FILE", "Write the report as Markdown.", callback=check_output_file)
     ] = None,
     html: Html = None,
 ) -> bool:
@@ -108,7 +96,7 @@ def drift(
     tables; changed columns and pairs are listed only if it is significant. With --min-effect or
     --max-changed only changed columns count for --fail.
     """
-    if not fail and (least is not None or max_changed is not None):
+    if not fail and (min_effect is not None or max_changed is not None):
         raise typer.BadParameter("--min-effect and --max-changed are for --fail")
     if (after is None) != (by is not None):
         raise typer.BadParameter("give two tables, or one and --by, the column that divides it")
@@ -144,18 +132,21 @@ def drift(
             write_text(path, report())
             terminal.say(f"Written: {path}")
     failed = fail and result.reject
-    if least is not None or max_changed is not None:
-        failed = _has_changed(result, least or 0.0, max_changed or 0, terminal)
+    if min_effect is not None or max_changed is not None:
+        failed = _has_changed(result, min_effect or 0.0, max_changed or 0, terminal)
     sources = [str(path) for path in (before, after) if path is not None]
     summary = {"command": "drift", "sources": sources, **result.to_dict()}
     if fail:
-        summary |= {"failed": failed, "min_effect": least, "max_changed": max_changed}
+        summary |= {"failed": failed, "min_effect": min_effect, "max_changed": max_changed}
     terminal.finish(summary)
     return failed
 
 
 def _has_changed(
-    result: TableComparison | GroupsComparison, least: float, most: int, terminal: Terminal
+    result: TableComparison | GroupsComparison,
+    min_effect: float,
+    max_changed: int,
+    terminal: Terminal,
 ) -> bool:
     """Print by how much columns changed, and return whether too many did in any comparison."""
     from bke.inference import TableComparison
@@ -163,15 +154,16 @@ def _has_changed(
     failed = False
     comparisons = (result,) if isinstance(result, TableComparison) else result.comparisons
     for comparison in comparisons:
-        changed, large = comparison.changed_columns(), len(comparison.changed_columns(least))
-        failed |= large > most
+        changed, large = comparison.changed_columns(), len(comparison.changed_columns(min_effect))
+        failed |= large > max_changed
         largest = sorted(changed, key=lambda column: -column.effect.size)
         sizes = [f"{column.name} {column.effect.size:.3g}" for column in largest[:MAX_SIZES]]
         sizes += ["..."] * (len(largest) > MAX_SIZES)
+        names = " and ".join(comparison.names)
         sentences = [
-            f"{'Failed' if large > most else 'Passed'}: {' and '.join(comparison.names)} have "
-            f"{large} of {pluralize(len(changed), 'changed column')} with an effect size of at "
-            f"least {least:g}, and at most {most} are allowed."
+            f"{'Failed' if large > max_changed else 'Passed'}: {names} have {large} of "
+            f"{pluralize(len(changed), 'changed column')} with an effect size of at least "
+            f"{min_effect:g}, and at most {max_changed} are allowed."
         ]
         if sizes:
             sentences.append(f"Effect sizes: {', '.join(sizes)}.")
@@ -185,12 +177,10 @@ def monitor(
     terminal: Terminal,
     *,
     stream: Annotated[
-        str,
-        typer.Argument(metavar="STREAM", help="CSV or JSON lines; - is standard input."),
+        str, typer.Argument(metavar="STREAM", help="CSV or JSON lines; - is standard input.")
     ] = "-",
     reference: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help=f"Rows as they should be: {TABLES}.", show_default=False),
+        Path | None, option("FILE", f"Rows as they should be: {TABLES}.", show_default=False)
     ] = None,
     state: Annotated[
         Path | None,
@@ -202,18 +192,12 @@ def monitor(
         ),
     ] = None,
     key: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COL", help="Column by which repeated rows are recognized and dropped."
-        ),
+        str | None, option("COL", "Column by which repeated rows are recognized and dropped.")
     ] = None,
     time: Annotated[
-        str | None,
-        typer.Option(metavar="COL", help="Column of the time of a row; late rows are counted."),
+        str | None, option("COL", "Column of the time of a row; late rows are counted.")
     ] = None,
-    by: Annotated[
-        str | None, typer.Option(metavar="COL", help="Column of the names of several streams.")
-    ] = None,
+    by: Annotated[str | None, option("COL", "Column of the names of several streams.")] = None,
     batch: Annotated[
         int, typer.Option(min=1, help="Rows of a line of output; changes no result.")
     ] = 1000,
@@ -231,8 +215,7 @@ def monitor(
     line a batch, with --json one object. Were there no change, an alarm at any row, however long
     the stream, would have a chance of at most --alpha.
     """
-    is_started = state is not None and state.exists()
-    if reference is None and not is_started:
+    if reference is None and not (state is not None and state.exists()):
         raise typer.BadParameter("name rows as they should be with --reference")
     if by is not None and state is not None:
         raise typer.BadParameter("--state keeps one stream, and --by has many")
@@ -247,7 +230,7 @@ def monitor(
         from bke.inference import Monitor, Monitors
 
         monitors: Monitor | Monitors
-        if state is not None and is_started:
+        if state is not None and state.exists():
             monitors = _resume(state, reference, settings, reading, terminal)
         else:
             with terminal.step("reference", "reading the reference"):
@@ -277,9 +260,9 @@ def _follow(
         monitors: the monitors.
         stream: a file, or ``-``.
         batch: number of rows of a batch.
-        state: file of the state, if any.
-        fail: whether to end at the first alarm.
-        terminal: the terminal.
+        state: the file of the state, if any.
+        fail: end at the first alarm.
+        terminal: the terminal of the command.
 
     Returns:
         Notes on lines of the stream.
@@ -289,7 +272,7 @@ def _follow(
     from ...io.stream import RowStream
 
     noted: set[str] = set()
-    last_lines: set[str] = set()  # of the last batch
+    last_lines: set[str] = set()
 
     def conclude() -> None:
         lines = [line for line in str(monitors).splitlines() if line not in last_lines]
