@@ -23,7 +23,6 @@ import jax.numpy as jnp
 import numpy as np
 import report
 from bke.inference import open_rows
-from bke.inference.core import distributed
 from bke.inference.core.machine import computing
 from bke.inference.sampling.out_of_core import Checkpoint, sums_over_rows
 from bke.models import SquaredExponential
@@ -173,7 +172,7 @@ def write(n: int, folder: str) -> Row:
 def shared(n: int, port: str, processes: str, process: str) -> Row:
     """Measure the likelihood of rows shared by processes."""
     if processes != "1":
-        distributed.start(f"localhost:{port}", int(processes), int(process))
+        jax.distributed.initialize(f"localhost:{port}", int(processes), int(process))
     X, Z = sample(n)
     landmarks = landmark_data(jnp.asarray(X), jnp.asarray(Z)).sharded(jax.devices())
     return {"n": n, **timings(landmarks), "peak GiB": peak()}

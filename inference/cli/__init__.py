@@ -1,7 +1,7 @@
 """The command line, ``bke``. Nothing slow is imported before a command has read its input.
 
 A command is a function in :mod:`.commands` and a name in the list there; options that several have
-are in :mod:`.options`. Commands parse, call the library, and print and write what it found.
+are in :mod:`.options`. Commands parse, call the library, print the result and write its files.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ def main() -> None:
 
 
 def _program() -> None:
-    from .program import start  # takes a while, in which Ctrl-C is heard already
+    from .program import start  # slow, so that Ctrl-C is handled from before it
 
     start()
 

@@ -1,4 +1,4 @@
-"""Inputs and output places of the commands, checked before anything is computed."""
+"""Inputs of the commands, read and checked before anything is computed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from ..data.checks import (
     as_sample,
     check_file,
     check_memory,
-    check_positive,
     default_names,
     pluralize,
     reorder_columns,
@@ -27,24 +26,21 @@ from .options import sample_names
 
 if TYPE_CHECKING:
     import pandas as pd
-    import xarray as xr
     from bke.models.kernels.base import Kernel
-    from bke.models.measures import Measure
 
     from ..io.samples import Sample
-    from ..streams.rows import Rows
 
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """Two samples with the same columns, and what there is to say about them."""
+    """Two samples with the same columns, their names and where they are from."""
 
     P: np.ndarray  # (n, D)
     Q: np.ndarray  # (m, D)
     columns: tuple[str, ...]
     sources: dict[str, str]  # for the summary
     notes: tuple[str, ...] = ()
-    names: tuple[str, str] = ("P", "Q")  # in words and pictures
+    names: tuple[str, str] = ("P", "Q")
 
     @property
     def pooled(self) -> np.ndarray:
@@ -52,7 +48,7 @@ class Pair:
         return np.concatenate([self.P, self.Q])
 
     def labelled(self, values: np.ndarray) -> np.ndarray | pd.DataFrame:
-        """Rows (k, D) with the names of the columns, where several have names of their own."""
+        """Return rows (k, D) with the names of the columns, unless these are default names."""
         if len(self.columns) == 1 or known_names(self.columns) is None:
             return values
         import pandas as pd
@@ -61,13 +57,13 @@ class Pair:
 
 
 def read_sample(path: Path, *, columns: Sequence[str | int] | None = None) -> Sample:
-    """Read a sample; Arrow and pandas are imported when one is read."""
+    """Read a sample; Arrow is imported here, since it is slow."""
     from ..io import samples
 
     return samples.read_sample(path, columns=columns)
 
 
-def _read_together(paths: Sequence[Path], columns: Sequence[str] | None) -> list[Sample]:
+def _read_samples(paths: Sequence[Path], columns: Sequence[str] | None) -> list[Sample]:
     from ..io import samples
 
     return samples.read_samples(paths, columns=columns)
@@ -91,7 +87,7 @@ def read_pair(
     *,
     tested: bool = False,
 ) -> Pair:
-    """The samples of two files; in one that is only tested a column may be constant.
+    """Read the samples of two files; if only ``tested``, a column of one may be constant.
 
     Raises:
         InputError: one sentence that names the file.
@@ -99,17 +95,17 @@ def read_pair(
     for path in (path_P, path_Q):
         if not path.is_dir():
             check_file(path)  # before a fault of the other file is reported
-    first, second = _read_together([path_P, path_Q], columns)
-    second = _in_order_of(first.columns, second)
+    first, second = _read_samples([path_P, path_Q], columns)
+    second = _reorder(first.columns, second)
     if not tested:
-        first, second = checked(first), checked(second)
+        first, second = check_sample(first), check_sample(second)
     _check_names(first, second)
     P, Q = equalize(
         as_pair(first.values, second.values, may_be_constant=tested), [first.sizes, second.sizes]
     )
     if tested:
         union = dataclasses.replace(first, values=np.concatenate([P, Q]))
-        checked(union, "the union of P and Q")
+        check_sample(union, "the union of P and Q")
     notes = []
     if first.columns != second.columns:
         notes.append(
@@ -120,49 +116,33 @@ def read_pair(
     return Pair(P, Q, first.columns, sources, tuple(notes), sample_names(names, path_P, path_Q))
 
 
-def open_sample(
-    paths: Sequence[Path], columns: Sequence[str] | None
-) -> tuple[Rows, tuple[str, ...], list[str]]:
-    """Open one sample whose rows stay in their files, see :func:`read_pooled`.
-
-    Raises:
-        InputError: one sentence that names the file.
-    """
-    from ..streams.rows import open_rows
-
-    if len(paths) > 1:
-        raise InputError(f"--stream is for one file, and there are {len(paths)}")
-    rows = open_rows(paths[0], columns=columns)
-    return rows, rows.columns, []
-
-
 def read_pooled(
     paths: Sequence[Path], columns: Sequence[str] | None
 ) -> tuple[np.ndarray, tuple[str, ...], list[str]]:
-    """The rows of all files, (n, D), the names of their columns, and notes.
+    """Return the rows of all files, (n, D), the names of their columns, and notes.
 
     Raises:
         InputError: one sentence that names the file.
     """
-    files = _read_together(paths, columns)
-    for other in files[1:]:
-        _check_names(files[0], other)
+    first, *rest = files = _read_samples(paths, columns)
+    for other in rest:
+        _check_names(first, other)
     notes = [
         f"The columns of {other.path} are named {', '.join(other.columns)} and matched by position "
-        f"to {', '.join(files[0].columns)}."
-        for other in files[1:]
-        if other.columns != files[0].columns
+        f"to {', '.join(first.columns)}."
+        for other in rest
+        if other.columns != first.columns
     ]
     pooled = np.concatenate([sample.values for sample in files])
-    name = str(paths[0]) if len(paths) == 1 else "the union of the files"
-    checked(dataclasses.replace(files[0], values=pooled), name)
-    return pooled, files[0].columns, notes
+    name = "the union of the files" if rest else str(first.path)
+    check_sample(dataclasses.replace(first, values=pooled), name)
+    return pooled, first.columns, notes
 
 
 def read_points(
     path: Path | None, columns: Sequence[str] | None, names: Sequence[str]
 ) -> np.ndarray | None:
-    """The points of ``--at``, (k, D)."""
+    """Return the points of ``--at``, (k, D)."""
     if path is None:
         return None
     points = read_sample(path, columns=columns)
@@ -176,17 +156,17 @@ def read_points(
 def read_landmarks(
     text: str | None, columns: Sequence[str] | None, names: Sequence[str]
 ) -> int | np.ndarray | None:
-    """``--landmarks``: a number, or the places (m, D) in a file.
+    """Return ``--landmarks``: a number, or the points (m, D) of a file.
 
     Raises:
-        InputError: it is neither, or the file has no such places.
+        InputError: it is neither, or the file has no such points.
     """
-    asked = None if text is None else count_or_file(text)
-    if not isinstance(asked, Path):
-        return asked
-    if not asked.exists():
+    value = None if text is None else count_or_file(text)
+    if not isinstance(value, Path):
+        return value
+    if not value.exists():
         raise InputError(f"--landmarks {text} is neither a whole number nor a file that exists")
-    return read_points(asked, columns, names)
+    return read_points(value, columns, names)
 
 
 def count_or_file(text: str) -> int | Path:
@@ -197,14 +177,14 @@ def count_or_file(text: str) -> int | Path:
         return Path(text)
 
 
-def checked(sample: Sample, name: str | None = None) -> Sample:
-    """``sample``, refused where nothing can be learned from it; messages name file and column."""
+def check_sample(sample: Sample, name: str | None = None) -> Sample:
+    """Refuse a sample from which nothing can be learned; the message names file and column."""
     as_sample(sample.values, name or str(sample.path), columns=sample.columns)
     return sample
 
 
-def _in_order_of(names: tuple[str, ...], sample: Sample) -> Sample:
-    """Return a sample whose columns have these names in another order in their order."""
+def _reorder(names: tuple[str, ...], sample: Sample) -> Sample:
+    """Return a sample with the columns in the order of ``names``, if these are its names."""
     if sorted(names) != sorted(sample.columns):
         return sample
     values, sizes = (
@@ -215,11 +195,14 @@ def _in_order_of(names: tuple[str, ...], sample: Sample) -> Sample:
 
 
 def _check_names(first: Sample, second: Sample) -> None:
-    """Refuse columns that seem to be in different orders, or others; one is what it is."""
-    counts = [len(one.columns) for one in (first, second)]
+    """Refuse columns in different orders, or different columns; a single column always matches."""
+    counts = [len(sample.columns) for sample in (first, second)]
     if counts == [1, 1] or first.columns == second.columns:
         return
-    if all(one.columns != tuple(default_names(len(one.columns))) for one in (first, second)):
+    if all(
+        sample.columns != tuple(default_names(n))
+        for sample, n in zip((first, second), counts, strict=True)
+    ):
         raise InputError(
             f"{first.path} has the column{'s' * (counts[0] > 1)} {', '.join(first.columns)} and "
             f"{second.path} has {', '.join(second.columns)}: choose columns of both, in one order, "
@@ -232,36 +215,11 @@ def _check_names(first: Sample, second: Sample) -> None:
         )
 
 
-def check_witness(
-    pair: Pair,
-    points: np.ndarray | None,
-    noise: str | float,
-    level: float,
-    *,
-    seen: bool,
-    kernel: Kernel,
-    measure: Measure | str,
-) -> None:
-    """Refuse options that the witness cannot be drawn with; ``seen`` from landmarks or not."""
+def check_witness_memory(pair: Pair, points: np.ndarray | None, kernel: Kernel) -> None:
+    """Refuse a witness, conditioned on all rows, that needs more than the memory."""
     from ..core.machine import cores
     from ..witness.draws import matrix_size
 
-    if not isinstance(noise, str):
-        check_positive(noise, "--noise")
-    if not 0 < level < 1:  # nor NaN
-        raise InputError(f"--level must be between 0 and 1, and is {level}")
-    largest = 0 if points is None else len(points)
-    if not seen:
-        each = (matrix_size(sample, kernel, measure) for sample in (pair.P, pair.Q))
-        largest = max(largest, *each)
+    sizes = [matrix_size(sample, kernel, "unit") for sample in (pair.P, pair.Q)]
+    largest = max(*sizes, 0 if points is None else len(points))
     check_memory(largest, len(pair.columns), matrices=WITNESS_MATRICES * cores())
-
-
-def check_samples(run: xr.DataTree, pair: Pair) -> None:
-    """Refuse samples that are not those of a run, before anything is computed."""
-    from ..sampling.open_run import open_run
-    from ..sampling.run_data import compare_rows, match_columns
-
-    opened = open_run(run)
-    P, Q, _ = match_columns(opened, pair.labelled(pair.P), pair.labelled(pair.Q))
-    compare_rows(opened, P, Q)

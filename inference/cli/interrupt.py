@@ -20,7 +20,7 @@ RETRY_SECONDS = 0.05
 #: an enumeration for a container or a binding of C++, it ends the process.
 UNSAFE_FUNCTIONS = {"_xla_gc_callback", "__hash__", "__eq__"}
 UNSAFE_FILE = enum.__file__
-#: Whether an interruption has been reported.
+#: Set once an interruption has been reported.
 _REPORTED = threading.Event()
 
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
-from ..core.errors import InputError, input_errors
+import typer
+
+from ..core.errors import InputError, input_errors, nearest
 from ..data.checks import Standardize, check_positive
-from ..sampling.samplers import SAMPLERS, Auto, Quadrature, Sampler, Smc
-from .options import KERNELS, NOISES, find_modules_here, number_or_word
+from ..sampling.samplers import SAMPLERS, Auto, MethodName, Nuts, Quadrature, Sampler, Smc
+from .inputs import read_landmarks
+from .options import KERNELS, Depends, find_local_modules, number_or_word, option
 
 if TYPE_CHECKING:
-    import numpy as np
     from bke.models.kernels.base import Kernel
 
+#: Names of sampling covariances.
+NOISES = ("clt", "heteroscedastic")
 #: Fields of samplers that an option sets.
 FIELDS = {
     "chains": ("num_chains", "num_repeats"),
@@ -23,118 +28,164 @@ FIELDS = {
 S = TypeVar("S", bound=Sampler)
 
 
-def build_kernel(name: str) -> Kernel:
-    """The kernel that ``--kernel`` names, one of ours or ``MODULE:CLASS``.
+def _check_kernel(name: str) -> str:
+    if name not in KERNELS and ":" not in name:
+        raise typer.BadParameter(
+            f"{name!r} is not one of {', '.join(map(repr, KERNELS))} or MODULE:CLASS"
+            f"{nearest(name, KERNELS) or '.'}"
+        )
+    return name
+
+
+@dataclasses.dataclass
+class ModelOptions:
+    """Options of the model and of its sampler.
 
     Raises:
-        InputError: there is no such module or class, or it is no kernel.
+        InputError: a number is not positive, or an option is for another likelihood.
+        BadParameter: the noise is neither a number nor a name.
     """
-    import bke.models as models
-    from bke.models.priors import template
 
-    if name in KERNELS:
-        kind, parameters = KERNELS[name]
-        kernel: Kernel = getattr(models, kind)(**parameters)
-        return kernel
+    kernel: Annotated[
+        str,
+        option(
+            "NAME",
+            "se, matern12, matern32, matern52, laplace, rq, or MODULE:CLASS of your own.",
+            callback=_check_kernel,
+        ),
+    ] = "se"
+    ard: Annotated[bool, typer.Option("--ard", help="One lengthscale per column.")] = False
+    prior_shape: Annotated[float, typer.Option(help="Shape of the Gamma prior.")] = 1.0
+    prior_rate: Annotated[float, typer.Option(help="Rate of the Gamma prior.")] = 1.0
+    noise_variance: Annotated[str, option("NUMBER|clt", "Noise of the embedding, or clt.")] = "0.1"
+    likelihood: Annotated[
+        Literal["auto", "dense", "spectral", "landmark"],
+        option("NAME", "auto, dense, spectral or landmark."),
+    ] = "auto"
+    landmarks: Annotated[
+        str | None, option("COUNT|FILE", "Of landmark. Default: 64, or a quarter of the rows.")
+    ] = None
+    standardize: Annotated[
+        Literal[Standardize, "none"] | None,
+        option("NAME", "Unit of the prior: column, pooled or none."),
+    ] = None
+    method: Annotated[MethodName | None, option("NAME", "auto, nuts, quadrature or smc.")] = None
+    chains: Annotated[
+        int | None,
+        typer.Option(help=f"Chains of nuts, or repeats of smc. Default: {Nuts.num_chains}."),
+    ] = None
+    warmup: Annotated[
+        int | None, typer.Option(help=f"Warmup of a chain. Default: {Nuts.num_warmup}.")
+    ] = None
+    draws: Annotated[
+        int | None, typer.Option(help=f"Draws of a chain. Default: {Nuts.num_samples}.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        check_positive(self.prior_shape, "--prior-shape")
+        check_positive(self.prior_rate, "--prior-rate")
+        self.noise = number_or_word(self.noise_variance, "--noise-variance", NOISES)
+        if self.landmarks is not None and self.likelihood != "landmark":
+            raise InputError(f"--landmarks is for --likelihood landmark, not for {self.likelihood}")
+
+    def fit_arguments(
+        self,
+        names: Sequence[str],
+        columns: Sequence[str] | None = None,
+        *,
+        sampler: Sampler | None = None,
+        standardize: Literal[Standardize, "none"] = "column",
+    ) -> dict[str, Any]:
+        """Return the keyword arguments of :func:`~bke.inference.fit`.
+
+        A kernel of the user's own keeps its own prior, unless another is given.
+
+        Args:
+            names: columns of the samples.
+            columns: columns to read from a file of landmarks; ``None``: all.
+            sampler: the default, with its own numbers; ``None``: ``"auto"``.
+            standardize: the default.
+
+        Raises:
+            InputError: the kernel, the landmarks or a number of the sampler is invalid.
+        """
+        import numpyro.distributions as dist
+        from bke.models.likelihood.marginal import LIKELIHOODS
+
+        landmarks = read_landmarks(self.landmarks, columns, names)
+        likelihood: Any = self.likelihood
+        if landmarks is not None:
+            with input_errors():
+                likelihood = LIKELIHOODS["landmark"](landmarks=landmarks)  # type: ignore[call-arg]
+        prior: Any = dist.Gamma(self.prior_shape, self.prior_rate)
+        if self.ard and len(names) > 1:
+            prior = prior.expand([len(names)])
+        is_default_prior = not self.ard and self.prior_shape == self.prior_rate == 1.0
+        if self.kernel not in KERNELS and is_default_prior:
+            prior = None
+        unit = self.standardize or standardize
+        return {
+            "kernel": self.build_kernel(),
+            "prior": prior,
+            "noise_variance": self.noise,
+            "likelihood": likelihood,
+            "standardize": None if unit == "none" else unit,
+            "method": self.build_sampler(sampler),
+        }
+
+    def build_kernel(self) -> Kernel:
+        """Build the kernel that ``--kernel`` names, one of bke or ``MODULE:CLASS``.
+
+        Raises:
+            InputError: there is no such module or class, or it is no kernel.
+        """
+        import bke.models as models
+        from bke.models.priors import template
+
+        if self.kernel in KERNELS:
+            class_name, parameters = KERNELS[self.kernel]
+            kernel: Kernel = getattr(models, class_name)(**parameters)
+            return kernel
+        try:
+            return template(models.kernel_from_path(find_local_modules(self.kernel)))
+        except ValueError as error:
+            raise InputError(f"--kernel {self.kernel}: {error}") from None
+
+    def build_sampler(self, default: Sampler | None = None) -> Sampler | Auto:
+        """Build the sampler with the numbers of the options.
+
+        Args:
+            default: with its own numbers; ``None``: ``"auto"``.
+
+        Raises:
+            InputError: a number is invalid, or is of another method.
+        """
+        name = self.method or ("auto" if default is None else default.name)
+        numbers = {key: value for key in FIELDS if (value := getattr(self, key)) is not None}
+        for key in numbers:
+            methods = [method for method, cls in SAMPLERS.items() if _field(cls, key)]
+            if not {*methods} & ({"quadrature", "smc"} if name == "auto" else {name}):
+                raise InputError(
+                    f"--{key} is for --method {' or '.join(methods)}, and the method is {name} here"
+                )
+        if name == "auto":
+            return Auto(_replace(Quadrature(), numbers), _replace(Smc(), numbers))
+        sampler_class = SAMPLERS[name]
+        sampler = default if isinstance(default, sampler_class) else sampler_class()
+        return _replace(sampler, numbers)
+
+
+Model: TypeAlias = Annotated[ModelOptions, Depends(ModelOptions)]
+
+
+def _field(sampler_class: type[Sampler], key: str) -> str | None:
+    return next((name for name in FIELDS[key] if hasattr(sampler_class, name)), None)
+
+
+def _replace(sampler: S, numbers: dict[str, int]) -> S:
+    options = {name: key for key in numbers if (name := _field(type(sampler), key))}
     try:
-        return template(models.kernel_from_path(find_modules_here(name)))
-    except ValueError as error:
-        raise InputError(f"--kernel {name}: {error}") from None
-
-
-def model_arguments(
-    dimension: int,
-    *,
-    kernel: str,
-    ard: bool,
-    prior_shape: float,
-    prior_rate: float,
-    noise_variance: str,
-    likelihood: str,
-    landmarks: int | np.ndarray | None,
-    standardize: str | None,
-) -> dict[str, Any]:
-    """Keyword arguments of :func:`~bke.inference.fit`.
-
-    A kernel of the user's own keeps its own prior, unless another is asked for.
-
-    Args:
-        dimension: number of columns.
-        kernel: of :func:`build_kernel`.
-        ard: whether every column has a lengthscale of its own.
-        prior_shape: of the Gamma prior of a lengthscale.
-        prior_rate: of the same.
-        noise_variance: a number, or the name of a sampling covariance.
-        likelihood: its name.
-        landmarks: their number or places (m, D); ``None``: the default of the likelihood.
-        standardize: unit of the prior; ``None``: every column's standard deviation.
-
-    Raises:
-        InputError: a number makes no sense, or an option is for another likelihood.
-    """
-    import numpyro.distributions as dist
-    from bke.models.likelihood.marginal import LIKELIHOODS
-
-    check_positive(prior_shape, "--prior-shape")
-    check_positive(prior_rate, "--prior-rate")
-    noise = number_or_word(noise_variance, NOISES)
-    if not isinstance(noise, str):
-        check_positive(noise, "--noise-variance")
-    if landmarks is not None and likelihood != "landmark":
-        raise InputError(f"--landmarks is for --likelihood landmark, not for {likelihood}")
-    prior: Any = dist.Gamma(prior_shape, prior_rate)
-    if ard and dimension > 1:
-        prior = prior.expand([dimension])
-    if kernel not in KERNELS and not ard and (prior_shape, prior_rate) == (1.0, 1.0):
-        prior = None
-    with input_errors():
-        kind: Any = LIKELIHOODS["landmark"]
-        chosen = None if landmarks is None else kind(landmarks=landmarks)
-    unit: Standardize | None = None if standardize == "none" else standardize or "column"  # type: ignore[assignment]
-    return {
-        "kernel": build_kernel(kernel),
-        "prior": prior,
-        "noise_variance": noise,
-        "likelihood": chosen or likelihood,
-        "standardize": unit,
-    }
-
-
-def build_sampler(
-    method: str | None, default: Sampler | None = None, **numbers: int | None
-) -> Sampler | Auto:
-    """The sampler with the numbers that were given.
-
-    Args:
-        method: its name; ``None``: the default.
-        default: with its own numbers; ``None``: ``"auto"``.
-        **numbers: keys of :data:`FIELDS`; ``None``: not given.
-
-    Raises:
-        InputError: a number is invalid, or is of another method.
-    """
-    name = method or ("auto" if default is None else default.name)
-    given = {option: value for option, value in numbers.items() if value is not None}
-    kinds = (Quadrature, Smc) if name == "auto" else (SAMPLERS[name],)
-    for option in given:
-        if not any(_field(kind, option) for kind in kinds):
-            ways = " or ".join(way for way, kind in SAMPLERS.items() if _field(kind, option))
-            raise InputError(f"--{option} is for --method {ways}, and the method is {name} here")
-    if name == "auto":
-        return Auto(_replaced(Quadrature(), given), _replaced(Smc(), given))
-    kind = SAMPLERS[name]
-    return _replaced(default if isinstance(default, kind) else kind(), given)
-
-
-def _field(kind: type[Sampler], option: str) -> str | None:
-    names = {field.name for field in dataclasses.fields(kind)}
-    return next((name for name in FIELDS[option] if name in names), None)
-
-
-def _replaced(sampler: S, given: dict[str, int]) -> S:
-    fields = {name: option for option in given if (name := _field(type(sampler), option))}
-    try:
-        return dataclasses.replace(sampler, **{name: given[o] for name, o in fields.items()})
+        return dataclasses.replace(sampler, **{name: numbers[key] for name, key in options.items()})
     except InputError as error:
-        first, _, rest = str(error).partition(" ")
-        raise InputError(f"--{fields[first]} {rest}" if first in fields else str(error)) from None
+        name, _, rest = str(error).partition(" ")
+        raise InputError(f"--{options[name]} {rest}" if name in options else str(error)) from None

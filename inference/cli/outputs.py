@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -20,116 +20,206 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SUMMARY = "summary.json"
-#: Dots per inch of pictures, and how their files are called among all.
+#: Dots per inch of pictures, and the end of their keys among the files of a summary.
 DPI, PICTURE = 150, "_picture"
 #: Rows of a table that are printed where there is no folder.
-MOST_PRINTED = 20
+MAX_PRINTED_ROWS = 20
 Pictures: TypeAlias = "Sequence[tuple[str, Callable[[], Figure]]]"
-Folder = TypeVar("Folder", Path, Path | None)
-#: Commands that make something of a run, and write to its folder only what is of that run.
-OF_RUNS = frozenset({"diagnose", "witness"})
+#: Commands that read a run, and replace in its folder only files that were made from it.
+COMMANDS_ON_RUNS = frozenset({"diagnose", "witness"})
+
+
+class Output:
+    """Files and notes of a command, which its summary lists.
+
+    Attributes:
+        folder: where the files are written; ``None``: the command has no ``--out``.
+        files: the files that were written, by their key in the summary.
+        notes: remarks that a reader should not miss.
+    """
+
+    def __init__(
+        self, command: str, terminal: Terminal, folder: Path | None = None, name: str = SUMMARY
+    ) -> None:
+        self.command = command
+        self.terminal = terminal
+        self.folder = folder
+        self.files: dict[str, Path] = {}
+        self.notes: list[str] = []
+        self._name = name
+
+    def add(self, key: str, name: str) -> Path:
+        """List a file of the folder in the summary, and return its path."""
+        assert self.folder is not None
+        return self.files.setdefault(key, self.folder / name)
+
+    def note(self, notes: Iterable[str]) -> None:
+        """Print notes, and list them in the summary."""
+        notes = list(notes)
+        self.terminal.notes(notes)
+        self.notes += notes
+
+    def draw(self, pictures: Callable[[], Pictures], folder: Path | None = None) -> dict[str, Path]:
+        """Save pictures as PNG in the folder of the command, or in another; note what is missing.
+
+        Returns:
+            The files, which are listed if they are in the folder of the command.
+        """
+        files: dict[str, Path] = {}
+        to = folder or self.folder
+        if to is None:
+            return files
+        with self.terminal.step("pictures", "drawing the pictures"):
+            import matplotlib
+
+            matplotlib.use("Agg")
+            from matplotlib import pyplot as plt
+
+            missing = []
+            for name, draw in pictures():
+                path = to / f"{name}.png"
+                try:
+                    figure = draw()
+                except InputError as error:  # the function has no picture of such data
+                    missing.append(f"{path.name} was not drawn: {error}.")
+                    continue
+                try:
+                    with atomic_path(path) as temporary:
+                        figure.savefig(temporary, dpi=DPI)
+                finally:
+                    plt.close(figure)
+                files[f"{name}{PICTURE}"] = path
+        self.note(missing)
+        if folder is None:
+            self.files |= files
+        return files
+
+    def write_table(self, name: str, header: list[str], table: np.ndarray) -> None:
+        """Write a table as CSV, or print it if there is no folder."""
+        import pandas as pd
+
+        frame = pd.DataFrame(table, columns=header)
+        if self.folder is not None:
+            with atomic_path(self.add("table", name)) as temporary:
+                frame.to_csv(temporary, index=False)
+            return
+        self.terminal.say(frame.head(MAX_PRINTED_ROWS).to_string(index=False))
+        if len(frame) > MAX_PRINTED_ROWS:
+            self.terminal.say(f"and {len(frame) - MAX_PRINTED_ROWS} more rows, which --out writes")
+
+    def write_summary(self, results: dict[str, Any]) -> dict[str, Any]:
+        """Write the summary to the folder, if any; print the names of the files; return it."""
+        paths = dict(self.files)
+        if self.folder is not None:
+            paths["summary"] = self.folder / self._name
+        files = {key: str(in_place(path)) for key, path in paths.items()}
+        timings = self.terminal.all_timings()
+        notes = [*results.pop("notes", ()), *self.notes]
+        lists = {"notes": notes, "files": files, "timings": timings}
+        summary = {"command": self.command, **results, **lists}
+        if self.folder is not None:
+            from ..core.render import to_json
+
+            write_text(paths["summary"], to_json(summary) + "\n")
+        self.terminal.files(files, timings)
+        return summary
+
+    def finish(self, results: dict[str, Any]) -> None:
+        """Write the summary to the folder, if any, and print it with ``--json``."""
+        self.terminal.finish(self.write_summary(results))
 
 
 @contextlib.contextmanager
 def output_folder(
-    folder: Folder,
+    terminal: Terminal,
+    folder: Path | None,
     files: Sequence[str],
     *,
     command: str,
     read: Iterable[Path | str | None],
     checkpoint: Path | None = None,
-) -> Iterator[Folder]:
-    """Yield where to write ``files``, which come to their folder together when the block succeeds.
+) -> Iterator[Output]:
+    """Yield the output of a command, whose files are moved to ``folder`` when the block succeeds.
 
     Args:
-        folder: where they will be; ``None``: there are none.
-        files: their names, of all that the command may write.
-        command: which one.
-        read: what the command reads, which none of them may be; a text is what ``--landmarks``
-            says.
-        checkpoint: one more that is written.
+        terminal: the terminal of the command.
+        folder: the folder of the files; ``None``: there are none.
+        files: names of all files that the command may write, the summary last.
+        command: its name.
+        read: files that the command reads, and must not write over; a text is ``--landmarks``.
+        checkpoint: another file that is written.
 
     Raises:
-        InputError: they cannot be written, one of them is read, one of them belongs to what another
-            command has written and that is not read, or another process writes there.
+        InputError: a file cannot be written, or is read, or belongs to the files of another command
+            that are not read, or another process writes to the folder.
     """
-    written: list[Path] = [] if folder is None else [folder / name for name in files]
-    commands_of: dict[Path, str] = {} if folder is None else listed(folder)
-    replaced: list[Path] = [path for path, other in commands_of.items() if other == command]
-    _check_kept(read, [*written, *replaced], checkpoint)
+    outputs: list[Path] = [] if folder is None else [folder / name for name in files]
+    commands = {} if folder is None else listed(folder)
+    replaced = [path for path, other in commands.items() if other == command]
+    inputs = _input_files(read)
+    _check_not_read(inputs, [*outputs, *replaced], checkpoint)
     if folder is None:
-        yield folder
+        yield Output(command, terminal)
         return
-    _check_finished(read, folder / UNFINISHED)
-    _check_no_folders([*written, folder / MANIFEST, folder / LOCK])
-    sources = _files(read)
+    _check_finished(inputs, folder / UNFINISHED)
+    _check_no_folders([*outputs, folder / MANIFEST, folder / LOCK])
     with draft(
-        folder, command, lambda commands_of: _check_others(sources, written, commands_of, command)
-    ) as to:
-        yield to
+        folder, command, lambda commands: _check_owners(inputs, outputs, commands, command)
+    ) as draft_folder:
+        yield Output(command, terminal, draft_folder, files[-1])
 
 
 @contextlib.contextmanager
 def output_file(
-    path: Path | None, *, read: Iterable[Path | str | None], checkpoint: Path | None = None
+    path: Path, *, read: Iterable[Path | str | None], checkpoint: Path | None = None
 ) -> Iterator[None]:
     """Make sure that a file can be written; on failure leave no empty folder that was made here.
 
-    Args:
-        path: of the file; ``None``: there is none.
-        read: as of :func:`output_folder`.
-        checkpoint: likewise.
-
     Raises:
-        InputError: it cannot, or is read.
+        InputError: it cannot be written, or is read.
     """
-    written = [] if path is None else [path]
-    _check_kept(read, written, checkpoint)
-    if path is None:
-        yield
-        return
+    _check_not_read(_input_files(read), [path], checkpoint)
     with folder_to_write(path.parent):
-        _check_no_folders(written)
+        _check_no_folders([path])
         _check_owner(path, listed(path.parent))
         yield
 
 
-def _files(read: Iterable[Path | str | None]) -> list[Path]:
-    told = [count_or_file(each) if isinstance(each, str) else each for each in read]
-    return [each for each in told if isinstance(each, Path)]
+def _input_files(read: Iterable[Path | str | None]) -> list[Path]:
+    values = [count_or_file(value) if isinstance(value, str) else value for value in read]
+    return [value for value in values if isinstance(value, Path)]
 
 
-def _check_finished(read: Iterable[Path | str | None], aside: Path) -> None:
-    """Refuse to read what an interrupted command has left where the next one begins."""
-    for source in _files(read):
-        if Path(os.path.realpath(aside)) in Path(os.path.realpath(source)).parents:
+def _check_finished(inputs: Sequence[Path], draft_folder: Path) -> None:
+    """Refuse to read files of an interrupted command, which the next command removes."""
+    for path in inputs:
+        if Path(os.path.realpath(draft_folder)) in Path(os.path.realpath(path)).parents:
             raise InputError(
-                f"{source} is what an interrupted command has left, and would be removed with "
-                f"{aside}: move it, or choose another place for --out"
+                f"{path} is what an interrupted command has left, and would be removed with "
+                f"{draft_folder}: move it, or choose another place for --out"
             )
 
 
-def _check_others(
-    sources: Sequence[Path], written: Sequence[Path], commands_of: dict[Path, str], command: str
+def _check_owners(
+    inputs: Sequence[Path], outputs: Sequence[Path], commands: dict[Path, str], command: str
 ) -> None:
-    """Refuse to replace a part of what another command wrote.
+    """Refuse to replace a part of the files of another command.
 
-    But for what is made of a run in the folder, and for the command whose folder it is, from whose
-    run others have made something.
+    Allowed are files made from a run in the folder, and all files to the command that wrote the run
+    from which others were made.
     """
-    others = set(commands_of.values())
-    is_own = command in others and command not in OF_RUNS
-    if is_own or others <= {command} or any(same_file(a, b) for a in sources for b in commands_of):
-        return
-    for path in written:
-        if path.exists():
-            _check_owner(path, commands_of)
+    owners = set(commands.values())
+    is_owner = command in owners and command not in COMMANDS_ON_RUNS
+    reads_output = any(same_file(a, b) for a in inputs for b in commands)
+    if not (is_owner or owners <= {command} or reads_output):
+        for path in filter(Path.exists, outputs):
+            _check_owner(path, commands)
 
 
-def _check_owner(path: Path, commands_of: dict[Path, str]) -> None:
-    if path in commands_of:
+def _check_owner(path: Path, commands: dict[Path, str]) -> None:
+    if path in commands:
         raise InputError(
-            f"--out would write over {path}, which belongs to what bke {commands_of[path]} has "
+            f"--out would write over {path}, which belongs to what bke {commands[path]} has "
             "written there: choose another place"
         )
 
@@ -140,110 +230,21 @@ def _check_no_folders(paths: Sequence[Path]) -> None:
             raise InputError(f"{path} is a folder, so no file can be written there")
 
 
-def _check_kept(
-    read: Iterable[Path | str | None], written: Sequence[Path], checkpoint: Path | None
+def _check_not_read(
+    inputs: Sequence[Path], outputs: Sequence[Path], checkpoint: Path | None
 ) -> None:
-    """Refuse to write over what is read, under whatever spelling or link."""
-    sources = _files(read)
-    outputs = [("--out", path) for path in written]
+    """Refuse to write over a file that is read, under whatever spelling or link."""
+    options = [("--out", path) for path in outputs]
     if checkpoint is not None:
-        outputs.append(("--checkpoint", checkpoint))
-    for option, path in outputs:
-        for source in sources:
-            # An array of zarr is a folder, and is spoilt by what is written into it.
-            inside = Path(os.path.realpath(path)).parents if source.suffix == ".zarr" else ()
-            if any(same_file(each, source) for each in (path, *inside)):
+        options.append(("--checkpoint", checkpoint))
+    for option, path in options:
+        for source in inputs:
+            # An array of zarr is a folder, which a file that is written into it would damage.
+            parents = Path(os.path.realpath(path)).parents if source.suffix == ".zarr" else ()
+            if any(same_file(target, source) for target in (path, *parents)):
                 raise InputError(
                     f"{option} would write {path} over {source}, which is read: choose another "
                     "place"
                 )
-    if checkpoint is not None and any(same_file(checkpoint, path) for path in written):
+    if checkpoint is not None and any(same_file(checkpoint, path) for path in outputs):
         raise InputError(f"--out and --checkpoint are both {checkpoint}: choose another place")
-
-
-def draw_pictures(
-    folder: Path | None,
-    pictures: Callable[[], Pictures],
-    terminal: Terminal,
-) -> tuple[dict[str, Path], list[str]]:
-    """Save pictures as PNG, if there is a folder for them.
-
-    Returns the files and a note for each that cannot be drawn.
-    """
-    files: dict[str, Path] = {}
-    notes: list[str] = []
-    if folder is None:
-        return files, notes
-    with terminal.step("pictures", "drawing the pictures"):
-        import matplotlib
-
-        matplotlib.use("Agg")
-        from matplotlib import pyplot as plt
-
-        for name, draw in pictures():
-            path = folder / f"{name}.png"
-            try:
-                figure = draw()
-            except InputError as error:  # the function says for which data it is not meant
-                notes.append(f"{path.name} was not drawn: {error}.")
-                path.unlink(missing_ok=True)  # of an earlier run
-                continue
-            try:
-                with atomic_path(path) as temporary:
-                    figure.savefig(temporary, dpi=DPI)
-            finally:
-                plt.close(figure)
-            files[f"{name}{PICTURE}"] = path
-    terminal.notes(notes)
-    return files, notes
-
-
-def finish(
-    summary: dict[str, Any],
-    files: Mapping[str, Path],
-    folder: Path | None,
-    notes: Sequence[str],
-    terminal: Terminal,
-    name: str = SUMMARY,
-) -> None:
-    """Write the summary to a file of the folder, if any, and print what was done."""
-    terminal.finish(write_summary(summary, files, folder, notes, terminal, name))
-
-
-def write_summary(
-    summary: dict[str, Any],
-    files: Mapping[str, Path],
-    folder: Path | None,
-    notes: Sequence[str],
-    terminal: Terminal,
-    name: str = SUMMARY,
-) -> dict[str, Any]:
-    """Write the summary to a file of the folder, if any; print the names of files; return it."""
-    paths = {**files, **({} if folder is None else {"summary": folder / name})}
-    written = {key: str(in_place(path)) for key, path in paths.items()}
-    timings = terminal.all_timings()
-    summary = {**summary, "notes": list(notes), "files": written, "timings": timings}
-    if folder is not None:
-        from ..core.render import to_json
-
-        write_text(folder / name, to_json(summary) + "\n")
-    terminal.files(written, timings)
-    return summary
-
-
-def write_table(
-    folder: Path | None, name: str, header: list[str], table: np.ndarray, terminal: Terminal
-) -> dict[str, Path]:
-    """The table as CSV in ``folder``, or printed."""
-    import pandas as pd
-
-    frame = pd.DataFrame(table, columns=header)
-    if folder is None:
-        terminal.say(frame.head(MOST_PRINTED).to_string(index=False))
-        if len(frame) > MOST_PRINTED:
-            terminal.say(f"and {len(frame) - MOST_PRINTED} more rows, which --out writes")
-        return {}
-    path = folder / name
-    with atomic_path(path) as temporary:
-        frame.to_csv(temporary, index=False)
-    return {"table": path}

@@ -10,12 +10,12 @@ import io
 import os
 import sys
 from collections.abc import Callable
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
 from .commands import COMMANDS
-from .options import Debug, Json, Quiet
+from .options import DIFFERENT, Debug, Depends, Json, Quiet
 from .terminal import Terminal, exit_codes
 
 #: Replacements of characters of reports that an old encoding may lack.
@@ -33,7 +33,7 @@ app = typer.Typer(
 def start() -> None:
     """Run the command that the arguments name."""
     _open_closed_streams()
-    codecs.register_error("bke", _replaced)
+    codecs.register_error("bke", _replace_characters)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="bke")
@@ -41,7 +41,7 @@ def start() -> None:
 
 
 def _open_closed_streams() -> None:
-    """Let nothing else be opened as standard input, output or error where one was closed."""
+    """Replace closed standard streams, or the next file that is opened would become one."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -49,15 +49,15 @@ def _open_closed_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
 
 
-def _replaced(error: UnicodeError) -> tuple[str, int]:
+def _replace_characters(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    lacking = error.object[error.start : error.end]
-    return "".join(PLAIN.get(one, "?") for one in lacking), error.end
+    missing = error.object[error.start : error.end]
+    return "".join(PLAIN.get(character, "?") for character in missing), error.end
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(show: bool) -> None:
+    if show:
         typer.echo(f"bke {importlib.metadata.version('bke')}")
         raise typer.Exit
 
@@ -79,31 +79,33 @@ def bke(
     """
 
 
-def on_a_terminal(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of its first parameter, the terminal that it prints on.
+def with_terminal(function: Callable[..., bool | None]) -> Callable[..., None]:
+    """Give a command the options of the terminal, its first parameter, and of its dependencies.
 
-    What the command raises becomes one sentence on standard error and an exit status.
+    An exception of the command becomes one sentence on standard error and an exit status; a true
+    result, which ``--fail`` causes, another exit status.
     """
 
     @functools.wraps(function)
-    def called(*, json: bool, quiet: bool, debug: bool, **options: Any) -> None:
+    def command(*, json: bool, quiet: bool, debug: bool, **options: Any) -> None:
         with exit_codes(debug):
             terminal = Terminal(json=json, quiet=quiet)
-            with terminal.ending():
-                function(terminal, **options)
+            failed = Depends(functools.partial(function, terminal))(options)
+            terminal.end()
+            if failed:
+                raise typer.Exit(DIFFERENT)
 
-    hints = get_type_hints(function, include_extras=True)
-    _, *given = inspect.signature(function).parameters.values()
-    shared = {"json": Json, "quiet": Quiet, "debug": Debug}
-    called.__annotations__ = {one.name: hints[one.name] for one in given} | shared
     keyword = inspect.Parameter.KEYWORD_ONLY
-    called.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [one.replace(kind=keyword, annotation=hints[one.name]) for one in given]
-        + [inspect.Parameter(k, keyword, default=False, annotation=v) for k, v in shared.items()]
-    )
-    return called
+    _, *parameters = (option.replace(kind=keyword) for option in Depends(function).parameters())
+    parameters += [
+        inspect.Parameter(name, keyword, default=False, annotation=option)
+        for name, option in {"json": Json, "quiet": Quiet, "debug": Debug}.items()
+    ]
+    command.__annotations__ = {option.name: option.annotation for option in parameters}
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return command
 
 
 for command, example in COMMANDS.items():
     first_line = (command.__doc__ or "").splitlines()[0]
-    app.command(epilog=f"Example: {example}", short_help=first_line)(on_a_terminal(command))
+    app.command(epilog=f"Example: {example}", short_help=first_line)(with_terminal(command))

@@ -15,7 +15,7 @@ from typing import Any
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
 from rich.text import Text
 
 from ..core.errors import InputError, SamplingError
@@ -23,9 +23,11 @@ from ..core.names import printable, printable_lines
 from .interrupt import report_interruption
 
 #: Beginning of JAX's message if there is not enough memory.
-OF_MEMORY = "RESOURCE_EXHAUSTED"
-#: Columns to which lines are wrapped at least.
-NARROWEST = 40
+OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
+#: Exceptions whose message is enough for a user.
+EXPECTED = (InputError, SamplingError, ValueError, ArithmeticError, OSError)
+#: Smallest width to which lines are wrapped.
+MIN_WIDTH = 40
 #: Keyword arguments in messages of the library that are options too: ``likelihood='landmark'``.
 KEYWORD = re.compile(r"\b(likelihood|method|noise_variance|standardize)='([\w-]+)'")
 
@@ -34,7 +36,7 @@ KEYWORD = re.compile(r"\b(likelihood|method|noise_variance|standardize)='([\w-]+
 def exit_codes(debug: bool) -> Iterator[None]:
     """Turn a failure into one sentence on standard error and exit status 1, Ctrl-C into 130.
 
-    SIGTERM, where it interrupts, into 143. Warnings become sentences too.
+    SIGTERM into 143, where it interrupts. Warnings become sentences too.
     """
     try:
         with warnings.catch_warnings():
@@ -42,34 +44,21 @@ def exit_codes(debug: bool) -> Iterator[None]:
             yield
     except KeyboardInterrupt as error:
         raise typer.Exit(report_interruption(error)) from None
-    except (InputError, SamplingError, ValueError, ArithmeticError, OSError, MemoryError) as error:
-        if debug:
-            raise
-        typer.echo(f"bke: {_with_notes(_format_error(error), error)}", err=True)
-        raise typer.Exit(1) from None
     except (typer.Exit, typer.BadParameter):
         raise
     except Exception as error:
         if debug:
             raise
-        reason = f"{type(error).__name__}: {_format_error(error)}"
-        text = f"unexpected failure ({reason}); --debug shows where"
-        if str(error).startswith(OF_MEMORY):
-            text = _with_notes(_format_error(MemoryError(str(error))), error)
-        typer.echo(f"bke: {text}", err=True)
+        notes = map(printable, getattr(error, "__notes__", ()))
+        typer.echo("; ".join([f"bke: {_format_error(error)}", *notes]), err=True)
         raise typer.Exit(1) from None
-
-
-def _with_notes(text: str, error: BaseException) -> str:
-    """Join a message and the notes of an exception."""
-    return "; ".join([text, *map(printable, getattr(error, "__notes__", []))])
 
 
 def _print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     typer.echo(f"bke: warning: {_keywords_as_options(printable(str(message)))}", err=True)
 
 
-def _format_error(error: BaseException) -> str:
+def _format_error(error: Exception) -> str:
     """Format a message of bke whole, and the first line of another's."""
     if isinstance(error, InputError) and str(error):
         return _keywords_as_options(printable(str(error)))
@@ -78,17 +67,16 @@ def _format_error(error: BaseException) -> str:
         return f"{where}{error.strerror}"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = _keywords_as_options(lines[0]) if lines else type(error).__name__
-    return f"there is not enough memory ({text})" if isinstance(error, MemoryError) else text
+    if isinstance(error, MemoryError) or text.startswith(OUT_OF_MEMORY):
+        return f"there is not enough memory ({text})"
+    if isinstance(error, EXPECTED):
+        return text
+    return f"unexpected failure ({type(error).__name__}: {text}); --debug shows where"
 
 
 def _keywords_as_options(text: str) -> str:
     """Write keyword arguments in a message as options of the command line."""
-    return KEYWORD.sub(_option, text)
-
-
-def _option(keyword: re.Match[str]) -> str:
-    name, value = keyword.groups()
-    return f"--{name.replace('_', '-')} {value}"
+    return KEYWORD.sub(lambda match: f"--{match[1].replace('_', '-')} {match[2]}", text)
 
 
 class Terminal:
@@ -106,45 +94,27 @@ class Terminal:
         # With NO_COLOR rich would leave out colours, but not bold and italics.
         styled: Any = {"color_system": None if os.environ.get("NO_COLOR") else "auto"}
         self._errors = Console(stderr=True, highlight=False, **styled)
-        self._findings = Console(stderr=json, highlight=False, quiet=json and quiet, **styled)
-
-    @property
-    def width(self) -> int:
-        """Columns of the screen."""
-        return self._findings.width
+        self._results = Console(stderr=json, highlight=False, quiet=json and quiet, **styled)
 
     @contextlib.contextmanager
     def step(self, name: str, doing: str, *, spinner: bool = True) -> Iterator[None]:
-        """Time a step as ``name``; show what is being done while it lasts."""
+        """Time a step as ``name``, and show a text while it lasts."""
         before = time.perf_counter()
-        shown = self.progress and spinner and self._errors.is_terminal
-        with self._spinning(doing) if shown else contextlib.nullcontext():
-            yield
-        self.timings[name] = round(time.perf_counter() - before, 3)
-
-    @contextlib.contextmanager
-    def _spinning(self, doing: str) -> Iterator[None]:
+        has_spinner = self.progress and spinner and self._errors.is_terminal
         with Progress(
-            SpinnerColumn(finished_text=" "),
-            TextColumn("{task.description}"),
+            SpinnerColumn(),
+            "{task.description}",
             TimeElapsedColumn(),
             console=self._errors,
             transient=True,
-        ) as shown:
-            shown.add_task(doing, total=None)
+            disable=not has_spinner,
+        ) as progress:
+            progress.add_task(doing, total=None)
             yield
+        self.timings[name] = round(time.perf_counter() - before, 3)
 
-    @contextlib.contextmanager
-    def ending(self) -> Iterator[None]:
-        """Print what a command ends with, once its files are in place; nothing where it failed."""
-        try:
-            yield
-        except typer.Exit:  # an answer, which a status tells as well
-            self._end()
-            raise
-        self._end()
-
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Print the summary and the names of the files, once these are in place."""
         for say in self._last:
             say()
 
@@ -165,23 +135,20 @@ class Terminal:
         text: str = "",
         style: str = "",
         *,
-        whole: bool = False,
+        wrap: bool = True,
         console: Console | None = None,
     ) -> None:
-        """Lines, wrapped between words on a screen, and left as they are for a file or a program.
-
-        With ``whole`` they are never wrapped, so that they can be copied.
-        """
-        if self._findings.is_terminal and not whole:
-            text = "\n".join(_wrapped(line, self.width) for line in text.split("\n"))
-        (console or self._findings).print(Text(printable_lines(text), style), soft_wrap=True)
+        """Print lines, on a screen wrapped between words unless they are to be copied."""
+        if self._results.is_terminal and wrap:
+            text = "\n".join(_wrapped(line, self._results.width) for line in text.split("\n"))
+        (console or self._results).print(Text(printable_lines(text), style), soft_wrap=True)
 
     def lines(self, lines: Sequence[str], *, warning: bool = False) -> None:
         """Print a part of a short report after a blank line; a warning even if quiet."""
         self.say("\n".join(["", *lines]), console=self._errors if self.json and warning else None)
 
     def notes(self, notes: Sequence[str]) -> None:
-        """Remarks that a reader should not miss."""
+        """Print remarks that a reader should not miss."""
         for note in notes:
             self.say(note, "yellow")
 
@@ -196,13 +163,13 @@ class Terminal:
 
 
 def _wrapped(line: str, width: int) -> str:
-    """A line in lines of at most ``width`` columns, indented as it is and by two more."""
+    """Wrap a line to ``width`` columns; the next lines are indented by two more."""
     if len(line) <= width:
         return line
     indent = line[: len(line) - len(line.lstrip())]
     return textwrap.fill(
         line,
-        max(width, NARROWEST),
+        max(width, MIN_WIDTH),
         subsequent_indent=f"{indent}  ",
         break_long_words=False,
         break_on_hyphens=False,

@@ -27,44 +27,6 @@ T = TypeVar("T")
 SHARDS = ("auto", "rows", "chains")
 #: Entries of gradients of all rows from which on these are shared: some tenths of a second.
 LARGE = 2**26
-#: Seconds of silence after which a process counts as dead, and that one waits for others to end.
-HEARTBEAT, SHUTDOWN = 30, 10
-
-
-def start(
-    coordinator: str | None = None, processes: int | None = None, process: int | None = None
-) -> None:
-    """Join the processes of this job; before anything else is asked of JAX.
-
-    Args:
-        coordinator: ``host:port`` of the first process; by default, as the others, what SLURM, Open
-            MPI, Kubernetes or a cloud's TPU host say.
-        processes: how many there are.
-        process: which this one is, from 0.
-
-    Raises:
-        InputError: where the others are not found, or nothing says where they are.
-    """
-    given = [each is not None for each in (coordinator, processes, process)]
-    if any(given) and not all(given):
-        raise InputError("give the coordinator, the number of processes and which this is, or none")
-    if process is not None and processes is not None and not 0 <= process < processes:
-        raise InputError(f"process must be from 0 to {processes - 1}, and is {process}")
-    # Its handler of SIGTERM goes on where ours, or the system's, ends the process.
-    jax.config.update("jax_enable_preemption_service", False)
-    try:
-        jax.distributed.initialize(
-            coordinator,
-            processes,
-            process,
-            heartbeat_timeout_seconds=HEARTBEAT,
-            shutdown_timeout_seconds=SHUTDOWN,
-        )
-    except (ValueError, RuntimeError) as error:
-        raise InputError(
-            f"the processes of this job could not join ({error}): without a launcher that JAX "
-            "knows, give coordinator, processes and process"
-        ) from None
 
 
 def is_first() -> bool:

@@ -10,7 +10,7 @@ from .samples import compare, density, independence
 from .tables import drift, monitor
 
 #: In the order of ``bke --help``.
-COMMANDS: dict[Callable[..., None], str] = {
+COMMANDS: dict[Callable[..., bool | None], str] = {
     examples: "bke examples, then cd bke-examples",
     run: "bke run calm.csv windy.csv --columns Temp,InvHt --ard --out ozone",
     fit: "bke fit calm.csv windy.csv --columns Ozone --out run.nc",

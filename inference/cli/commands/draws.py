@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ...core.errors import InputError, nearest
 from ..options import (
-    DIFFERENT,
-    Alpha,
     Fail,
     Parameters,
-    Permutations,
+    PermutationOptions,
     Seed,
+    argument,
     optional_folder,
     parse_columns,
 )
-from ..outputs import draw_pictures, finish, output_folder
+from ..outputs import output_folder
 from ..terminal import Terminal
 
 if TYPE_CHECKING:
@@ -27,65 +26,48 @@ if TYPE_CHECKING:
 
 CHAINS_FILES = ("chains.png", "chains.json")
 THIN_FILES = ("thinned.nc", "thin.json")
-KINDS = "NetCDF or Zarr (.zarr) of ArviZ, of any model and sampler, or"
-#: The dimension of draws of all chains: one of the user's may be called as any shorter word.
+FORMATS = "NetCDF or Zarr (.zarr) of ArviZ, of any model and sampler, or"
+#: Dimension of the draws of all chains; a dimension of the user may have any shorter name.
 STACKED = "bke_draw"
 
 
 def chains(
     terminal: Terminal,
+    *,
     paths: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE...",
-            help=f"{KINDS} CSV files of CmdStan, one a chain.",
-            show_default=False,
-        ),
+        list[Path], argument("FILE...", f"{FORMATS} CSV files of CmdStan, one a chain.")
     ],
     parameters: Parameters = None,
-    permutations: Permutations = 999,
-    alpha: Alpha = 0.05,
-    seed: Seed = 0,
+    permutations: PermutationOptions,
     fail: Fail = False,
     out: Annotated[Path | None, optional_folder("chains.png and chains.json")] = None,
-) -> None:
+) -> bool:
     """Do Markov chains agree?
 
     If not: which of them, in which parameters, or in their correlations. Batches of ten
     autocorrelation times are permuted between chains, and between the halves of each chain. Chains
     that agree need not be correct. The warmup of CmdStan's chains is dropped.
     """
-    with output_folder(out, CHAINS_FILES, command="chains", read=paths) as folder:
+    with output_folder(terminal, out, CHAINS_FILES, command="chains", read=paths) as output:
         with terminal.step("chains", "comparing chains"):
             from bke.inference import compare_chains
 
             from ...mcmc.draws import read_draws
 
-            comparison = compare_chains(
-                _chosen(read_draws(paths), parameters, paths[0]),
-                alpha=alpha,
-                n_resamples=permutations,
-                seed=seed,
-            )
+            draws = _select_parameters(read_draws(paths), parameters, paths[0])
+            comparison = compare_chains(draws, **permutations)
         terminal.say(str(comparison))
-        pictures = [("chains", comparison.plot)]
-        files, missing = draw_pictures(folder, lambda: pictures, terminal)
+        output.draw(lambda: [("chains", comparison.plot)])
         sources = [str(path) for path in paths]
-        summary: dict[str, Any] = {"command": "chains", "sources": sources, "seed": seed}
-        summary |= comparison.to_dict()
-        notes = [*summary.pop("notes"), *missing]
-        finish(summary, files, folder, notes, terminal, CHAINS_FILES[1])
-    if fail and not comparison.agree:
-        raise typer.Exit(DIFFERENT)
+        output.finish({"sources": sources, "seed": permutations["seed"], **comparison.to_dict()})
+    return fail and not comparison.agree
 
 
 def thin(
     terminal: Terminal,
-    path: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help=f"{KINDS} a CSV file of CmdStan.", show_default=False),
-    ],
-    to: Annotated[int, typer.Option(min=1, help="How many draws to choose.", show_default=False)],
+    *,
+    path: Annotated[Path, argument("FILE", f"{FORMATS} a CSV file of CmdStan.")],
+    to: Annotated[int, typer.Option(min=1, help="Number of draws to choose.", show_default=False)],
     parameters: Parameters = None,
     seed: Seed = 0,
     out: Annotated[Path | None, optional_folder("thinned.nc (for ArviZ) and thin.json")] = None,
@@ -95,58 +77,52 @@ def thin(
     Better than as many at random, by the embedding of the draws: means of smooth functions over
     those that are chosen are near the means over all.
     """
-    with output_folder(out, THIN_FILES, command="thin", read=[path]) as folder:
+    with output_folder(terminal, out, THIN_FILES, command="thin", read=[path]) as output:
         with terminal.step("thin", "choosing draws"):
-            from bke.inference import thin as thinned
+            from bke.inference import thin as choose_draws
 
             from ...core.netcdf import write_tree
             from ...mcmc.draws import posterior_dataset, read_draws
 
             tree = read_draws([path])
-            found = thinned(_chosen(tree, parameters, path), to, seed=seed)
-        terminal.say(str(found))
-        files = {}
-        if folder is not None:
-            files["draws"] = folder / THIN_FILES[0]
-            write_tree(_kept(posterior_dataset(tree), found), files["draws"])
-        summary = {"command": "thin", "source": str(path), "seed": seed, **found.to_dict()}
-        notes = summary.pop("notes")
-        finish(summary, files, folder, notes, terminal, THIN_FILES[1])
+            result = choose_draws(_select_parameters(tree, parameters, path), to, seed=seed)
+        terminal.say(str(result))
+        if output.folder is not None:
+            chosen = _chosen_draws(posterior_dataset(tree), result)
+            write_tree(chosen, output.add("draws", THIN_FILES[0]))
+        output.finish({"source": str(path), "seed": seed, **result.to_dict()})
 
 
-def _chosen(
+def _select_parameters(
     tree: xr.DataTree | xr.Dataset, parameters: str | None, path: Path
 ) -> xr.DataTree | xr.Dataset:
-    """The posterior, or the variables of it that are asked for.
+    """Return the posterior, or the chosen variables of it.
 
     Raises:
-        InputError: it has none of that name; tells those that it has.
+        InputError: it has none of that name; the message lists those that it has.
     """
     from ...mcmc.draws import posterior_dataset
 
-    names = parse_columns(parameters)
     posterior = posterior_dataset(tree, str(path))
-    if not names:
-        return posterior
-    held = [str(name) for name in posterior.data_vars]
-    if unknown := [name for name in names if name not in held]:
+    names = parse_columns(parameters) or []
+    variables = [str(name) for name in posterior.data_vars]
+    if unknown := [name for name in names if name not in variables]:
         raise InputError(
-            f"{path} has no parameter {unknown[0]!r}: there are {', '.join(held)}"
-            f"{nearest(unknown[0], held)}"
+            f"{path} has no parameter {unknown[0]!r}: there are {', '.join(variables)}"
+            f"{nearest(unknown[0], variables)}"
         )
-    return posterior[list(names)]
+    return posterior[names] if names else posterior
 
 
-def _kept(posterior: xr.Dataset, found: Thinned) -> xr.DataTree:
-    """The chosen draws as one chain, with their weights and where they were."""
+def _chosen_draws(posterior: xr.Dataset, result: Thinned) -> xr.DataTree:
+    """Return the chosen draws as one chain, with weights and their original chain and draw."""
     import xarray as xr
 
-    drawn = [name for name, one in posterior.items() if {"chain", "draw"} <= set(one.dims)]
-    rows = posterior[drawn].stack({STACKED: ("chain", "draw")}).isel({STACKED: found.indices})
-    places = {name: (("chain", "draw"), rows[name].values[None]) for name in ("chain", "draw")}
-    rows = rows.drop_vars([STACKED, "chain", "draw"]).rename({STACKED: "draw"})
-    rows = rows.expand_dims("chain")
-    kept = rows.transpose("chain", "draw", ...)
-    origin = xr.Dataset({f"original_{name}": values for name, values in places.items()})
-    origin["weight"] = (("chain", "draw"), found.weights[None])
-    return xr.DataTree.from_dict({"posterior": kept, "sample_stats": origin})
+    dims = ("chain", "draw")
+    drawn = [name for name, variable in posterior.items() if {*dims} <= {*variable.dims}]
+    chosen = posterior[drawn].stack({STACKED: dims}).isel({STACKED: result.indices})
+    origin = {f"original_{name}": (dims, chosen[name].values[None]) for name in dims}
+    chosen = chosen.drop_vars([STACKED, *dims]).rename({STACKED: "draw"}).expand_dims("chain")
+    origin["weight"] = (dims, result.weights[None])
+    groups = {"posterior": chosen.transpose(*dims, ...), "sample_stats": xr.Dataset(origin)}
+    return xr.DataTree.from_dict(groups)

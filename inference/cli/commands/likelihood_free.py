@@ -6,56 +6,49 @@ import contextlib
 import importlib.util
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...core.errors import InputError
 from ..inputs import read_sample
 from ..interrupt import terminable
-from ..options import FILE_KINDS, Columns, Seed, optional_folder, parse_columns
-from ..outputs import SUMMARY, draw_pictures, finish, output_folder, write_table
+from ..options import FILE_TYPES, Columns, Seed, argument, option, optional_folder
+from ..outputs import SUMMARY, output_folder
 from ..terminal import Terminal
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 FILES = ("run.nc", "posterior.csv", "posterior.png", "ess.png", "stages.png", SUMMARY)
 
 
 def abc(
     terminal: Terminal,
-    model: Annotated[
-        Path,
-        typer.Argument(metavar="MODEL", help="A file with prior and simulate.", show_default=False),
-    ],
-    observed: Annotated[
-        Path,
-        typer.Argument(
-            metavar="OBSERVED", help=f"Observed rows: {FILE_KINDS}.", show_default=False
-        ),
-    ],
-    columns: Columns = None,
+    *,
+    model: Annotated[Path, argument("MODEL", "A file with prior and simulate.")],
+    observed: Annotated[Path, argument("OBSERVED", f"Observed rows: {FILE_TYPES}.")],
+    columns: Columns,
     simulations: Annotated[
         int | None,
-        typer.Option(help="How many, at most.", show_default="10000, with --sequential 50000"),
+        typer.Option(
+            help="Largest number of simulations.", show_default="10000, with --sequential 50000"
+        ),
     ] = None,
     rows: Annotated[
-        int | None,
-        typer.Option(help="Rows of a simulated data set. Default: as observed."),
+        int | None, typer.Option(help="Rows of a simulated data set. Default: as observed.")
     ] = None,
     epsilon: Annotated[
-        str | None,
-        typer.Option(metavar="E,E,...", help="Bandwidths of the squared MMD. Default: chosen."),
+        str | None, option("E,E,...", "Bandwidths of the squared MMD. Default: chosen.")
     ] = None,
     sequential: Annotated[
         bool, typer.Option("--sequential", help="Sequential Monte Carlo to a smaller epsilon.")
     ] = False,
     workers: Annotated[int, typer.Option(help="Processes that simulate.")] = 1,
     checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Simulations are kept here, to go on after an interruption."
-        ),
+        Path | None, option("DIR", "Simulations are kept here, to go on after an interruption.")
     ] = None,
     seed: Seed = 0,
     out: Annotated[
@@ -73,68 +66,65 @@ def abc(
         def simulate(rng, theta):
             return rng.gamma(theta["size"], 1.0 / theta["rate"], size=100)
 
-    MODEL is run as it is: run no file that you do not trust.
+    MODEL is executed as Python code: use no file that you do not trust.
     """  # noqa: D301
-    bandwidths = _numbers(epsilon)
+    bandwidths = _parse_numbers(epsilon)
     if sequential and bandwidths is not None and len(bandwidths) > 1:
         raise typer.BadParameter("--sequential goes to one --epsilon")
-    table = read_sample(observed, columns=parse_columns(columns))
+    table = read_sample(observed, columns=columns)
     check_model(model)
-    written = output_folder(
-        out, FILES, command="abc", read=[model, observed], checkpoint=checkpoint
-    )
-    with written as folder, terminable(checkpoint is not None):
-        how: dict[str, Any] = {"rows": rows, "folder": checkpoint, "workers": workers, "seed": seed}
-        if simulations is not None:
-            how["num_simulations"] = simulations
+    options: dict[str, Any] = {"rows": rows, "folder": checkpoint, "workers": workers, "seed": seed}
+    if simulations is not None:
+        options["num_simulations"] = simulations
+    read = [model, observed]
+    with (
+        output_folder(
+            terminal, out, FILES, command="abc", read=read, checkpoint=checkpoint
+        ) as output,
+        terminable(checkpoint is not None),
+    ):
         with (
             terminal.step("simulate", "simulating", spinner=False),
-            prints_apart(),
+            contextlib.redirect_stdout(sys.stderr),  # a program may read the results
             imported(model) as (prior, simulate),
             warnings.catch_warnings(),
         ):
-            from bke.inference import (
-                k2_abc,
-                plot_abc,
-                plot_ess,
-                plot_stages,
-                save_run,
-                sequential_k2_abc,
-            )
+            import bke.inference as bke
 
             from ...core.errors import PosteriorWarning
             from ...likelihood_free.results import abc_summary, abc_text, run_notes, weighted_draws
 
             warnings.simplefilter("ignore", PosteriorWarning)  # printed as notes
-            how["progress"] = terminal.progress
+            fit: Callable[..., xr.DataTree] = bke.k2_abc
             if sequential:
-                one = None if bandwidths is None else bandwidths[0]
-                run = sequential_k2_abc(table.values, simulate, prior, epsilon=one, **how)
-            else:
-                run = k2_abc(table.values, simulate, prior, epsilon=bandwidths, **how)
+                fit = bke.sequential_k2_abc
+            run = fit(
+                table.values,
+                simulate,
+                prior,
+                epsilon=bandwidths[0] if sequential and bandwidths else bandwidths,
+                progress=terminal.progress,
+                **options,
+            )
         terminal.say(abc_text(run))
-        notes = run_notes(run)
-        terminal.notes(notes)
-        files: dict[str, Path] = {}
-        if folder is not None:
-            save_run(run, folder / FILES[0])
-            files = write_table(folder, FILES[1], *weighted_draws(run), terminal)
-            files["run"] = folder / FILES[0]
-        name, draw = ("stages", plot_stages) if sequential else ("ess", plot_ess)
-        pictures = [("posterior", lambda: plot_abc(run)), (name, lambda: draw(run))]
-        drawn, missing = draw_pictures(folder, lambda: pictures, terminal)
-        summary = {
-            "command": "abc",
-            "model": str(model),
-            "observed": str(observed),
-            "rows": len(table.values),
-            "columns": list(table.columns),
-            **abc_summary(run),
-        }
-        finish(summary, {**files, **drawn}, folder, [*notes, *missing], terminal)
+        output.note(run_notes(run))
+        if output.folder is not None:
+            output.write_table(FILES[1], *weighted_draws(run))
+            bke.save_run(run, output.add("run", FILES[0]))
+        name, plot = ("stages", bke.plot_stages) if sequential else ("ess", bke.plot_ess)
+        output.draw(lambda: [("posterior", lambda: bke.plot_abc(run)), (name, lambda: plot(run))])
+        output.finish(
+            {
+                "model": str(model),
+                "observed": str(observed),
+                "rows": len(table.values),
+                "columns": list(table.columns),
+                **abc_summary(run),
+            }
+        )
 
 
-def _numbers(text: str | None) -> list[float] | None:
+def _parse_numbers(text: str | None) -> list[float] | None:
     if text is None:
         return None
     try:
@@ -143,13 +133,8 @@ def _numbers(text: str | None) -> list[float] | None:
         raise typer.BadParameter(f"--epsilon {text!r} is not a list of numbers") from None
 
 
-def prints_apart() -> contextlib.redirect_stdout[Any]:
-    """Send what the model prints to standard error: a program may read the results."""
-    return contextlib.redirect_stdout(sys.stderr)
-
-
 def check_model(path: Path) -> None:
-    """Refuse what is no Python file that can be imported beside the modules that there are."""
+    """Refuse a file that is no Python file or has the name of another module."""
     if not path.is_file():
         raise InputError(f"{path}: no such file")
     if path.suffix != ".py":
@@ -163,7 +148,7 @@ def check_model(path: Path) -> None:
 
 @contextlib.contextmanager
 def imported(path: Path) -> Iterator[tuple[Any, Any]]:
-    """``prior`` and ``simulate`` of a Python file, which is a module within the block.
+    """Yield ``prior`` and ``simulate`` of a Python file, which is a module within the block.
 
     Raises:
         InputError: it cannot be run, or lacks one of them.
@@ -172,8 +157,8 @@ def imported(path: Path) -> Iterator[tuple[Any, Any]]:
     assert specification is not None
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
-    # Where it finds its neighbours, and where other processes find it by its name. At the end: a
-    # file there that is called like a module of Python's would stand for that.
+    # For its own imports, and for other processes, which import it by its name. At the end: a file
+    # there must not hide a module of the same name.
     folder = str(path.resolve().parent)
     sys.path.append(folder)
     sys.modules[path.stem] = module
@@ -191,7 +176,7 @@ def imported(path: Path) -> Iterator[tuple[Any, Any]]:
         except InputError:
             raise
         except Exception as error:
-            # What simulate raises has a note that says for which parameters.
+            # An exception of simulate has a note with the parameters of the simulation.
             where = "; ".join(getattr(error, "__notes__", ()))
             if not where:
                 raise

@@ -15,49 +15,34 @@ from ...core.errors import InputError
 from ..inputs import (
     Pair,
     built_in_pair,
-    check_samples,
-    check_witness,
-    open_sample,
+    check_witness_memory,
     read_landmarks,
     read_pair,
     read_points,
     read_pooled,
 )
 from ..interrupt import terminable
-from ..model import build_sampler, model_arguments
+from ..model import Model
 from ..options import (
-    FILE_KINDS,
-    Ard,
-    Chains,
+    FILE_TYPES,
+    Band,
     Columns,
-    Draws,
     FirstSample,
     Html,
-    KernelName,
-    Landmarks,
-    Level,
-    Likelihood,
-    Method,
     Modules,
     Names,
-    Noise,
-    NoiseVariance,
     OutFile,
     OutFolder,
     Points,
-    PriorRate,
-    PriorShape,
     RunFile,
     SecondSample,
     Seed,
-    Unit,
     Verbose,
-    Warmup,
-    number_or_word,
+    argument,
+    option,
     optional_folder,
-    parse_columns,
 )
-from ..outputs import PICTURE, SUMMARY, Pictures, draw_pictures, finish, output_file, output_folder
+from ..outputs import PICTURE, SUMMARY, Output, Pictures, output_file, output_folder
 from ..terminal import Terminal
 
 if TYPE_CHECKING:
@@ -69,36 +54,23 @@ RUN, WITNESS, DIAGNOSIS = "run.nc", "witness.nc", "diagnosis.json"
 RUN_PICTURES = ("trace.png", "rank.png", "profile.png")
 WITNESS_FILES = (WITNESS, "samples.png", "witness.png", SUMMARY)
 RUN_FILES = (RUN, "comparison.png", *RUN_PICTURES, *WITNESS_FILES)
-#: Rows of which a comparison takes long enough for a bar.
-MANY_ROWS = 20_000
+#: Number of rows from which on a comparison shows a progress bar.
+PROGRESS_ROWS = 20_000
 
 
 def run(
     terminal: Terminal,
+    *,
     path_p: Annotated[
         Path | None,
-        typer.Argument(metavar="[P", help=f"First sample: {FILE_KINDS}.", show_default=False),
+        argument("[P", f"First sample: {FILE_TYPES}."),
     ] = None,
-    path_q: Annotated[
-        Path | None, typer.Argument(metavar="Q]", help="Second sample.", show_default=False)
-    ] = None,
-    columns: Columns = None,
+    path_q: Annotated[Path | None, argument("Q]", "Second sample.")] = None,
+    columns: Columns,
     names: Names = None,
-    kernel: KernelName = "se",
-    ard: Ard = False,
-    prior_shape: PriorShape = 1.0,
-    prior_rate: PriorRate = 1.0,
-    noise_variance: NoiseVariance = "0.1",
-    likelihood: Likelihood = "auto",
-    landmarks: Landmarks = None,
-    standardize: Unit = None,
-    method: Method = None,
-    chains: Chains = None,
-    warmup: Warmup = None,
-    draws: Draws = None,
+    model: Model,
     seed: Seed = 0,
-    noise: Noise = "clt",
-    level: Level = 0.8,
+    band: Band,
     at: Points = None,
     out: OutFolder = Path("bke-run"),
     html: Html = None,
@@ -111,59 +83,40 @@ def run(
     """
     if (path_p is None) != (path_q is None):
         raise typer.BadParameter("give both samples, or none for the built-in data")
-    built_in = path_p is None or path_q is None
-    chosen = parse_columns(columns)
-    if path_p is None or path_q is None:
-        pair, default = built_in_pair(names), _figure4_sampler()
-        standardize = standardize or "none"
+    defaults: dict[str, Any] = {}
+    if built_in := path_p is None or path_q is None:
+        pair = built_in_pair(names)
+        defaults = {"sampler": _figure4_sampler(), "standardize": "none"}
     else:
-        pair, default = read_pair(path_p, path_q, chosen, names), None
-    points = read_points(at, chosen, pair.columns)
-    places = read_landmarks(landmarks, chosen, pair.columns)
-    how = model_arguments(
-        len(pair.columns),
-        kernel=kernel,
-        ard=ard,
-        prior_shape=prior_shape,
-        prior_rate=prior_rate,
-        noise_variance=noise_variance,
-        likelihood=likelihood,
-        landmarks=places,
-        standardize=standardize,
-    )
-    how["method"] = build_sampler(method, default, chains=chains, warmup=warmup, draws=draws)
-    band = _band(noise, level)
-    seen = likelihood == "landmark"
-    check_witness(pair, points, *band, seen=seen, kernel=how["kernel"], measure="unit")
-    read = (path_p, path_q, at, landmarks)
-    with output_folder(out, RUN_FILES, command="run", read=read) as folder:
-        notes = list(pair.notes)
-        terminal.notes(notes)
-        answer = compare_pair(pair, terminal, verbose=verbose, seed=seed)
-        result = fit_and_save(pair.pooled, pair.columns, folder / RUN, terminal, seed=seed, **how)
-        result, unknown = _weigh_and_save(result, folder / RUN, terminal)
-        diagnosis, summary, rounded = _diagnose_and_print(
-            result, terminal, verbose=verbose, as_figure5=built_in
-        )
-        found, files, missing = _witness_and_save(
+        pair = read_pair(path_p, path_q, columns, names)
+    points = read_points(at, columns, pair.columns)
+    arguments = model.fit_arguments(pair.columns, columns, **defaults)
+    if model.likelihood != "landmark":
+        check_witness_memory(pair, points, arguments["kernel"])
+    read = (path_p, path_q, at, model.landmarks)
+    with output_folder(terminal, out, RUN_FILES, command="run", read=read) as output:
+        output.note(pair.notes)
+        comparison = compare_pair(pair, terminal, verbose=verbose, seed=seed)
+        path = output.add("run", RUN)
+        result = _fit(pair.pooled, pair.columns, path, terminal, seed=seed, **arguments)
+        result, weights = _reweight(result, output, path)
+        diagnosis, summary = _diagnose(result, output, verbose=verbose, as_figure5=built_in)
+        summary |= _witness(
             result,
             diagnosis,
             pair,
             points,
             band,
-            weights="chains" if unknown else "posterior",
-            seed=seed,
-            folder=folder,
-            terminal=terminal,
-            more=[("comparison", answer.plot), *_run_pictures(result)],
+            output,
+            pictures=[("comparison", comparison.plot), *_run_pictures(result)],
             as_figure5=built_in,
+            weights=weights,
+            seed=seed,
         )
-        output = {"command": "run", "answer": answer.to_dict(), **summary, **found}
-        notes += [*unknown, *rounded, *missing]
+        summary = {"answer": comparison.to_dict(), **summary}
         title = f"{pair.names[0]} and {pair.names[1]}"
-        page = _write_page(html, output, diagnosis, files, title, notes, terminal, str(answer))
-        files = {"run": folder / RUN, **files, **page}
-        finish(output, files, folder, notes, terminal)
+        _write_page(html, summary, diagnosis, output.files, title, output, str(comparison))
+        output.finish(summary)
 
 
 def _figure4_sampler() -> Nuts:
@@ -178,40 +131,19 @@ def _figure4_sampler() -> Nuts:
     return Nuts(num_samples=500, target_accept_prob=0.5, init_strategy=init_to_uniform)
 
 
-def _band(noise: str, level: float) -> tuple[str | float, float]:
-    """The noise of the witness and the probability of its band."""
-    return number_or_word(noise, ("clt",)), level
-
-
 def fit(
     terminal: Terminal,
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILES...", help=f"Samples, pooled: {FILE_KINDS}.", show_default=False
-        ),
-    ],
-    columns: Columns = None,
-    kernel: KernelName = "se",
-    ard: Ard = False,
-    prior_shape: PriorShape = 1.0,
-    prior_rate: PriorRate = 1.0,
-    noise_variance: NoiseVariance = "0.1",
-    likelihood: Likelihood = "auto",
-    landmarks: Landmarks = None,
-    standardize: Unit = None,
-    method: Method = None,
-    chains: Chains = None,
-    warmup: Warmup = None,
-    draws: Draws = None,
+    *,
+    files: Annotated[list[Path], argument("FILES...", f"Samples, pooled: {FILE_TYPES}.")],
+    columns: Columns,
+    model: Model,
     seed: Seed = 0,
     stream: Annotated[
         bool,
         typer.Option("--stream", help="Leave the rows of one NPY, Parquet or zarr file on disk."),
     ] = False,
     checkpoint: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="With --stream: go on from here after an interruption."),
+        Path | None, option("FILE", "With --stream: go on from here after an interruption.")
     ] = None,
     out: OutFile = Path("run.nc"),
     verbose: Verbose = False,
@@ -223,33 +155,35 @@ def fit(
     """
     if checkpoint is not None and not stream:
         raise typer.BadParameter("--checkpoint is for --stream")
-    chosen = parse_columns(columns)
-    samples, headings, remarks = (open_sample if stream else read_pooled)(files, chosen)
-    how = model_arguments(
-        len(headings),
-        kernel=kernel,
-        ard=ard,
-        prior_shape=prior_shape,
-        prior_rate=prior_rate,
-        noise_variance=noise_variance,
-        likelihood=likelihood,
-        landmarks=read_landmarks(landmarks, chosen, headings),
-        standardize=standardize,
-    )
-    how["method"] = build_sampler(method, chains=chains, warmup=warmup, draws=draws)
-    how |= {"seed": seed, "checkpoint": checkpoint}
-    terminal.notes(remarks)
-    written = output_file(out, read=[*files, landmarks], checkpoint=checkpoint)
-    with written, terminable(checkpoint is not None):
-        result = fit_and_save(samples, None if stream else headings, out, terminal, **how)
-        result, unknown = _weigh_and_save(result, out, terminal)
-        _, summary, rounded = _diagnose_and_print(result, terminal, verbose=verbose)
-        notes = [*remarks, *unknown, *rounded]
-        finish({"command": "fit", **summary}, {"run": out}, None, notes, terminal)
+    samples: Any
+    notes: list[str] = []
+    if stream:
+        from ...streams.rows import open_rows
+
+        if len(files) > 1:
+            raise InputError(f"--stream is for one file, and there are {len(files)}")
+        samples = open_rows(files[0], columns=columns)
+        names = samples.columns
+    else:
+        samples, names, notes = read_pooled(files, columns)
+    arguments = model.fit_arguments(names, columns)
+    output = Output("fit", terminal)
+    output.note(notes)
+    with (
+        output_file(out, read=[*files, model.landmarks], checkpoint=checkpoint),
+        terminable(checkpoint is not None),
+    ):
+        arguments |= {"seed": seed, "checkpoint": checkpoint}
+        result = _fit(samples, None if stream else names, out, terminal, **arguments)
+        output.files["run"] = out
+        result, _ = _reweight(result, output, out)
+        _, summary = _diagnose(result, output, verbose=verbose)
+        output.finish(summary)
 
 
 def diagnose(
     terminal: Terminal,
+    *,
     run_file: RunFile,
     module: Modules = None,
     out: Annotated[
@@ -260,35 +194,30 @@ def diagnose(
 ) -> None:
     """Diagnose a run: R-hat, effective sample sizes, modes."""
     files = (*RUN_PICTURES, DIAGNOSIS)
-    with output_folder(out, files, command="diagnose", read=[run_file]) as folder:
+    with output_folder(terminal, out, files, command="diagnose", read=[run_file]) as output:
         result = _load(run_file, module, terminal)
-        diagnosis, summary, rounded = _diagnose_and_print(result, terminal, verbose=verbose)
-        with tempfile.TemporaryDirectory() as elsewhere:
-            # The page needs pictures where no folder asks for them.
-            drawn = Path(elsewhere) if folder is None and html is not None else folder
-            pictures, missing = draw_pictures(drawn, lambda: _run_pictures(result), terminal)
-            notes = [*rounded, *missing]
+        diagnosis, summary = _diagnose(result, output, verbose=verbose)
+        with tempfile.TemporaryDirectory() as temporary:
+            # The page has pictures even where no folder has.
+            folder = Path(temporary) if out is None and html is not None else None
+            pictures = output.draw(lambda: _run_pictures(result), folder)
             title = f"Diagnosis of {run_file.name}"
-            page = _write_page(html, summary, diagnosis, pictures, title, notes, terminal)
-        written = page if folder is None else {**pictures, **page}
-        finish({"command": "diagnose", **summary}, written, folder, notes, terminal, DIAGNOSIS)
+            _write_page(html, summary, diagnosis, pictures, title, output)
+        output.finish(summary)
 
 
 def witness(
     terminal: Terminal,
+    *,
     run_file: RunFile,
     path_p: FirstSample,
     path_q: SecondSample,
-    columns: Columns = None,
+    columns: Columns,
     names: Names = None,
-    noise: Noise = "clt",
-    level: Level = 0.8,
+    band: Band,
     at: Points = None,
     landmarks: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COUNT|FILE", help="Condition there, not on all rows: for large data."
-        ),
+        str | None, option("COUNT|FILE", "Condition there, not on all rows: for large data.")
     ] = None,
     seed: Seed = 0,
     module: Modules = None,
@@ -299,67 +228,56 @@ def witness(
 
     Writes witness.nc, samples.png, witness.png and summary.json.
     """
-    chosen = parse_columns(columns)
-    pair = read_pair(path_p, path_q, chosen, names)
-    points = read_points(at, chosen, pair.columns)
-    places = read_landmarks(landmarks, chosen, pair.columns)
+    pair = read_pair(path_p, path_q, columns, names)
+    points = read_points(at, columns, pair.columns)
+    chosen = read_landmarks(landmarks, columns, pair.columns)
     read = (run_file, path_p, path_q, at, landmarks)
-    with output_folder(out, WITNESS_FILES, command="witness", read=read) as folder:
+    with output_folder(terminal, out, WITNESS_FILES, command="witness", read=read) as output:
         result = _load(run_file, module, terminal)
-        from ...sampling.run import target_of
-
-        target, _ = target_of(result)
-        check_witness(
-            pair,
-            points,
-            *(band := _band(noise, level)),
-            seen=places is not None or target.landmarks is not None,
-            kernel=target.kernel,
-            measure=target.measure,
-        )
-        check_samples(result, pair)
-        notes = list(pair.notes)
-        result, unknown = _weigh_and_save(result, None, terminal)
-        terminal.notes(notes)
-        diagnosis, summary, rounded = _diagnose_and_print(result, terminal, verbose=verbose)
-        found, files, missing = _witness_and_save(
+        output.note(pair.notes)
+        result, weights = _reweight(result, output)
+        diagnosis, summary = _diagnose(result, output, verbose=verbose)
+        summary |= _witness(
             result,
             diagnosis,
             pair,
             points,
             band,
-            weights="chains" if unknown else "posterior",
-            landmarks=places,
+            output,
+            landmarks=pair.labelled(chosen) if isinstance(chosen, np.ndarray) else chosen,
+            weights=weights,
             seed=seed,
-            folder=folder,
-            terminal=terminal,
         )
-        output = {"command": "witness", **summary, **found}
-        finish(output, files, folder, [*notes, *unknown, *rounded, *missing], terminal)
+        output.finish(summary)
 
 
 def compare_pair(pair: Pair, terminal: Terminal, *, verbose: bool, **options: Any) -> Comparison:
-    """Compare two samples with options of :func:`~bke.inference.compare`, and say what it found."""
-    many = len(pair.P) + len(pair.Q) > MANY_ROWS
-    with terminal.step("compare", "comparing the samples", spinner=not many):
+    """Compare two samples with options of :func:`~bke.inference.compare`, and print the result."""
+    slow = len(pair.P) + len(pair.Q) > PROGRESS_ROWS
+    with terminal.step("compare", "comparing the samples", spinner=not slow):
         from bke.inference import compare
 
-        bar = terminal.progress and many
-        shown: dict[str, Any] = {"columns": pair.columns, "names": pair.names, "progress": bar}
-        found = compare(pair.P, pair.Q, **shown, **options)
-    terminal.say(str(found) if verbose else f"{found.headline}.")
-    return found
+        comparison = compare(
+            pair.P,
+            pair.Q,
+            columns=pair.columns,
+            names=pair.names,
+            progress=terminal.progress and slow,
+            **options,
+        )
+    terminal.say(str(comparison) if verbose else f"{comparison.headline}.")
+    return comparison
 
 
-def fit_and_save(
-    samples: Any, columns: Sequence[str] | None, path: Path, terminal: Terminal, **options: Any
+def _fit(
+    samples: Any, names: Sequence[str] | None, path: Path, terminal: Terminal, **options: Any
 ) -> xr.DataTree:
     """Sample the posterior with options of :func:`~bke.inference.fit`, and save the run at once."""
     with terminal.step("fit", "fit", spinner=False):
-        from bke.inference import fit as fitted, save_run
+        from bke.inference import fit as fit_lengthscale, save_run
 
-        names = None if columns is None else list(columns)
-        run = fitted(samples, columns=names, progress=terminal.progress, **options)
+        columns = None if names is None else list(names)
+        run = fit_lengthscale(samples, columns=columns, progress=terminal.progress, **options)
         save_run(run, path)
     return run
 
@@ -371,137 +289,130 @@ def _load(path: Path, modules: Sequence[str] | None, terminal: Terminal) -> xr.D
         return load_run(path, modules=modules or ())
 
 
-def _weigh_and_save(
-    run: xr.DataTree, path: Path | None, terminal: Terminal
-) -> tuple[xr.DataTree, list[str]]:
-    """The run with the posterior mass of its modes, or a note why they cannot be weighed."""
-    with terminal.step("weigh", "weighing the modes", spinner=False):
+def _reweight(
+    run: xr.DataTree, output: Output, path: Path | None = None
+) -> tuple[xr.DataTree, str]:
+    """Weight draws by the posterior mass of their modes, and save the run; note if that fails.
+
+    Returns:
+        The run, and the weights of its draws: ``"posterior"``, or ``"chains"``.
+    """
+    with output.terminal.step("weigh", "weighing the modes", spinner=False):
         from bke.inference import SamplingError, find_modes, reweight, save_run
 
         from ...diagnostics.modes import draw_weights, unconstrained_draws
         from ...sampling.samplers import MOST_EVALUATIONS
 
-        # One mode of many hyperparameters: bridge sampling would give it all the mass.
-        many = unconstrained_draws(run).shape[-1] not in MOST_EVALUATIONS
-        if many and len(find_modes(run).modes) == 1:
-            return run, []
-        weighed, notes = run, []
+        # One mode of several hyperparameters: bridge sampling would give it all the mass.
+        dimension = unconstrained_draws(run).shape[-1]
+        if dimension not in MOST_EVALUATIONS and len(find_modes(run).modes) == 1:
+            return run, "posterior"
+        weighted, weights = run, "posterior"
         try:
-            weighed = reweight(run, progress=terminal.progress)
-            draw_weights(weighed, find_modes(weighed))
+            weighted = reweight(run, progress=output.terminal.progress)
+            draw_weights(weighted, find_modes(weighted))
         except (InputError, SamplingError) as error:
-            notes = [f"Draws are not weighted by posterior mass: {error}."]
-            terminal.notes(notes)
-        if path is not None and weighed is not run:
-            save_run(weighed, path)
-    return weighed, notes
+            output.note([f"Draws are not weighted by posterior mass: {error}."])
+            weights = "chains"
+        if path is not None and weighted is not run:
+            save_run(weighted, path)
+    return weighted, weights
 
 
-def _diagnose_and_print(
-    run: xr.DataTree, terminal: Terminal, *, verbose: bool, as_figure5: bool = False
-) -> tuple[Diagnosis, dict[str, Any], list[str]]:
+def _diagnose(
+    run: xr.DataTree, output: Output, *, verbose: bool, as_figure5: bool = False
+) -> tuple[Diagnosis, dict[str, Any]]:
     """Diagnose a run and print the result.
 
     Args:
-        run: the run.
-        terminal: where it is printed.
-        verbose: whether to print the whole diagnosis.
-        as_figure5: whether to name the modes as in BKE Figure 5.
+        run: a run of :func:`~bke.inference.fit`.
+        output: the output of the command.
+        verbose: print the whole diagnosis.
+        as_figure5: name the modes as in BKE Figure 5.
 
     Returns:
-        The diagnosis, the summary of the run, and notes on what was done to the data.
+        The diagnosis, and the summary of the run.
     """
-    with terminal.step("diagnose", "looking for modes"):
-        from bke.inference import diagnose as diagnosed
+    with output.terminal.step("diagnose", "looking for modes"):
+        from bke.inference import diagnose as diagnose_run
 
-        from ...diagnostics.summary import (
-            brief_diagnosis,
-            mode_names,
-            rounding_notes,
-            run_summary,
-            zeros_of_density,
-        )
+        from ...diagnostics import summary as report
 
-        diagnosis = diagnosed(run)
-        summary, notes = run_summary(run, diagnosis), rounding_notes(run)
+        diagnosis = diagnose_run(run)
+        summary, notes = report.run_summary(run, diagnosis), report.rounding_notes(run)
         scalar_chains = "profile" in run.children and not diagnosis.independent
-        zeros = zeros_of_density(run, diagnosis.modes) if scalar_chains and not verbose else []
-    terminal.notes(notes)
+    output.note(notes)
     if verbose:
         lines = str(diagnosis).splitlines()
     else:
-        names = mode_names(diagnosis.modes, as_figure5=as_figure5)
-        lines = brief_diagnosis(diagnosis, summary, names, zeros)
-    terminal.lines(lines, warning=diagnosis.multimodal)
-    return diagnosis, summary, notes
+        zeros = report.zeros_of_density(run, diagnosis.modes) if scalar_chains else []
+        names = report.mode_names(diagnosis.modes, as_figure5=as_figure5)
+        lines = report.brief_diagnosis(diagnosis, summary, names, zeros)
+    output.terminal.lines(lines, warning=diagnosis.multimodal)
+    return diagnosis, summary
 
 
-def _witness_and_save(
+def _witness(
     run: xr.DataTree,
     diagnosis: Diagnosis,
     pair: Pair,
     points: np.ndarray | None,
     band: tuple[str | float, float],
+    output: Output,
     *,
-    weights: str,
-    landmarks: int | np.ndarray | None = None,
-    seed: int,
-    folder: Path,
-    terminal: Terminal,
-    more: Pictures = (),
+    pictures: Pictures = (),
     as_figure5: bool = False,
-) -> tuple[dict[str, Any], dict[str, Path], list[str]]:
-    """Draw the witness, save it, print its extremes, and draw the pictures.
+    **options: Any,
+) -> dict[str, Any]:
+    """Draw the witness, save it, print its extremes, and save the pictures.
 
     Args:
-        run: what was fitted.
-        diagnosis: of the run.
+        run: a run of :func:`~bke.inference.fit`.
+        diagnosis: its diagnosis.
         pair: the two samples.
-        points: where, (k, D), if not by default.
-        band: its noise and probability.
-        weights: ``"posterior"`` or ``"chains"``, if the masses of the modes are not known.
-        landmarks: what the embeddings are conditioned on, if not on all rows.
-        seed: of the draws.
-        folder: of the files.
-        terminal: where it is printed.
-        more: pictures beside those of the samples and the witness.
-        as_figure5: whether to name modes and panels as in BKE Figure 5, and to draw the densities
-            of its data.
+        points: points of evaluation, (k, D); ``None``: the default.
+        band: noise of the witness, and probability of its band.
+        output: the output of the command.
+        pictures: more pictures to save.
+        as_figure5: name modes and panels as in BKE Figure 5, and draw the densities of its data.
+        **options: options of :func:`~bke.inference.sample_witness`.
 
     Returns:
-        What was found, the files, and notes.
+        The summary of the witness.
     """
     noise, level = band
+    terminal = output.terminal
+    P, Q = pair.labelled(pair.P), pair.labelled(pair.Q)
     with terminal.step("witness", "drawing the witness", spinner=False):
-        from bke.inference import sample_witness
+        import bke.inference as bke
 
         from ...core.netcdf import write_tree
         from ...diagnostics.summary import mode_names
         from ...witness.summary import brief_witness, witness_summary
 
-        drawn = sample_witness(
-            run,
-            pair.labelled(pair.P),
-            pair.labelled(pair.Q),
-            None if points is None else pair.labelled(points),
-            noise=noise,
-            weights=weights,
-            landmarks=pair.labelled(landmarks) if isinstance(landmarks, np.ndarray) else landmarks,
-            seed=seed,
-            progress=terminal.progress,
+        at = None if points is None else pair.labelled(points)
+        draws = bke.sample_witness(
+            run, P, Q, at, noise=noise, progress=terminal.progress, **options
         )
-        write_tree(drawn, folder / WITNESS)
-        summary = witness_summary(drawn, diagnosis.modes, level)
+        write_tree(draws, output.add("witness", WITNESS))
+        summary = witness_summary(draws, diagnosis.modes, level)
     names = mode_names(diagnosis.modes, as_figure5=as_figure5)
     terminal.lines(brief_witness(summary, names, pair.names))
-    files, missing = draw_pictures(
-        folder,
-        lambda: [*more, *_pair_pictures(run, drawn, pair, level, as_figure5=as_figure5)],
-        terminal,
-    )
-    found = {"witness": {"sources": pair.sources, **summary}}
-    notes = [drawn.attrs["note"]] if "note" in drawn.attrs else []
-    return found, {"witness": folder / WITNESS, **files}, [*notes, *missing]
+    if "note" in draws.attrs:
+        output.notes.append(draws.attrs["note"])  # printed as a warning
+
+    def draw_samples() -> Figure:
+        densities = bke.normal_laplace_density if as_figure5 else None
+        labels: dict[str, Any] = {"columns": pair.columns, "names": pair.names}
+        return bke.plot_samples(pair.P, pair.Q, densities=densities, **labels)
+
+    def draw_witness() -> Figure:
+        return bke.plot_witness(
+            draws, level, P=P, Q=Q, names=pair.names, run=run, as_figure5=as_figure5
+        )
+
+    output.draw(lambda: [*pictures, ("samples", draw_samples), ("witness", draw_witness)])
+    return {"witness": {"sources": pair.sources, **summary}}
 
 
 def _run_pictures(run: xr.DataTree) -> Pictures:
@@ -517,47 +428,27 @@ def _run_pictures(run: xr.DataTree) -> Pictures:
     return pictures
 
 
-def _pair_pictures(
-    run: xr.DataTree, witness: xr.DataTree, pair: Pair, level: float, *, as_figure5: bool
-) -> Pictures:
-    """Pictures of the samples and of the witness; ``as_figure5``: of BKE Figures 3 and 5."""
-    from bke.inference import normal_laplace_density, plot_samples, plot_witness
-
-    shown: dict[str, Any] = {
-        "P": pair.labelled(pair.P),
-        "Q": pair.labelled(pair.Q),
-        "names": pair.names,
-        "run": run,
-    }
-    densities = normal_laplace_density if as_figure5 else None
-    named: dict[str, Any] = {"columns": pair.columns, "names": pair.names}
-    return [
-        ("samples", lambda: plot_samples(pair.P, pair.Q, densities=densities, **named)),
-        ("witness", lambda: plot_witness(witness, level, as_figure5=as_figure5, **shown)),
-    ]
-
-
 def _write_page(
     path: Path | None,
     summary: dict[str, Any],
     diagnosis: Diagnosis,
     files: dict[str, Path],
     title: str,
-    notes: Sequence[str],
-    terminal: Terminal,
+    output: Output,
     answer: str | None = None,
-) -> dict[str, Path]:
-    """Write the report as a page if there is a path for it, and return its file by its name."""
+) -> None:
+    """Write the report as a page, if there is a path for it."""
     if path is None:
-        return {}
-    with terminal.step("page", "writing the page"):
+        return
+    with output.terminal.step("page", "writing the page"):
         from ...diagnostics.page import run_page
 
-        drawn = {
+        pictures = {
             name.removesuffix(PICTURE): file
             for name, file in files.items()
             if name.endswith(PICTURE)
         }
-        page = run_page(summary, str(diagnosis), drawn, title=title, answer=answer, notes=notes)
+        notes = output.notes
+        page = run_page(summary, str(diagnosis), pictures, title=title, answer=answer, notes=notes)
         write_text(path, page)
-    return {"page": path}
+    output.files["page"] = path

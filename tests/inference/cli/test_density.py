@@ -1,14 +1,10 @@
-"""The command density, from files to files."""
-
-from __future__ import annotations
+"""``bke density``, from files to files."""
 
 import json
 
 import numpy as np
 import pandas as pd
 import pytest
-from bke.inference.cli import app
-from typer.testing import CliRunner
 
 
 @pytest.fixture
@@ -21,22 +17,17 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
 @pytest.mark.slow
-def test_density(folder):
-    done = run("density", "usual.csv", "--at", "new.csv", "--out", "out")
-    assert done.exit_code == 0, done.output
-    assert "1 of 2 rows of new.csv have a typicality of at most 0.05: the least" in done.output
-    assert "row 2 (mm " in done.output
+def test_density(bke, folder):
+    output = bke("density", "usual.csv", "--at", "new.csv", "--out", "out").output
+    assert "1 of 2 rows of new.csv have a typicality of at most 0.05: the least" in output
+    assert "row 2 (mm " in output
+    assert "1 row(s) are outside the box [" in output
     table = pd.read_csv("out/density.csv")
     assert list(table) == ["mm", "log_density", "typicality"]
     assert table["log_density"][0] == pytest.approx(np.log(0.4 / 2.0), abs=0.7)
     assert table["log_density"][1] == -np.inf  # outside the box
     assert table["typicality"][1] == pytest.approx(1.0 / 26.0)
-    assert "1 row(s) are outside the box [" in done.output
     summary = json.loads((folder / "out" / "summary.json").read_text())
     assert summary["normalized"] is True
     assert summary["log_density"][1] is None
@@ -44,18 +35,14 @@ def test_density(folder):
 
 
 @pytest.mark.slow
-def test_density_of_several_columns(folder):
-    done = run("density", "wide.csv", "--quiet", "--json")
-    assert done.exit_code == 0, done.output
-    summary = json.loads(done.stdout)
+def test_density_of_several_columns(bke_json, folder):
+    summary = bke_json("density", "wide.csv", "--quiet")
     assert summary["normalized"] is False
     assert len(summary["typicality"]) == 20
     assert min(summary["typicality"]) == 1.0 / 20.0  # of rows among themselves
 
 
-def test_density_refuses(folder):
-    assert run("density", "none.csv").exit_code == 1
-    assert run("density", "usual.csv", "--kernel", "best").exit_code == 2
-    other = run("density", "usual.csv", "--at", "wide.csv", "--quiet")
-    assert other.exit_code == 1
-    assert "mm" in other.output
+def test_invalid_input(bke, folder):
+    bke("density", "none.csv", status=1)
+    bke("density", "usual.csv", "--kernel", "best", status=2)
+    assert "mm" in bke("density", "usual.csv", "--at", "wide.csv", "--quiet", status=1).stderr

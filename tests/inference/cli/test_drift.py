@@ -1,30 +1,22 @@
 """``bke drift``: two tables on the command line."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
 from bke.inference import InputError, compare_tables
-from bke.inference.cli import app
 from scipy.stats import ks_2samp
-from typer.testing import CliRunner
 
-WIDE = {"COLUMNS": "200", "TERMINAL_WIDTH": "200", "NO_COLOR": "1"}
 FAST = ("--permutations", "99", "--quiet")
-
-
-def drift(*arguments):
-    return CliRunner().invoke(app, ["drift", *map(str, arguments)], env=WIDE)
 
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
+    """Two months that are alike, one between them that is not, and all of them as one table."""
     folder = tmp_path_factory.mktemp("tables")
     rng = np.random.default_rng(0)
-    paths = []
+    frames = {}
     for name, shift, n in (("may", 0.0, 90), ("june", 1.0, 110), ("july", 0.0, 100)):
-        frame = pd.DataFrame(
+        frames[name] = pd.DataFrame(
             {
                 "x": (rng.normal(size=n) + shift).round(3),
                 "word": rng.choice(["a", "b"], n),
@@ -32,100 +24,10 @@ def tables(tmp_path_factory):
                 "month": name,
             }
         )
-        paths.append(folder / f"{name}.csv")
-        frame.to_csv(paths[-1], index=False)
-    return paths
-
-
-def test_a_difference_is_told_and_is_a_failure_only_if_asked_for(tables):
-    may, june, july = tables
-    found = drift(may, june, "--exclude", "month", *FAST)
-    assert found.exit_code == 0
-    assert "may and june differ (p ≤ 0.01): 1 column has changed." in found.stdout
-    assert "x (number) has changed" in found.stdout
-    assert "'code' is -999 in" in found.stdout
-    assert drift(may, june, "--exclude", "month", "--fail", *FAST).exit_code == 3
-    same = drift(may, july, "--exclude", "month", "--fail", *FAST)
-    assert same.exit_code == 0
-    assert "No difference between may and july was found" in same.stdout
-
-
-def test_json_is_what_python_gives(tables):
-    may, june, _ = tables
-    found = drift(
-        may, june, "--exclude", "month", "--na-value=-999", "--column-type", "word=category",
-        "--json", "--names", "old", "new", *FAST,
-    )  # fmt: skip
-    told = json.loads(found.stdout)
-    assert told["command"] == "drift"
-    assert told["names"] == ["old", "new"]
-    assert [column["kind"] for column in told["columns"]] == ["number", "category", "integer"]
-    assert told["left_out"] == [{"name": "month", "reason": "excluded"}]
-    assert told["columns"][2]["effect"]["missing"][0] == pytest.approx(0.1, abs=0.1)
-    assert min(told["columns"][2]["effect"]["medians"]) >= 5
-
-
-def test_markdown_has_every_column_and_no_stray_marks(tables, tmp_path):
-    may, june, _ = tables
-    path = tmp_path / "drift.md"
-    found = drift(may, june, "--exclude", "month", "--markdown", path, *FAST)
-    assert found.exit_code == 0
-    text = path.read_text(encoding="utf-8")
-    assert text.startswith("**may and june differ (p ≤ 0.01): 1 column has changed.**")
-    rows = [line for line in text.splitlines() if line.startswith("|")]
-    assert [row.split(" | ")[0].strip("| ") for row in rows[:3]] == ["column", "---", "x"]
-    assert len(rows) == 5
-    assert all(row.replace("\\|", "").count("|") == 6 for row in rows)
-    assert drift(may, june, "--markdown", tmp_path / "no" / "a.md", *FAST).exit_code == 2
-    assert drift(may, june, "--markdown", "--quiet").exit_code == 2
-
-
-def test_one_table_is_divided_by_a_column(tables, tmp_path):
-    whole = pd.concat([pd.read_csv(path) for path in tables[:2]])
-    path = tmp_path / "whole.csv"
-    whole.to_csv(path, index=False)
-    found = drift(path, "--by", "month", *FAST)
-    assert "month june and month may differ" in found.stdout
-    assert drift(path, *FAST).exit_code == 2
-    assert drift(path, path, "--by", "month", *FAST).exit_code == 2
-    assert drift(path, path, "--column-type", "month", *FAST).exit_code == 2
-    refused = drift(path, path, "--column-type", "month:category", *FAST)
-    assert "write --column-type month=category" in " ".join(refused.output.replace("│", "").split())
-
-
-def test_bad_tables_are_one_sentence(tables, tmp_path):
-    (tmp_path / "a.csv").write_text("x,word\n1,2,3\n")
-    found = drift(tables[0], tmp_path / "a.csv", *FAST)
-    assert found.exit_code == 1
-    assert found.stderr.startswith("bke: ")
-    assert "3 cells in line 2 but 2 columns" in found.stderr
-
-
-def test_a_page_and_groups(tables, tmp_path):
-    whole = tmp_path / "all.csv"
-    pd.concat([pd.read_csv(path) for path in tables]).to_csv(whole, index=False)
-    page = tmp_path / "report.html"
-    found = drift(whole, "--by", "month", "--against", "may", "--html", page, *FAST)
-    assert found.exit_code == 0, found.output
-    assert "1 of 2 comparisons of groups of month find a difference" in found.stdout
-    assert f"Written: {page}" in found.stdout
-    assert page.read_text(encoding="utf-8").count("<table") == 3
-    rest = drift(whole, "--by", "month", "--rest", "--json", "--exclude", "code", *FAST)
-    assert len(json.loads(rest.stdout)["comparisons"]) == 3
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--html", "report.txt"), "must end in .html"),
-        (("--rest",), "about the groups of --by"),
-        (("--freq-weights", "x", "--weights", "x"), "freq_weights or weights, not both"),
-    ],
-)
-def test_options_that_make_no_sense(tables, arguments, message):
-    found = drift(*tables[:2], *arguments, *FAST)
-    assert found.exit_code != 0
-    assert message in " ".join(found.output.split())
+    frames["all"] = pd.concat(frames.values())
+    for name, frame in frames.items():
+        frame.to_csv(folder / f"{name}.csv", index=False)
+    return [folder / f"{name}.csv" for name in frames]
 
 
 @pytest.fixture(scope="module")
@@ -146,6 +48,93 @@ def small_change(tmp_path_factory):
     return paths
 
 
+def test_a_difference_fails_only_with_fail(bke, tables):
+    may, june, july, _ = tables
+    options = ("--exclude", "month", *FAST)
+    text = bke("drift", may, june, *options).stdout
+    assert "may and june differ (p ≤ 0.01): 1 column has changed." in text
+    assert "x (number) has changed" in text
+    assert "'code' is -999 in" in text
+    bke("drift", may, june, *options, "--fail", status=3)
+    text = bke("drift", may, july, *options, "--fail").stdout
+    assert "No difference between may and july was found" in text
+
+
+def test_json_is_what_python_gives(bke_json, tables):
+    may, june, *_ = tables
+    summary = bke_json(
+        "drift", may, june, "--exclude", "month", "--na-value=-999",
+        "--column-type", "word=category", "--names", "old", "new", *FAST,
+    )  # fmt: skip
+    assert summary["command"] == "drift"
+    assert summary["names"] == ["old", "new"]
+    assert [column["kind"] for column in summary["columns"]] == ["number", "category", "integer"]
+    assert summary["left_out"] == [{"name": "month", "reason": "excluded"}]
+    assert summary["columns"][2]["effect"]["missing"][0] == pytest.approx(0.1, abs=0.1)
+    assert min(summary["columns"][2]["effect"]["medians"]) >= 5
+
+
+def test_markdown_has_every_column_and_no_stray_marks(bke, tables, tmp_path):
+    may, june, *_ = tables
+    path = tmp_path / "drift.md"
+    bke("drift", may, june, "--exclude", "month", "--markdown", path, *FAST)
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("**may and june differ (p ≤ 0.01): 1 column has changed.**")
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert [row.split(" | ")[0].strip("| ") for row in rows[:3]] == ["column", "---", "x"]
+    assert len(rows) == 5
+    assert all(row.replace("\\|", "").count("|") == 6 for row in rows)
+
+
+def test_a_page_and_groups(bke, bke_json, tables, tmp_path):
+    *_, whole = tables
+    page = tmp_path / "report.html"
+    text = bke("drift", whole, "--by", "month", "--against", "may", "--html", page, *FAST).stdout
+    assert "1 of 2 comparisons of groups of month find a difference" in text
+    assert f"Written: {page}" in text
+    assert page.read_text(encoding="utf-8").count("<table") == 3
+    rest = bke_json("drift", whole, "--by", "month", "--rest", "--exclude", "code", *FAST)
+    assert len(rest["comparisons"]) == 3
+    frame = pd.read_csv(whole)
+    frame[frame["month"] != "july"].to_csv(tmp_path / "two.csv", index=False)
+    text = bke("drift", tmp_path / "two.csv", "--by", "month", *FAST).stdout
+    assert "month june and month may differ" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("{may}", "give two tables, or one and --by"),
+        ("{may} {june} --by month", "give two tables, or one and --by"),
+        ("{may} {june} --rest", "about the groups of --by"),
+        ("{may} {june} --column-type month", "write --column-type month=category"),
+        ("{may} {june} --column-type month:category", "write --column-type month=category"),
+        ("{may} {june} --names a a", "must be two different names"),
+        ("{may} {june} --html report.txt", "must end in .html"),
+        ("{may} {june} --markdown no/a.md", "there is no folder no for a.md"),
+        ("{may} {june} --markdown --quiet", "--quiet is an option"),
+        ("{may} {june} --min-effect 0.1", "--min-effect and --max-changed are for --fail"),
+        ("{may} {june} --max-changed 1", "--min-effect and --max-changed are for --fail"),
+        ("{may} {june} --fail --min-effect 10", "between 0 and 1, and 10 is not"),
+        ("{may} {june} --fail --min-effect nan", "between 0 and 1, and nan is not"),
+        ("{may} {june} --fail --max-changed -1", "greater than or equal to 0"),
+    ],
+)
+def test_wrong_usage(bke, tables, arguments, message):
+    may, june, *_ = tables
+    given = [word.format(may=may, june=june) for word in arguments.split()]
+    assert message in bke("drift", *given, status=2).output
+
+
+def test_invalid_input(bke, tables, tmp_path):
+    may, june, *_ = tables
+    (tmp_path / "a.csv").write_text("x,word\n1,2,3\n")
+    refused = bke("drift", may, tmp_path / "a.csv", *FAST, status=1)
+    assert "3 cells in line 2 but 2 columns" in refused.stderr
+    refused = bke("drift", may, june, "--freq-weights", "x", "--weights", "x", *FAST, status=1)
+    assert "freq_weights or weights, not both" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("gate", "status"),
     [
@@ -158,11 +147,10 @@ def small_change(tmp_path_factory):
         (("--min-effect", "0.1", "--max-changed", "1"), 0),
     ],
 )
-def test_a_gate_counts_columns_that_have_changed_enough(small_change, gate, status):
-    found = drift(*small_change, "--fail", *gate, *FAST)
-    assert found.exit_code == status, found.output
-    assert "2 columns have changed" in found.stdout
-    last = found.stdout.splitlines()[-1]
+def test_a_gate_counts_columns_that_have_changed_enough(bke, small_change, gate, status):
+    text = bke("drift", *small_change, "--fail", *gate, *FAST, status=status).stdout
+    assert "2 columns have changed" in text
+    last = text.splitlines()[-1]
     assert last.startswith(("Failed: old and new", "Passed: old and new")) == bool(gate)
     if gate:
         assert last.startswith("Failed" if status else "Passed")
@@ -170,46 +158,27 @@ def test_a_gate_counts_columns_that_have_changed_enough(small_change, gate, stat
         assert ", x 0.0" in last
 
 
-def test_python_and_json_have_the_effect_sizes_of_a_gate(small_change):
-    found = compare_tables(*small_change, n_resamples=99, progress=False)
-    frame = found.to_dataframe().set_index("name")
-    each = [pd.read_csv(path) for path in small_change]
-    expected = ks_2samp(each[0].x, each[1].x, method="asymp").statistic
+def test_python_and_json_have_the_effect_sizes_of_a_gate(bke_json, small_change):
+    result = compare_tables(*small_change, n_resamples=99, progress=False)
+    frame = result.to_dataframe().set_index("name")
+    old, new = (pd.read_csv(path) for path in small_change)
+    expected = ks_2samp(old.x, new.x, method="asymp").statistic
     np.testing.assert_allclose(frame.effect_size["x"], expected)
-    share = [(one.word == "a").mean() for one in each]
-    np.testing.assert_allclose(frame.effect_size["word"], share[1] - share[0])
-    assert [column.name for column in found.changed_columns()] == ["x", "word"]
-    assert [column.name for column in found.changed_columns(min_effect=0.1)] == ["word"]
+    share = (new.word == "a").mean() - (old.word == "a").mean()
+    np.testing.assert_allclose(frame.effect_size["word"], share)
+    assert [column.name for column in result.changed_columns()] == ["x", "word"]
+    assert [column.name for column in result.changed_columns(min_effect=0.1)] == ["word"]
     with pytest.raises(InputError, match="min_effect must be between 0 and 1, and is 5"):
-        found.changed_columns(5)
-    told = json.loads(drift(*small_change, "--json", "--max-changed=2", "--fail", *FAST).stdout)
-    assert [one["effect"]["size"] for one in told["columns"]] == frame.effect_size.tolist()
-    assert (told["failed"], told["max_changed"], told["min_effect"]) == (False, 2, None)
-    told = json.loads(drift(*small_change, "--json", "--max-changed=1", "--fail", *FAST).stdout)
-    assert told["failed"] is True
+        result.changed_columns(5)
+    summary = bke_json("drift", *small_change, "--max-changed=2", "--fail", *FAST)
+    sizes = [column["effect"]["size"] for column in summary["columns"]]
+    assert sizes == frame.effect_size.tolist()
+    gate = [summary[name] for name in ("failed", "max_changed", "min_effect")]
+    assert gate == [False, 2, None]
 
 
-def test_a_gate_of_groups_counts_the_columns_of_each_comparison(tables, tmp_path):
-    whole = tmp_path / "all.csv"
-    pd.concat([pd.read_csv(path) for path in tables]).to_csv(whole, index=False)
-    arguments = (whole, "--by", "month", "--against", "may", "--fail", *FAST)
-    found = drift(*arguments, "--min-effect", "0.1")
-    assert found.exit_code == 3
-    assert [line.split(":")[0] for line in found.stdout.splitlines()[-2:]] == ["Passed", "Failed"]
-    assert drift(*arguments, "--max-changed", "1").exit_code == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--min-effect", "0.1"), "--min-effect and --max-changed are for --fail"),
-        (("--max-changed", "1"), "--min-effect and --max-changed are for --fail"),
-        (("--fail", "--min-effect", "10"), "between 0 and 1, and 10 is not"),
-        (("--fail", "--min-effect", "nan"), "between 0 and 1, and nan is not"),
-        (("--fail", "--max-changed", "-1"), "greater than or equal to 0"),
-    ],
-)
-def test_a_gate_that_makes_no_sense_is_wrong_usage(tables, arguments, message):
-    found = drift(*tables[:2], *arguments, *FAST)
-    assert found.exit_code == 2
-    assert message in " ".join(found.output.replace("│", "").split())
+def test_a_gate_of_groups_counts_the_columns_of_each_comparison(bke, tables):
+    arguments = ("drift", tables[-1], "--by", "month", "--against", "may", "--fail", *FAST)
+    text = bke(*arguments, "--min-effect", "0.1", status=3).stdout
+    assert [line.split(":")[0] for line in text.splitlines()[-2:]] == ["Passed", "Failed"]
+    bke(*arguments, "--max-changed", "1")

@@ -9,11 +9,8 @@ import zlib
 import numpy as np
 import pytest
 from bke.inference import Monitor
-from bke.inference.cli import app
 from bke.inference.cli.terminal import Terminal
-from typer.testing import CliRunner
 
-WIDE = {"COLUMNS": "200", "TERM": "dumb"}
 HEADER = "id,heat,zone\n"
 PROGRAM = "from bke.inference.cli import main; main()"
 
@@ -27,42 +24,45 @@ def lines(n, seed, shift=0.0, start=0):
 
 
 @pytest.fixture
-def files(tmp_path):
+def files(tmp_path, monkeypatch):
     """A reference, a stream that changes after 300 rows, and one that does not."""
-    told = {
+    monkeypatch.chdir(tmp_path)
+    streams = {
         "reference": lines(300, 0),
         "changed": [*lines(300, 1, start=1000), *lines(300, 2, 3.0, start=1300)],
         "same": lines(500, 3, start=1000),
     }
-    for name, rows in told.items():
+    for name, rows in streams.items():
         (tmp_path / f"{name}.csv").write_text(HEADER + "".join(rows))
     return tmp_path
 
 
-def monitor(*arguments, text=None):
-    return CliRunner().invoke(app, ["monitor", *map(str, arguments)], env=WIDE, input=text)
+@pytest.fixture
+def monitor(bke):
+    """Call the command with a reference."""
+
+    def call(*arguments, **options):
+        return bke("monitor", "--reference", "reference.csv", *arguments, **options)
+
+    return call
 
 
-def test_alarm_is_told_and_fails(files):
+def test_an_alarm_is_printed_and_fails(files, monitor):
     """One line a batch; with --fail the alarm ends the command with status 3."""
-    stream, reference = files / "changed.csv", files / "reference.csv"
-    found = monitor(stream, "--reference", reference, "--exclude", "id", "--batch", 200)
-    assert found.exit_code == 0, found.output
-    assert "200 rows: no change" in found.output
-    assert re.search(r"CHANGE at row (29|30)\d ", found.output)
-    assert "heat is larger" in found.output
-    failed = monitor(stream, "--reference", reference, "--exclude", "id", "--batch", 350, "--fail")
-    assert failed.exit_code == 3
+    text = monitor("changed.csv", "--exclude", "id", "--batch", 200).output
+    assert "200 rows: no change" in text
+    assert re.search(r"CHANGE at row (29|30)\d ", text)
+    assert "heat is larger" in text
+    failed = monitor("changed.csv", "--exclude", "id", "--batch", 350, "--fail", status=3)
     assert "600 rows" not in failed.output
-    same = monitor(files / "same.csv", "--reference", reference, "--exclude", "id", "--fail")
-    assert same.exit_code == 0
+    monitor("same.csv", "--exclude", "id", "--fail")
 
 
 def test_an_alarm_ends_the_command_while_the_pipe_is_open(files):
     """As of ``tail -f``: the writer has not closed its end, and nothing more comes."""
-    arguments = [files / "reference.csv", "--exclude", "id", "--fail", "--quiet"]
+    arguments = ["--reference", "reference.csv", "--exclude", "id", "--fail", "--quiet"]
     with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, "monitor", "--reference", *map(str, arguments)],
+        [sys.executable, "-c", PROGRAM, "monitor", *arguments],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
         process.stdin.write((files / "changed.csv").read_bytes())
@@ -71,136 +71,105 @@ def test_an_alarm_ends_the_command_while_the_pipe_is_open(files):
         assert b"Fatal" not in process.stderr.read()
 
 
-def test_lines_of_json_and_files(files):
+def test_lines_of_json_and_files(files, monitor):
     """Each line is an object; the folder has a picture and the summary."""
-    out = files / "out"
-    found = monitor(
-        *("-", "--reference", files / "reference.csv", "--key", "id", "--batch", 250),
-        *("--json", "--out", out),
-        text=(files / "changed.csv").read_text(),
-    )
-    told = [json.loads(line) for line in found.stdout.splitlines()]
-    assert [one["rows"] for one in told] == [250, 500, 600]
-    assert [one["alarm"] for one in told] == [False, True, True]
-    summary = json.loads((out / "monitor.json").read_text())
-    assert summary["row"] == told[-1]["row"]
+    options = ("--key", "id", "--batch", 250, "--json", "--out", "out")
+    printed = monitor("-", *options, text=(files / "changed.csv").read_text()).stdout
+    batches = [json.loads(line) for line in printed.splitlines()]
+    assert [batch["rows"] for batch in batches] == [250, 500, 600]
+    assert [batch["alarm"] for batch in batches] == [False, True, True]
+    summary = json.loads((files / "out" / "monitor.json").read_text())
+    assert summary["row"] == batches[-1]["row"]
     assert summary["stream"] == "-"
-    assert (out / "monitor.png").stat().st_size > 10_000
+    assert (files / "out" / "monitor.png").stat().st_size > 10_000
 
 
-def test_state_goes_on(files):
-    """A second call goes on from the first, and rows that are sent again are left out."""
-    state = files / "watch.bke"
-    options = ("--reference", files / "reference.csv", "--key", "id", "--state", state)
-    first = monitor(files / "same.csv", *options)
-    assert first.exit_code == 0, first.output
-    again = monitor(files / "same.csv", *options)
-    assert "Going on after 500 rows" in again.output
-    assert "500 repeated rows dropped" in again.output
-    later = monitor(files / "changed.csv", "--state", state, "--fail")
-    assert later.exit_code == 3
+def test_a_state_is_continued(files, bke, monitor):
+    """Rows that are sent again are dropped; other options or another reference are refused."""
+    options = ("--key", "id", "--state", "state")
+    monitor("same.csv", *options)
+    text = monitor("same.csv", *options).output
+    assert "Going on after 500 rows" in text
+    assert "500 repeated rows dropped" in text
+    (files / "other.csv").write_text(HEADER + "".join(lines(300, 9)))
+    for changed, message in (
+        (("--reference", "other.csv"), "started with another reference"),
+        (("--alpha", 0.01), "started with --alpha 0.05, not 0.01"),
+        (("--time", "zone"), "started with --time None, not zone"),
+    ):
+        assert message in monitor("changed.csv", *options, *changed, status=2).output
+    bke("monitor", "changed.csv", "--state", "state", "--fail", status=3)
 
 
-def test_a_batch_is_kept_before_it_is_told(files, monkeypatch):
+def test_a_batch_is_saved_before_it_is_printed(files, monitor, monkeypatch):
     """A command that is killed while it prints has not to be given rows again, nor repeats them."""
-    state = files / "watch.bke"
-    options = (files / "same.csv", "--reference", files / "reference.csv", "--state", state)
-    (files / f".bke-{zlib.crc32(b'watch.bke'):08x}-{16 * '0'}.bke").write_text(
-        "of a killed command"
-    )
+    left = f".bke-{zlib.crc32(b'state'):08x}-{16 * '0'}"
+    (files / left).write_text("of a killed command")
     other = files / ".bke-00000000-of-another-file"
     other.touch()
     with monkeypatch.context() as patched:
         patched.setattr(Terminal, "say", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        assert monitor(*options, "--batch", 200).exit_code == 130
-    assert Monitor.from_file(state).state.rows == 200
+        monitor("same.csv", "--state", "state", "--batch", 200, status=130)
+    assert Monitor.from_file(files / "state").state.rows == 200
     assert [path.name for path in files.glob(".bke-*")] == [other.name]
 
 
-def test_a_state_is_not_read_while_another_command_holds_it(files):
+def test_a_state_is_not_read_while_another_command_holds_it(files, monitor):
     """Or what that one adds to it would be lost."""
-    state = files / "watch.bke"
-    options = (files / "same.csv", "--reference", files / "reference.csv", "--state", state)
-    assert monitor(*options).exit_code == 0
-    state.write_bytes(b"is being written")
+    options = ("same.csv", "--state", "state")
+    (files / "state").write_bytes(b"is being written")
     program = (
-        "import sys, filelock; lock = filelock.FileLock(sys.argv[1]); lock.acquire(); "
+        "import filelock; lock = filelock.FileLock('.state.lock'); lock.acquire(); "
         "print(flush=True); input()"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", program, files / ".watch.bke.lock"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    ) as process:  # fmt: skip
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
         process.stdout.readline()
-        assert "another process is writing to" in monitor(*options).output
+        assert "another process is writing to" in monitor(*options, status=1).stderr
         process.communicate(b"\n")
-    assert "is not a monitor" in monitor(*options).output
+    assert "is not a monitor" in monitor(*options, status=1).stderr
 
 
 def test_a_closed_standard_input(files):
-    found = subprocess.run(
+    done = subprocess.run(
         f"{sys.executable} -c '{PROGRAM}' monitor --reference reference.csv <&-",
-        shell=True, cwd=files, capture_output=True, text=True, check=False,
+        shell=True, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert found.returncode == 1
-    assert "standard input is closed" in found.stderr
+    assert done.returncode == 1
+    assert "standard input is closed" in done.stderr
 
 
-def test_another_reference_or_level_is_refused(files):
-    """A state goes on as it was begun."""
-    state = ("--state", files / "watch.bke", "--exclude", "id")
-    reference = ("--reference", files / "reference.csv")
-    assert monitor(files / "same.csv", *reference, *state).exit_code == 0
-    (files / "other.csv").write_text(HEADER + "".join(lines(300, 9)))
-    for options, told in (
-        (("--reference", files / "other.csv"), "begun with another reference"),
-        ((*reference, "--alpha", 0.01), "begun with --alpha 0.05, not 0.01"),
-        ((*reference, "--time", "zone"), "begun with --time None, not zone"),
-    ):
-        found = monitor(files / "changed.csv", *options, *state)
-        assert found.exit_code == 2
-        assert told in " ".join(found.output.replace("│", " ").split())
-    assert monitor(files / "changed.csv", *reference, *state).exit_code == 0
-
-
-def test_lines_that_are_no_rows_are_told_at_the_end(files):
-    """As of a stream whose columns change midway; in the summary too. Nothing is told twice."""
+def test_lines_that_are_no_rows_are_noted_once(files, monitor):
+    """As of a stream whose columns change midway; in the summary too."""
     uneven = "".join(f"{line.strip()},more\n" for line in lines(40, 5))
     text = (files / "same.csv").read_text() + uneven
-    out = files / "out"
-    options = ("--reference", files / "reference.csv", "--exclude", "id", "--out", out)
-    found = monitor("-", *options, text=text)
-    told = "Left out for more or fewer cells: 40 lines, the first of them near line 502."
-    assert found.output.rstrip().count("no change (") == 1
-    assert told in found.output.split("no change (")[1]
-    assert told in json.loads((out / "monitor.json").read_text())["notes"]
+    output = monitor("-", "--exclude", "id", "--out", "out", text=text).output
+    note = "Left out for more or fewer cells: 40 lines, the first of them near line 502."
+    assert output.rstrip().count("no change (") == 1
+    assert note in output.split("no change (")[1]
+    assert note in json.loads((files / "out" / "monitor.json").read_text())["notes"]
 
 
-def test_many_streams(files):
-    """Those that have changed are named."""
+def test_many_streams(files, bke):
+    """The summary names those that have changed."""
     rng = np.random.default_rng(0)
 
-    def text(n, shift):
-        rows = [
+    def rows(n, shift):
+        return "site,x\n" + "".join(
             f"s{i},{rng.normal(i + shift * (i == 2), 1.0):.3f}\n"
             for _ in range(n)
             for i in (0, 1, 2)
-        ]
-        return "site,x\n" + "".join(rows)
+        )
 
-    (files / "sites.csv").write_text(text(60, 0.0))
-    out = files / "many"
-    found = monitor(
-        *("-", "--reference", files / "sites.csv", "--by", "site", "--out", out, "--fail"),
-        text=text(120, 2.5),
-    )
-    assert found.exit_code == 3, found.output
-    assert "CHANGE in 1 stream" in found.output
-    assert list(json.loads((out / "monitor.json").read_text())["changed"]) == ["s2"]
+    (files / "sites.csv").write_text(rows(60, 0.0))
+    options = ("--reference", "sites.csv", "--by", "site", "--out", "many", "--fail")
+    assert "CHANGE in 1 stream" in bke("monitor", *options, text=rows(120, 2.5), status=3).output
+    assert list(json.loads((files / "many" / "monitor.json").read_text())["changed"]) == ["s2"]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "told"),
+    ("arguments", "status", "message"),
     [
         ((), 2, "--reference"),
         (("--reference", "none.csv"), 1, "none.csv"),
@@ -210,12 +179,8 @@ def test_many_streams(files):
         (("--state", "reference.csv"), 1, "not a monitor"),
     ],
 )
-def test_refusals(files, monkeypatch, arguments, status, told):
-    """One sentence, and the status of a wrong usage or input."""
-    monkeypatch.chdir(files)
-    found = monitor("same.csv", *arguments)
-    assert found.exit_code == status
-    assert told in " ".join(found.output.split())
+def test_invalid_options(files, bke, arguments, status, message):
+    assert message in bke("monitor", "same.csv", *arguments, status=status).output
 
 
 @pytest.mark.parametrize(
@@ -228,17 +193,15 @@ def test_refusals(files, monkeypatch, arguments, status, told):
         ('"11""00",20.0,a\n', "1100,20.0,a\n"),
     ],
 )
-def test_a_stray_quote_changes_nothing_for_other_rows(files, line, instead):
-    """The alarm, its row and the evidence are those of the stream without the quote."""
+def test_a_stray_quote_changes_nothing_for_other_rows(files, monitor, line, instead):
+    """The alarm, its row and the e-value are those of the stream without the quote."""
     rows = (files / "changed.csv").read_text().splitlines(keepends=True)
-    told = []
-    for one in (line, instead):
-        text = "".join([*rows[:101], one, *rows[101:]])
-        options = ("--reference", files / "reference.csv", "--exclude", "id", "--json")
-        found = monitor("-", *options, "--batch", 1000, text=text)
-        told.append(json.loads(found.stdout.splitlines()[-1]))
-        assert found.exit_code == 0
-    notes = told[0].pop("notes"), told[1].pop("notes")
-    assert told[0] == told[1]
-    assert told[0]["alarm"]
-    assert bool(set(notes[0]) - set(notes[1])) == (not instead)
+    last = []
+    for inserted in (line, instead):
+        text = "".join([*rows[:101], inserted, *rows[101:]])
+        printed = monitor("-", "--exclude", "id", "--json", "--batch", 1000, text=text).stdout
+        last.append(json.loads(printed.splitlines()[-1]))
+    notes = [set(summary.pop("notes")) for summary in last]
+    assert last[0] == last[1]
+    assert last[0]["alarm"]
+    assert bool(notes[0] - notes[1]) == (not instead)

@@ -4,22 +4,19 @@ import os
 
 import numpy as np
 import pytest
-from bke.inference.cli import app
 from bke.inference.cli.outputs import output_file, output_folder
+from bke.inference.cli.terminal import Terminal
 from bke.inference.core import drafts
 from bke.inference.core.atomic import same_file
 from bke.inference.core.errors import InputError
-from typer.testing import CliRunner
 
 ROWS = ("--stream", "--likelihood", "landmark", "--method", "quadrature")
 
 
-def refusal(*arguments):
-    """One sentence on standard error, with status 1."""
-    result = CliRunner().invoke(app, [str(each) for each in arguments], env={"COLUMNS": "200"})
-    assert result.exit_code == 1, (result.output, result.exception)
-    assert result.stderr.count("\n") == 1
-    return result.stderr
+@pytest.fixture
+def refusal(bke):
+    """Standard error of a command that fails."""
+    return lambda *arguments: bke(*arguments, status=1).stderr
 
 
 @pytest.fixture
@@ -48,10 +45,10 @@ def contents(folder):
         "fit p.npy --out {folder}/p.npy",
     ],
 )
-def test_a_file_that_is_read(folder, command):
+def test_a_file_that_is_read(folder, refusal, command):
     before = contents(folder)
-    told = command.format(folder=folder, name=folder.name).split()
-    assert "which is read: choose another place" in refusal(*told)
+    arguments = command.format(folder=folder, name=folder.name).split()
+    assert "which is read: choose another place" in refusal(*arguments)
     assert contents(folder) == before
 
 
@@ -69,35 +66,33 @@ def test_a_file_that_is_read(folder, command):
     ],
 )
 @pytest.mark.parametrize("link", [os.symlink, os.link])
-def test_a_file_in_the_folder_is_a_link_to_what_is_read(folder, made, command, link):
+def test_a_file_in_the_folder_is_a_link_to_what_is_read(folder, refusal, made, command, link):
     (folder / "out").mkdir()
     source = "run.nc" if "{run}" in command else "z.npy"
     link(folder / source, folder / "out" / made)
     before = contents(folder)
-    told = command.format(link="z.npy", run="run.nc").split()
-    assert f"out/{made} over {source}, which is read" in refusal(*told, "--out", "out")
+    arguments = command.format(link="z.npy", run="run.nc").split()
+    assert f"out/{made} over {source}, which is read" in refusal(*arguments, "--out", "out")
     assert contents(folder) == before
 
 
-def test_a_folder_of_zarr(folder):
+def test_a_folder_of_zarr(folder, refusal):
     zarr = pytest.importorskip("zarr")
     zarr.create_array("rows.zarr", shape=(30, 2), dtype=float)[:] = np.load("p.npy")
     for option in ("--out", "--checkpoint"):
-        told = refusal("fit", "rows.zarr", *ROWS, option, "rows.zarr/zarr.json")
-        assert "over rows.zarr, which is read" in told
+        message = refusal("fit", "rows.zarr", *ROWS, option, "rows.zarr/zarr.json")
+        assert "over rows.zarr, which is read" in message
 
 
-def test_the_checkpoint_is_none_of_the_others(folder):
-    assert "--checkpoint would write p.npy over p.npy" in refusal(
-        "fit", "p.npy", *ROWS, "--checkpoint", "p.npy"
-    )
+def test_the_checkpoint_is_none_of_the_others(folder, refusal):
+    message = refusal("fit", "p.npy", *ROWS, "--checkpoint", "p.npy")
+    assert "--checkpoint would write p.npy over p.npy" in message
     same = ("--checkpoint", "./s.nc", "--out", "s.nc")
     assert "--out and --checkpoint are both s.nc" in refusal("fit", "p.npy", *ROWS, *same)
 
 
-def test_what_is_not_written_may_lie_in_the_folder(folder):
-    told = refusal("witness", "run.nc", "p.npy", "q.npy", "--out", ".")
-    assert "run.nc is not a run" in told  # it was asked for
+def test_what_is_not_written_may_lie_in_the_folder(folder, refusal):
+    assert "run.nc is not a run" in refusal("witness", "run.nc", "p.npy", "q.npy", "--out", ".")
 
 
 def test_same_file(tmp_path):
@@ -109,37 +104,36 @@ def test_same_file(tmp_path):
     assert same_file(tmp_path / "link", tmp_path / "new")
 
 
-def test_nothing_is_told_of_files_that_did_not_come_to_their_place(folder, monkeypatch):
+COMPARE = ("compare", "p.npy", "q.npy", "--permutations", "99", "--out", "out")
+
+
+def test_files_that_were_not_moved_are_not_printed(folder, bke, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("bke.inference.core.drafts._list", full)
-    told = ("compare", "p.npy", "q.npy", "--permutations", "99", "--out", "out", "--json")
-    result = CliRunner().invoke(app, told)
-    assert result.exit_code == 1
+    result = bke(*COMPARE, "--json", status=1)
     assert result.stdout == ""
     assert "No space left" in result.stderr
 
 
-def test_what_another_command_wrote_is_not_mixed_with(folder):
-    """But for what is made of it, as a diagnosis of the run in the folder."""
-    told = ("p.npy", "q.npy", "--permutations", "99", "--seed", "1")
-    done = CliRunner().invoke(app, ["compare", *told, "--out", "out"])
-    assert done.exit_code == 0
+def test_files_of_commands_are_not_mixed(folder, bke, refusal):
+    """But for files that are made from a run, as a diagnosis of the run in the folder."""
+    bke(*COMPARE)
     before = contents(folder / "out")
     refused = refusal("run", "p.npy", "q.npy", "--out", "out")
     assert "comparison.png, which belongs to what bke compare has written there" in refused
     assert contents(folder / "out") == before
     (folder / "out" / "comparison.png").unlink()
-    again = CliRunner().invoke(app, ["compare", *told, "--out", "out"])
-    assert again.exit_code == 0
+    bke(*COMPARE)
     assert set(contents(folder / "out")) == set(before)
 
 
 def put(folder, command, *names, read=()):
-    with output_folder(folder, names, command=command, read=read) as aside:
+    terminal = Terminal(json=False, quiet=True)
+    with output_folder(terminal, folder, names, command=command, read=read) as output:
         for name in names:
-            (aside / name).write_text(command)
+            output.add(name, name).write_text(command)
 
 
 def test_a_folder_is_for_one_command_and_what_is_made_of_its_run(tmp_path):
@@ -186,20 +180,20 @@ def test_a_link_into_the_folder_of_another_command(tmp_path):
     ],
 )
 @pytest.mark.parametrize("target", ["victim", "nowhere"])
-def test_no_command_writes_through_a_link(folder, link, command, target):
+def test_no_command_writes_through_a_link(folder, bke, link, command, target):
     """Neither over a file outside, nor where there is none yet."""
     for name, file in (("p", "a"), ("q", "b")):
         np.savetxt(f"{file}.csv", np.load(f"{name}.npy"), delimiter=",", header="u,v", comments="")
     (folder / "out").mkdir()
     (folder / "victim").write_text("of the user")
     (folder / link).symlink_to(folder / target)
-    result = CliRunner().invoke(app, command.split())
+    resumed = "--state" in command and target == "victim"
+    result = bke(*command.split(), status=int(resumed))
     assert (folder / "victim").read_text() == "of the user"
     assert not (folder / "nowhere").exists()
-    if "--state" in command and target == "victim":  # it would be gone on from
+    if resumed:
         assert "is not a monitor of bke" in result.stderr
     else:
-        assert result.exit_code == 0, (result.output, result.exception)
         assert (folder / link).is_file()
         assert not (folder / link).is_symlink()
 

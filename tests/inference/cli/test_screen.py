@@ -98,7 +98,7 @@ def test_an_old_encoding_receives_what_it_has(encoding, tables):
 def printed(text, width=80, **options):
     terminal, held = Terminal(json=False, quiet=True), io.StringIO()
     screen = {"force_terminal": True, "color_system": None, "width": width}
-    terminal._findings = Console(file=held, highlight=False, **screen)
+    terminal._results = Console(file=held, highlight=False, **screen)
     terminal.say(text, **options)
     return held.getvalue()
 
@@ -106,7 +106,7 @@ def printed(text, width=80, **options):
 def test_lines_are_wrapped_between_words():
     line = "  " + "word " * 9 + "x" * 50
     assert printed(line, 60) == "  " + "word " * 8 + "word\n" + "    " + "x" * 50 + "\n"
-    assert printed(line, 60, whole=True) == f"{line}\n"
+    assert printed(line, 60, wrap=False) == f"{line}\n"
     table = "a      b\n1      2"  # short lines stay as they are
     assert printed(table) == f"{table}\n"
     assert printed("") == "\n"

@@ -10,19 +10,19 @@ import time
 import numpy as np
 import pytest
 from bke.inference import InputError, fit
-from bke.inference.core.distributed import on_devices, start
+from bke.inference.core.distributed import on_devices
 
 FIT = """
 import sys
+import jax
 import numpy as np
 from bke.inference import Nuts, Quadrature, Smc, fit, open_rows
-from bke.inference.core import distributed
 from bke.inference.sampling import out_of_core
 from bke.models import Landmark
 
 port, processes, process, rows, out = sys.argv[1:]
 if processes != "1":
-    distributed.start(f"localhost:{port}", int(processes), int(process))
+    jax.distributed.initialize(f"localhost:{port}", int(processes), int(process))
 X = np.load(rows)
 options = dict(likelihood=Landmark(9), progress=False)
 out_of_core.chunk_size = lambda landmarks, dimension: 30
@@ -35,7 +35,7 @@ found = {}
 for name, run in {"streamed": streamed, "rows": rows, "moved": moved, "own": own}.items():
     found[name] = run["posterior"]["lengthscale"].values
     found[f"{name} lp"] = run["sample_stats"]["lp"].values
-if distributed.is_first():
+if jax.process_index() == 0:
     np.savez(out, **found)
 """
 
@@ -78,13 +78,15 @@ def test_two_processes_give_the_draws_of_one(tmp_path):
 
 LONG = """
 import sys
+import jax
 import numpy as np
 from bke.inference import fit
-from bke.inference.core import distributed
 from bke.models import Landmark
 
 port, processes, process = sys.argv[1:]
-distributed.start(f"localhost:{port}", int(processes), int(process))
+jax.distributed.initialize(
+    f"localhost:{port}", int(processes), int(process), heartbeat_timeout_seconds=30
+)
 X = np.random.default_rng(0).gamma(2.0, size=(900, 2))
 options = dict(likelihood=Landmark(9), shard="rows", progress=False)
 fit(X, method="quadrature", **options)
@@ -108,12 +110,12 @@ def test_a_process_that_dies_is_missed_at_once(tmp_path):
 
 OTHER = """
 import sys
+import jax
 import numpy as np
 from bke.inference import InputError, fit
-from bke.inference.core import distributed
 
 port, processes, process = sys.argv[1:]
-distributed.start(f"localhost:{port}", int(processes), int(process))
+jax.distributed.initialize(f"localhost:{port}", int(processes), int(process))
 X = np.random.default_rng(int(process)).normal(size=40)
 try:
     fit(X, seed=int(process), progress=False)
@@ -127,23 +129,6 @@ def test_processes_must_be_given_the_same():
     for process in processes(2, OTHER):
         said, _ = process.communicate(timeout=120)
         assert "were given different data and seeds: give all the same" in said
-
-
-WAITING = """
-import sys, time
-from bke.inference.core import distributed
-
-distributed.start(f"localhost:{sys.argv[1]}", 1, 0)
-print("ready")
-time.sleep(60)
-"""
-
-
-def test_a_process_that_is_to_end_does():
-    (process,) = processes(1, WAITING)
-    assert any("ready" in line for line in process.stdout)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=30) == -signal.SIGTERM
 
 
 DEVICES = """
@@ -172,8 +157,4 @@ def test_what_makes_no_sense_is_refused():
         fit(X, shard="columns", progress=False)
     with pytest.raises(InputError, match="shard='rows' is for likelihood='landmark'"):
         fit(X, shard="rows", progress=False)
-    with pytest.raises(InputError, match="give the coordinator, the number of processes"):
-        start("localhost:1", processes=2)
-    with pytest.raises(InputError, match="process must be from 0 to 1"):
-        start("localhost:1", 2, 2)
     assert on_devices(lambda index: index, 0, None, X) == []
