@@ -29,7 +29,7 @@ from ..data.checks import (
     pluralize,
 )
 from ..io.samples import CHOOSE, choose_columns, read_sample, warn_of_non_measurements
-from ..io.tables import load_npy
+from ..io.tables import load_npy, pandas_index
 
 
 class Rows:
@@ -129,8 +129,7 @@ class ParquetArray:
         except Exception as error:  # pyarrow raises errors of many types for a damaged file
             raise InputError(f"{path} is not a readable Parquet file") from error
         schema, metadata = self._file.schema_arrow, self._file.metadata
-        # pandas stores its index as columns of the file.
-        index = (schema.pandas_metadata or {}).get("index_columns", [])
+        index = pandas_index(schema)
         names = [name for name in schema.names if name not in index]
         self.names = tuple(names[position] for position in choose_columns(path, names, columns))
         for name in self.names:

@@ -5,10 +5,12 @@ import json
 import os
 import subprocess
 import sys
+import time
 import zipfile
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from bke.inference import (
     InputError,
@@ -22,6 +24,7 @@ from bke.inference import (
 )
 from bke.inference.cli import app
 from bke.inference.core.archive import HEAD
+from bke.inference.io.tables import read_table
 from bke.inference.likelihood_free.problem import CheckpointFolder
 from bke.inference.sampling.out_of_core import Checkpoint
 from bke.inference.sampling.record import RECORD, read_record
@@ -176,6 +179,63 @@ def test_a_file_that_holds_far_more_than_its_size(tmp_path, suffix):
     assert path.stat().st_size < 2**28 / 100
     with pytest.raises(InputError, match="holds more than 256 MiB, and 100 times as much"):
         compare_tables(path, path)
+
+
+ZEROS = pa.array(np.zeros(2**25 + 2**20))
+TEXT = pa.array(["0" * 2**20])
+FIRST = pa.array(np.zeros(300, np.int32))
+COLUMNS = {
+    "numbers": ZEROS,
+    "dictionary": pa.DictionaryArray.from_arrays(FIRST, ZEROS),
+    "list": pa.ListArray.from_arrays(pa.array([0, len(ZEROS)], pa.int32()), ZEROS),
+    "struct": pa.StructArray.from_arrays([ZEROS], ["x"]),
+    "nothing": pa.nulls(2**28 + 2**20),
+    "text of a dictionary": pa.DictionaryArray.from_arrays(FIRST, TEXT),
+    "text of runs": pa.RunEndEncodedArray.from_arrays(pa.array([300], pa.int32()), TEXT),
+}
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+@pytest.mark.parametrize("kind", ["file", "stream"])
+@pytest.mark.parametrize("column", COLUMNS)
+def test_columns_of_arrow_that_are_far_larger_than_their_file(tmp_path, column, kind, compression):
+    table = pa.table({"x": COLUMNS[column]})
+    path = tmp_path / "rows.arrow"
+    new = pa.ipc.new_file if kind == "file" else pa.ipc.new_stream
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.OSFile(str(path), "wb") as sink, new(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    started = time.perf_counter()
+    with pytest.raises(InputError, match="holds more than 256 MiB, and 100 times as much"):
+        read_table(path)
+    assert time.perf_counter() - started < 1.0
+
+
+@pytest.mark.parametrize("claimed", [-2, 0, 8, 2**20, 2**40, 2**62])
+def test_columns_of_arrow_that_claim_a_wrong_size(tmp_path, claimed):
+    """It stands before the compressed bytes of each buffer."""
+    numbers = np.arange(12345.0)
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, pa.schema({"x": pa.float64()}), options=options) as writer:
+        writer.write_table(pa.table({"x": numbers}))
+    raw = sink.getvalue().to_pybytes()
+    mark = numbers.nbytes.to_bytes(8, "little")
+    assert raw.count(mark) == 1
+    path = tmp_path / "rows.arrow"
+    path.write_bytes(raw)
+    assert read_table(path).data["x"].to_numpy().tolist() == numbers.tolist()
+    path.write_bytes(raw.replace(mark, claimed.to_bytes(8, "little", signed=True)))
+    with pytest.raises(InputError, match=r"rows\.arrow"):
+        read_table(path)
+
+
+@pytest.mark.parametrize("told", ["{", "[1]", '{"index_columns": 1}', "[" * 100_000])
+def test_metadata_of_pandas_that_pandas_did_not_write(tmp_path, told):
+    table = pa.table({"x": [1.0, 2.0]}).replace_schema_metadata({"pandas": told})
+    pa.parquet.write_table(table, tmp_path / "rows.parquet")
+    assert read_table(tmp_path / "rows.parquet").data["x"].to_pylist() == [1.0, 2.0]
+    assert len(open_rows(tmp_path / "rows.parquet")) == 2
 
 
 def test_a_pipe_as_a_checkpoint_or_a_state(tmp_path):
