@@ -208,12 +208,7 @@ def _open_zarr(path: Path, min_stored_proportion: float = 0.1, max_chunk_bytes: 
         max_chunk_bytes: a chunk, or shard, is in memory as a whole; not tuned.
     """
     zarr = import_optional("zarr", "zarr", f"reading {path} needs")
-    files = [file for file in path.rglob("*") if not file.is_dir() or file.is_symlink()]
-    for file in files:
-        if file.is_symlink() or not file.is_file():  # reading a pipe would wait
-            raise InputError(
-                f"{file} is a link or no regular file: copy the array with the files themselves"
-            )
+    files = check_store(path)
     try:
         array = zarr.open_array(path, mode="r")
         chunks = array.shards or array.chunks
@@ -233,6 +228,21 @@ def _open_zarr(path: Path, min_stored_proportion: float = 0.1, max_chunk_bytes: 
             f"{path} should have {expected} chunks, and has {stored}: copy the array completely"
         )
     return array
+
+
+def check_store(path: Path) -> list[Path]:
+    """Return the files of a zarr store, which must be regular: reading a pipe would wait.
+
+    Raises:
+        InputError: one is a link, a pipe or a device.
+    """
+    files = [file for file in path.rglob("*") if not file.is_dir() or file.is_symlink()]
+    for file in files:
+        if file.is_symlink() or not file.is_file():
+            raise InputError(
+                f"{file} is a link or no regular file: copy the array with the files themselves"
+            )
+    return files
 
 
 def open_blocks(

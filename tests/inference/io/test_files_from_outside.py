@@ -8,10 +8,12 @@ import sys
 import time
 import zipfile
 
+import arviz_base
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+import xarray as xr
 from bke.inference import (
     InputError,
     Monitor,
@@ -26,6 +28,7 @@ from bke.inference.cli import app
 from bke.inference.core.archive import HEAD
 from bke.inference.io.tables import read_table
 from bke.inference.likelihood_free.problem import CheckpointFolder
+from bke.inference.mcmc.draws import read_draws
 from bke.inference.sampling.out_of_core import Checkpoint
 from bke.inference.sampling.record import RECORD, read_record
 from typer.testing import CliRunner
@@ -84,7 +87,7 @@ def test_a_pickle_in_a_part_of_a_run(pickled, trap, tmp_path):
     head = dict(np.load(tmp_path / "chunk.npz"))[HEAD]
     np.savez(tmp_path / "chunk.npz", **{HEAD: head, "values": pickled})
     with pytest.raises(InputError, match="cannot be read"):
-        store.load("chunk")
+        store.load("chunk", {"values": ("float64", ("k",))})
     assert not trap.exists()
 
 
@@ -156,6 +159,57 @@ def test_a_run_whose_data_are_elsewhere(tmp_path):
             change(file)
         with pytest.raises(InputError, match="has a link at"):
             load_run(path)
+
+
+def test_a_run_of_very_many_groups(tmp_path):
+    """xarray takes a minute for three thousand."""
+    import h5py
+
+    with h5py.File(tmp_path / "deep.nc", "w") as file:
+        group = file.create_group("posterior")
+        for _ in range(200):
+            group = group.create_group("a")
+    for read in (load_run, read_draws):
+        with pytest.raises(InputError, match="has more than 100 groups"):
+            read([tmp_path / "deep.nc"] if read is read_draws else tmp_path / "deep.nc")
+
+
+def test_a_sealed_run_with_contents_that_no_run_has(tmp_path):
+    """Anyone can compute a checksum."""
+    run = fit(np.random.default_rng(0).normal(size=12), progress=False)
+    for group in ("posterior", "unconstrained_posterior"):
+        changed = run.copy()
+        changed[group] = xr.DataTree(run[group].to_dataset().isel(draw=slice(0, 1)))
+        save_run(changed, tmp_path / "run.nc")
+        with pytest.raises(InputError, match="along draw"):
+            load_run(tmp_path / "run.nc")
+
+
+@pytest.mark.parametrize("place", ["chunk", "metadata"])
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_draws_in_zarr_with_a_link_or_a_pipe(tmp_path, kind, place):
+    pytest.importorskip("zarr")
+    path = tmp_path / "draws.zarr"
+    draws = {"mu": np.random.default_rng(0).normal(size=(2, 20))}
+    arviz_base.from_dict({"posterior": draws}).to_zarr(path)
+    read_draws([path])
+    files = [file for file in sorted(path.rglob("*")) if file.is_file()]
+    file = next(one for one in files if (one.suffix == ".json") == (place == "metadata"))
+    file.unlink()
+    file.symlink_to("/dev/zero") if kind == "link" else os.mkfifo(file)
+    with pytest.raises(InputError, match="is a link or no regular file"):
+        read_draws([path])
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_text_that_is_no_file(tmp_path, kind):
+    for name in ("chain.csv", "settings.json"):
+        path = tmp_path / name
+        path.symlink_to("/dev/zero") if kind == "link" else os.mkfifo(path)
+    with pytest.raises(InputError, match="is not a regular file"):
+        read_draws([tmp_path / "chain.csv"])
+    with pytest.raises(InputError, match="is not a regular file"):
+        CheckpointFolder(tmp_path, {"seed": 1})
 
 
 @pytest.mark.parametrize("suffix", [".csv.gz", ".csv.bz2", ".csv.zst", ".parquet", ".xlsx"])
@@ -274,6 +328,53 @@ def test_a_state_with_contents_that_no_monitor_has(tmp_path):
                 read += 1
                 str(monitor.update(rng.normal(size=(3, 2))))
     assert read < 40
+
+
+def test_a_state_with_arrays_that_no_monitor_has(tmp_path):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "state"
+    Monitor({"u": rng.normal(size=60), "v": ["a", "b", "c"] * 20}).to_file(path)
+    arrays = dict(np.load(path))
+    changes = (
+        lambda array: array.astype(str),
+        lambda array: array[..., np.newaxis],
+        lambda array: array.astype("float64" if array.dtype.kind in "iu" else "int64"),
+        lambda array: array.ravel()[:1],
+    )
+    for name in arrays.keys() - {HEAD, "times"}:
+        for change in changes:
+            with np.errstate(invalid="ignore"):  # infinite edges as integers
+                changed = change(arrays[name])
+            if changed.shape == arrays[name].shape and changed.dtype == arrays[name].dtype:
+                continue
+            with open(path, "wb") as file:
+                np.savez(file, **{**arrays, name: changed})
+            with pytest.raises(InputError, match="is a damaged monitor"):
+                Monitor.from_file(path)
+    for name, value in (("witnesses next_at", -1), ("history stride", 0), ("apart", 7.0)):
+        with open(path, "wb") as file:
+            np.savez(file, **{**arrays, name: np.full_like(arrays[name], value)})
+        with pytest.raises(InputError, match="is a damaged monitor"):
+            Monitor.from_file(path)
+
+
+def test_a_part_of_a_run_with_arrays_that_it_does_not_have(tmp_path):
+    store = CheckpointFolder(tmp_path, {"seed": 1})
+    expected = {"x": ("float64", ("n", 2)), "words": ("U", ("n",))}
+    x, words = np.zeros((3, 2)), np.array(["a", "b", "c"])
+    store.save("chunk", {"x": x, "words": words})
+    assert store.load("chunk", expected)["words"].tolist() == ["a", "b", "c"]
+    for changed in (
+        {"x": x},
+        {"x": x, "words": words, "more": x},
+        {"x": x, "words": words[:2]},
+        {"x": x.T, "words": words},
+        {"x": x.astype(int), "words": words},
+        {"x": x, "words": np.zeros(3)},
+    ):
+        store.save("chunk", changed)
+        with pytest.raises(InputError, match=r"chunk\.npz cannot be read"):
+            store.load("chunk", expected)
 
 
 def leaves(tree, keys=()):
