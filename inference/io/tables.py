@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import datetime
+import functools
 import glob
 import itertools
 import json
@@ -13,7 +14,7 @@ import os
 import re
 import struct
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -56,6 +57,8 @@ OLD_COMPRESSION = b"ARROW:experimental_compression"
 PARQUET = (".parquet", ".pq")
 #: Largest number of rows of Parquet files that are read; larger files give a random sample.
 MOST_ROWS = 4_000_000
+#: Rows of text of which the size is computed together, not tuned.
+TEXT_ROWS = 2**14
 #: Levels of arrays and objects in JSON beyond which it is refused, not tuned: Arrow goes a call
 #: deeper in each, and 30 000 end the process on a stack of 8 MiB.
 MOST_LEVELS = 100
@@ -442,7 +445,8 @@ def _read_parquet(paths: list[Path], source: Path, folder: Path) -> Table:
                 )
             _check_dates(part.physical_schema, schemas[-1], part.path)
             cells = part.metadata.num_rows * part.metadata.num_columns
-            _check_size(Path(part.path), cells, "write it with Parquet files of fewer rows")
+            for size in itertools.chain([cells], _parquet_text_bytes(part.path)):
+                _check_size(Path(part.path), size, "write it with Parquet files of fewer rows")
             schemas.append(part.physical_schema)
         unified = _with_narrowest_floats(
             pa.unify_schemas(schemas, promote_options="permissive"), schemas
@@ -467,6 +471,38 @@ def _read_parquet(paths: list[Path], source: Path, folder: Path) -> Table:
         return Table(data, str(source), tuple(notes))
     except (pa.ArrowException, MemoryError, UnicodeDecodeError, OSError) as error:
         raise InputError(f"{source} is not readable as Parquet: {_first_line(error)}") from error
+
+
+def _parquet_text_bytes(path: str) -> Iterator[int]:
+    """Yield lower bounds of the bytes of text in a file, once each cell has its own.
+
+    Cells refer to a dictionary, or share their beginnings: a few bytes may stand for very long
+    texts. Dictionaries are short in most files, which no more than their first rows are read of.
+    """
+    from pyarrow.parquet import ParquetFile
+
+    metadata = ParquetFile(path).metadata
+    total = 0
+    for group, column in itertools.product(
+        range(metadata.num_row_groups), range(metadata.num_columns)
+    ):
+        chunk = metadata.row_group(group).column(column)
+        stored, name = chunk.total_uncompressed_size, chunk.path_in_schema
+        if chunk.physical_type != "BYTE_ARRAY" or chunk.num_values * stored <= MOST_BYTES:
+            continue
+        with_prefixes = "DELTA_BYTE_ARRAY" in chunk.encodings
+        file = ParquetFile(path, read_dictionary=None if with_prefixes else [name])
+        read = functools.partial(file.iter_batches, row_groups=[group], columns=[name])
+        if not with_prefixes:
+            first = pa.Table.from_batches([next(read(1))])[0].chunk(0)
+            words = getattr(first, "dictionary", first)
+            longest = pc.max(pc.binary_length(words)).as_py() or 0
+            if chunk.num_values * longest + stored <= MOST_BYTES:
+                continue
+        for batch in read(max(MOST_BYTES // stored, 1) if with_prefixes else TEXT_ROWS):
+            table = pa.Table.from_batches([batch])
+            total += _decoded_bytes(table) or table.nbytes
+            yield total
 
 
 def _with_narrowest_floats(unified: pa.Schema, schemas: list[pa.Schema]) -> pa.Schema:

@@ -265,6 +265,22 @@ def test_columns_of_arrow_that_are_far_larger_than_their_file(tmp_path, column, 
     assert time.perf_counter() - started < 1.0
 
 
+@pytest.mark.parametrize("kind", ["dictionary", "category", "prefixes"])
+def test_text_of_parquet_that_is_far_larger_than_its_file(tmp_path, kind):
+    path = tmp_path / "rows.parquet"
+    options = {"compression": "zstd"}
+    if kind == "prefixes":
+        column = pa.array([f"{'0' * 2**20}{row}" for row in range(257)])
+        options |= {"use_dictionary": False, "column_encoding": {"x": "DELTA_BYTE_ARRAY"}}
+    else:
+        column = COLUMNS["text of a dictionary"]
+    table = pa.table({"x": column})
+    pa.parquet.write_table(table, path, store_schema=kind == "category", **options)
+    assert path.stat().st_size < 2**28 / 100
+    with pytest.raises(InputError, match="holds more than 256 MiB, and 100 times as much"):
+        read_table(path)
+
+
 @pytest.mark.parametrize("claimed", [-2, 0, 8, 2**20, 2**40, 2**62])
 def test_columns_of_arrow_that_claim_a_wrong_size(tmp_path, claimed):
     """It stands before the compressed bytes of each buffer."""
