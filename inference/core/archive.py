@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from .errors import InputError
 #: The first entry, by which such a file is known from other archives; it names the others, each of
 #: which has a sum of its own.
 HEAD = "bke arrays"
+#: Type of each array, such as ``"float64"`` or, for text, ``"U"``, and its sizes; sizes of one name
+#: are equal.
+Expected: TypeAlias = Mapping[str, tuple[str, tuple[str | int, ...]]]
 #: How an archive begins; the name of its first entry is at NAME.
 ZIP, NAME = b"PK\x03\x04", 30
 
@@ -30,13 +33,16 @@ def write_arrays(
 
 
 def read_arrays(
-    path: str | os.PathLike[str], kind: str
+    path: str | os.PathLike[str],
+    kind: str,
+    expected: Expected | None = None,
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Read what is told of arrays, and the arrays.
 
     Args:
         path: of the file.
         kind: what it should be, for messages, such as ``"a checkpoint"``.
+        expected: of every array; ``None``: arrays are not checked.
 
     Raises:
         InputError: it is none of these files, or is damaged.
@@ -55,12 +61,30 @@ def read_arrays(
         head = json.loads(str(arrays.pop(HEAD)))
         if head["names"] != list(arrays):
             raise ValueError("some of its arrays are missing")
+        if expected is not None:
+            check_arrays(arrays, expected)
         return dict(head["told"]), arrays
     except Exception as error:  # a broken archive fails in many ways
         told = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(
             f"{path} cannot be read as {kind} ({told}): delete it to begin anew"
         ) from error
+
+
+def check_arrays(arrays: Mapping[str, np.ndarray], expected: Expected) -> None:
+    """Raise ValueError for arrays that are missing, or of other types or sizes than expected."""
+    if arrays.keys() != expected.keys():
+        raise ValueError(f"its arrays are {', '.join(arrays)}, not {', '.join(expected)}")
+    known: dict[str | int, int] = {}
+    for name, (dtype, sizes) in expected.items():
+        array = arrays[name]
+        is_valid = array.dtype.kind == dtype if dtype == "U" else array.dtype == dtype
+        is_valid &= array.ndim == len(sizes)
+        if not is_valid or any(
+            length != (size if isinstance(size, int) else known.setdefault(size, length))
+            for size, length in zip(sizes, array.shape, strict=True)
+        ):
+            raise ValueError(f"{name} has the type {array.dtype} and the shape {array.shape}")
 
 
 def _is_ours(path: Path) -> bool:

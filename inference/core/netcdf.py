@@ -19,6 +19,9 @@ from .errors import InputError
 SEALED = "bke_sealed"
 #: Bytes before the checksum.
 MARKER = b"\nbke sha256 "
+#: Groups of a file at most; trees of ArviZ have about ten, and reading takes longer with each level
+#: of groups. Not tuned.
+MAX_GROUPS = 100
 
 
 def write_tree(tree: xr.DataTree, path: str | os.PathLike[str]) -> None:
@@ -41,9 +44,7 @@ def _checksum(content: memoryview) -> bytes:
     return MARKER + hashlib.sha256(content).hexdigest().encode() + b"\n"
 
 
-def read_tree(
-    path: str | os.PathLike[str], kind: str, max_ratio: int = 1100
-) -> tuple[xr.DataTree, bool]:
+def read_tree(path: str | os.PathLike[str], kind: str, max_ratio: int = 1100) -> xr.DataTree:
     """Read a tree from a NetCDF file into memory.
 
     Args:
@@ -52,16 +53,13 @@ def read_tree(
         max_ratio: bytes of arrays for each byte of the file, at most; zeros are compressed to a
             thousandth.
 
-    Returns:
-        The tree, and whether its checksum shows that it is as it was written.
-
     Raises:
         InputError: there is no such file, it is damaged, or its checksum is wrong or missing. A
             file that others wrote, without the attribute :data:`SEALED`, needs none.
     """
     if not os.path.isfile(path):
         raise InputError(f"{path}: no such file")
-    has_checksum = _has_checksum(path)
+    _check_checksum(path)
     try:
         _check_links(path)
         with xr.open_datatree(path, engine="h5netcdf") as opened:
@@ -74,19 +72,19 @@ def read_tree(
     except Exception as error:  # a damaged file fails in many ways
         raise InputError(f"{path} is not {kind} saved as NetCDF, or is damaged") from error
     tree.attrs.pop(SEALED, None)
-    return tree, has_checksum
+    return tree
 
 
 def _check_links(path: str | os.PathLike[str]) -> None:
     """Refuse files that lead elsewhere: to other files, or to a group above.
 
     Raises:
-        InputError: the file has such a link, or data outside of it.
+        InputError: the file has such a link, data outside of it, or too many groups.
     """
     import h5py  # slow to import
 
     with h5py.File(path) as file:
-        groups, seen = [file], {h5py.h5o.get_info(file.id).addr}
+        groups, seen, num_groups = [file], {h5py.h5o.get_info(file.id).addr}, 0
         while groups:
             group = groups.pop()
             for name in group:
@@ -101,22 +99,25 @@ def _check_links(path: str | os.PathLike[str]) -> None:
                 seen.add(address)
                 if isinstance(item, h5py.Group):
                     groups.append(item)
+            num_groups += 1
+            if num_groups + len(groups) > MAX_GROUPS:
+                raise InputError(f"{path} has more than {MAX_GROUPS} groups")
 
 
-def _has_checksum(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file ends with its checksum; refuse it if this is wrong or was removed."""
+def _check_checksum(path: str | os.PathLike[str]) -> None:
+    """Refuse a file whose checksum is wrong or was removed."""
     length = len(MARKER) + 2 * hashlib.sha256().digest_size + 1
     if os.path.getsize(path) <= length:
-        return False
+        return
     with (
         open(path, "rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
         memoryview(content) as view,
     ):
         if view[-length:] == _checksum(view[:-length]):
-            return True
+            return
         if content.find(MARKER) < 0 and content.find(SEALED.encode()) < 0:
-            return False
+            return
     raise InputError(
         f"{path} is not as it was saved: it is damaged, or another program has changed it"
     )

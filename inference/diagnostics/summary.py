@@ -263,7 +263,8 @@ def brief_diagnosis(
         lines = [f"Posterior of the {parameters} by {method}; --method nuts runs chains."]
     else:
         count = f"{len(overall.chains)} chains of {diagnosis.method.upper()}"
-        length = f"{settings['num_warmup']} warmup + {settings['num_samples']} draws each"
+        warmup = f"{settings['num_warmup']} warmup + " if "num_warmup" in settings else ""
+        length = f"{warmup}{diagnosis.num_draws // len(overall.chains)} draws each"
         lines = [f"Posterior of the {parameters} by {count}, {length}:"]
     lines += align_columns(_mode_rows(diagnosis, summary["posterior"], names))
     known: tuple[str, ...] = ()

@@ -5,20 +5,23 @@ from __future__ import annotations
 import collections
 import contextlib
 import datetime
+import functools
 import glob
 import itertools
 import json
 import numbers
 import os
 import re
+import struct
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import narwhals.stable.v1 as nw
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..core.errors import InputError
 from ..data.checks import check_file, default_names, describe_index, normalize_text, pluralize
@@ -46,10 +49,16 @@ OTHER_SUFFIXES = {
 SIGNATURE_BYTES = 16
 #: File in a workbook that says in which file each sheet is.
 WORKBOOK_LINKS = "xl/_rels/workbook.xml.rels"
+#: Beginning of a file of Arrow, before the stream of its columns.
+ARROW_FILE = b"ARROW1\0\0"
+#: Metadata by which versions of Arrow before 1.0 marked messages with compressed buffers.
+OLD_COMPRESSION = b"ARROW:experimental_compression"
 #: Suffixes of Parquet files.
 PARQUET = (".parquet", ".pq")
 #: Largest number of rows of Parquet files that are read; larger files give a random sample.
 MOST_ROWS = 4_000_000
+#: Rows of text of which the size is computed together, not tuned.
+TEXT_ROWS = 2**14
 #: Levels of arrays and objects in JSON beyond which it is refused, not tuned: Arrow goes a call
 #: deeper in each, and 30 000 end the process on a stack of 8 MiB.
 MOST_LEVELS = 100
@@ -275,7 +284,7 @@ def _checked(table: Table) -> Table:
     for name, count in collections.Counter(names).items():
         if count > 1:
             raise InputError(f"{source} has {count} columns named {name!r}")
-    index = _pandas_index(data)
+    index = pandas_index(data.schema)
     notes = tuple(
         f"{source}: the index {name!r} of pandas is left out."
         for name in index
@@ -288,11 +297,13 @@ def _checked(table: Table) -> Table:
     return table._replace(data=data.combine_chunks(), notes=(*table.notes, *notes))
 
 
-def _pandas_index(data: pa.Table) -> list[str]:
+def pandas_index(schema: pa.Schema) -> list[str]:
     """Return the names of columns that are the index of a pandas data frame, if any."""
-    columns = (data.schema.pandas_metadata or {}).get("index_columns", [])
-    known = set(data.column_names)
-    return [name for name in columns if isinstance(name, str) and name in known]
+    try:
+        columns = (schema.pandas_metadata or {})["index_columns"]
+        return [name for name in columns if isinstance(name, str) and name in schema.names]
+    except (KeyError, TypeError, ValueError, RecursionError):  # others wrote the metadata
+        return []
 
 
 def _first_line(error: BaseException) -> str:
@@ -434,7 +445,8 @@ def _read_parquet(paths: list[Path], source: Path, folder: Path) -> Table:
                 )
             _check_dates(part.physical_schema, schemas[-1], part.path)
             cells = part.metadata.num_rows * part.metadata.num_columns
-            _check_size(Path(part.path), cells, "write it with Parquet files of fewer rows")
+            for size in itertools.chain([cells], _parquet_text_bytes(part.path)):
+                _check_size(Path(part.path), size, "write it with Parquet files of fewer rows")
             schemas.append(part.physical_schema)
         unified = _with_narrowest_floats(
             pa.unify_schemas(schemas, promote_options="permissive"), schemas
@@ -459,6 +471,38 @@ def _read_parquet(paths: list[Path], source: Path, folder: Path) -> Table:
         return Table(data, str(source), tuple(notes))
     except (pa.ArrowException, MemoryError, UnicodeDecodeError, OSError) as error:
         raise InputError(f"{source} is not readable as Parquet: {_first_line(error)}") from error
+
+
+def _parquet_text_bytes(path: str) -> Iterator[int]:
+    """Yield lower bounds of the bytes of text in a file, once each cell has its own.
+
+    Cells refer to a dictionary, or share their beginnings: a few bytes may stand for very long
+    texts. Dictionaries are short in most files, which no more than their first rows are read of.
+    """
+    from pyarrow.parquet import ParquetFile
+
+    metadata = ParquetFile(path).metadata
+    total = 0
+    for group, column in itertools.product(
+        range(metadata.num_row_groups), range(metadata.num_columns)
+    ):
+        chunk = metadata.row_group(group).column(column)
+        stored, name = chunk.total_uncompressed_size, chunk.path_in_schema
+        if chunk.physical_type != "BYTE_ARRAY" or chunk.num_values * stored <= MOST_BYTES:
+            continue
+        with_prefixes = "DELTA_BYTE_ARRAY" in chunk.encodings
+        file = ParquetFile(path, read_dictionary=None if with_prefixes else [name])
+        read = functools.partial(file.iter_batches, row_groups=[group], columns=[name])
+        if not with_prefixes:
+            first = pa.Table.from_batches([next(read(1))])[0].chunk(0)
+            words = getattr(first, "dictionary", first)
+            longest = pc.max(pc.binary_length(words)).as_py() or 0
+            if chunk.num_values * longest + stored <= MOST_BYTES:
+                continue
+        for batch in read(max(MOST_BYTES // stored, 1) if with_prefixes else TEXT_ROWS):
+            table = pa.Table.from_batches([batch])
+            total += _decoded_bytes(table) or table.nbytes
+            yield total
 
 
 def _with_narrowest_floats(unified: pa.Schema, schemas: list[pa.Schema]) -> pa.Schema:
@@ -487,16 +531,84 @@ def _check_dates(schema: pa.Schema, other: pa.Schema, path: str) -> None:
                 )
 
 
-def _read_feather(path: Path) -> Table:
+def _read_arrow(path: Path) -> Table:
+    """Read a file or a stream of Arrow's IPC format; a file is a stream between marks."""
     # Not mapped into memory: a file that is cut off meanwhile would end the process.
     with pa.OSFile(str(path)) as source:
-        try:
-            data = pa.ipc.open_file(source).read_all()
-        except pa.ArrowInvalid:
-            source.seek(0)
-            data = pa.ipc.open_stream(source).read_all()
+        raw = source.read_buffer()
+    if raw[: len(ARROW_FILE)].to_pybytes() == ARROW_FILE:
+        raw = raw[len(ARROW_FILE) :]
+    size = 0
+    for message in pa.ipc.MessageReader.open_stream(pa.BufferReader(raw)):
+        size += _arrow_bytes(message)
+        _check_size(path, size, "save it as .csv")
+    data = pa.ipc.open_stream(raw).read_all()
     data.validate(full=True)
+    _check_size(
+        path, max(data.num_rows * data.num_columns, _decoded_bytes(data)), "save it as .csv"
+    )
     return Table(data, str(path))
+
+
+def _decoded_bytes(data: pa.Table) -> int:
+    """Return the bytes of text in cells that refer to text, once each has its own."""
+    size = 0
+    for array in itertools.chain.from_iterable(column.chunks for column in data.columns):
+        if pa.types.is_dictionary(array.type):
+            counts = np.bincount(array.indices.drop_null(), minlength=len(array.dictionary))
+            values = array.dictionary
+        elif pa.types.is_run_end_encoded(array.type):
+            counts, values = np.diff(array.run_ends, prepend=0), array.values
+        elif pa.types.is_string_view(array.type):
+            counts, values = np.ones(len(array)), array
+        else:
+            continue
+        if pa.types.is_string_view(values.type):
+            # A view is of 16 bytes, of which the first four are the length.
+            lengths = np.frombuffer(values.buffers()[1], np.int32)[4 * values.offset :: 4]
+        elif pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+            lengths = pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False)
+        else:
+            continue
+        size += int(counts @ lengths[: len(counts)].astype(float))
+    return size
+
+
+def _arrow_bytes(message: pa.Message) -> int:
+    """Return the bytes of the columns of a message of Arrow's IPC format, once decompressed.
+
+    Arrow verifies the metadata, which are a table of FlatBuffers, when it reads a message; PyArrow
+    does not show them. A compressed buffer begins with its size, as which it must be decompressed,
+    or with -1 where it is not compressed.
+    """
+    metadata, body = message.metadata, message.body
+
+    def number(format_: str, position: int) -> int:
+        return int(struct.unpack_from(format_, metadata, position)[0])
+
+    def field(table: int, index: int) -> int:
+        """Return the position of a field of a table, 0 without it."""
+        fields = table - number("<i", table)
+        entry = 4 + 2 * index
+        offset = number("<H", fields + entry) if entry < number("<H", fields) else 0
+        return table + offset if offset else 0
+
+    def follow(position: int) -> int:
+        return position + number("<I", position)
+
+    if message.type not in ("record batch", "dictionary"):
+        return 0
+    batch = follow(field(follow(0), 2))
+    if message.type == "dictionary":
+        batch = follow(field(batch, 1))
+    size, is_compressed = 0, field(batch, 3) or OLD_COMPRESSION in metadata.to_pybytes()
+    buffers = follow(field(batch, 2))
+    places = metadata[buffers + 4 :][: 16 * number("<I", buffers)]
+    for offset, length in struct.iter_unpack("<qq", places):
+        # Arrow refuses buffers outside of the body.
+        within = is_compressed and 0 <= offset <= len(body) - 8
+        size += max(length, struct.unpack_from("<q", body, offset)[0] if within else 0)
+    return size
 
 
 def _read_excel(path: Path, *, header: bool) -> Table:
@@ -719,9 +831,9 @@ def _is_missing(cell: object) -> bool:
 BINARY_READERS: dict[str, Callable[[Path], Table]] = {
     ".parquet": lambda path: _read_parquet([path], path, path.parent),
     ".pq": lambda path: _read_parquet([path], path, path.parent),
-    ".arrow": _read_feather,
-    ".feather": _read_feather,
-    ".ipc": _read_feather,
+    ".arrow": _read_arrow,
+    ".feather": _read_arrow,
+    ".ipc": _read_arrow,
 }
 
 

@@ -27,6 +27,7 @@ import xarray as xr
 from bke.models.kernels.base import Covariance
 from numpy.typing import ArrayLike
 
+from ..core.archive import Expected
 from ..core.errors import InputError, check_choice
 from ..core.progress import progress_bar
 from ..data.checks import check_count, check_positive
@@ -226,7 +227,12 @@ def _batch(
 ) -> Simulations:
     """Load a batch or simulate it; its random numbers depend on the seed and ``index`` alone."""
     name = f"batch-{index:05d}"
-    stored = checkpoints.load(name)
+    expected: Expected = {
+        f"parameter {site}": ("float64", ("simulations", *prior.event_shape))
+        for site, prior in problem.prior.sites.items()
+    }
+    expected |= {"squared": ("float64", ("simulations",)), "causes": ("U", ("simulations",))}
+    stored = checkpoints.load(name, expected)
     # The last batch of a run with fewer simulations may be shorter.
     if stored is not None and len(stored["squared"]) == count:
         theta = {site: stored[f"parameter {site}"] for site in problem.prior.sites}
@@ -269,6 +275,18 @@ class Stage(NamedTuple):
         if not distances_differ(finite):
             return None
         return float(1.0 / (1.0 / self.epsilon + inverse_epsilon(finite, size)))
+
+
+#: Types and sizes of the fields of a stage.
+STAGE_ARRAYS: Expected = {
+    "z": ("float64", ("particles", "coordinates")),
+    "squared": ("float64", ("particles",)),
+    "epsilon": ("float64", ()),
+    "acceptance_rate": ("float64", ()),
+    "moved": ("float64", ()),
+    "causes": ("U", ("simulations",)),
+    "first_failure": ("U", ()),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -326,7 +344,7 @@ class ParticleSampler:
             stop = None
             while stop is None:
                 name = f"stage-{len(stages):04d}"
-                stored = checkpoints.load(name)
+                stored = checkpoints.load(name, STAGE_ARRAYS)
                 if stored is not None:
                     fields: Any = {k: v if v.ndim else v.item() for k, v in stored.items()}
                     stage = Stage(**fields)
@@ -424,7 +442,13 @@ class ParticleSampler:
             first_failure = first_failure or simulations.first_failure
         rate = num_accepted / (len(causes) * len(z))
         return Stage(
-            z, squared, epsilon, rate, float(moved.mean()), np.concatenate(causes), first_failure
+            z,
+            squared,
+            float(epsilon),
+            float(rate),
+            float(moved.mean()),
+            np.concatenate(causes),
+            first_failure,
         )
 
 

@@ -21,10 +21,10 @@ from numpy.typing import ArrayLike
 from numpyro.distributions import biject_to
 from numpyro.infer.util import potential_energy, transform_fn
 
-from ..core.archive import read_arrays, write_arrays
+from ..core.archive import Expected, read_arrays, write_arrays
 from ..core.atomic import check_output_folder, hold, remove_temporary_files, write_text
 from ..core.errors import InputError, input_errors
-from ..data.checks import as_sample, check_count
+from ..data.checks import as_sample, check_count, check_file
 from ..sampling.record import describe_prior
 from ..sampling.run import digest_of
 from .distances import MMD
@@ -185,6 +185,7 @@ class CheckpointFolder:
         if not path.exists():
             write_text(path, json.dumps(settings, indent=1) + "\n")
             return
+        check_file(path)
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
             names = [k for k in {**settings, **stored} if settings.get(k) != stored.get(k)]
@@ -196,15 +197,15 @@ class CheckpointFolder:
                 f"{' and '.join(names)}: name another folder, or delete it to start again"
             )
 
-    def load(self, name: str) -> dict[str, np.ndarray] | None:
+    def load(self, name: str, expected: Expected) -> dict[str, np.ndarray] | None:
         """Load arrays that were saved; ``None`` if there are none.
 
         Raises:
-            InputError: if their file is damaged.
+            InputError: if their file is damaged, or its arrays are others than expected.
         """
         if self._folder is None or not (path := self._folder / f"{name}.npz").exists():
             return None
-        return read_arrays(path, "a part of a run")[1]
+        return read_arrays(path, "a part of a run", expected)[1]
 
     def save(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Write arrays to a file, completely or not at all."""

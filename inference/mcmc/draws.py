@@ -23,6 +23,7 @@ from ..data.checks import (
     MAX_ABS_VALUE,
     as_sample,
     check_column_names,
+    check_file,
     column_names,
     default_names,
     plain_array,
@@ -30,7 +31,7 @@ from ..data.checks import (
 )
 from ..data.new_rows import ordered_rows
 from ..sampling.foreign import is_mcmc
-from ..streams.rows import import_optional
+from ..streams.rows import check_store, import_optional
 
 if TYPE_CHECKING:
     from numpyro.infer import MCMC
@@ -281,7 +282,7 @@ def read_draws(paths: Sequence[str | os.PathLike[str]]) -> xr.DataTree | xr.Data
             f"{path} is a folder: pass a NetCDF file, a store whose name ends in .zarr, or the CSV "
             "files of CmdStan"
         )
-    return read_tree(path, "draws")[0]
+    return read_tree(path, "draws")
 
 
 def _read_zarr(path: Path, max_ratio: int = 1100) -> xr.Dataset:
@@ -293,6 +294,7 @@ def _read_zarr(path: Path, max_ratio: int = 1100) -> xr.Dataset:
     """
     if not path.exists():
         raise InputError(f"{path}: no such file")
+    stored = check_store(path)
     zarr = import_optional("zarr", "zarr", f"reading {path} needs")
     pickle_codec = import_optional("numcodecs", "zarr", f"reading {path} needs").Pickle
     try:
@@ -306,9 +308,8 @@ def _read_zarr(path: Path, max_ratio: int = 1100) -> xr.Dataset:
         # Unpickling would run code from the file.
         if any(isinstance(codec, pickle_codec) for codec in codecs):
             raise InputError(f"{path} holds pickled objects, which are not read")
-        stored = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
         size = sum(array.nbytes for array in arrays)
-        if size > max_ratio * stored:
+        if size > max_ratio * sum(file.stat().st_size for file in stored):
             raise InputError(f"{path} is damaged: it claims to hold {size / 2**30:.1f} GiB")
         with xr.open_dataset(path, engine="zarr", group="posterior", consolidated=False) as opened:
             # Sorted names do not depend on the order of files in the folder.
@@ -383,11 +384,10 @@ def _stan_arrays(columns: Sequence[str]) -> Iterator[tuple[str, dict[tuple[int, 
 
 def _read_stan_chain(path: Path) -> dict[str, np.ndarray]:
     """Read the draws (n,) of each parameter of one file, without those of the warmup."""
+    check_file(path)
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             header, lines, warmup = _scan_stan(path, file)
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
     # Names that end in two underscores are diagnostics of the sampler.

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..core.archive import read_arrays, write_arrays
+from ..core.archive import Expected, check_arrays, read_arrays, write_arrays
 from ..core.errors import InputError
 from ..core.machine import computing
 from .martingales import Martingales, WealthHistory
 from .row_reader import RowReader
-from .scores import Columns, Scores, Witnesses
+from .scores import (
+    NUM_BINS,
+    NUM_GENERATIONS,
+    NUM_LANDMARKS,
+    NUM_WITNESSES,
+    Columns,
+    Scores,
+    Witnesses,
+)
 from .sequential_test import Alarm, Change, ChangePoint, SequentialTest
 from .stream_checks import ArrivalLog, SerialCorrelation
 
@@ -27,6 +36,33 @@ ARRAY_KEYS: dict[str, tuple[Any, tuple[str, ...]]] = {
     ),
     "serial": (SerialCorrelation, ("last", "products", "squares", "rows")),
     "history": (WealthHistory, ("evidence", "stride")),
+}
+#: Types and sizes of all arrays; the C columns, of which some are numbers; the J scores and, of
+#: martingales, also of witnesses.
+ARRAYS: Expected = {
+    "apart": ("float64", ("training rows", "C")),
+    "ranked": ("float64", ("calibration rows", "C")),
+    "edges": ("float32", ("J", NUM_BINS - 1)),
+    "recent": ("float64", ("recent rows", "C")),
+    "keys": ("uint64", ("keys",)),
+    "times": ("U", ("times",)),
+    "capital at_least": ("int64", ("martingales", NUM_BINS + 1)),
+    "capital staked": ("float64", ("martingales", "bets")),
+    "capital ages": ("int64", ("martingales",)),
+    "witnesses landmarks": ("float64", (NUM_GENERATIONS, NUM_LANDMARKS, "features")),
+    "witnesses weights": ("float64", (NUM_GENERATIONS, NUM_LANDMARKS)),
+    "witnesses slopes": ("float64", (NUM_GENERATIONS, "features")),
+    "witnesses edges": ("float32", (NUM_WITNESSES, NUM_BINS - 1)),
+    "witnesses shares": ("float64", (NUM_WITNESSES,)),
+    "witnesses scale": ("float64", ()),
+    "witnesses generation": ("int64", ()),
+    "witnesses next_at": ("int64", ()),
+    "serial last": ("float64", ("last rows", "numbers")),
+    "serial products": ("float64", ("numbers",)),
+    "serial squares": ("float64", ("numbers",)),
+    "serial rows": ("int64", ()),
+    "history evidence": ("float64", ("history",)),
+    "history stride": ("int64", ()),
 }
 #: Fields of the reader with an item for each column.
 PER_COLUMN = ("types", "formats", "sizes", "tied")
@@ -94,6 +130,7 @@ def read_monitor(path: str | os.PathLike[str]) -> Parts:
     if metadata.get("monitor") != VERSION:
         raise InputError(f"{path} is not a monitor of this version of bke: start a new monitor")
     try:
+        check_arrays(arrays, ARRAYS)
         _check(metadata, arrays)
         return _parts(metadata, arrays)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -103,18 +140,35 @@ def read_monitor(path: str | os.PathLike[str]) -> Parts:
 
 def _check(metadata: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     """Raise ValueError for contents that no monitor has, where using them would fail later."""
-    reader, (_, _, latest, *counts) = metadata["reader"], metadata["arrivals"]
-    names = reader["columns"]["names"]
-    lists = [names, reader["columns"]["levels"], *(reader[key] for key in PER_COLUMN)]
-    texts = [*names, *reader["all_columns"], *reader["notes"], *metadata["notes"]]
-    sizes = [*reader["sizes"], *counts, metadata["seed"], metadata["rows"]]
+    reader, (key, time, latest, *counts) = metadata["reader"], metadata["arrivals"]
+    row, change_point, changes, times = metadata["alarm"] or (0, (), (), None)
+    names, levels = reader["columns"]["names"], reader["columns"]["levels"]
+    lists = [names, levels, *(reader[key] for key in PER_COLUMN)]
+    texts = [*names, *reader["all_columns"], *reader["notes"], *metadata["notes"], *(times or ())]
+    texts += [text for text in (key, time) if text is not None]
+    texts += [*reader["types"], *reader["formats"], *itertools.chain.from_iterable(levels)]
+    texts += itertools.chain.from_iterable((text, *columns) for text, columns, _ in changes)
+    sizes = [*reader["sizes"], *counts, metadata["seed"], metadata["rows"], row, *change_point[:3]]
+    numbers = [metadata["evidence"], latest, *(wealth for *_, wealth in changes)]
+    is_code = np.array([bool(words) for words in levels])
+    num_levels = np.array([len(words) for words in levels if words])
+    reference = np.concatenate([arrays["apart"], arrays["ranked"]])[:, is_code]
+    recent = arrays["recent"][:, is_code]  # with other levels
     are_plain = {
-        "a list": all(isinstance(values, list) for values in (*lists, reader["na_values"])),
+        "a list": all(
+            isinstance(values, list)
+            for values in (*lists, reader["na_values"], *levels, *reader["tied"])
+        ),
         "text": all(isinstance(text, str) for text in texts),
         "a count": all(type(size) is int and 0 <= size < 2**63 for size in sizes),
-        "a number": all(type(x) is float for x in (metadata["evidence"], latest)),
+        "a number": all(type(x) is float for x in numbers),
         "the level": 0.0 < metadata["alpha"] < 1.0,
         "the number of columns": {len(values) for values in lists} == {len(names)},
+        "a category": not ((reference < 0.0) | (reference >= num_levels)).any()
+        and not ((recent < 0.0) | (recent > num_levels)).any(),
+        "the row of the next witnesses": arrays["witnesses next_at"] > metadata["rows"],
+        "the history": arrays["history stride"] > 0,
+        "the number of scores": len(arrays["capital ages"]) == len(arrays["edges"]) + NUM_WITNESSES,
     }
     if wrong := [name for name, is_right in are_plain.items() if not is_right]:
         raise ValueError(f"{wrong[0]} is not as it was saved")

@@ -1,7 +1,7 @@
 """Runs in NetCDF files: saving, loading, and the checks of files from elsewhere.
 
-A checksum shows whether a file is as :func:`save_run` wrote it. Files that other programs wrote,
-such as of a run that was thinned or extended, have none: their contents are checked.
+A checksum shows whether a file was damaged. Contents are checked in any case: other programs write
+files without a checksum, such as of a run that was thinned, and anyone can compute one.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def load_run(path: str | os.PathLike[str], *, modules: Sequence[str] = ()) -> xr
     if os.path.isdir(path):
         raise InputError(f"{path} is a folder: give the run file in it, such as run.nc")
     check_in_place(Path(path))
-    run, unchanged = read_tree(path, "a run")
+    run = read_tree(path, "a run")
     try:
         for module in modules:
             try:
@@ -101,8 +101,7 @@ def load_run(path: str | os.PathLike[str], *, modules: Sequence[str] = ()) -> xr
             _check_modules(kernel)
             if session_only(kernel) is None:
                 restore_kernel(kernel)
-        if not unchanged:
-            _check_contents(run)
+        _check_contents(run)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     return run

@@ -29,7 +29,7 @@ from ..data.checks import (
     pluralize,
 )
 from ..io.samples import CHOOSE, choose_columns, read_sample, warn_of_non_measurements
-from ..io.tables import load_npy
+from ..io.tables import load_npy, pandas_index
 
 
 class Rows:
@@ -129,8 +129,7 @@ class ParquetArray:
         except Exception as error:  # pyarrow raises errors of many types for a damaged file
             raise InputError(f"{path} is not a readable Parquet file") from error
         schema, metadata = self._file.schema_arrow, self._file.metadata
-        # pandas stores its index as columns of the file.
-        index = (schema.pandas_metadata or {}).get("index_columns", [])
+        index = pandas_index(schema)
         names = [name for name in schema.names if name not in index]
         self.names = tuple(names[position] for position in choose_columns(path, names, columns))
         for name in self.names:
@@ -209,12 +208,7 @@ def _open_zarr(path: Path, min_stored_proportion: float = 0.1, max_chunk_bytes: 
         max_chunk_bytes: a chunk, or shard, is in memory as a whole; not tuned.
     """
     zarr = import_optional("zarr", "zarr", f"reading {path} needs")
-    files = [file for file in path.rglob("*") if not file.is_dir() or file.is_symlink()]
-    for file in files:
-        if file.is_symlink() or not file.is_file():  # reading a pipe would wait
-            raise InputError(
-                f"{file} is a link or no regular file: copy the array with the files themselves"
-            )
+    files = check_store(path)
     try:
         array = zarr.open_array(path, mode="r")
         chunks = array.shards or array.chunks
@@ -234,6 +228,21 @@ def _open_zarr(path: Path, min_stored_proportion: float = 0.1, max_chunk_bytes: 
             f"{path} should have {expected} chunks, and has {stored}: copy the array completely"
         )
     return array
+
+
+def check_store(path: Path) -> list[Path]:
+    """Return the files of a zarr store, which must be regular: reading a pipe would wait.
+
+    Raises:
+        InputError: one is a link, a pipe or a device.
+    """
+    files = [file for file in path.rglob("*") if not file.is_dir() or file.is_symlink()]
+    for file in files:
+        if file.is_symlink() or not file.is_file():
+            raise InputError(
+                f"{file} is a link or no regular file: copy the array with the files themselves"
+            )
+    return files
 
 
 def open_blocks(

@@ -187,12 +187,11 @@ def test_a_tree_is_read_as_it_was_written(values, words, attributes, tmp_path):
     one = xr.Dataset({"x": (("row", "column"), values), "word": ("place", words)}, attrs=attributes)
     tree = xr.DataTree.from_dict({"/": xr.Dataset(attrs=attributes), "/group/inner": one})
     write_tree(tree, tmp_path / "tree.nc")
-    back, sealed = read_tree(tmp_path / "tree.nc", "a tree")
-    assert sealed
+    back = read_tree(tmp_path / "tree.nc", "a tree")
     assert set(back.attrs) == set(attributes)
     np.testing.assert_array_equal(back["group/inner"]["x"], values)
     assert [str(word) for word in back["group/inner"]["word"].values] == words
     for name, value in attributes.items():
         np.testing.assert_array_equal(back.attrs[name], value)
     write_tree(back, tmp_path / "again.nc")
-    assert read_tree(tmp_path / "again.nc", "a tree")[0].identical(back)
+    assert read_tree(tmp_path / "again.nc", "a tree").identical(back)

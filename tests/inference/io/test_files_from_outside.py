@@ -5,11 +5,15 @@ import json
 import os
 import subprocess
 import sys
+import time
 import zipfile
 
+import arviz_base
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
+import xarray as xr
 from bke.inference import (
     InputError,
     Monitor,
@@ -22,7 +26,9 @@ from bke.inference import (
 )
 from bke.inference.cli import app
 from bke.inference.core.archive import HEAD
+from bke.inference.io.tables import read_table
 from bke.inference.likelihood_free.problem import CheckpointFolder
+from bke.inference.mcmc.draws import read_draws
 from bke.inference.sampling.out_of_core import Checkpoint
 from bke.inference.sampling.record import RECORD, read_record
 from typer.testing import CliRunner
@@ -81,7 +87,7 @@ def test_a_pickle_in_a_part_of_a_run(pickled, trap, tmp_path):
     head = dict(np.load(tmp_path / "chunk.npz"))[HEAD]
     np.savez(tmp_path / "chunk.npz", **{HEAD: head, "values": pickled})
     with pytest.raises(InputError, match="cannot be read"):
-        store.load("chunk")
+        store.load("chunk", {"values": ("float64", ("k",))})
     assert not trap.exists()
 
 
@@ -155,6 +161,57 @@ def test_a_run_whose_data_are_elsewhere(tmp_path):
             load_run(path)
 
 
+def test_a_run_of_very_many_groups(tmp_path):
+    """xarray takes a minute for three thousand."""
+    import h5py
+
+    with h5py.File(tmp_path / "deep.nc", "w") as file:
+        group = file.create_group("posterior")
+        for _ in range(200):
+            group = group.create_group("a")
+    for read in (load_run, read_draws):
+        with pytest.raises(InputError, match="has more than 100 groups"):
+            read([tmp_path / "deep.nc"] if read is read_draws else tmp_path / "deep.nc")
+
+
+def test_a_sealed_run_with_contents_that_no_run_has(tmp_path):
+    """Anyone can compute a checksum."""
+    run = fit(np.random.default_rng(0).normal(size=12), progress=False)
+    for group in ("posterior", "unconstrained_posterior"):
+        changed = run.copy()
+        changed[group] = xr.DataTree(run[group].to_dataset().isel(draw=slice(0, 1)))
+        save_run(changed, tmp_path / "run.nc")
+        with pytest.raises(InputError, match="along draw"):
+            load_run(tmp_path / "run.nc")
+
+
+@pytest.mark.parametrize("place", ["chunk", "metadata"])
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_draws_in_zarr_with_a_link_or_a_pipe(tmp_path, kind, place):
+    pytest.importorskip("zarr")
+    path = tmp_path / "draws.zarr"
+    draws = {"mu": np.random.default_rng(0).normal(size=(2, 20))}
+    arviz_base.from_dict({"posterior": draws}).to_zarr(path)
+    read_draws([path])
+    files = [file for file in sorted(path.rglob("*")) if file.is_file()]
+    file = next(one for one in files if (one.suffix == ".json") == (place == "metadata"))
+    file.unlink()
+    file.symlink_to("/dev/zero") if kind == "link" else os.mkfifo(file)
+    with pytest.raises(InputError, match="is a link or no regular file"):
+        read_draws([path])
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_text_that_is_no_file(tmp_path, kind):
+    for name in ("chain.csv", "settings.json"):
+        path = tmp_path / name
+        path.symlink_to("/dev/zero") if kind == "link" else os.mkfifo(path)
+    with pytest.raises(InputError, match="is not a regular file"):
+        read_draws([tmp_path / "chain.csv"])
+    with pytest.raises(InputError, match="is not a regular file"):
+        CheckpointFolder(tmp_path, {"seed": 1})
+
+
 @pytest.mark.parametrize("suffix", [".csv.gz", ".csv.bz2", ".csv.zst", ".parquet", ".xlsx"])
 def test_a_file_that_holds_far_more_than_its_size(tmp_path, suffix):
     """Each has more than 256 MiB, or as many cells."""
@@ -176,6 +233,79 @@ def test_a_file_that_holds_far_more_than_its_size(tmp_path, suffix):
     assert path.stat().st_size < 2**28 / 100
     with pytest.raises(InputError, match="holds more than 256 MiB, and 100 times as much"):
         compare_tables(path, path)
+
+
+ZEROS = pa.array(np.zeros(2**25 + 2**20))
+TEXT = pa.array(["0" * 2**20])
+FIRST = pa.array(np.zeros(300, np.int32))
+COLUMNS = {
+    "numbers": ZEROS,
+    "dictionary": pa.DictionaryArray.from_arrays(FIRST, ZEROS),
+    "list": pa.ListArray.from_arrays(pa.array([0, len(ZEROS)], pa.int32()), ZEROS),
+    "struct": pa.StructArray.from_arrays([ZEROS], ["x"]),
+    "nothing": pa.nulls(2**28 + 2**20),
+    "text of a dictionary": pa.DictionaryArray.from_arrays(FIRST, TEXT),
+    "text of runs": pa.RunEndEncodedArray.from_arrays(pa.array([300], pa.int32()), TEXT),
+}
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+@pytest.mark.parametrize("kind", ["file", "stream"])
+@pytest.mark.parametrize("column", COLUMNS)
+def test_columns_of_arrow_that_are_far_larger_than_their_file(tmp_path, column, kind, compression):
+    table = pa.table({"x": COLUMNS[column]})
+    path = tmp_path / "rows.arrow"
+    new = pa.ipc.new_file if kind == "file" else pa.ipc.new_stream
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.OSFile(str(path), "wb") as sink, new(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    started = time.perf_counter()
+    with pytest.raises(InputError, match="holds more than 256 MiB, and 100 times as much"):
+        read_table(path)
+    assert time.perf_counter() - started < 1.0
+
+
+@pytest.mark.parametrize("kind", ["dictionary", "category", "prefixes"])
+def test_text_of_parquet_that_is_far_larger_than_its_file(tmp_path, kind):
+    path = tmp_path / "rows.parquet"
+    options = {"compression": "zstd"}
+    if kind == "prefixes":
+        column = pa.array([f"{'0' * 2**20}{row}" for row in range(257)])
+        options |= {"use_dictionary": False, "column_encoding": {"x": "DELTA_BYTE_ARRAY"}}
+    else:
+        column = COLUMNS["text of a dictionary"]
+    table = pa.table({"x": column})
+    pa.parquet.write_table(table, path, store_schema=kind == "category", **options)
+    assert path.stat().st_size < 2**28 / 100
+    with pytest.raises(InputError, match="holds more than 256 MiB, and 100 times as much"):
+        read_table(path)
+
+
+@pytest.mark.parametrize("claimed", [-2, 0, 8, 2**20, 2**40, 2**62])
+def test_columns_of_arrow_that_claim_a_wrong_size(tmp_path, claimed):
+    """It stands before the compressed bytes of each buffer."""
+    numbers = np.arange(12345.0)
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, pa.schema({"x": pa.float64()}), options=options) as writer:
+        writer.write_table(pa.table({"x": numbers}))
+    raw = sink.getvalue().to_pybytes()
+    mark = numbers.nbytes.to_bytes(8, "little")
+    assert raw.count(mark) == 1
+    path = tmp_path / "rows.arrow"
+    path.write_bytes(raw)
+    assert read_table(path).data["x"].to_numpy().tolist() == numbers.tolist()
+    path.write_bytes(raw.replace(mark, claimed.to_bytes(8, "little", signed=True)))
+    with pytest.raises(InputError, match=r"rows\.arrow"):
+        read_table(path)
+
+
+@pytest.mark.parametrize("told", ["{", "[1]", '{"index_columns": 1}', "[" * 100_000])
+def test_metadata_of_pandas_that_pandas_did_not_write(tmp_path, told):
+    table = pa.table({"x": [1.0, 2.0]}).replace_schema_metadata({"pandas": told})
+    pa.parquet.write_table(table, tmp_path / "rows.parquet")
+    assert read_table(tmp_path / "rows.parquet").data["x"].to_pylist() == [1.0, 2.0]
+    assert len(open_rows(tmp_path / "rows.parquet")) == 2
 
 
 def test_a_pipe_as_a_checkpoint_or_a_state(tmp_path):
@@ -214,6 +344,53 @@ def test_a_state_with_contents_that_no_monitor_has(tmp_path):
                 read += 1
                 str(monitor.update(rng.normal(size=(3, 2))))
     assert read < 40
+
+
+def test_a_state_with_arrays_that_no_monitor_has(tmp_path):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "state"
+    Monitor({"u": rng.normal(size=60), "v": ["a", "b", "c"] * 20}).to_file(path)
+    arrays = dict(np.load(path))
+    changes = (
+        lambda array: array.astype(str),
+        lambda array: array[..., np.newaxis],
+        lambda array: array.astype("float64" if array.dtype.kind in "iu" else "int64"),
+        lambda array: array.ravel()[:1],
+    )
+    for name in arrays.keys() - {HEAD, "times"}:
+        for change in changes:
+            with np.errstate(invalid="ignore"):  # infinite edges as integers
+                changed = change(arrays[name])
+            if changed.shape == arrays[name].shape and changed.dtype == arrays[name].dtype:
+                continue
+            with open(path, "wb") as file:
+                np.savez(file, **{**arrays, name: changed})
+            with pytest.raises(InputError, match="is a damaged monitor"):
+                Monitor.from_file(path)
+    for name, value in (("witnesses next_at", -1), ("history stride", 0), ("apart", 7.0)):
+        with open(path, "wb") as file:
+            np.savez(file, **{**arrays, name: np.full_like(arrays[name], value)})
+        with pytest.raises(InputError, match="is a damaged monitor"):
+            Monitor.from_file(path)
+
+
+def test_a_part_of_a_run_with_arrays_that_it_does_not_have(tmp_path):
+    store = CheckpointFolder(tmp_path, {"seed": 1})
+    expected = {"x": ("float64", ("n", 2)), "words": ("U", ("n",))}
+    x, words = np.zeros((3, 2)), np.array(["a", "b", "c"])
+    store.save("chunk", {"x": x, "words": words})
+    assert store.load("chunk", expected)["words"].tolist() == ["a", "b", "c"]
+    for changed in (
+        {"x": x},
+        {"x": x, "words": words, "more": x},
+        {"x": x, "words": words[:2]},
+        {"x": x.T, "words": words},
+        {"x": x.astype(int), "words": words},
+        {"x": x, "words": np.zeros(3)},
+    ):
+        store.save("chunk", changed)
+        with pytest.raises(InputError, match=r"chunk\.npz cannot be read"):
+            store.load("chunk", expected)
 
 
 def leaves(tree, keys=()):

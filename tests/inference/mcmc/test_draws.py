@@ -161,7 +161,7 @@ def test_files_that_do_not_go_together_are_refused(files, tmp_path):
     for paths, expected in (
         ([*files, short], "short.csv has 30 draws, but .*fit_1.csv has 60"),
         ([files[0], files[1], files[0]], "fit_1.csv is given twice"),
-        ([*files, tmp_path / "fit_9.csv"], "fit_9.csv: no such file"),
+        ([*files, tmp_path / "fit_9.csv"], "fit_9.csv does not exist"),
         ([files[0], tmp_path / "fit.nc"], "several files must be the CSV files of CmdStan"),
         ([draw], "has a parameter 'draw'"),
         ([tmp_path / "folder"], "folder is a folder: pass"),
