@@ -192,20 +192,6 @@ def test_no_memory_changes_what_is_found(monkeypatch):
     np.testing.assert_allclose(piecewise.statistics, whole.statistics, atol=1e-9)
 
 
-def test_a_column_of_one_value_in_a_table_goes_with_nothing():
-    rng = np.random.default_rng(2)
-    x = rng.normal(size=80)
-    holes = np.where((np.arange(80) < 40) | (x < 0.0), 0.0, np.nan) + rng.normal(size=80)
-    found = [Column("x", "number", x), Column("y", "number", holes)]
-    permuted = permute_labels(found, 40, 9, 0)
-    parts = [
-        encode_column(one.name, derive_features(one, np.ones(80)), np.ones(80), 40, by_table=True)
-        for one in found
-    ]
-    (link,) = association_changes(parts, permuted).pairs
-    assert "y missing" not in link.features  # in the first table none is
-
-
 def correlated(rng, rows):
     x = rng.normal(size=rows)
     return x, 0.8 * x + 0.6 * rng.normal(size=rows)
