@@ -1,6 +1,7 @@
 """Pooling of two samples: tied rows, cells, and the distribution of permuted labels."""
 
 import numpy as np
+import pytest
 from bke.inference.permutation import pool
 from bke.inference.permutation.pool import pool_rows
 from bke.inference.permutation.samples import TwoSamples
@@ -8,9 +9,13 @@ from bke.inference.permutation.samples import TwoSamples
 RNG = np.random.default_rng(0)
 
 
-def test_tied_rows_are_one_point_and_their_labels_are_added():
-    P, Q = RNG.normal(size=(30, 2)).round(0), RNG.normal(0.4, 1.3, size=(45, 2)).round(0)
+@pytest.mark.parametrize("columns", [(), (2,)])
+def test_tied_rows_are_one_point_and_their_labels_are_added(columns):
+    rng = np.random.default_rng(0)
+    P = rng.normal(size=(30, *columns)).round(0)
+    Q = rng.normal(0.4, 1.3, size=(45, *columns)).round(0)
     sample = pool_rows(TwoSamples.checked(P, Q), 9, np.random.default_rng(1))
+    P, Q = P.reshape(30, -1), Q.reshape(45, -1)
     distinct, counts = np.unique(np.concatenate([P, Q]), axis=0, return_counts=True)
     np.testing.assert_allclose(sample.points * sample.scale, distinct)
     np.testing.assert_array_equal(sample.counts, counts)
