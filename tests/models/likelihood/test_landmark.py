@@ -18,11 +18,7 @@ from bke.models.likelihood.landmark_jacobian import (
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
-
-@pytest.fixture(autouse=True)
-def x64():
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("x64")
 
 
 def data(n=40, dimension=2, m=5, seed=0):
@@ -32,8 +28,8 @@ def data(n=40, dimension=2, m=5, seed=0):
     return X, rng.gamma(2.0, size=(m, dimension)) * np.arange(1.0, dimension + 1)
 
 
-def landmark_sums(X, Z, kernel):
-    return landmark.feature_sums(partition_rows(X, Z), kernel)
+def landmark_sums(X, Z, kernel, covariance=False):
+    return landmark.feature_sums(partition_rows(X, Z), kernel, covariance=covariance)
 
 
 def squared_exponential(X, Y, lengthscale):
@@ -110,37 +106,18 @@ def test_result_does_not_depend_on_the_block_size(monkeypatch):
     np.testing.assert_allclose(expected_sums.log_jacobian, log_gamma.sum(), rtol=1e-12)
 
 
-@pytest.mark.slow
-def test_blocks_with_a_covariance_have_at_least_m_rows(monkeypatch):
-    """Nor are parts, a matrix of each of which would be more than the data; the sums are those."""
-    X, Z = data(n=101)
-    kernel = Matern(2.5, 1.3)
-    phi = kernel.matrix(jnp.asarray(X), jnp.asarray(Z))
-    monkeypatch.setattr(landmark, "BLOCK_ENTRIES", 2 * len(Z))
-    monkeypatch.setattr(landmark, "BLOCK_ENTRIES_OF_GPU", 2 * len(Z))
-    blocks = []
-
-    def counted(add, start, rows, most):
-        blocks.append((len(rows), most))
-        return reduce_blocks(add, start, rows, most)
-
-    reduce_blocks = landmark.reduce_blocks
-    monkeypatch.setattr(landmark, "reduce_blocks", counted)
-    result = landmark.feature_sums(partition_rows(X, Z), kernel, covariance=True)
-    assert blocks == [(128, len(Z))]
-    np.testing.assert_allclose(result.mean, phi.mean(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(result.scatter, 100 * np.cov(phi.T), rtol=1e-10, atol=1e-13)
-
-
-def test_merged_sums_are_those_of_the_union():
+@pytest.mark.parametrize("covariance", [False, True])
+def test_merged_sums_are_those_of_the_union(covariance):
     X, Z = data(n=90)
     kernel = SquaredExponential(40.0)  # so long that sums of squares would cancel
-    parts = [landmark_sums(part, Z, kernel) for part in np.split(X, [20, 23])]
-    pooled = landmark_sums(X, Z, kernel)
-    for total, reference_total in zip(
-        parts[0].merge(parts[1]).merge(parts[2]), pooled, strict=True
-    ):
-        np.testing.assert_allclose(total, reference_total, rtol=1e-12)
+    parts = [landmark_sums(part, Z, kernel, covariance) for part in np.split(X, [20, 23])]
+    pooled = landmark_sums(X, Z, kernel, covariance)
+    for total, expected in zip(parts[0].merge(parts[1]).merge(parts[2]), pooled, strict=True):
+        np.testing.assert_allclose(total, expected, rtol=1e-11)
+    scatter = 89 * np.cov(squared_exponential(X, Z, 40.0).T)
+    if not covariance:
+        scatter = scatter.trace()
+    np.testing.assert_allclose(pooled.scatter, scatter, rtol=1e-10)
 
 
 def test_unbounded_with_free_noise():

@@ -14,11 +14,7 @@ from bke.models import (
     log_marginal_likelihood,
 )
 from bke.models.likelihood.dense import dense_terms
-from bke.models.likelihood.noise import (
-    SAMPLING_NOISES,
-    check_noise,
-    sampling_covariance,
-)
+from bke.models.likelihood.noise import SAMPLING_NOISES, check_noise, sampling_covariance
 
 FULL, DIAGONAL = SamplingNoise(True, 1e-6), SamplingNoise(False, 1e-4)
 NOISES = [FULL, DIAGONAL, "clt", "heteroscedastic"]
