@@ -55,7 +55,7 @@ GROUPS = {
             "base marginal jacobian noise dense low_rank",
         ),
         (
-            *_files("tests/models/likelihood", "test_noise test_dense test_jacobian"),
+            *_files("tests/models/likelihood", "test_noise test_jacobian"),
             "tests/models/linalg",
             "tests/models/likelihood/test_marginal.py",
         ),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import jax
 import numpy as np
 import pytest
 
@@ -66,3 +69,10 @@ def twin_fixture():
 def log_normal_fixture():
     """Likewise."""
     return log_normal
+
+
+@pytest.fixture
+def x64() -> Iterator[None]:
+    """Double precision within a test."""
+    with jax.enable_x64(True):
+        yield

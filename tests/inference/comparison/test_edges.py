@@ -17,6 +17,7 @@ X = np.random.default_rng(0).normal(size=60)
 def test_a_sample_and_itself_are_more_alike_than_two_draws():
     found = compare(X, X[::-1], **QUIET)
     assert found.pvalue == 1.0
+    assert found.log_bayes_factor < 0.0
     assert found.auc_interval[1] < 0.5
     assert "more similar than samples of one distribution" in str(found)
 
@@ -76,6 +77,9 @@ def test_two_rows_each_are_an_answer():
     ("P", "Q", "options", "said"),
     [
         ([1.0], X, {}, "P needs at least two rows, and has 1"),
+        ([], X, {}, "P"),
+        ([1.0, np.nan], X, {}, "P"),
+        (np.zeros((4, 2)), np.zeros((4, 3)), {}, "2 columns"),
         (X > 0, X > 1, {}, "real number"),
         (
             np.c_[X, X],

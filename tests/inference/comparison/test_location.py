@@ -111,17 +111,6 @@ def test_weights_have_means_alone():
     assert "Hodges" not in str(found)
 
 
-def test_equal_weights_are_no_weights():
-    rng = np.random.default_rng(3)
-    first, second = rng.normal(size=50), rng.normal(0.5, size=60)
-    weighted = compare(first, second, weights=(np.full(50, 2.0), None), **QUIET)
-    plain = compare(first, second, **QUIET)
-    for left, right in zip(
-        weighted.mean_difference_interval, plain.mean_difference_interval, strict=True
-    ):
-        np.testing.assert_allclose(left, right, rtol=1e-8)
-
-
 def test_coverage_of_the_interval_of_hodges_and_lehmann():
     """Seed 4, 400 pairs of 25 + 30 t values, 95 %: fewer than 364 hits have probability 1e-3."""
     rng = np.random.default_rng(4)

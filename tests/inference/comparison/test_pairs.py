@@ -26,16 +26,6 @@ def rows_of(first, second, n_resamples=9):
     return pool_pairs(TwoSamples.checked(first, second), n_resamples, np.random.default_rng(1))
 
 
-def test_partners_are_the_rows_that_belong_together():
-    rows = rows_of(P, Q)
-    a, b = (rows.points[one] * rows.scale for one in rows.partners.T)
-    pairs, expected = (np.concatenate(two, axis=1) for two in ((a, b), (P, Q)))
-    np.testing.assert_allclose(np.sort(pairs, axis=0), np.sort(expected, axis=0))
-    np.testing.assert_allclose(np.unique(pairs, axis=0), np.unique(expected, axis=0))
-    assert (rows.labels[rows.partners[:, 0], 0] == 1).all()
-    np.testing.assert_array_equal(rows.labels[rows.partners].sum(axis=1), 1)  # one of each is of P
-
-
 @pytest.mark.parametrize("column", [0, 4])
 def test_evidence_is_the_ratio_of_two_normal_densities_of_sums_over_pairs(column):
     rows = rows_of(P, Q)
@@ -132,11 +122,6 @@ def test_a_small_shift_of_pairs_is_seen_that_rows_alone_do_not_show():
     assert "200 pairs" in str(together)
     with pytest.raises(InputError, match="independent rows"):
         together.required_sample_size()
-
-
-def test_pairs_are_as_many_on_both_sides():
-    with pytest.raises(InputError, match="samples of one size"):
-        compare(P, Q[:-1], paired=True, **QUIET)
 
 
 def test_effect_of_pairs_is_how_often_the_row_of_the_first_wins():

@@ -155,6 +155,9 @@ def test_weights_alike_are_as_none():
         one.witness(at, scale=1.0, of="sampling").mean,
         atol=1e-3,  # of draws
     )
+    np.testing.assert_allclose(
+        other.mean_difference_interval, one.mean_difference_interval, rtol=1e-8
+    )
     np.testing.assert_allclose(other.lengthscale, one.lengthscale, rtol=0.3)
     assert abs(other.log_bayes_factor - one.log_bayes_factor) < 1.0
 

@@ -87,31 +87,28 @@ def test_wealth_equals_loops_over_bets_and_starting_rows():
     assert (after.upper_counts[:, 0] == 90).all()
 
 
-@pytest.mark.parametrize("sizes", [(1, 59), (SMALL_BLOCK, 60 - SMALL_BLOCK), (20, 1, 39)])
-def test_wealth_does_not_depend_on_blocks(sizes):
+@pytest.mark.parametrize(
+    ("sizes", "repeats"),
+    [
+        ((1, 59), 1),
+        ((SMALL_BLOCK, 60 - SMALL_BLOCK), 1),
+        ((20, 1, 39), 1),
+        ((700, 500), 20),  # updates of several blocks
+    ],
+)
+def test_wealth_does_not_depend_on_blocks(sizes, repeats):
     """Updates of any size give the same wealth, up to rounding."""
-    start, bins = martingales_of(SCORES[30:])
+    start, bins = martingales_of(np.tile(SCORES[30:], (repeats, 1)))
+    uniform = np.random.default_rng(1).random(bins.shape)
+    assert repeats == 1 or len(bins) > 2 * LARGE_BLOCK
     with computing():
-        _, whole = start.update(bins, UNIFORM)
+        _, whole = start.update(bins, uniform)
         parts, state, at = [], start, 0
         for size in sizes:
-            state, won = state.update(bins[at : at + size], UNIFORM[at : at + size])
+            state, won = state.update(bins[at : at + size], uniform[at : at + size])
             parts.append(won)
             at += size
     np.testing.assert_allclose(np.concatenate(parts), whole, rtol=1e-12)
-
-
-def test_more_rows_than_a_block():
-    """Blocks of a long update follow one another."""
-    rows = np.tile(SCORES[30:], (20, 1))
-    start, bins = martingales_of(rows)
-    uniform = np.random.default_rng(1).random(bins.shape)
-    assert len(bins) > 2 * LARGE_BLOCK
-    with computing():
-        _, whole = start.update(bins, uniform)
-        first, begun = start.update(bins[:700], uniform[:700])
-        _, rest = first.update(bins[700:], uniform[700:])
-    np.testing.assert_allclose(np.concatenate([begun, rest]), whole, rtol=1e-12)
 
 
 @pytest.mark.slow

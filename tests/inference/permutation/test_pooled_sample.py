@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from bke.inference.permutation import bins, pool, pooled_sample
+from bke.inference.permutation import pooled_sample
 from bke.inference.permutation.pool import pool_pairs, pool_rows, pool_weighted
 from bke.inference.permutation.pooled_sample import LabelSums, RowSubset
 from bke.inference.permutation.samples import TwoSamples
@@ -14,14 +14,6 @@ RNG = np.random.default_rng(0)
 #: Rounded, so that rows are tied; unequal sizes.
 P = np.round(RNG.normal(size=(30, 2)), 0)
 Q = np.round(RNG.normal(0.4, 1.3, size=(45, 2)), 0)
-
-
-@pytest.fixture
-def small_bins(monkeypatch):
-    """Permute more than 20 different rows in bins."""
-    monkeypatch.setattr(pool, "MAX_SINGLE", 20)
-    monkeypatch.setattr(bins, "N_BINS", 25)
-    monkeypatch.setattr(bins, "MIN_BINS", 5)
 
 
 def pooled(first, second, n_resamples=9):

@@ -28,22 +28,32 @@ def arrangements(labels):
     return set(itertools.permutations(labels))
 
 
-def test_independent_labels_are_uniform():
-    """All 35 choices of 3 of 7 units."""
-    labels = np.array([1, 0, 0, 1, 0, 1, 0])
-    draws = PermutationScheme.independent(labels).draw(N_DRAWS, np.random.default_rng(0))
-    assert draws.dtype == np.int8
-    assert pvalue_of_uniform(draws, arrangements(labels.tolist())) > 1e-3
+LABELS = np.array([1, 0, 0, 1, 0, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("scheme_of", "expected"),
+    [
+        (lambda: PermutationScheme.independent(LABELS), arrangements(LABELS.tolist())),
+        (lambda: PermutationScheme("samples", 6), [*itertools.product((0, 1), repeat=6)]),
+        (lambda: PermutationScheme("pairings", 5), [*itertools.permutations(range(5))]),
+        (lambda: PermutationScheme("signs", 6), [*itertools.product((-1, 1), repeat=6)]),
+    ],
+    ids=["independent", "samples", "pairings", "signs"],
+)
+def test_rearrangements_are_uniform(scheme_of, expected):
+    """All 35 choices of 3 of 7 units, 2^6 swaps of six pairs, 5! orders and 2^6 signs."""
+    draws = scheme_of().draw(N_DRAWS, np.random.default_rng(0))
+    assert pvalue_of_uniform(draws, expected) > 1e-3
 
 
 def test_labels_within_strata_are_uniform():
     """All 3 x 6 arrangements of strata of 3 and 4 units, whose units are not adjacent."""
-    labels = np.array([1, 0, 0, 1, 0, 1, 0])
     strata = np.array([5, 2, 5, 2, 5, 2, 2])
-    draws = PermutationScheme.independent(labels, strata).draw(N_DRAWS, np.random.default_rng(1))
+    draws = PermutationScheme.independent(LABELS, strata).draw(N_DRAWS, np.random.default_rng(1))
     expected = []
-    for first in arrangements(labels[strata == 5].tolist()):
-        for second in arrangements(labels[strata == 2].tolist()):
+    for first in arrangements(LABELS[strata == 5].tolist()):
+        for second in arrangements(LABELS[strata == 2].tolist()):
             arrangement = np.empty(7, dtype=int)
             arrangement[strata == 5], arrangement[strata == 2] = first, second
             expected.append(arrangement.tolist())
@@ -74,24 +84,6 @@ def test_labels_do_not_change_if_all_units_are_alone():
     labels = np.array([1, 0, 1, 0])
     draws = PermutationScheme.independent(labels, np.arange(4)).draw(5, np.random.default_rng(3))
     np.testing.assert_array_equal(draws, np.tile(labels[:, None], 5))
-
-
-def test_swaps_of_pairs_are_uniform():
-    """All 2^6 labels of the first rows of six pairs."""
-    draws = PermutationScheme("samples", 6).draw(N_DRAWS, np.random.default_rng(4))
-    assert pvalue_of_uniform(draws, itertools.product((0, 1), repeat=6)) > 1e-3
-
-
-def test_pairings_are_uniform():
-    """All 5! orders of five units."""
-    draws = PermutationScheme("pairings", 5).draw(N_DRAWS, np.random.default_rng(5))
-    assert pvalue_of_uniform(draws, itertools.permutations(range(5))) > 1e-3
-
-
-def test_signs_are_uniform():
-    """All 2^6 signs of six errors."""
-    draws = PermutationScheme("signs", 6).draw(N_DRAWS, np.random.default_rng(6))
-    assert pvalue_of_uniform(draws, itertools.product((-1, 1), repeat=6)) > 1e-3
 
 
 @pytest.mark.parametrize("max_labels", [2**28, 0], ids=["labels", "counts"])

@@ -60,15 +60,6 @@ def test_columns_whose_maximum_is_tied():
     assert scores[-1] == pytest.approx(norm.ppf(1.0 - 0.5 * share))
 
 
-def test_monotone_functions_of_columns_do_not_matter():
-    P, Q = RNG.normal(size=(20, 2)), RNG.normal(0.5, 1.0, size=(30, 2))
-    one, other = (
-        distances(pool_rows(TwoSamples(*samples), 9, np.random.default_rng(1)))[0]
-        for samples in ((P, Q), (np.exp(P), np.exp(Q)))
-    )
-    assert one == pytest.approx(other, rel=1e-9)
-
-
 def test_observed_statistic_of_weighted_rows():
     """Ranks are by the effective counts of both samples."""
     P, Q = RNG.normal(size=(30, 2)), RNG.normal(size=(45, 2))

@@ -6,15 +6,13 @@ from bke.inference import compare_tables
 from bke.inference.io.types import Column
 from bke.inference.tables.associations import (
     ColumnLayout,
-    PairSums,
     ProductSums,
-    association,
     association_changes,
     column_batches,
     feature_sums,
 )
 from bke.inference.tables.derived_features import derive_features
-from bke.inference.tables.encoding import Coding, encode_column
+from bke.inference.tables.encoding import encode_column
 from bke.inference.tables.permuted_labels import permute_labels
 from bke.inference.tables.pooling import UNWEIGHTED, RowWeights
 
@@ -36,13 +34,6 @@ def columns(rng, rows):
         Column("c", "category", level, ("a", "b", "d")),
         Column("k", "category", other, ("no", "yes")),
         Column("m", "category", np.digitize(x - rng.normal(size=rows), GRID), tuple("uvwxyz")),
-    ]
-
-
-def encoded(columns, weights, first):
-    return [
-        encode_column(column.name, derive_features(column, weights), weights, first, by_table=True)
-        for column in columns
     ]
 
 
@@ -86,48 +77,6 @@ def test_sums_are_over_rows_that_have_both(grouped):
                     for part, twin in zip(found, twins, strict=True):
                         seen = np.broadcast_to(part, shape)[f, g]
                         np.testing.assert_allclose(seen, twin @ mine, atol=1e-10)
-
-
-def test_measures_are_those_of_textbooks():
-    """The correlation, the difference of means over the deviation within, odds over odds."""
-    rng = np.random.default_rng(1)
-    score, other = rng.normal(size=(2, 200))
-    other += 0.6 * score
-    level, second = score + rng.normal(size=200) > 0.5, other > 0.2
-    ends = np.array([[np.nan, np.nan], [-0.8, 1.9]])
-    one = np.stack([score, np.where(level, 1.9, -0.8)])
-    two = np.stack([other, np.where(second, 1.9, -0.8)])
-    sums = PairSums(
-        np.full((1, 1), 200.0),
-        one.sum(axis=1)[:, None],
-        (one**2).sum(axis=1)[:, None],
-        two.sum(axis=1)[None],
-        (two**2).sum(axis=1)[None],
-        one @ two.T,
-    )
-    side = Coding(ends, np.array([0, 1]), np.array([-1, -1]))
-    found = association(sums, side, side)
-    assert found.defined.all()
-    assert np.tanh(found.value[0, 0]) == pytest.approx(np.corrcoef(score, other)[0, 1])
-    assert found.variance[0, 0] == pytest.approx(1 / 197)
-    for value, variance, by, of in (
-        (found.value[1, 0], found.variance[1, 0], level, other),
-        (found.value[0, 1], found.variance[0, 1], second, score),
-    ):
-        apart = of[by].mean() - of[~by].mean()
-        within = (by.sum() * of[by].var() + (~by).sum() * of[~by].var()) / 200
-        d = apart / within**0.5
-        assert value == pytest.approx(d)
-        twin = 1 / by.sum() + 1 / (~by).sum() + d**2 / 400
-        assert variance == pytest.approx(twin)
-    cells = [
-        [(level & second).sum(), (level & ~second).sum()],
-        [(~level & second).sum(), (~level & ~second).sum()],
-    ]
-    table = np.array(cells) + 0.5
-    odds = table[0, 0] * table[1, 1] / table[0, 1] / table[1, 0]
-    assert found.value[1, 1] == pytest.approx(np.log(odds))
-    assert found.variance[1, 1] == pytest.approx((1 / table).sum())
 
 
 def of_textbooks(one, other):
@@ -241,20 +190,6 @@ def test_no_memory_changes_what_is_found(monkeypatch):
     piecewise = association_changes(parts, permuted)
     assert [link.columns for link in piecewise.pairs] == [link.columns for link in whole.pairs]
     np.testing.assert_allclose(piecewise.statistics, whole.statistics, atol=1e-9)
-
-
-def test_a_column_of_one_value_in_a_table_goes_with_nothing():
-    rng = np.random.default_rng(2)
-    x = rng.normal(size=80)
-    holes = np.where((np.arange(80) < 40) | (x < 0.0), 0.0, np.nan) + rng.normal(size=80)
-    found = [Column("x", "number", x), Column("y", "number", holes)]
-    permuted = permute_labels(found, 40, 9, 0)
-    parts = [
-        encode_column(one.name, derive_features(one, np.ones(80)), np.ones(80), 40, by_table=True)
-        for one in found
-    ]
-    (link,) = association_changes(parts, permuted).pairs
-    assert "y missing" not in link.features  # in the first table none is
 
 
 def correlated(rng, rows):

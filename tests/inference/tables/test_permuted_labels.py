@@ -40,17 +40,6 @@ def test_counts_and_sums_are_those_of_a_loop():
         np.testing.assert_allclose(summed[:, b], features[mine].sum(axis=0))
 
 
-def test_the_order_of_rows_and_columns_does_not_matter():
-    rng = np.random.default_rng(2)
-    X, Y = rng.normal(size=60), rng.integers(3, size=60)
-    order = np.concatenate([rng.permutation(25), 25 + rng.permutation(35)])
-    one = permute_labels([column(X), column(Y, "y")], 25, 19, 3)
-    other = permute_labels([column(Y[order], "y"), column(X[order])], 25, 19, 3)
-    np.testing.assert_array_equal(row_labels(one)[order], row_labels(other))
-    again = permute_labels([column(X), column(Y, "y")], 25, 19, 4)
-    assert (row_labels(one) != row_labels(again)).any()
-
-
 @pytest.mark.parametrize("how", ["rows", "bins", "strata", "clusters"])
 def test_which_table_is_named_first_does_not_matter(how, monkeypatch):
     """Equal rows are in both tables; which of them has a label is all the same."""

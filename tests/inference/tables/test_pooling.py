@@ -181,14 +181,3 @@ def test_rows_of_no_weight_are_not_there(unequal):
     assert found.pvalue == twin.pvalue
     assert found["x"].effect == twin["x"].effect
     assert found.sizes == twin.sizes
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_intervals_of_counted_rows_are_those_of_repeated_ones(seed):
-    rng = np.random.default_rng(seed)
-    tables = [pd.DataFrame({"x": rng.poisson(2.7, size=200)}) for _ in range(2)]
-    counted = [one.groupby("x").size().rename("n").reset_index() for one in tables]
-    twin = compare_tables(*tables, **QUIET)["x"].effect
-    found = compare_tables(*counted, freq_weights="n", **QUIET)["x"].effect
-    assert found.mean_difference_interval == pytest.approx(twin.mean_difference_interval)
-    assert found.auc_interval == pytest.approx(twin.auc_interval)

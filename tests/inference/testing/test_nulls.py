@@ -206,19 +206,30 @@ def test_pairs_of_which_one_differs(options):
         assert same.pvalue == 1.0
 
 
-def test_unequal_sizes_and_short_series():
-    with pytest.raises(InputError, match="one size"):
-        two_sample_test(P, Q[:50], kernel="median", method="normal", **QUIET)
-    with pytest.raises(InputError, match="one size"):
-        two_sample_test(
-            P, Q[:50], kernel="median", method="wild bootstrap", dependence_length=2, **QUIET
-        )
-    with pytest.raises(InputError, match="too few to reject"):
-        independence_test(
-            P, Q, kernel="median", method="shift", dependence_length=10, alpha=0.01, **QUIET
-        )
-    assert (
-        0.0 <= independence_test(P[:6], Q[:6], kernel="median", method="gamma", **QUIET).pvalue <= 1
-    )
-    with pytest.raises(InputError, match="at least 6 rows"):
-        independence_test(P[:5], Q[:5], kernel="median", method="gamma", **QUIET)
+@pytest.mark.parametrize(
+    ("test", "rows", "options", "message"),
+    [
+        (two_sample_test, (60, 50), {"method": "normal"}, "one size"),
+        (
+            two_sample_test,
+            (60, 50),
+            {"method": "wild bootstrap", "dependence_length": 2},
+            "one size",
+        ),
+        (
+            independence_test,
+            (60, 60),
+            {"method": "shift", "dependence_length": 10, "alpha": 0.01},
+            "too few to reject",
+        ),
+        (independence_test, (5, 5), {"method": "gamma"}, "at least 6 rows"),
+    ],
+)
+def test_unequal_sizes_and_short_series(test, rows, options, message):
+    with pytest.raises(InputError, match=message):
+        test(P[: rows[0]], Q[: rows[1]], kernel="median", **options, **QUIET)
+
+
+def test_six_rows_are_enough_for_the_gamma_approximation():
+    result = independence_test(P[:6], Q[:6], kernel="median", method="gamma", **QUIET)
+    assert 0.0 <= result.pvalue <= 1.0

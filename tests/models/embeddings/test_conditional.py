@@ -101,22 +101,9 @@ def test_the_variance_by_dense_matrices(pairs, conditional):
     weights = dense_weights(X, at).T
     expected = weights @ squares / weights.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(conditional.variance(at), expected, rtol=1e-7)
-
-
-def test_the_variance_is_that_of_the_residuals_whatever_the_origin():
-    # Seed 0, 400 pairs with a standard deviation of 0.1 + 0.1 |x|; the largest error of 20 other
-    # seeds was 0.18. E[Y^2 | x] - m(x)^2 is off by tens here.
-    rng = np.random.default_rng(0)
-    x = rng.uniform(-2.0, 2.0, 400)
-    y = 300.0 + 3.0 * np.sin(2.0 * x) + (0.1 + 0.1 * np.abs(x)) * rng.normal(size=400)
-    learned = conditional_embedding(x, y, SquaredExponential(0.5), SquaredExponential(1.0))
-    at = np.linspace(-1.8, 1.8, 10)
-    deviation = np.sqrt(learned.variance(at)[:, 0])
-    np.testing.assert_allclose(deviation, 0.1 + 0.1 * np.abs(at), atol=0.2)
-    moved = conditional_embedding(
-        x, y - 300.0, SquaredExponential(0.5), SquaredExponential(1.0)
-    ).variance(at)
-    np.testing.assert_allclose(moved, learned.variance(at), rtol=1e-6)
+    # Whatever the origin of Y: E[Y^2 | x] - m(x)^2 would be off by tens.
+    moved = conditional_embedding(X, Y + 300.0, K_X, K_Y, regularization=LAMBDA)
+    np.testing.assert_allclose(moved.variance(at), expected, rtol=1e-6)
 
 
 def test_leave_one_out_score_by_refitting(pairs):
@@ -177,14 +164,6 @@ def test_features_give_back_the_gram_matrix_at_any_rank(pairs):
         assert left.diagonal().max() <= tolerance
     rows = low_rank_features(X, K_X, rank=4)  # asked for row by row, not by LAPACK
     np.testing.assert_allclose(rows.values, low_rank.values[:, :4], atol=1e-12)
-
-
-def test_low_rank_weights_are_close(pairs, conditional):
-    X, Y = pairs
-    low_rank = conditional_embedding(X, Y, K_X, K_Y, regularization=LAMBDA, tolerance=1e-5)
-    assert low_rank.features.rank < conditional.features.rank
-    at = np.array([[0.3, -0.2], [-1.0, 0.4]])
-    np.testing.assert_allclose(low_rank.expectation(at), conditional.expectation(at), atol=1e-4)
 
 
 def test_the_sum_and_product_rules(pairs, conditional):
@@ -308,7 +287,7 @@ def test_functions_of_independent_variables():
     # The sum of two Gaussian samples has the embedding of their sum, to sampling error (seed 0;
     # 300 + 300 rows; the threshold is several times what 20 other seeds gave at most).
     rng = np.random.default_rng(0)
-    a, b, direct = rng.normal(1.0, 1.0, 300), rng.normal(-2.0, 0.5, 300), rng.normal(size=90_000)
+    a, b = rng.normal(1.0, 1.0, 300), rng.normal(-2.0, 0.5, 300)
     k = SquaredExponential(1.0)
     added = function_embedding(
         lambda a, b: a + b, mean_embedding(a, k), mean_embedding(b, k), kernel=k
@@ -316,7 +295,7 @@ def test_functions_of_independent_variables():
     at = np.linspace(-4.0, 2.0, 13)
     exact = np.exp(-0.5 * (at + 1.0) ** 2 / 2.25) / 1.5  # N(-1, 1.25) and a lengthscale of 1
     np.testing.assert_allclose(added(at), exact, atol=0.08)
-    assert len(direct) == len(added.weights)
+    assert len(added.weights) == 300**2
 
 
 def embed(weights=None, kernel=K_X):
@@ -365,16 +344,10 @@ def test_singular_operators():
         bayes_rule(never, no_first, regularization=0.0).weights([0])
 
 
-def test_masked_values_are_refused_by_row():
+def test_masked_values_that_are_not_observed_are_skipped():
     rng = np.random.default_rng(0)
-    X, kernel = rng.normal(size=(20, 2)), SquaredExponential(1.0)
+    X, kernel, observed = rng.normal(size=(20, 2)), SquaredExponential(1.0), [True, False, True]
     hidden = np.ma.array(X[:3], mask=[[0, 0], [1, 0], [0, 0]])
-    learned = conditional_embedding(X, X[:, 0], kernel, kernel, regularization=0.1)
     filtering = kernel_bayes_filter(X[:, 0], X, kernel, kernel, regularization=0.1)
-    for function in (learned.weights, filtering.filter, kernel):
-        with pytest.raises(ValueError, match="row 2"):
-            function(hidden)
-    skipped = filtering.filter(hidden, observed=[True, False, True])
-    np.testing.assert_array_equal(
-        skipped.mean(), filtering.filter(X[:3], observed=[True, False, True]).mean()
-    )
+    skipped, expected = (filtering.filter(rows, observed=observed) for rows in (hidden, X[:3]))
+    np.testing.assert_array_equal(skipped.mean(), expected.mean())

@@ -9,17 +9,12 @@ from bke.models import (
     Dirac,
     Embedding,
     Gaussian,
-    GaussianMixture,
     Matern,
     Polynomial,
     SmoothingError,
-    SpectralMixture,
     SquaredExponential,
-    embedding_posterior,
     mean_embedding,
     posterior_mean_embedding,
-    spectral_embedding,
-    squared_mmd,
 )
 
 KERNEL = SquaredExponential(np.array([0.7, 1.9]))
@@ -64,66 +59,6 @@ def test_the_empirical_embedding_is_unbiased_about_elements_and_functions(sample
     assert embedding.expectation(lambda x: x[:, 1]) == pytest.approx(X[:, 1].mean())
     np.testing.assert_allclose(function.normalized().weights.sum(), 1.0)
     np.testing.assert_allclose(function.mean(), function.weights @ Y / 2.5)
-
-
-@pytest.mark.slow
-def test_the_distance_is_the_biased_mmd(samples):
-    X, Y = samples
-    distance = mean_embedding(X, KERNEL).squared_distance(mean_embedding(Y, KERNEL))
-    assert distance == pytest.approx(squared_mmd(X, Y, KERNEL, estimator="biased"), rel=1e-13)
-
-
-@pytest.mark.parametrize("noise", [0.3, "clt"])
-@pytest.mark.parametrize("measure", ["unit", "lebesgue"])
-def test_values_of_the_posterior_mean_are_those_of_the_process(samples, noise, measure):
-    X, Y = samples
-    embedding = posterior_mean_embedding(X, KERNEL, noise=noise, measure=measure)
-    expected = embedding_posterior(X, KERNEL, Y, noise=noise, measure=measure).mean
-    np.testing.assert_allclose(embedding(Y), expected, rtol=1e-7, atol=1e-10)
-
-
-def test_the_posterior_mean_with_covariance_k_is_spectral_shrinkage(samples):
-    X, _ = samples  # BKE section 4.2: n lambda = sigma^2
-    posterior = posterior_mean_embedding(X, KERNEL, noise=0.3, measure=None)
-    shrunk = spectral_embedding(X, KERNEL, regularization=0.3 / 7)
-    np.testing.assert_allclose(posterior.weights, shrunk.weights, rtol=1e-12)
-    other = spectral_embedding(X, KERNEL, regularization=0.3)
-    assert posterior.distance(other) > 0.05
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("measure", ["unit", "lebesgue"])
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        SquaredExponential(0.6),
-        GaussianMixture(np.array([0.5, 1.2]), np.array([0.3, 0.7])),
-        SpectralMixture([0.4, 0.6], [0.9, 1.4], [0.2, 0.5]),
-    ],
-)
-def test_inner_products_with_smoothed_sections_are_integrals(kernel, measure):
-    # <r(x, .), f> = f smoothed: int k(x, u) f(u) du for every f in H, by a rule of 4001 points.
-    grid = np.linspace(-14.0, 14.0, 4001)
-    step = grid[1] - grid[0]
-    X, Y = np.array([-0.4, 0.9, 1.7]), np.array([0.1, -1.1])
-    scale = 1.0
-    if measure == "unit":
-        scale = step * np.sum(np.asarray(kernel([0.0], grid)) ** 2)
-    first = Embedding(kernel, X[:, None], np.array([0.5, -0.3, 1.0]), measure)
-    second = Embedding(kernel, Y[:, None], np.array([0.2, 0.7]), measure)
-    plain = mean_embedding(Y, kernel, [0.2, 0.7])
-
-    def section_sum(embedding):
-        """The density sum_i w_i k(x_i, u) that the embedding is the embedding of."""
-        return np.asarray(kernel(grid, embedding.points)) @ embedding.weights / scale
-
-    with_plain = step * section_sum(first) @ plain(grid)
-    assert first.inner_product(plain) == pytest.approx(with_plain, rel=1e-8)
-    assert plain.inner_product(first) == pytest.approx(with_plain, rel=1e-8)
-    thin, thin_step = grid[::4], 4 * step
-    gram = np.asarray(kernel(thin, thin))
-    both = thin_step**2 * section_sum(first)[::4] @ gram @ section_sum(second)[::4]
-    assert first.inner_product(second) == pytest.approx(both, rel=1e-8)
 
 
 def test_norms_without_closed_form(samples):

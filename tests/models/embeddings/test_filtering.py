@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bke.models import (
-    Dirac,
-    Matern,
-    SquaredExponential,
-    kernel_bayes_filter,
-    mean_embedding,
-)
+from bke.models import Dirac, Matern, SquaredExponential, kernel_bayes_filter, mean_embedding
 
 STATES, SYMBOLS = 3, 4
 

@@ -59,10 +59,10 @@ def plain_posterior(X, at, noise, measure):
     return gain @ mu_hat, r(at, at, measure) - gain @ r(X, at, measure)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("measure", ["unit", "lebesgue", Gaussian(2.5, 0.3)], ids=str)
-@pytest.mark.parametrize("noise", ["clt", 0.1, 1e-3])
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize("D", [1, 2])
+@pytest.mark.parametrize("noise", ["clt", 0.1, 1e-3])
+@pytest.mark.parametrize("measure", ["unit", "lebesgue", Gaussian(2.5, 0.3)], ids=str)
 def test_posterior_agrees_with_plain_numpy(D, noise, measure):
     X, at = data(25, D), data(7, D, seed=1)
     kernel = SquaredExponential(ELL[:D])
@@ -74,51 +74,6 @@ def test_posterior_agrees_with_plain_numpy(D, noise, measure):
     assert result.covariance.shape == (7, 7)
     np.testing.assert_allclose(result.mean, mean, atol=tolerance)
     np.testing.assert_allclose(result.covariance, covariance, atol=tolerance)
-
-
-def test_clt_noise_is_the_full_matrix_over_n_with_n_minus_one():
-    """The same with the diagonal only, or with n for n - 1, is visibly different."""
-    X, at = data(8, 1), np.linspace(-3, 3, 5)[:, None]
-    result = embedding_posterior(X, SquaredExponential(ELL[0]), at).covariance
-    K = k(X, X)
-    C = np.cov(K, rowvar=False)
-    right = r(at, at) - r(at, X) @ np.linalg.solve(r(X, X) + C / 8 + 1e-8 * np.eye(8), r(X, at))
-    biased = r(at, at) - r(at, X) @ np.linalg.solve(
-        r(X, X) + C * 7 / 64 + 1e-8 * np.eye(8), r(X, at)
-    )
-    diagonal = r(at, at) - r(at, X) @ np.linalg.solve(
-        r(X, X) + np.diag(np.diag(C)) / 8 + 1e-8 * np.eye(8), r(X, at)
-    )
-    np.testing.assert_allclose(result, right, atol=1e-8)
-    assert np.abs(result - biased).max() > 1e-5
-    assert np.abs(result - diagonal).max() > 1e-3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("noise", ["clt", 0.1])
-def test_posterior_covariance_is_a_covariance(noise):
-    at = np.linspace(-5, 5, 60)
-    result = embedding_posterior(data(50, 1), SquaredExponential(0.5), at, noise=noise).covariance
-    np.testing.assert_allclose(result, result.T, atol=1e-10)
-    assert np.linalg.eigvalsh(result)[0] > -1e-7
-    assert np.all(np.diagonal(result) <= 1.0 + 1e-12)
-    distant = embedding_posterior(data(50, 1), SquaredExponential(0.5), [40.0], noise=noise)
-    assert distant.mean[0] == pytest.approx(0.0, abs=1e-12)  # the prior
-    assert distant.covariance[0, 0] == pytest.approx(1.0, abs=1e-12)
-
-
-def test_large_noise_gives_back_the_prior():
-    at = np.linspace(-2, 2, 4)
-    result = embedding_posterior(data(20, 1), SquaredExponential(ELL[0]), at, noise=1e9)
-    np.testing.assert_allclose(result.mean, 0.0, atol=1e-7)
-    np.testing.assert_allclose(result.covariance, r(at[:, None], at[:, None]), atol=1e-7)
-
-
-def test_small_noise_interpolates_the_empirical_embedding():
-    X, kernel = data(12, 2), SquaredExponential(ELL)
-    result = embedding_posterior(X, kernel, X, noise=1e-6)
-    np.testing.assert_allclose(result.mean, empirical_embedding(X, kernel, X), atol=1e-4)
-    np.testing.assert_allclose(np.diagonal(result.covariance), 0.0, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -152,40 +107,18 @@ def test_empirical_embedding_is_the_mean_of_the_kernel():
 # The exact embedding of a Gaussian mixture
 
 
-def test_mixture_embedding_in_one_dimension_by_integration():
-    at = np.array([-3.0, -0.4, 0.9, 2.2])
-    u = np.linspace(-15, 15, 20001)
-    density = sum(
-        w * np.exp(-((u - m) ** 2) / (2 * s**2)) / np.sqrt(2 * np.pi * s**2)
-        for w, m, s in zip(WEIGHTS, MEANS[:, 0], DEVIATIONS, strict=True)
-    )
-    expected = [np.trapezoid(density * np.exp(-((t - u) ** 2) / (2 * 0.8**2)), u) for t in at]
-    result = gaussian_mixture_embedding(WEIGHTS, MEANS[:, 0], DEVIATIONS, 0.8, at)
-    np.testing.assert_allclose(result, expected, rtol=1e-10)
-
-
-def test_mixture_embedding_in_two_dimensions_by_integration():
-    at = np.array([[-1.0, 0.5], [0.9, -2.0], [2.2, 1.4]])
-    u = np.linspace(-9, 9, 601)
-    U = np.stack(np.meshgrid(u, u, indexing="ij"), axis=-1)
-    density = sum(
-        w * np.exp(-((U - m) ** 2).sum(-1) / (2 * s**2)) / (2 * np.pi * s**2)
-        for w, m, s in zip(WEIGHTS, MEANS, DEVIATIONS, strict=True)
-    )
-    cell = (u[1] - u[0]) ** 2
-    expected = [np.sum(density * np.exp(-0.5 * ((U - t) ** 2 / ELL**2).sum(-1))) * cell for t in at]
-    result = gaussian_mixture_embedding(WEIGHTS, MEANS, DEVIATIONS, ELL, at)
-    np.testing.assert_allclose(result, expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize("D", [1, 2])
-def test_mixture_embedding_by_monte_carlo(D):
+@pytest.mark.parametrize(("D", "step"), [(1, 0.002), (2, 0.03)])
+def test_mixture_embedding_by_integration(D, step):
     at = np.array([[-1.0, 0.5], [0.9, -2.0], [2.2, 1.4]])[:, :D]
-    values = k(data(200_000, D, seed=3), at)  # (draws, points)
-    standard_error = values.std(axis=0) / np.sqrt(len(values))
+    U = np.stack(np.meshgrid(*[np.arange(-11.0, 11.0, step)] * D, indexing="ij"), axis=-1)
+    density = sum(
+        w * np.exp(-((U - m) ** 2).sum(-1) / (2 * s**2)) / (2 * np.pi * s**2) ** (D / 2)
+        for w, m, s in zip(WEIGHTS, MEANS[:, :D], DEVIATIONS, strict=True)
+    )
+    kernels = (np.exp(-0.5 * ((U - t) ** 2 / ELL[:D] ** 2).sum(-1)) for t in at)
+    expected = [np.sum(density * kernel) * step**D for kernel in kernels]
     result = gaussian_mixture_embedding(WEIGHTS, MEANS[:, :D], DEVIATIONS, ELL[:D], at)
-    assert np.all(np.abs(result - values.mean(axis=0)) < 4 * standard_error)
-    assert np.all(standard_error < 0.01 * values.mean(axis=0))
+    np.testing.assert_allclose(result, expected, rtol=1e-9)
 
 
 # JAX and refusals

@@ -62,12 +62,6 @@ def test_result_is_never_below_the_sample_even_with_negative_weights():
         assert pre_image(embedding).value >= np.max(embedding(X))
 
 
-def test_pre_image_of_a_single_point():
-    result = pre_image(mean_embedding([[0.3, -2.0]], SquaredExponential(0.5)))
-    np.testing.assert_allclose(result.point, [0.3, -2.0], atol=1e-12)
-    assert result.value == pytest.approx(1.0)
-
-
 def test_other_kernels_return_a_point_of_the_sample():
     X = np.array([0.0, 1.0, 1.1])
     result = pre_image(mean_embedding(X, Matern(1.5, 1.0)))

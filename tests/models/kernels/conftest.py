@@ -66,65 +66,58 @@ def laplace(delta):
     return np.exp(-(np.abs(delta) / LENGTHSCALE[: delta.shape[-1]]).sum(-1))
 
 
-def rational_quadratic(delta):
-    return (1 + squared(delta) / (2 * 1.7)) ** -1.7
-
-
-def make_se(D):
+def se_kernel(D):
     return bk.SquaredExponential(LENGTHSCALE[:D])
 
 
-def make_full(D):
+def full_kernel(D):
     return bk.FullSquaredExponential((ROOT @ ROOT.T)[:D, :D])
 
 
-def make_mixture(D):
-    return bk.GaussianMixture([0.5, 2.0], [0.3, 1.1])
-
-
-def make_spectral(D):
-    return bk.SpectralMixture(SPREAD[:, :D], FREQUENCY[:, :D], np.array([0.4, 0.9]))
-
-
-def make_matern(nu):
-    return lambda D: bk.Matern(nu, LENGTHSCALE[:D])
-
-
-def make_laplace(D):
+def laplace_kernel(D):
     return bk.Laplace(LENGTHSCALE[:D])
 
 
-def make_rational_quadratic(D):
-    return bk.RationalQuadratic(1.7, LENGTHSCALE[:D])
+def spectral_kernel(D):
+    return bk.SpectralMixture(SPREAD[:, :D], FREQUENCY[:, :D], np.array([0.4, 0.9]))
 
 
 CASES = [
-    Case("squared exponential", make_se, se, True),
-    Case("full covariance", make_full, full, True),
-    Case("Gaussian mixture", make_mixture, mixture, True),
-    Case("spectral mixture", make_spectral, spectral, True),
-    Case("Matern 1/2", make_matern(0.5), matern(0.5)),
-    Case("Matern 3/2", make_matern(1.5), matern(1.5)),
-    Case("Matern 5/2", make_matern(2.5), matern(2.5)),
-    Case("Laplace", make_laplace, laplace),
-    Case("rational quadratic", make_rational_quadratic, rational_quadratic),
-    Case("scaled", lambda D: 2.5 * make_laplace(D), lambda d: 2.5 * laplace(d)),
-    Case("sum", lambda D: make_se(D) + make_matern(1.5)(D), lambda d: se(d) + matern(1.5)(d)),
-    Case("product", lambda D: make_laplace(D) * make_full(D), lambda d: laplace(d) * full(d)),
+    Case("squared exponential", se_kernel, se, True),
+    Case("full covariance", full_kernel, full, True),
+    Case("Gaussian mixture", lambda D: bk.GaussianMixture([0.5, 2.0], [0.3, 1.1]), mixture, True),
+    Case("spectral mixture", spectral_kernel, spectral, True),
+    *(
+        Case(f"Matern {nu}", lambda D, nu=nu: bk.Matern(nu, LENGTHSCALE[:D]), matern(nu))
+        for nu in (0.5, 1.5, 2.5)
+    ),
+    Case("Laplace", laplace_kernel, laplace),
+    Case(
+        "rational quadratic",
+        lambda D: bk.RationalQuadratic(1.7, LENGTHSCALE[:D]),
+        lambda d: (1 + squared(d) / (2 * 1.7)) ** -1.7,
+    ),
+    Case("scaled", lambda D: 2.5 * laplace_kernel(D), lambda d: 2.5 * laplace(d)),
+    Case(
+        "sum",
+        lambda D: se_kernel(D) + bk.Matern(1.5, LENGTHSCALE[:D]),
+        lambda d: se(d) + matern(1.5)(d),
+    ),
+    Case("product", lambda D: laplace_kernel(D) * full_kernel(D), lambda d: laplace(d) * full(d)),
     Case(
         "product of Laplace",
-        lambda D: make_laplace(D) * (0.6 * bk.Laplace(1.9)),
+        lambda D: laplace_kernel(D) * (0.6 * bk.Laplace(1.9)),
         lambda d: 0.6 * laplace(d) * np.exp(-np.abs(d).sum(-1) / 1.9),
     ),
     Case(
         "Gaussian sum",
-        lambda D: 0.7 * make_full(D) + make_spectral(D),
+        lambda D: 0.7 * full_kernel(D) + spectral_kernel(D),
         lambda d: 0.7 * full(d) + spectral(d),
         True,
     ),
     Case(
         "Gaussian product",
-        lambda D: make_spectral(D) * (make_full(D) + 0.5 * make_spectral(D)),
+        lambda D: spectral_kernel(D) * (full_kernel(D) + 0.5 * spectral_kernel(D)),
         lambda d: spectral(d) * (full(d) + 0.5 * spectral(d)),
         True,
     ),

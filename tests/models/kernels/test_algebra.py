@@ -15,29 +15,12 @@ SE, LAPLACE, MATERN = bk.SquaredExponential(0.8), bk.Laplace([0.5, 2.0]), bk.Mat
 RQ = bk.RationalQuadratic(1.3, 0.9)
 
 
-def test_values():
-    np.testing.assert_allclose((SE + MATERN)(X), SE(X) + MATERN(X), rtol=1e-14)
-    np.testing.assert_allclose((SE * MATERN)(X), SE(X) * MATERN(X), rtol=1e-14)
-    np.testing.assert_allclose((2.0 * RQ)(X), 2.0 * RQ(X), rtol=1e-14)
-
-
-def test_gradients():
-    expected = SE.gradient(X) + MATERN.gradient(X)
-    np.testing.assert_allclose((SE + MATERN).gradient(X), expected, rtol=1e-13)
-    expected = SE.gradient(X) * MATERN(X)[..., None] + SE(X)[..., None] * MATERN.gradient(X)
-    np.testing.assert_allclose((SE * MATERN).gradient(X), expected, rtol=1e-13)
-
-
 @pytest.mark.parametrize("combine", [operator.add, operator.mul])
 def test_associative_commutative(combine):
     left = combine(combine(SE, LAPLACE), RQ)
     right = combine(RQ, combine(LAPLACE, SE))
     np.testing.assert_allclose(left(X), right(X), rtol=1e-14)
     np.testing.assert_allclose(left.gradient(X), right.gradient(X), rtol=1e-12, atol=1e-16)
-
-
-def test_distributive():
-    np.testing.assert_allclose((RQ * (SE + LAPLACE))(X), (RQ * SE + RQ * LAPLACE)(X), rtol=1e-14)
 
 
 @pytest.mark.parametrize("number", [2, 2.0, np.float64(2.0), np.array(2.0)], ids=repr)
@@ -83,16 +66,6 @@ def test_smoothed_identities(measure):
     same = bk.SpectralMixture([both, both], [0.4, 0.2])
     np.testing.assert_allclose(r(waves), r(same), rtol=1e-11, atol=1e-14)
     np.testing.assert_allclose(waves(X), same(X), rtol=1e-12, atol=1e-15)
-
-
-@pytest.mark.slow
-def test_multiple_scales_smoothed_kernel_by_its_square():
-    for kernel in (SE, MATERN, RQ, LAPLACE):
-        r, scaled = (k.smoothed("lebesgue", 2) for k in (kernel, 3.0 * kernel))
-        np.testing.assert_allclose(scaled(X), 9.0 * r(X), rtol=1e-13)
-        assert scaled.numerical == r.numerical
-        same = (3.0 * kernel).smoothed("unit", 2)(X)
-        np.testing.assert_allclose(same, kernel.smoothed("unit", 2)(X), rtol=1e-13)
 
 
 def test_product_of_laplace_kernels_is_laplace():

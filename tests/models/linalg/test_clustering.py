@@ -27,10 +27,3 @@ def test_no_more_seeds_than_distinct_rows():
     rows = np.repeat(ROWS[:4], 3, axis=0)
     indices = kmeans_plusplus(rows, 10, np.random.default_rng(1))
     assert len(np.unique(rows[indices], axis=0)) == len(indices) == 4
-
-
-def test_distant_groups_have_one_seed_each():
-    rows = np.concatenate([ROWS, ROWS + 1e4, ROWS - 1e4])
-    for seed in range(10):
-        indices = kmeans_plusplus(rows, 3, np.random.default_rng(seed))
-        assert sorted(indices // len(ROWS)) == [0, 1, 2]

@@ -126,22 +126,6 @@ def test_a_factor_is_accepted_where_the_rank_is_low():
         assert not low_rank_factor(PaddedRows(jnp.asarray(X)), covariance, 0.1)[1]
 
 
-@pytest.mark.slow
-def test_under_jit_and_vmap():
-    matrices = np.stack([squared_exponential(50, ell) for ell in (0.3, 1.0, 4.0)])
-
-    def one(matrix):
-        return pivoted_cholesky(lambda i: matrix[i], jnp.diagonal(matrix), 40, 1e-8)
-
-    with jax.enable_x64(True):
-        together = jax.tree.map(np.asarray, jax.jit(jax.vmap(one))(jnp.asarray(matrices)))
-    for index, matrix in enumerate(matrices):
-        factor, rank, _ = factorise(matrix, 40, 1e-8)
-        assert together.rank[index] == rank
-        np.testing.assert_allclose(together.factor[index], factor, atol=1e-9)
-    assert together.rank[0] > together.rank[1] > together.rank[2]
-
-
 @pytest.mark.parametrize("tolerance", [1e-3, 1e-9])
 def test_factors_in_numpy_agree_with_each_other_and_the_matrix(tolerance):
     matrix = squared_exponential(90, 0.8) * np.linspace(1.0, 3.0, 90)[:, None]

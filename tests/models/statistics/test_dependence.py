@@ -2,7 +2,6 @@
 
 import itertools
 
-import jax
 import numpy as np
 import pytest
 from bke.models import (
@@ -48,18 +47,6 @@ def test_unbiased_is_a_sum_over_distinct_indices():
     assert hsic(X, Y, K, L) == pytest.approx(expected, rel=1e-10)
 
 
-def test_biased_is_the_mmd_between_the_joint_and_the_product():
-    """DEP-5: the product kernel on all pairs (x_i, y_j), weighted 1/n^2, against (x_i, y_i)."""
-    k, l = grams()  # noqa: E741
-    n = len(X)
-    rows, columns = (part.ravel() for part in np.indices((n, n)))
-    joint = (k * l).mean()
-    product = (k[np.ix_(rows, rows)] * l[np.ix_(columns, columns)]).mean()
-    across = (k[:, rows] * l[:, columns]).mean()
-    result = hsic(X, Y, K, L, estimator="biased")
-    assert result == pytest.approx(joint + product - 2 * across, rel=1e-9)
-
-
 def test_the_distance_kernel_gives_distance_covariance():
     """Szekely et al. (2007): the mean product of doubly centred distances is 4 HSIC."""
 
@@ -71,21 +58,6 @@ def test_the_distance_kernel_gives_distance_covariance():
     b = doubly(np.abs(Y[:, None] - Y))
     result = hsic(X, Y, Distance(), Distance(centre=3.0), estimator="biased")
     assert 4 * result == pytest.approx((a * b).mean(), rel=1e-9)
-
-
-def test_unbiased_is_unbiased():
-    """Independent samples of 6, 1000 times, seed 2: within four standard errors, 1 in 10 000."""
-    rng = np.random.default_rng(2)
-    samples = [(rng.normal(size=6), rng.gamma(1.0, size=6)) for _ in range(1000)]
-
-    def both(x, y):
-        return [hsic(x, y, SquaredExponential(0.7), L, estimator=e) for e in ("unbiased", "biased")]
-
-    with jax.enable_x64(True):
-        result = np.stack(jax.jit(jax.vmap(both))(*np.swapaxes(samples, 0, 1)), axis=-1)
-    means, errors = np.mean(result, axis=0), np.std(result, axis=0) / np.sqrt(len(result))
-    assert abs(means[0]) < 4 * errors[0]
-    assert means[1] > 20 * errors[1]  # what the bias looks like
 
 
 def test_normalized_variants():

@@ -121,13 +121,6 @@ def test_volume_element_of_explicit_features(rows):
     np.testing.assert_allclose(values, 0.5 * np.linalg.slogdet(metric)[1], atol=1e-8)
 
 
-def test_volume_element_of_the_parabola():
-    x = np.linspace(-1.0, 1.0, 5)
-    np.testing.assert_allclose(
-        log_volume_element(x, Polynomial(2, 0.5)), 0.5 * np.log1p(4 * x**2), atol=1e-14
-    )
-
-
 def test_volume_element_of_kernels_of_a_difference_is_constant(rows):
     kernel = 2.0 * SquaredExponential([0.5, 3.0])
     np.testing.assert_allclose(log_volume_element(rows, kernel), np.log(2.0 / 1.5), rtol=1e-12)

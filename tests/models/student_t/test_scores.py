@@ -38,19 +38,6 @@ def test_density_integrates_to_one(x, kernel, bounds):
     assert normalizer.error <= 1e-6
 
 
-@pytest.mark.slow
-def test_narrow_modes_in_two_columns():
-    """Of width 0.01 on a box of 5, against a grid that resolves them."""
-    rng = np.random.default_rng(1)
-    rows = np.stack(np.meshgrid(np.arange(4.0), np.arange(3.0)), axis=-1).reshape(-1, 2)
-    rows += 0.1 * rng.normal(size=rows.shape)
-    density = kernel_student_t(rows, SquaredExponential(0.3), noise_variance=0.01)
-    low, high = np.array([-1.0, -1.5]), np.array([4.0, 3.5])
-    nodes, log_weights = gauss_legendre(low, high, 600)
-    expected = np.log(np.sum(np.exp(density.log_density(nodes) + log_weights)))
-    np.testing.assert_allclose(log_normalizer(density, (low, high)).value, expected, atol=1e-5)
-
-
 def by_panels(density, low, high, every):
     """Compute the log integral by the Gauss-Legendre rule on panels, short ones near rows."""
     axes = []
@@ -72,32 +59,38 @@ def by_panels(density, low, high, every):
     return values.max() + np.log(weights @ np.exp(values - values.max()))
 
 
-@pytest.mark.one_in(3)
-@pytest.mark.parametrize(
-    ("rows", "lengthscale", "bounds"),
-    [
+def modes():
+    """Rows, lengthscale, hyperparameters, bounds, and the length of panels near rows."""
+    rng = np.random.default_rng(3)
+    for rows, lengthscale, bounds in [
         # Narrow clusters far from each other and from the median, of different weights.
         (np.repeat([0.0, 0.73, 1.0], [40, 30, 30]), 1e-3, (-0.5, 1.5)),
         (np.repeat([0.0, 1e6], [99, 1]), 1.0, (-5e5, 1.5e6)),  # one row far away
         (np.zeros(50), 1.0, (-1e4, 1e4)),  # a box much wider than the modes
         (np.repeat([0.0, 0.4141, 0.7137], [96, 2, 2]), 1e-6, (-1.0, 2.0)),  # few rows in a mode
-    ],
-)
-def test_narrow_modes_are_found(rows, lengthscale, bounds):
-    x = rows + lengthscale * np.random.default_rng(3).normal(size=len(rows))
-    density = kernel_student_t(x, SquaredExponential(lengthscale), noise_variance=0.1)
-    expected = by_panels(density, bounds[:1], bounds[1:], 0.25 * lengthscale)
+    ]:
+        x = rows + lengthscale * rng.normal(size=len(rows))
+        yield x, lengthscale, {"noise_variance": 0.1}, bounds, 0.25 * lengthscale
+    # Rows on the corners, of which the upper one is not the sum of the sides of its regions.
+    yield [-0.6, 0.3, 1.2], 1e-4, {"noise_variance": 0.01}, (-0.6, 1.2), 2.5e-5
+    for lengthscale, noise_variance, alpha, high in [
+        ([0.03, 3.0], 0.1, 3.0, [10.0, 10.0]),  # ridges
+        (0.5, 0.1, 1.0, [3.0, 1000.0]),  # a long box
+        (0.1, 1e-4, 200.0, [10.0, 10.0]),  # zero at the first nodes
+        (0.01, 100.0, 1e-3, [10.0, 10.0]),  # nearly constant
+    ]:
+        x = np.array([[0.22, 0.1], [0.37, 0.52], [0.71, 0.8]]) * high
+        every = np.multiply(lengthscale, min(0.5, 2.0 * np.sqrt(noise_variance / (1 + alpha))))
+        options = {"noise_variance": noise_variance, "alpha": alpha}
+        yield x, lengthscale, options, (np.zeros(2), np.array(high)), every
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize(("rows", "lengthscale", "options", "bounds", "every"), list(modes()))
+def test_normalizers_of_narrow_modes_and_odd_boxes(rows, lengthscale, options, bounds, every):
+    density = kernel_student_t(rows, SquaredExponential(lengthscale), **options)
+    expected = by_panels(density, *(np.atleast_1d(end) for end in bounds), every)
     np.testing.assert_allclose(log_normalizer(density, bounds).value, expected, atol=1e-6)
-
-
-def test_narrow_modes_at_the_edges_of_the_box():
-    """Rows on the corners, of which the upper one is not the sum of the sides of its regions."""
-    low, high = -0.6, 1.2
-    assert low + (high - low) < high
-    density = kernel_student_t([low, 0.3, high], SquaredExponential(1e-4), noise_variance=0.01)
-    expected = by_panels(density, [low], [high], 2.5e-5)
-    result = log_normalizer(density, (low, high))
-    np.testing.assert_allclose(result.value, expected, atol=1e-6)
 
 
 @pytest.mark.slow
@@ -119,26 +112,6 @@ def test_errors_are_at_most_their_estimates(D):
             result = log_normalizer(density, (low, high), tolerance=tolerance)
             np.testing.assert_allclose(result.value, expected, atol=result.error, err_msg=f"{seed}")
             assert result.error <= tolerance
-
-
-@pytest.mark.one_in(4)
-@pytest.mark.parametrize(
-    ("lengthscale", "noise_variance", "alpha", "high"),
-    [
-        ([0.03, 3.0], 0.1, 3.0, [10.0, 10.0]),  # ridges
-        (0.5, 0.1, 1.0, [3.0, 1000.0]),  # a long box
-        (0.1, 1e-4, 200.0, [10.0, 10.0]),  # zero at the first nodes
-        (0.01, 100.0, 1e-3, [10.0, 10.0]),  # nearly constant
-    ],
-)
-def test_shapes_of_modes_and_boxes(lengthscale, noise_variance, alpha, high):
-    rows = np.array([[0.22, 0.1], [0.37, 0.52], [0.71, 0.8]]) * high
-    kernel = SquaredExponential(lengthscale)
-    density = kernel_student_t(rows, kernel, noise_variance=noise_variance, alpha=alpha)
-    low, high = np.zeros(2), np.array(high)
-    result = log_normalizer(density, (low, high))
-    every = np.broadcast_to(lengthscale, 2) * min(0.5, 2.0 * np.sqrt(noise_variance / (1 + alpha)))
-    np.testing.assert_allclose(result.value, by_panels(density, low, high, every), atol=1e-6)
 
 
 def test_integral_over_unbounded_columns_far_from_zero():
@@ -187,16 +160,6 @@ def test_sequential_likelihood_is_a_product(x, kernel, bounds):
 
         total = np.sum(first(nodes[:, 0]) * np.exp(log_weights))
         np.testing.assert_allclose(value, expected + np.log(first(x[0]) / total), atol=1e-5)
-
-
-@pytest.mark.slow
-def test_sequential_likelihood_depends_on_the_order(x):
-    nodes, log_weights = gauss_legendre(np.array([-4.0]), np.array([5.0]), 400)
-    values = [
-        log_sequential_likelihood(rows, SquaredExponential(0.6), nodes, log_weights, **PRIOR)
-        for rows in (x, x[::-1])
-    ]
-    assert abs(values[0] - values[1]) > 1e-3
 
 
 @pytest.mark.slow

@@ -18,12 +18,6 @@ from bke.models.likelihood.spectral.line import (
 WIDTH = 2.0**-7
 
 
-@pytest.fixture(autouse=True)
-def x64():
-    with jax.enable_x64(True):
-        yield
-
-
 def rows(n):
     """A hump and rows that hardly any other is near."""
     rng = np.random.default_rng(3)
