@@ -266,29 +266,6 @@ def test_separator_and_header(text, names, separator, lines):
     assert (head.names, head.separator, head.lines) == (names, separator, lines)
 
 
-def test_marks_that_may_separate_cells_are_refused(tmp_path):
-    for text in ("a:b\n1:2\n3:4\n", "name age\nAnn 31\nBob 42\n"):
-        with pytest.raises(InputError, match="in every line, which may separate cells"):
-            read(file(tmp_path, text))
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('{"a": 1, "b": 2}\n{"a": 3, "b": 4}\n', "looks like JSON: name it .jsonl"),
-        ("<html>\n<td>1</td>\n</html>\n", "looks like HTML"),
-        ("a;b,c\n1;2,3\n4;5,6\n", "separated by ';' or by ','"),
-        ("comment\nhello, world\nbye, now\n", "2 cells in line 2 but 1 column"),
-        ("x\n1,5\n2,25\n", "2 cells in line 2 but 1 column"),
-        ("Title\na,b\n1,2\n3\n", "1 cell in line 4 but 2 columns"),
-        ('"a\nb",c\n1,2\n3\n', "1 cell in line 4 but 2 columns"),
-    ],
-)
-def test_texts_that_are_no_table_are_refused(tmp_path, text, message):
-    with pytest.raises(InputError, match=message):
-        read(file(tmp_path, text))
-
-
 @pytest.mark.parametrize(
     "cells",
     [
