@@ -157,8 +157,9 @@ def test_types_of_pandas(cells, kind, levels):
 )
 def test_types_that_are_not_compared_are_refused_with_a_remedy(of, message):
     table = as_table(pa.table({"x": of}), "P")
-    with pytest.raises(InputError, match=f"column 'x' {message}"):
-        pool_tables([table, table], None, (), ReadOptions({}), Roles())
+    for first in (table, as_table({"x": ["a", "b", "c"]}, "P")):
+        with pytest.raises(InputError, match=f"column 'x' {message}"):
+            pool_tables([first, table], None, (), ReadOptions({}), Roles())
 
 
 def test_uuids_tell_rows_apart():
@@ -209,15 +210,24 @@ def test_codes_of_missing_values_in_every_way_of_writing():
     assert not any("No cell" in note for note in found.notes)
 
 
-@pytest.mark.parametrize("token", ["#N/A", "?", "-", ".", "inf", "-nan", "\\N", "*"])
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.4])
+@pytest.mark.parametrize(
+    "token", ["#N/A", "?", "-", ".", "inf", "-nan", "\\N", "*", "missing", "don't know"]
+)
 def test_tokens_among_numbers_are_refused_at_any_share(token, share):
     rng = np.random.default_rng(0)
-    cells = [token if u < share else f"{v:.2f}" for u, v in rng.uniform(size=(300, 2))]
+    cells = [token if u < share else f"{9 * v:.0f}" for u, v in rng.uniform(size=(300, 2))]
     with pytest.raises(InputError) as raised:
         column(cells)
-    assert f"has numbers but '{token}' in row" in str(raised.value)
+    assert f"has numbers but '{token}' in row" in str(raised.value).replace('"', "'")
     assert f"--na-value={shlex.quote(token)} " in str(raised.value)
+    with pytest.raises(InputError, match=r"and '§' \(\d+ such cells\).* --na-value='§'"):
+        column([*cells, "§"])
+    table = as_table({"x": cells}, "P")
+    options = ReadOptions({}, na_values=[token])
+    found = pool_tables([table, table], None, (), options, Roles()).columns[0]
+    assert found.kind == "integer"
+    assert np.isnan(found.values).sum() == 2 * cells.count(token)
 
 
 def test_categories_that_look_like_some_numbers_are_categories():
@@ -281,6 +291,17 @@ def test_numbers_and_dates_in_other_forms_are_noted(cells):
     found, notes = column(cells)
     assert found.kind == "category"
     assert f"such as {cells[0]!r}: it is taken for words" in notes[0]
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["US${}", "Rs. {}", "CHF {}.-", "{} mg/dL", "{} ± 0.1", '="{}"', "1.{}\u00d710^3", "{}:30 PM",
+     "Fri, {} Jan 2024 10:00:00 GMT", "{}. März 2024", "Jan {}", "PT{}M", "1 day, {}:03:00"],
+)  # fmt: skip
+def test_words_with_numbers_in_them_are_noted(form):
+    note = "".join(column([form.format(number) for number in range(5, 25)] * 3)[1])
+    assert "taken for words" in note
+    assert "which have digits" in note or "not understood" in note
 
 
 def test_titles_are_left_out_with_a_note(tmp_path):

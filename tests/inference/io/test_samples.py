@@ -223,9 +223,12 @@ def test_npy(tmp_path, array):
     [
         (np.array([1, "a"], dtype=object), "Python objects"),
         (np.array([1j, 2.0]), "complex128"),
-        (np.array([(1, 2.0)], dtype=[("a", int), ("b", float)]), "structured array"),
+        (
+            np.array([(1, 2.0)], dtype=[("a", int), ("b", float)]),
+            "structured array: write pandas.DataFrame of it",
+        ),
         (np.array(["a", "b"]), "real numbers"),
-        (np.array([True, False]), "bool"),
+        (np.array([True, False]), ": convert it with .astype(int)"),
         (np.zeros((2, 3, 4)), "3 dimensions"),
         (np.float64(3.0), "0 dimensions"),
         (np.zeros((0, 2)), "no data"),

@@ -240,14 +240,6 @@ def test_files_of_one_folder_have_the_same_columns(tmp_path):
         as_table(tmp_path, "before")
 
 
-@pytest.mark.parametrize("of", [{"x": [[1, 2]] * 3}, {"x": [{"a": 1}] * 3}, {"x": [b"ab"] * 3}])
-def test_cells_that_are_tables_are_refused(of):
-    with pytest.raises(InputError, match=r"column 'x' holds \w+ \(type .*\): .* or leave it out"):
-        compare_tables(of, of, n_resamples=19, progress=False)
-    with pytest.raises(InputError, match=r"column 'x' holds \w+ \(type .*\): .* or leave it out"):
-        compare_tables({"x": ["a", "b", "c"]}, of, n_resamples=19, progress=False)
-
-
 def test_a_carriage_return_ends_a_line(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(b"x,c\r1,a\r2,b\r")
