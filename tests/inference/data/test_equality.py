@@ -193,6 +193,7 @@ def test_merging_rounding():
         1e15 + np.arange(100.0),
         2.0**53 - np.arange(100.0),
         np.array([2.0**52, 2.0**52 + 1.0]),
+        np.repeat([1.7e18, 1.7e18 + 1024.0, 1.8e18], 50),  # ns since 1970, four steps apart
         np.round(np.random.default_rng(0).normal(size=5000), 12),
         np.array([0.0, -0.0]),
         np.array([np.nan, np.nan]),
@@ -225,12 +226,6 @@ def test_steps_of_a_narrow_type_are_differences(low, high, dtype):
     in_double = two_sample_test(P.astype(float), Q.astype(float), **QUIET).pvalue
     assert two_sample_test(P, Q, **QUIET).pvalue == in_double <= 0.01
     assert compare_tables(pd.DataFrame({"x": P}), pd.DataFrame({"x": Q}), **QUIET).pvalue <= 0.01
-
-
-def test_large_whole_numbers_are_not_merged():
-    """Nanoseconds since 1970 that differ by four of their steps in double precision."""
-    values = np.repeat([1.7e18, 1.7e18 + 1024.0, 1.8e18], 50)
-    assert merge_rounding(values) is values
 
 
 def test_snapping_to_known_values():
