@@ -264,6 +264,7 @@ def test_repeated_identifiers_are_noted():
         ("sep=;\na;b\n1;2\n", ["a", "b"], ";", 2),
         ("Report of sales\n\na;b\n1;2\n3;4\n", ["a", "b"], ";", 3),
         ("# made by me\nx,c\n1,a\n", ["x", "c"], ",", 2),
+        ("# device=B, site=3\ntime,t\n1,2.5\n", ["time", "t"], ",", 2),
         ("x y\n1 2\n3 4.5\n", ["x", "y"], " ", 1),
         ("first name\nJohn Smith\nAnn Lee\n", ["first name"], ",", 1),
         ("time\n12:30\n09:15\n", ["time"], ",", 1),
@@ -325,16 +326,6 @@ def test_folders_of_a_partitioned_table_are_columns(tmp_path):
         table = pa.table({"v": [1.0, 2.0]})
         pyarrow.parquet.write_table(table, tmp_path / f"year={year}" / "a.parquet")
     assert read(tmp_path)[0] == {"v": [1.0, 2.0] * 2, "year": [2020, 2020, 2021, 2021]}
-
-
-def test_sheets_after_the_first_are_noted(tmp_path):
-    pytest.importorskip("openpyxl")
-    with pd.ExcelWriter(tmp_path / "a.xlsx") as book:
-        for name in ("first", "second"):
-            pd.DataFrame({"x": [1, 2]}).to_excel(book, sheet_name=name, index=False)
-    found, note = read(tmp_path / "a.xlsx")
-    assert found == {"x": [1, 2]}
-    assert "its first sheet, 'first', is read, and not 'second': to read" in note
 
 
 # Arguments.

@@ -46,6 +46,7 @@ def refusal(path, **options):
         "\n\nx,y\n1,2.5\n\n-3,4e2\n   \n5,0\n\n\n",
         "\ufeffx,y\n1,2.5\n-3,4e2\n5,0\n",
         "x,y\n1,2.5\n-3,4e2\n5,0\n".encode("utf-16"),
+        "x,y\n1,2.5\n-3,4e2\n5,0\n".encode("utf-32"),
     ],
 )
 def test_text_formats_with_header(tmp_path, text):
@@ -85,12 +86,6 @@ def test_pandas_counts_columns_beside_its_index(tmp_path):
     assert read_sample(path, columns=["1"]).values.tolist() == [[2.0], [4.0]]
     with pytest.raises(InputError, match="no name for column 1"):
         read_sample(path)
-
-
-def test_latin_1_header(tmp_path):
-    with pytest.warns(UserWarning, match="not UTF-8, so the names of its columns are read as"):
-        sample = read_sample(write(tmp_path, "Größe,b\n1,2\n".encode("latin-1")))
-    assert sample.columns == ("Größe", "b")
 
 
 def test_sample_is_frozen_and_knows_its_file(tmp_path):

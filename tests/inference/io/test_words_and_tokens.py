@@ -145,25 +145,26 @@ def test_files_of_one_folder_have_the_narrowest_floats(tmp_path):
         read(tmp_path)
 
 
-def test_formulas_and_merged_cells(tmp_path):
-    openpyxl = pytest.importorskip("openpyxl")
-
-    def saved(rows, merged=None):
-        book = openpyxl.Workbook()
-        for row in rows:
-            book.active.append(row)
-        if merged:
-            book.active.merge_cells(merged)
-        book.save(tmp_path / "a.xlsx")
-        return tmp_path / "a.xlsx"
+def test_formulas_and_merged_cells(workbook):
+    def merge(cells):
+        return lambda book: book.active.merge_cells(cells)
 
     rows = [[float(value), "x" if index % 2 else "y"] for index, value in enumerate(VALUES)]
     with pytest.raises(InputError, match="has formulas without values"):
-        read(saved([["v", "k"], *rows, [1.0, "=A2"]]))
+        read(workbook([["v", "k"], *rows, [1.0, "=A2"]]))
     with pytest.raises(InputError, match="has merged cells"):
-        read(saved([["v", "k"], *rows], "B2:B5"))
-    columns, _ = read(saved([["Report", None], ["v", "k"], *rows], "A1:B1"))
-    np.testing.assert_allclose(columns["v"].values[:60], VALUES, rtol=1e-14)
+        read(workbook([["v", "k"], *rows], change=merge("B2:B5")))
+    title = [["Report", None], ["v", "k"], *rows]
+    first = workbook(title, change=merge("A1:B1"))
+    np.testing.assert_allclose(read(first)[0]["v"].values[:60], VALUES, rtol=1e-14)
+    moved = workbook(
+        [["v"], *([value] for value in VALUES)],
+        change=lambda book: (
+            book.create_sheet("formulas", 0).append(["a", "=A1"])
+            or book.move_sheet("formulas", offset=1)
+        ),
+    )
+    np.testing.assert_allclose(read(moved)[0]["v"].values[:60], VALUES, rtol=1e-14)
 
 
 def test_quotes_that_stay_in_cells_and_empty_columns_are_noted(tmp_path):
@@ -172,17 +173,6 @@ def test_quotes_that_stay_in_cells_and_empty_columns_are_noted(tmp_path):
     assert list(columns) == ["a", "c"]
     assert "1 cell of 'c' have blanks before quotes" in note
     assert "2 columns without a name and without a value left out" in note
-
-
-def test_text_in_four_bytes(tmp_path):
-    (tmp_path / "a.csv").write_bytes("a,b\n1,2\n3,4\n".encode("utf-32"))
-    np.testing.assert_array_equal(read_sample(tmp_path / "a.csv").values, [[1, 2], [3, 4]])
-
-
-def test_a_zero_that_pandas_writes_for_a_name(tmp_path):
-    pd.DataFrame(VALUES).to_csv(tmp_path / "a.csv", index=False)
-    with pytest.warns(UserWarning, match="its first row, 0, is read as numbers"):
-        read_sample(tmp_path / "a.csv")
 
 
 def test_identifiers_and_moved_keys_of_arrays():
@@ -206,13 +196,6 @@ def test_rows_in_both_samples_are_noted():
 def batches(raw, **options):
     stream = RowStream(io.BytesIO(raw), ("v", "k"), ("v", "k"))
     return [table.data.to_pydict() for table in stream.batches(**options)]
-
-
-def test_streams_without_a_row_are_an_error():
-    with pytest.raises(InputError, match=r"no line of the stream is a row\. .* 3 lines"):
-        batches(b'{"v": 1, "k": 2},\n' * 3, max_rows=9)
-    with pytest.raises(InputError, match="end with carriage returns alone"):
-        batches(b"v,k\r1,2\r", max_rows=9)
 
 
 def test_a_key_that_an_object_of_a_stream_lacks_is_missing():
@@ -262,13 +245,6 @@ def test_words_that_are_read_as_missing_are_counted(make):
     assert "read as missing" not in read(make({"v": ["1.5", "NA", "2"] * 20}))[1]
 
 
-def test_comments_above_a_header_of_its_own(tmp_path):
-    (tmp_path / "a.csv").write_text("# device=BME280, site=3\ntime,t\n" + "1,2.5\n2,3.5\n" * 9)
-    columns, note = read(tmp_path / "a.csv")
-    assert list(columns) == ["time", "t"]
-    assert "1 line above the header left out" in note
-
-
 def test_what_of_dates_is_not_compared_is_noted():
     days = pd.Series(pd.date_range("1950-01-01", periods=60, freq="97D"))
     note = read(pd.DataFrame({"dob": days}), pd.DataFrame({"dob": days + pd.Timedelta("3650D")}))[1]
@@ -298,19 +274,6 @@ def test_numbers_beside_words_keep_their_digits():
     assert columns["v"].levels == (
         *("0.1", "1000000000000000", "1234567890123456", "1234567890123457", "x"),
     )
-
-
-def test_the_sheet_that_comes_first_is_looked_at(tmp_path):
-    openpyxl = pytest.importorskip("openpyxl")
-    book = openpyxl.Workbook()
-    book.active.append(["a", "=A1"])
-    second = book.create_sheet("data")
-    for row in (["v"], *([value] for value in VALUES.tolist())):
-        second.append(row)
-    book.move_sheet("data", offset=-1)
-    book.save(tmp_path / "a.xlsx")
-    columns, _ = read(tmp_path / "a.xlsx")
-    np.testing.assert_allclose(columns["v"].values[:60], VALUES, rtol=1e-14)
 
 
 def test_empty_objects_of_json_are_rows(tmp_path):
