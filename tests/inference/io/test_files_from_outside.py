@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 
+import h5py
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -87,21 +88,25 @@ def test_a_pickle_in_a_checkpoint(pickled, trap, tmp_path):
 
 
 def test_code_in_the_record_of_a_run(fitted, trap, tmp_path):
-    run = fitted.copy()
+    path = tmp_path / "run.nc"
+    fitted.to_netcdf(path, engine="h5netcdf")
+    record = read_record(fitted.attrs)
+
+    def load_with(text):
+        with h5py.File(path, "a") as file:
+            file.attrs[RECORD] = text
+        load_run(path)
+
+    load_with(json.dumps(record))
     code = f"__import__('os').mkdir({str(trap)!r})"
-    record = read_record(run.attrs)
     # 20 000 levels, at which Python's reader gives up in its own way
     for text in (code, "[" * 20_000):
-        run.attrs[RECORD] = text
-        run.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
         with pytest.raises(InputError, match="its attribute bke is not a record of a run"):
-            load_run(tmp_path / "run.nc")
+            load_with(text)
     for name in ("kernel", "prior", "measure", "noise_variance"):
         for value in (code, {"type": f"os:mkdir({str(trap)!r})"}, {"distribution": code}):
-            run.attrs[RECORD] = json.dumps({**record, "model": {**record["model"], name: value}})
-            run.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
             with pytest.raises(InputError):
-                load_run(tmp_path / "run.nc")
+                load_with(json.dumps({**record, "model": {**record["model"], name: value}}))
     assert not trap.exists()
 
 
@@ -130,8 +135,6 @@ def test_a_zarr_array_with_a_link_or_a_pipe(tmp_path):
 
 
 def test_a_run_whose_data_are_elsewhere(fitted, tmp_path):
-    import h5py
-
     fitted.to_netcdf(tmp_path / "whole.nc", engine="h5netcdf")
     load_run(tmp_path / "whole.nc")
     layout = h5py.VirtualLayout((3,), float)
