@@ -2,23 +2,13 @@
 
 import argparse
 import json
-import sys
-from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
-
 
 @pytest.fixture(scope="module")
-def runs():
-    sys.path.insert(0, str(FOLDER))
-    try:
-        import abc_runs
-
-        yield abc_runs
-    finally:
-        sys.path.remove(str(FOLDER))
+def runs(load):
+    return load("abc_runs")
 
 
 @pytest.mark.parametrize(

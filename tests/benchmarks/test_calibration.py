@@ -1,8 +1,5 @@
 """Simulation-based calibration of the samplers, and whether it detects a wrong posterior."""
 
-import sys
-from pathlib import Path
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,18 +8,10 @@ from bke.models import SquaredExponential, log_marginal_likelihood
 from numpyro.distributions import Gamma
 from scipy import integrate, stats
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
-
 
 @pytest.fixture(scope="module")
-def calibration():
-    sys.path.insert(0, str(FOLDER))
-    try:
-        import calibration
-
-        yield calibration
-    finally:
-        sys.path.remove(str(FOLDER))
+def calibration(load):
+    return load("calibration")
 
 
 @pytest.mark.slow

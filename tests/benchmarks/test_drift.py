@@ -1,25 +1,15 @@
 """The level of the comparison of tables, in halves of the tables of ``benchmarks/drift.py``."""
 
-import sys
-from pathlib import Path
-
 import pytest
 from bke.inference import compare_tables
 from scipy.stats import binom
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
 PAIRS, LEVEL = 100, 0.05
 
 
 @pytest.fixture(scope="module")
-def drift():
-    sys.path.insert(0, str(FOLDER))
-    try:
-        import drift
-
-        yield drift
-    finally:
-        sys.path.remove(str(FOLDER))
+def drift(load):
+    return load("drift")
 
 
 @pytest.mark.slow

@@ -1,29 +1,25 @@
 """The referee: statistics of other tools by their definitions, and who is ahead of whom."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+@pytest.fixture(scope="module")
+def referee(load):
+    return load("referee")
 
 
 @pytest.fixture(scope="module")
-def modules():
-    sys.path.insert(0, str(FOLDER))
-    try:
-        import referee
-        import referee_peers
-        import referee_settings
-
-        yield referee, referee_peers, referee_settings
-    finally:
-        sys.path.remove(str(FOLDER))
+def peers(load):
+    return load("referee_peers")
 
 
-def test_every_setting_draws_two_samples_of_one_shape(modules):
-    _, _, settings = modules
+@pytest.fixture(scope="module")
+def settings(load):
+    return load("referee_settings")
+
+
+def test_every_setting_draws_two_samples_of_one_shape(settings):
     assert {one.family for one in settings.SETTINGS.values()} == set(settings.FAMILIES)
     for family in settings.FAMILIES:
         held = [one.held_out for one in settings.SETTINGS.values() if one.family == family]
@@ -38,9 +34,8 @@ def test_every_setting_draws_two_samples_of_one_shape(modules):
         assert np.isfinite([first, second]).all()
 
 
-def test_mmds_are_unbiased_ones(modules):
+def test_mmds_are_unbiased_ones(peers):
     """By sums over pairs, labels dealt out anew too."""
-    _, peers, _ = modules
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(9, 2)), rng.normal(0.5, 1.0, size=(9, 2))
     rows, weights = np.concatenate([x, y]), peers.labels(9, 9, rng)[:, :3]
@@ -51,8 +46,7 @@ def test_mmds_are_unbiased_ones(modules):
         assert found == pytest.approx(own - 2.0 * gram[np.ix_(a, b)].mean(), rel=1e-10)
 
 
-def test_the_energy_distance_is_that_of_its_definition(modules):
-    _, peers, _ = modules
+def test_the_energy_distance_is_that_of_its_definition(peers):
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(8, 1)), rng.normal(2.0, 1.0, size=(8, 1))
     assert peers.energy(x, y, rng) <= 0.01
@@ -76,12 +70,11 @@ def test_the_energy_distance_is_that_of_its_definition(modules):
         "spanning tree",
     ],
 )
-def test_other_tools_hear_a_shift_and_keep_their_level(modules, tool):
+def test_other_tools_hear_a_shift_and_keep_their_level(peers, tool):
     """60 null data sets of 20 + 20 rows, seed 2: at most 10 rejections but for 1 in 2000.
 
     KLR, whose level may be 0.08: 1 in 100.
     """
-    _, peers, _ = modules
     rng = np.random.default_rng(2)
     test = peers.PEERS[tool][0]
     assert test(rng.normal(size=(40, 2)), rng.normal(2.0, 1.0, size=(40, 2)), rng) <= 0.05
@@ -90,9 +83,8 @@ def test_other_tools_hear_a_shift_and_keep_their_level(modules, tool):
 
 
 @pytest.mark.parametrize("metric", ["sqeuclidean", "euclidean"])
-def test_the_likelihood_ratio_is_that_of_its_definition(modules, metric):
+def test_the_likelihood_ratio_is_that_of_its_definition(peers, metric):
     """By square roots of dense matrices, without leaving out a direction; m is not n."""
-    _, peers, _ = modules
     rng = np.random.default_rng(3)
     rows = np.concatenate([rng.normal(size=(14, 2)), rng.normal(0.5, 1.0, size=(9, 2))])
     distances = np.linalg.norm(rows[:, None] - rows, axis=2)
@@ -111,9 +103,8 @@ def test_the_likelihood_ratio_is_that_of_its_definition(modules, metric):
             assert value == pytest.approx(np.sum(own**2), rel=1e-6)
 
 
-def test_statistics_of_the_likelihood_ratio_are_followed_until_each_is_reached(modules):
+def test_statistics_of_the_likelihood_ratio_are_followed_until_each_is_reached(peers):
     """All of them, against every permutation, say how long the best one lasts."""
-    _, peers, _ = modules
     x, y = np.random.default_rng(4).normal(size=(2, 15, 2)) * np.array([[[1.0]], [[2.0]]])
     first = peers.labels(15, 15, np.random.default_rng(5))[:, :61] > 0.0
     lasted = []
@@ -128,9 +119,8 @@ def test_statistics_of_the_likelihood_ratio_are_followed_until_each_is_reached(m
         assert found == min(most, max(lasted))
 
 
-def test_published_settings_have_their_covariances(modules):
+def test_published_settings_have_their_covariances(settings):
     """40000 rows, seed 6: no entry is six standard errors off, by chance in 1 of 10^6."""
-    _, _, settings = modules
     rng, n = np.random.default_rng(6), 40000
     spiked = settings.spiked(8, 3, 3.0)(n, rng)
     wanted = np.eye(8)
@@ -145,8 +135,7 @@ def test_published_settings_have_their_covariances(modules):
     assert (np.abs(near.T @ near / n - wanted) < 6.0 * np.sqrt((1.0 + wanted**2) / n)).all()
 
 
-def test_a_loss_is_one_beyond_two_paired_errors(modules):
-    referee, _, _ = modules
+def test_a_loss_is_one_beyond_two_paired_errors(referee):
     ours = np.where(np.arange(100) < 50, 0.01, 0.5)
     same, better = ours.copy(), ours.copy()
     better[60:75] = 0.01  # 15 of 100 more: 4.2 standard errors

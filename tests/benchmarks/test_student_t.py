@@ -1,28 +1,13 @@
 """Tests of ``benchmarks/student_t.py``."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
-
 
 @pytest.fixture(scope="module")
-def benchmark():
-    spec = importlib.util.spec_from_file_location("student_t_benchmark", FOLDER / "student_t.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses look for it
-    sys.path.insert(0, str(FOLDER))
-    try:
-        spec.loader.exec_module(module)
-        yield module
-    finally:
-        sys.path.remove(str(FOLDER))
-        del sys.modules[spec.name]
+def benchmark(load):
+    return load("student_t")
 
 
 def digits_of(benchmark, n=40, classes=4, seed=0):

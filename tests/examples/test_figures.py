@@ -1,10 +1,8 @@
 """The figures of the paper: what their scripts compute, and what the page on them says of it."""
 
 import re
-import runpy
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import numpyro.distributions as dist
 import pytest
@@ -14,14 +12,6 @@ from bke.inference.learning.kernel_selection import median_kernel
 from bke.models import embedding_posterior
 
 ROOT = Path(__file__).parents[2]
-
-
-def run(monkeypatch, name, *arguments):
-    """Run a script and return its names."""
-    monkeypatch.setattr("sys.argv", [name, *map(str, arguments)])
-    names = runpy.run_path(str(ROOT / "examples" / name))
-    plt.close("all")
-    return names
 
 
 def test_every_named_script_has_the_named_options():
@@ -38,8 +28,8 @@ def test_every_named_script_has_the_named_options():
 
 
 @pytest.mark.slow
-def test_figure_1_is_drawn_with_bands_as_described(monkeypatch, tmp_path):
-    names = run(monkeypatch, "figure1.py", "--out", tmp_path)
+def test_figure_1_is_drawn_with_bands_as_described(run, tmp_path):
+    names = run("figure1.py", "--out", tmp_path)
     assert len(list(tmp_path.glob("*.png"))) == 4
     X, kernel, at = names["X"], names["kernel"], names["at"]
     default = embedding_posterior(X, kernel, at, noise="clt")
@@ -54,9 +44,9 @@ def test_figure_1_is_drawn_with_bands_as_described(monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-def test_figure_2_finds_ratios_up_to_3_and_fails_from_5_on(monkeypatch, tmp_path):
+def test_figure_2_finds_ratios_up_to_3_and_fails_from_5_on(run, monkeypatch, tmp_path):
     """One data set of the script at each ratio, 900 + 900 rows."""
-    names = run(monkeypatch, "figure2.py", "--quick", "--out", tmp_path)
+    names = run("figure2.py", "--quick", "--out", tmp_path)
     assert (tmp_path / "figure2.png").stat().st_size > 5000
     grids = names["grids"]
     monkeypatch.setattr(names["options"], "per_component", 100)
@@ -88,9 +78,9 @@ def test_figure_4_has_its_mass_in_the_long_mode():
 
 
 @pytest.mark.slow
-def test_figure_6_quick_finds_what_its_docstring_says(monkeypatch, tmp_path, capsys):
+def test_figure_6_quick_finds_what_its_docstring_says(run, tmp_path, capsys):
     pytest.importorskip("causallearn")
-    names = run(monkeypatch, "figure6.py", "--quick", "--out", tmp_path)
+    names = run("figure6.py", "--quick", "--out", tmp_path)
     assert "leave an edge between Temp and Ozone" in " ".join(names["__doc__"].split())
     assert names["rows"]
     assert all(row["Temp and Ozone"] != "no edge" for row in names["rows"])

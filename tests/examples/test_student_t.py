@@ -1,22 +1,9 @@
 """The examples of kernel Student-t densities, as they are run."""
 
-import runpy
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from bke.models import Polynomial
-
-FOLDER = Path(__file__).parents[2] / "examples"
-
-
-def run(monkeypatch, name, *arguments):
-    """The names of an example after it has run."""
-    monkeypatch.setattr("sys.argv", [name, *map(str, arguments)])
-    found = runpy.run_path(str(FOLDER / name))
-    plt.close("all")
-    return found
 
 
 def test_the_quadratic_kernel_has_the_features_of_figure_1():
@@ -27,8 +14,8 @@ def test_the_quadratic_kernel_has_the_features_of_figure_1():
 
 
 @pytest.mark.slow
-def test_figures_are_drawn(monkeypatch, tmp_path):
-    found = run(monkeypatch, "student_t.py", "--quick", "--out", tmp_path)
+def test_figures_are_drawn(run, tmp_path):
+    found = run("student_t.py", "--quick", "--out", tmp_path)
     # The kernel's density is that in the plane times the volume element, and integrates to one.
     assert found["results"]["difference of both ways to the log density"] < 1e-9
     line = np.linspace(-20.0, 20.0, 40_001)
@@ -41,7 +28,7 @@ def test_figures_are_drawn(monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_new_square_is_found(monkeypatch, tmp_path):
+def test_a_new_square_is_found(run, tmp_path):
     """Grey with noise against the same with a red square of 24 x 24 of 120 x 120 pixels, 4 %.
 
     5 % are taken, so all of it can be found.
@@ -52,7 +39,7 @@ def test_a_new_square_is_found(monkeypatch, tmp_path):
     for name, picture in (("background", background), ("target", target)):
         plt.imsave(tmp_path / f"{name}.png", np.clip(picture, 0.0, 1.0))
     files = ("--background", tmp_path / "background.png", "--target", tmp_path / "target.png")
-    found = run(monkeypatch, "relative_novelty.py", *files, "--quick", "--out", tmp_path)
+    found = run("relative_novelty.py", *files, "--quick", "--out", tmp_path)
 
     # The column of pixels left over is cut; red, green and blue of a patch row by row.
     patches, picture = found["patches"], found["target"]
@@ -64,7 +51,7 @@ def test_a_new_square_is_found(monkeypatch, tmp_path):
         assert where[20:32, 30:42].mean() > 0.95
 
 
-def test_one_picture_alone_is_refused(monkeypatch, tmp_path, capsys):
+def test_one_picture_alone_is_refused(run, tmp_path, capsys):
     with pytest.raises(SystemExit):
-        run(monkeypatch, "relative_novelty.py", "--target", tmp_path / "target.png")
+        run("relative_novelty.py", "--target", tmp_path / "target.png")
     assert "go together" in capsys.readouterr().err

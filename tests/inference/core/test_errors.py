@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from bke.inference.core.errors import InputError, check_choice
 
+COLUM = "colum"
 CHOICES = ("column", "pooled", None, 0.5, np.inf)
 
 
@@ -14,24 +15,9 @@ def test_choices_pass(value):
 
 
 @pytest.mark.parametrize(
-    "value",
-    [
-        "colum",
-        1,
-        2.5,
-        np.array(["column", "x"]),
-        np.array([]),
-        pd.Series(["column"]),
-        {},
-        ["column"],
-    ],
-    ids=repr,
+    "value", [COLUM, 1, 2.5, np.array(["column", "x"]), np.array([]), pd.Series(["a"]), {}, [""]]
 )
 def test_other_values_are_input_errors(value):
-    with pytest.raises(InputError, match="scale must be one of"):
+    with pytest.raises(InputError, match="scale must be one of") as refused:
         check_choice(value, "scale", CHOICES)
-
-
-def test_the_nearest_choice_is_named():
-    with pytest.raises(InputError, match="did you mean 'column'"):
-        check_choice("colum", "scale", CHOICES)
+    assert ("did you mean 'column'" in str(refused.value)) == (value is COLUM)

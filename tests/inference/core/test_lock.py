@@ -6,6 +6,7 @@ import sys
 import pytest
 from bke.inference import InputError
 from bke.inference.core.atomic import hold
+from bke.inference.core.drafts import LOCK, draft
 from bke.inference.likelihood_free.problem import CheckpointFolder
 from bke.inference.sampling.out_of_core import Checkpoint
 
@@ -43,13 +44,15 @@ def other(tmp_path):
     [
         (lambda folder: CheckpointFolder(folder, {"seed": 1}), ".lock"),
         (lambda folder: Checkpoint(folder / "job", {"seed": 1}), ".job.lock"),
+        (lambda folder: draft(folder, "run").__enter__(), LOCK),
     ],
-    ids=["folder", "checkpoint"],
+    ids=["folder", "checkpoint", "draft"],
 )
 def test_what_another_process_writes_to_is_refused(opened, lock, other, tmp_path):
     process = other(tmp_path / lock)
     with pytest.raises(InputError, match="another process is writing to"):
         opened(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [lock]
     process.kill()  # which leaves no lock behind
     process.communicate()
     opened(tmp_path)
@@ -63,8 +66,5 @@ def test_this_process_may_hold_it_again(tmp_path):
     assert second.is_locked
     second.release()
     assert not first.is_locked
-
-
-def test_a_checkpoint_that_is_removed_leaves_no_lock(tmp_path):
     Checkpoint(tmp_path / "job", {}).remove()
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["lock"]

@@ -26,15 +26,6 @@ def tree():
     return made
 
 
-def test_what_is_read_is_what_was_written(tree, tmp_path):
-    write_tree(tree, tmp_path / "tree.nc")
-    back = read_tree(tmp_path / "tree.nc", "a tree")
-    assert SEALED not in back.attrs
-    assert back.attrs["made"] == "here"
-    np.testing.assert_array_equal(back["a"]["x"], tree["a"]["x"])
-    assert list(back["b"]["column"].values) == ["a", "b"]
-
-
 def test_what_another_program_wrote_anew_is_refused(tree, tmp_path):
     """Changed or not; without the attribute it is another's file."""
     path = tmp_path / "tree.nc"
@@ -65,10 +56,15 @@ def test_damage_is_refused(tree, damaged, tmp_path):
     assert len(made) > 300
 
 
-def test_a_file_that_claims_more_than_it_can_hold(tmp_path):
+def test_files_that_are_no_tree_or_claim_too_much(tmp_path):
     import h5py
 
-    path = tmp_path / "huge.nc"
+    with pytest.raises(InputError, match="no such file"):
+        read_tree(tmp_path / "absent.nc", "a tree")
+    path = tmp_path / "text.nc"
+    path.write_text("no tree")
+    with pytest.raises(InputError, match="is not a tree saved as NetCDF, or is damaged"):
+        read_tree(path, "a tree")
     with h5py.File(path, "w") as file:
         data = file.create_dataset("x", (10**6, 10**6), "f8", chunks=(1000, 1000))
         for axis, name in enumerate(("row", "column")):

@@ -9,14 +9,13 @@ from rich.console import Console
 
 
 @pytest.fixture
-def written(monkeypatch):
-    """What is written to a terminal; seconds pass as they are told."""
-    stream, clock = io.StringIO(), [0.0]
+def terminal(monkeypatch):
+    """What is written to a terminal."""
+    stream = io.StringIO()
     monkeypatch.setattr(
         progress, "Console", lambda stderr: Console(file=stream, force_terminal=True, width=100)
     )
-    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
-    return stream, clock
+    return stream
 
 
 def bar():
@@ -44,8 +43,9 @@ WORKS = {"summing": bar, "repeat 1": temperatures, "chain 1": chains}
 
 
 @pytest.mark.parametrize("what", WORKS)
-def test_bars_appear_after_a_while(what, written):
-    stream, clock = written
+def test_bars_appear_after_a_while(what, terminal, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
     for seconds, seen in ((1.0, False), (3.0, True)):
         clock[0] = 0.0
         work = WORKS[what]()
@@ -53,27 +53,24 @@ def test_bars_appear_after_a_while(what, written):
         clock[0] = seconds
         next(work)
         assert list(work) == []
-        assert (what in stream.getvalue()) == seen
-        assert bool(stream.getvalue()) == seen
+        assert (what in terminal.getvalue()) == seen
+        assert bool(terminal.getvalue()) == seen
 
 
 @pytest.mark.parametrize("what", WORKS)
-def test_bars_appear_where_nothing_is_told(what, monkeypatch):
+def test_bars_appear_where_nothing_is_told(what, terminal, monkeypatch):
     """As while the first program is compiled; and not after work that was done at once."""
-    stream, times = io.StringIO(), []
-    monkeypatch.setattr(
-        progress, "Console", lambda stderr: Console(file=stream, force_terminal=True, width=100)
-    )
+    times = []
     monkeypatch.setattr(
         progress.threading, "Timer", lambda after, begin: times.append(begin) or Fired(begin)
     )
     work = WORKS[what]()
     next(work)
-    assert what in stream.getvalue()
+    assert what in terminal.getvalue()
     work.close()
-    seen = stream.getvalue()
+    seen = terminal.getvalue()
     times[0]()
-    assert stream.getvalue() == seen
+    assert terminal.getvalue() == seen
 
 
 class Fired:

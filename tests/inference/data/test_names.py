@@ -77,8 +77,5 @@ def test_a_list_of_samples_is_not_taken_for_rows():
         fit([P.values[:10, 0], P.values[10:, 0]], **SETTINGS)
     run = fit([[1.0, 2.5], [2.2, 0.4], [0.1, 3.3], [4.0, 1.7]], **SETTINGS)
     assert run["observed_data"]["X"].shape == (4, 2)
-
-
-def test_a_band_of_something_else():
     with pytest.raises(InputError, match="sample_witness"):
-        credible_band(fit(P, **SETTINGS))
+        credible_band(run)

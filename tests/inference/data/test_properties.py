@@ -182,10 +182,13 @@ ATTRIBUTES = st.dictionaries(
 
 
 @given(values=TABLES, words=st.lists(TEXTS, min_size=1, max_size=4), attributes=ATTRIBUTES)
-@settings(AGREED, max_examples=25)
+@settings(AGREED, max_examples=10)
 def test_a_tree_is_read_as_it_was_written(values, words, attributes, tmp_path):
     one = xr.Dataset({"x": (("row", "column"), values), "word": ("place", words)}, attrs=attributes)
-    tree = xr.DataTree.from_dict({"/": xr.Dataset(attrs=attributes), "/group/inner": one})
+    groups = {"/": xr.Dataset(attrs=attributes), "/group/inner": one}
+    tree = xr.DataTree.from_dict(
+        {**groups, "/other": one.assign_coords(place=words).assign(b=True)}
+    )
     write_tree(tree, tmp_path / "tree.nc")
     back = read_tree(tmp_path / "tree.nc", "a tree")
     assert set(back.attrs) == set(attributes)

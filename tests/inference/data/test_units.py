@@ -49,23 +49,15 @@ def prepared(data, *, scale="column", dither="auto", seed=3, target=None):
 # Scale
 
 
-def test_column_is_the_standard_deviation_of_each_column():
+def test_scales_are_standard_deviations_of_columns_or_of_all():
     X = gamma_sample()
-    expected = np.sqrt(np.mean((X - X.mean(axis=0)) ** 2, axis=0))
-    np.testing.assert_allclose(choose_scale(X, "column"), expected, rtol=1e-13)
+    squares = (X - X.mean(axis=0)) ** 2
+    deviations = np.sqrt(squares.mean(axis=0))
+    np.testing.assert_allclose(choose_scale(X, "column"), deviations, rtol=1e-13)
     points = choose_units(X, "column", None).points(X)
-    np.testing.assert_allclose(points.std(axis=0), 1.0, rtol=1e-12)
-    np.testing.assert_allclose(points * expected, X, rtol=1e-13)  # not centred
-
-
-def test_pooled_is_one_number_for_all_columns():
-    X = gamma_sample()
-    expected = np.sqrt(np.sum((X - X.mean(axis=0)) ** 2) / X.size)
-    np.testing.assert_allclose(choose_scale(X, "pooled"), np.full(3, expected), rtol=1e-13)
-
-
-def test_none_leaves_the_data_alone():
-    X = gamma_sample()
+    np.testing.assert_allclose(points * deviations, X, rtol=1e-13)  # not centred
+    pooled = np.full(3, np.sqrt(squares.mean()))
+    np.testing.assert_allclose(choose_scale(X, "pooled"), pooled, rtol=1e-13)
     np.testing.assert_array_equal(choose_units(X, None, None).points(X), X)
 
 
@@ -95,46 +87,28 @@ def same_kernel(X, units, in_model_units, in_data_units):
     )
 
 
-def test_a_lengthscale_of_one_column():
-    X = gamma_sample(D=2)[:, 1:]
-    units = choose_units(X, "column", None)
-    draws = np.array([[0.3, 1.2], [0.7, 2.0]])  # (chain, draw)
-    converted = units.to_data("length", draws, 2)
-    assert converted.shape == (2, 2)
-    same_kernel(X, units, draws[1, 0], converted[1, 0])
-
-
-def test_a_shared_lengthscale_becomes_one_per_column():
-    X = gamma_sample()
-    units = choose_units(X, "column", None)
-    draws = np.array([[0.3, 1.2, 0.9], [0.7, 2.0, 0.1]])  # as many draws as columns
-    converted = units.to_data("length", draws, 2)
-    assert converted.shape == (2, 3, 3)
-    for chain in range(2):
-        for draw in range(3):
-            same_kernel(X, units, draws[chain, draw], converted[chain, draw])
-
-
-def test_a_shared_lengthscale_stays_one_number_where_the_scale_is_one():
-    X = gamma_sample()
-    for scale in ("pooled", None):
-        units = choose_units(X, scale, None)
-        converted = units.to_data("length", np.array([[0.3, 1.2]]), 2)
-        assert converted.shape == (1, 2)
-        same_kernel(X, units, 0.3, converted[0, 0])
-
-
 @pytest.mark.parametrize("scale", ["column", "pooled", None])
-def test_a_lengthscale_per_column(scale):
-    X = gamma_sample()
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("shape", [(2, 3), (2, 5, 3)], ids=["shared", "per column"])
+def test_a_lengthscale_is_converted(scale, columns, shape):
+    """A shared one becomes one per column where columns have scales of their own."""
+    X = gamma_sample()[:, -columns:]
     units = choose_units(X, scale, None)
-    draws = np.random.default_rng(2).gamma(2.0, size=(2, 5, 3))
+    draws = np.random.default_rng(2).gamma(2.0, size=(*shape[:2], columns)[: len(shape)])
+    if len(shape) == 2:  # as many draws as columns
+        draws = np.array([[0.3, 1.2, 0.9], [0.7, 2.0, 0.1]])
     converted = units.to_data("length", draws, 2)
-    assert converted.shape == (2, 5, 3)
-    same_kernel(X, units, draws[1, 4], converted[1, 4])
+    assert (
+        converted.shape
+        == (*draws.shape[:2], columns)[
+            : 3 if draws.ndim == 3 or (scale == "column" and columns > 1) else 2
+        ]
+    )
+    for chain, draw in np.ndindex(*draws.shape[:2]):
+        same_kernel(X, units, draws[chain, draw], converted[chain, draw])
 
 
-def test_frequency_and_covariance():
+def test_frequency_covariance_and_numbers_without_a_unit():
     X = gamma_sample(D=2)
     units = choose_units(X, "column", None)
     frequency = units.to_data("1/length", np.array([[[0.3, 0.7]]]), 2)[0, 0]
@@ -143,12 +117,7 @@ def test_frequency_and_covariance():
     converted = units.to_data("length^2", C[None, None], 2)[0, 0]
     x, y = X[0] - X[1], units.to_model(X[0] - X[1])
     assert x @ np.linalg.solve(converted, x) == pytest.approx(y @ np.linalg.solve(C, y))
-
-
-def test_other_parameters_have_no_unit():
-    values = np.array([[0.2, 0.3]])
-    units = choose_units(gamma_sample(), "column", None)
-    np.testing.assert_array_equal(units.to_data("none", values, 2), values)
+    np.testing.assert_array_equal(units.to_data("none", C, 2), C)
 
 
 def test_lengthscales_of_mixture_components_are_not_columns():
@@ -181,13 +150,6 @@ def test_a_gaussian_measure_is_given_in_the_units_of_the_data():
 # Rounded data
 
 
-def test_continuous_data_are_not_dithered():
-    X = gamma_sample()
-    units = prepared(X)
-    assert not units.dither.any()
-    np.testing.assert_array_equal(units.points(X), X / X.std(axis=0))
-
-
 def zero_rows(points):
     target = default_target()
     with jax.enable_x64(True):
@@ -201,12 +163,9 @@ def test_rows_without_volume_are_found():
         np.testing.assert_array_equal(zero_rows(data / divisor), [2])
     data[2] += 0.1
     assert zero_rows(data).size == 0
-
-
-def test_in_two_dimensions_both_coordinates_must_cancel():
     lattice = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 2.0], [0.0, -2.0]])
     assert 0 in zero_rows(lattice)
-    lattice[1, 1] = 0.2
+    lattice[1, 1] = 0.2  # both coordinates must cancel
     assert 0 not in zero_rows(lattice)
 
 
@@ -240,8 +199,12 @@ def test_dither_none_refuses_and_names_the_rows():
         prepared(many, dither=None)
 
 
-def test_dither_none_accepts_continuous_data():
-    assert not prepared(gamma_sample(), dither=None).dither.any()
+@pytest.mark.parametrize("dither", ["auto", None])
+def test_continuous_data_are_not_dithered(dither):
+    X = gamma_sample()
+    units = prepared(X, dither=dither)
+    assert not units.dither.any()
+    np.testing.assert_array_equal(units.points(X), X / X.std(axis=0))
 
 
 def test_a_given_unit_is_used():
@@ -259,10 +222,7 @@ def test_a_given_unit_is_used():
 def test_dither_that_makes_no_sense_is_refused(dither):
     with pytest.raises(InputError, match="dither must be"):
         prepared(gamma_sample(), dither=dither)
-
-
-def test_a_dither_per_column_must_fit_the_data():
-    with pytest.raises(InputError, match="dither"):
+    with pytest.raises(InputError, match="dither has 2 rounding units, but the data have 3 col"):
         prepared(gamma_sample(), dither=[1.0, 2.0])
 
 

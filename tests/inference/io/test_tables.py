@@ -4,6 +4,8 @@ import bz2
 import gzip
 import io
 import json
+import lzma
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -74,55 +76,104 @@ def parquet(columns):
 LONG = b"x,c\n" + b"1.0,a\n" * 20_000
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.csv", b"", "is empty"),
-        ("a.csv", b" \n\n", "is empty"),
-        ("a.csv", b"x,y\n", "columns and no rows"),
-        ("a.csv", b"1,2\n3,4\n", "has the number '1' in line 1"),
-        ("a.csv", b"x,x\n3,4\n", "has 2 columns named 'x' in line 1"),
-        ("a.csv", b"x,,\n3,4,5\n", "has 2 columns without a name"),
-        ("a.csv", b"x,y\n1,2\n3\n4,5,6\n", r"has 1 cell in line 3 but 2 columns \(2 such lines\)"),
-        ("a.csv", b"x,y\n1,\xff\n", "is not utf-8 in line 2"),
-        ("a.csv", b"x\0y\n1,2\n", "is not a text file"),
-        ("a.csv.gz", b"x,y\n1,2\n", "cannot be read|is not a readable"),
+TEXT = b"a,b\n" + b"1,x\n2,y\n" * 30
+
+#: Files of another format than their suffix says, whatever their encoding.
+OTHER_FORMATS = [
+    ("a.csv", b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n" + TEXT, "is a PDF file: write its table"),
+    ("a.csv", gzip.compress(TEXT, mtime=0), r"is compressed by gzip: name it \.csv\.gz"),
+    ("a.csv", lzma.compress(TEXT), "is compressed by xz: unpack it"),
+    ("a.csv", b"PK\x03\x04" + TEXT, r"is a workbook or a ZIP archive: name it \.xlsx"),
+    ("a.csv.gz", TEXT, r"it is not compressed: leave \.gz out of its name"),
+    ("a.csv.xz", TEXT, r"has the suffix '\.xz'; unpack it"),
+    ("a.csv.lz4", TEXT, r"text also with \.gz or \.zst or \.bz2"),
+    ("a.xlsx", TEXT, r"Excel file, and reading it|it may be text: name it \.csv"),
+    ("a.json", b'[{"a": 1}]', r"write one JSON object in each line, and name it \.jsonl"),
+    ("a.jsonl", b'[{"a": 1}]', "JSON lines, one object each.*write each object of an array in a"),
+    ("a.csv", b"PAR1 not really", "is a Parquet file: name it .parquet"),
+]
+
+BROKEN = [
+    ("a.csv", b"", "is empty"),
+    ("a.csv", b" \n\n", "is empty"),
+    ("a.csv", b"x,y\n", "columns and no rows"),
+    ("a.csv", b"1,2\n3,4\n", "has the number '1' in line 1"),
+    ("a.csv", b"x,x\n3,4\n", "has 2 columns named 'x' in line 1"),
+    ("a.csv", b"x,,\n3,4,5\n", "has 2 columns without a name"),
+    ("a.csv", b"x,y\n1,2\n3\n4,5,6\n", r"has 1 cell in line 3 but 2 columns \(2 such lines\)"),
+    ("a.csv", b"x,y\n1,\xff\n", "is not utf-8 in line 2"),
+    ("a.csv", b"x\0y\n1,2\n", "is not a text file"),
+    ("a.csv.gz", b"x,y\n1,2\n", "cannot be read|is not a readable"),
+    (
+        "a.csv.gz",
+        gzip.compress(b"x,y\n1,2\n" * 99, mtime=0)[:-30],
+        "cannot be read|is not a readable",
+    ),
+    ("a.jsonl", b'{"x": 1}\n{"x": ', "is not a readable file of JSON lines"),
+    ("a.jsonl", b'{"x": 1}\n{"x": {"y": 2}}\n', "is not a readable file of JSON lines"),
+    ("a.parquet", b"PAR1 not really", "is not readable as Parquet"),
+    ("a.arrow", b"ARROW1 not really", "is not a readable .arrow file"),
+    ("a.csv", LONG + b"1.0,\xff\n", "is not utf-8 in line 20002, column 'c'"),
+    ("a.csv", LONG + b"1.0,a,b\n", "has 3 cells in line 20002 but 2 columns"),
+    ("a.csv", b'x,c\n1,"a\n2,b\n3,c\n', "has a quote in line 2 that is not closed"),
+    ("a.csv", "x,c\n1,a\n".encode("utf-16-le"), "is not a text file"),
+    ("a.csv", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is not a text file"),
+    ("a.csv", b"<!doctype html>\n<p>Sign in, please</p>\n", "looks like HTML"),
+    ("a.csv.bz2", bz2.compress(b"x,y\n1,2\n" * 99)[:-20], "cannot be read: Truncated"),
+    ("a.tsv", b"x\ty\n1\t2\t3\n", "has 3 cells in line 2 but 2 columns"),
+    ("a.csv.gz", gzip.compress(b"x,y\n", mtime=0), "has columns and no rows"),
+    ("a.jsonl", b"1\n2\n", "JSON lines, one object each"),
+    ("a.jsonl", b'{"x": 0}\n{"x": 1, "x": 2}\n', "a key twice in line 2"),
+    ("a.jsonl", b'{"x": 1}\n\n{"x": 2\n5\n', r"no JSON object in line 3 \(2 such lines\)"),
+    ("a.parquet", b"x,c\n1,a\n", "Parquet: Parquet magic bytes not found in footer$"),
+    ("a.parquet", parquet({"x": [1.0] * 99})[:-40], "is not readable as Parquet"),
+    ("a.parquet", parquet({"x": pa.array([], pa.float64())}), "columns and no rows"),
+    ("a.xlsx", b"PK not really", "Excel file, and reading it needs|is not a readable Excel"),
+    ("a.doc", b"x", "has the suffix '.doc'"),
+    ("a", b"x", "has no suffix"),
+    ("a.csv", b'{"a": 1, "b": 2}\n{"a": 3, "b": 4}\n', "looks like JSON: name it .jsonl"),
+    ("a.csv", b'[{"x": 1}]\n', "is an array of JSON, and not JSON lines"),
+    ("a.csv", b"<html>\n<td>1</td>\n</html>\n", "looks like HTML"),
+    ("a.csv", b"a:b\n1:2\n3:4\n", "in every line, which may separate cells"),
+    ("a.csv", b"name age\nAnn 31\nBob 42\n", "in every line, which may separate cells"),
+    ("a.csv", b"a;b,c\n1;2,3\n4;5,6\n", "separated by ';' or by ','"),
+    ("a.csv", b"comment\nhello, world\nbye, now\n", "2 cells in line 2 but 1 column"),
+    ("a.csv", b"x\n1,5\n2,25\n3,5\n", "2 cells in line 2 but 1 column .*: write decimal points"),
+    ("a.csv", b"Title\na,b\n1,2\n3\n", "1 cell in line 4 but 2 columns"),
+    ("a.csv", b'"a\nb",c\n1,2\n3\n', "1 cell in line 4 but 2 columns"),
+    ("a.csv", b"a;b;c\n" + b"1;2;3\n" * 9 + b"Total;18\n", "in line 11 but 3 columns: leave lines"),
+    ("a.csv", b"x\r\r\n" + b"1\r\r\n" * 9, "two carriage returns"),
+    ("a.csv", b"a,plan\n" + b"x,basic\n" * 18 + b"a,plan\n", "its header again in line 20"),
+    ("a.csv", b'a,b\n1,"x \\"y, z\\" w"\n2,"u"\n', 'write "" for a quote in a cell'),
+    ("a.csv", b"t,v\n" + b'"say \\"hi\\", 1",2\n' * 20, 'write "" for a quote in a cell'),
+    ("a.csv", b"c,v\n" + b"'a,b',1.5\n" * 20, 'write " for quotes, where it has single ones'),
+    ("a.csv", b"k,2020,2021\nde,1.5,2.5\n", "a row of names above the data, .* as y2020 for 2020"),
+    ("a.csv", b"red,x\nblue,y\nred,x\n", "or write a row of names above the data if the first row"),
+    ("a.csv", b"x,z\n1,2,\n3,4,\n", "remove the ',' at the end of each line"),
+    ("a.csv", b"x\n1,\n2,\n", "remove the ',' at the end of each line"),
+    ("a.csv", b"x,z\n1,a,\n3,b,\n", "remove the ',' at the end of each line"),
+    ("a.csv", b"x,z\n1,2,5\n2,3,\n", r"name the first column too, as with col\.names = NA"),
+    *(
         (
-            "a.csv.gz",
-            gzip.compress(b"x,y\n1,2\n" * 99, mtime=0)[:-30],
-            "cannot be read|is not a readable",
-        ),
-        ("a.jsonl", b'{"x": 1}\n{"x": ', "is not a readable file of JSON lines"),
-        ("a.jsonl", b'{"x": 1}\n{"x": {"y": 2}}\n', "is not a readable file of JSON lines"),
-        ("a.parquet", b"PAR1 not really", "is not readable as Parquet"),
-        ("a.arrow", b"ARROW1 not really", "is not a readable .arrow file"),
-        ("a.csv", LONG + b"1.0,\xff\n", "is not utf-8 in line 20002, column 'c'"),
-        ("a.csv", LONG + b"1.0,a,b\n", "has 3 cells in line 20002 but 2 columns"),
-        ("a.csv", b'x,c\n1,"a\n2,b\n3,c\n', "has a quote in line 2 that is not closed"),
-        ("a.csv", "x,c\n1,a\n".encode("utf-16-le"), "is not a text file"),
-        ("a.csv", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is not a text file"),
-        ("a.csv", b"PAR1 not really", "is a Parquet file: name it .parquet"),
-        ("a.csv", b"<!doctype html>\n<p>Sign in, please</p>\n", "looks like HTML"),
-        ("a.csv.bz2", bz2.compress(b"x,y\n1,2\n" * 99)[:-20], "cannot be read: Truncated"),
-        ("a.tsv", b"x\ty\n1\t2\t3\n", "has 3 cells in line 2 but 2 columns"),
-        ("a.csv.gz", gzip.compress(b"x,y\n", mtime=0), "has columns and no rows"),
-        ("a.jsonl", b'[{"x": 1}]', "JSON lines, one object each"),
-        ("a.jsonl", b"1\n2\n", "JSON lines, one object each"),
-        ("a.jsonl", b'{"x": 0}\n{"x": 1, "x": 2}\n', "a key twice in line 2"),
-        ("a.jsonl", b'{"x": 1}\n\n{"x": 2\n5\n', r"no JSON object in line 3 \(2 such lines\)"),
-        ("a.parquet", b"x,c\n1,a\n", "Parquet: Parquet magic bytes not found in footer$"),
-        ("a.parquet", parquet({"x": [1.0] * 99})[:-40], "is not readable as Parquet"),
-        ("a.parquet", parquet({"x": pa.array([], pa.float64())}), "columns and no rows"),
-        ("a.xlsx", b"PK not really", "Excel file, and reading it needs|is not a readable Excel"),
-        ("a.doc", b"x", "has the suffix '.doc'"),
-        ("a", b"x", "has no suffix"),
-    ],
+            "a.txt",
+            f'"a"{mark}"b"\n'.encode() + f'"1"{mark}1.5{mark}2\n'.encode() * 9,
+            r"line 2 but 2 .*col\.names = NA",
+        )
+        for mark in " ,\t"
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "case"),
+    [*product([None], BROKEN + OTHER_FORMATS), *product(["cp1252"], OTHER_FORMATS)],
 )
-def test_broken_files_are_refused_in_one_sentence(tmp_path, name, content, message):
+def test_broken_files_are_refused_in_one_sentence(tmp_path, encoding, case):
+    name, content, message = case
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(InputError, match=message) as refused:
-        as_table(path, "before")
+        as_table(path, "before", encoding)
     assert str(path) in str(refused.value)
     assert "\n" not in str(refused.value)
     with pytest.raises(InputError, match="does not exist"):
@@ -187,14 +238,6 @@ def test_files_of_one_folder_have_the_same_columns(tmp_path):
         InputError, match=r"b.parquet has other columns than .*: 'y' is not in both"
     ):
         as_table(tmp_path, "before")
-
-
-@pytest.mark.parametrize("of", [{"x": [[1, 2]] * 3}, {"x": [{"a": 1}] * 3}, {"x": [b"ab"] * 3}])
-def test_cells_that_are_tables_are_refused(of):
-    with pytest.raises(InputError, match=r"column 'x' holds \w+ \(type .*\): .* or leave it out"):
-        compare_tables(of, of, n_resamples=19, progress=False)
-    with pytest.raises(InputError, match=r"column 'x' holds \w+ \(type .*\): .* or leave it out"):
-        compare_tables({"x": ["a", "b", "c"]}, of, n_resamples=19, progress=False)
 
 
 def test_a_carriage_return_ends_a_line(tmp_path):

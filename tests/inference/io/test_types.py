@@ -117,14 +117,6 @@ def test_what_is_of_no_kind_is_refused(cells, kind, message):
         told(cells, kind=kind)
 
 
-def test_codes_of_missing_values_are_told():
-    rng = np.random.default_rng(0)
-    values = np.round(rng.normal(50.0, 10.0, size=400), 1)
-    assert not told(list(values)).sentinels
-    values[::40] = -999.0
-    assert told(list(values)).sentinels == (-999.0,)
-
-
 @pytest.mark.parametrize(
     "cells",
     [

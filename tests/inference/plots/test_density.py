@@ -16,11 +16,6 @@ def test_densities_are_the_given_ones():
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("speed", "density")
 
 
-def test_densities_of_other_lengths_are_refused():
-    with pytest.raises(InputError, match="at, p and q must have one length"):
-        plot_densities([0.0, 1.0], [1.0, 1.0], [1.0])
-
-
 def test_histograms_share_bins_and_integrate_to_one(data):
     (ax,) = plot_samples(data, 1.0 + 2.0 * data[:20], columns=["speed"]).axes
     first, second = (patch.get_data() for patch in ax.patches)
@@ -45,12 +40,14 @@ def test_two_columns_are_scattered(plane):
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("wind", "height")
 
 
-def test_more_columns_and_wrong_names_are_refused(plane):
+def test_bad_input_is_named(plane):
     three = np.column_stack([plane, plane[:, 0] ** 2])
     with pytest.raises(InputError, match="one or two columns, and P has 3"):
         plot_samples(three, three)
     with pytest.raises(InputError, match="columns has 1 name, but the data have 2 columns"):
         plot_samples(plane, plane, columns=["wind"])
+    with pytest.raises(InputError, match="at, p and q must have one length"):
+        plot_densities([0.0, 1.0], [1.0, 1.0], [1.0])
 
 
 def test_true_densities_are_lines_over_the_histograms(data):

@@ -23,7 +23,7 @@ def test_profile_shows_density_modes_chains_and_prior(bimodal):
     assert [text.get_color() for text in ax.texts] == [mode_colour(0), mode_colour(1)]
 
 
-def test_profile_marks_chains_in_the_colour_of_their_mode(bimodal):
+def test_profile_marks_chains_and_its_range_holds_modes_and_barrier(bimodal):
     ax, _ = plot_profile(bimodal).axes
     ticks = [line for line in ax.lines if np.array_equal(line.get_ydata(), [0.0, 0.1])]
     assert [line.get_color() for line in ticks] == [
@@ -34,10 +34,6 @@ def test_profile_marks_chains_in_the_colour_of_their_mode(bimodal):
     ]
     medians = np.median(bimodal["posterior"]["lengthscale"], axis=1)
     np.testing.assert_allclose([line.get_xdata()[0] for line in ticks], medians, rtol=1e-3)
-
-
-def test_profile_range_holds_modes_barrier_and_chains(bimodal):
-    ax, _ = plot_profile(bimodal).axes
     low, high = ax.get_ylim()
     smoothed = bimodal["profile"]["smoothed"].values
     grid = bimodal["profile"]["unconstrained"].values

@@ -25,6 +25,10 @@ def test_every_chain_has_the_color_of_its_mode(bimodal):
         assert [line.get_color() for line in panel.lines] == COLORS
     for line, draws in zip(trace.lines, bimodal["posterior"]["lengthscale"].values, strict=True):
         np.testing.assert_array_equal(line.get_ydata(), draws)
+    collection = arviz_plots.plot_forest(bimodal, combined=False, **mode_colors(bimodal))
+    figure = collection.viz["figure"].item()
+    assert {*COLORS} <= {line.get_color() for ax in figure.axes for line in ax.lines}
+    plt.close(figure)
 
 
 def test_the_legend_names_modes_as_the_report_does(bimodal):
@@ -97,14 +101,6 @@ def test_mixed_chains_stay_in_the_band_of_ranks():
         half = np.sqrt(0.5 * np.log(2 * 4 / 0.01) * (1 - 1 / 4) / 100)
         outside += np.abs(below).max() > half
     assert outside <= 10
-
-
-def test_other_plots_of_arviz_take_the_colors(bimodal):
-    collection = arviz_plots.plot_forest(bimodal, combined=False, **mode_colors(bimodal))
-    figure = collection.viz["figure"].item()
-    colors = {line.get_color() for ax in figure.axes for line in ax.lines}
-    assert {*COLORS} <= colors
-    plt.close(figure)
 
 
 def test_what_they_refuse(ard_run, data):

@@ -42,15 +42,14 @@ def test_every_mode_has_a_panel_and_all_chains_the_last(line_witness, level):
         assert mean.get_color() == colour
         assert ax.get_ylabel() == "witness P - Q"
     assert figure.axes[-1].get_xlabel() == "speed"
-
-
-def test_nothing_is_shaded_or_marked_where_a_band_excludes_zero(line_witness):
-    found = credible_band(line_witness, 0.8, 0)
-    assert ((found.lower > 0) | (found.upper < 0)).any()
-    ax = plot_witness(line_witness).axes[0]
-    assert len(ax.collections) == 1  # the band
-    labels = [text.get_text() for text in plot_witness(line_witness).axes[-1].get_legend().texts]
-    assert labels == ["pointwise 80% band"]
+    excludes_zero = credible_band(line_witness, level, 0)
+    assert ((excludes_zero.lower > 0) | (excludes_zero.upper < 0)).any()
+    assert len(figure.axes[0].collections) == 1  # the band: nothing is shaded or marked
+    labels = [text.get_text() for text in figure.axes[-1].get_legend().texts]
+    assert labels == [f"pointwise {level:.0%} band"]
+    calm = line_witness.isel(chain=slice(0, 2))
+    (ax,) = plot_witness(calm, level).axes
+    assert ax.get_title(loc="left") == "all chains (one mode)"
 
 
 @pytest.mark.parametrize("group", ["line_witness", "map_witness", "point_witness"])
@@ -106,15 +105,6 @@ def test_points_beyond_the_range_of_the_data_are_left_out(run, data):
     assert len(plot_witness(beyond).axes[0].lines[1].get_xdata()) == 5
 
 
-def test_run_names_the_modes(line_witness, bimodal):
-    figure = plot_witness(line_witness, run=bimodal)
-    titles = [ax.get_title(loc="left") for ax in figure.axes]
-    assert titles[:2] == [
-        "mode 1: lengthscale 0.501, log mass lower by 50 (chains 0-1)",
-        "mode 2: lengthscale 2.99 (chain 2)",
-    ]
-
-
 @pytest.mark.parametrize("weights", ["posterior", "chains"])
 def test_panels_of_figure_5(line_witness, bimodal, weights):
     """By chain, modes weigh 2 to 1 as they have chains; by mass the first weighs nothing."""
@@ -138,6 +128,11 @@ def test_panels_of_figure_5(line_witness, bimodal, weights):
     if by_mass:
         long_mode = credible_band(line_witness, 0.8, 1)
         np.testing.assert_allclose(curves(axes[3])[2].get_ydata(), long_mode.mean)
+    titles = [ax.get_title(loc="left") for ax in plot_witness(line_witness, run=bimodal).axes]
+    assert titles[:2] == [
+        "mode 1: lengthscale 0.501, log mass lower by 50 (chains 0-1)",
+        "mode 2: lengthscale 2.99 (chain 2)",
+    ]
 
 
 def test_rugs_of_both_samples(line_witness):
@@ -165,12 +160,6 @@ def test_axes_are_shared_and_not_flattened_by_bands_far_from_the_data(line_witne
     assert 1.0 < high < 3.0
 
 
-def test_one_mode_without_stuck_chains_is_one_panel(line_witness):
-    calm = line_witness.isel(chain=slice(0, 2))
-    (ax,) = plot_witness(calm).axes
-    assert ax.get_title(loc="left") == "all chains (one mode)"
-
-
 def test_map_has_the_mean_on_the_mesh(map_witness):
     P, Q = np.array([[0.5, 100.0], [0.6, 300.0]]), np.array([[-0.5, 100.0], [-0.6, 300.0]])
     figure = plot_witness(map_witness, P=P, Q=Q)
@@ -186,12 +175,9 @@ def test_map_has_the_mean_on_the_mesh(map_witness):
     assert "half the pointwise 80% band: " in bar.get_ylabel()
     np.testing.assert_allclose(panels[0].collections[-2].get_offsets(), P)
     np.testing.assert_allclose(panels[0].collections[-1].get_offsets(), Q)
-
-
-def test_columns_of_samples_are_matched_by_name(map_witness):
-    P = pd.DataFrame({"height": [100.0, 300.0, 200.0], "wind": [0.5, 0.6, 0.7]})
-    ax = plot_witness(map_witness, P=P).axes[0]
-    np.testing.assert_array_equal(ax.lines[0].get_xydata(), P[["wind", "height"]])
+    named = pd.DataFrame(P, columns=["wind", "height"])[["height", "wind"]]
+    figure = plot_witness(map_witness, P=named)
+    np.testing.assert_array_equal(figure.axes[0].lines[0].get_xydata(), P)
 
 
 def test_map_of_scattered_points(map_witness):
