@@ -10,26 +10,21 @@ from bke.inference.learning.kernel_selection import median_kernel, scale_lengths
 from bke.models import Dirac, Matern, SquaredExponential
 from scipy.spatial.distance import pdist
 
-
-@pytest.fixture(scope="module")
-def pairs():
-    rng = np.random.default_rng(0)
-    x = rng.uniform(-3.0, 3.0, size=150)
-    return x, np.sin(2.0 * x) + 0.2 * rng.normal(size=150)
+RNG = np.random.default_rng(0)
+x = RNG.uniform(-3.0, 3.0, size=150)
+y = np.sin(2.0 * x) + 0.2 * RNG.normal(size=150)
+MEDIAN = {"kernel_x": "median", "kernel_y": "median"}
 
 
 @pytest.mark.slow
-def test_kernels_by_name(pairs):
-    x, _ = pairs
+def test_kernels_by_name():
     median = select_kernel(x, "median")
     assert median.lengthscale == pytest.approx(np.median(pdist(x[:, None])))
     assert select_kernel(x[::-1], "bkl") == select_kernel(x, "bkl")  # whatever the order of rows
     assert select_kernel(x, Dirac()) == Dirac()
     assert median_kernel(np.sort(x)[:, None], "column", 0) == median
-    assert scale_lengthscales(Matern(1.5, np.array([1.0, 2.0])), 0.5).lengthscale.tolist() == [
-        0.5,
-        1.0,
-    ]
+    scaled = scale_lengthscales(Matern(1.5, np.array([1.0, 2.0])), 0.5)
+    assert scaled.lengthscale.tolist() == [0.5, 1.0]
     with pytest.raises(InputError, match="one of"):
         select_kernel(x, "mean")
     with pytest.raises(InputError, match="no lengthscale"):
@@ -39,11 +34,8 @@ def test_kernels_by_name(pairs):
 
 
 @pytest.mark.parametrize("regularization", ["leave-one-out", "marginal-likelihood"])
-def test_a_regression_is_learned(pairs, regularization):
-    x, y = pairs
-    learned = learn_conditional(
-        x, y, kernel_x="median", kernel_y="median", regularization=regularization
-    )
+def test_a_regression_is_learned(regularization):
+    learned = learn_conditional(x, y, regularization=regularization, **MEDIAN)
     at = np.linspace(-2.5, 2.5, 60)
     error = np.sqrt(np.mean((learned.expectation(at)[:, 0] - np.sin(2.0 * at)) ** 2))
     # 0.05 and 0.06 here; the median heuristic's lengthscale alone has 0.2 to 0.3.
@@ -51,22 +43,35 @@ def test_a_regression_is_learned(pairs, regularization):
     assert learned.kernel_x.lengthscale < select_kernel(x, "median").lengthscale
 
 
-def test_bad_input_of_conditionals(pairs):
-    x, y = pairs
-    with pytest.raises(InputError, match="not pairs"):
-        learn_conditional(x, y[:9])
-    labelled = pd.Series(x)
-    for learn in (learn_conditional, learn_filter):
-        with pytest.raises(InputError, match=r"row labels in another order.* by Y.loc\[X.index\]"):
-            learn(labelled, labelled.iloc[::-1])
-    with pytest.raises(InputError, match="give one factor"):
-        learn_conditional(x, y, regularization=0.1, factors=(1.0, 2.0))
-    with pytest.raises(ValueError, match="at least 0"):
-        learn_conditional(x, y, regularization=-0.1)
-    with pytest.raises(InputError, match="one of"):
-        learn_conditional(x, y, regularization="cv")
-    with pytest.raises(InputError, match="row 3"):
-        learn_conditional(np.r_[x[:2], np.nan, x[3:]], y)
+ANOTHER_ORDER = r"row labels in another order.* by Y.loc\[X.index\]"
+LABELLED = pd.Series(x)
+SHORT = np.arange(20.0)
+
+
+@pytest.mark.parametrize(
+    ("learn", "arguments", "options", "message"),
+    [
+        (learn_conditional, (x, y[:9]), {}, "not pairs"),
+        (learn_conditional, (LABELLED, LABELLED.iloc[::-1]), {}, ANOTHER_ORDER),
+        (learn_filter, (LABELLED, LABELLED.iloc[::-1]), {}, ANOTHER_ORDER),
+        (
+            learn_conditional,
+            (x, y),
+            {"regularization": 0.1, "factors": (1.0, 2.0)},
+            "give one factor",
+        ),
+        (learn_conditional, (x, y), {"regularization": -0.1}, "at least 0"),
+        (learn_conditional, (x, y), {"regularization": "cv"}, "one of"),
+        (learn_conditional, (np.r_[x[:2], np.nan, x[3:]], y), {}, "row 3"),
+        (learn_filter, (x[:5], x[:5]), {}, "at least 8 rows"),
+        (learn_filter, (SHORT, SHORT[:5]), {}, "not pairs"),
+        (learn_filter, (SHORT, SHORT), {"regularizations": ()}, "regularizations"),
+        (learn_filter, (SHORT, SHORT), {"factors": (-1.0,)}, "positive"),
+    ],
+)
+def test_bad_input(learn, arguments, options, message):
+    with pytest.raises(InputError, match=message):
+        learn(*arguments, **options)
 
 
 @pytest.mark.slow
@@ -78,10 +83,8 @@ def test_a_filter_is_learned():
         state = 0.9 * state + 0.5 * np.sin(3.0 * state) + 0.3 * rng.normal()
         X[t] = state
     Y = X + 0.5 * rng.normal(size=160)
-    learned = learn_filter(
-        X[:120], Y[:120], kernel_x="median", kernel_y="median", factors=(0.5, 1.0),
-        regularizations=(1e-6, 1e-1, 1.0), progress=False,
-    )  # fmt: skip
+    grid = {"factors": (0.5, 1.0), "regularizations": (1e-6, 1e-1, 1.0), "progress": False}
+    learned = learn_filter(X[:120], Y[:120], **MEDIAN, **grid)
     assert len(learned.trials) == 6
     assert [t.error for t in learned.trials] == sorted(t.error for t in learned.trials)
     assert learned.trials[0].regularization > 1e-6  # overfits, and is seen to
@@ -90,53 +93,34 @@ def test_a_filter_is_learned():
     assert f"{learned.trials[0].error ** 0.5:.4g}" in str(learned)
     assert learned.smoothed_error <= learned.trials[0].error
     # Settings do not depend on the units of a column.
-    again = learn_filter(
-        np.column_stack([X[:120], 1e3 * X[:120]]), Y[:120], kernel_x="median", kernel_y="median",
-        factors=(0.5, 1.0), regularizations=(1e-6, 1e-1, 1.0), progress=False,
-    )  # fmt: skip
-    other = learn_filter(
-        np.column_stack([1e3 * X[:120], X[:120]]), Y[:120], kernel_x="median", kernel_y="median",
-        factors=(0.5, 1.0), regularizations=(1e-6, 1e-1, 1.0), progress=False,
-    )  # fmt: skip
-    assert again.trials[0].error == pytest.approx(other.trials[0].error, rel=1e-6)
+    errors = [
+        learn_filter(X[:120, None] * units, Y[:120], **MEDIAN, **grid).trials[0].error
+        for units in ([1.0, 1e3], [1e3, 1.0])
+    ]
+    assert errors[0] == pytest.approx(errors[1], rel=1e-6)
 
 
 def test_validation_data_are_not_trained_on():
     # States that nothing tells: no filter does better than their mean, whose error is 1, unless it
     # has seen what it is asked about (then the error is 0.2 to 0.6 here).
     rng = np.random.default_rng(4)
-    learned = learn_filter(
-        rng.normal(size=160), rng.normal(size=160), kernel_x="median", kernel_y="median",
-        factors=(0.05, 0.5), regularizations=(1e-3, 1e-1), progress=False,
-    )  # fmt: skip
+    grid = {"factors": (0.05, 0.5), "regularizations": (1e-3, 1e-1), "progress": False}
+    learned = learn_filter(rng.normal(size=160), rng.normal(size=160), **MEDIAN, **grid)
     assert learned.trials[0].error > 0.9
 
 
-def test_bad_input_of_filters():
-    x = np.arange(20.0)
-    with pytest.raises(InputError, match="at least 8 rows"):
-        learn_filter(x[:5], x[:5])
-    with pytest.raises(InputError, match="not pairs"):
-        learn_filter(x, x[:5])
-    with pytest.raises(InputError, match="regularizations"):
-        learn_filter(x, x, regularizations=())
-    with pytest.raises(InputError, match="positive"):
-        learn_filter(x, x, factors=(-1.0,))
-
-
 def test_a_kernel_of_labels_has_one_factor():
-    rng = np.random.default_rng(0)
-    x = rng.integers(0, 3, 60)
+    x = np.random.default_rng(0).integers(0, 3, 60)
+    labels = {"kernel_x": Dirac(), "kernel_y": Dirac(), "progress": False}
     with pytest.raises(InputError, match="the only factor is 1"):
-        learn_filter(x, x, kernel_x=Dirac(), kernel_y=Dirac(), factors=(1, 2), progress=False)
+        learn_filter(x, x, factors=(1, 2), **labels)
     conditional = learn_conditional(x, x, kernel_x=Dirac(), kernel_y=Dirac())
     np.testing.assert_allclose(conditional.expectation([0, 1, 2])[:, 0], [0, 1, 2], atol=1e-6)
-    learned = learn_filter(x, x, kernel_x=Dirac(), kernel_y=Dirac(), factors=(1,), progress=False)
+    learned = learn_filter(x, x, factors=(1,), **labels)
     assert learned.trials[0].error < 0.05
 
 
-def test_median_kernel_scales_columns(pairs):
-    x, y = pairs
+def test_median_kernel_scales_columns():
     both = np.column_stack([x, 1000.0 * y])
     kernel = select_kernel(both, "median")
     assert isinstance(kernel, SquaredExponential)

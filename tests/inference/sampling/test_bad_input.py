@@ -1,5 +1,6 @@
 """Bad arguments of the Python API: one sentence that names the argument, never a NaN result."""
 
+import itertools
 import math
 
 import jax
@@ -8,6 +9,8 @@ import numpyro.distributions as dist
 import pytest
 from bke.inference import (
     Nuts,
+    Quadrature,
+    Smc,
     credible_band,
     diagnose,
     fit,
@@ -32,7 +35,6 @@ from numpyro import handlers
 NAN, INF = math.nan, math.inf
 RNG = np.random.default_rng(0)
 X, X2 = RNG.normal(size=(12, 1)), RNG.normal(size=(12, 2))
-QUICK = {"method": Nuts(num_chains=1, num_warmup=20, num_samples=4), "progress": False}
 JARGON = ("jit", "tracer", "abstract array", "jnp.", "broadcast", "shapes=", "<function", "ufunc")
 
 
@@ -48,7 +50,8 @@ def refusal(function, *args, error=ValueError, **options):
 
 
 def quick_fit(data=X, **options):
-    return fit(data, **(QUICK | options))
+    method = Nuts(num_chains=1, num_warmup=20, num_samples=4)
+    return fit(data, **({"method": method, "progress": False} | options))
 
 
 def likelihood(data=X, kernel=None, **options):
@@ -62,185 +65,147 @@ def model(data=X, **options):
         return handlers.trace(seeded).get_trace(data, **options)
 
 
-ENTRIES = pytest.mark.parametrize("entry", [quick_fit, likelihood, model])
+def give(name, *functions):
+    """Functions of the value of one argument."""
+    return [lambda value, call=call: call(**{name: value}) for call in functions]
 
 
-@pytest.fixture(scope="module")
-def run():
-    return quick_fit()
+def with_cell(value, shape=(12, 2)):
+    data = RNG.normal(size=shape)
+    data[7, -1] = value
+    return data
 
 
-@pytest.fixture(scope="module")
-def witness(run):
-    return sample_witness(run, X[:6], X[6:], [0.0, 1.0])
+NOT_POSITIVE = [-1, 0, 0.0, NAN, INF, -INF, [1.0, -1.0], np.array([1.0, NAN])]
+PRIORS_THAT_REACH_ZERO = [dist.Gamma(1.0, 1.0), dist.HalfNormal(1.0), dist.Uniform(0.0, 1.0)]
+EVERY = (quick_fit, likelihood, model)
+MODELS = (quick_fit, model)
+FAMILIES = [
+    SquaredExponential,
+    Laplace,
+    lambda value: Matern(1.5, value),
+    lambda value: RationalQuadratic(1.0, value),
+]
+#: What the message says, the calls that refuse, and the values that each of them refuses.
+ARGUMENTS = [
+    ("lengthscale must be positive", FAMILIES, NOT_POSITIVE),
+    ("lengthscale", [lambda value: likelihood(kernel=SquaredExponential(value))], ["a", None]),
+    ("(2)", give("kernel", lambda kernel: likelihood(X2, kernel)), [SquaredExponential([1.0] * 3)]),
+    (
+        "lengthscale",
+        give("prior", lambda prior: quick_fit(X2, prior=prior)),
+        [dist.Gamma(1.0, 1.0).expand([3])],
+    ),
+    ("noise_variance must be", give("noise_variance", *EVERY), [-1, 0, 0.0, NAN, INF, -0.1]),
+    (
+        "noise_variance must be",
+        give("noise_variance", quick_fit),
+        ["0.1", None, True, np.array([0.1, 0.2])],
+    ),
+    (
+        "noise_variance",
+        give("noise_variance", likelihood, model),
+        ["a", None, True, np.array([0.1, 0.2])],
+    ),
+    ("bounded away from zero", give("noise_variance", *MODELS), PRIORS_THAT_REACH_ZERO),
+    ("positive support", give("prior", *MODELS), [dist.Normal(0.0, 1.0)]),
+    (
+        "prior of 'lengthscale': Gamma",
+        give("prior", *MODELS),
+        [dist.Gamma(-1.0, 1.0, validate_args=False)],
+    ),
+    ("prior must be a NumPyro distribution", give("prior", *MODELS), ["gamma", 2.0]),
+    ("prior names 'length'", give("prior", *MODELS), [{"length": dist.Gamma(1.0, 1.0)}]),
+    (
+        "prior of 'lengthscale' must be a NumPyro distribution",
+        give("prior", *MODELS),
+        [{"lengthscale": 1.0}],
+    ),
+    ("prior", give("prior", *MODELS), [dist.Poisson(2.0)]),
+    ("prior", give("prior", quick_fit), [{}]),
+    (
+        "measure must be 'unit', 'lebesgue' or Gaussian",
+        give("measure", *EVERY),
+        ["gauss", None, 3],
+    ),
+    ("scale", [Gaussian], NOT_POSITIVE),
+    ("centre", [lambda value: Gaussian(1.0, value)], [NAN, INF]),
+    (
+        "scale",
+        [lambda value, call=call: call(X2, measure=value) for call in (likelihood, quick_fit)],
+        [Gaussian(np.ones(3))],
+    ),
+    ("likelihood must be one of", give("likelihood", *EVERY), ["sparse", None]),
+    ("method must be one of", give("method", quick_fit), ["gibbs", None, Nuts]),
+    ("kernel must be a kernel", give("kernel", quick_fit), ["se", 3, None]),
+    ("kernel Matern needs parameters", give("kernel", quick_fit), [Matern]),
+    ("standardize must be one of", give("standardize", quick_fit), ["row", 3]),
+    ("dither must be", give("dither", quick_fit), ["yes", -1, NAN, INF]),
+    ("dither", give("dither", quick_fit), [[1.0, 2.0, 3.0]]),
+    ("seed must be from 0", give("seed", quick_fit), [-1]),
+    ("seed must be a whole number", give("seed", quick_fit), [1.5]),
+    ("seed", give("seed", quick_fit), [2**70]),
+    ("columns has 2 names", give("columns", quick_fit), [["a", "b"]]),
+    ("columns has 0 names", give("columns", quick_fit), [[]]),
+    ("num_chains must be from 1 to 1000", give("num_chains", Nuts), [0, -1]),
+    ("num_chains must be from 1 to 1000, got 1001", give("num_chains", Nuts), [1001]),
+    ("num_chains must be a whole number", give("num_chains", Nuts), [2.5, NAN, "3", True]),
+    ("num_warmup must be at least 20", give("num_warmup", Nuts), [19]),
+    ("num_warmup must be a whole number", give("num_warmup", Nuts), [50.0]),
+    ("num_samples must be at least 4, got 3", give("num_samples", Nuts, Quadrature), [3]),
+    ("num_samples must be a whole number", give("num_samples", Nuts), [None]),
+    ("target_accept_prob must be between 0 and 1", give("target_accept_prob", Nuts), [1.0]),
+    ("max_tree_depth must be from 1 to 20, got 0", give("max_tree_depth", Nuts), [0]),
+    ("num_repeats must be from 1 to 1000, got 0", give("num_repeats", Smc), [0]),
+    ("num_particles must be at least 32, got 31", give("num_particles", Smc), [31]),
+    ("tolerance must be a positive number", give("tolerance", Quadrature), [0.0]),
+    ("X must have shape", [likelihood], [np.zeros((2, 2, 2)), 3.0]),
+    (
+        "X must have shape",
+        [lambda data: log_jacobian(data, SquaredExponential(1.0))],
+        [np.zeros((2, 2, 2)), 3.0],
+    ),
+    (
+        "row 8",
+        [
+            likelihood,
+            model,
+            lambda data: log_jacobian(data, SquaredExponential(1.0)),
+            lambda data: embedding_posterior(data, SquaredExponential(1.0), [0.0, 1.0]),
+            lambda data: embedding_posterior(X, SquaredExponential(1.0), data),
+        ],
+        [with_cell(NAN, (12, 1)), with_cell(INF, (12, 1))],
+    ),
+    ("run", [diagnose, lambda run: sample_witness(run, X, X)], [None]),
+    (
+        "per_component must be at least 1",
+        [lambda count: normal_laplace(0, count)],
+        [0],
+    ),
+]
 
 
+@pytest.mark.parametrize(("said", "calls", "values"), ARGUMENTS)
+def test_arguments(said, calls, values):
+    for call, value in itertools.product(calls, values):
+        assert said in refusal(call, value)
+
+
+@pytest.mark.parametrize("entry", MODELS)
 @pytest.mark.parametrize(
-    "value",
-    [-1, 0, 0.0, NAN, INF, -INF, np.array([1.0, -1.0]), [1.0, -1.0], np.array([1.0, NAN])],
-)
-@pytest.mark.parametrize(
-    "kernel",
+    ("family", "parameters"),
     [
-        SquaredExponential,
-        Laplace,
-        lambda value: Matern(1.5, value),
-        lambda value: RationalQuadratic(1.0, value),
+        (dist.Gamma, [(-1.0, 1.0), (0.0, 1.0), (1.0, -1.0), (1.0, 0.0), (NAN, 1.0)]),
+        (dist.Gamma, [(INF, 1.0), (1.0, INF)]),
+        (dist.LogNormal, [(NAN, 1.0), (0.0, -1.0)]),
+        (dist.Uniform, [(0.5, NAN)]),
     ],
 )
-def test_lengthscale(kernel, value):
-    assert "lengthscale must be positive" in refusal(kernel, value)
-
-
-@pytest.mark.parametrize("value", ["a", None])
-def test_lengthscale_of_another_type(value):
-    assert "lengthscale" in refusal(lambda: likelihood(kernel=SquaredExponential(value)))
-
-
-def test_wrong_number_of_lengthscales():
-    three = SquaredExponential(np.ones(3))
-    assert "(2)" in refusal(likelihood, X2, three)
-    assert "lengthscale" in refusal(quick_fit, X2, prior=dist.Gamma(1.0, 1.0).expand([3]))
-
-
-@ENTRIES
-@pytest.mark.parametrize("value", [-1, 0, 0.0, NAN, INF, -0.1])
-def test_noise_variance(entry, value):
-    assert "noise_variance must be" in refusal(entry, noise_variance=value)
-
-
-@pytest.mark.parametrize("value", ["0.1", None, True, np.array([0.1, 0.2])])
-def test_noise_variance_of_another_type(value):
-    assert "noise_variance must be" in refusal(quick_fit, noise_variance=value)
-
-
-@pytest.mark.parametrize("entry", [likelihood, model])
-@pytest.mark.parametrize("value", ["a", None, True, np.array([0.1, 0.2])])
-def test_noise_variance_of_another_type_without_fit(entry, value):
-    assert "noise_variance" in refusal(entry, noise_variance=value)
-
-
-@pytest.mark.parametrize("entry", [quick_fit, model])
-def test_noise_prior_that_reaches_zero(entry):
-    for prior in (dist.Gamma(1.0, 1.0), dist.HalfNormal(1.0), dist.Uniform(0.0, 1.0)):
-        assert "bounded away from zero" in refusal(entry, noise_variance=prior)
-
-
-@pytest.mark.parametrize("entry", [quick_fit, model])
-@pytest.mark.parametrize(
-    "prior",
-    [
-        lambda: dist.Gamma(-1.0, 1.0),
-        lambda: dist.Gamma(0.0, 1.0),
-        lambda: dist.Gamma(1.0, -1.0),
-        lambda: dist.Gamma(1.0, 0.0),
-        lambda: dist.Gamma(NAN, 1.0),
-        lambda: dist.LogNormal(NAN, 1.0),
-        lambda: dist.LogNormal(0.0, -1.0),
-        lambda: dist.Gamma(INF, 1.0),
-        lambda: dist.Gamma(1.0, INF),
-        lambda: dist.Uniform(0.5, NAN),
-    ],
-)
-def test_parameters_of_the_prior(entry, prior):
-    message = refusal(lambda: entry(prior=prior()))  # NumPyro refuses some of them itself
-    assert "invalid" in message or "prior" in message
-
-
-@pytest.mark.parametrize("entry", [quick_fit, model])
-@pytest.mark.parametrize(
-    ("prior", "said"),
-    [
-        (lambda: dist.Normal(0.0, 1.0), "positive support"),
-        (lambda: dist.Gamma(-1.0, 1.0, validate_args=False), "prior of 'lengthscale': Gamma"),
-        (lambda: "gamma", "prior must be a NumPyro distribution"),
-        (lambda: 2.0, "prior must be a NumPyro distribution"),
-        (lambda: {"length": dist.Gamma(1.0, 1.0)}, "prior names 'length'"),
-        (lambda: {"lengthscale": 1.0}, "prior of 'lengthscale' must be a NumPyro distribution"),
-        (lambda: dist.Poisson(2.0), "prior"),
-    ],
-)
-def test_prior(entry, prior, said):
-    assert said in refusal(entry, prior=prior())
-
-
-def test_prior_without_any_site():
-    assert "prior" in refusal(quick_fit, prior={})
-
-
-@ENTRIES
-@pytest.mark.parametrize("measure", ["gauss", None, 3])
-def test_measure(entry, measure):
-    assert "measure must be 'unit', 'lebesgue' or Gaussian" in refusal(entry, measure=measure)
-
-
-@pytest.mark.parametrize("scale", [-1.0, 0.0, NAN, INF, np.array([1.0, -1.0]), [1.0, -1.0]])
-def test_scale_of_the_gaussian_measure(scale):
-    assert "scale" in refusal(Gaussian, scale)
-
-
-@pytest.mark.parametrize("centre", [NAN, INF])
-def test_centre_of_the_gaussian_measure(centre):
-    assert "centre" in refusal(Gaussian, 1.0, centre)
-
-
-@pytest.mark.parametrize("entry", [likelihood, quick_fit])
-def test_gaussian_measure_of_another_dimension(entry):
-    assert "scale" in refusal(entry, X2, measure=Gaussian(np.ones(3)))
-
-
-@ENTRIES
-def test_likelihood(entry):
-    for value in ("sparse", None):
-        assert "likelihood must be one of" in refusal(entry, likelihood=value)
-
-
-@pytest.mark.parametrize(
-    ("argument", "value", "said"),
-    [
-        ("method", "gibbs", "method must be one of"),
-        ("method", None, "method must be one of"),
-        ("method", Nuts, "method must be one of"),
-        ("kernel", "se", "kernel must be a kernel"),
-        ("kernel", 3, "kernel must be a kernel"),
-        ("kernel", None, "kernel must be a kernel"),
-        ("kernel", Matern, "kernel Matern needs parameters"),
-        ("standardize", "row", "standardize must be one of"),
-        ("standardize", 3, "standardize must be one of"),
-        ("dither", "yes", "dither must be"),
-        ("dither", -1, "dither must be"),
-        ("dither", NAN, "dither must be"),
-        ("dither", INF, "dither must be"),
-        ("dither", [1.0, 2.0, 3.0], "dither"),
-        ("seed", -1, "seed must be from 0"),
-        ("seed", 1.5, "seed must be a whole number"),
-        ("seed", 2**70, "seed"),
-        ("columns", ["a", "b"], "columns has 2 names"),
-        ("columns", [], "columns has 0 names"),
-    ],
-)
-def test_arguments_of_fit(argument, value, said):
-    assert said in refusal(quick_fit, **{argument: value})
-
-
-@pytest.mark.parametrize(
-    ("argument", "value", "said"),
-    [
-        ("num_chains", 0, "num_chains must be from 1 to 1000"),
-        ("num_chains", -1, "num_chains must be from 1 to 1000"),
-        ("num_chains", 1001, "num_chains must be from 1 to 1000, got 1001"),
-        ("num_chains", 2.5, "num_chains must be a whole number"),
-        ("num_chains", NAN, "num_chains must be a whole number"),
-        ("num_chains", "3", "num_chains must be a whole number"),
-        ("num_chains", True, "num_chains must be a whole number"),
-        ("num_warmup", 19, "num_warmup must be at least 20"),
-        ("num_warmup", 50.0, "num_warmup must be a whole number"),
-        ("num_samples", 3, "num_samples must be at least 4"),
-        ("num_samples", None, "num_samples must be a whole number"),
-    ],
-)
-def test_options_of_nuts(argument, value, said):
-    assert said in refusal(Nuts, **{argument: value})
+def test_parameters_of_the_prior(entry, family, parameters):
+    """NumPyro refuses some of them itself."""
+    for values in parameters:
+        message = refusal(lambda values=values: entry(prior=family(*values)))
+        assert "invalid" in message or "prior" in message
 
 
 @pytest.mark.parametrize(
@@ -254,104 +219,70 @@ def test_options_of_nuts(argument, value, said):
     ],
 )
 def test_an_option_in_the_wrong_place_is_told_where_it_belongs(name, said):
-    message = refusal(fit, X, error=TypeError, **{name: 100})
-    assert message.endswith(said)
+    assert refusal(fit, X, error=TypeError, **{name: 100}).endswith(said)
 
 
-def with_cell(value, row=7, shape=(12, 2)):
-    data = RNG.normal(size=shape)
-    data[row, -1] = value
-    return data
-
-
-BAD_DATA = [
-    (with_cell(NAN), "a missing value (NaN) in row 8, column 2"),
-    (with_cell(INF), "an infinite value in row 8, column 2"),
-    (np.array([1.0]), "at least two rows, and has 1"),
-    (np.zeros((0, 1)), "at least two rows, and has 0"),
-    (np.ones((5, 1)), "5 rows and all are equal"),
-    (np.column_stack([np.arange(5.0), np.ones(5)]), "every row of column 2"),
-    ([["1", "a"], ["2", "b"]], "'1' in row 1, column 1"),
-    (np.zeros((2, 2, 2)), "3 dimensions"),
-    (None, "must be an array or a data frame, got NoneType"),
-    (np.array([1j, 2.0, 3.0]), "'1j' in row 1"),
-    ([[1.0, 2.0], [3.0]], "1 values in row 2 but 2 in row 1"),
-    (np.array([1e200, 1.0, 2.0]), "overflow in row 1"),
-]
-
-
-@pytest.mark.parametrize(("data", "said"), BAD_DATA)
-def test_data_of_fit(data, said):
-    message = refusal(quick_fit, data)
-    assert message.startswith("X ")
-    assert said in message
-
-
-@pytest.mark.parametrize(("data", "said"), BAD_DATA)
-@pytest.mark.parametrize("name", ["P", "Q"])
-def test_data_of_the_witness(run, name, data, said):
-    pair = {"P": X, "Q": X} | {name: data}
-    message = refusal(sample_witness, run, **pair)
-    assert message.startswith(f"{name} ")
-    assert said in message
+@pytest.fixture(scope="module")
+def witness(nuts_run):
+    rows = nuts_run["observed_data"]["X"].values
+    return sample_witness(nuts_run, rows[:6], rows[6:], [0.0, 1.0])
 
 
 @pytest.mark.parametrize(
-    "call",
+    ("data", "said"),
     [
-        likelihood,
-        model,
-        lambda data: log_jacobian(data, SquaredExponential(1.0)),
-        lambda data: embedding_posterior(data, SquaredExponential(1.0), [0.0, 1.0]),
-        lambda data: embedding_posterior(X, SquaredExponential(1.0), data),
+        (with_cell(NAN), "a missing value (NaN) in row 8, column 2"),
+        (with_cell(INF), "an infinite value in row 8, column 2"),
+        (np.array([1.0]), "at least two rows, and has 1"),
+        (np.zeros((0, 1)), "at least two rows, and has 0"),
+        (np.ones((5, 1)), "5 rows and all are equal"),
+        (np.column_stack([np.arange(5.0), np.ones(5)]), "every row of column 2"),
+        ([["1", "a"], ["2", "b"]], "'1' in row 1, column 1"),
+        (np.zeros((2, 2, 2)), "3 dimensions"),
+        (None, "must be an array or a data frame, got NoneType"),
+        (np.array([1j, 2.0, 3.0]), "'1j' in row 1"),
+        ([[1.0, 2.0], [3.0]], "1 values in row 2 but 2 in row 1"),
+        (np.array([1e200, 1.0, 2.0]), "overflow in row 1"),
     ],
 )
-@pytest.mark.parametrize("value", [NAN, INF])
-def test_numbers_that_are_not_finite_without_fit(call, value):
-    data = with_cell(value, shape=(12, 1))
-    assert "row 8" in refusal(call, data)
-
-
-@pytest.mark.parametrize("data", [np.zeros((2, 2, 2)), 3.0])
-def test_shape_of_the_data_without_fit(data):
-    assert "X must have shape" in refusal(likelihood, data)
-    assert "X must have shape" in refusal(log_jacobian, data, SquaredExponential(1.0))
+def test_data(nuts_run, data, said):
+    for name, call in (
+        ("X", quick_fit),
+        ("P", lambda data: sample_witness(nuts_run, data, X)),
+        ("Q", lambda data: sample_witness(nuts_run, X, data)),
+    ):
+        message = refusal(call, data)
+        assert message.startswith(f"{name} ")
+        assert said in message
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("argument", "values", "said"),
     [
-        ({"at": [[0.0, 1.0]]}, "at must have shape (k, 1)"),
-        ({"at": np.zeros((0, 1))}, "at must have shape (k, 1)"),
-        ({"at": [0.0, NAN]}, "at has a missing value (NaN) in row 2"),
-        ({"at": [0.0, INF]}, "at has an infinite value in row 2"),
+        ("at", [[[0.0, 1.0]], np.zeros((0, 1))], "at must have shape (k, 1)"),
+        ("at", [[0.0, NAN]], "at has a missing value (NaN) in row 2"),
+        ("at", [[0.0, INF]], "at has an infinite value in row 2"),
         (
-            {"at": [0.0, -1e200]},
+            "at",
+            [[0.0, -1e200]],
             "at has a value beyond 1e+150, whose square would overflow in row 2",
         ),
-        ({"at": ["a"]}, "at "),
-        ({"noise": "none"}, "noise must be"),
-        ({"noise": -1.0}, "noise must be"),
-        ({"noise": NAN}, "noise must be"),
-        ({"noise": None}, "noise must be"),
-        ({"seed": -1}, "seed must be from 0"),
-        ({"seed": 0.5}, "seed must be a whole number"),
+        ("at", [["a"]], "at "),
+        ("noise", ["none"], "noise must be"),
+        ("noise", [-1.0, 0.0, NAN, INF, None, True], "noise must be 'clt' or a positive"),
+        ("seed", [-1], "seed must be from 0"),
+        ("seed", [0.5], "seed must be a whole number"),
+        ("P", [X2], "P has 2 columns and Q has 1 column"),
+        ("Q", [X2], "P has 1 column and Q has 2 columns"),
     ],
 )
-def test_arguments_of_the_witness(run, options, said):
-    assert said in refusal(sample_witness, run, X[:6], X[6:], **options)
+def test_arguments_of_the_witness(nuts_run, argument, values, said):
+    for value in values:
+        assert said in refusal(sample_witness, nuts_run, **{"P": X, "Q": X, argument: value})
 
 
-@pytest.mark.parametrize("value", [-1.0, 0.0, NAN, INF, None, True])
-def test_noise_of_the_witness_is_refused(run, value):
-    assert "noise must be 'clt' or a positive" in refusal(
-        sample_witness, run, X[:6], X[6:], noise=value
-    )
-
-
-def test_samples_of_another_dimension(run):
-    assert "P and Q have 2 columns, but the run has 1" in refusal(sample_witness, run, X2, X2)
-    assert "P has 1 column and Q has 2 columns" in refusal(sample_witness, run, X, X2)
+def test_samples_of_another_dimension(nuts_run):
+    assert "P and Q have 2 columns, but the run has 1" in refusal(sample_witness, nuts_run, X2, X2)
 
 
 def test_something_that_is_no_run(witness, tmp_path):
@@ -365,29 +296,23 @@ def test_something_that_is_no_run(witness, tmp_path):
     assert "not a run" in refusal(load_run, tmp_path / "witness.nc")
 
 
-@pytest.mark.parametrize("call", [diagnose, lambda r: sample_witness(r, X, X)])
-def test_no_run_at_all(call):
-    assert "run" in refusal(call, None)
+@pytest.mark.parametrize(
+    ("argument", "values", "said"),
+    [
+        ("level", [0, 1, -0.5, 1.5, 80, NAN, INF, "0.8", None], "level must be between 0 and 1"),
+        ("mode", [7], "no draw is in mode 7"),
+        ("mode", [-2], "no draw is in mode -2"),
+    ],
+)
+def test_arguments_of_the_band(witness, argument, values, said):
+    for value in values:
+        assert said in refusal(credible_band, witness, **{argument: value})
 
 
-@pytest.mark.parametrize("level", [0, 1, -0.5, 1.5, 80, NAN, INF, "0.8", None])
-def test_level(witness, level):
-    assert "level must be between 0 and 1" in refusal(credible_band, witness, level)
-
-
-@pytest.mark.parametrize("mode", [7, -2])
-def test_mode(witness, mode):
-    assert f"no draw is in mode {mode}" in refusal(credible_band, witness, mode=mode)
-
-
-def test_more_than_the_memory(monkeypatch, run):
+def test_more_than_the_memory(monkeypatch, nuts_run):
     monkeypatch.setattr(checks, "available_memory", lambda: 2**20)
     large = RNG.normal(size=(1000, 1))
-    for call in (lambda: quick_fit(large), lambda: sample_witness(run, large, large)):
+    for call in (lambda: quick_fit(large), lambda: sample_witness(nuts_run, large, large)):
         message = refusal(call)
         assert "n = 1000 rows need about" in message
         assert "0.0 GiB are free" in message
-
-
-def test_built_in_data():
-    assert "per_component must be at least 1" in refusal(normal_laplace, 0, 0)

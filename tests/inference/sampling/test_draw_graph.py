@@ -37,8 +37,9 @@ def two_mode_chains(chains=(0, 0, 1, 1), draws=200, seed=0):
     return np.stack([centres[c] + widths[c] * rng.normal(size=(draws, 2)) for c in chains])
 
 
-def grouped(z, lp, log_density):
-    """Groups of the nodes with labels as (chain, node)."""
+def grouped(points, log_density=two_gaussians):
+    """Groups of the nodes, with labels as (chain, node)."""
+    z, lp = chains_of(points, log_density)
     paths = density_graph(z, lp, log_density)
     height = paths["height"].values.ravel()
     label, saddle = cluster_nodes(height, paths["edge"].values, paths["low"].values)
@@ -47,8 +48,9 @@ def grouped(z, lp, log_density):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_barrier_between_two_gaussians(seed):
-    z, lp = chains_of(two_mode_chains(seed=seed), two_gaussians)
-    label, saddle = grouped(z, lp, two_gaussians)
+    points = two_mode_chains(seed=seed)
+    _, lp = chains_of(points, two_gaussians)
+    label, saddle = grouped(points)
     assert label[0].tolist() == label[1].tolist() == [label[0, 0]] * label.shape[1]
     assert label[2].tolist() == label[3].tolist() == [label[2, 0]] * label.shape[1]
     assert saddle.shape == (2, 2)
@@ -73,7 +75,10 @@ def test_one_gaussian_is_one_group(dimension, seed):
     def density(z):
         return -0.5 * np.sum((z["v"] / scales) ** 2, axis=-1)
 
-    label, saddle = grouped({"v": points}, density({"v": points}), density)
+    z = {"v": points}
+    paths = density_graph(z, density(z), density)
+    height = paths["height"].values.ravel()
+    label, saddle = cluster_nodes(height, paths["edge"].values, paths["low"].values)
     assert saddle.shape == (1, 1)
     assert not label.any()
 
@@ -82,7 +87,7 @@ def test_a_chain_that_crosses_does_not_join_two_modes():
     points = two_mode_chains()
     points[0, 120:] = points[2, 120:]
     z, lp = chains_of(points, two_gaussians)
-    label, saddle = grouped(z, lp, two_gaussians)
+    label, saddle = grouped(points)
     assert saddle.shape == (2, 2)
     before = density_graph(z, lp, two_gaussians)["draw"].values[0] < 120
     np.testing.assert_array_equal(label[0], np.where(before, label[1, 0], label[2, 0]))
@@ -92,10 +97,9 @@ def test_one_chain_of_independent_draws_shows_a_mode_of_three_percent():
     """12 of 400 draws, of which 160 are nodes: none of the 12 is one in 2 of 1000 seeds."""
     order = np.random.default_rng(5).permutation(400)
     points = np.concatenate([two_mode_chains((0,), 388), two_mode_chains((1,), 12)], axis=1)
-    z, lp = chains_of(points[:, order], two_gaussians)
-    label, _ = grouped(z, lp, two_gaussians)
+    label, _ = grouped(points[:, order])
     assert label.shape == (1, 160)
-    is_rare = z["x"][0, np.linspace(0, 399, 160).round().astype(int)] > 0
+    is_rare = points[0, order, 0][np.linspace(0, 399, 160).round().astype(int)] > 0
     assert 0 < is_rare.sum() <= 12
     assert label.max() == 1
     np.testing.assert_array_equal(label[0] == label[0, is_rare][0], is_rare)
@@ -112,9 +116,8 @@ def test_there_is_no_barrier_along_a_curved_ridge(seed):
     ranges = [(-2.0, -0.5), (-1.0, 0.6), (0.2, 1.3), (0.9, 2.0)]  # each chain sees a part
     x = np.stack([rng.uniform(*ends, size=100) for ends in ranges])
     points = np.stack([x, x**2 + 0.1 * rng.normal(size=x.shape)], axis=-1)
-    z, lp = chains_of(points, banana)
     assert banana({"x": 0.0, "y": 4.0}) < -600.0
-    assert not grouped(z, lp, banana)[0].any()
+    assert not grouped(points, banana)[0].any()
 
 
 def test_a_path_through_a_third_chain_is_found():
@@ -138,8 +141,7 @@ def test_a_density_of_zero_between_chains_is_a_wall():
         with np.errstate(divide="ignore"):
             return np.where(np.abs(z["x"]) < 1.0, -np.inf, two_gaussians(z))
 
-    z, lp = chains_of(two_mode_chains(), two_gaussians)
-    label, saddle = grouped(z, lp, walled)
+    label, saddle = grouped(two_mode_chains(), walled)
     assert label.max() == 1
     assert saddle[0, 1] < -1e200
 
@@ -160,8 +162,7 @@ def test_coinciding_draws_do_not_break_the_graph():
     points = two_mode_chains(draws=30)
     points[0] = points[0, :1]  # a stuck chain
     points[1] = points[0]
-    z, lp = chains_of(points, two_gaussians)
-    label, saddle = grouped(z, lp, two_gaussians)
+    label, saddle = grouped(points)
     assert np.unique(label[:2]).size == 1
     assert np.all(np.isfinite(saddle[~np.eye(len(saddle), dtype=bool)]))
 

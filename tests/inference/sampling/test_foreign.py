@@ -1,7 +1,5 @@
 """Draws of other programs with their model are the run that ``fit`` would have made of them."""
 
-import subprocess
-import sys
 from functools import partial
 
 import arviz_base
@@ -29,6 +27,7 @@ from bke.inference import (
     save_run,
 )
 from bke.inference.core.errors import PosteriorWarning
+from bke.inference.sampling import open_run as opening
 from bke.inference.sampling.foreign import Foreign
 from bke.models import Gaussian, Landmark, Laplace, SquaredExponential, bke_model
 from matplotlib import pyplot as plt
@@ -40,9 +39,20 @@ X = np.concatenate([P, Q])
 VALUES = np.stack([np.linspace(0.35, 0.45, 8), np.linspace(2.8, 3.4, 8)])
 
 
-def stan_like(values=VALUES, name="rho", **others):
-    groups = {"posterior": {name: values, **others}}
-    return arviz_base.from_dict(groups)
+RENAMED = {"X": X, "var_names": {"rho": "lengthscale"}}
+OTHER_DATA = "log likelihood that bke_model recorded"
+
+
+def stan_like(values=VALUES, name="lengthscale", lp=None):
+    draws = arviz_base.from_dict({"posterior": {name: values}})
+    if lp is not None:
+        draws["sample_stats"] = xr.DataTree(xr.Dataset({"lp": (("chain", "draw"), lp)}))
+    return draws
+
+
+def densities(draws, **model):
+    """The log densities of draws as opened with a model."""
+    return open_run(draws, **model).tree["sample_stats"]["lp"].values
 
 
 @pytest.fixture(scope="module")
@@ -69,13 +79,6 @@ def tree(mcmc):
         return arviz_base.from_numpyro(mcmc)
 
 
-@pytest.fixture
-def _figures_are_closed():
-    yield
-    plt.close("all")
-
-
-@pytest.mark.usefixtures("_figures_are_closed")
 def test_plain_numpyro_is_diagnosed_weighed_and_drawn(mcmc, tree):
     """The literal pipeline: NUTS, ArviZ's tree, diagnosis, masses, witness, plots."""
     diagnosis = diagnose(tree, X=X)
@@ -92,48 +95,39 @@ def test_plain_numpyro_is_diagnosed_weighed_and_drawn(mcmc, tree):
     for figure in (plot_trace(mcmc), plot_rank(tree, X=X), plot_profile(tree, X=X)):
         assert figure.axes
     assert len(plot_witness(witness, P=P, Q=Q, run=mcmc).axes) == 3
+    plt.close("all")
 
 
 def test_the_density_that_numpyro_recorded_is_taken(mcmc, tree):
-    lp = open_run(mcmc).tree["sample_stats"]["lp"].values
-    recorded = tree["sample_stats"]["lp"].values
-    np.testing.assert_allclose(lp, -recorded, rtol=1e-9)
-    plain = stan_like(mcmc.get_samples(group_by_chain=True)["lengthscale"], "lengthscale")
-    np.testing.assert_allclose(open_run(plain, X=X).tree["sample_stats"]["lp"], lp, rtol=1e-9)
+    lp = densities(mcmc)
+    np.testing.assert_allclose(lp, -tree["sample_stats"]["lp"].values, rtol=1e-9)
+    plain = stan_like(mcmc.get_samples(group_by_chain=True)["lengthscale"])
+    np.testing.assert_allclose(densities(plain, X=X), lp, rtol=1e-9)
 
 
-def test_another_process_reads_the_tree(tree, tmp_path):
+def test_a_file_of_the_tree_is_enough(tree, tmp_path, monkeypatch):
+    expected = str(diagnose(tree, X=X))
     tree.to_netcdf(tmp_path / "tree.nc")
-    np.save(tmp_path / "X.npy", X)
-    program = (
-        "import sys, numpy as np, xarray as xr; from bke.inference import diagnose; "
-        "print(diagnose(xr.open_datatree(sys.argv[1]), X=np.load(sys.argv[2])))"
-    )
-    names = [str(tmp_path / name) for name in ("tree.nc", "X.npy")]
-    done = subprocess.run(
-        [sys.executable, "-c", program, *names], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == str(diagnose(tree, X=X))
+    monkeypatch.setattr(opening, "_SHARED", opening.Cache(8))  # as in another process
+    assert str(diagnose(xr.open_datatree(tmp_path / "tree.nc"), X=X.copy())) == expected
 
 
 def test_it_is_the_run_of_fit():
     """Of the same draws: density, modes and masses agree with those of the run they are from."""
     run = fit(X, method=Nuts(2, 20, 6), standardize=None, progress=False)
-    foreign = open_run(
-        stan_like(run["posterior"]["lengthscale"].values), X=X, var_names={"rho": "lengthscale"}
-    ).tree
+    foreign = open_run(stan_like(run["posterior"]["lengthscale"].values, "rho"), **RENAMED).tree
     np.testing.assert_allclose(foreign["sample_stats"]["lp"], run["sample_stats"]["lp"], rtol=1e-9)
     ours, theirs = (find_modes(reweight(tree, progress=False)) for tree in (run, foreign))
     np.testing.assert_array_equal(ours.of_draws, theirs.of_draws)
-    np.testing.assert_allclose(
-        [mode.mass for mode in ours.modes], [mode.mass for mode in theirs.modes], atol=3e-3
-    )
+    masses = [[mode.mass for mode in found.modes] for found in (ours, theirs)]
+    np.testing.assert_allclose(*masses, atol=3e-3)
 
 
 def test_it_can_be_saved(tmp_path):
-    run = open_run(stan_like(), X=X, var_names={"rho": "lengthscale"}).tree
-    save_run(run, tmp_path / "run.nc")
-    assert str(diagnose(load_run(tmp_path / "run.nc"))) == str(diagnose(run))
+    opened = open_run(stan_like(name="rho"), **RENAMED)
+    for run in (opened, opened.tree):
+        save_run(run, tmp_path / "run.nc")
+        assert str(diagnose(load_run(tmp_path / "run.nc"))) == str(diagnose(run))
 
 
 def test_it_is_computed_once(monkeypatch):
@@ -144,7 +138,7 @@ def test_it_is_computed_once(monkeypatch):
         return original(self)
 
     monkeypatch.setattr(Foreign, "as_run", as_run)
-    arguments = {"X": X, "var_names": {"rho": "lengthscale"}, "noise_variance": 0.15}
+    arguments = {"X": X, "noise_variance": 0.15}
     for _ in range(2):
         open_run(stan_like(), **arguments)
     assert len(computed) == 1
@@ -179,9 +173,8 @@ def test_other_models_and_shapes():
     assert set(opened.tree["posterior"].data_vars) == {"lengthscale", "noise_variance"}
     model = {name: value for name, value in arguments.items() if name not in ("X", "var_names")}
     with jax.enable_x64(True):
-        z = {"lengthscale": np.log(scales[1, 2]), "noise_variance": None}
-        uniform = numpyro.distributions.biject_to(dist.Uniform(0.05, 1.0).support)
-        z["noise_variance"] = uniform.inv(noise[1, 2])
+        uniform = dist.biject_to(dist.Uniform(0.05, 1.0).support)
+        z = {"lengthscale": np.log(scales[1, 2]), "noise_variance": uniform.inv(noise[1, 2])}
         energy = numpyro.infer.util.potential_energy(bke_model, (plane,), model, z)
     lp = opened.tree["sample_stats"]["lp"].values[1, 2]
     assert lp == pytest.approx(-float(energy), rel=1e-9)
@@ -199,31 +192,30 @@ def test_a_partial_model_knows_its_arguments():
 
 
 def test_a_density_of_another_model_is_noted():
-    tree = stan_like(name="lengthscale")
-    tree["sample_stats"] = xr.DataTree(xr.Dataset({"lp": (("chain", "draw"), VALUES)}))
     with pytest.warns(PosteriorWarning, match="up to a constant: they are of other data"):
-        open_run(tree, X=X)
+        open_run(stan_like(lp=VALUES), X=X)
 
 
 @pytest.mark.parametrize(
     ("draws", "arguments", "message"),
     [
         (stan_like(), {}, "give the data and the model"),
-        (stan_like(), {"X": X}, "have no 'lengthscale', only rho: var_names="),
+        (stan_like(name="rho"), {"X": X}, "have no 'lengthscale', only rho: var_names="),
         (stan_like(), {"X": X, "kernl": Laplace}, "did you mean 'kernel'"),
-        (stan_like(), {"X": X, "var_names": {"rho": "scale"}}, "maps to 'scale', but the sites"),
+        (stan_like(name="rho"), {"X": X, "var_names": {"rho": "scale"}}, "to 'scale', but the"),
         (stan_like(), {"X": X, "var_names": {"r": "lengthscale"}}, "which the group posterior has"),
-        (stan_like(-VALUES, "lengthscale"), {"X": X}, "outside of its prior"),
-        (stan_like(VALUES * np.nan, "lengthscale"), {"X": X}, "not finite or outside"),
-        (stan_like(VALUES[..., None] * [1.0, 2.0], "lengthscale"), {"X": X}, r"shape \(2,\)"),
-        (
-            stan_like(name="lengthscale"),
-            {"X": X, "likelihood": Landmark(4)},
-            "give the landmarks",
-        ),
-        (stan_like(name="lengthscale"), {"X": np.append(X, np.nan)}, "X"),
+        (stan_like(-VALUES), {"X": X}, "outside of its prior"),
+        (stan_like(VALUES * np.nan), {"X": X}, "not finite or outside"),
+        (stan_like(VALUES[..., None] * [1.0, 2.0]), {"X": X}, r"shape \(2,\)"),
+        (stan_like(), {"X": X, "likelihood": Landmark(4)}, "give the landmarks"),
+        (stan_like(), {"X": np.append(X, np.nan)}, "X"),
         (xr.DataTree(), {"X": X}, "no group posterior"),
         (object(), {"X": X}, "ArviZ cannot read"),
+        (
+            MCMC(NUTS(bke_model), num_warmup=5, num_samples=5),
+            {},
+            r"has not run yet: call its run\(\)",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(draws, arguments, message):
@@ -232,44 +224,35 @@ def test_what_does_not_fit_is_refused(draws, arguments, message):
 
 
 def test_a_run_of_fit_takes_no_model():
-    run = open_run(stan_like(name="lengthscale"), X=X)
+    run = open_run(stan_like(), X=X)
     for known in (run, run.tree):
         with pytest.raises(InputError, match="which knows its model: it takes no X"):
             diagnose(known, X=X)
 
 
-def densities(draws, **model):
-    """The log densities of draws as opened with a model."""
-    return open_run(draws, **model).tree["sample_stats"]["lp"].values
-
-
 def test_landmarks_are_part_of_what_a_run_is_known_by():
-    draws, grid = stan_like(name="lengthscale"), np.linspace(-4.0, 5.0, 8)[:, None]
+    draws, grid = stan_like(), np.linspace(-4.0, 5.0, 8)[:, None]
     near, far = (densities(draws, X=X, likelihood=Landmark(grid + d)) for d in (0.01, 0.4))
     assert not np.isclose(near, far).any()
 
 
 def test_priors_without_a_description_are_never_taken_for_each_other():
     """Their descriptions hold addresses of memory, which objects share one after another."""
-    draws = stan_like(name="lengthscale")
-    found = []
+    likelihoods = []
     for scale in (1.0, 0.1, 0.5, 1.0):
         prior = dist.TransformedDistribution(
             dist.Normal(0.0, scale), [dist.transforms.ExpTransform()]
         )
-        opened = open_run(draws, X=X, prior=prior)
-        found.append(opened.tree["sample_stats"]["lp"].values)
+        opened = open_run(stan_like(), X=X, prior=prior)
+        lp = opened.tree["sample_stats"]["lp"].values
+        likelihoods.append(lp + 0.5 * (np.log(VALUES) / scale) ** 2 + np.log(scale))
         del prior
-    likelihoods = [
-        lp + 0.5 * (np.log(VALUES) / scale) ** 2 + np.log(scale)
-        for lp, scale in zip(found, (1.0, 0.1, 0.5, 1.0), strict=True)
-    ]
     np.testing.assert_allclose(likelihoods, [likelihoods[0]] * 4, rtol=1e-9)
     assert find_modes(reweight(opened, progress=False)).has_masses
 
 
 def test_runs_of_equal_draws_share_nothing_that_can_be_changed():
-    draws = stan_like(name="lengthscale")
+    draws = stan_like()
     first = open_run(draws, X=X).tree
     first["posterior"]["lengthscale"][:] = 9.0
     np.testing.assert_allclose(open_run(draws, X=X).tree["posterior"]["lengthscale"], VALUES)
@@ -280,27 +263,25 @@ def test_the_terms_that_bke_model_recorded_refute_other_data(mcmc, tree):
     order = np.random.default_rng(0).permutation(len(X))
     assert diagnose(tree, X=X[order]).multimodal
     for other in (2.0 * X, np.concatenate([X, X], axis=1), X**2):
-        with pytest.raises(InputError, match="log likelihood that bke_model recorded"):
+        with pytest.raises(InputError, match=OTHER_DATA):
             diagnose(tree, X=other)
-    with pytest.raises(InputError, match="log likelihood that bke_model recorded"):
+    with pytest.raises(InputError, match=OTHER_DATA):
         diagnose(mcmc, X=X, noise_variance=0.2)
 
 
 def test_densities_of_other_programs_are_recognized(recwarn):
     """Of the lengthscale itself, as emcee's, and in single precision."""
-    expected = densities(stan_like(name="lengthscale"), X=X)
+    expected = densities(stan_like(), X=X)
     for lp in (expected - np.log(VALUES) + 5.0, (expected - 2e4).astype(np.float32)):
-        draws = stan_like(name="lengthscale")
-        draws["sample_stats"] = xr.DataTree(xr.Dataset({"lp": (("chain", "draw"), lp)}))
-        found = densities(draws, X=X)
-        np.testing.assert_allclose(found, expected, atol=5e-3)
+        draws = stan_like(lp=lp)
+        np.testing.assert_allclose(densities(draws, X=X), expected, atol=5e-3)
     assert not [one for one in recwarn if issubclass(one.category, PosteriorWarning)]
     draws["sample_stats"]["lp"][0, 5] = np.nan
     np.testing.assert_allclose(densities(draws, X=X), expected)
 
 
 def test_the_program_is_that_of_the_draws():
-    draws = stan_like(name="lengthscale")
+    draws = stan_like()
     other = draws.copy()
     other["posterior"].attrs["inference_library"] = "stan"
     for tree, name in ((other, "stan"), (draws, "another program"), (other, "stan")):
@@ -313,7 +294,7 @@ def test_chains_and_draws_may_be_selected():
     values = np.exp(0.1 * rng.normal(size=(3, 40, 2)) + np.log([1.0, 1.5]))
     data = rng.normal(size=(30, 2))
     prior = dist.Gamma(1.0, 1.0).expand([2]).to_event(1)
-    run = open_run(stan_like(values, "lengthscale"), X=data, prior=prior).tree
+    run = open_run(stan_like(values), X=data, prior=prior).tree
     some = run.isel(draw=slice(20, None), missing_dims="ignore")
     (mode,) = find_modes(some).modes
     np.testing.assert_allclose(mode.location["lengthscale"], np.median(values[:, 20:], axis=(0, 1)))
@@ -321,21 +302,10 @@ def test_chains_and_draws_may_be_selected():
         diagnose(run.isel(chain=0))
 
 
-def test_what_has_not_run_is_refused():
-    with pytest.raises(InputError, match=r"has not run yet: call its run\(\) first"):
-        diagnose(MCMC(NUTS(bke_model), num_warmup=5, num_samples=5))
-
-
-def test_open_runs_can_be_saved(tmp_path):
-    save_run(open_run(stan_like(name="lengthscale"), X=X), tmp_path / "run.nc")
-    assert diagnose(load_run(tmp_path / "run.nc")).multimodal
-
-
 def test_terms_are_checked_where_equal_draws_without_them_are_known(tree):
     other = 1.5 * X
-    draws = {"lengthscale": tree["posterior"]["lengthscale"].values}
-    open_run(draws, X=other)
+    open_run(stan_like(tree["posterior"]["lengthscale"].values), X=other)
     without = tree.copy()
     del without["sample_stats"]
-    with pytest.raises(InputError, match="log likelihood that bke_model recorded"):
+    with pytest.raises(InputError, match=OTHER_DATA):
         open_run(without, X=other)

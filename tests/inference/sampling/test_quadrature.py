@@ -41,14 +41,8 @@ def test_the_error_is_within_its_estimate_and_that_within_the_tolerance(shift, w
 
 def test_a_narrow_peak_between_the_nodes_is_found_by_its_flanks():
     """Width 1/400 of the grid's step: the nearest node is thousands of nats below the top."""
-    found = run(lambda z: mixture(z, [1.0], [0.009], [5e-5]), tolerance=1e-4)
+    found = run(lambda z: mixture(z, [1.0], [0.009], [5e-5]))
     assert found.log_normalizer == pytest.approx(0.0, abs=1e-4)
-
-
-def test_asymmetric_masses_of_two_modes():
-    found = run(lambda z: mixture(z, [0.85, 0.15], [-1.0, 2.0], [0.02, 0.3]))
-    right = found.weight[found.nodes[:, 0] > 0.5].sum()
-    assert right == pytest.approx(0.15, abs=2e-4)
 
 
 def test_zeros_of_the_density_cost_accuracy_nothing():
@@ -81,15 +75,14 @@ def test_the_range_is_widened_until_the_density_is_negligible():
     assert found.nodes[0, 0] < -60
 
 
-def test_two_dimensions_with_a_ridge_and_two_modes():
+def test_asymmetric_masses_of_two_modes_of_a_ridge():
     def density(z):
         turned = np.stack([z[:, 0] + z[:, 1], z[:, 0] - z[:, 1]], axis=1)
         return mixture(turned, [0.7, 0.3], [(-1.0, 0.5), (2.0, 0.0)], [0.2, 0.5])
 
     found = run(density, low=(-3.0, -3.0), high=(3.0, 3.0), tolerance=1e-3)
     assert abs(found.log_normalizer + np.log(2.0)) <= found.error <= 1e-3
-    right = found.weight[found.nodes.sum(axis=1) > 0.5].sum()
-    assert right == pytest.approx(0.3, abs=1e-3)
+    assert found.weight[found.nodes.sum(axis=1) > 0.5].sum() == pytest.approx(0.3, abs=1e-3)
 
 
 @pytest.mark.parametrize(("correlation", "width"), [(0.99, 0.2), (0.999, 0.05), (0.9999, 0.2)])
@@ -139,24 +132,21 @@ def test_no_point_is_evaluated_twice():
     assert len(seen) == len(set(seen))
 
 
-def test_a_density_without_an_integral_is_refused():
-    with pytest.raises(SamplingError, match="proper"):
-        run(lambda z: np.zeros(len(z)))
-    with pytest.raises(SamplingError, match="zero everywhere"):
-        run(lambda z: np.full(len(z), -np.inf))
+@pytest.mark.parametrize(("value", "said"), [(0.0, "proper"), (-np.inf, "zero everywhere")])
+def test_a_density_without_an_integral_is_refused(value, said):
+    with pytest.raises(SamplingError, match=said):
+        run(lambda z: np.full(len(z), value))
 
 
 def test_not_a_number_is_refused_where_it_counts_and_only_there():
-    def density(z):
-        return np.where(z[:, 0] > limit, np.nan, -0.5 * z[:, 0] ** 2)
+    def until(limit):
+        return run(
+            lambda z: np.where(z[:, 0] > limit, np.nan, norm.logpdf(z[:, 0])), (-12.0,), (12.0,)
+        )
 
-    limit = 2.0
     with pytest.raises(SamplingError, match="not a number"):
-        run(density, low=(-12.0,), high=(12.0,))
-    limit = 11.0
-    assert run(density, low=(-12.0,), high=(12.0,)).log_normalizer == pytest.approx(
-        0.5 * np.log(2 * np.pi), abs=1e-4
-    )
+        until(2.0)
+    assert until(11.0).log_normalizer == pytest.approx(0.0, abs=1e-4)
 
 
 def test_it_stops_when_the_evaluations_run_out_and_says_how_far_it_came():

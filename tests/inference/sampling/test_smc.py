@@ -37,8 +37,8 @@ class KnownTarget:
         return jax.scipy.special.logsumexp(parts) - 5.0 + 0.0 * X.sum()
 
 
-def sample(dimension, repeats, particles, seed):
-    target = KnownTarget(dimension)
+def sample(dimension, repeats, particles, seed, kind=KnownTarget):
+    target = kind(dimension)
     rng = np.random.default_rng(seed)
     with jax.enable_x64(True):
         return TemperedSmc(target).run(
@@ -72,17 +72,14 @@ def test_a_likelihood_of_zero_is_left_behind_and_everywhere_refused():
             value = self.log_prior(z) + 0.0 * X.sum()
             return jnp.where(z["theta"][0] > edge, value, -jnp.inf)
 
-    target = Half(1)
-    start = np.random.default_rng(0).normal(size=(4, 500, 1))
     edge = 0.0
-    with jax.enable_x64(True):
-        found = TemperedSmc(target).run(np.zeros((2, 1)), start, jax.random.key(0))
+    found = sample(1, 4, 500, 0, Half)
     assert found.z.min() > 0.0
     # Four repeats of 500: the standard error of the log of a half is 0.02.
     assert found.log_normalizer.mean() == pytest.approx(np.log(0.5), abs=0.1)
     edge = 9.0
-    with jax.enable_x64(True), pytest.raises(SamplingError, match="density zero"):
-        TemperedSmc(target).run(np.zeros((2, 1)), start, jax.random.key(0))
+    with pytest.raises(SamplingError, match="density zero"):
+        sample(1, 4, 500, 0, Half)
 
 
 @pytest.mark.slow
