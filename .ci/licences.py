@@ -33,7 +33,10 @@ for extra, lines in project["optional-dependencies"].items():
     if extra not in NOT_SHIPPED:
         wanted |= {line: f"`bke[{extra}]`" for line in lines if line not in wanted}
 print("# Licences\n")
-print("Packages that bke is installed with, from their own metadata (`.ci/licences.py`).\n")
+print(
+    "The table lists the dependencies of bke with the licences in their package metadata. "
+    "`.ci/licences.py` writes it.\n"
+)
 print("| package | when | licence |\n| --- | --- | --- |")
 for line, when in wanted.items():
     requirement = Requirement(line)
