@@ -8,13 +8,20 @@ import importlib.metadata
 import importlib.resources
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .names import printable
+
 if TYPE_CHECKING:
     import jinja2
+
+#: Control characters but tabs and line feeds, and those that change the direction of text, which
+#: would show a name as another.
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 @functools.cache
@@ -42,9 +49,10 @@ def render(template: str, **values: Any) -> str:
 
     Args:
         template: its file.
-        **values: what it names; text is escaped.
+        **values: what it names; text is escaped, and control characters are shown as codes.
     """
-    return _environment().get_template(template).render(**values)
+    page = _environment().get_template(template).render(**values)
+    return CONTROL.sub(lambda character: printable(character[0]), page)
 
 
 def as_data(content: bytes, kind: str) -> str:

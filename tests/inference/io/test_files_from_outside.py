@@ -417,6 +417,10 @@ def test_orders_for_a_terminal_are_shown_as_codes():
     for text in (str(found), found.to_markdown()):
         assert all(one.isprintable() for one in text.replace("\n", ""))
     assert "\\x1b" in str(found)
+    page = found.to_html()
+    assert BIDI not in page
+    assert "\x1b" not in page
+    assert "\\u202e" in page
     marked = found.to_markdown()
     for live in ("@everyone", "#1", "https://", " $"):
         assert live not in marked
