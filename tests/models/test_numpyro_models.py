@@ -58,20 +58,6 @@ MIXTURE = np.array([0.3, 0.7]), np.array([2.0, 8.0]), np.array([4.0, 2.0])
 MIXTURE_DENSITY = MIXTURE[0] @ stats.gamma.pdf(1.3, MIXTURE[1], scale=1 / MIXTURE[2])
 #: Data, arguments of the model, values of its sites, log prior, and arguments of the likelihood.
 CASES = {
-    "kernel": (
-        X2,
-        {"kernel": SquaredExponential(5.0), "prior": dist.Gamma(2.0, 0.5), "measure": "lebesgue"},
-        {"lengthscale": 0.9},
-        stats.gamma.logpdf(0.9, 2.0, scale=2.0),
-        {"kernel": SquaredExponential(0.9), "measure": "lebesgue"},
-    ),
-    "kernel class": (
-        X2,
-        {"kernel": SquaredExponential, "noise_variance": 0.3, "likelihood": "dense"},
-        {"lengthscale": 0.9},
-        -0.9,
-        {"kernel": SquaredExponential(0.9), "noise_variance": 0.3},
-    ),
     "numbered lengthscales, noise and measure": (
         X1,
         {
@@ -101,6 +87,20 @@ CASES = {
             "noise_variance": 0.2,
             "measure": Gaussian(2.2, 0.4),
         },
+    ),
+    "kernel": (
+        X2,
+        {"kernel": SquaredExponential(5.0), "prior": dist.Gamma(2.0, 0.5), "measure": "lebesgue"},
+        {"lengthscale": 0.9},
+        stats.gamma.logpdf(0.9, 2.0, scale=2.0),
+        {"kernel": SquaredExponential(0.9), "measure": "lebesgue"},
+    ),
+    "kernel class": (
+        X2,
+        {"kernel": SquaredExponential, "noise_variance": 0.3, "likelihood": "dense"},
+        {"lengthscale": 0.9},
+        -0.9,
+        {"kernel": SquaredExponential(0.9), "noise_variance": 0.3},
     ),
     "a lengthscale per column": (
         X2,

@@ -224,6 +224,16 @@ def test_tables_that_weights_may_empty_are_compared():
     assert compare_tables(*tables, weights="w", n_resamples=999, progress=False).reject
 
 
+def test_no_correlation_is_no_change_of_one():
+    rng = np.random.default_rng(2)
+    before = table(rng, 100)
+    after = table(rng, 100)
+    after["x"] = 1.0
+    found = compare_tables(before, after, **QUIET)
+    assert found["x"].reject
+    assert not any(pair.reject for pair in found.pairs if "x" in pair.columns)
+
+
 def test_long_whole_numbers_are_not_merged():
     start = 1234567890123456789
     users = np.repeat(np.arange(60), 3)

@@ -147,6 +147,8 @@ def test_the_chosen_regularization_is_the_best_of_a_fine_grid(pairs, choice):
     regularization, lowest = choose_regularization(Z_x, Z_y, choice)
     assert lowest <= min(score(added) for added in np.geomspace(1e-7, 1e2, 500)) + 1e-12
     assert lowest == pytest.approx(score(40 * regularization), rel=1e-12)
+    learned = conditional_embedding(X, Y, K_X, K_Y, regularization=choice)
+    assert learned.regularization == pytest.approx(regularization, rel=1e-6)
     # The minimum is inside of the range, n lambda from 1e-12 to 10 times the trace of K.
     assert 1e-11 < regularization * 40 / np.trace(np.asarray(K_X(X))) < 9.0
 

@@ -140,7 +140,7 @@ def refit(K, i, lam):
 
 
 @by_type
-@pytest.mark.slow
+@pytest.mark.one_in(3)
 def test_spectral_scores_by_refitting(kernel):
     """SHR-7, every row really left out; and the choice is the best of the 120."""
     K, n = np.asarray(kernel(X)), len(X)

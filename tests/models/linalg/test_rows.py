@@ -111,6 +111,7 @@ def test_which_data_are_padded():
     known = likelihood_solver(x, kernel, 0.1, "unit", "auto")
     assert isinstance(known, DenseSolver)
     assert len(known.rows) == 80
+    assert (known.entries, known.matrix_size) == (80**2, 70)
     np.testing.assert_array_equal(known.rows.data, x)
     # With a sampling covariance, or where the data are traced, rows are what they are.
     assert len(likelihood_solver(x, kernel, "clt", "unit", "dense").rows) == 70
