@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -38,64 +40,59 @@ def _comparison(P, Q):
     return compare(P, Q, n_resamples=99, **QUIET)
 
 
-def _student_t(X):
+def _student_t(X, _):
     return learn_student_t(X, factors=(1.0,), noise_variance=1.0, kernel="median", **QUIET)
 
 
-def _conditional(X):
+def _conditional(X, _):
     return learn_conditional(X, OUTPUTS, kernel_x="median", kernel_y="median", factors=(1.0,))
 
 
-def _filter(Y):
+def _filter(Y, _):
     how = {"kernel_x": "median", "kernel_y": "median", "regularizations": (1.0,)}
     return learn_filter(OUTPUTS, Y, factors=(1.0,), **how, **QUIET).filter
 
 
-def _predictive(X):
-    run = student_t_posterior(
+def _posterior(X, _):
+    return student_t_posterior(
         X, nodes=8, num_chains=1, num_warmup=4, num_samples=4, kernel="median", **QUIET
     )
-    return lambda rows: student_t_predictive(run, rows, num_samples=2)
 
 
-def _regression(X):
+def _regression(X, _):
     groups = [X[start : start + 5] for start in range(0, 40, 5)]
-    model = DistributionRegressor(landmarks=4, progress=False).fit(groups, np.arange(8.0))
-    return lambda rows: model.predict([rows])
+    return DistributionRegressor(landmarks=4, progress=False).fit(groups, np.arange(8.0))
 
 
-#: Methods that take new rows: of the training rows a function of new rows.
+#: Methods that take new rows: how a model is learned, and what is computed of rows.
 METHODS = {
-    "density_ratio": lambda X, Y: lambda rows: _comparison(X, Y).density_ratio(rows).mean,
-    "witness": lambda X, Y: lambda rows: _comparison(X, Y).witness(rows).mean,
-    "region_sign": lambda X, Y: lambda rows: _comparison(X, Y).region_sign(rows),
-    "log_density": lambda X, Y: _student_t(X).log_density,
-    "typicality": lambda X, Y: _student_t(X).typicality,
-    "student_t_predictive": lambda X, Y: _predictive(X),
-    "expectation": lambda X, Y: _conditional(X).expectation,
-    "variance": lambda X, Y: _conditional(X).variance,
-    "weights": lambda X, Y: _conditional(X).weights,
-    "filter": lambda X, Y: lambda rows: _filter(X).filter(rows).mean(),
-    "predict": lambda X, Y: _regression(X),
+    "density_ratio": (_comparison, lambda model, rows: model.density_ratio(rows).mean),
+    "witness": (_comparison, lambda model, rows: model.witness(rows).mean),
+    "region_sign": (_comparison, lambda model, rows: model.region_sign(rows)),
+    "log_density": (_student_t, lambda model, rows: model.log_density(rows)),
+    "typicality": (_student_t, lambda model, rows: model.typicality(rows)),
+    "predictive": (_posterior, lambda run, rows: student_t_predictive(run, rows, num_samples=2)),
+    "expectation": (_conditional, lambda model, rows: model.expectation(rows)),
+    "variance": (_conditional, lambda model, rows: model.variance(rows)),
+    "weights": (_conditional, lambda model, rows: model.weights(rows)),
+    "filter": (_filter, lambda model, rows: model.filter(rows).mean()),
+    "predict": (_regression, lambda model, rows: model.predict([rows])),
 }
 
 
-@pytest.fixture(scope="module")
-def evaluate():
-    """Each method learned once, from frames and from arrays."""
-    learned: dict = {}
+@functools.cache
+def learned(learn, named=True):
+    """Learn a model once, from frames or from arrays."""
+    return learn(*(TRAINING, OTHER) if named else (TRAINING.to_numpy(), OTHER.to_numpy()))
 
-    def of(method, named=True):
-        if (method, named) not in learned:
-            samples = (TRAINING, OTHER) if named else (TRAINING.to_numpy(), OTHER.to_numpy())
-            learned[method, named] = METHODS[method](*samples)
-        return learned[method, named]
 
-    return of
+def evaluate(method, named=True):
+    learn, function = METHODS[method]
+    return functools.partial(function, learned(learn, named))
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_columns_are_matched_by_name(method, evaluate):
+def test_columns_are_matched_by_name(method):
     function = evaluate(method)
     expected = np.asarray(function(NEW.to_numpy()))
     swapped = NEW[["dose", "height"]]
@@ -106,7 +103,7 @@ def test_columns_are_matched_by_name(method, evaluate):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_missing_and_unknown_columns_are_named(method, evaluate):
+def test_missing_and_unknown_columns_are_named(method):
     function = evaluate(method)
     with pytest.raises(InputError, match="'pay'"):
         function(NEW.assign(pay=1.0))
@@ -119,7 +116,7 @@ def test_missing_and_unknown_columns_are_named(method, evaluate):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_model_of_arrays_takes_columns_by_position(method, evaluate):
+def test_a_model_of_arrays_takes_columns_by_position(method):
     function = evaluate(method, named=False)
     expected = np.asarray(function(NEW.to_numpy()))
     np.testing.assert_array_equal(np.asarray(function(NEW)), expected)
@@ -130,7 +127,7 @@ def test_a_model_of_arrays_takes_columns_by_position(method, evaluate):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_masked_and_missing_cells_are_refused_by_row(method, evaluate):
+def test_masked_and_missing_cells_are_refused_by_row(method):
     function = evaluate(method)
     hidden = np.ma.array(NEW.to_numpy(), mask=[[0, 0], [0, 1], [0, 0]])
     missing = NEW.where([[True, True], [True, False], [True, True]])
@@ -144,7 +141,7 @@ def test_masked_and_missing_cells_are_refused_by_row(method, evaluate):
 
 
 def test_one_row_of_a_frame_is_matched_by_its_labels():
-    model = _conditional(TRAINING)
+    model = learned(_conditional)
     row = NEW[["dose", "height"]].iloc[0]
     np.testing.assert_array_equal(model.expectation(row), model.expectation(NEW.iloc[:1]))
 

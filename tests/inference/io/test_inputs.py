@@ -193,16 +193,6 @@ def test_dates_keep_rows_together():
     assert [one.name for one in found.columns] == ["v"]
 
 
-@pytest.mark.parametrize("code", [1e20, 9.96921e36, 3.4028235e38, -9999])
-@pytest.mark.parametrize("dtype", ["f8", "f4"])
-def test_fill_values_are_noted(code, dtype):
-    values = np.random.default_rng(0).normal(size=100)
-    values[::10] = code
-    tables = [as_table({"x": values.astype(dtype)}, "P")] * 2
-    (note,) = pool_tables(tables, None, (), ReadOptions({}), Roles()).notes
-    assert "far from all others" in note
-
-
 def test_codes_of_missing_values_in_every_way_of_writing():
     tables = [as_table({"x": ["-999,90", "1,5", "2,25", "-999,9"]}, "P")] * 2
     found = pool_tables(tables, None, (), ReadOptions({}, na_values=[-999.9]), Roles())

@@ -2,6 +2,7 @@
 
 import datetime
 import io
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -86,11 +87,19 @@ def test_the_word_none_is_noted():
     assert "40 cells of 'sev' with the text 'none' read as missing." in note
 
 
-@pytest.mark.parametrize("value", [-999.25, -888.0, 2147483647.0, 65535.0, 1e36, -998.0])
-def test_more_sentinels(value):
-    note = read({"v": np.r_[VALUES, [value] * 6]})[1]
-    assert f"'v' is {value:.10g} in 9.1% of the rows, far from all others" in note
-    assert f"--na-value={value:.10g} " in note
+#: The first is no number of single precision.
+SENTINELS = [2147483647.0, -999.25, -888.0, 65535.0, 1e36, -998.0, 1e20, 9.96921e36, 3.4028235e38]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"), [*product(["f8"], SENTINELS), *product(["f4"], SENTINELS[1:])]
+)
+def test_more_sentinels(dtype, value):
+    note = read({"v": np.r_[VALUES, [value] * 6].astype(dtype)})[1]
+    assert "in 9.1% of the rows, far from all others" in note
+    if dtype == "f8":
+        assert f"'v' is {value:.10g} in 9.1% of the rows" in note
+        assert f"--na-value={value:.10g} " in note
 
 
 def test_two_sentinels_do_not_hide_each_other():
