@@ -193,8 +193,8 @@ def _effective_sizes(
     chains: np.ndarray, method: str, prob: tuple[float, float] | None = None
 ) -> np.ndarray:
     """Compute the effective sample size (C,) of each of the chains (C, n)."""
-    alone = chains[np.newaxis]
-    return np.asarray(arviz_stats.ess(alone, method=method, prob=prob, chain_axis=0, draw_axis=2))
+    data = chains[np.newaxis]
+    return np.asarray(arviz_stats.ess(data, method=method, prob=prob, chain_axis=0, draw_axis=2))
 
 
 def is_autocorrelated(values: np.ndarray) -> bool:

@@ -112,9 +112,9 @@ class Monitor(Shown):
         else:
             names = ("exclude", "column_types", "na_values", "formats", "key", "time")
             options = (exclude, column_types, na_values, formats, key, time)
-            if given := list(itertools.compress(names, options)):
+            if invalid := list(itertools.compress(names, options)):
                 raise InputError(
-                    f"{given[0]} is an option of tables, and the reference is an array"
+                    f"{invalid[0]} is an option of tables, and the reference is an array"
                 )
             self._reader, values = array_reader(reference, columns)
         self._test, self._serial = start_test(self._reader, values, alpha, seed)

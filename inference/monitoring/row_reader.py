@@ -328,7 +328,7 @@ def _numbers(array: pa.Array, format_: str) -> tuple[np.ndarray, list[str], int]
     """
     if pa.types.is_string(array.type):
         distinct = pc.unique(array).drop_null()
-        number_format = {each.name: each for each in NUMBER_FORMATS}.get(format_, PLAIN)
+        number_format = {known.name: known for known in NUMBER_FORMATS}.get(format_, PLAIN)
         cells = normalize_signs(distinct)
         valid = matches(cells, number_format.pattern)
         values = np.full(len(distinct), np.nan)
