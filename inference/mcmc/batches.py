@@ -158,7 +158,7 @@ def autocorrelation_time(values: np.ndarray) -> tuple[float, tuple[int, ...]]:
         if not len(moving):
             continue
         for method, prob in (("bulk", None), ("tail", TAILS)):
-            size = sum(_effective_size(chain, method, prob) for chain in column[moving])
+            size = sum(_effective_sizes(column[moving], method, prob).tolist())
             longest = max(longest, len(moving) * draws / max(size, 1e-300))
         for sizes in _sizes_per_chain(column[moving]) if len(moving) > 1 else ():
             mean = float(sizes.mean())
@@ -179,23 +179,22 @@ def _sizes_per_chain(chains: np.ndarray) -> Iterator[np.ndarray]:
     for tail in (None, *TAILS):
         sizes = np.zeros(len(chains))
         for quarter in quarters:
-            for index, chain in enumerate(quarter):
-                if tail is None:
-                    values = normal_scores(chain[:, np.newaxis])[:, 0]
-                else:
-                    values = (chain <= np.quantile(chain, tail)).astype(float)
-                # Constant values count as one draw.
-                sizes[index] += _effective_size(values, "identity") if np.ptp(values) else 1.0
+            if tail is None:
+                values = np.stack([normal_scores(chain[:, None])[:, 0] for chain in quarter])
+            else:
+                below = quarter <= np.quantile(quarter, tail, axis=1, keepdims=True)
+                values = below.astype(float)
+            # Constant values count as one draw.
+            sizes += np.where(np.ptp(values, axis=1), _effective_sizes(values, "identity"), 1.0)
         yield sizes
 
 
-def _effective_size(
-    chain: np.ndarray, method: str, prob: tuple[float, float] | None = None
-) -> float:
-    """Compute the effective sample size of one chain (n,)."""
-    return float(
-        arviz_stats.ess(chain[np.newaxis], method=method, prob=prob, chain_axis=0, draw_axis=1)
-    )
+def _effective_sizes(
+    chains: np.ndarray, method: str, prob: tuple[float, float] | None = None
+) -> np.ndarray:
+    """Compute the effective sample size (C,) of each of the chains (C, n)."""
+    data = chains[np.newaxis]
+    return np.asarray(arviz_stats.ess(data, method=method, prob=prob, chain_axis=0, draw_axis=2))
 
 
 def is_autocorrelated(values: np.ndarray) -> bool:

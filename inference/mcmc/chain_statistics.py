@@ -83,9 +83,7 @@ def batch_features(rows: np.ndarray, batches: Batches) -> BatchFeatures:
 
 def column_pairs(columns: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the first and the second column of each pair that is compared."""
-    if not 2 <= columns <= MAX_PAIRED_COLUMNS:
-        return np.empty(0, dtype=int), np.empty(0, dtype=int)
-    first, second = np.triu_indices(columns, 1)
+    first, second = np.triu_indices(columns if columns <= MAX_PAIRED_COLUMNS else 0, 1)
     return first, second
 
 
@@ -171,19 +169,11 @@ class GroupStatistics(NamedTuple):
 
     def by_pair(self) -> np.ndarray:
         """Combine all components for each pair of groups, (p, 1 + B)."""
-        return np.stack(
-            [
-                generalized_mean(neg_log_pvalues(self.components[:, pair]))
-                for pair in range(len(self.pairs))
-            ]
-        )
+        return generalized_mean(neg_log_pvalues(self.components))
 
     def by_column(self) -> np.ndarray:
         """Combine all moments for each column, (D, 1 + B)."""
-        columns = range(self.columns.shape[1])
-        return np.stack(
-            [generalized_mean(neg_log_pvalues(self.columns[:, column])) for column in columns]
-        )
+        return generalized_mean(neg_log_pvalues(self.columns))
 
 
 def group_statistics(

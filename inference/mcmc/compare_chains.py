@@ -157,21 +157,19 @@ class ChainComparison(Shown):
         lines += [] if self.agree else self._describe_differences()
         if self.log_integral is not None:
             total = f"log integral {self.log_integral.log:.4g} ± {self.log_integral.error:.2g}"
-            if len(self.masses) == 1:
-                lines.append(f"Bridge sampling over the region of the chains: {total}.")
-            else:
-                masses = "; ".join(
-                    f"{', '.join(map(str, cluster.chains))}: "
-                    f"{_format_mass(cluster.mass, cluster.error)}"
-                    for cluster in self.masses
-                )
-                lines.append(
-                    f"Posterior mass by bridge sampling, in the region of each cluster: {masses} "
-                    f"({total})."
-                )
-        rhat = "" if np.isnan(self.rhat) else f"; R-hat {self.rhat:.3f}"
-        if self.rhat > MAX_RHAT:
-            rhat = f"; R-hat above {MAX_RHAT:g}"
+            masses = "; ".join(
+                f"{', '.join(map(str, cluster.chains))}: "
+                f"{_format_mass(cluster.mass, cluster.error)}"
+                for cluster in self.masses
+            )
+            lines.append(
+                f"Bridge sampling over the region of the chains: {total}."
+                if len(self.masses) == 1
+                else "Posterior mass by bridge sampling, in the region of each cluster: "
+                f"{masses} ({total})."
+            )
+        rhat = f"above {MAX_RHAT:g}" if self.rhat > MAX_RHAT else f"{self.rhat:.3f}"
+        rhat = "" if np.isnan(self.rhat) else f"; R-hat {rhat}"
         lines.append(
             f"{self.num_batches} batches, {self.n_resamples} permutations, level {self.alpha:g}; "
             f"longest autocorrelation time {self.autocorrelation_time:.3g} draws{rhat}."
@@ -193,10 +191,8 @@ class ChainComparison(Shown):
             ("Parameters that differ", self.columns),
             ("Correlations that differ", self.pairs),
         ):
-            significant = sorted(
-                (difference for difference in differences if difference.differs),
-                key=lambda difference: difference.pvalue,
-            )
+            significant = [difference for difference in differences if difference.differs]
+            significant.sort(key=lambda difference: difference.pvalue)
             if significant:
                 listed = ", ".join(
                     f"{difference.name} ({self.format_pvalue(difference.pvalue)})"
@@ -335,7 +331,10 @@ def compare_chains(
     if chains_differ and between is not None:
         clusters = _clusters(between, num_chains, alpha / tests)
     drifting = chains_drift & (step_down(within.by_pair()) <= alpha / tests)
-    rhat = _max_rhat(chains.values)
+    rhat = float("nan")
+    if num_chains > 1:
+        rhats = arviz_stats.rhat(chains.values, method="rank", chain_axis=0, draw_axis=1)
+        rhat = float(np.nanmax(rhats))
     notes = _notes(chains, constant_parameters, batches, alpha, rhat)
     notes += label_switching_notes(chains.values, clusters, chains.columns, chains.labels)
     masses: tuple[ClusterMass, ...] = ()
@@ -465,23 +464,10 @@ def _clusters(
 ) -> tuple[tuple[int, ...], ...]:
     """Find the connected components of chains, linked if they do not differ; largest first."""
     links = statistics.pairs[step_down(statistics.by_pair()) > level]
-    graph = coo_array(
-        (np.ones(len(links)), (links[:, 0], links[:, 1])), shape=(num_chains, num_chains)
-    )
+    graph = coo_array((np.ones(len(links)), links.T), shape=(num_chains, num_chains))
     count, cluster = connected_components(graph, directed=False)
     clusters = [tuple(np.flatnonzero(cluster == index).tolist()) for index in range(count)]
     return tuple(sorted(clusters, key=lambda members: (-len(members), members)))
-
-
-def _max_rhat(values: np.ndarray) -> float:
-    """Compute the largest rank-normalized R-hat of all parameters of (C, n, D); NaN if C is 1."""
-    if len(values) < 2:
-        return float("nan")
-    rhats = [
-        float(arviz_stats.rhat(column, method="rank", chain_axis=0, draw_axis=1))
-        for column in np.moveaxis(values, 2, 0)
-    ]
-    return float(np.nanmax(rhats))
 
 
 def _notes(
@@ -527,13 +513,10 @@ def _notes(
         notes.append(f"dropped constant parameters: {', '.join(constant_parameters)}")
     if len(chains.columns) > MAX_PAIRED_COLUMNS:
         notes.append(f"correlations of more than {MAX_PAIRED_COLUMNS} parameters are not compared")
-    stuck = [
-        str(label)
-        for label, values in zip(chains.labels, chains.values, strict=True)
-        if not np.ptp(values, axis=0).any()
-    ]
-    if stuck:
-        notes.append(f"stuck at one point: chain {', '.join(stuck)}")
+    moves = np.ptp(chains.values, axis=1).any(axis=1)
+    if not moves.all():
+        stuck = ", ".join(str(chains.labels[chain]) for chain in np.flatnonzero(~moves))
+        notes.append(f"stuck at one point: chain {stuck}")
     for first, second in itertools.combinations(range(len(chains.labels)), 2):
         if np.array_equal(chains.values[first], chains.values[second]):
             labels = f"{chains.labels[first]} and {chains.labels[second]}"

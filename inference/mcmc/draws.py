@@ -9,7 +9,7 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -58,34 +58,68 @@ class Chains(NamedTuple):
         return self.values.reshape(-1, self.values.shape[-1])
 
 
-def as_chains(draws: Any, name: str = "draws", columns: Sequence[str] | None = None) -> Chains:
+def as_chains(draws: Any, columns: Sequence[str] | None = None) -> Chains:
     """Convert draws to chains, or independent rows to one chain that is not ordered.
 
     Args:
         draws: independent rows (n,) or (n, D); chains (C, n, D) in order of time; or a tree or
             dataset in the format of ArviZ, with the dimensions ``chain`` and ``draw``.
-        name: name of the draws in messages.
         columns: names of the parameters; by default those of the draws.
 
     Raises:
-        InputError: if the draws have another form, are too few, or are not finite.
+        InputError: if the draws have another form, are fewer than ten per chain, or are missing,
+            infinite or too large.
     """
+    labels: Sequence[int | str] | None = None
+    ordered = True
     if isinstance(draws, xr.DataArray) and {"chain", "draw"} <= set(draws.dims):
         draws = draws.to_dataset(name=str(draws.name or "x"))
     if isinstance(draws, (xr.DataTree, xr.Dataset)):
-        posterior = posterior_dataset(draws, name)
+        posterior = posterior_dataset(draws)
         labels = posterior["chain"].values.tolist() if "chain" in posterior.coords else None
         values, known = _stack_parameters(posterior)
-        return _checked_chains(values, check_column_names(columns, known), name, labels)
+    else:
+        values, known, ordered = _array_of_chains(draws)
+    names = check_column_names(columns, known)
+    values = np.array(values, dtype=float)
+    num_chains, num_draws, dimension = values.shape
+    if not num_chains or num_draws < 10:
+        raise InputError(
+            f"draws needs at least one chain of 10 draws, got {num_chains} of {num_draws}: an "
+            "array is (chains, draws, parameters), or (draws, parameters) of one chain"
+        )
+    if not dimension:
+        raise InputError("draws has no parameters")
+    labels = tuple(labels or range(num_chains))
+    invalid = ~(np.abs(values) <= MAX_ABS_VALUE)
+    if invalid.any():
+        chain, draw, column = np.argwhere(invalid)[0]
+        raise InputError(
+            f"draws has a value that is not finite, or beyond {MAX_ABS_VALUE:g}, in chain "
+            f"{labels[chain]}, draw {draw} of {names[column]} (counted from 0): drop that "
+            "parameter or chain"
+        )
+    return Chains(values, tuple(names), labels, ordered)
+
+
+def _array_of_chains(draws: Any) -> tuple[np.ndarray, Sequence[str], bool]:
+    """Convert an array or a list of chains to chains (C, n, D), or rows to one chain.
+
+    Returns:
+        The chains, the names of the parameters, and whether draws are in order of time.
+
+    Raises:
+        InputError: if the draws are not an array of numbers.
+    """
     if isinstance(draws, (str, os.PathLike)):
         path = os.fspath(draws)
         raise InputError(
-            f"{name} is the string {path!r}, where draws are needed: for a file of ArviZ pass "
+            f"draws is the string {path!r}, where draws are needed: for a file of ArviZ pass "
             f"xarray.open_datatree({path!r})"
         )
     if isinstance(draws, dict):
         raise InputError(
-            f"{name} is a dictionary: pass arviz_base.from_dict({{'posterior': ...}}), or an array "
+            "draws is a dictionary: pass arviz_base.from_dict({'posterior': ...}), or an array "
             "(chains, draws, parameters)"
         )
     lengths = []
@@ -93,53 +127,19 @@ def as_chains(draws: Any, name: str = "draws", columns: Sequence[str] | None = N
         lengths = [len(chain) for chain in draws if hasattr(chain, "__len__")]
     if len(set(lengths)) > 1:
         first = ", ".join(map(str, lengths[:6])) + ", ..." * (len(lengths) > 6)
-        raise InputError(f"{name} has chains or rows of different lengths: {first}")
+        raise InputError(f"draws has chains or rows of different lengths: {first}")
     frame_names = column_names(draws[0]) if lengths else None
     if frame_names is not None:
         draws = [
-            ordered_rows(chain, frame_names, f"{name}[{index}]")
-            for index, chain in enumerate(draws)
+            ordered_rows(chain, frame_names, f"draws[{index}]") for index, chain in enumerate(draws)
         ]
-    values = plain_array(draws, name)
+    values = plain_array(draws, "draws")
     if values.ndim == 3:
         if values.dtype.kind not in "fiub":
-            raise InputError(f"{name} must be real numbers, got {values.dtype}")
-        known = frame_names or tuple(default_names(values.shape[2]))
-        return _checked_chains(values, check_column_names(columns, known), name)
-    rows = as_sample(draws, name, may_be_constant=True)
-    known = column_names(draws) or tuple(default_names(rows.shape[1]))
-    chains = _checked_chains(rows[None], check_column_names(columns, known), name)
-    return chains._replace(ordered=False)
-
-
-def _checked_chains(
-    values: Any, columns: Sequence[str], name: str, labels: Sequence[Any] | None = None
-) -> Chains:
-    """Check values (C, n, D) and copy them to float64.
-
-    Raises:
-        InputError: if there are fewer than ten draws per chain, no parameters, or values that are
-            missing, infinite or too large.
-    """
-    values = np.array(values, dtype=float)
-    num_chains, num_draws, dimension = values.shape
-    if not num_chains or num_draws < 10:
-        raise InputError(
-            f"{name} needs at least one chain of 10 draws, got {num_chains} of {num_draws}: an "
-            "array is (chains, draws, parameters), or (draws, parameters) of one chain"
-        )
-    if not dimension:
-        raise InputError(f"{name} has no parameters")
-    labels = tuple(range(num_chains)) if labels is None else tuple(labels)
-    invalid = ~(np.abs(values) <= MAX_ABS_VALUE)
-    if invalid.any():
-        chain, draw, column = np.argwhere(invalid)[0]
-        raise InputError(
-            f"{name} has a value that is not finite, or beyond {MAX_ABS_VALUE:g}, in chain "
-            f"{labels[chain]}, draw {draw} of {columns[column]} (counted from 0): drop that "
-            "parameter or chain"
-        )
-    return Chains(values, tuple(columns), labels, ordered=True)
+            raise InputError(f"draws must be real numbers, got {values.dtype}")
+        return values, frame_names or default_names(values.shape[2]), True
+    rows = as_sample(draws, "draws", may_be_constant=True)
+    return rows[None], column_names(draws) or default_names(rows.shape[1]), False
 
 
 def posterior_dataset(draws: xr.DataTree | xr.Dataset, name: str = "draws") -> xr.Dataset:
@@ -352,13 +352,9 @@ def _read_stan(paths: list[Path]) -> xr.Dataset:
         shape = np.max(list(elements), axis=0).tolist()
         values = np.empty((len(chains), count, *shape))
         for index, column in elements.items():
-            element = tuple(i - 1 for i in index)
-            for position, draws in enumerate(chains):
-                values[position][:, *element] = draws[column]
-        dims = [f"{name}_dim_{axis}" for axis in range(len(shape))]
-        coords = {dim: np.arange(1, size + 1) for dim, size in zip(dims, shape, strict=True)}
-        posterior = posterior.assign_coords(coords)
-        posterior[name] = (("chain", "draw", *dims), values)
+            values[:, :, *(i - 1 for i in index)] = [draws[column] for draws in chains]
+        axes = {f"{name}_dim_{axis}": np.arange(1, size + 1) for axis, size in enumerate(shape)}
+        posterior[name] = xr.DataArray(values, axes, ("chain", "draw", *axes))
     return posterior
 
 
@@ -387,56 +383,20 @@ def _read_stan_chain(path: Path) -> dict[str, np.ndarray]:
     check_file(path)
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
-            header, lines, warmup = _scan_stan(path, file)
+            lines = dict(enumerate(file, 1))
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
-    # Names that end in two underscores are diagnostics of the sampler.
-    indices = [index for index, name in enumerate(header) if not name.endswith("__")]
-    names = [header[index] for index in indices]
-    if not names or len(set(header)) < len(header):
-        raise InputError(f"{path} has no parameters, or duplicate names, in its header")
-    rows = dict(list(lines.items())[warmup:])
-    try:
-        values = np.loadtxt(
-            list(rows.values()), delimiter=",", comments=None, usecols=indices, ndmin=2
-        )
-    except ValueError:
-        raise _invalid_cell(path, header, rows) from None
-    return dict(zip(names, values.T, strict=True))
-
-
-def _scan_stan(path: Path, file: Iterable[str]) -> tuple[list[str], dict[int, str], int]:
-    """Return the header, the rows by line number, and the number of rows of the warmup."""
-    settings: dict[str, str] = {}
-    header: list[str] = []
-    lines: dict[int, str] = {}
-    adapted = None
-    for number, line in enumerate(file, 1):
-        if line.startswith("#"):
-            # Options of the call, such as "#     num_samples = 1000 (Default)".
-            setting = re.match(r"#\s*(\w+) = (\S+)", line)
-            if setting and not header:
-                settings.setdefault(*setting.groups())
-            # This comment follows the draws of the warmup, if they are saved.
-            if line.startswith("# Adaptation terminated"):
-                adapted = len(lines)
-        elif not header:
-            _check_method(path, settings)
-            header = line.strip().split(",")
-        elif line.strip():
-            lines[number] = line
-            count = line.count(",") + 1
-            if count != len(header) or not line.endswith("\n"):
-                raise InputError(
-                    f"{path}, line {number} is incomplete, or has {count} numbers, not "
-                    f"{len(header)}: wait until the sampler has finished, or leave out this chain"
-                )
-    _check_method(path, settings)
-    return header, lines, _num_warmup(path, settings, len(lines), adapted)
-
-
-def _check_method(path: Path, settings: dict[str, str]) -> None:
-    """Refuse a file that CmdStan's sampler did not write."""
+    comments = {number: line for number, line in lines.items() if line.startswith("#")}
+    rows = {number: line for number, line in lines.items() if line[0] != "#" and line.strip()}
+    header_number = next(iter(rows), len(lines) + 1)
+    header = rows.pop(header_number, "").strip().split(",")
+    # Options of the call, such as "#     num_samples = 1000 (Default)"; the first of a name counts.
+    options = (
+        re.match(r"#\s*(\w+) = (\S+)", line)
+        for number, line in reversed(comments.items())
+        if number < header_number
+    )
+    settings = {option[1]: option[2] for option in options if option}
     method = settings.get("method")
     if method is None:
         raise InputError(
@@ -448,6 +408,30 @@ def _check_method(path: Path, settings: dict[str, str]) -> None:
             f"{path} was written by CmdStan's method {method!r}: only the output of 'sample' is a "
             "Markov chain"
         )
+    for number, line in rows.items():
+        count = line.count(",") + 1
+        if count != len(header) or not line.endswith("\n"):
+            raise InputError(
+                f"{path}, line {number} is incomplete, or has {count} numbers, not "
+                f"{len(header)}: wait until the sampler has finished, or leave out this chain"
+            )
+    # This comment follows the draws of the warmup, if they are saved.
+    adapted = [
+        sum(row < number for row in rows)
+        for number, line in comments.items()
+        if line.startswith("# Adaptation terminated")
+    ]
+    warmup = _num_warmup(path, settings, len(rows), adapted[-1] if adapted else None)
+    # Names that end in two underscores are diagnostics of the sampler.
+    indices = [index for index, name in enumerate(header) if not name.endswith("__")]
+    if not indices or len(set(header)) < len(header):
+        raise InputError(f"{path} has no parameters, or duplicate names, in its header")
+    drawn = list(rows.values())[warmup:]
+    try:
+        values = np.loadtxt(drawn, delimiter=",", comments=None, usecols=indices, ndmin=2)
+    except ValueError:
+        raise _invalid_cell(path, header, dict(list(rows.items())[warmup:])) from None
+    return {header[index]: column for index, column in zip(indices, values.T, strict=True)}
 
 
 def _num_warmup(path: Path, settings: dict[str, str], rows: int, adapted: int | None) -> int:

@@ -100,9 +100,8 @@ class SteinResult(TestResult):
     @property
     def least_fitting(self) -> tuple[int, ...]:
         """Indices of the columns, smallest p-value first; ties are ordered by largest part."""
-        columns = self.columns
-        order = sorted(range(len(columns)), key=lambda i: (columns[i].pvalue, -columns[i].part))
-        return tuple(order)
+        keys = [(column.pvalue, -column.part) for column in self.columns]
+        return tuple(sorted(range(len(keys)), key=keys.__getitem__))
 
     def __str__(self) -> str:
         report, *notes = super().__str__().split("\n  Note: ")
@@ -169,9 +168,8 @@ class SteinStatistics(NamedTuple):
         Returns:
             (q, q) and (N,).
         """
-        x, s = jnp.asarray(self.points / self.scale), jnp.asarray(self.scores * self.scale)
-        kernel, count = scaled_kernel(kernel, self.scale), self.batches.count
-        sums, means = np.empty((count, count)), np.empty(len(x))
+        x, s, kernel = self._scaled(kernel)
+        sums, means = np.empty((self.batches.count,) * 2), np.empty(len(x))
         for block, rows in self.batches.blocks(BLOCK_ENTRIES):
             sums[block], means[rows] = _kernel_block(
                 x[rows], s[rows], x, s, kernel, self.batches.length
@@ -180,9 +178,8 @@ class SteinStatistics(NamedTuple):
 
     def column_sums(self, kernel: Radial) -> np.ndarray:
         """Sum the part of each column of Stein's kernel over pairs of batches, (D, q, q)."""
-        x, s = jnp.asarray(self.points / self.scale), jnp.asarray(self.scores * self.scale)
-        kernel, count = scaled_kernel(kernel, self.scale), self.batches.count
-        sums = np.empty((x.shape[1], count, count))
+        x, s, kernel = self._scaled(kernel)
+        sums = np.empty((x.shape[1], self.batches.count, self.batches.count))
         for block, rows in self.batches.blocks(BLOCK_ENTRIES):
             sums[:, block] = _column_blocks(x[rows], s[rows], x, s, kernel, self.batches.length)
         return sums
@@ -212,11 +209,9 @@ class SteinStatistics(NamedTuple):
             features = rows.reshape(self.batches.count, self.batches.length, -1).sum(axis=1)
             yield features, features[:, [column]]
 
-    def variances(self) -> np.ndarray:
-        """Compute the features (q, D) of the variances of all columns, summed over batches."""
-        z, u = self._standardized()
-        features: np.ndarray = 1.0 + u * z
-        return features.reshape(self.batches.count, self.batches.length, -1).sum(axis=1)
+    def _scaled(self, kernel: Radial) -> tuple[jax.Array, jax.Array, Radial]:
+        x, s = jnp.asarray(self.points / self.scale), jnp.asarray(self.scores * self.scale)
+        return x, s, scaled_kernel(kernel, self.scale)
 
     def _standardized(self) -> tuple[np.ndarray, np.ndarray]:
         return (self.points - self.points.mean(axis=0)) / self.scale, self.scores * self.scale
@@ -274,8 +269,7 @@ def _moment_block(z: Any, u: Any, w: Any, v: Any, length: int) -> jax.Array:
 
 @functools.partial(jax.jit, static_argnames="length")
 def _column_blocks(x: Any, s: Any, y: Any, t: Any, kernel: Radial, length: int) -> jax.Array:
-    lengthscale = per_column(kernel.lengthscale, x.shape[1], "lengthscale").reshape(-1)
-    lengthscale = jnp.broadcast_to(lengthscale, (x.shape[1],))
+    lengthscale = _lengthscales(kernel, x.shape[1])
     center = jnp.mean(y, axis=0)
     terms = stein_terms(
         kernel, squared_distances((x - center) / lengthscale, (y - center) / lengthscale)
@@ -296,9 +290,13 @@ def _sum_by_batch(matrix: jax.Array, length: int) -> jax.Array:
 def _kernel_diagonal(scores: jax.Array, kernel: Radial) -> jax.Array:
     """Compute Stein's kernel (N,) of each point with itself."""
     value, decay, _ = stein_terms(kernel, jnp.zeros((1, 1)))
-    lengthscale = per_column(kernel.lengthscale, scores.shape[1], "lengthscale").reshape(-1)
-    inverse = jnp.broadcast_to(1.0 / lengthscale, (scores.shape[1],))
+    inverse = 1.0 / _lengthscales(kernel, scores.shape[1])
     return jnp.sum(scores**2, axis=1) * value[0, 0] + decay[0, 0] * jnp.sum(inverse**2)
+
+
+def _lengthscales(kernel: Radial, columns: int) -> jax.Array:
+    lengthscale = per_column(kernel.lengthscale, columns, "lengthscale")
+    return jnp.broadcast_to(lengthscale.reshape(-1), (columns,))
 
 
 def stein_test(
@@ -369,7 +367,58 @@ def stein_test(
         points, batches.rows(scores)[selected], choice.scales(points), thinned, signs
     )
     with computing():
-        return _compute_result(statistics, chains.columns, choice, alpha, notes, progress=progress)
+        kernels, rows, witnesses = stein_kernels(points, choice), [], []
+        with progress_bar("kernels", len(kernels), shown=progress) as advance:
+            for kernel in kernels:
+                sums, witness = statistics.kernel_sums(kernel)
+                rows.append(statistics.from_sums(sums))
+                witnesses.append(witness)
+                advance(1)
+        parts: list[tuple[str, Any]] = [(format_kernel(kernel), kernel) for kernel in kernels]
+        moments: list[tuple[str, np.ndarray]] = []
+        if choice.kernel == MULTISCALE:
+            moments.append(("second moments", statistics.moment_sums()))
+            if len(chains.columns) > 1:
+                features = np.hstack([variance for _, variance in statistics.column_moments()])
+                moments.append(("variances", features @ features.T))
+        rows += [statistics.from_sums(sums) for _, sums in moments]
+        parts += [(name, None) for name, _ in moments]
+        combined = combine(np.array(rows), parts, num_other=len(moments))
+        best = combined.most_extreme
+        statistic_label = COMBINED if combined.components else "squared kernel Stein discrepancy"
+        if moments:
+            statistic_label = (
+                "log-sum-exp of standardized discrepancies at all scales, combined with second "
+                "moments and variances"
+            )
+        unit = "rows" if thinned.length == 1 else f"batches of {thinned.length} rows"
+        result = SteinResult.from_permutations(
+            combined.values,
+            test="Stein test",
+            hypotheses=(
+                "no evidence against the density",
+                "the draws do not come from the density",
+            ),
+            kernel=kernels[best],
+            kernel_label="most extreme at" if combined.components else "kernel",
+            method=f"{bootstraps} sign flips of {batches.count} {unit}, {choice}",
+            exact=False,
+            alpha=alpha,
+            components=combined.components,
+            statistic_label=statistic_label,
+            pvalue_error=combined.pvalue_error(),
+            rows="series" if batches.autocorrelation_time > INDEPENDENT_TIME else "independent",
+            notes=tuple(notes),
+            names=chains.columns,
+            points=points,
+            witness=witnesses[best],
+            num_batches=batches.count,
+            autocorrelation_time=batches.autocorrelation_time,
+        )
+        if not result.reject:
+            return result
+        contributions = _contributions(statistics, chains.columns, kernels, combined, alpha)
+        return dataclasses.replace(result, columns=contributions)
 
 
 def evaluate_score(
@@ -390,7 +439,17 @@ def evaluate_score(
     if not isinstance(draws, (xr.DataTree, xr.Dataset)):
         check_same_rows(draws=draws, score=score)
     names = known_names(chains.columns) if shape[2] > 1 else None
-    values = _call_score(score, chains.rows) if callable(score) else score
+    values = score
+    if callable(score):
+        try:
+            values = score(chains.rows)
+        except InputError:
+            raise
+        except Exception as error:  # the user's function may raise anything
+            raise InputError(
+                "the score must be a function of rows (N, D), such as score_of(model, data): it "
+                f"raised {type(error).__name__}{f' ({error})' if str(error) else ''}"
+            ) from error
     scores = ordered_rows(values, names, "the score")
     expected = chains.rows.shape if callable(score) or not chains.ordered else shape
     if scores.ndim == 1 and shape[2] == 1:
@@ -410,18 +469,6 @@ def evaluate_score(
             f"{chains.columns[column]} (counted from 0): the density may be zero there"
         )
     return chains, scores
-
-
-def _call_score(score: Callable[[np.ndarray], Any], rows: np.ndarray) -> Any:
-    try:
-        return score(rows)
-    except InputError:
-        raise
-    except Exception as error:  # the user's function may raise anything
-        raise InputError(
-            "the score must be a function of rows (N, D), such as score_of(model, data): it raised "
-            f"{type(error).__name__}{f' ({error})' if str(error) else ''}"
-        ) from error
 
 
 def _notes(chains: Chains, scores: np.ndarray, batches: Batches) -> list[str]:
@@ -478,69 +525,6 @@ def stein_kernels(
         raise InputError("all draws are equal")
     median = dataclasses.replace(choice, kernel="median").kernels(points)[0].lengthscale
     return [RationalQuadratic(0.5, median * factor) for factor in ((1.0,) if single else SCALES)]
-
-
-def _compute_result(
-    statistics: SteinStatistics,
-    columns: tuple[str, ...],
-    choice: KernelChoice,
-    alpha: float,
-    notes: list[str],
-    *,
-    progress: bool,
-) -> SteinResult:
-    batches, kernels = statistics.batches, stein_kernels(statistics.points, choice)
-    rows, witnesses = [], []
-    with progress_bar("kernels", len(kernels), shown=progress) as advance:
-        for kernel in kernels:
-            sums, witness = statistics.kernel_sums(kernel)
-            rows.append(statistics.from_sums(sums))
-            witnesses.append(witness)
-            advance(1)
-    parts: list[tuple[str, Any]] = [(format_kernel(kernel), kernel) for kernel in kernels]
-    moments: list[tuple[str, np.ndarray]] = []
-    if choice.kernel == MULTISCALE:
-        moments.append(("second moments", statistics.moment_sums()))
-        if len(columns) > 1:
-            features = statistics.variances()
-            moments.append(("variances", features @ features.T))
-    rows += [statistics.from_sums(sums) for _, sums in moments]
-    parts += [(name, None) for name, _ in moments]
-    combined = combine(np.array(rows), parts, num_other=len(moments))
-    best = combined.most_extreme
-    statistic_label = "squared kernel Stein discrepancy"
-    if combined.components:
-        statistic_label = COMBINED
-    if moments:
-        statistic_label = (
-            "log-sum-exp of standardized discrepancies at all scales, combined with second moments "
-            "and variances"
-        )
-    unit = "rows" if batches.length == 1 else f"batches of {batches.length} rows"
-    result = SteinResult.from_permutations(
-        combined.values,
-        test="Stein test",
-        hypotheses=("no evidence against the density", "the draws do not come from the density"),
-        kernel=kernels[best],
-        kernel_label="most extreme at" if combined.components else "kernel",
-        method=f"{statistics.signs.shape[1] - 1} sign flips of {batches.count} {unit}, {choice}",
-        exact=False,
-        alpha=alpha,
-        components=combined.components,
-        statistic_label=statistic_label,
-        pvalue_error=combined.pvalue_error(),
-        rows="series" if batches.autocorrelation_time > INDEPENDENT_TIME else "independent",
-        notes=tuple(notes),
-        names=columns,
-        points=statistics.points,
-        witness=witnesses[best],
-        num_batches=batches.count,
-        autocorrelation_time=batches.autocorrelation_time,
-    )
-    if not result.reject:
-        return result
-    contributions = _contributions(statistics, columns, kernels, combined, alpha)
-    return dataclasses.replace(result, columns=contributions)
 
 
 def _contributions(

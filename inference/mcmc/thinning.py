@@ -6,7 +6,7 @@ import dataclasses
 import importlib.util
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -25,9 +25,7 @@ from .stein_test import RADIAL_CHOICES, evaluate_score, scaled_kernel, stein_ker
 if TYPE_CHECKING:
     import pandas as pd
 
-Method: TypeAlias = Literal["auto", "kernel", "herding", "stein"]
-METHODS: tuple[str, ...] = get_args(Method)
-#: Method in reports.
+#: Methods, and their labels in reports.
 METHOD_LABELS = {
     "kernel": "kernel thinning",
     "herding": "kernel herding",
@@ -139,7 +137,7 @@ def thin(
     count: int,
     *,
     score: Score | Callable[[np.ndarray], ArrayLike] | ArrayLike | None = None,
-    method: Method = "auto",
+    method: str = "auto",
     weighted: bool = False,
     kernel: Any = "median",
     standardize: str | None = "column",
@@ -186,13 +184,12 @@ def thin(
         raise InputError("all draws are equal: any of them represents all")
     selected_method = _select_method(method, n, with_score=score is not None)
     check_count(count, "count", 1, n - 1)
-    max_candidates = available = MAX_CANDIDATES
+    max_candidates = available = min(n, MAX_CANDIDATES)
     if selected_method == "kernel":
-        max_candidates, available = 4**10, MAX_GRAM_ROWS
+        max_candidates, available = n, min(n, MAX_GRAM_ROWS)
         if n > MAX_GRAM_ROWS:  # Compress++ halves a power of four repeatedly
-            max_candidates = min(max_candidates, 4 ** ((n.bit_length() - 1) // 2))
-    candidate_rows = equally_spaced(n, min(n, max_candidates))
-    available = min(available, len(candidate_rows))
+            max_candidates = min(4**10, 4 ** ((n.bit_length() - 1) // 2))
+    candidate_rows = equally_spaced(n, max_candidates)
     if available <= count:
         raise InputError(
             f"method={selected_method!r} selects from {available} draws: count must be less, got "
@@ -201,7 +198,14 @@ def thin(
     with computing():
         chosen_kernel, every = _candidates(chains.rows, scores, kernel, standardize)
         candidates = every._replace(points=every.points[candidate_rows])
-        indices = candidate_rows[_select(selected_method, candidates, count, seed)]
+        if selected_method == "kernel":
+            selected = kernel_thinning(candidates, count, seed)
+        elif selected_method == "herding":
+            means = candidates.mean_embedding(candidates.points)
+            selected = kernel_herding(candidates.column, means, count)
+        else:
+            selected = stein_thinning(candidates.column, candidates.diagonal(), count)
+        indices = candidate_rows[selected]
         discrepancies, weights = _discrepancies(
             every, indices, seed, weighted=weighted, centered=scores is None
         )
@@ -224,7 +228,7 @@ def thin(
 
 def _select_method(method: str, n: int, *, with_score: bool) -> str:
     """Check ``method``, and replace ``"auto"`` by a method for ``n`` draws."""
-    check_choice(method, "method", METHODS)
+    check_choice(method, "method", ("auto", *METHOD_LABELS))
     if with_score != (method == "stein") and method != "auto":
         raise InputError("method='stein' needs a score, and a score is for no other method")
     if with_score:
@@ -262,16 +266,6 @@ def _candidates(
     return chosen, Candidates(points, stein_kernel)
 
 
-def _select(method: str, candidates: Candidates, count: int, seed: int) -> np.ndarray:
-    """Select ``count`` candidates, and return their indices (count,)."""
-    if method == "kernel":
-        return kernel_thinning(candidates, count, seed)
-    if method == "herding":
-        means = candidates.mean_embedding(candidates.points)
-        return kernel_herding(candidates.column, means, count)
-    return stein_thinning(candidates.column, candidates.diagonal(), count)
-
-
 def _discrepancies(
     candidates: Candidates, selected: np.ndarray, seed: int, *, weighted: bool, centered: bool
 ) -> tuple[tuple[float, float, float], np.ndarray]:
@@ -296,16 +290,13 @@ def _discrepancies(
         # Midpoints between equally spaced draws, which are mostly not candidates of the selection.
         midpoints = (np.arange(MAX_REFERENCE_ROWS) + 0.5) * n / MAX_REFERENCE_ROWS
         reference = candidates._replace(points=candidates.points[midpoints.astype(int)])
-    squared_norm = 0.0
-    if centered:
-        squared_norm = float(np.mean(reference.mean_embedding(reference.points)))
+    squared_norm = float(np.mean(reference.mean_embedding(reference.points))) if centered else 0.0
 
     def discrepancy(rows: np.ndarray, *, weighted: bool = False) -> tuple[float, np.ndarray]:
         points = candidates.points[rows]
         gram = candidates.kernel(points, points)
-        means = reference.mean_embedding(points) if centered else np.zeros(len(rows))
-        uniform = np.full(len(rows), 1.0 / len(rows))
-        w = simplex_weights(gram, means) if weighted else uniform
+        means = reference.mean_embedding(points) if centered else np.zeros(count)
+        w = simplex_weights(gram, means) if weighted else np.full(count, 1.0 / count)
         squared = float(w @ gram @ w - 2.0 * w @ means) + squared_norm
         return max(squared, 0.0) ** 0.5, w
 

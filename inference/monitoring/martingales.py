@@ -117,33 +117,26 @@ class Martingales(NamedTuple):
         """
         wealth, state = [np.empty((0, len(self.num_bets)))], self
         for start in range(0, len(bins), LARGE_BLOCK):
-            rows = slice(start, min(start + LARGE_BLOCK, len(bins)))
-            state, block_wealth = state._update_block(bins[rows], uniform[rows])
-            wealth.append(block_wealth)
+            block = bins[start : start + LARGE_BLOCK]
+            rows = len(block)
+            padding = ((0, (SMALL_BLOCK if rows <= SMALL_BLOCK else LARGE_BLOCK) - rows), (0, 0))
+            num_bets = state.num_bets + np.arange(rows + 1)[:, np.newaxis]
+            remaining = uninvested(num_bets)
+            # Additions in 32 bits are faster.
+            dtype = np.int32 if state.upper_counts.max(initial=0) < 2**30 else np.int64
+            with jax.enable_x64(True):
+                upper_counts, invested, invested_wealth = _compiled_scan()(
+                    state.upper_counts.astype(dtype),
+                    state.invested,
+                    np.pad(block, padding).astype(np.int32),
+                    np.pad(uniform[start : start + rows], padding),
+                    np.pad(remaining[:-1] - remaining[1:], padding),
+                    np.arange(sum(padding[0]) + rows) < rows,
+                )
+            counts = np.asarray(upper_counts, dtype=np.int64)
+            state = Martingales(counts, np.asarray(invested), num_bets[-1])
+            wealth.append(np.asarray(invested_wealth)[:rows] + remaining[1:])
         return state, np.concatenate(wealth)
-
-    def _update_block(
-        self, bins: np.ndarray, uniform: np.ndarray
-    ) -> tuple[Martingales, np.ndarray]:
-        rows = len(bins)
-        padding = ((0, (SMALL_BLOCK if rows <= SMALL_BLOCK else LARGE_BLOCK) - rows), (0, 0))
-        num_bets = self.num_bets + np.arange(rows + 1)[:, np.newaxis]
-        remaining = uninvested(num_bets)
-        # Additions in 32 bits are faster.
-        dtype = np.int32 if self.upper_counts.max(initial=0) < 2**30 else np.int64
-        with jax.enable_x64(True):
-            upper_counts, invested, wealth = _compiled_scan()(
-                self.upper_counts.astype(dtype),
-                self.invested,
-                np.pad(bins, padding).astype(np.int32),
-                np.pad(uniform, padding),
-                np.pad(remaining[:-1] - remaining[1:], padding),
-                np.arange(sum(padding[0]) + rows) < rows,
-            )
-        state = Martingales(
-            np.asarray(upper_counts, dtype=np.int64), np.asarray(invested), num_bets[-1]
-        )
-        return state, np.asarray(wealth)[:rows] + remaining[1:]
 
 
 @functools.cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
 import os
 from collections.abc import Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from ..io.columns import as_values
 from ..io.tables import Table, as_table, column_name
 from .row_reader import RowReader, array_reader, table_reader
 from .saved_state import Parts, read_monitor, write_monitor
-from .sequential_test import Change, ChangePoint, SequentialTest
+from .sequential_test import MAX_RECENT, Change, ChangePoint, SequentialTest
 from .stream_checks import ArrivalLog, SerialCorrelation, copied_rows_note, distinct_rows
 
 if TYPE_CHECKING:
@@ -103,25 +104,18 @@ class Monitor(Shown):
                 )
             self._reader, values = table_reader(
                 as_table(reference, "reference", encoding),
-                [*as_values(exclude), *(name for name in (key, time) if name is not None)],
+                [*as_values(exclude), *self._arrivals.columns],
                 column_types,
                 na_values,
                 formats,
             )
         else:
-            table_options = {
-                "exclude": exclude,
-                "column_types": column_types,
-                "na_values": na_values,
-                "formats": formats,
-                "key": key,
-                "time": time,
-            }
-            for name, value in table_options.items():
-                if value:
-                    raise InputError(
-                        f"{name} is an option of tables, and the reference is an array"
-                    )
+            names = ("exclude", "column_types", "na_values", "formats", "key", "time")
+            options = (exclude, column_types, na_values, formats, key, time)
+            if invalid := list(itertools.compress(names, options)):
+                raise InputError(
+                    f"{invalid[0]} is an option of tables, and the reference is an array"
+                )
             self._reader, values = array_reader(reference, columns)
         self._test, self._serial = start_test(self._reader, values, alpha, seed)
         self._notes = small_reference_note([len(values)])
@@ -139,8 +133,7 @@ class Monitor(Shown):
     @property
     def required_columns(self) -> tuple[str, ...]:
         """Names of the columns that rows of a table must have."""
-        key, time = self._arrivals.key, self._arrivals.time
-        return (*self.columns, *(name for name in (key, time) if name is not None))
+        return (*self.columns, *self._arrivals.columns)
 
     @property
     def numeric_columns(self) -> tuple[str, ...]:
@@ -185,10 +178,9 @@ class Monitor(Shown):
             self._test.update(values)
         alarm = self._test.alarm
         if alarm_before is None and alarm is not None:
-            row, low, high, _ = alarm.change_point
-            times = arrivals.times_of((row, low, high), self._test.num_rows)
+            times = arrivals.times_of(alarm.change_point[:3], self._test.num_rows)
             self._test.alarm = alarm._replace(change_point_time=times)
-        self._arrivals = arrivals.trimmed()
+        self._arrivals = dataclasses.replace(arrivals, times=arrivals.times[-MAX_RECENT:])
         if arrivals.num_invalid_times:
             notes = [
                 *notes,
@@ -203,23 +195,18 @@ class Monitor(Shown):
         """The current state."""
         test, arrivals, alarm = self._test, self._arrivals, self._test.alarm
         serial_note = self._serial.note(self._reader.columns.numbers)
-        state = MonitorState(
+        return MonitorState(
             rows=test.num_rows,
             alpha=test.alpha,
             max_wealth=test.max_wealth,
             alarm=alarm is not None,
+            alarm_row=alarm and alarm.row,
+            change_point=alarm and alarm.change_point,
+            changes=alarm.changes if alarm else (),
+            change_point_time=alarm and alarm.change_point_time,
             repeated=arrivals.num_repeated,
             late=arrivals.num_late,
             notes=(*self._reader.notes, *self._notes, *([serial_note] if serial_note else [])),
-        )
-        if alarm is None:
-            return state
-        return dataclasses.replace(
-            state,
-            alarm_row=alarm.row,
-            change_point=alarm.change_point,
-            change_point_time=alarm.change_point_time,
-            changes=alarm.changes,
         )
 
     @property
@@ -348,7 +335,12 @@ class Monitor(Shown):
         """Convert rows to values (n, C) without repeated rows, and return notes."""
         is_table = self._reader.is_table
         if is_table and isinstance(rows, Mapping):
-            rows = {name: value if _is_column(value) else [value] for name, value in rows.items()}
+            rows = {
+                name: [value]
+                if isinstance(value, (str, bytes)) or not hasattr(value, "__len__")
+                else value
+                for name, value in rows.items()
+            }
         elif is_table and getattr(rows, "ndim", 2) == 1 and hasattr(rows, "items"):
             rows = {str(label): [cell] for label, cell in rows.items()}  # one row of pandas
         is_path = is_table and isinstance(rows, str)
@@ -413,10 +405,6 @@ def _is_table(data: Any) -> bool:
     return isinstance(data, (str, os.PathLike, dict, Table)) or any(
         hasattr(data, name) for name in ("__dataframe__", "__arrow_c_stream__")
     )
-
-
-def _is_column(value: Any) -> bool:
-    return not isinstance(value, (str, bytes)) and hasattr(value, "__len__")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -484,10 +472,7 @@ class MonitorState(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        change_point = None
-        if self.change_point is not None:
-            row, low, high, censored = self.change_point
-            change_point = {"row": row, "low": low, "high": high, "cut": censored}
+        point = self.change_point
         return {
             "rows": self.rows,
             "alpha": self.alpha,
@@ -496,7 +481,7 @@ class MonitorState(Shown):
             "e_value": self.e_value,
             "alarm": self.alarm,
             "row": self.alarm_row,
-            "since": change_point,
+            "since": point and dict(zip(("row", "low", "high", "cut"), point, strict=True)),
             "since_time": self.change_point_time,
             "where": [
                 {"what": change.description, "columns": change.columns, "evidence": change.wealth}

@@ -84,7 +84,7 @@ class Monitors(Shown):
         parts, notes = split_by(table, by, self._na_values)
         reader, _ = table_reader(
             table,
-            [*as_values(exclude), *(name for name in (by, key, time) if name is not None)],
+            [*as_values(exclude), by, *ArrivalLog(key, time).columns],
             column_types,
             self._na_values,
             formats,
@@ -127,9 +127,9 @@ class Monitors(Shown):
     def changed(self) -> tuple[str, ...]:
         """Names of the streams with a change, in decreasing order of their e-values."""
         e_values = np.array([monitor.state.e_value for monitor in self.monitors.values()])
-        names = np.array(list(self.monitors))
-        order = np.argsort(-e_values, kind="stable")
-        return tuple(str(name) for name in names[order[e_bh(e_values[order], self.alpha)]])
+        names = list(self.monitors)
+        rejected = np.flatnonzero(e_bh(e_values, self.alpha))
+        return tuple(names[index] for index in sorted(rejected, key=lambda i: -e_values[i]))
 
     @property
     def e_value_threshold(self) -> float:

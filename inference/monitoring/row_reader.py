@@ -111,11 +111,10 @@ class RowReader(NamedTuple):
         values, notes = np.empty((rows.data.num_rows, len(names))), []
         known, present = set(self.all_columns), set(rows.data.column_names)
         if unknown := [name for name in rows.data.column_names if name not in known]:
-            listed = ", ".join(map(repr, unknown[:MAX_NAMES])) + ", ..." * (
-                len(unknown) > MAX_NAMES
-            )
+            more = ", ..." if len(unknown) > MAX_NAMES else ""
             notes.append(
-                f"Rows have columns that are not in the reference, and not watched: {listed}."
+                "Rows have columns that are not in the reference, and not watched: "
+                f"{', '.join(map(repr, unknown[:MAX_NAMES]))}{more}."
             )
         for at, name in enumerate(names):
             if name not in present:
@@ -329,9 +328,7 @@ def _numbers(array: pa.Array, format_: str) -> tuple[np.ndarray, list[str], int]
     """
     if pa.types.is_string(array.type):
         distinct = pc.unique(array).drop_null()
-        number_format = next(
-            (candidate for candidate in NUMBER_FORMATS if candidate.name == format_), PLAIN
-        )
+        number_format = {known.name: known for known in NUMBER_FORMATS}.get(format_, PLAIN)
         cells = normalize_signs(distinct)
         valid = matches(cells, number_format.pattern)
         values = np.full(len(distinct), np.nan)

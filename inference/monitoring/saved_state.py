@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 from typing import Any, TypeAlias
@@ -80,21 +81,11 @@ def write_monitor(parts: Parts, path: str | os.PathLike[str]) -> None:
         "seed": test.seed,
         "rows": test.num_rows,
         "evidence": test.max_wealth,
-        "alarm": None
-        if alarm is None
-        else [
-            alarm.row,
-            alarm.change_point,
-            [[change.description, change.columns, change.wealth] for change in alarm.changes],
-            alarm.change_point_time,
-        ],
+        "alarm": alarm
+        and [*alarm[:2], list(map(dataclasses.astuple, alarm.changes)), alarm.change_point_time],
         "reader": reader._asdict()
         | {
-            "columns": {
-                "names": reader.columns.names,
-                "levels": reader.columns.levels,
-                "shown": reader.columns.indicator_levels,
-            },
+            "columns": dict(zip(("names", "levels", "shown"), reader.columns, strict=True)),
             "tied": [values.tolist() for values in reader.tied],
         },
         "arrivals": [
@@ -187,22 +178,14 @@ def _parts(metadata: dict[str, Any], arrays: dict[str, np.ndarray]) -> Parts:
         for name, value in metadata["reader"].items()
     }
     columns = reader_fields["columns"]
-    reader_fields["columns"] = Columns(
-        tuple(columns["names"]), tuple(tuple(levels) for levels in columns["levels"])
-    )
-    reader_fields["tied"] = tuple(
-        np.array(values, dtype=float) for values in reader_fields.get("tied", ())
-    )
-    reader = RowReader(**reader_fields)
-    alarm = None
-    if metadata["alarm"] is not None:
-        row, change_point, changes, times = metadata["alarm"]
-        alarm = Alarm(
-            row,
-            ChangePoint(*change_point),
-            tuple(Change(text, tuple(names), wealth) for text, names, wealth in changes),
-            None if times is None else tuple(times),
-        )
+    columns = Columns(tuple(columns["names"]), tuple(map(tuple, columns["levels"])))
+    tied = tuple(np.array(values, dtype=float) for values in reader_fields.get("tied", ()))
+    reader = RowReader(**{**reader_fields, "columns": columns, "tied": tied})
+    alarm = metadata["alarm"]
+    if alarm is not None:
+        row, change_point, changes, times = alarm
+        changes = tuple(Change(text, tuple(names), wealth) for text, names, wealth in changes)
+        alarm = Alarm(row, ChangePoint(*change_point), changes, times and tuple(times))
     training, seed = arrays["apart"], metadata["seed"]
     with computing():
         test = SequentialTest(

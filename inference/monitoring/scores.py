@@ -204,16 +204,9 @@ class Scores(NamedTuple):
             _, ties, counts = np.unique(quantiles[index], return_inverse=True, return_counts=True)
             sums = np.bincount(ties, weights=ndtri(probabilities))
             normal_quantiles[index] = (sums / counts)[ties]
-        empty = np.empty((0, count))
+        no_pairs, no_rows = np.empty((0, 2), dtype=int), np.empty((0, count))
         scores = cls(
-            columns,
-            quantiles,
-            normal_quantiles,
-            pairs=np.empty((0, 2), dtype=int),
-            directions=empty.T,
-            precision=np.eye(count),
-            landmarks=empty,
-            scale=1.0,
+            columns, quantiles, normal_quantiles, no_pairs, no_rows.T, np.eye(count), no_rows, 1.0
         )
         return scores._with_joint_scores(scores.normal_scores(values), seed) if count else scores
 
@@ -283,11 +276,10 @@ class Scores(NamedTuple):
             "distance": int(has_directions),
             "landmarks": len(LANDMARK_SCALES) * len(self.landmarks),
         }
-        weights = np.array(
+        weights = np.concatenate(
             [
-                FAMILY_WEIGHTS[family] / count
+                np.full(count, FAMILY_WEIGHTS[family] / max(count, 1))
                 for family, count in counts.items()
-                for _ in range(count)
             ]
         )
         return weights * (1.0 - WITNESS_WEIGHT) / weights.sum()
@@ -448,9 +440,9 @@ class Witnesses(NamedTuple):
         result = []
         for index in range(NUM_WITNESSES):
             age = (self.generation - 1 - index // PER_GENERATION) % NUM_GENERATIONS
-            last = _learning_row(self.generation - age)
-            window = min(MAX_WINDOW, last - _learning_row(self.generation - age - 1))
-            label = f"rows similar to rows {last - window + 1} to {last}"
+            before, last = (_learning_row(self.generation - age - step) for step in (1, 0))
+            first = max(before, last - MAX_WINDOW) + 1
+            label = f"rows similar to rows {first} to {last}"
             result.append(ScoreDescription("witnesses", label, columns))
         return result
 
@@ -475,12 +467,11 @@ class Witnesses(NamedTuple):
         """
         index, generation = self.generation % NUM_GENERATIONS, self.generation + 1
         landmarks, kernel_weights = _fit_kernel_witness(recent, training, self.lengthscale, rng)
+        linear_weights = recent.mean(axis=0) - training.mean(axis=0)
         new = self._replace(
             landmarks=_replaced(self.landmarks, index, landmarks),
             kernel_weights=_replaced(self.kernel_weights, index, kernel_weights),
-            linear_weights=_replaced(
-                self.linear_weights, index, recent.mean(axis=0) - training.mean(axis=0)
-            ),
+            linear_weights=_replaced(self.linear_weights, index, linear_weights),
             generation=generation,
             next_row=_learning_row(generation + 1),
         )

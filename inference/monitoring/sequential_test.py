@@ -13,7 +13,6 @@ from .scores import (
     NUM_BINS,
     NUM_WITNESSES,
     Columns,
-    ScoreDescription,
     Scores,
     Witnesses,
     bin_counts,
@@ -199,11 +198,6 @@ class SequentialTest:
         """Weight of each score and witness (J,) in the level of the test."""
         return np.concatenate([self.scores.weights, self.witnesses.weights])
 
-    @property
-    def descriptions(self) -> list[ScoreDescription]:
-        """Description of each score and witness (J,)."""
-        return self.scores.descriptions + self.witnesses.describe(self.scores.columns.names)
-
     def _compute_scores(self, values: np.ndarray) -> np.ndarray:
         """Compute the scores and witnesses (n, J) of rows (n, C)."""
         witnesses = self.witnesses.compute(self.scores.features(values))
@@ -231,7 +225,8 @@ class SequentialTest:
         change_point = find_change_point(
             reference[:, best], stream[:, best], self._edges[best], first
         )
-        after, descriptions = stream[change_point.row - first :], self.descriptions
+        after = stream[change_point.row - first :]
+        descriptions = self.scores.descriptions + self.witnesses.describe(self.scores.columns.names)
         # Scores with less than a tenth of the wealth of an alarm are not reported.
         single_column = ("numbers", "levels", "missing")
         reported = [index for index in order if index == best or wealth[index] >= 0.1 / self.alpha]

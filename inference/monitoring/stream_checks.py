@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 from typing import NamedTuple
@@ -46,6 +47,11 @@ class ArrivalLog:
     num_late: int = 0
     num_invalid_times: int = 0
 
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns of keys and times."""
+        return [name for name in (self.key, self.time) if name is not None]
+
     def add(self, table: Table) -> Table:
         """Record the rows of a table, and return the rows with new keys.
 
@@ -80,22 +86,14 @@ class ArrivalLog:
         row, low, high = (str(self.times[min(row, last_row) - first_row]) for row in rows)
         return row, low, high
 
-    def trimmed(self, *, max_times: int = 4096) -> ArrivalLog:
-        """Drop the times of all but the last rows."""
-        return dataclasses.replace(self, times=self.times[-max_times:])
-
     def _add_keys(self, text: pa.Array, *, max_keys: int = 100_000) -> np.ndarray:
         """Record keys, and return which rows (n,) have a new key or none."""
         # The hashes of a file must be the same in every process.
-        hashes = np.array(
-            [
-                int.from_bytes(
-                    hashlib.blake2b((key or "").encode(), digest_size=8).digest(), "little"
-                )
-                for key in text.to_pylist()
-            ],
-            dtype=np.uint64,
+        digests = (
+            hashlib.blake2b((key or "").encode(), digest_size=8).digest()
+            for key in text.to_pylist()
         )
+        hashes = np.frombuffer(b"".join(digests), dtype="<u8")
         is_missing = np.asarray(text.is_null().to_numpy(zero_copy_only=False), dtype=bool)
         is_first = np.zeros(len(hashes), dtype=bool)
         is_first[np.unique(hashes, return_index=True)[1]] = True
@@ -113,13 +111,11 @@ def _column_text(table: Table, name: str) -> pa.Array:
 
 def _time_values(table: Table, name: str) -> np.ndarray:
     """Convert a column of times to numbers (n,), NaN for invalid times."""
-    try:
+    with contextlib.suppress(ColumnError):
         column = infer_type(name, column_array([table], name, ()).array, [table]).column
-    except ColumnError:
-        return np.full(table.data.num_rows, np.nan)
-    if column.kind not in ("number", "integer", "datetime"):
-        return np.full(table.data.num_rows, np.nan)
-    return column.values
+        if column.kind in ("number", "integer", "datetime"):
+            return column.values
+    return np.full(table.data.num_rows, np.nan)
 
 
 def distinct_rows(reference: np.ndarray) -> frozenset[bytes]:
@@ -133,8 +129,6 @@ def distinct_rows(reference: np.ndarray) -> frozenset[bytes]:
 
 def copied_rows_note(values: np.ndarray, known_rows: frozenset[bytes]) -> list[str]:
     """Return a note if at least 5 rows and a fifth of the rows (n, C) are known rows."""
-    if len(values) < 5:
-        return []
     count = sum(row.tobytes() in known_rows for row in values)
     if count < max(5, 0.2 * len(values)):
         return []

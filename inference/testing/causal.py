@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -92,48 +93,42 @@ class ConditionalIndependence:
         return f"{self.first} and {self.second}{condition}: p = {self.pvalue:.3g}"
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class ConditionalTests:
     """Conditional independence tests of the columns of one sample, with cached results.
 
-    Args:
-        sample: sample, (n, D).
+    Attributes:
+        sample: sample, (n, D), in canonical order.
         names: names of the columns.
         choice: choice of kernels.
         n_resamples: number of permutations of each test.
         seed: random seed of the permutations and of the regressions.
+        residuals: values of columns, or their residuals given others, by the names of both.
     """
 
-    def __init__(
-        self,
-        sample: np.ndarray,
-        names: tuple[str, ...],
-        choice: KernelChoice,
-        n_resamples: int,
-        seed: int,
-    ) -> None:
-        # In canonical order, so that the order of rows has no influence.
-        self._sample = sample[canonical_order(sample)]
-        self._names = names
-        self.n_resamples = n_resamples
-        self.choice = choice
-        self.seed = seed
-        rng = generator(seed, *np.hsplit(sample, sample.shape[1]))
-        self._indices = permuted_indices(len(sample), n_resamples, rng)
-        self._results: dict[tuple[str, str, tuple[str, ...]], ConditionalIndependence] = {}
-        self._residuals: dict[tuple[str, tuple[str, ...]], np.ndarray] = {}
-        self._kernels: dict[tuple[str, tuple[str, ...]], list[Any]] = {}
-        cache_size = max(2, CACHE_BYTES // (MATRICES_PER_VARIABLE * 8 * len(sample) ** 2))
-        self._variable = functools.lru_cache(cache_size)(self._compute_variable)
+    sample: np.ndarray
+    names: tuple[str, ...]
+    choice: KernelChoice
+    n_resamples: int
+    seed: int
+    residuals: dict[tuple[str, tuple[str, ...]], np.ndarray] = dataclasses.field(
+        default_factory=dict
+    )
 
-    def with_choice(self, choice: KernelChoice) -> ConditionalTests:
-        """Return tests of the same columns with other kernels, which share the regressions."""
-        other = ConditionalTests(self._sample, self._names, choice, self.n_resamples, self.seed)
-        other._residuals = self._residuals
-        return other
+    def __post_init__(self) -> None:
+        # Then the order of rows has no influence.
+        self.sample = self.sample[canonical_order(self.sample)]
+        n, dimension = self.sample.shape
+        rng = generator(self.seed, *np.hsplit(self.sample, dimension))
+        self._indices = permuted_indices(n, self.n_resamples, rng)
+        self._results: dict[tuple[str, str, tuple[str, ...]], ConditionalIndependence] = {}
+        self._kernels: dict[tuple[str, tuple[str, ...]], list[Any]] = {}
+        cache_size = max(2, CACHE_BYTES // (MATRICES_PER_VARIABLE * 8 * n**2))
+        self._variable = functools.lru_cache(cache_size)(self._compute_variable)
 
     def columns(self, names: Sequence[str]) -> np.ndarray:
         """Return the values of columns, (n, D)."""
-        return self._sample[:, [self._names.index(name) for name in names]]
+        return self.sample[:, [self.names.index(name) for name in names]]
 
     def test(
         self, first: str, second: str, conditioning: tuple[str, ...]
@@ -150,15 +145,15 @@ class ConditionalTests:
     def _compute_variable(self, name: str, conditioning: tuple[str, ...]) -> Variable:
         """Compute the kernels and Gram matrices of a column, or of its residuals."""
         key = name, conditioning
-        if key not in self._residuals:
+        if key not in self.residuals:
             values = self.columns([name])
             if conditioning:
                 try:
                     values = regress_out(values, self.columns(conditioning), seed=self.seed)
                 except InputError as error:
                     raise InputError(f"{name} given {', '.join(conditioning)}: {error}") from None
-            self._residuals[key] = values
-        values = self._residuals[key]
+            self.residuals[key] = values
+        values = self.residuals[key]
         with computing():
             if key not in self._kernels:
                 self._kernels[key] = variable_kernels(values, self.choice)
@@ -216,8 +211,8 @@ class CausalGraph(Shown):
             raise InputError(f"columns must be {', '.join(self.columns)} in some order")
         source = self.source
         if kernel is not None:
-            standardize = source.choice.standardize
-            source = source.with_choice(KernelChoice.checked(kernel, KERNEL_NAMES, standardize))
+            choice = KernelChoice.checked(kernel, KERNEL_NAMES, source.choice.standardize)
+            source = dataclasses.replace(source, choice=choice)
         progress = self.progress if progress is None else progress
         return _find_graph(source, names, alpha, self.most_given, progress)
 
@@ -398,40 +393,27 @@ def _run_pc(
     class ResidualHsic(CIT_Base):  # type: ignore[misc]
         """Adapter of ``pvalue`` to the interface of causal-learn."""
 
-        def __init__(self, data: np.ndarray, pvalue: Callable[..., float], **_: Any) -> None:
+        def __init__(self, data: np.ndarray, **_: Any) -> None:
             super().__init__(data)
-            self._pvalue = pvalue
             self.check_cache_method_consistent("bke", "residual HSIC")
 
         def __call__(self, x: int, y: int, condition_set: Any = None) -> float:
             conditioning = () if condition_set is None else tuple(map(int, condition_set))
-            return self._pvalue(int(x), int(y), conditioning)
+            return pvalue(int(x), int(y), conditioning)
 
     register_ci_test("bke", ResidualHsic)
-    graph = pc(
-        sample,
-        alpha,
-        "bke",
-        stable=True,
-        show_progress=False,
-        max_k=max_conditioning,
-        pvalue=pvalue,
-    )
+    graph = pc(sample, alpha, "bke", stable=True, show_progress=False, max_k=max_conditioning)
     return np.asarray(graph.G.graph)
 
 
 def _edges(marks: np.ndarray, names: tuple[str, ...]) -> tuple[Edge, ...]:
     """Read edges from the matrix of causal-learn: [j, i] is the mark at j, -1 tail and 1 head."""
     edges = []
-    for i in range(len(names)):
-        for j in range(i + 1, len(names)):
-            at_i, at_j = marks[i, j], marks[j, i]
-            if at_i == 0 and at_j == 0:
-                continue
-            if at_i == at_j:
-                kind = BIDIRECTED if at_i == 1 else UNDIRECTED
-                edges.append(Edge(names[i], names[j], kind))
-            else:
-                first, second = (i, j) if at_j == 1 else (j, i)
-                edges.append(Edge(names[first], names[second], DIRECTED))
+    for i, j in itertools.combinations(range(len(names)), 2):
+        at_i, at_j = marks[i, j], marks[j, i]
+        if at_i == at_j != 0:
+            edges.append(Edge(names[i], names[j], BIDIRECTED if at_i == 1 else UNDIRECTED))
+        elif at_i != at_j:
+            first, second = (i, j) if at_j == 1 else (j, i)
+            edges.append(Edge(names[first], names[second], DIRECTED))
     return tuple(edges)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Event
 from typing import Any, NamedTuple
 
@@ -128,78 +128,14 @@ def independence_test(
     choices = [KernelChoice.checked(k, KERNEL_NAMES, standardize) for k in per_variable]
     check_count(seed, "seed", 0, 2**63 - 1)
     null = NullChoice.checked(
-        method,
-        estimator,
-        HSIC_ESTIMATORS,
-        n_resamples=n_resamples,
-        alpha=alpha,
-        dependence_length=dependence_length,
+        method, estimator, HSIC_ESTIMATORS, n_resamples, alpha, dependence_length
     )
     for choice in choices:
         null.check_kernel(choice.kernel)
-    first, second = samples = _check_pairs(X, Y, null)
-    if len(first) <= MAX_GRAM_ROWS or not null.is_permutation:
-        check_memory(len(first), first.shape[1] + second.shape[1], matrices=16)
-    with computing(), progress_bar("variables", 2, shown=progress) as advance:
-        kernels = []
-        for choice, sample in zip(choices, samples, strict=True):
-            kernels.append(variable_kernels(sample, choice))
-            advance(1)
-    selection = " and ".join(dict.fromkeys(map(str, choices)))
-    with computing():
-        if null.is_permutation:
-            # The p-value must not depend on the order of the pairs: they are sorted, or in a random
-            # order that depends on their values.
-            order = canonical_order(np.concatenate(samples, axis=1))
-            if len(order) > MAX_GRAM_ROWS:
-                order = generator(seed, *samples, stream=4).permutation(order)
-            x, y = (
-                Variable.from_sample(sample[order], of_variable, choice)
-                for sample, of_variable, choice in zip(samples, kernels, choices, strict=True)
-            )
-            result = in_stages(
-                lambda count: _permutation_test(
-                    samples, (x, y), null, seed, count, progress=progress
-                ),
-                n_resamples,
-                alpha,
-                sequential=sequential,
-            )
-            result = dataclasses.replace(result, method=f"{result.method}, {selection}")
-            # Serial dependence within only one of the variables is harmless.
-            serial = [
-                serial_note([values], column_names(Z) or default_names(values.shape[1]))
-                for Z, values in ((X, first), (Y, second))
-            ]
-            if all(serial):
-                result = dataclasses.replace(result, notes=(*result.notes, *serial[0]))
-        else:
-            single = tuple(of_variable[0] for of_variable in kernels)
-            K, L = (gram(k, sample) for k, sample in zip(single, samples, strict=True))
-            approximation = hsic_approximation(null, K, L, generator(seed, first, second))
-            label = f"HSIC ({null.estimator})"
-            result = approximation.to_result(TEST, HYPOTHESES, single, selection, null.alpha, label)
-    notes = []
-    for variable, Z, values in (("X", X, first), ("Y", Y, second)):
-        names = column_names(Z) or default_names(values.shape[1])
-        notes += [
-            f"{variable}: {describe_sentinel(name, sentinel, 'some rows')} leave these rows out"
-            for name, column in zip(names, values.T, strict=True)
-            for sentinel in find_sentinels(column)
-        ]
-        if len(names) > 1:  # a single column cannot be left out
-            notes += [f"{variable}: {note}" for note in identifier_notes(names, values)]
-    return dataclasses.replace(
-        result,
-        notes=(*result.notes, *notes),
-        fingerprints=pairs_fingerprints(first, second),
-    )
-
-
-def _check_pairs(X: ArrayLike, Y: ArrayLike, null: NullChoice) -> tuple[np.ndarray, np.ndarray]:
-    """Check that the rows of two variables are pairs, and enough for the null distribution."""
     check_same_rows(X=X, Y=Y)
-    first, second = (equalize([as_sample(Z, name)])[0] for Z, name in ((X, "X"), (Y, "Y")))
+    first, second = samples = [
+        equalize([as_sample(Z, name)])[0] for Z, name in ((X, "X"), (Y, "Y"))
+    ]
     n = len(first)
     if n != len(second):
         raise InputError(f"X has {n} rows but Y has {len(second)}: independence needs pairs")
@@ -207,48 +143,108 @@ def _check_pairs(X: ArrayLike, Y: ArrayLike, null: NullChoice) -> tuple[np.ndarr
         raise InputError(f"unbiased HSIC needs at least 4 rows, and has {n}")
     check_common_keys(X, Y, first, second)
     null.check_rows(n)
-    return first, second
+    if n <= MAX_GRAM_ROWS or not null.is_permutation:
+        check_memory(n, first.shape[1] + second.shape[1], matrices=16)
+    with computing(), progress_bar("variables", 2, shown=progress) as advance:
+        kernels = []
+        for choice, sample in zip(choices, samples, strict=True):
+            kernels.append(variable_kernels(sample, choice))
+            advance(1)
+    columns = [
+        column_names(Z) or default_names(sample.shape[1])
+        for Z, sample in zip((X, Y), samples, strict=True)
+    ]
+    notes: list[str] = []
+    with computing():
+        if null.is_permutation:
+            result = _permutation_test(
+                samples, choices, kernels, null, seed, sequential=sequential, progress=progress
+            )
+            # Serial dependence within only one of the variables is harmless.
+            serial = [
+                serial_note([sample], names) for sample, names in zip(samples, columns, strict=True)
+            ]
+            notes += serial[0] if all(serial) else ()
+        else:
+            single = tuple(of_variable[0] for of_variable in kernels)
+            K, L = (gram(k, sample) for k, sample in zip(single, samples, strict=True))
+            result = hsic_approximation(
+                null,
+                K,
+                L,
+                generator(seed, *samples),
+                test=TEST,
+                hypotheses=HYPOTHESES,
+                kernel=single,
+                alpha=null.alpha,
+                statistic_label=f"HSIC ({null.estimator})",
+            )
+    for variable, names, sample in zip("XY", columns, samples, strict=True):
+        notes += [
+            f"{variable}: {describe_sentinel(name, sentinel, 'some rows')} leave these rows out"
+            for name, column in zip(names, sample.T, strict=True)
+            for sentinel in find_sentinels(column)
+        ]
+        if len(names) > 1:  # a single column cannot be left out
+            notes += [f"{variable}: {note}" for note in identifier_notes(names, sample)]
+    return dataclasses.replace(
+        result,
+        method=f"{result.method}, {' and '.join(dict.fromkeys(map(str, choices)))}",
+        notes=(*kernel_notes(list(result.kernel)), *result.notes, *notes),
+        fingerprints=pairs_fingerprints(*samples),
+    )
 
 
 def _permutation_test(
-    samples: tuple[np.ndarray, np.ndarray],
-    variables: tuple[Variable, Variable],
+    samples: Sequence[np.ndarray],
+    choices: Sequence[KernelChoice],
+    kernels: Sequence[list[Any]],
     null: NullChoice,
     seed: int,
-    count: int,
     *,
+    sequential: bool,
     progress: bool,
 ) -> TestResult:
-    """Compute the exact test with ``count`` permutations."""
-    # The p-value must not depend on the order of the variables: a checksum of the data determines
-    # which one is permuted.
+    """Compute the exact test."""
     n = len(samples[0])
-    n_units = n if n <= MAX_GRAM_ROWS else N_BLOCKS
-    indices = permuted_indices(n_units, count, generator(seed, *samples))
-    if checksum(samples[0]) > checksum(samples[1]):
-        indices = np.argsort(indices, axis=1)
-    combined, most_extreme = hsic_statistic(*variables, indices, null.estimator, progress=progress)
-    label = f"HSIC ({null.estimator})"
-    if combined.num_other:
-        label = "minus log generalized mean p-value of the combined HSICs and the linear HSIC"
-    elif combined.components:
-        label = COMBINED
+    # The p-value must not depend on the order of the pairs: they are sorted, or in a random order
+    # that depends on their values.
+    order = canonical_order(np.concatenate(samples, axis=1))
+    if n > MAX_GRAM_ROWS:
+        order = generator(seed, *samples, stream=4).permutation(order)
+    x, y = (
+        Variable.from_sample(sample[order], of_variable, choice)
+        for sample, of_variable, choice in zip(samples, kernels, choices, strict=True)
+    )
     # With 4 rows, the centered Gram matrix of the unbiased estimator has three different entries.
     num_values = 6 if n == 4 and null.estimator == "unbiased" else math.factorial(n)
-    return TestResult.from_permutations(
-        combined.values,
-        test=TEST,
-        hypotheses=HYPOTHESES,
-        kernel=most_extreme,
-        method=describe_count(count, null.n_resamples),
-        exact=True,
-        alpha=null.alpha,
-        statistic_label=label,
-        kernel_label="most extreme HSIC at" if combined.components else "kernel",
-        components=combined.components,
-        pvalue_error=combined.pvalue_error(),
-        notes=(*kernel_notes(list(most_extreme)), *small_sample_note(num_values, null.alpha)),
-    )
+
+    def evaluate(count: int) -> TestResult:
+        units = n if n <= MAX_GRAM_ROWS else N_BLOCKS
+        indices = permuted_indices(units, count, generator(seed, *samples))
+        # Nor on the order of the variables: a checksum of the data determines which is permuted.
+        if checksum(samples[0]) > checksum(samples[1]):
+            indices = np.argsort(indices, axis=1)
+        combined, most_extreme = hsic_statistic(x, y, indices, null.estimator, progress=progress)
+        label = COMBINED if combined.components else f"HSIC ({null.estimator})"
+        if combined.num_other:
+            label = "minus log generalized mean p-value of the combined HSICs and the linear HSIC"
+        return TestResult.from_permutations(
+            combined.values,
+            test=TEST,
+            hypotheses=HYPOTHESES,
+            kernel=most_extreme,
+            method=describe_count(count, null.n_resamples),
+            exact=True,
+            alpha=null.alpha,
+            statistic_label=label,
+            kernel_label="most extreme HSIC at" if combined.components else "kernel",
+            components=combined.components,
+            pvalue_error=combined.pvalue_error(),
+            notes=small_sample_note(num_values, null.alpha),
+        )
+
+    return in_stages(evaluate, null.n_resamples, null.alpha, sequential=sequential)
 
 
 def conditional_independence_test(

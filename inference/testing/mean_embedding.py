@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -92,36 +91,35 @@ def mean_embedding_test(
             observed = float(at_point[0])
             name = f"at {format_values(point)}"
             parts.append(TestComponent(name, observed, p_value(at_point), selected, observed))
-    num_locations, options = len(points), f"{choice}, {len(points)} locations"
-    result = TestResult.from_permutations(
-        values,
-        test="mean-embedding test",
-        hypotheses=HYPOTHESES,
-        kernel=selected,
-        method=f"{n_resamples} permutations, {options}",
-        exact=True,
-        alpha=alpha,
-        statistic_label="T squared",
-        components=tuple(parts),
-        fingerprints=pair.fingerprints,
-        notes=kernel_notes([selected]),
-    )
+    attributes: dict[str, Any] = {
+        "test": "mean-embedding test",
+        "hypotheses": HYPOTHESES,
+        "kernel": selected,
+        "alpha": alpha,
+        "statistic_label": "T squared",
+        "components": tuple(parts),
+        "fingerprints": pair.fingerprints,
+    }
+    num_locations, notes = len(points), kernel_notes([selected])
+    options = f"{choice}, {num_locations} locations"
     if method == "permutation":
-        return result
+        return TestResult.from_permutations(
+            values,
+            method=f"{n_resamples} permutations, {options}",
+            exact=True,
+            notes=notes,
+            **attributes,
+        )
     rows = sum(test.sizes)
     error_degrees = rows - num_locations - 1
     if error_degrees < 1:
         raise InputError(f"{num_locations} locations are too many for {rows} held-out rows")
-    limit = hotelling_null(num_locations, rows)
-    return dataclasses.replace(
-        result,
-        pvalue=float(limit.sf(result.statistic)),
-        pvalue_error=0.0,  # in closed form
-        null_distribution=np.empty(0),
+    return TestResult.from_limit(
+        float(values[0]),
+        hotelling_null(num_locations, rows),
         method=f"F with {num_locations} and {error_degrees} degrees of freedom, {options}",
-        exact=False,
-        limit=limit,
-        notes=(*result.notes, CONSERVATIVE_NOTE),
+        notes=(*notes, CONSERVATIVE_NOTE),
+        **attributes,
     )
 
 

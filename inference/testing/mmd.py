@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -35,25 +35,6 @@ VARIANCE_ROWS = 2**13
 BLOCK_ENTRIES = 2**22
 
 
-class _LabelSums(NamedTuple):
-    """Sums over the centered Gram matrix K for every column z of labels.
-
-    K is without the entries that the estimator excludes. Centering removes large common terms:
-    no estimate changes with k(x, y) + f(x) + f(y).
-
-    Attributes:
-        within: z'Kz, (1 + B,).
-        marginal: 1'Kz, (1 + B,).
-        total: 1'K1.
-        magnitude: largest absolute entry of K.
-    """
-
-    within: np.ndarray
-    marginal: np.ndarray
-    total: float
-    magnitude: float
-
-
 def permuted_mmd(
     gram: np.ndarray | Factor,
     labels: np.ndarray,
@@ -78,10 +59,8 @@ def permuted_mmd(
     """
     m = int(labels[:, 0].sum())
     n = len(labels) - m
-    if isinstance(gram, Factor):
-        within, marginal, total, magnitude = _factor_sums(gram, labels, estimator, advance)
-    else:
-        within, marginal, total, magnitude = _matrix_sums(gram, labels, estimator, advance)
+    sums = _factor_sums if isinstance(gram, Factor) else _matrix_sums
+    within, marginal, total, magnitude = sums(gram, labels, estimator, advance)
     excluded = 0 if estimator == "biased" else 1
     pairs_across = m * (m - 1) if estimator == "paired" else m * n
     values = (
@@ -93,9 +72,13 @@ def permuted_mmd(
 
 
 def _matrix_sums(
-    gram: np.ndarray, labels: np.ndarray, estimator: str, advance: Callable[[int], None]
-) -> _LabelSums:
-    """Compute the sums by products with the Gram matrix."""
+    gram: Any, labels: np.ndarray, estimator: str, advance: Callable[[int], None]
+) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """Compute z'Kz, 1'Kz and 1'K1 for the centered Gram matrix K, and its largest absolute entry.
+
+    K is without the entries that the estimator excludes. Centering removes large common terms:
+    no estimate changes with k(x, y) + f(x) + f(y).
+    """
     centered = center(gram)
     if estimator != "biased":
         np.fill_diagonal(centered, 0.0)
@@ -112,12 +95,12 @@ def _matrix_sums(
 
     within, marginal = in_batches(batch, labels.shape[1], 24 * len(labels))
     magnitude = float(max(centered.max(), -centered.min()))
-    return _LabelSums(within, marginal, float(centered.sum()), magnitude)
+    return within, marginal, float(centered.sum()), magnitude
 
 
 def _factor_sums(
-    gram: Factor, labels: np.ndarray, estimator: str, advance: Callable[[int], None]
-) -> _LabelSums:
+    gram: Any, labels: np.ndarray, estimator: str, advance: Callable[[int], None]
+) -> tuple[np.ndarray, np.ndarray, float, float]:
     """Compute the sums with K = F F' less the excluded entries. The columns of F add up to 0."""
     factor = gram.centered()
     diagonal = factor.diagonal
@@ -135,7 +118,7 @@ def _factor_sums(
     # A column z contains one row of each pair, so that excluded pairs do not occur in z'Kz.
     within = np.sum(np.square(projections), axis=0) - diagonal_sums
     total = -float(excluded.sum() + excluded_pairs.sum())
-    return _LabelSums(within, -diagonal_sums - pair_sums, total, float(diagonal.max()))
+    return within, -diagonal_sums - pair_sums, total, float(diagonal.max())
 
 
 def mmd_interval(
@@ -164,18 +147,14 @@ def mmd_interval(
         Estimate and interval. Both are ``None`` with more than :data:`MAX_EXACT_ROWS` rows and a
         kernel whose residual variance exceeds :data:`MAX_RESIDUAL_VARIANCE`.
     """
-    first, second = pair.first, pair.second
-    if len(first) + len(second) <= MAX_EXACT_ROWS:
-        terms = [
-            _exact_terms(kernel, sample, other)
-            for sample, other in ((first, second), (second, first))
-        ]
+    samples = pair.first, pair.second
+    if sum(pair.sizes) <= MAX_EXACT_ROWS:
+        terms = [_exact_terms(kernel, sample, other) for sample, other in (samples, samples[::-1])]
         moments = [(float(values.mean()), float(values.var(ddof=1))) for values in terms]
     else:
-        projected = _projected_moments(kernel, first, second)
-        if projected is None:
+        moments = _projected_moments(kernel, *samples)
+        if not moments:
             return None, None
-        moments = projected
     estimate = sum(mean for mean, _ in moments)
     variance = sum(
         4.0 * variance / size for (_, variance), size in zip(moments, pair.sizes, strict=True)
@@ -195,7 +174,7 @@ def _exact_terms(kernel: Covariance, sample: np.ndarray, other: np.ndarray) -> n
 
 def _projected_moments(
     kernel: Covariance, first: np.ndarray, second: np.ndarray
-) -> list[tuple[float, float]] | None:
+) -> list[tuple[float, float]]:
     """Compute the mean and variance of h in both samples, with the kernel projected on landmarks.
 
     Landmarks are chosen from rows of both samples. Other random rows estimate the proportion of
@@ -208,7 +187,7 @@ def _projected_moments(
         second: second sample, (n, D).
 
     Returns:
-        Mean and variance of each sample, or ``None`` if the residual variance is too large in one.
+        Mean and variance of each sample; empty if the residual variance is too large in one.
     """
     ordered = [sample[canonical_order(sample)] for sample in (first, second)]
     candidates = jnp.asarray(
@@ -228,17 +207,13 @@ def _projected_moments(
     # A constant in the kernel cancels in the squared MMD and does not count as variance.
     centered_variance = np.mean(variances) - np.square(np.mean(means, axis=0)).sum()
     if max(residuals) > MAX_RESIDUAL_VARIANCE * centered_variance:
-        return None
-    sums = [
-        np.sum(
-            [
-                np.asarray(kernel(rows, landmarks)).sum(axis=0)
-                for rows in _row_blocks(sample, len(pivots))
-            ],
-            axis=0,
+        return []
+    sums = []
+    for sample in ordered:
+        blocks = _row_blocks(sample, len(pivots))
+        sums.append(
+            np.sum([np.asarray(kernel(rows, landmarks)).sum(axis=0) for rows in blocks], axis=0)
         )
-        for sample in ordered
-    ]
     coefficients = [cho_solve((lower, True), values) for values in sums]
     moments = []
     for index, sample in enumerate(ordered):

@@ -9,7 +9,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple, get_args
+from typing import Any
 
 import jax
 import numpy as np
@@ -19,8 +19,7 @@ from scipy.linalg import eigvalsh
 
 from ..core.errors import InputError, check_choice, input_errors
 from ..data.checks import check_positive
-from ..permutation.null_distribution import check_permutations, in_batches, p_value
-from . import HsicMethod, MmdMethod, SeriesMethod
+from ..permutation.null_distribution import check_permutations, in_batches
 from .kernels import (
     DEGENERATE_KERNEL,
     SINGLE_KERNELS,
@@ -29,10 +28,10 @@ from .kernels import (
     check_not_degenerate,
     off_diagonal_mean,
 )
-from .result import TestResult, kernel_notes
+from .result import TestResult
 
 #: Estimators of the squared MMD for each method, the default first.
-MMD_ESTIMATORS: dict[MmdMethod, tuple[str, ...]] = {
+MMD_ESTIMATORS: dict[str, tuple[str, ...]] = {
     "permutation": ("unbiased", "biased", "paired"),
     "gamma": ("biased",),
     "spectrum": ("unbiased",),
@@ -40,7 +39,7 @@ MMD_ESTIMATORS: dict[MmdMethod, tuple[str, ...]] = {
     "normal": ("linear", "block"),
 }
 #: Estimators of HSIC for each method, the default first.
-HSIC_ESTIMATORS: dict[HsicMethod, tuple[str, ...]] = {
+HSIC_ESTIMATORS: dict[str, tuple[str, ...]] = {
     "permutation": ("unbiased", "biased"),
     "gamma": ("biased",),
     "spectrum": ("biased",),
@@ -48,11 +47,12 @@ HSIC_ESTIMATORS: dict[HsicMethod, tuple[str, ...]] = {
     "shift": ("biased",),
 }
 #: Methods for rows in order of time.
-SERIES_METHODS: tuple[str, ...] = get_args(SeriesMethod)
+SERIES_METHODS = ("wild bootstrap", "shift")
 #: Default dependence length of a series in steps, and smallest number of rows per step of it.
 DEFAULT_DEPENDENCE_LENGTH, MIN_ROWS_PER_STEP = 20.0, 5
 #: Smallest eigenvalue of the spectrum null, relative to the largest.
 MIN_RELATIVE_EIGENVALUE = 1e-9
+SPECTRUM = "draws of the spectral limit"
 LIBERAL_NOTE = (
     "this null distribution is too narrow for short series: at level 0.05 true null hypotheses of "
     "autoregressions with 50 to 200 steps and coefficient 0.8 were rejected in 10 to 34 % of cases"
@@ -84,10 +84,9 @@ class NullChoice:
     @classmethod
     def checked(
         cls,
-        method: Any,
-        estimator: Any,
-        estimators: Mapping[Any, tuple[str, ...]],
-        *,
+        method: str,
+        estimator: str | None,
+        estimators: Mapping[str, tuple[str, ...]],
         n_resamples: int,
         alpha: float,
         dependence_length: float | None,
@@ -117,14 +116,13 @@ class NullChoice:
                 f"method={method!r}"
             )
         alpha = check_permutations(n_resamples, alpha, method=method)
-        if dependence_length is None:
-            dependence_length = DEFAULT_DEPENDENCE_LENGTH
-        elif method not in SERIES_METHODS:
+        if dependence_length is not None and method not in SERIES_METHODS:
             raise InputError(
                 f"dependence_length is for method={' or '.join(map(repr, SERIES_METHODS))}, not "
                 f"for {method!r}"
             )
-        length = check_positive(dependence_length, "dependence_length")
+        length = DEFAULT_DEPENDENCE_LENGTH if dependence_length is None else dependence_length
+        length = check_positive(length, "dependence_length")
         return cls(method, estimator, n_resamples, alpha, length)
 
     def check_kernel(self, kernel: Any) -> None:
@@ -166,100 +164,45 @@ class NullChoice:
             )
 
 
-class Approximation(NamedTuple):
-    """An observed statistic with an approximate null distribution.
-
-    Attributes:
-        statistic: observed value.
-        draws: draws from the null distribution, (B,); empty with a ``limit``.
-        limit: null distribution in closed form, a SciPy distribution, or ``None``.
-        method: name of the approximation.
-        rows: assumption about the rows.
-        note: note on an actual level that differs from the nominal one, or an empty string.
-    """
-
-    statistic: float
-    draws: np.ndarray
-    limit: Any
-    method: str
-    rows: str = "independent"
-    note: str = ""
-
-    def to_result(
-        self,
-        test: str,
-        hypotheses: tuple[str, str],
-        kernel: Any,
-        selection: str,
-        alpha: float,
-        statistic_label: str,
-    ) -> TestResult:
-        """Create the result of a test.
-
-        Args:
-            test: name of the test.
-            hypotheses: conclusions of the test.
-            kernel: kernel, or the tuple of two kernels.
-            selection: name of the rule by which the kernel was selected.
-            alpha: level of the test.
-            statistic_label: name of the statistic.
-        """
-        kernels = list(kernel) if isinstance(kernel, tuple) else [kernel]
-        if self.limit is not None:
-            pvalue = float(self.limit.sf(self.statistic))
-        else:
-            pvalue = p_value(np.concatenate([[self.statistic], self.draws]))
-        return TestResult(
-            test=test,
-            hypotheses=hypotheses,
-            statistic=self.statistic,
-            pvalue=pvalue,
-            null_distribution=self.draws,
-            kernel=kernel,
-            method=f"{self.method}, {selection}",
-            exact=False,
-            alpha=alpha,
-            statistic_label=statistic_label,
-            limit=self.limit,
-            rows=self.rows,
-            notes=(*kernel_notes(kernels), *filter(None, [self.note])),
-        )
-
-
 def mmd_approximation(
-    null: NullChoice, gram: np.ndarray, sizes: tuple[int, int], rng: np.random.Generator
-) -> Approximation:
-    """Compute the squared MMD with an approximate null distribution.
+    null: NullChoice,
+    gram: np.ndarray,
+    sizes: tuple[int, int],
+    rng: np.random.Generator,
+    **attributes: Any,
+) -> TestResult:
+    """Test the squared MMD with an approximate null distribution.
 
     Args:
         null: options with the method ``"gamma"``, ``"spectrum"`` or ``"wild bootstrap"``.
         gram: Gram matrix (N, N) of P followed by Q; for the wild bootstrap in order of time.
         sizes: sizes of the samples.
         rng: random number generator of the draws.
+        **attributes: attributes of the result.
     """
     check_not_degenerate(gram)
     m, n = sizes
     if null.method == "spectrum":
         within = off_diagonal_mean(gram[:m, :m]) + off_diagonal_mean(gram[m:, m:])
         unbiased = within - 2.0 * float(gram[:m, m:].mean())
-        count = null.n_resamples
-        draws = mmd_spectrum(gram, sizes, count, rng)
-        return Approximation(unbiased, draws, None, f"{count} draws of the spectral limit")
+        draws = mmd_spectrum(gram, sizes, null.n_resamples, rng)
+        return _from_draws(unbiased, draws, f"{len(draws)} {SPECTRUM}", **attributes)
     biased = biased_mmd(gram, m)
     if null.method == "gamma":
-        return Approximation(biased, np.empty(0), mmd_gamma(gram, sizes), "gamma limit")
+        limit = mmd_gamma(gram, sizes)
+        return TestResult.from_limit(biased, limit, method="gamma limit", **attributes)
     if m != n:
         raise InputError(
             f"the wild bootstrap needs samples of one size, and P has {m} rows, Q {n}: drop rows "
             "of one"
         )
-    return _wild_bootstrap_approximation(null, biased, mmd_core(gram), rng)
+    return _wild_bootstrap_test(null, biased, mmd_core(gram), rng, **attributes)
 
 
 def hsic_approximation(
-    null: NullChoice, K: np.ndarray, L: np.ndarray, rng: np.random.Generator
-) -> Approximation:
-    """Compute the biased HSIC with an approximate null distribution.
+    null: NullChoice, K: np.ndarray, L: np.ndarray, rng: np.random.Generator, **attributes: Any
+) -> TestResult:
+    """Test the biased HSIC with an approximate null distribution.
 
     Args:
         null: options with the method ``"gamma"``, ``"spectrum"``, ``"wild bootstrap"`` or
@@ -267,57 +210,70 @@ def hsic_approximation(
         K: Gram matrix (n, n) of x; for the last two in order of time.
         L: Gram matrix (n, n) of y.
         rng: random number generator of the draws.
+        **attributes: attributes of the result.
     """
     for matrix in (K, L):
         check_not_degenerate(matrix)
-    n = len(K)
     product = center(K) * center(L)
     statistic = float(product.mean())
     if null.method == "gamma":
-        return Approximation(statistic, np.empty(0), hsic_gamma(K, L), "gamma limit")
+        limit = hsic_gamma(K, L)
+        return TestResult.from_limit(statistic, limit, method="gamma limit", **attributes)
     if null.method == "spectrum":
-        count = null.n_resamples
-        draws = hsic_spectrum(K, L, count, rng)
-        return Approximation(statistic, draws, None, f"{count} draws of the spectral limit")
+        draws = hsic_spectrum(K, L, null.n_resamples, rng)
+        return _from_draws(statistic, draws, f"{len(draws)} {SPECTRUM}", **attributes)
     if null.method == "wild bootstrap":
-        return _wild_bootstrap_approximation(null, statistic, product, rng)
+        return _wild_bootstrap_test(null, statistic, product, rng, **attributes)
     shortest = math.ceil(null.dependence_length)
-    if (n - 2 * shortest + 2) * null.alpha < 1.0:
+    num_shifts = len(K) - 2 * shortest + 1
+    if (num_shifts + 1) * null.alpha < 1.0:
         raise InputError(
-            f"{n} rows have {n - 2 * shortest + 1} shifts of at least {shortest} steps, too few to "
+            f"{len(K)} rows have {num_shifts} shifts of at least {shortest} steps, too few to "
             f"reject at level {null.alpha:g}"
         )
     values = shift_null(K, L, shortest)
-    method = f"{len(values) - 1} shifts of at least {shortest} steps"
-    return Approximation(float(values[0]), values[1:], None, method, "series")
+    method = f"{num_shifts} shifts of at least {shortest} steps"
+    return _from_draws(float(values[0]), values[1:], method, rows="series", **attributes)
 
 
-def _wild_bootstrap_approximation(
-    null: NullChoice, statistic: float, core: np.ndarray, rng: np.random.Generator
-) -> Approximation:
-    """Draw the null distribution of the mean of ``core`` (n, n), rows in order of time (TST-7)."""
+def _wild_bootstrap_test(
+    null: NullChoice,
+    statistic: float,
+    core: np.ndarray,
+    rng: np.random.Generator,
+    **attributes: Any,
+) -> TestResult:
+    """Test the mean of ``core`` (n, n), rows in order of time, by the wild bootstrap (TST-7)."""
     length = null.dependence_length
     draws = wild_bootstrap(core, null.n_resamples, rng, length=length)
-    method = f"{null.n_resamples} wild bootstrap draws with a dependence length of {length:g} steps"
-    return Approximation(statistic, draws, None, method, "series", LIBERAL_NOTE)
+    method = f"{len(draws)} wild bootstrap draws with a dependence length of {length:g} steps"
+    return _from_draws(statistic, draws, method, rows="series", notes=(LIBERAL_NOTE,), **attributes)
+
+
+def _from_draws(statistic: float, draws: np.ndarray, method: str, **attributes: Any) -> TestResult:
+    """Create the result of a test with draws (B,) from an approximate null distribution."""
+    values = np.concatenate([[statistic], draws])
+    return TestResult.from_permutations(
+        values, method=method, exact=False, pvalue_error=0.0, **attributes
+    )
 
 
 def linear_time_approximation(
-    first: np.ndarray, second: np.ndarray, kernel: Any, block_size: int | None
-) -> Approximation:
-    """Compute the t statistic of independent terms of the squared MMD (MMD-13, MMD-14).
+    first: np.ndarray, second: np.ndarray, block_size: int | None, **attributes: Any
+) -> TestResult:
+    """Test by the t statistic of independent terms of the squared MMD (MMD-13, MMD-14).
 
     Args:
         first: rows of P (n, D), in random order.
         second: rows of Q (n, D), in random order.
-        kernel: kernel of the squared MMD.
         block_size: rows of each sample in a term.
+        **attributes: attributes of the result, with the kernel.
 
     Raises:
         InputError: for fewer than two terms, or terms that are all equal.
     """
     with jax.enable_x64(True), input_errors():
-        terms = np.asarray(mmd_terms(first, second, kernel, block_size=block_size))
+        terms = np.asarray(mmd_terms(first, second, attributes["kernel"], block_size=block_size))
     if len(terms) < 2:
         raise InputError(
             "there is only one block, which has no standard error: pass a smaller block_size"
@@ -325,13 +281,13 @@ def linear_time_approximation(
     standard_error = terms.std(ddof=1) / len(terms) ** 0.5
     if not standard_error > 0.0:
         raise InputError(DEGENERATE_KERNEL)
-    return Approximation(
+    return TestResult.from_limit(
         float(terms.mean() / standard_error),
-        np.empty(0),
         stats.t(len(terms) - 1),
-        f"t limit of {len(terms)} terms",
+        method=f"t limit of {len(terms)} terms",
         # Means of blocks of more than two rows are skewed.
-        note=CONSERVATIVE_NOTE if block_size != 2 else "",
+        notes=() if block_size == 2 else (CONSERVATIVE_NOTE,),
+        **attributes,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -168,20 +168,28 @@ def posterior_predictive_check(
     alpha = check_permutations(replicates, alpha, "replicates")
     check_count(rows, "rows", 4)
     check_count(seed, "seed", 0, 2**63 - 1)
-    predictions = Predictions.from_tree(tree, variable)
-    split = predictions.split(replicates, rows, seed)
-    observed, reference = predictions.observed, split.reference
+    name, observed, draws = _read_variable(tree, variable)
+    selected, sets, predicted = _split(name, observed, draws, replicates, rows, seed)
+    reference = predicted[: 2 * rows]
     with computing():
         ordered = reference[canonical_order(reference)]
         kernels = take_evenly(multiscale_kernels(ordered, standardize, seed), 6)
         scale = choose_scale(ordered, standardize)
         lengthscales = [float(np.max(np.asarray(kernel.lengthscale) / scale)) for kernel in kernels]
-        statistics = _mmds_to_reference(split, scale, lengthscales, progress=progress)
+        scaled, size = reference / scale, sets.shape[1]
+        with progress_bar("data sets", len(sets), shown=progress) as advance:
+
+            def batch(columns: slice) -> np.ndarray:
+                values = [squared_mmds(Z, scaled, lengthscales) for Z in sets[columns] / scale]
+                advance(len(values))
+                return np.stack(values, axis=1)
+
+            statistics = in_batches(batch, len(sets), 16 * size * (size + len(scaled)))
     combined = combine(statistics, [(f"MMD, {short_name(kernel)}", kernel) for kernel in kernels])
     most_extreme = combined.most_extreme
     result = TestResult.from_permutations(
         combined.values,
-        test=f"posterior predictive check of {predictions.variable}",
+        test=f"posterior predictive check of {name}",
         hypotheses=HYPOTHESES,
         kernel=kernels[most_extreme],
         method=f"{replicates} predictive draws",
@@ -190,18 +198,23 @@ def posterior_predictive_check(
         components=combined.components,
         statistic_label=COMBINED,
     )
-    scorer = Scorer(split.predicted / scale, lengthscales[most_extreme])
+    scorer = Scorer(predicted / scale, lengthscales[most_extreme])
     # Scores are computed for all rows: with many rows only for few data sets.
     needed = int(np.ceil(1.0 / alpha - 1e-9)) - 1
     num_sets = min(replicates, max(needed, 59 if len(observed) <= rows else 19))
-    scored = [predictions.draws[index] for index in split.replicates[:num_sets]]
-    threshold = _score_threshold(scorer, scored, scale, alpha, progress=progress)
+    threshold = _score_threshold(scorer, draws[selected[:num_sets]], scale, alpha, progress)
     notes = rounding_note(observed, reference, result.kernel) if result.reject else ()
-    notes += scorer.power_note(len(observed), threshold)
+    max_score = scorer.max_score(len(observed))
+    if max_score < threshold:
+        notes += (
+            f"with {len(predicted)} predicted rows, an observation without a prediction nearby has "
+            f"a score of at most {max_score:.1f}, below the threshold: more predictive draws "
+            "increase it",
+        )
     witness, error = scorer.witness(observed / scale)
     return PredictiveCheck(
         dataclasses.replace(result, notes=notes),
-        predictions.variable,
+        name,
         observed,
         witness,
         witness / error,
@@ -210,115 +223,84 @@ def posterior_predictive_check(
     )
 
 
-class Split(NamedTuple):
-    """Predictive draws, split at random into replicates and the reference.
+def _read_variable(tree: Any, variable: str | None) -> tuple[str, np.ndarray, np.ndarray]:
+    """Read a variable, by default the one that both groups contain.
 
-    Attributes:
-        replicates: indices of the draws that are compared with the reference, (B,).
-        sets: the data and these draws, (1 + B, k, D), with the same k rows each.
-        predicted: rows of all other draws in random order, (R, D).
-        reference: the first rows of ``predicted``, from which MMDs are computed.
+    Returns:
+        The name of the variable, the data (n, D), and posterior predictive draws (draws, n, D).
+
+    Raises:
+        InputError: for a tree without the groups or the variable, or values that do not match.
     """
+    if not isinstance(tree, xr.DataTree) or not set(GROUPS) <= set(tree.children):
+        raise InputError(f"a DataTree with the groups {GROUPS[0]} and {GROUPS[1]} is needed")
+    predictive, observed = (tree[group].to_dataset() for group in GROUPS)
+    shared = [str(name) for name in observed.data_vars if name in predictive.data_vars]
+    if variable is None and len(shared) != 1:
+        raise InputError(
+            f"the two groups share {len(shared)} variables ({', '.join(shared)}): pass the "
+            "name of one"
+        )
+    if variable is not None and variable not in shared:
+        raise InputError(f"there is no {variable!r} in both groups, only {', '.join(shared)}")
+    name = variable or shared[0]
+    values = observed[name].values
+    if values.ndim == 0:
+        raise InputError(f"{name!r} is a single number and not a sample")
+    draws = predictive[name].transpose("chain", "draw", ...).values
+    if draws.shape[2:] != values.shape:
+        raise InputError(
+            f"{name!r} was observed in shape {values.shape} and predicted in {draws.shape[2:]}"
+        )
+    rows = values.reshape(len(values), -1)
+    data = as_sample(rows * 1.0, name, may_be_constant=True)
+    draws = draws.reshape(-1, *data.shape).astype(float)
+    if not np.isfinite(draws).all():
+        raise InputError(f"{(~np.isfinite(draws)).sum()} predicted values are not finite")
+    return name, data, draws
 
-    replicates: np.ndarray
-    sets: np.ndarray
-    predicted: np.ndarray
-    reference: np.ndarray
 
+def _split(
+    name: str,
+    observed: np.ndarray,
+    draws: np.ndarray,
+    num_replicates: int,
+    max_rows: int,
+    seed: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Split predictive draws at random into replicates and others, whose rows are the reference.
 
-@dataclasses.dataclass(frozen=True)
-class Predictions:
-    """A variable of a model, observed and predicted.
-
-    Attributes:
-        variable: name of the variable.
+    Args:
+        name: name of the variable.
         observed: data, (n, D).
-        draws: posterior predictive draws, (draws, n, D).
+        draws: predictive draws, (draws, n, D).
+        num_replicates: number of replicates B.
+        max_rows: largest number of rows k of each data set.
+        seed: random seed.
+
+    Returns:
+        Indices of the replicates, (B,); the data and the replicates with the same k rows each,
+        (1 + B, k, D); and rows of all other draws in random order, (R, D).
+
+    Raises:
+        InputError: for too few draws, or predictions that are constant.
     """
-
-    variable: str
-    observed: np.ndarray
-    draws: np.ndarray
-
-    @classmethod
-    def from_tree(cls, tree: Any, variable: str | None) -> Predictions:
-        """Read a variable, by default the one that both groups contain.
-
-        Raises:
-            InputError: for a tree without the groups or the variable, or values that do not match.
-        """
-        if not isinstance(tree, xr.DataTree) or not set(GROUPS) <= set(tree.children):
-            raise InputError(f"a DataTree with the groups {GROUPS[0]} and {GROUPS[1]} is needed")
-        predictive, observed = (tree[group].to_dataset() for group in GROUPS)
-        shared = [str(name) for name in observed.data_vars if name in predictive.data_vars]
-        if variable is None and len(shared) != 1:
-            raise InputError(
-                f"the two groups share {len(shared)} variables ({', '.join(shared)}): pass the "
-                "name of one"
-            )
-        if variable is not None and variable not in shared:
-            raise InputError(f"there is no {variable!r} in both groups, only {', '.join(shared)}")
-        name = variable or shared[0]
-        values = observed[name].values
-        if values.ndim == 0:
-            raise InputError(f"{name!r} is a single number and not a sample")
-        draws = predictive[name].transpose("chain", "draw", ...).values
-        if draws.shape[2:] != values.shape:
-            raise InputError(
-                f"{name!r} was observed in shape {values.shape} and predicted in {draws.shape[2:]}"
-            )
-        rows = values.reshape(len(values), -1)
-        data = as_sample(rows * 1.0, name, may_be_constant=True)
-        draws = draws.reshape(-1, *data.shape).astype(float)
-        if not np.isfinite(draws).all():
-            raise InputError(f"{(~np.isfinite(draws)).sum()} predicted values are not finite")
-        return cls(name, data, draws)
-
-    def split(self, num_replicates: int, max_rows: int, seed: int) -> Split:
-        """Split the draws at random into replicates and the reference.
-
-        Args:
-            num_replicates: number of replicates.
-            max_rows: largest number of rows of each data set; the reference has twice as many.
-            seed: random seed.
-
-        Raises:
-            InputError: for too few draws, or predictions that are constant.
-        """
-        total, n = self.draws.shape[:2]
-        if total < num_replicates + 2:
-            raise InputError(
-                f"there are {total} predictive draws, and {num_replicates + 2} are needed, "
-                f"replicates={num_replicates} and at least 2 for the reference: make more draws, "
-                "or decrease replicates"
-            )
-        rng = np.random.default_rng((seed, 4))
-        order = rng.permutation(total)
-        rows = np.sort(rng.choice(n, min(n, max_rows), replace=False))
-        replicates = order[:num_replicates]
-        sets = np.concatenate([self.observed[None, rows], self.draws[replicates][:, rows]])
-        predicted = self.draws[order[num_replicates:]].reshape(-1, self.observed.shape[1])
-        as_sample(predicted, f"the predictions of {self.variable}")
-        size = max(2 * max_rows, MAX_MORE_PREDICTIONS)
-        predicted = predicted[rng.permutation(len(predicted))[:size]]
-        return Split(replicates, sets, predicted, predicted[: 2 * max_rows])
-
-
-def _mmds_to_reference(
-    split: Split, scale: np.ndarray, lengthscales: list[float], *, progress: bool
-) -> np.ndarray:
-    """Compute squared MMDs between every data set and the reference, (kernels, 1 + B)."""
-    reference = split.reference / scale
-    count, rows = split.sets.shape[:2]
-    with progress_bar("data sets", count, shown=progress) as advance:
-
-        def batch(columns: slice) -> np.ndarray:
-            sets = split.sets[columns] / scale
-            values = np.stack([squared_mmds(Z, reference, lengthscales) for Z in sets], axis=1)
-            advance(values.shape[1])
-            return values
-
-        return in_batches(batch, count, 16 * rows * (rows + len(reference)))
+    total, n = draws.shape[:2]
+    if total < num_replicates + 2:
+        raise InputError(
+            f"there are {total} predictive draws, and {num_replicates + 2} are needed, "
+            f"replicates={num_replicates} and at least 2 for the reference: make more draws, "
+            "or decrease replicates"
+        )
+    rng = np.random.default_rng((seed, 4))
+    order = rng.permutation(total)
+    rows = np.sort(rng.choice(n, min(n, max_rows), replace=False))
+    replicates = order[:num_replicates]
+    sets = np.concatenate([observed[None, rows], draws[replicates][:, rows]])
+    predicted = draws[order[num_replicates:]].reshape(-1, observed.shape[1])
+    as_sample(predicted, f"the predictions of {name}")
+    size = max(2 * max_rows, MAX_MORE_PREDICTIONS)
+    return replicates, sets, predicted[rng.permutation(len(predicted))[:size]]
 
 
 def squared_mmds(Z: np.ndarray, reference: np.ndarray, lengthscales: list[float]) -> np.ndarray:
@@ -380,17 +362,6 @@ class Scorer:
         num_rows = np.array(len(self.predicted))
         return float(1.0 / n / self._error(np.array(0.0), num_rows, n))
 
-    def power_note(self, n: int, threshold: float) -> tuple[str, ...]:
-        """Warn if an observation without a prediction nearby would score below the threshold."""
-        max_score = self.max_score(n)
-        if max_score >= threshold:
-            return ()
-        return (
-            f"with {len(self.predicted)} predicted rows, an observation without a prediction "
-            f"nearby has a score of at most {max_score:.1f}, below the threshold: more predictive "
-            "draws increase it",
-        )
-
     def _kernel(self, points: np.ndarray, rows: np.ndarray) -> np.ndarray:
         return np.exp(-0.5 / self.lengthscale**2 * cdist(points, rows, "sqeuclidean"))
 
@@ -401,13 +372,13 @@ class Scorer:
 
 
 def _score_threshold(
-    scorer: Scorer, sets: Sequence[np.ndarray], scale: np.ndarray, alpha: float, *, progress: bool
+    scorer: Scorer, sets: np.ndarray, scale: np.ndarray, alpha: float, progress: bool
 ) -> float:
     """Compute the threshold that the largest score exceeds in a proportion ``alpha`` of data sets.
 
     Args:
         scorer: scorer of the predictions.
-        sets: predictive data sets, (n, D) each.
+        sets: predictive data sets, (B, n, D).
         scale: scales of the columns, (D,).
         alpha: proportion.
         progress: show a progress bar.

@@ -1,4 +1,4 @@
-"""Residuals of Gaussian-process regressions: partialling out variables and whitening series."""
+"""Residuals of Gaussian-process regressions: partialling out variables and removing trends."""
 
 from __future__ import annotations
 
@@ -13,32 +13,11 @@ from ..core.errors import InputError, check_choice
 from ..core.machine import computing
 from ..data.canonical import canonical_order, generator, random_part
 from ..data.checks import as_sample, check_count, check_memory, check_positive, check_same_rows
-from . import Whitening
 
 #: Largest number of rows from which the hyperparameters are estimated.
 MAX_FIT_ROWS = 500
 #: Proportion of the variance of a column below which its residuals are rounding errors.
 MIN_RESIDUAL_VARIANCE = 1e-5
-
-
-def whiten(values: ArrayLike, method: Whitening, *, seed: int = 0) -> np.ndarray:
-    """Remove serial dependence from columns of rows in order of time, at even steps.
-
-    Args:
-        values: series, shape (n, D) or (n,).
-        method: ``"residuals"`` of a smooth regression of each column on time; ``"innovations"``,
-            the errors of prediction of each value from those before it; or ``"none"``.
-        seed: random seed, see :func:`regress_out`.
-
-    Raises:
-        InputError: as :func:`regress_out`.
-    """
-    if method == "none":
-        return np.asarray(values)
-    innovations = method == "innovations"
-    time = np.arange(len(np.asarray(values)), dtype=float)
-    smoothness = 0.5 if innovations else np.inf
-    return regress_out(values, time, smoothness=smoothness, innovations=innovations, seed=seed)
 
 
 def regress_out(

@@ -133,10 +133,23 @@ class TestResult(Shown):
             statistic=float(values[0]), pvalue=pvalue, null_distribution=values[1:], **attributes
         )
 
-    @property
-    def _n_resamples(self) -> int:
-        """Number of draws of the null distribution."""
-        return len(self.null_distribution)
+    @classmethod
+    def from_limit(cls, statistic: float, limit: Any, **attributes: Any) -> Self:
+        """Create the result of an upper-tailed test with a null distribution in closed form.
+
+        Args:
+            statistic: observed value.
+            limit: distribution of SciPy.
+            **attributes: remaining attributes.
+        """
+        return cls(
+            statistic=statistic,
+            pvalue=float(limit.sf(statistic)),
+            null_distribution=np.empty(0),
+            limit=limit,
+            exact=False,
+            **attributes,
+        )
 
     @property
     def pvalue_text(self) -> str:
@@ -152,15 +165,13 @@ class TestResult(Shown):
     def critical(self) -> tuple[float, ...]:
         """Critical values of the statistic; empty without a null distribution."""
         levels = {
-            "upper": (1.0 - self.alpha,),
-            "lower": (self.alpha,),
-            "both": (0.5 * self.alpha, 1.0 - 0.5 * self.alpha),
+            "upper": [1.0 - self.alpha],
+            "lower": [self.alpha],
+            "both": [0.5 * self.alpha, 1.0 - 0.5 * self.alpha],
         }[self.tail]
         if len(self.null_distribution):
             return tuple(np.quantile(self.null_distribution, levels).tolist())
-        if self.limit is None:
-            return ()
-        return tuple(float(self.limit.ppf(level)) for level in levels)
+        return () if self.limit is None else tuple(self.limit.ppf(levels).tolist())
 
     def renamed(self, test: str, hypotheses: tuple[str, str]) -> TestResult:
         """Return a copy with another name of the test and other conclusions."""
@@ -174,14 +185,13 @@ class TestResult(Shown):
     def __str__(self) -> str:
         conclusion = self.hypotheses[int(self.reject)]
         pvalue = describe_p_with_error(self.pvalue, self.pvalue_error, len(self.null_distribution))
-        kernel = ""
-        if self.kernel is not None:
-            kernel = f", {self.kernel_label} {format_kernel(self.kernel)}"
         lines = [
             f"{self.test[0].upper()}{self.test[1:]}: {conclusion} at level {self.alpha:g} "
             f"({pvalue}, {self.method}).",
-            f"  {self.statistic_label}: {self.statistic:.4g}{kernel}",
+            f"  {self.statistic_label}: {self.statistic:.4g}",
         ]
+        if self.kernel is not None:
+            lines[-1] += f", {self.kernel_label} {format_kernel(self.kernel)}"
         if self.interval is not None:
             low, high = self.interval
             lines.append(
@@ -191,23 +201,23 @@ class TestResult(Shown):
         if self.e_value is not None:
             lines.append(
                 f"  e-value: {self.e_value:.3g} (mean 1 under the null hypothesis, at most "
-                f"{self._n_resamples + 1}); the Bayes factor is interpretable only relative to "
-                "those of the permutations"
+                f"{len(self.null_distribution) + 1}); the Bayes factor is interpretable only "
+                "relative to those of the permutations"
             )
-        ordered = sorted(self.components, key=lambda part: (part.pvalue, -part.deviation))
-        printed = ordered[:6]
+        printed = sorted(self.components, key=lambda part: (part.pvalue, -part.deviation))[:6]
         # The component of the reported kernel is always printed.
         of_kernel = [part for part in self.components if part.kernel is self.kernel]
-        if of_kernel:
-            largest = max(of_kernel, key=lambda part: (part.deviation, -part.pvalue))
-            printed += [largest] if largest not in printed else []
+        largest = max(of_kernel, key=lambda part: (part.deviation, -part.pvalue), default=None)
+        if largest is not None and largest not in printed:
+            printed.append(largest)
         if printed:
             lines.append(
                 f"  {len(printed)} of {len(self.components)} components, most significant first, "
                 "with unadjusted p-values:"
             )
         lines += [
-            f"    {part.name}: {format_p(part.pvalue, self._n_resamples)}" for part in printed
+            f"    {part.name}: {format_p(part.pvalue, len(self.null_distribution))}"
+            for part in printed
         ]
         return "\n".join([*lines, *(f"  Note: {note}" for note in self.notes)])
 
@@ -230,11 +240,12 @@ class TestResult(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data, with quantiles in place of the null distribution."""
-        quantiles = {
-            f"{level:g}": float(np.quantile(self.null_distribution, level))
-            for level in QUANTILES
-            if len(self.null_distribution)
-        }
+        quantiles = None
+        if len(self.null_distribution):
+            values = np.quantile(self.null_distribution, QUANTILES).tolist()
+            quantiles = {
+                f"{level:g}": value for level, value in zip(QUANTILES, values, strict=True)
+            }
         return {
             "test": self.test,
             "statistic": self.statistic,
@@ -252,7 +263,7 @@ class TestResult(Shown):
                 {"name": part.name, "statistic": part.statistic, "pvalue": part.pvalue}
                 for part in self.components
             ],
-            "quantiles_of_null_distribution": quantiles or None,
+            "quantiles_of_null_distribution": quantiles,
         }
 
     def plot(self, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
@@ -268,7 +279,7 @@ class TestResult(Shown):
 
 def _describe_kernels(kernel: Any) -> Any:
     if isinstance(kernel, tuple):
-        return [_describe_kernels(one) for one in kernel]
+        return [describe_kernel(each) for each in kernel]
     return None if kernel is None else describe_kernel(kernel)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple, Self, get_args
+import itertools
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,8 +29,6 @@ from ..permutation.bins import LARGE
 from ..permutation.null_distribution import (
     describe_count,
     in_stages,
-    p_value,
-    proportion_error,
     small_sample_note,
 )
 from ..permutation.partitioned import PartitionedSamples
@@ -45,8 +44,7 @@ from ..statistics.landmark_bayes_factor import (
 )
 from ..statistics.partitioned import PartitionedSums
 from ..streams.partitions import as_partitioned, is_collection
-from . import TwoSampleStatistic
-from .kernels import SELECTION_SEED, Factor, KernelChoice, factorize, gram, short_name
+from .kernels import SELECTION_SEED, KernelChoice, factorize, gram, short_name
 from .mmd import mmd_interval, permuted_mmd
 from .nulls import MMD_ESTIMATORS, NullChoice, linear_time_approximation, mmd_approximation
 from .result import (
@@ -62,39 +60,23 @@ from .result import (
 HYPOTHESES = ("no evidence that P and Q differ", "P and Q differ")
 
 
-class PermutedStatistic(NamedTuple):
-    """A two-sample statistic for all permutations.
-
-    Attributes:
-        values: statistic, (1 + B,), the observed value first.
-        components: empty if there is only one.
-        kernel: kernel of the most extreme MMD, or ``None``.
-        label: name of the statistic.
-        pvalue_error: Monte Carlo standard error of the p-value.
-        kernel_label: text before the kernel in the summary.
-        kernel_significant: whether the statistic of ``kernel`` alone may be significant.
-    """
-
-    values: np.ndarray
-    components: tuple[TestComponent, ...]
-    kernel: Any
-    label: str
-    pvalue_error: float
-    kernel_label: str = "kernel"
-    kernel_significant: bool = True
-
-
 @dataclasses.dataclass(frozen=True)
-class StatisticChoice(KernelChoice):
-    """The options of a statistic.
+class TwoSampleTest(KernelChoice):
+    """A two-sample test with its options.
 
     Attributes:
         kernel: a kernel or the name of a selection rule, of ``"mmd"`` only, otherwise ``None``.
         standardize: scale of the columns, see :func:`~bke.inference.fit`.
         statistic: ``"combined"``, ``"mmd"`` or ``"bayes_factor"``.
+        null: options of the null distribution.
+        seed: random seed of the permutations or draws.
+        progress: show progress bars.
     """
 
     statistic: str
+    null: NullChoice
+    seed: int
+    progress: bool
 
     @classmethod
     def of(
@@ -103,7 +85,8 @@ class StatisticChoice(KernelChoice):
         kernel: Any,
         standardize: str | None,
         null: NullChoice,
-        estimator: str | None = None,
+        estimator: str | None,
+        *options: Any,
     ) -> Self:
         """Check the options of :func:`two_sample_test` and fill in the defaults.
 
@@ -112,11 +95,11 @@ class StatisticChoice(KernelChoice):
         """
         if statistic is None:
             statistic = "combined" if kernel is None and null.is_permutation else "mmd"
-        check_choice(statistic, "statistic", get_args(TwoSampleStatistic))
+        check_choice(statistic, "statistic", ("combined", "mmd", "bayes_factor"))
         if statistic == "mmd":
             kernel = check_kernel("multiscale" if kernel is None else kernel, KERNEL_NAMES)
             null.check_kernel(kernel)
-            return cls(kernel, standardize, statistic)
+            return cls(kernel, standardize, statistic, null, *options)
         for option, value, is_allowed in (
             ("kernel", kernel, kernel is None),
             ("method", null.method, null.is_permutation),
@@ -127,11 +110,269 @@ class StatisticChoice(KernelChoice):
                     f"{option}={value!r} is for statistic='mmd', not for {statistic!r}: pass "
                     f"statistic='mmd' or leave {option} out"
                 )
-        return cls(None, standardize, statistic)
+        return cls(None, standardize, statistic, null, *options)
 
     def __str__(self) -> str:
         names = {"combined": "combined statistic", "bayes_factor": "Bayes factor"}
         return names.get(self.statistic) or super().__str__()
+
+    def permutation_test(self, pair: TwoSamples, count: int) -> TestResult:
+        """Compute the exact test with ``count`` permutations."""
+        if self.statistic == "combined":
+            result = self._combined_test(pair, count)
+        else:
+            permute = pair.swap_pairs if self.null.is_paired else pair.permute_labels
+            sample = permute(count, pair.generator(self.seed))
+            compute = self.mmd_test if self.statistic == "mmd" else self.bayes_factor_test
+            result = compute(sample, pair.sorted_rows)
+        # The normal limit holds for P != Q only, and only if the difference affects this kernel.
+        has_interval = self.statistic == "mmd" or any(
+            part.kernel is not None and part.pvalue <= self.null.alpha for part in result.components
+        )
+        if result.reject and has_interval and not self.null.is_paired and min(pair.sizes) >= 3:
+            estimate, interval = mmd_interval(pair, result.kernel, self.null.alpha)
+            result = dataclasses.replace(result, estimate=estimate, interval=interval)
+        return result
+
+    def approximate_test(self, pair: TwoSamples, block_size: int | None) -> TestResult:
+        """Compute the test of a single kernel with an approximate null distribution."""
+        null, rng = self.null, pair.generator(self.seed)
+        if null.method != "normal":
+            _check_matrix_memory(pair.pooled)
+        (kernel,) = self._select_kernels(pair.sorted_rows)
+        attributes: dict[str, Any] = {
+            "test": "two-sample test",
+            "hypotheses": HYPOTHESES,
+            "kernel": kernel,
+            "alpha": null.alpha,
+            "statistic_label": f"squared MMD ({null.estimator})",
+        }
+        if null.method == "normal":
+            attributes["statistic_label"] += " over its standard error"
+            size = block_size if null.estimator == "block" else 2
+            result = linear_time_approximation(*pair.shuffled(rng), size, **attributes)
+        else:
+            matrix = gram(kernel, pair.pooled)
+            result = mmd_approximation(null, matrix, pair.sizes, rng, **attributes)
+        return dataclasses.replace(
+            result,
+            method=f"{result.method}, {self}",
+            notes=(*kernel_notes([kernel]), *result.notes),
+        )
+
+    def partitioned_test(self, survey: PartitionedSamples, *, sequential: bool) -> TestResult:
+        """Compute the combined test of very many rows in partitions, as of rows in memory.
+
+        The statistics depend on sums of features over bins of rows, which add over partitions.
+        Three passes count, hash and subsample the rows; one further pass computes all sums, for any
+        number of permutations.
+        """
+        if self.statistic != "combined":
+            raise InputError(
+                f"{survey.n_rows} rows in partitions are tested with statistic='combined' only: "
+                "for another statistic pass a random subset of the rows"
+            )
+        if self.null.is_paired:
+            raise InputError("paired rows in partitions are not supported: pass arrays in memory")
+
+        @functools.cache
+        def sums() -> PartitionedSums:
+            rng, scale = survey.generator(self.seed), survey.scale(self.standardize)
+            return PartitionedSums.compute(survey, rng, scale)
+
+        def evaluate(count: int) -> TestResult:
+            rng, scale = survey.generator(self.seed), survey.scale(self.standardize)
+            rows = survey.pool_counted(count, rng, scale)
+            if rows is not None:
+                combined = CombinedStatistic.evaluate(rows)
+            else:
+                sums_over_bins = sums()
+                survey.assign_bins(rng)  # advances the generator: labels are drawn after the bins
+                combined = sums_over_bins.evaluate(count, rng)
+            return self._combined_result(combined, scale, survey.varying)
+
+        with computing():
+            result = in_stages(
+                evaluate, self.null.n_resamples, self.null.alpha, sequential=sequential
+            )
+        return dataclasses.replace(
+            result, notes=_notes(result, survey.selected_samples, survey.hash_sums)
+        )
+
+    def _result(self, values: np.ndarray, **attributes: Any) -> TestResult:
+        """Create the result of a statistic for all permutations, (1 + B,)."""
+        return TestResult.from_permutations(
+            values,
+            test="two-sample test" + (" of pairs" if self.null.is_paired else ""),
+            hypotheses=HYPOTHESES,
+            method=f"{describe_count(len(values) - 1, self.null.n_resamples)}, {self}",
+            exact=True,
+            alpha=self.null.alpha,
+            rows="pairs" if self.null.is_paired else "independent",
+            **attributes,
+        )
+
+    def _select_kernels(self, points: np.ndarray) -> list[Any]:
+        """Select the kernels for rows (N, D), with a progress bar."""
+        with progress_bar("kernels", 1, shown=self.progress) as advance:
+            kernels = self.kernels(points)
+            advance(1)
+        return kernels
+
+    def mmd_test(self, sample: PooledSample, points: np.ndarray) -> TestResult:
+        """Test by squared MMDs for all permutations, which are combined.
+
+        Args:
+            sample: single rows with their permuted labels, in the units of the data.
+            points: the same rows in canonical order, from which kernels are selected.
+        """
+        kernels, labels, statistics = self._select_kernels(points), sample.labels, []
+        total = labels.shape[1] * len(kernels)
+        with progress_bar("permutations", total, shown=self.progress) as advance:
+            for kernel in kernels:
+                matrix = factorize(kernel, sample.points)
+                if matrix is None:
+                    _check_matrix_memory(sample.points)
+                    matrix = gram(kernel, sample.points)
+                statistics.append(
+                    permuted_mmd(matrix, labels, estimator=self.null.estimator, advance=advance)
+                )
+                del matrix  # only one at a time is in memory
+        names = [(f"MMD, {short_name(kernel)}", kernel) for kernel in kernels]
+        combined = combine(np.array(statistics), names)
+        is_single = len(kernels) == 1
+        return self._result(
+            combined.values,
+            kernel=kernels[combined.most_extreme],
+            kernel_label="kernel" if is_single else "most extreme MMD at",
+            statistic_label=f"squared MMD ({self.null.estimator})" if is_single else COMBINED,
+            components=combined.components,
+            pvalue_error=combined.pvalue_error(),
+        )
+
+    def bayes_factor_test(self, sample: PooledSample, points: np.ndarray) -> TestResult:
+        """Test by the Bayes factor at landmarks, with a uniform prior of lengthscales and sizes.
+
+        Args:
+            sample: as for :meth:`mmd_test`.
+            points: as for :meth:`mmd_test`.
+        """
+        scales = self.scales(points)
+        lengthscales = bandwidth_grid(points / scales, SELECTION_SEED)
+        landmarks = draw_landmarks(points / scales, MAX_LANDMARKS, SELECTION_SEED)
+        with progress_bar("scales", len(lengthscales), shown=self.progress) as advance:
+            statistic = LandmarkBayesFactors(lengthscales, landmarks)
+            scaled = dataclasses.replace(sample, points=sample.points / scales, scale=scales)
+            log_bayes_factors = statistic.evaluate(scaled, advance).values
+        values = logsumexp(log_bayes_factors, axis=0) - np.log(len(log_bayes_factors))
+        return self._result(
+            values, kernel=None, statistic_label="log Bayes factor", e_value=_e_value(values)
+        )
+
+    def _combined_test(self, pair: TwoSamples, count: int) -> TestResult:
+        """Compute the statistic of a comparison for the same permutations as in a comparison.
+
+        Constant columns are dropped. Columns are scaled by their own scale, or all by one number.
+        """
+        sample, varying = pair.varying()
+        # The scales of the statistic are relative to distances: one common scale has no effect.
+        scale = None
+        if self.standardize != "column":
+            scale = choose_scale(sample.pooled[sample.selection], "pooled")
+        pool = pool_pairs if self.null.is_paired else pool_rows
+        pooled = pool(sample, count, sample.generator(self.seed), scale)
+        statistics = choose_statistics(pooled)
+        with progress_bar("scales", n_scales(statistics), shown=self.progress) as advance:
+            combined = CombinedStatistic.evaluate(pooled, statistics, advance)
+        return self._combined_result(combined, pooled.scale, varying)
+
+    def _combined_result(
+        self, combined: CombinedStatistic, scale: np.ndarray, varying: np.ndarray
+    ) -> TestResult:
+        """Create the result of the combined test.
+
+        Args:
+            combined: statistics for all permutations.
+            scale: scales of the varying columns.
+            varying: mask of the columns that are not constant, (D,).
+        """
+        family, lengthscale = combined.scale
+        kernel = extend_kernel(scaled_kernel(lengthscale, scale, family.model), varying)
+        summaries = combined.summaries()
+        (single_scale, _), (all_scales, _) = LabelBayesFactors.component_weights
+        parts = tuple(
+            TestComponent(
+                summary.name,
+                summary.statistic,
+                summary.pvalue,
+                kernel if summary.name == single_scale else None,
+                summary.neg_log_pvalue,
+            )
+            for summary in summaries
+        )
+        kernel_label = "most significant scale"
+        if summaries[0].name not in (single_scale, all_scales):
+            kernel_label = f"largest component {summaries[0].name}, most significant single scale"
+        return self._result(
+            combined.values(),
+            kernel=kernel,
+            kernel_label=kernel_label,
+            statistic_label="minus log generalized mean of component p-values",
+            components=parts,
+            pvalue_error=combined.pvalue_error(),
+        )
+
+
+def _e_value(log_bayes_factors: np.ndarray) -> float:
+    """Compute the first Bayes factor over the mean of all, from their logarithms (1 + B,)."""
+    total = logsumexp(log_bayes_factors)
+    return float(np.exp(log_bayes_factors[0] - total + np.log(len(log_bayes_factors))))
+
+
+def _notes(
+    result: TestResult,
+    samples: tuple[np.ndarray, np.ndarray],
+    fingerprints: tuple[int, int],
+    row_notes: tuple[str, ...] = (),
+) -> tuple[str, ...]:
+    """Collect the notes of a permutation test, with ``row_notes`` on its rows."""
+    rounding: tuple[str, ...] = ()
+    if result.reject:
+        decimals = [
+            decimals_note(first, second, f"column {index + 1}", ("P", "Q"))
+            for index, (first, second) in enumerate(zip(samples[0].T, samples[1].T, strict=True))
+        ]
+        rounding = tuple(itertools.chain(*decimals)) or rounding_note(*samples, result.kernel)
+    return (
+        *kernel_notes([] if result.kernel is None else [result.kernel]),
+        *constant_note(np.concatenate(samples)),
+        *row_notes,
+        *rounding,
+        *(("P and Q are the same rows",) if fingerprints[0] == fingerprints[1] else ()),
+    )
+
+
+def _check_matrix_memory(pooled: np.ndarray) -> None:
+    """Check that there is memory for the Gram matrices of a pooled sample (N, D)."""
+    alternative = (
+        "a random part of them, or method='normal' with one kernel, such as 'median' "
+        "(--method linear)"
+    )
+    # Three matrices of this size are in memory at once.
+    check_memory(len(pooled), pooled.shape[1], matrices=3, alternative=alternative)
+
+
+def _survey_partitions(P: Any, Q: Any) -> PartitionedSamples:
+    """Summarize the rows of two samples in one pass. One of the samples may be in memory.
+
+    Raises:
+        InputError: if the rows are not valid samples, or the columns differ.
+    """
+    if is_collection(P):
+        first = as_partitioned(P, "P")
+        return PartitionedSamples.of(first, as_partitioned(Q, "Q", first.engine))
+    second = as_partitioned(Q, "Q")
+    return PartitionedSamples.of(as_partitioned(P, "P", second.engine), second)
 
 
 def two_sample_test(
@@ -229,17 +470,17 @@ def two_sample_test(
         method,
         "paired" if paired else estimator,
         MMD_ESTIMATORS,
-        n_resamples=n_resamples,
-        alpha=alpha,
-        dependence_length=dependence_length,
+        n_resamples,
+        alpha,
+        dependence_length,
     )
-    choice = StatisticChoice.of(statistic, kernel, standardize, null, estimator)
+    test = TwoSampleTest.of(statistic, kernel, standardize, null, estimator, seed, progress)
     if block_size is not None and null.estimator != "block":
         raise InputError("block_size is for method='normal' with estimator='block'")
     if is_collection(P) or is_collection(Q):
         survey = _survey_partitions(P, Q)
         if survey.n_rows > LARGE:
-            return _partitioned_test(survey, choice, null, seed, sequential=sequential)
+            return test.partitioned_test(survey, sequential=sequential)
         P, Q = survey.to_numpy()
     pair = TwoSamples.checked(P, Q, paired=null.is_paired)
     if null.estimator in ("paired", "linear", "block"):
@@ -247,13 +488,8 @@ def two_sample_test(
     null.check_rows(len(pair.first))
     with computing():
         if null.is_permutation:
-            paired = null.is_paired
-            result = in_stages(
-                lambda count: _permutation_test(pair, choice, null, seed, count, progress=progress),
-                n_resamples,
-                alpha,
-                sequential=sequential,
-            )
+            evaluate = functools.partial(test.permutation_test, pair)
+            result = in_stages(evaluate, n_resamples, alpha, sequential=sequential)
             names = column_names(P) or default_names(pair.first.shape[1])
             row_notes = (
                 *small_sample_note(pair.n_permutations(paired=paired), null.alpha),
@@ -263,311 +499,5 @@ def two_sample_test(
             notes = _notes(result, (pair.first, pair.second), pair.fingerprints, row_notes)
             result = dataclasses.replace(result, notes=notes)
         else:
-            result = _approximate_test(pair, choice, null, block_size, seed, progress=progress)
+            result = test.approximate_test(pair, block_size)
     return dataclasses.replace(result, fingerprints=pair.fingerprints)
-
-
-def _permutation_test(
-    pair: TwoSamples,
-    choice: StatisticChoice,
-    null: NullChoice,
-    seed: int,
-    count: int,
-    *,
-    progress: bool,
-) -> TestResult:
-    """Compute the exact test with ``count`` permutations."""
-    if choice.statistic == "combined":
-        statistic = _combined_statistic(pair, choice, null, seed, count, progress=progress)
-    else:
-        rng = pair.generator(seed)
-        permute = pair.swap_pairs if null.is_paired else pair.permute_labels
-        statistic = permuted_statistic(
-            choice, permute(count, rng), pair.sorted_rows, null.estimator, progress=progress
-        )
-    result = _to_result(statistic, choice, null, count)
-    # The normal limit holds for P != Q only, and only if the difference affects this kernel.
-    has_interval = statistic.kernel is not None and statistic.kernel_significant
-    if result.reject and has_interval and not null.is_paired and min(pair.sizes) >= 3:
-        estimate, interval = mmd_interval(pair, statistic.kernel, null.alpha)
-        result = dataclasses.replace(result, estimate=estimate, interval=interval)
-    return result
-
-
-def _to_result(
-    statistic: PermutedStatistic, choice: StatisticChoice, null: NullChoice, count: int
-) -> TestResult:
-    """Create the result of a test with ``count`` permutations."""
-    return TestResult.from_permutations(
-        statistic.values,
-        test="two-sample test" + (" of pairs" if null.is_paired else ""),
-        hypotheses=HYPOTHESES,
-        kernel=statistic.kernel,
-        method=f"{describe_count(count, null.n_resamples)}, {choice}",
-        exact=True,
-        alpha=null.alpha,
-        statistic_label=statistic.label,
-        components=statistic.components,
-        pvalue_error=statistic.pvalue_error,
-        kernel_label=statistic.kernel_label,
-        e_value=_e_value(statistic.values) if choice.statistic == "bayes_factor" else None,
-        rows="pairs" if null.is_paired else "independent",
-    )
-
-
-def _e_value(log_bayes_factors: np.ndarray) -> float:
-    """Compute the first Bayes factor over the mean of all, from their logarithms (1 + B,)."""
-    total = logsumexp(log_bayes_factors)
-    return float(np.exp(log_bayes_factors[0] - total + np.log(len(log_bayes_factors))))
-
-
-def _notes(
-    result: TestResult,
-    samples: tuple[np.ndarray, np.ndarray],
-    fingerprints: tuple[int, int],
-    row_notes: tuple[str, ...] = (),
-) -> tuple[str, ...]:
-    """Collect the notes of a permutation test, with ``row_notes`` on its rows."""
-    return (
-        *kernel_notes([] if result.kernel is None else [result.kernel]),
-        *constant_note(np.concatenate(samples)),
-        *row_notes,
-        *(_rounding_notes(samples, result.kernel) if result.reject else ()),
-        *(("P and Q are the same rows",) if fingerprints[0] == fingerprints[1] else ()),
-    )
-
-
-def _rounding_notes(samples: tuple[np.ndarray, np.ndarray], kernel: Any) -> tuple[str, ...]:
-    """Write notes on columns that are rounded differently in both samples."""
-    notes = [
-        note
-        for index, (first, second) in enumerate(zip(samples[0].T, samples[1].T, strict=True))
-        for note in decimals_note(first, second, f"column {index + 1}", ("P", "Q"))
-    ]
-    return tuple(notes) or rounding_note(*samples, kernel)
-
-
-def _approximate_test(
-    pair: TwoSamples,
-    choice: StatisticChoice,
-    null: NullChoice,
-    block_size: int | None,
-    seed: int,
-    *,
-    progress: bool,
-) -> TestResult:
-    """Compute the test of a single kernel with an approximate null distribution."""
-    rng = pair.generator(seed)
-    if null.method != "normal":
-        _check_matrix_memory(pair.pooled)
-    (kernel,) = _select_kernels(choice, pair.sorted_rows, progress=progress)
-    label = f"squared MMD ({null.estimator})"
-    if null.method == "normal":
-        size = block_size if null.estimator == "block" else 2
-        approximation = linear_time_approximation(*pair.shuffled(rng), kernel, size)
-        label += " over its standard error"
-    else:
-        approximation = mmd_approximation(null, gram(kernel, pair.pooled), pair.sizes, rng)
-    return approximation.to_result(
-        "two-sample test", HYPOTHESES, kernel, str(choice), null.alpha, label
-    )
-
-
-def _select_kernels(choice: StatisticChoice, points: np.ndarray, *, progress: bool) -> list[Any]:
-    """Select the kernels for rows (N, D), with a progress bar."""
-    with progress_bar("kernels", 1, shown=progress) as advance:
-        kernels = choice.kernels(points)
-        advance(1)
-    return kernels
-
-
-def _check_matrix_memory(pooled: np.ndarray) -> None:
-    """Check that there is memory for the Gram matrices of a pooled sample (N, D)."""
-    alternative = (
-        "a random part of them, or method='normal' with one kernel, such as 'median' "
-        "(--method linear)"
-    )
-    # Three matrices of this size are in memory at once.
-    check_memory(len(pooled), pooled.shape[1], matrices=3, alternative=alternative)
-
-
-def permuted_statistic(
-    choice: StatisticChoice,
-    sample: PooledSample,
-    points: np.ndarray,
-    estimator: str,
-    *,
-    progress: bool = False,
-) -> PermutedStatistic:
-    """Compute squared MMDs or Bayes factors for all permutations, and combine them.
-
-    Args:
-        choice: choice of the statistic, any but ``"combined"``.
-        sample: single rows with their permuted labels, in the units of the data.
-        points: the same rows in canonical order, from which kernels are selected.
-        estimator: estimator of the squared MMD.
-        progress: show progress bars.
-    """
-    if choice.statistic == "bayes_factor":
-        return _bayes_factor_statistic(choice, sample, points, progress=progress)
-    kernels = _select_kernels(choice, points, progress=progress)
-    labels = sample.labels
-    statistics = []
-    with progress_bar("permutations", labels.shape[1] * len(kernels), shown=progress) as advance:
-        for kernel in kernels:
-            matrix = _gram_or_factor(kernel, sample.points)
-            statistics.append(permuted_mmd(matrix, labels, estimator=estimator, advance=advance))
-            del matrix  # only one at a time is in memory
-    labels_of_parts = [(f"MMD, {short_name(kernel)}", kernel) for kernel in kernels]
-    combined = combine(np.array(statistics), labels_of_parts)
-    values, parts, error = combined.values, combined.components, combined.pvalue_error()
-    if not parts:
-        return PermutedStatistic(values, (), kernels[0], f"squared MMD ({estimator})", error)
-    kernel = parts[combined.most_extreme].kernel
-    return PermutedStatistic(values, parts, kernel, COMBINED, error, "most extreme MMD at")
-
-
-def _gram_or_factor(kernel: Any, pooled: np.ndarray) -> np.ndarray | Factor:
-    """Compute the Gram matrix of a pooled sample (N, D), or its factor if the rank is small."""
-    factor = factorize(kernel, pooled)
-    if factor is not None:
-        return factor
-    _check_matrix_memory(pooled)
-    return gram(kernel, pooled)
-
-
-def _bayes_factor_statistic(
-    choice: StatisticChoice, sample: PooledSample, points: np.ndarray, *, progress: bool
-) -> PermutedStatistic:
-    """Compute the log Bayes factor at landmarks, with a uniform prior of lengthscales and sizes."""
-    scales = choice.scales(points)
-    lengthscales = bandwidth_grid(points / scales, SELECTION_SEED)
-    landmarks = draw_landmarks(points / scales, MAX_LANDMARKS, SELECTION_SEED)
-    with progress_bar("scales", len(lengthscales), shown=progress) as advance:
-        statistic = LandmarkBayesFactors(lengthscales, landmarks)
-        scaled = dataclasses.replace(sample, points=sample.points / scales, scale=scales)
-        log_bayes_factors = statistic.evaluate(scaled, advance).values
-    values = logsumexp(log_bayes_factors, axis=0) - np.log(len(log_bayes_factors))
-    error = proportion_error(p_value(values), len(values) - 1)
-    return PermutedStatistic(values, (), None, "log Bayes factor", error)
-
-
-def _combined_statistic(
-    pair: TwoSamples,
-    choice: StatisticChoice,
-    null: NullChoice,
-    seed: int,
-    count: int,
-    *,
-    progress: bool,
-) -> PermutedStatistic:
-    """Compute the statistic of a comparison for the same permutations as in a comparison.
-
-    Constant columns are dropped. Columns are scaled by their own scale, or all by one number.
-    """
-    sample, varying = pair.varying()
-    # The scales of the statistic are relative to distances, so that one common scale has no effect.
-    scale = None
-    if choice.standardize != "column":
-        scale = choose_scale(sample.pooled[sample.selection], "pooled")
-    pool = pool_pairs if null.is_paired else pool_rows
-    pooled = pool(sample, count, sample.generator(seed), scale)
-    statistics = choose_statistics(pooled)
-    with progress_bar("scales", n_scales(statistics), shown=progress) as advance:
-        combined = CombinedStatistic.evaluate(pooled, statistics, advance)
-    return _combine_components(combined, pooled.scale, varying, null.alpha)
-
-
-def _combine_components(
-    combined: CombinedStatistic, scale: np.ndarray, varying: np.ndarray, alpha: float
-) -> PermutedStatistic:
-    """Combine the components of the combined statistic.
-
-    Args:
-        combined: statistics for all permutations.
-        scale: scales of the varying columns.
-        varying: mask of the columns that are not constant, (D,).
-        alpha: level at which the statistic of a single scale is significant.
-    """
-    values = combined.values()
-    family, lengthscale = combined.scale
-    kernel = extend_kernel(scaled_kernel(lengthscale, scale, family.model), varying)
-    summaries = combined.summaries()
-    (single_scale, _), (all_scales, _) = LabelBayesFactors.component_weights
-    parts = tuple(
-        TestComponent(
-            summary.name,
-            summary.statistic,
-            summary.pvalue,
-            kernel if summary.name == single_scale else None,
-            summary.neg_log_pvalue,
-        )
-        for summary in summaries
-    )
-    error = combined.pvalue_error()
-    kernel_label = "most significant scale"
-    if summaries[0].name not in (single_scale, all_scales):
-        kernel_label = f"largest component {summaries[0].name}, most significant single scale"
-    (pvalue,) = (summary.pvalue for summary in summaries if summary.name == single_scale)
-    label = "minus log generalized mean of component p-values"
-    return PermutedStatistic(values, parts, kernel, label, error, kernel_label, pvalue <= alpha)
-
-
-def _survey_partitions(P: Any, Q: Any) -> PartitionedSamples:
-    """Summarize the rows of two samples in one pass. One of the samples may be in memory.
-
-    Raises:
-        InputError: if the rows are not valid samples, or the columns differ.
-    """
-    if is_collection(P):
-        first = as_partitioned(P, "P")
-        return PartitionedSamples.of(first, as_partitioned(Q, "Q", first.engine))
-    second = as_partitioned(Q, "Q")
-    return PartitionedSamples.of(as_partitioned(P, "P", second.engine), second)
-
-
-def _partitioned_test(
-    survey: PartitionedSamples,
-    choice: StatisticChoice,
-    null: NullChoice,
-    seed: int,
-    *,
-    sequential: bool,
-) -> TestResult:
-    """Compute the combined test of very many rows in partitions, with the p-value of one in memory.
-
-    The statistics depend on sums of features over bins of rows, which add over partitions. Three
-    passes count, hash and subsample the rows; one further pass computes all sums, for any number
-    of permutations.
-    """
-    if choice.statistic != "combined":
-        raise InputError(
-            f"{survey.n_rows} rows in partitions are tested with statistic='combined' only: for "
-            "another statistic pass a random subset of the rows"
-        )
-    if null.is_paired:
-        raise InputError("paired rows in partitions are not supported: pass arrays in memory")
-
-    @functools.cache
-    def sums() -> PartitionedSums:
-        rng, scale = survey.generator(seed), survey.scale(choice.standardize)
-        return PartitionedSums.compute(survey, rng, scale)
-
-    def evaluate(count: int) -> TestResult:
-        rng = survey.generator(seed)
-        scale = survey.scale(choice.standardize)
-        rows = survey.pool_counted(count, rng, scale)
-        if rows is not None:
-            combined = CombinedStatistic.evaluate(rows)
-        else:
-            sums_over_bins = sums()
-            survey.assign_bins(rng)  # advances the generator: labels are drawn after the bins
-            combined = sums_over_bins.evaluate(count, rng)
-        statistic = _combine_components(combined, scale, survey.varying, null.alpha)
-        return _to_result(statistic, choice, null, count)
-
-    with computing():
-        result = in_stages(evaluate, null.n_resamples, null.alpha, sequential=sequential)
-    return dataclasses.replace(
-        result, notes=_notes(result, survey.selected_samples, survey.hash_sums)
-    )

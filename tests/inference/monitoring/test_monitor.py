@@ -333,7 +333,8 @@ def test_weights_and_descriptions_of_all_scores():
     test, scores = monitor._test, monitor._test.scores
     values = test.training_rows
     assert len(scores.descriptions) == len(scores.weights) == scores.compute(values).shape[1]
-    assert len(test.descriptions) == len(test.weights)
+    witnesses = test.witnesses.describe(scores.columns.names)
+    assert len(scores.descriptions) + len(witnesses) == len(test.weights)
     assert scores.weights.sum() == pytest.approx(0.8)
     assert test.weights.sum() == pytest.approx(0.8)  # no witness is learned yet
     monitor.update(table(MIN_SPACING, 2))

@@ -76,7 +76,7 @@ def test_again_makes_no_test_twice(collider, graph):
     stricter = graph.again(alpha=0.02, progress=False)
     assert stricter.alpha == 0.02
     other = graph.again(kernel=OTHER, progress=False)
-    assert other.source._residuals is graph.source._residuals
+    assert other.source.residuals is graph.source.residuals
     direct = causal_graph(collider, columns=tuple("abcd"), **{**OPTIONS, "kernel": OTHER})
     assert [test.pvalue for test in other.tests] == [test.pvalue for test in direct.tests]
     assert [test.pvalue for test in other.tests] != [test.pvalue for test in graph.tests]

@@ -1,9 +1,8 @@
-"""Residuals of regressions, whitening, and conditional independence tests."""
+"""Residuals of regressions, innovations, and conditional independence tests."""
 
 import numpy as np
 import pytest
 from bke.inference import InputError, conditional_independence_test, regress_out
-from bke.inference.testing.residuals import whiten
 
 pytest.importorskip("sklearn")
 RNG = np.random.default_rng(0)
@@ -157,12 +156,6 @@ def test_bad_input(act, message):
         act()
 
 
-WHITENING = {
-    "residuals": {"smoothness": np.inf, "innovations": False},
-    "innovations": {"smoothness": 0.5, "innovations": True},
-}
-
-
 def autoregression(n, coefficient=0.9):
     noise = np.random.default_rng(0).normal(size=n)
     values = np.zeros(n)
@@ -171,15 +164,12 @@ def autoregression(n, coefficient=0.9):
     return values[:, None]
 
 
-@pytest.mark.parametrize("how", WHITENING)
-def test_whitened_is_a_regression_on_time(how):
-    values = autoregression(60)
-    found = whiten(values, how, seed=1)
-    np.testing.assert_allclose(
-        found, regress_out(values, np.arange(60.0), seed=1, **WHITENING[how])
-    )
+def test_innovations_do_not_depend_on_their_past():
+    values = autoregression(200)
 
+    def memory(series):
+        return np.corrcoef(series[1:, 0], series[:-1, 0])[0, 1]
 
-def test_nothing_is_done_unless_asked_for():
-    values = autoregression(10)
-    np.testing.assert_array_equal(whiten(values, "none"), values)
+    assert memory(values) > 0.8
+    innovations = regress_out(values, np.arange(200.0), smoothness=0.5, innovations=True)
+    assert abs(memory(innovations)) < 0.2

@@ -16,7 +16,8 @@ from bke.inference.permutation.pool import pool_pairs, pool_rows
 from bke.inference.permutation.pooled_sample import PooledSample
 from bke.inference.permutation.samples import TwoSamples
 from bke.inference.statistics.combined import CombinedStatistic
-from bke.inference.testing.two_sample import StatisticChoice, permuted_statistic
+from bke.inference.testing.nulls import MMD_ESTIMATORS, NullChoice
+from bke.inference.testing.two_sample import TwoSampleTest
 from bke.models import (
     Distance,
     GaussianMixture,
@@ -55,13 +56,14 @@ def test_a_permutation_of_the_labels_permutes_the_statistics(statistic, kernel, 
     moved = np.random.default_rng(2).permutation(41)
     counts, scale = np.ones(len(points), dtype=int), np.ones(points.shape[1])
     with computing():
-        choice = StatisticChoice(kernel, "column", statistic)
-        row, other = (
-            permuted_statistic(
-                choice, PooledSample(points, counts, each, scale), points, "unbiased"
-            ).values
+        null = NullChoice.checked("permutation", None, MMD_ESTIMATORS, 40, 0.05, None)
+        test = TwoSampleTest(kernel, "column", statistic, null, 0, False)
+        compute = test.mmd_test if statistic == "mmd" else test.bayes_factor_test
+        results = [
+            compute(PooledSample(points, counts, each, scale), points)
             for each in (labels, labels[:, moved])
-        )
+        ]
+        row, other = (np.append(each.statistic, each.null_distribution) for each in results)
     assert len(np.unique(row)) > 20
     np.testing.assert_allclose(other, row[moved], rtol=1e-9, atol=1e-12)
 
