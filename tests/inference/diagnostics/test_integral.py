@@ -31,14 +31,14 @@ def test_the_integral_of_a_student_t(dimension):
     assert 0.5 < np.mean(errors) / deviation < 2.0
 
 
+def normal(x):
+    return -0.5 * x[:, 0] ** 2
+
+
 def test_half_a_mode_has_half_the_integral():
     rng = np.random.default_rng(0)
     z = np.abs(rng.normal(size=(8, 200, 1)))
-
-    def density(x):
-        return np.where(x[:, 0] > 0, -0.5 * x[:, 0] ** 2, -np.inf)
-
-    result = bridge_sampling(z, density, rng, "mode 1")
+    result = bridge_sampling(z, lambda x: np.where(x[:, 0] > 0, normal(x), -np.inf), rng, "mode 1")
     assert result.log == pytest.approx(0.5 * np.log(np.pi / 2), abs=4 * result.error)
     assert result.error < 0.05
 
@@ -48,24 +48,19 @@ def test_bridge_sampling_refuses_small_samples_and_invalid_densities():
     rng = np.random.default_rng(0)
     z = rng.normal(size=(2, 20, 1))
 
-    def density(x):
-        return -0.5 * x[:, 0] ** 2
-
-    assert np.isfinite(bridge_sampling(z, density, rng, "mode 2").log)
+    assert np.isfinite(bridge_sampling(z, normal, rng, "mode 2").log)
     for draws in (z[:, :7], z[:, :18], z[:1]):  # 7 of a chain; 18 and 10 to fit, of 20
         with pytest.raises(InputError, match=r"mode 2 has .* too few for bridge sampling"):
-            bridge_sampling(draws, density, rng, "mode 2")
+            bridge_sampling(draws, normal, rng, "mode 2")
     with pytest.raises(SamplingError, match="bridge sampling failed for mode 2"):
-        bridge_sampling(z, density, rng, "mode 2", lp=np.full((2, 20), np.nan))
+        bridge_sampling(z, normal, rng, "mode 2", lp=np.full((2, 20), np.nan))
 
 
 def test_unknown_log_densities_of_draws_are_evaluated():
     z = np.random.default_rng(0).normal(size=(2, 40, 1))
     lp = -0.5 * z[..., 0] ** 2
     known, evaluated = (
-        bridge_sampling(
-            z, lambda x: -0.5 * x[:, 0] ** 2, np.random.default_rng(1), "mode 1", lp=values
-        )
+        bridge_sampling(z, normal, np.random.default_rng(1), "mode 1", lp=values)
         for values in (lp, None)
     )
     assert known == evaluated

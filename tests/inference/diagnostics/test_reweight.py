@@ -9,7 +9,6 @@ import pytest
 from bke.inference import (
     InputError,
     Nuts,
-    Quadrature,
     Smc,
     credible_band,
     diagnose,
@@ -37,42 +36,32 @@ def stretched_pair(per_component: int = 15, seed: int = 3) -> tuple[np.ndarray, 
     return rng.normal(centres, 1.0), rng.laplace(centres, np.sqrt(0.5))
 
 
-@pytest.fixture(scope="module")
-def pair():
-    return stretched_pair()
+PAIR = stretched_pair()
+DATA = np.concatenate(PAIR)
 
 
 @pytest.fixture(scope="module")
-def data(pair):
-    return np.concatenate(pair)
-
-
-@pytest.fixture(scope="module")
-def grid(data):
+def grid():
     """Log density of log lengthscale on a fine grid, by the model's functions alone."""
     z = np.arange(-6.0, 3.5, 5e-4)
     with jax.enable_x64(True):
 
         def log_likelihood(z):
-            return log_marginal_likelihood(data, SquaredExponential(jax.numpy.exp(z)))
+            return log_marginal_likelihood(DATA, SquaredExponential(jax.numpy.exp(z)))
 
         likelihood = np.asarray(jax.jit(lambda z: jax.lax.map(log_likelihood, z))(z))
     return z, likelihood + z - np.exp(z)
 
 
 @pytest.fixture(scope="module")
-def by_quadrature(data):
-    return fit(data, method="quadrature", standardize=None, progress=False)
+def by_quadrature():
+    return fit(DATA, method="quadrature", standardize=None, progress=False)
 
 
 @pytest.fixture(scope="module")
-def by_nuts(data):
-    return fit(
-        data,
-        standardize=None,
-        method=Nuts(num_chains=8, num_warmup=60, num_samples=60),
-        progress=False,
-    )
+def by_nuts():
+    method = Nuts(num_chains=8, num_warmup=60, num_samples=60)
+    return fit(DATA, standardize=None, method=method, progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -80,16 +69,14 @@ def reweighted(by_nuts):
     return reweight(by_nuts, progress=False)
 
 
-def grid_log_integral(z, log_density):
-    return float(logsumexp(log_density) + np.log(z[1] - z[0]))
-
-
 @pytest.mark.slow
-def test_quadrature_agrees_with_a_fine_grid(by_quadrature, grid):
+def test_quadrature_and_its_draws_agree_with_a_fine_grid(by_quadrature, grid):
+    """4000 draws, seed 0: a test of level 1e-4 against the grid's distribution function."""
     z, log_density = grid
+    log_integral = logsumexp(log_density) + np.log(z[1] - z[0])
     attrs = by_quadrature["quadrature"].attrs
     assert attrs["log_normalizer_error"] <= attrs["tolerance"] == 1e-3
-    assert attrs["log_normalizer"] == pytest.approx(grid_log_integral(z, log_density), abs=1e-3)
+    assert attrs["log_normalizer"] == pytest.approx(log_integral, abs=1e-3)
     weight = np.exp(log_density - logsumexp(log_density))
     modes = find_modes(by_quadrature).modes
     assert len(modes) >= 2
@@ -99,15 +86,9 @@ def test_quadrature_agrees_with_a_fine_grid(by_quadrature, grid):
         assert mode.mass == pytest.approx(weight[inside].sum(), abs=mode.mass_error + 1e-4)
     masses = sorted(mode.mass for mode in modes)
     assert masses[-2] > 0.05  # otherwise a wrong weight would not show
-
-
-@pytest.mark.slow
-def test_quadrature_draws_follow_the_grid(by_quadrature, grid):
-    """4000 draws, seed 0: a test of level 1e-4 against the grid's distribution function."""
-    z, log_density = grid
-    cumulative = np.cumsum(np.exp(log_density - logsumexp(log_density)))
     draws = unconstrained_draws(by_quadrature)
     assert draws.shape == (1, 4000, 1)
+    cumulative = np.cumsum(weight)
     assert kstest(draws.ravel(), lambda x: np.interp(x, z, cumulative)).pvalue > 1e-4
 
 
@@ -142,10 +123,10 @@ def test_draw_weights_of_a_mode_sum_to_its_mass(reweighted):
         draw_weights(reweighted, modes, "equal")
 
 
-def test_the_witness_weights_modes_by_mass_by_default(by_nuts, reweighted, pair):
+def test_the_witness_weights_modes_by_mass_by_default(by_nuts, reweighted):
     at = np.linspace(-4.0, 4.0, 9)
-    by_mass = sample_witness(by_nuts, *pair, at, progress=False)
-    by_chain = sample_witness(by_nuts, *pair, at, weights="chains", progress=False)
+    by_mass = sample_witness(by_nuts, *PAIR, at, progress=False)
+    by_chain = sample_witness(by_nuts, *PAIR, at, weights="chains", progress=False)
     np.testing.assert_array_equal(by_mass["witness"], by_chain["witness"])
     modes = find_modes(reweighted)
     means = {
@@ -268,14 +249,3 @@ def test_a_prior_that_cannot_be_drawn_from_is_refused():
     for method in ("nuts", "quadrature", "smc"):
         with pytest.raises(InputError, match="cannot be drawn from"):
             fit(np.arange(9.0) ** 2, prior=prior, method=method, progress=False)
-
-
-def test_invalid_arguments_of_quadrature(data):
-    three = np.random.default_rng(0).normal(size=(20, 3))
-    prior = dist.Gamma(1.0, 1.0).expand((3,))
-    with pytest.raises(InputError, match="one or two hyperparameters, and there are 3 here"):
-        fit(three, prior=prior, method="quadrature", progress=False)
-    with pytest.raises(InputError, match="num_samples must be at least 4, got 0"):
-        Quadrature(num_samples=0)
-    with pytest.raises(InputError, match="tolerance must be a positive number"):
-        Quadrature(tolerance=0.0)

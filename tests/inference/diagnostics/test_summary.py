@@ -73,9 +73,8 @@ def test_every_number_of_the_diagnosis_is_printed_once():
     lines = summary.brief_diagnosis(
         diagnosis(modes), SUMMARY, summary.mode_names(modes, as_figure5=True), [ZEROS, ()]
     )
-    assert (
-        lines[0] == "Posterior of the lengthscale by 4 chains of NUTS, 20 warmup + 50 draws each:"
-    )
+    title = "Posterior of the lengthscale by 4 chains of NUTS, 20 warmup + 50 draws each:"
+    assert lines[0] == title
     rows = [line.split() for line in lines[2:4]]
     assert " ".join(rows[0]) == "A: short (mode 1) 0.521 (0.018) about 1e-40 0, 2 1.014 55"
     assert " ".join(rows[1]) == "B: long (mode 2) 3.04 (0.067) 1 3 - 48"
@@ -85,9 +84,11 @@ def test_every_number_of_the_diagnosis_is_printed_once():
         "Zeros of the density at 0.51 and 0.53 divide the short mode (mode 1).",
     ]
     text = "\n".join(lines)
-    assert [text.count(words) for words in ("1e-40", "R-hat 1.9", "chain 1", "Multimodal")] == [
-        1, 1, 1, 0,
-    ]  # fmt: skip
+    counts = {"1e-40": 1, "R-hat 1.9": 1, "chain 1": 1, "Multimodal": 0}
+    assert {words: text.count(words) for words in counts} == counts
+    many = np.linspace(0.4, 0.6, 9).tolist()
+    lines = summary.brief_diagnosis(diagnosis(modes), SUMMARY, ["mode 1", "mode 2"], [many, []])
+    assert "Zeros of the density at 9 places from 0.4 to 0.6 divide mode 1." in lines
 
 
 def test_warnings_of_the_verdict_are_kept():
@@ -96,12 +97,6 @@ def test_warnings_of_the_verdict_are_kept():
     text = "\n".join(summary.brief_diagnosis(noted, SUMMARY, ["mode 1", "mode 2"]))
     assert "NOT THE POSTERIOR" in text
     assert "The likelihood is not accurate." in text
-
-
-def test_many_zeros_are_counted():
-    modes, many = two_modes(), np.linspace(0.4, 0.6, 9).tolist()
-    lines = summary.brief_diagnosis(diagnosis(modes), SUMMARY, ["mode 1", "mode 2"], [many, []])
-    assert "Zeros of the density at 9 places from 0.4 to 0.6 divide mode 1." in lines
 
 
 def test_zeros_are_found_and_smooth_minima_are_not(monkeypatch):

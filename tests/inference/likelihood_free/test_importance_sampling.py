@@ -35,6 +35,7 @@ Y = np.random.default_rng(0).normal(1.0, 1.0, size=20)
 PRIOR = {"mu": dist.Normal(0.0, 2.0)}
 KERNEL = SquaredExponential(1.0)
 QUICK = {"num_simulations": 50, "batch_size": 20, "progress": False}
+pytestmark = pytest.mark.filterwarnings("ignore:The effective sample size")
 
 
 @vectorize
@@ -47,6 +48,22 @@ def shifted(rng, theta):
     return theta["mu"][:, None] + np.linspace(-1.0, 1.0, 20)
 
 
+def by_kernel(**options):
+    """A run of K2-ABC with few simulations."""
+    arguments = {"observed": Y, "simulate": normal, "prior": PRIOR, "kernel": KERNEL}
+    return k2_abc(**arguments | QUICK | options)
+
+
+def by_mean(function=np.mean, **options):
+    """A run that compares a summary."""
+    return abc(Y, normal, PRIOR, distance=Summaries(Y, function), **QUICK | options)
+
+
+@pytest.fixture(scope="module")
+def run():
+    return by_kernel(epsilon=[0.5, 0.1])
+
+
 def exact(epsilon):
     """Mean and sd of the posterior with weights exp(-(mean X - mean Y)^2 / epsilon)."""
     variance = 1.0 / 20.0 + epsilon / 2.0
@@ -54,9 +71,8 @@ def exact(epsilon):
     return Y.mean() / variance / precision, precision**-0.5
 
 
-@pytest.mark.filterwarnings("ignore:The effective sample size")
 def test_weights_equal_a_loop():
-    run = k2_abc(Y, shifted, PRIOR, kernel=KERNEL, epsilon=[0.02, 0.5], **QUICK)
+    run = by_kernel(simulate=shifted, epsilon=[0.02, 0.5])
     base = np.linspace(-1.0, 1.0, 20)
     weights = []
     for mu in run["posterior"]["mu"].values[0]:
@@ -69,12 +85,8 @@ def test_weights_equal_a_loop():
     np.testing.assert_allclose(stats["ess"], 1.0 / np.sum(weights**2, axis=0), rtol=1e-8)
 
 
-@pytest.mark.filterwarnings("ignore:The effective sample size")
 def test_rejection_weights():
-    distance = Summaries(Y, np.mean)
-    run = abc(
-        Y, normal, PRIOR, distance=distance, acceptance="indicator", epsilon=[1.0, 0.3], **QUICK
-    )
+    run = by_mean(acceptance="indicator", epsilon=[1.0, 0.3])
     stats = run["sample_stats"]
     near = np.sqrt(stats["squared_distance"].values[0]) <= 0.3
     np.testing.assert_allclose(stats["weight"][0, :, 1], near / near.sum())
@@ -86,15 +98,7 @@ def test_posterior_in_closed_form():
 
     Within 4.5 standard errors of either moment: false failures in 1 of 30 000 seeds.
     """
-    run = k2_abc(
-        Y,
-        normal,
-        PRIOR,
-        kernel=Polynomial(1, 0.0),
-        epsilon=[1.0, 0.1],
-        num_simulations=20_000,
-        progress=False,
-    )
+    run = by_kernel(kernel=Polynomial(1, 0.0), epsilon=[1.0, 0.1], num_simulations=20_000)
     for line in posterior_table(run).itertuples():
         mean, sd = exact(line.epsilon)
         assert line.mean == pytest.approx(mean, abs=4.5 * sd / line.ess**0.5)
@@ -104,7 +108,6 @@ def test_posterior_in_closed_form():
         assert line.q95 == pytest.approx(high, abs=4.5 * 2.1 * sd / line.ess**0.5)
 
 
-@pytest.mark.filterwarnings("ignore:The effective sample size")
 def test_random_numbers_are_used_once(monkeypatch):
     """Batches, parameters and data have different streams of random numbers."""
     seeds, noise = [], []
@@ -125,7 +128,7 @@ def test_random_numbers_are_used_once(monkeypatch):
 
     monkeypatch.setattr(Prior, "draw", recording_draw)
     monkeypatch.setattr(importance_sampling, "run_simulations", recording_run_simulations)
-    run = k2_abc(Y, simulate, PRIOR, kernel=KERNEL, epsilon=0.5, **QUICK)
+    run = by_kernel(simulate=simulate, epsilon=0.5)
     assert Stream.PRIOR != Stream.DATA
     assert len(seeds) == 2 * 3
     # The first word is JAX's key.
@@ -138,16 +141,15 @@ def test_random_numbers_are_used_once(monkeypatch):
 
 def test_weights_do_not_underflow():
     with pytest.warns(UserWarning, match=r"only 1\.0 at epsilon = 1e-09, .* use a larger"):
-        run = k2_abc(Y, normal, PRIOR, kernel=KERNEL, epsilon=1e-9, **QUICK)
+        run = by_kernel(epsilon=1e-9)
     weight = run["sample_stats"]["weight"].values[0, :, 0]
     assert weight.sum() == pytest.approx(1.0)
     assert weight.argmax() == run["sample_stats"]["squared_distance"].values[0].argmin()
 
 
 def test_default_bandwidths():
-    run = k2_abc(
-        Y, normal, PRIOR, kernel=KERNEL, estimator="unbiased", num_simulations=1000, progress=False
-    )
+    options = {"num_simulations": 1000, "batch_size": 1000}
+    run = by_kernel(estimator="unbiased", **options)
     squared = run["sample_stats"]["squared_distance"].values[0]
     np.testing.assert_allclose(run["sample_stats"]["ess"], [200, 50, 10], rtol=1e-6)
     assert run.attrs["epsilon_choice"] == "effective sample sizes"
@@ -159,39 +161,25 @@ def test_default_bandwidths():
     assert default_epsilon(outlier, "exponential", 1)[0] == pytest.approx(
         run["sample_stats"]["epsilon"].values[0], rel=0.2
     )
-    again = abc(
-        Y,
-        normal,
-        PRIOR,
-        distance=MMD(Y, KERNEL, "unbiased"),
-        acceptance="indicator",
-        num_simulations=1000,
-        progress=False,
-    )
+    distance = MMD(Y, KERNEL, "unbiased")
+    again = abc(Y, normal, PRIOR, distance=distance, acceptance="indicator", **QUICK | options)
     # The quantile of an unbiased estimate may be negative, and then stands for none.
     assert again["sample_stats"]["ess"].values[0] == pytest.approx(200)
-
-
-def test_default_bandwidths_with_huge_distances():
     squared = np.concatenate([np.random.default_rng(0).exponential(size=990), np.full(10, 1e14)])
-    for epsilon, size in zip(
-        default_epsilon(squared, "exponential", 1), [200, 50, 10], strict=True
-    ):
-        result = effective_sample_size(-squared / epsilon)
-        assert result == pytest.approx(size, rel=1e-6)
+    sizes = [
+        effective_sample_size(-squared / epsilon)
+        for epsilon in default_epsilon(squared, "exponential", 1)
+    ]
+    np.testing.assert_allclose(sizes, [200, 50, 10], rtol=1e-6)  # with huge distances
 
 
-def test_other_epsilons_from_the_same_simulations():
-    first = k2_abc(Y, normal, PRIOR, kernel=KERNEL, epsilon=[0.5, 0.1], **QUICK)
-    second = with_epsilon(first, 0.1)
-    np.testing.assert_array_equal(
-        second["sample_stats"]["weight"][:, :, 0], first["sample_stats"]["weight"][:, :, 1]
-    )
-    assert first["sample_stats"].sizes["epsilon"] == 2
+def test_other_epsilons_from_the_same_simulations(run):
+    first, second = (tree["sample_stats"]["weight"] for tree in (run, with_epsilon(run, 0.1)))
+    np.testing.assert_array_equal(second[:, :, 0], first[:, :, 1])
+    assert run["sample_stats"].sizes["epsilon"] == 2
 
 
-def test_draws_of_equal_weight():
-    run = k2_abc(Y, normal, PRIOR, kernel=KERNEL, epsilon=[0.5, 0.1], **QUICK)
+def test_draws_of_equal_weight(run):
     drawn = resample(run, 0.5, num_samples=10_000)
     mu, weight = run["posterior"]["mu"].values[0], run["sample_stats"]["weight"].values[0, :, 0]
     counts = np.array([np.sum(drawn["posterior"]["mu"].values == value) for value in mu])
@@ -200,15 +188,7 @@ def test_draws_of_equal_weight():
     with pytest.raises(InputError, match=r"has no epsilon 0\.2, but 0\.5, 0\.1"):
         resample(run, 0.2)
     with pytest.warns(UserWarning, match="only 0.0"):
-        none = abc(
-            Y,
-            normal,
-            PRIOR,
-            distance=Summaries(Y, np.mean),
-            acceptance="indicator",
-            epsilon=1e-12,
-            **QUICK,
-        )
+        none = by_mean(acceptance="indicator", epsilon=1e-12)
     with pytest.raises(InputError, match="no simulation is accepted"):
         resample(none)
     assert np.isnan(posterior_table(none)["mean"][0])
@@ -230,25 +210,21 @@ def test_interrupted_run_resumes(tmp_path):
             raise KeyboardInterrupt
         return theta["mu"] + rng.normal(size=20)
 
-    options = {"kernel": KERNEL, "epsilon": 0.3, **QUICK}
+    options = {"simulate": interrupted, "epsilon": 0.3}
     folder = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        k2_abc(Y, interrupted, PRIOR, folder=folder, **options)
-    assert sorted(path.name for path in folder.iterdir()) == [
-        ".lock",
-        "batch-00000.npz",
-        "batch-00001.npz",
-        "settings.json",
-    ]
+        by_kernel(folder=folder, **options)
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == [".lock", "batch-00000.npz", "batch-00001.npz", "settings.json"]
     calls.append(None)  # no more interruptions
-    resumed = k2_abc(Y, interrupted, PRIOR, folder=folder, **options)
+    resumed = by_kernel(folder=folder, **options)
     assert len(calls) == 46 + 10  # the last batch only
     calls.extend([None] * 45)
-    uninterrupted = k2_abc(Y, interrupted, PRIOR, **options)
+    uninterrupted = by_kernel(**options)
     same(uninterrupted, resumed)
     # More simulations may be asked for; the short batch at the end is simulated again.
-    longer = k2_abc(Y, interrupted, PRIOR, folder=folder, **{**options, "num_simulations": 70})
-    same(longer, k2_abc(Y, interrupted, PRIOR, **{**options, "num_simulations": 70}))
+    longer = by_kernel(folder=folder, num_simulations=70, **options)
+    same(longer, by_kernel(num_simulations=70, **options))
 
 
 @pytest.mark.parametrize(
@@ -264,21 +240,19 @@ def test_interrupted_run_resumes(tmp_path):
     ],
 )
 def test_the_folder_of_another_run_is_refused(tmp_path, changed, setting):
-    options = {"observed": Y, "simulate": normal, "prior": PRIOR, "kernel": KERNEL, **QUICK}
-    k2_abc(**options, epsilon=0.5, folder=tmp_path)
+    by_kernel(epsilon=0.5, folder=tmp_path)
     with pytest.raises(InputError, match=f"another run, with a different .*{setting}"):
-        k2_abc(**{**options, **changed}, epsilon=0.5, folder=tmp_path)
+        by_kernel(**changed, epsilon=0.5, folder=tmp_path)
 
 
 def test_damaged_batch_is_refused(tmp_path):
-    k2_abc(Y, normal, PRIOR, kernel=KERNEL, epsilon=0.5, folder=tmp_path, **QUICK)
+    by_kernel(epsilon=0.5, folder=tmp_path)
     (tmp_path / "batch-00001.npz").write_bytes(b"PK\x03\x04")
     with pytest.raises(InputError, match=r"batch-00001\.npz is not a part of a run"):
-        k2_abc(Y, normal, PRIOR, kernel=KERNEL, epsilon=0.5, folder=tmp_path, **QUICK)
+        by_kernel(epsilon=0.5, folder=tmp_path)
 
 
-def test_saved_and_loaded(tmp_path):
-    run = k2_abc(Y, normal, PRIOR, kernel=KERNEL, epsilon=0.5, **QUICK)
+def test_saved_and_loaded(run, tmp_path):
     save_run(run, tmp_path / "run.nc")
     loaded = load_run(tmp_path / "run.nc")
     np.testing.assert_array_equal(loaded["sample_stats"]["weight"], run["sample_stats"]["weight"])
@@ -288,23 +262,16 @@ def test_saved_and_loaded(tmp_path):
         target_of(loaded)
 
 
-def test_discrete_parameters_are_weighted():
+def test_discrete_parameters_are_weighted_and_batches_are_vectors():
     @vectorize
     def counts(rng, theta):
-        return theta["k"][:, None] + np.linspace(-1.0, 1.0, 20)
+        rate = theta["k"] + 0.0 * theta["b"].sum(axis=1)
+        return rate[:, None] + np.linspace(-1.0, 1.0, 20)
 
-    run = k2_abc(Y, counts, {"k": dist.Poisson(2.0)}, kernel=KERNEL, epsilon=0.01, **QUICK)
-    assert posterior_table(run)["q50"][0] == 1.0
-
-
-def test_priors_that_are_batches_are_vectors():
-    @vectorize
-    def plane(rng, theta):
-        return theta["b"].sum(axis=1)[:, None] + np.zeros(20)
-
-    prior = {"b": dist.Uniform(np.zeros(3), np.ones(3))}
-    run = k2_abc(Y, plane, prior, kernel=KERNEL, epsilon=0.5, **QUICK)
-    assert list(posterior_table(run)["parameter"]) == ["b[0]", "b[1]", "b[2]"]
+    prior = {"k": dist.Poisson(2.0), "b": dist.Uniform(np.zeros(3), np.ones(3))}
+    table = posterior_table(by_kernel(simulate=counts, prior=prior, epsilon=0.01))
+    assert list(table["parameter"]) == ["b[0]", "b[1]", "b[2]", "k"]
+    assert table["q50"][3] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -335,28 +302,27 @@ def test_priors_that_are_batches_are_vectors():
     ],
 )
 def test_bad_input(changed, message):
-    options = {"observed": Y, "simulate": normal, "prior": PRIOR, "kernel": KERNEL, **QUICK}
     with pytest.raises(InputError, match=message):
-        k2_abc(**{**options, **changed})
+        by_kernel(**changed)
 
 
-def test_bad_distances():
-    for distance, message in (
-        (MMD(Y + 1.0, KERNEL), "other observed data"),
-        (np.mean, "distance must be"),
-    ):
-        with pytest.raises(InputError, match=message):
-            abc(Y, normal, PRIOR, distance=distance, **QUICK)
-    with pytest.raises(InputError, match="acceptance must be"):
-        abc(Y, normal, PRIOR, distance=MMD(Y, KERNEL), acceptance="hard", **QUICK)
-    with pytest.raises(InputError, match="nearly all simulations are equal"):
-        abc(Y, normal, PRIOR, distance=Summaries(Y, lambda x: 1.0), **QUICK)
+@pytest.mark.parametrize(
+    ("distance", "options", "message"),
+    [
+        (MMD(Y + 1.0, KERNEL), {}, "other observed data"),
+        (np.mean, {}, "distance must be"),
+        (MMD(Y, KERNEL), {"acceptance": "hard"}, "acceptance must be"),
+        (Summaries(Y, lambda x: 1.0), {}, "nearly all simulations are equal"),
+    ],
+)
+def test_bad_distances(distance, options, message):
+    with pytest.raises(InputError, match=message):
+        abc(Y, normal, PRIOR, distance=distance, **QUICK, **options)
 
 
 def test_a_distance_that_is_not_finite_is_a_failure():
-    distance = Summaries(Y, lambda x: np.nan if x[0] > 3.0 else x.mean())
     with pytest.warns(UserWarning, match="a distance that is not finite"):
-        run = abc(Y, normal, PRIOR, distance=distance, epsilon=0.5, **QUICK)
+        run = by_mean(lambda x: np.nan if x[0] > 3.0 else x.mean(), epsilon=0.5)
     assert 0 < run.attrs["failed"] < 50
     assert np.all(np.isfinite(run["sample_stats"]["squared_distance"]))
 
@@ -386,10 +352,7 @@ def test_fingerprints_of_simulators_and_priors_differ():
         assert fingerprint(first) == fingerprint(same)
         assert fingerprint(first) != fingerprint(different)
     assert fingerprint(scaled).split()[-1] != fingerprint(wider).split()[-1]
-    laws = [
-        Prior({"k": law}).describe()
-        for law in (dist.Poisson(2.0), dist.Poisson(2.0), dist.Poisson(3.0))
-    ]
+    laws = [Prior({"k": dist.Poisson(rate)}).describe() for rate in (2.0, 2.0, 3.0)]
     assert laws[0] == laws[1] != laws[2]
     assert " at 0x" not in str(laws)
 

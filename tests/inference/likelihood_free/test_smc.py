@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import numpyro.distributions as dist
 import pytest
@@ -23,6 +24,7 @@ from bke.inference.likelihood_free.simulators import Stream
 from bke.models import Polynomial
 
 Y = np.random.default_rng(0).normal(1.0, 1.0, size=20)
+PRIOR = {"mu": dist.Normal(0.0, 2.0)}
 LINEAR = {"kernel": Polynomial(1, 0.0), "progress": False}
 
 
@@ -37,9 +39,7 @@ def test_posterior_in_closed_form():
     Over 40 seeds the mean was off by -0.008 +- 0.032 standard deviations of the posterior and the
     standard deviation by -0.8 +- 2.3 %: bounds of 4.4 of these, 1 seed in 50 000 for both.
     """
-    run = sequential_k2_abc(
-        Y, normal, {"mu": dist.Normal(0.0, 2.0)}, epsilon=0.05, num_particles=1000, **LINEAR
-    )
+    run = sequential_k2_abc(Y, normal, PRIOR, epsilon=0.05, num_particles=1000, **LINEAR)
     variance = 1.0 / 20.0 + 0.05 / 2.0
     precision = 1.0 / 4.0 + 1.0 / variance
     mean, sd = Y.mean() / variance / precision, precision**-0.5
@@ -64,16 +64,9 @@ def test_free_coordinates_keep_the_prior():
         return rng.normal(size=(len(theta["p"]), 20))
 
     prior = {"p": dist.Beta(2.0, 5.0), "q": dist.Dirichlet(np.array([1.0, 2.0, 3.0]))}
-    run = sequential_abc(
-        Y,
-        simulate,
-        prior,
-        distance=Summaries(Y, lambda x: x[0]),
-        epsilon=1.0,
-        num_particles=600,
-        num_mcmc_steps=2,
-        progress=False,
-    )
+    options = {"num_particles": 600, "num_mcmc_steps": 2, "progress": False}
+    distance = Summaries(Y, lambda x: x[0])
+    run = sequential_abc(Y, simulate, prior, distance=distance, epsilon=1.0, **options)
     assert run["stages"].sizes["stage"] >= 1
     assert run["stages"]["acceptance_rate"].values.min() > 0.1
     p, q = run["posterior"]["p"].values[0], run["posterior"]["q"].values[0]
@@ -92,7 +85,7 @@ def test_free_coordinates_keep_the_prior():
 )
 def test_reason_for_stopping(changed, reason):
     options = {"num_particles": 200, "seed": 1, **LINEAR, **changed}
-    run = sequential_k2_abc(Y, normal, {"mu": dist.Normal(0.0, 2.0)}, **options)
+    run = sequential_k2_abc(Y, normal, PRIOR, **options)
     assert reason in run.attrs["stopped"]
     assert run.attrs["simulations"] <= 2000 or "moves" in reason
     stages = run["stages"]
@@ -107,28 +100,20 @@ def test_particles_reach_the_posterior_and_have_moved():
     Over 40 seeds its ratio to the exact value was 1.012 +- 0.034, and the effective particles were
     484 +- 8: the bounds are 4.4 of these and more.
     """
-    prior = {"mu": dist.Normal(0.0, 2.0)}
-    run = sequential_k2_abc(Y, normal, prior, num_particles=500, num_simulations=25_000, **LINEAR)
+    run = sequential_k2_abc(Y, normal, PRIOR, num_particles=500, num_simulations=25_000, **LINEAR)
     exact = (1.0 / 4.0 + 20.0) ** -0.5
     assert run["posterior"]["mu"].values.std() == pytest.approx(exact, rel=0.16)
     assert run["sample_stats"]["ess"].item() > 350.0
 
 
 def test_equal_distances_end_the_run():
-    prior = {"mu": dist.Normal(0.0, 2.0)}
+    options = {"num_particles": 100, "progress": False}
     distance = Summaries(Y, lambda x: float(x[0] > 1.0))
-    run = sequential_abc(Y, normal, prior, distance=distance, num_particles=100, progress=False)
+    run = sequential_abc(Y, normal, PRIOR, distance=distance, **options)
     assert run.attrs["stopped"] == "the particles' distances no longer differ"
     assert np.all(run["sample_stats"]["squared_distance"] == 0.0)
     with pytest.raises(InputError, match="distances of all draws of the prior are equal"):
-        sequential_abc(
-            Y,
-            normal,
-            prior,
-            distance=Summaries(Y, lambda x: 1.0),
-            num_particles=100,
-            progress=False,
-        )
+        sequential_abc(Y, normal, PRIOR, distance=Summaries(Y, lambda x: 1.0), **options)
 
 
 def test_epsilon_for_half_the_effective_sample_size():
@@ -162,9 +147,8 @@ def test_random_numbers_are_used_once(decorate):
         noise.append(rng.normal(size=(*mu.shape, 20)))
         return mu[..., None] + noise[-1]
 
-    prior = {"mu": dist.Normal(0.0, 2.0)}
     run = sequential_k2_abc(
-        Y, simulate, prior, num_particles=20, num_mcmc_steps=3, num_simulations=400, **LINEAR
+        Y, simulate, PRIOR, num_particles=20, num_mcmc_steps=3, num_simulations=400, **LINEAR
     )
     assert run["stages"].sizes["stage"] >= 2
     together = np.concatenate([values.ravel() for values in noise])
@@ -190,34 +174,29 @@ def test_interrupted_run_resumes(tmp_path):
             raise ZeroDivisionError("too far")
         return theta["mu"] + rng.normal(size=20)
 
-    prior = {"mu": dist.Normal(0.0, 2.0)}
     options = {"num_particles": 100, "num_mcmc_steps": 2, "epsilon": 0.1, **LINEAR}
     with pytest.raises(KeyboardInterrupt):
-        sequential_k2_abc(Y, simulate, prior, folder=tmp_path, **options)
+        sequential_k2_abc(Y, simulate, PRIOR, folder=tmp_path, **options)
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == [".lock", "settings.json", "stage-0000.npz", "stage-0001.npz"]
     with pytest.warns(UserWarning, match="with ZeroDivisionError: too far"):
-        resumed = sequential_k2_abc(Y, simulate, prior, folder=tmp_path, **options)
+        resumed = sequential_k2_abc(Y, simulate, PRIOR, folder=tmp_path, **options)
     with pytest.warns(UserWarning, match="with ZeroDivisionError: too far"):
-        uninterrupted = sequential_k2_abc(Y, simulate, prior, **options)
+        uninterrupted = sequential_k2_abc(Y, simulate, PRIOR, **options)
     for group in ("posterior", "sample_stats", "stages"):
         for name, values in uninterrupted[group].data_vars.items():
             np.testing.assert_array_equal(resumed[group][name], values)
     assert resumed.attrs == uninterrupted.attrs
     with pytest.raises(InputError, match="another run, with a different num_particles"):
-        sequential_k2_abc(Y, simulate, prior, folder=tmp_path, **{**options, "num_particles": 50})
+        sequential_k2_abc(Y, simulate, PRIOR, folder=tmp_path, **{**options, "num_particles": 50})
 
 
 def test_jax_and_draws_of_equal_weight():
-    import jax
-
     @jax_simulator
     def simulate(key, theta):
         return theta["mu"] + jax.random.normal(key, (20,))
 
-    run = sequential_k2_abc(
-        Y, simulate, {"mu": dist.Normal(0.0, 2.0)}, epsilon=0.5, num_particles=100, **LINEAR
-    )
+    run = sequential_k2_abc(Y, simulate, PRIOR, epsilon=0.5, num_particles=100, **LINEAR)
     assert resample(run, num_samples=50)["posterior"]["mu"].shape == (1, 50)
     with pytest.raises(InputError, match="those of its last epsilon"):
         with_epsilon(run, 0.1)
@@ -237,11 +216,6 @@ def test_jax_and_draws_of_equal_weight():
     ],
 )
 def test_bad_input(changed, message):
-    options = {
-        "simulate": normal,
-        "prior": {"mu": dist.Normal(0.0, 2.0)},
-        "num_particles": 100,
-        **LINEAR,
-    }
+    options = {"simulate": normal, "prior": PRIOR, "num_particles": 100, **LINEAR}
     with pytest.raises(InputError, match=message):
         sequential_k2_abc(Y, **{**options, **changed})

@@ -1,5 +1,7 @@
-"""What BKE names as extensions, each under all three methods, with one and the same posterior."""
+"""What two methods, or two numbers of threads, must agree on, also for the extensions of BKE."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
@@ -8,15 +10,26 @@ from bke.inference import (
     Quadrature,
     Smc,
     diagnose,
+    find_modes,
     fit,
     load_run,
     reweight,
     sample_witness,
     save_run,
 )
-from bke.inference.diagnostics.modes import draw_weights
+from bke.inference.core.machine import computing
+from bke.inference.diagnostics.modes import draw_weights, unconstrained_draws
 from bke.inference.sampling.run import target_of
-from bke.models import Gaussian, GaussianMixture, SamplingNoise, SpectralMixture
+from bke.models import (
+    Gaussian,
+    GaussianMixture,
+    SamplingNoise,
+    SpectralMixture,
+    SquaredExponential,
+    log_marginal_likelihood,
+)
+from scipy import stats
+from threadpoolctl import threadpool_limits
 
 pytestmark = pytest.mark.slow
 
@@ -93,9 +106,6 @@ def test_all_methods_find_one_posterior(name, tmp_path):
 
 def moments(run):
     """Mean and standard deviation of every unconstrained hyperparameter, modes by their mass."""
-    from bke.inference import find_modes
-    from bke.inference.diagnostics.modes import unconstrained_draws
-
     z = unconstrained_draws(run)
     weights = draw_weights(run, find_modes(run))
     mean = np.einsum("cd,cdp->p", weights, z)
@@ -120,3 +130,43 @@ def test_four_parameters_of_a_spectral_mixture_under_nuts_and_smc():
     error = np.hypot(*(attrs["log_normalizer_error"] for attrs in logs))
     difference = logs[0]["log_normalizer"] - logs[1]["log_normalizer"]
     assert abs(difference) < 5 * error + 0.15
+
+
+#: Probability of a difference beyond the tolerance by chance.
+FALSE_FAILURE_RATE = 1e-3
+
+
+def mean_log_lengthscale(run):
+    """Return the mean of every chain, and the standard deviation of all draws."""
+    draws = np.log(run["posterior"]["lengthscale"].values)
+    return draws.mean(axis=1), draws.std(), draws.size
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.1])
+def test_the_posterior_mean_by_quadrature_and_nuts(shift):
+    """40 normal rows, seed 0, one mode; a shift of the log lengthscale by 0.1 is detected."""
+    X = np.random.default_rng(0).normal(size=40)
+    options = {"seed": 1, "progress": False}
+    exact, deviation, draws = mean_log_lengthscale(fit(X, method="quadrature", **options))
+    nuts = Nuts(num_chains=8, num_warmup=300, num_samples=300)
+    chains, _, _ = mean_log_lengthscale(fit(X, method=nuts, **options))
+    standard_error = chains.std(ddof=1) / np.sqrt(len(chains))
+    tolerance = stats.t(len(chains) - 1).isf(FALSE_FAILURE_RATE / 2) * standard_error
+    tolerance += stats.norm.isf(FALSE_FAILURE_RATE / 2) * deviation / np.sqrt(draws)
+    difference = abs(chains.mean() + shift - exact.mean())
+    assert (difference <= tolerance) == (shift == 0.0)
+
+
+def test_the_likelihood_and_its_gradient_with_one_thread_and_with_all():
+    X = np.random.default_rng(0).normal(size=(600, 2))
+
+    def log_likelihood(lengthscale):
+        return log_marginal_likelihood(X, SquaredExponential(lengthscale), noise_variance=0.1)
+
+    compiled = jax.jit(jax.value_and_grad(log_likelihood))
+    results = []
+    with computing():
+        for threads in (1, None):
+            with threadpool_limits(threads, user_api="blas"):
+                results.append(np.array(compiled(jnp.asarray(0.8))))
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-8)

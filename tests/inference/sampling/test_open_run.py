@@ -3,40 +3,34 @@
 import numpy as np
 import pytest
 import xarray as xr
-from bke.inference import InputError, Nuts, OpenRun, fit, open_run
+from bke.inference import InputError, OpenRun, open_run
 from bke.inference.diagnostics.modes import unconstrained_draws
 from bke.inference.sampling.open_run import Cache
 from bke.inference.sampling.record import RECORD
 from bke.inference.sampling.run import target_of
 
 
-@pytest.fixture(scope="module")
-def run():
-    X = np.random.default_rng(11).normal(size=(21, 1))
-    return fit(X, method=Nuts(2, 20, 6), progress=False)
-
-
 @pytest.mark.slow
-def test_the_density_is_that_of_the_draws(run):
-    opened = open_run(run)
-    z = unconstrained_draws(run)
+def test_the_density_is_that_of_the_draws(nuts_run):
+    opened = open_run(nuts_run)
+    z = unconstrained_draws(nuts_run)
     values = opened.log_density({"lengthscale": z.ravel()})
-    np.testing.assert_allclose(values.reshape(2, 6), run["sample_stats"]["lp"], rtol=1e-9)
+    np.testing.assert_allclose(values.reshape(2, 10), nuts_run["sample_stats"]["lp"], rtol=1e-9)
 
 
-def test_it_is_opened_once(run):
-    opened = open_run(run)
+def test_it_is_opened_once(nuts_run):
+    opened = open_run(nuts_run)
     assert open_run(opened) is opened
     assert isinstance(opened, OpenRun)
-    target, units = target_of(run)
+    target, units = target_of(nuts_run)
     assert opened.target.describe() == target.describe()
     np.testing.assert_array_equal(opened.units.scale, units.scale)
-    assert opened.target is open_run(run.copy(deep=True)).target
+    assert opened.target is open_run(nuts_run.copy(deep=True)).target
     assert opened.points is opened.points
 
 
-def test_data_that_were_written_into_are_prepared_anew(run):
-    changed = run.copy(deep=True)
+def test_data_that_were_written_into_are_prepared_anew(nuts_run):
+    changed = nuts_run.copy(deep=True)
     opened = open_run(changed)
     before = opened.points
     changed["observed_data"]["X"].values[0] += 1.0
@@ -45,10 +39,10 @@ def test_data_that_were_written_into_are_prepared_anew(run):
     assert not np.array_equal(before.rows.points, after.rows.points)
 
 
-def test_another_prior_is_another_target(run):
-    changed = run.copy(deep=True)
-    changed.attrs[RECORD] = run.attrs[RECORD].replace('"rate": 1.0', '"rate": 2.0')
-    assert open_run(changed).target.describe() != open_run(run).target.describe()
+def test_another_prior_is_another_target(nuts_run):
+    changed = nuts_run.copy(deep=True)
+    changed.attrs[RECORD] = nuts_run.attrs[RECORD].replace('"rate": 1.0', '"rate": 2.0')
+    assert open_run(changed).target.describe() != open_run(nuts_run).target.describe()
 
 
 @pytest.mark.parametrize("tree", [xr.DataTree(), None])

@@ -16,13 +16,8 @@ POOLED = np.concatenate([P, Q])
 
 def fitted(rows):
     """The parts of a run that the comparison reads."""
-    tree = xr.DataTree.from_dict(
-        {
-            "/observed_data": xr.Dataset(
-                {"X": (("row", "column"), rows)}, coords={"column": ["a", "b"]}
-            )
-        }
-    )
+    X = xr.Dataset({"X": (("row", "column"), rows)}, coords={"column": ["a", "b"]})
+    tree = xr.DataTree.from_dict({"/observed_data": X})
     tree.attrs["creation_library"] = "bke"
     return open_run(tree)
 
@@ -79,12 +74,8 @@ def test_rows_that_a_run_does_not_hold_are_compared_by_their_digest():
     assert "do not have the digest of the 21 rows" in compare_rows(run, P[::-1], Q)
 
 
-@pytest.fixture(scope="module")
-def run():
-    return fit(POOLED, columns=["a", "b"], method=Nuts(2, 20, 10), progress=False)
-
-
-def test_columns_are_those_of_the_run_by_name(run):
+def test_columns_are_those_of_the_run_by_name():
+    run = fit(POOLED, columns=["a", "b"], method=Nuts(1, 20, 4), progress=False)
     opened = open_run(run)
     swapped = pd.DataFrame({"b": P[:, 1], "a": P[:, 0]})
     first, second, names = match_columns(opened, swapped, Q)

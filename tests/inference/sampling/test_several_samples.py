@@ -22,6 +22,12 @@ Q = Q[:20]
 SETTINGS = {"method": Quadrature(num_samples=64), "progress": False}
 
 
+@pytest.fixture(scope="module")
+def joint():
+    """A run of two samples that are given as lists."""
+    return fit((P[:, 0].tolist(), Q[:, 0].tolist()), samples="product", **SETTINGS)
+
+
 def test_the_joint_density_is_the_product_of_both_likelihoods():
     run = fit((P, Q), samples="product", standardize=None, **SETTINGS)
     nodes = run["quadrature"].to_dataset().isel(node=slice(0, None, 40))
@@ -31,27 +37,16 @@ def test_the_joint_density_is_the_product_of_both_likelihoods():
         assert found == pytest.approx(-ell + z + sum(parts), rel=1e-10)  # Gamma(1, 1), log scale
 
 
-def test_a_pooled_pair_is_its_union():
+def test_a_pooled_pair_is_its_union_and_has_another_posterior_than_a_joint_one(joint):
     runs = [fit(X, **SETTINGS) for X in ((P, Q), np.concatenate([P, Q]))]
-    first, second = (run["quadrature"].attrs["log_normalizer"] for run in runs)
+    first, second, other = (run["quadrature"].attrs["log_normalizer"] for run in (*runs, joint))
     assert first == second
+    assert abs(first - other) > 1.0
     assert "sample" not in runs[0]["observed_data"]
 
 
-def test_samples_may_be_lists():
-    run = fit((P[:, 0].tolist(), Q[:, 0].tolist()), samples="product", **SETTINGS)
-    assert run["observed_data"]["X"].shape == (len(P) + len(Q), 1)
-
-
-def test_joint_and_pooled_are_different_posteriors():
-    pooled, joint = (fit((P, Q), samples=samples, **SETTINGS) for samples in ("pooled", "product"))
-    logs = [run["quadrature"].attrs["log_normalizer"] for run in (pooled, joint)]
-    assert abs(logs[0] - logs[1]) > 1.0
-
-
-def test_a_joint_run_remembers_its_samples(tmp_path):
-    run = fit((P, Q), samples="product", **SETTINGS)
-    save_run(run, tmp_path / "run.nc")
+def test_a_joint_run_remembers_its_samples(joint, tmp_path):
+    save_run(joint, tmp_path / "run.nc")
     again = load_run(tmp_path / "run.nc")
     _, units = target_of(again)
     assert units.sizes == (len(P), len(Q))
@@ -79,12 +74,15 @@ def test_rounded_samples_are_looked_at_one_by_one():
     assert units_of(fit((left, right), samples="product", **SETTINGS)).dither == [1.0]
 
 
-def test_bad_pairs():
-    with pytest.raises(InputError, match="needs a tuple"):
-        fit(P, samples="product", **SETTINGS)
-    with pytest.raises(InputError, match="samples must be one of"):
-        fit((P, Q), samples="both", **SETTINGS)
-    with pytest.raises(InputError, match="1, 2 columns"):
-        fit((P, np.column_stack([Q, Q**2])), samples="product", **SETTINGS)
-    with pytest.raises(InputError, match=r"X\[1\] has a missing value"):
-        fit((P, np.array([1.0, np.nan, 2.0])), samples="product", **SETTINGS)
+@pytest.mark.parametrize(
+    ("data", "samples", "said"),
+    [
+        (P, "product", "needs a tuple"),
+        ((P, Q), "both", "samples must be one of"),
+        ((P, np.column_stack([Q, Q**2])), "product", "1, 2 columns"),
+        ((P, np.array([1.0, np.nan, 2.0])), "product", r"X\[1\] has a missing value"),
+    ],
+)
+def test_bad_pairs(data, samples, said):
+    with pytest.raises(InputError, match=said):
+        fit(data, samples=samples, **SETTINGS)

@@ -31,17 +31,7 @@ KERNELS = SquaredExponential(0.7), SquaredExponential(1.1)
 QUIET = {"progress": False, "n_resamples": 39}
 
 
-def test_the_dependence_witness_averages_to_hsic():
-    with jax.enable_x64(True):
-        joint = dependence_witness(X, Y, *KERNELS, (X, Y))
-        pairs = np.repeat(X, 70, axis=0), np.tile(Y, (70, 1))
-        product = dependence_witness(X, Y, *KERNELS, pairs)
-        expected = hsic(X, Y, *KERNELS, estimator="biased")
-    assert float(joint.mean() - product.mean()) == pytest.approx(float(expected), rel=1e-10)
-    assert float(expected) > 1e-3
-
-
-def test_the_dependence_witness_is_joint_less_product():
+def test_the_dependence_witness_is_joint_less_product_and_averages_to_hsic():
     """Every term by its definition, loops over rows; x and y of different widths."""
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(6, 2)), rng.normal(size=6)
@@ -53,6 +43,11 @@ def test_the_dependence_witness_is_joint_less_product():
             a = np.asarray(k(x, at[0][index : index + 1]))[:, 0]
             b = np.asarray(other(y, at[1][index : index + 1]))[:, 0]
             assert found[index] == pytest.approx(np.mean(a * b) - a.mean() * b.mean(), abs=1e-14)
+        pairs = np.repeat(x, 6, axis=0), np.tile(y, 6)
+        joint, product = (dependence_witness(x, y, k, other, at) for at in ((x, y), pairs))
+        expected = hsic(x, y, k, other, estimator="biased")
+    assert float(joint.mean() - product.mean()) == pytest.approx(float(expected), rel=1e-10)
+    assert float(expected) > 1e-3
 
 
 def test_the_posterior_follows_the_empirical_witness_where_there_is_no_noise():
@@ -177,28 +172,30 @@ def test_a_dependence_witness_of_a_test():
 
 
 def test_bad_input():
-    result = two_sample_test(P, Q, kernel=SquaredExponential(0.8), **QUIET)
-    pairs = two_sample_test(P[:60], Q, paired=True, kernel="median", **QUIET)
-    with pytest.raises(InputError, match="this test was of pairs"):
-        sample_test_witness(pairs, P[:60], Q)
-    series = independence_test(X, Y, kernel="median", method="shift", dependence_length=5, **QUIET)
-    with pytest.raises(InputError, match="this test was of series"):
-        sample_dependence_witness(series, X, Y)
-    with pytest.raises(InputError, match="two smooth kernels"):
-        sample_dependence_witness(result, X, Y)
-    with pytest.raises(InputError, match="a smooth kernel"):
-        sample_test_witness(two_sample_test(P, Q, statistic="bayes_factor", **QUIET), P, Q)
-    with pytest.raises(InputError, match="a smooth kernel"):
-        sample_test_witness(two_sample_test(P, Q, kernel=Distance(), **QUIET), P, Q)
-    with pytest.raises(InputError, match="noise must be"):
-        sample_test_witness(result, P, Q, noise=-1.0)
-    with pytest.raises(InputError, match="of other samples"):
-        sample_test_witness(result, P + 1.0, Q)
+    two_sample = {
+        name: two_sample_test(P[:60], Q, **options, **QUIET)
+        for name, options in {
+            "smooth": {"kernel": SquaredExponential(0.8)},
+            "pairs": {"kernel": "median", "paired": True},
+            "bayes_factor": {"statistic": "bayes_factor"},
+            "distance": {"kernel": Distance()},
+        }.items()
+    }
     pairs = independence_test(X, Y, kernel="median", **QUIET)
-    with pytest.raises(InputError, match="of other pairs"):
-        sample_dependence_witness(pairs, X, Y[::-1])
+    series = independence_test(X, Y, kernel="median", method="shift", dependence_length=5, **QUIET)
     sample_dependence_witness(pairs, X[::-1], Y[::-1], (np.zeros(1), np.zeros(1)))
-    with pytest.raises(InputError, match="70 rows but Y has 10"):
-        sample_dependence_witness(pairs, X, Y[:10])
-    with pytest.raises(InputError, match="as many points"):
-        sample_dependence_witness(pairs, X, Y, (np.zeros(2), np.zeros(3)))
+    for message, function, *arguments in (
+        ("this test was of pairs", sample_test_witness, two_sample["pairs"], P[:60], Q),
+        ("a smooth kernel", sample_test_witness, two_sample["bayes_factor"], P[:60], Q),
+        ("a smooth kernel", sample_test_witness, two_sample["distance"], P[:60], Q),
+        ("of other samples", sample_test_witness, two_sample["smooth"], P[:60] + 1.0, Q),
+        ("this test was of series", sample_dependence_witness, series, X, Y),
+        ("two smooth kernels", sample_dependence_witness, two_sample["smooth"], X, Y),
+        ("of other pairs", sample_dependence_witness, pairs, X, Y[::-1]),
+        ("70 rows but Y has 10", sample_dependence_witness, pairs, X, Y[:10]),
+        ("as many points", sample_dependence_witness, pairs, X, Y, (np.zeros(2), np.zeros(3))),
+    ):
+        with pytest.raises(InputError, match=message):
+            function(*arguments)
+    with pytest.raises(InputError, match="noise must be"):
+        sample_test_witness(two_sample["smooth"], P[:60], Q, noise=-1.0)
