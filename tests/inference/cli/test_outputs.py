@@ -112,7 +112,7 @@ def test_files_that_were_not_moved_are_not_printed(folder, bke, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("bke.inference.core.drafts._list", full)
-    result = bke(*COMPARE, "--json", status=1)
+    result = bke(*COMPARE, "--json", "--quiet", status=1)
     assert result.stdout == ""
     assert "No space left" in result.stderr
 
