@@ -553,6 +553,7 @@ def _read_arrow(path: Path) -> Table:
 def _decoded_bytes(data: pa.Table) -> int:
     """Return the bytes of text in cells that refer to text, once each has its own."""
     size = 0
+    counts: np.ndarray
     for array in itertools.chain.from_iterable(column.chunks for column in data.columns):
         if pa.types.is_dictionary(array.type):
             counts = np.bincount(array.indices.drop_null(), minlength=len(array.dictionary))

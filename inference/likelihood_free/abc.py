@@ -228,10 +228,13 @@ def _batch(
     """Load a batch or simulate it; its random numbers depend on the seed and ``index`` alone."""
     name = f"batch-{index:05d}"
     expected: Expected = {
-        f"parameter {site}": ("float64", ("simulations", *prior.event_shape))
-        for site, prior in problem.prior.sites.items()
+        "squared": ("float64", ("simulations",)),
+        "causes": ("U", ("simulations",)),
+        **{
+            f"parameter {site}": ("float64", ("simulations", *prior.event_shape))
+            for site, prior in problem.prior.sites.items()
+        },
     }
-    expected |= {"squared": ("float64", ("simulations",)), "causes": ("U", ("simulations",))}
     stored = checkpoints.load(name, expected)
     # The last batch of a run with fewer simulations may be shorter.
     if stored is not None and len(stored["squared"]) == count:

@@ -71,6 +71,7 @@ def as_chains(draws: Any, columns: Sequence[str] | None = None) -> Chains:
             infinite or too large.
     """
     labels: Sequence[int | str] | None = None
+    known: Sequence[str]
     ordered = True
     if isinstance(draws, xr.DataArray) and {"chain", "draw"} <= set(draws.dims):
         draws = draws.to_dataset(name=str(draws.name or "x"))
@@ -352,7 +353,8 @@ def _read_stan(paths: list[Path]) -> xr.Dataset:
         shape = np.max(list(elements), axis=0).tolist()
         values = np.empty((len(chains), count, *shape))
         for index, column in elements.items():
-            values[:, :, *(i - 1 for i in index)] = [draws[column] for draws in chains]
+            position: tuple[slice | int, ...] = (slice(None), slice(None), *(i - 1 for i in index))
+            values[position] = [draws[column] for draws in chains]
         axes = {f"{name}_dim_{axis}": np.arange(1, size + 1) for axis, size in enumerate(shape)}
         posterior[name] = xr.DataArray(values, axes, ("chain", "draw", *axes))
     return posterior

@@ -203,15 +203,14 @@ def joint_statistics(columns: list[EncodedColumn], labels: PermutedLabels) -> Ba
     first, total = labels.first_sums(unit_sums), unit_sums.sum(axis=0)
     weights = labels.row_weights
     sampled_weights = weights[sampled] * (weights.sum() / weights[sampled].sum())
-    node_grams, sampled_grams = (
-        np.split(_kernels(rows, nodes, lengthscale), N_LENGTHSCALES, axis=1)
-        for rows in (nodes, points)
+    by_lengthscale = zip(
+        np.split(_kernels(nodes, nodes, lengthscale), N_LENGTHSCALES, axis=1),
+        np.split(_kernels(points, nodes, lengthscale), N_LENGTHSCALES, axis=1),
+        np.split(first, N_LENGTHSCALES),
+        np.split(total, N_LENGTHSCALES),
+        strict=True,
     )
-    sums = zip(np.split(first, N_LENGTHSCALES), np.split(total, N_LENGTHSCALES), strict=True)
-    rows = [
-        _joint_bayes_factors(*grams, *pair, sampled_weights, labels)
-        for *grams, pair in zip(node_grams, sampled_grams, sums, strict=True)
-    ]
+    rows = [_joint_bayes_factors(*arrays, sampled_weights, labels) for arrays in by_lengthscale]
     return BayesFactors(np.concatenate(rows))
 
 

@@ -44,7 +44,7 @@ from ..statistics.landmark_bayes_factor import (
 )
 from ..statistics.partitioned import PartitionedSums
 from ..streams.partitions import as_partitioned, is_collection
-from .kernels import SELECTION_SEED, KernelChoice, factorize, gram, short_name
+from .kernels import SELECTION_SEED, Factor, KernelChoice, factorize, gram, short_name
 from .mmd import mmd_interval, permuted_mmd
 from .nulls import MMD_ESTIMATORS, NullChoice, linear_time_approximation, mmd_approximation
 from .result import (
@@ -230,7 +230,7 @@ class TwoSampleTest(KernelChoice):
         total = labels.shape[1] * len(kernels)
         with progress_bar("permutations", total, shown=self.progress) as advance:
             for kernel in kernels:
-                matrix = factorize(kernel, sample.points)
+                matrix: Factor | np.ndarray | None = factorize(kernel, sample.points)
                 if matrix is None:
                     _check_matrix_memory(sample.points)
                     matrix = gram(kernel, sample.points)
