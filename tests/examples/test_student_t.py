@@ -67,4 +67,4 @@ def test_a_new_square_is_found(monkeypatch, tmp_path):
 def test_one_picture_alone_is_refused(monkeypatch, tmp_path, capsys):
     with pytest.raises(SystemExit):
         run(monkeypatch, "relative_novelty.py", "--target", tmp_path / "target.png")
-    assert "go together" in capsys.readouterr().err
+    assert "pass both or neither" in capsys.readouterr().err

@@ -21,7 +21,7 @@ trained, others = people[people["treat"] == 1.0], people[people["treat"] == 0.0]
 matched = match_weights(others[before], trained[before])
 print(matched)
 earned = trained["re78"].mean()
-print(f"As they are: {earned - others['re78'].mean():+.0f} dollars in 1978")
+print(f"Unweighted: {earned - others['re78'].mean():+.0f} dollars in 1978")
 print(f"Weighted: {earned - np.average(others['re78'], weights=matched.values):+.0f} dollars")
 comparison = compare(
     trained[["re78"]], others[["re78"]], weights=(None, matched.values),
