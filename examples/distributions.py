@@ -38,7 +38,7 @@ rows = pupils[["class", "IQ", "SES"]]
 
 regressor = DistributionRegressor(shrinkage=False).fit(rows, scores, groups="class")
 print(regressor)
-print("\nwere the pupils a sample of their class:")
+print("\nIf the pupils were a sample of their class:")
 print(DistributionRegressor().fit(rows, scores, groups="class"))
 
 print("\nA class whose pupils all have IQ 11 and status 30, and a class with these means:")
