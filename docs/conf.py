@@ -1,4 +1,4 @@
-"""Sphinx configuration of the site: ``python -m sphinx -W docs build/site`` (``pip install ".[docs]"``).
+"""Sphinx configuration of the site: ``python -m sphinx -W docs build/site``, with ``bke[docs]``.
 
 Every build generates the pages of the commands' help and of the recorded benchmarks. ``-t fast``
 shows the gallery's code without running it.
