@@ -1,7 +1,7 @@
-"""How Sphinx builds the site: ``python -m sphinx -W docs build/site`` (``pip install ".[docs]"``).
+"""Sphinx configuration of the site: ``python -m sphinx -W docs build/site``, with ``bke[docs]``.
 
-Pages that are made of other files, of the commands' help and of recorded benchmarks, are written
-anew at every build. ``-t fast`` shows the gallery's code without running it.
+Every build generates the pages of the commands' help and of the recorded benchmarks. ``-t fast``
+shows the gallery's code without running it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ author = "the authors of bke"
 project_copyright = "the authors of bke"
 version = release = version_of("bke")
 language = "en"
-smartquotes = False  # of which --options become dashes
+smartquotes = False  # would turn --options into dashes
 
 extensions = [
     "myst_parser",
@@ -50,7 +50,7 @@ autodoc_class_signature = "mixed"
 autodoc_default_options = {
     "members": True,
     "inherited-members": False,
-    # Of scikit-learn's estimators, which scikit-learn documents.
+    # Methods of scikit-learn's estimators, which scikit-learn documents.
     "exclude-members": "set_fit_request, set_predict_request, set_score_request",
 }
 napoleon_google_docstring = True
@@ -80,7 +80,7 @@ copybutton_prompt_is_regexp = True
 
 
 def _file_of_a_script(gallery: dict[str, Any], name: str) -> None:
-    """Let a script find its data beside itself, as when Python runs it."""
+    """Set ``__file__`` of a gallery script, as when Python runs it."""
     (found,) = (ROOT / "examples" / "gallery").rglob(Path(name).name)
     builtins.__file__ = str(found)  # type: ignore[attr-defined]
 
@@ -116,7 +116,7 @@ sphinx_gallery_conf = {
 
 
 def _commands() -> None:
-    """Write what ``bke COMMAND --help`` says of every command as one page."""
+    """Write one page with the help of all commands."""
     import typer
     from bke.inference.cli.program import app
     from typer.cli import get_docs_for_click
@@ -128,7 +128,7 @@ def _commands() -> None:
 
 
 def _benchmarks() -> None:
-    """Write a page for every recorded benchmark, and their list."""
+    """Write a page for each recorded benchmark, and their list."""
     folder = HERE / "benchmarks"
     folder.mkdir(exist_ok=True)
     for old in folder.glob("*.md"):
@@ -141,17 +141,17 @@ def _benchmarks() -> None:
         lines.append(f"| [{heading}]({path.name}) | `{path.stem}` |")
         (folder / path.name).write_text(text, encoding="utf-8")
     index = (
-        "# Benchmarks\n\nEvery figure of this site and of the README comes from one of these, as "
-        "its script in `benchmarks/` wrote it, with the machine, the versions and the day.\n\n"
-        f"## Beside other packages\n\n{_beside_others()}\n\n## All of them\n\n"
-        "| what | `benchmarks/results/` |\n| --- | --- |\n" + "\n".join(lines) + "\n\n"
+        "# Benchmarks\n\nThese pages are the source of all numbers on this site and in the README. "
+        "The scripts in `benchmarks/` wrote them, with the machine, the versions and the date.\n\n"
+        f"## Comparison with other packages\n\n{_comparison_table()}\n\n## All benchmarks\n\n"
+        "| benchmark | `benchmarks/results/` |\n| --- | --- |\n" + "\n".join(lines) + "\n\n"
         "```{toctree}\n:hidden:\n:glob:\n\n*\n```\n"
     )
     (folder / "index.md").write_text(index, encoding="utf-8")
 
 
-def _beside_others() -> str:
-    """The README's table of measurements beside other packages, with links as they are here."""
+def _comparison_table() -> str:
+    """Return the README's comparison with other packages, with links for this site."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     found = re.search(r"## What makes it different\n\n(.*?)\n\nRead before", readme, re.DOTALL)
     assert found is not None
@@ -159,7 +159,7 @@ def _beside_others() -> str:
 
 
 def _bars(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Take ``|x - y|`` in a docstring for what it is: no name to be put in."""
+    """Escape ``|x - y|`` in a docstring, which is not a substitution."""
     for i, line in enumerate(lines):
         parts = line.split("``")
         parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
@@ -167,6 +167,6 @@ def _bars(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[st
 
 
 def setup(app: Any) -> None:
-    """Make the pages that are made of other files before any is read."""
+    """Generate pages before any page is read."""
     app.connect("builder-inited", lambda app: (_commands(), _benchmarks()))
     app.connect("autodoc-process-docstring", _bars)

@@ -1,17 +1,18 @@
-r"""
-K2-ABC where the posterior is known
-===================================
+"""
+K2-ABC with a known posterior
+=============================
 
-The toy of Park, Jitkrittum and Sejdinovic (2016): 400 observations from a mixture of the uniform
-distributions on [0, 1], ..., [4, 5], whose five weights are uniform on the simplex a priori. The
-posterior is a Dirichlet distribution with known parameters.
+The toy problem of Park, Jitkrittum and Sejdinovic (2016) has 400 observations from a mixture of
+the uniform distributions on [0, 1], ..., [4, 5]. The prior of the five weights is uniform on the
+simplex, and their posterior is a Dirichlet distribution with known parameters.
 
-K2-ABC needs no summaries of the data, but a kernel. The median heuristic takes one that is as wide
-as the data and sees little of weights that go up and down; the one learned from the observed data
-is shorter. Mean and variance, summaries that come to mind, do not tell the weights: ABC with them
-has a posterior of its own, however many simulations there are. (A) shows the posterior means, with
-two standard deviations, and (B) the error of the mean as epsilon falls, that is with a smaller
-effective sample size of the same simulations.
+K2-ABC needs a kernel instead of summary statistics. The lengthscale of the median heuristic is as
+long as the range of the data, and its MMD has little power against weights that alternate between
+intervals. The lengthscale learned from the observed data is shorter. The mean and the variance
+are not sufficient for the weights, so ABC with these summaries does not converge to the
+posterior. Panel (A) shows the posterior means with two standard deviations. Panel (B) shows the
+error of the mean as epsilon decreases, which decreases the effective sample size of the same
+simulations.
 
 Run it as ``python abc_toy.py --out FOLDER``; it takes about half a minute on an idle machine.
 """
@@ -41,7 +42,7 @@ WEIGHTS = np.array([0.25, 0.04, 0.33, 0.04, 0.34])
 
 parser = argparse.ArgumentParser(description="K2-ABC where the posterior is known.")
 parser.add_argument("--out", type=Path, default=Path("abc-toy-output"), help="output folder")
-parser.add_argument("--seed", type=int, default=0, help="of the data and of the simulations")
+parser.add_argument("--seed", type=int, default=0, help="seed of the data and the simulations")
 parser.add_argument("--quick", action="store_true", help="fewer simulations")
 options = parser.parse_args()
 options.out.mkdir(parents=True, exist_ok=True)
@@ -55,8 +56,8 @@ truth_sd = np.sqrt(truth * (1.0 - truth) / (exact.sum() + 1.0))
 # %%
 # Runs
 # ----
-# All epsilons of a run weigh the same simulations. The sequential one moves its particles towards
-# ever smaller epsilons instead.
+# All epsilons of a run weight the same simulations. The sequential method moves its particles to
+# successively smaller epsilons instead.
 
 
 def moments(sample):
@@ -124,8 +125,8 @@ for name, (mean, sd) in shown.items():
     print(f"{name:>27}: mean {mean.round(3)}, sd {sd.round(3)}, error {error(mean):.3f}")
 
 # %%
-# The picture
-# -----------
+# Figure
+# ------
 
 COLOURS = {
     "exact": "#4D4D4D",
@@ -141,7 +142,7 @@ place = np.arange(INTERVALS)
 for j, (name, colour) in enumerate(COLOURS.items()):
     mean, sd = shown[name]
     bars = {"color": colour, "ecolor": "black", "capsize": 2, "label": name}
-    low = np.minimum(2.0 * sd, mean)  # a weight is not negative
+    low = np.minimum(2.0 * sd, mean)  # weights are not negative
     left.bar(place + 0.17 * (j - 2.0), mean, 0.17, yerr=(low, 2.0 * sd), **bars)
 left.set_xticks(place, [f"[{i}, {i + 1}]" for i in place])
 left.set(xlabel="interval", ylabel="weight", ylim=(0.0, 0.75))

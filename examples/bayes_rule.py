@@ -1,17 +1,18 @@
-r"""
-A posterior mean from pairs and a sample of the prior
-=====================================================
+"""
+Posterior mean by kernel Bayes' rule from pairs and prior draws
+===============================================================
 
-Neither the prior nor the likelihood is known as a formula: there are pairs (x, y), which say what y
-follows from which x, and draws of the prior. The x of the pairs have another distribution, so that
-a regression of x on y would answer with the wrong prior. Kernel Bayes' rule puts the right one in;
-approximate Bayesian computation (ABC) simulates from the prior and keeps what fell near y. After
-the experiment of the slides by Fukumizu, *Kernel Method for Bayesian Inference*, in one column,
-with prior N(1, 0.5²), pairs from x ~ N(0, 2²) and y ~ N(x, 1), where
-:math:`E[X | Y = y] = (4 + y) / 5` is known.
+Neither the prior nor the likelihood is known as a formula. The data are pairs (x, y) from the
+likelihood, and draws of x from the prior. The x of the pairs have another distribution than the
+prior, so a regression of x on y estimates the posterior mean under the wrong prior. Kernel Bayes'
+rule uses the draws of the prior. Approximate Bayesian computation (ABC) simulates from the prior
+and accepts the simulations with y near the observation. The example follows the experiment of the
+slides by Fukumizu, *Kernel Method for Bayesian Inference*, in one column, with prior N(1, 0.5²),
+pairs from x ~ N(0, 2²) and y ~ N(x, 1), and the known posterior mean
+:math:`E[X | Y = y] = (4 + y) / 5`.
 
-(A) shows the estimates at ten values of y from 200 pairs and 200 draws of the prior, or 200
-simulations for ABC; (B) their mean squared error with more of them.
+Panel (A) shows the estimates at ten values of y from 200 pairs and 200 draws of the prior, or 200
+simulations for ABC. Panel (B) shows their mean squared error with larger numbers.
 
 Run it as ``python bayes_rule.py --out FOLDER``; it takes about half a minute.
 """
@@ -33,7 +34,7 @@ SHOWN, SHARES = 200, (0.05, 0.2)
 
 parser = argparse.ArgumentParser(description="Posterior means by kernel Bayes' rule and by ABC.")
 parser.add_argument("--out", type=Path, default=Path("bayes-rule-output"), help="output folder")
-parser.add_argument("--seed", type=int, default=0, help="of the data")
+parser.add_argument("--seed", type=int, default=0, help="seed of the data")
 parser.add_argument("--quick", action="store_true", help="fewer runs")
 options = parser.parse_args()
 options.out.mkdir(parents=True, exist_ok=True)
@@ -44,22 +45,22 @@ at = MEAN + spread * np.linspace(-2.0, 2.0, 10)
 
 
 def posterior_mean(y, mean, deviation):
-    """Of x, with prior N(mean, deviation^2)."""
+    """Compute the posterior mean of x under the prior N(mean, deviation^2)."""
     return (mean / deviation**2 + y / NOISE**2) / (1.0 / deviation**2 + 1.0 / NOISE**2)
 
 
 # %%
 # The estimates
 # -------------
-# Lengthscales by the median distance; epsilon = 0.1 / n and delta twice epsilon, as in the slides,
-# which do not tell the 0.1. With the epsilon and the lengthscale that predict left out pairs best
-# (``learn_conditional``) and delta twice that, the error is about 0.03 for n from 200 to 1000: in
-# some runs that epsilon is far too small for delta. Weights may be negative and need not sum to
-# one: they are divided by their sum.
+# Lengthscales are median distances, epsilon is 0.1 / n, and delta is twice epsilon, as in the
+# slides, which do not state the constant 0.1. With the epsilon and the lengthscale that minimize
+# the leave-one-out error (``learn_conditional``), and delta twice epsilon, the error is about 0.03
+# for n from 200 to 1000, because in some runs that epsilon is far too small for delta. Weights may
+# be negative and need not sum to one, so they are divided by their sum.
 
 
 def by_rule(n, rng):
-    """Kernel Bayes' rule at all y, (10,)."""
+    """Estimate the posterior mean by kernel Bayes' rule at all y, (10,)."""
     x = WIDE * rng.normal(size=n)
     y = x + NOISE * rng.normal(size=n)
     of_x, of_y = select_kernel(x, "median"), select_kernel(y, "median")
@@ -71,7 +72,7 @@ def by_rule(n, rng):
 
 
 def by_acceptance(n, share, rng):
-    """The mean of the x whose y are the nearest, at all y, (10,)."""
+    """Estimate the posterior mean by the x whose y are nearest, at all y, (10,)."""
     x = MEAN + DEVIATION * rng.normal(size=n)
     y = x + NOISE * rng.normal(size=n)
     nearest = np.argsort(np.abs(y - at[:, None]), axis=1)[:, : round(share * n)]
@@ -101,14 +102,14 @@ for name, values in errors.items():
     print(f"{name:>22}: mean squared error {line}")
 
 # %%
-# The picture
-# -----------
+# Figure
+# ------
 
 COLOURS = ["#0072B2", "#E69F00", "#D55E00"]
 figure, axes = plt.subplots(1, 2, figsize=(12.0, 4.8), layout="constrained")
 ax = axes[0]
 ax.plot(at, truth, color="black", linewidth=2, label="truth, (4 + y) / 5")
-ax.plot(at, posterior_mean(at, 0.0, WIDE), color="grey", linestyle=":", label="of the pairs alone")
+ax.plot(at, posterior_mean(at, 0.0, WIDE), color="grey", linestyle=":", label="prior of the pairs")
 for j, ((name, values), colour) in enumerate(zip(found.items(), COLOURS, strict=True)):
     shown = values[sizes.index(SHOWN)]
     ax.errorbar(

@@ -1,22 +1,22 @@
-r"""
-The population of blowflies, without a likelihood
-=================================================
+"""
+Likelihood-free inference for a population of blowflies
+=======================================================
 
-Nicholson's blowflies multiply until there is no food left, and the young are felt only after a
-delay: the population goes through cycles. The model of the slides on K2-ABC (Park, Jitkrittum and
-Sejdinovic, 2016), written down in ``simulators.py``, has six parameters and no likelihood that
-could be computed; but it can be simulated. K2-ABC draws parameters from the prior, simulates a
-series with each, and weights them by the maximum mean discrepancy (MMD) between that series and the
-observed one.
+The population of Nicholson's blowflies is limited by food, and the effect of births is delayed,
+which causes oscillations. The model of the slides on K2-ABC (Park, Jitkrittum and Sejdinovic,
+2016), defined in ``simulators.py``, has six parameters. Its likelihood cannot be computed, but
+the model can be simulated. K2-ABC draws parameters from the prior, simulates a series with each,
+and weights them by the maximum mean discrepancy (MMD) between that series and the observed one.
 
-The MMD compares the values as an unordered sample. (B) shows what comes of that: series of the
-right values, but not necessarily with the right cycles. Given delay vectors, pairs of values a
-quarter of a cycle apart, it sees how the series goes on: (C), which with so few simulations makes
-little difference. (D) shows both posteriors and, in grey, the prior.
+The MMD compares the values as an unordered sample. Panel (B) shows the consequence: simulated
+series have the right values, but not necessarily the right oscillations. Panel (C) uses delay
+vectors, pairs of values a quarter of a cycle apart, which include information on the dynamics;
+with so few simulations the difference is small. Panel (D) shows both posteriors and, in grey, the
+prior.
 
 Run it as ``python blowfly.py --out FOLDER``; it takes less than a minute on an idle machine with
-two cores. ``--data FILE.csv`` takes another series, of one column; by default one is simulated,
-with P = 29, delta = 0.2, Y_0 = 260, sigma_d = 0.6, sigma_p = 0.3 and tau = 7.
+two cores. ``--data FILE.csv`` reads another series with one column. By default a series is
+simulated with P = 29, delta = 0.2, Y_0 = 260, sigma_d = 0.6, sigma_p = 0.3 and tau = 7.
 """
 
 import argparse
@@ -50,8 +50,8 @@ from matplotlib import pyplot as plt
 
 parser = argparse.ArgumentParser(description="The population of blowflies by K2-ABC.")
 parser.add_argument("--out", type=Path, default=Path("blowfly-output"), help="output folder")
-parser.add_argument("--data", type=Path, help="a file of one column, in place of a simulation")
-parser.add_argument("--seed", type=int, default=0, help="of the data and of the simulations")
+parser.add_argument("--data", type=Path, help="file with one column, instead of a simulation")
+parser.add_argument("--seed", type=int, default=0, help="seed of the data and the simulations")
 parser.add_argument("--quick", action="store_true", help="fewer simulations")
 options = parser.parse_args()
 options.out.mkdir(parents=True, exist_ok=True)
@@ -76,10 +76,10 @@ print(f"{len(observed)} steps, {lag} of them a quarter of a cycle")
 # %%
 # Posteriors
 # ----------
-# From the same parameters drawn from the prior. Extinct populations happen a priori; they are far
-# from the observed one and get no weight. What is not finite would be left out and counted as
-# ``failed``. Epsilon is a third of the smallest that is taken by default: an effective sample size
-# of a hundred or so is left.
+# Both posteriors use the same parameters drawn from the prior. Extinct populations occur under the
+# prior. They are far from the observed series and get no weight. Simulations that are not finite
+# would be excluded and counted as ``failed``. Epsilon is a third of the smallest default value,
+# which leaves an effective sample size of about a hundred.
 
 simulate = functools.partial(blowflies, kept=len(observed))
 
@@ -118,8 +118,8 @@ for name, run in runs.items():
         print(f"  {label:>32}: {value:.3g} observed, {centre:.3g} simulated")
 
 # %%
-# The picture
-# -----------
+# Figure
+# ------
 
 COLOURS = {"values": "#E69F00", "delay vectors": "#0072B2"}
 figure = plt.figure(figsize=(10.5, 9.0), layout="constrained")

@@ -1,28 +1,29 @@
-r"""
-The angle of a camera from its frames
-=====================================
+"""
+The orientation of a camera from its frames
+===========================================
 
 The experiment "Estimation of Camera Angle" of the slides *Kernel Method for Bayesian Inference*
-(Fukumizu, 2010): the hidden state is the orientation of a camera in a room, a rotation matrix A in
-SO(3); observed are frames of 20 x 20 RGB pixels, 1200 numbers, plus Gaussian noise. The first half
-of 3600 frames is for training, the second for test, with 10 draws of the noise.
+(Fukumizu, 2010). The hidden state is the orientation of a camera in a room, a rotation matrix A
+in SO(3). The observations are frames of 20 x 20 RGB pixels, 1200 numbers, with Gaussian noise.
+The first half of 3600 frames is for training and the second for testing, with 10 draws of the
+noise.
 
-The frames of the slides were made with POV-Ray and are not public. Ours are rendered here, by a
-small ray caster in NumPy, and the way the camera turns is ours too: yaw, pitch and roll are each a
-smooth stationary random walk (a critically damped second-order autoregression with a time constant
-of 20 frames) with standard deviations of 50, 15 and 10 degrees, 2.3 degrees a frame on average, as
-somebody looks around in a room with a camera in the hand. So the numbers of the slides can be
-compared with ours in kind, not in size: here too both kernel Bayes filters have smaller errors than
-both Kalman filters, but of these the one in R^9 is the better, in the slides by far the worse.
+The frames of the slides were made with POV-Ray and are not public. Here a small ray caster in
+NumPy renders frames of another room, and the camera has another motion: yaw, pitch and roll are
+smooth stationary random walks (critically damped second-order autoregressions with a time
+constant of 20 frames) with standard deviations of 50, 15 and 10 degrees, 2.3 degrees per frame on
+average, as for a camera held by hand. The errors are therefore not directly comparable with those
+of the slides. As in the slides, both kernel Bayes filters have smaller errors than both Kalman
+filters. Unlike in the slides, the Kalman filter in R^9 has the smaller error of the two.
 
-The error is |B - A|^2, the sum of squares over the 9 entries, averaged over the frames; it is
-8 sin^2(angle / 2) for the angle between two rotations. Estimates that are not rotations (the means
-in R^9) are first taken to the nearest rotation, and quaternions to length one, so that all columns
-are the error of a camera angle and can be told in degrees too. That is our choice.
+The error is |B - A|^2, the sum of squares over the 9 entries, averaged over the frames. It equals
+8 sin^2(angle / 2) for the angle between two rotations. Estimates that are not rotations (the
+means in R^9) are replaced by the nearest rotation, and quaternions are normalized, so that all
+errors are those of an orientation and have an equivalent in degrees. The slides do not do this.
 
 The Kalman filters are those of Stone Soup: ``pip install "bke[benchmarks]"``. Run it as ``python
-camera.py --out FOLDER``; it takes some seven minutes, and ``--quick``, which only shows that it
-runs, half a minute.
+camera.py --out FOLDER``; it takes about seven minutes, and ``--quick``, which only checks that it
+works, half a minute.
 """
 
 import argparse
@@ -54,20 +55,20 @@ from matplotlib import pyplot as plt
 
 SIDE, FIELD_OF_VIEW, RAYS = 20, 60.0, 3  # pixels, degrees, rays per side of a pixel
 NOISES = (1e-4, 1e-3)
-#: Methods and their errors in the slides, mean and spread over 10 runs, at both noises.
+#: Methods and their errors in the slides, mean and spread over 10 runs, at both noise variances.
 PUBLISHED = {
     "KBI Gauss": ("0.21 +- 0.02", "0.22 +- 0.01"),
     "Kalman R^9": ("1.98 +- 0.08", "1.94 +- 0.06"),
     "KBI Tr": ("0.15 +- <0.01", "0.21 +- 0.01"),
     "Kalman quaternion": ("0.56 +- 0.02", "0.54 +- 0.02"),
 }
-#: Of the features of states and frames, which also smooths. 200 takes three times as long; tried at
-#: seven settings it changed the validation error by between -29 % and +33 %.
+#: Rank of the features of states and frames; a low rank also smooths. A rank of 200 takes three
+#: times as long, and changed the validation error by between -29 % and +33 % in seven settings.
 RANK = 100
 
 parser = argparse.ArgumentParser(description="The angle of a camera from its frames.")
 parser.add_argument("--out", type=Path, default=Path("camera-output"), help="output folder")
-parser.add_argument("--seed", type=int, default=0, help="of the camera's path and of the noise")
+parser.add_argument("--seed", type=int, default=0, help="seed of the motion and the noise")
 parser.add_argument("--frames", type=int, default=3600, help="half for training, half for test")
 parser.add_argument("--runs", type=int, default=10, help="draws of the noise")
 parser.add_argument("--quick", action="store_true", help="400 frames and 1 run")
@@ -81,11 +82,11 @@ began = time.perf_counter()
 # The room
 # --------
 #
-# Axes: x and y along the walls, z up, the camera looks along its own x and its z is up. It stands
-# near a corner.
+# Axes: x and y are parallel to the walls, and z is vertical. The camera looks along its x axis,
+# with its z axis up, and is near a corner.
 
 ROOM, EYE, LAMP = np.array([6.0, 5.0, 2.8]), np.array([1.2, 1.0, 1.5]), np.array([3.5, 2.0, 2.5])
-#: Colours of the planes at 0 and at the far end of each axis; the last are floor and ceiling.
+#: Colors of the planes at 0 and at the other end of each axis; the last two are floor and ceiling.
 WALLS = np.array(
     [
         [(0.80, 0.25, 0.20), (0.20, 0.45, 0.80)],
@@ -103,14 +104,14 @@ SPHERES = [  # centre, radius, colour
 
 
 def seen(rays):
-    """Colours (m, 3) in [0, 1] of what the unit rays (m, 3) from the camera meet."""
+    """Return the colors (m, 3) in [0, 1] at the ends of unit rays (m, 3) from the camera."""
     with np.errstate(divide="ignore"):
         distances = (np.where(rays > 0.0, ROOM, 0.0) - EYE) / rays
     rows, axis = np.arange(len(rays)), np.argmin(distances, axis=1)
     distance = distances[rows, axis]
     place = EYE + distance[:, None] * rays
     far = rays[rows, axis] > 0.0
-    # A soft chequerboard: hard edges would flicker at 20 x 20 pixels.
+    # A smooth checkerboard: sharp edges cause aliasing at 20 x 20 pixels.
     width = np.where(far, 0.7, 1.1)
     across = np.where(axis == 0, place[:, 1], place[:, 0])
     up = np.where(axis == 2, place[:, 1], place[:, 2])
@@ -133,7 +134,7 @@ def seen(rays):
 
 
 def render(turns, side=SIDE, per_pixel=RAYS):
-    """Frames (n, side * side * 3) at the orientations (n, 9)."""
+    """Render frames (n, side * side * 3) at orientations (n, 9)."""
     fine = side * per_pixel
     screen = np.tan(np.radians(FIELD_OF_VIEW / 2.0)) * (1.0 - (2.0 * np.arange(fine) + 1.0) / fine)
     rays = np.stack([np.ones((fine, fine)), *np.meshgrid(screen, screen)], axis=-1).reshape(-1, 3)
@@ -145,12 +146,12 @@ def render(turns, side=SIDE, per_pixel=RAYS):
 
 
 def camera_path(rng, time_constant=20.0, burn_in=400):
-    """Orientations (count, 9)."""
+    """Simulate orientations (count, 9)."""
     decay = np.exp(-1.0 / time_constant)
     filtered = (np.array([1.0]), np.array([1.0, -2.0 * decay, decay**2]))
     walk = lfilter(*filtered, rng.normal(size=(count + burn_in, 3)), axis=0)[burn_in:]
-    unit = np.linalg.norm(lfilter(*filtered, np.eye(1, burn_in)[0]))  # its standard deviation
-    degrees = [40.0, 0.0, 0.0] + walk / unit * [50.0, 15.0, 10.0]  # from facing the far corner
+    unit = np.linalg.norm(lfilter(*filtered, np.eye(1, burn_in)[0]))  # standard deviation
+    degrees = [40.0, 0.0, 0.0] + walk / unit * [50.0, 15.0, 10.0]  # relative to the far corner
     return rotations(Turn.from_euler("ZYX", degrees, degrees=True).as_rotvec())
 
 
@@ -164,19 +165,19 @@ print(f"{count} frames rendered: {time.perf_counter() - began:.0f} s", flush=Tru
 
 
 def nearest(matrices):
-    """The nearest rotations, rows of 9 to rows of 9."""
+    """Return the nearest rotations of matrices, both as rows of 9."""
     left, _, right = np.linalg.svd(matrices.reshape(-1, 3, 3))
     left[:, :, 2] *= np.linalg.det(left @ right)[:, None]
     return (left @ right).reshape(-1, 9)
 
 
 def squared(estimates, truth):
-    """Squared distances (n,) of rotations, rows of 9."""
+    """Return squared distances (n,) of rotations, as rows of 9."""
     return np.sum((estimates - truth) ** 2, axis=1)
 
 
 def angle(squares):
-    """The angle in degrees that squared distances stand for."""
+    """Convert squared distances to angles in degrees."""
     return np.degrees(2.0 * np.arcsin(np.minimum(np.sqrt(squares / 8.0), 1.0)))
 
 
@@ -184,11 +185,12 @@ def angle(squares):
 # Four filters
 # ------------
 #
-# Each is learned from states and frames and estimates the states of a later series of frames.
+# Each filter is learned from states and frames, and estimates the states of a later series of
+# frames.
 
 
 def median(points):
-    """Distance of two rows, from some of them."""
+    """Return the median distance of rows, from a subset of them."""
     return float(np.median(pdist(points[:: max(1, len(points) // 300)])))
 
 
@@ -201,7 +203,7 @@ def kernel_bayes(states, frames, kernel_x, chosen):
 
 def kbi_gauss(states, frames, series, chosen):
     kernel = SquaredExponential(chosen[0] * median(states))
-    # The posterior mean, taken to the nearest rotation.
+    # The rotation nearest to the posterior mean.
     return nearest(kernel_bayes(states, frames, kernel, chosen[1:]).filter(series).mean())
 
 
@@ -210,14 +212,14 @@ def kbi_trace(states, frames, series, chosen):
 
 
 class Regression(LinearGaussian):
-    """Stone Soup's measurement model with any matrix: its own only picks columns of the state."""
+    """Stone Soup's linear measurement model with any matrix; its own only selects columns."""
 
     def matrix(self, **_):
         return self.weights
 
 
 def ridge(inputs, outputs, nugget):
-    """Weights W (p, q) of the regression inputs W = outputs, and the covariance of what is left."""
+    """Return weights W (p, q) of the regression inputs W = outputs, and the residual covariance."""
     gram = inputs.T @ inputs / len(inputs)
     gram[np.diag_indices_from(gram)] += nugget * np.trace(gram) / len(gram)
     weights = np.linalg.solve(gram, inputs.T @ outputs / len(inputs))
@@ -225,10 +227,10 @@ def ridge(inputs, outputs, nugget):
 
 
 def kalman(states, frames, series, chosen):
-    """Linear and Gaussian in the state and the principal components of the frames, both centred."""
+    """Kalman filter of the state and the principal components of the frames, both centered."""
     components, nugget = chosen
     centre, middle = states.mean(axis=0), frames.mean(axis=0)
-    _, basis = np.linalg.eigh(np.cov(frames, rowvar=False))  # components last to first
+    _, basis = np.linalg.eigh(np.cov(frames, rowvar=False))  # components in reverse order
     basis = basis[:, -components:]
     X, Y = states - centre, (frames - middle) @ basis
     D = X.shape[1]
@@ -241,7 +243,7 @@ def kalman(states, frames, series, chosen):
     updater = KalmanUpdater(measurement)
     belief, found = GaussianState(np.zeros(D), np.cov(X, rowvar=False)), []
     for step, row in enumerate((series - middle) @ basis):
-        # The first belief is the prior of the first state: as in the kernel Bayes filter.
+        # The first distribution is the prior of the first state, as in the kernel Bayes filter.
         prior = predictor.predict(belief) if step else belief
         seen_now = Detection(row[:, None], measurement_model=measurement)
         belief = updater.update(SingleHypothesis(prior, seen_now))
@@ -255,20 +257,20 @@ def kalman_matrix(states, frames, series, chosen):
 
 def kalman_quaternion(states, frames, series, chosen):
     quaternions = Turn.from_matrix(states.reshape(-1, 3, 3)).as_quat()
-    # q and -q are the same rotation: of the two, the one nearer to that of the frame before.
+    # q and -q are the same rotation: choose the one nearer to that of the previous frame.
     signs = np.sign(np.sum(quaternions[1:] * quaternions[:-1], axis=1))
     quaternions[1:] *= np.cumprod(signs)[:, None]
-    found = Turn.from_quat(kalman(quaternions, frames, series, chosen))  # made of length one
+    found = Turn.from_quat(kalman(quaternions, frames, series, chosen))  # normalized
     return found.as_matrix().reshape(-1, 9)
 
 
 # %%
-# What is to be chosen
-# --------------------
+# Choice of the parameters
+# ------------------------
 #
-# For each noise, on the training half of the first run alone: its first half trains, its second
-# validates. From the middle of each list, one parameter after another is set to its best value,
-# until none changes.
+# Parameters are chosen for each noise variance on the training half of the first run, with its
+# first half for training and its second half for validation. The search starts in the middle of
+# each list, and sets one parameter after another to its best value until none changes.
 
 EPSILONS, DELTAS = (1e-6, 1e-5, 1e-4, 1e-3), (1e-10, 1e-8, 1e-6, 1e-4)
 FACTORS = (0.25, 0.5, 1.0, 2.0)
@@ -283,7 +285,7 @@ METHODS = {
 
 
 def choose(method, grid, frames):
-    """The parameters, and their error on the second half of training."""
+    """Choose parameters; return them and their error on the second half of training."""
     quarter, tried = half // 2, {}
 
     def error(values):
@@ -291,7 +293,7 @@ def choose(method, grid, frames):
             try:
                 found = method(A[:quarter], frames[:quarter], frames[quarter:half], values)
                 tried[values] = float(squared(found, A[quarter:half]).mean())
-            except ArithmeticError:  # the weights summed to nothing
+            except ArithmeticError:  # the sum of the weights is zero
                 tried[values] = np.inf
         return tried[values]
 
@@ -304,8 +306,8 @@ def choose(method, grid, frames):
 
 
 # %%
-# The runs
-# --------
+# Runs
+# ----
 
 errors, chosen, traces = {}, {}, {}
 for noise in NOISES:
@@ -326,10 +328,10 @@ for noise in NOISES:
 errors = {key: np.array(pairs).T for key, pairs in errors.items()}  # MSE and degrees by run
 
 # %%
-# The table
-# ---------
+# Table
+# -----
 #
-# For scale: what the best constant estimate gets, the nearest rotation to the mean of training.
+# For comparison: error of the best constant estimate, the rotation nearest to the training mean.
 
 constant = squared(nearest(A[:half].mean(axis=0)), A[half:])
 print(f"\nMean squared error of the camera angle, {runs} runs; the data are not the paper's.")

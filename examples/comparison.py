@@ -1,12 +1,13 @@
 """
-Do they differ, where, and how sure is that?
-============================================
+Comparison of two samples
+=========================
 
-``compare`` gives one answer: a permutation test at an exact level, regions that are named only
-where it rejects, with simultaneous intervals, the posterior of the difference with its scale, and
-how often a row can be told from its sample. Nothing in its pictures is shaded that is not named.
+``compare`` computes a permutation test with an exact level, regions of difference with
+simultaneous intervals, the posterior of the difference with its lengthscale, and a
+cross-validated AUC. There are regions only if the test rejects, and the figures shade only these
+regions.
 
-Run it as ``python comparison.py --out FOLDER``; ``--quick`` only shows that it works.
+Run it as ``python comparison.py --out FOLDER``; ``--quick`` only checks that it works.
 """
 
 import argparse
@@ -30,7 +31,7 @@ rng = np.random.default_rng(0)
 
 
 def saved(found, name):
-    """Print an answer, and write its picture."""
+    """Print a comparison and save its figure."""
     print(f"\n{found}")
     figure = found.plot()
     figure.savefig(options.out / f"{name}.png", dpi=150)
@@ -41,16 +42,16 @@ def saved(found, name):
 # One column
 # ----------
 # Mixtures of three normal and of three Laplace distributions with equal means and variances, as in
-# BKE Figure 3. Laplace distributions have sharper peaks and heavier tails: rows are missing between
-# them.
+# BKE Figure 3. Laplace distributions have sharper peaks and heavier tails, and a lower density
+# between these.
 
 P, Q = normal_laplace(per_component=60 if options.quick else 1000)
 found = compare(P, Q, names=("normal", "Laplace"), **common)
 saved(found, "comparison")
 
 # %%
-# The ratio of the densities follows from the same posterior, with a band for each point and one for
-# all together; so does the probability that the squared MMD exceeds a threshold.
+# The posterior also gives the ratio of the densities, with pointwise and simultaneous bands, and
+# the probability that the squared MMD exceeds a threshold.
 
 at = np.array([0.0, 1.5])
 bands = found.density_ratio(at)
@@ -63,7 +64,7 @@ for point, middle, low, high in zip(
 print(f"squared MMD at the difference's scale above 0.001: {found.prob_mmd2_exceeds(0.001):.2f}")
 
 # %%
-# The sample size that detects this difference is simulated from its posterior.
+# The sample size that is required to detect this difference is simulated from its posterior.
 
 if not options.quick:
     print(found.required_sample_size(0.8))
@@ -71,7 +72,8 @@ if not options.quick:
 # %%
 # Two columns
 # -----------
-# Four round clusters, of which one is wider in Q: fewer rows of Q in its middle, more around it.
+# Four round clusters, one of which is wider in Q: Q has a lower density in its center, and a higher
+# density around it.
 
 centres = 20.0 * np.array([[1, 1], [-1, 1], [1, -1], [-1, -1]])
 sizes = 150 if options.quick else 1000
@@ -90,9 +92,10 @@ Q[:, 3] += 0.5
 saved(compare(P, Q, names=("before", "after"), **common), "columns")
 
 # %%
-# Rows that belong together
-# -------------------------
-# The same persons twice: their differences are small beside what differs between them.
+# Paired rows
+# -----------
+# Two measurements of the same persons: the differences between them are small compared with the
+# differences between persons.
 
 before = rng.normal(70.0, 12.0, size=100)
 after = before - 0.6 + rng.normal(0.0, 1.5, size=100)

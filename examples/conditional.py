@@ -1,11 +1,11 @@
-r"""
-Ozone given the weather, as embeddings
-======================================
+"""
+Conditional embeddings of ozone given the weather
+=================================================
 
-What to expect of ozone at a temperature, how that changes under another distribution of the
-weather, and of which temperature a given ozone tells: the conditional embedding, the sum rule and
-Bayes' rule, on 330 days in Los Angeles (Breiman and Friedman, 1985). And the distribution of a
-function of two independent variables without drawing from either.
+The conditional embedding, the sum rule and Bayes' rule for 330 days in Los Angeles (Breiman and
+Friedman, 1985). They estimate ozone given the temperature, ozone under another distribution of
+the temperature, and the temperature given ozone. A last section computes the distribution of a
+function of two independent variables without sampling.
 
 Run it as ``python conditional.py --out FOLDER``; it takes a minute.
 """
@@ -45,12 +45,14 @@ kernels = {"kernel_x": "median", "kernel_y": "median"} if options.quick else {}
 # Ozone given the temperature
 # ---------------------------
 #
-# The embedding holds the whole conditional distribution: any function of ozone has its expectation.
+# The embedding represents the conditional distribution: it gives the expectation of any function of
+# ozone.
 
 given = learn_conditional(temperature, ozone, **kernels)
 at = np.linspace(temperature.min(), temperature.max(), 200)
 mean, high = given.expectation(at, lambda y: np.hstack([y, (y > 15.0).astype(float)])).T
-# Weights of both signs may leave a negative variance where days are few: no band is drawn there.
+# Weights may be negative, and the estimated variance is then negative where there are few days. No
+# band is drawn there.
 variance = given.variance(at)[:, 0]
 deviation = np.sqrt(np.where(variance > 0.0, variance, np.nan))
 added = len(ozone) * given.regularization
@@ -60,9 +62,9 @@ print(f"lengthscale of the temperature: {given.kernel_x.lengthscale:.1f}, n lamb
 # Ten degrees warmer
 # ------------------
 #
-# The sum rule: ozone where the temperatures are those of the data and ten degrees more, by what
-# days with such temperatures had. Where no day was as warm it knows nothing, so only days that
-# stay within the data are taken.
+# The sum rule estimates the distribution of ozone if all temperatures are ten degrees higher, from
+# days with such temperatures. It extrapolates poorly, so only days that stay within the range of
+# the data are used.
 
 warmer = temperature[temperature + 10.0 <= temperature.max()]
 today = sum_rule(given, mean_embedding(warmer, given.kernel_x))
@@ -72,7 +74,7 @@ later = sum_rule(given, mean_embedding(warmer + 10.0, given.kernel_x))
 # The temperature of a day with little, and with much ozone
 # ----------------------------------------------------------
 #
-# Bayes' rule with two priors: the days of the data, and the colder half of them.
+# Bayes' rule with two priors: all days, and the colder half of them.
 
 colder = np.sort(temperature)[: len(temperature) // 2]
 posterior = {}
@@ -89,8 +91,8 @@ for name, days in (("all days", temperature), ("the colder half", colder)):
 # A function of independent variables
 # -----------------------------------
 #
-# The ratio of two independent measurements, by all pairs of their values; and the same told by 25
-# points.
+# The ratio of two independent measurements, from all pairs of their values, and from 25 points that
+# represent each.
 
 rng = np.random.default_rng(0)
 kernel = SquaredExponential(0.3)
@@ -118,8 +120,8 @@ results = {
 print(json.dumps(results, indent=1))
 
 # %%
-# The picture
-# -----------
+# Figure
+# ------
 
 figure, panels = plt.subplots(1, 3, figsize=(12.5, 3.8), layout="constrained")
 panels[0].plot(temperature, ozone, ".", color="#9A9A9A", markersize=3, label="days")

@@ -1,17 +1,15 @@
 """
-School classes by their pupils
-==============================
+Language scores of school classes from their pupils
+===================================================
 
-What is the mean language score of a school class, by what its pupils are like? Each class is a
-group of rows, its pupils' verbal IQ and their families' socio-economic status, and one number is
-predicted for each (Bayesian distribution regression, Law et al., *Bayesian Approaches to
-Distribution Regression*, 2018).
+Each class is a group of rows, the verbal IQ of its pupils and the socio-economic status of their
+families. The example predicts the mean language score of each class (Bayesian distribution
+regression, Law et al., *Bayesian Approaches to Distribution Regression*, 2018).
 
-Classes have 4 to 33 pupils. If these were a sample of the class, a small one would tell little of
-it, and its embedding is best shrunk towards that of all classes, which is the default. Here the
-score is the mean of the very pupils whose rows are given: what these are like is known, whatever
-class they may stand for, so that embeddings are to be taken as they are, ``shrinkage=False``, and
-predict better.
+Classes have 4 to 33 pupils. If the pupils were a sample of a larger group, the embedding of a
+small class would be uncertain, and shrinkage towards the mean embedding, the default, would
+improve it. Here the score is the mean of the same pupils whose rows are the input, so that there
+is no sampling error, and ``shrinkage=False`` predicts better.
 
 The data are 2287 pupils of 133 classes in the Netherlands, T. A. B. Snijders and R. J. Bosker,
 *Multilevel Analysis* (1999), distributed with the R package MASS as ``nlschools``.
@@ -30,7 +28,7 @@ from bke.inference import DistributionRegressor
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
 parser.add_argument("--out", type=Path, default=Path("distributions"))
-parser.add_argument("--quick", action="store_true", help="the same: it takes seconds")
+parser.add_argument("--quick", action="store_true", help="no effect: the script takes seconds")
 options = parser.parse_args()
 options.out.mkdir(parents=True, exist_ok=True)
 
@@ -40,10 +38,10 @@ rows = pupils[["class", "IQ", "SES"]]
 
 regressor = DistributionRegressor(shrinkage=False).fit(rows, scores, groups="class")
 print(regressor)
-print("\nwere the pupils a sample of their class:")
+print("\nIf the pupils were a sample of their class:")
 print(DistributionRegressor().fit(rows, scores, groups="class"))
 
-print("\nA class whose pupils all have IQ 11 and status 30, and one that is mixed around them:")
+print("\nA class whose pupils all have IQ 11 and status 30, and a class with these means:")
 alike = pd.DataFrame({"IQ": [11.0] * 20, "SES": [30.0] * 20})
 mixed = pd.DataFrame({"IQ": [8.0, 14.0] * 10, "SES": [15.0, 45.0] * 10})
 for name, interval in zip(

@@ -1,23 +1,25 @@
-r"""
-A grid of Gaussians: where the median heuristic fails
-=====================================================
+"""
+Type II errors on a grid of Gaussians
+=====================================
 
 Figure 2 of Flaxman, Sejdinovic, Cunningham and Filippi, *Bayesian Learning of Kernel Embeddings*
-(UAI 2016). P is a 3 x 3 grid of unit Gaussians, Q the same grid of Gaussians with the variances
-epsilon and 1 along the diagonals. The median distance is that between the Gaussians, where P and Q
-agree. The learned lengthscale is that of a single one at ratios up to 3. From 5 on the pooled
-sample is likelier at the scale of the grid, and the test that learns one lengthscale fails like the
-median heuristic. A test of several scales (the combined statistic) does not, nor does the
-lengthscale of 1.5 that the paper found.
+(UAI 2016). P is a 3 x 3 grid of unit Gaussians. Q is the same grid of Gaussians with the
+variances epsilon and 1 along the diagonals. The median distance is that between the Gaussians, at
+which P and Q agree. The learned lengthscale is that of a single Gaussian at ratios up to 3. From
+a ratio of 5 on the pooled sample is more likely at the scale of the grid, and the test with the
+learned lengthscale has no power, like the median heuristic. The test with several scales (the
+combined statistic) and the test with the paper's lengthscale of 1.5 reject.
 
-Each Gaussian gives 100 points to each sample, as in the paper. Permutations do not keep those
-counts, so they spread more widely than the statistic does and the tests are conservative, at a
-ratio of 1 too. ``--counts random`` draws the Gaussian of every point, ``--variances equal`` keeps
-the variances of Q at 1 and correlates its columns, as others do: then less is to be seen.
+Each Gaussian has 100 points in each sample, as in the paper. Permuted samples have other counts,
+so the null distribution is wider than the distribution of the statistic, and the tests are
+conservative, also at a ratio of 1. ``--counts random`` draws the Gaussian of each point.
+``--variances equal`` keeps the variances of Q at 1 and correlates its columns, as in other
+papers; the difference is then smaller.
 
-Run it as ``python figure2.py --out FOLDER``; the 100 repeats of panel (C) take more than an hour of
-one core, ``--repeats 20`` a fifth of it, and ``--quick`` only shows that it works. Errors at each
-ratio are kept in the folder and not computed again; ``--ratios 3 5`` computes only some.
+Run it as ``python figure2.py --out FOLDER``. The 100 repeats of panel (C) take more than an hour
+on one core, ``--repeats 20`` a fifth of it, and ``--quick`` only checks that it works. Errors at
+each ratio are saved in the folder and not computed again; ``--ratios 3 5`` computes only some
+ratios.
 """
 
 import argparse
@@ -46,13 +48,13 @@ STATISTICS = {
 
 parser = argparse.ArgumentParser(description="BKE Figure 2.")
 parser.add_argument("--out", type=Path, default=Path("figure2-output"), help="output folder")
-parser.add_argument("--repeats", type=int, default=100, help="of every test of panel (C)")
+parser.add_argument("--repeats", type=int, default=100, help="repeats of each test of panel (C)")
 parser.add_argument("--per-component", type=int, default=100, help="points of each Gaussian")
 parser.add_argument("--counts", choices=["fixed", "random"], default="fixed")
 parser.add_argument("--variances", choices=["stretched", "equal"], default="stretched")
 parser.add_argument("--ratios", type=float, nargs="+", help="those of panel (C), and no picture")
 parser.add_argument("--permutations", type=int, default=199)
-parser.add_argument("--seed", type=int, default=0, help="of the data and the tests")
+parser.add_argument("--seed", type=int, default=0, help="seed of the data and the tests")
 parser.add_argument("--quick", action="store_true", help="few repeats of small samples")
 options = parser.parse_args()
 if options.quick:
@@ -63,7 +65,7 @@ ratios = options.ratios or ([1.0, 3.0, 15.0] if options.quick else RATIOS)
 
 
 def grids(ratio, rng):
-    """P and Q."""
+    """Draw P and Q."""
     axis = SPACING * np.arange(3)
     centres = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
     owners = np.repeat(np.tile(np.arange(9), (2, 1)), options.per_component, axis=1)
@@ -82,7 +84,7 @@ def grids(ratio, rng):
 # %%
 # (C) Type II error
 # -----------------
-# The share of tests at level 0.05 that do not reject; at ratio 1 there is nothing to find.
+# Proportion of tests at level 0.05 that do not reject; at a ratio of 1 P = Q.
 
 settings = {
     name: getattr(options, name)
@@ -128,11 +130,11 @@ if options.ratios:
 # %%
 # (D) The marginal likelihood
 # ---------------------------
-# Its two maxima are the scale of one Gaussian and that of the grid.
+# The two maxima are at the scale of one Gaussian and at that of the grid.
 
 P, Q = grids(2.0, np.random.default_rng([options.seed, 1000]))
 pooled = np.concatenate([P, Q])
-# The prior only says where to look: far enough for the whole grid.
+# The prior determines the range of the search, which includes the scale of the grid.
 learned = learn_kernel(pooled, prior=dist.Gamma(1.0, 0.1), standardize=None, progress=False)
 median = median_kernel(pooled[canonical_order(pooled)], None, 0).lengthscale
 print(learned)

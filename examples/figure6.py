@@ -1,28 +1,28 @@
 """
-What drives ozone: a causal graph
-=================================
+Causal graph of ozone and the weather
+=====================================
 
 Figure 6 of Flaxman, Sejdinovic, Cunningham and Filippi, *Bayesian Learning of Kernel Embeddings*
 (UAI 2016): the PC algorithm on ozone and eight weather variables of 330 days in Los Angeles
-(Breiman and Friedman, 1985; see ``ozone.py``). Each day's values have the seasons taken out by a
-regression on time; whether two of them are independent given others is tested by HSIC on the
-residuals of Gaussian-process regressions. With the learned lengthscale the paper finds the edge
-Temp -> Ozone; with the median heuristic its authors had not.
+(Breiman and Friedman, 1985; see ``ozone.py``). A regression on time removes the seasons from each
+variable. HSIC of the residuals of Gaussian-process regressions tests conditional independence of
+two variables given others. With the learned lengthscale the paper finds the edge Temp -> Ozone,
+which its authors had not found with the median heuristic.
 
-An edge that comes and goes with the level of the tests, the way the seasons are taken out or the
-order of columns is not to be relied on, so all of these are tried: A is the paper's, as far as it
-says.
+An edge that depends on the level of the tests, on the method of removing the seasons or on the
+order of columns is not reliable, so the script varies all of these. Setting A is the nearest to
+the paper's.
 
-Results on all days and columns, at level 0.05: residuals of the most likely regression (A) leave no
-edge at Ozone with either kernel; with the seasons alone taken out (B), and with innovations (C),
-Temp and Ozone are joined with both; of the columns as they are (D), with the median heuristic only.
-At level 0.01 the edge stays in C, and in B with the median heuristic. The result depends on how
-time is taken out more than on the kernel.
+Results on all days and columns, at level 0.05: residuals of the most likely regression (A) leave
+no edge at Ozone with either kernel. With only the seasons removed (B), and with innovations (C),
+Temp and Ozone are joined with both kernels. In the raw columns (D) they are joined with the
+median heuristic only. At level 0.01 the edge remains in C, and in B with the median heuristic.
+The result depends on the method of removing the seasons more than on the kernel.
 
-Run it as ``python figure6.py --out FOLDER`` with ``pip install "bke[causal]"``; all of it takes
-most of an hour on two cores, ``--whiten residuals`` a quarter. ``--quick`` only shows that it
-works: on four columns of every third day residuals of the most likely regression (A) leave an edge
-between Temp and Ozone, unlike on all data.
+Run it as ``python figure6.py --out FOLDER`` with ``pip install "bke[causal]"``. It takes most of
+an hour on two cores, and ``--whiten residuals`` a quarter of that. ``--quick`` only checks that
+it works: on four columns of every third day residuals of the most likely regression (A) leave an
+edge between Temp and Ozone, unlike on all data.
 """
 
 import argparse
@@ -50,7 +50,7 @@ parser = argparse.ArgumentParser(description="BKE Figure 6.")
 parser.add_argument("--out", type=Path, default=Path("figure6-output"), help="output folder")
 parser.add_argument("--whiten", nargs="+", choices=list(WHITENED), default=list(WHITENED))
 parser.add_argument("--permutations", type=int, default=499)
-parser.add_argument("--seed", type=int, default=0, help="of the tests")
+parser.add_argument("--seed", type=int, default=0, help="seed of the tests")
 parser.add_argument("--quick", action="store_true", help="four columns of a third of the days")
 options = parser.parse_args()
 options.out.mkdir(parents=True, exist_ok=True)
@@ -68,15 +68,15 @@ days = np.arange(len(values), dtype=float)
 # %%
 # The seasons
 # -----------
-# The paper regresses on time and goes on with the residuals; how fast the regression may change it
-# does not say. The most likely one follows the weather of a few days, and takes out with it much of
-# what the variables have in common. No shorter than 30 days it takes out the seasons, and what is
-# left remembers the day before: days are not independent, as the tests assume. Innovations of a
-# rough one (Matern, like an autoregression) forget.
+# The paper uses the residuals of a regression on time without stating its smoothness. The most
+# likely regression follows the weather of a few days, and removes much of the dependence between
+# the variables. A regression with a lengthscale of at least 30 days removes only the seasons, and
+# its residuals are autocorrelated, although the tests assume independent days. Innovations of a
+# rough regression (Matern, like an autoregression) are not autocorrelated.
 
 
 def whitened(how):
-    """The columns, each less what time says of it."""
+    """Remove the dependence on time from each column."""
     if how == "none":
         return values
     how_so = {
@@ -88,7 +88,7 @@ def whitened(how):
 
 
 def memory(sample):
-    """The largest correlation of a column with itself one day later."""
+    """Return the largest lag-1 autocorrelation of a column."""
     return max(np.corrcoef(one[:-1], one[1:])[0, 1] for one in sample.T)
 
 
@@ -111,7 +111,7 @@ for how in options.whiten:
                 seed=options.seed,
             )
         else:
-            graph = first.again(kernel=kernel)  # regressions are not made twice
+            graph = first.again(kernel=kernel)  # reuses the regressions
         drawn.append((how, kernel, graph))
         print(f"\n{name}: {graph}")
         for test in graph.separations("Temp", "Ozone"):
@@ -132,8 +132,8 @@ for how in options.whiten:
                 )
 
 # %%
-# Is there an edge between Temp and Ozone?
-# ----------------------------------------
+# The edge between Temp and Ozone
+# -------------------------------
 
 print()
 for row in rows:
@@ -143,7 +143,7 @@ for row in rows:
     )
 
 # %%
-# The graphs side by side, the edge between Temp and Ozone in colour.
+# All graphs, with the edge between Temp and Ozone in color.
 
 across = len(options.whiten)
 figure, axes = plt.subplots(

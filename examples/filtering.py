@@ -1,15 +1,16 @@
-r"""
-Hidden states by kernel Bayes' filter
-=====================================
+"""
+Hidden states by the kernel Bayes filter
+========================================
 
-The noisy oscillation of the slides *Kernel Method for Bayesian Inference* (Fukumizu, 2010): a point
-goes round the origin by 0.4 radians a step, on a rosette of eight leaves, and is seen with noise.
-A filter learns from 600 steps of which state and observation are both known, without being told
-dynamics or noise, and is then shown observations only: it says where the point is (filtering), was
-(smoothing) and will be (prediction), and what it says while nothing is seen.
+The noisy oscillation of the slides *Kernel Method for Bayesian Inference* (Fukumizu, 2010). A
+point moves around the origin by 0.4 radians per step, on a rosette of eight leaves, and is
+observed with noise. The filter learns from 600 steps with known states and observations, without
+a model of the dynamics or the noise. For new observations it estimates the current states
+(filtering), past states (smoothing) and future states (prediction), also during steps without
+observations.
 
-``benchmarks/filtering.py`` compares it with Kalman filters that know the dynamics. Run this one as
-``python filtering.py --out FOLDER``; it takes a minute.
+``benchmarks/filtering.py`` compares it with Kalman filters with known dynamics. Run this script
+as ``python filtering.py --out FOLDER``; it takes a minute.
 """
 
 import argparse
@@ -27,19 +28,19 @@ TURN, NOISE = 0.4, 0.2
 
 parser = argparse.ArgumentParser(description="Filtering, smoothing and prediction.")
 parser.add_argument("--out", type=Path, default=Path("filtering-output"), help="output folder")
-parser.add_argument("--seed", type=int, default=0, help="of the data")
+parser.add_argument("--seed", type=int, default=0, help="seed of the data")
 parser.add_argument("--quick", action="store_true", help="less training")
 options = parser.parse_args()
 options.out.mkdir(parents=True, exist_ok=True)
 
 
 # %%
-# A series with its states, and one without
-# -----------------------------------------
+# Training and test series
+# ------------------------
 
 
 def simulate(steps, rng):
-    """States and observations, (steps, 2) each."""
+    """Simulate states and observations, (steps, 2) each."""
     state, states = np.array([1.0, 0.0]), np.empty((steps, 2))
     for step in range(steps):
         angle = np.arctan2(state[1], state[0]) + TURN
@@ -65,7 +66,7 @@ smoothed = model.smooth(filtered)
 
 
 def error(found, truth=states):
-    """Root mean squared distance."""
+    """Return the root mean squared distance."""
     return float(np.sqrt(np.mean(np.sum((found - truth) ** 2, axis=1))))
 
 
@@ -81,7 +82,7 @@ for ahead in (1, 2, 4, 8):
     errors[f"predicted {ahead} ahead"] = error(predicted[:-ahead], states[ahead:])
 errors["the mean of all states"] = error(centre)
 
-# Nothing is seen from step 60 to 65: the filter goes on by what it knows of the dynamics.
+# There are no observations from step 60 to 65: the filter uses the learned dynamics only.
 seen = np.ones(len(series), bool)
 seen[60:66] = False
 blind = model.filter(series, observed=seen)
@@ -91,8 +92,8 @@ for name, value in errors.items():
     print(f"{name:24} {value:.3f}")
 
 # %%
-# The picture
-# -----------
+# Figure
+# ------
 
 figure, (left, right) = plt.subplots(
     1, 2, figsize=(10.0, 4.2), layout="constrained", width_ratios=(1.0, 1.5)

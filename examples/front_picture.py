@@ -1,4 +1,4 @@
-"""Draw the picture of the README: the gallery's entry on chains and modes, as docs/posterior.png.
+"""Draw the figure of the README, docs/posterior.png, as in the gallery's entry on chains and modes.
 
 Run it as ``python front_picture.py`` in this folder or elsewhere.
 """

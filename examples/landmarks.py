@@ -1,14 +1,15 @@
-r"""
-The same grid of Gaussians, seen from landmarks
-===============================================
+"""
+The landmark model on a grid of Gaussians
+=========================================
 
-The figure "Marginal (pseudo)likelihood for a challenging two-sample test" of the slides on Bayesian
-learning of kernel embeddings (Flaxman, Sejdinovic, Cunningham and Filippi, 2016): a grid of
-isotropic Gaussians against one of stretched Gaussians; the pseudo-likelihood of the landmark model
-is highest at a lengthscale of 0.85, while the median heuristic says 20. The slides do not say which
-landmarks and which noise variance. A 14 x 14 grid of landmarks over the range of the data and
-tau^2 = 0.1, the noise variance of the paper, give 0.91; panel (C) shows how much hangs on both. Far
-smaller noise likes lengthscales far beyond the data, where every k(x, z) is one.
+The figure "Marginal (pseudo)likelihood for a challenging two-sample test" of the slides on
+Bayesian learning of kernel embeddings (Flaxman, Sejdinovic, Cunningham and Filippi, 2016). P is a
+grid of isotropic Gaussians, and Q a grid of elongated Gaussians. The pseudo-likelihood of the
+landmark model has its maximum at a lengthscale of 0.85 there, while the median heuristic gives
+20. The slides do not state the landmarks and the noise variance. With a 14 x 14 grid of landmarks
+over the range of the data and tau^2 = 0.1, the noise variance of the paper, the maximum is at
+0.91. Panel (C) shows its dependence on both choices. With much smaller noise the maximum is at
+lengthscales far beyond the range of the data, where all k(x, z) are close to one.
 
 Run it as ``python landmarks.py --out FOLDER``; it takes a few minutes.
 """
@@ -35,7 +36,7 @@ SIDES, NOISE_VARIANCES = (5, 7, 10, 14, 20), (0.1, 0.3, 1.0)
 
 parser = argparse.ArgumentParser(description="The figure of the slides.")
 parser.add_argument("--out", type=Path, default=Path("landmarks-output"), help="output folder")
-parser.add_argument("--seed", type=int, default=0, help="of the data")
+parser.add_argument("--seed", type=int, default=0, help="seed of the data")
 parser.add_argument("--quick", action="store_true", help="coarse curves")
 options = parser.parse_args()
 options.out.mkdir(parents=True, exist_ok=True)
@@ -54,7 +55,7 @@ pooled = np.concatenate([P, Q])
 
 
 def landmarks(side):
-    """A grid over the range of the data."""
+    """Return a grid over the range of the data."""
     axes = np.linspace(pooled.min(axis=0), pooled.max(axis=0), side).T
     return np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
 
@@ -64,7 +65,7 @@ lengthscales = np.geomspace(0.2, 100.0, 20 if options.quick else 120)
 
 @jax.jit
 def profile(places, noise_variance):
-    """Log pseudo-likelihood at every one of ``lengthscales``."""
+    """Compute the log pseudo-likelihood at all ``lengthscales``."""
 
     def at(lengthscale):
         kernel = SquaredExponential(lengthscale)
@@ -74,7 +75,7 @@ def profile(places, noise_variance):
 
 
 def highest(side, noise_variance):
-    """The lengthscale where that is highest, to the grid's 5 %."""
+    """Return the lengthscale of its maximum, to the 5 % of the grid."""
     with jax.enable_x64(True):
         return float(lengthscales[int(np.argmax(profile(landmarks(side), noise_variance)))])
 
@@ -87,7 +88,7 @@ learned = learn_kernel(
     pooled,
     likelihood=Landmark(landmarks(SIDE)),
     noise_variance=NOISE_VARIANCE,
-    prior=dist.Gamma(1.0, 0.1),  # which only says where to look
+    prior=dist.Gamma(1.0, 0.1),  # determines the range of the search
     standardize=None,
     starts=1,
     progress=False,

@@ -1,8 +1,9 @@
-"""A learned kernel inside scikit-learn, beside the median heuristic and scikit-learn's default.
+"""Compare a learned kernel with the median heuristic and the defaults of scikit-learn.
 
-Three tasks that see no labels, each scored with labels afterwards: two rings in the first three
-components of KernelPCA, the cultivars of 178 wines by SpectralClustering, malignant among benign
-breast tumours by OneClassSVM. All three take ``gamma`` of exp(-gamma |x - y|^2).
+Three unsupervised tasks, each scored with labels afterwards: KernelPCA separates two rings in three
+components, SpectralClustering finds the three cultivars of 178 wines, and OneClassSVM detects
+malignant among benign breast tumours. All three use the parameter ``gamma`` of
+exp(-gamma |x - y|^2).
 
 Run with ``pip install -e ".[sklearn]"``; writes learned-kernels.png and prints the scores.
 """
@@ -30,19 +31,19 @@ from sklearn.svm import OneClassSVM
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """Data to learn a kernel from, and what to do with its gamma."""
+    """An unsupervised task: data, and an estimator as a function of gamma."""
 
     name: str
     score_name: str
     X: np.ndarray
-    labels: np.ndarray  # of the points in ``places``
+    labels: np.ndarray  # labels of the points that ``places`` returns
     score: Callable[[float], float]
     places: Callable[[float], np.ndarray]
     axes: tuple[str, str] = ("first principal component", "second principal component")
 
 
 def main() -> None:
-    """Learn, score, draw."""
+    """Learn the kernels, score the estimators and draw the figure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("learned-kernels"))
     options = parser.parse_args()
@@ -50,7 +51,7 @@ def main() -> None:
     tasks = [rings(), wines(), tumours()]
     figure, axes = plt.subplots(2, 3, figsize=(12, 7), layout="constrained")
     for task, above, below in zip(tasks, *axes, strict=True):
-        # The columns are standardised, so one lengthscale fits them all.
+        # The columns are standardized, so that one lengthscale is sufficient.
         learned = learn_kernel(task.X, objective="map", standardize=None, progress=False)
         gammas = {
             "learned": learned.gamma,
@@ -68,7 +69,7 @@ def main() -> None:
 
 
 def rings() -> Task:
-    """KernelPCA: two rings that a plane should part in three components."""
+    """KernelPCA: two rings that are separated by a plane in three components."""
     X, labels = make_circles(300, noise=0.08, factor=0.35, random_state=0)
 
     def components(gamma: float) -> np.ndarray:
@@ -120,7 +121,7 @@ def tumours() -> Task:
 
 
 def draw_places(axes: plt.Axes, task: Task, gamma: float) -> None:
-    """The points in two components, coloured by the labels that no method saw."""
+    """Draw the points in two components, colored by the labels, which no method used."""
     places = task.places(gamma)
     axes.scatter(*places.T, c=task.labels, s=8, cmap="viridis")
     axes.set(title=task.name, xlabel=task.axes[0], ylabel=task.axes[1])
@@ -129,7 +130,7 @@ def draw_places(axes: plt.Axes, task: Task, gamma: float) -> None:
 def draw_scores(
     axes: plt.Axes, task: Task, gammas: dict[str, float], learned: LearnedKernel
 ) -> None:
-    """The score over a range of gamma, with each choice on it."""
+    """Draw the score as a function of gamma, with each choice of gamma."""
     found = list(gammas.values())
     grid = np.geomspace(min(found) / 20, max(found) * 20, 40)
     axes.semilogx(grid, [task.score(gamma) for gamma in grid], color="0.4", lw=1)

@@ -1,17 +1,17 @@
-"""
-Calm and windy days: ozone in Los Angeles
-=========================================
+r"""
+Ozone on calm and windy days in Los Angeles
+===========================================
 
-Does the air differ between calm and windy days, and where? Two samples are compared by their kernel
-embeddings: the lengthscale of the kernel is learned from the pooled sample, with its uncertainty,
-and the witness function :math:`\\mu_P - \\mu_Q` shows where one group has more days than the other.
+The example compares the air of calm and windy days. It learns the lengthscale of the kernel from
+the pooled sample, with its uncertainty. The witness function :math:`\mu_P - \mu_Q` shows where
+one group has the higher density, and ``compare`` tests whether the groups differ.
 
 The data are 330 days of 1976 in the Los Angeles basin, from L. Breiman and J. H. Friedman,
 *Estimating optimal transformations for multiple regression and correlation*, Journal of the
-American Statistical Association 80 (1985), 580-598. Days follow each other, so they are not
-independent: the tests and bands below assume independence and therefore see somewhat too much.
+American Statistical Association 80 (1985), 580-598. Successive days are correlated. The tests and
+bands assume independent rows, so their p-values are too small and their bands too narrow.
 
-Run it as ``python ozone.py --out FOLDER``; ``--quick`` only shows that it works.
+Run it as ``python ozone.py --out FOLDER``; ``--quick`` only checks that it works.
 """
 
 import argparse
@@ -42,7 +42,7 @@ from bke.inference.diagnostics.summary import posterior_summary, settings
 from bke.inference.witness.summary import witness_summary
 
 parser = argparse.ArgumentParser(description="Ozone on calm and on windy days.")
-parser.add_argument("--out", type=Path, default=Path("ozone-output"), help="folder of the files")
+parser.add_argument("--out", type=Path, default=Path("ozone-output"), help="output folder")
 parser.add_argument("--quick", action="store_true", help="few short chains on part of the days")
 options = parser.parse_args()
 options.out.mkdir(parents=True, exist_ok=True)
@@ -53,12 +53,12 @@ common = {"seed": SEED, "progress": not options.quick}
 chains = Nuts(num_chains=6, num_warmup=100, num_samples=100)
 if options.quick:
     chains = Nuts(num_chains=2, num_warmup=20, num_samples=10)
-# A few short chains may miss the mode that holds the mass, and then are no posterior average.
+# Few short chains may miss the mode with the posterior mass; their average is then wrong.
 WEIGHTS = "chains" if options.quick else "posterior"
 
 
 def save(figure, name):
-    """Write a picture to the output folder."""
+    """Save a figure in the output folder."""
     figure.savefig(options.out / f"{name}.png", dpi=150)
     plt.close(figure)
 
@@ -81,19 +81,18 @@ print(
 
 
 def two_samples(*columns):
-    """The named columns of the calm days and of the windy days."""
+    """Return columns of the calm days and of the windy days."""
     values = np.stack([days[column] for column in columns], axis=1)
     return values[calm], values[windy]
 
 
 # %%
-# What a run found, in words
-# --------------------------
-# Whether and where the groups differ is the answer of ``compare``, which holds at a stated level;
-# the posterior of the pooled days says how smooth their distribution is, and what the witness is.
-# Nothing below is written in advance: the sentences are put together from the run. Every mode of
-# the posterior is described by itself, since an average over chains would weight the modes by where
-# the chains started.
+# Summary of a run
+# ----------------
+# ``compare`` tests whether the groups differ, at a stated level, and reports where. The posterior
+# of the pooled days gives the lengthscale of their distribution and the witness function. All
+# sentences are generated from the run. Each mode of the posterior is described separately, because
+# an average over chains would weight the modes by the initial values of the chains.
 
 
 def describe(run, diagnosis, witness):
@@ -126,24 +125,24 @@ def describe(run, diagnosis, witness):
 # %%
 # One dimension: ozone
 # --------------------
-# Ozone is a whole number of parts per hundred million. Between rounded values the neighbours of a
-# day can balance exactly, which makes its Jacobian factor, and with it the density of the data,
-# zero. ``fit`` detects this, adds noise within the rounding unit and records that it did.
+# Ozone is a whole number of parts per hundred million. With rounded values the terms of the
+# Jacobian factor of a day can cancel exactly, so that the density of the data is zero. ``fit``
+# detects this, adds noise within the rounding unit and records it in the run.
 
 print("\nOzone\n-----")
 P, Q = two_samples("Ozone")
 compared = compare(P, Q, columns=["Ozone"], progress=False)
 print(compared)
 run = fit(np.concatenate([P, Q]), columns=["Ozone"], method=chains, **common)
-run = reweight(run, progress=False)  # with the posterior mass of every mode
+run = reweight(run, progress=False)  # with the posterior mass of each mode
 diagnosis = diagnose(run)
 witness = sample_witness(run, P, Q, weights=WEIGHTS, seed=SEED, progress=False)
 describe(run, diagnosis, witness)
 save_run(run, options.out / "ozone.nc")
 
 # %%
-# Where the chains have been, coloured by mode, and the profile of the posterior density, which also
-# shows modes that no chain visited.
+# Traces of the chains, colored by mode, and the profile of the posterior density, which also shows
+# modes that no chain visited.
 
 save(plot_samples(P, Q, columns=["Ozone"]), "ozone-samples")
 save(plot_trace(run), "ozone-trace")
@@ -151,8 +150,8 @@ save(plot_rank(run), "ozone-rank")
 save(plot_profile(run), "ozone-profile")
 
 # %%
-# Where the comparison names a difference; and the witness at the lengthscales of the pooled days
-# with its bands, positive where calm days have the larger share.
+# The regions of the comparison, and the witness at the lengthscales of the pooled days with its
+# bands, positive where calm days have the higher density.
 
 save(compared.plot(), "ozone-comparison")
 save(plot_witness(witness, level=LEVEL, P=P, Q=Q, run=run), "ozone-witness")
@@ -160,11 +159,12 @@ save(plot_witness(witness, level=LEVEL, P=P, Q=Q, run=run), "ozone-witness")
 # %%
 # Two dimensions: temperature and humidity
 # ----------------------------------------
-# (The inversion height is cut off at 5000 ft, on 95 days: no density there, so it is left out.)
+# (The inversion height is censored at 5000 ft on 95 days and is therefore excluded.)
 #
-# A vector-valued prior gives one lengthscale per column (automatic relevance determination): a long
-# one says that the column matters little for the shape of the data. The prior is on the lengthscale
-# over each column's standard deviation; results are in degrees Fahrenheit and in per cent.
+# A vector-valued prior gives one lengthscale per column (automatic relevance determination). A long
+# lengthscale means that the column has little influence on the shape of the distribution. The prior
+# is on the lengthscale divided by the standard deviation of each column. Results are in degrees
+# Fahrenheit and in per cent.
 
 print("\nTemperature and humidity\n------------------------")
 P, Q = two_samples("Temp", "Hum")
@@ -184,14 +184,16 @@ describe(run, diagnosis, witness)
 save_run(run, options.out / "temp-hum.nc")
 
 # %%
-# With several lengthscales there is no profile: modes are judged from paths between the chains.
+# With several lengthscales there is no profile: modes are found from paths between the draws of the
+# chains.
 
 save(plot_samples(P, Q, columns=["Temp", "Hum"]), "temp-hum-samples")
 save(plot_trace(run), "temp-hum-trace")
 save(plot_rank(run), "temp-hum-rank")
 
 # %%
-# The same as a map: where calm days have the larger share and where windy ones do.
+# The comparison and the witness as maps: areas in which calm days or windy days have the higher
+# density.
 
 save(compared.plot(), "temp-hum-comparison")
 save(plot_witness(witness, level=LEVEL, P=P, Q=Q, run=run), "temp-hum-witness")

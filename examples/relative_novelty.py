@@ -1,19 +1,21 @@
-r"""
-What is new in a picture
-========================
+"""
+Relative novelty detection in a photograph
+==========================================
 
 Relative novelty detection, as in section 4.3 of Huszar and Lacoste-Julien, *A Kernel Approach to
-Tractable Bayesian Nonparametrics* (2011): which parts of a target picture are unlike a background?
-A point is a patch of 2 x 2 pixels with three colours each, 12 numbers; :math:`p` is the density of
-patches of the target, :math:`q` that of the background, each from 3 % of them, and new are the 5 %
-of the target's patches whose :math:`p / q` is largest. Kernel Student-t densities in 12 columns are
-known up to a constant each; so is their ratio, and only ranks count.
+Tractable Bayesian Nonparametrics* (2011), finds the parts of a target image that are unlike a
+background image. A point is a patch of 2 x 2 pixels with three colors each, 12 numbers. :math:`p`
+is the density of patches of the target and :math:`q` that of the background, each estimated from
+3 % of the patches. The 5 % of the patches of the target with the largest :math:`p / q` are novel.
+Kernel Student-t densities in 12 columns are known up to a constant, and so is their ratio, of
+which only the ranks are used.
 
-Lengthscales are the median heuristic's, noise variances chosen by score matching, which needs no
-constant, and the bandwidths of the kernel density estimates beside them by leaving out one patch;
-the paper does not say how it chose. Its pictures are from satellites. Here both are parts of
-scikit-learn's sample photograph of a temple: lake and trees, and lake and trees with a part of the
-temple. Pictures of your own: ``--background FILE --target FILE``.
+Lengthscales are those of the median heuristic. Noise variances are chosen by score matching,
+which needs no normalizing constant, and the bandwidths of the kernel density estimates by
+leave-one-out cross-validation. The paper does not state its choices. Its images are from
+satellites. Here both images are parts of scikit-learn's sample photograph of a temple: lake and
+trees, and lake and trees with a part of the temple. ``--background FILE --target FILE`` uses
+other images.
 
 Run it as ``python relative_novelty.py --out FOLDER``; it takes a minute.
 """
@@ -36,13 +38,13 @@ SIDE, SHARE, NOVEL = 2, 0.03, 0.05
 
 parser = argparse.ArgumentParser(description="New patches of a picture, by a ratio of densities.")
 parser.add_argument("--out", type=Path, default=Path("novelty-output"), help="output folder")
-parser.add_argument("--background", type=Path, help="a picture, with --target")
-parser.add_argument("--target", type=Path, help="a picture, with --background")
-parser.add_argument("--seed", type=int, default=0, help="of the patches that densities are of")
+parser.add_argument("--background", type=Path, help="image, with --target")
+parser.add_argument("--target", type=Path, help="image, with --background")
+parser.add_argument("--seed", type=int, default=0, help="seed of the patches")
 parser.add_argument("--quick", action="store_true", help="fewer hyperparameters")
 options = parser.parse_args()
 if (options.background is None) != (options.target is None):
-    parser.error("--background and --target go together")
+    parser.error("--background and --target need each other: pass both or neither")
 options.out.mkdir(parents=True, exist_ok=True)
 
 
@@ -52,14 +54,14 @@ options.out.mkdir(parents=True, exist_ok=True)
 
 
 def patches(picture):
-    """Non-overlapping squares, (rows, columns, 12) in [0, 1]; a row or column left over is cut."""
+    """Divide into squares, (rows, columns, 12) in [0, 1], without an incomplete row or column."""
     rows, columns = (size // SIDE for size in picture.shape[:2])
     cut = picture[: rows * SIDE, : columns * SIDE].reshape(rows, SIDE, columns, SIDE, -1)
     return cut.swapaxes(1, 2).reshape(rows, columns, -1)
 
 
 def read(path):
-    """Red, green and blue in [0, 1]."""
+    """Read red, green and blue in [0, 1]."""
     picture = plt.imread(path)
     picture = picture / 255.0 if picture.dtype == np.uint8 else picture
     if picture.ndim == 2:
@@ -84,7 +86,7 @@ rng = np.random.default_rng(options.seed)
 
 
 def some(picture):
-    """A random share of the patches, (n, 12)."""
+    """Draw a random subset of the patches, (n, 12)."""
     rows = patches(picture).reshape(-1, 3 * SIDE**2)
     return rows[rng.permutation(len(rows))[: max(2, round(SHARE * len(rows)))]]
 
@@ -96,8 +98,8 @@ points = every.reshape(-1, every.shape[2])
 # %%
 # Densities and their ratio
 # -------------------------
-# The mean Hyvarinen score is ruled by a few rows here, because the patches of the lake are all but
-# the same: left to it too, the lengthscale goes to an end of the values tried.
+# The mean Hyvarinen score is dominated by few rows here, because the patches of the lake are nearly
+# equal. If the lengthscale were chosen by the score too, it would be at a bound of the grid.
 
 noise_variances = (0.1, 1.0) if options.quick else (1e-3, 1e-2, 0.1, 1.0, 10.0)
 results = {"patches": {name: len(rows) for name, rows in samples.items()}}
@@ -112,7 +114,7 @@ for name, rows in samples.items():
 
 
 def log_kde(at, rows, bandwidth, itself=False):
-    """Log of the Gaussian estimate up to a constant; at the rows without each one's own kernel."""
+    """Compute the log Gaussian density estimate up to a constant, leave-one-out at the rows."""
     exponents = -0.5 * cdist(at, rows, "sqeuclidean") / bandwidth**2
     if itself:
         np.fill_diagonal(exponents, -np.inf)
@@ -138,12 +140,12 @@ results["share of new patches that both find"] = float(shared)
 print(json.dumps(results, indent=1))
 
 # %%
-# The picture
-# -----------
+# Figure
+# ------
 
 
 def marked(where):
-    """The target, grey but for the patches that are new, which are red."""
+    """Return the target in grey, with novel patches in red."""
     shown = np.repeat(target.mean(axis=2, keepdims=True), 3, axis=2) * 0.6 + 0.4
     pixels = np.repeat(np.repeat(where, SIDE, axis=0), SIDE, axis=1)
     shown[: pixels.shape[0], : pixels.shape[1]][pixels] = (0.85, 0.0, 0.0)

@@ -1,19 +1,19 @@
 r"""
-Ten points and the embedding they come from
-===========================================
+Shrinkage estimators of an embedding from ten points
+====================================================
 
-The empirical embedding is unbiased, and with few points it moves a lot from sample to sample. An
-estimate drawn towards zero is biased and moves less: with ten points and a lengthscale that is not
-long it has the lower risk :math:`E |\tilde\mu - \mu|^2`, the norm that of the kernel's Hilbert
-space (Muandet et al., *Kernel Mean Shrinkage Estimators*, 2016). Spectral shrinkage draws in the
-directions in which the data vary little more than in the others; the posterior mean of BKE (7) does
-so too, with the smoothed kernel r in place of k. A fixed noise variance shrinks by the same amount
-however little there is to gain: at a long lengthscale, where ten points leave hardly any error, its
-bias is what remains.
+The empirical embedding is unbiased, and with few points it has a large variance. A shrinkage
+estimator is biased and has a smaller variance. With ten points and a short to moderate
+lengthscale it has the lower risk :math:`E |\tilde\mu - \mu|^2` in the norm of the RKHS of the
+kernel (Muandet et al., *Kernel Mean Shrinkage Estimators*, 2016). Spectral shrinkage shrinks
+directions with little variance more than others. The posterior mean of BKE (7) does this too,
+with the smoothed kernel r instead of k. A fixed noise variance shrinks by the same amount for any
+variance of the empirical embedding: with a long lengthscale, at which ten points have a small
+error, its risk is mainly bias.
 
-P is a mixture of three Gaussians on the line, so its embedding is known: (A) shows the estimates
-from one data set, (B) their risk over many, for kernels from short to long, over the risk of the
-empirical embedding.
+P is a mixture of three Gaussians in one column, so its embedding is known. Panel (A) shows the
+estimates from one data set. Panel (B) shows their risk over many data sets, for kernels from
+short to long lengthscales, relative to the risk of the empirical embedding.
 
 Run it as ``python shrinkage.py --out FOLDER``; it takes less than a minute.
 """
@@ -46,7 +46,7 @@ SIZE, LENGTHSCALE = 10, 0.7
 
 parser = argparse.ArgumentParser(description="Estimates of an embedding from few points.")
 parser.add_argument("--out", type=Path, default=Path("shrinkage-output"), help="output folder")
-parser.add_argument("--seed", type=int, default=0, help="of the data")
+parser.add_argument("--seed", type=int, default=0, help="seed of the data")
 parser.add_argument("--quick", action="store_true", help="fewer data sets")
 options = parser.parse_args()
 options.out.mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ def draw(*shape):
 
 
 def estimates(X, kernel):
-    """The estimators that are compared."""
+    """Compute all estimators."""
     return {
         "empirical": mean_embedding(X, kernel),
         "shrunk, plug-in": shrunk_embedding(X, kernel),
@@ -86,16 +86,17 @@ print(", ".join(f"{name} {a:.3f}" for name, a in amounts.items()))
 # %%
 # The risk
 # --------
-# In the Hilbert space of k: the squared distance needs the norm of the estimate, that of mu and
-# their inner product, the weighted mean of E k(x_i, Y), or of E r(x_i, Y) where the sections are
-# those of r: squared exponential too, wider by a factor of the root of two.
+# The squared distance in the RKHS of k is computed from the norm of the estimate, that of mu and
+# their inner product. The inner product is the weighted mean of E k(x_i, Y), or of E r(x_i, Y) for
+# the posterior mean, whose sections r(x_i, .) are squared exponential too, with a lengthscale that
+# is longer by the square root of two.
 
 lengthscales = np.geomspace(0.2, 6.0, 5 if options.quick else 12)
 samples = draw(40 if options.quick else 400, SIZE)
 
 
 def squared_norm(lengthscale):
-    """Of mu itself."""
+    """Compute the squared norm of mu."""
     parts = list(zip(WEIGHTS, MEANS[:, None], DEVIATIONS[:, None, None] ** 2, strict=True))
     kernel = SquaredExponential(lengthscale)
     return sum(w * v * gaussian_inner_product((m, S), (q, T), kernel)
@@ -104,7 +105,7 @@ def squared_norm(lengthscale):
 
 @jax.jit
 def losses(lengthscale, norm):
-    """Squared distance to mu of every estimate from every sample."""
+    """Compute the squared distance to mu of each estimate from each sample."""
 
     def loss(one):
         wide = lengthscale * (1.0 if one.measure is None else 2.0**0.5)

@@ -1,4 +1,4 @@
-r"""Models that can be simulated, for the examples and the benchmarks of likelihood-free inference.
+r"""Simulators for the examples and benchmarks of likelihood-free inference.
 
 **Blowflies.** The population of Nicholson's blowflies (Wood, 2010; Meeds & Welling, 2014), as in
 the slides on K2-ABC (Park, Jitkrittum & Sejdinovic, 2016):
@@ -7,8 +7,8 @@ the slides on K2-ABC (Park, Jitkrittum & Sejdinovic, 2016):
 
 :math:`e_t \sim` Gamma(shape :math:`1/\sigma_p^2`, scale :math:`\sigma_p^2`) and :math:`\epsilon_t`
 the same with :math:`\sigma_d`, both of mean one. As in the published code, the population is 180 at
-all times up to the start, 50 steps are thrown away and 180 kept. That code reads
-:math:`Y_{t+1-\tau}` where the equation has :math:`Y_{t-\tau}`; the equation is used here.
+all times up to the start, the first 50 steps are discarded and 180 steps are returned. That code
+reads :math:`Y_{t+1-\tau}` instead of the :math:`Y_{t-\tau}` of the equation, which is used here.
 Parameters are logarithms; the delay is rounded to a whole number of at least 1.
 
 **Uniforms.** The toy model of the K2-ABC paper: y from the mixture of the uniform distributions on
@@ -21,9 +21,9 @@ import numpyro.distributions as dist
 
 HISTORY, BURN_IN, STEPS = 180.0, 50, 180
 PARAMETERS = ("log_P", "log_delta", "log_Y0", "log_sigma_d", "log_sigma_p", "log_tau")
-#: Where the population goes through its well-known cycles, here of some 26 steps.
+#: Parameters with the well-known oscillations of the population, here with a period of about 26.
 CYCLES = dict(zip(PARAMETERS, np.log([29.0, 0.2, 260.0, 0.6, 0.3, 7.0]).tolist(), strict=True))
-#: What a fall from a peak and the rise before it must exceed, in standard deviations of the series.
+#: Thresholds of the decrease after a peak and the increase before it, in standard deviations.
 PEAKS = (0.5, 1.5)
 SUMMARIES = (
     *(f"log mean of quarter {i}" for i in range(1, 5)),
@@ -34,7 +34,7 @@ INTERVALS = 5
 
 
 def blowfly_prior():
-    """Normal distributions of the logarithms (Meeds & Welling, 2014)."""
+    """Return normal priors of the logarithms (Meeds & Welling, 2014)."""
     return {
         "log_P": dist.Normal(2.0, 2.0),
         "log_delta": dist.Normal(-1.0, 0.4),
@@ -46,10 +46,10 @@ def blowfly_prior():
 
 
 def blowflies(rng, theta, kept=STEPS):
-    """Series (B, kept) at the parameters of ``theta``, whose arrays are (B,)."""
+    """Simulate series (B, kept) at the parameters of ``theta``, whose arrays are (B,)."""
     P, delta, Y0, sigma_d, sigma_p, tau = (np.exp(theta[name]) for name in PARAMETERS)
     rows, steps = np.arange(len(P)), BURN_IN + kept
-    # A delay as long as the series reads the history only, and so does every longer one.
+    # Delays of at least the length of the series use the initial values only.
     delay = np.clip(np.rint(tau), 1, steps).astype(int)
     e = rng.gamma(sigma_p**-2, sigma_p**2, (steps, len(P)))
     epsilon = rng.gamma(sigma_d**-2, sigma_d**2, (steps, len(P)))
@@ -62,22 +62,22 @@ def blowflies(rng, theta, kept=STEPS):
 
 
 def delay_vectors(series, lag):
-    """Rows (x_t, x_{t - lag}) of series (B, T): (B, T - lag, 2).
+    """Return rows (x_t, x_{t - lag}) of series (B, T), shape (B, T - lag, 2).
 
-    What compares unordered rows, as the MMD does, sees with them how the series goes on.
+    They include the dynamics in comparisons of unordered rows such as the MMD.
     """
     return np.stack([series[:, lag:], series[:, :-lag]], axis=2)
 
 
 def quarter_cycle(series):
-    """The first lag at which the autocorrelation of a series (T,) is not positive, at least 1."""
+    """Return the first lag, at least 1, at which a series (T,) has no positive autocorrelation."""
     centred = series - series.mean()
     lags = range(1, len(series) // 4)
     return next((lag for lag in lags if centred[lag:] @ centred[:-lag] <= 0.0), lags[-1])
 
 
 def peaks(series, threshold):
-    """How many maxima a series (T,) has.
+    """Count the maxima of a series (T,).
 
     A maximum counts where the series falls by more than ``threshold`` below it; the next one is
     looked for when the series has risen by more than ``threshold`` above the minimum since.
@@ -94,7 +94,7 @@ def peaks(series, threshold):
 
 
 def ten_summaries(series):
-    """Of Meeds & Welling (2014), as the code of K2-ABC has them: (T,) to (10,).
+    """Compute the summaries of Meeds & Welling (2014) as in the code of K2-ABC, (T,) to (10,).
 
     The logarithms of the means of each quarter of the sorted series, in thousands; the means of
     each quarter of the sorted first differences, in thousands; the numbers of peaks of the series
@@ -117,15 +117,15 @@ def ten_summaries(series):
 
 
 def uniform_prior():
-    """A weight for every interval."""
+    """Return the prior of the weights of all intervals."""
     return {"pi": dist.Dirichlet(np.ones(INTERVALS))}
 
 
 def uniforms(n):
-    """The simulator of n observations."""
+    """Return the simulator of n observations."""
 
     def simulate(rng, theta):
-        """Samples (B, n) with the weights ``theta["pi"]``, (B, 5)."""
+        """Simulate samples (B, n) with the weights ``theta["pi"]``, (B, 5)."""
         edges = np.cumsum(theta["pi"], axis=1)[:, :-1]
         place = rng.random((len(edges), n))
         interval = np.sum(place[:, :, None] > edges[:, None], axis=2)
@@ -135,5 +135,5 @@ def uniforms(n):
 
 
 def uniform_posterior(observed):
-    """The concentrations (5,) of the known posterior."""
+    """Return the concentrations (5,) of the exact posterior."""
     return 1.0 + np.bincount(np.floor(observed).astype(int), minlength=INTERVALS)

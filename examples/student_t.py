@@ -1,19 +1,20 @@
 r"""
-A Gaussian in feature space as a density
-========================================
+The kernel Student-t density
+============================
 
-The kernel Student-t density of Huszar and Lacoste-Julien, *A Kernel Approach to Tractable Bayesian
-Nonparametrics* (2011): features of points are taken to be Gaussian, mean and covariance are
-integrated out, and what that predicts is looked at where features of points are.
+The kernel Student-t density of Huszar and Lacoste-Julien, *A Kernel Approach to Tractable
+Bayesian Nonparametrics* (2011). The features of points are Gaussian, their mean and covariance
+are integrated out, and the predictive density is evaluated at the features of points.
 
 1. The paper's figure 1, with the features :math:`(x, x^2)`. (A) Fourteen points of a mixture. (B)
    Their features, the predictive density in the plane and its value on the parabola. (C) That value
-   by :math:`x`, and the volume element :math:`\sqrt{1 + 4 x^2}`. (D) Their product: two modes, of a
-   density that has one in the plane.
-2. The paper's figure 2: points drawn one after the other, each from the predictive density of those
-   before, and that of the next one. The paper does not state :math:`\sigma_0^2` nor its box.
-3. A sample of two modes of different widths: the density whose hyperparameters predict rows best
-   from the others beside a kernel density estimate whose bandwidth is chosen likewise.
+   as a function of :math:`x`, and the volume element :math:`\sqrt{1 + 4 x^2}`. (D) Their product,
+   which has two modes, although the density in the plane has one.
+2. The paper's figure 2: points drawn sequentially, each from the predictive density given those
+   before, and the predictive density of the next. The paper states neither :math:`\sigma_0^2`
+   nor its box.
+3. A sample with two modes of different widths: the density whose hyperparameters maximize the
+   leave-one-out density, and a kernel density estimate whose bandwidth is chosen in the same way.
 
 Run it as ``python student_t.py --out FOLDER``; it takes half a minute.
 """
@@ -38,7 +39,7 @@ BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#9A9A9A"
 
 parser = argparse.ArgumentParser(description="Kernel Student-t densities.")
 parser.add_argument("--out", type=Path, default=Path("student-t-output"), help="output folder")
-parser.add_argument("--seed", type=int, default=0, help="of the data")
+parser.add_argument("--seed", type=int, default=0, help="seed of the data")
 parser.add_argument("--quick", action="store_true", help="fewer points")
 options = parser.parse_args()
 options.out.mkdir(parents=True, exist_ok=True)
@@ -62,16 +63,16 @@ class Mixture:
 # %%
 # A parabola in the plane
 # -----------------------
-# The features of ``Polynomial(2, 0.5)``, (x y + 1/2)^2, are x, x^2 and the constant 1/2, and a
-# constant only widens the prior of the mean: that of x and x^2 alone with 1/beta is that of all
-# three with 1/beta - (1/2)^2 / sigma_0^2. In the plane the same density is that of the linear
-# kernel, given the points' features.
+# The features of ``Polynomial(2, 0.5)``, (x y + 1/2)^2, are x, x^2 and the constant 1/2. A constant
+# only widens the prior of the mean: the density with x and x^2 and 1/beta equals that with all
+# three features and 1/beta - (1/2)^2 / sigma_0^2. In the plane this is the density of the linear
+# kernel given the features of the points.
 
 NOISE_VARIANCE, ALPHA, BETA = 0.01, 1.0, 0.01
 
 
 def quadratic(X):
-    """The density with features (x, x^2), which are taken from the kernel's."""
+    """The density with the features (x, x^2) of the kernel."""
     beta = 1.0 / (1.0 / BETA - 0.25 / NOISE_VARIANCE)
     return kernel_student_t(
         X, Polynomial(2, 0.5), noise_variance=NOISE_VARIANCE, alpha=ALPHA, beta=beta
@@ -133,7 +134,7 @@ figure.savefig(options.out / "student_t_figure1.png", dpi=110)
 # %%
 # Fantasy data
 # ------------
-# alpha is the weight of the prior against regions without data.
+# alpha determines how much the prior penalizes regions without data.
 
 SIDE, FANTASY_NOISE = 5.0, 3.0
 count = 20 if options.quick else 50
@@ -168,7 +169,8 @@ figure.savefig(options.out / "student_t_figure2.png", dpi=110)
 # %%
 # Two modes of different widths
 # -----------------------------
-# Both by leaving out rows; how good they are is told by draws that neither has seen.
+# Both methods are chosen by leave-one-out densities, and compared by the mean log density of new
+# draws.
 
 rng = np.random.default_rng(options.seed + 1)
 mixture = Mixture([-2.0, 1.5], [0.3, 1.0])
@@ -178,7 +180,7 @@ print(learned)
 
 
 def log_kde(at, bandwidth, itself=False):
-    """Log of the Gaussian estimate, of X itself without each one's own kernel."""
+    """Compute the log Gaussian density estimate, leave-one-out at the rows of X."""
     logs = norm.logpdf(at[:, None], X, bandwidth)
     if itself:
         np.fill_diagonal(logs, -np.inf)

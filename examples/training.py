@@ -1,18 +1,18 @@
 """
-What a training was worth
-=========================
+Effect of a training on earnings
+================================
 
-Did a training for people without work raise their earnings? Those who had it earn less than other
-people, and did so before. Weights by which 2490 people of a survey look like the 185 trained ones
-(kernel mean matching with exact means) make a comparison possible, and here the truth is known: of
-those who applied, some were left out by lot, and against these the training was worth $1794, with a
-standard error of $633.
+Did a training for unemployed people raise their earnings? The participants earned less than other
+people, before the training too. Kernel mean matching with exact means weights 2490 people of a
+survey to resemble the 185 participants. The true effect is known from an experiment with randomly
+selected controls: $1794, with a standard error of $633.
 
 The data are those of R. H. Dehejia and S. Wahba, *Causal Effects in Nonexperimental Studies:
 Reevaluating the Evaluation of Training Programs*, Journal of the American Statistical Association
-94 (1999), 1053-1062: the treated of the National Supported Work demonstration and, as the others,
-the Panel Study of Income Dynamics, earnings in dollars of 1974, 1975 and 1978; the experiment's
-figures are theirs. The rows are distributed with the R package Ecdat as ``Treatment``.
+94 (1999), 1053-1062: the participants of the National Supported Work demonstration and the Panel
+Study of Income Dynamics, with earnings in dollars of 1974, 1975 and 1978. The figures of the
+experiment are from that paper. The rows are distributed with the R package Ecdat as
+``Treatment``.
 
 Run it as ``python training.py --out FOLDER``.
 """
@@ -29,7 +29,7 @@ from bke.inference import match_weights
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
 parser.add_argument("--out", type=Path, default=Path("training"))
-parser.add_argument("--quick", action="store_true", help="the same: it takes seconds")
+parser.add_argument("--quick", action="store_true", help="no effect: the script takes seconds")
 options = parser.parse_args()
 options.out.mkdir(parents=True, exist_ok=True)
 
@@ -39,7 +39,7 @@ trained, others = people[people["treat"] == 1.0], people[people["treat"] == 0.0]
 
 
 def effect(weights: np.ndarray) -> str:
-    """The difference in earnings of 1978, and its standard error with these weights."""
+    """Return the weighted difference in earnings of 1978, and its standard error."""
     share = weights / weights.sum()
     mean = share @ others["re78"]
     error = np.hypot(
@@ -49,7 +49,7 @@ def effect(weights: np.ndarray) -> str:
     return f"{trained['re78'].mean() - mean:+.0f} dollars (standard error {error:.0f})"
 
 
-print(f"As they are: {effect(np.ones(len(others)))}")
+print(f"Unweighted: {effect(np.ones(len(others)))}")
 for moments, what in ((1, "means"), (2, "means and variances")):
     matched = match_weights(others[before], trained[before], moments=moments)
     print(f"\nWith {what} balanced: {effect(matched.values)}")

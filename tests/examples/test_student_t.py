@@ -54,4 +54,4 @@ def test_a_new_square_is_found(run, tmp_path):
 def test_one_picture_alone_is_refused(run, tmp_path, capsys):
     with pytest.raises(SystemExit):
         run("relative_novelty.py", "--target", tmp_path / "target.png")
-    assert "go together" in capsys.readouterr().err
+    assert "pass both or neither" in capsys.readouterr().err

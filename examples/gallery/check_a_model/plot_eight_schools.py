@@ -1,10 +1,11 @@
 """
-Whether a normal approximation fits the posterior of eight schools
-==================================================================
+Stein test of a normal approximation for eight schools
+======================================================
 
-Where are draws of a normal approximation too many, and where too few? The data are the effects of
-coaching in eight schools with their standard errors (Rubin, *Journal of Educational Statistics*
-6, 1981, 377-401), whose mean and spread have the posterior.
+Where does a normal approximation of a posterior have too many or too few draws? The data are the
+effects of coaching in eight schools with their standard errors (Rubin, *Journal of Educational
+Statistics* 6, 1981, 377-401), and the parameters are the mean and the standard deviation of the
+effects.
 """
 
 import arviz_base
@@ -48,6 +49,6 @@ _, ax = plt.subplots(figsize=(6.5, 4.0), layout="constrained")
 plot_stein(test, axes=ax)
 
 # %%
-# Where the line is above zero the approximation has too many draws, along the logarithm of the
-# spread. It has far too many of large spreads, above exp(2.5) or 12 points, and the test rejects it
-# (p = 0.001).
+# Where the line is above zero the approximation has too many draws, as a function of the logarithm
+# of the standard deviation. It has far too many draws with large standard deviations, above
+# exp(2.5) or 12 points, and the test rejects the approximation (p = 0.001).

@@ -1,10 +1,10 @@
 """
-Whether deaths by horse kicks are Poisson
-=========================================
+Goodness of fit of a Poisson distribution to deaths by horse kicks
+==================================================================
 
-Does a Poisson distribution fit the deaths by the kick of a horse? The data are 200 years of ten
-corps of the Prussian army (Bortkiewicz, *Das Gesetz der kleinen Zahlen*, 1898), with a mean of
-0.61 deaths, which the Poisson distribution is given.
+Does a Poisson distribution fit the numbers of deaths by horse kicks? The data are 200 years of
+ten corps of the Prussian army (Bortkiewicz, *Das Gesetz der kleinen Zahlen*, 1898), and the
+Poisson distribution has their mean, 0.61.
 """
 
 import matplotlib.pyplot as plt
@@ -33,6 +33,6 @@ ax.legend(frameon=False)
 ax.set_title(f"p = {test.pvalue:.3f}", loc="left")
 
 # %%
-# Bars are the observed numbers, and points what the Poisson distribution expects, with the central
-# 95 % of each number. All observed numbers lie within, and the test finds nothing (p = 0.999),
-# though the mean is that of the same data, which makes its p-value too large.
+# Bars are the observed numbers, and points are the expected numbers of a Poisson distribution with
+# central 95 % intervals. All observed numbers are within the intervals, and the test does not
+# reject (p = 0.999); the p-value is too large because the mean was estimated from the same data.

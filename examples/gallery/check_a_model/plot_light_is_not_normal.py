@@ -1,10 +1,10 @@
 """
-Which measurements of light a normal model cannot predict
-=========================================================
+Posterior predictive check of Newcomb's measurements of light
+=============================================================
 
-Does a normal distribution predict data like those that it was fitted to? The data are Newcomb's
-66 passage times of light of 1882, as deviations from 24 800 nanoseconds (Stigler, *Annals of
-Statistics* 5, 1977, 1055-1098).
+Does a normal model predict the data to which it was fitted? The data are Newcomb's 66 passage
+times of light of 1882, as deviations from 24 800 nanoseconds (Stigler, *Annals of Statistics* 5,
+1977, 1055-1098).
 """
 
 import arviz_base
@@ -40,6 +40,6 @@ ax.set(xlabel="nanoseconds - 24 800", ylabel="data - predictions, standard error
 ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
 
 # %%
-# Above zero there are more measurements than the model predicts, and the grey band holds all scores
-# in 95 % of the data sets that it predicts. The check rejects the normal model (p = 0.005), and the
-# one measurement beyond the band is the lowest, -44.
+# Positive scores are at values that the data have more often than the predictions, and the grey
+# band contains all scores of 95 % of predicted data sets. The check rejects the normal model (p =
+# 0.005), and the only measurement outside the band is the smallest, -44.

@@ -1,10 +1,10 @@
 """
-A few draws that stand for a posterior
+Forty draws that represent a posterior
 ======================================
 
-Which 40 of 6000 draws represent the posterior of a change in the number of disasters? The data
-are the explosions with ten or more dead in British coal mines, 1851 to 1961 (Jarrett,
-*Biometrika* 66, 1979, 191-193), with a Poisson rate before and after an unknown year.
+Which 40 of 6000 draws represent the posterior of a change in the rate of disasters? The data are
+the explosions with ten or more deaths in British coal mines, 1851 to 1961 (Jarrett, *Biometrika*
+66, 1979, 191-193), with a Poisson rate before and after an unknown year.
 """
 
 import matplotlib.pyplot as plt
@@ -44,5 +44,6 @@ ax.set(
 )
 
 # %%
-# Grey points are all draws, and orange ones the 40 that herding has chosen, along two of the three
-# parameters. Their discrepancy from all draws is 0.017, where 40 draws at random have 0.088.
+# Grey points are all draws in two of the three parameters, and orange points are the 40 draws
+# chosen by herding. Their maximum mean discrepancy from all draws is 0.017, compared with 0.088
+# for 40 random draws.

@@ -1,10 +1,10 @@
 """
-Whether shares moved together more after 2000
-=============================================
+Correlations of share returns before and after 2000
+===================================================
 
-Which pairs of companies' monthly returns go together differently before and after the year 2000?
-The data are share prices of 1990 to 2022 that come with Matplotlib (its sample file
-``Stocks.csv``, from Yahoo Finance).
+Which correlations between the monthly returns of companies changed in the year 2000? The data are
+share prices of 1990 to 2022 that come with Matplotlib (its sample file ``Stocks.csv``, from Yahoo
+Finance).
 """
 
 import matplotlib.cbook as cbook
@@ -21,22 +21,24 @@ prices = prices.dropna(subset="IBM")[["IBM", "AAPL", "MSFT", "XRX", "^GSPC"]].re
 returns = 100.0 * np.log(prices).diff().iloc[1:]
 is_late = returns.index >= "2000"
 returns = returns.reset_index(drop=True)
-found = compare_tables(
+comparison = compare_tables(
     returns[~is_late], returns[is_late], names=("1990s", "since 2000"), progress=False
 )
-print(found)
+print(comparison)
 
 _, ax = plt.subplots(figsize=(7.0, 4.5), layout="constrained")
-for row, pair in enumerate(found.pairs):
+for row, pair in enumerate(comparison.pairs):
     colour = "C1" if pair.reject else "0.6"
     first, second = pair.strengths
     arrow = {"arrowstyle": "->", "color": colour, "linewidth": 2}
     ax.annotate("", xy=(second, row), xytext=(first, row), arrowprops=arrow)
-ax.set_yticks(range(len(found.pairs)), [" and ".join(pair.columns) for pair in found.pairs])
-ax.set(xlim=(0, 1), ylim=(-0.5, len(found.pairs) - 0.5))
+ax.set_yticks(
+    range(len(comparison.pairs)), [" and ".join(pair.columns) for pair in comparison.pairs]
+)
+ax.set(xlim=(0, 1), ylim=(-0.5, len(comparison.pairs) - 0.5))
 ax.set_xlabel("correlation of ranks, from the 1990s to since 2000")
 
 # %%
-# An arrow goes from the correlation in the 1990s to that since 2000, and is orange where the change
-# is named. All ten correlations have risen, but only that of Apple with the S&P 500 is named, from
-# 0.29 to 0.57 (adjusted p = 0.02).
+# Arrows go from the correlation in the 1990s to that since 2000, and orange arrows are significant
+# changes. All ten correlations increased, but only the change of Apple with the S&P 500, from 0.29
+# to 0.57, is significant (adjusted p = 0.02).

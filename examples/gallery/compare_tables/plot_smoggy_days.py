@@ -1,9 +1,10 @@
 """
-How the weather of smoggy days is spread beside that of clear ones
-==================================================================
+Weather of days with high and low ozone
+=======================================
 
-In what do days with much ozone differ from the others? The data are 330 days in Los Angeles in 1976
-(Breiman and Friedman, *Journal of the American Statistical Association* 80, 1985, 580-598).
+How does the weather of days with high ozone differ from that of other days? The data are 330 days
+of 1976 in Los Angeles (Breiman and Friedman, *Journal of the American Statistical Association*
+80, 1985, 580-598).
 """
 
 from pathlib import Path
@@ -24,13 +25,16 @@ days = days[["Ozone", "Temp", "InvHt", "Pres", "Vis", "Hum", "Wind"]].rename(
     }
 )
 is_smoggy = days.pop("Ozone") > 15
-found = compare_tables(days[~is_smoggy], days[is_smoggy], names=("clear", "smoggy"), progress=False)
-print(found)
+comparison = compare_tables(
+    days[~is_smoggy], days[is_smoggy], names=("clear", "smoggy"), progress=False
+)
+print(comparison)
 
 _, axes = plt.subplots(2, 3, figsize=(9.0, 5.0), layout="constrained")
-plot_tables(found, ax=axes)
+plot_tables(comparison, ax=axes)
 
 # %%
-# Clear days are grey and smoggy ones outlined: these were warm and damp, under a low inversion, and
-# one could not see far. Where the ground is blue there are more of the clear days and where it is
-# orange more of the smoggy ones, of which hardly any was calm or windy.
+# The histograms of clear days are grey, those of smoggy days are outlined, and the background is
+# blue or orange where the density of clear or of smoggy days is higher. Smoggy days were warmer
+# and more humid, with a lower inversion base and lower visibility, and few of them were calm or
+# windy.

@@ -1,9 +1,9 @@
 """
-What the temperature was, from ozone, inversion and visibility
-==============================================================
+Temperature estimated from ozone, inversion and visibility
+==========================================================
 
-If the thermometer fails after two thirds of the year, can other instruments replace it? The data
-are 330 days of 1976 in Los Angeles in their order (Breiman and Friedman, *Journal of the American
+Can other instruments replace a thermometer that fails after two thirds of the year? The data are
+330 days of 1976 in Los Angeles in their order (Breiman and Friedman, *Journal of the American
 Statistical Association* 80, 1985, 580-598).
 """
 
@@ -16,12 +16,12 @@ from bke.inference import learn_filter
 
 days = pd.read_csv(Path(__file__).parents[2] / "data" / "ozone.csv").astype(float)
 temperature = days["Temp"].to_numpy()
-seen = days[["Ozone", "InvTmp", "Vis"]].to_numpy()
+observed = days[["Ozone", "InvTmp", "Vis"]].to_numpy()
 learned = learn_filter(
-    temperature[:220], seen[:220], kernel_x="median", kernel_y="median", progress=False
+    temperature[:220], observed[:220], kernel_x="median", kernel_y="median", progress=False
 )
 print(learned)
-filtered = learned.filter.filter(seen[220:])
+filtered = learned.filter.filter(observed[220:])
 smoothed = learned.filter.smooth(filtered)
 
 rest = temperature[220:]
@@ -36,6 +36,7 @@ ax.set(xlabel="days since the thermometer failed", ylabel="temperature (°F)")
 ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
 
 # %%
-# The black line is the thermometer, which the filter does not see, and the coloured ones are its
-# estimates from ozone, inversion temperature and visibility. They follow the weeks, and the fall of
-# temperatures in autumn, with a root mean square error of 6.3 °F, filtered and smoothed alike.
+# The black line is the temperature, which the filter does not observe, and the colored lines are
+# its estimates from ozone, inversion temperature and visibility. The estimates follow the weekly
+# variation and the decrease in autumn with a root mean square error of 6.3 °F, both filtered and
+# smoothed.

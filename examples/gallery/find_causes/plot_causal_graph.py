@@ -1,6 +1,6 @@
 """
-Which measurements of the weather go together directly
-======================================================
+Causal graph of weather measurements
+====================================
 
 Which of four measurements are direct causes of each other? The data are 330 days of 1976 in Los
 Angeles (Breiman and Friedman, *Journal of the American Statistical Association* 80, 1985,
@@ -28,6 +28,6 @@ graph.plot(ax=ax)
 ax.set_title("edges at level 0.05", loc="left")
 
 # %%
-# A line joins two measurements that depend on each other whatever others are given, and has an
-# arrow where tests tell the cause. Ozone goes together directly with temperature and humidity, wind
-# only with humidity, and no direction is told.
+# Lines join measurements that are dependent given any others, and have an arrow if the tests
+# determine the direction. Ozone is joined with temperature and humidity, wind is joined with
+# humidity only, and no direction is determined.

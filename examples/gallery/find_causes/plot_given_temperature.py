@@ -1,6 +1,6 @@
 """
-Whether humidity tells of ozone what temperature has not told
-=============================================================
+Dependence of humidity and ozone given temperature
+==================================================
 
 Are humidity, wind and visibility related to ozone on days of the same temperature? The data are
 every second of 330 days of 1976 in Los Angeles (Breiman and Friedman, *Journal of the American
@@ -18,15 +18,20 @@ from bke.inference import conditional_independence_test, independence_test
 days = pd.read_csv(Path(__file__).parents[2] / "data" / "ozone.csv").astype(float)[::2]
 ozone, temperature = days["Ozone"], days["Temp"]
 others = {"Hum": "humidity", "Wind": "wind", "Vis": "visibility"}
-alone, given = [], []
+marginal, conditional = [], []
 for column in others:
-    alone.append(independence_test(days[column], ozone, progress=False))
-    given.append(conditional_independence_test(days[column], ozone, temperature, progress=False))
-print(given[0])
+    marginal.append(independence_test(days[column], ozone, progress=False))
+    conditional.append(
+        conditional_independence_test(days[column], ozone, temperature, progress=False)
+    )
+print(conditional[0])
 
 _, ax = plt.subplots(figsize=(7.0, 3.0), layout="constrained")
 rows = np.arange(len(others))
-for tests, shift, label in ((alone, -0.1, "alone"), (given, 0.1, "given temperature")):
+for tests, shift, label in (
+    (marginal, -0.1, "unconditional"),
+    (conditional, 0.1, "given temperature"),
+):
     ax.plot([test.pvalue for test in tests], rows + shift, "o", label=label)
 ax.axvline(0.05, color="0.4", linestyle="--", linewidth=0.8)
 ax.set_yticks(rows, others.values())
@@ -34,6 +39,6 @@ ax.set(xscale="log", xlabel="p-value of independence of ozone")
 ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
 # %%
-# Points on the left of the dashed line are p-values below 0.05, blue ones for the pair and orange
-# ones for days of the same temperature. Humidity and visibility tell of ozone what temperature has
-# not told (p = 0.001), and of wind nothing is found either way.
+# Points left of the dashed line are p-values below 0.05: blue points test independence, and orange
+# points test independence given temperature. Humidity and visibility depend on ozone given
+# temperature (p = 0.001), and wind has no significant dependence in either test.

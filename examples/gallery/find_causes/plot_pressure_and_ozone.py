@@ -1,10 +1,10 @@
 """
-How ozone depends on the pressure gradient
-==========================================
+Dependence of ozone and the pressure gradient
+=============================================
 
-Do pressure and ozone go together, and where are pairs more frequent than chance? The data are 330
-days of 1976 in Los Angeles (Breiman and Friedman, *Journal of the American Statistical
-Association* 80, 1985, 580-598).
+Are pressure and ozone dependent, and which pairs are more frequent than under independence? The
+data are 330 days of 1976 in Los Angeles (Breiman and Friedman, *Journal of the American
+Statistical Association* 80, 1985, 580-598).
 """
 
 from pathlib import Path
@@ -30,6 +30,6 @@ _, ax = plt.subplots(figsize=(6.5, 4.8), layout="constrained")
 plot_witness(witness, P=np.column_stack([pressure, ozone]), axes=ax)
 
 # %%
-# Blue marks pairs that are more frequent than if pressure and ozone were independent, yellow those
-# that are rarer. They depend on each other (p ≤ 0.001) with a correlation of only 0.21: little
-# ozone is most frequent around a gradient of -50, and much of it around 35.
+# Pairs in blue areas are more frequent than under independence, and pairs in yellow areas are
+# rarer. The dependence is significant (p ≤ 0.001) with a correlation of only 0.21: low ozone is
+# most frequent at a gradient of about -50, and high ozone at about 35.

@@ -1,10 +1,10 @@
 """
-What a training was worth, once people are alike
-================================================
+Effect of a training on earnings, with weights
+==============================================
 
-Did a training raise earnings, when those who had it earned less before? The data are 185 trained
-people and 2490 others of a survey (Dehejia and Wahba, *Journal of the American Statistical
-Association* 94, 1999, 1053-1062), who are weighted to look like the trained.
+Did a training raise earnings, if the participants earned less before? The data are 185
+participants and 2490 people of a survey (Dehejia and Wahba, *Journal of the American Statistical
+Association* 94, 1999, 1053-1062), who are weighted to resemble the participants.
 """
 
 from pathlib import Path
@@ -21,18 +21,18 @@ trained, others = people[people["treat"] == 1.0], people[people["treat"] == 0.0]
 matched = match_weights(others[before], trained[before])
 print(matched)
 earned = trained["re78"].mean()
-print(f"As they are: {earned - others['re78'].mean():+.0f} dollars in 1978")
+print(f"Unweighted: {earned - others['re78'].mean():+.0f} dollars in 1978")
 print(f"Weighted: {earned - np.average(others['re78'], weights=matched.values):+.0f} dollars")
-found = compare(
+comparison = compare(
     trained[["re78"]], others[["re78"]], weights=(None, matched.values),
     names=("trained", "others, weighted"), progress=False,
 )  # fmt: skip
-print(found)
+print(comparison)
 
 _, ax = plt.subplots(figsize=(7.0, 4.5), layout="constrained")
 plot_matching(matched, ax=ax)
 
 # %%
-# Grey points are the differences between the survey and the trained people, and blue ones those
-# that weights leave, in standard deviations of the trained. The means are made equal, and then the
-# trained earned 1490 dollars more in 1978, where they earned 15 205 less than the survey as it is.
+# Grey points are the differences between the survey and the participants in standard deviations of
+# the participants, and blue points are those after weighting. With equal means the participants
+# earned 1490 dollars more in 1978, and 15 205 dollars less than the unweighted survey.

@@ -1,10 +1,10 @@
 """
-Which lengthscale kernel PCA should have
-========================================
+Learned lengthscale for kernel PCA
+==================================
 
-Which bandwidth shows the structure of 13 measurements in two directions, without labels to choose
-it by? The data are 178 Italian wines of three cultivars (Forina, Lanteri, Armanino and others,
-*PARVUS*, 1988).
+Which lengthscale shows the structure of 13 measurements in two components, if no labels are
+available? The data are 178 Italian wines of three cultivars (Forina, Lanteri, Armanino and
+others, *PARVUS*, 1988).
 """
 
 import matplotlib.pyplot as plt
@@ -31,6 +31,6 @@ for ax, (name, gamma) in zip(axes, kernels.items(), strict=True):
 axes[0].legend(frameon=False)
 
 # %%
-# Points are wines along the first two components, coloured by a cultivar that kernel PCA was not
-# told. The learned lengthscale is 3.95, 1.5 times that of the default, and both show the same arch,
-# with one cultivar at each end and the second in the middle.
+# Points are wines in the first two components, colored by the cultivar, which kernel PCA does not
+# use. The learned lengthscale is 3.95, 1.5 times the default, and both lengthscales show the same
+# arch, with one cultivar at each end and the second in the middle.

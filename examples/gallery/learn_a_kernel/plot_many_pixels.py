@@ -1,10 +1,10 @@
 """
-At what scale the brightness of a photograph varies
-===================================================
+Lengthscale of the brightness of a photograph
+=============================================
 
-How finely are shades of grey distributed over the 273 280 pixels of a picture, when they are read
-block by block? The data are the photograph of a dahlia that comes with scikit-learn
-(*flower.jpg*, by dany13, CC BY).
+At what lengthscale are the 273 280 pixels of a photograph distributed, if they are read in
+blocks? The data are the photograph of a dahlia that comes with scikit-learn (*flower.jpg*, by
+dany13, CC BY).
 """
 
 import tempfile
@@ -30,5 +30,5 @@ ax.text(100.0, 0.0125, "one lengthscale", color="C1")
 ax.set(xlabel="brightness", ylabel="density")
 
 # %%
-# The bar is as long as the lengthscale that all pixels together have, over the histogram of their
-# brightness. It is 15.1 of 256 shades, with a posterior standard deviation of 0.002.
+# The length of the bar is the lengthscale of all pixels, over the histogram of their brightness.
+# It is 15.1 of 256 shades, with a posterior standard deviation of 0.002.

@@ -1,9 +1,9 @@
 """
-How long the lengthscale of three colours is
-============================================
+Lengthscale of three colors by the Nystrom approximation
+========================================================
 
-At what scale are red, green and blue of a photograph spread, when the matrices of all its pixels
-would be too large? The data are every 300th pixel of the photograph of a dahlia that comes with
+At what lengthscale are red, green and blue of a photograph distributed, if the matrices of all
+pixels are too large? The data are every 300th pixel of the photograph of a dahlia that comes with
 scikit-learn (*flower.jpg*, by dany13, CC BY).
 """
 
@@ -29,5 +29,5 @@ plot_profile(run, axes=axes)
 
 # %%
 # The black line is the log posterior density of the lengthscale, in standard deviations of each
-# colour, above the density of its prior. It has one mode, at 1.48 standard deviations, which is 131
+# color, above the density of its prior. It has one mode at 1.48 standard deviations, which is 131
 # shades of red, 66 of green and 47 of blue.

@@ -1,10 +1,10 @@
 """
-Which sevens are written unlike the others
-==========================================
+Unusual handwritten sevens
+==========================
 
-Which of many handwritten sevens are unlike a hundred others? The data are 8 x 8 pixels of 1797
+Which handwritten sevens differ most from a hundred others? The data are 8 x 8 pixels of 1797
 digits (Alpaydin and Kaynak, *Optical Recognition of Handwritten Digits*, UCI Machine Learning
-Repository, 1998), of which 179 are sevens, as are taken here.
+Repository, 1998), of which 179 are sevens.
 """
 
 import matplotlib.pyplot as plt
@@ -28,6 +28,7 @@ axes[0, 0].set_ylabel("odd")
 axes[1, 0].set_ylabel("usual")
 
 # %%
-# The upper row has the eight sevens of the lowest density, the lower row the eight of the highest,
-# of those that the density was not learned from. The usual ones have a hook at the top left and a
-# bar across the stem, where the odd ones have their bar too far right, too low, or none.
+# Among the sevens that were not used for learning, the upper row has the eight with the lowest
+# density, and the lower row the eight with the highest density. Typical sevens have a hook at the
+# top left and a bar across the stem, while in unusual ones the bar is too far right, too low, or
+# missing.

@@ -1,10 +1,10 @@
 """
-How ozone goes through the year, with a kernel of your own
-==========================================================
+Annual cycle of ozone with a user-defined periodic kernel
+=========================================================
 
-How does ozone go through the year, if the kernel knows that a year is a circle? The data are 330
-days of 1976 in Los Angeles in their order (Breiman and Friedman, *Journal of the American
-Statistical Association* 80, 1985, 580-598), spread evenly over the year, as their dates are not
+What is the mean of ozone over the year, if the kernel is periodic? The data are 330 days of 1976
+in Los Angeles in their order (Breiman and Friedman, *Journal of the American Statistical
+Association* 80, 1985, 580-598), at equal intervals over the year, because the dates are not
 given.
 """
 
@@ -27,21 +27,21 @@ def circle(x, y, *, width=0.15):
 
 
 kernel = kernel_from_function(circle)
-given = learn_conditional(
+conditional = learn_conditional(
     share_of_year, ozone, kernel_x=kernel, kernel_y="median", regularization=0.001
 )
 at = np.linspace(0.0, 1.0, 200)
-mean, sd = given.expectation(at)[:, 0], np.sqrt(given.variance(at))[:, 0]
-print(given)
+mean, sd = conditional.expectation(at)[:, 0], np.sqrt(conditional.variance(at))[:, 0]
+print(conditional)
 
 _, ax = plt.subplots(figsize=(7.0, 4.0), layout="constrained")
 ax.plot(share_of_year, ozone, ".", color="0.7", label="days")
 ax.plot(at, mean, color="C0", label="mean")
 ax.fill_between(at, mean - sd, mean + sd, color="C0", alpha=0.2, label="± 1 standard deviation")
-ax.set(xlabel="share of the year", ylabel="ozone (parts per hundred million)")
+ax.set(xlabel="fraction of the year", ylabel="ozone (parts per hundred million)")
 ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
 
 # %%
-# The line is the mean of ozone given the time of the year, and the band one standard deviation of
-# the days to each side. Ozone rises from 4 parts at the turn of the year to 19 in summer, and as
-# the kernel knows that a year is a circle, both ends meet.
+# The line is the mean of ozone given the time of the year, and the band is one standard deviation
+# of the days to each side. Ozone increases from 4 parts at the turn of the year to 19 in summer,
+# and both ends of the line are equal because the kernel is periodic.

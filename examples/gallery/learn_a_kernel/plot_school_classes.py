@@ -1,10 +1,10 @@
 """
-What a class scores in language, from its pupils
-================================================
+Language scores of school classes from their pupils
+===================================================
 
-How well do the intelligence and the families of a class's pupils tell its mean language score?
-The data are 2287 pupils of 133 classes in the Netherlands (Snijders and Bosker, *Multilevel
-Analysis*, 1999).
+How well do the verbal IQ and the social status of the pupils of a class predict its mean language
+score? The data are 2287 pupils of 133 classes in the Netherlands (Snijders and Bosker,
+*Multilevel Analysis*, 1999).
 """
 
 from pathlib import Path
@@ -31,6 +31,6 @@ regressor.plot(ax=ax)
 ax.set_ylabel("mean language score of the class")
 
 # %%
-# Each point is a class, predicted from classes of other folds with an interval of 90 %, and on the
-# line the prediction is exact. Intelligence and families explain 58 % of the variance of the mean
-# scores, and 88 % of the intervals hold the score.
+# Points are classes, predicted from the classes of other folds with 90 % intervals, and
+# predictions on the line are exact. IQ and social status explain 58 % of the variance of the mean
+# scores, and 88 % of the intervals contain the score.

@@ -1,8 +1,8 @@
 """
-Two mixtures, seen at the scale of their data
-=============================================
+Witness of two mixtures at the lengthscale of the pooled data
+=============================================================
 
-Which lengthscale do the pooled data have, and do the mixtures differ at it? The data are
+What is the lengthscale of the pooled data, and do the mixtures differ at it? The data are
 simulated, because the truth must be known: 150 draws each from mixtures of three normal and of
 three Laplace distributions, as in Figures 3 to 5 of Flaxman, Sejdinovic, Cunningham and Filippi,
 *Bayesian Learning of Kernel Embeddings* (UAI 2016).
@@ -32,7 +32,7 @@ _, ax = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
 plot_witness(witness, 0.8, P, Q, run=run, names=("normal", "Laplace"), axes=ax)
 
 # %%
-# The line is the mean of the witness function, above zero where the normal mixture has the larger
-# share, with a band of 80 % at each point. The lengthscale is 3.0, that of the whole mixtures, and
-# at that scale the band holds zero everywhere, and the test finds no difference in these 300 rows
-# either (p = 0.73).
+# The line is the mean of the witness function, positive where the normal mixture has the higher
+# density, with a pointwise 80 % band. The lengthscale is 3.0, the scale of the whole mixtures, at
+# which the band contains zero everywhere, and the test does not reject for these 300 rows (p =
+# 0.73).

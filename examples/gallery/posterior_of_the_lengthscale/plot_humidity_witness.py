@@ -1,10 +1,10 @@
 """
-How smooth a difference in humidity is
-======================================
+Witness of the humidity of calm and windy days
+==============================================
 
-At what lengthscale is humidity distributed, and where do calm and windy days depart from each
-other at that scale? The data are 330 days of 1976 in Los Angeles (Breiman and Friedman, *Journal
-of the American Statistical Association* 80, 1985, 580-598).
+At what lengthscale is humidity distributed, and where do calm and windy days differ at that
+scale? The data are 330 days of 1976 in Los Angeles (Breiman and Friedman, *Journal of the
+American Statistical Association* 80, 1985, 580-598).
 """
 
 from pathlib import Path
@@ -30,6 +30,7 @@ _, ax = plt.subplots(figsize=(7.0, 4.0), layout="constrained")
 plot_witness(witness, level=0.8, P=calm, Q=windy, run=run, names=("calm", "windy"), axes=ax)
 
 # %%
-# The line is the mean of the witness function, above zero where calm days have the larger share,
-# with a band of 80 % at each point. The lengthscale is 7.7 %, with all but 0.00001 of the posterior
-# mass, and at that scale calm days have more weight around 24 % and windy days around 68 %.
+# The line is the mean of the witness function, positive where calm days have the higher density,
+# with a pointwise 80 % band. The mode at a lengthscale of 7.7 % has all but 0.00001 of the
+# posterior mass, and at that scale calm days are more frequent around 24 % and windy days around
+# 68 %.

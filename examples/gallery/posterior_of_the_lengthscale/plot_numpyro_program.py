@@ -1,10 +1,10 @@
 """
-Speeds of galaxies in your own NumPyro program
-==============================================
+Velocities of galaxies in a NumPyro program
+===========================================
 
-At what lengthscale are the speeds of galaxies distributed, under a prior that you choose? The data
-are the velocities of 82 galaxies in the Corona Borealis region (Roeder, *Journal of the American
-Statistical Association* 85, 1990, 617-624).
+At what lengthscale are the velocities of galaxies distributed, under a user-defined prior? The
+data are the velocities of 82 galaxies in the Corona Borealis region (Roeder, *Journal of the
+American Statistical Association* 85, 1990, 617-624).
 """
 
 from pathlib import Path
@@ -37,6 +37,7 @@ _, axes = plt.subplots(2, 1, figsize=(7.0, 5.5), layout="constrained")
 plot_profile(mcmc, axes=axes)
 
 # %%
-# Black is the density with its narrow zeros, and the marks are the medians of the four chains: all
-# are in the mode near 2 thousand km/s, and the mode at 0.6 has a log mass lower by 29. R-hat is 1.6
-# because chains of this length seldom cross the zeros, so `fit` would take quadrature here.
+# The black line is the log density with its narrow zeros, and the marks are the medians of the
+# four chains, which are all in the mode near 2 thousand km/s; the mode at 0.6 has a log mass lower
+# by 29. R-hat is 1.6 because chains of this length rarely cross the zeros, so the default of `fit`
+# is quadrature here.

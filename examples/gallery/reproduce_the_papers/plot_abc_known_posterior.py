@@ -1,11 +1,10 @@
 """
-How near K2-ABC comes to a posterior that is known
-==================================================
+K2-ABC with a known posterior
+=============================
 
-Does K2-ABC find the posterior of a rate whose likelihood is known but not used? The data are the
-deaths by horse kicks in 200 years of ten corps of the Prussian army (Bortkiewicz, *Das Gesetz der
-kleinen Zahlen*, 1898); the method is that of Park, Jitkrittum and Sejdinovic, *K2-ABC* (AISTATS
-2016).
+How close is K2-ABC to the exact posterior of a Poisson rate? The data are the deaths by horse
+kicks in 200 years of ten corps of the Prussian army (Bortkiewicz, *Das Gesetz der kleinen
+Zahlen*, 1898); the method is that of Park, Jitkrittum and Sejdinovic, *K2-ABC* (AISTATS 2016).
 """
 
 import matplotlib.pyplot as plt
@@ -34,6 +33,6 @@ ax.plot(rate, exact.pdf(rate), color="black", label="exact posterior")
 ax.legend(frameon=False)
 
 # %%
-# Each line is the posterior at one bandwidth over the shaded prior, and the black line is the exact
-# posterior. At the smallest bandwidth the mean is 0.616 and the standard deviation 0.056, where the
-# exact ones are 0.614 and 0.055.
+# Colored lines are the posterior at each bandwidth over the shaded prior, and the black line is
+# the exact posterior. At the smallest bandwidth the mean is 0.616 and the standard deviation
+# 0.056, and the exact values are 0.614 and 0.055.

@@ -1,9 +1,9 @@
 """
-What is known of an embedding after 50 observations
-===================================================
+Posterior of an embedding given 50 observations
+===============================================
 
-How far does the empirical embedding lie from the true one, and does the band hold it? The data
-are simulated, because the truth must be known: 50 draws from a mixture of two normal
+How far is the empirical embedding from the true one, and does the band contain the truth? The
+data are simulated, because the truth must be known: 50 draws from a mixture of two normal
 distributions, as in Figure 1 (C) of Flaxman, Sejdinovic, Cunningham and Filippi, *Bayesian
 Learning of Kernel Embeddings* (UAI 2016).
 """
@@ -29,6 +29,6 @@ ax.set_title("lengthscale 0.1, 50 observations", loc="left")
 ax.set_xlabel("x (ticks: observations)")
 
 # %%
-# The black line is the posterior mean, the grey band holds 80 % at each point, and the dashed line
-# is the truth. The band holds the true embedding everywhere but just below the top of the second
-# component, from 0.46 to 0.52, and widens where there are no observations.
+# The black line is the posterior mean, the grey band is the pointwise 80 % band, and the dashed
+# line is the true embedding. The band contains the true embedding everywhere except just below the
+# maximum of the second component, from 0.46 to 0.52, and is wider where there are no observations.

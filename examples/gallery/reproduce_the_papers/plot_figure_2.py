@@ -1,11 +1,11 @@
 """
-When a test finds that nine blobs are stretched
-===============================================
+Power of kernels for a grid of nine Gaussians
+=============================================
 
-Which kernels tell a grid of round normal distributions from one of stretched ones? The data are
-simulated, because the truth must be known, as in Figure 2 of Flaxman, Sejdinovic, Cunningham and
-Filippi, *Bayesian Learning of Kernel Embeddings* (UAI 2016), here with 40 rows for each of nine
-distributions and one data set for each ratio of variances.
+With which kernels does a test distinguish a grid of round normal distributions from one of
+elongated ones? The data are simulated, because the truth must be known, as in Figure 2 of
+Flaxman, Sejdinovic, Cunningham and Filippi, *Bayesian Learning of Kernel Embeddings* (UAI 2016),
+here with 40 rows for each of nine distributions and one data set for each ratio of variances.
 """
 
 import matplotlib.pyplot as plt
@@ -40,6 +40,6 @@ ax.set_xticks(ratios, [f"{ratio:g}" for ratio in ratios])
 ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
 
 # %%
-# A point below the dashed line is a test that rejects at level 0.05. Many lengthscales find a ratio
-# of 3 (p = 0.002) and of 10, the single one of 1.5 finds 10 alone, and the median distance, which
-# is the scale of the grid, finds nothing.
+# Points below the dashed line are tests that reject at level 0.05. The test with many lengthscales
+# rejects at a ratio of 3 (p = 0.002) and of 10, the single lengthscale of 1.5 only at 10, and the
+# median distance, which is the scale of the grid, at none.

@@ -1,11 +1,10 @@
 """
-Since when disasters in coal mines became rarer
-===============================================
+Date of the decrease of coal mining disasters
+=============================================
 
-If a reader had counted the disasters of every year as they came, when would they have known that
-the mines had become safer? The data are the explosions with ten or more dead in British mines,
-1851 to 1961 (Jarrett, *Biometrika* 66, 1979, 191-193), of which the first 30 years are the
-reference.
+When would a sequential test of the yearly numbers of disasters have detected that mines became
+safer? The data are the explosions with ten or more deaths in British mines, 1851 to 1961
+(Jarrett, *Biometrika* 66, 1979, 191-193), of which the first 30 years are the reference.
 """
 
 import matplotlib.pyplot as plt
@@ -31,5 +30,5 @@ ax.set_xlabel("years after 1880")
 
 # %%
 # The line is the wealth of bets on a change after each year, which reaches the threshold of an
-# alarm, 20, with a probability of at most 0.05 in a series without a change. The alarm comes after
-# 40 years, in 1920, and dates the change to 1888 (90 % interval 1881 to 1892).
+# alarm, 20, with a probability of at most 0.05 in a series without a change. The alarm is in 1920,
+# after 40 years, and the estimated change point is 1888 (90 % interval 1881 to 1892).

@@ -1,10 +1,10 @@
 """
-Whether crossed maize grows taller than its self-fertilised pair
-================================================================
+Heights of pairs of crossed and self-fertilized maize
+=====================================================
 
-Does it help a plant to have two parents, when both plants of a pair grew in one pot? The data are
-the heights in inches of 15 pairs of maize (Darwin, *The Effects of Cross and Self Fertilisation
-in the Vegetable Kingdom*, 1876).
+Are crossed plants taller than self-fertilized ones, if both plants of a pair grew in one pot? The
+data are the heights in inches of 15 pairs of maize (Darwin, *The Effects of Cross and Self
+Fertilisation in the Vegetable Kingdom*, 1876).
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +18,7 @@ selfed = np.array([17.375, 20.375, 20.0, 20.0, 18.375, 18.625, 18.625, 15.25, 16
                    18.0, 12.75, 15.5, 18.0])
 # fmt: on
 
-found = compare(
+comparison = compare(
     crossed,
     selfed,
     paired=True,
@@ -26,13 +26,13 @@ found = compare(
     columns=("height (inches)",),
     progress=False,
 )
-print(found)
+print(comparison)
 
 _, axes = plt.subplots(3, 1, figsize=(8.5, 7.5), layout="constrained")
-plot_comparison(found, ax=axes)
+plot_comparison(comparison, ax=axes)
 
 # %%
-# Blue marks heights that are more frequent among crossed plants, yellow those among self-fertilised
-# ones, numbers are density ratios, larger over smaller, and the last panel has the differences of
-# pairs. Crossed plants are taller (p = 0.002): the density of their heights is 2.0 times that of
-# the others around 22 inches, and that of the others 2.6 times theirs around 16.5.
+# Heights in blue are more frequent among crossed plants, heights in yellow among self-fertilized
+# ones, numbers are the larger density divided by the smaller, and the last panel has the
+# differences of pairs. Crossed plants are taller (p = 0.002): their density is 2.0 times that of
+# the others around 22 inches, and that of the others is 2.6 times theirs around 16.5 inches.

@@ -1,6 +1,6 @@
 """
-Whether Newcomb's measurements drifted
-======================================
+Two-sample test of Newcomb's early and late measurements
+========================================================
 
 Did the measured speed of light change between the first and the later days of the experiment? The
 data are Newcomb's 66 passage times of 1882, as deviations from 24 800 nanoseconds, in their order
@@ -29,6 +29,6 @@ _, ax = plt.subplots(figsize=(7.0, 4.0), layout="constrained")
 plot_witness(witness, P=early, Q=late, names=("first 20", "later 46"), axes=ax)
 
 # %%
-# The line is the mean of the witness function, above zero where the first 20 times have the larger
-# share, with a band of 80 % at each point. The test does not reject at level 0.05 (p = 0.058), so
-# that a drift is not shown.
+# The line is the mean of the witness function, positive where the first 20 times have the higher
+# density, with a pointwise 80 % band. The test does not reject at level 0.05 (p = 0.058), so there
+# is no significant change.

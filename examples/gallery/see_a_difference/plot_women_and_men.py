@@ -1,10 +1,10 @@
 """
-In which measurements women and men with diabetes differ
-========================================================
+Measurements in which the sexes of patients differ
+==================================================
 
-Which of nine measurements tell the two sexes apart, and by how much? The data are 442 patients
+In which of nine measurements do the two sexes differ, and by how much? The data are 442 patients
 with diabetes (Efron, Hastie, Johnstone and Tibshirani, *Annals of Statistics* 32, 2004, 407-499),
-which call the sexes 1 and 2 and do not say which is which.
+with sexes coded as 1 and 2 without an explanation of the codes.
 """
 
 import matplotlib.pyplot as plt
@@ -26,14 +26,13 @@ measured = measured.rename(
 )
 first, second = measured[patients["sex"] == 1], measured[patients["sex"] == 2]
 
-found = compare(first, second, names=("sex 1", "sex 2"), progress=False)
-print(found)
+comparison = compare(first, second, names=("sex 1", "sex 2"), progress=False)
+print(comparison)
 
 _, ax = plt.subplots(figsize=(8.0, 5.0), layout="constrained")
-plot_comparison(found, ax=ax)
+plot_comparison(comparison, ax=ax)
 
 # %%
-# Each row is a value of one measurement, with the ratio of the weights of sex 1 and sex 2 around it
-# and an interval that holds for all rows together. Sex 1 has more patients of high HDL, low blood
-# pressure and a low ratio of cholesterol to HDL, and a patient is told from one of the other sex
-# with probability 0.77.
+# Rows are values of one measurement with the density ratio of sex 1 to sex 2 around them, and
+# intervals that are simultaneous for all rows. Sex 1 has more patients with high HDL, low blood
+# pressure and a low ratio of cholesterol to HDL, and the AUC is 0.77.

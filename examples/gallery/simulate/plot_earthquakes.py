@@ -1,10 +1,10 @@
 """
-How overdispersed earthquakes are, by simulating them
-=====================================================
+Overdispersion of earthquakes by K2-ABC
+=======================================
 
-What are the size and the probability of a negative binomial distribution that counts like those
-of earthquakes come from? The data are the earthquakes of magnitude 7 or more in each of the years
-1900 to 2006 (Zucchini and MacDonald, *Hidden Markov Models for Time Series*, 2009).
+Which negative binomial distributions generate counts like those of earthquakes? The data are the
+earthquakes of magnitude 7 or more in each of the years 1900 to 2006 (Zucchini and MacDonald,
+*Hidden Markov Models for Time Series*, 2009).
 """
 
 import matplotlib.pyplot as plt
@@ -37,7 +37,7 @@ _, axes = plt.subplots(1, 2, figsize=(9.0, 3.8), layout="constrained")
 plot_abc(run, axes=axes)
 
 # %%
-# Each line is the posterior at one bandwidth over the shaded prior, and a smaller epsilon asks
-# simulations to be nearer to the data. At the smallest the mean is 18.9 earthquakes a year (90 %:
-# 17.8 to 20.5) and the size 11.5 (8.0 to 22), where a Poisson distribution would have an infinite
-# one.
+# Lines are the posterior at each bandwidth over the shaded prior; a smaller epsilon gives more
+# weight to simulations that are close to the data. At the smallest epsilon the mean is 18.9
+# earthquakes per year (90 %: 17.8 to 20.5) and the size 11.5 (8.0 to 22); a Poisson distribution
+# has an infinite size.

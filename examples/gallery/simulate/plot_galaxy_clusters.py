@@ -1,11 +1,11 @@
 """
-How wide the main cluster of galaxies is
-========================================
+Mean and standard deviation of the main cluster of galaxies
+===========================================================
 
-Which share of galaxies belongs to one wide normal distribution, and what are its mean and
+Which proportion of galaxies belongs to one normal distribution, and what are its mean and
 standard deviation? The data are the velocities of 82 galaxies in 1000 km/s (Roeder, *Journal of
-the American Statistical Association* 85, 1990, 617-624); the others are taken to be spread
-evenly.
+the American Statistical Association* 85, 1990, 617-624); the other galaxies have a uniform
+distribution.
 """
 
 from pathlib import Path
@@ -42,6 +42,6 @@ _, axes = plt.subplots(1, 3, figsize=(11.0, 3.6), layout="constrained")
 plot_abc(run, axes=axes)
 
 # %%
-# Lines are the posterior after the last stage, over the shaded prior. The cluster has its mean at
-# 21.3 (90 %: 20.3 to 22.2), a standard deviation of 1.5 (0.6 to 2.7) and a share of 0.69 (0.48 to
-# 0.89).
+# Lines are the posterior after the last stage, over the shaded prior. The mean of the cluster is
+# 21.3 (90 %: 20.3 to 22.2), its standard deviation is 1.5 (0.6 to 2.7), and its proportion is 0.69
+# (0.48 to 0.89).

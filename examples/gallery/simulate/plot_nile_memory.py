@@ -1,10 +1,10 @@
 """
-How much the flow of the Nile remembers
-=======================================
+Autocorrelation of the flow of the Nile by synthetic likelihood
+===============================================================
 
-How strongly does a year's flow follow the last one's, if a simulated river is to have the spread
-and the autocorrelation of the observed one around its mean? The data are the flows at Aswan of
-1871 to 1970 in 10^8 cubic metres (Cobb, *Biometrika* 65, 1978, 243-251).
+What is the autocorrelation of the yearly flow of a river, if simulated series must have the
+variance and the autocorrelation of the observed one? The data are the flows at Aswan of 1871 to
+1970 in 10^8 cubic metres (Cobb, *Biometrika* 65, 1978, 243-251).
 """
 
 import matplotlib.pyplot as plt
@@ -51,5 +51,5 @@ _, axes = plt.subplots(1, 2, figsize=(9.0, 3.8), layout="constrained")
 plot_abc(run, axes=axes)
 
 # %%
-# Lines are the posterior, over the shaded prior. A year's flow has a correlation of 0.51 with the
-# last one's (90 %: 0.36 to 0.64), so that the Nile remembers.
+# Lines are the posterior, over the shaded prior. The correlation of the flows of successive years
+# is 0.51 (90 %: 0.36 to 0.64).

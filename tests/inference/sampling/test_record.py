@@ -133,7 +133,9 @@ def test_noises_and_named_measures(value):
     assert (bk.measures.as_measure(restored) if is_measure else restored) == value
 
 
-@pytest.mark.parametrize("scale", [2.0, [1.0, 2.0], dist.Gamma(2.0, 3.0)], ids=str)
+@pytest.mark.parametrize(
+    "scale", [2.0, [1.0, 2.0], dist.Gamma(2.0, 3.0)], ids=["fixed", "by column", "prior"]
+)
 def test_gaussian_measures(scale):
     restored = written(bk.Gaussian(scale, [0.1, -3.0]))
     if isinstance(scale, dist.Gamma):
