@@ -27,7 +27,7 @@ from .sequential_test import Alarm, Change, ChangePoint, SequentialTest
 from .stream_checks import ArrivalLog, SerialCorrelation
 
 #: Version of the layout. Files of other versions are refused.
-VERSION = 2
+VERSION = 3
 #: Classes whose fields are stored as arrays, and the keys of their fields in the file.
 ARRAY_KEYS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "capital": (Martingales, ("at_least", "staked", "ages")),

@@ -37,7 +37,7 @@ from ..core.errors import InputError
 
 #: The attribute of a run that holds its record.
 RECORD = "bke"
-VERSION = 1
+VERSION = 2
 PACKAGES = ("bke", "jax", "jaxlib", "numpyro", "numpy", "scipy", "arviz-base", "arviz-stats")
 NOT_A_RUN = (
     "this is not a run of bke.inference.fit: its attributes are missing; diagnose draws of other "

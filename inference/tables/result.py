@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: Version of ``TableComparison.to_dict``, raised if a key is removed or changes its meaning.
-SCHEMA = 1
+SCHEMA = 2
 
 
 class ColumnComparison(ColumnFindings, Shown):

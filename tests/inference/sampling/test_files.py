@@ -129,7 +129,7 @@ CHANGES = [
     (attribute(RECORD, "[]"), "its attribute bke is not a record of a run: '[]'"),
     (attribute(RECORD, "{"), "its attribute bke is not a record of a run: '{'"),
     (attribute(RECORD, 7), "its attribute bke is not a record of a run"),
-    (entry("version", value=2), "its record has version 2"),
+    (entry("version", value=1), "its record has version 1"),
     (entry("model", value=7), NO_MODEL),
     (entry("model", "kernel", value="SquaredExponential"), "no record of its kernel"),
     (entry("model", "prior", value={}), "of lengthscale, but its model is of nothing"),

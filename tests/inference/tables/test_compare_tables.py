@@ -129,7 +129,7 @@ def test_json_and_words_tell_the_same():
     rng = np.random.default_rng(1)
     found = compare_tables(table(rng), table(rng, x=CHANGES["shift"][1]), **QUIET)
     told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert told["schema"] == 1
+    assert told["schema"] == 2
     assert told["reject"] == found.reject == (told["pvalue"] <= 0.05)
     assert [one["name"] for one in told["columns"]] == ["x", "y", "k", "c", "when"]
     (named,) = (one for one in told["columns"] if one["reject"])
