@@ -282,7 +282,8 @@ class TextFile:
     def _check_headers(self, table: pa.Table) -> None:
         """Refuse a header that comes again, as where files were joined."""
         same = pc.match_substring_regex(table[0], f"^{re.escape(self.head.names[0])}$")
-        for row in pc.indices_nonzero(pc.fill_null(same, False)).to_pylist():
+        # `indices_nonzero` of PyArrow 18 ends the process for a file without rows.
+        for row in map(int, np.flatnonzero(pc.fill_null(same, False).to_numpy())):
             if [column[row].as_py() for column in table.columns] == table.column_names:
                 raise InputError(
                     f"{self.path} has its header again in line {self.line_of(row)}: leave it out, "

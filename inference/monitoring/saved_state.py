@@ -157,7 +157,7 @@ def _check(metadata: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         "the number of columns": {len(values) for values in lists} == {len(names)},
         "a category": not ((reference < 0.0) | (reference >= num_levels)).any()
         and not ((recent < 0.0) | (recent > num_levels)).any(),
-        "the row of the next witnesses": arrays["witnesses next_at"] > metadata["rows"],
+        "the row of the next witnesses": np.all(arrays["witnesses next_at"] > metadata["rows"]),
         "the history": arrays["history stride"] > 0,
         "the number of scores": len(arrays["capital ages"]) == len(arrays["edges"]) + NUM_WITNESSES,
     }
