@@ -12,7 +12,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 #: Of which packages bke makes use when it runs; tests, benchmarks and tools are not shipped.
-NOT_SHIPPED = {"test", "dev", "benchmarks", "stan"}
+NOT_SHIPPED = {"test", "dev", "docs", "benchmarks", "stan"}
 
 
 def licence(name: str) -> str:
