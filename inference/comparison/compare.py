@@ -229,7 +229,7 @@ def _check_columns(
                 f"columns are new names by position, got {columns!r}, and P has the columns "
                 f"{', '.join(known)}: choose columns of data frames by P[[...]] and Q[[...]]"
             )
-    samples = TwoSamples.checked(P, Q, paired=paired)
+    samples = TwoSamples.checked(P, Q, paired=paired, columns=columns)
     dimension = samples.first.shape[1]
     notes: tuple[str, ...] = ()
     if first_names is None or second_names is None:

@@ -509,7 +509,10 @@ class Comparison(Shown):
         low, high = self.auc_interval
         name = "Cross-validated AUC"
         if self._paired:
-            name = f"Cross-validated proportion of pairs with the higher score in {self.names[0]}:"
+            name = (
+                "Cross-validated proportion of pairs in which a classifier recognizes the row of "
+                f"{self.names[0]}:"
+            )
         remark = "0.5 = indistinguishable"
         if self.reject and low <= 0.5 <= high and self.auc <= UNINFORMATIVE_AUC:
             remark += ": the samples differ, but a single row is not informative"

@@ -578,7 +578,11 @@ def _check_same_labels(first: str, expected: list[Any], name: str, actual: list[
 
 
 def check_pairs(
-    P: ArrayLike, Q: ArrayLike, first: NDArray[np.float64], second: NDArray[np.float64]
+    P: ArrayLike,
+    Q: ArrayLike,
+    first: NDArray[np.float64],
+    second: NDArray[np.float64],
+    columns: Sequence[str] | None = None,
 ) -> None:
     """Refuse pairs of rows with other labels, or with the same keys in another order.
 
@@ -587,10 +591,13 @@ def check_pairs(
         Q: second sample, whose rows are paired with those of ``P`` by position.
         first: the values of ``P``, (m, D).
         second: the values of ``Q``, (n, D), in the columns of ``P``.
+        columns: names of the columns of arrays.
     """
     check_same_rows(P=P, Q=Q)
     if first.shape == second.shape:
-        check_same_keys(first, second, column_names(P) or default_names(first.shape[1]))
+        names = column_names(P) or columns or default_names(first.shape[1])
+        if len(names) == first.shape[1]:  # others are refused later
+            check_same_keys(first, second, names)
 
 
 def check_common_keys(X: Any, Y: Any, first: NDArray[Any], second: NDArray[Any]) -> None:

@@ -115,7 +115,7 @@ def as_table(data: Any, name: str, encoding: str | None = None) -> Table:
     """Convert a data frame, or read a file.
 
     Args:
-        data: a path; a pandas, polars or Arrow table, or anything else that narwhals reads or that
+        data: a path; a :class:`Table`; a pandas, polars or Arrow table, or anything else that narwhals reads or that
             exports the Arrow C stream; a dictionary of columns.
         name: name of a frame in messages.
         encoding: encoding of a text file.
@@ -123,6 +123,8 @@ def as_table(data: Any, name: str, encoding: str | None = None) -> Table:
     Raises:
         InputError: one sentence that names the file or argument, and the column.
     """
+    if isinstance(data, Table):
+        return _checked(data)
     if isinstance(data, (str, os.PathLike)):
         return read_table(Path(data), encoding)
     if hasattr(data, "to_frame") and not hasattr(data, "columns"):  # a column of pandas or polars

@@ -54,17 +54,25 @@ class TwoSamples:
     second: np.ndarray
 
     @classmethod
-    def checked(cls, P: ArrayLike, Q: ArrayLike, *, paired: bool = False) -> TwoSamples:
+    def checked(
+        cls,
+        P: ArrayLike,
+        Q: ArrayLike,
+        *,
+        paired: bool = False,
+        columns: Sequence[str] | None = None,
+    ) -> TwoSamples:
         """Check two samples; a column may be constant in one of them, not in both alike.
 
-        Labels of ``paired`` rows must not contradict their positions.
+        Labels of ``paired`` rows must not contradict their positions; ``columns`` are names of the
+        columns in messages.
 
         Raises:
             InputError: one sentence that names the sample, the row and the column.
         """
         first, second = as_tested_pair(P, Q)
         if paired:
-            check_pairs(P, Q, first, second)
+            check_pairs(P, Q, first, second, columns)
         return cls(first, second)
 
     def notes(
@@ -186,11 +194,10 @@ class TwoSamples:
         """
         m, n = self.sizes
         if m != n:
-            remedy = "leave out paired=True" if estimator == "paired" else "drop rows of one"
-            raise InputError(
-                f"the {estimator} estimate needs samples of one size, and P has {m} rows, Q {n}: "
-                f"{remedy}"
-            )
+            subject, remedy = f"the {estimator} estimate needs", "drop rows of one"
+            if estimator == "paired":
+                subject, remedy = "pairs need", "leave out rows without a partner"
+            raise InputError(f"{subject} samples of one size, and P has {m} rows, Q {n}: {remedy}")
 
     def varying(self) -> tuple[TwoSamples, np.ndarray]:
         """Return the columns that are not constant in both samples, and their mask (D,)."""

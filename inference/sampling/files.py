@@ -184,10 +184,11 @@ def _check_model(run: xr.DataTree, posterior: xr.Dataset, unconstrained: xr.Data
         draws, model = (", ".join(sorted(map(str, names))) for names in (posterior, sites))
         raise InputError(f"its draws are of {draws}, but its model is of {model or 'nothing'}")
     with computing():
-        z = {str(name): values.values[:, :1] for name, values in unconstrained.items()}
+        # The first draws of all chains as one chain: ArviZ warns of more chains than draws.
+        z = {str(name): values.values[:, 0][None] for name, values in unconstrained.items()}
         expected = in_data_units(target, units, z)
     for name, values in expected.items():
-        if not np.allclose(values, posterior[name][:, :1], rtol=1e-4):
+        if not np.allclose(values[0], posterior[name][:, 0], rtol=1e-4):
             raise InputError(
                 f"{name} in its group posterior is not what unconstrained_posterior makes it"
             )

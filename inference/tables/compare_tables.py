@@ -459,8 +459,8 @@ def compare_groups(
         unused = unused_na_values([first, second], na_values)
         comparisons.append(
             compare_tables(
-                first.data,
-                second.data,
+                first,
+                second,
                 names=(first.source, second.source),
                 na_values=[value for value in na_values if value not in unused],
                 alpha=alpha / len(pairs),
