@@ -26,7 +26,9 @@ from .options import sample_names
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
     from bke.models.kernels.base import Kernel
+    from bke.models.measures import Measure
 
     from ..io.samples import Sample
 
@@ -215,11 +217,29 @@ def _check_names(first: Sample, second: Sample) -> None:
         )
 
 
-def check_witness_memory(pair: Pair, points: np.ndarray | None, kernel: Kernel) -> None:
-    """Refuse a witness, conditioned on all rows, that needs more than the memory."""
+def check_witness_memory(
+    pair: Pair,
+    points: np.ndarray | None,
+    kernel: Kernel,
+    measure: Measure | str = "unit",
+    *,
+    by_landmarks: bool,
+) -> None:
+    """Refuse a witness that needs more than the memory, conditioned on all rows or on landmarks."""
     from ..core.machine import cores
     from ..witness.draws import matrix_size
 
-    sizes = [matrix_size(sample, kernel, "unit") for sample in (pair.P, pair.Q)]
-    largest = max(*sizes, 0 if points is None else len(points))
+    largest = 0 if points is None else len(points)
+    if not by_landmarks:
+        largest = max(largest, *(matrix_size(rows, kernel, measure) for rows in (pair.P, pair.Q)))
     check_memory(largest, len(pair.columns), matrices=WITNESS_MATRICES * cores())
+
+
+def check_samples(run: xr.DataTree, pair: Pair) -> None:
+    """Refuse samples that are not those of a run, before anything is computed."""
+    from ..sampling.open_run import open_run
+    from ..sampling.run_data import compare_rows, match_columns
+
+    opened = open_run(run)
+    P, Q, _ = match_columns(opened, pair.labelled(pair.P), pair.labelled(pair.Q))
+    compare_rows(opened, P, Q)

@@ -115,8 +115,8 @@ def as_table(data: Any, name: str, encoding: str | None = None) -> Table:
     """Convert a data frame, or read a file.
 
     Args:
-        data: a path; a :class:`Table`; a pandas, polars or Arrow table, or anything else that narwhals reads or that
-            exports the Arrow C stream; a dictionary of columns.
+        data: a path; a :class:`Table`; a pandas, polars or Arrow table, or anything else that
+            narwhals reads or that exports the Arrow C stream; a dictionary of columns.
         name: name of a frame in messages.
         encoding: encoding of a text file.
 
@@ -492,16 +492,21 @@ def _parquet_text_bytes(path: str) -> Iterator[int]:
         stored, name = chunk.total_uncompressed_size, chunk.path_in_schema
         if chunk.physical_type != "BYTE_ARRAY" or chunk.num_values * stored <= MOST_BYTES:
             continue
-        with_prefixes = "DELTA_BYTE_ARRAY" in chunk.encodings
-        file = ParquetFile(path, read_dictionary=None if with_prefixes else [name])
+        # PyArrow reads dictionaries of columns alone, and not with these encodings.
+        decoded = "." in name or {"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"} & set(
+            chunk.encodings
+        )
+        file = ParquetFile(path, read_dictionary=None if decoded else [name])
         read = functools.partial(file.iter_batches, row_groups=[group], columns=[name])
-        if not with_prefixes:
-            first = pa.Table.from_batches([next(read(1))])[0].chunk(0)
+        if not decoded:
+            if (batch := next(read(1), None)) is None:
+                continue
+            first = pa.Table.from_batches([batch])[0].chunk(0)
             words = getattr(first, "dictionary", first)
             longest = pc.max(pc.binary_length(words)).as_py() or 0
             if chunk.num_values * longest + stored <= MOST_BYTES:
                 continue
-        for batch in read(max(MOST_BYTES // stored, 1) if with_prefixes else TEXT_ROWS):
+        for batch in read(max(MOST_BYTES // stored, 1) if decoded else TEXT_ROWS):
             table = pa.Table.from_batches([batch])
             total += _decoded_bytes(table) or table.nbytes
             yield total
@@ -538,12 +543,21 @@ def _read_arrow(path: Path) -> Table:
     # Not mapped into memory: a file that is cut off meanwhile would end the process.
     with pa.OSFile(str(path)) as source:
         raw = source.read_buffer()
+    num_batches = None
     if raw[: len(ARROW_FILE)].to_pybytes() == ARROW_FILE:
+        # The footer at the end, without which a file was cut off.
+        num_batches = pa.ipc.open_file(raw).num_record_batches
         raw = raw[len(ARROW_FILE) :]
-    size = 0
+    size, read = 0, 0
     for message in pa.ipc.MessageReader.open_stream(pa.BufferReader(raw)):
-        size += _arrow_bytes(message)
+        read += message.type == "record batch"
+        try:
+            size += _arrow_bytes(message)
+        except struct.error as error:
+            raise pa.ArrowInvalid(f"damaged metadata: {error}") from error
         _check_size(path, size, "save it as .csv")
+    if num_batches not in (None, read):
+        raise pa.ArrowInvalid(f"{read} of {num_batches} batches of rows")
     data = pa.ipc.open_stream(raw).read_all()
     data.validate(full=True)
     _check_size(
@@ -608,8 +622,8 @@ def _arrow_bytes(message: pa.Message) -> int:
     buffers = follow(field(batch, 2))
     places = metadata[buffers + 4 :][: 16 * number("<I", buffers)]
     for offset, length in struct.iter_unpack("<qq", places):
-        # Arrow refuses buffers outside of the body.
-        within = is_compressed and 0 <= offset <= len(body) - 8
+        # Arrow refuses buffers outside of the body; empty ones are at the place of the next one.
+        within = is_compressed and length > 0 and 0 <= offset <= len(body) - 8
         size += max(length, struct.unpack_from("<q", body, offset)[0] if within else 0)
     return size
 

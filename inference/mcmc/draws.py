@@ -418,12 +418,9 @@ def _read_stan_chain(path: Path) -> dict[str, np.ndarray]:
                 f"{len(header)}: wait until the sampler has finished, or leave out this chain"
             )
     # This comment follows the draws of the warmup, if they are saved.
-    adapted = [
-        sum(row < number for row in rows)
-        for number, line in comments.items()
-        if line.startswith("# Adaptation terminated")
-    ]
-    warmup = _num_warmup(path, settings, len(rows), adapted[-1] if adapted else None)
+    ends = [n for n, line in comments.items() if line.startswith("# Adaptation terminated")]
+    adapted = sum(row < ends[-1] for row in rows) if ends else None
+    warmup = _num_warmup(path, settings, len(rows), adapted)
     # Names that end in two underscores are diagnostics of the sampler.
     indices = [index for index, name in enumerate(header) if not name.endswith("__")]
     if not indices or len(set(header)) < len(header):

@@ -125,6 +125,8 @@ def plot_embedding_posterior(
         exact = np.asarray(truth(points[:, None]) if callable(truth) else truth, float).ravel()
         if exact.shape != points.shape:
             raise InputError(f"truth has {len(exact)} values for {len(points)} points")
+        if at is not None and not callable(truth):
+            exact = exact[np.argsort(np.ravel(at), kind="stable")]
     figure, (place,) = panels(1, 1, ax, width=WIDTH, height=HEIGHT)
     with computing():
         posterior = embedding_posterior(data, kernel, points, noise=noise, measure=measure)

@@ -15,6 +15,7 @@ from ...core.errors import InputError
 from ..inputs import (
     Pair,
     built_in_pair,
+    check_samples,
     check_witness_memory,
     read_landmarks,
     read_pair,
@@ -91,8 +92,8 @@ def run(
         pair = read_pair(path_p, path_q, columns, names)
     points = read_points(at, columns, pair.columns)
     arguments = model.fit_arguments(pair.columns, columns, **defaults)
-    if model.likelihood != "landmark":
-        check_witness_memory(pair, points, arguments["kernel"])
+    by_landmarks = model.likelihood == "landmark"
+    check_witness_memory(pair, points, arguments["kernel"], by_landmarks=by_landmarks)
     read = (path_p, path_q, at, model.landmarks)
     with output_folder(terminal, out, RUN_FILES, command="run", read=read) as output:
         output.note(pair.notes)
@@ -234,6 +235,12 @@ def witness(
     read = (run_file, path_p, path_q, at, landmarks)
     with output_folder(terminal, out, WITNESS_FILES, command="witness", read=read) as output:
         result = _load(run_file, module, terminal)
+        from ...sampling.run import target_of
+
+        target, _ = target_of(result)
+        by_landmarks = chosen is not None or target.landmarks is not None
+        check_witness_memory(pair, points, target.kernel, target.measure, by_landmarks=by_landmarks)
+        check_samples(result, pair)
         output.note(pair.notes)
         result, weights = _reweight(result, output)
         diagnosis, summary = _diagnose(result, output, verbose=verbose)

@@ -84,7 +84,7 @@ def compare(
             failed = failed and large
             terminal.say(
                 f"{'Failed' if failed else 'Passed'}: the AUC, {comparison.auc:.3f}, is "
-                f"{'at min_effect' if large else 'below'} {min_effect:g}"
+                f"{'at least' if large else 'below'} {min_effect:g}"
                 f"{', but no difference was found' if large and not failed else ''}."
             )
         output.draw(lambda: [("comparison", comparison.plot)])

@@ -118,7 +118,10 @@ def test_a_small_shift_of_pairs_is_seen_that_rows_alone_do_not_show():
         apart.witness([-1.0], scale=1.0).upper - apart.witness([-1.0], scale=1.0).lower
     )[0]
     assert together.auc > 0.6
-    assert "Cross-validated proportion of pairs in which a classifier recognizes the row of P" in str(together)
+    assert (
+        "Cross-validated proportion of pairs in which a classifier recognizes the row of P"
+        in str(together)
+    )
     assert "200 pairs" in str(together)
     with pytest.raises(InputError, match="independent rows"):
         together.required_sample_size()
