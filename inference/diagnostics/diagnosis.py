@@ -37,6 +37,9 @@ from .modes import (
 if TYPE_CHECKING:
     import pandas as pd
 
+#: Largest R-hat within a mode that narrow zeros of the density explain; not tuned.
+TOLERATED_RHAT = 1.1
+
 
 @dataclasses.dataclass(frozen=True)
 class Convergence:
@@ -377,7 +380,7 @@ def _chain_verdict(diagnosis: Diagnosis, many_peaks: int = 5) -> list[tuple[str,
     modes, overall = diagnosis.modes, diagnosis.convergence
     assert overall is not None
     has_zeros = len(diagnosis.fitted_columns) == 1 and (modes.peaks or 0) > many_peaks
-    one_mode = [("advice", _mixing(overall))]
+    one_mode = [("advice", _mixing(overall, has_zeros))]
     sentences = _multimodality(diagnosis) if diagnosis.multimodal else one_mode
 
     def add(sentence: str, topic: str = "advice") -> None:
@@ -408,24 +411,21 @@ def _chain_verdict(diagnosis: Diagnosis, many_peaks: int = 5) -> list[tuple[str,
     return sentences
 
 
-def _mixing_within_modes(
-    diagnosis: Diagnosis, has_zeros: bool, tolerated_rhat: float = 1.1
-) -> list[tuple[str, str]]:
+def _mixing_within_modes(diagnosis: Diagnosis, has_zeros: bool) -> list[tuple[str, str]]:
     """Describe the modes within which chains have not mixed.
 
     Args:
         diagnosis: with chains and several modes.
         has_zeros: whether the density of one column has narrow zeros.
-        tolerated_rhat: largest R-hat within a mode that such zeros explain. Not tuned.
     """
     within = {k: c for k, c in enumerate(diagnosis.per_mode, start=1) if c is not None}
     sentences = []
-    if has_zeros and any(c.max_rhat < c.rhat <= tolerated_rhat for c in within.values()):
+    if has_zeros and any(c.max_rhat < c.rhat <= TOLERATED_RHAT for c in within.values()):
         reason = "narrow zeros of the density divide it"
         sentences += [
-            ("zeros", f"R-hat up to {tolerated_rhat} within a mode is expected: {reason}.")
+            ("zeros", f"R-hat up to {TOLERATED_RHAT} within a mode is expected: {reason}.")
         ]
-    limit = tolerated_rhat if has_zeros else Convergence.max_rhat
+    limit = TOLERATED_RHAT if has_zeros else Convergence.max_rhat
     approximate = "summaries are approximate; use quadrature or SMC"
     return sentences + [
         ("advice", f"Mode {k} has not mixed ({c.text}): {approximate}.")
@@ -434,8 +434,13 @@ def _mixing_within_modes(
     ]
 
 
-def _mixing(overall: Convergence) -> str:
-    """Describe whether chains mixed within the only mode."""
+def _mixing(overall: Convergence, has_zeros: bool) -> str:
+    """Describe whether chains mixed within the only mode.
+
+    Args:
+        overall: R-hat and effective sample sizes of all chains.
+        has_zeros: whether the density of one column has narrow zeros.
+    """
     if len(overall.chains) == 1:
         return "Mixing is unknown: one chain cannot show whether it has mixed; run several."
     if overall.mixed:
@@ -446,7 +451,13 @@ def _mixing(overall: Convergence) -> str:
     if not overall.ess >= overall.min_ess:
         size = f"the smallest effective sample size is {np.floor(overall.ess):.0f}"
         failures.append(f"{size} (should be at least {overall.min_ess})")
-    return f"Not mixed: one mode, but {' and '.join(failures)}: run longer warmup and more draws."
+    advice = "run longer warmup and more draws"
+    if has_zeros and overall.max_rhat < overall.rhat <= TOLERATED_RHAT:
+        advice = (
+            f"narrow zeros of the density divide the mode, so that R-hat up to {TOLERATED_RHAT} is "
+            "expected; run more draws, or use quadrature"
+        )
+    return f"Not mixed: one mode, but {' and '.join(failures)}: {advice}."
 
 
 def _multimodality(diagnosis: Diagnosis, decisive: float = 7.0) -> list[tuple[str, str]]:

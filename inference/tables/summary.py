@@ -189,7 +189,7 @@ def format_region(region: Region, column: ColumnFindings, max_scales: float = 4.
         return f"{answer} around {format_number(peak, 4)}"
     digits = max(digits_of_difference(low, high, 4) for low, high in intervals[:MAX_INTERVALS])
     parts = [
-        f"at {format_number(low, digits)}"
+        f"{'at' if column.kind == 'integer' else 'around'} {format_number(low, digits)}"
         if low == high
         else f"from {format_number(low, digits)} to {format_number(high, digits)}"
         for low, high in intervals[:MAX_INTERVALS]

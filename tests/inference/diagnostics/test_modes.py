@@ -192,6 +192,11 @@ def test_only_failed_criteria_are_listed_and_rounding_never_hides_a_failure(line
     limits = dataclasses.replace(chains, rhat=1.0101, ess_bulk=199.9, ess_tail=np.nan)
     assert limits.text == "R-hat 1.011, bulk ESS 199, tail ESS nan"
     assert "effective" not in verdict(ess_bulk=500.0)
+    assert verdict().endswith("run longer warmup and more draws.")
+    with_zeros = dataclasses.replace(good, modes=dataclasses.replace(good.modes, peaks=30))
+    for rhat, reason in ((1.05, "R-hat up to 1.1 is expected"), (1.2, "run longer warmup")):
+        convergence = dataclasses.replace(chains, rhat=rhat)
+        assert reason in dataclasses.replace(with_zeros, convergence=convergence).verdict
 
 
 @pytest.mark.parametrize(
