@@ -170,9 +170,11 @@ class ChainComparison(Shown):
             )
         rhat = f"above {MAX_RHAT:g}" if self.rhat > MAX_RHAT else f"{self.rhat:.3f}"
         rhat = "" if np.isnan(self.rhat) else f"; R-hat {rhat}"
+        tests = " for each of two tests, between and within chains" * (self.sizes[0] > 1)
         lines.append(
-            f"{self.num_batches} batches, {self.n_resamples} permutations, level {self.alpha:g}; "
-            f"longest autocorrelation time {self.autocorrelation_time:.3g} draws{rhat}."
+            f"{self.num_batches} batches, {self.n_resamples} permutations{tests}, "
+            f"level {self.alpha:g}; longest autocorrelation time "
+            f"{self.autocorrelation_time:.3g} draws{rhat}."
         )
         return "\n  ".join([*lines, *(f"Note: {note}" for note in self.notes)])
 

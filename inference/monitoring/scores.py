@@ -442,7 +442,7 @@ class Witnesses(NamedTuple):
             age = (self.generation - 1 - index // PER_GENERATION) % NUM_GENERATIONS
             before, last = (_learning_row(self.generation - age - step) for step in (1, 0))
             first = max(before, last - MAX_WINDOW) + 1
-            label = f"rows similar to rows {first} to {last}"
+            label = f"rows similar to rows {first} to {last} of the stream"
             result.append(ScoreDescription("witnesses", label, columns))
         return result
 
