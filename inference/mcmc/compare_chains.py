@@ -296,7 +296,7 @@ def compare_chains(
             parameter; the path of a NetCDF file or ``.zarr`` store of a tree; or the paths of CSV
             files of CmdStan, one per chain, whose warmup is dropped. For a single chain, only its
             halves are compared. To compare some parameters of a tree, pass
-            ``tree["posterior"][["mu", "tau"]]``.
+            ``tree["posterior"].dataset[["mu", "tau"]]``.
         alpha: level of the test.
         n_resamples: number of permutations B; the smallest p-value is 2 / (1 + B).
         columns: names of the parameters; by default those of the draws.
