@@ -19,6 +19,7 @@ from ..core.errors import InputError
 from ..data.canonical import combine_hashes, mix_bits
 from ..io.types import Column
 from ..permutation.bins import bin_size, divide_into_bins
+from ..permutation.pooled_sample import group_matrix
 from ..permutation.scheme import PermutationScheme
 from .pooling import UNWEIGHTED, RowWeights
 
@@ -95,15 +96,12 @@ class PermutedLabels:
         for start in range(0, len(order), BLOCK_ROWS):
             entries = order[start : start + BLOCK_ROWS]
             units, features = self.unit[entries], evaluate(self.row[entries])
+            if self.entry_weights is not None:
+                features = features * self.entry_weights[entries, None]
             if sums is None:
                 sums = np.zeros((len(self.labels), features.shape[1]))
-            firsts = np.flatnonzero(np.diff(units, prepend=-1))
-            weights = self.entry_weights
-            weights = np.ones(len(entries)) if weights is None else weights[entries]
-            bounds = np.append(firsts, len(entries))
-            # A sparse product is ten times as fast as `np.add.reduceat`.
-            matrix = scipy.sparse.csr_array((weights, np.arange(len(entries)), bounds))
-            sums[units[firsts]] += matrix @ features
+            starts = np.diff(units, prepend=-1) != 0
+            sums[units[starts]] += group_matrix(np.cumsum(starts) - 1) @ features
         assert sums is not None
         return sums
 
