@@ -2,11 +2,13 @@
 
 import re
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from bke.inference import compare_tables
+from bke.inference.tables.page import _ticks
 
 VOID = {"meta", "link", "input", "line", "rect", "path", "img", "br"}
 #: What the page may weigh: so much, and so much more for each column.
@@ -91,3 +93,20 @@ def test_the_page_says_what_the_report_says(found):
         for part in line.strip().rstrip(".").split(": ", 1)[1].split("; "):
             assert part in text
     assert "one: it has one value in all rows" in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high", "expected"),
+    [
+        ("number", 0.0, 1.0, [0.0, 0.25, 0.5, 0.75, 1.0]),
+        ("number", -3.2, 4.7, [-2.0, 0.0, 2.0, 4.0]),
+        ("number", 1234.0, 1634.0, [1300.0, 1400.0, 1500.0, 1600.0]),
+        ("integer", -0.5, 3.5, [0.0, 1.0, 2.0, 3.0]),
+        ("integer", -0.5, 9.5, [0.0, 5.0]),
+        ("integer", 0.5, 1.5, [1.0]),
+    ],
+)
+def test_ticks_are_few_multiples_of_a_round_number(kind, low, high, expected):
+    ticks = _ticks(SimpleNamespace(kind=kind), SimpleNamespace(edges=np.array([low, high])))
+    np.testing.assert_allclose([position for position, _ in ticks], expected)
+    assert "-0" not in [label for _, label in ticks]
