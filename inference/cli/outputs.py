@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ..core.atomic import atomic_path, folder_to_write, same_file, write_text
-from ..core.drafts import LOCK, MANIFEST, UNFINISHED, draft, in_place, listed
 from ..core.errors import InputError
+from ..core.staging import LOCK, MANIFEST, UNFINISHED, in_place, listed, staging_folder
 from .inputs import count_or_file
 from .terminal import Terminal
 
@@ -163,7 +163,7 @@ def output_folder(
         return
     _check_finished(inputs, folder / UNFINISHED)
     _check_no_folders([*outputs, folder / MANIFEST, folder / LOCK])
-    with draft(
+    with staging_folder(
         folder, command, lambda commands: _check_owners(inputs, outputs, commands, command)
     ) as draft_folder:
         yield Output(command, terminal, draft_folder, files[-1])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..core.errors import InputError, check_flag
-from ..core.machine import computing, one_thread
+from ..core.machine import computing, single_threaded_blas
 from ..core.progress import progress_bar
 from ..data.checks import (
     as_sample,
@@ -136,7 +136,8 @@ def compare(
             pooled = (pool_pairs if paired else pool_rows)(two_samples, count, rng)
         return _Test.evaluate(pooled, count, progress=progress)
 
-    with one_thread() if kernel is None else computing():  # a given kernel is evaluated by JAX
+    # A kernel of the user is evaluated by JAX.
+    with single_threaded_blas() if kernel is None else computing():
         test = in_stages(evaluate, n_resamples, alpha, sequential=sequential)
         pooled, reject = test.pooled, test.pvalue <= alpha
         posterior = _posterior(pooled, function, labels)
@@ -196,7 +197,7 @@ class _Test(NamedTuple):
     def evaluate(cls, pooled: PooledSample, count: int, *, progress: bool) -> _Test:
         """Evaluate the statistics of pooled rows with ``count`` permutations."""
         statistics = choose_statistics(pooled)
-        with progress_bar("scales", n_scales(statistics), shown=progress) as advance:
+        with progress_bar("scales", n_scales(statistics), show=progress) as advance:
             combined = CombinedStatistic.evaluate(pooled, statistics, advance)
         return cls(pooled, combined, p_value(combined.values()), count)
 

@@ -15,7 +15,7 @@ import arviz_stats
 import numpy as np
 import xarray as xr
 
-from ..core.notebook import Shown
+from ..core.notebook import ReprMixin
 from ..data.checks import pluralize
 from ..sampling import approximation_error
 from ..sampling.foreign import ModelArguments
@@ -105,7 +105,7 @@ def _statistics(inside: Convergence | None) -> dict[str, float | None]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Diagnosis(Shown):
+class Diagnosis(ReprMixin):
     """The diagnosis of a run; prints as a report.
 
     Attributes:
@@ -416,7 +416,7 @@ def _mixing_within_modes(diagnosis: Diagnosis, has_zeros: bool) -> list[tuple[st
 
     Args:
         diagnosis: with chains and several modes.
-        has_zeros: whether the density of one column has narrow zeros.
+        has_zeros: True if the density of one column has narrow zeros.
     """
     within = {k: c for k, c in enumerate(diagnosis.per_mode, start=1) if c is not None}
     sentences = []
@@ -439,7 +439,7 @@ def _mixing(overall: Convergence, has_zeros: bool) -> str:
 
     Args:
         overall: R-hat and effective sample sizes of all chains.
-        has_zeros: whether the density of one column has narrow zeros.
+        has_zeros: True if the density of one column has narrow zeros.
     """
     if len(overall.chains) == 1:
         return "Mixing is unknown: one chain cannot show whether it has mixed; run several."

@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ..core.errors import InputError
 from ..core.machine import computing
-from ..core.notebook import Shown
+from ..core.notebook import ReprMixin
 from ..data.checks import check_count, pluralize
 from ..diagnostics.integral import Integral
 from ..permutation.null_distribution import (
@@ -71,7 +71,7 @@ class ChainDifference(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class ChainComparison(Shown):
+class ChainComparison(ReprMixin):
     """Result of :func:`~bke.inference.compare_chains`.
 
     Attributes:

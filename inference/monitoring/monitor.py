@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 from ..core.errors import InputError
 from ..core.machine import computing
 from ..core.names import printable_lines
-from ..core.notebook import Shown
+from ..core.notebook import ReprMixin
 from ..data.checks import check_alpha, check_count, pluralize
 from ..io.columns import as_values
 from ..io.tables import Table, as_table, column_name
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..tables.result import TableComparison
 
 
-class Monitor(Shown):
+class Monitor(ReprMixin):
     """Monitor a stream: has it changed, when, and in which columns?
 
     Each row of the stream is ranked among the rows of the reference and of the stream so far by
@@ -408,7 +408,7 @@ def _is_table(data: Any) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
-class MonitorState(Shown):
+class MonitorState(ReprMixin):
     """State of a monitor after some rows of a stream.
 
     Attributes:

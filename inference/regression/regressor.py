@@ -12,7 +12,7 @@ from scipy.stats import norm
 from ..core.errors import InputError, check_choice, check_flag
 from ..core.estimators import BaseEstimator, RegressorMixin
 from ..core.machine import computing
-from ..core.notebook import Shown
+from ..core.notebook import ReprMixin
 from ..data.canonical import canonical_order
 from ..data.checks import check_count, check_proportion, default_names, pluralize
 from .groups import GroupMeans, LandmarkFeatures, as_groups, as_targets, group_means
@@ -34,7 +34,7 @@ METHODS: tuple[str, ...] = get_args(Method)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class RegressionSummary(Shown):
+class RegressionSummary(ReprMixin):
     """Cross-validated predictions of groups.
 
     Coefficients, variances and the prior of embeddings are those of the other folds; landmarks and

@@ -170,7 +170,7 @@ class Nuts(Sampler):
         else:
             initial = strategic_start(self.init_strategy, task, self.num_chains)
         iterations = self.num_warmup + self.num_samples
-        with chain_progress(self.num_chains, iterations, shown=task.progress) as bars:
+        with chain_progress(self.num_chains, iterations, show=task.progress) as bars:
             chains = task.program.run(
                 task.points,
                 initial=initial,
@@ -246,7 +246,7 @@ def integral(
 
     start = flatten(task.prior_draws)
     start = start if seen is None else np.concatenate([start, seen])
-    with progress_bar("evaluations", None, shown=task.progress) as advance:
+    with progress_bar("evaluations", None, show=task.progress) as advance:
 
         def density(points: np.ndarray) -> np.ndarray:
             values = task.density(unflatten(points, task.target.shapes))
@@ -321,7 +321,7 @@ class Smc(Sampler):
         count = repeats * per_repeat
         rng = task.rng()
         start = flatten(target.prior_draws(rng, count)).reshape(repeats, per_repeat, -1)
-        with temperature_bars(repeats, shown=task.progress) as advance:
+        with temperature_bars(repeats, show=task.progress) as advance:
             key = jax.random.key(task.seed)
             population = tempered_smc(target).run(task.points, start, key, advance)
         z = population.z.reshape(count, -1)

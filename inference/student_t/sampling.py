@@ -123,7 +123,7 @@ def sample_student_t(
     with computing():
         target = BoxedDensity(density, *box)
         starts, effective = _choose_starts(target, num_chains, np.random.default_rng(seed))
-        with chain_progress(num_chains, num_warmup + num_samples, shown=progress) as bars:
+        with chain_progress(num_chains, num_warmup + num_samples, show=progress) as bars:
             points, stats = _run_nuts(target, starts, num_samples, num_warmup, seed, bars)
     dims: dict[Any, Any] = {"x": ["column"]}
     draws = dict_to_dataset({"x": points[:, num_warmup:]}, dims=dims)
@@ -234,7 +234,7 @@ def fantasy_data(
         raise InputError(f"first must be a number or {D} of them, and is {first!r}") from None
     box = choose_box(rows[:1], kernel, bounds)
     rng = np.random.default_rng(seed)
-    with computing(), progress_bar("rows", n, shown=progress) as advance:
+    with computing(), progress_bar("rows", n, show=progress) as advance:
         advance(1)
         for count in range(1, n):
             density = kernel_student_t(padded(rows[:count], n), kernel, **prior)
@@ -464,7 +464,7 @@ def student_t_posterior(
             lambda z: np.asarray(jax.lax.map(lambda z: target.log_density(z, data), z)),
         )
         key = jax.random.key(seed)
-        with chain_progress(num_chains, num_warmup + num_samples, shown=progress) as bars:
+        with chain_progress(num_chains, num_warmup + num_samples, show=progress) as bars:
             chains = NutsProgram(target, num_warmup).run(
                 data, initial=initial, num_samples=num_samples, key=key, progress=bars
             )

@@ -14,7 +14,7 @@ import pyarrow as pa
 from ..comparison.compare import check_sample_names
 from ..comparison.regions import Region, find_regions
 from ..core.errors import InputError, check_flag
-from ..core.machine import one_thread, side_by_side
+from ..core.machine import side_by_side, single_threaded_blas
 from ..core.progress import progress_bar
 from ..data.checks import check_count, normalize_text, pluralize
 from ..data.row_notes import decimals_note
@@ -152,7 +152,7 @@ def compare_tables(
     )
     table_names = check_sample_names(data.names or names)
     try:
-        with one_thread():
+        with single_threaded_blas():
             evaluation = in_stages(
                 lambda count: evaluate(data, count, seed, roles, alpha, progress=progress),
                 n_resamples,
@@ -206,7 +206,7 @@ def evaluate(
         InputError: labels have too few distinct permutations.
     """
     columns, weights, n_first = data.columns, data.weights, data.n_first
-    with progress_bar("columns", len(columns) + 3, shown=progress) as advance:
+    with progress_bar("columns", len(columns) + 3, show=progress) as advance:
         labels = permute_labels(
             columns,
             n_first,

@@ -145,7 +145,7 @@ def independence_test(
     null.check_rows(n)
     if n <= MAX_GRAM_ROWS or not null.is_permutation:
         check_memory(n, first.shape[1] + second.shape[1], matrices=16)
-    with computing(), progress_bar("variables", 2, shown=progress) as advance:
+    with computing(), progress_bar("variables", 2, show=progress) as advance:
         kernels = []
         for choice, sample in zip(choices, samples, strict=True):
             kernels.append(variable_kernels(sample, choice))
@@ -412,7 +412,7 @@ def hsic_statistic(
     if first.linear is not None and second.linear is not None:
         grams.append((first.linear, second.linear))
         labels.append(("linear", None))  # its kernel refers to standardized columns
-    with progress_bar("permutations", len(grams) * len(indices), shown=progress) as advance:
+    with progress_bar("permutations", len(grams) * len(indices), show=progress) as advance:
         statistics = np.array(
             [permuted_hsic(x, y, indices, estimator=estimator, advance=advance) for x, y in grams]
         )

@@ -11,7 +11,7 @@ from bke.models import GaussianMixture
 from bke.models.kernels.covariance import length_parameters
 from scipy.special import logsumexp
 
-from ..core.notebook import Shown
+from ..core.notebook import ReprMixin
 from ..data.units import rounding_unit
 from ..learning.kernel_selection import format_kernel
 from ..permutation.null_distribution import (
@@ -59,7 +59,7 @@ class TestComponent:
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class TestResult(Shown):
+class TestResult(ReprMixin):
     """A test statistic with its null distribution.
 
     Attributes:

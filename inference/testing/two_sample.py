@@ -214,7 +214,7 @@ class TwoSampleTest(KernelChoice):
 
     def _select_kernels(self, points: np.ndarray) -> list[Any]:
         """Select the kernels for rows (N, D), with a progress bar."""
-        with progress_bar("kernels", 1, shown=self.progress) as advance:
+        with progress_bar("kernels", 1, show=self.progress) as advance:
             kernels = self.kernels(points)
             advance(1)
         return kernels
@@ -228,7 +228,7 @@ class TwoSampleTest(KernelChoice):
         """
         kernels, labels, statistics = self._select_kernels(points), sample.labels, []
         total = labels.shape[1] * len(kernels)
-        with progress_bar("permutations", total, shown=self.progress) as advance:
+        with progress_bar("permutations", total, show=self.progress) as advance:
             for kernel in kernels:
                 matrix: Factor | np.ndarray | None = factorize(kernel, sample.points)
                 if matrix is None:
@@ -260,7 +260,7 @@ class TwoSampleTest(KernelChoice):
         scales = self.scales(points)
         lengthscales = bandwidth_grid(points / scales, SELECTION_SEED)
         landmarks = draw_landmarks(points / scales, MAX_LANDMARKS, SELECTION_SEED)
-        with progress_bar("scales", len(lengthscales), shown=self.progress) as advance:
+        with progress_bar("scales", len(lengthscales), show=self.progress) as advance:
             statistic = LandmarkBayesFactors(lengthscales, landmarks)
             scaled = dataclasses.replace(sample, points=sample.points / scales, scale=scales)
             log_bayes_factors = statistic.evaluate(scaled, advance).values
@@ -282,7 +282,7 @@ class TwoSampleTest(KernelChoice):
         pool = pool_pairs if self.null.is_paired else pool_rows
         pooled = pool(sample, count, sample.generator(self.seed), scale)
         statistics = choose_statistics(pooled)
-        with progress_bar("scales", n_scales(statistics), shown=self.progress) as advance:
+        with progress_bar("scales", n_scales(statistics), show=self.progress) as advance:
             combined = CombinedStatistic.evaluate(pooled, statistics, advance)
         return self._combined_result(combined, pooled.scale, varying)
 

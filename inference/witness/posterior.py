@@ -148,7 +148,7 @@ def sample_witness(
     chosen, source, turn = thin_draws(thin, mode, z)
     z = z.reshape(-1, z.shape[-1])[chosen]
     hyperparameters = unflatten(z, unconstrained_shapes(weighted))
-    with computing(), progress_bar("witness", len(z), shown=progress) as advance:
+    with computing(), progress_bar("witness", len(z), show=progress) as advance:
         arguments = (opened, samples, points, hyperparameters, int(turn.max()) + 1, seed, advance)
         if of == "difference":
             values = draws.witness_from_difference(*arguments)

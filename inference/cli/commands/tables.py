@@ -315,9 +315,9 @@ def _locked(state: Path | None) -> Iterator[None]:
     if state is None:
         yield
         return
-    from ...core.atomic import hold, remove_temporary_files
+    from ...core.atomic import acquire_lock, remove_temporary_files
 
-    lock = hold(state.with_name(f".{state.name}.lock"), str(state))
+    lock = acquire_lock(state.with_name(f".{state.name}.lock"), str(state))
     try:
         remove_temporary_files(state)
         yield

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from bke.inference import InputError, SamplingError, fit, load_run, save_run
 from bke.inference.cli import interrupt
-from bke.inference.core.drafts import check_in_place
+from bke.inference.core.staging import check_in_place
 
 #: Seeds of the two commands whose files the folder may hold.
 SEEDS = ("1", "2")
@@ -110,7 +110,7 @@ def test_files_of_two_runs_are_not_read(rows, tmp_path):
     save_run(run, out / "run.nc")
     (out / "bke-unfinished" / ".of-bke").touch()
     (out / "bke-unfinished" / "bke-files.json").write_text('{"files": {}}')
-    with pytest.raises(InputError, match="may not belong to the files beside it"):
+    with pytest.raises(InputError, match="may not belong to the other files of its folder"):
         load_run(out / "run.nc")
 
 
@@ -137,8 +137,8 @@ def test_an_interrupted_run_leaves_older_files_and_what_it_had_finished(
         message = bke(*run, "--out", out, status=130).stderr.strip()
     unfinished = out / "bke-unfinished"
     assert message == (
-        f"bke: interrupted; what was finished is in {unfinished}, until a command writes there "
-        "again"
+        f"bke: interrupted; finished files are in {unfinished} until a command writes to the "
+        "folder again"
     )
     assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
     assert {path.name for path in unfinished.iterdir()} == {"run.nc", ".of-bke"}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from bke.inference.cli.outputs import output_file, output_folder
 from bke.inference.cli.terminal import Terminal
-from bke.inference.core import drafts
+from bke.inference.core import staging
 from bke.inference.core.atomic import same_file
 from bke.inference.core.errors import InputError
 
@@ -111,7 +111,7 @@ def test_files_that_were_not_moved_are_not_printed(folder, bke, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("bke.inference.core.drafts._list", full)
+    monkeypatch.setattr("bke.inference.core.staging._write_manifest", full)
     result = bke(*COMPARE, "--json", "--quiet", status=1)
     assert result.stdout == ""
     assert "No space left" in result.stderr
@@ -208,14 +208,14 @@ def test_what_a_killed_command_had_begun_is_ended_before_it_is_asked_whose_it_is
             raise KeyboardInterrupt
         replace(path, target)
 
-    monkeypatch.setattr(drafts.os, "replace", killed)
+    monkeypatch.setattr(staging.os, "replace", killed)
     with pytest.raises(KeyboardInterrupt):
         put(tmp_path, "run", "a.png", "run.nc", "summary.json")
     monkeypatch.undo()
     assert {path.name for path in tmp_path.iterdir() if path.suffix} == {"a.png", ".bke.lock"}
     (tmp_path / "link.nc").symlink_to("a.png")
     with pytest.raises(InputError, match="being replaced"):
-        drafts.check_in_place(tmp_path / "link.nc")
+        staging.check_in_place(tmp_path / "link.nc")
     with pytest.raises(InputError, match="belongs to what bke run has written there"):
         put(tmp_path, "compare", "summary.json")
     assert (tmp_path / "summary.json").read_text() == "run"

@@ -3,7 +3,7 @@
 from threading import Event, Thread
 
 import scipy.linalg  # noqa: F401, numbers of threads are set of what is loaded
-from bke.inference.core.machine import one_thread
+from bke.inference.core.machine import single_threaded_blas
 from threadpoolctl import threadpool_info, threadpool_limits
 
 
@@ -17,14 +17,14 @@ def test_who_leaves_first_does_not_leave_for_the_other():
     found = []
 
     def second():
-        with one_thread():
+        with single_threaded_blas():
             entered.set()
             left.wait()
             found.append(threads())
 
     with threadpool_limits(2, user_api="blas"):
         other = Thread(target=second)
-        with one_thread():
+        with single_threaded_blas():
             assert threads() == {1}
             other.start()
             entered.wait()
@@ -40,7 +40,7 @@ def test_another_thread_may_set_the_number_afterwards():
     left, done = Event(), Event()
 
     def first():
-        with one_thread():
+        with single_threaded_blas():
             pass
         left.set()
         done.wait()
@@ -58,7 +58,7 @@ def test_another_thread_may_set_the_number_afterwards():
 def test_an_error_and_a_context_within_put_the_number_back():
     with threadpool_limits(2, user_api="blas"):
         try:
-            with one_thread(), one_thread():
+            with single_threaded_blas(), single_threaded_blas():
                 raise ValueError
         except ValueError:
             assert threads() == {2}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from bke.inference.core.errors import InputError
-from bke.inference.core.netcdf import SEALED, read_tree, write_tree
+from bke.inference.core.netcdf import CHECKSUM_ATTRIBUTE, read_tree, write_tree
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_what_another_program_wrote_anew_is_refused(tree, tmp_path):
     found.to_netcdf(path, engine="h5netcdf")
     with pytest.raises(InputError, match=r"or another program has changed it$"):
         read_tree(path, "a tree")
-    del found.attrs[SEALED]
+    del found.attrs[CHECKSUM_ATTRIBUTE]
     found.to_netcdf(path, engine="h5netcdf")
     assert read_tree(path, "a tree").identical(found)
 

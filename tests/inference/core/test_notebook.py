@@ -34,7 +34,7 @@ from bke.inference import (
     two_sample_test,
 )
 from bke.inference.core import notebook
-from bke.inference.core.notebook import LINES, Shown
+from bke.inference.core.notebook import LINES, ReprMixin
 from bke.models import Laplace, SquaredExponential
 
 #: Names as a web page must not take them.
@@ -240,10 +240,10 @@ def test_every_public_result_with_words_of_its_own_is_shown():
     }
     plain = {"Edge", "Change", "DistributionRegressor"}  # a few words, or scikit-learn's own
     assert words - plain == {name for name in RESULTS if " " not in name}
-    assert all(issubclass(getattr(inference, name), Shown) for name in words - plain)
+    assert all(issubclass(getattr(inference, name), ReprMixin) for name in words - plain)
 
 
-class Odd(Shown):
+class Odd(ReprMixin):
     """A report of many lines, and nothing else that works."""
 
     def __init__(self, lines=30):

@@ -19,21 +19,21 @@ def terminal(monkeypatch):
 
 
 def bar():
-    with progress_bar("summing", 10, shown=True) as advance:
+    with progress_bar("summing", 10, show=True) as advance:
         yield
         advance(4)
         yield
 
 
 def temperatures():
-    with temperature_bars(2, shown=True) as advance:
+    with temperature_bars(2, show=True) as advance:
         yield
         advance(1, 0.5)
         yield
 
 
 def chains():
-    with chain_progress(2, 10, shown=True) as bars:
+    with chain_progress(2, 10, show=True) as bars:
         yield
         bars.advance(1, 3, 1)
         yield
@@ -92,7 +92,7 @@ def test_a_notebook_without_widgets_shows_nothing(widgets, monkeypatch):
     monkeypatch.setattr(
         progress.importlib.util, "find_spec", lambda name: asked.append(name) or widgets or None
     )
-    with progress_bar("summing", 10, shown=True) as advance:
+    with progress_bar("summing", 10, show=True) as advance:
         assert advance.__closure__ is not None
         bars = [cell.cell_contents for cell in advance.__closure__]
     assert [bar.disable for bar in bars if isinstance(bar, progress.LateBars)] == [not widgets]
@@ -103,6 +103,6 @@ def test_nothing_is_written_to_a_log(capfd, monkeypatch):
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     for work in WORKS.values():
         assert len(list(work())) == 2
-    with progress_bar("summing", None, shown=False) as advance:
+    with progress_bar("summing", None, show=False) as advance:
         advance(3)
     assert capfd.readouterr() == ("", "")

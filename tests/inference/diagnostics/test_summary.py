@@ -88,7 +88,7 @@ def test_every_number_of_the_diagnosis_is_printed_once():
     assert {words: text.count(words) for words in counts} == counts
     many = np.linspace(0.4, 0.6, 9).tolist()
     lines = summary.brief_diagnosis(diagnosis(modes), SUMMARY, ["mode 1", "mode 2"], [many, []])
-    assert "Zeros of the density at 9 places from 0.4 to 0.6 divide mode 1." in lines
+    assert "Zeros of the density at 9 points from 0.4 to 0.6 divide mode 1." in lines
 
 
 def test_warnings_of_the_verdict_are_kept():

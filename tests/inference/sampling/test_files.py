@@ -11,7 +11,7 @@ import numpyro.distributions as dist
 import pytest
 import xarray as xr
 from bke.inference import InputError, diagnose, fit, load_run, save_run
-from bke.inference.core.netcdf import SEALED
+from bke.inference.core.netcdf import CHECKSUM_ATTRIBUTE
 from bke.inference.diagnostics.summary import run_summary
 from bke.inference.sampling.record import RECORD, read_record
 from bke.models import Gaussian, kernel_from_function
@@ -193,7 +193,7 @@ def test_random_changes_are_refused_or_do_no_harm(run, tmp_path):
             del tree[group]
         else:
             variable(group, rng.choice(names), changes[kind - 2])(tree)
-        tree.attrs.pop(SEALED, None)
+        tree.attrs.pop(CHECKSUM_ATTRIBUTE, None)
         found = loaded(tree, tmp_path / "run.nc")
         if not isinstance(found, str):
             with contextlib.suppress(InputError):

@@ -8,23 +8,23 @@ import sys
 from pathlib import Path
 
 import pytest
-from bke.inference.core import drafts
-from bke.inference.core.drafts import (
+from bke.inference.core import staging
+from bke.inference.core.errors import InputError
+from bke.inference.core.staging import (
     LOCK,
     MANIFEST,
     MARK,
     UNFINISHED,
     check_in_place,
-    draft,
     in_place,
+    staging_folder,
 )
-from bke.inference.core.errors import InputError
 
 NAMES = ("a.txt", "b.txt", "c.txt")
 
 
 def written(folder, text, command="run", names=NAMES):
-    with draft(folder, command) as aside:
+    with staging_folder(folder, command) as aside:
         for name in names:
             (aside / name).write_text(f"{text} {name}")
 
@@ -39,7 +39,7 @@ def texts(folder):
 
 def test_files_come_together_and_are_listed(tmp_path):
     folder = tmp_path / "new" / "out"
-    with draft(folder, "run") as aside:
+    with staging_folder(folder, "run") as aside:
         (aside / "a.txt").write_text("whole")
         assert held(folder) == {UNFINISHED, LOCK}
         assert in_place(aside / "a.txt") == folder / "a.txt"
@@ -87,7 +87,7 @@ def test_failure_leaves_the_old_files_and_what_was_finished(tmp_path, error):
     written(tmp_path, "old")
 
     def half(folder, *finished):
-        with draft(folder, "run") as aside:
+        with staging_folder(folder, "run") as aside:
             for name in finished:
                 (aside / name).write_text("new")
             raise error
@@ -99,7 +99,7 @@ def test_failure_leaves_the_old_files_and_what_was_finished(tmp_path, error):
     with pytest.raises(error) as failed:
         half(tmp_path, "a.txt")
     assert failed.value.__notes__ == [
-        f"what was finished is in {tmp_path / UNFINISHED}, until a command writes there again"
+        f"finished files are in {tmp_path / UNFINISHED} until a command writes to the folder again"
     ]
     assert texts(tmp_path) == {name: f"old {name}" for name in NAMES}
     assert (tmp_path / UNFINISHED / "a.txt").read_text() == "new"
@@ -113,7 +113,7 @@ def test_failure_leaves_the_old_files_and_what_was_finished(tmp_path, error):
 KILLED = """
 import os, sys
 from pathlib import Path
-from bke.inference.core import drafts
+from bke.inference.core import staging
 
 folder, last = Path(sys.argv[1]), int(sys.argv[2])
 replace, count = os.replace, 0
@@ -127,7 +127,7 @@ def killed(*paths):
 
 armed = False
 os.replace = killed
-with drafts.draft(folder, "run") as aside:
+with staging.staging_folder(folder, "run") as aside:
     for name in ("a.txt", "b.txt"):
         (aside / name).write_text(f"new {name}")
     armed = True
@@ -210,7 +210,7 @@ def test_a_link_in_place_of_the_draft_is_refused(tmp_path):
     for name, text in ((MARK, ""), ("a.txt", "mine"), (MANIFEST, '{"files": {"a.txt": {}}}')):
         (elsewhere / name).write_text(text)
     (folder / UNFINISHED).symlink_to(elsewhere)
-    with pytest.raises(InputError, match="in the way"):
+    with pytest.raises(InputError, match="exists and was not created by bke"):
         written(folder, "new")
     assert held(elsewhere) == {MARK, "a.txt", MANIFEST}
     assert texts(folder) == {}
@@ -247,7 +247,7 @@ def test_paths_and_bke_s_own_files_in_a_list_are_ignored(tmp_path, victim):
     names = ["../victim.txt", str(victim), "..", "sub/a.txt", "", LOCK, MANIFEST, "a.txt"]
     for folder in (tmp_path / "out", interrupted(tmp_path / "out", names)):
         (folder / MANIFEST).write_text(json.dumps({"files": {name: {} for name in names}}))
-        assert list(drafts.listed(folder)) == [folder / "a.txt"]
+        assert list(staging.listed(folder)) == [folder / "a.txt"]
     (tmp_path / "out" / UNFINISHED / LOCK).write_text("")
     written(tmp_path / "out", "new")
     assert texts(tmp_path / "out") == {name: f"new {name}" for name in NAMES}
@@ -259,7 +259,7 @@ def test_a_lock_that_is_a_link_is_refused(tmp_path, victim, link):
     folder = tmp_path / "out"
     folder.mkdir()
     link(victim, folder / LOCK)
-    with pytest.raises(InputError, match="is a link, where bke needs a file of its own"):
+    with pytest.raises(InputError, match="is a link, but bke needs a regular file here"):
         written(folder, "new")
     assert victim.read_text() == "of the user"
     assert held(folder) == {LOCK}
@@ -269,14 +269,14 @@ def test_a_folder_or_file_of_the_user_s_is_not_removed(tmp_path):
     mine = tmp_path / UNFINISHED
     mine.mkdir()
     (mine / "thesis.txt").write_text("mine")
-    with pytest.raises(InputError, match="none of bke's"):
+    with pytest.raises(InputError, match="was not created by bke"):
         written(tmp_path, "new")
     assert (mine / "thesis.txt").read_text() == "mine"
     with pytest.raises(InputError, match="the name that bke gives"):
         written(mine, "new")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / UNFINISHED).write_text("a file")
-    with pytest.raises(InputError, match="in the way"):
+    with pytest.raises(InputError, match="exists and was not created by bke"):
         written(tmp_path / "out", "new")
 
 
