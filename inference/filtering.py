@@ -325,9 +325,9 @@ class _CrossValidation:
     ) -> Iterator[tuple[KernelBayesFilter, StateEstimates, slice]]:
         """Yield the filter trained on each half, its estimates in the other, and their rows."""
         n, middle = len(self.states), len(self.states) // 2
-        halves = slice(0, middle), slice(middle, n)
-        for training, held_out in (halves, halves[::-1]):
-            rows = slice(held_out.start, min(held_out.start + self.max_steps, held_out.stop))
+        first, second = slice(0, middle), slice(middle, n)
+        for training, test in ((first, second), (second, first)):
+            rows = slice(test.start, min(test.start + self.max_steps, test.stop))
             epsilon = regularization / (training.stop - training.start)
             tolerance = 0.01 * min(epsilon, 1.0) if self.tolerance is None else self.tolerance
             model = self.train(training, factor, regularization, tolerance)

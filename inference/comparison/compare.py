@@ -244,8 +244,8 @@ def _check_columns(
                 f"the column is {first_names[0]!r} in one sample and {second_names[0]!r} in the "
                 "other: they are compared as one column",
             )
-    given = input_names if columns is None else columns
-    all_names = check_column_names(given, default_names(dimension))
+    names = input_names if columns is None else columns
+    all_names = check_column_names(names, default_names(dimension))
     input_names = input_names or (None if columns is None else all_names)
     varying_samples, varying = samples.varying()
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MAX_ABS_VALUE = 1e150
 #: Largest range of a column that is refused. Squares of smaller differences underflow to zero.
 MIN_RANGE = 1e-150
-#: What messages say of integers that double precision rounds.
+#: Description of integers that double precision rounds, for messages.
 INEXACT_INTEGERS = (
     "whole numbers beyond 2^53, which double precision does not distinguish: subtract a common "
     "number"
@@ -609,11 +609,11 @@ def check_common_keys(X: Any, Y: Any, first: NDArray[Any], second: NDArray[Any])
         first: the values of ``X``, (n, D).
         second: the values of ``Y``, (n, E).
     """
-    names, others = column_names(X) or (), column_names(Y) or ()
-    common = [name for name in names if name in others]
+    names, names_y = column_names(X) or (), column_names(Y) or ()
+    common = [name for name in names if name in names_y]
     check_same_keys(
         first[:, [names.index(name) for name in common]],
-        second[:, [others.index(name) for name in common]],
+        second[:, [names_y.index(name) for name in common]],
         common,
     )
 
@@ -630,9 +630,9 @@ def check_same_keys(first: NDArray[Any], second: NDArray[Any], columns: Sequence
         InputError: a column has different values in all rows, the same ones in both samples, and
             in another order.
     """
-    for column, keys, others in zip(columns, first.T, second.T, strict=True):
-        moved = len(np.unique(keys)) == len(keys) and not np.array_equal(keys, others)
-        if moved and np.array_equal(np.sort(keys), np.sort(others)):
+    for column, keys, second_keys in zip(columns, first.T, second.T, strict=True):
+        moved = len(np.unique(keys)) == len(keys) and not np.array_equal(keys, second_keys)
+        if moved and np.array_equal(np.sort(keys), np.sort(second_keys)):
             raise InputError(
                 f"both samples have the same values of {column!r} in different orders, and rows "
                 f"are paired by position: sort both by {column!r}"

@@ -35,8 +35,8 @@ NARROWER = (
 )
 #: Largest number of decimals that are counted.
 MAX_DECIMALS = 12
-#: Largest difference of merged values, and smallest difference from all other values, in multiples
-#: of the relative precision. Sums of a few terms have errors below 16. Neither number was tuned.
+#: Largest difference of merged values, and smallest difference from all other values, as multiples
+#: of the precision, which is relative. Sums of a few terms have errors below 16. Not tuned.
 MERGE_TOLERANCE, MIN_SEPARATION = 16.0, 64.0
 
 

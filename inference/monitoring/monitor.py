@@ -184,7 +184,7 @@ class Monitor(ReprMixin):
         if arrivals.num_invalid_times:
             notes = [
                 *notes,
-                f"{arrivals.time!r} of some rows is not a time: they are not counted as late.",
+                f"Some rows have no valid time in {arrivals.time!r}: they are not counted as late.",
             ]
         max_notes = 12
         self._notes = tuple(dict.fromkeys([*self._notes, *notes]))[:max_notes]

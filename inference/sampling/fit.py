@@ -187,8 +187,8 @@ def fit(
                 program=program,
             )
             density = functools.partial(log_densities, evaluate, X=points)
-            shown = progress and is_first()
-            task = Task(target, points, prior_draws, density, seed, shown, program)
+            show_progress = progress and is_first()
+            task = Task(target, points, prior_draws, density, seed, show_progress, program)
         chains, groups = sampler.sample(task)
         run = make_run(
             task, units, data, chains, groups, {**settings, "seed": seed, **sampler.record()}
@@ -202,8 +202,8 @@ def _suggest(name: str) -> str:
     """Return how a name is given to the samplers and likelihoods with that option."""
     calls = [
         f"{argument}={kind.__name__}({name}=...)"
-        for argument, kinds in (("method", SAMPLERS.values()), ("likelihood", LIKELIHOODS.values()))
-        for kind in kinds
+        for argument, registry in (("method", SAMPLERS), ("likelihood", LIKELIHOODS))
+        for kind in registry.values()
         if name in {field.name for field in dataclasses.fields(kind)}
     ]
     return f": give {' or '.join(calls)}" if calls else ""

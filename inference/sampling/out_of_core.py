@@ -249,10 +249,10 @@ def sums_over_rows(
                     advance(1)
                     return sums
 
-                # One kernel compiles the program before the threads would each do so.
-                alone = 1 if chunk == remaining[0] else 0
-                sums = [*map(sum_features, kernels[:alone])]
-                sums += pool.map(sum_features, kernels[alone:])
+                # The first kernel compiles the program, so that not every thread does.
+                num_serial = 1 if chunk == remaining[0] else 0
+                sums = [*map(sum_features, kernels[:num_serial])]
+                sums += pool.map(sum_features, kernels[num_serial:])
                 stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *sums)
                 lane = chunk % LANES
                 lanes[lane] = jax.tree.map(np.asarray, _merge(lanes[lane], stacked))

@@ -27,7 +27,7 @@ class Evaluation(NamedTuple):
 
 
 class NullOptions(NamedTuple):
-    """How values are compared with those of the permutations.
+    """Options of the comparison of observed values with those of permutations.
 
     Attributes:
         n_observed: number of first columns that are observed statistics, each of which is compared

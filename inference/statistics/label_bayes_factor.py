@@ -157,8 +157,8 @@ def decompose(moments: Moments) -> Eigendecomposition:
         rotation = vectors[:, retained]
         loadings, mean = rotation.T @ moments.differences, rotation.T @ moments.mean
         return Eigendecomposition(eigenvalues[retained], loadings, rotation, mean)
-    # No more eigenfunctions than the rows can estimate the covariance of. Those with the eigenvalue
-    # of one that is left out are left out too: rounding errors would decide between them.
+    # The rows can estimate the covariance of so few eigenfunctions only. Tied eigenvalues are left
+    # out together, because rounding errors would decide between them.
     count = max(1, int(moments.n_known / ROWS_PER_EIGENFUNCTION))
     if count < len(retained):
         distinct = eigenvalues[retained] > eigenvalues[retained[-count - 1]] * (1.0 + TIED)

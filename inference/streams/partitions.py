@@ -200,7 +200,7 @@ def _apply(
         index: the partition's index.
         partition: an array, a data frame, a dictionary of columns, or rows.
         name: the sample's name, for messages.
-        argument: of the function.
+        argument: first argument of the function.
 
     Raises:
         InputError: the partition does not hold real numbers, or one is missing, not finite or

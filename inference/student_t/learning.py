@@ -201,7 +201,7 @@ def learn_student_t(
             by default the range of the rows, extended by half of it at each side.
         standardize: unit of the columns for the choice of the kernel.
         seed: seed of the choice of the kernel and of the rows.
-        progress: whether a bar is shown.
+        progress: show a progress bar.
 
     Raises:
         InputError: the data or an argument are invalid, or no density could be integrated.

@@ -101,7 +101,7 @@ def sample_student_t(
             masses.
         num_warmup: warm-up iterations.
         seed: seed of the starts and of the chains.
-        progress: whether bars are shown.
+        progress: show progress bars.
 
     Returns:
         ``posterior_predictive`` with ``x`` (chain, draw, column), ``sample_stats`` as from ``fit``;
@@ -205,7 +205,7 @@ def fantasy_data(
         beta: see :func:`~bke.models.kernel_student_t`.
         first: x_1, (D,) or a number for every column.
         seed: seed of the draws.
-        progress: whether a bar is shown.
+        progress: show a progress bar.
 
     Returns:
         Shape (n, D). Each row is the last of 60 iterations of NUTS (not tuned), from a start that
@@ -407,7 +407,7 @@ def student_t_posterior(
         num_warmup: warm-up iterations.
         num_samples: draws of each chain after warm-up.
         seed: seed of the kernel's choice, the starts and the chains.
-        progress: whether bars are shown.
+        progress: show progress bars.
 
     Returns:
         Groups ``posterior``, ``sample_stats``, ``observed_data``; attributes with R-hat, the error

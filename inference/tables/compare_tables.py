@@ -326,7 +326,7 @@ def _comparison(
             *data.notes,
             *date_notes(data.columns, data.n_first, names),
             *same_rows_note(data.columns, data.n_first, names),
-            *_one_row_notes(data.sizes, names),
+            *_single_row_notes(data.sizes, names),
             *(_decimals_notes(data, names) if differ else ()),
         ),
         seed=seed,
@@ -334,7 +334,7 @@ def _comparison(
     )
 
 
-def _one_row_notes(sizes: tuple[int, int], names: tuple[str, str]) -> list[str]:
+def _single_row_notes(sizes: tuple[int, int], names: tuple[str, str]) -> list[str]:
     """Write a note on each table that has a single row."""
     return [
         f"{name} has one row: effect sizes and intervals are not reliable."

@@ -300,8 +300,8 @@ def format_markdown(result: TableFindings) -> str:
 def escape_markdown(text: str) -> str:
     """Escape the special characters of Markdown, and join lines.
 
-    Empty comments stand where a number sign, an at sign or an address would become a link, and
-    somebody would be told of it.
+    An empty comment is inserted where a number sign, an at sign or an address would become a link
+    and notify somebody.
     """
     text = printable(" ".join(text.split()))
     text = "".join(f"\\{char}" if char in "\\|`*_[]<>$~" else char for char in text)

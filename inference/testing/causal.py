@@ -171,7 +171,7 @@ class CausalGraph(ReprMixin):
         alpha: level of the tests.
         most_given: largest number of conditioning columns, or ``None``.
         source: cached tests, which :meth:`again` reuses.
-        progress: whether progress was shown.
+        progress: the argument ``progress``.
     """
 
     columns: tuple[str, ...]

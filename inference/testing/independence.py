@@ -336,8 +336,8 @@ class CenteredGram(NamedTuple):
     def of_kernel(cls, kernel: Any, sample: np.ndarray) -> CenteredGram:
         """Compute the Gram matrix of a sample (n, D), for many rows by principal features.
 
-        The features are chosen from the variable alone, in an order of its own, which keeps the
-        level of the test exact.
+        The features are chosen from the variable alone, independently of the other variable, which
+        keeps the level of the test exact.
         """
         if len(sample) <= MAX_GRAM_ROWS:
             return cls.of(gram(kernel, sample))
@@ -384,8 +384,10 @@ class Variable(NamedTuple):
         linear = None
         if choice.kernel == "multiscale":
             scaled = (sample - sample.mean(axis=0)) / choice.scales(sample)
-            few = len(sample) <= MAX_GRAM_ROWS
-            linear = CenteredGram.of(scaled @ scaled.T) if few else CenteredGram.of_features(scaled)
+            if len(sample) <= MAX_GRAM_ROWS:
+                linear = CenteredGram.of(scaled @ scaled.T)
+            else:
+                linear = CenteredGram.of_features(scaled)
         return cls(kernels, [CenteredGram.of_kernel(k, sample) for k in kernels], linear)
 
 
@@ -474,10 +476,11 @@ def _permuted_sums(
         return float(np.vdot(x_gram, y_gram[np.ix_(permutation, permutation)]))
 
     def batch(columns: slice) -> np.ndarray:
-        some = indices[columns]
-        inner = np.array([inner_product(permutation) for permutation in some])
-        advance(len(some))
-        return np.stack([inner, y.diagonal[some] @ x.diagonal, y.row_sums[some] @ x.row_sums])
+        batch_indices = indices[columns]
+        inner = np.array([inner_product(permutation) for permutation in batch_indices])
+        advance(len(batch_indices))
+        diagonals = y.diagonal[batch_indices] @ x.diagonal
+        return np.stack([inner, diagonals, y.row_sums[batch_indices] @ x.row_sums])
 
     return in_batches(batch, len(indices), 16 * len(x.factor))
 
@@ -485,7 +488,7 @@ def _permuted_sums(
 def _permuted_block_sums(x: CenteredGram, y: CenteredGram, indices: np.ndarray) -> np.ndarray:
     """Compute the sums of :func:`_permuted_sums` for permutations (1 + B, M) of blocks of rows.
 
-    Consecutive rows are a block; those that do not fill a block are not permuted. Products of all
+    Consecutive rows are a block; rows of an incomplete block are not permuted. Products of all
     pairs of blocks serve all permutations.
     """
     n_blocks = indices.shape[1]
@@ -511,5 +514,5 @@ def _permuted_block_sums(x: CenteredGram, y: CenteredGram, indices: np.ndarray) 
 
     inner = np.square(sums(x.factor, y.factor)).sum(axis=1)
     pairs = ((x.diagonal, y.diagonal), (x.row_sums, y.row_sums))
-    others = [sums(first[:, None], second[:, None])[:, 0] for first, second in pairs]
-    return np.stack([inner, *others])
+    marginal = [sums(first[:, None], second[:, None])[:, 0] for first, second in pairs]
+    return np.stack([inner, *marginal])

@@ -463,8 +463,8 @@ def two_sample_test(
         raise InputError("rows that are pairs are tested with paired=True")
     if paired and (estimator is not None or method != "permutation"):
         raise InputError(
-            "paired=True is for method='permutation', with an estimator of its own: leave method "
-            "and estimator out"
+            "paired=True is for method='permutation' and has a fixed estimator: leave method and "
+            "estimator out"
         )
     null = NullChoice.checked(
         method,

@@ -77,8 +77,8 @@ def sample_witness(
             gives all chains the same weight, as BKE Figure 5 (C) does.
         landmarks: condition on the empirical embeddings at these points, (l, D) in the units of the
             data, or at this number of cluster centers, instead of all rows: the cost is linear in
-            n, and bands are as wide as the prior far from all landmarks. Without this
-            option: those of a run of the landmark model, or none.
+            n, and bands are as wide as the prior far from all landmarks. By default
+            the landmarks of a run of the landmark model, or none.
         thin: condition on the samples for every ``thin``-th posterior draw of each mode and chain
             only, and draw ``thin`` witnesses from each; 1 for all. ``"auto"``: for 200 or more of
             each mode, or 100 in the order of a single hyperparameter, with which the ends of a

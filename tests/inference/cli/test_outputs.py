@@ -214,7 +214,7 @@ def test_what_a_killed_command_had_begun_is_ended_before_it_is_asked_whose_it_is
     monkeypatch.undo()
     assert {path.name for path in tmp_path.iterdir() if path.suffix} == {"a.png", ".bke.lock"}
     (tmp_path / "link.nc").symlink_to("a.png")
-    with pytest.raises(InputError, match="being replaced"):
+    with pytest.raises(InputError, match="was replacing them was interrupted"):
         staging.check_in_place(tmp_path / "link.nc")
     with pytest.raises(InputError, match="belongs to what bke run has written there"):
         put(tmp_path, "compare", "summary.json")

@@ -272,7 +272,7 @@ def test_a_folder_or_file_of_the_user_s_is_not_removed(tmp_path):
     with pytest.raises(InputError, match="was not created by bke"):
         written(tmp_path, "new")
     assert (mine / "thesis.txt").read_text() == "mine"
-    with pytest.raises(InputError, match="the name that bke gives"):
+    with pytest.raises(InputError, match="the name of the folders of unfinished files"):
         written(mine, "new")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / UNFINISHED).write_text("a file")

@@ -898,7 +898,7 @@ ARRAY = [{"v": value, "k": "u, v"} for value in VALUES]
         (b'{"v": 1, "k": 2},\n' * 3, r"no line of the stream is a row\. .* 3 lines"),
         (b"v,k\r1,2\r", "end with carriage returns alone"),
         *(
-            (text.encode(), "write each object of an array in a line of its own")
+            (text.encode(), "write each object of an array on a separate line")
             for text in (json.dumps(ARRAY), json.dumps(ARRAY, indent=1), "[[1,2],\n[3,4]]")
         ),
     ],

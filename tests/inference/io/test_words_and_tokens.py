@@ -257,9 +257,9 @@ def test_words_that_are_read_as_missing_are_counted(make):
 def test_what_of_dates_is_not_compared_is_noted():
     days = pd.Series(pd.date_range("1950-01-01", periods=60, freq="97D"))
     note = read(pd.DataFrame({"dob": days}), pd.DataFrame({"dob": days + pd.Timedelta("3650D")}))[1]
-    assert "Of 'dob' weekdays and hours are compared, and not the dates themselves" in note
+    assert "Weekdays and hours of 'dob' are compared, and not the dates themselves" in note
     times = [datetime.time(index % 24, index % 60) for index in range(60)]
-    assert "Of 'at' the hours are compared, and not the minutes" in read({"at": times})[1]
+    assert "The hours of 'at' are compared, and not the minutes" in read({"at": times})[1]
 
 
 def test_a_total_makes_no_column_hardly_vary():

@@ -234,7 +234,7 @@ def test_a_difference_is_found_and_said_of_which_rows(few):
         (lambda P, Q: (P, Q), {"kernel": "median"}, "statistic='combined' only"),
         (lambda P, Q: (P, Q[:400]), {"paired": True}, "paired rows"),
         (lambda P, Q: (P, Q[:, :3]), {}, "5 columns and Q has 3 columns"),
-        (lambda P, Q: (P, Q[:9]), {}, "a sample of 9 rows beside 500"),
+        (lambda P, Q: (P, Q[:9]), {}, "samples of 9 and 500 rows cannot be divided"),
         (lambda P, Q: (P, Q[:1]), {}, "at least two rows"),
         (lambda P, Q: (np.zeros_like(P), np.zeros_like(Q)), {}, "all rows of P and Q are equal"),
         (lambda P, Q: (P.astype(str), Q), {}, "of P has .*real number"),
