@@ -28,10 +28,9 @@ def write_arrays(
 ) -> None:
     """Write arrays with ``metadata`` that JSON can hold, atomically."""
     head = np.array(json.dumps({"told": metadata, "names": list(arrays)}))
+    entries = {HEAD: head, **{name: np.asarray(array) for name, array in arrays.items()}}
     with atomic_path(path) as temporary, open(temporary, "wb") as file:
-        np.savez(
-            file, **{HEAD: head}, **{name: np.asarray(array) for name, array in arrays.items()}
-        )  # type: ignore[arg-type]
+        np.savez(file, **entries)  # type: ignore[arg-type]
 
 
 def read_arrays(

@@ -77,13 +77,13 @@ def _write_and_move(
 ) -> Iterator[Path]:
     _finish_interrupted(folder)
     check(listed(folder))
-    aside = _create(folder)
+    staging = _create(folder)
     try:
-        yield aside
-        _write_manifest(aside, folder, command)
-        _move_to_folder(aside, folder)
+        yield staging
+        _write_manifest(staging, folder, command)
+        _move_to_folder(staging, folder)
     except BaseException as error:
-        _keep_finished(aside, error)
+        _keep_finished(staging, error)
         raise
 
 
@@ -110,8 +110,8 @@ def check_in_place(path: Path) -> None:
         InputError: the command that replaced files was interrupted.
     """
     for folder in (path.parent, Path(os.path.realpath(path)).parent):
-        aside = folder / UNFINISHED
-        if _is_staging_folder(aside) and _read_manifest(aside) is not None:
+        staging = folder / UNFINISHED
+        if _is_staging_folder(staging) and _read_manifest(staging) is not None:
             raise InputError(
                 f"{path} may not belong to the other files of its folder: the command that was "
                 f"replacing them was interrupted; repeat that command with --out {folder}"
@@ -120,40 +120,46 @@ def check_in_place(path: Path) -> None:
 
 def _finish_interrupted(folder: Path) -> None:
     """Finish the renaming of an interrupted command."""
-    aside = folder / UNFINISHED
-    if _is_staging_folder(aside) and not aside.is_symlink() and _read_manifest(aside) is not None:
-        _move_to_folder(aside, folder)
+    staging = folder / UNFINISHED
+    if (
+        _is_staging_folder(staging)
+        and not staging.is_symlink()
+        and _read_manifest(staging) is not None
+    ):
+        _move_to_folder(staging, folder)
 
 
 def _create(folder: Path) -> Path:
     """Create an empty staging folder."""
-    aside = folder / UNFINISHED
-    empty = aside.is_dir() and not any(aside.iterdir())
-    if (empty or _is_staging_folder(aside)) and not aside.is_symlink():
-        _remove(aside)
+    staging = folder / UNFINISHED
+    empty = staging.is_dir() and not any(staging.iterdir())
+    if (empty or _is_staging_folder(staging)) and not staging.is_symlink():
+        _remove(staging)
     try:
-        aside.mkdir()
+        staging.mkdir()
     except FileExistsError:
         raise InputError(
-            f"{aside} exists and was not created by bke: remove or rename it"
+            f"{staging} exists and was not created by bke: remove or rename it"
         ) from None
-    (aside / MARK).touch()
-    return aside
+    (staging / MARK).touch()
+    return staging
 
 
-def _keep_finished(aside: Path, error: BaseException) -> None:
+def _keep_finished(staging: Path, error: BaseException) -> None:
     """Keep finished files, and remove a staging folder without any."""
-    finished = [path for path in aside.glob("*") if not path.name.startswith(".")]
+    finished = [path for path in staging.glob("*") if not path.name.startswith(".")]
     if finished:
-        error.add_note(f"finished files are in {aside} until a command writes to the folder again")
+        error.add_note(
+            f"finished files are in {staging} until a command writes to the folder again"
+        )
     else:
         with contextlib.suppress(OSError):
-            _remove(aside)
+            _remove(staging)
 
 
-def _write_manifest(aside: Path, folder: Path, command: str) -> None:
+def _write_manifest(staging: Path, folder: Path, command: str) -> None:
     """Write the manifest of the final folder, with the files of all commands."""
-    paths = {path.name: path for path in sorted(aside.iterdir()) if path.name != MARK}
+    paths = {path.name: path for path in sorted(staging.iterdir()) if path.name != MARK}
     files = {
         name: known
         for name, known in (_read_manifest(folder) or {}).items()
@@ -161,7 +167,7 @@ def _write_manifest(aside: Path, folder: Path, command: str) -> None:
     }
     files.update({name: _describe(path, command) for name, path in paths.items()})
     manifest = {"bke": version("bke"), "files": files}
-    write_text(aside / MANIFEST, json.dumps(manifest, indent=1) + "\n")
+    write_text(staging / MANIFEST, json.dumps(manifest, indent=1) + "\n")
 
 
 def _describe(path: Path, command: str) -> dict[str, Any]:
@@ -188,28 +194,28 @@ def _read_manifest(folder: Path) -> dict[str, dict[str, Any]] | None:
         return None
 
 
-def _move_to_folder(aside: Path, folder: Path) -> None:
+def _move_to_folder(staging: Path, folder: Path) -> None:
     """Rename the staged files, remove older files of the command, and move the manifest."""
-    new = _read_manifest(aside) or {}
-    for path in sorted(aside.iterdir()):
+    new = _read_manifest(staging) or {}
+    for path in sorted(staging.iterdir()):
         if path.name in new and _is_regular(path):
             os.replace(path, folder / path.name)
     for name, known in (_read_manifest(folder) or {}).items():
         if name not in new and _is_unchanged(folder, name, known):
             (folder / name).unlink()
-    os.replace(aside / MANIFEST, folder / MANIFEST)
-    _remove(aside)
+    os.replace(staging / MANIFEST, folder / MANIFEST)
+    _remove(staging)
 
 
-def _remove(aside: Path) -> None:
+def _remove(staging: Path) -> None:
     """Remove a staging folder, its mark last, so that an interrupted removal can be finished."""
-    for path in aside.iterdir():
+    for path in staging.iterdir():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         elif path.name != MARK:
             path.unlink()
-    (aside / MARK).unlink(missing_ok=True)
-    aside.rmdir()
+    (staging / MARK).unlink(missing_ok=True)
+    staging.rmdir()
 
 
 def _is_unchanged(folder: Path, name: str, known: dict[str, Any]) -> bool:
