@@ -138,7 +138,7 @@ def drift(
     summary = {"command": "drift", "sources": sources, **result.to_dict()}
     if fail:
         summary |= {"failed": failed, "min_effect": min_effect, "max_changed": max_changed}
-    terminal.finish(summary)
+    terminal.queue_json(summary)
     return failed
 
 
