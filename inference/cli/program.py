@@ -82,8 +82,9 @@ def bke(
 def with_terminal(function: Callable[..., bool | None]) -> Callable[..., None]:
     """Add ``--json``, ``--quiet``, ``--debug`` and the options of dependencies to a command.
 
-    Its first parameter becomes a :class:`Terminal`. An exception of the command becomes one sentence on standard error and an exit status; a true
-    result, which ``--fail`` causes, another exit status.
+    Its first parameter becomes a :class:`Terminal`. An exception of the command becomes one
+    sentence on standard error and an exit status; a true result, which ``--fail`` causes, another
+    exit status.
     """
 
     @functools.wraps(function)
