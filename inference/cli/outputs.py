@@ -121,12 +121,12 @@ class Output:
             from ..core.render import to_json
 
             write_text(paths["summary"], to_json(summary) + "\n")
-        self.terminal.files(files, timings)
+        self.terminal.queue_files(files, timings)
         return summary
 
     def finish(self, results: dict[str, Any]) -> None:
         """Write the summary to the folder, if any, and print it with ``--json``."""
-        self.terminal.finish(self.write_summary(results))
+        self.terminal.queue_json(self.write_summary(results))
 
 
 @contextlib.contextmanager

@@ -65,7 +65,9 @@ class Comparison(ReprMixin):
     ``print`` writes the report.
 
     Attributes:
-        pvalue: permutation p-value of the hypothesis P = Q, exact; approximate for weighted rows.
+        pvalue: permutation p-value of the hypothesis P = Q, exact for independent rows and, for
+            pairs, of the hypothesis that both rows of a pair are exchangeable; approximate for
+            weighted rows.
         pvalue_error: its Monte Carlo standard error.
         alpha: level of the test and of all regions together; intervals have confidence 1 - alpha.
         n_resamples: number of permutations.

@@ -24,7 +24,7 @@ from ..diagnostics.integral import Integral
 from ..permutation.null_distribution import (
     check_permutations,
     describe_p,
-    neg_log_pvalues,
+    neg_log_tails,
     p_value,
     step_down,
 )
@@ -455,7 +455,7 @@ def _parameter_differences(
     columns = tuple(map(difference, names, step_down(statistics.by_column())))
     if not len(statistics.products):
         return columns, ()
-    pvalues = step_down(neg_log_pvalues(statistics.products, trim=1))
+    pvalues = step_down(neg_log_tails(statistics.products, trim=1))
     pairs = [f"{names[a]} and {names[b]}" for a, b in zip(*column_pairs(len(names)), strict=True)]
     order = np.argsort(pvalues, kind="stable")[:max_pairs]
     return columns, tuple(difference(pairs[index], pvalues[index]) for index in order)

@@ -25,7 +25,7 @@ from ..permutation.null_distribution import (
     check_permutations,
     in_stages,
     monte_carlo_error,
-    neg_log_pvalues,
+    neg_log_tails,
     p_value,
     step_down,
 )
@@ -305,7 +305,7 @@ def _comparison(
                 strongest_feature=strongest_feature(marginals) if changed else "",
             )
         )
-    pair_pvalues = step_down(neg_log_pvalues(evaluation.pairs.statistics, trim=1))
+    pair_pvalues = step_down(neg_log_tails(evaluation.pairs.statistics, trim=1))
     pairs = [
         PairComparison(pvalue=float(p), reject=bool(differ and p <= alpha), **pair._asdict())
         for pair, p in zip(evaluation.pairs.pairs, pair_pvalues, strict=True)

@@ -66,7 +66,7 @@ def examples(
             terminal.say(f"    {text}", "cyan", wrap=False)
             commands.append(text)
     files = [str(folder / name) for name in FILES]
-    terminal.finish(
+    terminal.queue_json(
         {"command": "examples", "folder": str(folder), "files": files, "commands": commands}
     )
 

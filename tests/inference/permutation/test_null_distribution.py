@@ -13,7 +13,7 @@ from bke.inference.permutation.null_distribution import (
     exceedances,
     in_stages,
     monte_carlo_error,
-    neg_log_pvalues,
+    neg_log_tails,
     p_value,
     proportion_error,
     small_sample_note,
@@ -59,9 +59,9 @@ def test_standardized_rows():
     [
         standardize,
         lambda values, **options: standardize(values, zero_mean=True, **options),
-        neg_log_pvalues,
+        neg_log_tails,
     ],
-    ids=["standardize", "zero mean", "neg_log_pvalues"],
+    ids=["standardize", "zero mean", "neg_log_tails"],
 )
 def test_several_observed_columns_are_each_compared_with_the_permuted_ones(function):
     """Equal to a separate call for each observed column, and for the permuted columns alone."""

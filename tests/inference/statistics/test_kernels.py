@@ -15,9 +15,9 @@ from bke.inference.statistics.kernels import (
     MIN_EXPONENT,
     N_GAUSSIAN,
     N_LAPLACE,
+    choose_scales,
     landmark_lengthscales,
     squared_exponential,
-    test_scales as scales_of_test,
 )
 
 RNG = np.random.default_rng(0)
@@ -67,9 +67,9 @@ def test_squared_lengthscales_extend_to_the_shortest(family, factor):
 def test_kernels_of_very_many_rows_are_squares(monkeypatch):
     """80 rows count as very many."""
     sample = pool_rows(TwoSamples.checked(P, Q), 9, np.random.default_rng(1))
-    few_scales, few_lengthscales = scales_of_test(sample), landmark_lengthscales(sample)
+    few_scales, few_lengthscales = choose_scales(sample), landmark_lengthscales(sample)
     monkeypatch.setattr(kernels, "LARGE_SAMPLE", 79)
-    scales, lengthscales = scales_of_test(sample), landmark_lengthscales(sample)
+    scales, lengthscales = choose_scales(sample), landmark_lengthscales(sample)
     for family in (GAUSSIAN, LAPLACE):
         own, few = (
             [scale.lengthscale for scale in each if scale.family is family]
@@ -81,14 +81,14 @@ def test_kernels_of_very_many_rows_are_squares(monkeypatch):
     assert lengthscales[0] == few_lengthscales[-1]
     assert 0.5 * few_lengthscales[0] < lengthscales[-1] <= few_lengthscales[0] * (1.0 + 1e-9)
     pairs = pool_pairs(TwoSamples.checked(P, Q), 9, np.random.default_rng(1))
-    own = [scale.lengthscale for scale in scales_of_test(pairs) if scale.family is GAUSSIAN]
+    own = [scale.lengthscale for scale in choose_scales(pairs) if scale.family is GAUSSIAN]
     assert len(family.runs(own)) == len(own)  # kernels of pairs are evaluated one by one
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3])
 def test_laplace_kernels_are_used_for_more_than_two_columns(columns):
     samples = TwoSamples.checked(P[:, :columns], Q[:, :columns])
-    scales = scales_of_test(pool_rows(samples, 9, np.random.default_rng(1)))
+    scales = choose_scales(pool_rows(samples, 9, np.random.default_rng(1)))
     assert len(scales) == N_GAUSSIAN + N_LAPLACE * (columns > 2)
     families = [scale.family for scale in scales]
     assert families[-N_GAUSSIAN:] == [GAUSSIAN] * N_GAUSSIAN

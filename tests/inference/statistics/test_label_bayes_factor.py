@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.stats
-from bke.inference.permutation.null_distribution import neg_log_pvalues
+from bke.inference.permutation.null_distribution import neg_log_tails
 from bke.inference.permutation.pool import pool_rows
 from bke.inference.permutation.samples import TwoSamples
 from bke.inference.statistics import label_bayes_factor
@@ -117,7 +117,7 @@ def test_laplace_kernels_detect_heavier_tails_of_all_columns():
     statistic = LabelBayesFactors.choose(sample)
     combined = CombinedStatistic.evaluate(sample, [statistic])
     values = combined.evaluations[0].values
-    significance = neg_log_pvalues(values, trim=1)[:, 0]
+    significance = neg_log_tails(values, trim=1)[:, 0]
     is_laplace = np.repeat([scale.family is LAPLACE for scale in statistic.scales], len(VARIANCES))
     assert significance[is_laplace].max() > significance[~is_laplace].max() + 2.0
     assert combined.scale.family is LAPLACE

@@ -451,8 +451,10 @@ WIDE = ((1.2, 5.0), (6.7, 9.6))
 )
 def test_regions_are_described_by_their_intervals(kind, scale, intervals, told):
     region = Region(np.array([4.25]), np.array([scale]), -1, 0.5, (0.2, 0.9), 0.01, intervals)
-    column = SimpleNamespace(kind=kind, names=("p", "q"))
-    assert format_region(region, column) == f"q has a higher density {told}"
+    marginal = SimpleNamespace(n_resamples=999)
+    column = SimpleNamespace(kind=kind, names=("p", "q"), marginals=(marginal,))
+    size = "2.00 times (simultaneous interval 1.11 to 5.00; p = 0.01)"
+    assert format_region(region, column) == f"q has a higher density {told}, {size}"
 
 
 def test_data_frames_have_dates_levels_and_what_belongs_to_the_comparison():

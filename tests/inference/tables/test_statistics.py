@@ -76,7 +76,7 @@ def tables(rng, rows):
 def test_selected_permutations_give_the_statistics_of_these_permutations_alone(monkeypatch):
     """Some permutations, against tables with these labels only, by exact tail probabilities."""
     monkeypatch.setattr(
-        null_distribution, "_approximate_log_tails", null_distribution._neg_log_tails
+        null_distribution, "_approximate_log_tails", null_distribution._neg_log_gamma_tails
     )
     rng = np.random.default_rng(0)
     pair = [as_table(tables(rng, rows), name) for rows, name in ((60, "p"), (45, "q"))]

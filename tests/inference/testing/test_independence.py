@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from bke.inference import InputError, independence_test
-from bke.inference.permutation.null_distribution import neg_log_pvalues
+from bke.inference.permutation.null_distribution import neg_log_tails
 from bke.inference.testing import independence
 from bke.inference.testing.independence import CenteredGram, permuted_hsic
 from bke.inference.testing.result import combine
@@ -191,7 +191,7 @@ def test_a_statistic_of_another_kind_counts_half():
     rows = np.random.default_rng(6).normal(size=(4, 100))
     alike = rows[:3] - rows[:3].mean(axis=1, keepdims=True)
     together = np.log(np.exp(alike / alike.std(axis=1, keepdims=True)).sum(axis=0))
-    a, b = neg_log_pvalues(together), neg_log_pvalues(rows[3])
+    a, b = neg_log_tails(together), neg_log_tails(rows[3])
     expected = 2.0 * np.log(np.exp(a / 2) + 0.5 * np.exp(b / 2))
     found = combine(rows, [("", None)] * 4, num_other=1)
     np.testing.assert_allclose(found.values, expected)
