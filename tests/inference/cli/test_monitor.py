@@ -151,7 +151,7 @@ def test_lines_that_are_no_rows_are_noted_once(files, monitor):
     assert note in json.loads((files / "out" / "monitor.json").read_text())["notes"]
 
 
-def test_many_streams(files, bke):
+def test_several_streams(files, bke):
     """The summary names those that have changed."""
     rng = np.random.default_rng(0)
 
@@ -193,7 +193,7 @@ def test_invalid_options(files, bke, arguments, status, message):
         ('"11""00",20.0,a\n', "1100,20.0,a\n"),
     ],
 )
-def test_a_stray_quote_changes_nothing_for_other_rows(files, monitor, line, instead):
+def test_a_stray_quote_does_not_change_other_rows(files, monitor, line, instead):
     """The alarm, its row and the e-value are those of the stream without the quote."""
     rows = (files / "changed.csv").read_text().splitlines(keepends=True)
     last = []
