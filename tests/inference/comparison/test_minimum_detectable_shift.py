@@ -22,14 +22,7 @@ def rows_of(P, Q, n_resamples=199, *, pooled=pool_rows):
     ("pooled", "n", "columns", "sets", "least", "most"),
     [
         (pool_rows, 60, 1, 40, 30, 39),
-        (
-            pool_pairs,
-            60,
-            1,
-            40,
-            30,
-            40,
-        ),  # the Gaussian process on labels of pairs moves more than their means
+        (pool_pairs, 60, 1, 40, 30, 40),  # scores of pairs move more than their means
         (pool_rows, 20, 2, 60, 45, 60),
     ],
 )
