@@ -52,7 +52,7 @@ def test_profile_of_several_hyperparameters_is_refused(ard_run):
         plot_profile(ard_run)
 
 
-def test_profile_of_a_real_run_on_given_axes(run):
-    own = Figure()
-    assert plot_profile(run, axes=own.subplots(2, 1)) is own
-    own.savefig("/dev/null", format="png")
+def test_profile_of_a_real_run_on_axes_of_the_user(run):
+    user_figure = Figure()
+    assert plot_profile(run, axes=user_figure.subplots(2, 1)) is user_figure
+    user_figure.savefig("/dev/null", format="png")

@@ -338,11 +338,11 @@ def test_model_density_matches_normal_densities():
     centre, variance = np.array([[1.0, 0.5], [-0.3, 2.0]]), np.array([[0.1, 0.2], [0.0, 0.4]])
     y = np.array([0.3, -0.8])
     sites = {"intercept": 0.2, "noise": 0.6, "scale": 0.9, "standard": np.array([0.5, -1.5])}
-    slopes = 0.9 * sites["standard"]
+    coefficients = 0.9 * sites["standard"]
     expected = norm.logpdf(0.2) + halfnorm.logpdf(0.6) + halfnorm.logpdf(0.9, scale=2.0)
     expected += norm.logpdf(sites["standard"]).sum()
-    deviation = np.sqrt(0.36 + variance @ slopes**2)
-    expected += norm.logpdf(y, 0.2 + centre @ slopes, deviation).sum()
+    deviation = np.sqrt(0.36 + variance @ coefficients**2)
+    expected += norm.logpdf(y, 0.2 + centre @ coefficients, deviation).sum()
     with jax.enable_x64(True):
         value, _ = log_density(distribution_regression_model, (centre, variance, y, 2.0), {}, sites)
     assert float(value) == pytest.approx(expected, rel=1e-10)

@@ -99,7 +99,7 @@ def test_the_posterior_is_that_of_rows_in_memory(tmp_path, binned, request, writ
 @pytest.mark.slow
 @pytest.mark.parametrize("binned", [False, True])
 def test_a_random_noise_variance(binned, request):
-    """Of one column rounding decides what so rough a quadrature refines."""
+    """For a single column, rounding decides which cells a rough quadrature refines."""
     rows, options, rtol = X[:600], OPTIONS, 1e-8
     if binned:
         request.getfixturevalue("coarse")
@@ -108,7 +108,7 @@ def test_a_random_noise_variance(binned, request):
     options = {**options, "noise_variance": dist.Uniform(0.05, 0.5), "method": rough}
     runs = [fit(data, **options) for data in (rows, open_blocks([rows]))]
     attrs = [run["quadrature"].attrs for run in runs]
-    errors = [each["log_normalizer_error"] for each in attrs]
+    errors = [attributes["log_normalizer_error"] for attributes in attrs]
     assert max(errors) <= 1.0
     assert abs(attrs[0]["log_normalizer"] - attrs[1]["log_normalizer"]) < sum(errors)
     for name in ("lengthscale", "noise_variance"):
@@ -209,10 +209,10 @@ def test_refusals(tmp_path, path, monkeypatch, write):
     with pytest.raises(InputError, match="at least 2"):
         fit(rows, **{**OPTIONS, "likelihood": Landmark(1)})
     invalid = X.copy()
-    holes = {np.nan: "a missing", -np.inf: "an infinite", 1e200: "a"}
-    for hole, what in holes.items():
-        invalid[2999, 1] = hole
-        with pytest.raises(InputError, match=f"has {what} value.* in row 3000, column 'x1'"):
+    descriptions = {np.nan: "a missing", -np.inf: "an infinite", 1e200: "a"}
+    for value, description in descriptions.items():
+        invalid[2999, 1] = value
+        with pytest.raises(InputError, match=f"has {description} value.* in row 3000, column 'x1'"):
             fit(open_rows(write(tmp_path, invalid, "npy")), **OPTIONS)
     constant = {0.0: r"the same value \(0\) in every row of", 1e-200: "varies by only"}
     for factor, message in constant.items():
@@ -372,7 +372,7 @@ def test_the_limit_of_stored_rows(coarse, monkeypatch):
         (2, {}, "has 2 columns, and it takes one; set likelihood='land"),
     ],
 )
-def test_refusals_of_one_column(coarse, columns, options, message):
+def test_refusals_of_a_single_column(coarse, columns, options, message):
     rows = column()[:4000].reshape(-1, columns)
     with pytest.raises(InputError, match=message):
         fit(open_blocks([rows]), **{**BINNED, **options})
