@@ -48,7 +48,7 @@ def other(tmp_path):
     ],
     ids=["folder", "checkpoint", "draft"],
 )
-def test_what_another_process_writes_to_is_refused(opened, lock, other, tmp_path):
+def test_a_folder_in_use_by_another_process_is_refused(opened, lock, other, tmp_path):
     process = other(tmp_path / lock)
     with pytest.raises(InputError, match="another process is writing to"):
         opened(tmp_path)

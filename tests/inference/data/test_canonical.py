@@ -1,4 +1,4 @@
-"""An order of rows, and random numbers, that hang on nothing but what is in the rows."""
+"""An order of rows, and random numbers, that depend only on the values of the rows."""
 
 import numpy as np
 import pytest
@@ -16,10 +16,10 @@ def test_equal_rows_are_neighbours_in_any_order_of_rows_and_columns():
     X = np.repeat(rows(0)[:20], 3, axis=0)
     order = np.random.default_rng(1).permutation(60)
     columns = [2, 0, 1]
-    one, other = X[canonical_order(X)], X[order][:, columns]
+    sorted_rows, other = X[canonical_order(X)], X[order][:, columns]
     other = other[canonical_order(other)]
-    np.testing.assert_array_equal(one[:, columns], other)
-    assert (one[::3] == one[2::3]).all()
+    np.testing.assert_array_equal(sorted_rows[:, columns], other)
+    assert (sorted_rows[::3] == sorted_rows[2::3]).all()
 
 
 @pytest.mark.parametrize(

@@ -26,10 +26,10 @@ def refusal(function, *args, **options):
     return str(caught.value)
 
 
-def numbers(**holes):
+def numbers(**missing):
     """30 x 2 numbers with something else in row 17, column 2."""
     X = np.random.default_rng(0).normal(size=(30, 2)).astype(object)
-    X[16, 1] = holes["at"]
+    X[16, 1] = missing["at"]
     return X
 
 
@@ -49,7 +49,7 @@ def test_accepted_forms(X):
     values = as_sample(X, "P")
     assert values.dtype == np.float64
     np.testing.assert_array_equal(values, [[1.0], [2.0], [4.0]])
-    values[0, 0] = 99.0  # of a copy
+    values[0, 0] = 99.0  # values are a copy
     np.testing.assert_array_equal(as_sample(X, "P")[0], [1.0])
     assert np.isfinite(as_sample([1e150, -1e150], "P") ** 2).all()
 
