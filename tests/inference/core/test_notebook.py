@@ -113,7 +113,7 @@ def test_of_samples():
 
 test_of_samples.__test__ = False
 
-#: Functions that make results; whether they have a picture, and ODD in their text; rows of frames.
+#: A function that makes the result, flags of its picture and of ODD in its text, rows of its frame.
 RESULTS = {
     "Comparison": (
         lambda: compare(normal(40), normal(40, shift=3.0), columns=[ODD], **QUIET),

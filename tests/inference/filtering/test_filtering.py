@@ -109,7 +109,7 @@ def test_validation_data_are_not_trained_on():
     assert learned.trials[0].error > 0.9
 
 
-def test_a_kernel_of_labels_has_one_factor():
+def test_a_kernel_of_labels_has_a_single_factor():
     x = np.random.default_rng(0).integers(0, 3, 60)
     labels = {"kernel_x": Dirac(), "kernel_y": Dirac(), "progress": False}
     with pytest.raises(InputError, match="the only factor is 1"):

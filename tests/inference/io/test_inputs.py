@@ -1,4 +1,4 @@
-"""Common inputs are read as they are meant, or refused with a remedy."""
+"""Common inputs are read in their intended meaning, or refused with a remedy."""
 
 import datetime
 import shlex

@@ -67,7 +67,7 @@ MEASURES = {"lebesgue": lambda D: "lebesgue", "Gaussian": measure_on}
 
 
 @pytest.mark.one_in(6)
-def test_one_dimension(smoothable):
+def test_a_single_dimension(smoothable):
     for measure in ["lebesgue"] + [measure_on(1)] * smoothable.gaussian:
         r = smoothable.kernel(1).smoothed(measure, 1)
         for x, y in [(0.2, 0.2), (-0.6, 0.5), (1.4, -0.7)]:

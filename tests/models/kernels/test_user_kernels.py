@@ -325,7 +325,7 @@ def test_error_names_only_measures_that_work(measure):
     assert "take measure" not in str(refused.value)
     assert "use measure" not in str(refused.value)
     if isinstance(measure, str):
-        jax.eval_shape(lambda: Rough().smoothed(measure, 1))  # whether it is refused, no values
+        jax.eval_shape(lambda: Rough().smoothed(measure, 1))  # only refusal is checked, not values
     else:
         with pytest.raises(SmoothingError, match="use measure='unit'"):
             Rough().smoothed(measure, 1)

@@ -19,7 +19,7 @@ def expected(x, scale=3.0):
     return np.where(x > 0, x**3 * scale, np.sin(x))
 
 
-def test_batched_in_one_argument_or_both():
+def test_batched_in_a_single_argument_or_both():
     np.testing.assert_allclose(
         jax.vmap(branching, (0, None))(X, PARAMETERS), expected(X), rtol=1e-6
     )
@@ -30,7 +30,7 @@ def test_batched_in_one_argument_or_both():
     np.testing.assert_allclose(nested[2], expected(X, 4.0), rtol=1e-6)
 
 
-def test_only_one_branch_is_evaluated():
+def test_only_the_selected_branch_is_evaluated():
     """Every entry through both branches would make two ``select``s of this."""
     text = str(jax.make_jaxpr(jax.vmap(branching, (0, None)))(X, PARAMETERS))
     assert "cond[" in text
