@@ -1,4 +1,4 @@
-"""``import bke``: the names of both packages, and nothing slow."""
+"""``import bke``: the names of both packages, without slow imports."""
 
 import subprocess
 import sys

@@ -144,7 +144,7 @@ def test_summaries_of_a_dead_population_are_finite():
 
 
 def test_uniforms_have_their_weights_and_their_posterior():
-    """5000 observations, seed 1: five standard errors of a share are at most 0.036."""
+    """5000 observations, seed 1: five standard errors of a proportion are at most 0.036."""
     weights = np.array([[0.1, 0.4, 0.0, 0.2, 0.3], [0.0, 0.0, 0.0, 0.0, 1.0]])
     values = simulators.uniforms(5000)(np.random.default_rng(1), {"pi": weights})
     assert values.shape == (2, 5000)

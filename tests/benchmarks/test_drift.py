@@ -1,4 +1,4 @@
-"""The level of the comparison of tables, in halves of the tables of ``benchmarks/drift.py``."""
+"""The level of comparisons of tables, on random subsets of tables of ``benchmarks/drift.py``."""
 
 import pytest
 from bke.inference import compare_tables

@@ -549,7 +549,7 @@ def test_ozone_example(tmp_path):
 
 
 def test_two_samples_are_compared(bke, bke_json, samples, tmp_path):
-    """One answer on the terminal, in JSON and in the picture: that of the function."""
+    """The terminal, JSON and the picture show the result of the function."""
     out = tmp_path / "out"
     command = ("compare", *samples, *FAST, "--seed", "3", "--alpha", "0.1")
     options = {"n_resamples": 99, "seed": 3, "alpha": 0.1, "columns": ["height"]}

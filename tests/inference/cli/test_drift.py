@@ -11,7 +11,7 @@ FAST = ("--permutations", "99", "--quiet")
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    """Two months that are alike, one between them that is not, and all of them as one table."""
+    """Write two months of equal distribution, a different one between, and a combined table."""
     folder = tmp_path_factory.mktemp("tables")
     rng = np.random.default_rng(0)
     frames = {}

@@ -189,7 +189,7 @@ def test_interruption_where_it_would_be_lost(function, monkeypatch):
 
 
 def test_sigterm_interrupts_only_with_a_checkpoint(bke, tmp_path, monkeypatch):
-    """Elsewhere nothing could be saved, and it kills at once."""
+    """Other commands have no partial results, and end at once."""
     handlers = []
 
     def terminated(*_, **__):

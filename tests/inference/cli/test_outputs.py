@@ -21,7 +21,7 @@ def refusal(bke):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Three samples; two files that nothing reads before it is known where the output goes."""
+    """Three samples, and two files that are read only after the output folder is checked."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     for name in ("p", "q", "z"):

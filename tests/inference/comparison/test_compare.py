@@ -1,4 +1,4 @@
-"""One answer of several parts: its level, what it finds, and that no two parts contradict."""
+"""A comparison of samples: level, power, and consistency of its parts."""
 
 import json
 
@@ -43,7 +43,7 @@ def true_ratio(at, scale):
 
 @pytest.mark.slow
 def test_built_in_pair_differs_where_its_densities_do(result):
-    """Seed 0; 3000 rows each. The prototype found all seven places from 4000 rows."""
+    """Seed 0; 3000 rows per sample. The prototype detected all seven regions from 4000 rows."""
     assert result.reject
     assert result.pvalue == 0.001
     assert result.posterior_probability_of_difference > 0.99
@@ -70,7 +70,7 @@ def test_shaded_intervals_are_the_reported_regions(result):
 @pytest.mark.parametrize("columns", [1, 2])
 @pytest.mark.slow
 def test_a_sign_is_that_of_the_samples_around_a_point_and_zero_away_from_rows(columns):
-    """Densities that fall steeply: the mean weight about a place is not that at its edges."""
+    """Densities that fall steeply: the mean weight at a center differs from that at the edges."""
     rng = np.random.default_rng(0)
     P = np.abs(rng.normal(size=(300, columns)))
     Q = np.abs(rng.normal(size=(300, columns))) * 1.5
@@ -382,7 +382,7 @@ def test_bands_show_sampling_errors_if_the_bayes_factor_is_small(paired):
 
 @pytest.mark.slow
 def test_the_only_column_that_differs_is_reported():
-    """A window of all columns around it would say the same, more faintly."""
+    """A window of all columns around the region would be less significant."""
     rng = np.random.default_rng(0)
     P, Q = rng.normal(size=(2, 400, 6))
     Q[:, 3] += 0.8

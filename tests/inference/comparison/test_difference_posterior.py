@@ -65,7 +65,7 @@ def test_auc_of_a_shift_and_of_equal_distributions():
 def test_interval_of_the_auc_covers_a_half_for_equal_distributions():
     """60 null data sets of 2 x 60 rows, seeds 0 to 59: 9 or more misses have probability 0.003.
 
-    If scores of rules that share rows were taken as independent, there would be 10.
+    If scores of rules trained on common rows were treated as independent, there would be 10.
     """
     missed = 0
     for seed in range(60):

@@ -1,4 +1,4 @@
-"""Samples at the edge of what can be compared: the right answer, in words that say it."""
+"""Edge cases of comparisons: results, messages and printed reports."""
 
 import json
 

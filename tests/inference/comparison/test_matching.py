@@ -13,7 +13,7 @@ TARGET = RNG.normal(size=(200, 2)) * [1.0, 0.8] + [0.5, -0.2]
 
 
 def test_the_dual_solves_the_problem():
-    """By SLSQP, which knows nothing of the dual: ten rows, two features, a moment, a limit."""
+    """Compare with SLSQP, which solves the primal: ten rows, two features, a moment, a limit."""
     rng = np.random.default_rng(1)
     F, A = rng.normal(size=(10, 2)), rng.normal(size=(10, 1))
     goals, penalty = np.array([0.6, -0.5, 0.1]), 0.02
@@ -139,7 +139,7 @@ def test_a_constant_column_is_no_matter():
 
 
 def test_rows_outside_of_the_targets_group_have_zero_weight():
-    """Nine in ten of the source are in it, as all of the target: the others count nothing."""
+    """A group has nine in ten rows of the source, and all of the target: others have weight 0."""
     rng = np.random.default_rng(6)
     source = np.column_stack([rng.normal(size=500), rng.random(500) < 0.1])
     for group in (0.0, 1.0):

@@ -84,7 +84,7 @@ def test_the_bayes_factor_is_that_of_two_weighted_means():
     more = turn.T @ covariance @ turn - T
     for variance, log in zip(variances, log_bayes_factors, strict=True):
         C = T + variance * within @ within
-        # What rows' own errors add to squares beyond T is taken off.
+        # The contribution of errors of rows to squares beyond T is subtracted.
         excess = np.trace((scipy.linalg.inv(T) - scipy.linalg.inv(C)) @ more)
         quadratic = b @ scipy.linalg.solve(T, b) - b @ scipy.linalg.solve(C, b)
         dense = 0.5 * (quadratic - excess + np.linalg.slogdet(T)[1] - np.linalg.slogdet(C)[1])
@@ -213,7 +213,7 @@ def test_pictures_and_shifts_of_weighted_rows():
         X, Y = rng.normal(size=(2, 150, columns))
         result = compare(X, Y, weights=(rng.exponential(size=150), None), **QUIET)
         assert not result.reject
-        # By two standard errors of what the rows are worth at the least.
+        # By two standard errors at the smallest effective sample size.
         assert 0.25 < result.minimum_detectable_shift < 1.0
         assert result.plot().axes[0].get_legend_handles_labels()[1][0].startswith("P")
         assert len(result.witness(X[:4]).mean) == 4

@@ -1,4 +1,4 @@
-"""Pages in a real browser: nothing scrolls sideways, sorting and search work, nothing complains."""
+"""Pages in a real browser: width, sorting, search, and no errors in the console."""
 
 import shutil
 import time

@@ -152,7 +152,7 @@ def test_killed_at_any_rename(tmp_path, last):
         for name in NAMES:
             with pytest.raises(InputError, match="repeat that command"):
                 check_in_place(tmp_path / name)
-        # Whoever writes next, and be it another command, ends what was begun.
+        # The next command, whichever it is, completes the interrupted replacement.
         write_files(tmp_path, "", "test", ["d.txt"])
         check_in_place(tmp_path / "a.txt")
         assert texts(tmp_path) == new

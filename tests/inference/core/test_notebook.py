@@ -37,7 +37,7 @@ from bke.inference.core import notebook
 from bke.inference.core.notebook import LINES, Shown
 from bke.models import Laplace, SquaredExponential
 
-#: Names as a web page must not take them.
+#: Names that must be escaped on a web page.
 ODD, ESCAPED = "<script>alert('&')</script>", "&lt;script&gt;"
 QUIET = {"progress": False}
 
@@ -228,7 +228,7 @@ def test_a_result_is_a_data_frame(name, tmp_path):
     assert list(again) == list(frame)
     documented = " ".join((type(result).to_dataframe.__doc__ or "").split())
     plain = [column for column in frame if re.fullmatch("[a-z_]{2,}", column)]
-    if name != "Monitor":  # of its state, whose docstring tells
+    if name != "Monitor":  # a frame of its state, whose docstring describes the columns
         described = documented + inference.TableComparison.to_dataframe.__doc__ * (
             name[:6] == "Groups"
         )
@@ -250,7 +250,7 @@ def test_every_public_result_with_a_report_has_a_display():
 
 
 class Odd(Shown):
-    """A report of many lines, and nothing else that works."""
+    """A report of many lines, with a plot and a data frame that fail."""
 
     def __init__(self, lines=30):
         self.lines = lines

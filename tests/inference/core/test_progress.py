@@ -1,4 +1,4 @@
-"""Progress: on terminals and in notebooks alone, and of what takes a while."""
+"""Progress bars appear only on terminals and in notebooks, and only for long work."""
 
 import io
 

@@ -128,7 +128,7 @@ def test_positive_numbers():
 
 
 def test_memory(monkeypatch):
-    """Told of from half of what is free on; refused where it is more."""
+    """Half of the free memory gives a warning; more than the free memory is refused."""
     monkeypatch.setattr(checks, "available_memory", lambda: 2**30)
     message = refusal(check_memory, 100_000, 2, matrices=3)
     assert all(fact in message for fact in ("223.5 GiB", "1.0 GiB", "100000"))

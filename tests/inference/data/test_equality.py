@@ -1,4 +1,4 @@
-"""Numbers are equal whatever type they were stored in, and however they were rounded."""
+"""Equality of numbers does not depend on their stored type or rounding."""
 
 import itertools
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Rows given to learned models: columns matched by name, masked and missing cells refused."""
+"""New rows for learned models: columns are matched by name, missing entries are refused."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def two_bumps(left: float, right: float) -> np.ndarray:
 
 
 def test_narrow_zeros_are_not_barriers():
-    """The density is multiplied by |u - zero| at 300 places, as the volume factor does."""
+    """The density is multiplied by |u - zero| at 300 points, as the volume factor does."""
     zeros = np.random.default_rng(0).uniform(-3, 3, 300)
     factor = np.log(np.abs(GRID[:, None] - zeros) / 0.5 + 1e-12).clip(-30, 0).sum(1)
     tops, barriers, borders = basins(smooth(two_bumps(0.0, -20.0) + factor, 0.01))
@@ -229,7 +229,7 @@ def test_a_mode_that_chains_only_pass_through_is_visited(line):
     assert all(mode.visited for mode in report.modes.modes)
     assert "No chain visited" not in report.verdict
     assert "crossed between them 4 times" in report.verdict
-    # No chain stayed in either mode, so there is nothing to say about mixing within one.
+    # No chain stayed in either mode, so mixing within a mode cannot be assessed.
     assert report.per_mode == (None, None)
 
 

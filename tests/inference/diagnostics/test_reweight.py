@@ -42,7 +42,7 @@ DATA = np.concatenate(PAIR)
 
 @pytest.fixture(scope="module")
 def grid():
-    """Log density of log lengthscale on a fine grid, by the model's functions alone."""
+    """Log density of log lengthscale on a fine grid, computed only with functions of the model."""
     z = np.arange(-6.0, 3.5, 5e-4)
     with jax.enable_x64(True):
 
@@ -96,7 +96,7 @@ def test_quadrature_and_its_draws_agree_with_a_fine_grid(by_quadrature, grid):
 def test_reweighted_nuts_has_the_masses_of_quadrature(by_nuts, reweighted, by_quadrature):
     plain = find_modes(by_nuts)
     assert not plain.has_masses
-    assert "quadrature" not in by_nuts.children  # the run given is left alone
+    assert "quadrature" not in by_nuts.children  # the argument does not change
     modes = find_modes(reweighted).modes
     nodes = by_quadrature["quadrature"].to_dataset()
     z = nodes["unconstrained"].values[:, 0]

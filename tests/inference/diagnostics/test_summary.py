@@ -100,7 +100,7 @@ def test_warnings_of_the_verdict_are_printed():
 
 
 def test_zeros_are_detected_and_smooth_minima_are_not(monkeypatch):
-    """The log density has logarithmic singularities at two places and a smooth minimum at 0.55."""
+    """The log density has logarithmic singularities at two points and a smooth minimum at 0.55."""
     rng = np.random.default_rng(0)
     z = np.log(rng.uniform(0.49, 0.57, (4, 50)))
     z[3] += np.log(6.0)

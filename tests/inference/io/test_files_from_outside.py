@@ -1,4 +1,4 @@
-"""Files from outside run no code and keep nobody waiting: each of these would do it if it could."""
+"""Files of unknown origin run no code and do not block, although these are made to do so."""
 
 import contextlib
 import json
@@ -217,7 +217,7 @@ def test_text_that_is_no_file(tmp_path, kind):
 
 @pytest.mark.parametrize("suffix", [".csv.gz", ".csv.bz2", ".csv.zst", ".parquet", ".xlsx"])
 def test_a_file_with_data_much_larger_than_its_size(tmp_path, suffix):
-    """Each has more than 256 MiB, or as many cells."""
+    """The files have more than 256 MiB, or as many cells."""
     path = tmp_path / f"rows{suffix}"
     if suffix == ".parquet":
         pyarrow_parquet = pytest.importorskip("pyarrow.parquet")

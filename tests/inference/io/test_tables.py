@@ -345,7 +345,7 @@ def damaged(array, which, numbers):
 @pytest.mark.parametrize("case", DAMAGED)
 @pytest.mark.parametrize("kind", ["arrow", "stream.arrow", "feather"])
 def test_a_damaged_arrow_file_is_refused(tmp_path, kind, case):
-    """What it says of its columns would be read from memory that belongs to others."""
+    """Its metadata refer to memory outside of its buffers."""
     table = pa.table({"x": damaged(*DAMAGED[case])})
     path = tmp_path / f"table.{kind}"
     if kind == "feather":

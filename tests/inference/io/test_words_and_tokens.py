@@ -1,4 +1,4 @@
-"""Cells that two programs write in two ways are equal; words that may be numbers are noted."""
+"""Entries in the formats of two programs are equal; words that may be numbers are noted."""
 
 import datetime
 import io

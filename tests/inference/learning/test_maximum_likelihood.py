@@ -222,7 +222,7 @@ def test_mixture_kernels_in_data_units(kernel, site):
 
 @pytest.mark.slow
 def test_units_beyond_the_prior_are_at_bound():
-    """The marginal likelihood still rises at the end of what Gamma(1, 1) allows, and it is said."""
+    """The marginal likelihood still increases at the limit of Gamma(1, 1), which gives a note."""
     for factor in (100, 1000):
         learned = learn_kernel(factor * X, starts=4, **QUIET)
         assert learned.peaks[0].at_bound

@@ -60,7 +60,7 @@ def test_features_approximate_the_kernel(kernel):
 
 def test_kernel_is_chosen_from_the_observed_data():
     distance = MMD(Y)
-    assert np.ndim(distance.kernel.lengthscale) == 1  # a unit for each column
+    assert np.ndim(distance.kernel.lengthscale) == 1  # a scale for each column
     assert MMD(Y, standardize=None).kernel.lengthscale > distance.kernel.lengthscale[0]
 
 

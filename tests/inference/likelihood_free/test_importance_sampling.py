@@ -222,7 +222,7 @@ def test_interrupted_run_resumes(tmp_path):
     calls.extend([None] * 45)
     uninterrupted = by_kernel(**options)
     same(uninterrupted, resumed)
-    # More simulations may be asked for; the short batch at the end is simulated again.
+    # The number of simulations may be increased; the short last batch is simulated again.
     longer = by_kernel(folder=folder, num_simulations=70, **options)
     same(longer, by_kernel(num_simulations=70, **options))
 

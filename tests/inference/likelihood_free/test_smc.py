@@ -138,7 +138,7 @@ def test_weights_of_a_smaller_epsilon(before):
 
 @pytest.mark.parametrize("decorate", [vectorize, lambda function: function])
 def test_random_numbers_are_used_once(decorate):
-    """No two simulations of a run share noise, whatever their stage and move."""
+    """All simulations of a run have different noise, in all stages and moves."""
     noise = []
 
     @decorate

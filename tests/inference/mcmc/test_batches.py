@@ -34,7 +34,7 @@ def test_the_slowest_chain_counts_where_it_is_clearly_slower(autoregression):
     assert autocorrelation_time(both)[1] == (2,)
     assert 20.0 < autocorrelation_time(both)[0] < 80.0
     slower = fast.copy()
-    slower[1, 1000:] += 3.0  # another place, no other speed
+    slower[1, 1000:] += 3.0  # another location, with the same autocorrelation
     assert autocorrelation_time(slower)[1] == ()
 
 

@@ -42,7 +42,7 @@ def test_masses_of_a_mixture():
 
 
 def test_modes_that_overlap():
-    """Regions part the space, so that masses add up to the whole integral."""
+    """Regions partition the space, so that masses add up to the integral."""
     rng = np.random.default_rng(1)
 
     def overlapping(points):

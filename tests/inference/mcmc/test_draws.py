@@ -77,7 +77,7 @@ def test_parameters_of_stan_have_their_shapes_and_its_indices(files):
         (40, 1, {}),
         (40, 1, {"save_warmup": 1}),  # before CmdStan 2.33
         (40, 3, {"num_warmup": 118, "num_samples": 179}),  # rounded up
-        (40, 1, {"algorithm": "static"}),  # without adaptation no comment tells where it ends
+        (40, 1, {"algorithm": "static"}),  # without adaptation no comment marks its end
         (None, 1, {"algorithm": "fixed_param", "save_warmup": "true"}),
     ],
 )

@@ -1,4 +1,4 @@
-"""Chains in modes that are equivalent are said to be so, and others are not."""
+"""Chains in equivalent modes are reported as equivalent, and others are not."""
 
 import numpy as np
 import pytest

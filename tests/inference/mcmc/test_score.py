@@ -44,7 +44,7 @@ def tree(mu, tau, theta):
 
 @pytest.mark.parametrize("double", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_gradients_by_hand(double):
-    """A model that JAX has seen in 32 bits, with its data, cannot be taken to 64."""
+    """A model that JAX has traced in 32 bits, with its data, cannot be converted to 64."""
     with jax.enable_x64(double):
         if not double:
             kernel = numpyro.infer.NUTS(model)

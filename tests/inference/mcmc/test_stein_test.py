@@ -43,7 +43,7 @@ def by_batch(matrix):
 
 
 def test_sums_over_batches(monkeypatch):
-    """In blocks of whole batches, of which the last overlaps the one before."""
+    """Use blocks of complete batches, of which the last overlaps the previous block."""
     monkeypatch.setattr(module, "BLOCK_ENTRIES", 24 * 10)
     matrix = np.asarray(stein_matrix(POINTS, SCORES, KERNEL))
     with computing():

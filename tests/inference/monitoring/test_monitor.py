@@ -1,4 +1,4 @@
-"""Monitors: alarms where nothing changes, changes that are found, and one answer however cut."""
+"""Monitors: false alarms, detection of changes, and equal results for any division of streams."""
 
 import itertools
 
@@ -54,7 +54,7 @@ def test_alarms_are_rare_without_a_change():
 
 @pytest.mark.slow
 def test_levels_that_the_reference_lacks_are_no_change():
-    """Levels of which few rows have seen all, at alpha = .25; 80 streams of 400 rows after 40.
+    """Levels that a reference of 40 rows lacks, at alpha = .25; 80 streams of 400 rows.
 
     New levels are those absent from the training rows of the reference: otherwise its other rows
     would have none, and streams would.
@@ -173,7 +173,7 @@ def test_rows_of_the_reference_are_noted():
 
 
 def test_units_make_no_difference():
-    """Columns in other units, by powers of two and shifts, give the same evidence."""
+    """Columns in other units, by powers of two and shifts, give the same wealth."""
     scale, origin = np.array([1024.0, 0.125, 2.0**40]), np.array([0.0, 64.0, 0.0])
     stream = rows(400, 1, shift=0.4)
     plain = Monitor(rows(200, 0)).update(stream)
@@ -183,7 +183,7 @@ def test_units_make_no_difference():
 
 
 def test_state_survives_a_restart(tmp_path):
-    """What is read from a file goes on as if nothing had been; its size does not grow."""
+    """A monitor continues from its file as without interruption; the size does not grow."""
     path = tmp_path / "state.bke"
     options = {"exclude": [], "key": "id", "time": "when"}
     stream = pd.concat([table(700, 2), table(500, 3, zone=(0.4, 0.2, 0.4))])
@@ -277,7 +277,7 @@ def test_refusals_do_not_change_the_state():
 
 
 def test_single_rows():
-    """One row as an array or as a dictionary of its cells."""
+    """A row may be an array or a dictionary of its entries."""
     monitor = Monitor(rows(50, 0))
     assert monitor.update([0.1, 0.2, 0.3]).rows == 1
     mixed = watched()
@@ -346,7 +346,7 @@ def test_weights_and_descriptions_of_all_scores():
 
 
 def test_plots_show_the_alarm(alarmed):
-    """The course of the evidence ends where the stream does, and the interval is drawn."""
+    """The wealth process ends where the stream does, and the interval is drawn."""
     state = alarmed.state
     (ax,) = alarmed.plot().axes
     assert ax.lines[0].get_xdata()[-1] == 600

@@ -54,7 +54,7 @@ def test_clear_change_is_detected():
     assert 1063 <= change.low <= 1071 <= change.high <= 1073
     assert not change.censored
     assert "row 1071" in str(find_change_point(reference, stream, edges, 1001))
-    # Where all rows that are kept have changed, it may be older.
+    # If all stored rows have changed, the change may be older.
     assert find_change_point(reference, stream[70:], edges, 1071).censored
     assert str(find_change_point(reference, stream[70:], edges, 1071)).startswith(
         "at or before row 1071"

@@ -1,4 +1,4 @@
-"""Bins of rows, the assignment of rows to bins by their hashes, and cells of close rows."""
+"""Bins of rows, the assignment of rows to bins by their hashes, and partitions of close rows."""
 
 import itertools
 
@@ -166,7 +166,7 @@ def test_random_subset_contains_a_part_of_tied_rows(monkeypatch, tied):
 
 
 def partition_by_lists(points, max_parts):
-    """Divide rows at medians with lists of row numbers; return the cell of each row."""
+    """Divide rows at medians with lists of row numbers; return the part of each row."""
     parts = [np.arange(len(points))]
     while len(parts) < max_parts:
         divided = []

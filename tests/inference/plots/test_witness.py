@@ -44,7 +44,7 @@ def test_every_mode_has_a_panel_and_all_chains_the_last(line_witness, level):
     assert figure.axes[-1].get_xlabel() == "speed"
     excludes_zero = credible_band(line_witness, level, 0)
     assert ((excludes_zero.lower > 0) | (excludes_zero.upper < 0)).any()
-    assert len(figure.axes[0].collections) == 1  # the band: nothing is shaded or marked
+    assert len(figure.axes[0].collections) == 1  # the band: no region is shaded or marked
     labels = [text.get_text() for text in figure.axes[-1].get_legend().texts]
     assert labels == [f"pointwise {level:.0%} band"]
     calm = line_witness.isel(chain=slice(0, 2))
@@ -77,7 +77,7 @@ def test_axes_do_not_depend_on_the_weights_of_the_modes(group, bimodal, request)
 
 
 def with_masses(run):
-    """The run with a quadrature that finds the second mode alone to have any mass."""
+    """Return a run by a quadrature in which only the second mode has mass."""
     nodes = xr.Dataset(
         {
             "unconstrained": (("node", "parameter"), np.log([[0.5], [3.0]])),
@@ -107,7 +107,7 @@ def test_points_beyond_the_range_of_the_data_are_left_out(run, data):
 
 @pytest.mark.parametrize("weights", ["posterior", "chains"])
 def test_panels_of_figure_5(line_witness, bimodal, weights):
-    """By chain, modes weigh 2 to 1 as they have chains; by mass the first weighs nothing."""
+    """By chains, modes have weights of 2 to 1; by mass the first has weight 0."""
     witness = line_witness.copy()
     equal = witness["weight"].values
     masses = np.where(witness["mode"].values == 1, equal, 0.0)

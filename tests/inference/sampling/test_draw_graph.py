@@ -113,7 +113,7 @@ def banana(z):
 @pytest.mark.parametrize("seed", range(4))
 def test_a_curved_ridge_has_no_barrier(seed):
     rng = np.random.default_rng(seed)
-    ranges = [(-2.0, -0.5), (-1.0, 0.6), (0.2, 1.3), (0.9, 2.0)]  # each chain sees a part
+    ranges = [(-2.0, -0.5), (-1.0, 0.6), (0.2, 1.3), (0.9, 2.0)]  # each chain visits a part
     x = np.stack([rng.uniform(*ends, size=100) for ends in ranges])
     points = np.stack([x, x**2 + 0.1 * rng.normal(size=x.shape)], axis=-1)
     assert banana({"x": 0.0, "y": 4.0}) < -600.0

@@ -37,7 +37,7 @@ RNG = np.random.default_rng(0)
 P, Q = RNG.normal(size=24), RNG.gamma(2.0, size=20)
 X = np.concatenate([P, Q])
 #: No labels to switch, and no tail at lengthscales near the distance of two points, where a second
-#: mode of prior probability 1e-6 would hold a third of the posterior mass: SMC cannot see that one.
+#: mode of prior probability 1e-6 would hold a third of the posterior mass, which SMC cannot detect.
 SEPARATED_PRIOR = dist.LogNormal(np.log([0.5, 2.0]), 0.25)
 FREQUENCIES = dist.Uniform(np.array([0.01, 0.05]), np.array([0.03, 0.2]))
 EXTENSIONS = {
@@ -60,7 +60,7 @@ EXTENSIONS = {
         "kernel": GaussianMixture(np.array([0.5, 2.0]), np.array([0.5, 0.5])),
         "prior": {"lengthscale": SEPARATED_PRIOR},
     },
-    "one spectral component": {  # names not in the order of the alphabet, shapes alike
+    "one spectral component": {  # names are not in alphabetical order, and shapes are equal
         "kernel": SpectralMixture(1.0, 0.1),
         # Up to 0.3 four chains of 300 do not mix.
         "prior": {"lengthscale": dist.LogNormal(0.0, 0.5), "frequency": dist.Uniform(0.01, 0.05)},

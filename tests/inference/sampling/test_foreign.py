@@ -1,4 +1,4 @@
-"""Draws of other programs with their model are the run that ``fit`` would have made of them."""
+"""Draws of other programs with their model give the run of ``fit``."""
 
 from functools import partial
 
@@ -237,7 +237,7 @@ def test_landmarks_are_part_of_the_hash_of_a_run():
 
 
 def test_priors_without_a_description_are_never_confused():
-    """Their descriptions hold addresses of memory, which objects share one after another."""
+    """Their descriptions contain memory addresses, which later objects may reuse."""
     likelihoods = []
     for scale in (1.0, 0.1, 0.5, 1.0):
         prior = dist.TransformedDistribution(

@@ -67,7 +67,7 @@ def checkpoint(tmp_path):
 
 @pytest.fixture
 def coarse(monkeypatch):
-    """Bins so wide that most have nodes, few rows to a chunk, and nothing held."""
+    """Bins so wide that most have nodes, small chunks, and rows that are not held in memory."""
     monkeypatch.setattr(BinnedColumn, "bins_per_deviation", 2**6)
     monkeypatch.setattr(out_of_core, "chunk_size", lambda landmarks, dimension: 2801)
     monkeypatch.setattr(BinnedColumn, "chunk_rows", 2801)
@@ -261,7 +261,7 @@ def test_checkpoints_that_are_of_no_use(path, checkpoint):
         checkpoint.write_bytes(broken)
         with pytest.raises(InputError, match=r"cannot be read as a checkpoint .*delete it"):
             make(open_rows(path))
-        assert checkpoint.read_bytes() == broken  # nothing is lost by asking
+        assert checkpoint.read_bytes() == broken  # the file does not change
 
 
 def test_a_checkpoint_of_other_processes_is_refused(path, checkpoint, monkeypatch):
@@ -326,7 +326,7 @@ def test_small_files_are_read_into_memory():
 
 
 def test_points_represent_the_rows(coarse):
-    """Sums of a smooth function over points are those over rows, whatever is kept."""
+    """Sums of a smooth function over points are those over rows, for any bins with stored rows."""
     x = column()[:, 0]
     binned = BinnedColumn(
         open_blocks([x]), Units(np.ones(1), np.zeros(1), 0, ("x",)), 2.0, progress=False
@@ -349,7 +349,7 @@ def test_points_represent_the_rows(coarse):
 
 @pytest.mark.slow
 def test_a_large_error_warns(coarse, monkeypatch):
-    """Without a second look the error is that of bins alone."""
+    """Without a second round the error is that of bins only."""
     monkeypatch.setattr(ColumnDensity, "max_rounds", 1)
     with pytest.warns(UserWarning, match="may be wrong by .* nats"):
         run = fit(open_blocks([column()]), **BINNED)

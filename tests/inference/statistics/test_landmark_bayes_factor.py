@@ -51,7 +51,7 @@ def test_bayes_factor_is_a_ratio_of_normal_densities(permute_labels):
 
 
 def test_bayes_factor_of_pairs_uses_the_covariance_of_their_differences(swap_labels):
-    """A swap of all pairs changes nothing; for independent rows it is another one."""
+    """A swap of all pairs does not change the statistic, which it does for independent rows."""
     first = RNG.normal(size=(20, 1))
     points = np.concatenate([first, first + 0.5 * RNG.normal(size=(20, 1))])
     labels = swap_labels(20, 3, np.random.default_rng(1))

@@ -139,7 +139,7 @@ def test_weights_of_unequal_variation_are_noted_and_intervals_use_those_of_each_
 
 
 def test_weights_can_undo_a_difference_and_make_one():
-    """Rows of one table with x > 0 are twice as many, and weigh half as much, or not."""
+    """Rows of one table with x > 0 are twice as many, with half the weight or the same."""
     rng = np.random.default_rng(2)
     before, after = rng.normal(size=600), rng.normal(size=900)
     after = after[(after > 0) | (rng.uniform(size=900) < 0.5)]

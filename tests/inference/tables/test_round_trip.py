@@ -1,4 +1,4 @@
-"""Tables that are written and read back compare as what they were, in any two formats.
+"""Comparisons of tables do not depend on the formats in which they were written.
 
 Each example is a table of one to four columns. Its rows in another order, in another container,
 have a p-value of 1; and its two halves have the p-value that they have as data frames, whatever the

@@ -31,7 +31,7 @@ def graph(collider):
 
 @pytest.mark.parametrize("marks", ["a-->b", "a-->c b-->c", "a-->c b-->c c-->d", "a---b b---c"])
 def test_edges_are_read_as_causal_learn_means_them(marks):
-    """With d-separation in the true graph in place of tests: its own pattern comes back."""
+    """With d-separation in the true graph in place of tests, the result is its pattern."""
     names = tuple("abcd")
     truth = nx.DiGraph()
     truth.add_nodes_from(range(4))
@@ -47,7 +47,7 @@ def test_edges_are_read_as_causal_learn_means_them(marks):
     }
     expected = set(marks.split())
     if marks == "a-->b":
-        expected = {"a---b"}  # nothing orients it
+        expected = {"a---b"}  # no collider orients it
     assert edges == expected
 
 

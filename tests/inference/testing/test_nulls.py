@@ -179,7 +179,7 @@ def test_kernels_that_distinguish_no_rows():
                 independence_test(
                     P, Q, kernel=kernel, method=method, **series_options(method), **QUIET
                 )
-        # Permutations are all equal: nothing is known, and that is what they say.
+        # All permutations have equal statistics, so the p-value is 1.
         assert two_sample_test(P, Q, kernel=kernel, **QUIET).pvalue == 1.0
         assert independence_test(P, Q, kernel=kernel, **QUIET).pvalue == 1.0
 

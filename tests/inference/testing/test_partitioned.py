@@ -126,7 +126,7 @@ def test_two_workers_give_the_same_result_to_the_last_digit(small_limits):
 
 @pytest.mark.slow
 def test_parts_as_large_as_they_are():
-    """70 000 + 70 000 rows, with nothing made smaller."""
+    """70 000 + 70 000 rows, with the default limits."""
     rng = np.random.default_rng(1)
     P, Q = rng.normal(size=(2, 70_000, 3))
     expected = two_sample_test(P, Q, n_resamples=99, **QUIET)

@@ -23,7 +23,7 @@ def tree_of(observed, predicted, name="y"):
 
 
 def test_distances_and_witness():
-    """The MMD but for what all data sets share; the witness by loops."""
+    """The distance is the MMD up to a constant; the witness is compared with loops."""
     Z, R = RNG.normal(size=(9, 2)), RNG.normal(size=(14, 2))
     kernel = SquaredExponential(0.8)
     gram = np.asarray(kernel(R))

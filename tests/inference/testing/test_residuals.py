@@ -69,7 +69,7 @@ def test_innovations_of_rows_at_equal_times():
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("coefficient", [0.3, 0.8])
 def test_innovations_of_a_long_series_are_white(coefficient):
-    """2000 steps, more than the hyperparameters see: 0.1 is four standard errors and more."""
+    """2000 steps, more than hyperparameters are fitted to: 0.1 is four standard errors and more."""
     rng = np.random.default_rng(2)
     series = np.zeros(2000)
     for step in range(1, 2000):

@@ -103,7 +103,7 @@ def test_the_test_and_the_comparison_have_the_same_p_value(paired):
 
 @pytest.mark.parametrize("paired", [False, True])
 def test_labels_and_swapped_labels_have_the_same_statistic(paired):
-    """3 + 3 rows have 10 statistics, 4 pairs 8, whatever was drawn; p is no smaller."""
+    """3 + 3 rows have 10 statistics, 4 pairs 8, for all draws; p is no smaller."""
     rng = np.random.default_rng(0)
     size = 4 if paired else 3
     P, Q = 0.1 * rng.normal(size=(2, size, 1)) + [[[0.0]], [[5.0]]]
@@ -327,7 +327,7 @@ def test_a_difference_is_detected_and_reported(choice):
 
 
 def test_pairs():
-    """A small shift within strongly dependent pairs, which an unpaired test cannot see."""
+    """A small shift within strongly dependent pairs, which an unpaired test does not detect."""
     rng = np.random.default_rng(5)
     base = 10.0 * rng.normal(size=60)
     first, second = base, base + 0.5 + 0.1 * rng.normal(size=60)

@@ -66,7 +66,7 @@ def test_integer_thinning_takes_every_nth_draw_by_chain(thin):
 
 @pytest.mark.parametrize("level", [0.8, 0.95])
 def test_the_ends_of_a_band_are_within_five_percent_of_its_width(level):
-    """Draws that differ in nothing but hyperparameters, which is the worst case; 400 times 1600.
+    """Draws differ only in hyperparameters, which is the worst case; 400 times 1600.
 
     The root mean square of 400 errors is known to 4 %, the bound is 1.06 times the expected value
     at 0.8 and 1.04 times at 0.95 (seed 0).

@@ -124,7 +124,7 @@ def test_complete_shrinkage():
     assert amounts["positive-part"] == 1.0
     assert amounts["plug-in"] == pytest.approx(risk / (risk + rho), rel=1e-10)
     assert not np.any(shrunk_embedding(rows, kernel, amount="positive-part").weights)
-    # Equal rows have nothing to gain, and one row is enough for an amount that is given.
+    # Equal rows do not profit from shrinkage, and one row suffices for a given amount.
     assert shrunk_embedding(X[:1], kernel, amount=0.25).weights == pytest.approx([0.75])
     assert np.all(np.array(list(shrinkage_amount(np.full((3, 2), 1.5), kernel).values())) == 0.0)
 

@@ -1,4 +1,4 @@
-"""Samples given as data frames: columns are matched by name, and pairs by position alone."""
+"""Samples as data frames: columns are matched by name, and pairs only by position."""
 
 import numpy as np
 import pandas as pd

@@ -205,7 +205,7 @@ def test_symmetric_positive_and_unit(smoothable, dimension, points):
 
 @pytest.mark.parametrize("ell", [1e-3, 1e3])
 def test_no_cancellation_at_large_coordinates(ell):
-    """r of nearby points 1e6 lengthscales away, against the stationary part alone."""
+    """r of nearby points 1e6 lengthscales away, against the stationary part."""
     x, y = np.array([[1e6 * ell]]), np.array([[1e6 * ell + 0.5 * ell]])
     nu = Gaussian(1e9 * ell, 0.0)
     delta = (y - x)[0, 0]

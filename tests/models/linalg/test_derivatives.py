@@ -43,6 +43,6 @@ def test_forward_derivatives_in_and_around_a_batch():
     np.testing.assert_allclose(inside, exact, rtol=1e-6)
     around = jax.jacfwd(lambda x: jax.vmap(branching, (0, None))(x, PARAMETERS))(X)
     np.testing.assert_allclose(around, np.diag(exact), rtol=1e-6)
-    # A batch of tangents at one place.
+    # A batch of tangents at one point.
     tangents = jax.vmap(lambda dot: jax.jvp(lambda x: branching(x, PARAMETERS), (2.0,), (dot,))[1])
     np.testing.assert_allclose(tangents(X), 36.0 * X, rtol=1e-6)

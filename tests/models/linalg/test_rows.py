@@ -1,4 +1,4 @@
-"""Rows that are no data count for nothing, and similar data share compiled programs."""
+"""Padded rows do not change results, and data of similar size use the same programs."""
 
 import jax
 import jax.numpy as jnp

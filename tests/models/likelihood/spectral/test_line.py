@@ -1,4 +1,4 @@
-"""Limits of one column and a squared exponential that other indexes do not share."""
+"""Limits that apply only to one column and a squared exponential."""
 
 import jax
 import jax.numpy as jnp

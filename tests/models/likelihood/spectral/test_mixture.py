@@ -19,7 +19,7 @@ def skewed(n, seed=0):
 
 
 def test_terms_agree_with_r_by_quadrature():
-    """The model as BKE (2), (4), (12) and (13) have it, and nothing of the package."""
+    """The model by BKE (2), (4), (12) and (13), without functions of the package."""
     x = np.append(skewed(299), 25.0)
     kernel = 2.0 * (SE(0.4) + 0.3 * SE(1.1)) + SE(9.0)
     parts = [(2.0, 0.4), (0.6, 1.1), (1.0, 9.0)]

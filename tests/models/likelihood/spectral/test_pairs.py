@@ -44,7 +44,7 @@ def test_isolated_points_and_their_pairs():
     assert set(isolated) <= set(result.rows)
     assert list(isolated) == [2, 3, 4, 5, 6]
     assert len(result.rows) <= 20
-    # The tied pair has one place, without each other.
+    # The tied pair is one point, whose neighbours exclude both rows.
     tied = np.flatnonzero(np.all(X == [-9.0, 7.0], axis=1))
     tied_points = result.point_of_row[np.isin(result.rows, tied)]
     assert len(tied_points) == 2

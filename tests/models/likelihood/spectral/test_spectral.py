@@ -44,7 +44,7 @@ def normal(columns, n=1000, seed=0):
 
 
 def columns(n, gap=1e-12):
-    """Samples of one size, so that they share programs."""
+    """Samples of equal size, which use the same compiled programs."""
     return {
         "skewed": skewed(n),
         "outliers": np.concatenate([skewed(n - 5), [60.0, -40.0, -40.3, 21.0, 1e5]]),
@@ -101,7 +101,7 @@ def line_lengthscales(index, X):
 
 
 def band_lengthscales(index, X):
-    """Down to where log gamma is -1e14 and no point sees another."""
+    """Down to where log gamma is -1e14 and no point has neighbours."""
     longest = float(index.banded)
     assert 0.0 < longest < index.long.shortest
     assert index.is_accurate(SE(1e-7 * longest), 0.1)
@@ -221,7 +221,7 @@ def test_terms_points_and_gradients_agree_with_the_matrices(
         for gradient, exact_gradient, step in zip(
             gradients, exact_gradients, (at, 0.1), strict=False
         ):
-            # A slope of nearly nothing is the difference of terms as large as the value.
+            # A gradient near zero is the difference of terms as large as the value.
             scale = 0.01 * np.abs(exact).reshape(-1, *[1] * np.ndim(step)) / step
             error = np.abs(gradient - exact_gradient) / np.maximum(np.abs(exact_gradient), scale)
             assert np.all(error <= of_gradients), (at, error)
@@ -348,7 +348,7 @@ EQUAL = np.append(skewed(265), np.full(60, 2.0))  # more points than a block has
 @pytest.mark.parametrize(
     ("X", "make", "at", "noise_variance", "measure", "errors"),
     [
-        # The filter alone is off in the eighth digit.
+        # The filter by itself is off in the eighth digit.
         (np.sort(skewed(325)), partial(Matern, 0.5), 50.0, 1e-9, "lebesgue", (1e-10, None)),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
@@ -399,7 +399,7 @@ NEARLY_EQUAL = np.append(skewed(5940), 2.0 + 1e-9 * skewed(60, seed=2))
     ("X", "kernel", "options", "message"),
     [
         (LARGE_SAMPLE, SE(1e-6), {}, "too short for 6000 rows"),
-        # Shorter ones than some may be taken again.
+        # Still shorter lengthscales may be accurate again.
         (NEARLY_EQUAL, SE(1e-6), {}, r"between .* and .* is too short"),
         (skewed(6000), SE(1e-6) + SE(1.0), {}, "too short for 6000 rows"),
         (normal(2, n=5100), SE(1e-3), {}, "too short for 5100 rows"),
