@@ -114,7 +114,7 @@ def test_a_batch_is_saved_before_it_is_printed(files, monitor, monkeypatch):
     assert [path.name for path in files.glob(".bke-*")] == [other.name]
 
 
-def test_a_state_is_not_read_while_another_command_holds_it(files, monitor):
+def test_a_state_is_not_read_while_another_command_has_locked_it(files, monitor):
     """Or what that one adds to it would be lost."""
     options = ("same.csv", "--state", "state")
     (files / "state").write_bytes(b"is being written")

@@ -84,7 +84,7 @@ def test_a_folder_of_zarr(folder, refusal):
         assert "over rows.zarr, which is read" in message
 
 
-def test_the_checkpoint_is_no_other_output(folder, refusal):
+def test_the_checkpoint_differs_from_all_outputs(folder, refusal):
     message = refusal("fit", "p.npy", *ROWS, "--checkpoint", "p.npy")
     assert "--checkpoint would write p.npy over p.npy" in message
     same = ("--checkpoint", "./s.nc", "--out", "s.nc")
@@ -136,7 +136,7 @@ def put(folder, command, *names, read=()):
             output.add(name, name).write_text(command)
 
 
-def test_a_folder_holds_a_single_command_and_results_of_its_run(tmp_path):
+def test_a_folder_contains_outputs_of_a_single_command_and_its_run(tmp_path):
     run, other = tmp_path / "out" / "run.nc", tmp_path / "other.nc"
     other.write_text("other")
     put(tmp_path / "out", "run", "run.nc", "summary.json")

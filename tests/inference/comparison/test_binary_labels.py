@@ -111,7 +111,7 @@ def test_very_unequal_samples_have_binary_labels():
     assert 5.0 < result.log_bayes_factor < 100.0
 
 
-def test_a_sample_without_rows_somewhere_has_a_ratio_without_end():
+def test_a_sample_without_rows_in_a_region_has_an_unlimited_ratio():
     result = compare(np.zeros(40), np.ones(60), **QUIET)
     region = next(candidate for candidate in result.regions if candidate.sign == 1)
     assert region.ratio == np.inf

@@ -235,7 +235,7 @@ def test_prob_mmd2_exceeds_decreases_with_delta(result):
         result.prob_mmd2_exceeds(0.0)
 
 
-def test_witness_has_bands_that_hold_the_truth_here(result):
+def test_bands_of_the_witness_contain_the_truth(result):
     at = np.linspace(-6.0, 6.0, 25)
     scale = 0.5
     bands = result.witness(at, scale=scale)

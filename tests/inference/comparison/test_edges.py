@@ -125,7 +125,7 @@ def test_infinite_values_are_null_in_json():
         ({"scale": [1.0, 2.0]}, "scale must be a positive number or 1 of them"),
     ],
 )
-def test_bands_that_make_no_sense(options, message):
+def test_invalid_arguments_of_bands_are_refused(options, message):
     result = compare(X, X + 1.0, **QUIET)
     with pytest.raises(InputError, match=message):
         result.witness([0.0], **options)

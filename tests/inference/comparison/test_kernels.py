@@ -69,7 +69,7 @@ def test_the_default_is_the_squared_exponential():
 
 
 @pytest.mark.slow
-def test_lengths_of_the_columns_say_where_a_difference_may_be():
+def test_lengthscales_of_columns_select_differences():
     rng = np.random.default_rng(5)
     P, Q = rng.normal(size=(2, 300, 3))
     Q[:, 0] *= 1.5

@@ -130,7 +130,7 @@ def test_units_and_order_do_not_matter():
     assert other.effective_size == pytest.approx(result.effective_size, rel=0.02)
 
 
-def test_a_constant_column_is_no_matter():
+def test_a_constant_column_does_not_matter():
     ones = np.ones((len(SOURCE), 1))
     result = match_weights(np.hstack([SOURCE, ones]), np.hstack([TARGET, ones[: len(TARGET)]]))
     assert np.average(SOURCE, axis=0, weights=result.values) == pytest.approx(

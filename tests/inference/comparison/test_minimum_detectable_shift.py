@@ -118,7 +118,7 @@ def test_correlated_pairs_have_a_smaller_detectable_shift():
 
 
 @pytest.mark.parametrize("pooled", [pool_rows, pool_pairs])
-def test_it_makes_no_difference_which_sample_is_the_first(pooled):
+def test_the_order_of_samples_does_not_matter(pooled):
     rng = np.random.default_rng(6)
     P, Q = rng.normal(size=(2, 40))
     Q = Q if pooled is pool_pairs else Q[:25]

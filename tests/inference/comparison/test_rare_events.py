@@ -37,7 +37,7 @@ def test_pairs_have_the_errors_of_two_more_differing_pairs_in_both_directions():
     assert deviation(rows) == pytest.approx(expected, rel=0.02)
 
 
-def test_pairs_none_of_which_differs_have_errors():
+def test_pairs_without_differences_have_errors():
     P = (np.arange(40) < 5).astype(float)[:, None]
     rows = pool_pairs(TwoSamples.checked(P, P), 1, np.random.default_rng(0))
     assert deviation(rows) == pytest.approx(UNIT * np.sqrt(2) / 40, rel=0.02)

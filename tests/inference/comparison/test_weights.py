@@ -232,7 +232,7 @@ def test_pictures_and_shifts_of_weighted_rows():
         ((np.eye(60)[3], None), "the rows of P with their weights are worth 1, not two"),
     ],
 )
-def test_weights_that_make_no_sense(weights, message):
+def test_invalid_weights_are_refused(weights, message):
     with pytest.raises(InputError, match=message):
         compare(P, Q, weights=weights, **QUIET)
 
@@ -282,7 +282,7 @@ def test_unit_weights_do_not_change_the_auc_of_rounded_rows():
     assert ones.auc_interval[0] < plain.auc < ones.auc_interval[1]
 
 
-def test_it_makes_no_difference_which_sample_is_the_first():
+def test_the_order_of_samples_does_not_matter():
     result = compare(P, Q, weights=WEIGHTS, **QUIET)
     swapped = compare(Q, P, weights=WEIGHTS[::-1], **QUIET)
     assert result.pvalue == swapped.pvalue

@@ -93,7 +93,7 @@ def test_columns_are_sorted_by_a_click(browser, page):
     assert names(browser)[0] == "income"
 
 
-def test_a_search_shows_the_columns_that_hold_the_word(browser, page):
+def test_a_search_shows_the_columns_that_contain_the_word(browser, page):
     opened(browser, page, 360)
     field = browser.find_element("css selector", "input[type=search]")
     field.send_keys("PARIS")
@@ -120,7 +120,7 @@ def test_the_search_applies_to_all_groups(browser, tmp_path):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_words_stand_out_from_the_ground(browser, page, scheme):
+def test_text_has_sufficient_contrast(browser, page, scheme):
     """Contrast of at least 4.5 to 1, as WCAG 2.2 asks for in 1.4.3."""
     browser.execute_cdp_cmd(
         "Emulation.setEmulatedMedia",

@@ -107,7 +107,7 @@ def test_a_home_without_write_permission_is_no_error(tmp_path):
     run(tmp_path / "file" / "below")
 
 
-def test_the_oldest_go_first(tmp_path):
+def test_the_oldest_files_are_removed_first(tmp_path):
     for age in range(5):
         path = tmp_path / str(age)
         path.write_bytes(b"x" * 100)

@@ -146,7 +146,7 @@ print([int(i) for i, _ in where], sorted({device for _, device in where}))
 
 
 @pytest.mark.slow
-def test_work_goes_to_all_devices_and_comes_back_in_order():
+def test_work_is_distributed_to_all_devices_and_returned_in_order():
     done = subprocess.run([sys.executable, "-c", DEVICES], capture_output=True, text=True)
     assert done.stdout.strip() == "[0, 1, 2, 3, 4, 5, 6] [0, 1, 2]", done.stderr
 

@@ -37,7 +37,7 @@ def texts(folder):
     return {name: (folder / name).read_text() for name in NAMES if (folder / name).exists()}
 
 
-def test_files_come_together_and_are_listed(tmp_path):
+def test_files_are_replaced_together_and_listed(tmp_path):
     folder = tmp_path / "new" / "out"
     with draft(folder, "run") as aside:
         (aside / "a.txt").write_text("whole")
@@ -285,7 +285,7 @@ def test_a_folder_or_file_of_the_user_s_is_not_removed(tmp_path):
     ["", "{}", "[]", '{"files": 3}', '{"files": {"a.txt": 1}}', "[" * 100_000],
     ids=range(6),
 )
-def test_a_list_that_is_none_of_ours_is_replaced(tmp_path, content):
+def test_an_invalid_list_is_replaced(tmp_path, content):
     (tmp_path / MANIFEST).write_text(content)
     write_files(tmp_path, "new")
     assert texts(tmp_path) == {name: f"new {name}" for name in NAMES}

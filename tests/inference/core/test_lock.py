@@ -58,7 +58,7 @@ def test_a_folder_in_use_by_another_process_is_refused(opened, lock, other, tmp_
     opened(tmp_path)
 
 
-def test_this_process_may_hold_it_again(tmp_path):
+def test_this_process_may_acquire_it_again(tmp_path):
     first = hold(tmp_path / "lock", "it")
     second = hold(tmp_path / "lock", "it")
     assert second.is_locked

@@ -31,13 +31,13 @@ def test_equal_rows_are_neighbours_in_any_order_of_rows_and_columns():
         lambda X: X + np.array([32.0, -1.0, 1e3]),
     ],
 )
-def test_rows_are_known_in_any_order_and_units(changed):
+def test_checksums_do_not_depend_on_order_and_units(changed):
     X = rows(2)
     assert checksum(changed(X)) == checksum(X)
     np.testing.assert_array_equal(generator(3, X).random(4), generator(3, changed(X)).random(4))
 
 
-def test_other_rows_are_other():
+def test_other_rows_have_other_checksums():
     X = rows(2)
     near = X.copy()
     near[5, 0] += 1e-3

@@ -53,7 +53,7 @@ def pvalues(P, Q):
 
 
 @pytest.mark.parametrize("how", SAME)
-def test_a_permutation_of_itself_is_no_other_sample(how):
+def test_a_sample_and_its_permutation_are_equal(how):
     """All permuted labels of equal rows have exactly the same statistic."""
     for P, Q in ((TIED, SAME[how]), (SAME[how], TIED)):
         assert list(pvalues(P, Q)) == [1.0, 1.0, 1.0]
@@ -70,7 +70,7 @@ def test_monitors_take_equal_values_for_equal(how, make):
     assert swapped.max_wealth < 5.0
 
 
-def test_a_monitor_read_from_its_file_goes_on_with_the_same_values(tmp_path):
+def test_a_monitor_read_from_its_file_continues_with_the_same_values(tmp_path):
     original = Monitor(TIED)
     original.to_file(tmp_path / "monitor")
     other = Monitor.from_file(tmp_path / "monitor")

@@ -95,7 +95,7 @@ def test_pairs_are_checked_by_their_differences():
     assert compare(first, second, **QUIET).notes != ()
 
 
-def test_clusters_and_strata_say_how_rows_depend():
+def test_clusters_and_strata_describe_the_dependence_of_rows():
     rng = np.random.default_rng(7)
     frames = [
         pd.DataFrame({"v": autoregressive(rng, 120, 0.9)[:, 0], "day": np.repeat(range(24), 5)})

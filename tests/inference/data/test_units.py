@@ -219,7 +219,7 @@ def test_a_unit_of_the_user_is_used():
 
 
 @pytest.mark.parametrize("dither", ["on", -1.0, np.nan, np.inf, [1.0, -1.0, 0.0]])
-def test_dither_that_makes_no_sense_is_refused(dither):
+def test_invalid_dither_is_refused(dither):
     with pytest.raises(InputError, match="dither must be"):
         prepared(gamma_sample(), dither=dither)
     with pytest.raises(InputError, match="dither has 2 rounding units, but the data have 3 col"):

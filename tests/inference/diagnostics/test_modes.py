@@ -145,7 +145,7 @@ def test_a_chain_much_below_the_maximum_is_stuck(line):
     assert described.endswith("; stuck: chain 2")
 
 
-def test_an_unvisited_mode_is_reported_if_it_could_hold_mass(line):
+def test_an_unvisited_mode_is_reported_if_it_could_have_mass(line):
     draws = draws_at(-1.0, -1.0, -1.0, -1.0)
     near = diagnose(line(draws, two_bumps(0.0, -5.0)))
     assert "No chain visited the mode" in near.verdict
@@ -419,7 +419,7 @@ def test_an_equal_copy_is_cached_and_a_changed_copy_is_not(run, work):
     assert work["modes"] == 2
 
 
-def test_an_open_run_sees_changes_of_its_tree(run, work):
+def test_an_open_run_reflects_changes_of_its_tree(run, work):
     opened = open_run(run)
     assert find_modes(opened).crossings is not None
     change_record(run, independent=1)

@@ -430,7 +430,7 @@ def test_integers_of_more_than_63_bits_are_words(types):
 
 
 @pytest.mark.parametrize("make", [list, lambda days: pd.Series(days), lambda days: days.date])
-def test_dates_that_stand_for_missing_ones(make):
+def test_dates_that_are_codes_of_missing_values(make):
     tables = [pd.DataFrame({"d": make(part)}) for part in (DAYS, END)]
     for options in ({"sentinels": "missing"}, {"na_values": ["9999-12-31"]}):
         columns, note = read(*tables, **options)

@@ -88,7 +88,7 @@ def test_pandas_counts_columns_without_its_index(tmp_path):
         read_sample(path)
 
 
-def test_sample_is_frozen_and_knows_its_file(tmp_path):
+def test_sample_is_frozen_and_has_the_path_of_its_file(tmp_path):
     sample = read_sample(str(write(tmp_path, "1\n2\n")))
     assert sample.path == tmp_path / "P.csv"
     with pytest.raises(AttributeError):
@@ -298,7 +298,7 @@ def test_broken_parquet(tmp_path, frame):
     assert "columns and no rows" in refusal(tmp_path / "none.parquet")
 
 
-def test_commas_before_three_digits_are_decimal_where_another_cell_says_so(tmp_path):
+def test_commas_before_three_digits_are_decimal_if_another_cell_requires_it(tmp_path):
     assert "'1,234' in line 1, which may be written with decimal commas or with" in refusal(
         write(tmp_path, "1,234;5\n2,345;6\n")
     )

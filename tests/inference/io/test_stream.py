@@ -29,7 +29,7 @@ def test_no_header():
         batches("1,2,3\n")
 
 
-def test_a_header_that_comes_again_is_no_row():
+def test_a_repeated_header_is_no_row():
     """As of several files behind one another; the first may begin with a mark of its encoding."""
     result, notes = batches("\ufeffa,b\n1,x\na,b\n3,y\n", most=9)
     assert result == [{"a": ["1", "3"], "b": ["x", "y"]}]

@@ -112,7 +112,7 @@ def test_two_sentinels_are_both_noted():
     assert "'v' is -999 in" in note
 
 
-def test_numbers_of_text_in_any_form_stand_for_missing_values():
+def test_codes_of_missing_values_match_text_in_any_format():
     entries = [f"{value:.18e}" for value in (*VALUES, *[-999.0] * 6)]
     columns, note = read({"v": entries}, na_values=["-999"])
     assert np.isnan(columns["v"].values).sum() == 12
@@ -268,7 +268,7 @@ def test_parts_of_dates_that_are_not_compared_are_noted():
     assert "Of 'at' the hours are compared, and not the minutes" in read({"at": times})[1]
 
 
-def test_a_total_makes_no_column_hardly_vary():
+def test_a_total_does_not_make_a_column_nearly_constant():
     shops = [f"S{index % 12}" for index in range(60)] + ["Total"]
     table = {"shop": shops, "revenue": [*VALUES, 7500.0]}
     assert "nearly one" not in read(table)[1]

@@ -94,7 +94,7 @@ def test_reason_for_stopping(changed, reason):
         assert run["sample_stats"]["epsilon"].values[0] == stages["epsilon"].values[-2]
 
 
-def test_particles_reach_the_posterior_and_have_moved():
+def test_particles_follow_the_posterior_and_have_moved():
     """The exact standard deviation is reached, where it stopped at 1.1 and more after three moves.
 
     Over 40 seeds its ratio to the exact value was 1.012 +- 0.034, and the effective particles were

@@ -158,7 +158,7 @@ def test_a_chain_that_drifts(autoregression):
     assert "no drift was found" in str(compare_chains(draws[:1]))
 
 
-def test_other_means_are_no_other_correlations(autoregression):
+def test_different_means_are_no_different_correlations(autoregression):
     """Two columns of one chain are moved and stretched, together: they are named, no pair is."""
     draws = autoregression(4, 1000, 0.5, seed=1, columns=3)
     draws[2, :, :2] = 1.5 * draws[2, :, :2] + 1.0

@@ -283,7 +283,7 @@ def test_invalid_arguments_are_refused(draws, score, options, expected):
         stein_test(draws, score, **options, **QUIET)
 
 
-def test_report_says_that_weights_of_distant_modes_are_not_tested():
+def test_report_notes_that_weights_of_distant_modes_are_not_tested():
     """Half of the rows are in each mode, of which one has nine tenths of the mass."""
     rng = np.random.default_rng(0)
     x = rng.normal(np.repeat([-20.0, 20.0], 150))[:, None]

@@ -118,7 +118,7 @@ def test_changes_are_named(change, description):
     assert description in [str(named_change) for named_change in state.changes]
 
 
-def test_cuts_make_no_difference():
+def test_the_division_of_a_stream_does_not_matter():
     """Row by row, in uneven pieces, or at once, beyond a generation of learned witnesses."""
     stream = np.concatenate([rows(MIN_SPACING + 60, 1), rows(250, 2, shift=0.6)])
     reference = rows(200, 0)
@@ -135,7 +135,7 @@ def test_cuts_make_no_difference():
         np.testing.assert_allclose(block_value, other, rtol=1e-9)
 
 
-def test_columns_go_by_their_names():
+def test_columns_are_matched_by_name():
     middle, names = np.array([0.0, 10.0, 20.0]), ["a", "b", "c"]
     reference = middle + rows(200, 0)
     monitor = Monitor(reference, columns=names)
@@ -172,7 +172,7 @@ def test_rows_of_the_reference_are_noted():
     assert not any("are rows of the reference" in note for note in levels.notes)
 
 
-def test_units_make_no_difference():
+def test_units_do_not_matter():
     """Columns in other units, by powers of two and shifts, give the same wealth."""
     scale, origin = np.array([1024.0, 0.125, 2.0**40]), np.array([0.0, 64.0, 0.0])
     stream = rows(400, 1, shift=0.4)
@@ -237,7 +237,7 @@ def test_entries_that_are_no_numbers_are_noted_and_missing():
     assert any("'heat' has 'n.a.?', no number" in note for note in state.notes)
 
 
-def test_rows_that_come_again_are_left_out():
+def test_repeated_rows_are_dropped():
     """By their key, within an update and between updates; late rows are counted."""
     monitor = Monitor(table(300, 1), key="id", time="when")
     first = table(100, 2)

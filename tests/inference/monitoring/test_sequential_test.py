@@ -64,7 +64,7 @@ def test_clear_change_is_detected():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [1000, 60, 24])
-def test_intervals_hold_the_change(rows):
+def test_intervals_contain_the_change(rows):
     """90 % intervals of 400 changes at rows that no alarm has chosen hold at least as many.
 
     Less than the binomial 99.9 % band would be a fault; more there are, for intervals are widened

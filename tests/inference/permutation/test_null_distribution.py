@@ -242,7 +242,7 @@ def test_every_test_stops_early_only_for_equal_distributions(short_first_stage):
     assert compare_tables(tables[0], tables[2], **options).n_resamples == 999
 
 
-def test_description_says_that_fewer_permutations_were_needed():
+def test_description_notes_that_fewer_permutations_were_needed():
     assert describe_count(999, 9999) == "999 permutations of at most 9999"
     assert describe_count(999, 999) == "999 permutations"
 

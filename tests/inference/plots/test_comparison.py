@@ -203,7 +203,7 @@ def _beyond_axis(text):
     return False
 
 
-def test_bars_of_counts_stand_on_the_counts():
+def test_bars_of_counts_are_centered_at_the_counts():
     rng = np.random.default_rng(0)
     result = compare(rng.poisson(2.0, 80), rng.poisson(3.0, 90), **QUIET)
     above, _ = result.plot().axes

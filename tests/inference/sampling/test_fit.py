@@ -32,7 +32,7 @@ def run(nuts_run):
     return nuts_run
 
 
-def test_a_run_holds_the_groups_arviz_knows(run):
+def test_a_run_has_the_groups_of_arviz(run):
     assert run["posterior"]["lengthscale"].dims == ("chain", "draw")
     assert run["posterior"]["lengthscale"].shape == (2, 10)
     assert run["warmup_posterior"]["lengthscale"].shape == (2, 20)

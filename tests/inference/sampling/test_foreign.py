@@ -181,7 +181,7 @@ def test_other_models_and_shapes():
     assert len(opened.tree["paths"]["draw"]) == 3
 
 
-def test_a_partial_model_knows_its_arguments():
+def test_a_partial_model_has_its_arguments():
     model = partial(bke_model, noise_variance=0.3)
     sampler = MCMC(NUTS(model), num_warmup=1, num_samples=1, progress_bar=False)
     sampler._args, sampler._kwargs = (X,), {"kernel": Laplace}
@@ -302,7 +302,7 @@ def test_chains_and_draws_may_be_selected():
         diagnose(run.isel(chain=0))
 
 
-def test_terms_are_checked_where_equal_draws_without_them_are_known(tree):
+def test_terms_are_checked_if_equal_draws_without_them_are_cached(tree):
     other = 1.5 * X
     open_run(stan_like(tree["posterior"]["lengthscale"].values), X=other)
     without = tree.copy()

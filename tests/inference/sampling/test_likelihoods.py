@@ -283,7 +283,7 @@ def test_the_posterior_by_landmarks_is_that_of_the_density(by_landmarks):
     assert drawn.std() == pytest.approx(spread, rel=0.15)
 
 
-def test_a_saved_run_knows_its_landmarks(by_landmarks, tmp_path):
+def test_a_saved_run_has_its_landmarks(by_landmarks, tmp_path):
     save_run(by_landmarks, tmp_path / "run.nc")
     loaded = load_run(tmp_path / "run.nc")
     np.testing.assert_allclose(loaded["constant_data"]["landmarks"].values, LANDMARK_POINTS)

@@ -177,7 +177,7 @@ def test_an_interrupted_update_changes_no_array(checkpoint):
 
 
 @pytest.mark.slow
-def test_a_fit_that_was_killed_goes_on(path, checkpoint):
+def test_a_fit_that_was_killed_is_resumed(path, checkpoint):
     uninterrupted = fit(open_rows(path), **OPTIONS)
     runs, finished = 0, None
     while finished is None:

@@ -30,7 +30,7 @@ PARABOLA = -30.0 * (GRID - 0.7) ** 2
 INNER = slice(100, -100)
 
 
-def test_smoothing_a_parabola_lowers_it_by_a_known_constant_whatever_the_step():
+def test_smoothing_a_parabola_lowers_it_by_a_known_constant_for_any_step():
     """E (z + s e)^2 = z^2 + s^2."""
     expected = PARABOLA - 30.0 * SMOOTHING**2
     np.testing.assert_allclose(smooth(PARABOLA, STEP)[INNER], expected[INNER], atol=1e-3)

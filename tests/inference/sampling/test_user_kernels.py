@@ -133,7 +133,7 @@ def test_kernels_through_their_record(module, kind):
     assert ("session" in json.dumps(record)) == (kind in ("local", "lambda"))
 
 
-def test_only_this_process_knows_a_lambda(tmp_path):
+def test_a_lambda_cannot_be_restored_in_another_process(tmp_path):
     kernel = kernel_from_function(
         lambda x, y, *, lengthscale=1.0: jnp.exp(-jnp.sum(((x - y) / lengthscale) ** 2)),
         stationary=True,

@@ -181,7 +181,7 @@ def test_a_column_divides_a_single_table():
         ),
     ],
 )
-def test_tables_that_make_no_sense(before, after, options, message):
+def test_invalid_tables_are_refused(before, after, options, message):
     with pytest.raises(InputError, match=message):
         compare_tables(before, after, progress=False, **options)
 
@@ -412,7 +412,7 @@ def test_groups_of_a_file_are_in_the_order_of_their_numbers(monthly, tmp_path):
     assert [comparison.names[1] for comparison in result.comparisons] == ["month 2", "month 10"]
 
 
-def test_a_note_says_of_which_groups_it_is(monthly):
+def test_a_note_names_its_groups(monthly):
     """Values far from all others, which look like codes, are in a single group."""
     odd = monthly.assign(x=monthly["x"] + 100.0, month=monthly["month"].astype("Int64"))
     odd.loc[odd["month"].eq(2) & (np.arange(270) % 8 == 0), "x"] = -999.0

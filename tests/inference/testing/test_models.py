@@ -129,7 +129,7 @@ def test_critical_values_are_where_the_p_value_is_the_level(alternative):
     assert (beyond[-1] >= beyond[0]) == result.reject
 
 
-def test_a_sampler_in_single_precision_is_no_other_distribution():
+def test_a_sampler_in_single_precision_is_not_rejected():
     rng = np.random.default_rng(0)
     X = rng.choice([0.1, 0.2, 0.3], 100)
     result = goodness_of_fit_test(
@@ -138,7 +138,7 @@ def test_a_sampler_in_single_precision_is_no_other_distribution():
     assert result.pvalue > 0.05
 
 
-def test_equal_rows_are_no_difference_whichever_sample_comes_first():
+def test_equal_rows_are_no_difference_for_either_order_of_samples():
     zeros, other = np.zeros(10), np.random.default_rng(0).normal(size=10)
     first, second = (
         relative_similarity_test(zeros, *pair) for pair in ((zeros, other), (other, zeros))

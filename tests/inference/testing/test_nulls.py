@@ -108,7 +108,7 @@ def test_everything_finds_a_difference():
 
 
 @pytest.mark.slow
-def test_series_want_the_bootstrap():
+def test_series_require_the_bootstrap():
     """Autoregressions of 200 steps with coefficient 0.8, 100 pairs of them, seed 3.
 
     Permutations reject far more often than 0.05; the shift and the bootstrap less. With levels of

@@ -134,7 +134,7 @@ def test_parts_as_large_as_they_are():
 
 
 @pytest.mark.slow
-def test_more_permutations_do_not_go_through_the_rows_again(small_limits, monkeypatch):
+def test_more_permutations_do_not_read_the_rows_again(small_limits, monkeypatch):
     P, Q = (in_chunks(sample, 100) for sample in samples("bins"))
     passes = []
     over = partitioned.PartitionedSamples.run
@@ -187,7 +187,7 @@ def test_small_collections_are_fetched_for_all_tests():
 
 @pytest.mark.parametrize("kind", ["bins", "plane", "line", "kinds"])
 @pytest.mark.one_in(3)
-def test_neither_names_nor_columns_nor_units_nor_the_order_of_rows_matter(small_limits, kind):
+def test_names_columns_units_and_the_order_of_rows_do_not_matter(small_limits, kind):
     P, Q = samples(kind)
     p = two_sample_test(P, Q, n_resamples=99, **QUIET).pvalue
     shuffled = (np.random.default_rng(3).permutation(sample) for sample in (P, Q))

@@ -166,7 +166,7 @@ def autoregression(n, coefficient=0.9):
     return values[:, None]
 
 
-def test_innovations_do_not_depend_on_their_past():
+def test_innovations_are_independent_of_the_past():
     values = autoregression(200)
 
     def memory(series):

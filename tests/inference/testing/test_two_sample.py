@@ -186,7 +186,7 @@ def test_bkl_is_the_kernel_that_is_learned():
 
 
 @pytest.mark.slow
-def test_all_rows_say_which_mode_is_the_highest():
+def test_the_highest_mode_is_determined_from_all_rows():
     """As in BKE Figure 2, half of the rows stretched: 500 of 1800 prefer the scale of the grid."""
     rng = np.random.default_rng(30)
     points = 14.1 * rng.integers(3, size=(1800, 2)) + rng.normal(size=(1800, 2))
@@ -229,7 +229,7 @@ def test_samples_that_are_rounded_differently():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("choice", OPTIONS)
-def test_neither_labels_nor_the_order_of_rows_reach_the_kernel(choice):
+def test_the_kernel_does_not_depend_on_labels_or_the_order_of_rows(choice):
     """Any other split of the pooled sample: the same kernels. Any other order: the same p-value."""
     rng = np.random.default_rng(3)
     pooled = rng.gamma(2.0, size=(LEARNED_ROWS + 20, 1))  # more than are learned from

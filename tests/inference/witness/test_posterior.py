@@ -187,7 +187,7 @@ def test_of_the_difference_it_is_the_witness_of_the_comparison(run):
     assert (deviation < embeddings["witness"].values.reshape(-1, 3).std(axis=0)).all()
 
 
-def test_of_the_difference_takes_neither_noise_nor_landmarks(run):
+def test_witnesses_of_the_difference_have_no_noise_and_no_landmarks(run):
     for wrong in ({"noise": 0.1}, {"landmarks": 5}):
         with pytest.raises(InputError, match="takes neither noise nor landmarks"):
             sample_witness(run, *DATA, of="difference", **wrong)

@@ -145,7 +145,7 @@ def test_the_draws_have_the_posterior_s_moments():
 @pytest.mark.parametrize(
     "options", [{}, {"kernel": "bkl"}, {"kernel": "posterior"}, {"kernel": "multiscale"}]
 )
-def test_the_sign_says_which_sample_has_more(options):
+def test_the_sign_shows_the_sample_of_higher_density(options):
     result = two_sample_test(P, Q, **options, **QUIET)
     band = credible_band(sample_test_witness(result, P, Q, np.array([-1.0, 2.0])), 0.9)
     assert band.lower[0] > 0.0 > band.upper[1]

@@ -344,7 +344,7 @@ def test_invalid_kernel_message(value, message):
     assert re.search(message, invalid_kernel_message(value, "a kernel"))
 
 
-def test_a_function_of_numpy_says_so():
+def test_a_function_of_numpy_is_refused():
     kernel = kernel_from_function(lambda x, y: np.exp(-np.sum((x - y) ** 2)), stationary=True)
     with pytest.raises(TypeError, match="with those of jax"):
         kernel(np.ones((2, 1)))

@@ -119,7 +119,7 @@ def test_gradients_in_the_nugget_and_the_data(noise):
         assert along == pytest.approx((ends[1] - ends[0]) / 2e-6, rel=1e-4)
 
 
-def test_names_stand_for_their_covariances():
+def test_names_are_equivalent_to_their_noise_models():
     assert check_noise("clt") == SamplingNoise(True, 1e-8) == SAMPLING_NOISES["clt"]
     assert check_noise("heteroscedastic") == SamplingNoise(False, 1e-3)
     X = sample(20, 1)
