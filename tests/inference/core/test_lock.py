@@ -48,7 +48,7 @@ def other(tmp_path):
     ],
     ids=["folder", "checkpoint", "draft"],
 )
-def test_what_another_process_writes_to_is_refused(opened, lock, other, tmp_path):
+def test_a_folder_in_use_by_another_process_is_refused(opened, lock, other, tmp_path):
     process = other(tmp_path / lock)
     with pytest.raises(InputError, match="another process is writing to"):
         opened(tmp_path)
@@ -58,7 +58,7 @@ def test_what_another_process_writes_to_is_refused(opened, lock, other, tmp_path
     opened(tmp_path)
 
 
-def test_this_process_may_hold_it_again(tmp_path):
+def test_this_process_may_acquire_it_again(tmp_path):
     first = acquire_lock(tmp_path / "lock", "it")
     second = acquire_lock(tmp_path / "lock", "it")
     assert second.is_locked

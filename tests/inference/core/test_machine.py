@@ -8,19 +8,21 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 
 def threads():
-    return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+    return {
+        library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
+    }
 
 
 def test_who_leaves_first_does_not_leave_for_the_other():
     """Two threads overlap: the one that entered first leaves first."""
     entered, left = Event(), Event()
-    found = []
+    counts = []
 
     def second():
         with single_threaded_blas():
             entered.set()
             left.wait()
-            found.append(threads())
+            counts.append(threads())
 
     with threadpool_limits(2, user_api="blas"):
         other = Thread(target=second)
@@ -31,7 +33,7 @@ def test_who_leaves_first_does_not_leave_for_the_other():
         assert threads() == {1}
         left.set()
         other.join()
-        assert found == [{1}]
+        assert counts == [{1}]
         assert threads() == {2}
 
 

@@ -21,7 +21,7 @@ def test_tail_probabilities_of_an_exponential_distribution():
     np.testing.assert_allclose(neg_log_tails(exact), exact, rtol=0.01, atol=0.005)
 
 
-def test_trimmed_moments_give_the_largest_value_its_own_tail_probability():
+def test_trimmed_moments_separate_the_tail_probability_of_the_largest_value():
     """999 draws of chi-square with one degree of freedom, seed 0, and one value of 200."""
     null = np.random.default_rng(0).chisquare(1.0, size=999)
     row = np.append(200.0, null)
@@ -37,8 +37,8 @@ def test_tail_probabilities_that_underflow_are_continuous():
     values = np.geomspace(200.0, 1e5, 200)
     logs = [neg_log_tails(np.append(value, null), trim=1)[0] for value in values]
     assert np.isfinite(logs).all()
-    slopes = np.diff(np.log(logs)) / np.diff(np.log(values))
-    np.testing.assert_allclose(slopes, 1.0, atol=0.05)
+    ratios = np.diff(np.log(logs)) / np.diff(np.log(values))
+    np.testing.assert_allclose(ratios, 1.0, atol=0.05)
 
 
 def test_weights_of_a_combination():
