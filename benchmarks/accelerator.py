@@ -86,7 +86,7 @@ def measure(name: str, n: int, calls: int) -> dict[str, Any]:
     likelihood, at, _ = LIKELIHOODS[name]
     first, best, result = time_calls(likelihood(n, jax.devices()[0]), at, calls)
     kind = jax.devices()[0].device_kind
-    return {"kind": kind, "first s": first, "ms": 1e3 * best, "found": result.tolist()}
+    return {"kind": kind, "first s": first, "ms": 1e3 * best, "result": result.tolist()}
 
 
 def main() -> None:
@@ -113,7 +113,7 @@ def main() -> None:
                 row |= {f"{device} first s": result["first s"], f"{device} ms": result["ms"]}
             if "GPU" in results:
                 gpu = results["GPU"]["kind"]
-                values = [np.array(result["found"]) for result in results.values()]
+                values = [np.array(result["result"]) for result in results.values()]
                 difference = float(np.abs(values[1] / values[0] - 1.0).max())
                 row |= {"times": row["processor ms"] / row["GPU ms"], "apart": difference}
                 assert difference < 1e-6, f"{name}, n = {n}: {results}"
