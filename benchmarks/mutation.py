@@ -254,7 +254,7 @@ def score(name: str, work: Path) -> tuple[dict[str, object], list[str]]:
 
 
 def main() -> None:
-    """Mutate, run, write the table."""
+    """Run the mutants and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--work", type=Path, required=True, help="folder of the databases, to resume"
