@@ -26,11 +26,11 @@ def test_every_setting_draws_two_samples_of_one_shape(settings):
         assert sum(held) >= 3
         assert len(held) - sum(held) >= 3
     for setting in settings.SETTINGS.values():
-        first, second = setting.drawn(0)
+        first, second = setting.draw(0)
         assert first.shape == second.shape
         assert len(first) == setting.n
-        np.testing.assert_array_equal(first, setting.drawn(0)[0])
-        assert not np.array_equal(first, setting.drawn(1)[0])
+        np.testing.assert_array_equal(first, setting.draw(0)[0])
+        assert not np.array_equal(first, setting.draw(1)[0])
         assert np.isfinite([first, second]).all()
 
 
@@ -115,7 +115,7 @@ def test_statistics_of_the_likelihood_ratio_are_followed_until_each_is_reached(p
         lasted.append(np.where(reached.any(axis=0), reached.argmax(axis=0), 60).max())
     assert 0 < max(lasted) < 60
     for most in (5, 60):
-        found = peers.lasting(x, y, np.random.default_rng(5), most=most)
+        found = peers.permutations_exceeded(x, y, np.random.default_rng(5), max_permutations=most)
         assert found == min(most, max(lasted))
 
 
@@ -151,5 +151,5 @@ def test_a_loss_is_one_beyond_two_paired_errors(referee):
     assert loss["tool"] == "MMDAgg"
     assert loss["ahead by"] == pytest.approx(0.15)
     assert loss["error"] == pytest.approx((0.15 * 0.85 / 100) ** 0.5)
-    assert "| shift, D = 10 " in referee.told(found, null=False)
-    assert len(referee.drawn(found).axes) == 1
+    assert "| shift, D = 10 " in referee.summary(found, null=False)
+    assert len(referee.draw_powers(found).axes) == 1
