@@ -1,11 +1,11 @@
 """Error and cost of the confidence interval of the squared MMD.
 
-First table: the interval by landmarks against the exact one by all pairs of rows, for 6000 + 6000
-normal rows, of which the first column of Q is scaled by 1.2, and for other rows of P against normal
-or lognormal ones, also far fewer. Second table: CPU time and peak
-resident memory of ``two_sample_test``, which reports the interval, with and without a difference,
-each call in a separate process; the process also draws the data, imports and compiles. Linux
-only: the peak is ``VmHWM``.
+The first table compares the interval by landmarks with the exact one by all pairs of rows: for
+6000 + 6000 normal rows, with the first column of Q scaled by 1.2, and for smaller and other samples
+of P with normal or lognormal rows of Q. The second table has CPU time and peak resident memory of
+``two_sample_test``, which reports the interval, with and without a difference. Each call is in a
+separate process, which also draws the data, imports and compiles. Linux only: the peak is
+``VmHWM``.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def test_cost(rows: int, factor: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure, write the tables."""
+    """Measure errors and cost and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--results", type=Path, help="folder of the results")
     parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")

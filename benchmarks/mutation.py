@@ -1,4 +1,4 @@
-"""Mutation scores: the share of small changes of the code that tests detect.
+"""Mutation scores: the proportion of small changes of the code that tests detect.
 
 cosmic-ray changes one operator, comparison, number or branch at a time in a copy of the package; a
 mutant that passes every test of its group has survived. A random sample of the mutants of each

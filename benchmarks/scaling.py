@@ -141,6 +141,7 @@ def best(function: Callable[..., Any], arguments: tuple[Any, ...], seconds: floa
 
 
 def slope(rows: list[Row], lengthscale: float) -> Row:
+    """Return the slopes of log time over log n at one lengthscale."""
     large = [
         row
         for row in rows
