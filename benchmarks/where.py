@@ -139,7 +139,7 @@ def envelope(
     if not density:
         return judge(setting, *true_functions(setting, at), signs)
     densities = [weights_at(sample[:50_000], at, width) for sample in answers.fresh(setting)]
-    errors = np.hypot(*(density.std(axis=0) / len(density) ** 0.5 for density in densities))
+    errors = np.hypot(*(values.std(axis=0) / len(values) ** 0.5 for values in densities))
     return judge(setting, densities[0].mean(axis=0) - densities[1].mean(axis=0), errors, signs)
 
 
