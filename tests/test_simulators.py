@@ -182,7 +182,7 @@ def test_toy_example(tmp_path):
 
 @pytest.mark.slow
 def test_blowfly_example_takes_a_series_of_any_length(tmp_path):
-    series = simulators.blowflies(np.random.default_rng(1), DIFFERENT, kept=90)[0]
+    series = simulators.blowflies(np.random.default_rng(1), DIFFERENT, num_steps=90)[0]
     np.savetxt(tmp_path / "series.csv", series, header="population", comments="")
     command = [sys.executable, EXAMPLES / "blowfly.py", "--quick", "--out", tmp_path]
     command += ["--data", tmp_path / "series.csv"]

@@ -28,11 +28,11 @@ def test_every_setting_draws_two_samples_of_equal_shape(settings):
         assert sum(held_out) >= 3
         assert len(held_out) - sum(held_out) >= 3
     for setting in settings.SETTINGS.values():
-        first, second = setting.drawn(0)
+        first, second = setting.draw(0)
         assert first.shape == second.shape
         assert len(first) == setting.n
-        np.testing.assert_array_equal(first, setting.drawn(0)[0])
-        assert not np.array_equal(first, setting.drawn(1)[0])
+        np.testing.assert_array_equal(first, setting.draw(0)[0])
+        assert not np.array_equal(first, setting.draw(1)[0])
         assert np.isfinite([first, second]).all()
 
 
@@ -117,7 +117,7 @@ def test_statistics_of_the_likelihood_ratio_are_followed_until_all_are_reached(p
         lasted.append(np.where(reached.any(axis=0), reached.argmax(axis=0), 60).max())
     assert 0 < max(lasted) < 60
     for most in (5, 60):
-        result = peers.lasting(x, y, np.random.default_rng(5), most=most)
+        result = peers.permutations_exceeded(x, y, np.random.default_rng(5), max_permutations=most)
         assert result == min(most, max(lasted))
 
 
@@ -153,5 +153,5 @@ def test_a_loss_exceeds_two_paired_standard_errors(referee):
     assert loss["tool"] == "MMDAgg"
     assert loss["ahead by"] == pytest.approx(0.15)
     assert loss["error"] == pytest.approx((0.15 * 0.85 / 100) ** 0.5)
-    assert "| shift, D = 10 " in referee.told(results, null=False)
-    assert len(referee.drawn(results).axes) == 1
+    assert "| shift, D = 10 " in referee.summary(results, null=False)
+    assert len(referee.draw_powers(results).axes) == 1
