@@ -135,6 +135,7 @@ from .testing.independence import (
     conditional_independence_test as conditional_independence_test,
     independence_test as independence_test,
 )
+from .testing.joint_independence import lancaster_test as lancaster_test
 from .testing.mean_embedding import mean_embedding_test as mean_embedding_test
 from .testing.models import (
     goodness_of_fit_test as goodness_of_fit_test,

@@ -29,14 +29,10 @@ from ..data.checks import (
 )
 from ..learning.kernel_selection import KERNEL_NAMES
 from ..permutation.null_distribution import check_permutations, p_value
-from .independence import (
-    Variable,
-    hsic_statistic,
-    permuted_indices,
-    variable_kernels,
-)
+from .independence import Variable, hsic_statistic, permuted_indices
 from .kernels import KernelChoice
 from .residuals import regress_out
+from .variables import variable_kernels
 
 if TYPE_CHECKING:
     import pandas as pd

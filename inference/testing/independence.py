@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 import scipy.sparse
-from bke.models.linalg.clustering import kmeans_plusplus
 from bke.models.linalg.pivoted_cholesky import dense_pivoted_cholesky
 from numpy.typing import ArrayLike
 
-from ..core.errors import InputError, input_errors
+from ..core.errors import InputError
 from ..core.machine import computing, side_by_side
 from ..core.progress import progress_bar
 from ..data.canonical import (
@@ -24,7 +23,6 @@ from ..data.canonical import (
     checksum,
     generator,
     pairs_fingerprints,
-    random_part,
 )
 from ..data.checks import (
     as_sample,
@@ -33,13 +31,8 @@ from ..data.checks import (
     check_memory,
     check_options,
     check_same_rows,
-    column_names,
-    default_names,
 )
-from ..data.equality import equalize
-from ..data.row_notes import serial_note
-from ..io.types import describe_sentinel, find_sentinels, identifier_notes
-from ..learning.kernel_selection import KERNEL_NAMES, take_evenly
+from ..learning.kernel_selection import KERNEL_NAMES
 from ..permutation.null_distribution import (
     describe_count,
     in_batches,
@@ -48,19 +41,20 @@ from ..permutation.null_distribution import (
     without_rounding,
 )
 from ..permutation.scheme import PermutationScheme
-from ..statistics.label_bayes_factor import inverse_root
-from .kernels import SELECTION_SEED, KernelChoice, center, gram, short_name
+from . import joint_independence
+from .kernels import KernelChoice, center, gram, short_name
 from .nulls import HSIC_ESTIMATORS, NullChoice, hsic_approximation
 from .residuals import regress_out
 from .result import COMBINED, CombinedComponents, TestResult, combine, kernel_notes
+from .variables import paired_samples, principal_features, variable_kernels, variable_notes
 
 TEST = "independence test"
 #: Largest number of rows with Gram matrices and permutations of single rows.
 MAX_GRAM_ROWS = 1000
-#: For more rows: number of blocks whose rows are permuted together, of nodes of a kernel, of rows
-#: from which these are chosen, and largest number of features. Not tuned: of 60 data sets of 400
-#: rows in five settings as many were rejected as with Gram matrices, within 0.05.
-N_BLOCKS, N_NODES, CANDIDATE_ROWS, MAX_FEATURES = 40, 256, 4096, 64
+#: For more rows: number of blocks whose rows are permuted together, and largest number of
+#: features. Not tuned: of 60 data sets of 400 rows in five settings as many were rejected as with
+#: Gram matrices, within 0.05.
+N_BLOCKS, MAX_FEATURES = 40, 64
 HYPOTHESES = ("no evidence that x and y depend on each other", "x and y depend on each other")
 CONDITIONAL_HYPOTHESES = (
     "no evidence that x and y depend on each other given z",
@@ -71,7 +65,7 @@ CONDITIONAL_HYPOTHESES = (
 def independence_test(
     X: ArrayLike,
     Y: ArrayLike,
-    *,
+    *others: ArrayLike,
     kernel: Any = "multiscale",
     method: str = "permutation",
     estimator: str | None = None,
@@ -92,22 +86,29 @@ def independence_test(
     the time is linear in the rows; dependence at scales much finer than those features resolve is
     not detected.
 
+    For three and more variables the null hypothesis is that all are jointly independent, and the
+    statistic is dHSIC (Pfister, Bühlmann, Schölkopf and Peters 2018, definition 4), also at an
+    exact level. It detects dependence of pairs, and of more variables whose pairs are independent.
+    Kernels of more than 500 rows are then represented by few features, 16 of each of three
+    variables.
+
     Args:
         X: first variable, shape (n, D) or (n,).
         Y: second variable, shape (n, E) or (n,), row by row with X.
-        kernel: choice for both variables, or a tuple of two choices. ``"multiscale"`` takes pairs
+        *others: more variables, row by row with X, with permutations and the biased estimator only.
+        kernel: choice for all variables, or a tuple with one for each. ``"multiscale"`` takes pairs
             of a few lengthscales of each variable, from short to long and at the modes of the
             smoothed marginal likelihood. Their statistics are standardized by permutations and
-            combined by log-sum-exp. The result is combined with the statistic of linear kernels by
-            tail probabilities. ``"bkl"``, ``"posterior"``, ``"median"`` or a kernel are those of
-            :func:`~bke.inference.two_sample_test`.
+            combined by log-sum-exp. For two variables the result is combined with the statistic of
+            linear kernels by tail probabilities. ``"bkl"``, ``"posterior"``, ``"median"`` or a
+            kernel are those of :func:`~bke.inference.two_sample_test`.
         method: method for the null distribution. ``"permutation"`` is exact for independent rows.
             The others are approximations for one kernel of each variable, any but ``"multiscale"``:
             ``"gamma"`` (TST-5) and ``"spectrum"`` (TST-6) for independent rows; for stationary
             series with rows in order of time ``"wild bootstrap"`` (TST-7) and ``"shift"``, circular
             shifts of y.
-        estimator: estimator of HSIC. With permutations ``"unbiased"`` (default, for n >= 4) or
-            ``"biased"``; the other methods are for the biased estimator.
+        estimator: estimator of HSIC. With permutations of two variables ``"unbiased"`` (default,
+            for n >= 4) or ``"biased"``; otherwise ``"biased"``.
         n_resamples: number B of permutations, or of draws from the null distribution. The smallest
             p-value is 1 / (1 + B).
         sequential: stop early, as in :func:`~bke.inference.two_sample_test`.
@@ -116,56 +117,53 @@ def independence_test(
         alpha: level of the test.
         standardize: ``"column"``, ``"pooled"`` or ``None``, for each variable.
         seed: random seed of the permutations or draws. Kernel selection does not depend on it. The
-            order of rows and columns and swapping X and Y have no influence.
+            order of rows, columns and variables has no influence.
         progress: show a progress bar.
 
     Raises:
         InputError: for invalid data or arguments.
     """
-    per_variable = kernel if isinstance(kernel, tuple) else (kernel, kernel)
-    if len(per_variable) != 2:
-        raise InputError(f"kernel must be one for both or a tuple of two, got {len(per_variable)}")
+    names = ["X", "Y", *(f"variable {index}" for index in range(3, 3 + len(others)))]
+    variables = dict(zip(names, (X, Y, *others), strict=True))
+    per_variable = kernel if isinstance(kernel, tuple) else (kernel,) * len(names)
+    if len(per_variable) != len(names):
+        raise InputError(
+            f"kernel must be one for all variables or a tuple of {len(names)}, got "
+            f"{len(per_variable)}"
+        )
     choices = [KernelChoice.checked(k, KERNEL_NAMES, standardize) for k in per_variable]
     check_count(seed, "seed", 0, 2**63 - 1)
     null = NullChoice.checked(
-        method, estimator, HSIC_ESTIMATORS, n_resamples, alpha, dependence_length
+        method,
+        estimator,
+        joint_independence.ESTIMATORS if others else HSIC_ESTIMATORS,
+        n_resamples,
+        alpha,
+        dependence_length,
     )
     for choice in choices:
         null.check_kernel(choice.kernel)
-    check_same_rows(X=X, Y=Y)
-    first, second = samples = [
-        equalize([as_sample(Z, name)])[0] for Z, name in ((X, "X"), (Y, "Y"))
-    ]
-    n = len(first)
-    if n != len(second):
-        raise InputError(f"X has {n} rows but Y has {len(second)}: independence needs pairs")
+    samples = paired_samples(variables)
+    n = len(samples[0])
     if null.estimator == "unbiased" and n < 4:
         raise InputError(f"unbiased HSIC needs at least 4 rows, and has {n}")
-    check_common_keys(X, Y, first, second)
     null.check_rows(n)
-    if n <= MAX_GRAM_ROWS or not null.is_permutation:
-        check_memory(n, first.shape[1] + second.shape[1], matrices=16)
-    with computing(), progress_bar("variables", 2, show=progress) as advance:
+    with computing(), progress_bar("variables", len(names), show=progress) as advance:
         kernels = []
         for choice, sample in zip(choices, samples, strict=True):
-            kernels.append(variable_kernels(sample, choice))
+            kernels.append(variable_kernels(sample, choice, len(names)))
             advance(1)
-    columns = [
-        column_names(Z) or default_names(sample.shape[1])
-        for Z, sample in zip((X, Y), samples, strict=True)
-    ]
-    notes: list[str] = []
     with computing():
-        if null.is_permutation:
+        if others:
+            result = joint_independence.permutation_test(
+                samples, kernels, null, seed, sequential=sequential, progress=progress
+            )
+        elif null.is_permutation:
             result = _permutation_test(
                 samples, choices, kernels, null, seed, sequential=sequential, progress=progress
             )
-            # Serial dependence within only one of the variables is harmless.
-            serial = [
-                serial_note([sample], names) for sample, names in zip(samples, columns, strict=True)
-            ]
-            notes += serial[0] if all(serial) else ()
         else:
+            check_memory(n, samples[0].shape[1] + samples[1].shape[1], matrices=16)
             single = tuple(of_variable[0] for of_variable in kernels)
             K, L = (gram(k, sample) for k, sample in zip(single, samples, strict=True))
             result = hsic_approximation(
@@ -179,19 +177,12 @@ def independence_test(
                 alpha=null.alpha,
                 statistic_label=f"HSIC ({null.estimator})",
             )
-    for variable, names, sample in zip("XY", columns, samples, strict=True):
-        notes += [
-            f"{variable}: {describe_sentinel(name, sentinel, 'some rows')} leave these rows out"
-            for name, column in zip(names, sample.T, strict=True)
-            for sentinel in find_sentinels(column)
-        ]
-        if len(names) > 1:  # a single column cannot be left out
-            notes += [f"{variable}: {note}" for note in identifier_notes(names, sample)]
+    notes = variable_notes(variables, samples, independent_rows=null.is_permutation)
     return dataclasses.replace(
         result,
         method=f"{result.method}, {' and '.join(dict.fromkeys(map(str, choices)))}",
         notes=(*kernel_notes(list(result.kernel)), *result.notes, *notes),
-        fingerprints=pairs_fingerprints(*samples),
+        fingerprints=() if others else pairs_fingerprints(*samples),
     )
 
 
@@ -205,8 +196,10 @@ def _permutation_test(
     sequential: bool,
     progress: bool,
 ) -> TestResult:
-    """Compute the exact test."""
+    """Compute the exact test of two variables."""
     n = len(samples[0])
+    if n <= MAX_GRAM_ROWS:
+        check_memory(n, samples[0].shape[1] + samples[1].shape[1], matrices=16)
     # The p-value must not depend on the order of the pairs: they are sorted, or in a random order
     # that depends on their values.
     order = canonical_order(np.concatenate(samples, axis=1))
@@ -294,11 +287,6 @@ def permuted_indices(size: int, count: int, rng: np.random.Generator) -> np.ndar
     return np.vstack([np.arange(size), pairings.T])
 
 
-def variable_kernels(sample: np.ndarray, choice: KernelChoice) -> list[Any]:
-    """Select the kernels of a variable (n, D), at most four, evenly from a bandwidth grid."""
-    return take_evenly(choice.kernels(sample), 4)
-
-
 class CenteredGram(NamedTuple):
     """The centered Gram matrix of a variable with derived quantities.
 
@@ -334,22 +322,10 @@ class CenteredGram(NamedTuple):
 
     @classmethod
     def of_kernel(cls, kernel: Any, sample: np.ndarray) -> CenteredGram:
-        """Compute the Gram matrix of a sample (n, D), for many rows by principal features.
-
-        The features are chosen from the variable alone, independently of the other variable, which
-        keeps the level of the test exact.
-        """
+        """Compute the Gram matrix of a sample (n, D), for many rows by principal features."""
         if len(sample) <= MAX_GRAM_ROWS:
             return cls.of(gram(kernel, sample))
-        rng = np.random.default_rng(SELECTION_SEED)
-        candidates = random_part(sample[canonical_order(sample)], CANDIDATE_ROWS, SELECTION_SEED)
-        nodes = np.unique(candidates[kmeans_plusplus(candidates, N_NODES, rng)], axis=0)
-        with input_errors():
-            values = np.asarray(kernel(sample, nodes), dtype=float)
-        features = values @ inverse_root(gram(kernel, nodes))
-        features -= features.mean(axis=0)
-        _, vectors = scipy.linalg.eigh(features.T @ features, driver="evd")
-        return cls.of_features(features @ vectors[:, ::-1][:, :MAX_FEATURES])
+        return cls.of_features(principal_features(kernel, sample, MAX_FEATURES, center=True))
 
     @property
     def mean_square(self) -> float:

@@ -93,7 +93,7 @@ def test_the_level(choice, rows, max_gram_rows, monkeypatch):
         ({"Y": Y[:20]}, "X has 30 rows but Y has 20"),
         ({"X": X[:3], "Y": Y[:3]}, "at least 4 rows"),
         ({"kernel": "combined"}, "kernel must be a kernel or one of"),
-        ({"kernel": ("median",)}, "one for both or a tuple of two"),
+        ({"kernel": ("median",)}, "one for all variables or a tuple of 2"),
         ({"n_resamples": 5}, "cannot reject"),
         ({"estimator": "paired"}, "estimator must be one of"),
     ],
