@@ -215,6 +215,7 @@ def main() -> None:
     """Run the settings and methods and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--settings", nargs="+", choices=LINE + PLANE, default=LINE + PLANE)
+    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
     parser.add_argument("--n", type=int, default=500)
     repeats.add_options(parser, repeats=100, permutations=499)
     options = parser.parse_args()
@@ -223,7 +224,7 @@ def main() -> None:
     keys = [
         {"setting": setting, "method": method}
         for setting in options.settings
-        for method in METHODS
+        for method in options.methods
         if setting in LINE or method in OF_A_PLANE
     ]
 
