@@ -545,3 +545,22 @@ def test_regions_do_not_depend_on_the_order_of_rows():
         assert [region.to_dict() for region in original] == [
             region.to_dict() for region in reordered
         ]
+
+
+def test_clusters_in_several_strata_are_refused():
+    """Their parts would be permuted separately, and the level would be far above the nominal one.
+
+    Clusters within strata, and the same rows with strata alone, are compared.
+    """
+    rng = np.random.default_rng(11)
+    user, day = np.repeat(np.arange(12), 6), np.tile(np.arange(6), 12)
+    rows = pd.DataFrame(
+        {"a": rng.normal(size=72), "user": user.astype(str), "day": day.astype(str)}
+    )
+    rows["team"] = (user % 3).astype(str)
+    before, after = rows[user < 6], rows[user >= 6]
+    with pytest.raises(InputError, match="12 clusters of 'user' have rows in several strata"):
+        compare_tables(before, after, clusters="user", strata="day", **QUIET)
+    for roles in ({"clusters": "user", "strata": "team"}, {"strata": "day"}):
+        options = {"n_resamples": 99, **QUIET, **roles}
+        assert 0.0 < compare_tables(before, after, **options).pvalue <= 1.0
