@@ -19,9 +19,11 @@ import repeats
 import report
 from bke.inference import Comparison, compare
 from bke.inference.comparison.regions import ratio_intervals
+from bke.inference.data.units import rounding_unit
 from bke.inference.permutation.pool import pool_rows
 from bke.inference.permutation.samples import TwoSamples
 from bke.inference.plots.comparison import REGION_ALPHA
+from bke.inference.plots.density import bin_edges
 from bke.inference.statistics.local_differences import LocalStatistics, local_statistics
 
 ALPHA = 0.05
@@ -136,6 +138,9 @@ def shaded_wrongly(comparison: Comparison) -> bool:
     if comparison.pooled.points.shape[1] > 1:
         return False
     figure = comparison.plot()
+    points = comparison.pooled.points[:, 0] * comparison.pooled.scale[0]
+    edges, unit = bin_edges(points, int(comparison.pooled.n_rows)), rounding_unit(points)
+    one_value_per_bin = unit and np.isclose(edges[1] - edges[0], unit)
     wrong = False
     for ax in figure.axes:
         for collection in ax.collections:
@@ -143,6 +148,8 @@ def shaded_wrongly(comparison: Comparison) -> bool:
                 x = np.unique(collection.get_paths()[0].vertices[:, 0])[1:-1]
                 if not len(x):  # the shaded part is a single point
                     continue
+                if one_value_per_bin:  # a whole bin has the sign of its value
+                    x = points.min() + unit * np.round((x - points.min()) / unit)
                 signs = comparison.region_sign(x)
                 wrong |= bool((signs == 0).any()) or len(np.unique(signs)) > 1
     return wrong

@@ -97,8 +97,8 @@ def compare(
             ``None`` instead of one of them for equal weights. A pandas Series must have the row
             labels of its sample, if that has any. They are meant for survey weights and importance
             sampling: a row that was observed k times should be passed k times. The test flips the
-            signs of errors instead of permuting labels. Its level is approximate: 0.02 to 0.08 for
-            0.05, and 0.16 with 100 rows of importance sampling against 600
+            signs of errors instead of permuting labels. Its level is approximate: 0.03 to 0.07 for
+            0.05, and 0.12 with 100 rows of importance sampling against 600
             (``benchmarks/results/weights.md``).
         labels: likelihood of the labels: ``"gaussian"``, in closed form, or ``"logit"``, binary,
             with a positive density ratio; ten times slower, and for at most 20 000 different rows.
