@@ -126,8 +126,9 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
     """Predict a number for every group of rows from the distribution of its rows.
 
     A group is a sample of a distribution, and y is linear in the distribution's mean embedding
-    (Muandet et al. 2017, section 3.7.3), so that it may be any smooth function of means, variances,
-    shapes and associations between columns. Groups of few rows determine their distribution poorly:
+    (Muandet et al. 2017, section 3.7.3), so that it is the expectation of a smooth function of a
+    row, such as a mean, a second moment, a product of columns or the probability of a region, and
+    not, for example, a ratio of these. Groups of few rows determine their distribution poorly:
     embeddings have a Gaussian process prior around that of all groups, estimated from them, by
     which those of small groups are shrunk, and the remaining uncertainty of embeddings and
     coefficients adds to the variance of y (the "BDR" of Law, Sutherland, Sejdinovic and Flaxman

@@ -89,7 +89,7 @@ OTHER_FORMATS = [
     ("a.csv.lz4", TEXT, r"text also with \.gz or \.zst or \.bz2"),
     ("a.xlsx", TEXT, r"Excel file, and reading it|it may be text: name it \.csv"),
     ("a.json", b'[{"a": 1}]', r"write one JSON object in each line, and name it \.jsonl"),
-    ("a.jsonl", b'[{"a": 1}]', "JSON lines, one object each.*write each object of an array in a"),
+    ("a.jsonl", b'[{"a": 1}]', "JSON lines, one object each.*write each object of an array on a"),
     ("a.csv", b"PAR1 not really", "is a Parquet file: name it .parquet"),
 ]
 
@@ -254,7 +254,7 @@ def test_large_tables_are_subsampled_with_a_note(tmp_path, monkeypatch):
         )
     result = as_table(tmp_path, "before")
     rows = result.data["x"].to_pylist()
-    assert "100 of the 210 rows" in result.notes[0]
+    assert "100 random rows of the 210 rows" in result.notes[0]
     assert len(set(rows)) == len(rows) == 100
     assert rows == sorted(rows)
     assert max(rows) > 180
@@ -263,7 +263,7 @@ def test_large_tables_are_subsampled_with_a_note(tmp_path, monkeypatch):
         tmp_path, tmp_path, column_types={"x": "number"}, n_resamples=19, progress=False
     )
     assert answer.sizes == (100, 100)
-    assert f"100 of the 210 rows of {tmp_path}, drawn at random" in answer.notes[0]
+    assert f"100 random rows of the 210 rows of {tmp_path} are read" in answer.notes[0]
 
 
 def test_a_code_matches_its_formatted_numbers(tmp_path):

@@ -290,7 +290,7 @@ def test_disjoint_date_ranges_are_noted(gap, noted):
     second = pd.DataFrame({"when": first.when + pd.Timedelta(gap, "D")})
     result = compare_tables(first, second, names=("old", "new"), **QUIET)
     assert result.pvalue == 1.0
-    notes = [note for note in result.notes if "but not the dates themselves" in note]
+    notes = [note for note in result.notes if "'when' are from" in note]
     assert len(notes) == noted
     if noted:
         assert "'when' are from 2024-01-01 to 2024-02-09 in old and from 2024-0" in notes[0]
