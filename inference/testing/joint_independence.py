@@ -347,7 +347,9 @@ def _factorization_test(
 
     def evaluate(count: int) -> TestResult:
         permutations = draw(count)
-        values = permuted_interaction(*(embedded[index] for index in order), permutations)
+        values = permuted_interaction(
+            embedded[first], embedded[second], embedded[permuted], permutations
+        )
         combined = combine(values, labels)
         return TestResult.from_permutations(
             combined.values,
