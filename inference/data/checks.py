@@ -231,10 +231,12 @@ def as_matrix(
         raise InputError(f"{name} has no columns")
     if array.dtype.kind == "V":  # such as bfloat16
         raise InputError(f"{name} has the type {array.dtype}: convert it with .astype('float32')")
+    exact = array
     if array.dtype.kind not in "iuf":
         array = convert_objects(array, name, _column_label(X, columns))
     values = np.array(array, dtype=np.float64)
-    if array.dtype.kind in "iu" and array.dtype.itemsize == DOUBLE and loses_digits(array, values):
+    # Floating-point numbers and narrower integers are exact.
+    if exact.dtype.kind in "iuO" and exact.dtype.itemsize >= DOUBLE and loses_digits(exact, values):
         raise InputError(f"{name} has {INEXACT_INTEGERS}")
     if array.dtype.itemsize > DOUBLE and len(array) and array.dtype.kind == "f":
         differ = (array != array[0]).any(axis=0) & (values == values[0]).all(axis=0)
@@ -248,10 +250,13 @@ def as_matrix(
 
 
 def loses_digits(integers: NDArray[Any], values: NDArray[np.float64]) -> bool:
-    """Return whether some integers are not equal to their values in double precision."""
+    """Return whether some whole numbers are not equal to their values in double precision.
+
+    Of arrays of objects only the integers and decimals are considered.
+    """
     large = np.abs(values) >= 2.0**53
     return bool(large.any()) and any(
-        int(integer) != int(value)
+        isinstance(integer, (numbers.Integral, decimal.Decimal)) and int(integer) != int(value)
         for integer, value in zip(integers[large], values[large], strict=True)
     )
 

@@ -153,3 +153,17 @@ def test_memory_of_this_machine():
         assert 2**20 < available < 2**50
     refusal(check_memory, 10**9, 1, matrices=1)
     check_memory(10, 1, matrices=4)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([2**53, 2**53 + 1], dtype=object),
+        [2**64, 2**64 + 1],
+        [Decimal(2**53 + 1), Decimal(1)],
+    ],
+)
+def test_whole_numbers_that_are_not_exact_in_double_precision_are_refused(values):
+    with pytest.raises(InputError, match=r"whole numbers beyond 2\^53"):
+        as_sample(values, "X")
+    assert as_sample(np.array([2**53, 2**60, 1.5], dtype=object), "X").shape == (3, 1)
