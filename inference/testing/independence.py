@@ -40,6 +40,7 @@ from ..permutation.null_distribution import (
     small_sample_note,
     without_rounding,
 )
+from ..permutation.samples import MAX_COUNTED
 from ..permutation.scheme import PermutationScheme
 from . import joint_independence
 from .kernels import KernelChoice, center, gram, short_name
@@ -210,7 +211,9 @@ def _permutation_test(
         for sample, of_variable, choice in zip(samples, kernels, choices, strict=True)
     )
     # With 4 rows, the centered Gram matrix of the unbiased estimator has three different entries.
-    num_values = 6 if n == 4 and null.estimator == "unbiased" else math.factorial(n)
+    num_values = math.factorial(min(n, MAX_COUNTED))
+    if n == 4 and null.estimator == "unbiased":
+        num_values = 6
 
     def evaluate(count: int) -> TestResult:
         units = n if n <= MAX_GRAM_ROWS else N_BLOCKS

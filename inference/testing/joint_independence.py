@@ -30,6 +30,7 @@ from ..permutation.null_distribution import (
     small_sample_note,
     without_rounding,
 )
+from ..permutation.samples import MAX_COUNTED
 from ..permutation.scheme import PermutationScheme
 from .kernels import KernelChoice, center, gram, short_name
 from .nulls import NullChoice
@@ -126,7 +127,7 @@ def permutation_test(
             kernel_label="most extreme dHSIC at" if combined.components else "kernel",
             components=combined.components,
             pvalue_error=combined.pvalue_error(),
-            notes=small_sample_note(math.factorial(n) ** (d - 1), null.alpha),
+            notes=small_sample_note(math.factorial(min(n, MAX_COUNTED)) ** (d - 1), null.alpha),
         )
 
     return in_stages(evaluate, null.n_resamples, null.alpha, sequential=sequential)
@@ -365,7 +366,7 @@ def _factorization_test(
             statistic_label=COMBINED if combined.components else "squared norm of the interaction",
             kernel_label="most extreme interaction at" if combined.components else "kernel",
             pvalue_error=combined.pvalue_error(),
-            notes=small_sample_note(math.factorial(permutations.shape[1]), alpha),
+            notes=small_sample_note(math.factorial(min(permutations.shape[1], MAX_COUNTED)), alpha),
         )
 
     return in_stages(evaluate, n_resamples, alpha, sequential=sequential)
