@@ -130,6 +130,10 @@ from .tables.result import (
     GroupsComparison as GroupsComparison,
     TableComparison as TableComparison,
 )
+from .testing.bayesian import (
+    BayesianTestResult as BayesianTestResult,
+    bayesian_two_sample_test as bayesian_two_sample_test,
+)
 from .testing.causal import CausalGraph as CausalGraph, Edge as Edge, causal_graph as causal_graph
 from .testing.independence import (
     conditional_independence_test as conditional_independence_test,
