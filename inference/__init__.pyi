@@ -104,6 +104,10 @@ from .regression.regressor import (
     DistributionRegressor as DistributionRegressor,
     RegressionSummary as RegressionSummary,
 )
+from .regression.support_measures import (
+    GroupAnomalyDetector as GroupAnomalyDetector,
+    SupportMeasureClassifier as SupportMeasureClassifier,
+)
 from .sampling.files import load_run as load_run, save_run as save_run
 from .sampling.fit import fit as fit
 from .sampling.open_run import OpenRun as OpenRun, open_run as open_run
