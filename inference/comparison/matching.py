@@ -56,10 +56,11 @@ MAX_MOMENTS, ROUNDING = 8, 1e-9
 
 
 class Moment(NamedTuple):
-    """Difference of a moment of a column, in standard deviations of the target.
+    """Difference of the mean or the variance of a column between source and target.
 
     Attributes:
-        name: name of the column for its mean, or "variance of" the column: the variance relative to
+        name: name of the column for its mean, in standard deviations of the target, or "variance
+            of" the column: the variance about the mean of the same rows and weights, relative to
             that of the target, minus one, over the square root of two, which has the same sampling
             error as a mean for normal columns.
         before: source minus target, with equal weights.
@@ -123,12 +124,14 @@ class MatchedWeights(ReprMixin):
             f"{self.effective_size:.4g}, largest weight {float(self.values.max()):.3g}.",
             f"MMD {before:.3g} before and {after:.3g} after weighting; {self.expected**0.5:.3g} is "
             "expected for equal distributions.",
-            "Differences in standard deviations of the target, before and after weighting:",
+            "Differences before and after weighting, of means in standard deviations of the "
+            "target, of variances relative to the target's, over sqrt(2):",
         ]
         moments = sorted(self.moments, key=lambda moment: -abs(moment.before))
         for moment in moments[:MAX_MOMENTS]:
-            after_text = "0" if abs(moment.after) < ROUNDING else f"{moment.after:+.2g}"
-            suffix = "" if moment.balanced else " (not balanced)"
+            is_zero = abs(moment.after) < ROUNDING
+            after_text = "0" if is_zero else f"{moment.after:+.2g}"
+            suffix = "" if moment.balanced or is_zero else " (not balanced)"
             lines.append(f"  {moment.name}: {moment.before:+.3g}, {after_text}{suffix}")
         if (more := len(moments) - MAX_MOMENTS) > 0:
             lines.append(f"  and {more} smaller ones")
@@ -236,13 +239,20 @@ class _Moments(NamedTuple):
     Attributes:
         names: of all.
         source: (n, k), terms of the rows, in standard deviations of the target, minus the moments
-            of the target: their weighted mean is 0 if the moment is reproduced.
+            of the target: their weighted mean is 0 if the moment is reproduced. The second moments
+            are about the target's mean: if the mean is reproduced too, so is the variance.
         n_balanced: number of those that are reproduced.
     """
 
     names: tuple[str, ...]
     source: np.ndarray
     n_balanced: int
+
+    def differences(self, weights: np.ndarray) -> np.ndarray:
+        """Return the differences (k,) of means and of variances with weights (n,) of mean 1."""
+        result = weights @ self.source / len(weights)
+        means, second_moments = np.split(result, 2)
+        return np.concatenate([means, second_moments - means**2 / math.sqrt(2.0)])
 
 
 def match_weights(
@@ -269,7 +279,8 @@ def match_weights(
     Args:
         source: rows that are weighted, shape (n, D) or (n,).
         target: rows that are matched, shape (m, D) or (m,), with the same columns.
-        moments: 1 to reproduce the means of all columns, 2 for means and variances, 0 for neither.
+        moments: 1 to reproduce the means of all columns, 2 for means and second moments about the
+            target's means, and thereby the variances, 0 for neither.
         most: largest weight, where the mean weight is 1; by default no limit.
         kernel: in the units of the data; by default a squared exponential whose lengthscales are
             the standard deviations of the columns times the median distance of rows in these units.
@@ -297,7 +308,7 @@ def match_weights(
         if not is_number or not most > 1.0:
             raise InputError(f"most must be more than 1, the mean weight, got {most!r}")
         max_weight = float(most)
-    goals = _column_moments(x, y, names, moments, max_weight)
+    goals = _column_moments(x, y, names, moments, most)
     if kernel is None:
         (kernel,) = select_kernels("median", pooled, "column", MEDIAN_SEED)
     with computing():
@@ -317,7 +328,7 @@ def match_weights(
             max_weight,
             lambda w: squared_mmd(w) <= TARGET_MMD2 * expected(w),
         )
-    before, after = goals.source.mean(axis=0), weights @ goals.source / len(x)
+    before, after = goals.differences(np.ones(len(x))), goals.differences(weights)
     size = float(weights.sum() ** 2 / np.sum(weights**2))
     return MatchedWeights(
         values=weights,
@@ -337,7 +348,7 @@ def match_weights(
 
 
 def _column_moments(
-    x: np.ndarray, y: np.ndarray, names: tuple[str, ...], moments: int, max_weight: float
+    x: np.ndarray, y: np.ndarray, names: tuple[str, ...], moments: int, most: float | None
 ) -> _Moments:
     """Return the means and variances of all columns; check that weights can reproduce them."""
     deviation, other = y.std(axis=0), x.std(axis=0)
@@ -352,14 +363,15 @@ def _column_moments(
         moments * len(names),
     )
     for index in range(result.n_balanced):
-        _check_attainable(result.source[:, index], result.names[index], max_weight)
+        prefix = "mean of " if index < len(names) else ""
+        _check_attainable(result.source[:, index], prefix + result.names[index], most)
     return result
 
 
-def _check_attainable(values: np.ndarray, name: str, max_weight: float) -> None:
-    """Check that weights of at most ``max_weight`` and mean 1 can give values (n,) the mean 0."""
+def _check_attainable(values: np.ndarray, name: str, most: float | None) -> None:
+    """Check that weights of at most ``most`` and mean 1 can give values (n,) the mean 0."""
     ordered = np.sort(values)
-    fewest = len(values) / max_weight  # number of rows that can have all the weight
+    fewest = 1.0 if most is None else len(values) / most  # rows that can have all the weight
     full, rest = int(fewest), fewest - int(fewest)
     smallest, largest = (
         (end[:full].sum() + rest * (end[full] if full < len(end) else 0.0)) / fewest
@@ -367,8 +379,9 @@ def _check_attainable(values: np.ndarray, name: str, max_weight: float) -> None:
     )
     if smallest > MOMENT_TOLERANCE or largest < -MOMENT_TOLERANCE:
         raise InputError(
-            f"no weights up to {max_weight:.6g} give {name} the target's mean: the source has too "
-            "few rows there; leave it out, raise most, or use fewer rows of the target"
+            f"no weights{'' if most is None else f' up to {most:.6g}'} reproduce the target's "
+            f"{name}: the source has too few rows there; leave the column out, "
+            f"{'' if most is None else 'raise most, '}or use fewer rows of the target"
         )
 
 
@@ -441,8 +454,8 @@ def _optimal_weights(
         previous = penalty
     if best is None:
         raise InputError(
-            "no weights reproduce all these moments together: match fewer columns, moments=1 or "
-            "moments=0, or raise most"
+            "no weights reproduce all these moments together: match fewer columns, or pass a "
+            "smaller moments, or a larger most if it is given"
         )
     return best
 

@@ -122,7 +122,10 @@ def plot_matching(weights: Matched, *, ax: Axes | None = None) -> Figure:
     panel.plot(after, heights, "o", color=P_MORE, label="with weights", markersize=5.0)
     panel.set_ylim(-0.6, len(moments) - 0.4)
     panel.set_yticks(heights, [moment.name for moment in moments])
-    panel.set_xlabel("source less target, standard deviations of the target")
+    panel.set_xlabel(
+        "source less target: means in standard deviations of the target,\n"
+        "variances relative to the target's, over sqrt(2)"
+    )
     panel.legend(
         fontsize=SMALL, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2
     )
