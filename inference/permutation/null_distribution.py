@@ -408,8 +408,8 @@ def combine_statistics(
 ) -> np.ndarray:
     """Combine statistics, (1 + B,) each, by the generalized mean of their tail probabilities.
 
-    The mean has the order -:data:`ORDER` (Vovk and Wang 2020). The result is minus its logarithm up
-    to a constant; its null distribution is that over permutations.
+    The mean has the order -:data:`ORDER` (Vovk and Wang 2020). The result is minus its logarithm;
+    its null distribution is that over permutations.
 
     Args:
         statistics: (1 + B,) each.
@@ -418,7 +418,8 @@ def combine_statistics(
         approximate: as for :func:`neg_log_tails`.
     """
     logs = neg_log_tails(np.asarray(statistics), n_observed=n_observed, approximate=approximate)
-    return generalized_mean(logs + np.log(np.asarray(weights))[:, None] / ORDER)
+    proportions = np.asarray(weights) / np.sum(weights)
+    return generalized_mean(logs + np.log(proportions)[:, None] / ORDER)
 
 
 def generalized_mean(neg_logs: np.ndarray, order: float = ORDER) -> np.ndarray:

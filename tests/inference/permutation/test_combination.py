@@ -42,12 +42,14 @@ def test_tail_probabilities_that_underflow_are_continuous():
 
 
 def test_weights_of_a_combination():
-    """Order -1/2: the combination is log (sum w p^(-1/2))^2."""
+    """Order -1/2: the combination is 2 log (sum w p^(-1/2) / sum w); it is 0 if all p are 1."""
     rows = np.random.default_rng(4).normal(size=(3, 200))
     weights = (1.0, 0.5, 2.0)
     tails = np.exp(-neg_log_tails(rows))
-    expected = np.log(sum(w / np.sqrt(p) for w, p in zip(weights, tails, strict=True)) ** 2)
+    total = sum(w / np.sqrt(p) for w, p in zip(weights, tails, strict=True))
+    expected = 2.0 * np.log(total / sum(weights))
     np.testing.assert_allclose(combine_statistics(list(rows), weights), expected)
+    assert combine_statistics([np.ones(9)] * 3, weights) == pytest.approx(np.zeros(9), abs=1e-12)
 
 
 @pytest.mark.parametrize("count", [20, 100, 1000])
