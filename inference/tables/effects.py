@@ -28,7 +28,7 @@ class LevelProportion(NamedTuple):
     """Proportion of a level among the rows with a value, in both tables.
 
     ``interval`` is a confidence interval of the difference, ``after`` less ``before`` (Agresti and
-    Caffo 2000); ``None`` for clusters.
+    Caffo 2000, without the part below -1 or above 1); ``None`` for clusters.
     """
 
     level: str
@@ -162,7 +162,7 @@ def _proportion_interval(
     rows = np.asarray(sizes) + 2.0
     first, second = adjusted = (np.asarray(proportions) * sizes + 1.0) / rows
     error = -float(ndtri(0.5 * alpha)) * math.sqrt(np.sum(adjusted * (1.0 - adjusted) / rows))
-    return float(second - first - error), float(second - first + error)
+    return float(max(second - first - error, -1.0)), float(min(second - first + error, 1.0))
 
 
 def _location_differences(

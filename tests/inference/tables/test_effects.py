@@ -191,6 +191,11 @@ def test_the_interval_of_a_difference_of_proportions_is_that_of_agresti_and_caff
     (level,) = (candidate for candidate in effect.shares if candidate.level == "b")
     assert level[1:3] == (0.25, 0.5)
     np.testing.assert_allclose(level.interval, [second - first - error, second - first + error])
+    for signs, end in (([np.nan, 0.0], 0), ([0.0, np.nan], 1)):
+        column = Column("x", "category", np.repeat(signs, 30), ("a",))
+        interval = changed(column, 30).missing_interval
+        assert interval[end] == (-1.0, 1.0)[end]
+        assert 0.8 < abs(interval[1 - end]) < 0.9
     rng, covered = np.random.default_rng(0), 0
     for _ in range(300):
         drawn = np.concatenate([rng.random(40) < 0.1, rng.random(60) < 0.2]).astype(float)
