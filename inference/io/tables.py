@@ -929,7 +929,9 @@ def _to_arrow(data: Any, name: str) -> pa.Table:
     except (pa.ArrowException, ValueError, TypeError) as error:
         reason = " ".join(" ".join(map(str, error.args[:2])).split()) or type(error).__name__
         if "unique column names" in reason:
-            raise InputError(f"{name} has columns with one name: rename them") from error
+            columns = list(map(str, data.columns))
+            repeated = ", ".join(map(repr, sorted({x for x in columns if columns.count(x) > 1})))
+            raise InputError(f"{name} has several columns named {repeated}: rename them") from error
         advice = ""
         if "Unsupported numpy type" in reason:
             advice = "; convert numbers of other types with .astype('float32')"

@@ -30,9 +30,12 @@ from ..io.types import (
     TypedColumn,
     as_identifier,
     note_on_equal_numbers,
+    type_option,
     value_text,
 )
 
+#: Why a column of identifiers is left out.
+IDENTIFIERS = "its cells are identifiers"
 #: Words of a row that is the sum of others.
 TOTAL = re.compile(
     r"\W*((grand|sub)[ -]?)?"
@@ -259,11 +262,7 @@ def pool_tables(
         else:
             compared.append(column)
     if not compared:
-        reasons = ", ".join(f"{name!r} ({reason})" for name, reason in left_out) or "there is none"
-        column_notes = " ".join(note for name in chosen for note in columns[name].notes)
-        raise InputError(
-            f"no column can be compared: {reasons}{'. ' * bool(column_notes)}{column_notes}"
-        )
+        raise _nothing_to_compare(left_out, [note for x in chosen for note in columns[x].notes])
     notes += [_date_note(column) for column in compared if column.kind == "datetime"]
     notes += [
         f"{name!r} is left out: {reason}." for name, reason in left_out if reason != "excluded"
@@ -585,7 +584,9 @@ def _date_note(column: Column, day: float = 86_400.0) -> str:
         )
     return (
         f"Weekdays and hours of {column.name!r} are compared, and not the dates themselves: to "
-        "compare these, convert the column to days since a fixed date."
+        "compare these, convert the column to days since a fixed date, as with "
+        "(pandas.to_datetime(...) - pandas.Timestamp('2000-01-01')).dt.days, and read it with "
+        f"{type_option(column.name, 'number')}."
     )
 
 
@@ -795,6 +796,18 @@ def in_parentheses(notes: Sequence[str]) -> str:
     return "".join(f" ({note.removesuffix('.')})" for note in notes)
 
 
+def _nothing_to_compare(left_out: list[tuple[str, str]], notes: list[str]) -> InputError:
+    """Describe why no column can be compared, with the notes on reading them."""
+    reasons = ", ".join(f"{name!r} ({reason})" for name, reason in left_out) or "there is none"
+    if any(reason == IDENTIFIERS for _, reason in left_out):
+        reasons += (
+            "; compare identifiers as text with --identifiers (identifiers=True), or set the type "
+            "of measured numbers with --column-type (column_types=)"
+        )
+    text = " ".join(notes)
+    return InputError(f"no column can be compared: {reasons}{'. ' * bool(text)}{text}")
+
+
 def _uninformative(column: Column) -> str:
     """Return why a column cannot differ between tables, or nothing."""
     known = column.values[~np.isnan(column.values)]
@@ -803,5 +816,5 @@ def _uninformative(column: Column) -> str:
     if len(known) == len(column.values) and (known == known[0]).all():
         return "it has one value in all rows"
     if column.kind == "identifier":
-        return "its cells are identifiers"
+        return IDENTIFIERS
     return ""

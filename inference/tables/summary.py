@@ -58,7 +58,16 @@ def format_method(result: TableFindings) -> str:
 
 
 def format_answer(result: TableFindings) -> str:
-    """Return the first sentence, with the decision and the numbers of columns and pairs."""
+    """Return the decision, the numbers of columns and pairs, and what was not compared."""
+    answer = _format_decision(result)
+    medians = [column.effect.medians for column in result.columns if column.kind == "datetime"]
+    if any(not 0.0 <= median < DAY for pair in medians if pair for median in pair):
+        # Times of a day are in the first day of 1970.
+        return f"{answer[:-1]}; the dates themselves were not compared, only weekdays and hours."
+    return answer
+
+
+def _format_decision(result: TableFindings) -> str:
     first, second = result.names
     p = describe_p_with_error(result.pvalue, result.pvalue_error, result.n_resamples)
     if not result.reject:
@@ -82,11 +91,16 @@ def format_column_p(column: ColumnFindings) -> str:
     return describe_p(column.pvalue, n_resamples)
 
 
+def _format_name(name: str) -> str:
+    """Return the name of a column, in quotes if it is blank."""
+    return name if name.strip() else repr(name)
+
+
 def format_column(column: ColumnFindings) -> str:
     """Summarize a column in a sentence."""
     verb = "has changed" if column.reject else "shows no change"
     effects = "; ".join(format_effects(column))
-    answer = f"{column.name} ({column.kind}) {verb} ({format_column_p(column)})"
+    answer = f"{_format_name(column.name)} ({column.kind}) {verb} ({format_column_p(column)})"
     if column.reject and len(column.marginals) > 1:
         answer += f", most in its {FEATURES.get(column.strongest_feature, 'values')}"
     return f"{answer}{': ' if effects else ''}{effects}."
@@ -273,7 +287,7 @@ def format_pair(pair: PairComparison, result: TableFindings) -> str:
     else:
         measure = f"correlation of the normal scores of {first} and {second}, corrected for ties"
     p = describe_p(pair.pvalue, result.n_resamples)
-    columns = " and ".join(pair.columns)
+    columns = " and ".join(map(_format_name, pair.columns))
     return f"The association of {columns} has changed ({p}): {measure}: {values}."
 
 
@@ -292,7 +306,7 @@ def format_markdown(result: TableFindings) -> str:
     lines += ["| column | kind | changed | p, adjusted | how |", "| --- | --- | --- | ---: | --- |"]
     for column in result.ordered:
         row = (
-            column.name,
+            _format_name(column.name),
             column.kind,
             "yes" if column.reject else "not found",
             format_p(column.pvalue, result.n_resamples),

@@ -262,8 +262,10 @@ def test_words_that_are_read_as_missing_are_counted(make):
 
 def test_parts_of_dates_that_are_not_compared_are_noted():
     days = pd.Series(pd.date_range("1950-01-01", periods=60, freq="97D"))
-    note = read(pd.DataFrame({"dob": days}), pd.DataFrame({"dob": days + pd.Timedelta("3650D")}))[1]
+    later = days + pd.Timedelta("3650D")
+    note = read(pd.DataFrame({"dob": days}), pd.DataFrame({"dob": later}))[1]
     assert "Weekdays and hours of 'dob' are compared, and not the dates themselves" in note
+    assert "read it with --column-type dob=number (column_types={'dob': 'number'})" in note
     times = [datetime.time(index % 24, index % 60) for index in range(60)]
     assert "The hours of 'at' are compared, and not the minutes" in read({"at": times})[1]
 

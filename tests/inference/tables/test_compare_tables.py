@@ -1,5 +1,6 @@
 """Two tables compared: changes are reported, and only at the level for equal distributions."""
 
+import datetime
 import html
 import json
 from types import SimpleNamespace
@@ -267,6 +268,8 @@ def test_dates_of_several_types_are_compared():
     result = compare_tables(before, after, **QUIET)
     assert result["when"].kind == "datetime"
     assert result.pvalue == 1.0
+    hours = pa.table({"at": pa.array([datetime.time(index % 24) for index in range(40)])})
+    assert "dates" not in compare_tables(hours, hours, **QUIET).to_dict()["sentence"]
 
 
 @pytest.mark.parametrize("as_text", [False, True])
@@ -294,6 +297,11 @@ def test_disjoint_date_ranges_are_noted(gap, noted):
     assert len(notes) == noted
     if noted:
         assert "'when' are from 2024-01-01 to 2024-02-09 in old and from 2024-0" in notes[0]
+    sentence = (
+        "No difference between old and new was found (p = 1); the dates themselves were not "
+        "compared, only weekdays and hours."
+    )
+    assert result.to_dict()["sentence"] == sentence
 
 
 def test_a_shuffle_does_not_change_the_result_with_weights():
