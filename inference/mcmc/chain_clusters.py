@@ -20,8 +20,8 @@ PROBABILITIES = (0.1, 0.5, 0.9)
 #: Largest difference of quantiles, in standard deviations, of groups that agree, and smallest one
 #: of groups that do not. Between them nothing is said. Neither is tuned.
 TOLERANCE, MIN_DIFFERENCE = 0.5, 1.0
-#: Name of a component of an array, such as ``mu[2]``.
-COMPONENT = re.compile(r"(.+)\[(\d+)\]$")
+#: Name of a component of an array or of a numbered parameter, such as ``mu[2]`` or ``mu2``.
+COMPONENT = re.compile(r"(.+?)(?:\[(\d+)\]|(\d+))$")
 
 
 class ClusterMass(NamedTuple):
@@ -132,9 +132,9 @@ def label_switching_notes(
     Returns:
         One note for each cluster that agrees with the first one only after that.
     """
-    scale = np.maximum(values.std(axis=1).mean(axis=0), np.finfo(float).tiny)
-    for components in _arrays(names).values():
-        scale[components] = scale[components].mean()
+    # Standard deviations in the largest cluster: those of others after the change are the same.
+    scale = values[list(clusters[0])].std(axis=1).mean(axis=0)
+    scale = np.where(scale > 0.0, scale, values.std(axis=(0, 1)))
     quantiles = [
         np.quantile(values[list(cluster)].reshape(-1, len(names)), PROBABILITIES, axis=0) / scale
         for cluster in clusters
@@ -143,10 +143,8 @@ def label_switching_notes(
     for cluster, other in zip(clusters[1:], quantiles[1:], strict=True):
         if np.abs(other - quantiles[0]).max() < MIN_DIFFERENCE:
             continue
-        change = _sign_changes(quantiles[0], other, names) or _permutation(
-            quantiles[0], other, names
-        )
-        if change:
+        changes = [find(quantiles[0], other, names) for find in (_sign_changes, _permutation)]
+        if change := ", or after ".join(filter(None, changes)):
             chains, reference = (
                 ", ".join(str(labels[chain]) for chain in group) for group in (cluster, clusters[0])
             )
@@ -157,11 +155,14 @@ def label_switching_notes(
 
 
 def _arrays(names: Sequence[str]) -> dict[str, list[int]]:
-    """Return the columns of the components of every array, in order, by the name of the array."""
+    """Return the columns of the components of every array, in order, by the name of the array.
+
+    Parameters whose names differ only by a number at the end are an array too.
+    """
     arrays: dict[str, dict[int, int]] = {}
     for column, name in enumerate(names):
         if match := COMPONENT.match(name):
-            arrays.setdefault(match[1], {})[int(match[2])] = column
+            arrays.setdefault(match[1], {})[int(match[2] or match[3])] = column
     return {name: [columns[index] for index in sorted(columns)] for name, columns in arrays.items()}
 
 

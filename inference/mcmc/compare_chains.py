@@ -142,7 +142,11 @@ class ChainComparison(ReprMixin):
         """The result of the test in a few words."""
         if self.sizes[0] == 1:
             return "no drift was found" if self.agree else "the chain drifts"
-        return "no disagreement was found" if self.agree else "the chains disagree"
+        if self.agree:
+            return "no disagreement was found"
+        if self.groups == "halves":
+            return "the first and second halves of the chains differ"
+        return "the chains disagree"
 
     def format_pvalue(self, pvalue: float) -> str:
         """Format one of the p-values: ``p = 0.031``, or ``p ≤ 0.002`` if it is the smallest."""
@@ -181,6 +185,9 @@ class ChainComparison(ReprMixin):
     def _describe_differences(self) -> list[str]:
         """Return lines on the components, chains and parameters that differ."""
         lines = [f"Strongest component of the test: {self.strongest_component}."]
+        if self.sizes[0] > 1 and self.groups == "halves":
+            p = self.format_pvalue(min(1.0, 2.0 * self.pvalue_between))
+            lines.append(f"No difference of the chains from each other was found ({p}).")
         if len(self.clusters) > 1:
             clusters = " | ".join(", ".join(map(str, cluster)) for cluster in self.clusters)
             lines.append(f"Clusters of chains without significant differences: {clusters}.")
@@ -189,6 +196,8 @@ class ChainComparison(ReprMixin):
         if self.drifting:
             chains = ", ".join(map(str, self.drifting))
             lines.append(f"First and second half differ: chain {chains}.")
+        elif self.groups == "halves" and self.sizes[0] > 1:
+            lines.append("The halves differ in all chains together, and in no single one.")
         for heading, differences in (
             ("Parameters that differ", self.columns),
             ("Correlations that differ", self.pairs),
@@ -472,6 +481,23 @@ def _clusters(
     return tuple(sorted(clusters, key=lambda members: (-len(members), members)))
 
 
+def _notes_on_copies(chains: Chains) -> list[str]:
+    """Return a note for each set of chains with equal draws."""
+    copies: list[tuple[np.ndarray, list[str]]] = []
+    for label, values in zip(chains.labels, chains.values, strict=True):
+        equal = [labels for first, labels in copies if np.array_equal(first, values)]
+        if equal:
+            equal[0].append(str(label))
+        else:
+            copies.append((values, [str(label)]))
+    return [
+        f"chains {', '.join(labels)} have identical draws, as if from one seed: p-values assume "
+        "independent chains, and are wrong here; drop the copies"
+        for _, labels in copies
+        if len(labels) > 1
+    ]
+
+
 def _notes(
     chains: Chains,
     constant_parameters: tuple[str, ...],
@@ -480,14 +506,20 @@ def _notes(
     rhat: float,
 ) -> list[str]:
     """Return warnings on the length and speed of chains, and on parameters."""
-    notes = []
+    notes = _notes_on_copies(chains)
     # From this R-hat on, autocorrelation times within chains are not trusted.
-    if rhat > 1.1:
+    if rhat > 1.1 and batches.short:
+        times = chains.values.shape[1] / batches.autocorrelation_time
+        notes.append(
+            f"R-hat is {rhat:.3g}, and the chains are only {times:.2g} autocorrelation times long: "
+            "they have not mixed, and no p-value of the test is reliable; draw longer chains"
+        )
+    elif rhat > 1.1:
         notes.append(
             f"R-hat is {rhat:.3g}, but the autocorrelation time within chains is only "
-            f"{batches.autocorrelation_time:.3g}: either chains are in different modes, or all "
-            "chains move between modes too rarely for this estimate, and then the p-value may be "
-            "too small; draw longer chains"
+            f"{batches.autocorrelation_time:.3g} draws: either chains are in different modes, or "
+            "all chains move between modes too rarely for this estimate, and then the p-value may "
+            "be too small; draw longer chains"
         )
     if batches.short:
         error = "chains that agree may be reported to disagree"
@@ -519,8 +551,4 @@ def _notes(
     if not moves.all():
         stuck = ", ".join(str(chains.labels[chain]) for chain in np.flatnonzero(~moves))
         notes.append(f"stuck at one point: chain {stuck}")
-    for first, second in itertools.combinations(range(len(chains.labels)), 2):
-        if np.array_equal(chains.values[first], chains.values[second]):
-            labels = f"{chains.labels[first]} and {chains.labels[second]}"
-            notes.append(f"chains {labels} have identical draws, as if from one seed")
     return notes

@@ -8,7 +8,7 @@ import xarray as xr
 from bke.inference import InputError, compare_chains
 from bke.inference.core.machine import computing
 from bke.inference.mcmc import chain_statistics
-from bke.inference.mcmc.batches import Batches, normal_scores
+from bke.inference.mcmc.batches import Batches, make_batches, normal_scores
 from bke.inference.mcmc.chain_statistics import (
     COMPONENTS,
     BatchFeatures,
@@ -16,6 +16,8 @@ from bke.inference.mcmc.chain_statistics import (
     group_statistics,
     permute_labels,
 )
+from bke.inference.mcmc.compare_chains import _notes
+from bke.inference.mcmc.draws import Chains
 from scipy.stats import binom
 
 RNG = np.random.default_rng(0)
@@ -185,6 +187,8 @@ def test_columns_are_of_chains_unless_only_halves_differ(autoregression):
     draws[:, 400:, 0] += 2.0  # equal in all chains
     result = compare_chains(draws, columns=np.array(["a", "b"]))
     assert (result.groups, result.pvalue_between > 0.025) == ("halves", True)
+    assert ": THE FIRST AND SECOND HALVES OF THE CHAINS DIFFER (p " in str(result)
+    assert "No difference of the chains from each other was found (p = " in str(result)
     assert result.pvalue == 2.0 * result.pvalue_within  # there are two tests
     assert [column.name for column in result.columns if column.differs] == ["a"]
 
@@ -254,7 +258,7 @@ def with_chain(draws, chain, values):
         ),
         (
             lambda ar: with_chain(ar(3, 400, 0.5), 2, ar(3, 400, 0.5)[0]),
-            "chains 0 and 2 have identical draws, as if from one seed",
+            "chains 0, 2 have identical draws, as if from one seed: p-values assume",
         ),
         (lambda ar: ar(4, 100, 0.95), "the chains are short"),
     ],
@@ -267,6 +271,28 @@ def test_notes(draws, expected, autoregression):
         assert (result.agree, (3,) in result.clusters) == (False, True)
     if "slowly" in expected:
         assert result.autocorrelation_time > 20.0
+
+
+def test_copies_of_several_chains_are_in_one_note_which_is_the_first():
+    draws = np.repeat(RNG.normal(size=(2, 20, 1)), [3, 1], axis=0)
+    chains = Chains(draws, ("x",), (0, 1, 2, 3), ordered=True)
+    first, *rest = _notes(chains, ("c",), make_batches(draws, ordered=True), 0.05, 1.0)
+    assert first.startswith("chains 0, 1, 2 have identical draws")
+    assert rest
+    assert not any("identical" in note for note in rest)
+
+
+def test_a_large_rhat_of_chains_of_few_autocorrelation_times_is_no_conflict(autoregression):
+    draws = autoregression(4, 100, 0.98)
+    notes = _notes(
+        Chains(draws, ("x",), (0, 1, 2, 3), ordered=True),
+        (),
+        make_batches(draws, ordered=True),
+        0.05,
+        1.21,
+    )
+    assert "R-hat is 1.21, and the chains are only " in notes[0]
+    assert "autocorrelation times long: they have not mixed" in notes[0]
 
 
 def test_an_insufficient_number_of_permutations_of_half_chains_is_noted(autoregression):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from bke.inference import compare_chains
+from bke.inference.mcmc.chain_clusters import label_switching_notes
 
 RNG = np.random.default_rng(0)
 
@@ -50,6 +51,29 @@ def test_a_change_of_sign_is_named():
         note == "label switching: chains 3 agree with chains 0, 1, 2 after a change of sign of 'w'"
         for note in result.notes
     )
+
+
+@pytest.mark.parametrize(
+    ("means", "change"),
+    [
+        ([0.0, 3.0], "a permutation of the components of 'mu'"),
+        (
+            [-2.0, 2.0],
+            "a change of sign of 'mu1', 'mu2', or after a permutation of the components of 'mu'",
+        ),
+        ([0.0, 3.0, 900.0], "a permutation of the components of 'mu'"),
+    ],
+)
+def test_an_exchange_of_numbered_parameters_is_named(means, change):
+    """The last column has another scale, by which the others would be equal."""
+    scale = np.array([0.3, 0.3, 300.0])[: len(means)]
+    values = np.array(means) + scale * np.random.default_rng(1).normal(size=(4, 400, len(means)))
+    values[[1, 3]] = values[[1, 3]][:, :, [1, 0, *range(2, len(means))]]
+    names = [f"mu{index + 1}" for index in range(len(means))]
+    (note,) = label_switching_notes(values, [(0, 2), (1, 3)], names, (0, 1, 2, 3))
+    assert note == f"label switching: chains 1, 3 agree with chains 0, 2 after {change}"
+    values[1] += [0.0, 5.0, 0.0][: len(means)]
+    assert not label_switching_notes(values, [(0, 2), (1, 3)], names, (0, 1, 2, 3))
 
 
 @pytest.mark.parametrize("shift", [0.0, 3.0])
