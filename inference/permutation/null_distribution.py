@@ -269,8 +269,8 @@ def small_sample_note(n_distinct: int, alpha: float) -> tuple[str, ...]:
     if n_distinct >= 1.0 / alpha:
         return ()
     return (
-        f"so few rows can be permuted in {n_distinct} ways only: no p-value is below about "
-        f"1/{n_distinct}, whatever they are",
+        f"so few rows can be permuted in {n_distinct} ways only: apart from the Monte Carlo error "
+        f"of the permutations, no p-value is below 1/{n_distinct}, whatever they are",
     )
 
 
