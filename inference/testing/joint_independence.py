@@ -261,7 +261,9 @@ def lancaster_test(
         progress: show a progress bar.
 
     Returns:
-        The result. Its ``components`` have the p-values of the three hypotheses;
+        The result. Its ``components`` have the p-values of the three hypotheses, for which X, Y or
+        Z is permuted. A large one means that no interaction of all three was found, and not that
+        the permuted variable is independent of the others: Y may depend on X only.
         ``null_distribution`` is that of the hypothesis with the largest p-value.
 
     Raises:
@@ -354,7 +356,10 @@ def _factorization_test(
         combined = combine(values, labels)
         return TestResult.from_permutations(
             combined.values,
-            test=f"{'XYZ'[permuted]} independent of ({'XYZ'[first]}, {'XYZ'[second]})",
+            test=(
+                f"interaction of all three, {'XYZ'[permuted]} permuted against "
+                f"({'XYZ'[first]}, {'XYZ'[second]})"
+            ),
             hypotheses=(
                 "no evidence of an interaction of all three variables",
                 "the three variables interact",
