@@ -504,7 +504,8 @@ class MonitorState(ReprMixin):
             )
         changes = ", ".join(map(str, self.changes[:2])) or "rows differ"
         return (
-            f"{rows}: CHANGE at {self.change_point_text}: {changes} (alarm at row {self.alarm_row})"
+            f"{rows}: CHANGE at {self.change_point_text}: {changes} "
+            f"(alarm since row {self.alarm_row})"
         )
 
     @property
@@ -521,10 +522,10 @@ class MonitorState(ReprMixin):
         lines = [self.summary_line]
         if self.alarm:
             lines.append(
-                f"Wealth of the bets: {self.max_wealth:.3g}. If nothing changed, the probability "
-                f"of an alarm at any row would be at most {self.alpha:g}."
+                f"Largest wealth of the bets so far: {self.max_wealth:.3g}. If nothing changed, "
+                f"the probability of an alarm at any row would be at most {self.alpha:g}."
             )
-            lines += [f"  {change} (wealth {change.wealth:.3g})" for change in self.changes]
+            lines += [f"  {x} (wealth {x.wealth:.3g} at the alarm)" for x in self.changes]
         if self.repeated:
             lines.append(f"{pluralize(self.repeated, 'repeated row')} dropped.")
         if self.late:

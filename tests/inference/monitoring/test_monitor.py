@@ -96,6 +96,9 @@ def test_shift_is_detected(alarmed):
     assert state.pvalue <= 0.05
     assert state.max_wealth >= 20.0
     assert "CHANGE at row" in state.summary_line
+    assert state.summary_line.endswith(f"(alarm since row {state.alarm_row})")
+    assert f"Largest wealth of the bets so far: {state.max_wealth:.3g}." in str(state)
+    assert f"c is larger (wealth {state.changes[0].wealth:.3g} at the alarm)" in str(state)
     assert "c is larger" in str(alarmed)
 
 
