@@ -192,7 +192,11 @@ def format_region(region: Region, column: ColumnFindings) -> str:
     """Describe a region of a column of numbers in which a table has a higher density."""
     fewer = column.names[region.sign > 0]
     n_resamples = column.marginals[0].n_resamples
-    ratio = format_ratio(region, fewer, n_resamples, "simultaneous interval")
+    confidence = "simultaneous interval"
+    if column.kind == "integer":
+        # At a single integer the ratio is not that of its proportions, one of which may be 0.
+        confidence = f"density smoothed over integers; {confidence}"
+    ratio = format_ratio(region, fewer, n_resamples, confidence)
     return f"{_format_place(region, column)}, {ratio}"
 
 

@@ -476,7 +476,8 @@ def test_regions_are_described_by_their_intervals(kind, scale, intervals, descri
     region = Region(np.array([4.25]), np.array([scale]), -1, 0.5, (0.2, 0.9), 0.01, intervals)
     marginal = SimpleNamespace(n_resamples=999)
     column = SimpleNamespace(kind=kind, names=("p", "q"), marginals=(marginal,))
-    size = "2.00 times (simultaneous interval 1.11 to 5.00; p = 0.01)"
+    smoothed = "density smoothed over integers; " * (kind == "integer")
+    size = f"2.00 times ({smoothed}simultaneous interval 1.11 to 5.00; p = 0.01)"
     assert format_region(region, column) == f"q has a higher density {description}, {size}"
 
 
