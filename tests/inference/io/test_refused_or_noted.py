@@ -145,6 +145,7 @@ TO_FRAME = r"give \.to_dataframe\(\) of it"
         (LAKHS, None, "or take it for words"),
         (FRAME, FRAME.rename(columns=str.upper), "rename those that differ by capital letters"),
         (FRAME.set_index("a"), FRAME, "reset_index"),
+        ({"v": list(range(60))}, None, r"--identifiers \(identifiers=True\), or set the type of"),
         (pd.DataFrame(TWO, columns=["v", "v"]), None, "several columns named 'v': rename them"),
         (DATES, TWO_DIGITS, r"'01/01/24' in row 1 of Q.*years of four digits"),
     ],

@@ -261,6 +261,17 @@ def test_long_integers_are_not_merged():
     assert result["x"].effect.auc_interval is None
 
 
+def test_strata_of_two_rows_compare_paired_tables():
+    """The differences of pairs are far smaller than those of rows; the column has no name."""
+    rng = np.random.default_rng(0)
+    before = pd.DataFrame({"pair": np.arange(30), "": rng.normal(60.0, 12.0, size=30)})
+    after = before.assign(**{"": before[""] + 1.0 + 0.5 * rng.normal(size=30)})
+    paired = compare_tables(before, after, strata="pair", **QUIET)
+    assert paired.reject
+    assert "\n  '' (number) has changed" in str(paired)
+    assert not compare_tables(before, after, exclude=["pair"], **QUIET).reject
+
+
 def test_dates_of_several_types_are_compared():
     days = pd.date_range("2024-01-01", periods=40, freq="7h")
     before = pa.table({"when": pa.array(days.to_numpy().astype("datetime64[s]"))})
