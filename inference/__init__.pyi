@@ -120,6 +120,10 @@ from .student_t.sampling import (
     student_t_posterior as student_t_posterior,
     student_t_predictive as student_t_predictive,
 )
+from .student_t.two_sample import (
+    TwoDensityResult as TwoDensityResult,
+    two_density_test as two_density_test,
+)
 from .tables.compare_tables import (
     compare_groups as compare_groups,
     compare_tables as compare_tables,
