@@ -82,6 +82,7 @@ Likelihood LowRankError MatchedWeights Measure Mode Modes Moment MonitorState
 Normalizer OpenRun PairComparison Peak PreImage PredictiveCheck Product Radial Region
 RegressionSummary Rows Sample SamplingError Scaled Score SmoothingError
 StateEstimates Stationary SteinResult Sum TableComparison TestComponent TestResult Thinned
+TwoDensityResult
 """
 RETURNED = frozenset(RETURNED_NAMES.split())
 
