@@ -31,6 +31,7 @@ from bke.inference import (
     reweight,
     stein_test,
     thin,
+    two_density_test,
     two_sample_test,
 )
 from bke.inference.core import notebook
@@ -169,6 +170,16 @@ RESULTS = {
     "LearnedStudentT": (
         lambda: learn_student_t(normal(30), factors=(0.5, 1.0), noise_variance=1.0, **QUIET),
         *(False, False, 2),
+    ),
+    "TwoDensityResult": (
+        lambda: two_density_test(
+            *(normal(9), normal(8, shift=2.0)),
+            factors=(1.0,),
+            noise_variance=1.0,
+            n_resamples=19,
+            **QUIET,
+        ),
+        *(True, False, 1),
     ),
 }
 SLOW = {
