@@ -131,6 +131,11 @@ from .tables.result import (
     TableComparison as TableComparison,
 )
 from .testing.causal import CausalGraph as CausalGraph, Edge as Edge, causal_graph as causal_graph
+from .testing.causal_direction import (
+    AdditiveNoiseModel as AdditiveNoiseModel,
+    CausalDirection as CausalDirection,
+    causal_direction as causal_direction,
+)
 from .testing.independence import (
     conditional_independence_test as conditional_independence_test,
     independence_test as independence_test,

@@ -73,7 +73,8 @@ def test_pages_link_to_files_that_exist():
 #: Classes that functions return, base classes, exceptions and annotations: users do not call them,
 #: and the functions that return them are documented.
 RETURNED_NAMES = """
-BayesRule CausalGraph ChainComparison Change ChangePoint ClusterMass ColumnComparison Comparison
+AdditiveNoiseModel BayesRule CausalDirection CausalGraph ChainComparison Change ChangePoint
+ClusterMass ColumnComparison Comparison
 ConditionalEmbedding Contribution Convergence Covariance CredibleBand Diagnosis Edge
 Embedding EmbeddingPosterior
 GroupsComparison InputError Integral JointEmbedding Kernel KernelBayesFilter

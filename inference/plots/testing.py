@@ -1,4 +1,7 @@
-"""Plots of tests: null distributions, predictive checks, and moments before and after weighting."""
+"""Plots of tests: null distributions, predictive checks, additive noise models, and moments.
+
+The moments are those before and after weighting.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from .style import P_COLOUR, P_MORE, Q_COLOUR, SMALL, panels, plain, rug
+from .style import P_COLOUR, P_MORE, Q_COLOUR, SMALL, TRUTH, panels, plain, rug
 
 #: Characters of a line of the legend's first entry and of the title.
 LABEL, TITLE = 34, 70
 #: Moments that are drawn.
 MOST = 30
+#: Regression of a rejected model.
+REJECTED = "#D55E00"
 
 
 class TestOutcome(Protocol):
@@ -44,6 +49,10 @@ class TestOutcome(Protocol):
     @property
     def null_distribution(self) -> np.ndarray:
         """Draws under the null hypothesis, (B,); may be empty."""
+
+    @property
+    def reject(self) -> bool:
+        """True if the null hypothesis is rejected."""
 
     @property
     def method(self) -> str:
@@ -192,4 +201,75 @@ def plot_predictive_check(check: Check, *, axes: Sequence[Axes] | None = None) -
     # Above the plot: within it the legend would look like one more point.
     ax.legend(fontsize=SMALL, frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2)
     plain(ax)
+    return figure
+
+
+class NoiseModel(Protocol):
+    """Attributes of an additive noise model of :func:`~bke.inference.causal_direction`."""
+
+    @property
+    def cause(self) -> str:
+        """Name of the cause."""
+
+    @property
+    def effect(self) -> str:
+        """Name of the effect."""
+
+    @property
+    def values(self) -> np.ndarray:
+        """Values of the cause, (m,)."""
+
+    @property
+    def predicted(self) -> np.ndarray:
+        """Predictions of the effect, (m,)."""
+
+    @property
+    def observed(self) -> np.ndarray:
+        """Values of the effect, (m,)."""
+
+    @property
+    def residuals(self) -> np.ndarray:
+        """Observed less predicted values, (m,)."""
+
+    @property
+    def test(self) -> TestOutcome:
+        """Test of independence of the cause and the residuals."""
+
+
+class Direction(Protocol):
+    """Attributes of a :class:`~bke.inference.CausalDirection` that are plotted."""
+
+    @property
+    def forward(self) -> NoiseModel:
+        """Model with x as the cause."""
+
+    @property
+    def backward(self) -> NoiseModel:
+        """Model with y as the cause."""
+
+
+def plot_direction(direction: Direction, *, axes: Sequence[Axes] | None = None) -> Figure:
+    """Plot the rows with both regressions, and the residuals below.
+
+    Args:
+        direction: result of :func:`~bke.inference.causal_direction`.
+        axes: four axes, row by row; by default those of a new figure.
+    """
+    figure, grid = panels(2, 2, axes, width=8.0, height=5.6)
+    for model, top, below in zip(
+        (direction.forward, direction.backward), grid[:2], grid[2:], strict=True
+    ):
+        colour = REJECTED if model.test.reject else TRUTH
+        order = np.argsort(model.values)
+        top.plot(model.values, model.observed, ".", color=P_COLOUR, markersize=3)
+        top.plot(model.values[order], model.predicted[order], color=colour)
+        outcome = "rejected" if model.test.reject else "not rejected"
+        title = f"{model.cause} -> {model.effect}: {outcome}, {model.test.pvalue_text}"
+        top.set_title(title, loc="left", fontsize="medium")
+        top.set_ylabel(model.effect)
+        below.axhline(0.0, color=colour)
+        below.plot(model.values, model.residuals, ".", color=P_COLOUR, markersize=3)
+        below.set(xlabel=model.cause, ylabel=f"residuals of {model.effect}")
+        plain(top)
+        plain(below)
     return figure

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 
 from ..core.errors import InputError, check_choice
 from ..core.machine import computing
@@ -117,6 +117,36 @@ def _residuals(
             "Remove one of the columns"
         )
     return np.asarray(noise_variance * weights)
+
+
+def cross_predict(values: np.ndarray, on: np.ndarray, folds: np.ndarray, seed: int) -> np.ndarray:
+    """Predict the values of each fold by the Gaussian-process regression on the other folds.
+
+    The regression is that of :func:`regress_out` with the squared exponential kernel. Its
+    hyperparameters are estimated once, from at most :data:`MAX_FIT_ROWS` random rows of all folds.
+
+    Args:
+        values: response, (n,), in an order that does not depend on that of the user's rows.
+        on: predictor, (n,).
+        folds: fold of each row, (n,).
+        seed: random seed of the subsample.
+
+    Returns:
+        Predictions in the units of ``values``, (n,).
+    """
+    data = np.column_stack([on, values])
+    mean, deviation = data.mean(axis=0), data.std(axis=0)
+    data = (data - mean) / deviation
+    check_memory(len(data), 2, matrices=3)
+    with computing():
+        kernel, noise_variance = _fit_kernel(random_part(data, MAX_FIT_ROWS, seed), np.inf, None)
+        gram, predictions = kernel.k1(data[:, :1]), np.empty(len(data))
+        for fold in np.unique(folds):
+            held_out, rest = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+            noisy = gram[np.ix_(rest, rest)] + noise_variance * np.eye(len(rest))
+            weights = cho_solve(cho_factor(noisy, lower=True), data[rest, 1])
+            predictions[held_out] = gram[np.ix_(held_out, rest)] @ weights
+    return np.asarray(mean[1] + deviation[1] * predictions)
 
 
 def _fit_kernel(

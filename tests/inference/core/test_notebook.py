@@ -164,6 +164,10 @@ RESULTS = {
     "MonitorState": (lambda: make_monitor().state, False, True, None),
     "Monitors": (make_monitors, True, True, 3),
     "CausalGraph": (graph, True, True, None),
+    "CausalDirection": (
+        lambda: inference.causal_direction(normal(60), np.exp(normal(60, 2)[:, 1]), **QUIET),
+        *(True, False, 2),
+    ),
     "PredictiveCheck": (predictive, True, True, 12),
     "RegressionSummary": (regression, False, False, 6),
     "LearnedStudentT": (
