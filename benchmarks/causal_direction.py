@@ -103,15 +103,20 @@ SETTINGS: dict[str, tuple[Callable[[int, np.random.Generator], Pair], str]] = {
 TRUE_MODEL = list(SETTINGS)[:7]
 
 
-def answers(setting: str, n: int, permutations: int, seeds: range) -> list[list[object]]:
-    """Return the direction, the number of rejected models and a rejection of x -> y by seed."""
-    rows: list[list[object]] = []
+def answers(setting: str, n: int, permutations: int, seeds: range) -> list[tuple[int, int, int]]:
+    """Return a row for each seed.
+
+    Its entries are 1 for the direction x -> y, -1 for y -> x and 0 for undecided; the number of
+    rejected models; and 1 if x -> y is rejected.
+    """
+    rows = []
     for seed in seeds:
         rng = np.random.default_rng([seed, n, list(SETTINGS).index(setting)])
         x, y = SETTINGS[setting][0](n, rng)
         result = causal_direction(x, y, n_resamples=permutations, seed=seed, progress=False)
         rejected = [model.test.reject for model in (result.forward, result.backward)]
-        rows.append([result.direction, sum(rejected), int(rejected[0])])
+        code = {"x -> y": 1, "y -> x": -1}.get(result.direction, 0)
+        rows.append((code, sum(rejected), int(rejected[0])))
     return rows
 
 
@@ -120,21 +125,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--settings", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
     parser.add_argument("--sizes", type=int, nargs="+", default=[100, 400])
-    repeats.add_options(parser, repeats=200, permutations=199)
+    repeats.add_options(parser, repeats=100, permutations=199)
     options = parser.parse_args()
     if options.quick:
         options.repeats, options.sizes, options.permutations = 2, [60], 39
 
     def summary(values: np.ndarray) -> repeats.Row:
-        direction, rejected = values[:, 0], values[:, 1].astype(int)
-        undecided = direction == "undecided"
+        direction, rejected, of_first = values.T
+        undecided = direction == 0
         return {
-            "x -> y": float(np.mean(direction == "x -> y")),
-            "y -> x": float(np.mean(direction == "y -> x")),
+            "x -> y": float(np.mean(direction == 1)),
+            "y -> x": float(np.mean(direction == -1)),
             "both fit": float(np.mean(undecided & (rejected == 0))),
             "neither fits": float(np.mean(undecided & (rejected == 2))),
             "not significant": float(np.mean(undecided & (rejected == 1))),
-            "level": float(np.mean(values[:, 2].astype(int))),
+            "level": float(np.mean(of_first)),
         }
 
     def text(rows: list[repeats.Row]) -> str:

@@ -249,7 +249,7 @@ class Direction(Protocol):
 
 
 def plot_direction(direction: Direction, *, axes: Sequence[Axes] | None = None) -> Figure:
-    """Plot the rows with both regressions, and the residuals below.
+    """Plot the rows with the predictions of both models, and the residuals below.
 
     Args:
         direction: result of :func:`~bke.inference.causal_direction`.
@@ -260,9 +260,9 @@ def plot_direction(direction: Direction, *, axes: Sequence[Axes] | None = None) 
         (direction.forward, direction.backward), grid[:2], grid[2:], strict=True
     ):
         colour = REJECTED if model.test.reject else TRUTH
-        order = np.argsort(model.values)
         top.plot(model.values, model.observed, ".", color=P_COLOUR, markersize=3)
-        top.plot(model.values[order], model.predicted[order], color=colour)
+        # Points, because the regression of each fold is another curve.
+        top.plot(model.values, model.predicted, ".", color=colour, markersize=3)
         outcome = "rejected" if model.test.reject else "not rejected"
         title = f"{model.cause} -> {model.effect}: {outcome}, {model.test.pvalue_text}"
         top.set_title(title, loc="left", fontsize="medium")

@@ -176,7 +176,7 @@ class CausalDirection(ReprMixin):
         return f"<causal direction: {self.direction}, {self.reason}>"
 
     def plot(self, *, axes: Sequence[Axes] | None = None) -> Figure:
-        """Plot the rows with both regressions, and the residuals below.
+        """Plot the rows with the predictions of both models, and the residuals below.
 
         Args:
             axes: four axes, row by row; by default those of a new figure.
