@@ -28,5 +28,5 @@ for ax in axes[1]:
 
 # %%
 # The answer is that the day causes the temperature: the residuals of the temperature are
-# independent of the day, and those of the day depend on the temperature. With all days neither
-# model fits, because the weather of a day is not independent of that of the day before.
+# independent of the day, and those of the day depend on the temperature. With all days, whose
+# weather often lasts from one to the next, neither model fits.
