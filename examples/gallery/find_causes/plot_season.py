@@ -19,12 +19,13 @@ days = pd.read_csv(Path(__file__).parents[2] / "data" / "ozone.csv").astype(floa
 day, temperature = np.arange(len(days)) + 1.0, days["Temp"].to_numpy()
 result = causal_direction(day[::3], temperature[::3], progress=False)
 print(result)
-print("Of all days:", causal_direction(day, temperature, progress=False))
+of_all_days = causal_direction(day, temperature, progress=False)
+print("Of all days:", of_all_days)
 
 _, axes = plt.subplots(2, 2, figsize=(8.0, 5.6), layout="constrained")
 result.plot(axes=axes)
-for ax in axes[1]:
-    ax.set_xlabel({"x": "day (x)", "y": "temperature (y, °F)"}[ax.get_xlabel()])
+axes[1, 0].set_xlabel("day (x)")
+axes[1, 1].set_xlabel("temperature (y, °F)")
 
 # %%
 # The answer is that the day causes the temperature: the residuals of the temperature are
