@@ -260,8 +260,10 @@ def main() -> None:
     name = "filtering-quick" if options.quick else "filtering"
     settings = {"runs": runs, "test steps": TEST, "particles": PARTICLES}
     title = "Filtering: mean squared error of the state, standard error over the runs in brackets"
-    report.write_report(name, title, summary(rows), settings)
-    (report.RESULTS / f"{name}-runs.json").write_text(json.dumps(rows, indent=1) + "\n")
+    chosen = ", ".join(f"{key} {value}" for key, value in settings.items())
+    text = f"Settings: {chosen}.\n\n{report.table(summary(rows))}"
+    info = {**report.machine(), "load_average": None}  # measures errors, not times
+    report.save(report.RESULTS, name, title, info, text, {"settings": settings, "rows": rows})
     if not options.quick:
         plot(rows, DOCS / "filtering.png")
 
