@@ -159,7 +159,7 @@ class Unit(Lebesgue):
 class Gaussian(Measure):
     """nu(du) = exp(-|u - centre|^2 / (2 scale^2)) du, a finite measure (BKE appendix A.3).
 
-    It is not normalised: a wide ``scale`` recovers the Lebesgue measure. With a finite measure,
+    It is not normalized: a wide ``scale`` recovers the Lebesgue measure. With a finite measure,
     draws from GP(0, r) lie in the RKHS of k (BKE section 3.1).
 
     Args:

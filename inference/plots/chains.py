@@ -57,7 +57,7 @@ def plot_stein(result: SteinOutcome, *, axes: Any = None) -> Figure:
 
     Panels show the columns that fit least, or the first ones if the test does not reject: the
     witness of every draw, and its mean over parts of the draws. It is positive where there are too
-    many draws and negative where there are too few. If the test does not reject, the mean is grey
+    many draws and negative where there are too few. If the test does not reject, the mean is gray
     and has no such label, because chance may explain it.
 
     Args:

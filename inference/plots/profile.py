@@ -33,7 +33,7 @@ def plot_profile(
 
     Densities are those of the unconstrained coordinate (log lengthscale). Dips of the density are
     its zeros; modes are those of the smoothed density. Both curves are relative to their maxima.
-    Ticks show the median of each chain, in the colour of its mode, grey for stuck chains; other
+    Ticks show the median of each chain, in the color of its mode, gray for stuck chains; other
     methods have no chains.
 
     Args:

@@ -30,7 +30,7 @@ Q_COLOUR = "#E69F00"
 TRUTH = "#0072B2"
 #: Where one of two samples has more.
 P_MORE, Q_MORE = "#0072B2", Q_COLOUR
-#: Colours of a map, centred on zero, which suit colour-blind readers.
+#: Colours of a map, centered on zero, which suit colour-blind readers.
 DIVERGING = LinearSegmentedColormap.from_list("more", [Q_MORE, "white", P_MORE])
 #: Shading of a band, of the warmup, of where a band excludes zero.
 BAND_ALPHA = 0.25
@@ -113,7 +113,7 @@ def figure_of(ax: Axes) -> Figure:
 
 
 def mode_colour(mode: int) -> str:
-    """Return the colour of a mode by its index; -1 is a stuck chain."""
+    """Return the color of a mode by its index; -1 is a stuck chain."""
     return STUCK if mode < 0 else MODES[mode % len(MODES)]
 
 

@@ -46,7 +46,7 @@ def plot_tables(
     Numbers and lengths of texts are histograms, the first table filled and the second outlined,
     shaded where one has a higher density. Categories, and weekdays and hours of dates, are bars of
     proportions, the most significant change on top. Changes that a histogram does not show, such as
-    those of missing values and words, are written above it. Columns that have not changed are grey.
+    those of missing values and words, are written above it. Columns that have not changed are gray.
     The last panel of a new figure has the measures of association of changed pairs in both tables.
 
     Args:

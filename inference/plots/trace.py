@@ -25,7 +25,7 @@ def mode_colors(run: Run, **model: Unpack[ModelArguments]) -> dict[str, Any]:
     """Return arguments for functions of arviz-plots that color chains by the mode they are in.
 
     ``arviz_plots.plot_forest(run, combined=False, **mode_colors(run))``, and also ``plot_trace``,
-    ``plot_rank``, ``plot_energy``, ``plot_ess``. Stuck chains are grey.
+    ``plot_rank``, ``plot_energy``, ``plot_ess``. Stuck chains are gray.
 
     Args:
         run: from :func:`~bke.inference.fit`, open or not; or draws of another program.

@@ -323,7 +323,7 @@ def draw_maps(
     columns: Sequence[str],
     bands: Sequence[CredibleBand],
 ) -> None:
-    """Draw one panel per view, side by side; the ``bands`` of the modes set the colour scale."""
+    """Draw one panel per view, side by side; the ``bands`` of the modes set the color scale."""
     inside = np.logical_and.reduce(
         [central(at[:, d], [sample[:, d] for sample in samples.arrays]) for d in range(2)]
     )
@@ -356,7 +356,7 @@ def draw_maps(
 
 
 def _color_label(view: View, inside: np.ndarray) -> str:
-    """Return the quantity of the colours, and the width of its band in the central region."""
+    """Return the quantity of the colors, and the width of its band in the central region."""
     half = 0.5 * (view.band.upper - view.band.lower)[inside]
     return (
         f"{view.quantity}\n(mean; half the pointwise {view.band.level:.0%} band: "

@@ -139,7 +139,7 @@ class BayesRule:
     Fukumizu, Song and Gretton (2013). (The empirical rule of Muandet et al. 2017, section 4.3.3,
     lacks the square and is wrong.) With Lambda the diagonal matrix of the weights w_i that the sum
     rule gives the sample, and Z the features of y, the uncentered covariance operator of Y under
-    the prior is C = Z' Lambda Z, and the posterior of the sample is Lambda Z (C^2 + delta I)^-1 C
+    the prior is C = Z' Lambda Z. The posterior of the sample is Lambda Z (C^2 + delta I)^-1 C
     z(y): the L_Y (L_Y^2 + delta I)^-1 Lambda k_Y of the literature, L_Y = Lambda G_Y.
     :func:`bayes_rule` makes one.
 

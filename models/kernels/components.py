@@ -233,7 +233,7 @@ class GaussianComponentCovariance(Covariance):
 def _gaussian_matrix(
     components: Components, S: jax.Array, delta: jax.Array, x: jax.Array, y: jax.Array
 ) -> jax.Array:
-    """Compute :class:`GaussianComponentCovariance`; x (D, n, 1) and y (D, 1, m) are centred."""
+    """Compute :class:`GaussianComponentCovariance`; x (D, n, 1) and y (D, 1, m) are centered."""
     if components.precision.ndim == 3:
         S = jnp.diag(S)
 

@@ -223,7 +223,7 @@ class GaussianMixture(GaussianFamily):
     Args:
         lengthscale: positive, a number, (Q,) or (Q, D), in the units of the data; (Q,) means the
             same in every column.
-        weights: positive (Q,), not normalised: k(x, x) is their sum; by default equal
+        weights: positive (Q,), not normalized: k(x, x) is their sum; by default equal
             with sum one.
     """
 
@@ -257,7 +257,7 @@ class SpectralMixture(GaussianFamily):
         frequency: a number, (Q,) or (Q, D), in cycles per unit of the data. To learn it needs a
             bounded prior, such as Uniform(0, 1 / range of the data): the Jacobian factor grows with
             it, so that high frequencies, which fit nothing, outweigh the tail of any other.
-        weights: positive (Q,), not normalised: k(x, x) is their sum; by default equal
+        weights: positive (Q,), not normalized: k(x, x) is their sum; by default equal
             with sum one.
     """
 
