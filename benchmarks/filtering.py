@@ -183,7 +183,7 @@ def run(system: System, seed: int, sizes: tuple[int, ...]) -> list[dict]:
                 ),
                 f"{kernel} CPU s to learn": middle - begin,
                 f"{kernel} factor": learned.trials[0].factor,
-                f"{kernel} regularisation": learned.trials[0].regularization,
+                f"{kernel} regularization": learned.trials[0].regularization,
             }
         rows.append(row)
         print(json.dumps(row), flush=True)
@@ -231,13 +231,13 @@ def plot(rows: list[dict], path: Path) -> None:
     for panel, system in zip(panels, SYSTEMS, strict=True):
         subset = [row for row in rows if row["system"] == system.name]
         sizes = sorted({row["training"] for row in subset})
-        for name, (colour, style, label) in styles.items():
+        for name, (color, style, label) in styles.items():
             values = np.array(
                 [[row[name] for row in subset if row["training"] == size] for size in sizes]
             )
             mean = values.mean(axis=1)
             standard_error = values.std(axis=1, ddof=1) / values.shape[1] ** 0.5
-            panel.errorbar(sizes, mean, standard_error, color=colour, linestyle=style, label=label)
+            panel.errorbar(sizes, mean, standard_error, color=color, linestyle=style, label=label)
         panel.set_xscale("log")
         panel.set_xticks(sizes, [str(size) for size in sizes])
         panel.minorticks_off()

@@ -94,7 +94,7 @@ WALLS = np.array(
         [(0.50, 0.35, 0.25), (0.90, 0.90, 0.85)],
     ]
 )
-SPHERES = [  # centre, radius, colour
+SPHERES = [  # center, radius, color
     ((4.2, 3.4, 0.6), 0.6, (0.85, 0.15, 0.55)),
     ((2.2, 3.9, 0.4), 0.4, (0.10, 0.80, 0.75)),
     ((4.6, 1.2, 1.1), 0.5, (0.95, 0.55, 0.10)),
@@ -116,21 +116,21 @@ def ray_colors(rays):
     across = np.where(axis == 0, points[:, 1], points[:, 0])
     up = np.where(axis == 2, points[:, 1], points[:, 2])
     texture = np.tanh(4.0 * np.sin(np.pi * across / width) * np.sin(np.pi * up / width))
-    colour = WALLS[axis, at_far_wall.astype(int)] * (0.8 + 0.2 * texture)[:, None]
+    color = WALLS[axis, at_far_wall.astype(int)] * (0.8 + 0.2 * texture)[:, None]
     normal = np.eye(3)[axis] * np.where(at_far_wall, -1.0, 1.0)[:, None]
-    for centre, radius, tint in SPHERES:
-        to = np.array(centre) - EYE
+    for center, radius, tint in SPHERES:
+        to = np.array(center) - EYE
         along = rays @ to
         inside = along**2 - (to @ to - radius**2)
         near = along - np.sqrt(np.maximum(inside, 0.0))
         hit = (inside > 0.0) & (near > 0.0) & (near < distance)
-        distance[hit], colour[hit] = near[hit], tint
+        distance[hit], color[hit] = near[hit], tint
         points[hit] = EYE + near[hit, None] * rays[hit]
-        normal[hit] = (points[hit] - centre) / radius
+        normal[hit] = (points[hit] - center) / radius
     light = LAMP - points
     away = np.linalg.norm(light, axis=1)
     lit = np.maximum(np.sum(normal * light, axis=1) / away, 0.0) / (1.0 + 0.05 * away**2)
-    return colour * (0.35 + 0.65 * lit)[:, None]
+    return color * (0.35 + 0.65 * lit)[:, None]
 
 
 def render(turns, side=SIDE, per_pixel=RAYS):
@@ -232,10 +232,10 @@ def ridge(inputs, outputs, nugget):
 def kalman(states, frames, series, chosen):
     """Kalman filter of the state and the principal components of the frames, both centered."""
     components, nugget = chosen
-    centre, middle = states.mean(axis=0), frames.mean(axis=0)
+    center, middle = states.mean(axis=0), frames.mean(axis=0)
     _, basis = np.linalg.eigh(np.cov(frames, rowvar=False))  # components in reverse order
     basis = basis[:, -components:]
-    X, Y = states - centre, (frames - middle) @ basis
+    X, Y = states - center, (frames - middle) @ basis
     D = X.shape[1]
     dynamics, process = ridge(X[:-1], X[1:], nugget)
     weights, noise = ridge(X, Y, nugget)
@@ -251,7 +251,7 @@ def kalman(states, frames, series, chosen):
         detection = Detection(row[:, None], measurement_model=measurement)
         posterior = updater.update(SingleHypothesis(prior, detection))
         estimates.append(np.asarray(posterior.state_vector, dtype=float).ravel())
-    return centre + np.array(estimates)
+    return center + np.array(estimates)
 
 
 def kalman_matrix(states, frames, series, chosen):
@@ -358,9 +358,9 @@ for column, index in enumerate(np.linspace(half, count - 1, 8, dtype=int)):
 left, right = figure.add_subplot(grid[1, :3]), figure.add_subplot(grid[1, 3:])
 for index, name in enumerate(METHODS):
     mse = np.array([errors[f"{noise:g} {name}"][0] for noise in NOISES])
-    where, colour = np.arange(len(NOISES)) + 0.2 * (index - 1.5), f"C{index}"
-    left.bar(where, mse.mean(axis=1), 0.18, yerr=mse.std(axis=1), color=colour, label=name)
-    right.plot(traces[f"{NOISES[0]:g} {name}"][:300], color=colour, linewidth=1.0)
+    where, color = np.arange(len(NOISES)) + 0.2 * (index - 1.5), f"C{index}"
+    left.bar(where, mse.mean(axis=1), 0.18, yerr=mse.std(axis=1), color=color, label=name)
+    right.plot(traces[f"{NOISES[0]:g} {name}"][:300], color=color, linewidth=1.0)
 left.set_xticks(range(len(NOISES)), [rf"$\sigma^2$ = {noise:g}" for noise in NOISES])
 left.set(title="mean squared error of the camera angle", ylabel=r"$|B - A|^2$")
 right.set(title=rf"error in degrees, $\sigma^2$ = {NOISES[0]:g}", xlabel="frame of the test half")

@@ -94,7 +94,7 @@ class Terminal:
         self.timings: dict[str, float] = {}
         self._last: list[Callable[[], None]] = []
         # Looked up at every print, so that redirected streams are respected.
-        # With NO_COLOR rich would leave out colours, but not bold and italics.
+        # With NO_COLOR rich would leave out colors, but not bold and italics.
         styled: Any = {"color_system": None if os.environ.get("NO_COLOR") else "auto"}
         self._errors = Console(stderr=True, highlight=False, **styled)
         self._results = Console(stderr=json, highlight=False, quiet=json and quiet, **styled)

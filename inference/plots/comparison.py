@@ -26,7 +26,7 @@ from .style import (
     BAND_ALPHA,
     DIVERGING,
     OVERALL,
-    P_COLOUR,
+    P_COLOR,
     P_MORE,
     Q_MORE,
     SMALL,
@@ -184,11 +184,11 @@ def _histograms(comparison: Comparison, ax: Axes, edges: np.ndarray) -> list[Art
         comparison.names, comparison.sizes, comparison.pooled.weights.T, (P_MORE, Q_MORE),
         ("-", "--"), strict=True,
     )  # fmt: skip
-    for name, size, weights, colour, dashes in samples:
+    for name, size, weights, color, dashes in samples:
         heights = np.histogram(points, edges, weights=weights, density=True)[0]
         handles.append(
             ax.stairs(
-                heights, edges, color=colour, linestyle=dashes, linewidth=1.4,
+                heights, edges, color=color, linestyle=dashes, linewidth=1.4,
                 label=f"{name} ({size} rows)",
             )
         )  # fmt: skip
@@ -306,10 +306,10 @@ def _list(comparison: Comparison, axes: Sequence[Axes], labels: Sequence[str]) -
     finite = [end for end in finite if 0.0 < end < np.inf]
     low, high = (min(finite, default=0.5) / 1.3, max(finite, default=2.0) * 1.3)
     for row, region in enumerate(regions):
-        colour = P_MORE if region.sign > 0 else Q_MORE
+        color = P_MORE if region.sign > 0 else Q_MORE
         ends = np.clip(region.ratio_interval, low, high)
-        ax.hlines(row, *ends, color=colour, linewidth=2.0)
-        ax.plot(np.clip(region.ratio, low, high), row, "o", color=colour, markersize=5)
+        ax.hlines(row, *ends, color=color, linewidth=2.0)
+        ax.plot(np.clip(region.ratio, low, high), row, "o", color=color, markersize=5)
     names = [
         ", ".join(f"{labels[c]} = {region.center[c]:.3g}" for c in region.columns[:3])
         + (", ..." if len(region.columns) > 3 else "")
@@ -328,8 +328,8 @@ def _list(comparison: Comparison, axes: Sequence[Axes], labels: Sequence[str]) -
         )
     plain(ax)
     return [
-        Patch(color=colour, label=f"higher density in {name}, with simultaneous interval")
-        for colour, name in zip((P_MORE, Q_MORE), comparison.names, strict=True)
+        Patch(color=color, label=f"higher density in {name}, with simultaneous interval")
+        for color, name in zip((P_MORE, Q_MORE), comparison.names, strict=True)
     ]
 
 
@@ -343,11 +343,11 @@ def shade(ax: Axes, signs: np.ndarray, at: np.ndarray, names: tuple[str, str]) -
         at: (m,), points in ascending order.
         names: names of the samples.
     """
-    for sign, colour in ((1, P_MORE), (-1, Q_MORE)):
+    for sign, color in ((1, P_MORE), (-1, Q_MORE)):
         inside = signs == sign
         if inside.any():
             ax.fill_between(
-                at, 0, 1, where=inside.tolist(), transform=ax.get_xaxis_transform(), color=colour,
+                at, 0, 1, where=inside.tolist(), transform=ax.get_xaxis_transform(), color=color,
                 alpha=REGION_ALPHA, linewidth=0, zorder=0,
             )  # fmt: skip
     return legend_handles(signs, names)
@@ -356,8 +356,8 @@ def shade(ax: Axes, signs: np.ndarray, at: np.ndarray, names: tuple[str, str]) -
 def legend_handles(signs: np.ndarray, names: tuple[str, str]) -> list[Patch]:
     """Return the handles of a legend for the signs that occur."""
     return [
-        Patch(color=colour, alpha=REGION_ALPHA, label=f"higher density in {name}")
-        for sign, colour, name in zip((1, -1), (P_MORE, Q_MORE), names, strict=True)
+        Patch(color=color, alpha=REGION_ALPHA, label=f"higher density in {name}")
+        for sign, color, name in zip((1, -1), (P_MORE, Q_MORE), names, strict=True)
         if (signs == sign).any()
     ]
 
@@ -454,4 +454,4 @@ def outline(ax: Axes, signs: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
         y: (k,).
     """
     if signs.any():
-        ax.contour(x, y, signs, levels=[-0.5, 0.5], colors=P_COLOUR, linewidths=1.0)
+        ax.contour(x, y, signs, levels=[-0.5, 0.5], colors=P_COLOR, linewidths=1.0)

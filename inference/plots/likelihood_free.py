@@ -20,7 +20,7 @@ from ..likelihood_free.results import (
     log_weights,
     parameter_draws,
 )
-from .style import MODES, OVERALL, P_COLOUR, SHADE, SMALL, log_scale, panels, plain
+from .style import MODES, OVERALL, P_COLOR, SHADE, SMALL, log_scale, panels, plain
 
 #: Bars of a histogram.
 BARS = 40
@@ -74,7 +74,7 @@ def plot_abc(
     for ax, (name, values) in zip(panel_axes, draws.items(), strict=False):
         _marginal(ax, values, weights, before[name].ravel())
         if truth is not None and name in truth:
-            ax.axvline(truth[name], color=P_COLOUR, linewidth=1.0, linestyle="--", label="truth")
+            ax.axvline(truth[name], color=P_COLOR, linewidth=1.0, linestyle="--", label="truth")
         ax.set_xlabel(name)
     handles, labels = panel_axes[0].get_legend_handles_labels()
     panel_axes[0].legend(

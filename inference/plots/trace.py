@@ -18,14 +18,14 @@ from ..diagnostics.modes import Modes, find_modes, format_chains
 from ..sampling.foreign import ModelArguments
 from ..sampling.open_run import OpenRun, Run, open_run
 from ..sampling.samplers import is_independent
-from .style import SMALL, STUCK, log_scale, mode_colour, mode_name, panels, plain, site_components
+from .style import SMALL, STUCK, log_scale, mode_color, mode_name, panels, plain, site_components
 
 
 def mode_colors(run: Run, **model: Unpack[ModelArguments]) -> dict[str, Any]:
     """Return arguments for functions of arviz-plots that color chains by the mode they are in.
 
     ``arviz_plots.plot_forest(run, combined=False, **mode_colors(run))``, and also ``plot_trace``,
-    ``plot_rank``, ``plot_energy``, ``plot_ess``. Stuck chains are grey.
+    ``plot_rank``, ``plot_energy``, ``plot_ess``. Stuck chains are gray.
 
     Args:
         run: from :func:`~bke.inference.fit`, open or not; or draws of another program.
@@ -33,7 +33,7 @@ def mode_colors(run: Run, **model: Unpack[ModelArguments]) -> dict[str, Any]:
     """
     modes = find_modes(open_run(run, **model))
     colors = [
-        mode_colour(-1 if chain in modes.stuck else int(mode))
+        mode_color(-1 if chain in modes.stuck else int(mode))
         for chain, mode in enumerate(modes.of_chains)
     ]
     colors += [STUCK] * (3 - len(colors))  # arviz-plots refuses fewer than three
@@ -149,7 +149,7 @@ def _names(opened: OpenRun, sites: str | Sequence[str] | None) -> list[str]:
 def _with_legend(figure: Figure, modes: Modes, *, divergences: bool = False) -> Figure:
     """Return the figure with the modes' names above it, and leave it out of pyplot's figures."""
     entries = [
-        (mode_name(index, mode), mode_colour(index))
+        (mode_name(index, mode), mode_color(index))
         for index, mode in enumerate(modes.modes)
         if mode.chains
     ]

@@ -44,7 +44,7 @@ def test_a_regression_is_learned(regularization):
 
 
 ANOTHER_ORDER = r"row labels in another order.* by Y.loc\[X.index\]"
-LABELLED = pd.Series(x)
+LABELED = pd.Series(x)
 SHORT = np.arange(20.0)
 
 
@@ -52,8 +52,8 @@ SHORT = np.arange(20.0)
     ("learn", "arguments", "options", "message"),
     [
         (learn_conditional, (x, y[:9]), {}, "not pairs"),
-        (learn_conditional, (LABELLED, LABELLED.iloc[::-1]), {}, ANOTHER_ORDER),
-        (learn_filter, (LABELLED, LABELLED.iloc[::-1]), {}, ANOTHER_ORDER),
+        (learn_conditional, (LABELED, LABELED.iloc[::-1]), {}, ANOTHER_ORDER),
+        (learn_filter, (LABELED, LABELED.iloc[::-1]), {}, ANOTHER_ORDER),
         (
             learn_conditional,
             (x, y),

@@ -48,8 +48,8 @@ def test_a_line_is_shaded_where_the_sign_says():
     left, right = sorted(
         shaded(above), key=lambda collection: collection.get_paths()[0].vertices[:, 0].min()
     )
-    for area, colour, sign in ((left, P_MORE, 1), (right, Q_MORE, -1)):
-        assert to_hex(area.get_facecolor()[0]).upper() == colour
+    for area, color, sign in ((left, P_MORE, 1), (right, Q_MORE, -1)):
+        assert to_hex(area.get_facecolor()[0]).upper() == color
         x = area.get_paths()[0].vertices[:, 0]
         inside = np.linspace(x.min(), x.max(), 20)[1:-1]
         assert (different.region_sign(inside) == sign).all()
@@ -86,13 +86,13 @@ def test_a_map_has_contours_around_reported_regions():
     assert [text.get_text() for text in right.texts] == ratios(different)
     # Blue is above zero, as in regions with a higher density of the first sample.
     (image,) = (artist for artist in right.collections if isinstance(artist, QuadMesh))
-    assert [to_hex(colour).upper() for colour in image.cmap([0.0, 1.0])] == [Q_MORE, P_MORE]
+    assert [to_hex(color).upper() for color in image.cmap([0.0, 1.0])] == [Q_MORE, P_MORE]
     assert legend(figure) == [
         "before (150 rows)", "after (150 rows)", "higher density in before",
         "higher density in after", KEY,
     ]  # fmt: skip
-    colours = [to_hex(rows.get_facecolor()[0]).upper() for rows in left.collections[1:3]]
-    assert colours == [P_MORE, Q_MORE]  # as where the sample has the higher density
+    colors = [to_hex(rows.get_facecolor()[0]).upper() for rows in left.collections[1:3]]
+    assert colors == [P_MORE, Q_MORE]  # as where the sample has the higher density
     figure = equal.plot()
     left, right, bar = figure.axes
     assert len(legend(figure)) == 2

@@ -12,10 +12,10 @@ from bke.inference import (
     plot_rank,
     plot_trace,
 )
-from bke.inference.plots.style import STUCK, mode_colour
+from bke.inference.plots.style import STUCK, mode_color
 from matplotlib import pyplot as plt
 
-COLORS = [mode_colour(0), mode_colour(0), mode_colour(1), STUCK]
+COLORS = [mode_color(0), mode_color(0), mode_color(1), STUCK]
 
 
 def test_every_chain_has_the_color_of_its_mode(bimodal):

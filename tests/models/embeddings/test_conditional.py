@@ -85,7 +85,7 @@ def test_weights_are_those_of_the_review(pairs, conditional):
         dense_weights(pairs[0], at).T @ pairs[1][:, 0] ** 2,
         rtol=1e-9,
     )
-    # Normalised, it moves with the origin of Y.
+    # Normalized, it moves with the origin of Y.
     moved = conditional.expectation(at, lambda y: y + 273.0)
     np.testing.assert_allclose(moved - 273.0, conditional.expectation(at), atol=1e-9)
     with pytest.raises(ArithmeticError, match="row 2 of x"):
