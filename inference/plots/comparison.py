@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.colors import CenteredNorm, ListedColormap
+from matplotlib.colors import CenteredNorm, ListedColormap, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse, Patch
@@ -201,7 +201,8 @@ def _witness(comparison: Comparison, ax: Axes, at: np.ndarray) -> list[Artist]:
     bands = comparison.witness(at)
     kind = "" if bands.posterior else " of sampling errors"
     simultaneous = ax.fill_between(
-        at, bands.wide_lower, bands.wide_upper, color=OVERALL, alpha=0.4 * BAND_ALPHA, linewidth=0,
+        at, bands.wide_lower, bands.wide_upper, facecolor=to_rgba(OVERALL, 0.4 * BAND_ALPHA),
+        edgecolor=OVERALL, linewidth=0.8, linestyle=":",
         label=f"simultaneous band{kind}, {bands.wide_level:.0%}",
     )  # fmt: skip
     pointwise = ax.fill_between(
@@ -217,8 +218,14 @@ def _witness(comparison: Comparison, ax: Axes, at: np.ndarray) -> list[Artist]:
     points = comparison.pooled.points[:, 0] * comparison.pooled.scale[0]
     rug(ax, points[of_p], P_MORE)
     rug(ax, points[of_q], Q_MORE, top=True)
-    ax.set_ylabel("witness")
-    return [mean, simultaneous, pointwise]
+    P, Q = comparison.names
+    ax.set_ylabel(f"witness\n{P} - {Q}")
+    tick = {"linestyle": "none", "marker": "|", "markersize": 6.0}
+    rows = [
+        Line2D([], [], color=P_MORE, label=f"rows of {P} (below)", **tick),
+        Line2D([], [], color=Q_MORE, label=f"rows of {Q} (above)", **tick),
+    ]
+    return [mean, simultaneous, pointwise, *rows]
 
 
 def _pair_differences(comparison: Comparison, ax: Axes, label: str) -> list[Artist]:

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
@@ -23,6 +23,8 @@ from ..diagnostics.modes import Mode, format_chains, format_location
 MODES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442")
 #: Chains that stay far below the density of their mode.
 STUCK = "#9A9A9A"
+#: Proportions of black and white in the darkest and the lightest chain of a mode.
+DARKEST, LIGHTEST = 0.4, 0.5
 #: All chains together, whatever their mode.
 OVERALL = "#5A4A78"
 P_COLOR = "#1A1A1A"
@@ -115,6 +117,15 @@ def figure_of(ax: Axes) -> Figure:
 def mode_color(mode: int) -> str:
     """Return the color of a mode by its index; -1 is a stuck chain."""
     return STUCK if mode < 0 else MODES[mode % len(MODES)]
+
+
+def shade(color: str, index: int, count: int) -> str:
+    """Return one of ``count`` shades of a color, from dark to light; a single one is the color."""
+    if count == 1:
+        return color
+    weight = (DARKEST + LIGHTEST) * index / (count - 1) - DARKEST
+    channels = np.array(to_rgb(color))
+    return to_hex(channels + abs(weight) * (float(weight > 0.0) - channels))
 
 
 def plain(ax: Axes) -> None:

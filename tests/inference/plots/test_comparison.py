@@ -217,3 +217,12 @@ def test_long_names_keep_the_part_that_differs():
     long = ("patients_2024_first_quarter", "patients_2025_first_quarter")
     assert short_names(long) == ("…2024_first_q…", "…2025_first_q…")
     assert short_names(("a" * 30 + "x", "a" * 30)) == ("…" + 11 * "a" + "x", "…" + 12 * "a")
+
+
+def test_the_witness_says_its_sign_and_what_the_ticks_are():
+    figure = compared(1, 1.5).plot()
+    assert figure.axes[1].get_ylabel() == "witness\nbefore - after"
+    assert legend(figure)[-2:] == ["rows of before (below)", "rows of after (above)"]
+    handles = figure.legends[0].legend_handles
+    bands = [handle for handle in handles if "band" in handle.get_label()]
+    assert [band.get_linewidth() for band in bands] == [0.8, 0.0]
