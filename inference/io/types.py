@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
+from typing import Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -104,7 +104,10 @@ DAY = 86_400.0
 #: Rows and share of rows that a sentinel has at least.
 SENTINEL_ROWS, SENTINEL_PROPORTION = 3, 0.002
 #: Parsers of text, which return ``None`` for other text.
-PARSERS: tuple[Callable[[pa.Array], Any], ...] = (parse_numbers, parse_dates)
+PARSERS: dict[Callable[[pa.Array], Parsed | None], str] = {
+    parse_numbers: PLAIN.name,
+    parse_dates: "ISO dates",
+}
 #: Types of Arrow that are not supported, by the beginning of their names, and what to do.
 UNSUPPORTED = {
     "lists": (r"list|large_list|fixed_size_list|list_view", "make a column of each entry"),
@@ -523,7 +526,9 @@ def _from_words(
         rows = tables[0].data.num_rows
         parts = [pc.unique(part).drop_null() for part in (array[:rows], array[rows:])]
         unparsed = [
-            part for part in parts if len(part) and not any(_parses(part, f) for f in PARSERS)
+            part
+            for part in parts
+            if len(part) and not any(_format_name(part, *item) for item in PARSERS.items())
         ]
         is_parsed = len(unparsed) < sum(len(part) > 0 for part in parts)
         cell = unparsed_cell(unparsed[0] if unparsed else distinct)
@@ -864,21 +869,30 @@ def _check_same_format(name: str, array: pa.Array, tables: Sequence[Table]) -> N
     """Refuse cells that are numbers or dates in both tables, but not in one format."""
     rows = tables[0].data.num_rows
     parts = [pc.unique(part).drop_null() for part in (array[:rows], array[rows:])]
-    if any(all(len(part) and _parses(part, parse) for part in parts) for parse in PARSERS):
-        first, second = (part[0].as_py() for part in parts)
-        raise ColumnError(
-            f"is written in one way in {tables[0].source}, such as {first!r}, and in another in "
-            f"{tables[-1].source}, such as {second!r}: write them alike, or take all for words "
-            f"with {type_option(name, 'category')}"
-        )
+    for parse, usual in PARSERS.items():
+        formats = [_format_name(part, parse, usual) if len(part) else None for part in parts]
+        if None not in formats:
+            described = " and ".join(
+                f"{format_} in {table.source}, such as {part[0].as_py()!r},"
+                for format_, table, part in zip(
+                    formats, (tables[0], tables[-1]), parts, strict=True
+                )
+            )
+            raise ColumnError(
+                f"has {described.rstrip(',')}: write it in one format, or take all for words with "
+                f"{type_option(name, 'category')}"
+            )
 
 
-def _parses(distinct: pa.Array, parse: Callable[[pa.Array], Any]) -> bool:
-    """Return whether all cells can be parsed, in one format or in several."""
+def _format_name(
+    distinct: pa.Array, parse: Callable[[pa.Array], Parsed | None], usual: str
+) -> str | None:
+    """Return the format in which all cells can be parsed, or several; ``None`` if in none."""
     try:
-        return parse(distinct) is not None
-    except AmbiguousError:
-        return True
+        parsed = parse(distinct)
+    except AmbiguousError as error:
+        return " or ".join(error.args[1:])
+    return None if parsed is None else parsed.format or usual
 
 
 def take_values(array: pa.Array, distinct: pa.Array, values: np.ndarray) -> np.ndarray:
