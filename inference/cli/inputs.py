@@ -147,7 +147,7 @@ def read_points(
     """Return the points of ``--at``, (k, D)."""
     if path is None:
         return None
-    points = read_sample(path, columns=columns)
+    points = _reorder(tuple(names), read_sample(path, columns=columns))
     if len(points.columns) != len(names):
         raise InputError(
             f"{path} has {len(points.columns)} columns, but the samples have {len(names)}"

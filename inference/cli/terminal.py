@@ -44,8 +44,8 @@ def exit_codes(debug: bool) -> Iterator[None]:
             yield
     except KeyboardInterrupt as error:
         raise typer.Exit(report_interruption(error)) from None
-    except (typer.Exit, typer.BadParameter):
-        raise
+    except (typer.Exit, typer.BadParameter, BrokenPipeError):
+        raise  # of a closed pipe typer makes exit status 1, and flushes it no more
     except Exception as error:
         if debug:
             raise

@@ -62,11 +62,8 @@ PROGRESS_ROWS = 20_000
 def run(
     terminal: Terminal,
     *,
-    path_p: Annotated[
-        Path | None,
-        argument("[P", f"First sample: {FILE_TYPES}."),
-    ] = None,
-    path_q: Annotated[Path | None, argument("Q]", "Second sample.")] = None,
+    path_p: Annotated[Path | None, argument("P", f"First sample: {FILE_TYPES}.")] = None,
+    path_q: Annotated[Path | None, argument("Q", "Second sample.")] = None,
     columns: Columns,
     names: Names = None,
     model: Model,
