@@ -70,7 +70,7 @@ def test_a_line_is_shaded_where_the_sign_says():
             min(region.center[0] + region.bandwidth[0], above.get_xlim()[1])
         )
     assert not any(shaded(ax) for ax in equal.plot().axes)
-    assert len(legend(equal.plot())) == 5  # samples, witness and bands
+    assert len(legend(equal.plot())) == 7  # samples, witness, bands and ticks
 
 
 @pytest.mark.slow
@@ -223,6 +223,5 @@ def test_the_witness_says_its_sign_and_what_the_ticks_are():
     figure = compared(1, 1.5).plot()
     assert figure.axes[1].get_ylabel() == "witness\nbefore - after"
     assert legend(figure)[-2:] == ["rows of before (below)", "rows of after (above)"]
-    handles = figure.legends[0].legend_handles
-    bands = [handle for handle in handles if "band" in handle.get_label()]
-    assert [band.get_linewidth() for band in bands] == [0.8, 0.0]
+    bands = [artist for artist in figure.axes[1].collections if " band" in artist.get_label()]
+    assert [float(band.get_linewidth()[0]) for band in bands] == [0.8, 0.0]
