@@ -37,7 +37,7 @@ from ..linalg.rows import (
     padded,
     reduce_blocks,
 )
-from ..linalg.symmetric import SymmetricBlocks, invert_blocks, invert_whole
+from ..linalg.symmetric import SymmetricBlocks, invert_blocks
 from ..measures import Measure
 from .base import Likelihood, LikelihoodSolver, LogLikelihoodTerms, Parameters, closed_form
 from .jacobian import embedding_gradients, embedding_values
@@ -369,20 +369,12 @@ def dense_with_inverse(
 ) -> tuple[jax.Array, jax.Array, SymmetricBlocks]:
     """Compute log N, a (n,), and (R + sigma^2 I)^-1 in blocks as R."""
     covariance = R.add_to_diagonal(noise_variance)
-    # R is not read again, so that it need not be stored with the covariance.
-    diagonal = covariance.diagonal() - noise_variance
-    # The error of a Schur complement by an inverse is of the order of eps trace(R)^2 / sigma^2. In
-    # this range that of log N is at most some 2e-4 for R of rank 1, by extrapolation from 0.018.
-    by_blocks = 1e3 * resolution(diagonal) * jnp.sum(diagonal) < noise_variance**2
-    inverse, log_determinant = (
-        invert_blocks(covariance)
-        if covariance.second is None
-        else jax.lax.cond(by_blocks, invert_blocks, invert_whole, covariance)
-    )
+    inverse, log_determinant = invert_blocks(covariance)
     weights = inverse.matvec(embedding)
     # One step of refinement: the explicit inverse loses digits that the value needs.
     weights = weights + inverse.matvec(embedding - covariance.matvec(weights))
-    resolved = resolution(diagonal) < noise_variance
+    # R is not read again, so that it need not be stored with the covariance.
+    resolved = resolution(covariance.diagonal() - noise_variance) < noise_variance
     log_determinant = jnp.where(resolved, log_determinant, jnp.nan)
     return _log_normal(embedding, weights, log_determinant), weights, inverse
 

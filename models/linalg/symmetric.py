@@ -132,15 +132,6 @@ def invert_blocks(matrix: SymmetricBlocks) -> tuple[SymmetricBlocks, jax.Array]:
     return SymmetricBlocks(first_inverse, above.T, second_inverse), log_first + log_schur
 
 
-def invert_whole(matrix: SymmetricBlocks) -> tuple[SymmetricBlocks, jax.Array]:
-    """Compute the results of :func:`invert_blocks` without Schur complements.
-
-    It takes longer, and loses fewer digits of matrices with very small eigenvalues.
-    """
-    inverse, log_determinant = invert_blocks(SymmetricBlocks(matrix.matrix()))
-    return SymmetricBlocks.from_matrix(inverse.first, unsplit=1), log_determinant
-
-
 def _symmetric_product(A: jax.Array, B: jax.Array, unsplit: int = 511) -> jax.Array:
     """Compute A B' (n, n) of (n, k) matrices, where that is symmetric.
 
