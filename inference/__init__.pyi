@@ -50,6 +50,11 @@ from .likelihood_free.abc import (
     sequential_k2_abc as sequential_k2_abc,
 )
 from .likelihood_free.distances import MMD as MMD, Summaries as Summaries
+from .likelihood_free.minimum_distance import (
+    MMDEstimate as MMDEstimate,
+    minimum_mmd as minimum_mmd,
+    mmd_posterior_bootstrap as mmd_posterior_bootstrap,
+)
 from .likelihood_free.pseudo_marginal import synthetic_likelihood as synthetic_likelihood
 from .likelihood_free.results import (
     posterior_table as posterior_table,

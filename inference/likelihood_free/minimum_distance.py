@@ -1,0 +1,503 @@
+"""Estimation of simulators by minimum MMD, and the MMD posterior bootstrap.
+
+The estimate of Briol, Barp, Duncan and Girolami (*Statistical inference for generative models with
+maximum mean discrepancy*, 2019) minimizes the MMD between the rows of the simulator and those of
+the data. Rows far from all others hardly change it. The posterior bootstrap of Dellaporta,
+Knoblauch, Damoulas and Briol (*Robust Bayesian inference for simulator-based models via the MMD
+posterior bootstrap*, 2022) minimizes the MMD to random weights of the observed rows, a draw from
+the posterior of a Dirichlet process for their distribution.
+
+The objective is MMD^2 = E k(X, X') - 2 sum_j w_j E k(X, y_j) + constant. For every parameter the
+expectations are over simulations with the same random numbers, so that one minimization has a
+deterministic objective, and its minimum the error of these simulations. It is minimized by
+SciPy's COBYQA, whose quadratic models bridge small jumps. Gradients by JAX are wrong without notice
+for a simulator that draws from discrete distributions or compares random numbers with a parameter,
+and are not used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import warnings
+from collections.abc import Iterator
+from statistics import NormalDist
+from typing import Any, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import scipy.optimize
+import xarray as xr
+from arviz_base import dict_to_dataset
+from bke.models.kernels.base import Covariance
+from bke.models.linalg.rows import reduce_blocks
+from numpy.typing import ArrayLike
+
+from ..core.errors import InputError, PosteriorWarning
+from ..core.machine import computing
+from ..core.progress import progress_bar
+from ..data.checks import check_count, check_positive, check_proportion
+from .distances import BLOCK_ENTRIES, MMD, _mean_within
+from .problem import InverseProblem, Prior
+from .results import build_tree, components, failure_attributes
+from .simulators import (
+    Parameters,
+    Simulate,
+    Simulations,
+    Stream,
+    format_parameters,
+    parameters_at,
+    run_simulations,
+    seed_sequence,
+)
+
+NOT_IDENTIFIED = (
+    "the squared MMD is not convex at its minimum, and the estimate has no covariance: increase "
+    "simulations_per_point, or leave out parameters on which the rows hardly depend"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class MMDEstimate:
+    """Parameters at which the MMD between simulated and observed rows is least.
+
+    Attributes:
+        parameters: the estimate, a number or an array (k,) for every parameter.
+        covariance: sampling covariance of all components, by names such as ``a`` or ``a[0]``;
+            ``None`` where the squared MMD is not convex.
+        squared_mmd: squared MMD between simulated rows, without bias from their number, and the
+            observed ones as a discrete distribution. It may be negative.
+        kernel: in the units of the data.
+        simulations: number of simulated data sets.
+        failed: number of these that failed, and were left out.
+    """
+
+    parameters: dict[str, Any]
+    covariance: pd.DataFrame | None
+    squared_mmd: float
+    kernel: Covariance
+    simulations: int
+    failed: int
+
+    def to_dataframe(self, level: float = 0.9) -> pd.DataFrame:
+        """Tabulate the estimates with confidence intervals from their normal limit.
+
+        Args:
+            level: coverage of the intervals.
+
+        Returns:
+            Columns ``parameter``, ``estimate``, ``standard_error``, ``lower`` and ``upper``.
+
+        Raises:
+            InputError: if there is no covariance.
+        """
+        if self.covariance is None:
+            raise InputError(NOT_IDENTIFIED)
+        z = NormalDist().inv_cdf(0.5 + 0.5 * check_proportion(level, "level"))
+        estimate = np.concatenate([np.ravel(value) for value in self.parameters.values()])
+        error = np.sqrt(np.diagonal(self.covariance))
+        columns = {
+            "parameter": list(self.covariance.columns),
+            "estimate": estimate,
+            "standard_error": error,
+            "lower": estimate - z * error,
+            "upper": estimate + z * error,
+        }
+        return pd.DataFrame(columns)
+
+
+def minimum_mmd(
+    observed: ArrayLike,
+    simulate: Any,
+    prior: Any,
+    *,
+    kernel: str | Covariance = "median",
+    simulations_per_point: int = 10,
+    num_starts: int = 1000,
+    rows: int | None = None,
+    workers: int | None = None,
+    standardize: str | None = "column",
+    seed: int = 0,
+) -> MMDEstimate:
+    """Estimate the parameters of a simulator by minimum MMD (Briol et al. 2019).
+
+    The covariance is H^-1 V H^-1 (1/n + 1/N) for n observed rows and N simulated ones of each
+    parameter. V is the covariance over the observed rows y of the derivatives of E k(X, y), and H
+    the second derivative of half the squared MMD. Where the model is true, H is the metric of the
+    paper, and the covariance that of its theorem 2; H itself also holds where the model is not
+    true, up to the term 1/N. Rows are assumed to be independent; the derivatives are differences
+    over two standard errors, so that simulators need not be differentiable.
+
+    Args:
+        observed: see :func:`~bke.inference.k2_abc`.
+        simulate: see :func:`~bke.inference.k2_abc`. Its result should change little with the
+            parameters for equal random numbers.
+        prior: see :func:`~bke.inference.k2_abc`; of continuous parameters. It limits their range
+            and gives starting points; its density does not change the estimate.
+        kernel: see :class:`~bke.inference.MMD`.
+        simulations_per_point: data sets simulated for each evaluation of the MMD.
+        num_starts: draws of the prior, with one data set each. The minimization starts at the one
+            with the least MMD.
+        rows: see :func:`~bke.inference.k2_abc`.
+        workers: see :func:`~bke.inference.k2_abc`.
+        standardize: see :class:`~bke.inference.MMD`.
+        seed: see :func:`~bke.inference.k2_abc`.
+
+    Raises:
+        InputError: if an argument is not valid, or all simulations from the prior fail.
+    """
+    problem = _problem(
+        "minimum_mmd", observed, simulate, prior, kernel, rows, workers, standardize, seed
+    )
+    with _start(problem, simulations_per_point, num_starts) as fit:
+        z, squared_mmd, root = fit.estimate()
+        if root is None:
+            warnings.warn(NOT_IDENTIFIED, PosteriorWarning, stacklevel=2)
+    parameters = {name: value[0] for name, value in problem.prior.constrain(z[None]).items()}
+    covariance = None
+    if root is not None:
+        names = list(components(dict_to_dataset({k: v[None, None] for k, v in parameters.items()})))
+        factor = problem.prior.jacobian(z) @ root
+        covariance = pd.DataFrame(factor @ factor.T, index=names, columns=names)
+    causes = np.concatenate(fit.causes)
+    failed = int(np.sum(causes != ""))
+    numbers = {name: value if value.ndim else float(value) for name, value in parameters.items()}
+    return MMDEstimate(numbers, covariance, squared_mmd, fit.kernel, len(causes), failed)
+
+
+def mmd_posterior_bootstrap(
+    observed: ArrayLike,
+    simulate: Any,
+    prior: Any,
+    *,
+    concentration: float = 0.0,
+    num_pseudo_samples: int = 100,
+    kernel: str | Covariance = "median",
+    simulations_per_point: int = 10,
+    num_starts: int = 1000,
+    num_samples: int = 500,
+    rows: int | None = None,
+    workers: int | None = None,
+    standardize: str | None = "column",
+    seed: int = 0,
+    progress: bool = True,
+) -> xr.DataTree:
+    """Sample a robust posterior by the MMD posterior bootstrap (Dellaporta et al. 2022).
+
+    Every draw is the parameter of least MMD to the distribution sum_j w_j delta(y_j) with weights
+    from Dirichlet(1, ..., 1), and has random numbers of its own. With a positive ``concentration``
+    a, T rows z_t of the prior predictive distribution have weights too, which are jointly
+    Dirichlet(1, ..., 1, a/T, ..., a/T): the truncated posterior of a Dirichlet process. Rows are
+    assumed to be independent. The posterior is that of the parameter of least MMD, and does not
+    become that of Bayes' rule where the model is true. The minimizations start at the estimate of
+    :func:`minimum_mmd`; draws near another minimum are not found.
+
+    Args:
+        observed: see :func:`~bke.inference.k2_abc`.
+        simulate: see :func:`minimum_mmd`.
+        prior: see :func:`~bke.inference.k2_abc`; of continuous parameters. It limits their range
+            and gives starting points; its density matters for a positive ``concentration`` only.
+        concentration: concentration a of the Dirichlet process, the weight of the prior in rows.
+        num_pseudo_samples: number T of rows of the prior predictive distribution for each draw,
+            with one simulation each; none for ``concentration=0``.
+        kernel: see :class:`~bke.inference.MMD`.
+        simulations_per_point: see :func:`minimum_mmd`. With N simulated and n observed rows they
+            increase the variance of the draws by a factor of about 1 + n/N.
+        num_starts: see :func:`minimum_mmd`.
+        num_samples: number of draws.
+        rows: see :func:`~bke.inference.k2_abc`.
+        workers: see :func:`~bke.inference.k2_abc`.
+        standardize: see :class:`~bke.inference.MMD`.
+        seed: see :func:`~bke.inference.k2_abc`.
+        progress: see :func:`~bke.inference.k2_abc`.
+
+    Returns:
+        A tree with ``posterior`` (chain 1, draw), independent draws of equal weight;
+        ``sample_stats`` with ``squared_mmd``, the least one of each draw; ``prior`` and
+        ``observed_data``.
+
+    Raises:
+        InputError: if an argument is not valid, or all simulations from the prior fail.
+    """
+    check_count(num_samples, "num_samples", 1)
+    check_count(num_pseudo_samples, "num_pseudo_samples", 1)
+    if concentration != 0.0:
+        check_positive(concentration, "concentration")
+    problem = _problem(
+        "mmd_posterior_bootstrap",
+        observed,
+        simulate,
+        prior,
+        kernel,
+        rows,
+        workers,
+        standardize,
+        seed,
+    )
+    draws, stats = [], []
+    with (
+        _start(problem, simulations_per_point, num_starts) as fit,
+        progress_bar("draws", num_samples, shown=progress) as advance,
+    ):
+        start, _, root = fit.estimate()
+        # The minimum is within two standard errors for most weights.
+        scale = np.diag(fit.spread) if root is None else 2.0 * root
+        for index in range(1, num_samples + 1):
+            rng = np.random.default_rng(seed_sequence(seed, Stream.MOVES, index))
+            points, shape = problem.data, np.ones(len(problem.data))
+            if concentration:
+                pseudo = fit.prior_rows(num_pseudo_samples, index, rng)
+                points = np.concatenate([points, pseudo])
+                shape = np.append(shape, np.full(len(pseudo), concentration / len(pseudo)))
+            z, squared_mmd = fit.minimize(rng.dirichlet(shape), points, start, scale, index)
+            draws.append(z)
+            stats.append(squared_mmd)
+            advance(1)
+    settings = problem.settings(
+        simulations_per_point=simulations_per_point,
+        num_starts=num_starts,
+        concentration=float(concentration),
+        num_pseudo_samples=num_pseudo_samples if concentration else 0,
+    )
+    tree = build_tree(
+        problem.prior.constrain(np.array(draws)),
+        {"squared_mmd": np.array(stats)[None]},
+        problem,
+        settings,
+        prior=fit.starts.theta,
+    )
+    tree.attrs.update(failure_attributes(np.concatenate(fit.causes), fit.first_failure))
+    tree.attrs["ess"] = float(num_samples)
+    return tree
+
+
+def _problem(
+    method: str,
+    observed: ArrayLike,
+    simulate: Any,
+    prior: Any,
+    kernel: str | Covariance,
+    rows: int | None,
+    workers: int | None,
+    standardize: str | None,
+    seed: int,
+) -> InverseProblem:
+    """Check the arguments that both functions share, the prior before a kernel is learned."""
+    checked = Prior(prior)
+    checked.check_continuous(method)
+    distance = MMD(observed, kernel, "unbiased", standardize=standardize, seed=seed)
+    return InverseProblem(method, observed, simulate, checked, distance, rows, workers, seed)
+
+
+@contextlib.contextmanager
+def _start(
+    problem: InverseProblem, simulations_per_point: int, num_starts: int
+) -> Iterator[MMDMinimizer]:
+    """Simulate at draws of the prior, and yield the minimizer of a problem."""
+    check_count(simulations_per_point, "simulations_per_point", 1)
+    check_count(num_starts, "num_starts", 10)
+    with problem.start_simulator() as simulator:
+        theta = problem.prior.draw(seed_sequence(problem.seed, Stream.PRIOR, 0), num_starts)
+        seed = seed_sequence(problem.seed, Stream.DATA, 0)
+        starts = run_simulations(theta, simulator, problem.distance, seed)
+        starts.check()
+        yield MMDMinimizer(problem, simulator, simulations_per_point, starts)
+
+
+class MMDMinimizer:
+    """Minimizer of the MMD between simulated rows and weighted points.
+
+    Args:
+        problem: the observed data and a distance by the MMD.
+        simulate: simulates batches.
+        simulations_per_point: data sets of each evaluation.
+        starts: simulations at draws of the prior.
+
+    Attributes:
+        starts: as passed.
+        kernel: in the units of the data.
+        spread: standard deviations (p,) of the unconstrained coordinates of the tenth of the starts
+            with the least MMD.
+        causes: causes of failure of the simulations so far.
+        first_failure: the first parameters whose simulation failed, formatted.
+    """
+
+    def __init__(
+        self,
+        problem: InverseProblem,
+        simulate: Simulate,
+        simulations_per_point: int,
+        starts: Simulations,
+    ) -> None:
+        self._problem, self._simulate, self.starts = problem, simulate, starts
+        self._simulations_per_point = simulations_per_point
+        self.kernel = cast(MMD, problem.distance).kernel
+        self.causes, self.first_failure = [starts.causes], starts.first_failure
+        order = np.argsort(np.where(starts.good, starts.squared, np.inf))
+        z = problem.prior.unconstrain(starts.theta)[order[: max(2, int(starts.good.sum()) // 10)]]
+        self._start = z[0]
+        self.spread = np.maximum(z.std(axis=0), 1e-3)
+
+    def evaluate(self, z: np.ndarray, points: np.ndarray, index: int) -> tuple[float, np.ndarray]:
+        """Return E k(X, X') and E k(X, y_j), (n,), at unconstrained coordinates (p,).
+
+        The expectations are over simulations, whose random numbers depend on ``index`` alone. The
+        first one is infinite outside of the prior's range, or if all simulations fail.
+        """
+        prior, count = self._problem.prior, self._simulations_per_point
+        nothing = np.inf, np.zeros(len(points))
+        if not np.isfinite(prior.log_density(z[None])[0]):
+            return nothing
+        values, good = self._data_sets(prior.constrain(np.tile(z, (count, 1))), 1, index)
+        if not good.any():
+            return nothing
+        with computing():
+            within, embedding = _expectations(self.kernel, values, good / good.sum(), points)
+        return float(within), np.asarray(embedding)
+
+    def _data_sets(self, theta: Parameters, *key: int) -> tuple[np.ndarray, np.ndarray]:
+        """Simulate data sets (B, n, D) with the random numbers of a key; mask (B,) of good ones."""
+        seed = seed_sequence(self._problem.seed, Stream.DATA, *key)
+        values, causes = self._simulate(theta, seed)
+        simulations = Simulations(dict(theta), np.zeros(len(causes)), causes)
+        self.causes.append(causes)
+        self.first_failure = self.first_failure or simulations.first_failure
+        return values, simulations.good
+
+    def minimize(
+        self,
+        weights: np.ndarray,
+        points: np.ndarray,
+        start: np.ndarray,
+        scale: np.ndarray,
+        index: int,
+        tolerance: float = 0.01,
+    ) -> tuple[np.ndarray, float]:
+        """Minimize the MMD to weighted points by SciPy's COBYQA.
+
+        Args:
+            weights: (n,), which sum to one.
+            points: (n, D).
+            start: unconstrained coordinates (p,).
+            scale: axes of the first trust region, in the columns of (p, p).
+            index: of the random numbers.
+            tolerance: radius of the last trust region over that of the first; not tuned.
+
+        Returns:
+            The coordinates (p,) and the squared MMD.
+        """
+
+        def objective(u: np.ndarray) -> float:
+            within, embedding = self.evaluate(start + scale @ u, points, index)
+            return within - 2.0 * float(embedding @ weights)
+
+        options: Any = {"initial_tr_radius": 1.0, "final_tr_radius": tolerance}
+        result = scipy.optimize.minimize(
+            objective, np.zeros(len(start)), method="COBYQA", options=options
+        )
+        if not np.isfinite(result.fun):
+            theta = self._problem.prior.constrain(start[None])
+            raise InputError(
+                f"all simulations failed near {format_parameters(parameters_at(theta, 0))}, where "
+                "the search starts: increase simulations_per_point, or take a narrower prior"
+            )
+        with computing():
+            constant = _mean_embedding(self.kernel, points, weights, points)
+        return start + scale @ result.x, float(result.fun + np.asarray(constant) @ weights)
+
+    def covariance_root(self, z: np.ndarray, scale: np.ndarray) -> np.ndarray | None:
+        """Return a root (p, p) of the covariance of the estimate, in unconstrained coordinates.
+
+        Args:
+            z: the estimate, (p,).
+            scale: steps of the differences, in the columns of (p, p).
+
+        Returns:
+            The root, or ``None`` if the squared MMD is not convex at ``z``.
+        """
+        points = self._problem.data
+        p, n = len(z), len(points)
+
+        def value(*steps: np.ndarray) -> tuple[float, np.ndarray]:
+            within, embedding = self.evaluate(z + scale @ np.sum(steps, axis=0), points, 0)
+            return 0.5 * within - float(embedding.mean()), embedding
+
+        steps = np.eye(p)
+        centre, _ = value(np.zeros(p))
+        plus, minus = [value(step) for step in steps], [value(-step) for step in steps]
+        pairs = list(zip(plus, minus, strict=True))
+        gradients = np.array([0.5 * (up - down) for (_, up), (_, down) in pairs])
+        curvature = [up + down - 2.0 * centre for (up, _), (down, _) in pairs]
+        H = np.diag(curvature)
+        for i in range(p):
+            for j in range(i):
+                both = value(steps[i], steps[j])[0] + value(-steps[i], -steps[j])[0]
+                H[i, j] = H[j, i] = 0.5 * (both - 2.0 * centre - curvature[i] - curvature[j])
+        # An eigenvalue of 1e-10 of the largest is a sum of rounding errors.
+        eigenvalues = np.linalg.eigvalsh(H) if np.all(np.isfinite(H)) else np.zeros(1)
+        if eigenvalues[0] <= 1e-10 * eigenvalues[-1]:
+            return None
+        simulated = self._simulations_per_point * self._problem.rows
+        centered = gradients - gradients.mean(axis=1, keepdims=True)
+        factor = scale @ np.linalg.solve(H, centered) * np.sqrt((1.0 / n + 1.0 / simulated) / n)
+        values, vectors = np.linalg.eigh(factor @ factor.T)
+        return vectors * np.sqrt(np.maximum(values, 0.0))
+
+    def estimate(self) -> tuple[np.ndarray, float, np.ndarray | None]:
+        """Return the estimate (p,), its squared MMD and a root of its covariance, or ``None``."""
+        points = self._problem.data
+        weights = np.full(len(points), 1.0 / len(points))
+        z, scale, root = self._start, np.diag(self.spread), None
+        # First at the scale of the starts, then at two standard errors.
+        for _ in range(2):
+            z, squared_mmd = self.minimize(weights, points, z, scale, 0)
+            new_root = self.covariance_root(z, scale)
+            root = root if new_root is None else new_root
+            if root is None:
+                break
+            scale = 2.0 * root
+        return z, squared_mmd, root
+
+    def prior_rows(self, count: int, index: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw rows (count, D) of the prior predictive distribution, one of each data set.
+
+        Rows of simulations that fail are replaced by copies of others.
+        """
+        seed = seed_sequence(self._problem.seed, Stream.PRIOR, 1, index)
+        values, good = self._data_sets(self._problem.prior.draw(seed, count), 2, index)
+        if not good.any():
+            raise InputError(
+                f"all {count} simulations of pseudo-samples failed: increase num_pseudo_samples, "
+                "or take a narrower prior"
+            )
+        rows = values[np.arange(count), rng.integers(values.shape[1], size=count)]
+        return np.resize(rows[good], rows.shape)
+
+
+@jax.jit
+def _mean_embedding(
+    kernel: Covariance, X: jax.Array, weights: jax.Array, points: jax.Array
+) -> jax.Array:
+    """Compute sum_i w_i k(x_i, y_j), (n,), of points y, in blocks of rows of X."""
+
+    def add(total: jax.Array, rows: jax.Array, index: jax.Array, mask: jax.Array) -> jax.Array:
+        weight = mask * weights[jnp.minimum(index, len(X) - 1)]
+        return total + weight @ kernel.matrix(rows, points)
+
+    return reduce_blocks(add, jnp.zeros(len(points)), X, max(1, BLOCK_ENTRIES // len(points)))
+
+
+@jax.jit
+def _expectations(
+    kernel: Covariance, values: jax.Array, weights: jax.Array, points: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Estimate E k(X, X') without bias, from pairs of rows of one data set, and E k(X, y_j), (n,).
+
+    The data sets (S, n, D) have weights (S,). Pairs of rows of all data sets would take S times as
+    long, for a variance that differs by a term of order 1 / (S n^2).
+    """
+    within = weights @ jax.lax.map(lambda X: _mean_within(kernel, X, 1.0), values)
+    X, of_row = values.reshape(-1, values.shape[2]), jnp.repeat(weights, values.shape[1])
+    return within, _mean_embedding(kernel, X, of_row / values.shape[1], points)
