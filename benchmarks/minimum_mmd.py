@@ -61,7 +61,7 @@ from simulators import (
 
 DATA_SETS, SIMULATIONS = 100, 5000
 #: Data sets of the problems that take minutes.
-FEW_DATA_SETS = 5
+FEW_DATA_SETS = 4
 NUM_SAMPLES = 100
 ROWS, CONTAMINATION, OUTLIER = 100, 0.1, 10.0
 #: Chains, simulations for each point, and draws of the prior of which a chain takes the best.

@@ -51,12 +51,12 @@ from .likelihood_free.abc import (
 )
 from .likelihood_free.distances import MMD as MMD, Summaries as Summaries
 from .likelihood_free.minimum_distance import (
-    MMDEstimate as MMDEstimate,
     minimum_mmd as minimum_mmd,
     mmd_posterior_bootstrap as mmd_posterior_bootstrap,
 )
 from .likelihood_free.pseudo_marginal import synthetic_likelihood as synthetic_likelihood
 from .likelihood_free.results import (
+    MMDEstimate as MMDEstimate,
     posterior_table as posterior_table,
     resample as resample,
     with_epsilon as with_epsilon,

@@ -18,11 +18,9 @@ and are not used.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import warnings
 from collections.abc import Iterator
-from statistics import NormalDist
-from typing import Any, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -38,10 +36,10 @@ from numpy.typing import ArrayLike
 from ..core.errors import InputError, PosteriorWarning
 from ..core.machine import computing
 from ..core.progress import progress_bar
-from ..data.checks import check_count, check_positive, check_proportion
+from ..data.checks import check_count, check_positive
 from .distances import BLOCK_ENTRIES, MMD, _mean_within
 from .problem import InverseProblem, Prior
-from .results import build_tree, components, failure_attributes
+from .results import NOT_IDENTIFIED, MMDEstimate, build_tree, components, failure_attributes
 from .simulators import (
     Parameters,
     Simulate,
@@ -53,59 +51,8 @@ from .simulators import (
     seed_sequence,
 )
 
-NOT_IDENTIFIED = (
-    "the squared MMD is not convex at its minimum, and the estimate has no covariance: increase "
-    "simulations_per_point, or leave out parameters on which the rows hardly depend"
-)
-
-
-@dataclasses.dataclass(frozen=True)
-class MMDEstimate:
-    """Parameters at which the MMD between simulated and observed rows is least.
-
-    Attributes:
-        parameters: the estimate, a number or an array (k,) for every parameter.
-        covariance: sampling covariance of all components, by names such as ``a`` or ``a[0]``;
-            ``None`` where the squared MMD is not convex.
-        squared_mmd: squared MMD between simulated rows, without bias from their number, and the
-            observed ones as a discrete distribution. It may be negative.
-        kernel: in the units of the data.
-        simulations: number of simulated data sets.
-        failed: number of these that failed, and were left out.
-    """
-
-    parameters: dict[str, Any]
-    covariance: pd.DataFrame | None
-    squared_mmd: float
-    kernel: Covariance
-    simulations: int
-    failed: int
-
-    def to_dataframe(self, level: float = 0.9) -> pd.DataFrame:
-        """Tabulate the estimates with confidence intervals from their normal limit.
-
-        Args:
-            level: coverage of the intervals.
-
-        Returns:
-            Columns ``parameter``, ``estimate``, ``standard_error``, ``lower`` and ``upper``.
-
-        Raises:
-            InputError: if there is no covariance.
-        """
-        if self.covariance is None:
-            raise InputError(NOT_IDENTIFIED)
-        z = NormalDist().inv_cdf(0.5 + 0.5 * check_proportion(level, "level"))
-        estimate = np.concatenate([np.ravel(value) for value in self.parameters.values()])
-        error = np.sqrt(np.diagonal(self.covariance))
-        columns = {
-            "parameter": list(self.covariance.columns),
-            "estimate": estimate,
-            "standard_error": error,
-            "lower": estimate - z * error,
-            "upper": estimate + z * error,
-        }
-        return pd.DataFrame(columns)
+#: Draws of the prior from which the estimate is searched, as there may be local minima. Not tuned.
+NUM_MINIMIZATIONS = 4
 
 
 def minimum_mmd(
@@ -138,8 +85,8 @@ def minimum_mmd(
             and gives starting points; its density does not change the estimate.
         kernel: see :class:`~bke.inference.MMD`.
         simulations_per_point: data sets simulated for each evaluation of the MMD.
-        num_starts: draws of the prior, with one data set each. The minimization starts at the one
-            with the least MMD.
+        num_starts: draws of the prior, with one data set each. The search starts at each of the
+            four with the least MMD, and the least minimum is the estimate.
         rows: see :func:`~bke.inference.k2_abc`.
         workers: see :func:`~bke.inference.k2_abc`.
         standardize: see :class:`~bke.inference.MMD`.
@@ -148,18 +95,17 @@ def minimum_mmd(
     Raises:
         InputError: if an argument is not valid, or all simulations from the prior fail.
     """
-    problem = _problem(
-        "minimum_mmd", observed, simulate, prior, kernel, rows, workers, standardize, seed
-    )
-    with _start(problem, simulations_per_point, num_starts) as fit:
+    shared = (kernel, simulations_per_point, num_starts, rows, workers, standardize, seed)
+    with start_minimizer("minimum_mmd", observed, simulate, prior, *shared) as fit:
         z, squared_mmd, root = fit.estimate()
         if root is None:
             warnings.warn(NOT_IDENTIFIED, PosteriorWarning, stacklevel=2)
-    parameters = {name: value[0] for name, value in problem.prior.constrain(z[None]).items()}
+    constrain = fit.problem.prior.constrain
+    parameters = {name: value[0] for name, value in constrain(z[None]).items()}
     covariance = None
     if root is not None:
         names = list(components(dict_to_dataset({k: v[None, None] for k, v in parameters.items()})))
-        factor = problem.prior.jacobian(z) @ root
+        factor = fit.problem.prior.jacobian(z) @ root
         covariance = pd.DataFrame(factor @ factor.T, index=names, columns=names)
     causes = np.concatenate(fit.causes)
     failed = int(np.sum(causes != ""))
@@ -225,22 +171,13 @@ def mmd_posterior_bootstrap(
     check_count(num_pseudo_samples, "num_pseudo_samples", 1)
     if concentration != 0.0:
         check_positive(concentration, "concentration")
-    problem = _problem(
-        "mmd_posterior_bootstrap",
-        observed,
-        simulate,
-        prior,
-        kernel,
-        rows,
-        workers,
-        standardize,
-        seed,
-    )
+    shared = (kernel, simulations_per_point, num_starts, rows, workers, standardize, seed)
     draws, stats = [], []
     with (
-        _start(problem, simulations_per_point, num_starts) as fit,
+        start_minimizer("mmd_posterior_bootstrap", observed, simulate, prior, *shared) as fit,
         progress_bar("draws", num_samples, shown=progress) as advance,
     ):
+        problem = fit.problem
         start, _, root = fit.estimate()
         # The minimum is within two standard errors for most weights.
         scale = np.diag(fit.spread) if root is None else 2.0 * root
@@ -273,51 +210,48 @@ def mmd_posterior_bootstrap(
     return tree
 
 
-def _problem(
+@contextlib.contextmanager
+def start_minimizer(
     method: str,
     observed: ArrayLike,
     simulate: Any,
     prior: Any,
     kernel: str | Covariance,
+    simulations_per_point: int,
+    num_starts: int,
     rows: int | None,
     workers: int | None,
     standardize: str | None,
     seed: int,
-) -> InverseProblem:
-    """Check the arguments that both functions share, the prior before a kernel is learned."""
+) -> Iterator[MMDMinimizer]:
+    """Check the arguments, simulate at draws of the prior, and yield the minimizer."""
+    check_count(simulations_per_point, "simulations_per_point", 1)
+    check_count(num_starts, "num_starts", 10)
     checked = Prior(prior)
     checked.check_continuous(method)
     distance = MMD(observed, kernel, "unbiased", standardize=standardize, seed=seed)
-    return InverseProblem(method, observed, simulate, checked, distance, rows, workers, seed)
-
-
-@contextlib.contextmanager
-def _start(
-    problem: InverseProblem, simulations_per_point: int, num_starts: int
-) -> Iterator[MMDMinimizer]:
-    """Simulate at draws of the prior, and yield the minimizer of a problem."""
-    check_count(simulations_per_point, "simulations_per_point", 1)
-    check_count(num_starts, "num_starts", 10)
+    problem = InverseProblem(method, observed, simulate, checked, distance, rows, workers, seed)
     with problem.start_simulator() as simulator:
-        theta = problem.prior.draw(seed_sequence(problem.seed, Stream.PRIOR, 0), num_starts)
-        seed = seed_sequence(problem.seed, Stream.DATA, 0)
-        starts = run_simulations(theta, simulator, problem.distance, seed)
+        theta = checked.draw(seed_sequence(seed, Stream.PRIOR, 0), num_starts)
+        starts = run_simulations(theta, simulator, distance, seed_sequence(seed, Stream.DATA, 0))
         starts.check()
-        yield MMDMinimizer(problem, simulator, simulations_per_point, starts)
+        yield MMDMinimizer(problem, distance.kernel, simulator, simulations_per_point, starts)
 
 
 class MMDMinimizer:
     """Minimizer of the MMD between simulated rows and weighted points.
 
     Args:
-        problem: the observed data and a distance by the MMD.
+        problem: the observed data and the prior.
+        kernel: of the MMD.
         simulate: simulates batches.
         simulations_per_point: data sets of each evaluation.
         starts: simulations at draws of the prior.
 
     Attributes:
+        problem: as passed.
+        kernel: as passed.
         starts: as passed.
-        kernel: in the units of the data.
         spread: standard deviations (p,) of the unconstrained coordinates of the tenth of the starts
             with the least MMD.
         causes: causes of failure of the simulations so far.
@@ -327,17 +261,18 @@ class MMDMinimizer:
     def __init__(
         self,
         problem: InverseProblem,
+        kernel: Covariance,
         simulate: Simulate,
         simulations_per_point: int,
         starts: Simulations,
     ) -> None:
-        self._problem, self._simulate, self.starts = problem, simulate, starts
+        self.problem, self.kernel, self.starts = problem, kernel, starts
+        self._simulate = simulate
         self._simulations_per_point = simulations_per_point
-        self.kernel = cast(MMD, problem.distance).kernel
         self.causes, self.first_failure = [starts.causes], starts.first_failure
         order = np.argsort(np.where(starts.good, starts.squared, np.inf))
         z = problem.prior.unconstrain(starts.theta)[order[: max(2, int(starts.good.sum()) // 10)]]
-        self._start = z[0]
+        self._best_starts = z[:NUM_MINIMIZATIONS]
         self.spread = np.maximum(z.std(axis=0), 1e-3)
 
     def evaluate(self, z: np.ndarray, points: np.ndarray, index: int) -> tuple[float, np.ndarray]:
@@ -346,7 +281,7 @@ class MMDMinimizer:
         The expectations are over simulations, whose random numbers depend on ``index`` alone. The
         first one is infinite outside of the prior's range, or if all simulations fail.
         """
-        prior, count = self._problem.prior, self._simulations_per_point
+        prior, count = self.problem.prior, self._simulations_per_point
         nothing = np.inf, np.zeros(len(points))
         if not np.isfinite(prior.log_density(z[None])[0]):
             return nothing
@@ -359,7 +294,7 @@ class MMDMinimizer:
 
     def _data_sets(self, theta: Parameters, *key: int) -> tuple[np.ndarray, np.ndarray]:
         """Simulate data sets (B, n, D) with the random numbers of a key; mask (B,) of good ones."""
-        seed = seed_sequence(self._problem.seed, Stream.DATA, *key)
+        seed = seed_sequence(self.problem.seed, Stream.DATA, *key)
         values, causes = self._simulate(theta, seed)
         simulations = Simulations(dict(theta), np.zeros(len(causes)), causes)
         self.causes.append(causes)
@@ -398,7 +333,7 @@ class MMDMinimizer:
             objective, np.zeros(len(start)), method="COBYQA", options=options
         )
         if not np.isfinite(result.fun):
-            theta = self._problem.prior.constrain(start[None])
+            theta = self.problem.prior.constrain(start[None])
             raise InputError(
                 f"all simulations failed near {format_parameters(parameters_at(theta, 0))}, where "
                 "the search starts: increase simulations_per_point, or take a narrower prior"
@@ -417,7 +352,7 @@ class MMDMinimizer:
         Returns:
             The root, or ``None`` if the squared MMD is not convex at ``z``.
         """
-        points = self._problem.data
+        points = self.problem.data
         p, n = len(z), len(points)
 
         def value(*steps: np.ndarray) -> tuple[float, np.ndarray]:
@@ -439,7 +374,7 @@ class MMDMinimizer:
         eigenvalues = np.linalg.eigvalsh(H) if np.all(np.isfinite(H)) else np.zeros(1)
         if eigenvalues[0] <= 1e-10 * eigenvalues[-1]:
             return None
-        simulated = self._simulations_per_point * self._problem.rows
+        simulated = self._simulations_per_point * self.problem.rows
         centered = gradients - gradients.mean(axis=1, keepdims=True)
         factor = scale @ np.linalg.solve(H, centered) * np.sqrt((1.0 / n + 1.0 / simulated) / n)
         values, vectors = np.linalg.eigh(factor @ factor.T)
@@ -447,17 +382,17 @@ class MMDMinimizer:
 
     def estimate(self) -> tuple[np.ndarray, float, np.ndarray | None]:
         """Return the estimate (p,), its squared MMD and a root of its covariance, or ``None``."""
-        points = self._problem.data
+        points = self.problem.data
         weights = np.full(len(points), 1.0 / len(points))
-        z, scale, root = self._start, np.diag(self.spread), None
-        # First at the scale of the starts, then at two standard errors.
-        for _ in range(2):
+        scale = np.diag(self.spread)
+        minima = [self.minimize(weights, points, start, scale, 0) for start in self._best_starts]
+        z, squared_mmd = min(minima, key=lambda minimum: minimum[1])
+        root = self.covariance_root(z, scale)
+        if root is not None:  # again at the scale of two standard errors
+            scale = 2.0 * root
             z, squared_mmd = self.minimize(weights, points, z, scale, 0)
             new_root = self.covariance_root(z, scale)
             root = root if new_root is None else new_root
-            if root is None:
-                break
-            scale = 2.0 * root
         return z, squared_mmd, root
 
     def prior_rows(self, count: int, index: int, rng: np.random.Generator) -> np.ndarray:
@@ -465,8 +400,8 @@ class MMDMinimizer:
 
         Rows of simulations that fail are replaced by copies of others.
         """
-        seed = seed_sequence(self._problem.seed, Stream.PRIOR, 1, index)
-        values, good = self._data_sets(self._problem.prior.draw(seed, count), 2, index)
+        seed = seed_sequence(self.problem.seed, Stream.PRIOR, 1, index)
+        values, good = self._data_sets(self.problem.prior.draw(seed, count), 2, index)
         if not good.any():
             raise InputError(
                 f"all {count} simulations of pseudo-samples failed: increase num_pseudo_samples, "
