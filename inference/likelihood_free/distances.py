@@ -162,7 +162,7 @@ class MMD:
             constant = jnp.mean(_pairwise(kernel, Y[: m - m % 2 : 2], Y[1::2]))
             return _linear_mmd, (kernel, Y, constant)
         unbiased = float(self.estimator == "unbiased")
-        return _matrix_mmd, (kernel, Y, _mean_within(kernel, Y, unbiased), unbiased)
+        return _matrix_mmd, (kernel, Y, mean_within(kernel, Y, unbiased), unbiased)
 
 
 class Summaries:
@@ -261,7 +261,7 @@ def _evaluate_batch(
 
 
 @jax.jit
-def _mean_within(kernel: Covariance, X: jax.Array, unbiased: float) -> jax.Array:
+def mean_within(kernel: Covariance, X: jax.Array, unbiased: float) -> jax.Array:
     """Average k(x_i, x_j) over all pairs, without equal indices if ``unbiased`` is 1, not 0."""
     total, n = _kernel_sum(kernel, X, X), len(X)
     return (total - unbiased * jnp.sum(kernel.diagonal(X))) / (n * (n - unbiased))
@@ -271,7 +271,7 @@ def _matrix_mmd(
     kernel: Covariance, Y: jax.Array, within_y: jax.Array, unbiased: float, X: jax.Array
 ) -> jax.Array:
     between = _kernel_sum(kernel, X, Y) / (len(X) * len(Y))
-    return _mean_within(kernel, X, unbiased) + within_y - 2.0 * between
+    return mean_within(kernel, X, unbiased) + within_y - 2.0 * between
 
 
 def _pairwise(kernel: Covariance, X: jax.Array, Y: jax.Array) -> jax.Array:

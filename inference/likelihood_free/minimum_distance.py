@@ -37,7 +37,7 @@ from ..core.errors import InputError, PosteriorWarning
 from ..core.machine import computing
 from ..core.progress import progress_bar
 from ..data.checks import check_count, check_positive
-from .distances import BLOCK_ENTRIES, MMD, _mean_within
+from .distances import BLOCK_ENTRIES, MMD, mean_within
 from .problem import InverseProblem, Prior
 from .results import NOT_IDENTIFIED, MMDEstimate, build_tree, components, failure_attributes
 from .simulators import (
@@ -433,6 +433,6 @@ def _expectations(
     The data sets (S, n, D) have weights (S,). Pairs of rows of all data sets would take S times as
     long, for a variance that differs by a term of order 1 / (S n^2).
     """
-    within = weights @ jax.lax.map(lambda X: _mean_within(kernel, X, 1.0), values)
+    within = weights @ jax.lax.map(lambda X: mean_within(kernel, X, 1.0), values)
     X, of_row = values.reshape(-1, values.shape[2]), jnp.repeat(weights, values.shape[1])
     return within, _mean_embedding(kernel, X, of_row / values.shape[1], points)
