@@ -175,7 +175,7 @@ def mmd_posterior_bootstrap(
     draws, stats = [], []
     with (
         start_minimizer("mmd_posterior_bootstrap", observed, simulate, prior, *shared) as fit,
-        progress_bar("draws", num_samples, shown=progress) as advance,
+        progress_bar("draws", num_samples, show=progress) as advance,
     ):
         problem = fit.problem
         start, _, root = fit.estimate()
