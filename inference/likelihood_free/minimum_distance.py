@@ -18,26 +18,24 @@ and are not used.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import warnings
 from collections.abc import Iterator
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import scipy.optimize
 import xarray as xr
 from arviz_base import dict_to_dataset
 from bke.models.kernels.base import Covariance
-from bke.models.linalg.rows import reduce_blocks
 from numpy.typing import ArrayLike
 
 from ..core.errors import InputError, PosteriorWarning
 from ..core.machine import computing
 from ..core.progress import progress_bar
 from ..data.checks import check_count, check_positive
-from .distances import BLOCK_ENTRIES, MMD, mean_within
+from .distances import MMD, expectations, mean_embedding
 from .problem import InverseProblem, Prior
 from .results import NOT_IDENTIFIED, MMDEstimate, build_tree, components, failure_attributes
 from .simulators import (
@@ -53,6 +51,8 @@ from .simulators import (
 
 #: Draws of the prior from which the estimate is searched, as there may be local minima. Not tuned.
 NUM_MINIMIZATIONS = 4
+#: Most scales of the differences, and the least ratio of one to the last. Not tuned.
+MOST_SCALES, LEAST_RATIO = 6, 1.0 / 16.0
 
 
 def minimum_mmd(
@@ -70,17 +70,21 @@ def minimum_mmd(
 ) -> MMDEstimate:
     """Estimate the parameters of a simulator by minimum MMD (Briol et al. 2019).
 
-    The covariance is H^-1 V H^-1 (1/n + 1/N) for n observed rows and N simulated ones of each
-    parameter. V is the covariance over the observed rows y of the derivatives of E k(X, y), and H
-    the second derivative of half the squared MMD. Where the model is true, H is the metric of the
-    paper, and the covariance that of its theorem 2; H itself also holds where the model is not
-    true, up to the term 1/N. Rows are assumed to be independent; the derivatives are differences
-    over two standard errors, so that simulators need not be differentiable.
+    The estimated parameter is the one of least MMD to the distribution of the rows, which outliers
+    are part of. The covariance is H^-1 V H^-1 (1/n + 1/N) for n observed rows and N simulated ones
+    of each parameter. V is the covariance over the observed rows y of the derivatives of E k(X, y),
+    and H the second derivative of half the squared MMD, which is the information metric of the
+    paper where the model is true. The term 1/n does not require that it is true; the term 1/N, of
+    the errors of the simulations, does. The kernel counts as fixed, and rows as independent. The
+    derivatives are differences over two standard errors, so that simulators need not be
+    differentiable.
 
     Args:
         observed: see :func:`~bke.inference.k2_abc`.
-        simulate: see :func:`~bke.inference.k2_abc`. Its result should change little with the
-            parameters for equal random numbers.
+        simulate: see :func:`~bke.inference.k2_abc`. Its result must change little with the
+            parameters for equal random numbers. ``rng.poisson`` and ``rng.negative_binomial`` do
+            not: their use of random numbers depends on the parameters, and standard errors become
+            too small. Quantiles of ``rng.random()`` do.
         prior: see :func:`~bke.inference.k2_abc`; of continuous parameters. It limits their range
             and gives starting points; its density does not change the estimate.
         kernel: see :class:`~bke.inference.MMD`.
@@ -98,19 +102,15 @@ def minimum_mmd(
     shared = (kernel, simulations_per_point, num_starts, rows, workers, standardize, seed)
     with start_minimizer("minimum_mmd", observed, simulate, prior, *shared) as fit:
         z, squared_mmd, root = fit.estimate()
-        if root is None:
-            warnings.warn(NOT_IDENTIFIED, PosteriorWarning, stacklevel=2)
-    constrain = fit.problem.prior.constrain
-    parameters = {name: value[0] for name, value in constrain(z[None]).items()}
-    covariance = None
+    theta, covariance = fit.problem.prior.constrain(z[None]), None
     if root is not None:
-        names = list(components(dict_to_dataset({k: v[None, None] for k, v in parameters.items()})))
+        names = list(components(dict_to_dataset({k: v[None] for k, v in theta.items()})))
         factor = fit.problem.prior.jacobian(z) @ root
         covariance = pd.DataFrame(factor @ factor.T, index=names, columns=names)
     causes = np.concatenate(fit.causes)
     failed = int(np.sum(causes != ""))
-    numbers = {name: value if value.ndim else float(value) for name, value in parameters.items()}
-    return MMDEstimate(numbers, covariance, squared_mmd, fit.kernel, len(causes), failed)
+    parameters = parameters_at(theta, 0)
+    return MMDEstimate(parameters, covariance, squared_mmd, fit.kernel, len(causes), failed)
 
 
 def mmd_posterior_bootstrap(
@@ -238,42 +238,36 @@ def start_minimizer(
         yield MMDMinimizer(problem, distance.kernel, simulator, simulations_per_point, starts)
 
 
+@dataclasses.dataclass
 class MMDMinimizer:
     """Minimizer of the MMD between simulated rows and weighted points.
 
-    Args:
+    Attributes:
         problem: the observed data and the prior.
         kernel: of the MMD.
         simulate: simulates batches.
         simulations_per_point: data sets of each evaluation.
         starts: simulations at draws of the prior.
-
-    Attributes:
-        problem: as passed.
-        kernel: as passed.
-        starts: as passed.
-        spread: standard deviations (p,) of the unconstrained coordinates of the tenth of the starts
-            with the least MMD.
         causes: causes of failure of the simulations so far.
         first_failure: the first parameters whose simulation failed, formatted.
+        best: unconstrained coordinates (k, p) of the tenth of the starts with the least MMD.
+        spread: their standard deviations (p,).
     """
 
-    def __init__(
-        self,
-        problem: InverseProblem,
-        kernel: Covariance,
-        simulate: Simulate,
-        simulations_per_point: int,
-        starts: Simulations,
-    ) -> None:
-        self.problem, self.kernel, self.starts = problem, kernel, starts
-        self._simulate = simulate
-        self._simulations_per_point = simulations_per_point
+    problem: InverseProblem
+    kernel: Covariance
+    simulate: Simulate
+    simulations_per_point: int
+    starts: Simulations
+
+    def __post_init__(self) -> None:
+        """Select the best starts."""
+        starts = self.starts
         self.causes, self.first_failure = [starts.causes], starts.first_failure
         order = np.argsort(np.where(starts.good, starts.squared, np.inf))
-        z = problem.prior.unconstrain(starts.theta)[order[: max(2, int(starts.good.sum()) // 10)]]
-        self._best_starts = z[:NUM_MINIMIZATIONS]
-        self.spread = np.maximum(z.std(axis=0), 1e-3)
+        count = max(2, int(starts.good.sum()) // 10)
+        self.best = self.problem.prior.unconstrain(starts.theta)[order[:count]]
+        self.spread = np.maximum(self.best.std(axis=0), 1e-3)
 
     def evaluate(self, z: np.ndarray, points: np.ndarray, index: int) -> tuple[float, np.ndarray]:
         """Return E k(X, X') and E k(X, y_j), (n,), at unconstrained coordinates (p,).
@@ -281,25 +275,25 @@ class MMDMinimizer:
         The expectations are over simulations, whose random numbers depend on ``index`` alone. The
         first one is infinite outside of the prior's range, or if all simulations fail.
         """
-        prior, count = self.problem.prior, self._simulations_per_point
+        prior, count = self.problem.prior, self.simulations_per_point
         nothing = np.inf, np.zeros(len(points))
         if not np.isfinite(prior.log_density(z[None])[0]):
             return nothing
-        values, good = self._data_sets(prior.constrain(np.tile(z, (count, 1))), 1, index)
+        values, simulations = self._data_sets(prior.constrain(np.tile(z, (count, 1))), 1, index)
+        good = simulations.good
         if not good.any():
             return nothing
         with computing():
-            within, embedding = _expectations(self.kernel, values, good / good.sum(), points)
+            within, embedding = expectations(self.kernel, values, good / good.sum(), points)
         return float(within), np.asarray(embedding)
 
-    def _data_sets(self, theta: Parameters, *key: int) -> tuple[np.ndarray, np.ndarray]:
-        """Simulate data sets (B, n, D) with the random numbers of a key; mask (B,) of good ones."""
-        seed = seed_sequence(self.problem.seed, Stream.DATA, *key)
-        values, causes = self._simulate(theta, seed)
+    def _data_sets(self, theta: Parameters, *key: int) -> tuple[np.ndarray, Simulations]:
+        """Simulate data sets (B, n, D) with the random numbers of a key, and record failures."""
+        values, causes = self.simulate(theta, seed_sequence(self.problem.seed, Stream.DATA, *key))
         simulations = Simulations(dict(theta), np.zeros(len(causes)), causes)
         self.causes.append(causes)
         self.first_failure = self.first_failure or simulations.first_failure
-        return values, simulations.good
+        return values, simulations
 
     def minimize(
         self,
@@ -308,7 +302,6 @@ class MMDMinimizer:
         start: np.ndarray,
         scale: np.ndarray,
         index: int,
-        tolerance: float = 0.01,
     ) -> tuple[np.ndarray, float]:
         """Minimize the MMD to weighted points by SciPy's COBYQA.
 
@@ -318,7 +311,6 @@ class MMDMinimizer:
             start: unconstrained coordinates (p,).
             scale: axes of the first trust region, in the columns of (p, p).
             index: of the random numbers.
-            tolerance: radius of the last trust region over that of the first; not tuned.
 
         Returns:
             The coordinates (p,) and the squared MMD.
@@ -328,7 +320,7 @@ class MMDMinimizer:
             within, embedding = self.evaluate(start + scale @ u, points, index)
             return within - 2.0 * float(embedding @ weights)
 
-        options: Any = {"initial_tr_radius": 1.0, "final_tr_radius": tolerance}
+        options: Any = {"initial_tr_radius": 1.0, "final_tr_radius": 0.01}  # not tuned
         result = scipy.optimize.minimize(
             objective, np.zeros(len(start)), method="COBYQA", options=options
         )
@@ -339,61 +331,72 @@ class MMDMinimizer:
                 "the search starts: increase simulations_per_point, or take a narrower prior"
             )
         with computing():
-            constant = _mean_embedding(self.kernel, points, weights, points)
+            constant = mean_embedding(self.kernel, points, weights, points)
         return start + scale @ result.x, float(result.fun + np.asarray(constant) @ weights)
 
     def covariance_root(self, z: np.ndarray, scale: np.ndarray) -> np.ndarray | None:
-        """Return a root (p, p) of the covariance of the estimate, in unconstrained coordinates.
+        """Return a root (p, p) of the covariance of the estimate, in units of ``scale``.
 
         Args:
             z: the estimate, (p,).
             scale: steps of the differences, in the columns of (p, p).
 
         Returns:
-            The root, or ``None`` if the squared MMD is not convex at ``z``.
+            The root, with orthogonal columns, or ``None`` if the squared MMD is less after a step,
+            or its second derivative or the covariance is singular up to rounding errors.
         """
-        points = self.problem.data
-        p, n = len(z), len(points)
+        points, steps = self.problem.data, np.eye(len(z))
+        n, simulated = len(points), self.simulations_per_point * self.problem.rows
 
-        def value(*steps: np.ndarray) -> tuple[float, np.ndarray]:
-            within, embedding = self.evaluate(z + scale @ np.sum(steps, axis=0), points, 0)
+        def value(step: np.ndarray) -> tuple[float, np.ndarray]:
+            within, embedding = self.evaluate(z + scale @ step, points, 0)
             return 0.5 * within - float(embedding.mean()), embedding
 
-        steps = np.eye(p)
-        centre, _ = value(np.zeros(p))
-        plus, minus = [value(step) for step in steps], [value(-step) for step in steps]
-        pairs = list(zip(plus, minus, strict=True))
-        gradients = np.array([0.5 * (up - down) for (_, up), (_, down) in pairs])
-        curvature = [up + down - 2.0 * centre for (up, _), (down, _) in pairs]
-        H = np.diag(curvature)
-        for i in range(p):
+        centre, _ = value(np.zeros(len(z)))
+        (up, down), embeddings = np.zeros((2, len(z))), np.zeros((2, len(z), n))
+        for i, step in enumerate(steps):
+            up[i], embeddings[0, i] = value(step)
+            down[i], embeddings[1, i] = value(-step)
+        H = np.diag(up + down - 2.0 * centre)
+        for i in range(len(z)):
             for j in range(i):
-                both = value(steps[i], steps[j])[0] + value(-steps[i], -steps[j])[0]
-                H[i, j] = H[j, i] = 0.5 * (both - 2.0 * centre - curvature[i] - curvature[j])
-        # An eigenvalue of 1e-10 of the largest is a sum of rounding errors.
-        eigenvalues = np.linalg.eigvalsh(H) if np.all(np.isfinite(H)) else np.zeros(1)
+                both = value(steps[i] + steps[j])[0] + value(-steps[i] - steps[j])[0]
+                H[i, j] = H[j, i] = 0.5 * (both - 2.0 * centre - H[i, i] - H[j, j])
+        if not np.all(np.isfinite(H)) or min(up.min(), down.min()) < centre:
+            return None
+        eigenvalues = np.linalg.eigvalsh(H)
         if eigenvalues[0] <= 1e-10 * eigenvalues[-1]:
             return None
-        simulated = self._simulations_per_point * self.problem.rows
-        centered = gradients - gradients.mean(axis=1, keepdims=True)
-        factor = scale @ np.linalg.solve(H, centered) * np.sqrt((1.0 / n + 1.0 / simulated) / n)
-        values, vectors = np.linalg.eigh(factor @ factor.T)
-        return vectors * np.sqrt(np.maximum(values, 0.0))
+        gradients = 0.5 * (embeddings[0] - embeddings[1])
+        factor = np.linalg.solve(H, gradients - gradients.mean(axis=1, keepdims=True))
+        vectors, values, _ = np.linalg.svd(factor, full_matrices=False)
+        if values[-1] <= 1e-5 * values[0]:
+            return None
+        return np.asarray(vectors * values * np.sqrt((1.0 / n + 1.0 / simulated) / n))
 
     def estimate(self) -> tuple[np.ndarray, float, np.ndarray | None]:
-        """Return the estimate (p,), its squared MMD and a root of its covariance, or ``None``."""
-        points = self.problem.data
+        """Return the estimate (p,), its squared MMD and a root of its covariance, or ``None``.
+
+        Differences are first over the spread of the best starts, and last over two standard errors.
+        """
+        points, scale, settled = self.problem.data, np.diag(self.spread), False
         weights = np.full(len(points), 1.0 / len(points))
-        scale = np.diag(self.spread)
-        minima = [self.minimize(weights, points, start, scale, 0) for start in self._best_starts]
+        starts = self.best[:NUM_MINIMIZATIONS]
+        minima = [self.minimize(weights, points, start, scale, 0) for start in starts]
         z, squared_mmd = min(minima, key=lambda minimum: minimum[1])
-        root = self.covariance_root(z, scale)
-        if root is not None:  # again at the scale of two standard errors
-            scale = 2.0 * root
+        for _ in range(MOST_SCALES):
+            root = self.covariance_root(z, scale)
+            if root is None:
+                scale, settled = LEAST_RATIO * scale, False
+            elif settled:
+                return z, squared_mmd, scale @ root
+            else:
+                lengths = np.linalg.norm(root, axis=0)
+                settled = bool(2.0 * lengths.min() >= LEAST_RATIO)
+                scale = scale @ (root / lengths * np.maximum(2.0 * lengths, LEAST_RATIO))
             z, squared_mmd = self.minimize(weights, points, z, scale, 0)
-            new_root = self.covariance_root(z, scale)
-            root = root if new_root is None else new_root
-        return z, squared_mmd, root
+        warnings.warn(NOT_IDENTIFIED, PosteriorWarning, stacklevel=3)
+        return z, squared_mmd, None
 
     def prior_rows(self, count: int, index: int, rng: np.random.Generator) -> np.ndarray:
         """Draw rows (count, D) of the prior predictive distribution, one of each data set.
@@ -401,38 +404,7 @@ class MMDMinimizer:
         Rows of simulations that fail are replaced by copies of others.
         """
         seed = seed_sequence(self.problem.seed, Stream.PRIOR, 1, index)
-        values, good = self._data_sets(self.problem.prior.draw(seed, count), 2, index)
-        if not good.any():
-            raise InputError(
-                f"all {count} simulations of pseudo-samples failed: increase num_pseudo_samples, "
-                "or take a narrower prior"
-            )
+        values, simulations = self._data_sets(self.problem.prior.draw(seed, count), 2, index)
+        simulations.check()
         rows = values[np.arange(count), rng.integers(values.shape[1], size=count)]
-        return np.resize(rows[good], rows.shape)
-
-
-@jax.jit
-def _mean_embedding(
-    kernel: Covariance, X: jax.Array, weights: jax.Array, points: jax.Array
-) -> jax.Array:
-    """Compute sum_i w_i k(x_i, y_j), (n,), of points y, in blocks of rows of X."""
-
-    def add(total: jax.Array, rows: jax.Array, index: jax.Array, mask: jax.Array) -> jax.Array:
-        weight = mask * weights[jnp.minimum(index, len(X) - 1)]
-        return total + weight @ kernel.matrix(rows, points)
-
-    return reduce_blocks(add, jnp.zeros(len(points)), X, max(1, BLOCK_ENTRIES // len(points)))
-
-
-@jax.jit
-def _expectations(
-    kernel: Covariance, values: jax.Array, weights: jax.Array, points: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Estimate E k(X, X') without bias, from pairs of rows of one data set, and E k(X, y_j), (n,).
-
-    The data sets (S, n, D) have weights (S,). Pairs of rows of all data sets would take S times as
-    long, for a variance that differs by a term of order 1 / (S n^2).
-    """
-    within = weights @ jax.lax.map(lambda X: mean_within(kernel, X, 1.0), values)
-    X, of_row = values.reshape(-1, values.shape[2]), jnp.repeat(weights, values.shape[1])
-    return within, _mean_embedding(kernel, X, of_row / values.shape[1], points)
+        return np.resize(rows[simulations.good], rows.shape)

@@ -32,10 +32,11 @@ from ..sampling.run import digest_of
 from .problem import InverseProblem
 from .simulators import count_failures
 
-#: Message where the Hessian of the squared MMD is singular.
+#: Message where the estimate of minimum MMD has no covariance.
 NOT_IDENTIFIED = (
-    "the squared MMD is not convex at its minimum, and the estimate has no covariance: increase "
-    "simulations_per_point, or leave out parameters on which the rows hardly depend"
+    "the squared MMD has no isolated minimum within the range of the prior, or fewer observed rows "
+    "differ than there are parameters, so that the error of the estimate is unknown: take a wider "
+    "prior, leave out parameters on which the rows hardly depend, or increase simulations_per_point"
 )
 #: Effective sample size below which a posterior rests on a few simulations; a convention.
 MIN_ESS = 10
@@ -465,7 +466,7 @@ class MMDEstimate:
     Attributes:
         parameters: the estimate, a number or an array (k,) for every parameter.
         covariance: sampling covariance of all components, by names such as ``a`` or ``a[0]``;
-            ``None`` where the squared MMD is not convex.
+            ``None`` where it is not known.
         squared_mmd: squared MMD between simulated rows, without bias from their number, and the
             observed ones as a discrete distribution. It may be negative.
         kernel: in the units of the data.

@@ -27,7 +27,7 @@ def test_block_size_does_not_change_the_mmd(monkeypatch):
     batch = RNG.normal(size=(7, 11, 2))
     unblocked = [MMD(Y, KERNEL, estimator).squared(batch) for estimator in ("biased", "features")]
     monkeypatch.setattr(distances, "BLOCK_ENTRIES", 50)
-    programs = (distances._evaluate_batch, distances.mean_within)
+    programs = (distances._evaluate_batch, distances._mean_within)
     # Programs are cached by shape: one more data set compiles them again.
     more = np.concatenate([batch, batch[:1]])
     for program in programs:
