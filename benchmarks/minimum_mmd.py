@@ -6,18 +6,14 @@ Problems:
   The parameter is that of the other rows, as in Dellaporta et al. (2022).
 - ``toy``: 400 rows of a mixture of five uniform distributions (``examples/abc_toy.py``), with
   weights from their prior, and the kernel learned from the data.
-- ``blowfly``: series of 180 steps (``examples/blowfly.py``) at parameters from their prior, which
-  are chosen as in ``blowfly.py``. Methods with the MMD compare delay vectors by a quarter of the
-  cycle.
 
 Methods: estimates with intervals from their normal limit, the bootstrap, K2-ABC with the smallest
 epsilon of its defaults, and the synthetic likelihood with 50 simulations for each point (of the
-mean in ``normal``, the frequencies of four intervals in ``toy``, and the ten summaries in
-``blowfly``). ``exact`` is the posterior of the mean of a normal distribution.
+mean in the first two, and the frequencies of four intervals in ``toy``). ``exact`` is the posterior
+of the mean of a normal distribution.
 
 Errors are of the estimate or the posterior mean: the root mean square over data sets and
-parameters, in ``blowfly`` of the logarithms over the standard deviations of the prior. Coverage is
-that of intervals of 90 % from 5 to 95 %.
+parameters. Coverage is that of intervals of 90 % from 5 to 95 %.
 
     python benchmarks/minimum_mmd.py
 """
@@ -45,29 +41,19 @@ from bke.inference import (
     synthetic_likelihood,
     vectorize,
 )
-from blowfly import data_set, dithered_summaries, prior_mean
 
 sys.path.append(str(abc_runs.EXAMPLES))
-from simulators import (
-    INTERVALS,
-    PARAMETERS,
-    blowflies,
-    blowfly_prior,
-    delay_vectors,
-    quarter_cycle,
-    uniform_prior,
-    uniforms,
-)
+from simulators import INTERVALS, uniform_prior, uniforms
 
 DATA_SETS, SIMULATIONS = 100, 5000
-#: Data sets of the problems that take minutes.
+#: Data sets of the toy model.
 FEW_DATA_SETS = 4
 NUM_SAMPLES = 100
 ROWS, CONTAMINATION, OUTLIER = 100, 0.1, 10.0
 #: Chains, simulations for each point, and draws of the prior of which a chain takes the best.
 CHAINS, PER_POINT, STARTS = 4, 50, 10
 METHODS = ("minimum MMD", "bootstrap", "K2-ABC", "synthetic likelihood", "exact")
-PROBLEMS = ("normal", "contaminated", "toy", "blowfly")
+PROBLEMS = ("normal", "contaminated", "toy")
 SIDES = tuple(f"{problem}: {method}" for problem in PROBLEMS for method in METHODS)
 
 
@@ -75,46 +61,25 @@ class Problem(NamedTuple):
     """A data set with its model and parameters.
 
     Attributes:
-        rows: the observed data of the MMD.
+        rows: the observed data.
         simulate: their simulator.
-        series: the observed data of the summaries.
-        simulate_series: their simulator.
         prior: prior of the parameters.
         summaries: of the synthetic likelihood.
         kernel: of the MMD.
         truth: parameters by component.
-        scale: unit of the errors by component.
     """
 
     rows: np.ndarray
     simulate: Any
-    series: np.ndarray
-    simulate_series: Any
     prior: dict[str, Any]
     summaries: Any
     kernel: str
     truth: dict[str, float]
-    scale: dict[str, float]
 
 
 def problem_of(name: str, seed: int) -> Problem:
     """Draw the data set of a problem."""
     rng = np.random.default_rng([seed, PROBLEMS.index(name)])
-    if name == "blowfly":
-        _, sd = prior_mean()
-        point, series, _ = data_set(seed)
-        lag = quarter_cycle(series)
-        return Problem(
-            delay_vectors(series[None], lag)[0],
-            vectorize(lambda rng, theta: delay_vectors(blowflies(rng, theta), lag)),
-            series,
-            vectorize(blowflies),
-            blowfly_prior(),
-            dithered_summaries,
-            "median",
-            dict(zip(PARAMETERS, point, strict=True)),
-            dict(zip(PARAMETERS, sd, strict=True)),
-        )
     if name == "toy":
         weights = rng.dirichlet(np.ones(INTERVALS))
         simulate, prior = vectorize(uniforms(400)), uniform_prior()
@@ -127,8 +92,7 @@ def problem_of(name: str, seed: int) -> Problem:
             rows[: round(CONTAMINATION * ROWS)] = OUTLIER
         simulate, prior = vectorize(normal), {"mu": dist.Normal(0.0, 5.0)}
         truth, summaries, kernel = {"mu": 0.0}, np.mean, "median"
-    scale = dict.fromkeys(truth, 1.0)
-    return Problem(rows, simulate, rows, simulate, prior, summaries, kernel, truth, scale)
+    return Problem(rows, simulate, prior, summaries, kernel, truth)
 
 
 def normal(rng: np.random.Generator, theta: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -158,9 +122,7 @@ def results(
     yield METHODS[2], posterior_table(run).groupby("parameter").last().reset_index(), count
     iterations = count // (CHAINS * PER_POINT) * 4
     run = synthetic_likelihood(
-        problem.series,
-        problem.simulate_series,
-        problem.prior,
+        *data,
         summaries=problem.summaries,
         simulations_per_point=PER_POINT,
         num_chains=CHAINS,
@@ -187,7 +149,7 @@ def experiment(seed: int, settings: Mapping[str, Any], requested: frozenset[str]
         for method, table, simulations in results(problem, seed, settings):
             seconds, begin = time.process_time() - begin, time.process_time()
             truth = table["parameter"].map(problem.truth)
-            errors = (table["mean"] - truth) / table["parameter"].map(problem.scale)
+            errors = table["mean"] - truth
             rows.append(
                 {
                     "data": seed,

@@ -82,9 +82,9 @@ def minimum_mmd(
     Args:
         observed: see :func:`~bke.inference.k2_abc`.
         simulate: see :func:`~bke.inference.k2_abc`. Its result must change little with the
-            parameters for equal random numbers. ``rng.poisson`` and ``rng.negative_binomial`` do
-            not: their use of random numbers depends on the parameters, and standard errors become
-            too small. Quantiles of ``rng.random()`` do.
+            parameters for equal random numbers. Those of ``rng.poisson`` and
+            ``rng.negative_binomial`` do not, as the number of random numbers that they use depends
+            on the parameters, and standard errors are then wrong. Quantiles of ``rng.random()`` do.
         prior: see :func:`~bke.inference.k2_abc`; of continuous parameters. It limits their range
             and gives starting points; its density does not change the estimate.
         kernel: see :class:`~bke.inference.MMD`.
@@ -135,10 +135,10 @@ def mmd_posterior_bootstrap(
     Every draw is the parameter of least MMD to the distribution sum_j w_j delta(y_j) with weights
     from Dirichlet(1, ..., 1), and has random numbers of its own. With a positive ``concentration``
     a, T rows z_t of the prior predictive distribution have weights too, which are jointly
-    Dirichlet(1, ..., 1, a/T, ..., a/T): the truncated posterior of a Dirichlet process. Rows are
-    assumed to be independent. The posterior is that of the parameter of least MMD, and does not
-    become that of Bayes' rule where the model is true. The minimizations start at the estimate of
-    :func:`minimum_mmd`; draws near another minimum are not found.
+    Dirichlet(1, ..., 1, a/T, ..., a/T): the truncated posterior of a Dirichlet process. The kernel
+    is the same for all draws, and rows count as independent. The posterior is that of the parameter
+    of least MMD, and does not become that of Bayes' rule where the model is true. The minimizations
+    start at the estimate of :func:`minimum_mmd`; draws near another minimum are not found.
 
     Args:
         observed: see :func:`~bke.inference.k2_abc`.

@@ -38,4 +38,4 @@ axes[0].axvline(times.mean(), color="black", linestyle="--", linewidth=1.0)
 
 # %%
 # Lines are the posterior, over the shaded prior, and the dashed line is the mean of all times. The
-# standard deviation of the model is 5.1 (90 %: 4.2 to 6.0), where that of all times is 10.7.
+# standard deviation of the model is about half that of all times.
