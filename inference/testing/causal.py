@@ -1,6 +1,6 @@
 """Causal discovery by the PC algorithm with kernel tests of conditional independence.
 
-The algorithm is that of causal-learn; the test is HSIC of residuals (BKE section 5).
+The algorithm is that of causal-learn; the test is HSIC of residuals (BKE section 5), or KCI.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..core.errors import InputError, nearest
+from ..core.errors import InputError, check_choice, nearest
 from ..core.machine import computing
 from ..core.notebook import Shown
 from ..core.progress import progress_bar
@@ -30,7 +30,8 @@ from ..data.checks import (
 from ..learning.kernel_selection import KERNEL_NAMES
 from ..permutation.null_distribution import check_permutations, p_value
 from .independence import Variable, hsic_statistic, permuted_indices
-from .kernels import KernelChoice
+from .kernel_conditional_independence import gamma_limit, residual_gram, residual_operator
+from .kernels import SINGLE_KERNELS, KernelChoice, gram
 from .residuals import regress_out
 from .variables import variable_kernels
 
@@ -46,6 +47,8 @@ MEANINGS = {
     UNDIRECTED: "the direction is not identified",
     BIDIRECTED: "a hidden common cause, or contradictory tests",
 }
+#: Names of the kernels of each test of conditional independence.
+TESTS = {"residuals": KERNEL_NAMES, "kci": SINGLE_KERNELS}
 #: Memory of cached Gram matrices in bytes, and number of n x n matrices of one variable.
 CACHE_BYTES, MATRICES_PER_VARIABLE = 2**30, 8
 
@@ -99,6 +102,7 @@ class ConditionalTests:
         choice: choice of kernels.
         n_resamples: number of permutations of each test.
         seed: random seed of the permutations and of the regressions.
+        test_name: ``"residuals"`` or ``"kci"``, the test given other columns.
         residuals: values of columns, or their residuals given others, by the names of both.
     """
 
@@ -107,6 +111,7 @@ class ConditionalTests:
     choice: KernelChoice
     n_resamples: int
     seed: int
+    test_name: str = "residuals"
     residuals: dict[tuple[str, tuple[str, ...]], np.ndarray] = dataclasses.field(
         default_factory=dict
     )
@@ -121,6 +126,7 @@ class ConditionalTests:
         self._kernels: dict[tuple[str, tuple[str, ...]], list[Any]] = {}
         cache_size = max(2, CACHE_BYTES // (MATRICES_PER_VARIABLE * 8 * n**2))
         self._variable = functools.lru_cache(cache_size)(self._compute_variable)
+        self._residual_gram = functools.lru_cache(8 * cache_size)(self._compute_residual_gram)
 
     def columns(self, names: Sequence[str]) -> np.ndarray:
         """Return the values of columns, (n, D)."""
@@ -131,7 +137,11 @@ class ConditionalTests:
     ) -> ConditionalIndependence:
         """Test whether two columns are independent given others, or return the cached result."""
         key = (min(first, second), max(first, second), tuple(sorted(conditioning)))
-        if key not in self._results:
+        if key not in self._results and conditioning and self.test_name == "kci":
+            grams = (self._residual_gram(name, key[2], name == key[0]) for name in key[:2])
+            value, limit = gamma_limit(*grams)
+            self._results[key] = ConditionalIndependence(*key, float(limit.sf(value)))
+        elif key not in self._results:
             x, y = (self._variable(name, key[2]) for name in key[:2])
             with computing():
                 combined, _ = hsic_statistic(x, y, self._indices, "unbiased", progress=False)
@@ -154,6 +164,26 @@ class ConditionalTests:
             if key not in self._kernels:
                 self._kernels[key] = variable_kernels(values, self.choice)
             return Variable.from_sample(values, self._kernels[key], self.choice)
+
+    def _compute_residual_gram(
+        self, name: str, conditioning: tuple[str, ...], extended: bool
+    ) -> np.ndarray:
+        """Compute the residual Gram matrix of a column given others, ``extended`` by these."""
+        with computing():
+
+            def matrix_of(names: tuple[str, ...]) -> np.ndarray:
+                key = "", names
+                values = self.columns(names)
+                if key not in self._kernels:
+                    self._kernels[key] = self.choice.kernels(values)
+                return gram(self._kernels[key][0], values)
+
+            matrix = matrix_of((name,))
+            if extended:
+                matrix = matrix * matrix_of(conditioning)
+            label = f"{name} given {', '.join(conditioning)}"
+            operator = residual_operator(matrix, self.columns(conditioning), label, self.seed)
+            return residual_gram(matrix, operator)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -207,7 +237,8 @@ class CausalGraph(Shown):
             raise InputError(f"columns must be {', '.join(self.columns)} in some order")
         source = self.source
         if kernel is not None:
-            choice = KernelChoice.checked(kernel, KERNEL_NAMES, source.choice.standardize)
+            names_of_kernels = TESTS[source.test_name]
+            choice = KernelChoice.checked(kernel, names_of_kernels, source.choice.standardize)
             source = dataclasses.replace(source, choice=choice)
         progress = self.progress if progress is None else progress
         return _find_graph(source, names, alpha, self.most_given, progress)
@@ -277,6 +308,7 @@ def causal_graph(
     data: ArrayLike,
     *,
     columns: tuple[str, ...] | None = None,
+    test: str = "residuals",
     kernel: Any = "bkl",
     alpha: float = 0.05,
     n_resamples: int = 499,
@@ -287,7 +319,8 @@ def causal_graph(
 ) -> CausalGraph:
     """Find a causal graph by the PC algorithm (CAU-1).
 
-    Its tests of conditional independence are HSIC of residuals (CI-3).
+    Its tests of independence are HSIC, and those of conditional independence HSIC of residuals
+    (CI-3) or KCI with the gamma approximation (CI-2).
 
     The result is correct if all common causes are among the columns, the true graph is acyclic and
     faithful, rows are independent, and no test errs; with many tests some do. Rows in order of time
@@ -297,10 +330,13 @@ def causal_graph(
         data: data, shape (n, D), D >= 3.
         columns: names of the columns of an array, by default c1, c2, ...; for a data frame those
             to use, by default all.
-        kernel: ``"bkl"``, ``"multiscale"``, ``"posterior"``, ``"median"`` or a kernel, for each
-            variable or its residuals.
+        test: ``"residuals"`` or ``"kci"``, the ``statistic`` of
+            :func:`~bke.inference.conditional_independence_test`. Of two columns in KCI the one
+            whose name is first in the alphabet is extended by the conditioning columns.
+        kernel: ``"bkl"``, ``"posterior"``, ``"median"``, a kernel, or without KCI ``"multiscale"``,
+            for each variable or its residuals.
         alpha: level of every test; a higher level gives more edges.
-        n_resamples: number of permutations of every test.
+        n_resamples: number of permutations of every test by HSIC.
         most_given: largest number of conditioning columns; ``None`` for no limit.
         standardize: see :func:`~bke.inference.independence_test`.
         seed: random seed of all tests.
@@ -309,7 +345,8 @@ def causal_graph(
     Raises:
         InputError: for invalid data or arguments, or without causal-learn.
     """
-    choice = KernelChoice.checked(kernel, KERNEL_NAMES, standardize)
+    check_choice(test, "test", tuple(TESTS))
+    choice = KernelChoice.checked(kernel, TESTS[test], standardize)
     alpha = check_permutations(n_resamples, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
     if most_given is not None:
@@ -335,7 +372,7 @@ def causal_graph(
         raise InputError(f"columns must be {dimension} different names, got {names}")
     # Matrices that are alive at once, in addition to the cached ones.
     check_memory(n, dimension, matrices=6)
-    source = ConditionalTests(sample, names, choice, n_resamples, seed)
+    source = ConditionalTests(sample, names, choice, n_resamples, seed, test)
     return _find_graph(source, names, alpha, most_given, progress)
 
 
