@@ -289,7 +289,8 @@ def conditional_independence_test(
             :func:`~bke.inference.independence_test`.
 
     Raises:
-        InputError: for invalid data or arguments, without scikit-learn, or if Z determines X or Y.
+        InputError: for invalid data or arguments, if Z determines X or Y, or for ``"residuals"``
+            without scikit-learn.
     """
     check_choice(statistic, "statistic", ("residuals", *kernel_conditional_independence.METHODS))
     if statistic != "residuals":

@@ -105,7 +105,7 @@ def _residuals(
         subsample = data[start : start + MAX_FIT_ROWS]
     else:
         subsample = random_part(data, MAX_FIT_ROWS, seed)
-    kernel, noise_variance = fit_kernel(subsample[:, :-1], subsample[:, -1], smoothness, min_length)
+    kernel, noise_variance = _fit_kernel(subsample, smoothness, min_length)
     z, y = data[:, :-1], data[:, -1]
     lower = cholesky(kernel(z), lower=True)
     inverse = solve_triangular(lower, np.eye(len(lower)), lower=True)
@@ -120,19 +120,10 @@ def _residuals(
     return np.asarray(noise_variance * weights)
 
 
-def fit_kernel(
-    z: np.ndarray,
-    y: np.ndarray,
-    smoothness: float = np.inf,
-    min_length: np.ndarray | None = None,
+def _fit_kernel(
+    data: np.ndarray, smoothness: float, min_length: np.ndarray | None
 ) -> tuple[Any, float]:
-    """Maximize the marginal likelihood of a Gaussian-process regression of ``y`` on ``z``.
-
-    Args:
-        z: predictors, (n, E), standardized.
-        y: response, (n,), or several that share the kernel, (n, k), with variances of order one.
-        smoothness: see :func:`regress_out`.
-        min_length: lower bounds of the lengthscales, (E,); ``None`` for the default.
+    """Maximize the marginal likelihood.
 
     Returns:
         The kernel including its noise, and the noise variance.
@@ -144,6 +135,7 @@ def fit_kernel(
         raise InputError("scikit-learn is not installed: pip install 'bke[sklearn]'") from None
     from sklearn.exceptions import ConvergenceWarning
 
+    z, y = data[:, :-1], data[:, -1]
     if min_length is None:
         min_length = np.full(z.shape[1], 1e-2)
         if z.shape[1] == 1:  # a series, whose lengthscale may be a few steps
