@@ -10,6 +10,9 @@ of the added variable: here the weights are uniform on the simplex, the standard
 noise is half that of f(z), and that of the added variable a quarter of that of x and y. In the case
 "variance" x and y have mean zero and a standard deviation exp(s / 2), for the sum s of the columns
 over the root of their number.
+
+About 20 minutes on two cores. HSIC of residuals is measured up to 200 rows and the normalized
+statistic with 100 rows; ``--slow --dimensions 1 2 3 4 5`` measures all, in hours.
 """
 
 from __future__ import annotations
@@ -34,6 +37,8 @@ TESTS: dict[str, dict[str, str]] = {
     "normalized": {"statistic": "normalized"},
 }
 CASES = ("I", "II", "variance")
+#: Largest numbers of rows of slow tests, without ``--slow``.
+MAX_ROWS = {"residuals": 200, "normalized": 100}
 
 
 def mixture(values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -102,10 +107,11 @@ def main() -> None:
     """Count rejections and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[100, 200, 400])
-    parser.add_argument("--dimensions", type=int, nargs="+", default=[1, 3, 5])
+    parser.add_argument("--dimensions", type=int, nargs="+", default=[1, 5])
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--tests", nargs="+", choices=list(TESTS), default=list(TESTS))
-    repeats.add_options(parser, repeats=200, permutations=99)
+    parser.add_argument("--slow", action="store_true", help="all tests at all sizes; hours")
+    repeats.add_options(parser, repeats=150, permutations=99)
     options = parser.parse_args()
     if options.quick:
         options.repeats, options.sizes, options.dimensions = 2, [40], [2]
@@ -119,13 +125,15 @@ def main() -> None:
             f"\n\n{report.table(rows)}"
         )
 
-    # The combinations of one column and case II are those of case I.
+    # With one column, case II is case I. That the variance depends on z is shown with one column.
     keys = [
         {"case": case, "n": n, "D": columns, "test": test}
         for n, case, columns, test in itertools.product(
             options.sizes, options.cases, options.dimensions, options.tests
         )
-        if (case, columns) != ("II", 1) and not (test == "normalized" and n > 200)
+        if (case, columns) != ("II", 1)
+        and (case != "variance" or columns == min(options.dimensions))
+        and (options.slow or n <= MAX_ROWS.get(test, n))
     ]
     repeats.fill(
         "conditional",
