@@ -265,16 +265,17 @@ def conditional_independence_test(
 
     Null distributions (``method``) of the last two:
 
-    - ``"gamma"`` (KCI only, default) has the first two moments of the limit. It is an
-      approximation, and rejects too often where the regressions fail.
-    - ``"local permutation"`` permutes x within clusters of at least five rows with similar z, or
-      with equal z if there are as many. The level is exact if the rows of every cluster have equal
-      z. Otherwise it exceeds ``alpha`` at most by the total variation distance between the
-      distribution of the x given the z and one that is exchangeable within clusters. This vanishes
-      if the distribution of x given z is Lipschitz in z in Hellinger distance and the diameter of
-      the clusters is of smaller order than n^(-1/2) (Kim, Neykov, Balakrishnan and Wasserman 2022),
-      which these clusters attain for one column of z, and not for two or more. Regressions of
-      y only are used, for x also.
+    - ``"local permutation"`` (default) permutes x within clusters of at least five rows with
+      similar z, or with equal z if there are as many. The level is exact if the rows of every
+      cluster have equal z. Otherwise it exceeds ``alpha`` at most by the total variation distance
+      between the distribution of the x given the z and one that is exchangeable within clusters.
+      This vanishes if the distribution of x given z is Lipschitz in z in Hellinger distance and the
+      diameter of the clusters is of smaller order than n^(-1/2) (Kim, Neykov, Balakrishnan and
+      Wasserman 2022), which these clusters attain for one column of z, and not for two or more.
+      The regression of functions of y serves for x too, so that no choice depends on x.
+    - ``"gamma"`` (KCI only) has the first two moments of the limit (Zhang et al. 2011, proposition
+      6). It is an approximation, and rejects too often where the regressions fail, as with several
+      columns of z that all have strong effects.
 
     Args:
         X: first variable, shape (n, D) or (n,).

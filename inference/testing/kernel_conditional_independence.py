@@ -43,7 +43,7 @@ HYPOTHESES_GIVEN_Z = (
     "x and y depend on each other given z",
 )
 #: Methods for the null distribution of each statistic, the default first.
-METHODS = {"kci": ("gamma", "local permutation"), "normalized": ("local permutation",)}
+METHODS = {"kci": ("local permutation", "gamma"), "normalized": ("local permutation",)}
 #: Largest number of rows from which a regression is learned. Not tuned.
 LEARNED_ROWS = 200
 #: Bounds of the lengthscales of the regressions, in standard deviations of a column of z, and of
