@@ -3,8 +3,9 @@ Functions of humidity and ozone given temperature
 =================================================
 
 Do weather and ozone depend on each other on days of the same temperature, if functions of both are
-regressed on temperature, and not only their values? The data are every second of 330 days of 1976 in Los Angeles (Breiman and Friedman, *Journal of the
-American Statistical Association* 80, 1985, 580-598).
+regressed on temperature, and not only their values? The data are every second of 330 days of 1976
+in Los Angeles (Breiman and Friedman, *Journal of the American Statistical Association* 80, 1985,
+580-598).
 """
 
 from pathlib import Path
