@@ -309,7 +309,7 @@ def local_clusters(z: np.ndarray) -> np.ndarray:
         column = np.argmax(np.ptp(scaled[rows], axis=0)) if len(rows) else 0
         rows = rows[np.argsort(scaled[rows, column], kind="stable")]
         # Equal values stay together, so that the clusters depend on nothing but z.
-        steps = np.flatnonzero(np.diff(scaled[rows, column]) > 0.0) + 1
+        steps: np.ndarray = np.flatnonzero(np.diff(scaled[rows, column]) > 0.0) + 1
         if len(rows) < 2 * CLUSTER_ROWS or not len(steps):
             clusters[rows] = number
             number += 1
