@@ -1,4 +1,4 @@
-"""Licences of the packages that bke needs and takes, from their own metadata, as a table.
+"""Write a table of the dependencies of bke and their licences.
 
 python .ci/licences.py >docs/licences.md
 """
@@ -11,20 +11,27 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-#: Of which packages bke makes use when it runs; tests, benchmarks and tools are not shipped.
+#: Extras of tests, benchmarks and tools, which are not part of an installed bke.
 NOT_SHIPPED = {"test", "dev", "docs", "benchmarks", "stan"}
 
 
 def licence(name: str) -> str:
-    """What a package says of itself: an expression, or its classifiers, or its first line."""
-    metadata = importlib.metadata.metadata(name)
-    told = metadata.get("License-Expression")
-    classified = [
-        one.rpartition(" :: ")[2]
-        for one in metadata.get_all("Classifier", [])
-        if one.startswith("License :: ") and one != "License :: OSI Approved"
+    """Read a licence from metadata: an expression, classifiers, or a first line; else its file."""
+    distribution = importlib.metadata.distribution(name)
+    metadata = distribution.metadata
+    classifiers = [
+        classifier.rpartition(" :: ")[2]
+        for classifier in metadata.get_all("Classifier", [])
+        if classifier.startswith("License :: ") and classifier != "License :: OSI Approved"
     ]
-    return told or ", ".join(classified) or (metadata.get("License") or "unknown").splitlines()[0]
+    files = [file for file in distribution.files or () if file.name.startswith("LICENSE")]
+    text = (
+        metadata.get("License-Expression")
+        or ", ".join(classifiers)
+        or metadata.get("License")
+        or (files[0].read_text() if files else "unknown")
+    )
+    return text.strip().splitlines()[0]
 
 
 project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]

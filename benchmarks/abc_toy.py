@@ -335,7 +335,7 @@ def picture(rows: list[Row], settings: Mapping[str, Any], path: Any) -> None:
 
 
 def main() -> None:
-    """Simulate, compare, write, draw."""
+    """Run the methods on all data sets, and write the tables and the plot."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     abc_runs.add_options(parser, DATA_SETS, SIMULATIONS)
     options = parser.parse_args()

@@ -1,9 +1,9 @@
-"""What `compare` answers over many data sets: how often it rejects, whether what it names is so.
+"""Rejection rates of `compare` over many data sets, and the correctness of its regions.
 
-Thirteen settings, five of them with P = Q. Of every data set: the p-value, the regions with
-the sign that they truly have, the simultaneous intervals of all windows, and whether any two parts
-of the answer contradict each other. True differences of mean weights are those of 200 000 fresh
-rows of each sample, with their standard errors.
+There are thirteen settings, five of them with P = Q. For each data set the benchmark checks the
+p-value, the signs of the regions, the simultaneous intervals of all windows, and whether any two
+parts of the result contradict each other. True differences of mean weights are estimated from
+200 000 fresh rows of each sample, with their standard errors.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ import repeats
 import report
 from bke.inference import Comparison, compare
 from bke.inference.comparison.regions import ratio_intervals
+from bke.inference.data.units import rounding_unit
 from bke.inference.permutation.pool import pool_rows
 from bke.inference.permutation.samples import TwoSamples
 from bke.inference.plots.comparison import REGION_ALPHA
+from bke.inference.plots.density import bin_edges
 from bke.inference.statistics.local_differences import LocalStatistics, local_statistics
 
 ALPHA = 0.05
@@ -30,12 +32,12 @@ Draw = Callable[[int, np.random.Generator], tuple[np.ndarray, np.ndarray]]
 
 
 def normal(n: int, rng: np.random.Generator, columns: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Twice the standard normal distribution."""
+    """Two samples of the standard normal distribution."""
     return rng.normal(size=(n, columns)), rng.normal(size=(n, columns))
 
 
 def mixture(n: int, rng: np.random.Generator, *, same: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The mixtures of BKE Figure 3, components at random; or twice the normal one."""
+    """The mixtures of BKE Figure 3 with random components; the normal one for both if ``same``."""
     centre = rng.choice([-3.0, 0.0, 3.0], size=(2, n, 1))
     P = centre[0] + rng.normal(size=(n, 1))
     noise = rng.normal(size=(n, 1)) if same else rng.laplace(scale=0.5**0.5, size=(n, 1))
@@ -92,7 +94,7 @@ NAMES = list(SETTINGS)
 
 @functools.cache
 def fresh(setting: str) -> tuple[np.ndarray, np.ndarray]:
-    """Very many rows of both."""
+    """Draw ``FRESH`` rows of each sample of a setting."""
     return SETTINGS[setting][0](FRESH, np.random.default_rng(7))
 
 
@@ -107,10 +109,10 @@ def truth(setting: str, at: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, 
     return np.array(means), np.array(errors)
 
 
-def wrong_signs(setting: str, found: Comparison) -> int:
-    """How many named regions have the other sign in truth, by more than three standard errors."""
+def wrong_signs(setting: str, comparison: Comparison) -> int:
+    """Count the regions whose true sign is opposite by more than three standard errors."""
     wrong = 0
-    for region in found.regions:
+    for region in comparison.regions:
         means, errors = truth(setting, region.center, region.bandwidth)
         wrong += region.sign * (means[0] - means[1]) < -3.0 * np.hypot(*errors)
         wrong += not SETTINGS[setting][1]  # there is no true region
@@ -131,75 +133,81 @@ def uncovered(
     return False
 
 
-def shaded_wrongly(found: Comparison) -> bool:
-    """Whether a picture shades what is not named."""
-    if found.pooled.points.shape[1] > 1:
+def shaded_wrongly(comparison: Comparison) -> bool:
+    """Return whether the plot shades points outside of the regions."""
+    if comparison.pooled.points.shape[1] > 1:
         return False
-    figure = found.plot()
+    figure = comparison.plot()
+    points = comparison.pooled.points[:, 0] * comparison.pooled.scale[0]
+    edges, unit = bin_edges(points, int(comparison.pooled.n_rows)), rounding_unit(points)
+    one_value_per_bin = unit and np.isclose(edges[1] - edges[0], unit)
     wrong = False
     for ax in figure.axes:
-        for one in ax.collections:
-            if one.get_alpha() == REGION_ALPHA:
-                x = np.unique(one.get_paths()[0].vertices[:, 0])[1:-1]
-                if not len(x):  # of a single point of the line
+        for collection in ax.collections:
+            if collection.get_alpha() == REGION_ALPHA:
+                x = np.unique(collection.get_paths()[0].vertices[:, 0])[1:-1]
+                if not len(x):  # the shaded part is a single point
                     continue
-                signs = found.region_sign(x)
+                if one_value_per_bin:  # a whole bin has the sign of its value
+                    x = points.min() + unit * np.round((x - points.min()) / unit)
+                signs = comparison.region_sign(x)
                 wrong |= bool((signs == 0).any()) or len(np.unique(signs)) > 1
     return wrong
 
 
-def contradictions(found: Comparison) -> int:
-    """How many parts of an answer say something else than its p-value."""
-    told, sentence = found.to_dict(), str(found).splitlines()[0]
-    differ = found.pvalue <= found.alpha
-    points = found.pooled.points * found.pooled.scale
+def contradictions(comparison: Comparison) -> int:
+    """Count the parts of a result that contradict its p-value."""
+    record, sentence = comparison.to_dict(), str(comparison).splitlines()[0]
+    differ = comparison.pvalue <= comparison.alpha
+    points = comparison.pooled.points * comparison.pooled.scale
     return sum(
         [
-            found.reject != differ,
+            comparison.reject != differ,
             sentence.startswith("P and Q differ") != differ,
-            told["reject"] != differ,
-            bool(found.regions) and not differ,
-            bool(found.region_sign(points).any()) and not differ,
-            len(told["regions"]) != len(found.regions),
+            record["reject"] != differ,
+            bool(comparison.regions) and not differ,
+            bool(comparison.region_sign(points).any()) and not differ,
+            len(record["regions"]) != len(comparison.regions),
             any(
-                found.region_sign(region.center[None])[0] != region.sign for region in found.regions
+                comparison.region_sign(region.center[None])[0] != region.sign
+                for region in comparison.regions
             ),
             any(
                 not region.ratio_interval[0] <= region.ratio <= region.ratio_interval[1]
-                for region in found.regions
+                for region in comparison.regions
             ),
-            any(region.sign * (region.ratio - 1.0) <= 0.0 for region in found.regions),
-            shaded_wrongly(found),
+            any(region.sign * (region.ratio - 1.0) <= 0.0 for region in comparison.regions),
+            shaded_wrongly(comparison),
         ]
     )
 
 
-def answers(
+def measurements(
     setting: str, permutations: int, seeds: range, *, n: int, nulls: bool
 ) -> list[list[float]]:
-    """For each seed one data set and what is measured of it."""
+    """Draw a data set for each seed and compute one row of measurements from it."""
     rows = []
     for seed in seeds:
         rng = np.random.default_rng([NAMES.index(setting), seed])
         P, Q = SETTINGS[setting][0](n, rng)
         options: dict[str, Any] = {"seed": seed, "progress": False}
-        found = compare(P, Q, n_resamples=permutations, **options)
+        comparison = compare(P, Q, n_resamples=permutations, **options)
         samples = TwoSamples.checked(P, Q)
         pooled = pool_rows(samples, permutations, samples.generator(seed))
         rows.append(
             [
-                found.pvalue <= ALPHA + 1e-9,
-                len(found.regions),
-                wrong_signs(setting, found),
+                comparison.pvalue <= ALPHA + 1e-9,
+                len(comparison.regions),
+                wrong_signs(setting, comparison),
                 not nulls and uncovered(setting, local_statistics(pooled), pooled.scale, rng),
-                contradictions(found),
+                contradictions(comparison),
             ]
         )
     return np.array(rows, dtype=float).tolist()
 
 
 def main() -> None:
-    """Draw, compare, count, write."""
+    """Run the settings and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--settings", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--n", type=int, default=500)
@@ -212,7 +220,7 @@ def main() -> None:
         options.repeats, options.n, options.permutations = 4, 60, 99
 
     def summary(values: np.ndarray) -> repeats.Row:
-        shares = {
+        row = {
             "rejected": values[:, 0].mean(),
             "named": np.mean(values[:, 1] > 0),
             "regions each": values[:, 1].mean(),
@@ -221,28 +229,28 @@ def main() -> None:
             "contradictions": values[:, 4].sum(),
         }
         if options.nulls:
-            del shares["intervals that miss"]
-        return {name: float(value) for name, value in shares.items()}
+            del row["intervals that miss"]
+        return {name: float(value) for name, value in row.items()}
 
     def text(rows: list[repeats.Row]) -> str:
         return (
             f"m = n = {options.n}, {options.repeats} data sets each, {options.permutations} "
-            "permutations, level 0.05. Shares of data sets: rejected; named, with any region; with "
-            "a region whose sign is wrong, or where P = Q any; with a simultaneous interval that "
-            "misses the true ratio in any of forty cells. Contradictions are counted in all.\n\n"
-            + report.table(rows)
+            "permutations, level 0.05. Proportions of data sets: rejected; named, with any region; "
+            "with a region whose sign is wrong, or with any region if P = Q; with a simultaneous "
+            "interval that misses the true ratio in any of forty windows. Contradictions are the "
+            "total number.\n\n" + report.table(rows)
         )
 
-    how = {"n": options.n, "nulls": options.nulls}
+    settings = {"n": options.n, "nulls": options.nulls}
     repeats.fill(
         f"answers-{'nulls-' if options.nulls else ''}{options.n}",
         "Answers of compare",
         [{"setting": name} for name in options.settings],
-        functools.partial(answers, **how),
+        functools.partial(measurements, **settings),
         summary,
         text,
         options,
-        how,
+        settings,
     )
 
 

@@ -24,7 +24,7 @@ from clock import SamplerClock
 
 
 def main() -> None:
-    """Fit, print, write."""
+    """Fit all dimensions and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dimensions", type=int, nargs="+", default=[2, 5, 10])
     parser.add_argument("--n", type=int, default=300)

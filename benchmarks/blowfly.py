@@ -400,7 +400,7 @@ def text(rows: list[Row], settings: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    """Simulate, infer, compare, write."""
+    """Run the methods on all data sets and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     abc_runs.add_options(parser, DATA_SETS, SIMULATIONS)
     options = parser.parse_args()

@@ -93,7 +93,7 @@ def uniformity_pvalue(values: np.ndarray, seed: int = 0) -> float:
 
 
 def main() -> None:
-    """Run, print and record."""
+    """Rank all data sets and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--datasets", type=int, default=500)
     parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")

@@ -1,11 +1,12 @@
-"""Checks of chains: their level on autoregressions, and their power beside R-hat and R*.
+"""Level of the comparison of chains on autoregressions, and its power compared with R-hat and R*.
 
-Eight chains, or four of which none differs; columns are standard normal but for what one chain of
-eight has otherwise. R-hat is ArviZ's, rank-normalised, and told to disagree above 1.01. R* (Lambert
-and Vehtari 2022) is by gradient-boosted trees of scikit-learn that guess the chain of held-out
-draws, three in ten, one for each autocorrelation time so that a binomial test of the share that is
-right has a level. ``named``: how often the chain that differs stands alone among the clusters. The
-table is written after every row; ``--resume`` goes on.
+There are eight chains, of which one differs, or four that do not differ; columns are otherwise
+standard normal. R-hat is ArviZ's, rank-normalized, and counts as a rejection above 1.01. R*
+(Lambert and Vehtari 2022) uses gradient-boosted trees of scikit-learn that predict the chain of
+held-out draws, three in ten. The draws are thinned to one per autocorrelation time, so that a
+binomial test of the accuracy has a level. ``named`` is the proportion of data sets in which the
+chain that differs is a cluster by itself. The table is written after every row; ``--resume`` adds
+the missing rows.
 """
 
 from __future__ import annotations
@@ -32,34 +33,34 @@ SLOW = 0.9
 
 
 def elsewhere(draws: np.ndarray) -> None:
-    """The second half of the chain elsewhere in one column."""
+    """Shift the second half of the chain in one column."""
     draws[ODD, DRAWS // 2 :, 0] += 1.0
 
 
 def shifted(draws: np.ndarray) -> None:
-    """Another mean of one column."""
+    """Shift the mean of one column."""
     draws[ODD, :, 0] += 0.25
 
 
 def wider(draws: np.ndarray) -> None:
-    """Another scale of one column."""
+    """Increase the scale of one column."""
     draws[ODD, :, 0] *= 1.2
 
 
 def correlated(draws: np.ndarray) -> None:
-    """Another correlation of two columns."""
+    """Correlate two columns."""
     draws[ODD, :, 1] = 0.25 * draws[ODD, :, 0] + np.sqrt(1.0 - 0.25**2) * draws[ODD, :, 1]
 
 
 def tails(draws: np.ndarray) -> None:
-    """Heavier tails of one column with the variance it had: a normal scaled by a random factor."""
-    own = draws[ODD, :, 0]
+    """Give one column heavier tails of equal variance: a normal scaled by a random factor."""
+    column = draws[ODD, :, 0]
     factor = np.where(np.random.default_rng(DRAWS).random(DRAWS) < 0.1, 2.0, 1.0)
-    draws[ODD, :, 0] = own * factor / np.sqrt(np.mean(factor**2))
+    draws[ODD, :, 0] = column * factor / np.sqrt(np.mean(factor**2))
 
 
 def signs(draws: np.ndarray) -> None:
-    """The product of three columns' signs is positive more often: no two go together."""
+    """Make the product of three columns' signs mostly positive; no two columns are associated."""
     first = draws[ODD, :, :3]
     odd = np.prod(np.sign(first), axis=1) < 0.0
     flipped = odd & (np.random.default_rng(DRAWS).random(DRAWS) < 0.4)
@@ -67,9 +68,9 @@ def signs(draws: np.ndarray) -> None:
 
 
 def slower(draws: np.ndarray) -> None:
-    """The same distribution at an autocorrelation of 0.9."""
-    own = draws[ODD]
-    noise = np.concatenate([own[:1], (own[1:] - PHI * own[:-1]) / np.sqrt(1.0 - PHI**2)])
+    """Increase the autocorrelation to 0.9 without a change of the distribution."""
+    chain = draws[ODD]
+    noise = np.concatenate([chain[:1], (chain[1:] - PHI * chain[:-1]) / np.sqrt(1.0 - PHI**2)])
     noise[1:] *= np.sqrt(1.0 - SLOW**2)
     draws[ODD] = lfilter([1.0], [1.0, -SLOW], noise, axis=0)
 
@@ -86,23 +87,23 @@ CHANGES: dict[str, Callable[[np.ndarray], None]] = {
 
 
 def rstar(draws: np.ndarray, time: float, seed: int) -> float:
-    """The p-value of R*: whether trees guess the chain better than one in C."""
-    kept = draws[:, :: max(1, int(np.ceil(time)))]
-    labels = np.repeat(np.arange(len(kept)), kept.shape[1])
-    rows = kept.reshape(len(labels), -1)
+    """Return the p-value of R*: the accuracy of trees is compared with chance, 1 in C."""
+    thinned = draws[:, :: max(1, int(np.ceil(time)))]
+    labels = np.repeat(np.arange(len(thinned)), thinned.shape[1])
+    rows = thinned.reshape(len(labels), -1)
     order = np.random.default_rng(seed).permutation(len(rows))
-    held = len(rows) * 3 // 10
+    num_held_out = len(rows) * 3 // 10
     model = HistGradientBoostingClassifier(max_iter=50, random_state=seed)
-    model.fit(rows[order[held:]], labels[order[held:]])
-    right = int(np.sum(model.predict(rows[order[:held]]) == labels[order[:held]]))
-    return float(binomtest(right, held, 1.0 / len(kept), alternative="greater").pvalue)
+    model.fit(rows[order[num_held_out:]], labels[order[num_held_out:]])
+    right = int(np.sum(model.predict(rows[order[:num_held_out]]) == labels[order[:num_held_out]]))
+    return float(binomtest(right, num_held_out, 1.0 / len(thinned), alternative="greater").pvalue)
 
 
-def rejected(
+def measurements(
     setting: str, chains: int, columns: int, phi: float, permutations: int, seeds: range
 ) -> list[list[float]]:
-    """Whether ours, R-hat and R* say that chains disagree, and whether the odd one stands alone."""
-    found = []
+    """For each seed: rejections by bke, R-hat and R*, and whether the odd chain is a cluster."""
+    results = []
     for seed in seeds:
         rng = np.random.default_rng([seed, columns, int(100 * phi)])
         length = 10_000 if phi > 0.95 else DRAWS
@@ -110,25 +111,25 @@ def rejected(
         if setting in CHANGES:
             CHANGES[setting](draws)
         ours = compare_chains(draws, n_resamples=permutations, seed=seed)
-        others = [float(ours.rhat > RHAT_LIMIT), float("nan")]
+        decisions = [float(ours.rhat > RHAT_LIMIT), float("nan")]
         if setting in CHANGES:
-            others[1] = float(rstar(draws, ours.autocorrelation_time, seed) <= ALPHA)
-        found.append([float(not ours.agree), *others, float((ODD,) in ours.clusters)])
-    return found
+            decisions[1] = float(rstar(draws, ours.autocorrelation_time, seed) <= ALPHA)
+        results.append([float(not ours.agree), *decisions, float((ODD,) in ours.clusters)])
+    return results
 
 
 def summary(values: np.ndarray) -> repeats.Row:
-    """The share of data sets."""
+    """Return the proportions of data sets."""
     names = ("bke", "R-hat", "R*", "named")
-    shares = values.mean(axis=0)
+    proportions = values.mean(axis=0)
     return {
-        name: None if np.isnan(share) else float(share)
-        for name, share in zip(names, shares, strict=True)
+        name: None if np.isnan(proportion) else float(proportion)
+        for name, proportion in zip(names, proportions, strict=True)
     }
 
 
 def main() -> None:
-    """Count and write."""
+    """Run the settings and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     repeats.add_options(parser, repeats=200, permutations=499)
     options = parser.parse_args()
@@ -152,7 +153,7 @@ def main() -> None:
             f"{high:.3f}.\n\n{report.table(rows)}"
         )
 
-    repeats.fill("chains", "Checks of chains", keys, rejected, summary, text, options)
+    repeats.fill("chains", "Checks of chains", keys, measurements, summary, text, options)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How long JAX compiled and how long the sampler ran, seen from outside."""
+"""Clocks of JAX's compilation and of the sampler of ``fit``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CompileClock:
             self._intervals.append((now - duration_secs, now))
 
     def seconds(self, begin: float, end: float) -> float:
-        """Within ``begin`` to ``end`` of ``time.perf_counter``; what overlaps counts once."""
+        """Return the seconds between two times of ``perf_counter``; overlaps count once."""
         total, reached = 0.0, begin
         for left, right in sorted(self._intervals):
             left, right = max(left, reached), min(right, end)

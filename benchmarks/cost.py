@@ -1,8 +1,8 @@
-"""What the ways to the posterior cost on the data of BKE Figure 3, n = 600, each in a new process.
+"""Time the methods of ``fit`` on the data of BKE Figure 3, n = 600, each in a new process.
 
-The first fit of a process compiles and the second does not, nor does a third of some rows fewer;
-all are timed, with JAX imported. And the first one again in a process that finds on disk what
-another has compiled.
+The first fit of a process compiles. The second does not, nor does a third of slightly fewer rows.
+All are timed with JAX already imported. The first fit is also timed in a process that uses the
+compilation cache of an earlier process.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ print(json.dumps(seconds))
 
 
 def main() -> None:
-    """Time, print, write."""
+    """Time the methods and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--results", type=Path, help="folder of the results")
@@ -46,8 +46,8 @@ def main() -> None:
     for method in options.methods:
         command = [sys.executable, "-c", PROGRAM, method, "40" if options.quick else "600"]
 
-        def seconds(kept_in: str, command: list[str] = command) -> list[float]:
-            environment = {**os.environ, "BKE_COMPILATION_CACHE": kept_in}
+        def seconds(cache_folder: str, command: list[str] = command) -> list[float]:
+            environment = {**os.environ, "BKE_COMPILATION_CACHE": cache_folder}
             done = subprocess.run(
                 command, check=True, capture_output=True, text=True, env=environment
             )
@@ -56,9 +56,9 @@ def main() -> None:
         first, second, fewer = seconds("off")
         with tempfile.TemporaryDirectory() as cache:
             seconds(cache)
-            kept, *_ = seconds(cache)
+            from_cache, *_ = seconds(cache)
         row = {"method": method, "first fit, s": first, "second fit, s": second}
-        row |= {"third, of fewer rows, s": fewer, "first fit, programs on disk, s": kept}
+        row |= {"third, of fewer rows, s": fewer, "first fit, programs on disk, s": from_cache}
         rows.append(row)
         print(report.table(rows[-1:]), flush=True)
     text = (

@@ -1,12 +1,14 @@
-"""The posterior of a difference: do its bands hold the truth, and do its odds mean what they say?
+"""Coverage of the bands of the posterior of a difference, and calibration of its probabilities.
 
-*Bands.* Of every data set the witness of two squared exponentials at nine places, with the 80 %
-pointwise and the 95 % simultaneous band of `compare`; the truth is that of 200 000 fresh rows of
-each sample. Coverage is told apart by whether log BF is above 3, and so is the risk: the mean
-square error of the posterior mean over that of the empirical difference.
+*Bands.* For every data set the witness of two squared exponential kernels is computed at nine
+points, with the 80 % pointwise and the 95 % simultaneous band of `compare`. The true witness is
+estimated from 200 000 fresh rows of each sample. Coverage and risk are reported separately for data
+sets with log BF above 3 and for the others. The risk is the mean squared error of the posterior
+mean over that of the empirical difference.
 
-*Odds.* Data sets of which half have a difference that is drawn from the prior of the model, over a
-common shape, and half none: among those with a posterior probability in a bin, how many have one.
+*Odds.* Half of the data sets have a difference that is drawn from the prior of the model, over a
+common shape, and half have none. The posterior probabilities of a difference are compared with its
+frequencies in bins.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from bke.inference.permutation.samples import TwoSamples
 from scipy.stats import beta, gamma
 
 STRONG, LEVEL, WIDE, DRAWS = 3.0, 0.8, 0.95, 1000
-#: Kernels' lengthscales, in standard deviations of the pooled rows.
+#: Lengthscales of the kernels, in standard deviations of the pooled rows.
 SCALES = (0.3, 1.0)
 SETTINGS = [
     "normal, P = Q",
@@ -39,8 +41,8 @@ SETTINGS = [
 BINS = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
 
 
-def places(setting: str) -> np.ndarray:
-    """Nine places (9, D) of the setting, quantiles or rows of fresh data."""
+def evaluation_points(setting: str) -> np.ndarray:
+    """Return nine points (9, D) of the setting, quantiles or rows of fresh data."""
     P, Q = answers.fresh(setting)
     both = np.concatenate([P[:5000], Q[:5000]])
     if both.shape[1] == 1:
@@ -49,51 +51,68 @@ def places(setting: str) -> np.ndarray:
 
 
 def true_witness(setting: str, at: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """The witness (9,) of very many rows of each sample."""
-    return np.subtract(*(weights(one, at, scale).mean(axis=0) for one in answers.fresh(setting)))
+    """Estimate the witness (9,) from the fresh rows of each sample."""
+    return np.subtract(
+        *(weights(sample, at, scale).mean(axis=0) for sample in answers.fresh(setting))
+    )
 
 
 def weights(rows: np.ndarray, at: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """The kernel between rows (n, D) and places (k, D), (n, k)."""
+    """Return the kernel matrix (n, k) between rows (n, D) and points (k, D)."""
     parts = [((rows[:, None, d] - at[:, d]) / scale[d]) ** 2 for d in range(rows.shape[1])]
     return np.exp(-0.5 * np.sum(parts, axis=0))
 
 
 @functools.cache
-def _units(setting: str) -> tuple[np.ndarray, dict[float, np.ndarray], dict[float, np.ndarray]]:
-    """Places, and of every kernel its scale in the units of the data and the true witness."""
-    unit = np.concatenate(answers.fresh(setting)).std(axis=0)
-    at, scales = places(setting), {one: one * unit for one in SCALES}
-    return at, scales, {one: true_witness(setting, at, scales[one]) for one in SCALES}
+def _truths(setting: str) -> tuple[np.ndarray, dict[float, np.ndarray], dict[float, np.ndarray]]:
+    """Return the points and, by kernel, its scale in the units of the data and the true witness."""
+    sd = np.concatenate(answers.fresh(setting)).std(axis=0)
+    at, scales = (
+        evaluation_points(setting),
+        {lengthscale: lengthscale * sd for lengthscale in SCALES},
+    )
+    return at, scales, {scale: true_witness(setting, at, scales[scale]) for scale in SCALES}
 
 
 def coverage(setting: str, permutations: int, seeds: range, *, n: int) -> list[list[float]]:
-    """Of one data set a seed: log BF; at each scale coverages and both squared errors."""
-    at, scales, truths = _units(setting)
-    found = []
+    """For each seed: log BF and, by kernel, the coverages and squared errors of one data set."""
+    at, scales, truths = _truths(setting)
+    results = []
     for seed in seeds:
         rng = np.random.default_rng([answers.NAMES.index(setting), seed, n])
         P, Q = answers.SETTINGS[setting][0](n, rng)
         rows = pool_rows(TwoSamples.checked(P, Q), permutations, rng)
         posterior = difference_posterior(rows)
         drawn, row = posterior.draw(DRAWS, rng), [posterior.log_bayes_factor]
-        for one in SCALES:
-            where, scale, truth = at / rows.scale, scales[one] / rows.scale, truths[one]
-            both = Bands.from_draws(witness_draws(drawn, rows, where, scale), LEVEL, WIDE)
-            rough = Bands.from_draws(sampling_draws(rows, where, scale, DRAWS, rng), LEVEL, WIDE)
-            empirical = np.subtract(*(weights(X, at, scales[one]).mean(axis=0) for X in (P, Q)))
-            for bands in (both, rough):
+        for lengthscale in SCALES:
+            at_scaled, scale, truth = (
+                at / rows.scale,
+                scales[lengthscale] / rows.scale,
+                truths[lengthscale],
+            )
+            posterior_bands = Bands.from_draws(
+                witness_draws(drawn, rows, at_scaled, scale), LEVEL, WIDE
+            )
+            sampling_bands = Bands.from_draws(
+                sampling_draws(rows, at_scaled, scale, DRAWS, rng), LEVEL, WIDE
+            )
+            empirical = np.subtract(
+                *(weights(X, at, scales[lengthscale]).mean(axis=0) for X in (P, Q))
+            )
+            for bands in (posterior_bands, sampling_bands):
                 row += [
                     np.mean((bands.lower <= truth) & (truth <= bands.upper)),
                     np.all((bands.wide_lower <= truth) & (truth <= bands.wide_upper)),
                 ]
-            row += [np.sum((one - truth) ** 2) for one in (both.mean, empirical)]
-        found.append([float(value) for value in row])
-    return found
+            row += [
+                np.sum((estimate - truth) ** 2) for estimate in (posterior_bands.mean, empirical)
+            ]
+        results.append([float(value) for value in row])
+    return results
 
 
-def covered(values: np.ndarray) -> repeats.Row:
-    """Coverages and risk of the data sets whose evidence is strong, and of the others."""
+def coverage_summary(values: np.ndarray) -> repeats.Row:
+    """Summarize coverage and risk separately for data sets with log BF above 3 and the others."""
     strong = values[:, 0] > STRONG
     row: repeats.Row = {
         "median log BF": float(np.median(values[:, 0])),
@@ -103,16 +122,16 @@ def covered(values: np.ndarray) -> repeats.Row:
     for name, chosen in (("strong", strong), ("weak", ~strong)):
         for index, scale in enumerate(SCALES):
             part = values[chosen, 1 + 6 * index : 7 + 6 * index]
-            some, key = len(part) > 0, f"{name}, {scale:g}"
-            for place, entry in enumerate(("each", "all", "each by sampling", "all by sampling")):
-                row[f"{entry}, {key}"] = float(part[:, place].mean()) if some else None
-            row[f"risk, {key}"] = float(part[:, 4].sum() / part[:, 5].sum()) if some else None
+            any_rows, key = len(part) > 0, f"{name}, {scale:g}"
+            for column, entry in enumerate(("each", "all", "each by sampling", "all by sampling")):
+                row[f"{entry}, {key}"] = float(part[:, column].mean()) if any_rows else None
+            row[f"risk, {key}"] = float(part[:, 4].sum() / part[:, 5].sum()) if any_rows else None
     return row
 
 
 def odds(half: str, permutations: int, seeds: range, *, n: int) -> list[list[float]]:
-    """Of one data set a seed: whether there is a difference, and its posterior probability."""
-    found = []
+    """For each seed: 1 if the data set has a difference, else 0, and its posterior probability."""
+    results = []
     for seed in seeds:
         rng = np.random.default_rng([7, seed])
         shape = rng.choice([-2.0, 0.0, 2.0], size=(2 * n, 1)) + rng.normal(size=(2 * n, 1))
@@ -122,14 +141,14 @@ def odds(half: str, permutations: int, seeds: range, *, n: int) -> list[list[flo
         of_first = rng.uniform(size=2 * n) < chances
         samples = TwoSamples.checked(shape[of_first], shape[~of_first])
         rows = pool_rows(samples, permutations, rng)
-        found.append([float(half == "with"), difference_posterior(rows).probability])
-    return found
+        results.append([float(half == "with"), difference_posterior(rows).probability])
+    return results
 
 
 def _difference(points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A draw of g = h / 2 at rows of one column, from the prior of the model."""
+    """Draw g = h / 2 at rows of one column from the prior of the model."""
     lengthscale = np.inf
-    while not 0.05 <= lengthscale <= 5.0:  # the grid's
+    while not 0.05 <= lengthscale <= 5.0:  # the range of the model's grid
         lengthscale = gamma(1.0).rvs(random_state=rng)
     size = 10.0 ** rng.uniform(-2.0, 0.0)
     at = np.linspace(points.min(), points.max(), 400)
@@ -140,8 +159,8 @@ def _difference(points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.clip(size * (g - g.mean()), -1.0, 1.0)
 
 
-def calibrated(values: np.ndarray) -> list[repeats.Row]:
-    """Of every bin of probabilities how many there are, and how many have a difference."""
+def calibration(values: np.ndarray) -> list[repeats.Row]:
+    """Count the data sets in each bin of probabilities, and those with a difference among them."""
     rows = []
     for low, high in itertools.pairwise(BINS):
         inside = (values[:, 1] >= low) & ((values[:, 1] < high) | (high == 1.0))
@@ -162,7 +181,7 @@ def calibrated(values: np.ndarray) -> list[repeats.Row]:
 
 
 def main() -> None:
-    """Draw, compare, count, write."""
+    """Run the settings and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=int, nargs="+", default=[300, 1500])
     parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=SETTINGS)
@@ -180,7 +199,7 @@ def main() -> None:
             f"Bands of the posterior of a difference, m = n = {n}",
             [{"setting": name} for name in options.settings],
             functools.partial(coverage, n=n),
-            covered,
+            coverage_summary,
             functools.partial(_text, n, options.repeats),
             options,
             {"n": n},
@@ -188,19 +207,23 @@ def main() -> None:
 
 
 def _text(n: int, count: int, rows: list[repeats.Row]) -> str:
-    evidence = ["setting", "median log BF", "BF > 1", "strong"]
-    tables = [report.table([{name: row[name] for name in evidence} for row in rows])]
+    columns = ["setting", "median log BF", "BF > 1", "strong"]
+    tables = [report.table([{name: row[name] for name in columns} for row in rows])]
     for name, scale in itertools.product(("strong", "weak"), SCALES):
         ending = f", {name}, {scale:g}"
         part = [
             {key.removesuffix(ending): row[key] for key in row if key.endswith((ending, "setting"))}
             for row in rows
         ]
-        tables += [f"Evidence {name}, kernel of {scale:g} standard deviations:", report.table(part)]
+        tables += [
+            f"Log BF {'above' if name == 'strong' else 'at most'} 3, kernel of {scale:g} standard "
+            "deviations:",
+            report.table(part),
+        ]
     return (
-        f"m = n = {n}, {count} data sets each; the evidence is strong where log BF > 3. Coverage "
-        "of the 80 % band at each of nine places and of the 95 % band at all together, of the "
-        "posterior and by sampling errors alone (what compare shows where the evidence is weak); "
+        f"m = n = {n}, {count} data sets each; the difference is strong if log BF > 3. Coverage "
+        "of the 80 % band at each of nine points and of the 95 % band at all of them, by the "
+        "posterior and by sampling errors only (compare shows these bands if log BF is at most 3); "
         "risk of the posterior mean over that of the empirical difference.\n\n"
         + "\n\n".join(tables)
     )
@@ -215,7 +238,7 @@ def _odds(options: argparse.Namespace) -> None:
         return {"median probability": float(np.median(values[:, 1]))}
 
     def text(rows: list[repeats.Row]) -> str:
-        table = report.table(calibrated(np.concatenate(every)))
+        table = report.table(calibration(np.concatenate(every)))
         return (
             f"{n} + {n} rows or so, {options.repeats} data sets with a difference from the prior "
             f"and as many without.\n\n{report.table(rows)}\n\n{table}"

@@ -1,9 +1,9 @@
-"""Seconds, memory and the size of the page of a comparison of tables, beside evidently's.
+"""Time, memory and report size of a comparison of tables, compared with evidently.
 
-Two tables of mixed columns in Parquet files, of a thousand rows to a million each; every report in
-a process of its own, from reading the files to the page written, imports not counted. evidently
-compares each column by itself; ``compare_tables`` all pairs and rows as wholes too, by 999
-permutations.
+Two tables of mixed columns are in Parquet files, with a thousand to a million rows each. Every
+report runs in a separate process and is timed from reading the files to writing the HTML page,
+without imports. evidently compares each column by itself; ``compare_tables`` also compares all
+pairs of columns and the joint distribution, with 999 permutations.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ from typing import Any
 SIZES = ((1_000, 10), (100_000, 10), (1_000_000, 30))
 
 
-def written(path: Path, rows: int, columns: int, seed: int) -> None:
-    """A table: numbers, some skewed with holes, counts, categories, dates, yes and no."""
+def write_table(path: Path, rows: int, columns: int, seed: int) -> None:
+    """Write a table of numbers (some skewed, with missing values), counts, categories and dates."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet
 
     rng = np.random.default_rng(seed)
     words = np.array([f"w{index:02d}" for index in range(40)])
-    made: dict[str, Any] = {}
+    table: dict[str, Any] = {}
     for index in range(columns):
         kind = index % 10
         if kind < 4:
-            made[f"x{index}"] = rng.normal(size=rows)
+            table[f"x{index}"] = rng.normal(size=rows)
         elif kind == 4:
-            holes = rng.uniform(size=rows) < 0.1
-            made[f"y{index}"] = pa.array(np.exp(rng.normal(size=rows)), mask=holes)
+            missing = rng.uniform(size=rows) < 0.1
+            table[f"y{index}"] = pa.array(np.exp(rng.normal(size=rows)), mask=missing)
         elif kind < 7:
-            made[f"k{index}"] = rng.poisson(2.0 + kind, size=rows)
+            table[f"k{index}"] = rng.poisson(2.0 + kind, size=rows)
         elif kind == 7:
-            made[f"c{index}"] = words[np.minimum(rng.geometric(0.2, size=rows), 40) - 1]
+            table[f"c{index}"] = words[np.minimum(rng.geometric(0.2, size=rows), 40) - 1]
         elif kind == 8:
             seconds = 1_700_000_000 + rng.integers(0, 200 * 86_400, size=rows)
-            made[f"d{index}"] = pa.array(seconds, pa.timestamp("s"))
+            table[f"d{index}"] = pa.array(seconds, pa.timestamp("s"))
         else:
-            made[f"b{index}"] = rng.uniform(size=rows) < 0.3
-    pa.parquet.write_table(pa.table(made), path)
+            table[f"b{index}"] = rng.uniform(size=rows) < 0.3
+    pa.parquet.write_table(pa.table(table), path)
 
 
 def bke(before: Path, after: Path, page: Path) -> float:
-    """Seconds of the page."""
+    """Write the report of ``compare_tables`` and return the seconds."""
     from bke.inference import compare_tables
 
     started = time.perf_counter()
@@ -59,15 +59,15 @@ def bke(before: Path, after: Path, page: Path) -> float:
 
 
 def evidently(before: Path, after: Path, page: Path) -> float:
-    """Seconds of the page."""
+    """Write the report of evidently and return the seconds."""
     import pandas as pd
     from evidently import Report
     from evidently.presets import DataDriftPreset
 
     started = time.perf_counter()
     tables = [pd.read_parquet(path) for path in (before, after)]
-    found = Report([DataDriftPreset()]).run(reference_data=tables[0], current_data=tables[1])
-    found.save_html(str(page))
+    drift_report = Report([DataDriftPreset()]).run(reference_data=tables[0], current_data=tables[1])
+    drift_report.save_html(str(page))
     return time.perf_counter() - started
 
 
@@ -75,14 +75,14 @@ MAKERS = {"bke": bke, "evidently": evidently}
 
 
 def child(name: str, before: Path, after: Path, page: Path) -> None:
-    """Make one page, and print what it took."""
+    """Write one report and print its seconds, memory and size."""
     seconds = MAKERS[name](before, after, page)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(json.dumps({"seconds": seconds, "GiB": peak, "kB": page.stat().st_size / 1000.0}))
 
 
 def main() -> None:
-    """Write tables, have pages made of them, write what they took."""
+    """Write the tables of all sizes, measure every report on them, and write the results."""
     import drift
     import report
 
@@ -102,11 +102,13 @@ def main() -> None:
         paths = [Path(home) / f"{name}.parquet" for name in ("before", "after")]
         for count, columns in SIZES[:1] if options.quick else SIZES:
             for seed, path in enumerate(paths):
-                written(path, count, columns, seed)
+                write_table(path, count, columns, seed)
             for name, python in pythons.items():
                 page = Path(home) / "page.html"
-                told = report.child(__file__, name, *paths, page, python=python)
-                rows.append({"rows": f"{count} + {count}", "columns": columns, "by": name, **told})
+                measurement = report.child(__file__, name, *paths, page, python=python)
+                rows.append(
+                    {"rows": f"{count} + {count}", "columns": columns, "by": name, **measurement}
+                )
                 print(rows[-1])
     name = "drift-cost-quick" if options.quick else "drift-cost"
     report.save(

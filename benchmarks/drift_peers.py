@@ -1,12 +1,12 @@
-"""What another package flags in pairs of tables, by its defaults; run by its own Python.
+"""Columns that another drift package flags in pairs of tables with its default settings.
 
-``python drift_peers.py NAME FOLDER`` reads ``0000_before.csv``, ``0000_after.csv`` and so on from
-the folder, with ``kinds.json`` beside them, and prints a list of the names flagged in each pair
-(``(table)`` stands for the whole) and the seconds of each.
+The script runs in the package's virtual environment. ``python drift_peers.py NAME FOLDER`` reads
+``0000_before.csv``, ``0000_after.csv`` and so on from the folder, and ``kinds.json`` with the types
+of the columns. It prints a list of the names flagged in each pair (``(table)`` stands for the whole
+table) and the seconds of each.
 
-A number that is missing is NaN. The packages are told which columns are categories. A missing
-category is a level of its own for TabularDrift, and a missing number the value -999, since it takes
-no holes.
+Missing numbers are NaN. The packages receive the list of categorical columns. TabularDrift accepts
+no missing values: for it a missing category is a separate level, and a missing number is -999.
 """
 
 from __future__ import annotations
@@ -23,34 +23,48 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-Kinds = dict[str, str]
-#: What stands for a number that is missing, where a package takes no holes.
-HOLE = -999.0
+ColumnTypes = dict[str, str]
+#: Value of a missing number for packages that accept no missing values.
+MISSING = -999.0
 
 
-def read(path: Path, kinds: Kinds) -> pd.DataFrame:
-    """A table with columns of their kinds."""
-    words = {name: object for name, kind in kinds.items() if kind in ("category", "text")}
-    dates = [name for name, kind in kinds.items() if kind == "datetime"]
-    return pd.read_csv(path, dtype=words, parse_dates=dates, keep_default_na=True)
+def read(path: Path, column_types: ColumnTypes) -> pd.DataFrame:
+    """Read a table with columns of the given types."""
+    categories = {
+        name: object
+        for name, column_type in column_types.items()
+        if column_type in ("category", "text")
+    }
+    dates = [name for name, column_type in column_types.items() if column_type == "datetime"]
+    return pd.read_csv(path, dtype=categories, parse_dates=dates, keep_default_na=True)
 
 
-def evidently(before: pd.DataFrame, after: pd.DataFrame, kinds: Kinds) -> list[str]:
-    """Columns whose p-value or distance is beyond its threshold in DataDriftPreset."""
+def evidently(before: pd.DataFrame, after: pd.DataFrame, column_types: ColumnTypes) -> list[str]:
+    """Return the columns whose p-value or distance exceeds its threshold in DataDriftPreset."""
     from evidently import DataDefinition, Dataset, Report
     from evidently.presets import DataDriftPreset
 
-    of = {
-        "numerical_columns": [one for one, kind in kinds.items() if kind in ("number", "integer")],
-        "categorical_columns": [
-            one for one, kind in kinds.items() if kind in ("category", "boolean")
+    definition = {
+        "numerical_columns": [
+            name
+            for name, column_type in column_types.items()
+            if column_type in ("number", "integer")
         ],
-        "datetime_columns": [one for one, kind in kinds.items() if kind == "datetime"],
+        "categorical_columns": [
+            name
+            for name, column_type in column_types.items()
+            if column_type in ("category", "boolean")
+        ],
+        "datetime_columns": [
+            name for name, column_type in column_types.items() if column_type == "datetime"
+        ],
     }
-    data = [Dataset.from_pandas(one, DataDefinition(**of)) for one in (before, after)]
-    found = Report([DataDriftPreset()]).run(reference_data=data[0], current_data=data[1]).dict()
+    data = [Dataset.from_pandas(table, DataDefinition(**definition)) for table in (before, after)]
+    drift_report = (
+        Report([DataDriftPreset()]).run(reference_data=data[0], current_data=data[1]).dict()
+    )
     flagged = []
-    for metric in found["metrics"]:
+    for metric in drift_report["metrics"]:
         config = metric["config"]
         if "column" not in config:
             if metric["value"]["share"] >= config["drift_share"]:
@@ -62,45 +76,63 @@ def evidently(before: pd.DataFrame, after: pd.DataFrame, kinds: Kinds) -> list[s
     return flagged
 
 
-def nannyml(before: pd.DataFrame, after: pd.DataFrame, kinds: Kinds) -> list[str]:
-    """Columns with an alert in any of ten chunks, and the table if its reconstruction has one."""
+def nannyml(before: pd.DataFrame, after: pd.DataFrame, column_types: ColumnTypes) -> list[str]:
+    """Return the columns with an alert in any of ten chunks; the table by its reconstruction."""
     import nannyml as nml
 
-    used = [name for name, kind in kinds.items() if kind not in ("datetime", "text")]
-    words = [name for name in used if kinds[name] in ("category", "boolean")]
-    one = nml.UnivariateDriftCalculator(column_names=used, treat_as_categorical=words).fit(before)
-    found = one.calculate(after).filter(period="analysis").to_df()
-    alerts = found.xs("alert", axis=1, level=-1).any()
+    used = [
+        name
+        for name, column_type in column_types.items()
+        if column_type not in ("datetime", "text")
+    ]
+    categories = [name for name in used if column_types[name] in ("category", "boolean")]
+    calculator = nml.UnivariateDriftCalculator(
+        column_names=used, treat_as_categorical=categories
+    ).fit(before)
+    drift = calculator.calculate(after).filter(period="analysis").to_df()
+    alerts = drift.xs("alert", axis=1, level=-1).any()
     flagged = [name for name in used if bool(np.any(alerts[name]))]
-    whole = nml.DataReconstructionDriftCalculator(column_names=used).fit(before)
-    joint = whole.calculate(after).filter(period="analysis").to_df()
+    reconstruction = nml.DataReconstructionDriftCalculator(column_names=used).fit(before)
+    joint = reconstruction.calculate(after).filter(period="analysis").to_df()
     return flagged + ["(table)"] * bool(joint.xs("alert", axis=1, level=-1).any().any())
 
 
-def alibi_detect(before: pd.DataFrame, after: pd.DataFrame, kinds: Kinds) -> list[str]:
-    """Columns below the threshold of TabularDrift with its correction; the table if any."""
+def alibi_detect(before: pd.DataFrame, after: pd.DataFrame, column_types: ColumnTypes) -> list[str]:
+    """Return the columns below the corrected threshold of TabularDrift; the table if any is."""
     from alibi_detect.cd import TabularDrift
 
-    used = [name for name, kind in kinds.items() if kind not in ("datetime", "text")]
-    words = [index for index, name in enumerate(used) if kinds[name] in ("category", "boolean")]
+    used = [
+        name
+        for name, column_type in column_types.items()
+        if column_type not in ("datetime", "text")
+    ]
+    categories = [
+        index for index, name in enumerate(used) if column_types[name] in ("category", "boolean")
+    ]
     both = pd.concat([before, after])
     columns = []
     for name in used:
-        if kinds[name] in ("category", "boolean"):
+        if column_types[name] in ("category", "boolean"):
             columns.append(
                 pd.factorize(both[name].astype(object).where(both[name].notna(), "-"))[0]
             )
         else:
-            columns.append(both[name].astype(float).fillna(HOLE).to_numpy())
+            columns.append(both[name].astype(float).fillna(MISSING).to_numpy())
     rows = np.stack(columns, axis=1).astype(float)
     first, second = rows[: len(before)], rows[len(before) :]
-    detector: Any = TabularDrift(first, p_val=0.05, categories_per_feature=dict.fromkeys(words))
-    found = detector.predict(second)["data"]
-    flagged = [name for name, p in zip(used, found["p_val"], strict=True) if p < found["threshold"]]
-    return flagged + ["(table)"] * bool(found["is_drift"])
+    detector: Any = TabularDrift(
+        first, p_val=0.05, categories_per_feature=dict.fromkeys(categories)
+    )
+    prediction = detector.predict(second)["data"]
+    flagged = [
+        name
+        for name, p in zip(used, prediction["p_val"], strict=True)
+        if p < prediction["threshold"]
+    ]
+    return flagged + ["(table)"] * bool(prediction["is_drift"])
 
 
-PEERS: dict[str, Callable[[pd.DataFrame, pd.DataFrame, Kinds], list[str]]] = {
+PEERS: dict[str, Callable[[pd.DataFrame, pd.DataFrame, ColumnTypes], list[str]]] = {
     "evidently": evidently,
     "nannyml": nannyml,
     "alibi-detect": alibi_detect,
@@ -108,24 +140,24 @@ PEERS: dict[str, Callable[[pd.DataFrame, pd.DataFrame, Kinds], list[str]]] = {
 
 
 def main() -> None:
-    """Read pairs, ask the package, print what it flags."""
+    """Read the pairs, run the package and print the names that it flags."""
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     name, folder = sys.argv[1], Path(sys.argv[2])
-    kinds: Kinds = json.loads((folder / "kinds.json").read_text())
-    answers = []
+    column_types: ColumnTypes = json.loads((folder / "kinds.json").read_text())
+    results = []
     for path in sorted(folder.glob("*_before.csv")):
         tables = [
-            read(path, kinds),
-            read(path.with_name(path.name.replace("before", "after")), kinds),
+            read(path, column_types),
+            read(path.with_name(path.name.replace("before", "after")), column_types),
         ]
         started = time.perf_counter()
         try:
-            flagged = PEERS[name](*tables, kinds)
-        except Exception as error:  # what a package cannot answer is told as such
+            flagged = PEERS[name](*tables, column_types)
+        except Exception as error:  # a failure of the package is recorded as a result
             flagged = [f"failed: {type(error).__name__}: {error}"]
-        answers.append({"flagged": flagged, "seconds": time.perf_counter() - started})
-    print(json.dumps(answers))
+        results.append({"flagged": flagged, "seconds": time.perf_counter() - started})
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

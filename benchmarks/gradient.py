@@ -42,7 +42,7 @@ Call = Callable[[], Any]
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Measure all sizes and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[300, 600, 1200, 2400])
     parser.add_argument(

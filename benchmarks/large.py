@@ -1,7 +1,7 @@
-"""What large data cost: every benchmark of speed in turn, one table of them all and its plot.
+"""Run the benchmarks of speed in sequence and combine their results in one table and a plot.
 
-Each benchmark runs in a process of its own and writes its own results; the table and the plot are
-made of these. ``--summary`` makes them of what has been recorded. All of it takes two hours or so.
+Each benchmark runs in a separate process and writes its results; the table and the plot are made
+from these. ``--summary`` uses the recorded results. The whole takes about two hours.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ Row = dict[str, Any]
 
 
 def main() -> None:
-    """Run, collect, write, draw."""
+    """Run the benchmarks, collect their results, and write the table and the plot."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--summary", action="store_true", help="of the recorded results only")
+    parser.add_argument("--summary", action="store_true", help="use recorded results only")
     parser.add_argument("--scripts", nargs="+", choices=SCRIPTS, default=list(SCRIPTS))
     parser.add_argument("--results", type=Path, help="folder of the results")
     parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
@@ -49,12 +49,14 @@ def main() -> None:
             subprocess.run(command + ["--quick"] * options.quick, check=True)
     ending = "-quick" if options.quick else ""
     evaluations = [
-        row for of in (of_scaling, of_landmarks, of_low_rank) for row in of(folder, ending)
+        row
+        for table_rows in (scaling_rows, landmark_rows, low_rank_rows)
+        for row in table_rows(folder, ending)
     ]
-    jobs = of_jobs(folder, ending)
+    jobs = job_rows(folder, ending)
     text = (
         "Milliseconds of one log likelihood, and of one with its derivative in the lengthscale, "
-        "from the files of the benchmarks themselves, which say more and when they were run. A "
+        "from the result files of the single benchmarks, which contain more and their dates. A "
         f"dash: not measured.\n\n{report.table(evaluations)}\n\nWhole jobs, in seconds, with "
         f"compilation:\n\n{report.table(jobs)}"
     )
@@ -64,7 +66,7 @@ def main() -> None:
 
 
 def recorded(folder: Path, name: str) -> Row:
-    """The results of one benchmark; nothing where it has not run."""
+    """Return the recorded results of one benchmark, or an empty dictionary."""
     path = folder / f"{name}.json"
     return json.loads(path.read_text()) if path.exists() else {}
 
@@ -77,7 +79,7 @@ def evaluation(
     gradient: float | None,
     memory: float | None = None,
 ) -> Row:
-    """One line of the table; times in ms, memory in GiB."""
+    """Return one row of the table; times in ms, memory in GiB."""
     return {
         "columns": columns,
         "likelihood": likelihood,
@@ -88,9 +90,9 @@ def evaluation(
     }
 
 
-def of_scaling(folder: Path, ending: str) -> list[Row]:
-    """One and two columns, at the middle one of the lengthscales that were measured."""
-    found = []
+def scaling_rows(folder: Path, ending: str) -> list[Row]:
+    """Return rows of one and two columns at the middle one of the measured lengthscales."""
+    evaluations = []
     for columns, name in ((1, f"scaling{ending}"), (2, f"scaling-2d{ending}")):
         rows = recorded(folder, name).get("rows", [])
         lengthscales = sorted({row["l"] for row in rows})
@@ -98,15 +100,19 @@ def of_scaling(folder: Path, ending: str) -> list[Row]:
             if row["l"] != lengthscales[len(lengthscales) // 2]:
                 continue
             for side, likelihood in (("spectral", "spectral"), ("matrices", "dense")):
-                value, gradient = (row.get(f"{of} ms, {side}") for of in ("value", "gradient"))
+                value, gradient = (
+                    row.get(f"{quantity} ms, {side}") for quantity in ("value", "gradient")
+                )
                 if value is not None:
                     memory = row["peak GiB"] if side == "spectral" else None
-                    found.append(evaluation(columns, likelihood, row["n"], value, gradient, memory))
-    return found
+                    evaluations.append(
+                        evaluation(columns, likelihood, row["n"], value, gradient, memory)
+                    )
+    return evaluations
 
 
-def of_landmarks(folder: Path, ending: str) -> list[Row]:
-    """Ten columns, the landmark model."""
+def landmark_rows(folder: Path, ending: str) -> list[Row]:
+    """Return rows of the landmark model in ten columns."""
     return [
         evaluation(
             10,
@@ -120,8 +126,8 @@ def of_landmarks(folder: Path, ending: str) -> list[Row]:
     ]
 
 
-def of_low_rank(folder: Path, ending: str) -> list[Row]:
-    """Ten columns, the approximations of the dense likelihood beyond its size."""
+def low_rank_rows(folder: Path, ending: str) -> list[Row]:
+    """Return rows of the low-rank likelihoods in ten columns, at sizes too large for matrices."""
     return [
         evaluation(
             10,
@@ -135,17 +141,17 @@ def of_low_rank(folder: Path, ending: str) -> list[Row]:
     ]
 
 
-def of_jobs(folder: Path, ending: str) -> list[Row]:
-    """Whole posteriors, witnesses and tests."""
-    found = [
+def job_rows(folder: Path, ending: str) -> list[Row]:
+    """Return rows of whole posteriors, witnesses and tests."""
+    rows = [
         {"job": f"600 rows, {row['method']}", "seconds": row["first fit, s"], "peak GiB": None}
         for row in recorded(folder, f"cost{ending}").get("methods", [])
     ]
-    found += [
+    rows += [
         {"job": f"run of BKE Figure 4, {row['side']}", "seconds": row["wall s"], "peak GiB": None}
         for row in recorded(folder, f"figure4{ending}").get("rows", [])
     ]
-    found += [
+    rows += [
         {
             "job": f"two samples of a million rows, {row['step']}",
             "seconds": row["seconds"],
@@ -153,11 +159,11 @@ def of_jobs(folder: Path, ending: str) -> list[Row]:
         }
         for row in recorded(folder, f"million{ending}").get("rows", [])
     ]
-    return found
+    return rows
 
 
 def draw(rows: list[Row], path: Path) -> None:
-    """Milliseconds of a value with its derivative over the rows, both logarithmic."""
+    """Plot the milliseconds of a value with its gradient by number of rows, log-log."""
     figure, axes = plt.subplots(figsize=(6.0, 4.2), layout="constrained")
     for columns, likelihood in dict.fromkeys((row["columns"], row["likelihood"]) for row in rows):
         known = [

@@ -144,7 +144,7 @@ def weights() -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Measure, write the tables."""
+    """Measure quadrature and resampling and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--results", type=Path, help="folder of the results")
     parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")

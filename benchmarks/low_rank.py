@@ -1,10 +1,10 @@
-"""Error and cost of the low-rank likelihoods in ten columns, beside n x n matrices.
+"""Error and cost of the low-rank likelihoods in ten columns, compared with n x n matrices.
 
-Independent columns, normal or Student t with 4 degrees of freedom. The lengthscale is that of the
-maximum and four around it, at quantiles 0.1 to 0.9 of a normal posterior with the curvature there.
-`error` is the root mean square error of the log likelihood less its mean over these five, in nats,
-which is what a posterior notices, and `estimate` what is printed for it; `error of value` and its
-estimate are those at the maximum; `bound` is that of the determinant, before its correction.
+Columns are independent, normal or Student t with 4 degrees of freedom. There are five lengthscales:
+the maximum and quantiles 0.1 to 0.9 of a normal posterior with the curvature there. `error` is the
+root mean square error of the log likelihood less its mean over these five, in nats, to which a
+posterior is sensitive, and `estimate` is its reported estimate; `error of value` and its estimate
+are those at the maximum; `bound` is the error bound of the determinant before its correction.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Row = dict[str, Any]
 
 @jax.jit
 def value(lengthscale: jax.Array, points: Any) -> jax.Array:
-    """BKE (13) by whichever way the points are prepared for."""
+    """Return the log marginal likelihood, BKE (13), by the solver of the points."""
     at = SquaredExponential(lengthscale), NOISE_VARIANCE, Unit()
     return sum(likelihood_solver(points, *at, "dense").likelihood_terms(*at))
 
@@ -44,7 +44,7 @@ gradient = jax.jit(jax.value_and_grad(value))
 
 
 def main() -> None:
-    """Measure and write."""
+    """Measure errors and cost and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[600, 2000, 5000])
     parser.add_argument("--ranks", type=int, nargs="+", default=[100, 300, 1000])
@@ -58,25 +58,25 @@ def main() -> None:
     with computing():
         # First, since the peak of memory is that of the process.
         sizes = [(n, rank) for n in options.large for rank in options.ranks[-2:]]
-        large = [alone(n, rank) for n, rank in sizes if n * rank <= 2e7]
-        beside = [
+        large = [uncompared_row(n, rank) for n, rank in sizes if n * rank <= 2e7]
+        compared = [
             row
             for name in ("normal", "Student t")
             for n in options.sizes
-            for row in compared(name, n, options.ranks)
+            for row in comparison_rows(name, n, options.ranks)
         ]
     text = (
-        f"{__doc__.split(chr(10), 2)[2].strip()}\n\n{report.table(beside)}\n\nWhere matrices do "
+        f"{__doc__.split(chr(10), 2)[2].strip()}\n\n{report.table(compared)}\n\nWhere matrices do "
         f"not fit, normal columns; the peak of memory is that of the process:\n\n"
         f"{report.table(large)}"
     )
     name = "low_rank-quick" if options.quick else "low_rank"
-    data = {"rows": beside, "large": large}
+    data = {"rows": compared, "large": large}
     report.save(folder, name, "Low-rank likelihoods, ten columns", info, text, data)
 
 
 def sample(name: str, n: int) -> np.ndarray:
-    """(n, 10), every column over its standard deviation."""
+    """Draw rows (n, 10), every column divided by its standard deviation."""
     rng = np.random.default_rng(n)
     shape = (n, COLUMNS)
     X = rng.normal(size=shape) if name == "normal" else rng.standard_t(4, size=shape)
@@ -84,7 +84,7 @@ def sample(name: str, n: int) -> np.ndarray:
 
 
 def around_maximum(points: Any) -> np.ndarray:
-    """The five lengthscales."""
+    """Return the five lengthscales."""
 
     def negative(log_lengthscale: float) -> float:
         return -float(value(np.exp(log_lengthscale), points))
@@ -96,28 +96,28 @@ def around_maximum(points: Any) -> np.ndarray:
 
 
 def estimated(solver: Any, lengthscales: np.ndarray) -> tuple[float, LowRankError]:
-    """For the differences, and at the middle one."""
-    each = [
+    """Return the error estimates of the differences and of the value at the middle lengthscale."""
+    terms = [
         solver.error_terms(SquaredExponential(at), NOISE_VARIANCE, "unit") for at in lengthscales
     ]
-    middle = each[len(each) // 2]
-    alone = LowRankError(
+    middle = terms[len(terms) // 2]
+    value_error = LowRankError(
         float(standard_error(middle.influence, middle.rows)),
         float(np.abs(middle.truncation).sum()),
         0.5 * middle.remainder / NOISE_VARIANCE,
     )
-    return error_of_differences([each]).size, alone
+    return error_of_differences([terms]).size, value_error
 
 
-def compared(name: str, n: int, ranks: list[int]) -> list[Row]:
-    """A row for the matrices, and one for each likelihood and rank."""
+def comparison_rows(name: str, n: int, ranks: list[int]) -> list[Row]:
+    """Return a row for the dense likelihood and one for each low-rank likelihood and rank."""
     X = sample(name, n)
     kernel = SquaredExponential(1.0)
     pilot = Nystrom(min(300, n)).solver(X, kernel, NOISE_VARIANCE, "unit")
     lengthscales = around_maximum(pilot)
     exact = np.array([float(value(at, jnp.asarray(X))) for at in lengthscales])
-    shown = {"data": name, "n": n, "lengthscale": float(lengthscales[2])}
-    rows = [{**shown, "likelihood": "dense", "rank": None, **dict.fromkeys(COLUMN_NAMES)}]
+    setting = {"data": name, "n": n, "lengthscale": float(lengthscales[2])}
+    rows = [{**setting, "likelihood": "dense", "rank": None, **dict.fromkeys(COLUMN_NAMES)}]
     rows[0] |= timed(lengthscales[2], jnp.asarray(X))
     for kind in (Nystrom, Fourier):
         for rank in ranks:
@@ -126,13 +126,15 @@ def compared(name: str, n: int, ranks: list[int]) -> list[Row]:
             solver = kind(rank).solver(X, kernel, NOISE_VARIANCE, "unit")
             error = np.array([float(value(at, solver)) for at in lengthscales]) - exact
             of_differences, of_value = estimated(solver, lengthscales)
-            row: Row = {**shown, "likelihood": kind.name, "rank": rank}
+            row: Row = {**setting, "likelihood": kind.name, "rank": rank}
             row["error"] = float(error.std())
             row["estimate"] = of_differences
             row["error of value"] = float(abs(error[2]))
             row["its estimate"] = of_value.size
             row["bound"] = of_value.determinant_bound if kind is Nystrom else None
-            row |= timed(lengthscales[2], solver, slopes=kind is Nystrom and rank == ranks[0])
+            row |= timed(
+                lengthscales[2], solver, with_gradient=kind is Nystrom and rank == ranks[0]
+            )
             rows.append(row)
             print(", ".join(f"{k} {report.cell(v)}" for k, v in row.items()), flush=True)
     return rows
@@ -141,33 +143,33 @@ def compared(name: str, n: int, ranks: list[int]) -> list[Row]:
 COLUMN_NAMES = ("error", "estimate", "error of value", "its estimate", "bound")
 
 
-def alone(n: int, rank: int) -> Row:
-    """Time, memory and the estimated error where there is nothing to compare with."""
+def uncompared_row(n: int, rank: int) -> Row:
+    """Measure time, memory and the estimated error at sizes that are too large for matrices."""
     X = sample("normal", n)
     begin = time.perf_counter()
     solver = Nystrom(rank).solver(X, SquaredExponential(1.0), NOISE_VARIANCE, "unit")
     row: Row = {"n": n, "likelihood": "nystrom", "rank": rank}
     row["prepare s"] = time.perf_counter() - begin
-    # What the posterior's width would be is known from smaller samples: 0.52 / sqrt(n).
+    # The posterior's standard deviation is extrapolated from smaller samples: 0.52 / sqrt(n).
     lengthscales = np.exp(np.log(3.3) + 0.52 / np.sqrt(n) * norm.ppf(QUANTILES))
     row["estimate"], of_value = estimated(solver, lengthscales)
     row["its estimate"] = of_value.size
-    row |= timed(lengthscales[2], solver, slopes=rank * n < 1e7)
+    row |= timed(lengthscales[2], solver, with_gradient=rank * n < 1e7)
     row["peak GiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(", ".join(f"{k} {report.cell(v)}" for k, v in row.items()), flush=True)
     return row
 
 
-def timed(lengthscale: float, points: Any, slopes: bool = True) -> Row:
-    """Seconds of a value, and of one with its gradient."""
+def timed(lengthscale: float, points: Any, with_gradient: bool = True) -> Row:
+    """Time one value, and one value with its gradient."""
     return {
         "value s": _best(value, lengthscale, points),
-        "gradient s": _best(gradient, lengthscale, points) if slopes else None,
+        "gradient s": _best(gradient, lengthscale, points) if with_gradient else None,
     }
 
 
 def _best(function: Callable[..., Any], lengthscale: float, points: Any) -> float:
-    """The faster of two calls after the first."""
+    """Return the seconds of the faster of two calls after the first."""
     times = []
     for _ in range(3):
         begin = time.perf_counter()

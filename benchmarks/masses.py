@@ -1,8 +1,9 @@
-"""Mode masses and normalisers by quadrature, tempered SMC and reweighted NUTS, beside plain NUTS.
+"""Mode masses and normalizing constants by quadrature, tempered SMC, reweighted and plain NUTS.
 
-Two families of data sets: those of BKE Figure 3 (600 points, nearly all mass in the long mode), and
-the same with 30 points per component and centres further out, where both modes hold mass, so that
-a wrong weight shows. A tempered SMC is compared with quadrature in its own standard errors.
+There are two families of data sets: those of BKE Figure 3 (600 points, nearly all mass in the long
+mode), and the same with 30 points per component and centres further out, where both modes have
+mass, so that a wrong weight is visible. Tempered SMC is compared with quadrature in units of the
+standard errors of SMC.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ FAMILIES = {"figure 3": (3.0, 100), "comparable": (3.6, 30)}
 
 
 def main() -> None:
-    """Fit every data set by every method, print, write."""
+    """Fit every data set with every method and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES))
     parser.add_argument("--data-sets", type=int, default=20)
@@ -41,10 +42,11 @@ def main() -> None:
             rows.append(compare(family, seed, options))
             print(report.table(rows[-1:]), flush=True)
     text = (
-        f"{options.particles} particles in 8 repeats; NUTS: 8 chains x (200 + 200). `mass`: of the "
-        "longest mode, by quadrature; then the difference from it, for SMC in its own standard "
-        "errors as well, which are at least one particle. `log Z`: the normaliser likewise. `plain "
-        "NUTS`: the share of the draws. What it costs: `cost.py`."
+        f"{options.particles} particles in 8 repeats; NUTS: 8 chains x (200 + 200). `mass` is that "
+        "of the longest mode by quadrature. The columns of other methods are differences from it, "
+        "for SMC also in its standard errors, which are at least one particle. `log Z` is the log "
+        "normalizing constant. `plain NUTS` uses the proportion of the draws. `cost.py` measures "
+        "the cost of the methods."
         "\n\n" + report.table(rows)
     )
     name = "masses-quick" if options.quick else "masses"
@@ -60,7 +62,7 @@ def sample(family: str, seed: int) -> np.ndarray:
 
 
 def compare(family: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
-    """One row: every method on one data set."""
+    """Compare the methods on one data set and return its row."""
     X = sample(family, seed)
     exact = fit(X, method="quadrature", standardize=None, progress=False)
     attrs = exact["quadrature"].attrs
@@ -77,27 +79,27 @@ def compare(family: str, seed: int, options: argparse.Namespace) -> dict[str, An
     if "smc" in options.methods:
         run = fit(X, method=Smc(num_particles=options.particles), standardize=None, progress=False)
         attrs = run["smc"].attrs
-        found, error = long_mass(run, intervals)
+        smc_mass, error = long_mass(run, intervals)
         row |= {
             "SMC log Z": attrs["log_normalizer"] - log_normalizer,
             "its se": attrs["log_normalizer_error"],
-            "SMC mass": found - mass[0],
+            "SMC mass": smc_mass - mass[0],
             "its se ": error,
-            "in se": (found - mass[0]) / error,
+            "in se": (smc_mass - mass[0]) / error,
             "temperatures": float(run["smc"]["temperatures"].mean()),
         }
     if "nuts" in options.methods:
         run = fit(X, method="nuts", standardize=None, progress=False)
-        weighed = reweight(run, progress=False)
+        reweighted = reweight(run, progress=False)
         row |= {
-            "plain NUTS": draw_share(run, intervals) - mass[0],
-            "reweighted": long_mass(weighed, intervals)[0] - mass[0],
+            "plain NUTS": proportion_of_draws(run, intervals) - mass[0],
+            "reweighted": long_mass(reweighted, intervals)[0] - mass[0],
         }
     return row
 
 
 def long_mass(run: xr.DataTree, intervals: list[Any]) -> tuple[float, float]:
-    """Mass of the mode with the longest lengthscale, and its error."""
+    """Return the mass of the mode with the longest lengthscale, and its error."""
     masses = mode_masses(run, intervals, find_modes(run).of_draws)
     if masses is None:
         raise ValueError("the run has no masses")
@@ -105,8 +107,8 @@ def long_mass(run: xr.DataTree, intervals: list[Any]) -> tuple[float, float]:
     return float(mass[-1]), float(error[-1])
 
 
-def draw_share(run: xr.DataTree, intervals: list[Any]) -> float:
-    """Share of the draws of all chains in that mode."""
+def proportion_of_draws(run: xr.DataTree, intervals: list[Any]) -> float:
+    """Return the proportion of the draws of all chains in that mode."""
     draws = run["unconstrained_posterior"].to_dataset()["lengthscale"].values
     return float((draws >= intervals[-1][0]).mean())
 

@@ -1,9 +1,9 @@
-"""Peak memory of the main calls beside what they say, before they start, that they will need.
+"""Peak memory of the main calls, compared with their estimates before the computation.
 
-Each call in a process of its own, at two sizes: what is resident at the peak above what was held
-before, and what :func:`check_memory` was asked for. Calls that go through the rows in blocks ask
-for nothing; of them the peak is told at two sizes, of which it should not hang much. The first call
-of a process loads and compiles too, so that the second one is told. Linux only.
+Each call runs in a separate process at two sizes. The benchmark reports the peak resident memory
+above that before the call, and the memory that the call requested from :func:`check_memory`. Calls
+that process the rows in blocks request nothing; their peak should depend little on the size. The
+first call of a process also imports and compiles, so the second one is measured. Linux only.
 """
 
 from __future__ import annotations
@@ -23,38 +23,39 @@ from referee_memory import peak
 
 MIB = 2.0**20
 COLUMNS = 5
-#: What the C library frees goes back to the system at once, so that it is not held before.
-GIVEN_BACK = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
-#: In one process, of which those of the second 500 are told.
-MANY_FITS = "1000 fits of one column"
+#: Settings of the C library that return freed memory to the system immediately, so that it does not
+#: count as resident before the call.
+RELEASE_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+#: A call with two batches of 500 fits in one process, of which the second batch is measured.
+REPEATED_FITS = "1000 fits of one column"
 
 
 def normal(rows: int, columns: int = COLUMNS, seed: int = 0) -> np.ndarray:
-    """Rows that repeat nowhere."""
+    """Draw normal rows (rows, columns)."""
     return np.random.default_rng(seed).normal(size=(rows, columns))
 
 
 def mixed(rows: int, seed: int) -> Any:
-    """A table of two numbers, one of which is missing at times, an integer and a category."""
+    """Draw a table of two numeric columns, one with missing values, an integer and a category."""
     import pandas as pd
 
     rng = np.random.default_rng(seed)
-    some = rng.normal(size=rows)
-    some[rng.random(rows) < 0.1] = np.nan
+    values = rng.normal(size=rows)
+    values[rng.random(rows) < 0.1] = np.nan
     words = np.array(["red", "green", "blue"])
-    return pd.DataFrame({"a": rng.normal(size=rows), "b": some, "c": rng.poisson(3.0, rows),
+    return pd.DataFrame({"a": rng.normal(size=rows), "b": values, "c": rng.poisson(3.0, rows),
                          "d": words[rng.integers(3, size=rows)]})  # fmt: skip
 
 
 def fitted(rows: int, **options: Any) -> Any:
-    """A run on one sample."""
+    """Fit a normal sample."""
     from bke.inference import fit
 
     return fit(normal(rows), progress=False, **options)
 
 
 def witness(rows: int) -> Callable[[], Any]:
-    """The witness between two samples, of a run that was fitted to them before."""
+    """Fit two samples, and return a call that draws their witness."""
     from bke.inference import fit, sample_witness
 
     first, second = normal(rows), normal(rows, seed=1) + 0.2
@@ -62,17 +63,17 @@ def witness(rows: int) -> Callable[[], Any]:
     return lambda: sample_witness(run, first, second, progress=False)
 
 
-def of_a_test(rows: int) -> Callable[[], Any]:
-    """The witness of a test with one kernel."""
+def witness_of_test(rows: int) -> Callable[[], Any]:
+    """Run a test with one kernel, and return a call that draws its witness."""
     from bke.inference import sample_test_witness, two_sample_test
 
     first, second = normal(rows), normal(rows, seed=1) + 0.2
-    found = two_sample_test(first, second, kernel=SquaredExponential(1.0), progress=False)
-    return lambda: sample_test_witness(found, first, second)
+    test = two_sample_test(first, second, kernel=SquaredExponential(1.0), progress=False)
+    return lambda: sample_test_witness(test, first, second)
 
 
-def many_fits(count: int, rows: int) -> None:
-    """Fit samples of 20 rows and more, most of them of a number that was not there before."""
+def repeated_fits(count: int, rows: int) -> None:
+    """Fit samples of random sizes from 20 rows on, most of which are compiled anew."""
     from bke.inference import fit
 
     rng = np.random.default_rng(0)
@@ -81,12 +82,12 @@ def many_fits(count: int, rows: int) -> None:
 
 
 def calls(name: str, rows: int) -> Callable[[], Any]:
-    """A call by its name, ready to be made."""
+    """Prepare the data of a call and return the call."""
     import bke.inference as bke
 
     first, second = normal(rows), normal(rows, seed=1)
     kernel, quiet = Matern(2.5), {"progress": False}
-    made: dict[str, Callable[[], Any]] = {
+    calls_by_name: dict[str, Callable[[], Any]] = {
         "fit, quadrature": lambda: fitted(rows),
         "fit, NUTS": lambda: fitted(rows, method=bke.Nuts(2, 20, 5)),
         "two_sample_test, one kernel": lambda: bke.two_sample_test(
@@ -104,16 +105,16 @@ def calls(name: str, rows: int) -> Callable[[], Any]:
         "causal_graph": lambda: bke.causal_graph(first[:, :3], **quiet),
         "compare": lambda: bke.compare(first, second, **quiet),
         "compare_tables": lambda: bke.compare_tables(mixed(rows, 0), mixed(rows, 1), **quiet),
-        MANY_FITS: lambda: many_fits(500, rows),
+        REPEATED_FITS: lambda: repeated_fits(500, rows),
     }
     if name == "sample_witness":
         return witness(rows)
     if name == "sample_test_witness":
-        return of_a_test(rows)
-    return made[name]
+        return witness_of_test(rows)
+    return calls_by_name[name]
 
 
-#: Rows of each sample, of calls with matrices and of calls in blocks.
+#: Rows of each sample for calls with matrices and for calls in blocks.
 MATRICES = (1000, 2000)
 BLOCKS = (50_000, 150_000)
 SIZES = {
@@ -130,30 +131,30 @@ SIZES = {
     "sample_test_witness": (500, 1000),
     "compare": BLOCKS,
     "compare_tables": BLOCKS,
-    MANY_FITS: (200, 400),
+    REPEATED_FITS: (200, 400),
 }
 
 
-def taken(name: str, rows: int) -> dict[str, float]:
-    """The peak of a second call above what was held before it, and what was asked for, MiB."""
-    asked = [0]
+def memory_use(name: str, rows: int) -> dict[str, float]:
+    """Measure the peak memory of a second call and the memory that it requested, in MiB."""
+    requested = [0]
     needed = checks.memory_needed
 
     def recorded(*arguments: Any) -> int:
-        asked.append(needed(*arguments))
-        return asked[-1]
+        requested.append(needed(*arguments))
+        return requested[-1]
 
     checks.memory_needed = recorded
     call = calls(name, rows)
-    asked[:] = [0]
+    requested[:] = [0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         call()
-        return {"peak": peak(call), "said": max(asked) / MIB}
+        return {"peak": peak(call), "requested": max(requested) / MIB}
 
 
 def main() -> None:
-    """A process for each call and size; then the table."""
+    """Measure each call and size in a separate process and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--calls", nargs="+", choices=list(SIZES), default=list(SIZES))
     parser.add_argument("--results", type=Path, help="folder of the results")
@@ -161,17 +162,17 @@ def main() -> None:
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        print(json.dumps(taken(options.child[0], int(options.child[1]))))
+        print(json.dumps(memory_use(options.child[0], int(options.child[1]))))
         return
     info, folder = report.start(options.results)
     rows = []
     for name in options.calls:
         for size in (200, 300) if options.quick else SIZES[name]:
-            found = report.child(__file__, name, size, environment=GIVEN_BACK)
-            ratio = found["peak"] / found["said"] if found["said"] else None
-            said = found["said"] or None
-            row = {"call": name, "rows of each": size, "peak, MiB": found["peak"]}
-            rows.append({**row, "said, MiB": said, "peak / said": ratio})
+            usage = report.child(__file__, name, size, environment=RELEASE_MEMORY)
+            ratio = usage["peak"] / usage["requested"] if usage["requested"] else None
+            requested = usage["requested"] or None
+            row = {"call": name, "rows of each": size, "peak, MiB": usage["peak"]}
+            rows.append({**row, "said, MiB": requested, "peak / said": ratio})
             print(rows[-1], flush=True)
     text = f"Samples of {COLUMNS} columns.\n\n{report.table(rows)}"
     name = "memory" + "-quick" * options.quick

@@ -1,10 +1,11 @@
 """A million rows of each of two samples: posterior, witness with bands and two-sample test.
 
-One column, P a mixture of two normal distributions and Q the same with one of them a little wider.
-The posterior of the pooled sample is by quadrature on the spectral route; the witness is given all
-rows, by waves, for every fiftieth posterior draw; the tests have the kernel that 2000 of the rows
-learn: MMD of all pairs with 999 permutations, and by blocks with their normal limit. Each step is
-in a process of its own, whose peak memory is that of the step and of the data.
+There is one column; P is a mixture of two normal distributions, and in Q one of them is a little
+wider. The posterior of the pooled sample is computed by quadrature with the spectral solver, and
+the witness from all rows by waves, for every fiftieth posterior draw. The tests use a kernel that
+is learned from 2000 of the rows: the MMD of all pairs with 999 permutations, and the block
+estimator with its normal limit. Each step runs in a separate process, whose peak memory includes
+the data.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ THIN = 50
 
 
 def samples(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """P and Q, (n, 1) each."""
+    """Draw P and Q, (n, 1) each."""
     rng = np.random.default_rng(0)
     first, second = rng.normal(size=(2, n, 1))
     wide = rng.random(size=(2, n, 1)) < 0.3
@@ -36,7 +37,7 @@ def samples(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def posterior(n: int, path: str) -> str:
-    """By quadrature; saved."""
+    """Fit by quadrature and save the run."""
     run = fit(np.concatenate(samples(n)), method="quadrature", progress=False)
     save_run(run, path)
     value = run["posterior"]["lengthscale"].values
@@ -44,26 +45,26 @@ def posterior(n: int, path: str) -> str:
 
 
 def witness(n: int, path: str) -> str:
-    """Given all rows."""
+    """Draw the witness of the saved run from all rows."""
     P, Q = samples(n)
     run = load_run(path)
-    found = sample_witness(run, P, Q, thin=THIN, progress=False)
-    at, bands = found["at"].values[:, 0], credible_band(found, 0.8)
+    draws = sample_witness(run, P, Q, thin=THIN, progress=False)
+    at, bands = draws["at"].values[:, 0], credible_band(draws, 0.8)
     clear = (bands.lower > 0) | (bands.upper < 0)
     return f"80 % band excludes zero at {clear.sum()} of {len(at)} points"
 
 
 def permutations(n: int, path: str) -> str:
-    """Of all pairs, exact."""
-    found = two_sample_test(*samples(n), kernel="bkl", progress=False)
-    return f"p = {found.pvalue:.2g}, {found.method}"
+    """Run the permutation test with all pairs."""
+    test = two_sample_test(*samples(n), kernel="bkl", progress=False)
+    return f"p = {test.pvalue:.2g}, {test.method}"
 
 
 def blocks(n: int, path: str) -> str:
-    """Of pairs within blocks, in the normal limit."""
+    """Run the test with pairs within blocks and the normal limit."""
     P, Q = samples(n)
-    found = two_sample_test(P, Q, kernel="bkl", method="normal", estimator="block", progress=False)
-    return f"p = {found.pvalue:.2g}, {found.method}"
+    test = two_sample_test(P, Q, kernel="bkl", method="normal", estimator="block", progress=False)
+    return f"p = {test.pvalue:.2g}, {test.method}"
 
 
 STEPS = {
@@ -75,16 +76,16 @@ STEPS = {
 
 
 def step(name: str, n: int, path: str) -> tuple[float, float, str]:
-    """Seconds, peak memory in GiB, what was found."""
+    """Run one step; return its seconds, peak memory in GiB and result."""
     start = time.perf_counter()
-    found = STEPS[name](n, path)
+    result = STEPS[name](n, path)
     seconds = time.perf_counter() - start
     unit = 1 if sys.platform == "darwin" else 1024
-    return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30, found
+    return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30, result
 
 
 def main() -> None:
-    """Run, time, write."""
+    """Run all steps and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=10**6, help="of each sample")
     parser.add_argument("--results", type=Path, help="folder of the results")
@@ -97,8 +98,8 @@ def main() -> None:
         path = str(Path(scratch) / "run.nc")
         for name in STEPS:
             with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-                seconds, memory, found = pool.submit(step, name, n, path).result()
-            rows.append({"step": name, "seconds": seconds, "peak GiB": memory, "found": found})
+                seconds, memory, result = pool.submit(step, name, n, path).result()
+            rows.append({"step": name, "seconds": seconds, "peak GiB": memory, "found": result})
             print(rows[-1], flush=True)
     body = (
         f"{n} + {n} rows; every {THIN}th posterior draw for the witness. With imports and "

@@ -1,8 +1,9 @@
-"""False alarms of monitors, rows until an alarm, since when, and rows a second.
+"""False alarms of monitors, detection delays, intervals of the change point, and rows per second.
 
-Four parts, each a file of its own: ``alarms`` (10 000 streams that do not change, 10 000 rows
-each), ``delays`` (eight kinds of change after 1000 rows, beside other tools), ``rate``. Hours on
-two cores: ``--parts`` chooses, and ``--resume`` goes on where a run ended.
+There are three parts, each with a separate file of results: ``alarms`` (10 000 streams without a
+change, 10 000 rows each), ``delays`` (eight kinds of change after 1000 rows, compared with other
+tools), and ``rate``. They take hours on two cores: ``--parts`` selects some, and ``--resume``
+continues a run.
 """
 
 from __future__ import annotations
@@ -24,46 +25,46 @@ from monitoring_settings import CHANGES, NULLS, normal
 from scipy.stats import binom
 
 ALPHA = levels.ALPHA
-#: Rows of a stream that does not change; before a change, and at most after it.
+#: Rows of a stream without a change; rows before a change, and at most after it.
 ROWS, BEFORE, AFTER = 10_000, 1000, 5000
-#: Rows of the reference where there is a change.
+#: Rows of the reference in streams with a change.
 REFERENCE = 1000
 #: Rows of an update.
 TOGETHER = 500
 PARTS = ("alarms", "delays", "rate")
 
 
-def largest(kind: str, permutations: int, seeds: range) -> list[float]:
-    """The largest evidence ever, one for each seed; ``permutations`` is not used."""
-    reference, rows = NULLS[kind]
-    found = []
+def largest(setting: str, permutations: int, seeds: range) -> list[float]:
+    """Return the maximum of the e-process for each seed; ``permutations`` is not used."""
+    reference, rows = NULLS[setting]
+    largest_values = []
     for seed in seeds:
-        rng = np.random.default_rng([list(NULLS).index(kind), seed])
+        rng = np.random.default_rng([list(NULLS).index(setting), seed])
         monitor = Monitor(rows(reference, rng), seed=seed)
-        found.append(monitor.update(rows(ROWS, rng)).max_wealth)
-    return found
+        largest_values.append(monitor.update(rows(ROWS, rng)).max_wealth)
+    return largest_values
 
 
-def alarms_summary(evidence: np.ndarray) -> dict[str, Any]:
-    """How often the evidence has ever reached 20, and 2 and 100 for comparison."""
+def alarms_summary(wealths: np.ndarray) -> dict[str, Any]:
+    """Return the proportions of streams whose e-value ever reached 20, and 2 and 100."""
     return {
-        f"ever {limit:g}": float(np.mean(evidence >= limit)) for limit in (2.0, 1 / ALPHA, 100.0)
-    } | {"streams": len(evidence)}
+        f"ever {limit:g}": float(np.mean(wealths >= limit)) for limit in (2.0, 1 / ALPHA, 100.0)
+    } | {"streams": len(wealths)}
 
 
 def delay(change: str, tool: str, permutations: int, seeds: range) -> list[list[float]]:
-    """Rows from the change to the alarm, and whether the interval holds the change."""
-    found = []
+    """Return for each seed the delay of the alarm, and coverage and width of the interval."""
+    results = []
     for seed in seeds:
         rng = np.random.default_rng([101, list(CHANGES).index(change), seed])
         reference = normal(REFERENCE, rng)
         stream = np.concatenate([normal(BEFORE, rng), CHANGES[change](AFTER, rng)])
         if tool == "bke":
-            found.append(_of_monitor(reference, stream, seed))
+            results.append(_of_monitor(reference, stream, seed))
         else:
             row = monitoring_peers.alarm(tool, reference, stream, seed)
-            found.append([row - BEFORE, math.nan, math.nan])
-    return found
+            results.append([row - BEFORE, math.nan, math.nan])
+    return results
 
 
 def _of_monitor(reference: np.ndarray, stream: np.ndarray, seed: int) -> list[float]:
@@ -77,22 +78,22 @@ def _of_monitor(reference: np.ndarray, stream: np.ndarray, seed: int) -> list[fl
 
 
 def delay_summary(results: np.ndarray) -> dict[str, Any]:
-    """The median, how many alarms were false or never came, and the interval's coverage."""
-    rows, held, width = results.T
+    """Return the median delay, rates of false and missing alarms, and the interval's coverage."""
+    rows, covered, width = results.T
     false = rows <= 0
     true = np.isfinite(rows) & ~false
     return {
         "median rows": float(np.median(rows[~false])),
         "false": float(false.mean()),
         "never": float(np.isinf(rows).mean()),
-        "held": float(np.nanmean(held[true])) if np.isfinite(held[true]).any() else None,
+        "held": float(np.nanmean(covered[true])) if np.isfinite(covered[true]).any() else None,
         "width": float(np.nanmedian(width[true])) if np.isfinite(width[true]).any() else None,
         "streams": len(rows),
     }
 
 
 def rate(rows: int) -> dict[str, Any]:
-    """Rows a second in five columns, after a warm-up, and the memory that they add."""
+    """Measure rows per second in five columns, after a warm-up, and the memory that they add."""
     rng = np.random.default_rng(3)
     monitor = Monitor(normal(REFERENCE, rng))
     monitor.update(normal(20_000, rng))
@@ -113,28 +114,27 @@ def rate(rows: int) -> dict[str, Any]:
 
 
 def alarms(options: argparse.Namespace) -> None:
-    """Count alarms where nothing changes."""
-    kinds = list(NULLS)[: 2 if options.quick else None]
+    """Count alarms in streams without a change."""
+    settings = list(NULLS)[: 2 if options.quick else None]
 
     def text(rows: list[dict[str, Any]]) -> str:
         total = sum(row["streams"] for row in rows)
         ever = sum(row[f"ever {1 / ALPHA:g}"] * row["streams"] for row in rows)
         limit = binom.ppf(0.999, total, ALPHA) / total
-        told = [
+        table_rows = [
             {"kind": row["kind"], "reference": NULLS[row["kind"]][0], **_without(row, "kind")}
             for row in rows
         ]
         return (
-            f"{total} streams of {ROWS} rows that do not change. Alarms ever (evidence of "
-            f"{1 / ALPHA:g}): {ever / total:.4f} of them, where {ALPHA} is promised (of a test at "
-            f"this level so many would be at most {limit:.4f} in 999 of 1000 "
-            f"runs).\n\n{report.table(told)}"
+            f"{total} streams of {ROWS} rows without a change. Proportion with an alarm (e-value "
+            f"of {1 / ALPHA:g}): {ever / total:.4f}, nominal at most {ALPHA} (at this rate the "
+            f"99.9 % quantile of the proportion is {limit:.4f}).\n\n{report.table(table_rows)}"
         )
 
     repeats.fill(
         "monitoring-alarms",
         "False alarms of monitors",
-        [{"kind": kind} for kind in kinds],
+        [{"kind": setting} for setting in settings],
         largest,
         alarms_summary,
         text,
@@ -144,36 +144,40 @@ def alarms(options: argparse.Namespace) -> None:
 
 
 def delays(options: argparse.Namespace, tools: Sequence[str]) -> None:
-    """Count rows until an alarm."""
+    """Count the rows from a change to an alarm."""
     changes = list(CHANGES)[: 1 if options.quick else None]
 
     def text(rows: list[dict[str, Any]]) -> str:
-        told = []
-        measured = {row["tool"] for row in rows}  # now, or in a run before
-        seen = [tool for tool in ("bke", *monitoring_peers.TOOLS) if tool in measured]
+        table_rows = []
+        recorded = {row["tool"] for row in rows}  # in this run or an earlier one
+        measured_tools = [tool for tool in ("bke", *monitoring_peers.TOOLS) if tool in recorded]
         for change in changes:
-            of = {row["tool"]: row for row in rows if row["change"] == change}
-            if not of:
+            by_tool = {row["tool"]: row for row in rows if row["change"] == change}
+            if not by_tool:
                 continue
-            ours = of.get("bke", {})
-            told.append(
+            bke_row = by_tool.get("bke", {})
+            table_rows.append(
                 {
                     "change": change,
-                    **{tool: _median(of[tool]) if tool in of else "" for tool in seen},
-                    "since: held": ours.get("held"),
-                    "since: rows": ours.get("width"),
+                    **{
+                        tool: _median(by_tool[tool]) if tool in by_tool else ""
+                        for tool in measured_tools
+                    },
+                    "since: held": bke_row.get("held"),
+                    "since: rows": bke_row.get("width"),
                 }
             )
-        peers = [tool for tool in seen if tool != "bke"]
-        words = " ".join(
-            [*(monitoring_peers.TOLD[tool] for tool in peers), monitoring_peers.THRESHOLDS]
+        peers = [tool for tool in measured_tools if tool != "bke"]
+        descriptions = " ".join(
+            [*(monitoring_peers.DESCRIPTIONS[tool] for tool in peers), monitoring_peers.THRESHOLDS]
         )
         return (
-            f"Median rows from a change, after {BEFORE} rows that are as the {REFERENCE} of the "
-            f"reference, to an alarm; in brackets the share of streams with a false alarm before, "
-            f"if any. {options.repeats} streams, five columns. {words} The last "
-            f"columns: how often the 90 % interval of bke's change holds it, and its median "
-            f"length.\n\n{report.table(told)}"
+            f"Median rows from a change to an alarm. The change follows {BEFORE} rows of the "
+            f"distribution of the {REFERENCE} rows of the reference. In brackets: the proportion "
+            f"of streams with a false alarm before the change, if any. {options.repeats} streams, "
+            f"five columns. {descriptions} The last columns are the coverage of bke's 90 % "
+            f"interval for the change point, and its median length."
+            f"\n\n{report.table(table_rows)}"
         )
 
     repeats.fill(
@@ -199,7 +203,7 @@ def _without(row: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def rates(options: argparse.Namespace) -> None:
-    """Measure the time of rows."""
+    """Measure rows per second and write the table."""
     info, folder = report.start(options.results)
     row = rate(200_000 if options.quick else options.rows)
     body = f"One stream of five columns, in updates of 100 000 rows.\n\n{report.table([row])}"
@@ -208,7 +212,7 @@ def rates(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Run the parts that are asked for."""
+    """Run the selected parts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     tools = ("bke", *monitoring_peers.TOOLS)

@@ -1,4 +1,4 @@
-"""Streams for the benchmark of monitoring: what does not change, and eight kinds of change."""
+"""Streams for the benchmark of monitoring: ten without a change and eight kinds of change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLUMNS = 5
 
 
 def normal(n: int, rng: Rng) -> np.ndarray:
-    """Five columns: two correlated normal ones, two alone, and one that is lognormal."""
+    """Draw five columns: two correlated normal, two independent normal, and one lognormal."""
     rows = rng.normal(size=(n, COLUMNS))
     rows[:, 1] = 0.6 * rows[:, 0] + 0.8 * rows[:, 1]
     rows[:, 4] = np.exp(rows[:, 4])
@@ -45,10 +45,12 @@ def _correlated(n: int, rng: Rng) -> np.ndarray:
 
 
 def _tenth(n: int, rng: Rng) -> np.ndarray:
-    """One row in ten is near one place."""
+    """One row in ten is in a small cluster."""
     rows = normal(n, rng)
-    there = rng.random(n) < 0.1
-    rows[there, :4] = np.array([1.5, -1.0, 1.0, 0.0]) + 0.2 * rng.normal(size=(there.sum(), 4))
+    in_cluster = rng.random(n) < 0.1
+    rows[in_cluster, :4] = np.array([1.5, -1.0, 1.0, 0.0]) + 0.2 * rng.normal(
+        size=(in_cluster.sum(), 4)
+    )
     return rows
 
 
@@ -73,7 +75,7 @@ def _stuck(n: int, rng: Rng) -> np.ndarray:
     return rows
 
 
-#: What becomes of ``normal``.
+#: Distributions after the change; before it the rows are those of ``normal``.
 CHANGES: dict[str, Rows] = {
     "shift of one column by 0.5": _shift,
     "shift of four columns by 0.25": _all_shift,
@@ -94,7 +96,7 @@ def _counts(n: int, rng: Rng) -> np.ndarray:
     return np.stack([rng.poisson(0.7, n), rng.random(n) < 0.02], axis=1).astype(float)
 
 
-def _holes(n: int, rng: Rng) -> np.ndarray:
+def _missing(n: int, rng: Rng) -> np.ndarray:
     rows = rng.normal(size=(n, 3))
     rows[rng.random((n, 3)) < 0.1] = np.nan
     return rows
@@ -111,18 +113,18 @@ def _outliers(n: int, rng: Rng) -> np.ndarray:
 
 
 def _repeats(n: int, rng: Rng) -> np.ndarray:
-    """Whole rows of which there are twelve."""
+    """Draw from twelve distinct rows."""
     return np.random.default_rng(5).normal(size=(12, 3))[rng.integers(12, size=n)]
 
 
-#: What does not change: rows of the reference, and how they are drawn.
+#: Streams without a change: the number of rows of the reference, and the function that draws rows.
 NULLS: dict[str, tuple[int, Rows]] = {
     "five columns": (1000, normal),
     "five columns, 50 rows of reference": (50, normal),
     "one column, 20 rows of reference": (20, lambda n, rng: rng.normal(size=(n, 1))),
     "Cauchy, two columns": (300, _cauchy),
     "counts and a rare event": (500, _counts),
-    "holes in three columns": (300, _holes),
+    "holes in three columns": (300, _missing),
     "twenty correlated columns": (300, _wide),
     "lognormal with outliers": (200, _outliers),
     "twelve different rows": (100, _repeats),

@@ -1,4 +1,4 @@
-"""Mutation scores: the share of small changes of the code that tests detect.
+"""Mutation scores: the proportion of small changes of the code that tests detect.
 
 cosmic-ray changes one operator, comparison, number or branch at a time in a copy of the package; a
 mutant that passes every test of its group has survived. A random sample of the mutants of each
@@ -254,7 +254,7 @@ def score(name: str, work: Path) -> tuple[dict[str, object], list[str]]:
 
 
 def main() -> None:
-    """Mutate, run, write the table."""
+    """Run the mutants and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--work", type=Path, required=True, help="folder of the databases, to resume"

@@ -1,8 +1,9 @@
 """Level of the default two-sample test on twenty kinds of samples: tails, ties, sizes, columns.
 
-Both samples are of one distribution. The level is exact by construction, so a rate outside of the
-exact 99.9 % binomial band is a fault, but for one in a thousand kinds by chance. Some hours on two
-cores: the table is written after every kind, and ``--resume`` goes on where a run ended.
+Both samples have the same distribution. The level is exact by construction, so a rate outside of
+the exact 99.9 % binomial band is a fault, except for one in a thousand kinds by chance. The
+benchmark takes some hours on two cores: the table is written after every kind, and ``--resume``
+continues a run.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Rng = np.random.Generator
 
 @dataclasses.dataclass(frozen=True)
 class Null:
-    """How both samples are drawn.
+    """Sizes and distribution of both samples.
 
     Attributes:
         sizes: rows of the first and of the second sample.
@@ -50,7 +51,7 @@ def _lognormal(n: int, columns: int, rng: Rng) -> np.ndarray:
 
 
 def _t3(n: int, columns: int, rng: Rng) -> np.ndarray:
-    """Columns that share their scale, so that whole rows are outliers."""
+    """Columns with a common random scale, so that whole rows are outliers."""
     return rng.normal(size=(n, columns)) / np.sqrt(rng.chisquare(3, size=(n, 1)) / 3.0)
 
 
@@ -67,17 +68,17 @@ def _rounded(n: int, columns: int, rng: Rng) -> np.ndarray:
 
 
 def _zeros(n: int, columns: int, rng: Rng) -> np.ndarray:
-    """Three in four are nought, and the others positive."""
+    """Three values in four are zero, and the others are positive."""
     return rng.exponential(size=(n, columns)) * (rng.random(size=(n, columns)) < 0.25)
 
 
 def _repeated(n: int, columns: int, rng: Rng) -> np.ndarray:
-    """Whole rows of which there are thirty."""
+    """Draw from thirty distinct rows."""
     return np.random.default_rng(5).normal(size=(30, columns))[rng.integers(30, size=n)]
 
 
 def _modes(n: int, columns: int, rng: Rng) -> np.ndarray:
-    """Nine in ten lie close together and one far away."""
+    """Nine rows in ten are in one small cluster, and the others in another cluster."""
     return rng.normal(size=(n, columns)) * 0.1 + 20.0 * (rng.random(size=(n, 1)) < 0.1)
 
 
@@ -86,7 +87,7 @@ def _correlated(n: int, columns: int, rng: Rng) -> np.ndarray:
 
 
 def _units(n: int, columns: int, rng: Rng) -> np.ndarray:
-    """Columns in units that differ by twelve powers of ten."""
+    """Columns whose scales differ by twelve powers of ten."""
     return rng.normal(size=(n, columns)) * np.logspace(-6.0, 6.0, columns)
 
 
@@ -115,19 +116,19 @@ NULLS = {
 
 
 def pvalues(kind: str, permutations: int, seeds: range) -> list[float]:
-    """Where both samples are of one distribution, one for each seed."""
-    null, found = NULLS[kind], []
+    """Return a p-value for each seed; both samples have the same distribution."""
+    null, results = NULLS[kind], []
     number = list(NULLS).index(kind)
     for seed in seeds:
         rng = np.random.default_rng([number, seed])
         first, second = (null.rows(n, null.columns, rng) for n in null.sizes)
         options = {"n_resamples": permutations, "seed": seed, "progress": False}
-        found.append(float(two_sample_test(first, second, **options).pvalue))
-    return found
+        results.append(float(two_sample_test(first, second, **options).pvalue))
+    return results
 
 
 def main() -> None:
-    """Count and write."""
+    """Run the settings and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kinds", nargs="+", choices=list(NULLS), default=list(NULLS))
     repeats.add_options(parser, repeats=1000, permutations=199)
@@ -139,7 +140,7 @@ def main() -> None:
 
     def text(rows: list[repeats.Row]) -> str:
         outside = sum(row["inside"] == "NO" for row in rows)
-        told = [
+        table_rows = [
             {
                 "kind": row["kind"],
                 "m + n": "{} + {}".format(*NULLS[row["kind"]].sizes),
@@ -151,7 +152,7 @@ def main() -> None:
         return (
             f"{options.repeats} data sets of each kind, {options.permutations} permutations. The "
             f"99.9 % band of the level is {low:.4f} to {high:.4f}; {outside} of {len(rows)} kinds "
-            f"are outside.\n\n{report.table(told)}"
+            f"are outside.\n\n{report.table(table_rows)}"
         )
 
     repeats.fill(

@@ -1,8 +1,9 @@
-"""Seconds of NumPyro's NUTS with ``bke_model``, of ``fit``, and of a textbook model of the density.
+"""Time NumPyro's NUTS with ``bke_model``, ``fit``, and a textbook model of the density.
 
-Rows of the paper's mixtures; 100 warmup iterations and 100 draws. Each model has a process of its
-own; one ``MCMC`` object runs twice, with different seeds, but for vectorized chains, of which
-NumPyro runs an object only once. Takes about six minutes.
+The rows come from the paper's mixtures; there are 100 warmup iterations and 100 draws. Each model
+runs in a separate process. One ``MCMC`` object runs twice with different seeds, except for
+vectorized chains, for which NumPyro runs an object only once. The benchmark takes about six
+minutes.
 """
 
 from __future__ import annotations
@@ -70,10 +71,10 @@ def measure(model: str, likelihood: str, rows: int, chains: int) -> dict[str, An
 
 
 def main() -> None:
-    """Measure each model in a process of its own and write the table."""
+    """Measure each model in a separate process and write the table."""
     info, folder = report.start(None)
     rows = [report.child(__file__, *run) for run in RUNS]
-    text = f"{ITERATIONS} warmup iterations and {ITERATIONS} draws; steps: of a draw."
+    text = f"{ITERATIONS} warmup iterations and {ITERATIONS} draws; steps are per draw."
     title = "NumPyro's NUTS with bke_model, fit, and a textbook model"
     text += f"\n\n{report.table(rows)}"
     report.save(folder, "numpyro_runs", title, info, text, {"rows": rows})

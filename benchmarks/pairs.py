@@ -1,8 +1,8 @@
-"""What `compare` answers on 24 pairs of samples from data sets that packages ship, to be read.
+"""Results of `compare` on 24 pairs of samples from data sets that packages ship, to be read.
 
-From scikit-learn, statsmodels (`pip install "bke[benchmarks]"`) and NannyML, of which only the
-data in its wheel are needed (`pip install --no-deps nannyml`); a pair of a package that is not here
-is left out and said so. The table has a line for each pair; below it is every answer as printed.
+The data come from scikit-learn, statsmodels (`pip install "bke[benchmarks]"`) and NannyML, of which
+only the data in its wheel are needed (`pip install --no-deps nannyml`). Pairs of packages that are
+not installed are skipped and listed. The table has a row for each pair; the printed results follow.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ Frames = tuple[pd.DataFrame, pd.DataFrame]
 
 @functools.cache
 def sklearn_table(name: str) -> pd.DataFrame:
-    """A data set of scikit-learn with its target."""
+    """Load a data set of scikit-learn with its target."""
     from sklearn import datasets
 
-    found: Any = getattr(datasets, f"load_{name}")(as_frame=True)
-    return pd.DataFrame(found.frame)
+    data: Any = getattr(datasets, f"load_{name}")(as_frame=True)
+    return pd.DataFrame(data.frame)
 
 
 @functools.cache
 def statsmodels_table(name: str) -> pd.DataFrame:
-    """A data set of statsmodels."""
+    """Load a data set of statsmodels."""
     import statsmodels.api as sm
 
     return pd.DataFrame(getattr(sm.datasets, name).load_pandas().data)
 
 
 def nannyml_tables(name: str, columns: list[str], rows: int | None = None) -> Frames:
-    """The reference and the analysis period of a data set in NannyML's wheel, without holes."""
+    """Read the reference and analysis periods of a data set in NannyML's wheel; drop missing."""
     wheel = importlib.metadata.distribution("nannyml")
     both = (
         pd.read_csv(str(wheel.locate_file(f"nannyml/datasets/data/{name}_{part}.csv")))
         for part in ("reference", "analysis")
     )
-    first, second = (one[columns].dropna()[:rows] for one in both)
+    first, second = (table[columns].dropna()[:rows] for table in both)
     return first, second
 
 
@@ -56,23 +56,23 @@ def split(
     chosen: Callable[[pd.DataFrame], pd.Series],
     other: Callable[[pd.DataFrame], pd.Series] | None = None,
 ) -> Frames:
-    """Rows of a table where ``chosen`` holds, and where ``other`` does, by default the others."""
+    """Split a table into rows where ``chosen`` holds, and ``other``, by default the complement."""
     rows = table()
     first = chosen(rows)
     second = ~first if other is None else other(rows)
     return rows.loc[first, columns], rows.loc[second, columns]
 
 
-def of(load: Callable[[str], pd.DataFrame], name: str) -> Callable[[], pd.DataFrame]:
-    """A table that is loaded when it is wanted."""
+def loader(load: Callable[[str], pd.DataFrame], name: str) -> Callable[[], pd.DataFrame]:
+    """Return a function that loads the table."""
     return functools.partial(load, name)
 
 
 IRIS, WINE, CANCER, DIABETES, DIGITS = (
-    of(sklearn_table, name) for name in ("iris", "wine", "breast_cancer", "diabetes", "digits")
+    loader(sklearn_table, name) for name in ("iris", "wine", "breast_cancer", "diabetes", "digits")
 )
 FAIR, VOTES, NILE, SPOTS, HEALTH, MACRO, STARS = (
-    of(statsmodels_table, name)
+    loader(statsmodels_table, name)
     for name in ("fair", "anes96", "nile", "sunspots", "randhie", "macrodata", "star98")
 )
 
@@ -196,7 +196,7 @@ PAIRS: dict[str, tuple[tuple[str, str], Callable[[], Frames]]] = {
 
 
 def main() -> None:
-    """Compare every pair, write the table and the answers."""
+    """Compare every pair, and write the table and the printed results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pairs", nargs="+", choices=list(PAIRS), default=list(PAIRS))
     parser.add_argument("--results", type=Path, help="folder of the results")
@@ -204,7 +204,7 @@ def main() -> None:
     options = parser.parse_args()
     info, folder = report.start(options.results)
     chosen = options.pairs[:2] if options.quick else options.pairs
-    rows, answers, missing = [], [], []
+    rows, texts, missing = [], [], []
     for name in chosen:
         names, load = PAIRS[name]
         try:
@@ -213,23 +213,25 @@ def main() -> None:
             missing.append(f"{name} ({error})")
             continue
         began = time.perf_counter()
-        found = compare(P, Q, names=names, progress=False, n_resamples=99 if options.quick else 999)
+        comparison = compare(
+            P, Q, names=names, progress=False, n_resamples=99 if options.quick else 999
+        )
         rows.append(
             {
                 "pair": name,
                 "rows": f"{len(P)} + {len(Q)}",
                 "columns": P.shape[1],
-                "p": found.pvalue,
-                "log BF": found.log_bayes_factor,
-                "regions": len(found.regions),
-                "AUC": found.auc,
+                "p": comparison.pvalue,
+                "log BF": comparison.log_bayes_factor,
+                "regions": len(comparison.regions),
+                "AUC": comparison.auc,
                 "seconds": time.perf_counter() - began,
             }
         )
-        answers.append(f"**{name}**\n\n```\n{found}\n```")
-        print(answers[-1], flush=True)
+        texts.append(f"**{name}**\n\n```\n{comparison}\n```")
+        print(texts[-1], flush=True)
     left_out = f"\n\nLeft out: {', '.join(missing)}." if missing else ""
-    body = f"{report.table(rows)}{left_out}\n\n" + "\n\n".join(answers)
+    body = f"{report.table(rows)}{left_out}\n\n" + "\n\n".join(texts)
     name = "pairs-quick" if options.quick else "pairs"
     report.save(folder, name, "Answers on real pairs", info, body, {"rows": rows})
 

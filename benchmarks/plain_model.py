@@ -1,8 +1,8 @@
-"""The model of BKE section 4 as a NumPyro user would write it: the side to compare with.
+"""The model of BKE section 4 as a NumPyro user would write it, for comparisons.
 
-Everything stands in the order of the paper's Stan program (BKE appendix B) and the gradient is left
-to JAX, which differentiates through the Cholesky factor in reverse mode. One dimension, squared
-exponential kernel, the "unit" scale of r.
+The code follows the order of the paper's Stan program (BKE appendix B). JAX computes the gradient
+through the Cholesky factor in reverse mode. There is one column, a squared exponential kernel, and
+the "unit" scale of r.
 """
 
 from __future__ import annotations

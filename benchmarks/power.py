@@ -1,9 +1,9 @@
-"""Power of the two-sample tests beside the published power of others, m = n = 500, level 0.05.
+"""Power of the two-sample tests and published power of other tests, m = n = 500, level 0.05.
 
-(i) *mixture*: P is four unit Gaussians in the plane at (+-20, +-20); Q the same but for one
-component, whose standard deviation is s. (ii) *perturbed*: a uniform density on [0, 1] with two
-pairs of bumps of amplitude c and random signs, against the uniform. The published powers are those
-of MMD-FUSE (Biggs, Schrab and Gretton, 2023), MMDAgg and tests on split data.
+(i) *mixture*: P is a mixture of four unit Gaussians in the plane at (+-20, +-20). Q is the same
+except for one component, whose standard deviation is s. (ii) *perturbed*: P is a uniform density on
+[0, 1] with two pairs of bumps of amplitude c and random signs, and Q is uniform. The published
+powers are those of MMD-FUSE (Biggs, Schrab and Gretton, 2023), MMDAgg and tests on split data.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ Samples = tuple[np.ndarray, np.ndarray]
 
 
 def mixture(deviation: float, n: int, rng: np.random.Generator) -> Samples:
-    """Setting (i)."""
+    """Draw setting (i)."""
     centres = 20.0 * np.array([[1, 1], [-1, 1], [1, -1], [-1, -1]])
     first = centres[rng.integers(4, size=n)] + rng.normal(size=(n, 2))
     component = rng.integers(4, size=n)
-    spread = np.where(component == 0, deviation, 1.0)[:, None]
-    return first, centres[component] + spread * rng.normal(size=(n, 2))
+    sd = np.where(component == 0, deviation, 1.0)[:, None]
+    return first, centres[component] + sd * rng.normal(size=(n, 2))
 
 
 def perturbed(amplitude: float, n: int, rng: np.random.Generator) -> Samples:
-    """Setting (ii); the first by rejection from the uniform."""
+    """Draw setting (ii); P by rejection sampling from the uniform distribution."""
 
     def bump(x: np.ndarray) -> np.ndarray:
         value = np.zeros_like(x)
@@ -43,16 +43,16 @@ def perturbed(amplitude: float, n: int, rng: np.random.Generator) -> Samples:
         return value
 
     signs = rng.choice([-1.0, 1.0], size=2)
-    found = np.empty(0)
-    while len(found) < n:
+    samples = np.empty(0)
+    while len(samples) < n:
         x = rng.uniform(size=4 * n)
         density = 1.0 + amplitude * np.e * (signs[0] * bump(2 * x - 1) + signs[1] * bump(2 * x - 2))
-        kept = rng.uniform(size=4 * n) * (1.0 + amplitude) < density
-        found = np.concatenate([found, x[kept]])
-    return found[:n, None], rng.uniform(size=(n, 1))
+        accepted = rng.uniform(size=4 * n) * (1.0 + amplitude) < density
+        samples = np.concatenate([samples, x[accepted]])
+    return samples[:n, None], rng.uniform(size=(n, 1))
 
 
-#: Setting: how it is drawn, and the published power of FUSE, MMDAgg, splitting and the median.
+#: By setting: function and parameter, and the published power of the tests in ``PUBLISHED``.
 SETTINGS: dict[str, tuple[Callable[..., Samples], float, tuple[float, ...]]] = {
     "mixture, s = 1.4": (mixture, 1.4, (0.235, 0.250, 0.145, 0.040)),
     "mixture, s = 1.6": (mixture, 1.6, (0.635, 0.675, 0.315, 0.030)),
@@ -71,19 +71,19 @@ STATISTICS = ("combined", "multiscale", "bayes_factor", "median")
 def pvalues(
     statistic: str, setting: str, permutations: int, seeds: range, *, n: int
 ) -> list[float]:
-    """For each seed one data set, the same for every statistic, and one test of it."""
+    """Return a p-value for each seed, on data sets that are the same for every statistic."""
     draw, value, _ = SETTINGS[setting]
     options: dict[str, Any] = {"n_resamples": permutations, "progress": False}
     options |= statistic_options(statistic)
-    found = []
+    results = []
     for seed in seeds:
         P, Q = draw(value, n, np.random.default_rng([list(SETTINGS).index(setting), seed]))
-        found.append(two_sample_test(P, Q, seed=seed, **options).pvalue)
-    return found
+        results.append(two_sample_test(P, Q, seed=seed, **options).pvalue)
+    return results
 
 
 def main() -> None:
-    """Draw, test, count, write."""
+    """Run the settings and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--settings", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
     parser.add_argument("--statistics", nargs="+", choices=STATISTICS, default=list(STATISTICS))
@@ -97,17 +97,17 @@ def main() -> None:
         return {"rejected": float(np.mean(values <= ALPHA + 1e-9))}
 
     def text(rows: list[repeats.Row]) -> str:
-        found = {(row["setting"], row["statistic"]): row["rejected"] for row in rows}
-        measured = {name for _, name in found}
+        powers = {(row["setting"], row["statistic"]): row["rejected"] for row in rows}
+        measured = {name for _, name in powers}
         statistics = [name for name in STATISTICS if name in measured]
         published = [
             {
                 "setting": name,
-                **{statistic: found.get((name, statistic)) for statistic in statistics},
-                **dict(zip(PUBLISHED, others, strict=True)),
+                **{statistic: powers.get((name, statistic)) for statistic in statistics},
+                **dict(zip(PUBLISHED, published_powers, strict=True)),
             }
-            for name, (_, _, others) in SETTINGS.items()
-            if any(setting == name for setting, _ in found)
+            for name, (_, _, published_powers) in SETTINGS.items()
+            if any(setting == name for setting, _ in powers)
         ]
         error = 0.5 / options.repeats**0.5
         return (

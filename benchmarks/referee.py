@@ -1,10 +1,11 @@
-"""The referee: the default two-sample test beside 15 others, in 34 settings of four families.
+"""Power of the default two-sample test and of 15 other tests, in 34 settings of four families.
 
-Seventeen settings are held out: they had no say in how our statistic was chosen, and their
-strengths were set by the power of the others. Every tool is given the same data sets; every p-value
-is stored, so that differences of power have paired standard errors. ``--null`` draws both samples
-from P. Hours on two cores; ``--resume`` goes on where a run ended, ``--summary`` only tells.
-Tools whose package is not here are left out (`pip install hyppo goodpoints scikit-learn`).
+Seventeen settings are held out: they did not influence the choice of the statistic of ``bke``, and
+their effect sizes were set by the power of the other tests. All tools use the same data sets, and
+every p-value is stored, so that differences of power have paired standard errors. ``--null`` draws
+both samples from P. The benchmark takes hours on two cores: ``--resume`` continues a run, and
+``--summary`` only writes the report. Tools whose package is not installed are skipped
+(`pip install hyppo goodpoints scikit-learn`).
 """
 
 from __future__ import annotations
@@ -31,109 +32,121 @@ ALPHA, OURS = 0.05, "bke"
 PICTURE = Path(__file__).parents[1] / "docs" / "referee.png"
 #: Data sets that a process takes at a time.
 CHUNK = 5
-#: Of each setting and tool: p-values, and seconds.
-Found = dict[str, dict[str, dict[str, list[float]]]]
+#: P-values and seconds, by setting and tool.
+Results = dict[str, dict[str, dict[str, list[float]]]]
 
 
 def pvalue(tool: str, x: np.ndarray, y: np.ndarray, index: int) -> float:
-    """The p-value of a tool, whose random numbers hang on the data set's number alone."""
+    """Return the p-value of a tool; its random numbers depend only on the index of the data set."""
     if tool == OURS:
         return float(two_sample_test(x, y, n_resamples=499, progress=False).pvalue)
     return referee_peers.PEERS[tool][0](x, y, np.random.default_rng(index))
 
 
-def evaluated(
+def evaluate(
     tool: str, name: str, indices: range, null: bool
 ) -> tuple[str, str, list[float], list[float]]:
-    """The tool and the setting, and the p-values and seconds of some data sets."""
+    """Return the tool, the setting, and the p-values and seconds of some data sets."""
     pvalues, seconds = [], []
     for index in indices:
-        x, y = SETTINGS[name].drawn(index, null=null)
+        x, y = SETTINGS[name].draw(index, null=null)
         with warnings.catch_warnings(), threadpool_limits(1):
             warnings.simplefilter("ignore")
             start = time.perf_counter()
-            found = pvalue(tool, x, y, index)
+            value = pvalue(tool, x, y, index)
             seconds.append(round(time.perf_counter() - start, 4))
-        pvalues.append(round(found, 6))
+        pvalues.append(round(value, 6))
     return tool, name, pvalues, seconds
 
 
-def powers(found: Found, tool: str, names: list[str]) -> dict[str, float]:
-    """The power of a tool in each setting that it was given."""
+def powers(results: Results, tool: str, names: list[str]) -> dict[str, float]:
+    """Return the power of a tool in each setting in which it has results."""
     return {
-        name: float(np.mean(np.array(found[name][tool]["p"]) <= ALPHA + 1e-9))
+        name: float(np.mean(np.array(results[name][tool]["p"]) <= ALPHA + 1e-9))
         for name in names
-        if tool in found.get(name, {})
+        if tool in results.get(name, {})
     }
 
 
-def compared(found: Found, name: str, tool: str) -> tuple[float, float]:
-    """By how much a tool has more power than ours in a setting, and its paired standard error."""
-    ours, other = (np.array(found[name][one]["p"]) <= ALPHA + 1e-9 for one in (OURS, tool))
+def power_difference(results: Results, name: str, tool: str) -> tuple[float, float]:
+    """Return a tool's power minus that of bke in a setting, and the paired standard error."""
+    ours, other = (
+        np.array(results[name][compared_tool]["p"]) <= ALPHA + 1e-9
+        for compared_tool in (OURS, tool)
+    )
     count = min(len(ours), len(other))
-    apart = other[:count].astype(float) - ours[:count]
-    return float(apart.mean()), float(apart.std() / count**0.5)
+    difference = other[:count].astype(float) - ours[:count]
+    return float(difference.mean()), float(difference.std() / count**0.5)
 
 
-def losses(found: Found, tools: list[str], names: list[str]) -> list[dict[str, Any]]:
-    """Settings where another tool is ahead by more than two paired standard errors."""
+def losses(results: Results, tools: list[str], names: list[str]) -> list[dict[str, Any]]:
+    """List settings where another tool has more power by over two paired standard errors."""
     rows = []
     for name in names:
         for tool in tools:
-            if tool == OURS or tool not in found[name]:
+            if tool == OURS or tool not in results[name]:
                 continue
-            apart, error = compared(found, name, tool)
-            if apart > 2.0 * error > 0.0:
-                rows.append({"setting": name, "tool": tool, "ahead by": apart, "error": error})
+            difference, error = power_difference(results, name, tool)
+            if difference > 2.0 * error > 0.0:
+                rows.append({"setting": name, "tool": tool, "ahead by": difference, "error": error})
     return rows
 
 
-def told(found: Found, *, null: bool) -> str:
-    """The tables in words."""
+def summary(results: Results, *, null: bool) -> str:
+    """Format the report: power by setting and tool, settings with more power, and seconds."""
     tools = [
-        tool for tool in (OURS, *referee_peers.PEERS) if any(tool in one for one in found.values())
+        tool
+        for tool in (OURS, *referee_peers.PEERS)
+        if any(tool in by_tool for by_tool in results.values())
     ]
-    names = [name for name in SETTINGS if OURS in found.get(name, {})]
-    fewest = min(len(one["p"]) for name in names for one in found[name].values())
-    most = max(len(one["p"]) for name in names for one in found[name].values())
+    names = [name for name in SETTINGS if OURS in results.get(name, {})]
+    fewest = min(len(record["p"]) for name in names for record in results[name].values())
+    most = max(len(record["p"]) for name in names for record in results[name].values())
     count = f"{fewest}" if fewest == most else f"{fewest} to {most}"
     parts = [
-        f"{count} data sets each, level {ALPHA}; 499 permutations where a test has them, but "
-        "for packages, which are as they are. Standard error of a power at most "
-        f"{0.5 / fewest**0.5:.3f}."
+        f"{count} data sets each, level {ALPHA}; 499 permutations, except for packages, which are "
+        f"used with their defaults. Standard error of a power at most {0.5 / fewest**0.5:.3f}."
     ]
     short = {tool: f"{index}" for index, tool in enumerate(tools)}
     parts.append(
         "Tools: " + "; ".join(f"({number}) {tool}" for tool, number in short.items()) + "."
     )
     for held_out in (True, False):
-        some = [name for name in names if SETTINGS[name].held_out == held_out]
-        if not some:
+        chosen = [name for name in names if SETTINGS[name].held_out == held_out]
+        if not chosen:
             continue
         rows = []
-        for name in some:
-            own = {short[tool]: powers(found, tool, [name]).get(name) for tool in tools}
+        for name in chosen:
+            powers_by_tool = {
+                short[tool]: powers(results, tool, [name]).get(name) for tool in tools
+            }
             setting = SETTINGS[name]
-            rows.append({"setting": name, "family": setting.family, "n": setting.n, **own})
+            rows.append(
+                {"setting": name, "family": setting.family, "n": setting.n, **powers_by_tool}
+            )
         means = {
-            short[tool]: float(np.mean(list(powers(found, tool, some).values()) or [np.nan]))
+            short[tool]: float(np.mean(list(powers(results, tool, chosen).values()) or [np.nan]))
             for tool in tools
         }
         rows.append({"setting": "mean", "family": "", "n": None, **means})
-        what = "rejected where P = Q" if null else "power"
-        parts.append(f"## {'Held out' if held_out else 'Open'}: {what}\n\n{report.table(rows)}")
+        measure = "rejected where P = Q" if null else "power"
+        parts.append(f"## {'Held out' if held_out else 'Open'}: {measure}\n\n{report.table(rows)}")
     if not null:
-        lost = losses(found, tools, names)
+        lost = losses(results, tools, names)
         parts.append(
-            "## Where another is ahead by more than two paired standard errors\n\n"
-            + (report.table(lost) if lost else "Nowhere.")
+            "## Settings where another tool has more power by over two paired standard errors\n\n"
+            + (report.table(lost) if lost else "None.")
         )
     seconds = [
         {
             "tool": tool,
             "median seconds": float(
                 np.median(
-                    [s for one in found.values() for s in one.get(tool, {}).get("seconds", [])]
+                    [
+                        s
+                        for by_tool in results.values()
+                        for s in by_tool.get(tool, {}).get("seconds", [])
+                    ]
                 )
             ),
         }
@@ -143,38 +156,40 @@ def told(found: Found, *, null: bool) -> str:
     return "\n\n".join(parts)
 
 
-def drawn(found: Found) -> Figure:
-    """Power of every tool in every setting, those held out above."""
-    names = [name for name in SETTINGS if OURS in found.get(name, {})]
+def draw_powers(results: Results) -> Figure:
+    """Plot the power of every tool in every setting, held-out settings at the top."""
+    names = [name for name in SETTINGS if OURS in results.get(name, {})]
     order = sorted(
         names, key=lambda name: (not SETTINGS[name].held_out, FAMILIES.index(SETTINGS[name].family))
     )
     figure = Figure(figsize=(8.0, 0.26 * len(order) + 1.4), layout="constrained")
     axes = figure.subplots()
     for row, name in enumerate(order):
-        others = [
-            powers(found, tool, [name])[name] for tool in referee_peers.PEERS if tool in found[name]
+        peer_powers = [
+            powers(results, tool, [name])[name]
+            for tool in referee_peers.PEERS
+            if tool in results[name]
         ]
-        axes.plot(others, np.full(len(others), row), "|", color="0.55", markersize=9)
-        if others:
-            axes.plot([max(others)], [row], "|", color="0.1", markersize=11)
-        axes.plot([powers(found, OURS, [name])[name]], [row], "o", color="C0")
+        axes.plot(peer_powers, np.full(len(peer_powers), row), "|", color="0.55", markersize=9)
+        if peer_powers:
+            axes.plot([max(peer_powers)], [row], "|", color="0.1", markersize=11)
+        axes.plot([powers(results, OURS, [name])[name]], [row], "o", color="C0")
     edge = sum(SETTINGS[name].held_out for name in order) - 0.5
     axes.axhline(edge, color="0.3", linewidth=0.8)
-    beside = {"transform": axes.get_yaxis_transform(), "rotation": 90, "ha": "left"}
-    axes.text(1.01, edge - 0.3, "held out", va="bottom", **beside)
-    axes.text(1.01, edge + 0.3, "open", va="top", **beside)
+    text_options = {"transform": axes.get_yaxis_transform(), "rotation": 90, "ha": "left"}
+    axes.text(1.01, edge - 0.3, "held out", va="bottom", **text_options)
+    axes.text(1.01, edge + 0.3, "open", va="top", **text_options)
     axes.set_yticks(range(len(order)), order)
     axes.set(xlabel=f"power at level {ALPHA}", xlim=(-0.02, 1.02), ylim=(len(order) - 0.5, -0.5))
-    kinds = (("o", "C0", "bke"), ("|", "0.1", "best of the others"), ("|", "0.55", "others"))
-    for marker, color, label in kinds:
+    markers = (("o", "C0", "bke"), ("|", "0.1", "best of the others"), ("|", "0.55", "others"))
+    for marker, color, label in markers:
         axes.plot([], [], marker, color=color, label=label, markersize=9)
     figure.legend(loc="outside upper center", ncols=3, frameon=False)
     return figure
 
 
 def main() -> None:
-    """Draw, test, store, tell."""
+    """Evaluate the tools in all settings, and write the results, the report and the plot."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     tools = [OURS, *referee_peers.here()]
     parser.add_argument("--settings", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
@@ -182,8 +197,8 @@ def main() -> None:
     parser.add_argument("--datasets", type=int, default=200)
     parser.add_argument("--null", action="store_true", help="both samples are drawn from P")
     parser.add_argument("--processes", type=int, default=cores())
-    parser.add_argument("--resume", action="store_true", help="keep what the last run found")
-    parser.add_argument("--summary", action="store_true", help="only tell what has been found")
+    parser.add_argument("--resume", action="store_true", help="keep the results of the last run")
+    parser.add_argument("--summary", action="store_true", help="only write the report")
     parser.add_argument("--results", type=Path, help="folder of the results")
     parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
     options = parser.parse_args()
@@ -192,10 +207,10 @@ def main() -> None:
     info, folder = report.start(options.results)
     name = "referee" + "-level" * options.null + "-quick" * options.quick
     store = folder / f"{name}.json"
-    found: Found = {}
+    results: Results = {}
     if (options.resume or options.summary) and store.exists():
-        found = json.loads(store.read_text(encoding="utf-8"))["found"]
-    title = "The default two-sample test beside others" + ", where P = Q" * options.null
+        results = json.loads(store.read_text(encoding="utf-8"))["found"]
+    title = "The default two-sample test compared with others" + ", where P = Q" * options.null
 
     def write() -> None:
         report.save(
@@ -203,35 +218,35 @@ def main() -> None:
             name,
             title,
             {**info, "load_average": None},
-            told(found, null=options.null),
-            {"found": found},
+            summary(results, null=options.null),
+            {"found": results},
         )
 
     if not options.summary:
-        fill(found, options, write)
+        fill(results, options, write)
     write()
     if not options.null:
         published = folder == report.RESULTS and not options.quick
-        drawn(found).savefig(PICTURE if published else folder / f"{name}.png", dpi=150)
+        draw_powers(results).savefig(PICTURE if published else folder / f"{name}.png", dpi=150)
 
 
-def fill(found: Found, options: argparse.Namespace, write: Any) -> None:
-    """Evaluate what is missing, and write it every half minute."""
+def fill(results: Results, options: argparse.Namespace, write: Any) -> None:
+    """Evaluate the missing results, and write them every half minute."""
     context, last = multiprocessing.get_context("spawn"), time.monotonic()
     with ProcessPoolExecutor(options.processes, mp_context=context) as pool:
         for start in range(0, options.datasets, CHUNK):
             indices = range(start, min(start + CHUNK, options.datasets))
             futures = [
-                pool.submit(evaluated, tool, name, indices, options.null)
+                pool.submit(evaluate, tool, name, indices, options.null)
                 for name in options.settings
                 for tool in options.tools
-                if len(found.get(name, {}).get(tool, {}).get("p", [])) <= start
+                if len(results.get(name, {}).get(tool, {}).get("p", [])) <= start
             ]
             for future in futures:
                 tool, name, pvalues, seconds = future.result()
-                own = found.setdefault(name, {}).setdefault(tool, {"p": [], "seconds": []})
-                own["p"] += pvalues
-                own["seconds"] += seconds
+                record = results.setdefault(name, {}).setdefault(tool, {"p": [], "seconds": []})
+                record["p"] += pvalues
+                record["seconds"] += seconds
             if time.monotonic() - last > 30.0:
                 write()
                 last = time.monotonic()

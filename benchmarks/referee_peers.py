@@ -1,8 +1,8 @@
-"""Other two-sample tests for the referee: packages as they are, and published formulas.
+"""Other two-sample tests for the referee: packages with their defaults, and published formulas.
 
-Those of formulas hold a statistic, or several, against 499 permutations. Where a paper combines
-several kernels by the level of each (MMDAgg), the p-value is that of the smallest p-value of all,
-by the same permutations: it rejects as the paper's test does, up to the paper's bisection.
+Tests from formulas compare one or several statistics with 499 permutations. If a paper combines
+several kernels by adjusted levels (MMDAgg), the p-value is that of the minimum p-value over the
+kernels, by the same permutations: it rejects as the paper's test does, up to the paper's bisection.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ PERMUTATIONS = 499
 
 
 def labels(m: int, n: int, rng: Rng) -> np.ndarray:
-    """Weights (m + n, 1 + B) that turn features into a difference of means, observed first."""
+    """Return weights (m + n, 1 + B) of differences of means: the observed one and permuted ones."""
     weights = np.concatenate([np.full(m, 1.0 / m), np.full(n, -1.0 / n)])
     drawn = [rng.permutation(weights) for _ in range(PERMUTATIONS)]
     return np.column_stack([weights, *drawn])
 
 
-def share(row: np.ndarray) -> float:
-    """The p-value of a statistic (1 + B,)."""
-    return float(np.mean(row >= row[0] - 1e-12 * row.std()))
+def permutation_pvalue(statistics: np.ndarray) -> float:
+    """Return the p-value of a statistic (1 + B,), observed and permuted."""
+    return float(np.mean(statistics >= statistics[0] - 1e-12 * statistics.std()))
 
 
-def smallest(rows: np.ndarray) -> float:
-    """The p-value of the smallest p-value of statistics (K, 1 + B)."""
+def smallest_pvalue(rows: np.ndarray) -> float:
+    """Return the p-value of the minimum p-value of K statistics (K, 1 + B)."""
     ranks = np.array([stats.rankdata(-row, method="max") for row in rows])
-    return share(-ranks.min(axis=0))
+    return permutation_pvalue(-ranks.min(axis=0))
 
 
 def unbiased(gram: np.ndarray, weights: np.ndarray, m: int, n: int) -> np.ndarray:
-    """Unbiased squared MMDs (1 + B,) of a kernel matrix whose diagonal is 1, m = n."""
+    """Return unbiased squared MMDs (1 + B,) from a kernel matrix whose diagonal is 1, m = n."""
     assert m == n
     off = gram - np.eye(len(gram))
     same = np.einsum("ij,ij->j", weights, off @ weights)
-    # Sums within a sample over m (m - 1) pairs in the place of m^2.
+    # Means within a sample are over m (m - 1) pairs instead of m^2.
     signs = np.sign(weights)
     total = off.sum()
     across = np.einsum("ij,ij->j", signs, off @ signs)
@@ -54,8 +54,8 @@ def unbiased(gram: np.ndarray, weights: np.ndarray, m: int, n: int) -> np.ndarra
 
 
 def quantile_kernels(x: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
-    """Matrices of ten Gaussian and ten Laplace kernels at quantiles 5 to 95 % of distances."""
-    found = []
+    """Return matrices of ten Gaussian and ten Laplace kernels at 5 to 95 % distance quantiles."""
+    grams = []
     rows = np.concatenate([x, y])
     for metric, kernel in (
         ("euclidean", lambda d, s: np.exp(-0.5 * (d / s) ** 2)),
@@ -63,12 +63,12 @@ def quantile_kernels(x: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
     ):
         distances = squareform(pdist(rows, metric))
         positive = distances[distances > 0.0]
-        found += [kernel(distances, s) for s in np.quantile(positive, np.linspace(0.05, 0.95, 10))]
-    return found
+        grams += [kernel(distances, s) for s in np.quantile(positive, np.linspace(0.05, 0.95, 10))]
+    return grams
 
 
 def mmds(x: np.ndarray, y: np.ndarray, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
-    """Squared MMDs (20, 1 + B) at these kernels, and the root of each mean square of a kernel."""
+    """Return squared MMDs (20, 1 + B) by kernel, and each kernel's root mean square."""
     m, n = len(x), len(y)
     weights = labels(m, n, rng)
     rows, norms = [], []
@@ -80,17 +80,17 @@ def mmds(x: np.ndarray, y: np.ndarray, rng: Rng) -> tuple[np.ndarray, np.ndarray
 
 
 def fuse(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
-    """MMD-FUSE (Biggs, Schrab and Gretton 2023, eq. 6): a soft maximum of normalised MMDs."""
+    """MMD-FUSE (Biggs, Schrab and Gretton 2023, eq. 6): a soft maximum of normalized MMDs."""
     rows, norms = mmds(x, y, rng)
     scale = np.sqrt(len(x) * (len(x) - 1.0))
     scaled = scale * rows / norms[:, None]
     top = scaled.max(axis=0)
-    return share(top + np.log(np.mean(np.exp(scaled - top), axis=0)))
+    return permutation_pvalue(top + np.log(np.mean(np.exp(scaled - top), axis=0)))
 
 
 def aggregated(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
     """MMDAgg (Schrab et al. 2023) over the same kernels with equal weights."""
-    return smallest(mmds(x, y, rng)[0])
+    return smallest_pvalue(mmds(x, y, rng)[0])
 
 
 def median(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
@@ -98,11 +98,11 @@ def median(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
     rows = np.concatenate([x, y])
     distances = pdist(rows)
     gram = np.exp(-0.5 * (squareform(distances) / np.median(distances[distances > 0])) ** 2)
-    return share(unbiased(gram, labels(len(x), len(y), rng), len(x), len(y)))
+    return permutation_pvalue(unbiased(gram, labels(len(x), len(y), rng), len(x), len(y)))
 
 
 def split(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
-    """MMD whose bandwidth half of the rows choose, by MMD over its deviation (Liu et al. 2020)."""
+    """MMD with a bandwidth selected on half of the rows, by MMD over its sd (Liu et al. 2020)."""
     half = len(x) // 2
     orders = rng.permutation(len(x)), rng.permutation(len(y))
     (a, c), (b, d) = ((z[o[:half]], z[o[half:]]) for z, o in zip((x, y), orders, strict=True))
@@ -122,120 +122,133 @@ def split(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
     length = max(scale * np.geomspace(1.0 / 32.0, 4.0, 15), key=ratio)
     rest = np.concatenate([c, d])
     gram = np.exp(-0.5 * cdist(rest, rest, "sqeuclidean") / length**2)
-    return share(unbiased(gram, labels(len(c), len(d), rng), len(c), len(d)))
+    return permutation_pvalue(unbiased(gram, labels(len(c), len(d), rng), len(c), len(d)))
 
 
 def spectral(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
-    """MMD regularised by the spectrum of the pooled covariance (Hagrass et al. 2024), aggregated.
+    """MMD regularized by the spectrum of the pooled covariance (Hagrass et al. 2024), aggregated.
 
-    Tikhonov's regularisation, Gaussian kernels at three bandwidths; kernel Fisher discriminants
+    Tikhonov regularization and Gaussian kernels at three bandwidths; kernel Fisher discriminants
     (Harchaoui, Bach and Moulines 2007).
     """
     rows, weights = np.concatenate([x, y]), labels(len(x), len(y), rng)
     distances = pdist(rows)
     squares = squareform(distances) ** 2
-    found = []
+    statistics = []
     for length in np.median(distances[distances > 0]) * np.array([0.25, 0.5, 1.0]):
         gram = np.exp(-0.5 * squares / length**2)
         centred = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
         values, vectors = eigh(centred / len(rows))
-        along = (vectors.T @ weights) ** 2 * len(rows) * np.maximum(values, 0.0)[:, None]
-        found += [
-            (along / (np.maximum(values, 0.0) + ridge)[:, None]).sum(axis=0)
+        squares_along = (vectors.T @ weights) ** 2 * len(rows) * np.maximum(values, 0.0)[:, None]
+        statistics += [
+            (squares_along / (np.maximum(values, 0.0) + ridge)[:, None]).sum(axis=0)
             for ridge in 10.0 ** np.arange(-5.0, 1.0)
         ]
-    return smallest(np.array(found))
+    return smallest_pvalue(np.array(statistics))
 
 
-#: KLR-0 of the tables of its authors: multiples of the median, ridges, and the share of the other
+#: KLR-0 in the tables of its authors: multiples of the median, ridges, and the weight of the other
 #: sample in the moments that whiten.
-WIDTHS, RIDGES, MIXED = (0.05, 0.1, 1.0, 5.0, 10.0), 10.0 ** np.arange(-7.0, 1.0), 0.01
+WIDTHS, RIDGES, MIXING_WEIGHT = (0.05, 0.1, 1.0, 5.0, 10.0), 10.0 ** np.arange(-7.0, 1.0), 0.01
 
 
 def whitened(features: np.ndarray, first: np.ndarray, ridges: np.ndarray) -> np.ndarray:
-    """Squared norms of the whitened difference of two samples' second moments, at each ridge.
+    """Return squared norms of the whitened difference of two samples' second moments, by ridge.
 
     Args:
-        features: of all rows, (N, r).
-        first: which rows are of the first sample, (N,), bool.
-        ridges: what is added to the moments that whiten.
+        features: features of all rows, (N, r).
+        first: mask of the rows of the first sample, (N,), bool.
+        ridges: values that are added to the diagonal of the moments that whiten.
     """
-    one, other = (z.T @ z / len(z) for z in (features[first], features[~first]))
-    apart, whole = (1.0 - MIXED) * (one - other), (1.0 - MIXED) * one + MIXED * other
-    found = []
+    moments_x, moments_y = (z.T @ z / len(z) for z in (features[first], features[~first]))
+    difference, mixture = (
+        (1.0 - MIXING_WEIGHT) * (moments_x - moments_y),
+        (1.0 - MIXING_WEIGHT) * moments_x + MIXING_WEIGHT * moments_y,
+    )
+    statistics = []
     for ridge in ridges:
-        values = eigvalsh(apart, whole + ridge * np.eye(len(whole)), check_finite=False)
-        found.append(np.sum(np.maximum(values, -1.0) ** 2))
-    return np.array(found)
+        values = eigvalsh(difference, mixture + ridge * np.eye(len(mixture)), check_finite=False)
+        statistics.append(np.sum(np.maximum(values, -1.0) ** 2))
+    return np.array(statistics)
 
 
 def kernel_features(rows: np.ndarray, metric: str, width: float) -> np.ndarray:
-    """Columns of a kernel matrix in its eigenvectors, (N, r).
+    """Return the columns of a kernel matrix in the basis of its eigenvectors, (N, r).
 
-    Left out are those along which the mean square of all columns is below a millionth of the least
-    ridge.
+    Eigenvectors are dropped if the mean square of all columns along them is below a millionth of
+    the smallest ridge.
     """
     distances = pdist(rows, metric)
     scale = 2.0 * width * np.median(distances[distances > 0.0])
     values, vectors = eigh(np.exp(-squareform(distances) / scale))
-    kept = values**2 > 1e-6 * RIDGES[0] * len(rows)
-    return np.asarray(vectors[:, kept] * values[kept])
+    used = values**2 > 1e-6 * RIDGES[0] * len(rows)
+    return np.asarray(vectors[:, used] * values[used])
 
 
-def lasting(
-    x: np.ndarray, y: np.ndarray, rng: Rng, metric: str = "sqeuclidean", most: int = PERMUTATIONS
+def permutations_exceeded(
+    x: np.ndarray,
+    y: np.ndarray,
+    rng: Rng,
+    metric: str = "sqeuclidean",
+    max_permutations: int = PERMUTATIONS,
 ) -> int:
-    """How many permutations in a row, ``most`` at most, some statistic of KLR-0 is beyond.
+    """Count the consecutive permutations, from the first on, that a statistic of KLR-0 exceeds.
 
-    Santoro and Panaretos 2025 (arXiv 2508.07982). The samples become normal laws in the space of
-    the kernel, of mean zero; S and T are the second moments of the columns of the kernel matrix of
-    either sample. With A = 0.99 S + 0.01 T the statistic is the squared Hilbert-Schmidt norm of
-    (A + ridge)^(-1/2) (A - T) (A + ridge)^(-1/2), the leading term of the likelihood ratio;
-    eigenvalues below -1 count as -1. A is that of the relabelled sample: each permutation whitens
-    anew. All this is what the scripts of the authors' tables do, but for a guard of the condition
-    number, a ridge of at most 1e-10 of the largest eigenvalue. There are 40 statistics, of five
-    bandwidths and eight ridges; one that a permutation has reached is not followed further.
+    Santoro and Panaretos 2025 (arXiv 2508.07982). The samples are represented by Gaussian measures
+    of mean zero in the space of the kernel; S and T are the second moments of the columns of the
+    kernel matrix of the samples. With A = 0.99 S + 0.01 T the statistic is the squared
+    Hilbert-Schmidt norm of (A + ridge)^(-1/2) (A - T) (A + ridge)^(-1/2), the leading term of the
+    likelihood ratio; eigenvalues below -1 count as -1. A is computed from the permuted sample: each
+    permutation has a different whitening. This follows the scripts of the authors' tables, except
+    for their bound of the condition number, a ridge of at most 1e-10 of the largest eigenvalue.
+    There are 40 statistics, of five bandwidths and eight ridges; a statistic that a permutation has
+    reached is not computed for later permutations.
 
     Args:
         x: first sample, (m, D).
         y: second sample, (n, D).
-        rng: deals out the labels.
-        metric: ``sqeuclidean``, a Gaussian kernel, or ``euclidean``, one of the distance itself.
-        most: at most 499.
+        rng: generator of the permutations.
+        metric: ``sqeuclidean`` for a Gaussian kernel, ``euclidean`` for an exponential one.
+        max_permutations: at most 499.
+
+    Returns:
+        The largest count over the statistics; ``max_permutations`` if one exceeds all of them.
     """
-    first = labels(len(x), len(y), rng)[:, : 1 + most] > 0.0
+    first = labels(len(x), len(y), rng)[:, : 1 + max_permutations] > 0.0
     longest = 0
     for width in WIDTHS:
         features = kernel_features(np.concatenate([x, y]), metric, width)
         observed = whitened(features, first[:, 0], RIDGES)
-        ahead = np.arange(len(RIDGES))
-        for done in range(most):
-            ahead = ahead[whitened(features, first[:, 1 + done], RIDGES[ahead]) < observed[ahead]]
-            if not len(ahead):
-                longest = max(longest, done)
+        remaining = np.arange(len(RIDGES))
+        for index in range(max_permutations):
+            remaining = remaining[
+                whitened(features, first[:, 1 + index], RIDGES[remaining]) < observed[remaining]
+            ]
+            if not len(remaining):
+                longest = max(longest, index)
                 break
         else:
-            return most
+            return max_permutations
     return longest
 
 
 def likelihood_ratio(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
-    """KLR-0 with a Gaussian kernel: 0 where a statistic is beyond all permutations, else 1.
+    """KLR-0 with a Gaussian kernel: 0 if a statistic exceeds all permutations, else 1.
 
-    That is the authors' rule. They have 200 permutations of their 40 statistics, and publish that
-    it rejects 0.06 to 0.1 where P = Q; with 499 it is less often. It says no p-value, as most
-    statistics are left early.
+    This is the authors' rule. They use 200 permutations of their 40 statistics and publish
+    rejection rates of 0.06 to 0.1 for P = Q; with 499 permutations the rate is lower. There is no
+    p-value, because most statistics are not computed for all permutations.
     """
-    return float(lasting(x, y, rng) < PERMUTATIONS)
+    return float(permutations_exceeded(x, y, rng) < PERMUTATIONS)
 
 
 def neighbours(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
-    """The share of five nearest neighbours of the same sample (Schilling 1986; Henze 1988)."""
+    """Proportion of five nearest neighbours in the same sample (Schilling 1986; Henze 1988)."""
     rows, signs = np.concatenate([x, y]), np.sign(labels(len(x), len(y), rng))
     distances = cdist(rows, rows) + 1e-12 * rng.uniform(size=(len(rows), len(rows)))
     np.fill_diagonal(distances, np.inf)
     near = np.argpartition(distances, 5, axis=1)[:, :5]
-    return share(sum((signs * signs[near[:, k]]).sum(axis=0) for k in range(5)))
+    return permutation_pvalue(sum((signs * signs[near[:, k]]).sum(axis=0) for k in range(5)))
 
 
 def spanning_tree(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
@@ -243,22 +256,23 @@ def spanning_tree(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
     rows, signs = np.concatenate([x, y]), np.sign(labels(len(x), len(y), rng))
     distances = cdist(rows, rows) + 1e-9 * (1.0 + rng.uniform(size=(len(rows), len(rows))))
     first, second = minimum_spanning_tree(distances).nonzero()
-    return share((signs[first] * signs[second]).sum(axis=0))
+    return permutation_pvalue((signs[first] * signs[second]).sum(axis=0))
 
 
 def hotelling(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
-    """Hotelling's T^2, in closed form; with more columns than rows that of means alone, permuted.
+    """Hotelling's T^2 in closed form; in many columns the permuted norm of the mean difference.
 
-    (Bai and Saranadasa 1996.)
+    The latter is the statistic of Bai and Saranadasa (1996), used if there are more columns than
+    half of the rows.
     """
     m, n, columns = len(x), len(y), x.shape[1]
     if columns > (m + n) // 2:
-        apart = labels(m, n, rng).T @ np.concatenate([x, y])
-        return share(np.sum(apart**2, axis=1))
-    apart = x.mean(axis=0) - y.mean(axis=0)
+        differences = labels(m, n, rng).T @ np.concatenate([x, y])
+        return permutation_pvalue(np.sum(differences**2, axis=1))
+    difference = x.mean(axis=0) - y.mean(axis=0)
     pooled = ((m - 1) * np.cov(x.T) + (n - 1) * np.cov(y.T)) / (m + n - 2.0)
     pooled = np.atleast_2d(pooled)
-    squared = m * n / (m + n) * apart @ np.linalg.pinv(pooled) @ apart
+    squared = m * n / (m + n) * difference @ np.linalg.pinv(pooled) @ difference
     rank = np.linalg.matrix_rank(pooled)
     return float(
         stats.f.sf(squared * (m + n - rank - 1) / ((m + n - 2) * rank), rank, m + n - rank - 1)
@@ -266,56 +280,58 @@ def hotelling(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
 
 
 def kolmogorov(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
-    """Kolmogorov and Smirnov's test of every column (scipy), Bonferroni's correction."""
-    found = [stats.ks_2samp(a, b, method="asymp").pvalue for a, b in zip(x.T, y.T, strict=True)]
-    return float(min(1.0, len(found) * min(found)))
+    """Kolmogorov-Smirnov test of every column (scipy) with Bonferroni's correction."""
+    pvalues = [stats.ks_2samp(a, b, method="asymp").pvalue for a, b in zip(x.T, y.T, strict=True)]
+    return float(min(1.0, len(pvalues) * min(pvalues)))
 
 
 def cramer(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
-    """Cramer and von Mises's test of every column (scipy), Bonferroni's correction."""
+    """Cramer-von Mises test of every column (scipy) with Bonferroni's correction."""
     pairs = zip(x.T, y.T, strict=True)
-    found = [stats.cramervonmises_2samp(a, b, method="asymptotic").pvalue for a, b in pairs]
-    return float(min(1.0, len(found) * min(found)))
+    pvalues = [stats.cramervonmises_2samp(a, b, method="asymptotic").pvalue for a, b in pairs]
+    return float(min(1.0, len(pvalues) * min(pvalues)))
 
 
 def forest(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
-    """A random forest (scikit-learn) told on half of the rows, its ranks of the others tested."""
+    """Random forest (scikit-learn) trained on half of the rows; rank test of its scores."""
     from sklearn.ensemble import RandomForestClassifier
 
     rows, of_first = np.concatenate([x, y]), np.arange(len(x) + len(y)) < len(x)
     order = rng.permutation(len(rows))
-    seen, others = order[::2], order[1::2]
-    found = RandomForestClassifier(200, min_samples_leaf=3, random_state=int(rng.integers(2**31)))
-    told = found.fit(rows[seen], of_first[seen]).predict_proba(rows[others])[:, 1]
-    first, second = told[of_first[others]], told[~of_first[others]]
+    train, test = order[::2], order[1::2]
+    classifier = RandomForestClassifier(
+        200, min_samples_leaf=3, random_state=int(rng.integers(2**31))
+    )
+    scores = classifier.fit(rows[train], of_first[train]).predict_proba(rows[test])[:, 1]
+    first, second = scores[of_first[test]], scores[~of_first[test]]
     return float(stats.mannwhitneyu(first, second, alternative="greater").pvalue)
 
 
 def energy(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
-    """The energy distance (Szekely and Rizzo 2004): an MMD whose kernel is minus the distance."""
+    """Energy distance (Szekely and Rizzo 2004): an MMD whose kernel is minus the distance."""
     rows, weights = np.concatenate([x, y]), labels(len(x), len(y), rng)
-    return share(-np.einsum("ij,ij->j", weights, cdist(rows, rows) @ weights))
+    return permutation_pvalue(-np.einsum("ij,ij->j", weights, cdist(rows, rows) @ weights))
 
 
 def hyppo_hsic(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
-    """The k-sample test by HSIC of hyppo, as it is: by its chi-square limit."""
+    """The k-sample test by HSIC of hyppo with its default, the chi-square limit."""
     from hyppo.ksample import KSample
 
     return float(KSample("Hsic").test(x, y, auto=True)[1])
 
 
-def compressed(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
-    """Aggregated Compress Then Test (goodpoints) at ten bandwidths: 0 where it rejects, else 1.
+def compress_then_test(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
+    """Aggregated Compress Then Test (goodpoints) at ten bandwidths: 0 if it rejects, else 1.
 
-    It says no p-value. Rows beyond the largest power of four are left out.
+    The package returns no p-value. Rows beyond the largest power of four are dropped.
     """
     from goodpoints.ctt import actt
 
     size = 4 ** int(np.log(len(x)) / np.log(4.0))
     distances = pdist(np.concatenate([x, y]))
     scale = np.median(distances[distances > 0.0])
-    with contextlib.redirect_stdout(None):  # it tells how it goes
-        found = actt(
+    with contextlib.redirect_stdout(None):  # the function prints its progress
+        result = actt(
             np.ascontiguousarray(x[:size]),
             np.ascontiguousarray(y[:size]),
             g=4,
@@ -324,14 +340,14 @@ def compressed(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
             null_seed=int(rng.integers(2**31)),
             statistic_seed=int(rng.integers(2**31)),
         )
-    return 1.0 - float(found.rejects)
+    return 1.0 - float(result.rejects)
 
 
-#: Tool: the test, and the module that it needs.
+#: By name of a tool: the test, and the module that it needs.
 PEERS: dict[str, tuple[Test, str]] = {
     "energy distance": (energy, "scipy"),
     "HSIC (hyppo)": (hyppo_hsic, "hyppo"),
-    "ACTT (goodpoints)": (compressed, "goodpoints"),
+    "ACTT (goodpoints)": (compress_then_test, "goodpoints"),
     "random forest (scikit-learn)": (forest, "sklearn"),
     "Kolmogorov-Smirnov (scipy)": (kolmogorov, "scipy"),
     "Cramer-von Mises (scipy)": (cramer, "scipy"),
@@ -348,5 +364,5 @@ PEERS: dict[str, tuple[Test, str]] = {
 
 
 def here() -> list[str]:
-    """Names of the tools whose packages are installed."""
+    """Return the names of the tools whose packages are installed."""
     return [name for name, (_, module) in PEERS.items() if importlib.util.find_spec(module)]

@@ -1,8 +1,8 @@
 """Settings of the referee: pairs of samples in four families, half of them held out.
 
-A setting that is *open* resembles one on which the statistic of `bke` was chosen; those *held out*
-were written down afterwards, and their strengths set by the power of other tools alone. Data set i
-of a setting hangs on the setting's name and i.
+*Open* settings resemble those on which the statistic of `bke` was chosen. *Held-out* settings were
+defined afterwards, and their effect sizes were set by the power of other tools only. Data set i of
+a setting depends on the setting's name and i.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ FAMILIES = ("shape", "dependence", "high dimension", "discrete and tied")
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """How two samples are drawn.
+    """Size and distributions of two samples.
 
     Attributes:
-        name: of the setting.
+        name: name of the setting; it determines the random numbers.
         family: one of :data:`FAMILIES`.
-        held_out: whether it had no say in how the statistic was chosen.
+        held_out: True if the setting did not influence the choice of the statistic.
         n: rows of each sample.
-        first: draws P, (n, D), from n and a generator.
-        second: draws Q; with ``first`` in its place P = Q.
+        first: function that draws P, (n, D), from n and a generator.
+        second: function that draws Q, (n, D).
     """
 
     name: str
@@ -40,8 +40,8 @@ class Setting:
     first: Callable[[int, Rng], np.ndarray]
     second: Callable[[int, Rng], np.ndarray]
 
-    def drawn(self, index: int, *, null: bool = False) -> Samples:
-        """Data set ``index``: both samples of P where ``null``."""
+    def draw(self, index: int, *, null: bool = False) -> Samples:
+        """Draw data set ``index``; both samples from P if ``null``."""
         rng = np.random.default_rng([zlib.crc32(self.name.encode()), index, null])
         second = self.first if null else self.second
         return self.first(self.n, rng), second(self.n, rng)
@@ -54,33 +54,33 @@ def normal(
     return lambda n, rng: shift + scale * rng.normal(size=(n, columns))
 
 
-def some_columns(
+def first_columns_changed(
     columns: int, changed: int, shift: float = 0.0, scale: float = 1.0
 ) -> Callable[[int, Rng], np.ndarray]:
-    """Standard normal columns, of which the first few are another."""
+    """Standard normal columns, the first of which are shifted and scaled."""
 
     def draw(n: int, rng: Rng) -> np.ndarray:
-        found = rng.normal(size=(n, columns))
-        found[:, :changed] = shift + scale * found[:, :changed]
-        return found
+        rows = rng.normal(size=(n, columns))
+        rows[:, :changed] = shift + scale * rows[:, :changed]
+        return rows
 
     return draw
 
 
-def bump(columns: int, share: float, width: float) -> Callable[[int, Rng], np.ndarray]:
-    """Standard normal rows, a few of which are near (1, 0, ...)."""
+def bump(columns: int, proportion: float, width: float) -> Callable[[int, Rng], np.ndarray]:
+    """Standard normal rows, a proportion of which are near (1, 0, ...)."""
 
     def draw(n: int, rng: Rng) -> np.ndarray:
-        found = rng.normal(size=(n, columns))
-        moved = rng.uniform(size=n) < share
-        found[moved] = np.eye(columns)[0] + width * rng.normal(size=(moved.sum(), columns))
-        return found
+        rows = rng.normal(size=(n, columns))
+        moved = rng.uniform(size=n) < proportion
+        rows[moved] = np.eye(columns)[0] + width * rng.normal(size=(moved.sum(), columns))
+        return rows
 
     return draw
 
 
 def equicorrelated(columns: int, correlation: float) -> Callable[[int, Rng], np.ndarray]:
-    """Normal columns, every two of the same correlation."""
+    """Normal columns, all pairs with the same correlation."""
     return lambda n, rng: (
         correlation**0.5 * rng.normal(size=(n, 1))
         + (1.0 - correlation) ** 0.5 * rng.normal(size=(n, columns))
@@ -88,41 +88,41 @@ def equicorrelated(columns: int, correlation: float) -> Callable[[int, Rng], np.
 
 
 def autoregressive(columns: int, correlation: float) -> Callable[[int, Rng], np.ndarray]:
-    """Normal columns, neighbours correlated: an autoregression along the row."""
+    """Normal columns that are an autoregression along the row."""
 
     def draw(n: int, rng: Rng) -> np.ndarray:
-        found = rng.normal(size=(n, columns))
+        rows = rng.normal(size=(n, columns))
         for column in range(1, columns):
-            found[:, column] *= (1.0 - correlation**2) ** 0.5
-            found[:, column] += correlation * found[:, column - 1]
-        return found
+            rows[:, column] *= (1.0 - correlation**2) ** 0.5
+            rows[:, column] += correlation * rows[:, column - 1]
+        return rows
 
     return draw
 
 
-def one_correlation(columns: int, correlation: float) -> Callable[[int, Rng], np.ndarray]:
-    """Standard normal columns, of which two are correlated."""
+def correlated_pair(columns: int, correlation: float) -> Callable[[int, Rng], np.ndarray]:
+    """Standard normal columns, two of which are correlated."""
 
     def draw(n: int, rng: Rng) -> np.ndarray:
-        found = rng.normal(size=(n, columns))
-        found[:, 1] = correlation * found[:, 0] + (1.0 - correlation**2) ** 0.5 * found[:, 1]
-        return found
+        rows = rng.normal(size=(n, columns))
+        rows[:, 1] = correlation * rows[:, 0] + (1.0 - correlation**2) ** 0.5 * rows[:, 1]
+        return rows
 
     return draw
 
 
 def blobs(correlation: float) -> Callable[[int, Rng], np.ndarray]:
-    """Nine normal blobs on a grid, each with that correlation (Gretton et al. 2012)."""
+    """Mixture of nine correlated normal distributions on a grid (Gretton et al. 2012)."""
 
     def draw(n: int, rng: Rng) -> np.ndarray:
         centre = 5.0 * rng.integers(3, size=(n, 2))
-        return np.asarray(centre + one_correlation(2, correlation)(n, rng))
+        return np.asarray(centre + correlated_pair(2, correlation)(n, rng))
 
     return draw
 
 
 def sphere(columns: int, deviation: float) -> Callable[[int, Rng], np.ndarray]:
-    """Rows about the unit sphere, whose distance from the origin varies."""
+    """Rows near the unit sphere with normal distances from the origin."""
 
     def draw(n: int, rng: Rng) -> np.ndarray:
         rows = rng.normal(size=(n, columns))
@@ -133,29 +133,29 @@ def sphere(columns: int, deviation: float) -> Callable[[int, Rng], np.ndarray]:
 
 
 def spiked(columns: int, spikes: int, variance: float) -> Callable[[int, Rng], np.ndarray]:
-    """Standard normal columns; the last few are one and the same, of another variance."""
+    """Standard normal columns; the last ones are identical and have a different variance."""
 
     def draw(n: int, rng: Rng) -> np.ndarray:
-        found = rng.normal(size=(n, columns))
-        found[:, -spikes:] = variance**0.5 * found[:, -1:]
-        return found
+        rows = rng.normal(size=(n, columns))
+        rows[:, -spikes:] = variance**0.5 * rows[:, -1:]
+        return rows
 
     return draw
 
 
 def shell(columns: int, radius: float, deviation: float) -> Callable[[int, Rng], np.ndarray]:
-    """Rows on a sphere about the origin, and normal noise in every column."""
+    """Rows on a sphere around the origin plus normal noise in every column."""
     return lambda n, rng: (
         radius * sphere(columns, 0.0)(n, rng) + deviation * rng.normal(size=(n, columns))
     )
 
 
 def copula(name: str) -> Callable[[int, Rng], np.ndarray]:
-    """Uniform margins, Kendall's tau 0.4: the copula of Clayton or the normal one."""
+    """Clayton's or the normal copula, with Kendall's tau 0.4."""
 
     def draw(n: int, rng: Rng) -> np.ndarray:
         if name == "normal":
-            return np.asarray(norm.cdf(one_correlation(2, np.sin(0.2 * np.pi))(n, rng)))
+            return np.asarray(norm.cdf(correlated_pair(2, np.sin(0.2 * np.pi))(n, rng)))
         theta = 2.0 * 0.4 / 0.6
         common = rng.gamma(1.0 / theta, size=(n, 1))
         return np.asarray((1.0 + rng.exponential(size=(n, 2)) / common) ** (-1.0 / theta))
@@ -164,19 +164,19 @@ def copula(name: str) -> Callable[[int, Rng], np.ndarray]:
 
 
 def three_signs(strength: float) -> Callable[[int, Rng], np.ndarray]:
-    """Three normal columns, every two independent; the sign of their product leans."""
+    """Three pairwise independent normal columns whose product is mostly positive."""
 
     def draw(n: int, rng: Rng) -> np.ndarray:
-        found = rng.normal(size=(n, 3))
-        turned = (found.prod(axis=1) < 0.0) & (rng.uniform(size=n) < strength)
-        found[turned, 0] *= -1.0
-        return found
+        rows = rng.normal(size=(n, 3))
+        flipped = (rows.prod(axis=1) < 0.0) & (rng.uniform(size=n) < strength)
+        rows[flipped, 0] *= -1.0
+        return rows
 
     return draw
 
 
 def uneven_spread(strength: float) -> Callable[[int, Rng], np.ndarray]:
-    """Two uncorrelated columns, of which the spread of one grows with the other."""
+    """Two uncorrelated columns; the standard deviation of one increases with the other."""
 
     def draw(n: int, rng: Rng) -> np.ndarray:
         x, noise = rng.normal(size=(2, n))
@@ -186,7 +186,7 @@ def uneven_spread(strength: float) -> Callable[[int, Rng], np.ndarray]:
 
 
 def parabola(strength: float) -> Callable[[int, Rng], np.ndarray]:
-    """Two uncorrelated columns of variance 1, of which one leans on the other's square."""
+    """Two uncorrelated columns of variance 1; one depends on the square of the other."""
 
     def draw(n: int, rng: Rng) -> np.ndarray:
         x, noise = rng.normal(size=(2, n))
@@ -197,22 +197,22 @@ def parabola(strength: float) -> Callable[[int, Rng], np.ndarray]:
 
 
 def sine(amplitude: float, waves: int) -> Callable[[int, Rng], np.ndarray]:
-    """A uniform density with waves, by rejection."""
+    """Uniform density times 1 plus a sine, by rejection sampling."""
 
     def draw(n: int, rng: Rng) -> np.ndarray:
-        found = np.empty(0)
-        while len(found) < n:
+        values = np.empty(0)
+        while len(values) < n:
             x = rng.uniform(size=3 * n)
             density = 1.0 + amplitude * np.sin(2.0 * np.pi * waves * x)
-            kept = rng.uniform(size=3 * n) * (1.0 + amplitude) < density
-            found = np.concatenate([found, x[kept]])
-        return found[:n, None]
+            accepted = rng.uniform(size=3 * n) * (1.0 + amplitude) < density
+            values = np.concatenate([values, x[accepted]])
+        return values[:n, None]
 
     return draw
 
 
 def counts(mean: float, shape: float | None = None) -> Callable[[int, Rng], np.ndarray]:
-    """Poisson counts; with a shape negative binomial ones of the same mean."""
+    """Poisson counts, or with a shape negative binomial counts of the same mean."""
 
     def draw(n: int, rng: Rng) -> np.ndarray:
         means = mean if shape is None else rng.gamma(shape, mean / shape, size=(n, 1))
@@ -221,79 +221,81 @@ def counts(mean: float, shape: float | None = None) -> Callable[[int, Rng], np.n
     return draw
 
 
-def zeros_added(mean: float, share: float) -> Callable[[int, Rng], np.ndarray]:
-    """Poisson counts, of which a share is set to zero."""
+def zeros_added(mean: float, proportion: float) -> Callable[[int, Rng], np.ndarray]:
+    """Poisson counts, a proportion of which is set to zero."""
 
     def draw(n: int, rng: Rng) -> np.ndarray:
-        return np.asarray(counts(mean)(n, rng) * (rng.uniform(size=(n, 1)) >= share))
+        return np.asarray(counts(mean)(n, rng) * (rng.uniform(size=(n, 1)) >= proportion))
 
     return draw
 
 
 def binary(columns: int, shared: float) -> Callable[[int, Rng], np.ndarray]:
-    """Fair coins, which follow a common one with that chance."""
+    """Fair coins, each of which is replaced by a common coin with probability ``shared``."""
 
     def draw(n: int, rng: Rng) -> np.ndarray:
-        own, common = rng.integers(2, size=(n, columns)), rng.integers(2, size=(n, 1))
-        return np.where(rng.uniform(size=(n, columns)) < shared, common, own).astype(float)
+        independent, common = rng.integers(2, size=(n, columns)), rng.integers(2, size=(n, 1))
+        return np.where(rng.uniform(size=(n, columns)) < shared, common, independent).astype(float)
 
     return draw
 
 
 def ordinal(columns: int, polarised: float) -> Callable[[int, Rng], np.ndarray]:
-    """Answers from 1 to 5; polarised ones go to both ends, about the same mean."""
+    """Ordinal answers from 1 to 5, mixed with answers 1 and 5 only; the mean is the same."""
     even = np.array([0.1, 0.2, 0.4, 0.2, 0.1])
     ends = np.array([0.5, 0.0, 0.0, 0.0, 0.5])
-    chances = (1.0 - polarised) * even + polarised * ends
-    return lambda n, rng: rng.choice(np.arange(1.0, 6.0), size=(n, columns), p=chances)
+    probabilities = (1.0 - polarised) * even + polarised * ends
+    return lambda n, rng: rng.choice(np.arange(1.0, 6.0), size=(n, columns), p=probabilities)
 
 
-def heaped(share: float) -> Callable[[int, Rng], np.ndarray]:
-    """Whole numbers about 50, of which a share is rounded to fives."""
+def heaped(proportion: float) -> Callable[[int, Rng], np.ndarray]:
+    """Integers around 50, a proportion of which is rounded to multiples of five."""
 
     def draw(n: int, rng: Rng) -> np.ndarray:
-        found = 50.0 + 10.0 * rng.normal(size=(n, 1))
-        told = rng.uniform(size=(n, 1)) < share
-        return np.where(told, 5.0 * np.rint(found / 5.0), np.rint(found))
+        values = 50.0 + 10.0 * rng.normal(size=(n, 1))
+        is_heaped = rng.uniform(size=(n, 1)) < proportion
+        return np.where(is_heaped, 5.0 * np.rint(values / 5.0), np.rint(values))
 
     return draw
 
 
-def categories(chances: list[float]) -> Callable[[int, Rng], np.ndarray]:
-    """One category, as columns of 0 and 1."""
-    weights = np.array(chances) / np.sum(chances)
-    return lambda n, rng: np.eye(len(chances))[rng.choice(len(chances), size=n, p=weights)]
+def categories(probabilities: list[float]) -> Callable[[int, Rng], np.ndarray]:
+    """One category as indicator columns."""
+    weights = np.array(probabilities) / np.sum(probabilities)
+    return lambda n, rng: np.eye(len(probabilities))[
+        rng.choice(len(probabilities), size=n, p=weights)
+    ]
 
 
 def rounded(correlation: float) -> Callable[[int, Rng], np.ndarray]:
-    """Two normal columns as whole numbers."""
-    return lambda n, rng: np.rint(one_correlation(2, correlation)(n, rng))
+    """Two correlated normal columns, rounded to integers."""
+    return lambda n, rng: np.rint(correlated_pair(2, correlation)(n, rng))
 
 
-def of_power(name: str, value: float, side: int) -> Callable[[int, Rng], np.ndarray]:
-    """A sample of a setting of ``power.py``."""
+def power_setting(name: str, value: float, side: int) -> Callable[[int, Rng], np.ndarray]:
+    """One of the two samples of a setting of ``power.py``."""
     return lambda n, rng: getattr(power, name)(value, n, rng)[side]
 
 
 def gamma(shape: float) -> Callable[[int, Rng], np.ndarray]:
-    """A gamma distribution of mean 0 and variance 1."""
+    """Gamma distribution, standardized to mean 0 and variance 1."""
     return lambda n, rng: (rng.gamma(shape, size=(n, 1)) - shape) / shape**0.5
 
 
 def t(columns: int, degrees: float) -> Callable[[int, Rng], np.ndarray]:
-    """Columns of Student's t, of variance 1."""
+    """Columns with Student t distributions of variance 1."""
     unit = ((degrees - 2.0) / degrees) ** 0.5
     return lambda n, rng: unit * rng.standard_t(degrees, size=(n, columns))
 
 
 def laplace(columns: int) -> Callable[[int, Rng], np.ndarray]:
-    """Columns of Laplace's distribution, of variance 1."""
+    """Columns with Laplace distributions of variance 1."""
     return lambda n, rng: rng.laplace(scale=0.5**0.5, size=(n, columns))
 
 
 def _settings() -> list[Setting]:
     shape, dependence, high, discrete = FAMILIES
-    given = [
+    settings = [
         # Open.
         ("4 % bump, D = 3", shape, False, 300, normal(3), bump(3, 0.04, 0.1)),
         (
@@ -309,20 +311,20 @@ def _settings() -> list[Setting]:
             shape,
             False,
             500,
-            of_power("perturbed", 0.0, 0),
-            of_power("perturbed", 0.3, 0),
+            power_setting("perturbed", 0.0, 0),
+            power_setting("perturbed", 0.3, 0),
         ),
         (
             "four normal blobs, one wider",
             shape,
             False,
             500,
-            of_power("mixture", 1.0, 1),
-            of_power("mixture", 1.6, 1),
+            power_setting("mixture", 1.0, 1),
+            power_setting("mixture", 1.6, 1),
         ),
         ("scale 1.5, n = 60", shape, False, 60, normal(1), normal(1, scale=1.5)),
         ("nine blobs", dependence, False, 300, blobs(0.0), blobs(0.5)),
-        ("one correlation of ten", dependence, False, 100, normal(10), one_correlation(10, 0.65)),
+        ("one correlation of ten", dependence, False, 100, normal(10), correlated_pair(10, 0.65)),
         (
             "equicorrelation 0.5, 0.55, D = 500",
             dependence,
@@ -371,8 +373,22 @@ def _settings() -> list[Setting]:
         ("uneven spread", dependence, True, 150, normal(2), uneven_spread(0.45)),
         ("parabola", dependence, True, 150, normal(2), parabola(0.45)),
         ("neighbours, D = 30", dependence, True, 150, normal(30), autoregressive(30, 0.3)),
-        ("three of 100 shifted", high, True, 100, normal(100), some_columns(100, 3, shift=0.45)),
-        ("five of 200 wider", high, True, 100, normal(200), some_columns(200, 5, scale=2.0)),
+        (
+            "three of 100 shifted",
+            high,
+            True,
+            100,
+            normal(100),
+            first_columns_changed(100, 3, shift=0.45),
+        ),
+        (
+            "five of 200 wider",
+            high,
+            True,
+            100,
+            normal(200),
+            first_columns_changed(200, 5, scale=2.0),
+        ),
         ("all of 200 shifted", high, True, 100, normal(200), normal(200, shift=0.06)),
         ("heavy tails, D = 50", high, True, 100, normal(50), t(50, 5.0)),
         ("zeros added", discrete, True, 300, counts(2.0), zeros_added(2.2, 0.12)),
@@ -380,7 +396,7 @@ def _settings() -> list[Setting]:
         ("polarised answers, D = 4", discrete, True, 150, ordinal(4, 0.0), ordinal(4, 0.08)),
         ("heaped at fives", discrete, True, 300, heaped(0.0), heaped(0.2)),
     ]
-    return [Setting(*one) for one in given]
+    return [Setting(*arguments) for arguments in settings]
 
 
 SETTINGS = {setting.name: setting for setting in _settings()}

@@ -1,7 +1,7 @@
-"""A table of which every row takes many repeats: spread over processes, written after every row.
+"""Tables whose rows need many repeats, which run in parallel; written after every row.
 
-An experiment is a function of the row's key, the number of permutations and a range of seeds, in a
-module that can be imported, and returns one result for each seed.
+An experiment is a function of the row's key, the number of permutations and a range of seeds. It is
+defined in a module that can be imported, and returns one result for each seed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import report
 from bke.inference.core.machine import cores
 
 Row = dict[str, Any]
-#: Seeds that a process takes at a time.
+#: Number of seeds in a task of a process.
 CHUNK = 20
 
 
 def add_options(parser: argparse.ArgumentParser, repeats: int, permutations: int) -> None:
-    """What every such table can be asked."""
+    """Add the common options of these benchmarks."""
     parser.add_argument("--repeats", type=int, default=repeats)
     parser.add_argument("--permutations", type=int, default=permutations)
     parser.add_argument("--processes", type=int, default=cores())
@@ -33,7 +33,7 @@ def add_options(parser: argparse.ArgumentParser, repeats: int, permutations: int
     parser.add_argument(
         "--again",
         action="store_true",
-        help="measure what is asked for anew; keep other rows, and what else a row has",
+        help="measure the selected rows again; keep other rows, and other entries of a row",
     )
     parser.add_argument("--results", type=Path, help="folder of the results")
     parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
@@ -49,56 +49,56 @@ def fill(
     options: argparse.Namespace,
     settings: Mapping[str, Any] | None = None,
 ) -> None:
-    """Make the rows and write them.
+    """Compute the rows and write the table after each of them.
 
     Args:
-        name: of the files, less ``-quick``.
-        title: above the table.
-        keys: what tells the rows apart; their order is that of the work.
-        experiment: called with the values of a key, the permutations and a range of seeds.
-        summary: the other entries of a row, from the results of all seeds.
-        text: the report of the rows.
-        options: as ``add_options`` adds them.
-        settings: what else rows of an earlier run must have had in common to be kept.
+        name: name of the files, without ``-quick``.
+        title: title of the report.
+        keys: entries that identify the rows, in the order of the computation.
+        experiment: function of the values of a key, the permutations and a range of seeds.
+        summary: function that computes the other entries of a row from the results of all seeds.
+        text: function that formats the rows.
+        options: parsed options of ``add_options``.
+        settings: further settings; rows of an earlier run are kept only if its settings are equal.
     """
     info, folder = report.start(options.results)
     name = f"{name}-quick" if options.quick else name
     shared = {"repeats": options.repeats, "permutations": options.permutations, **(settings or {})}
-    kept = options.resume or options.again
-    earlier = _earlier(folder / f"{name}.json", shared) if kept else []
-    #: By their keys, in the order of the table; None where a row has not been measured yet.
-    found: dict[tuple[Any, ...], Row | None] = {
+    keep_rows = options.resume or options.again
+    earlier = _earlier(folder / f"{name}.json", shared) if keep_rows else []
+    #: Rows by their keys, in the order of the table; None if a row has not been measured yet.
+    table_rows: dict[tuple[Any, ...], Row | None] = {
         tuple(row.get(entry) for entry in keys[0]): row for row in earlier
     }
-    asked = {tuple(key.values()): key for key in keys}
-    asked = {key: asked[key] for key in asked if options.again or key not in found}
-    found |= {key: None for key in asked if key not in found}
+    pending = {tuple(key.values()): key for key in keys}
+    pending = {key: pending[key] for key in pending if options.again or key not in table_rows}
+    table_rows |= {key: None for key in pending if key not in table_rows}
     chunks = [range(a, min(a + CHUNK, options.repeats)) for a in range(0, options.repeats, CHUNK)]
 
     def write() -> None:
-        rows = [row for row in found.values() if row is not None]
+        rows = [row for row in table_rows.values() if row is not None]
         body = text(rows)
         if earlier:
-            body += "\n\nMeasured in several runs, of which the date above is that of the last."
-        if len(rows) < len(found):
-            body += f"\n\n{len(rows)} of {len(found)} rows so far."
+            body += "\n\nMeasured in several runs; the date above is that of the last run."
+        if len(rows) < len(table_rows):
+            body += f"\n\n{len(rows)} of {len(table_rows)} rows so far."
         data = {"settings": shared, "rows": rows}
         report.save(folder, name, title, {**info, "load_average": None}, body, data)
 
-    if any(found.values()):
-        write()  # of rows that were put together from several runs
+    if any(table_rows.values()):
+        write()  # an earlier file may have been merged from several runs
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.processes, mp_context=context) as pool:
-        for values, key in asked.items():
+        for values, key in pending.items():
             arguments = (*values, options.permutations)
             futures = [pool.submit(experiment, *arguments, chunk) for chunk in chunks]
             results = np.concatenate([np.asarray(future.result()) for future in futures])
-            found[values] = {**(found[values] or {}), **key, **summary(results)}
+            table_rows[values] = {**(table_rows[values] or {}), **key, **summary(results)}
             write()
 
 
 def _earlier(path: Path, settings: Mapping[str, Any]) -> list[Row]:
-    """Rows of a run that was cut short, none where there was none; exits if it was another kind."""
+    """Return the rows of an earlier run, if any; exit if it had other settings."""
     if not path.exists():
         return []
     before = json.loads(path.read_text(encoding="utf-8"))

@@ -75,7 +75,7 @@ def run(folder: str) -> None:
 
 
 def main() -> None:
-    """Run the command in a process of its own and print its seconds."""
+    """Run the command in a separate process and print its seconds."""
     with tempfile.TemporaryDirectory() as parent:
         folder = os.path.join(parent, "run")
         start = time.perf_counter()

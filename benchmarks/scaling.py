@@ -1,10 +1,10 @@
-"""Cost of BKE (13) for one column of data as n grows: the spectral route beside n x n matrices.
+"""Cost of BKE (13) for one column of data as n grows: the spectral solver and n x n matrices.
 
-Data: as many draws as asked for from the distributions of BKE Figures 3 to 5. For each size and
-lengthscale the time to prepare the data, and of one value and of one value and gradient afterwards;
-the matrices up to the size they can be taken to, where both values are compared. The slope is that
-of log time over log n from 10^4 rows on. ``--kernel`` takes another than the squared exponential:
-``mixture`` is the sum of three, of the lengthscale, three times and ten times it.
+The data are draws from the distributions of BKE Figures 3 to 5. For each size and lengthscale the
+benchmark measures the time to prepare the data, of one value, and of one value with gradient. The
+dense solver is measured up to ``--most-dense`` rows, and both values are compared. The slope is
+that of log time over log n from 10^4 rows on. ``--kernel`` selects another kernel than the squared
+exponential: ``mixture`` is the sum of three, with 1, 3 and 10 times the lengthscale.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from bke.models.likelihood.marginal import likelihood_solver
 from bke.models.likelihood.spectral import spectral_index
 
 NOISE_VARIANCE = 0.1
-#: Rows from which on the slope is taken.
+#: Smallest number of rows that is used for the slope.
 LARGE = 10_000
 
 SPECTRAL, MATRICES = "spectral", "matrices"
-#: The kernel of a lengthscale, by its name.
+#: Functions from a lengthscale to a kernel, by name.
 KERNELS: dict[str, Callable[[Any], Kernel]] = {
     "se": SquaredExponential,
     "laplace": Laplace,
@@ -49,7 +49,7 @@ Row = dict[str, Any]
 
 
 def main() -> None:
-    """Measure, compare, write, draw."""
+    """Measure all sizes and write the table and the plot."""
     parser = arguments(__doc__, [1000, 3000, 10_000, 30_000, 100_000, 1_000_000], 3000, 5.0)
     parser.set_defaults(lengthscales=[0.05, 0.5, 3.0])
     parser.add_argument("--kernel", choices=KERNELS, default="se")
@@ -60,16 +60,16 @@ def main() -> None:
     rows: list[Row] = []
     with computing():
         for n in options.sizes:
-            rows += measured(n, options)
-    slopes = [slope(rows, lengthscale) for lengthscale in options.lengthscales]
+            rows += measure(n, options)
+    slope_rows = [slope(rows, lengthscale) for lengthscale in options.lengthscales]
     kernel = "" if options.kernel == "se" else f"-{options.kernel}"
     name = f"scaling{kernel}{'-quick' if options.quick else ''}"
     text = (
-        "Best of several, one BLAS thread. `difference` is that of the spectral value from the one "
-        f"by matrices, relative.\n\n{report.table(rows)}\n\nSlope of log time over log n from "
-        f"{LARGE} rows on:\n\n{report.table(slopes)}"
+        "Best of several calls, one BLAS thread. `difference` is the relative difference between "
+        f"the spectral and the dense value.\n\n{report.table(rows)}\n\nSlope of log time over "
+        f"log n from {LARGE} rows on:\n\n{report.table(slope_rows)}"
     )
-    data = {"rows": rows, "slopes": slopes}
+    data = {"rows": rows, "slopes": slope_rows}
     title = f"Cost as n grows, one column{kernel.replace('-', ', ')}"
     report.save(folder, name, title, info, text, data)
     draw(rows, folder / f"{name}.png")
@@ -78,7 +78,7 @@ def main() -> None:
 def arguments(
     doc: str, sizes: list[int], most_dense: int, seconds: float
 ) -> argparse.ArgumentParser:
-    """Options of a study of cost as n grows, with their defaults."""
+    """Return a parser with the options of a benchmark of cost by n, and their defaults."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=sizes)
     parser.add_argument("--lengthscales", type=float, nargs="+")
@@ -89,8 +89,8 @@ def arguments(
     return parser
 
 
-def measured(n: int, options: argparse.Namespace) -> list[Row]:
-    """A row for each lengthscale."""
+def measure(n: int, options: argparse.Namespace) -> list[Row]:
+    """Measure one size and return a row for each lengthscale."""
     X = np.concatenate(normal_laplace(seed=0, per_component=-(-n // 6)))[:n]
     begin = time.perf_counter()
     kernel = KERNELS[options.kernel]
@@ -120,7 +120,7 @@ def measured(n: int, options: argparse.Namespace) -> list[Row]:
 def functions(
     likelihood: str, kernel: Callable[[Any], Kernel] = SquaredExponential
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Compiled value, and value with gradient, of a lengthscale."""
+    """Return compiled functions of a lengthscale: the value, and the value with its gradient."""
 
     def value(lengthscale: jax.Array, points: Any) -> jax.Array:
         at = kernel(lengthscale), NOISE_VARIANCE, Unit()
@@ -130,7 +130,7 @@ def functions(
 
 
 def best(function: Callable[..., Any], arguments: tuple[Any, ...], seconds: float) -> float:
-    """Milliseconds of the fastest call after the first."""
+    """Return the milliseconds of the fastest call after the first."""
     jax.block_until_ready(function(*arguments))
     times, end = [], time.perf_counter() + seconds
     while len(times) < 3 or time.perf_counter() < end:
@@ -141,27 +141,28 @@ def best(function: Callable[..., Any], arguments: tuple[Any, ...], seconds: floa
 
 
 def slope(rows: list[Row], lengthscale: float) -> Row:
+    """Return the slopes of log time over log n at one lengthscale."""
     large = [
         row
         for row in rows
         if row["l"] == lengthscale and row["n"] >= LARGE and row[f"value ms, {SPECTRAL}"]
     ]
-    found: Row = {"l": lengthscale}
+    exponents: Row = {"l": lengthscale}
     for name in (f"value ms, {SPECTRAL}", f"gradient ms, {SPECTRAL}"):
         logs = np.log([[row["n"], row[name]] for row in large])
-        found[name] = float(np.polyfit(*logs.T, 1)[0]) if len(large) > 1 else float("nan")
-    return found
+        exponents[name] = float(np.polyfit(*logs.T, 1)[0]) if len(large) > 1 else float("nan")
+    return exponents
 
 
 def draw(rows: list[Row], path: Path) -> None:
-    """Milliseconds of a gradient over n, both logarithmic."""
+    """Plot the milliseconds of a value with gradient by n, log-log."""
     figure, axes = plt.subplots(figsize=(5.0, 4.2), layout="constrained")
     for color, lengthscale in zip(
         ("C0", "C1", "C3"), sorted({row["l"] for row in rows}), strict=False
     ):
-        mine = [row for row in rows if row["l"] == lengthscale]
+        selected = [row for row in rows if row["l"] == lengthscale]
         for side, style in ((SPECTRAL, "-o"), (MATRICES, "--s")):
-            pairs = [(row["n"], row[f"gradient ms, {side}"]) for row in mine]
+            pairs = [(row["n"], row[f"gradient ms, {side}"]) for row in selected]
             known = [pair for pair in pairs if pair[1] is not None]
             label = f"{side}, lengthscale {lengthscale:g}"
             axes.loglog(*np.array(known).T, style, color=color, ms=4, label=label)

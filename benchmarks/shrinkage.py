@@ -341,7 +341,7 @@ def picture(rows: Sequence[dict[str, Any]], path: Path) -> None:
 
 
 def main() -> None:
-    """Draw, estimate, compare, write."""
+    """Measure the risks and write the tables and the plot."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--dimensions", type=int, nargs="+", default=list(DIMENSIONS))

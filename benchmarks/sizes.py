@@ -1,10 +1,10 @@
-"""Seconds and memory of the two-sample test and of `compare`, by size, beside other tests.
+"""Seconds and memory of the two-sample test and of `compare`, by size, compared with other tests.
 
-Each size is measured in a process of its own, with equal distributions and with a difference: the
-first column of the second sample is multiplied by 1.03. First and second call of the test, second
-call of `compare`, and of other tests by their published formulas (`referee_peers`) up to
-``PEER_ROWS`` rows, with 499 permutations where this test has 999. The picture has a grid of sizes.
-For hyppo: ``pip install hyppo``.
+Each size is measured in a separate process, with equal distributions and with a difference: the
+first column of the second sample is multiplied by 1.03. The benchmark times the first and second
+call of the test, the second call of `compare`, and other tests by their published formulas
+(`referee_peers`) up to ``PEER_ROWS`` rows, with 499 permutations instead of 999. The plot shows a
+grid of sizes. For hyppo: ``pip install hyppo``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SIZES = (
     *((150, 1), (150, 2), (500, 2), (1000, 2), (100, 500), (10_000, 10), (100_000, 10)),
     *((262_144, 10), (1_000_000, 1), (100_000, 50)),
 )
-#: Rows of each sample, and columns, of the picture.
+#: Rows of each sample, and columns, in the plot.
 GRID_ROWS = (100, 300, 1000, 3000, 10_000, 30_000, 100_000)
 GRID_COLUMNS = (1, 2, 10)
 #: Factor of the first column of the second sample.
@@ -96,7 +96,7 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
 
 
 def main() -> None:
-    """Measure each size, print, write."""
+    """Measure each size and write the table and the plot."""
     import report
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -128,7 +128,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--child"]:
-        n_rows, n_columns, multiple, alone = sys.argv[2:]
-        child(int(n_rows), int(n_columns), float(multiple), int(alone))
+        n_rows, n_columns, multiple, only_test = sys.argv[2:]
+        child(int(n_rows), int(n_columns), float(multiple), int(only_test))
     else:
         main()

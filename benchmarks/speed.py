@@ -1,9 +1,10 @@
-"""Seconds of the permutation tests beside hyppo's and beside one matrix product, in one run.
+"""Time the permutation tests, those of hyppo and one matrix product in the same run.
 
-The product is the limit: an N x N Gram matrix times N x (1 + B) labels, with every core, on which
-all permutations of MMD rest. Every side is timed once warm, the smallest of ``--rounds``; hyppo's,
-which takes minutes, once, and above ``--hyppo-rows`` with a tenth of the permutations, times ten:
-it computes one statistic after another. For hyppo: ``pip install hyppo``.
+The product is a lower bound of the time: an N x N Gram matrix times N x (1 + B) labels on all cores
+gives all permutations of the MMD. Every method is timed after a first call, and the minimum of
+``--rounds`` is reported. hyppo, which takes minutes, is timed once, and above ``--hyppo-rows`` with
+a tenth of the permutations, times ten: it computes the statistics one after another. For hyppo:
+``pip install hyppo``.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ from bke.inference.permutation.samples import TwoSamples
 from bke.inference.testing.mmd import permuted_mmd
 from bke.models import SquaredExponential
 
-#: What is over in milliseconds is repeated for so many seconds.
+#: Least total seconds of the repeats of a call.
 LEAST_SECONDS = 1.0
 
 
 def seconds(function: Callable[[], Any], rounds: int) -> float:
-    """The smallest of some, after one that is not counted."""
+    """Return the minimum seconds of several calls after a first one that does not count."""
     if rounds > 1:
         function()
-    found: list[float] = []
-    while len(found) < rounds or (rounds > 1 and sum(found) < LEAST_SECONDS):
+    times: list[float] = []
+    while len(times) < rounds or (rounds > 1 and sum(times) < LEAST_SECONDS):
         begin = time.perf_counter()
         function()
-        found.append(time.perf_counter() - begin)
-    return min(found)
+        times.append(time.perf_counter() - begin)
+    return min(times)
 
 
 def sides(n: int, permutations: int, rng: np.random.Generator) -> dict[str, Callable[[], Any]]:
-    """Everything of this package, for n rows."""
+    """Return the calls of this package for n rows, by name."""
     P, Q = rng.normal(size=(n, 1)), rng.normal(0.1, 1.0, size=(n, 1))
     sample = TwoSamples(P, Q).permute_labels(permutations, rng)
     labels, numbers = sample.labels, sample.labels.astype(float)
@@ -62,8 +63,10 @@ def sides(n: int, permutations: int, rng: np.random.Generator) -> dict[str, Call
     }
 
 
-def others(n: int, permutations: int, rng: np.random.Generator) -> dict[str, Callable[[], Any]]:
-    """MMD and HSIC of hyppo, one worker, as it comes."""
+def hyppo_sides(
+    n: int, permutations: int, rng: np.random.Generator
+) -> dict[str, Callable[[], Any]]:
+    """Return calls of hyppo's MMD and HSIC with one worker and defaults."""
     from hyppo.independence import Hsic
     from hyppo.ksample import MMD
 
@@ -76,7 +79,7 @@ def others(n: int, permutations: int, rng: np.random.Generator) -> dict[str, Cal
 
 
 def main() -> None:
-    """Time and write."""
+    """Time all sizes and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[500, 1000, 2000])
     parser.add_argument("--permutations", type=int, default=1000)
@@ -95,17 +98,17 @@ def main() -> None:
         for name, function in sides(n, options.permutations, rng).items():
             row[name] = seconds(function, options.rounds)
         if importlib.util.find_spec("hyppo"):
-            share = 1 if n <= options.hyppo_rows else 10
-            for name, function in others(n, options.permutations // share, rng).items():
-                row[name] = share * seconds(function, 1)
+            reduction = 1 if n <= options.hyppo_rows else 10
+            for name, function in hyppo_sides(n, options.permutations // reduction, rng).items():
+                row[name] = reduction * seconds(function, 1)
             row["MMD, times faster"] = row["hyppo MMD"] / row["MMD, median"]
             row["HSIC, times faster"] = row["hyppo HSIC"] / row["HSIC, median"]
         row["permutations over product"] = row["MMD, permutations"] / row["product"]
         rows.append(row)
         text = (
             f"{options.permutations} permutations, n rows in each sample (MMD) or n pairs (HSIC), "
-            f"one column; seconds. hyppo's above n = {options.hyppo_rows} are ten times those of a "
-            f"tenth of the permutations.\n\n{report.table(rows)}"
+            f"one column; seconds. Those of hyppo above n = {options.hyppo_rows} are ten times the "
+            f"seconds of a tenth of the permutations.\n\n{report.table(rows)}"
         )
         name = "speed-quick" if options.quick else "speed"
         report.save(folder, name, "Speed of the permutation tests", info, text, {"speed": rows})

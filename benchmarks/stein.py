@@ -1,12 +1,12 @@
-"""The Stein test: its level on rows and on chains, and its power beside KSDAgg.
+"""Level of the Stein test on independent rows and on chains, and its power compared with KSDAgg.
 
-Chains are autoregressions whose every column is standard normal; few rows, skewed ones, heavy tails
-and a funnel are of independent rows. Power is on Gaussian-Bernoulli restricted Boltzmann machines
-whose couplings are disturbed (Schrab, Guedj and Gretton 2022, section 4.2: 50 visible and 40 hidden
-units, 1000 rows), and on Langevin's algorithm without its correction, whose bias grows with its
-step. KSDAgg is re-evaluated from its formula, with the inverse multiquadrics of its section 4;
-``median`` is that at the median distance. The table is written after every row; ``--resume`` goes
-on.
+Chains are autoregressions whose columns are standard normal. Small samples, skewed distributions,
+heavy tails and a funnel have independent rows. Power is measured on Gaussian-Bernoulli restricted
+Boltzmann machines with perturbed couplings (Schrab, Guedj and Gretton 2022, section 4.2: 50 visible
+and 40 hidden units, 1000 rows), and on unadjusted Langevin chains, whose bias grows with the step
+size. KSDAgg is implemented from its formula, with the inverse multiquadrics of its section 4;
+``median`` is the test at the median distance. The table is written after every row; ``--resume``
+continues a run.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ ALPHA = 0.05
 Rng = np.random.Generator
 #: Shapes of gamma variables, whose logarithms have scores of skewness 3.7 and 8.9.
 SHAPES = {"log of gamma": 0.3, "log of gamma 0.05": 0.05}
-#: Settings that are no true null where their strength is above 0.
+#: Settings in which the null hypothesis is false if their strength is above 0.
 BIASED = ("Langevin", "machine")
-#: KSDAgg's lengthscales, over the median distance.
+#: Lengthscales of KSDAgg, divided by the median distance.
 AGGREGATED = 2.0 ** np.arange(-20, 1)
 VISIBLE, HIDDEN, SWEEPS = 50, 40, 1000
 
 
 def autoregression(chains: int, draws: int, columns: int, phi: float, rng: Rng) -> np.ndarray:
-    """Chains (C, n, D) whose every column is standard normal."""
+    """Draw autoregressive chains (C, n, D) whose columns are standard normal."""
     noise = rng.normal(size=(chains, draws, columns)) * np.sqrt(1.0 - phi**2)
     noise[:, 0] = rng.normal(size=(chains, columns))
     return np.asarray(lfilter([1.0], [1.0, -phi], noise, axis=1))
 
 
 def funnel(n: int, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of Neal's funnel in five columns, and their scores."""
+    """Draw rows of Neal's funnel in five columns, and return them with their scores."""
     v = 3.0 * rng.normal(size=n)
     x = np.exp(0.5 * v)[:, None] * rng.normal(size=(n, 4))
     to_v = -v / 9.0 - 2.0 + 0.5 * np.sum(x**2, axis=1) / np.exp(v)
@@ -52,13 +52,13 @@ def funnel(n: int, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
 
 
 def student(n: int, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of t distributions of three degrees of freedom, and their scores."""
+    """Draw rows of t distributions with three degrees of freedom; return them with their scores."""
     x = rng.standard_t(3, size=(n, 3))
     return x, -4.0 * x / (3.0 + x**2)
 
 
 def machine(disturbed: float, n: int, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of a machine with disturbed couplings, and the scores of the machine itself."""
+    """Draw rows of a machine with perturbed couplings; return them with the original scores."""
     couplings = rng.choice([-1.0, 1.0], size=(VISIBLE, HIDDEN))
     b, c = rng.normal(size=VISIBLE), rng.normal(size=HIDDEN)
     other = couplings + disturbed * rng.normal(size=couplings.shape)
@@ -70,21 +70,21 @@ def machine(disturbed: float, n: int, rng: Rng) -> tuple[np.ndarray, np.ndarray]
 
 
 def langevin(step: float, rng: Rng, chains: int = 4, draws: int = 2000) -> np.ndarray:
-    """Chains of Langevin's algorithm for a standard normal in five columns, (C, n, 5).
+    """Draw unadjusted Langevin chains (C, n, 5) for a standard normal target.
 
-    Exact if ``step`` is zero, by the same autocorrelation as a step of 0.2.
+    If ``step`` is zero, the chains are exact, with the autocorrelation of a step of 0.2.
     """
     drift = 1.0 - 0.5 * (step or 0.2)
     scale = np.sqrt(step) if step else np.sqrt(1.0 - drift**2)
-    x, found = rng.normal(size=(chains, 5)), []
+    x, positions = rng.normal(size=(chains, 5)), []
     for _ in range(draws + 200):
         x = drift * x + scale * rng.normal(size=x.shape)
-        found.append(x)
-    return np.stack(found[200:], axis=1)
+        positions.append(x)
+    return np.stack(positions[200:], axis=1)
 
 
-def drawn(setting: str, columns: int, strength: float, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
-    """Draws with their scores."""
+def draw(setting: str, columns: int, strength: float, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
+    """Return the draws of a setting and their scores."""
     if setting == "autoregression":
         draws = 10_000 if strength > 0.95 else 1000
         x = autoregression(4, draws, columns, strength, rng)
@@ -104,11 +104,11 @@ def drawn(setting: str, columns: int, strength: float, rng: Rng) -> tuple[np.nda
 
 
 def peers(x: np.ndarray, s: np.ndarray, bootstraps: int, rng: Rng) -> list[float]:
-    """P-values of KSDAgg and of the test at the median distance, by signs of rows."""
-    some = x[rng.permutation(len(x))[:500]]
-    squares = np.sum(some**2, axis=1)
-    apart = squares[:, None] + squares - 2.0 * some @ some.T
-    median = np.sqrt(np.median(apart[np.triu_indices(len(some), 1)]))
+    """Return the p-values of KSDAgg and of the test at the median distance, by a wild bootstrap."""
+    subset = x[rng.permutation(len(x))[:500]]
+    squares = np.sum(subset**2, axis=1)
+    squared_distances = squares[:, None] + squares - 2.0 * subset @ subset.T
+    median = np.sqrt(np.median(squared_distances[np.triu_indices(len(subset), 1)]))
     signs = rng.choice([-1.0, 1.0], size=(len(x), 1 + bootstraps))
     signs[:, 0] = 1.0
     rows = []
@@ -117,7 +117,7 @@ def peers(x: np.ndarray, s: np.ndarray, bootstraps: int, rng: Rng) -> list[float
             matrix = np.array(stein_matrix(x, s, RationalQuadratic(0.5, median * factor)))
             np.fill_diagonal(matrix, 0.0)
             rows.append(np.einsum("ij,ij->j", signs, matrix @ signs))
-    # By ranks among its own bootstrap, as quantiles at a common level are.
+    # Each statistic is ranked within its bootstrap, which is equivalent to quantiles at one level.
     ranks = np.argsort(np.argsort(np.array(rows), axis=1), axis=1)
     return [p_value(ranks.max(axis=0).astype(float)), p_value(rows[-1])]
 
@@ -125,27 +125,29 @@ def peers(x: np.ndarray, s: np.ndarray, bootstraps: int, rng: Rng) -> list[float
 def pvalues(
     setting: str, columns: int, strength: float, bootstraps: int, seeds: range
 ) -> list[list[float]]:
-    """Ours and, of independent rows, KSDAgg's and the median's; NaN elsewhere."""
-    found = []
+    """Return the p-values of bke and, for the machines, of KSDAgg and the median; else NaN."""
+    results = []
     for seed in seeds:
         rng = np.random.default_rng([seed, columns, int(1000 * strength)])
-        x, s = drawn(setting, columns, strength, rng)
-        ours = stein_test(x, s, bootstraps=bootstraps, seed=seed, progress=False).pvalue
-        others = peers(x, s, bootstraps, rng) if setting == "machine" else [np.nan, np.nan]
-        found.append([float(ours), *others])
-    return found
+        x, s = draw(setting, columns, strength, rng)
+        pvalue = stein_test(x, s, bootstraps=bootstraps, seed=seed, progress=False).pvalue
+        peer_pvalues = peers(x, s, bootstraps, rng) if setting == "machine" else [np.nan, np.nan]
+        results.append([float(pvalue), *peer_pvalues])
+    return results
 
 
 def summary(values: np.ndarray) -> repeats.Row:
-    """How often each rejects."""
-    shares = np.mean(values <= ALPHA + 1e-9, axis=0)
+    """Return the rejection rates."""
+    rates = np.mean(values <= ALPHA + 1e-9, axis=0)
     known = ~np.isnan(values[0])
-    told = [float(share) if there else None for share, there in zip(shares, known, strict=True)]
-    return dict(zip(("bke", "KSDAgg", "median"), told, strict=True))
+    values_or_none = [
+        float(rate) if available else None for rate, available in zip(rates, known, strict=True)
+    ]
+    return dict(zip(("bke", "KSDAgg", "median"), values_or_none, strict=True))
 
 
 def main() -> None:
-    """Count and write."""
+    """Run the settings and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--settings", nargs="+", help="by default all")
     repeats.add_options(parser, repeats=200, permutations=199)
@@ -156,12 +158,15 @@ def main() -> None:
         *({"setting": "log of gamma 0.05", "D": 1, "strength": rows} for rows in (100, 300)),
         {"setting": "t of three", "D": 3, "strength": 0},
         {"setting": "funnel", "D": 5, "strength": 0},
-        *({"setting": "Langevin", "D": 5, "strength": one} for one in (0, 0.1, 0.2, 0.4)),
+        *({"setting": "Langevin", "D": 5, "strength": strength} for strength in (0, 0.1, 0.2, 0.4)),
         *(
             {"setting": "autoregression", "D": columns, "strength": phi}
             for phi, columns in itertools.product((0, 0.5, 0.9, 0.99), (1, 5, 20))
         ),
-        *({"setting": "machine", "D": VISIBLE, "strength": one} for one in (0, 0.01, 0.02, 0.03)),
+        *(
+            {"setting": "machine", "D": VISIBLE, "strength": strength}
+            for strength in (0, 0.01, 0.02, 0.03)
+        ),
     ]
     if options.quick:
         options.repeats, keys = 3, [keys[0], keys[10]]
@@ -178,13 +183,12 @@ def main() -> None:
         ]
         outside = f" Above it: {', '.join(beyond)}." if beyond else ""
         return (
-            f"{options.repeats} data sets each, level {ALPHA}, {options.permutations} flips. "
+            f"{options.repeats} data sets each, level {ALPHA}, {options.permutations} sign flips. "
             "Strength: rows of a normal and of the logarithm of a gamma variable of shape 0.3, or "
-            "of 0.05; the step of Langevin's algorithm; the autocorrelation of neighbours; the "
-            "deviation of a machine's disturbed couplings. But for steps and couplings above 0 all "
-            "are true "
-            f"nulls, of which the 99.9 % band of a rate of {ALPHA} is {low:.3f} to "
-            f"{high:.3f}.{outside}\n\n{report.table(rows)}"
+            "of 0.05; the step of the Langevin chain; the lag-1 autocorrelation; the standard "
+            "deviation of the perturbation of a machine's couplings. Except for steps and "
+            "perturbations above 0 the null hypothesis is true; the 99.9 % band of a rate of "
+            f"{ALPHA} is {low:.3f} to {high:.3f}.{outside}\n\n{report.table(rows)}"
         )
 
     repeats.fill("stein", "The Stein test", keys, pvalues, summary, text, options)

@@ -1,8 +1,9 @@
-"""Ten million rows of one column that are never in memory as a whole: the posterior by quadrature.
+"""Time the posterior by quadrature of ten million rows of one column that stay on disk.
 
-The rows are a mixture of two normal distributions, as P in ``million.py``, in a file of NumPy, in
-one of Parquet, or as they come from an iterator of blocks. With ``--whole`` also in memory, for the
-same draws. Each is in a process of its own, whose peak memory is that of all it did.
+The rows are a mixture of two normal distributions, as P in ``million.py``. They are read from a
+NumPy file, from a Parquet file, or from an iterator of blocks. With ``--whole`` they are also in
+memory, which gives the same draws. Each source is measured in a separate process with its peak
+memory.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ BLOCK = 10**6
 
 
 def blocks(n: int) -> Iterator[np.ndarray]:
-    """Rows of P, a block (k,) at a time."""
+    """Yield the rows of P in blocks (k,)."""
     for start in range(0, n, BLOCK):
         rng, k = np.random.default_rng(start), min(BLOCK, n - start)
         normal = rng.normal(size=k)
@@ -36,7 +37,7 @@ def blocks(n: int) -> Iterator[np.ndarray]:
 
 
 def write(n: int, folder: Path) -> None:
-    """Both files, block by block."""
+    """Write both files block by block."""
     mapped = open_memmap(folder / "rows.npy", "w+", np.float64, (n,))
     with pyarrow.parquet.ParquetWriter(
         folder / "rows.parquet", pyarrow.schema([("x", pyarrow.float64())])
@@ -56,7 +57,7 @@ SOURCES = {
 
 
 def step(name: str, n: int, folder: Path) -> dict[str, object]:
-    """Seconds, peak memory in GiB, and what was found."""
+    """Fit the rows of one source; return seconds, peak memory in GiB and the posterior."""
     start = time.perf_counter()
     run = fit(SOURCES[name](n, folder), method="quadrature", progress=False)
     seconds = time.perf_counter() - start
@@ -73,7 +74,7 @@ def step(name: str, n: int, folder: Path) -> dict[str, object]:
 
 
 def main() -> None:
-    """Run, time, write."""
+    """Measure all sources and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=10**7)
     parser.add_argument("--whole", action="store_true", help="in memory too, which takes minutes")
@@ -92,8 +93,9 @@ def main() -> None:
                 rows.append(pool.submit(step, name, n, Path(scratch)).result())
             print(rows[-1], flush=True)
     body = (
-        f"{n} rows in one column. Points stand for the rows; the error is that of the log density "
-        f"where it is not negligible. With imports and compilation.\n\n{report.table(rows)}"
+        f"{n} rows in one column. `points` represent the rows; the error is that of the log "
+        "density where the density is not negligible. With imports and compilation."
+        f"\n\n{report.table(rows)}"
     )
     name = "streamed-quick" if options.quick else "streamed"
     report.save(folder, name, "The posterior of rows that stay on disk", info, body, {"rows": rows})

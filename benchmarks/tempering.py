@@ -1,11 +1,12 @@
-"""Tempered SMC for one lengthscale per column, beside a long tempered run and other moves.
+"""Tempered SMC for one lengthscale per column, compared with a long tempered run and other moves.
 
-First table: ``fit(method="smc")`` and a run with the effective share held at 0.9 instead of 0.5 and
-twice the moves at each of its many more temperatures, half the particles from other prior draws.
-What both find must agree within their standard errors. Second table: how far one particle gets per
-second at the posterior itself, by differences of particles (what SMC does) and by the two
-gradient-informed moves, MALA and HMC of five leapfrog steps, both preconditioned with the
-particles' covariance and tuned to the step that goes farthest. Data and prior: ``ard.py``.
+The first table compares ``fit(method="smc")`` with a run that keeps the relative effective sample
+size at 0.9 instead of 0.5, with twice the moves at each of its many more temperatures and half the
+particles from other prior draws. Both results must agree within their standard errors. The second
+table compares the squared distance per second that one particle moves at the posterior: by
+differences of particles, as in SMC, and by two gradient-informed moves, MALA and HMC with five
+leapfrog steps. Both are preconditioned with the particles' covariance, with the best step size.
+Data and prior are those of ``ard.py``.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from bke.inference.sampling import tempering
 from bke.inference.sampling.run import target_of
 from bke.inference.sampling.target import flatten, unflatten
 
-#: Effective share and moves over the usual, with half the particles.
+#: Relative effective sample size, and multiple of the default number of moves, of the long run.
 LONG_ESS, LONG_MOVES = 0.9, 2
 STEPS = (0.1, 0.2, 0.4, 0.7, 1.0, 1.4)
 PARTICLES, LEAPFROGS = 200, 5
 
 
 def main() -> None:
-    """Run, compare, write."""
+    """Run the comparisons and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dimensions", type=int, nargs="+", default=[5, 10])
     parser.add_argument("--n", type=int, default=80)
@@ -65,9 +66,9 @@ def main() -> None:
         moves += [{"D": dimension, **row} for row in speeds(run, X)]
     text = "\n\n".join(
         [
-            f"n = {options.n}, {options.particles} particles in 8 repeats. Differences are of the "
-            "two runs, `in se` over the root of the sum of both squared standard errors; for "
-            "means (of the log lengthscales) and masses the largest of all.",
+            f"n = {options.n}, {options.particles} particles in 8 repeats. Differences are between "
+            "the two runs, `in se` in their standard errors; for means (of the log lengthscales) "
+            "and masses the largest difference.",
             report.table(comparisons),
             f"One particle, {PARTICLES} of them, one core: squared distance in units of the "
             "posterior's variance, over D, per second.",
@@ -80,22 +81,22 @@ def main() -> None:
 
 
 def compare(run: xr.DataTree, X: np.ndarray, options: argparse.Namespace) -> dict[str, Any]:
-    """The run beside a long one."""
+    """Compare a run with a long one and return the row."""
     begin = time.perf_counter()
     long = long_population(run, X, options.particles // 2)
     seconds = time.perf_counter() - begin
     modes = find_modes(run)
     masses = mode_masses(run, [None] * len(modes.modes), modes.of_draws)
     assert masses is not None
-    places = long["unconstrained"].values
-    label = nearest_mode(run, modes.of_draws, places.reshape(-1, X.shape[1]))
-    inside = label.reshape(places.shape[:2])[..., None] == np.arange(len(modes.modes))
-    share = long["share"].values
-    long_mass, long_error = over_repeats(inside.mean(axis=1), share)
+    positions = long["unconstrained"].values
+    label = nearest_mode(run, modes.of_draws, positions.reshape(-1, X.shape[1]))
+    inside = label.reshape(positions.shape[:2])[..., None] == np.arange(len(modes.modes))
+    weights = long["share"].values
+    long_mass, long_error = over_repeats(inside.mean(axis=1), weights)
     error = np.hypot(masses[1], np.maximum(long_error, 2 / options.particles))
     group = run["smc"].to_dataset()
     mean, mean_error = over_repeats(group["unconstrained"].values.mean(axis=1), group["share"])
-    other, other_error = over_repeats(places.mean(axis=1), share)
+    other, other_error = over_repeats(positions.mean(axis=1), weights)
     logs = [group.attrs, long.attrs]
     log_error = np.hypot(*(attrs["log_normalizer_error"] for attrs in logs))
     difference = logs[0]["log_normalizer"] - logs[1]["log_normalizer"]
@@ -114,16 +115,16 @@ def compare(run: xr.DataTree, X: np.ndarray, options: argparse.Namespace) -> dic
     }
 
 
-def over_repeats(values: np.ndarray, share: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Mean weighted by ``share`` of (repeat, k), and its standard error as a ratio of means."""
-    share = np.asarray(share)
-    count, mean = len(share), share @ values
-    deviation = count * share[:, None] * (values - mean)
+def over_repeats(values: np.ndarray, weights: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the weighted mean over repeats of (repeat, k), and its standard error as a ratio."""
+    weights = np.asarray(weights)
+    count, mean = len(weights), weights @ values
+    deviation = count * weights[:, None] * (values - mean)
     return mean, np.sqrt((deviation**2).sum(axis=0) / (count * (count - 1)))
 
 
 def long_population(run: xr.DataTree, X: np.ndarray, particles: int) -> xr.Dataset:
-    """Eight repeats that go up slowly and move much."""
+    """Run eight repeats with many temperatures and many moves."""
     target, _ = target_of(run)
     defaults = tempering.TARGET_ESS, tempering.MOVES_PER_PARAMETER
     tempering.TARGET_ESS, tempering.MOVES_PER_PARAMETER = LONG_ESS, LONG_MOVES * defaults[1]
@@ -131,14 +132,14 @@ def long_population(run: xr.DataTree, X: np.ndarray, particles: int) -> xr.Datas
         with computing():
             draws = target.prior_draws(np.random.default_rng(1), particles)
             start = flatten(draws).reshape(8, particles // 8, -1)
-            found = tempering.TemperedSmc(target).run(X, start, jax.random.key(1))
+            population = tempering.TemperedSmc(target).run(X, start, jax.random.key(1))
     finally:
         tempering.TARGET_ESS, tempering.MOVES_PER_PARAMETER = defaults
-    return found.group(found.log_likelihood)
+    return population.group(population.log_likelihood)
 
 
 def speeds(run: xr.DataTree, X: np.ndarray) -> list[dict[str, Any]]:
-    """Distance per second of each move, from draws of the posterior."""
+    """Measure the squared distance per second of each move from draws of the posterior."""
     target, _ = target_of(run)
     z = unconstrained_draws(run).reshape(-1, X.shape[1])
     shapes = {"lengthscale": (X.shape[1],)}
@@ -153,12 +154,12 @@ def speeds(run: xr.DataTree, X: np.ndarray) -> list[dict[str, Any]]:
         start = all_draws[:: max(1, len(z) // PARTICLES)][:PARTICLES]
         moves = {"differences": differences, "MALA": langevin, f"HMC, {LEAPFROGS}": hamiltonian}
         for name, move in moves.items():
-            tried = [one_speed(move, density, root, all_draws, start, step) for step in STEPS]
+            tried = [move_speed(move, density, root, all_draws, start, step) for step in STEPS]
             rows.append({"move": name, **max(tried, key=lambda row: row["distance per second"])})
     return rows
 
 
-def one_speed(
+def move_speed(
     move: Callable[..., Any],
     density: Callable[[jax.Array], jax.Array],
     root: jax.Array,
@@ -166,14 +167,14 @@ def one_speed(
     start: jax.Array,
     step: float,
 ) -> dict[str, Any]:
-    """One step of every particle, one after the other."""
+    """Measure one step of every particle, one after the other."""
 
     @jax.jit
     def all_moves(key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        def one(args: Any) -> tuple[jax.Array, jax.Array]:
+        def move_particle(args: Any) -> tuple[jax.Array, jax.Array]:
             return move(*args, density, root, draws, step)
 
-        return jax.lax.map(one, (jax.random.split(key, len(start)), start))
+        return jax.lax.map(move_particle, (jax.random.split(key, len(start)), start))
 
     jax.block_until_ready(all_moves(jax.random.key(0)))
     begin = time.perf_counter()
@@ -195,35 +196,35 @@ def differences(key: Any, z: Any, density: Any, root: Any, draws: Any, step: flo
     pair, accept = jax.random.split(key)
     a, b = draws[jax.random.randint(pair, (2,), 0, len(draws))]
     new = z + step * 2.38 / np.sqrt(2 * len(z)) * (a - b)
-    taken = jnp.log(jax.random.uniform(accept)) < density(new) - density(z)
-    return jnp.where(taken, new, z), taken
+    accepted = jnp.log(jax.random.uniform(accept)) < density(new) - density(z)
+    return jnp.where(accepted, new, z), accepted
 
 
 def hamiltonian(
     key: Any, z: Any, density: Any, root: Any, draws: Any, step: float, leapfrogs: int = LEAPFROGS
 ) -> Any:
-    """Leapfrog steps in the coordinates in which the posterior has unit covariance."""
+    """HMC in the coordinates in which the posterior has unit covariance."""
     kick, accept = jax.random.split(key)
 
     def white(u: jax.Array) -> jax.Array:
         return density(z + root @ u)
 
-    slope = jax.value_and_grad(white)
+    value_and_gradient = jax.value_and_grad(white)
     u, momentum = jnp.zeros_like(z), jax.random.normal(kick, z.shape)
-    value, gradient = slope(u)
+    value, gradient = value_and_gradient(u)
     before = value - 0.5 * momentum @ momentum
     for _ in range(leapfrogs):
         momentum = momentum + 0.5 * step * gradient
         u = u + step * momentum
-        value, gradient = slope(u)
+        value, gradient = value_and_gradient(u)
         momentum = momentum + 0.5 * step * gradient
     after = value - 0.5 * momentum @ momentum
-    taken = jnp.log(jax.random.uniform(accept)) < after - before
-    return jnp.where(taken, z + root @ u, z), taken
+    accepted = jnp.log(jax.random.uniform(accept)) < after - before
+    return jnp.where(accepted, z + root @ u, z), accepted
 
 
 def langevin(key: Any, z: Any, density: Any, root: Any, draws: Any, step: float) -> Any:
-    """HMC of one leapfrog step."""
+    """MALA, which is HMC with one leapfrog step."""
     return hamiltonian(key, z, density, root, draws, step, leapfrogs=1)
 
 

@@ -1,7 +1,7 @@
-"""What `compare` says of weighted rows: how often it rejects, and what it names.
+"""Rejection rates of `compare` on weighted rows, and rates of significant regions.
 
-Random signs of errors instead of permutations give a level that is approximate. In the first five
-settings the weighted distributions are the same.
+The test uses random signs of errors instead of permutations, so that its level is approximate. In
+the first five settings the weighted distributions are equal.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Draw = Callable[[np.random.Generator], tuple[Sample, Sample]]
 def survey(
     m: int, n: int, rng: np.random.Generator, *, columns: int = 1, shift: float = 0.0
 ) -> tuple[Sample, Sample]:
-    """Normal rows with exponential weights that have nothing to do with them."""
+    """Normal rows with independent exponential weights."""
     P, Q = rng.normal(size=(m, columns)), rng.normal(size=(n, columns))
     P[:, 0] += shift
     return (P, rng.exponential(size=m)), (Q, rng.exponential(size=n))
@@ -33,14 +33,14 @@ def survey(
 def importance(
     m: int, n: int, rng: np.random.Generator, *, shift: float = 0.0
 ) -> tuple[Sample, Sample]:
-    """Rows of N(0.7, 1) with the weights of N(shift, 1), and such of N(0, 1) without."""
+    """Rows of N(0.7, 1) with importance weights for N(shift, 1), and rows of N(0, 1) without."""
     P = rng.normal(0.7, 1.0, size=(m, 1))
     weights = np.exp(0.5 * (P[:, 0] - 0.7) ** 2 - 0.5 * (P[:, 0] - shift) ** 2)
     return (P, weights), (rng.normal(size=(n, 1)), None)
 
 
 def heavy(m: int, n: int, rng: np.random.Generator) -> tuple[Sample, Sample]:
-    """Lognormal weights of which a tenth of the rows has half, in one sample."""
+    """Lognormal weights in one sample, half of whose sum belongs to a tenth of the rows."""
     return (rng.normal(size=(m, 1)), rng.lognormal(0.0, 1.3, size=m)), (
         rng.normal(size=(n, 1)),
         None,
@@ -59,27 +59,27 @@ SETTINGS: dict[str, Draw] = {
 NAMES = list(SETTINGS)
 
 
-def answers(setting: str, permutations: int, seeds: range) -> list[list[float]]:
-    """For each seed one data set and what is measured of it."""
+def measurements(setting: str, permutations: int, seeds: range) -> list[list[float]]:
+    """Draw a data set for each seed and compute one row of measurements from it."""
     rows = []
     for seed in seeds:
         rng = np.random.default_rng([NAMES.index(setting), seed])
         P, Q = SETTINGS[setting](rng)
         options: dict[str, Any] = {"n_resamples": permutations, "seed": seed, "progress": False}
-        found = compare(P[0], Q[0], weights=(P[1], Q[1]), **options)
+        comparison = compare(P[0], Q[0], weights=(P[1], Q[1]), **options)
         rows.append(
             [
-                found.pvalue <= ALPHA + 1e-9,
-                bool(found.regions),
-                found.log_bayes_factor,
-                *found.effective_sizes,
+                comparison.pvalue <= ALPHA + 1e-9,
+                bool(comparison.regions),
+                comparison.log_bayes_factor,
+                *comparison.effective_sizes,
             ]
         )
     return np.array(rows, dtype=float).tolist()
 
 
 def main() -> None:
-    """Draw, compare, count, write."""
+    """Run the settings and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--settings", nargs="+", choices=NAMES, default=NAMES)
     repeats.add_options(parser, repeats=400, permutations=199)
@@ -99,15 +99,15 @@ def main() -> None:
     def text(rows: list[repeats.Row]) -> str:
         return (
             f"{options.repeats} data sets each, {options.permutations} sign changes, level 0.05; "
-            "the weighted distributions are the same but where a shift is named. What samples are "
-            "worth is in rows of one weight.\n\n" + report.table(rows)
+            "the weighted distributions are equal except in settings with a shift. `P is worth` "
+            "and `Q is worth` are effective sample sizes.\n\n" + report.table(rows)
         )
 
     repeats.fill(
         "weights",
         "Weighted rows",
         [{"setting": name} for name in options.settings],
-        answers,
+        measurements,
         summary,
         text,
         options,

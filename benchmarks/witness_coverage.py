@@ -1,15 +1,16 @@
-"""Do the bands of the witness cover the true witness?
+"""Coverage of the true witness by its pointwise bands.
 
 P and Q are Gaussian mixtures, whose embeddings have closed form, so the truth is known. For many
 independent data sets (iid draws) the pointwise 80 % band at a fixed lengthscale is compared with
-it, over the central 95 % of the data and, apart, over the tails. The nominal figure is 0.80.
+it, separately over the central 95 % of the data and over the tails. The nominal coverage is 0.80.
 
     python benchmarks/witness_coverage.py
 
-With ``--rare``: rows that are 0 or 1, as those of a rare event, of which a sample often shows none.
-Every pair of counts is gone through and weighed by its binomial probability, but those of which all
-rows are equal, so that coverages have no error but that of the bands' draws. Beside the bands of
-:meth:`~bke.inference.Comparison.witness` and of embeddings those of each sample's own rows alone.
+With ``--rare`` the rows are 0 or 1, as for a rare event that many samples do not contain. Every
+pair of counts is evaluated and weighted by its binomial probability, except for pairs in which all
+rows are equal. The only error of these coverages is that of the draws of the bands. The bands of
+:meth:`~bke.inference.Comparison.witness` and of embeddings are compared with bands from the rows of
+each sample only.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from report import write_report
 from scipy.stats import binom, norm
 
 LEVEL, WIDE = 0.8, 0.95
-#: Of rare events: chances in both samples, sizes, and the mass of counts that is left out.
-CHANCES = ((0.01, 0.01), (0.03, 0.03), (0.1, 0.1), (0.3, 0.3), (0.03, 0.1), (0.03, 0.3))
+#: Rare events: probabilities in both samples, sizes, and the probability of the dropped counts.
+PROBABILITIES = ((0.01, 0.01), (0.03, 0.03), (0.1, 0.1), (0.3, 0.3), (0.03, 0.1), (0.03, 0.3))
 SIZES = ((20, 20), (30, 30), (100, 100), (30, 300))
 LEFT_OUT = 1e-4
 MIXTURES = {
@@ -41,21 +42,21 @@ MIXTURES = {
 
 
 def draw(name: str, n: int, rng: np.random.Generator) -> np.ndarray:
-    """``n`` iid draws from a mixture: components are drawn too."""
+    """Draw ``n`` iid values from a mixture, with random components."""
     weights, means, deviations = MIXTURES[name]
     component = rng.choice(len(weights), size=n, p=weights)
     return np.asarray(rng.normal(means[component], deviations[component]))
 
 
 def evaluation_points() -> tuple[np.ndarray, np.ndarray]:
-    """Points over the central 95 % of the pooled population, and points beyond it."""
+    """Return points over the central 95 % of the pooled population, and points beyond it."""
     rng = np.random.default_rng(0)
     pooled = np.concatenate([draw("P", 200_000, rng), draw("Q", 200_000, rng)])
     low, high = np.quantile(pooled, [0.025, 0.975])
-    far_low, far_high = np.quantile(pooled, [0.001, 0.999])
+    tail_low, tail_high = np.quantile(pooled, [0.001, 0.999])
     centre = np.linspace(low, high, 60)
     tails = np.concatenate(
-        [np.linspace(far_low, low, 11)[:-1], np.linspace(high, far_high, 11)[1:]]
+        [np.linspace(tail_low, low, 11)[:-1], np.linspace(high, tail_high, 11)[1:]]
     )
     return centre, tails
 
@@ -63,7 +64,7 @@ def evaluation_points() -> tuple[np.ndarray, np.ndarray]:
 def coverage(
     n: int, lengthscale: float, data_sets: int, seed: int, noise: str | float = "clt"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Share of points covered in each data set, centre and tails, (data_sets,) each."""
+    """Return the proportion of covered points by data set, centre and tails, (data_sets,) each."""
     centre, tails = evaluation_points()
     at = np.concatenate([centre, tails])
     kernel = SquaredExponential(lengthscale)
@@ -87,56 +88,65 @@ def coverage(
 
 
 def rows_of(ones: int, size: int) -> np.ndarray:
-    """Rows (size, 1) of which so many are 1."""
+    """Return rows (size, 1), the first ``ones`` of which are 1 and the others 0."""
     return np.asarray((np.arange(size) < ones)[:, None], dtype=float)
 
 
 @functools.cache
 def embedded(ones: int, size: int) -> tuple[float, float, float]:
-    """The embedding at 1 of :func:`rows_of`, its variance, and that of more rows."""
+    """Return the embedding at 1 of :func:`rows_of`, its variance, and the pseudo-observations'."""
     kernel, at, rows = SquaredExponential(1.0), np.ones((1, 1)), rows_of(ones, size)
     with computing():
-        found = embedding_posterior(rows, kernel, at)
-        more = pseudo_observation_covariance(
-            kernel, jnp.array([[0.0], [1.0]]), at, found.mean, size
+        posterior = embedding_posterior(rows, kernel, at)
+        extra_covariance = pseudo_observation_covariance(
+            kernel, jnp.array([[0.0], [1.0]]), at, posterior.mean, size
         )
-    return float(found.mean[0]), max(float(found.covariance[0, 0]), 0.0), float(more[0, 0])
+    return (
+        float(posterior.mean[0]),
+        max(float(posterior.covariance[0, 0]), 0.0),
+        float(extra_covariance[0, 0]),
+    )
 
 
 @functools.cache
-def missed(ones: tuple[int, int], sizes: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Means and half widths (6,) of bands at 1, by 80 and 95 %.
+def band_widths(ones: tuple[int, int], sizes: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return means and half widths (6,) of the bands at 1, with levels 80 and 95 %.
 
-    Of own rows alone, of `compare`, and of embeddings with more rows.
+    The bands are those from the rows of each sample only, those of `compare`, and those of
+    embeddings with pseudo-observations.
     """
-    samples = [rows_of(*one) for one in zip(ones, sizes, strict=True)]
+    samples = [rows_of(*pair) for pair in zip(ones, sizes, strict=True)]
     rng = np.random.default_rng(ones)
     rows = pool_rows(TwoSamples.checked(*samples), 1, rng)
     draws = sampling_draws(rows, np.ones((1, 1)) / rows.scale, 1.0 / rows.scale, 4000, rng)
     bands = Bands.from_draws(draws, LEVEL, WIDE)
-    unit = 1.0 - np.exp(-0.5)
-    shares = np.divide(ones, sizes)
-    own = unit * np.sqrt(np.sum(shares * (1.0 - shares) / sizes))
-    (of_p, *variances_p), (of_q, *variances_q) = map(embedded, ones, sizes)
-    whole = np.sqrt(np.sum([*variances_p, *variances_q]))
+    kernel_drop = 1.0 - np.exp(-0.5)
+    proportions = np.divide(ones, sizes)
+    sample_width = kernel_drop * np.sqrt(np.sum(proportions * (1.0 - proportions) / sizes))
+    (mean_p, *variances_p), (mean_q, *variances_q) = map(embedded, ones, sizes)
+    embedding_width = np.sqrt(np.sum([*variances_p, *variances_q]))
     z = norm.ppf([0.5 + 0.5 * level for level in (LEVEL, WIDE)])
-    widths = [*own * z, (bands.upper - bands.lower)[0] / 2, (bands.wide_upper - bands.mean)[0]]
-    means = np.repeat([unit * (shares[0] - shares[1]), of_p - of_q], [4, 2])
-    return means, np.array([*widths, *whole * z])
+    widths = [
+        *sample_width * z,
+        (bands.upper - bands.lower)[0] / 2,
+        (bands.wide_upper - bands.mean)[0],
+    ]
+    means = np.repeat([kernel_drop * (proportions[0] - proportions[1]), mean_p - mean_q], [4, 2])
+    return means, np.array([*widths, *embedding_width * z])
 
 
-def rare(chances: tuple[float, float], sizes: tuple[int, int]) -> np.ndarray:
-    """Coverage (6,) of the bands of :func:`missed` over all pairs of counts."""
-    masses = [binom(n, p).pmf(np.arange(n + 1)) for n, p in zip(sizes, chances, strict=True)]
+def rare_coverage(probabilities: tuple[float, float], sizes: tuple[int, int]) -> np.ndarray:
+    """Return the coverage (6,) of the bands of :func:`band_widths` over all pairs of counts."""
+    masses = [binom(n, p).pmf(np.arange(n + 1)) for n, p in zip(sizes, probabilities, strict=True)]
     mass = np.outer(*masses)
     mass[0, 0] = mass[-1, -1] = 0.0
     order = np.argsort(-mass, axis=None)
-    enough = np.searchsorted(np.cumsum(mass.ravel()[order]), (1.0 - LEFT_OUT) * mass.sum()) + 1
-    truth = (1.0 - np.exp(-0.5)) * (chances[0] - chances[1])
+    num_pairs = np.searchsorted(np.cumsum(mass.ravel()[order]), (1.0 - LEFT_OUT) * mass.sum()) + 1
+    truth = (1.0 - np.exp(-0.5)) * (probabilities[0] - probabilities[1])
     inside, total = np.zeros(6), 0.0
-    for index in order[:enough]:
+    for index in order[:num_pairs]:
         first, second = np.unravel_index(index, mass.shape)
-        means, widths = missed((int(first), int(second)), sizes)
+        means, widths = band_widths((int(first), int(second)), sizes)
         inside += mass.ravel()[index] * (np.abs(means - truth) <= widths)
         total += mass.ravel()[index]
     return inside / total
@@ -144,13 +154,17 @@ def rare(chances: tuple[float, float], sizes: tuple[int, int]) -> np.ndarray:
 
 def rare_report() -> None:
     """Measure rare events and write the table."""
-    kinds = ("own rows", "compare", "embeddings")
-    names = [f"{kind}, {level:.0%}" for kind in kinds for level in (LEVEL, WIDE)]
+    methods = ("own rows", "compare", "embeddings")
+    names = [f"{method}, {level:.0%}" for method in methods for level in (LEVEL, WIDE)]
     rows = []
     for sizes in SIZES:
-        for chances in CHANCES:
-            row = dict(zip(names, rare(chances, sizes).round(3).tolist(), strict=True))
-            rows.append({"m": sizes[0], "n": sizes[1], "p": chances[0], "q": chances[1]} | row)
+        for probabilities in PROBABILITIES:
+            row = dict(
+                zip(names, rare_coverage(probabilities, sizes).round(3).tolist(), strict=True)
+            )
+            rows.append(
+                {"m": sizes[0], "n": sizes[1], "p": probabilities[0], "q": probabilities[1]} | row
+            )
             print(rows[-1], flush=True)
     settings = {"lengthscale": 1.0, "at": 1.0, "mass left out": LEFT_OUT}
     write_report("coverage-rare", "Coverage of bands of the witness of rare events", rows, settings)

@@ -40,7 +40,7 @@ from matplotlib import pyplot as plt
 
 WEIGHTS = np.array([0.25, 0.04, 0.33, 0.04, 0.34])
 
-parser = argparse.ArgumentParser(description="K2-ABC where the posterior is known.")
+parser = argparse.ArgumentParser(description="K2-ABC with a known posterior.")
 parser.add_argument("--out", type=Path, default=Path("abc-toy-output"), help="output folder")
 parser.add_argument("--seed", type=int, default=0, help="seed of the data and the simulations")
 parser.add_argument("--quick", action="store_true", help="fewer simulations")
@@ -112,16 +112,19 @@ curves = {}
 for name, run in runs.items():
     squared = run["sample_stats"]["squared_distance"].values[0]
     nearest = np.quantile(squared - squared.min(), 0.002)
-    runs[name] = many = with_epsilon(run, nearest * np.geomspace(0.3, 1000.0, 25))
-    means = [moments_of(many, at)[0] for at in range(25)]
-    curves[name] = many["sample_stats"]["ess"].values, np.array([error(mean) for mean in means])
-shown = {"exact": (truth, truth_sd)}
+    runs[name] = by_epsilon = with_epsilon(run, nearest * np.geomspace(0.3, 1000.0, 25))
+    means = [moments_of(by_epsilon, at)[0] for at in range(25)]
+    curves[name] = (
+        by_epsilon["sample_stats"]["ess"].values,
+        np.array([error(mean) for mean in means]),
+    )
+summaries = {"exact": (truth, truth_sd)}
 for name, run in runs.items():
     ess = run["sample_stats"]["ess"].values
-    shown[name] = moments_of(run, int(np.argmin(np.abs(np.log(ess / 30.0)))))
-shown["K2-ABC, learned, sequential"] = moments_of(sequential, 0)
+    summaries[name] = moments_of(run, int(np.argmin(np.abs(np.log(ess / 30.0)))))
+summaries["K2-ABC, learned, sequential"] = moments_of(sequential, 0)
 print(f"sequential: {sequential.attrs['stopped']}")
-for name, (mean, sd) in shown.items():
+for name, (mean, sd) in summaries.items():
     print(f"{name:>27}: mean {mean.round(3)}, sd {sd.round(3)}, error {error(mean):.3f}")
 
 # %%
@@ -138,21 +141,21 @@ COLOURS = {
 figure, (left, right) = plt.subplots(
     1, 2, figsize=(10.5, 4.2), width_ratios=(1.5, 1.0), layout="constrained"
 )
-place = np.arange(INTERVALS)
+positions = np.arange(INTERVALS)
 for j, (name, colour) in enumerate(COLOURS.items()):
-    mean, sd = shown[name]
+    mean, sd = summaries[name]
     bars = {"color": colour, "ecolor": "black", "capsize": 2, "label": name}
     low = np.minimum(2.0 * sd, mean)  # weights are not negative
-    left.bar(place + 0.17 * (j - 2.0), mean, 0.17, yerr=(low, 2.0 * sd), **bars)
-left.set_xticks(place, [f"[{i}, {i + 1}]" for i in place])
+    left.bar(positions + 0.17 * (j - 2.0), mean, 0.17, yerr=(low, 2.0 * sd), **bars)
+left.set_xticks(positions, [f"[{i}, {i + 1}]" for i in positions])
 left.set(xlabel="interval", ylabel="weight", ylim=(0.0, 0.75))
 left.set_title("(A) posterior mean and two standard deviations", loc="left")
 left.legend(fontsize="small", frameon=False)
 for name, (ess, errors) in curves.items():
-    seen = ess > 5.0
-    right.plot(ess[seen], errors[seen], color=COLOURS[name], marker="o", markersize=3, label=name)
+    used = ess > 5.0
+    right.plot(ess[used], errors[used], color=COLOURS[name], marker="o", markersize=3, label=name)
 label = "K2-ABC, learned, sequential"
-right.axhline(error(shown[label][0]), color=COLOURS[label], linestyle="--", label=label)
+right.axhline(error(summaries[label][0]), color=COLOURS[label], linestyle="--", label=label)
 right.set(xscale="log", yscale="log", xlabel="effective sample size", ylabel="error of the mean")
 right.invert_xaxis()
 ticks = [0.01, 0.02, 0.05, 0.1, 0.2]
@@ -165,9 +168,9 @@ figure.savefig(options.out / "abc_toy.png", dpi=130)
 record = {
     "observations": len(observed),
     "simulations": simulations,
-    "mean": {name: mean.tolist() for name, (mean, _) in shown.items()},
-    "sd": {name: sd.tolist() for name, (_, sd) in shown.items()},
-    "error": {name: error(mean) for name, (mean, _) in shown.items()},
+    "mean": {name: mean.tolist() for name, (mean, _) in summaries.items()},
+    "sd": {name: sd.tolist() for name, (_, sd) in summaries.items()},
+    "error": {name: error(mean) for name, (mean, _) in summaries.items()},
 }
 (options.out / "abc_toy.json").write_text(json.dumps(record, indent=1) + "\n")
 print(f"Written: {options.out / 'abc_toy.png'} and abc_toy.json")

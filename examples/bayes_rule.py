@@ -30,7 +30,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 MEAN, DEVIATION, WIDE, NOISE = 1.0, 0.5, 2.0, 1.0
-SHOWN, SHARES = 200, (0.05, 0.2)
+PLOTTED_SIZE, PROPORTIONS = 200, (0.05, 0.2)
 
 parser = argparse.ArgumentParser(description="Posterior means by kernel Bayes' rule and by ABC.")
 parser.add_argument("--out", type=Path, default=Path("bayes-rule-output"), help="output folder")
@@ -39,7 +39,7 @@ parser.add_argument("--quick", action="store_true", help="fewer runs")
 options = parser.parse_args()
 options.out.mkdir(parents=True, exist_ok=True)
 runs = 5 if options.quick else 20
-sizes = (50, SHOWN) if options.quick else (50, 100, SHOWN, 500, 1000, 2000)
+sizes = (50, PLOTTED_SIZE) if options.quick else (50, 100, PLOTTED_SIZE, 500, 1000, 2000)
 spread = (DEVIATION**2 + NOISE**2) ** 0.5
 at = MEAN + spread * np.linspace(-2.0, 2.0, 10)
 
@@ -71,30 +71,30 @@ def by_rule(n, rng):
     return weights @ posterior.points[:, 0] / weights.sum(axis=1)
 
 
-def by_acceptance(n, share, rng):
+def by_acceptance(n, proportion, rng):
     """Estimate the posterior mean by the x whose y are nearest, at all y, (10,)."""
     x = MEAN + DEVIATION * rng.normal(size=n)
     y = x + NOISE * rng.normal(size=n)
-    nearest = np.argsort(np.abs(y - at[:, None]), axis=1)[:, : round(share * n)]
+    nearest = np.argsort(np.abs(y - at[:, None]), axis=1)[:, : round(proportion * n)]
     return x[nearest].mean(axis=1)
 
 
-sides = {"kernel Bayes' rule": by_rule}
-for share in SHARES:
-    sides[f"ABC, nearest {100 * share:g} %"] = lambda n, rng, share=share: by_acceptance(
-        n, share, rng
+methods = {"kernel Bayes' rule": by_rule}
+for proportion in PROPORTIONS:
+    methods[f"ABC, nearest {100 * proportion:g} %"] = lambda n, rng, proportion=proportion: (
+        by_acceptance(n, proportion, rng)
     )
-found = {
+estimates = {
     name: np.array(
         [
             [estimate(n, np.random.default_rng([options.seed, n, run])) for run in range(runs)]
             for n in sizes
         ]
     )
-    for name, estimate in sides.items()
+    for name, estimate in methods.items()
 }  # (sizes, runs, 10)
 truth = posterior_mean(at, MEAN, DEVIATION)
-errors = {name: np.mean((values - truth) ** 2, axis=2) for name, values in found.items()}
+errors = {name: np.mean((values - truth) ** 2, axis=2) for name, values in estimates.items()}
 for name, values in errors.items():
     line = ", ".join(
         f"n = {n}: {error:.2g}" for n, error in zip(sizes, values.mean(1), strict=True)
@@ -110,12 +110,12 @@ figure, axes = plt.subplots(1, 2, figsize=(12.0, 4.8), layout="constrained")
 ax = axes[0]
 ax.plot(at, truth, color="black", linewidth=2, label="truth, (4 + y) / 5")
 ax.plot(at, posterior_mean(at, 0.0, WIDE), color="grey", linestyle=":", label="prior of the pairs")
-for j, ((name, values), colour) in enumerate(zip(found.items(), COLOURS, strict=True)):
-    shown = values[sizes.index(SHOWN)]
+for j, ((name, values), colour) in enumerate(zip(estimates.items(), COLOURS, strict=True)):
+    plotted = values[sizes.index(PLOTTED_SIZE)]
     ax.errorbar(
         at + 0.05 * (j - 1),
-        shown.mean(axis=0),
-        shown.std(axis=0, ddof=1),
+        plotted.mean(axis=0),
+        plotted.std(axis=0, ddof=1),
         color=colour,
         linestyle="",
         marker="os^"[j],
@@ -123,7 +123,7 @@ for j, ((name, values), colour) in enumerate(zip(found.items(), COLOURS, strict=
         label=name,
     )
 ax.set(xlabel="y", ylabel="E[X | Y = y]", ylim=(-1.2, 3.2))
-ax.set_title(f"(A) mean and standard deviation over {runs} runs, n = {SHOWN}", loc="left")
+ax.set_title(f"(A) mean and standard deviation over {runs} runs, n = {PLOTTED_SIZE}", loc="left")
 ax.legend(fontsize="small")
 ax = axes[1]
 for j, ((name, values), colour) in enumerate(zip(errors.items(), COLOURS, strict=True)):
@@ -140,12 +140,12 @@ record = {
     "sizes": list(sizes),
     "y": at.tolist(),
     "truth": truth.tolist(),
-    "shown": {
+    "plotted": {
         name: {
-            "mean": values[sizes.index(SHOWN)].mean(axis=0).tolist(),
-            "deviation": values[sizes.index(SHOWN)].std(axis=0, ddof=1).tolist(),
+            "mean": values[sizes.index(PLOTTED_SIZE)].mean(axis=0).tolist(),
+            "deviation": values[sizes.index(PLOTTED_SIZE)].std(axis=0, ddof=1).tolist(),
         }
-        for name, values in found.items()
+        for name, values in estimates.items()
     },
     "error": {name: values.mean(axis=1).tolist() for name, values in errors.items()},
     "standard_error": {

@@ -81,7 +81,7 @@ print(f"{len(observed)} steps, {lag} of them a quarter of a cycle")
 # would be excluded and counted as ``failed``. Epsilon is a third of the smallest default value,
 # which leaves an effective sample size of about a hundred.
 
-simulate = functools.partial(blowflies, kept=len(observed))
+simulate = functools.partial(blowflies, num_steps=len(observed))
 
 
 def simulate_pairs(rng, theta):
@@ -104,17 +104,19 @@ for name, (rows, simulator) in data.items():
     )
     runs[name] = with_epsilon(run, run["sample_stats"]["epsilon"].values.min() / 3.0)
 draws, errors = {}, {}
-wanted = ten_summaries(observed)
+observed_summaries = ten_summaries(observed)
 for name, run in runs.items():
     table = posterior_table(run).set_index("parameter")
     print(f"\n{name}, {run.attrs['failed']} simulations failed\n{table.round(3)}")
     posterior = resample(run, num_samples=500, seed=options.seed)["posterior"]
     draws[name] = {parameter: posterior[parameter].values[0] for parameter in PARAMETERS}
     series = simulate(rng, {p: np.full(100, table["mean"][p]) for p in PARAMETERS})
-    found = np.array([ten_summaries(one) for one in series])
-    errors[name] = float(np.mean((found - wanted) ** 2))
+    simulated_summaries = np.array([ten_summaries(path) for path in series])
+    errors[name] = float(np.mean((simulated_summaries - observed_summaries) ** 2))
     print(f"mean squared error of ten summaries, simulated from its mean: {errors[name]:.3g}")
-    for label, value, centre in zip(SUMMARIES, wanted, found.mean(axis=0), strict=True):
+    for label, value, centre in zip(
+        SUMMARIES, observed_summaries, simulated_summaries.mean(axis=0), strict=True
+    ):
         print(f"  {label:>32}: {value:.3g} observed, {centre:.3g} simulated")
 
 # %%
@@ -128,23 +130,28 @@ axes = top.subplots(3, 1, sharex=True, sharey=True)
 axes[0].plot(observed / 1000.0, color="black", linewidth=1.2)
 axes[0].set_title("(A) observed" if options.data else "(A) observed, simulated", loc="left")
 axes[0].set_ylim(0.0, 1.8 * observed.max() / 1000.0)
-for ax, letter, (name, drawn) in zip(axes[1:], "BC", draws.items(), strict=True):
-    some = simulate(rng, {p: values[:2] for p, values in drawn.items()})
-    for one, dashes in zip(some, ("-", "--"), strict=True):
-        ax.plot(one / 1000.0, dashes, color=COLOURS[name], linewidth=1.0)
+for ax, letter, (name, method_draws) in zip(axes[1:], "BC", draws.items(), strict=True):
+    paths = simulate(rng, {p: values[:2] for p, values in method_draws.items()})
+    for path, dashes in zip(paths, ("-", "--"), strict=True):
+        ax.plot(path / 1000.0, dashes, color=COLOURS[name], linewidth=1.0)
     ax.set_title(f"({letter}) simulated with two posterior draws, MMD of {name}", loc="left")
 axes[1].set_ylabel("population, thousands")
 axes[2].set_xlabel("step")
 panels = bottom.subplots(2, 3)
 prior = blowfly_prior()
 for ax, name in zip(panels.ravel(), PARAMETERS, strict=True):
-    centre, spread = float(prior[name].loc), float(prior[name].scale)
-    grid = np.linspace(centre - 3.0 * spread, centre + 3.0 * spread, 200)
+    centre, sd = float(prior[name].loc), float(prior[name].scale)
+    grid = np.linspace(centre - 3.0 * sd, centre + 3.0 * sd, 200)
     ax.fill_between(grid, np.exp(np.asarray(prior[name].log_prob(grid))), color="#E4E4E4")
     edges = np.linspace(grid[0], grid[-1], 26)
-    for which, drawn in draws.items():
+    for method, method_draws in draws.items():
         ax.hist(
-            drawn[name], edges, density=True, histtype="step", color=COLOURS[which], label=which
+            method_draws[name],
+            edges,
+            density=True,
+            histtype="step",
+            color=COLOURS[method],
+            label=method,
         )
     if name in truth:
         ax.axvline(truth[name], color="black", linestyle="--", linewidth=1.0, label="truth")
@@ -159,8 +166,8 @@ record = {
     "truth": truth,
     "mean squared error of summaries": errors,
     "posterior mean": {
-        which: {name: float(np.mean(values)) for name, values in drawn.items()}
-        for which, drawn in draws.items()
+        method: {name: float(np.mean(values)) for name, values in method_draws.items()}
+        for method, method_draws in draws.items()
     },
 }
 (options.out / "blowfly.json").write_text(json.dumps(record, indent=1) + "\n")

@@ -103,21 +103,21 @@ SPHERES = [  # centre, radius, colour
 ]
 
 
-def seen(rays):
+def ray_colors(rays):
     """Return the colors (m, 3) in [0, 1] at the ends of unit rays (m, 3) from the camera."""
     with np.errstate(divide="ignore"):
         distances = (np.where(rays > 0.0, ROOM, 0.0) - EYE) / rays
     rows, axis = np.arange(len(rays)), np.argmin(distances, axis=1)
     distance = distances[rows, axis]
-    place = EYE + distance[:, None] * rays
-    far = rays[rows, axis] > 0.0
+    points = EYE + distance[:, None] * rays
+    at_far_wall = rays[rows, axis] > 0.0
     # A smooth checkerboard: sharp edges cause aliasing at 20 x 20 pixels.
-    width = np.where(far, 0.7, 1.1)
-    across = np.where(axis == 0, place[:, 1], place[:, 0])
-    up = np.where(axis == 2, place[:, 1], place[:, 2])
+    width = np.where(at_far_wall, 0.7, 1.1)
+    across = np.where(axis == 0, points[:, 1], points[:, 0])
+    up = np.where(axis == 2, points[:, 1], points[:, 2])
     texture = np.tanh(4.0 * np.sin(np.pi * across / width) * np.sin(np.pi * up / width))
-    colour = WALLS[axis, far.astype(int)] * (0.8 + 0.2 * texture)[:, None]
-    normal = np.eye(3)[axis] * np.where(far, -1.0, 1.0)[:, None]
+    colour = WALLS[axis, at_far_wall.astype(int)] * (0.8 + 0.2 * texture)[:, None]
+    normal = np.eye(3)[axis] * np.where(at_far_wall, -1.0, 1.0)[:, None]
     for centre, radius, tint in SPHERES:
         to = np.array(centre) - EYE
         along = rays @ to
@@ -125,9 +125,9 @@ def seen(rays):
         near = along - np.sqrt(np.maximum(inside, 0.0))
         hit = (inside > 0.0) & (near > 0.0) & (near < distance)
         distance[hit], colour[hit] = near[hit], tint
-        place[hit] = EYE + near[hit, None] * rays[hit]
-        normal[hit] = (place[hit] - centre) / radius
-    light = LAMP - place
+        points[hit] = EYE + near[hit, None] * rays[hit]
+        normal[hit] = (points[hit] - centre) / radius
+    light = LAMP - points
     away = np.linalg.norm(light, axis=1)
     lit = np.maximum(np.sum(normal * light, axis=1) / away, 0.0) / (1.0 + 0.05 * away**2)
     return colour * (0.35 + 0.65 * lit)[:, None]
@@ -141,7 +141,10 @@ def render(turns, side=SIDE, per_pixel=RAYS):
     rays /= np.linalg.norm(rays, axis=1, keepdims=True)
     blocks = (side, per_pixel, side, per_pixel, 3)
     return np.array(
-        [seen(rays @ turn.reshape(3, 3).T).reshape(blocks).mean((1, 3)).ravel() for turn in turns]
+        [
+            ray_colors(rays @ turn.reshape(3, 3).T).reshape(blocks).mean((1, 3)).ravel()
+            for turn in turns
+        ]
     )
 
 
@@ -241,14 +244,14 @@ def kalman(states, frames, series, chosen):
     measurement = Regression(ndim_state=D, mapping=range(components), noise_covar=noise)
     measurement.weights = weights.T
     updater = KalmanUpdater(measurement)
-    belief, found = GaussianState(np.zeros(D), np.cov(X, rowvar=False)), []
+    posterior, estimates = GaussianState(np.zeros(D), np.cov(X, rowvar=False)), []
     for step, row in enumerate((series - middle) @ basis):
         # The first distribution is the prior of the first state, as in the kernel Bayes filter.
-        prior = predictor.predict(belief) if step else belief
-        seen_now = Detection(row[:, None], measurement_model=measurement)
-        belief = updater.update(SingleHypothesis(prior, seen_now))
-        found.append(np.asarray(belief.state_vector, dtype=float).ravel())
-    return centre + np.array(found)
+        prior = predictor.predict(posterior) if step else posterior
+        detection = Detection(row[:, None], measurement_model=measurement)
+        posterior = updater.update(SingleHypothesis(prior, detection))
+        estimates.append(np.asarray(posterior.state_vector, dtype=float).ravel())
+    return centre + np.array(estimates)
 
 
 def kalman_matrix(states, frames, series, chosen):
@@ -260,8 +263,8 @@ def kalman_quaternion(states, frames, series, chosen):
     # q and -q are the same rotation: choose the one nearer to that of the previous frame.
     signs = np.sign(np.sum(quaternions[1:] * quaternions[:-1], axis=1))
     quaternions[1:] *= np.cumprod(signs)[:, None]
-    found = Turn.from_quat(kalman(quaternions, frames, series, chosen))  # normalized
-    return found.as_matrix().reshape(-1, 9)
+    quaternion_estimates = Turn.from_quat(kalman(quaternions, frames, series, chosen))  # normalized
+    return quaternion_estimates.as_matrix().reshape(-1, 9)
 
 
 # %%
@@ -286,22 +289,22 @@ METHODS = {
 
 def choose(method, grid, frames):
     """Choose parameters; return them and their error on the second half of training."""
-    quarter, tried = half // 2, {}
+    quarter, validation_errors = half // 2, {}
 
     def error(values):
-        if values not in tried:
+        if values not in validation_errors:
             try:
-                found = method(A[:quarter], frames[:quarter], frames[quarter:half], values)
-                tried[values] = float(squared(found, A[quarter:half]).mean())
+                estimates = method(A[:quarter], frames[:quarter], frames[quarter:half], values)
+                validation_errors[values] = float(squared(estimates, A[quarter:half]).mean())
             except ArithmeticError:  # the sum of the weights is zero
-                tried[values] = np.inf
-        return tried[values]
+                validation_errors[values] = np.inf
+        return validation_errors[values]
 
     best, before = tuple(values[len(values) // 2] for values in grid.values()), None
     while best != before:
         before = best
-        for place, values in enumerate(grid.values()):
-            best = min(((*best[:place], value, *best[place + 1 :]) for value in values), key=error)
+        for index, values in enumerate(grid.values()):
+            best = min(((*best[:index], value, *best[index + 1 :]) for value in values), key=error)
     return best, error(best)
 
 
@@ -338,21 +341,24 @@ print(f"\nMean squared error of the camera angle, {runs} runs; the data are not 
 print(f"{'sigma^2':8} {'method':18} {'ours':18} {'degrees':>8}   slides (their data)")
 for noise, name in itertools.product(NOISES, METHODS):
     mse, degrees = errors[f"{noise:g} {name}"]
-    ours, theirs = f"{mse.mean():.3f} +- {mse.std():.3f}", PUBLISHED[name][NOISES.index(noise)]
-    print(f"{noise:<8g} {name:18} {ours:18} {degrees.mean():8.1f}   {theirs}")
+    measured, published = (
+        f"{mse.mean():.3f} +- {mse.std():.3f}",
+        PUBLISHED[name][NOISES.index(noise)],
+    )
+    print(f"{noise:<8g} {name:18} {measured:18} {degrees.mean():8.1f}   {published}")
 print(f"constant estimate: {constant.mean():.3f}, {angle(constant).mean():.1f} degrees")
 
 figure = plt.figure(figsize=(12.5, 5.6), layout="constrained")
 grid = figure.add_gridspec(2, 8, height_ratios=[1.0, 1.7])
-for place, index in enumerate(np.linspace(half, count - 1, 8, dtype=int)):
-    ax = figure.add_subplot(grid[0, place])
+for column, index in enumerate(np.linspace(half, count - 1, 8, dtype=int)):
+    ax = figure.add_subplot(grid[0, column])
     ax.imshow(np.clip(frames[index], 0.0, 1.0).reshape(SIDE, SIDE, 3))
     ax.set_title(f"frame {index + 1}", fontsize="small")
     ax.axis("off")
 left, right = figure.add_subplot(grid[1, :3]), figure.add_subplot(grid[1, 3:])
-for place, name in enumerate(METHODS):
+for index, name in enumerate(METHODS):
     mse = np.array([errors[f"{noise:g} {name}"][0] for noise in NOISES])
-    where, colour = np.arange(len(NOISES)) + 0.2 * (place - 1.5), f"C{place}"
+    where, colour = np.arange(len(NOISES)) + 0.2 * (index - 1.5), f"C{index}"
     left.bar(where, mse.mean(axis=1), 0.18, yerr=mse.std(axis=1), color=colour, label=name)
     right.plot(traces[f"{NOISES[0]:g} {name}"][:300], color=colour, linewidth=1.0)
 left.set_xticks(range(len(NOISES)), [rf"$\sigma^2$ = {noise:g}" for noise in NOISES])

@@ -30,10 +30,10 @@ common = {"n_resamples": 99 if options.quick else 999, "progress": False}
 rng = np.random.default_rng(0)
 
 
-def saved(found, name):
+def print_and_save(comparison, name):
     """Print a comparison and save its figure."""
-    print(f"\n{found}")
-    figure = found.plot()
+    print(f"\n{comparison}")
+    figure = comparison.plot()
     figure.savefig(options.out / f"{name}.png", dpi=150)
     plt.close(figure)
 
@@ -46,28 +46,30 @@ def saved(found, name):
 # between these.
 
 P, Q = normal_laplace(per_component=60 if options.quick else 1000)
-found = compare(P, Q, names=("normal", "Laplace"), **common)
-saved(found, "comparison")
+comparison = compare(P, Q, names=("normal", "Laplace"), **common)
+print_and_save(comparison, "comparison")
 
 # %%
 # The posterior also gives the ratio of the densities, with pointwise and simultaneous bands, and
 # the probability that the squared MMD exceeds a threshold.
 
 at = np.array([0.0, 1.5])
-bands = found.density_ratio(at)
+bands = comparison.density_ratio(at)
 for point, middle, low, high in zip(
     at, bands.mean, bands.wide_lower, bands.wide_upper, strict=True
 ):
     print(
         f"density ratio at {point:g}: {middle:.2f} ({low:.2f} to {high:.2f}, 95 % with the other)"
     )
-print(f"squared MMD at the difference's scale above 0.001: {found.prob_mmd2_exceeds(0.001):.2f}")
+print(
+    f"squared MMD at the difference's scale above 0.001: {comparison.prob_mmd2_exceeds(0.001):.2f}"
+)
 
 # %%
 # The sample size that is required to detect this difference is simulated from its posterior.
 
 if not options.quick:
-    print(found.required_sample_size(0.8))
+    print(comparison.required_sample_size(0.8))
 
 # %%
 # Two columns
@@ -80,7 +82,9 @@ sizes = 150 if options.quick else 1000
 chosen = rng.integers(4, size=(2, sizes))
 P = centres[chosen[0]] + rng.normal(size=(sizes, 2))
 Q = centres[chosen[1]] + np.where(chosen[1] == 0, 1.6, 1.0)[:, None] * rng.normal(size=(sizes, 2))
-saved(compare(P, Q, names=("before", "after"), columns=("east", "north"), **common), "clusters")
+print_and_save(
+    compare(P, Q, names=("before", "after"), columns=("east", "north"), **common), "clusters"
+)
 
 # %%
 # Many columns
@@ -89,7 +93,7 @@ saved(compare(P, Q, names=("before", "after"), columns=("east", "north"), **comm
 
 P, Q = rng.normal(size=(2, 150 if options.quick else 500, 10))
 Q[:, 3] += 0.5
-saved(compare(P, Q, names=("before", "after"), **common), "columns")
+print_and_save(compare(P, Q, names=("before", "after"), **common), "columns")
 
 # %%
 # Paired rows
@@ -99,8 +103,8 @@ saved(compare(P, Q, names=("before", "after"), **common), "columns")
 
 before = rng.normal(70.0, 12.0, size=100)
 after = before - 0.6 + rng.normal(0.0, 1.5, size=100)
-apart = compare(before, after, columns=("weight",), names=("before", "after"), **common)
-print(f"\nAs two samples: {str(apart).splitlines()[0]}")
+unpaired = compare(before, after, columns=("weight",), names=("before", "after"), **common)
+print(f"\nAs two samples: {str(unpaired).splitlines()[0]}")
 paired = compare(
     before, after, paired=True, columns=("weight",), names=("before", "after"), **common
 )

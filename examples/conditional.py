@@ -48,15 +48,17 @@ kernels = {"kernel_x": "median", "kernel_y": "median"} if options.quick else {}
 # The embedding represents the conditional distribution: it gives the expectation of any function of
 # ozone.
 
-given = learn_conditional(temperature, ozone, **kernels)
+conditional = learn_conditional(temperature, ozone, **kernels)
 at = np.linspace(temperature.min(), temperature.max(), 200)
-mean, high = given.expectation(at, lambda y: np.hstack([y, (y > 15.0).astype(float)])).T
+mean, high = conditional.expectation(at, lambda y: np.hstack([y, (y > 15.0).astype(float)])).T
 # Weights may be negative, and the estimated variance is then negative where there are few days. No
 # band is drawn there.
-variance = given.variance(at)[:, 0]
+variance = conditional.variance(at)[:, 0]
 deviation = np.sqrt(np.where(variance > 0.0, variance, np.nan))
-added = len(ozone) * given.regularization
-print(f"lengthscale of the temperature: {given.kernel_x.lengthscale:.1f}, n lambda {added:.3g}")
+added = len(ozone) * conditional.regularization
+print(
+    f"lengthscale of the temperature: {conditional.kernel_x.lengthscale:.1f}, n lambda {added:.3g}"
+)
 
 # %%
 # Ten degrees warmer
@@ -67,8 +69,8 @@ print(f"lengthscale of the temperature: {given.kernel_x.lengthscale:.1f}, n lamb
 # the data are used.
 
 warmer = temperature[temperature + 10.0 <= temperature.max()]
-today = sum_rule(given, mean_embedding(warmer, given.kernel_x))
-later = sum_rule(given, mean_embedding(warmer + 10.0, given.kernel_x))
+today = sum_rule(conditional, mean_embedding(warmer, conditional.kernel_x))
+later = sum_rule(conditional, mean_embedding(warmer + 10.0, conditional.kernel_x))
 
 # %%
 # The temperature of a day with little, and with much ozone
@@ -79,12 +81,12 @@ later = sum_rule(given, mean_embedding(warmer + 10.0, given.kernel_x))
 colder = np.sort(temperature)[: len(temperature) // 2]
 posterior = {}
 for name, days in (("all days", temperature), ("the colder half", colder)):
-    rule = bayes_rule(given, mean_embedding(days, given.kernel_x), regularization=1e-3)
+    rule = bayes_rule(conditional, mean_embedding(days, conditional.kernel_x), regularization=1e-3)
     for value in (4.0, 18.0):
-        found = rule(value).normalized()
+        posterior_embedding = rule(value).normalized()
         posterior[f"{name}, ozone {value:g}"] = {
-            "mean": float(found.mean()[0]),
-            "mode": float(pre_image(found).point[0]),
+            "mean": float(posterior_embedding.mean()[0]),
+            "mode": float(pre_image(posterior_embedding).point[0]),
         }
 
 # %%
@@ -103,8 +105,8 @@ ratio = function_embedding(
     shrunk_embedding(bottom, kernel),
     kernel=kernel,
 )
-places = np.linspace(0.0, 6.0, 25)
-few = reduced_embedding(ratio, places)
+support = np.linspace(0.0, 6.0, 25)
+reduced = reduced_embedding(ratio, support)
 draws = rng.normal(2.0, 0.5, 20_000) / rng.gamma(9.0, 1.0 / 9.0, 20_000)
 line = np.linspace(0.0, 6.0, 300)
 truth = mean_embedding(draws, kernel)
@@ -115,7 +117,7 @@ results = {
     "temperature": posterior,
     "distance of the ratio's embedding to that of 20 000 draws": float(ratio.distance(truth)),
     "and of 80 ratios of pairs": float(mean_embedding(top / bottom, kernel).distance(truth)),
-    "lost by telling it by 25 points": float(ratio.distance(few)),
+    "error of 25 points": float(ratio.distance(reduced)),
 }
 print(json.dumps(results, indent=1))
 
@@ -137,7 +139,7 @@ panels[1].set_xlabel("Temp (°F)")
 panels[1].set_ylabel("probability of more than 15 pphm")
 panels[2].plot(line, truth(line), color="#9A9A9A", linewidth=4, alpha=0.6, label="20 000 draws")
 panels[2].plot(line, ratio(line), color="#0072B2", label="all 6400 pairs")
-panels[2].plot(line, few(line), "--", color="#D55E00", label="25 points")
+panels[2].plot(line, reduced(line), "--", color="#D55E00", label="25 points")
 panels[2].set_xlabel("x / y")
 panels[2].set_ylabel("embedding")
 panels[2].legend(frameon=False)

@@ -42,10 +42,10 @@ print("\nIf the pupils were a sample of their class:")
 print(DistributionRegressor().fit(rows, scores, groups="class"))
 
 print("\nA class whose pupils all have IQ 11 and status 30, and a class with these means:")
-alike = pd.DataFrame({"IQ": [11.0] * 20, "SES": [30.0] * 20})
-mixed = pd.DataFrame({"IQ": [8.0, 14.0] * 10, "SES": [15.0, 45.0] * 10})
+uniform_class = pd.DataFrame({"IQ": [11.0] * 20, "SES": [30.0] * 20})
+mixed_class = pd.DataFrame({"IQ": [8.0, 14.0] * 10, "SES": [15.0, 45.0] * 10})
 for name, interval in zip(
-    ("alike", "mixed"), regressor.predict_interval([alike, mixed]), strict=True
+    ("alike", "mixed"), regressor.predict_interval([uniform_class, mixed_class]), strict=True
 ):
     print(f"  {name}: {interval[0]:.1f} to {interval[1]:.1f}")
 

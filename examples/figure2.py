@@ -93,12 +93,12 @@ settings = {
 
 
 def type_two_errors(ratio):
-    """Return the error rate of each statistic; computed, or read where an earlier run kept it."""
+    """Return the error rate of each statistic, computed or read from the file of an earlier run."""
     path = options.out / f"ratio-{ratio:g}.json"
     if path.exists():
-        kept = json.loads(path.read_text())
-        if kept["settings"] == settings:
-            return kept["errors"]
+        stored = json.loads(path.read_text())
+        if stored["settings"] == settings:
+            return stored["errors"]
     counts = dict.fromkeys(STATISTICS, 0)
     for repeat in range(options.repeats):
         P, Q = grids(ratio, np.random.default_rng([options.seed, int(10 * ratio), repeat]))
@@ -119,10 +119,10 @@ def type_two_errors(ratio):
 
 retained = {name: [] for name in STATISTICS}
 for ratio in ratios:
-    found = type_two_errors(ratio)
+    errors = type_two_errors(ratio)
     for name in STATISTICS:
-        retained[name].append(found[name])
-    line = ", ".join(f"{name} {found[name]:.2f}" for name in STATISTICS)
+        retained[name].append(errors[name])
+    line = ", ".join(f"{name} {errors[name]:.2f}" for name in STATISTICS)
     print(f"ratio {ratio:g}: type II error {line}", flush=True)
 if options.ratios:
     raise SystemExit

@@ -89,14 +89,14 @@ def whitened(how):
 
 def memory(sample):
     """Return the largest lag-1 autocorrelation of a column."""
-    return max(np.corrcoef(one[:-1], one[1:])[0, 1] for one in sample.T)
+    return max(np.corrcoef(column[:-1], column[1:])[0, 1] for column in sample.T)
 
 
 # %%
 # The graphs
 # ----------
 
-rows, drawn = [], []
+rows, graphs = [], []
 for how in options.whiten:
     sample = whitened(how)
     print(f"\n{WHITENED[how]}; largest correlation with the day before {memory(sample):.2f}")
@@ -112,7 +112,7 @@ for how in options.whiten:
             )
         else:
             graph = first.again(kernel=kernel)  # reuses the regressions
-        drawn.append((how, kernel, graph))
+        graphs.append((how, kernel, graph))
         print(f"\n{name}: {graph}")
         for test in graph.separations("Temp", "Ozone"):
             print(f"  no edge between Temp and Ozone: {test}")
@@ -127,7 +127,7 @@ for how in options.whiten:
                         "level": level,
                         "order": "as in the file" if order is columns else "reversed",
                         "Temp and Ozone": str(edge) if edge else "no edge",
-                        "edges": [str(one) for one in again.edges],
+                        "edges": [str(edge) for edge in again.edges],
                     }
                 )
 
@@ -149,7 +149,7 @@ across = len(options.whiten)
 figure, axes = plt.subplots(
     len(KERNELS), across, figsize=(5.0 * across, 10.0), layout="constrained", squeeze=False
 )
-for how, kernel, graph in drawn:
+for how, kernel, graph in graphs:
     ax = axes[list(KERNELS).index(kernel), options.whiten.index(how)]
     edge = graph.between("Temp", "Ozone")
     plot_graph(graph, highlighted=() if edge is None else (edge,), ax=ax)

@@ -65,9 +65,9 @@ filtered = model.filter(series)
 smoothed = model.smooth(filtered)
 
 
-def error(found, truth=states):
+def error(estimates, truth=states):
     """Return the root mean squared distance."""
-    return float(np.sqrt(np.mean(np.sum((found - truth) ** 2, axis=1))))
+    return float(np.sqrt(np.mean(np.sum((estimates - truth) ** 2, axis=1))))
 
 
 errors = {
@@ -77,17 +77,19 @@ errors = {
     "smoothed, mean": error(smoothed.mean()),
 }
 centre = np.broadcast_to(training.mean(axis=0), states.shape)
-for ahead in (1, 2, 4, 8):
-    predicted = model.predict(filtered, ahead).mean()
-    errors[f"predicted {ahead} ahead"] = error(predicted[:-ahead], states[ahead:])
+for steps_ahead in (1, 2, 4, 8):
+    predicted = model.predict(filtered, steps_ahead).mean()
+    errors[f"predicted {steps_ahead} ahead"] = error(predicted[:-steps_ahead], states[steps_ahead:])
 errors["the mean of all states"] = error(centre)
 
 # There are no observations from step 60 to 65: the filter uses the learned dynamics only.
-seen = np.ones(len(series), bool)
-seen[60:66] = False
-blind = model.filter(series, observed=seen)
-errors["filtered, in the gap"] = error(blind.mean()[~seen], states[~seen])
-errors["smoothed, in the gap"] = error(model.smooth(blind).mean()[~seen], states[~seen])
+is_observed = np.ones(len(series), bool)
+is_observed[60:66] = False
+blind = model.filter(series, observed=is_observed)
+errors["filtered, in the gap"] = error(blind.mean()[~is_observed], states[~is_observed])
+errors["smoothed, in the gap"] = error(
+    model.smooth(blind).mean()[~is_observed], states[~is_observed]
+)
 for name, value in errors.items():
     print(f"{name:24} {value:.3f}")
 
@@ -110,7 +112,13 @@ right.axvspan(59.5, 65.5, color="#EDEDED", label="nothing is seen")
 right.plot(steps, states[steps, 0], color="#1A1A1A", linewidth=1.0, label="state u")
 right.plot(steps, blind.mean()[steps, 0], color="#0072B2", label="filtered")
 right.plot(steps, model.smooth(blind).mean()[steps, 0], color="#D55E00", label="smoothed")
-right.plot(steps[seen[steps]], series[steps[seen[steps]], 0], "x", color="#9A9A9A", markersize=4)
+right.plot(
+    steps[is_observed[steps]],
+    series[steps[is_observed[steps]], 0],
+    "x",
+    color="#9A9A9A",
+    markersize=4,
+)
 right.set_xlabel("step")
 right.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4)
 figure.savefig(options.out / "filtering.png", dpi=130)

@@ -64,12 +64,14 @@ lengthscales = np.geomspace(0.2, 100.0, 20 if options.quick else 120)
 
 
 @jax.jit
-def profile(places, noise_variance):
+def profile(landmark_points, noise_variance):
     """Compute the log pseudo-likelihood at all ``lengthscales``."""
 
     def at(lengthscale):
         kernel = SquaredExponential(lengthscale)
-        return landmark_log_likelihood(pooled, places, kernel, noise_variance=noise_variance)
+        return landmark_log_likelihood(
+            pooled, landmark_points, kernel, noise_variance=noise_variance
+        )
 
     return jax.lax.map(at, lengthscales)
 
@@ -100,13 +102,14 @@ with jax.enable_x64(True):
 median = median_kernel(pooled[canonical_order(pooled)], None, 0).lengthscale
 print(f"{SIDE} x {SIDE} landmarks, tau^2 = {NOISE_VARIANCE}: lengthscale {best:.3g}")
 print(f"median heuristic: {median:.3g}")
-others = {
+best_by_noise = {
     variance: [highest(side, variance) for side in (SIDES[:2] if options.quick else SIDES)]
     for variance in NOISE_VARIANCES
 }
-for variance, found in others.items():
+for variance, best_lengthscales in best_by_noise.items():
     line = ", ".join(
-        f"{side} x {side}: {each:.3g}" for side, each in zip(SIDES, found, strict=False)
+        f"{side} x {side}: {best_lengthscale:.3g}"
+        for side, best_lengthscale in zip(SIDES, best_lengthscales, strict=False)
     )
     print(f"tau^2 = {variance}: {line}")
 
@@ -125,8 +128,10 @@ ax.axvline(median, color="#D55E00", linestyle="--", label=f"median heuristic: {m
 ax.set(title="(B) log pseudo-likelihood", xlabel="lengthscale")
 ax.legend(fontsize="small")
 ax = axes[2]
-for variance, found in others.items():
-    ax.loglog(SIDES[: len(found)], found, "o-", label=rf"$\tau^2$ = {variance:g}")
+for variance, best_lengthscales in best_by_noise.items():
+    ax.loglog(
+        SIDES[: len(best_lengthscales)], best_lengthscales, "o-", label=rf"$\tau^2$ = {variance:g}"
+    )
 ax.set(title="(C) where it is highest", xlabel="landmarks per side", ylabel="lengthscale")
 ax.set_xticks(SIDES, [str(side) for side in SIDES])
 ax.set_yticks([0.5, 1.0, 2.0, 4.0], ["0.5", "1", "2", "4"])
@@ -138,6 +143,8 @@ record = {
     "noise_variance": NOISE_VARIANCE,
     "learned": best,
     "median": median,
-    "others": {f"{variance:g}": found for variance, found in others.items()},
+    "by_noise_variance": {
+        f"{variance:g}": best_lengthscales for variance, best_lengthscales in best_by_noise.items()
+    },
 }
 (options.out / "landmarks.json").write_text(json.dumps(record, indent=2) + "\n")

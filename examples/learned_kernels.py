@@ -36,9 +36,9 @@ class Task:
     name: str
     score_name: str
     X: np.ndarray
-    labels: np.ndarray  # labels of the points that ``places`` returns
+    labels: np.ndarray  # labels of the points that ``plot_points`` returns
     score: Callable[[float], float]
-    places: Callable[[float], np.ndarray]
+    plot_points: Callable[[float], np.ndarray]
     axes: tuple[str, str] = ("first principal component", "second principal component")
 
 
@@ -61,7 +61,7 @@ def main() -> None:
         print(f"{task.name}, {len(task.X)} x {task.X.shape[1]}\n{learned}")
         for name, gamma in gammas.items():
             print(f"  {name:<17} gamma {gamma:8.4f}  {task.score_name} {task.score(gamma):.3f}")
-        draw_places(above, task, learned.gamma)
+        draw_points(above, task, learned.gamma)
         draw_scores(below, task, gammas, learned)
     path = options.out / "learned-kernels.png"
     figure.savefig(path, dpi=130)
@@ -75,7 +75,7 @@ def rings() -> Task:
     def components(gamma: float) -> np.ndarray:
         return KernelPCA(3, kernel="rbf", gamma=gamma).fit_transform(X)
 
-    def places(gamma: float) -> np.ndarray:
+    def plot_points(gamma: float) -> np.ndarray:
         return components(gamma)[:, [0, 2]]
 
     def score(gamma: float) -> float:
@@ -83,7 +83,7 @@ def rings() -> Task:
         return float(cross_val_score(model, components(gamma), labels, cv=5).mean())
 
     names = ("first component", "third component")
-    return Task("KernelPCA, two rings", "accuracy of a plane", X, labels, score, places, names)
+    return Task("KernelPCA, two rings", "accuracy of a plane", X, labels, score, plot_points, names)
 
 
 def wines() -> Task:
@@ -95,10 +95,12 @@ def wines() -> Task:
         model = SpectralClustering(3, gamma=gamma, random_state=0, assign_labels="cluster_qr")
         return float(adjusted_rand_score(data.target, model.fit_predict(X)))
 
-    def places(gamma: float) -> np.ndarray:
+    def plot_points(gamma: float) -> np.ndarray:
         return PCA(2).fit_transform(X)
 
-    return Task("SpectralClustering, wines", "adjusted Rand index", X, data.target, score, places)
+    return Task(
+        "SpectralClustering, wines", "adjusted Rand index", X, data.target, score, plot_points
+    )
 
 
 def tumours() -> Task:
@@ -114,16 +116,18 @@ def tumours() -> Task:
         model = OneClassSVM(gamma=gamma, nu=0.1).fit(known)
         return float(roc_auc_score(malignant, -model.score_samples(new)))
 
-    def places(gamma: float) -> np.ndarray:
+    def plot_points(gamma: float) -> np.ndarray:
         return PCA(2).fit(known).transform(new)
 
-    return Task("OneClassSVM, breast tumours", "area under ROC", known, malignant, score, places)
+    return Task(
+        "OneClassSVM, breast tumours", "area under ROC", known, malignant, score, plot_points
+    )
 
 
-def draw_places(axes: plt.Axes, task: Task, gamma: float) -> None:
+def draw_points(axes: plt.Axes, task: Task, gamma: float) -> None:
     """Draw the points in two components, colored by the labels, which no method used."""
-    places = task.places(gamma)
-    axes.scatter(*places.T, c=task.labels, s=8, cmap="viridis")
+    plot_points = task.plot_points(gamma)
+    axes.scatter(*plot_points.T, c=task.labels, s=8, cmap="viridis")
     axes.set(title=task.name, xlabel=task.axes[0], ylabel=task.axes[1])
 
 
@@ -131,8 +135,8 @@ def draw_scores(
     axes: plt.Axes, task: Task, gammas: dict[str, float], learned: LearnedKernel
 ) -> None:
     """Draw the score as a function of gamma, with each choice of gamma."""
-    found = list(gammas.values())
-    grid = np.geomspace(min(found) / 20, max(found) * 20, 40)
+    choices = list(gammas.values())
+    grid = np.geomspace(min(choices) / 20, max(choices) * 20, 40)
     axes.semilogx(grid, [task.score(gamma) for gamma in grid], color="0.4", lw=1)
     for (name, gamma), colour in zip(gammas.items(), ("C3", "C0", "C2"), strict=True):
         axes.plot(gamma, task.score(gamma), "o", color=colour, label=name)

@@ -101,9 +101,9 @@ def describe(run, diagnosis, witness):
         if unit:
             print(f"{column} is rounded to {unit:g}: noise within that unit was added.")
     print(diagnosis)
-    found = witness_summary(witness, diagnosis.modes, LEVEL)
+    summary = witness_summary(witness, diagnosis.modes, LEVEL)
     for posterior, bands in zip(
-        posterior_summary(run, diagnosis.modes)["modes"], found["modes"], strict=True
+        posterior_summary(run, diagnosis.modes)["modes"], summary["modes"], strict=True
     ):
         if not posterior["draws"]:
             print(f"Mode {posterior['mode']}: no draws, except of chains named as stuck above.")

@@ -34,9 +34,9 @@ from scipy.special import logsumexp
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
-SIDE, SHARE, NOVEL = 2, 0.03, 0.05
+SIDE, PROPORTION, NOVEL = 2, 0.03, 0.05
 
-parser = argparse.ArgumentParser(description="New patches of a picture, by a ratio of densities.")
+parser = argparse.ArgumentParser(description="Novel patches of an image, by a ratio of densities.")
 parser.add_argument("--out", type=Path, default=Path("novelty-output"), help="output folder")
 parser.add_argument("--background", type=Path, help="image, with --target")
 parser.add_argument("--target", type=Path, help="image, with --background")
@@ -85,13 +85,13 @@ else:
 rng = np.random.default_rng(options.seed)
 
 
-def some(picture):
+def random_patches(picture):
     """Draw a random subset of the patches, (n, 12)."""
     rows = patches(picture).reshape(-1, 3 * SIDE**2)
-    return rows[rng.permutation(len(rows))[: max(2, round(SHARE * len(rows)))]]
+    return rows[rng.permutation(len(rows))[: max(2, round(PROPORTION * len(rows)))]]
 
 
-samples = {"target": some(target), "background": some(background)}
+samples = {"target": random_patches(target), "background": random_patches(background)}
 every = patches(target)
 points = every.reshape(-1, every.shape[2])
 
@@ -136,7 +136,7 @@ for method, of in logs.items():
     rank = np.argsort(np.argsort(-ratio, kind="stable"))
     novel[method] = (rank < round(NOVEL * len(ratio))).reshape(every.shape[:2])
 shared = (novel[STUDENT_T] & novel[KDE]).sum() / novel[KDE].sum()
-results["share of new patches that both find"] = float(shared)
+results["proportion of novel patches that both methods find"] = float(shared)
 print(json.dumps(results, indent=1))
 
 # %%
@@ -146,19 +146,19 @@ print(json.dumps(results, indent=1))
 
 def marked(where):
     """Return the target in grey, with novel patches in red."""
-    shown = np.repeat(target.mean(axis=2, keepdims=True), 3, axis=2) * 0.6 + 0.4
+    image = np.repeat(target.mean(axis=2, keepdims=True), 3, axis=2) * 0.6 + 0.4
     pixels = np.repeat(np.repeat(where, SIDE, axis=0), SIDE, axis=1)
-    shown[: pixels.shape[0], : pixels.shape[1]][pixels] = (0.85, 0.0, 0.0)
-    return shown
+    image[: pixels.shape[0], : pixels.shape[1]][pixels] = (0.85, 0.0, 0.0)
+    return image
 
 
 figure, panels = plt.subplots(1, 4, figsize=(12.5, 3.5), layout="constrained")
-shown = {"(A) background": background, "(B) target": target}
-shown |= {
+images = {"(A) background": background, "(B) target": target}
+images |= {
     f"({letter}) {name}": marked(where)
     for letter, (name, where) in zip("CD", novel.items(), strict=True)
 }
-for ax, (title, picture) in zip(panels, shown.items(), strict=True):
+for ax, (title, picture) in zip(panels, images.items(), strict=True):
     ax.imshow(picture, interpolation="nearest")
     ax.set_title(title, fontsize="medium")
     ax.set_axis_off()

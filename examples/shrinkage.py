@@ -79,7 +79,7 @@ def estimates(X, kernel):
 X, kernel = draw(SIZE), SquaredExponential(LENGTHSCALE)
 line = np.linspace(-6.0, 8.0, 281)
 truth = gaussian_mixture_embedding(WEIGHTS, MEANS, DEVIATIONS, LENGTHSCALE, line)
-found = {name: np.asarray(one(line)) for name, one in estimates(X, kernel).items()}
+embeddings = {name: np.asarray(embedding(line)) for name, embedding in estimates(X, kernel).items()}
 amounts = {name: float(a) for name, a in shrinkage_amount(X, kernel).items()}
 print(", ".join(f"{name} {a:.3f}" for name, a in amounts.items()))
 
@@ -107,14 +107,14 @@ def squared_norm(lengthscale):
 def losses(lengthscale, norm):
     """Compute the squared distance to mu of each estimate from each sample."""
 
-    def loss(one):
-        wide = lengthscale * (1.0 if one.measure is None else 2.0**0.5)
-        values = gaussian_mixture_embedding(WEIGHTS, MEANS, DEVIATIONS, wide, one.points)
-        return one.squared_norm() - 2.0 * one.weights @ values + norm
+    def loss(embedding):
+        wide = lengthscale * (1.0 if embedding.measure is None else 2.0**0.5)
+        values = gaussian_mixture_embedding(WEIGHTS, MEANS, DEVIATIONS, wide, embedding.points)
+        return embedding.squared_norm() - 2.0 * embedding.weights @ values + norm
 
     def of_all(X):
-        found = estimates(X, SquaredExponential(lengthscale))
-        return jnp.stack([loss(one) for one in found.values()])
+        embeddings = estimates(X, SquaredExponential(lengthscale))
+        return jnp.stack([loss(embedding) for embedding in embeddings.values()])
 
     return jax.lax.map(of_all, samples)
 
@@ -127,7 +127,7 @@ relative = risks / risks[:, :1]
 residuals = over - relative[:, None] * over[:, :, :1]
 relative_errors = residuals.std(axis=1, ddof=1) / risks[:, :1] / len(samples) ** 0.5
 print(f"risk over that of the empirical embedding, {len(samples)} data sets of {SIZE} points:")
-for j, name in enumerate(found):
+for j, name in enumerate(embeddings):
     numbers = " ".join(f"{value:5.2f}" for value in relative[:, j])
     print(f"{name:>34}: {numbers}")
 
@@ -135,13 +135,13 @@ COLOURS = ["black", "#0072B2", "#56B4E9", "#CC79A7", "#D55E00", "#E69F00"]
 figure, axes = plt.subplots(1, 2, figsize=(12.0, 4.6), layout="constrained")
 ax = axes[0]
 ax.plot(line, truth, color="grey", linewidth=4, alpha=0.5, label=r"$\mu$")
-for (name, values), colour in zip(found.items(), COLOURS, strict=True):
+for (name, values), colour in zip(embeddings.items(), COLOURS, strict=True):
     ax.plot(line, values, color=colour, linewidth=1.2, label=name)
 ax.plot(X, np.zeros(SIZE), "|", color="black", markersize=12)
 ax.set(title=f"(A) {SIZE} points, lengthscale {LENGTHSCALE}", xlabel="t", ylabel="embedding")
 ax.legend(fontsize="small")
 ax = axes[1]
-for j, (name, colour) in enumerate(zip(found, COLOURS, strict=True)):
+for j, (name, colour) in enumerate(zip(embeddings, COLOURS, strict=True)):
     ax.errorbar(lengthscales, relative[:, j], relative_errors[:, j], color=colour, label=name)
 ax.axvline(LENGTHSCALE, color="grey", linestyle=":")
 ax.set(title="(B) risk over that of the empirical embedding", xlabel="lengthscale")
@@ -156,7 +156,7 @@ record = {
     "points": SIZE,
     "lengthscales": lengthscales.tolist(),
     "empirical_risk": risks[:, 0].tolist(),
-    "relative_risk": dict(zip(found, relative.T.tolist(), strict=True)),
-    "standard_error": dict(zip(found, relative_errors.T.tolist(), strict=True)),
+    "relative_risk": dict(zip(embeddings, relative.T.tolist(), strict=True)),
+    "standard_error": dict(zip(embeddings, relative_errors.T.tolist(), strict=True)),
 }
 (options.out / "shrinkage.json").write_text(json.dumps(record, indent=2) + "\n")

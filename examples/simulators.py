@@ -45,10 +45,10 @@ def blowfly_prior():
     }
 
 
-def blowflies(rng, theta, kept=STEPS):
-    """Simulate series (B, kept) at the parameters of ``theta``, whose arrays are (B,)."""
+def blowflies(rng, theta, num_steps=STEPS):
+    """Simulate series (B, num_steps) at the parameters of ``theta``, whose arrays are (B,)."""
     P, delta, Y0, sigma_d, sigma_p, tau = (np.exp(theta[name]) for name in PARAMETERS)
-    rows, steps = np.arange(len(P)), BURN_IN + kept
+    rows, steps = np.arange(len(P)), BURN_IN + num_steps
     # Delays of at least the length of the series use the initial values only.
     delay = np.clip(np.rint(tau), 1, steps).astype(int)
     e = rng.gamma(sigma_p**-2, sigma_p**2, (steps, len(P)))
@@ -58,7 +58,7 @@ def blowflies(rng, theta, kept=STEPS):
     for t in range(steps):
         earlier = Y[np.maximum(t - delay, 0), rows]
         Y[t + 1] = P * earlier * np.exp(-earlier / Y0) * e[t] + Y[t] * np.exp(-delta * epsilon[t])
-    return Y[-kept:].T
+    return Y[-num_steps:].T
 
 
 def delay_vectors(series, lag):
@@ -127,9 +127,9 @@ def uniforms(n):
     def simulate(rng, theta):
         """Simulate samples (B, n) with the weights ``theta["pi"]``, (B, 5)."""
         edges = np.cumsum(theta["pi"], axis=1)[:, :-1]
-        place = rng.random((len(edges), n))
-        interval = np.sum(place[:, :, None] > edges[:, None], axis=2)
-        return interval + rng.random(place.shape)
+        uniform = rng.random((len(edges), n))
+        interval = np.sum(uniform[:, :, None] > edges[:, None], axis=2)
+        return interval + rng.random(uniform.shape)
 
     return simulate
 

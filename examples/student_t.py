@@ -140,11 +140,11 @@ SIDE, FANTASY_NOISE = 5.0, 3.0
 count = 20 if options.quick else 50
 kernel = SquaredExponential(1.0)
 axis = np.linspace(-SIDE, SIDE, 161)
-grid = np.stack([one.ravel() for one in np.meshgrid(axis, axis)], axis=1)
+grid = np.stack([coordinates.ravel() for coordinates in np.meshgrid(axis, axis)], axis=1)
 figure, panels = plt.subplots(1, 3, figsize=(11.0, 3.9), layout="constrained")
 for ax, alpha in zip(panels, (0.01, 3.0, 10.0), strict=True):
     prior = {"noise_variance": FANTASY_NOISE, "alpha": alpha, "beta": 0.01}
-    drawn = fantasy_data(
+    draws = fantasy_data(
         kernel,
         count,
         (-SIDE, SIDE),
@@ -153,13 +153,13 @@ for ax, alpha in zip(panels, (0.01, 3.0, 10.0), strict=True):
         seed=options.seed,
         progress=False,
     )
-    following = kernel_student_t(drawn, kernel, **prior).log_density(grid)
+    following = kernel_student_t(draws, kernel, **prior).log_density(grid)
     shade = np.exp(np.asarray(following) - np.max(following)).reshape(len(axis), -1)
     ax.imshow(shade, origin="lower", extent=(-SIDE, SIDE) * 2, cmap="Greys", vmax=1.3)
-    ax.plot(*drawn.T, ".", color=BLUE, markersize=4)
+    ax.plot(*draws.T, ".", color=BLUE, markersize=4)
     ax.plot([-4.6, -3.6], [-4.6, -4.6], color="black", linewidth=3)
     ax.set(title=rf"$\alpha$ = {alpha:g}", xticks=[], yticks=[])
-    results[f"standard deviations of fantasy data, alpha {alpha:g}"] = drawn.std(axis=0).tolist()
+    results[f"standard deviations of fantasy data, alpha {alpha:g}"] = draws.std(axis=0).tolist()
 figure.suptitle(
     rf"{count} draws and the density of the next one; bar: lengthscale 1, "
     rf"$\beta$ = 0.01, $\sigma_0^2$ = {FANTASY_NOISE:g}"

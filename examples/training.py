@@ -35,25 +35,25 @@ options.out.mkdir(parents=True, exist_ok=True)
 
 people = pd.read_csv(Path(__file__).parent / "data" / "training.csv").astype(float)
 before = ["age", "educ", "black", "hispanic", "married", "re74", "re75"]
-trained, others = people[people["treat"] == 1.0], people[people["treat"] == 0.0]
+trained, controls = people[people["treat"] == 1.0], people[people["treat"] == 0.0]
 
 
 def effect(weights: np.ndarray) -> str:
     """Return the weighted difference in earnings of 1978, and its standard error."""
-    share = weights / weights.sum()
-    mean = share @ others["re78"]
+    normalized_weights = weights / weights.sum()
+    mean = normalized_weights @ controls["re78"]
     error = np.hypot(
         trained["re78"].std() / np.sqrt(len(trained)),
-        np.sqrt(share**2 @ (others["re78"] - mean) ** 2),
+        np.sqrt(normalized_weights**2 @ (controls["re78"] - mean) ** 2),
     )
     return f"{trained['re78'].mean() - mean:+.0f} dollars (standard error {error:.0f})"
 
 
-print(f"Unweighted: {effect(np.ones(len(others)))}")
-for moments, what in ((1, "means"), (2, "means and variances")):
-    matched = match_weights(others[before], trained[before], moments=moments)
-    print(f"\nWith {what} balanced: {effect(matched.values)}")
+print(f"Unweighted: {effect(np.ones(len(controls)))}")
+for moments, balanced in ((1, "means"), (2, "means and variances")):
+    matched = match_weights(controls[before], trained[before], moments=moments)
+    print(f"\nWith {balanced} balanced: {effect(matched.values)}")
     print(matched)
-print("\nBy lot: +1794 dollars (standard error 633)")
+print("\nRandomized experiment: +1794 dollars (standard error 633)")
 
 matched.plot().savefig(options.out / "balance.png", dpi=150)

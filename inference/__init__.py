@@ -1,7 +1,7 @@
-"""How it is learned, checked and shown.
+"""Inference: samplers, diagnostics, tests, comparisons and plots.
 
-Public names are written once, in the stub beside this file, and imported when first used: ``bke
---help`` need not wait for JAX.
+Public names are listed in the stub of this module, and imported when first used, so that ``bke
+--help`` does not import JAX.
 """
 
 from typing import Any

@@ -25,7 +25,7 @@ from bke.models.linalg.clustering import column_scale
 from numpy.typing import ArrayLike
 
 from .core.errors import InputError, input_errors
-from .core.notebook import Shown
+from .core.notebook import ReprMixin
 from .core.progress import progress_bar
 from .data.checks import as_sample, check_positive_numbers, check_same_rows, column_names
 from .data.new_rows import ordered_rows
@@ -167,7 +167,7 @@ class Trial:
 
 
 @dataclasses.dataclass(frozen=True)
-class LearnedFilter(Shown):
+class LearnedFilter(ReprMixin):
     """The result of :func:`learn_filter`.
 
     Attributes:
@@ -258,7 +258,7 @@ def learn_filter(
     validation = _CrossValidation(states, outputs, kernel_x, kernel_y, tolerance, rank)
     settings = [(factor, value) for factor in multiples for value in regularizations]
     trials = []
-    with progress_bar("settings", len(settings), shown=progress and len(settings) > 1) as advance:
+    with progress_bar("settings", len(settings), show=progress and len(settings) > 1) as advance:
         for setting in settings:
             trials.append(Trial(*setting, validation.error(validation.filtered(*setting))))
             advance(1)
@@ -325,9 +325,9 @@ class _CrossValidation:
     ) -> Iterator[tuple[KernelBayesFilter, StateEstimates, slice]]:
         """Yield the filter trained on each half, its estimates in the other, and their rows."""
         n, middle = len(self.states), len(self.states) // 2
-        halves = slice(0, middle), slice(middle, n)
-        for training, held_out in (halves, halves[::-1]):
-            rows = slice(held_out.start, min(held_out.start + self.max_steps, held_out.stop))
+        first, second = slice(0, middle), slice(middle, n)
+        for training, test in ((first, second), (second, first)):
+            rows = slice(test.start, min(test.start + self.max_steps, test.stop))
             epsilon = regularization / (training.stop - training.start)
             tolerance = 0.01 * min(epsilon, 1.0) if self.tolerance is None else self.tolerance
             model = self.train(training, factor, regularization, tolerance)

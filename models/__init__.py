@@ -1,6 +1,6 @@
-"""What is believed: kernels, embeddings and the Bayesian kernel embedding model.
+"""Kernels, embeddings and the Bayesian kernel embedding model.
 
-Public names are written once, in the stub beside this file, and imported when first used.
+Public names are listed in the stub of this module, and imported when first used.
 """
 
 import importlib.metadata

@@ -101,8 +101,9 @@ def two_scale_model(
     :func:`~bke.models.log_difference_evidence` at ``difference_lengthscale`` and
     ``difference_size``. The two parts share no site.
 
-    Sites: those of :func:`~bke.models.bke_model`, ``difference_lengthscale``, ``difference_size``
-    and the factor ``difference``, also recorded as the deterministic site ``log_difference``.
+    Its sites are the sites of :func:`~bke.models.bke_model`, ``difference_lengthscale``,
+    ``difference_size`` and the factor ``difference``, also recorded as the deterministic site
+    ``log_difference``.
 
     Args:
         P: rows (m, D) or (m,), not rescaled: priors are in their units.

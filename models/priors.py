@@ -89,7 +89,7 @@ class Site:
 
     @property
     def per_component(self) -> bool:
-        """Whether the first axis runs over the components of a mixture."""
+        """True if the first axis runs over the components of a mixture."""
         return bool(self.field.metadata.get("per_component"))
 
     def part(self, kernel: Kernel) -> Kernel:

@@ -1,4 +1,4 @@
-"""Which cases are slow; how programs are compiled, and forgotten before they are too many."""
+"""Select slow cases, set the compiler's options, and free memory of compiled programs."""
 
 import collections
 import ctypes
@@ -16,7 +16,7 @@ import pytest
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 #: Most of the suite's time is compilation. Without optimisation, with the older emitter of loops,
-#: it takes a third; what is computed is the same. Read when JAX starts, here and in processes that
+#: it takes a third, with the same results. Read when JAX starts, here and in processes that
 #: tests start. Later releases of JAX do not know the second flag; `.ci/run` tests one of them as
 #: users have it.
 QUICK_TO_COMPILE = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
@@ -30,7 +30,7 @@ RESIDENT = Path("/proc/self/statm")
 
 
 @pytest.fixture(autouse=True)
-def _room_for_compiled_programs() -> Iterator[None]:
+def _free_memory_of_compiled_programs() -> Iterator[None]:
     yield
     if RESIDENT.exists() and _resident() > MOST_RESIDENT:
         import jax  # reads the settings above when it is first imported
@@ -57,25 +57,25 @@ def _settings_are_put_back() -> Iterator[None]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--turn 2/5``: of what is chosen, the tests whose turn it is."""
+    """Add ``--turn K/N``, which runs one of N parts of the selected tests."""
     parser.addoption("--turn", metavar="K/N", help="run the K-th of N parts of the tests, K from 0")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of a test marked ``one_in(n)`` every n-th case stays; the others are slow.
+    """Mark all cases but every n-th of a test marked ``one_in(n)`` as slow.
 
-    Before pytest leaves out what ``-m`` does not ask for.
+    This runs before pytest deselects tests by ``-m``.
     """
-    seen: collections.Counter[str] = collections.Counter()
+    case_counts: collections.Counter[str] = collections.Counter()
     for item in items:
         marker = item.get_closest_marker("one_in")
         if marker is None:
             continue
         test = item.nodeid.partition("[")[0]
-        if seen[test] % marker.args[0]:
+        if case_counts[test] % marker.args[0]:
             item.add_marker(pytest.mark.slow)
-        seen[test] += 1
+        case_counts[test] += 1
     _in_turn(config, items)
 
 
@@ -89,8 +89,8 @@ def _in_turn(config: pytest.Config, items: list[pytest.Item]) -> None:
         return
     part, parts = (int(number) for number in turn.split("/"))
     names = [item.nodeid.partition("::")[2] for item in items]
-    mine = [zlib.crc32(name.encode()) % parts == part for name in names]
+    selected = [zlib.crc32(name.encode()) % parts == part for name in names]
     config.hook.pytest_deselected(
-        items=[item for item, kept in zip(items, mine, strict=True) if not kept]
+        items=[item for item, is_selected in zip(items, selected, strict=True) if not is_selected]
     )
-    items[:] = [item for item, kept in zip(items, mine, strict=True) if kept]
+    items[:] = [item for item, is_selected in zip(items, selected, strict=True) if is_selected]

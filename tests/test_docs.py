@@ -25,7 +25,7 @@ NEEDS = {"causes.md": "causallearn", "cluster.md": "distributed"}
 @pytest.mark.slow
 @pytest.mark.usefixtures("_settings_are_put_back")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
-def test_code_of_a_page_runs_as_written(page, tmp_path, monkeypatch):
+def test_code_of_a_page_runs(page, tmp_path, monkeypatch):
     if page.name in NEEDS:
         pytest.importorskip(NEEDS[page.name])
     if page.name == "cluster.md":
@@ -47,20 +47,20 @@ def test_code_of_a_page_runs_as_written(page, tmp_path, monkeypatch):
     assert names.keys() > {"__name__"}
 
 
-@pytest.mark.parametrize("room", ["inference", "models"])
-def test_every_public_name_is_on_a_page_of_the_reference(room):
-    written = (DOCS.parent / room / "__init__.pyi").read_text(encoding="utf-8")
-    public = set(re.findall(r"\bas (\w+)", written))
-    page = (DOCS / "reference" / f"{room}.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("package", ["inference", "models"])
+def test_every_public_name_is_on_a_page_of_the_reference(package):
+    stub = (DOCS.parent / package / "__init__.pyi").read_text(encoding="utf-8")
+    public = set(re.findall(r"\bas (\w+)", stub))
+    page = (DOCS / "reference" / f"{package}.md").read_text(encoding="utf-8")
     listed = re.findall(r"^   (\w+)$", page, flags=re.MULTILINE)
     assert len(listed) == len(set(listed))
     assert set(listed) == public
 
 
-def test_pages_link_to_files_that_are_there():
-    made = {"gallery", "benchmarks", "generated"}
+def test_pages_link_to_files_that_exist():
+    generated = {"gallery", "benchmarks", "generated"}
     for page in [*DOCS.glob("*.md"), *DOCS.glob("*/*.md")]:
-        if made & set(page.relative_to(DOCS).parts):
+        if generated & set(page.relative_to(DOCS).parts):
             continue
         for link in re.findall(r"\]\(((?!https?:)[^)#\s]+)", page.read_text(encoding="utf-8")):
             target = (page.parent / link).resolve()
@@ -70,9 +70,9 @@ def test_pages_link_to_files_that_are_there():
                 assert target.exists(), f"{page.name}: {link}"
 
 
-#: What functions hand back, or what is only derived from, caught or annotated with: users do not
-#: call these, and the functions that give them are shown.
-GIVEN_NAMES = """
+#: Classes that functions return, base classes, exceptions and annotations: users do not call them,
+#: and the functions that return them are documented.
+RETURNED_NAMES = """
 BayesRule CausalGraph ChainComparison Change ChangePoint ClusterMass ColumnComparison Comparison
 ConditionalEmbedding Contribution Convergence Covariance CredibleBand Diagnosis Edge
 Embedding EmbeddingPosterior
@@ -83,7 +83,7 @@ Normalizer OpenRun PairComparison Peak PreImage PredictiveCheck Product Radial R
 RegressionSummary Rows Sample SamplingError Scaled Score SmoothingError
 StateEstimates Stationary SteinResult Sum TableComparison TestComponent TestResult Thinned
 """
-GIVEN = frozenset(GIVEN_NAMES.split())
+RETURNED = frozenset(RETURNED_NAMES.split())
 
 
 def test_every_name_that_users_call_is_in_code_that_runs():
@@ -93,11 +93,11 @@ def test_every_name_that_users_call_is_in_code_that_runs():
     code += "".join(path.read_text(encoding="utf-8") for path in root.glob("examples/**/*.py"))
     public = {
         name
-        for room in ("inference", "models")
+        for package in ("inference", "models")
         for name in re.findall(
-            r"\bas (\w+)", (root / room / "__init__.pyi").read_text(encoding="utf-8")
+            r"\bas (\w+)", (root / package / "__init__.pyi").read_text(encoding="utf-8")
         )
     }
-    assert public >= GIVEN
-    shown = set(re.findall(r"\w+", code))
-    assert not sorted(public - GIVEN - shown)
+    assert public >= RETURNED
+    used = set(re.findall(r"\w+", code))
+    assert not sorted(public - RETURNED - used)

@@ -25,11 +25,11 @@ PURPOSES = {
     "simulate",
     "reproduce_the_papers",
 }
-each_entry = pytest.mark.parametrize("path", ENTRIES, ids=NAMES)
+for_all_entries = pytest.mark.parametrize("path", ENTRIES, ids=NAMES)
 
 
 def lines_of_code(source: str) -> int:
-    """How many lines hold anything but comments, after the docstring."""
+    """Count the lines with code after the docstring."""
     module = ast.parse(source)
     first = module.body[0].end_lineno or 0
     ignored = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
@@ -41,11 +41,11 @@ def lines_of_code(source: str) -> int:
 
 
 def sentences(text: str) -> int:
-    """How many there are: ends of sentences are followed by a capital letter, or by nothing."""
+    """Count ends of sentences, which a capital letter, or the end of the text, follows."""
     return len(re.findall(r"[.?!](?=\s+[A-Z]|$)", text))
 
 
-def test_there_are_enough_for_every_purpose():
+def test_every_purpose_has_several_entries():
     assert len(ENTRIES) >= 24
     assert {path.parent.name for path in ENTRIES} == PURPOSES
     for purpose in PURPOSES:
@@ -60,21 +60,21 @@ def test_every_folder_has_a_header(folder):
     assert line in ("=" * len(title), "-" * len(title))
 
 
-@each_entry
-def test_the_docstring_has_a_title_and_tells_the_source(path):
+@for_all_entries
+def test_the_docstring_has_a_title_and_names_the_source(path):
     _, title, line, blank, *text = ast.get_docstring(
         ast.parse(path.read_text(encoding="utf-8")), clean=False
     ).splitlines()
     assert 10 < len(title) < 80
     assert line == "=" * len(title)
     assert not blank
-    told = " ".join(text)
-    assert "?" in told
-    assert re.search(r"The data are|the data are", told)
-    assert re.search(r"\b(1[6-9]|20)\d\d\b|that comes? with", told)
+    description = " ".join(text)
+    assert "?" in description
+    assert re.search(r"The data are|the data are", description)
+    assert re.search(r"\b(1[6-9]|20)\d\d\b|that comes? with", description)
 
 
-@each_entry
+@for_all_entries
 def test_the_code_is_short_and_ends_with_two_sentences(path):
     source = path.read_text(encoding="utf-8")
     assert 15 <= lines_of_code(source) <= 60
@@ -84,15 +84,15 @@ def test_the_code_is_short_and_ends_with_two_sentences(path):
     assert len(closing) == 1
     (text,) = closing
     assert all(line.startswith("# ") for line in text.splitlines())
-    said = " ".join(line[2:] for line in text.splitlines())
-    assert sentences(said) == 2
+    closing_text = " ".join(line[2:] for line in text.splitlines())
+    assert sentences(closing_text) == 2
     assert code.endswith("\n\n")
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_settings_are_put_back")
-@each_entry
-def test_it_draws_one_picture(path, monkeypatch):
+@for_all_entries
+def test_it_draws_a_single_picture(path, monkeypatch):
     if "causal_graph" in path.read_text(encoding="utf-8"):
         pytest.importorskip("causallearn")
     pytest.importorskip("sklearn")

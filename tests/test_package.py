@@ -1,4 +1,4 @@
-"""``import bke``: the names of both packages, and nothing slow."""
+"""``import bke``: the names of both packages, without slow imports."""
 
 import subprocess
 import sys
@@ -21,6 +21,6 @@ def test_names_are_those_of_both_packages():
         bke.comparision  # noqa: B018
 
 
-def test_nothing_slow_is_imported():
+def test_no_slow_module_is_imported():
     program = "import bke, sys; assert not {'jax', 'numpy', 'scipy'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)

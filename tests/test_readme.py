@@ -8,7 +8,7 @@ import pytest
 
 TEXT = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL)
-SHOWN = re.findall(r"^```text\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL)
+OUTPUTS = re.findall(r"^```text\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL)
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
@@ -22,7 +22,7 @@ def shape(line):
 
 
 @pytest.mark.usefixtures("_settings_are_put_back")
-def test_blocks_run_in_order_and_print_what_is_shown(tmp_path, monkeypatch, capsys):
+def test_blocks_run_in_order_and_print_the_documented_output(tmp_path, monkeypatch, capsys):
     """Draws depend on the compiler's flags: of `diagnose` the shapes of lines are compared."""
     matplotlib.use("Agg")
     monkeypatch.chdir(tmp_path)
@@ -33,7 +33,7 @@ def test_blocks_run_in_order_and_print_what_is_shown(tmp_path, monkeypatch, caps
         for picture in re.findall(r'savefig\("(.*?)"\)', block):
             assert (tmp_path / picture).stat().st_size > 5000
     posterior, fitted, samples, tables = printed
-    diagnosis, comparison = (block.splitlines() for block in SHOWN)
+    diagnosis, comparison = (block.splitlines() for block in OUTPUTS)
     assert {shape(line) for line in diagnosis} <= {shape(line) for line in posterior}
     low, high = (
         mode.location["lengthscale"] for mode in names["diagnose"](names["mcmc"]).modes.modes
@@ -63,24 +63,28 @@ def recorded(name):
     return path.read_text(encoding="utf-8")
 
 
-def cells(line):
+def split_row(line):
     return [cell.strip() for cell in line.strip("| ").split("|")]
 
 
-def shares(name):
-    """The rows of a recorded table, by their first cell, as dictionaries of strings."""
+def recorded_table(name):
+    """Return rows of a recorded table, by their first cell, as dictionaries of strings."""
     lines = [line for line in recorded(name).splitlines() if line.startswith("|")]
-    head = cells(lines[0])
-    return {cells(line)[0]: dict(zip(head, cells(line), strict=True)) for line in lines[2:]}
+    head = split_row(lines[0])
+    return {split_row(line)[0]: dict(zip(head, split_row(line), strict=True)) for line in lines[2:]}
 
 
-def test_table_of_others_is_what_was_measured():
-    """Every cell by another way than it was written: from the recorded tables."""
-    rows = {cells(line)[0]: cells(line)[1:] for line in TEXT.splitlines() if line.startswith("| ")}
+def test_the_table_of_other_tools_agrees_with_the_recorded_results():
+    """Recompute every cell from the recorded tables."""
+    rows = {
+        split_row(line)[0]: split_row(line)[1:]
+        for line in TEXT.splitlines()
+        if line.startswith("| ")
+    }
     power = next(row for name, row in rows.items() if name.startswith("power, mean"))
     text = recorded("referee")
     mean = next(line for line in text.splitlines() if line.startswith("| mean "))
-    by_tool = dict(enumerate(cells(mean)[3:]))
+    by_tool = dict(enumerate(split_row(mean)[3:]))
     numbers = dict(re.findall(r"\((\d+)\) ([^;\n]+?)(?:;|\.\n|\n)", text))
     tools = {name: int(number) for number, name in numbers.items()}
     order = ["bke", "HSIC (hyppo)", "MMDAgg", "MMD-FUSE"]
@@ -88,22 +92,22 @@ def test_table_of_others_is_what_was_measured():
     seconds = dict(re.findall(r"^\| (\S.*?) +\| +([\d.]+) \|$", text, flags=re.MULTILINE))
     row = next(row for name, row in rows.items() if name.startswith("seconds"))
     assert row[:4] == [f"{float(seconds[tool]):.2f}" for tool in order]
-    level, power_of = shares("drift-level"), shares("drift-power")
+    level, power_of = recorded_table("drift-level"), recorded_table("drift-power")
     row = next(row for name, row in rows.items() if name.startswith("halves"))
-    for said, tool in zip(
+    for printed, tool in zip(
         (row[0], row[4], row[5]), ("bke", "evidently", "alibi-detect"), strict=True
     ):
-        found = [round(100 * float(one[tool])) for one in level.values()]
-        assert said == f"{min(found)} to {max(found)}"
+        measured = [round(100 * float(entry[tool])) for entry in level.values()]
+        assert printed == f"{min(measured)} to {max(measured)}"
     row = next(row for name, row in rows.items() if name.startswith("changes"))
-    for said, tool in zip(
+    for printed, tool in zip(
         (row[0], row[4], row[5]), ("bke", "evidently", "alibi-detect"), strict=True
     ):
-        found = [float(one[f"{tool}, rightly"]) for one in power_of.values()]
-        assert abs(float(said) - sum(found) / 12) <= 0.0051
+        measured = [float(entry[f"{tool}, rightly"]) for entry in power_of.values()]
+        assert abs(float(printed) - sum(measured) / 12) <= 0.0051
     row = next(row for name, row in rows.items() if name.startswith("kB"))
     last = recorded("drift-cost").rstrip().splitlines()[-2:]
-    assert [row[0], row[4]] == [f"{float(cells(line)[-1]):.0f}" for line in last]
+    assert [row[0], row[4]] == [f"{float(split_row(line)[-1]):.0f}" for line in last]
 
 
 def test_every_id_in_a_docstring_is_explained():
@@ -113,6 +117,6 @@ def test_every_id_in_a_docstring_is_explained():
         r"\b(?:KME|DST|KER|SHR|PRE|APX|CME|OPS|GM|MMD|TST|DEP|CI|CAU)-\d+\b|\bE1[67]\b|\bE22\b"
     )
     sources = [path for part in ("models", "inference") for path in (root / part).rglob("*.py")]
-    found = {name for path in sources for name in pattern.findall(path.read_text(encoding="utf-8"))}
-    assert found
-    assert found <= set(pattern.findall(explained))
+    used = {name for path in sources for name in pattern.findall(path.read_text(encoding="utf-8"))}
+    assert used
+    assert used <= set(pattern.findall(explained))

@@ -59,10 +59,10 @@ def series_by_loops(rng, theta):
 
 
 def test_blowflies_are_those_of_a_loop():
-    found = simulators.blowflies(np.random.default_rng(3), DIFFERENT)
-    assert found.shape == (4, 180)
+    series = simulators.blowflies(np.random.default_rng(3), DIFFERENT)
+    assert series.shape == (4, 180)
     np.testing.assert_allclose(
-        found, series_by_loops(np.random.default_rng(3), DIFFERENT), rtol=1e-10
+        series, series_by_loops(np.random.default_rng(3), DIFFERENT), rtol=1e-10
     )
 
 
@@ -75,12 +75,12 @@ def test_the_same_seed_gives_the_same_series():
 
 
 @pytest.mark.parametrize("delay", [1e-3, 1.4])
-def test_a_delay_is_rounded_and_at_least_one(delay):
+def test_a_delay_is_rounded_and_positive(delay):
     changed = {**DIFFERENT, "log_tau": np.log(np.full(4, delay))}
-    one = {**DIFFERENT, "log_tau": np.zeros(4)}
+    unit_delay = {**DIFFERENT, "log_tau": np.zeros(4)}
     np.testing.assert_array_equal(
         simulators.blowflies(np.random.default_rng(0), changed),
-        simulators.blowflies(np.random.default_rng(0), one),
+        simulators.blowflies(np.random.default_rng(0), unit_delay),
     )
 
 
@@ -126,8 +126,8 @@ def test_summaries_by_hand():
     np.testing.assert_allclose(
         simulators.ten_summaries(series), [*quarters, *differences, 3, 2], atol=1e-10
     )
-    halves = [*(quarters - math.log(2.0)), *(0.5 * np.array(differences)), 3, 2]
-    np.testing.assert_allclose(simulators.ten_summaries(0.5 * series), halves, atol=1e-10)
+    expected_of_half = [*(quarters - math.log(2.0)), *(0.5 * np.array(differences)), 3, 2]
+    np.testing.assert_allclose(simulators.ten_summaries(0.5 * series), expected_of_half, atol=1e-10)
 
 
 def test_peaks_wait_for_the_rise():
@@ -144,26 +144,26 @@ def test_summaries_of_a_dead_population_are_finite():
 
 
 def test_uniforms_have_their_weights_and_their_posterior():
-    """5000 observations, seed 1: five standard errors of a share are at most 0.036."""
+    """5000 observations, seed 1: five standard errors of a proportion are at most 0.036."""
     weights = np.array([[0.1, 0.4, 0.0, 0.2, 0.3], [0.0, 0.0, 0.0, 0.0, 1.0]])
-    found = simulators.uniforms(5000)(np.random.default_rng(1), {"pi": weights})
-    assert found.shape == (2, 5000)
-    shares = [np.bincount(row.astype(int), minlength=5) / 5000 for row in found]
-    np.testing.assert_allclose(shares, weights, atol=0.036)
-    assert np.all(found[1] >= 4.0)
-    inside = found[0] % 1.0
+    values = simulators.uniforms(5000)(np.random.default_rng(1), {"pi": weights})
+    assert values.shape == (2, 5000)
+    frequencies = [np.bincount(row.astype(int), minlength=5) / 5000 for row in values]
+    np.testing.assert_allclose(frequencies, weights, atol=0.036)
+    assert np.all(values[1] >= 4.0)
+    inside = values[0] % 1.0
     assert inside.mean() == pytest.approx(0.5, abs=0.021)
     assert simulators.uniform_posterior(np.array([0.5, 0.1, 4.9])).tolist() == [3, 1, 1, 1, 2]
 
 
-def test_delay_vectors_are_pairs_of_a_lag_apart():
+def test_delay_vectors_are_pairs_at_a_lag():
     series = np.arange(12.0).reshape(2, 6)
     expected = [[2.0, 0.0], [3.0, 1.0], [4.0, 2.0], [5.0, 3.0]]
     assert simulators.delay_vectors(series, 2)[0].tolist() == expected
     assert simulators.delay_vectors(series, 2).shape == (2, 4, 2)
 
 
-def test_a_quarter_of_a_cycle_is_found():
+def test_a_quarter_of_a_cycle_is_detected():
     """The correlation of a cosine is one, of 20 steps, with itself is zero five steps later."""
     wave = np.cos(2.0 * np.pi * np.arange(200) / 20.0)
     assert simulators.quarter_cycle(wave) in (5, 6)  # zero but for rounding
@@ -182,12 +182,12 @@ def test_toy_example(tmp_path):
 
 @pytest.mark.slow
 def test_blowfly_example_takes_a_series_of_any_length(tmp_path):
-    series = simulators.blowflies(np.random.default_rng(1), DIFFERENT, kept=90)[0]
+    series = simulators.blowflies(np.random.default_rng(1), DIFFERENT, num_steps=90)[0]
     np.savetxt(tmp_path / "series.csv", series, header="population", comments="")
     command = [sys.executable, EXAMPLES / "blowfly.py", "--quick", "--out", tmp_path]
     command += ["--data", tmp_path / "series.csv"]
-    found = subprocess.run(
+    done = subprocess.run(
         [str(part) for part in command], check=True, capture_output=True, text=True
     )
-    assert "90 steps" in found.stdout
+    assert "90 steps" in done.stdout
     assert (tmp_path / "blowfly.png").stat().st_size > 5000

@@ -27,7 +27,7 @@ KERNELS: dict[str, tuple[str, dict[str, float]]] = {
     "laplace": ("Laplace", {}),
     "rq": ("RationalQuadratic", {}),
 }
-FILE_TYPES = "CSV, TSV or TXT with or without a header, Parquet, or NPY"
+FILE_TYPES = "CSV, TSV, TXT or JSON lines, Parquet, Arrow, Excel or NPY"
 
 
 class Depends:

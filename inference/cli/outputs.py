@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ..core.atomic import atomic_path, folder_to_write, same_file, write_text
-from ..core.drafts import LOCK, MANIFEST, UNFINISHED, draft, in_place, listed
 from ..core.errors import InputError
+from ..core.staging import LOCK, MANIFEST, UNFINISHED, in_place, listed, staging_folder
 from .inputs import count_or_file
 from .terminal import Terminal
 
@@ -121,12 +121,12 @@ class Output:
             from ..core.render import to_json
 
             write_text(paths["summary"], to_json(summary) + "\n")
-        self.terminal.files(files, timings)
+        self.terminal.queue_files(files, timings)
         return summary
 
     def finish(self, results: dict[str, Any]) -> None:
         """Write the summary to the folder, if any, and print it with ``--json``."""
-        self.terminal.finish(self.write_summary(results))
+        self.terminal.queue_json(self.write_summary(results))
 
 
 @contextlib.contextmanager
@@ -163,7 +163,7 @@ def output_folder(
         return
     _check_finished(inputs, folder / UNFINISHED)
     _check_no_folders([*outputs, folder / MANIFEST, folder / LOCK])
-    with draft(
+    with staging_folder(
         folder, command, lambda commands: _check_owners(inputs, outputs, commands, command)
     ) as draft_folder:
         yield Output(command, terminal, draft_folder, files[-1])

@@ -31,7 +31,7 @@ app = typer.Typer(
 
 
 def start() -> None:
-    """Run the command that the arguments name."""
+    """Prepare the standard streams, and run the command that the arguments name."""
     _open_closed_streams()
     codecs.register_error("bke", _replace_characters)
     for stream in (sys.stdout, sys.stderr):
@@ -80,10 +80,11 @@ def bke(
 
 
 def with_terminal(function: Callable[..., bool | None]) -> Callable[..., None]:
-    """Give a command the options of the terminal, its first parameter, and of its dependencies.
+    """Add ``--json``, ``--quiet``, ``--debug`` and the options of dependencies to a command.
 
-    An exception of the command becomes one sentence on standard error and an exit status; a true
-    result, which ``--fail`` causes, another exit status.
+    Its first parameter becomes a :class:`Terminal`. An exception of the command becomes one
+    sentence on standard error and an exit status; a true result, which ``--fail`` causes, another
+    exit status.
     """
 
     @functools.wraps(function)

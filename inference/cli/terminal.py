@@ -80,7 +80,10 @@ def _keywords_as_options(text: str) -> str:
 
 
 class Terminal:
-    """The terminal of a command, which prints its results, or with ``json`` only the summary."""
+    """The terminal of a command: its results, or with ``json`` the summary, on standard output.
+
+    With ``json`` the rest is on standard error, unless ``quiet``.
+    """
 
     def __init__(self, *, json: bool, quiet: bool) -> None:
         if json and sys.stdout is None:
@@ -114,12 +117,12 @@ class Terminal:
         self.timings[name] = round(time.perf_counter() - before, 3)
 
     def end(self) -> None:
-        """Print the summary and the names of the files, once these are in place."""
+        """Print what was queued, once the files are in place."""
         for say in self._last:
             say()
 
-    def finish(self, summary: Mapping[str, Any]) -> None:
-        """End with the summary as JSON if that was asked for."""
+    def queue_json(self, summary: Mapping[str, Any]) -> None:
+        """Let :meth:`end` print the summary as JSON if that was asked for."""
         if self.json:
             from ..core.render import to_json
 
@@ -152,8 +155,8 @@ class Terminal:
         for note in notes:
             self.say(note, "yellow")
 
-    def files(self, files: Mapping[str, str], timings: Mapping[str, float]) -> None:
-        """End with what was written and how long it took."""
+    def queue_files(self, files: Mapping[str, str], timings: Mapping[str, float]) -> None:
+        """Let :meth:`end` print which files were written, and the seconds of the command."""
         folders: dict[Path, list[str]] = {}
         for path in map(Path, files.values()):
             folders.setdefault(path.parent, []).append(path.name)

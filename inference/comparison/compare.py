@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..core.errors import InputError, check_flag
-from ..core.machine import computing, one_thread
+from ..core.machine import computing, single_threaded_blas
 from ..core.progress import progress_bar
 from ..data.checks import (
     as_sample,
@@ -74,7 +74,7 @@ def compare(
     """Compare two samples; the parts of the result do not contradict each other.
 
     - Do they differ? One permutation test with an exact level, which combines statistics of all
-      scales, of location, of covariances and of the largest local difference.
+      scales, at landmarks, of location, of covariances and of the largest local difference.
     - Where? Regions with simultaneous p-values and intervals, only if the test rejects.
     - At what scale, and with what probability? The posterior of a difference, a Gaussian process on
       the labels of the pooled rows.
@@ -86,17 +86,19 @@ def compare(
         Q: second sample, shape (n, D) or (n,), with the same columns.
         alpha: level of the test and of all regions together; intervals have confidence 1 - alpha.
         n_resamples: number of permutations B; the smallest p-value is 1 / (1 + B).
-        sequential: for more than 9998 permutations, draw 999 first, and ten times as many only if
-            their p-value is at most 4 ``alpha``, with the same level
+        sequential: for 9999 or more permutations, draw 999 first (10 / ``alpha`` if that is more),
+            and ten times as many only if their p-value is at most 4 ``alpha``, with the same level
             (:mod:`bke.inference.permutation.null_distribution`); otherwise draw all at once.
         paired: row i of P and row i of Q are a pair, and may be dependent. Permutations exchange
-            the two, and standard errors are those of pairs.
+            the two, and standard errors are those of pairs. The null hypothesis is that both rows
+            of a pair are exchangeable: (x, y) has the distribution of (y, x). This implies P = Q;
+            the level is exact for it, and not for every dependence with P = Q.
         weights: weights of the rows of P and of Q, (m,) and (n,), nonnegative, of any scale;
             ``None`` instead of one of them for equal weights. A pandas Series must have the row
             labels of its sample, if that has any. They are meant for survey weights and importance
             sampling: a row that was observed k times should be passed k times. The test flips the
-            signs of errors instead of permuting labels. Its level is approximate: 0.02 to 0.08 for
-            0.05, and 0.16 with 100 rows of importance sampling against 600
+            signs of errors instead of permuting labels. Its level is approximate: 0.03 to 0.07 for
+            0.05, and 0.12 with 100 rows of importance sampling against 600
             (``benchmarks/results/weights.md``).
         labels: likelihood of the labels: ``"gaussian"``, in closed form, or ``"logit"``, binary,
             with a positive density ratio; ten times slower, and for at most 20 000 different rows.
@@ -122,8 +124,8 @@ def compare(
     if labels not in get_args(Labels):
         raise InputError(f"labels must be 'auto', 'gaussian' or 'logit', got {labels!r}")
     names = check_sample_names(names)
-    samples, varying = _check_columns(P, Q, columns, paired=paired)
-    two_samples, row_weights = _check_weights(samples, weights, (P, Q))
+    samples, varying = _varying_columns(P, Q, columns, paired=paired)
+    two_samples, row_weights = _weighted_rows(samples, weights, (P, Q))
     function = kernel_function(kernel, two_samples.first.shape[1])
     if paired and row_weights is not None:
         raise InputError("paired rows with weights are not supported: pass one or the other")
@@ -136,7 +138,8 @@ def compare(
             pooled = (pool_pairs if paired else pool_rows)(two_samples, count, rng)
         return _Test.evaluate(pooled, count, progress=progress)
 
-    with one_thread() if kernel is None else computing():  # a given kernel is evaluated by JAX
+    # A kernel of the user is evaluated by JAX.
+    with single_threaded_blas() if kernel is None else computing():
         test = in_stages(evaluate, n_resamples, alpha, sequential=sequential)
         pooled, reject = test.pooled, test.pvalue <= alpha
         posterior = _posterior(pooled, function, labels)
@@ -196,7 +199,7 @@ class _Test(NamedTuple):
     def evaluate(cls, pooled: PooledSample, count: int, *, progress: bool) -> _Test:
         """Evaluate the statistics of pooled rows with ``count`` permutations."""
         statistics = choose_statistics(pooled)
-        with progress_bar("scales", n_scales(statistics), shown=progress) as advance:
+        with progress_bar("scales", n_scales(statistics), show=progress) as advance:
             combined = CombinedStatistic.evaluate(pooled, statistics, advance)
         return cls(pooled, combined, p_value(combined.values()), count)
 
@@ -217,7 +220,7 @@ class _Columns(NamedTuple):
     notes: tuple[str, ...]
 
 
-def _check_columns(
+def _varying_columns(
     P: ArrayLike, Q: ArrayLike, columns: Sequence[str] | None, *, paired: bool
 ) -> tuple[TwoSamples, _Columns]:
     """Check both samples, and return those of their columns that vary."""
@@ -243,8 +246,8 @@ def _check_columns(
                 f"the column is {first_names[0]!r} in one sample and {second_names[0]!r} in the "
                 "other: they are compared as one column",
             )
-    given = input_names if columns is None else columns
-    all_names = check_column_names(given, default_names(dimension))
+    names = input_names if columns is None else columns
+    all_names = check_column_names(names, default_names(dimension))
     input_names = input_names or (None if columns is None else all_names)
     varying_samples, varying = samples.varying()
 
@@ -265,7 +268,7 @@ def _series_name(X: Any) -> tuple[str, ...] | None:
     return (name,) if isinstance(name, str) and name and np.ndim(X) == 1 else None
 
 
-def _check_weights(
+def _weighted_rows(
     samples: TwoSamples,
     weights: tuple[ArrayLike | None, ArrayLike | None] | None,
     inputs: tuple[ArrayLike, ArrayLike],

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..core.errors import InputError
-from ..core.machine import one_thread
+from ..core.machine import single_threaded_blas
 from ..core.names import printable_lines
-from ..core.notebook import Shown
+from ..core.notebook import ReprMixin
 from ..data.checks import check_count, check_positive, check_proportion, pluralize
 from ..data.new_rows import as_evaluation_points
 from ..permutation.null_distribution import describe_p, describe_p_with_error
@@ -59,13 +59,15 @@ BandsOf: TypeAlias = Literal["auto", "posterior", "sampling"]
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Comparison(Shown):
+class Comparison(ReprMixin):
     """Result of :func:`~bke.inference.compare`: test, regions, posterior and effect sizes.
 
     ``print`` writes the report.
 
     Attributes:
-        pvalue: permutation p-value of the hypothesis P = Q, exact; approximate for weighted rows.
+        pvalue: permutation p-value of the hypothesis P = Q, exact for independent rows and, for
+            pairs, of the hypothesis that both rows of a pair are exchangeable; approximate for
+            weighted rows.
         pvalue_error: its Monte Carlo standard error.
         alpha: level of the test and of all regions together; intervals have confidence 1 - alpha.
         n_resamples: number of permutations.
@@ -314,7 +316,7 @@ class Comparison(Shown):
                 f"{'are paired' if self._paired else 'have weights'}: compare them without "
                 f"{'paired' if self._paired else 'weights'} for a rough number"
             )
-        with one_thread():
+        with single_threaded_blas():
             return required_sample_size(self.posterior, self.pooled, self.alpha, power, seed)
 
     def _as_points(self, points: ArrayLike) -> np.ndarray:

@@ -239,7 +239,8 @@ def _decompose_weighted(
 ) -> Iterator[Eigendecomposition | None]:
     """Decompose weighted rows."""
     samples = np.stack([rows.is_first, ~rows.is_first], axis=1)
-    weights, squares = (each[:, None] * samples for each in (rows.weights, rows.squared_weights))
+    weights = rows.weights[:, None] * samples
+    squares = rows.squared_weights[:, None] * samples
     for test_rows in in_fold:
         training, totals = features[~test_rows], weights[~test_rows].sum(axis=0)
         if not totals.all() or not np.ptp(training, axis=0).any():
@@ -427,8 +428,11 @@ def median_difference(
     """
     m, n = len(first), len(second)
     # All differences have one sign with the probability of two of the arrangements of labels.
-    few = m + n < MAX_COUNTED
-    arrangements = 2.0 ** min(n, MAX_COUNTED) if paired else math.comb(m + n, m) if few else np.inf
+    arrangements = np.inf
+    if paired:
+        arrangements = 2.0 ** min(n, MAX_COUNTED)
+    elif m + n < MAX_COUNTED:
+        arrangements = math.comb(m + n, m)
     if alpha * arrangements < 2.0:
         return None
     if paired:

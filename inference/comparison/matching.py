@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 
 from ..core.errors import InputError
 from ..core.machine import computing
-from ..core.notebook import Shown
+from ..core.notebook import ReprMixin
 from ..data.checks import (
     as_sample,
     check_column_names,
@@ -74,7 +74,7 @@ class Moment(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class MatchedWeights(Shown):
+class MatchedWeights(ReprMixin):
     """Weights of the rows of a source that make it similar to a target.
 
     Attributes:

@@ -44,8 +44,8 @@ POWER = 0.9
 SHIFTS, TRIALS = np.geomspace(1.0, 10.0, 9), 20
 #: Number of permutations of the tests of shifts.
 SHIFT_RESAMPLES = 199
-#: Largest number of rows at which shifts are simulated. Of more rows a random part is drawn, whose
-#: shift is divided by the square root of the ratio of the sizes.
+#: Largest number of rows at which shifts are simulated. For more rows, shifts of a random part
+#: of them are divided by the square root of the ratio of the sizes.
 MAX_SHIFT_ROWS = 2**11
 #: Smallest variance within the samples, relative to that of the pooled rows.
 MIN_WITHIN_VARIANCE = 1e-3

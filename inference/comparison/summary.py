@@ -46,22 +46,8 @@ def format_region(
         confidence: confidence of the interval of the ratio, such as ``"95 %"``.
     """
     more, fewer = names if region.sign > 0 else names[::-1]
-    p = describe_p(region.pvalue, n_resamples)
-    # The larger density over the smaller one.
-    ratio, low, high = (
-        (region.ratio, *region.ratio_interval)
-        if region.sign > 0
-        else (_inverse(value) for value in (region.ratio, *region.ratio_interval[::-1]))
-    )
-    if ratio > 1.0 / MIN_RATIO:
-        amount = "no" if math.isinf(ratio) else "almost no"
-        lowest = format_ratios(low)[0]
-        size = f"{amount} rows from {fewer}, at least {lowest} times ({confidence} CI; {p})"
-    else:
-        middle, low_text, high_text = format_ratios(ratio, low, high)
-        ends = f"{low_text} to {high_text}" if math.isfinite(high) else f"at least {low_text}"
-        size = f"{middle} times ({confidence} CI {ends}; {p})"
-    difference = f"higher density in {more} than in {fewer}, {size}"
+    amount = format_ratio(region, fewer, n_resamples, f"{confidence} CI")
+    difference = f"higher density in {more} than in {fewer}, {amount}"
     if region.intervals:
         center, bandwidth = float(region.center[0]), float(region.bandwidth[0])
         intervals = " and ".join(
@@ -84,6 +70,30 @@ def format_region(
         deviations = format_number(float(region.bandwidth[0] / scale[0]), 3)
         bandwidth_text = f"{deviations} standard deviations of each column"
     return f"Around {center_text}: {difference}; bandwidth {bandwidth_text}."
+
+
+def format_ratio(region: Region, fewer: str, n_resamples: int, confidence: str) -> str:
+    """Format the larger density of a region over the smaller one, with its interval and p-value.
+
+    Args:
+        region: the region.
+        fewer: name of the sample with the smaller density.
+        n_resamples: number of permutations.
+        confidence: what precedes the interval, such as ``"95 % CI"``.
+    """
+    p = describe_p(region.pvalue, n_resamples)
+    ratio, low, high = (
+        (region.ratio, *region.ratio_interval)
+        if region.sign > 0
+        else (_inverse(value) for value in (region.ratio, *region.ratio_interval[::-1]))
+    )
+    if ratio > 1.0 / MIN_RATIO:
+        amount = "no" if math.isinf(ratio) else "almost no"
+        lowest = format_ratios(low)[0]
+        return f"{amount} rows from {fewer}, at least {lowest} times ({confidence}; {p})"
+    middle, low_text, high_text = format_ratios(ratio, low, high)
+    ends = f"{low_text} to {high_text}" if math.isfinite(high) else f"at least {low_text}"
+    return f"{middle} times ({confidence} {ends}; {p})"
 
 
 def _inverse(ratio: float) -> float:

@@ -87,7 +87,8 @@ def squared_mmd_draws(
         sample: pooled rows.
         lengthscale: lengthscale of the kernel, in standard deviations of the columns.
     """
-    nodes = difference.posterior.kernels[0].nodes  # of the shortest lengthscale, hence the most
+    # The first kernel has the shortest lengthscale, hence the most nodes.
+    nodes = difference.posterior.kernels[0].nodes
     kernel = KernelAtNodes.of(squared_exponential, nodes, lengthscale)
     projections = np.zeros((difference.n_draws, len(kernel.nodes)))
     for block in sample.blocks():

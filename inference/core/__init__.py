@@ -1,1 +1,1 @@
-"""Processes, devices, files, errors and HTML representation: what every other package builds on."""
+"""Processes, devices, files, errors and HTML representation: used by all other packages."""

@@ -1,4 +1,4 @@
-"""Named arrays in a file of NumPy's, all of them as they were written."""
+"""Archives of named arrays in NumPy's format, with a checksum of each array."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ import numpy as np
 from .atomic import atomic_path
 from .errors import InputError
 
-#: The first entry, by which such a file is known from other archives; it names the others, each of
-#: which has a sum of its own.
+#: The first entry, which distinguishes such a file from other archives and names the other entries;
+#: each entry has a checksum.
 HEAD = "bke arrays"
-#: Type of each array, such as ``"float64"`` or, for text, ``"U"``, and its sizes; sizes of one name
-#: are equal.
+#: Type of each array, such as ``"float64"`` or, for text, ``"U"``, and its sizes; sizes of the same
+#: name are equal.
 Expected: TypeAlias = Mapping[str, tuple[str, tuple[str | int, ...]]]
-#: How an archive begins; the name of its first entry is at NAME.
+#: First bytes of an archive; the name of its first entry is at NAME.
 ZIP, NAME = b"PK\x03\x04", 30
 
 
 def write_arrays(
-    path: str | os.PathLike[str], told: Mapping[str, Any], arrays: Mapping[str, Any]
+    path: str | os.PathLike[str], metadata: Mapping[str, Any], arrays: Mapping[str, Any]
 ) -> None:
-    """Write arrays, whole or not at all, with what is ``told`` of them in plain data."""
-    head = np.array(json.dumps({"told": told, "names": list(arrays)}))
+    """Write arrays with ``metadata`` that JSON can hold, atomically."""
+    head = np.array(json.dumps({"told": metadata, "names": list(arrays)}))
+    entries = {HEAD: head, **{name: np.asarray(array) for name, array in arrays.items()}}
     with atomic_path(path) as temporary, open(temporary, "wb") as file:
-        np.savez(file, **{HEAD: head}, **{name: np.asarray(one) for name, one in arrays.items()})  # type: ignore[arg-type]
+        np.savez(file, **entries)  # type: ignore[arg-type]
 
 
 def read_arrays(
@@ -37,24 +38,24 @@ def read_arrays(
     kind: str,
     expected: Expected | None = None,
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Read what is told of arrays, and the arrays.
+    """Read the metadata and the arrays of a file.
 
     Args:
-        path: of the file.
-        kind: what it should be, for messages, such as ``"a checkpoint"``.
-        expected: of every array; ``None``: arrays are not checked.
+        path: path of the file.
+        kind: expected contents, for messages, such as ``"a checkpoint"``.
+        expected: types and sizes of all arrays; by default arrays are not checked.
 
     Raises:
-        InputError: it is none of these files, or is damaged.
+        InputError: the file was not written by :func:`write_arrays`, or is damaged.
     """
-    if not _is_ours(Path(path)):  # and may be worth more than one
+    if not _is_ours(Path(path)):  # the user may need the file, so do not suggest to delete it
         raise InputError(f"{path} is not {kind} of bke: name another place")
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             if any(entry.compress_type for entry in archive.zip.infolist()):
                 raise ValueError("its arrays are compressed, as bke writes none")
-            # NumPy reads as much of an entry as its header asks for, and no sum is checked before
-            # the end.
+            # NumPy reads as much of an entry as its header says, and checks no checksum before the
+            # end.
             if (damaged := archive.zip.testzip()) is not None:
                 raise ValueError(f"{damaged} is damaged")
             arrays = {name: archive[name] for name in archive.files}
@@ -65,9 +66,9 @@ def read_arrays(
             check_arrays(arrays, expected)
         return dict(head["told"]), arrays
     except Exception as error:  # a broken archive fails in many ways
-        told = (str(error).splitlines() or [type(error).__name__])[0]
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(
-            f"{path} cannot be read as {kind} ({told}): delete it to begin anew"
+            f"{path} cannot be read as {kind} ({reason}): delete it to begin anew"
         ) from error
 
 
@@ -88,7 +89,7 @@ def check_arrays(arrays: Mapping[str, np.ndarray], expected: Expected) -> None:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a file begins as these do, be the rest there or not."""
+    """Return True if a file begins as an archive of this module, complete or not."""
     if path.exists() and not path.is_file():  # reading a pipe would wait
         return False
     name = f"{HEAD}.npy".encode()

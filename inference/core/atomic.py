@@ -1,4 +1,4 @@
-"""Output files that are written whole or not at all by one process at a time, and their folders."""
+"""Atomic output files, locks and output folders."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ PREFIX = ".bke-"
 
 
 def same_file(first: str | os.PathLike[str], second: str | os.PathLike[str]) -> bool:
-    """Whether two paths lead to one file, by whatever spelling or link, be it there or not yet."""
+    """Return True if two paths lead to the same file, by spelling or link, existing or not."""
     if os.path.realpath(first) == os.path.realpath(second):
         return True
     try:
         return os.path.samefile(first, second)
-    except (OSError, ValueError):  # one is not there
+    except (OSError, ValueError):  # one of them does not exist
         return False
 
 
 @contextlib.contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path beside ``path``; rename it over ``path`` when the block succeeds.
+    """Yield a temporary path, and rename it to ``path`` when the block succeeds.
 
     Whatever ends the block early (an error, Ctrl-C) removes the temporary file and leaves an
-    older file at ``path`` as it was. The temporary name keeps the suffix, from which matplotlib
+    older file at ``path`` unchanged. The temporary name keeps the suffix, from which matplotlib
     and xarray infer the format.
 
     Nothing is written through a link: the file replaces a symbolic or hard link at ``path`` itself,
     as :func:`os.replace`, ``sed -i`` and the package atomicwrites do, and the file that the link
-    leads to stays as it was. Links to folders on the way to ``path`` are followed.
+    leads to is unchanged. Links to folders on the way to ``path`` are followed.
 
     Args:
         path: the file to write; its folder must exist.
@@ -75,9 +75,9 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def remove_temporary_files(path: str | os.PathLike[str]) -> None:
-    """Remove what killed calls of :func:`atomic_path` left of a file, or in a folder.
+    """Remove temporary files that killed calls of :func:`atomic_path` left for a file or a folder.
 
-    Nothing else may be writing to it.
+    No other process may be writing there.
     """
     target = Path(path)
     folder, prefix = (target, PREFIX) if target.is_dir() else (target.parent, _prefix(target))
@@ -86,44 +86,44 @@ def remove_temporary_files(path: str | os.PathLike[str]) -> None:
 
 
 def _prefix(target: Path) -> str:
-    """Beginning of the names of temporary files, of any length of the file's own name."""
+    """Return the beginning of the names of temporary files, of the same length for any name."""
     return f"{PREFIX}{zlib.crc32(os.fsencode(target.name)):08x}-"
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write text in UTF-8, whole or not at all.
+    """Write text in UTF-8 atomically.
 
     Args:
-        path: as of :func:`atomic_path`.
-        text: all of it.
+        path: see :func:`atomic_path`.
+        text: contents of the file.
 
     Raises:
-        InputError: as of :func:`atomic_path`.
+        InputError: see :func:`atomic_path`.
     """
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def check_output_folder(path: str | os.PathLike[str]) -> Path:
-    """Create the folder if need be and make sure that files can be written to it.
+    """Create the folder if needed and make sure that files can be written to it.
 
     Returns:
         The folder.
 
     Raises:
-        InputError: it cannot; no folder made on the way is left behind.
+        InputError: no file can be written; folders that were created are removed.
     """
     folder = Path(path)
-    made: list[Path] = []
+    created: list[Path] = []
     try:
         for step in [*reversed(folder.parents), folder]:
             if not step.is_dir():
                 step.mkdir(exist_ok=True)  # another process may have been faster
-                made.append(step)
+                created.append(step)
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"test")
     except (OSError, ValueError) as error:
-        for step in reversed(made):
+        for step in reversed(created):
             with contextlib.suppress(OSError):
                 step.rmdir()
         if isinstance(error, FileExistsError):
@@ -136,13 +136,13 @@ def check_output_folder(path: str | os.PathLike[str]) -> Path:
 
 @contextlib.contextmanager
 def folder_to_write(folder: Path) -> Iterator[bool]:
-    """Create a folder if need be; on failure leave none that was made for it and is empty.
+    """Create a folder if needed; on failure remove created folders that are empty.
 
     Yields:
-        Whether it was made.
+        True if the folder was created.
 
     Raises:
-        InputError: as of :func:`check_output_folder`.
+        InputError: see :func:`check_output_folder`.
     """
     missing = [step for step in (folder, *folder.parents) if not step.exists()]
     check_output_folder(folder)
@@ -155,30 +155,32 @@ def folder_to_write(folder: Path) -> Iterator[bool]:
         raise
 
 
-def hold(path: Path, what: str) -> filelock.BaseFileLock:
-    """Acquire the lock of a file, held until it is released, forgotten, or the process ends.
+def acquire_lock(path: Path, name: str) -> filelock.BaseFileLock:
+    """Acquire a file lock until it is released or deleted, or the process ends.
 
-    Whoever holds it in this process may acquire it again: an interrupted call may still be known to
-    a notebook when it is repeated.
+    The same process may acquire it again: a notebook may still refer to an interrupted call when
+    the call is repeated.
 
     Args:
-        path: of a file that is made where there is none, and stays.
-        what: is written to, for the message.
+        path: path of the lock file, which is created if needed and is not removed.
+        name: name of the file or folder that is written to, for the message.
 
     Raises:
-        InputError: another process holds it, or the path is a link: some versions of filelock empty
-            the file that a link leads to.
+        InputError: another process has the lock, or the path is a link: some versions of filelock
+            empty the file that a link leads to.
     """
     import filelock  # takes a while, and most commands need none
 
     lock = filelock.FileLock(path, timeout=0, is_singleton=True)
     try:
         if path.is_symlink() or (path.exists() and path.stat().st_nlink > 1):
-            raise InputError(f"{path} is a link, where bke needs a file of its own: remove it")
+            raise InputError(
+                f"{path} is a link, but bke needs a regular file here: remove the link"
+            )
         lock.acquire()
     except filelock.Timeout:
         raise InputError(
-            f"another process is writing to {what}: wait for it, or name another"
+            f"another process is writing to {name}: wait for it, or name another"
         ) from None
     except OSError as error:
         raise InputError(f"{path} cannot be locked: {error.strerror or error}") from error

@@ -1,16 +1,15 @@
 """Compiled programs: XLA's options, an optional cache on disk, and a limit of their number.
 
-A file on disk is found by a digest of the whole program, of jaxlib and of the options it is
-compiled with, so that code of another version finds its own programs or none. JAX leaves programs
-with callbacks out. What it does not tell in every release is the processor that a program is for:
-each kind has a folder of its own here, as machines that share a home may differ.
+The cache key is a digest of the whole program, of jaxlib and of the options of the compiler, so
+another version of the code never finds a wrong program. JAX does not cache programs with callbacks.
+Not every release of JAX includes the processor in the key, so each type of processor has a separate
+folder here: machines that share a home folder may differ.
 
-Processes that took some of their programs from there have run one kernel's in place of another's.
-That was no file's fault: as many did without any, and the cause is mended, see
-:mod:`bke.models.linalg.pytrees`; kernels of users that JAX registers still meet it, on disk or not.
-On disk is only what is asked for nevertheless: on some processors JAX 0.10 refuses its own files
-with a line on standard error for each (jax-ml/jax issue 38445), and a folder of programs must be
-one that nobody else can write.
+Processes with such a cache have run the program of one kernel in place of another's, and so have
+processes without it; the cause is removed, see :mod:`bke.models.linalg.pytrees`, except for kernels
+of users that are registered as JAX pytrees. The cache is still optional: on some processors JAX
+0.10 refuses its own files and writes a line to standard error for each (jax-ml/jax issue 38445),
+and nobody else may have write access to the folder of programs.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ OLDER_EMITTER = {"xla_cpu_use_fusion_emitters": False}
 
 
 def jit(function: Callable[..., Any]) -> Any:
-    """Compile what is not called inside another compiled function.
+    """Compile a function that is not called inside another compiled function.
 
-    Not for modules: it starts JAX, before which processes must have joined.
+    Do not call it at import: it starts JAX, and processes of a job must be connected before.
     """
     return jax.jit(function, compiler_options=_options())
 
@@ -55,27 +54,27 @@ def _options() -> dict[str, Any] | None:
     return OLDER_EMITTER
 
 
-#: A folder; nothing is kept without one.
+#: Environment variable with the folder of the cache; without it there is no cache.
 VARIABLE = "BKE_COMPILATION_CACHE"
 #: Bytes beyond which the oldest programs are removed.
 MOST_BYTES = 2**30
-#: Regions of memory that a process may map, of the 65 530 that Linux allows, before programs are
-#: forgotten; and of how many calls one looks.
+#: Memory regions from which compiled programs are removed from memory, of the 65 530 that Linux
+#: allows; and the number of calls between checks.
 MOST_REGIONS, EVERY = 45_000, 50
 REGIONS = Path("/proc/self/maps")
-#: What Linux tells of processors, and the lines of it that say what they can do.
+#: File in which Linux describes processors, and first words of the lines on their instructions.
 PROCESSORS, ABLE = Path("/proc/cpuinfo"), ("model name", "flags", "Features", "CPU part")
 _calls = itertools.count(1)
 
 
 @functools.cache
 def keep_compiled() -> None:
-    """Use the folder that :data:`VARIABLE` names, unless JAX has been given one."""
+    """Use the folder in :data:`VARIABLE`, unless the user has configured a folder in JAX."""
     wanted = os.environ.get(VARIABLE, "")
     if wanted.lower() in ("", "off", "0", "no", "false") or _chosen():
         return
-    whole = Path(wanted)
-    folder = whole / compiled_for()
+    root = Path(wanted)
+    folder = root / compiled_for()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:  # a home that cannot be written
@@ -83,27 +82,27 @@ def keep_compiled() -> None:
     if not os.access(folder, os.W_OK):
         return
     jax.config.update("jax_compilation_cache_dir", str(folder))
-    # Most of what there is to compile are many small programs.
+    # Most of the compilation time is spent on many small programs.
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     compilation_cache.reset_cache()  # JAX decides at its first compilation whether there is one
-    threading.Thread(target=remove_oldest, args=(whole, MOST_BYTES), daemon=True).start()
+    threading.Thread(target=remove_oldest, args=(root, MOST_BYTES), daemon=True).start()
 
 
 @functools.cache
 def compiled_for() -> str:
-    """A name for the versions of JAX and the kind of processor that programs are compiled for."""
-    told = {jax.__version__, jaxlib.__version__, platform.machine(), platform.processor()}
+    """Return a digest of the versions of JAX and the type of processor of compiled programs."""
+    features = {jax.__version__, jaxlib.__version__, platform.machine(), platform.processor()}
     with contextlib.suppress(OSError):  # not Linux
         lines = PROCESSORS.read_text().splitlines()
-        told |= {line for line in lines if line.startswith(ABLE)}
-    return hashlib.sha256("\n".join(sorted(told)).encode()).hexdigest()[:16]
+        features |= {line for line in lines if line.startswith(ABLE)}
+    return hashlib.sha256("\n".join(sorted(features)).encode()).hexdigest()[:16]
 
 
-def forget_if_many() -> None:
-    """Have JAX forget what it has compiled, where there would soon be no room for more.
+def limit_memory_regions() -> None:
+    """Clear the programs in the memory of JAX before the process reaches the limit of regions.
 
-    Every program takes some regions of memory and data of every size have programs of their own: a
-    study of some hundred sizes would otherwise end without a message.
+    Every program takes some memory regions, and every size of data needs new programs: a study of a
+    few hundred sizes would otherwise crash without a message.
     """
     if next(_calls) % EVERY or not REGIONS.exists():
         return
@@ -112,11 +111,11 @@ def forget_if_many() -> None:
 
 
 def remove_oldest(folder: Path, most: int) -> None:
-    """Remove the oldest files below ``folder`` until the others have ``most`` bytes."""
+    """Remove the oldest files below ``folder`` until the rest have at most ``most`` bytes."""
     files = []
     for inside, _, names in os.walk(folder):
         for path in (os.path.join(inside, name) for name in names):
-            with contextlib.suppress(OSError):  # of another process, which may be removing too
+            with contextlib.suppress(OSError):  # another process may have removed it
                 status = os.stat(path)
                 files.append((status.st_mtime, status.st_size, path))
     total = sum(size for _, size, _ in files)
@@ -129,5 +128,5 @@ def remove_oldest(folder: Path, most: int) -> None:
 
 
 def _chosen() -> bool:
-    """Whether the user has given JAX a folder."""
+    """Return True if the user has configured a folder in JAX."""
     return bool(jax.config.values["jax_compilation_cache_dir"])

@@ -1,8 +1,8 @@
-"""Several processes, or several devices of one, at work on one posterior.
+"""Distributed computation of a posterior on several processes or devices.
 
-Either they share the rows, so that every likelihood is a sum over all of them, or each has chains
-of its own. Rows are summed in parts that do not depend on how many devices there are, and a chain's
-draws do not depend on where it runs: the result is that of one device.
+Either rows are sharded over devices, so that every likelihood is a sum over devices, or chains are
+distributed. The result is that of a single device: partial sums of rows do not depend on the number
+of devices, and draws of a chain do not depend on its device.
 """
 
 from __future__ import annotations
@@ -25,25 +25,32 @@ from .machine import side_by_side
 T = TypeVar("T")
 
 SHARDS = ("auto", "rows", "chains")
-#: Entries of gradients of all rows from which on these are shared: some tenths of a second.
+#: Entries of the gradients of all rows from which rows are sharded; they take tenths of a second.
 LARGE = 2**26
 
 
 def is_first() -> bool:
-    """Whether this process is the one that prints and writes."""
+    """Return True in the process that prints and writes."""
     return jax.process_index() == 0
 
 
-def check_alike(given: Mapping[str, Any]) -> None:
-    """Refuse a job whose processes were given different things, by name: arrays or plain data.
+def check_same_inputs(inputs: Mapping[str, Any]) -> None:
+    """Raise an error if the processes of a job have different inputs.
 
-    All processes must ask; each would wait for sums of other shapes otherwise, or write a posterior
-    that is nobody's.
+    All processes must call this. Without the check they might wait for arrays of different shapes
+    forever, or sum likelihoods of different data.
+
+    Args:
+        inputs: arrays or data that JSON can hold, by name.
+
+    Raises:
+        InputError: the processes have different inputs.
     """
     if jax.process_count() == 1:
         return
-    every = multihost_utils.process_allgather(np.array([_digest(each) for each in given.values()]))
-    different = [name for name, of in zip(given, np.transpose(every), strict=True) if np.ptp(of)]
+    digests = np.array([_digest(value) for value in inputs.values()])
+    by_name = np.transpose(multihost_utils.process_allgather(digests))
+    different = [name for name, values in zip(inputs, by_name, strict=True) if np.ptp(values)]
     if different:
         raise InputError(
             f"the processes of this job were given different {' and '.join(different)}: give all "
@@ -51,81 +58,87 @@ def check_alike(given: Mapping[str, Any]) -> None:
         )
 
 
-def _digest(given: Any) -> int:
-    """Digest what was given to 31 bits, which JAX hands on in single precision too."""
-    if isinstance(given, np.ndarray):
-        content = f"{given.shape} {given.dtype}".encode() + np.ascontiguousarray(given).tobytes()
+def _digest(value: Any) -> int:
+    """Return a digest of 31 bits, which fits the integers of JAX in single precision."""
+    if isinstance(value, np.ndarray):
+        content = f"{value.shape} {value.dtype}".encode() + np.ascontiguousarray(value).tobytes()
     else:
-        content = json.dumps(given).encode()
+        content = json.dumps(value).encode()
     return int.from_bytes(hashlib.sha256(content).digest()[:4], "big") >> 1
 
 
 def check_shard(shard: str) -> str:
-    """Refuse what is no way to share the work."""
+    """Raise an error unless ``shard`` is one of :data:`SHARDS`."""
     check_choice(shard, "shard", SHARDS)
     return shard
 
 
-def placed(points: Any, shard: str) -> Any:
-    """Place the rows of landmark models on all devices, where ``shard`` says so."""
-    each = points if isinstance(points, tuple) else (points,)
-    entries = [one.shardable_entries for one in each]
+def shard_points(points: Any, shard: str) -> Any:
+    """Shard the rows of landmark models over all devices if ``shard`` requires it."""
+    solvers = points if isinstance(points, tuple) else (points,)
+    entries = [solver.shardable_entries for solver in solvers]
     if shard == "rows" and not all(entries):
         raise InputError("shard='rows' is for likelihood='landmark': other likelihoods are no sums")
     large = all(entries) and max(entries) >= LARGE
     if shard == "chains" or (shard == "auto" and not large):
         return points
-    # On one device too: its program is that of several.
-    shared = tuple(one.sharded(jax.devices()) for one in each)
-    return shared if isinstance(points, tuple) else shared[0]
+    # Also on a single device, so that its program is that of several devices.
+    sharded = tuple(solver.sharded(jax.devices()) for solver in solvers)
+    return sharded if isinstance(points, tuple) else sharded[0]
 
 
-def shares_rows(points: Any) -> bool:
-    """Whether devices share the rows of ``points``."""
-    each = points if isinstance(points, tuple) else (points,)
-    return any(isinstance(one, LikelihoodSolver) and one.is_sharded for one in each)
+def has_sharded_rows(points: Any) -> bool:
+    """Return True if the rows of ``points`` are sharded over devices."""
+    solvers = points if isinstance(points, tuple) else (points,)
+    return any(isinstance(solver, LikelihoodSolver) and solver.is_sharded for solver in solvers)
 
 
 def on_devices(work: Callable[[int], T], count: int, stop: Event, points: Any) -> list[T]:
-    """Do ``work`` of 0 to ``count - 1`` on all devices of all processes, which must all ask.
+    """Call ``work`` with 0 to ``count - 1`` on all devices of all processes.
+
+    All processes must call this.
 
     Args:
-        work: gives numbers and arrays of the same shapes for all; looks at ``stop``.
-        count: how many.
-        stop: set where one of them raises, to end the others too.
-        points: what ``work`` goes through. Where devices share the rows, all do each in turn.
+        work: function of an index that returns numbers and arrays of the same shapes for all
+            indices, and should end early once ``stop`` is set.
+        count: number of indices.
+        stop: event that is set on an error.
+        points: data of ``work``. If their rows are sharded, all devices do one index after another.
     """
-    if shares_rows(points):
-        # In threads, the sums of two chains could meet in another order elsewhere.
+    if has_sharded_rows(points):
+        # With threads, processes might do the sums of two chains in different order.
         return [work(index) for index in range(count)]
     processes, devices = jax.process_count(), jax.local_devices()
     if len(devices) == 1 and processes == 1:
         return side_by_side(work, count, stop)
-    # Filled up with the last: all processes give as many results.
-    each = -(-count // processes)
-    mine = [min(jax.process_index() + processes * turn, count - 1) for turn in range(each)]
+    # The last index is repeated so that all processes have the same number of results.
+    per_process = -(-count // processes)
+    indices = [
+        min(jax.process_index() + processes * turn, count - 1) for turn in range(per_process)
+    ]
 
-    def one(turn: int) -> T:
+    def on_device(turn: int) -> T:
         with jax.default_device(devices[turn % len(devices)]):
-            return work(mine[turn])
+            return work(indices[turn])
 
-    done = side_by_side(one, each, stop)
-    return done if processes == 1 or not done else _gathered(done, count)
+    results = side_by_side(on_device, per_process, stop)
+    return results if processes == 1 or not results else _gather(results, count)
 
 
-def _gathered(mine: list[T], count: int) -> list[T]:
+def _gather(results: list[T], count: int) -> list[T]:
     """Gather the results of all processes, in order."""
-    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *mine)
-    every = multihost_utils.process_allgather(stacked)
-    places = (divmod(index, jax.process_count()) for index in range(count))
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *results)
+    all_results = multihost_utils.process_allgather(stacked)
+    positions = (divmod(index, jax.process_count()) for index in range(count))
     return [
-        jax.tree.map(lambda leaf, at=(process, turn): leaf[at], every) for turn, process in places
+        jax.tree.map(lambda leaf, at=(process, turn): leaf[at], all_results)
+        for turn, process in positions
     ]
 
 
 @contextlib.contextmanager
 def together() -> Iterator[None]:
-    """Tell where another process of the job has gone."""
+    """Raise a ``SamplingError`` if another process of the job has ended."""
     try:
         yield
     except jax.errors.JaxRuntimeError as error:

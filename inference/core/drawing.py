@@ -1,7 +1,7 @@
-"""Small pictures of two distributions in SVG: outlines of histograms, and bars of shares.
+"""Small plots of two distributions in SVG: outlines of histograms, and bars of proportions.
 
-Colours are classes of the page's style, so that they suit the light and the dark. Every picture has
-a title that tells what it shows to those who cannot see it.
+Colours are classes of the style of the page, which has a light and a dark theme. Every plot has a
+title for screen readers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 WIDTH, HEIGHT = 260, 92
-#: Where the axis is, and how high a strip under it marks regions.
+#: Position of the axis, and height of the marks of regions below it.
 AXIS, STRIP = 68, 5
 #: Height of the two bars of one level and its name.
 LEVEL = 26
@@ -22,7 +22,7 @@ LONGEST = 32
 
 
 class Mark(NamedTuple):
-    """A part of the axis where one of two distributions has more."""
+    """Interval of the axis where one of two distributions has a higher density."""
 
     start: float
     end: float
@@ -32,7 +32,7 @@ class Mark(NamedTuple):
 
 def outlines(
     edges: np.ndarray,
-    shares: np.ndarray,
+    proportions: np.ndarray,
     ticks: Sequence[tuple[float, str]],
     marks: Sequence[Mark],
     title: str,
@@ -40,13 +40,13 @@ def outlines(
     """Draw two histograms over each other, the first filled and the second outlined.
 
     Args:
-        edges: (b + 1,), of the bins.
-        shares: (2, b), of each distribution's rows in each.
+        edges: (b + 1,), edges of the bins.
+        proportions: (2, b), proportions of the rows of each distribution in the bins.
         ticks: positions on the axis and their labels.
-        marks: parts of the axis that are marked.
-        title: what it shows, in words.
+        marks: intervals of the axis that are marked.
+        title: description of the plot.
     """
-    density = shares / np.diff(edges)
+    density = proportions / np.diff(edges)
     top = max(float(density.max()), 1e-300)
 
     def x(value: float) -> float:
@@ -77,8 +77,12 @@ def outlines(
         Markup('<line class="axis" x1="4" x2="{}" y1="{}" y2="{}"/>').format(WIDTH - 4, AXIS, AXIS)
     )
     for value, label in ticks:
-        room = 3.2 * len(label)  # half the width of its text
-        anchor = "start" if x(value) < room else "end" if x(value) > WIDTH - room else "middle"
+        half_width = 3.2 * len(label)
+        anchor = "middle"
+        if x(value) < half_width:
+            anchor = "start"
+        elif x(value) > WIDTH - half_width:
+            anchor = "end"
         drawn.append(
             Markup('<text x="{}" y="{}" text-anchor="{}">{}</text>').format(
                 x(value), HEIGHT - 5, anchor, label
@@ -88,11 +92,11 @@ def outlines(
 
 
 def bars(levels: Sequence[tuple[str, float, float]], title: str) -> Markup:
-    """Draw the shares of levels, the first distribution's bar above the second's.
+    """Draw the proportions of levels, the first distribution's bar above the second's.
 
     Args:
-        levels: names and shares in both.
-        title: what it shows, in words.
+        levels: names and proportions in both distributions.
+        title: description of the plot.
     """
     top = max(max(before, after) for _, before, after in levels) or 1.0
     drawn = []
@@ -105,10 +109,10 @@ def bars(levels: Sequence[tuple[str, float, float]], title: str) -> Markup:
                 '<text x="{}" y="{}" text-anchor="end">{:.1%} → {:.1%}</text>'
             ).format(y + 11, short, WIDTH, y + 11, before, after)
         )
-        for offset, share, which in ((14, before, "first"), (19, after, "second")):
+        for offset, proportion, which in ((14, before, "first"), (19, after, "second")):
             drawn.append(
                 Markup('<rect class="bar-{}" x="0" y="{}" width="{}" height="4"/>').format(
-                    which, y + offset, round(WIDTH * share / top, 1)
+                    which, y + offset, round(WIDTH * proportion / top, 1)
                 )
             )
     return _svg(LEVEL * len(levels), title, drawn)

@@ -1,4 +1,4 @@
-"""What the package raises when the user's input, not the program, is wrong."""
+"""Errors and warnings of the package, and checks of arguments."""
 
 from __future__ import annotations
 
@@ -10,46 +10,46 @@ import numpy as np
 
 
 class InputError(ValueError):
-    """Bad input, said in one sentence that names the file or argument, the row and the column.
+    """Error for invalid input, with a sentence that names the argument or file, row and column.
 
-    The command line prints the sentence and exits with status 1; nobody sees a traceback.
+    The command line prints the sentence without a traceback and exits with status 1.
     """
 
 
 class SamplingError(RuntimeError):
-    """The sampler cannot start or continue on valid input; the message says what to try next."""
+    """Error of a sampler that cannot start or continue on valid input, with advice."""
 
 
 class PosteriorWarning(UserWarning):
     """Warning that a posterior or its draws are less reliable than they may seem."""
 
 
-#: How much of two names must be alike, as :mod:`difflib` measures it: ``Temprature`` is ``Temp``.
-ALIKE = 0.6
+#: Smallest similarity of two names by :mod:`difflib`, such as of ``Temprature`` and ``Temp``.
+SIMILARITY = 0.6
 
 
 def nearest(name: object, known: Iterable[object]) -> str:
-    """End a message about a name that there is not with the one most like it.
-
-    Such as ``; did you mean 'Temp'?``.
+    """Return the end of a message about an unknown name: ``; did you mean 'Temp'?``.
 
     Args:
-        name: that was given; what is no text is like none.
-        known: the names that there are.
+        name: the unknown name.
+        known: valid names.
 
     Returns:
-        nothing where no name is like it, whatever the case of its letters.
+        An empty string if ``name`` is not a string or no valid name is similar to it in any case.
     """
     if not isinstance(name, str) or not name:
         return ""
-    folded = {one.casefold(): one for one in known if isinstance(one, str)}
+    folded = {valid.casefold(): valid for valid in known if isinstance(valid, str)}
     plain = name.casefold()
-    found = difflib.get_close_matches(plain, folded, n=1, cutoff=ALIKE)
-    # One is the beginning of the other.
-    found = found or [
-        one for one in folded if one and (plain.startswith(one) or one.startswith(plain))
-    ]
-    return f"; did you mean {folded[found[0]]!r}?" if found else ""
+    matches = difflib.get_close_matches(plain, folded, n=1, cutoff=SIMILARITY)
+    if not matches:  # a name may be the beginning of the other
+        matches = [
+            valid
+            for valid in folded
+            if valid and (plain.startswith(valid) or valid.startswith(plain))
+        ]
+    return f"; did you mean {folded[matches[0]]!r}?" if matches else ""
 
 
 def check_choice(value: object, name: str, choices: Sequence[object]) -> None:

@@ -1,8 +1,8 @@
-"""Processors and memory: one BLAS thread per chain, as many chains at once as cores.
+"""Processors and memory: single-threaded BLAS, chains in parallel on all cores.
 
 OpenBLAS's own threads spin while they wait. When other processes hold the cores a Cholesky factor
-then takes 10 to 300 times longer, and two chains that both use the pool slow each other down. One
-thread per chain loses nothing up to n = 1000 and keeps every core busy with a chain of its own.
+then takes 10 to 300 times longer, and two chains that both use the pool slow each other down. A
+single thread per chain is as fast up to n = 1000, and chains run in parallel on the cores.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from typing import Any, TypeVar
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
 T = TypeVar("T")
-#: From threadpoolctl 3.8 on no thread but that which has set a number may set another, until this.
+#: From threadpoolctl 3.8 on only the thread that set a limit may change it, until this is called.
 FREED = getattr(OpenBLASController, "clear_controlling_thread", lambda force: None)
 
 
 def cores() -> int:
-    """How many processors this process may use."""
+    """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-class _OneThread:
-    """One BLAS thread for the process, from when the first thread enters until the last leaves."""
+class _SingleThreadedBlas:
+    """A limit of one BLAS thread, from the first entry to the last exit of any thread."""
 
     def __init__(self) -> None:
         self._lock, self._inside = Lock(), 0
@@ -39,7 +39,7 @@ class _OneThread:
 
     @functools.cached_property
     def _blas(self) -> ThreadpoolController:
-        """NumPy's library and SciPy's: to find what is loaded takes milliseconds."""
+        """Libraries of NumPy and SciPy, found once since the search takes milliseconds."""
         import scipy.linalg  # noqa: F401, JAX computes with its library, perhaps not loaded yet
 
         return ThreadpoolController().select(user_api="blas")
@@ -59,41 +59,39 @@ class _OneThread:
                 FREED(force=True)
 
 
-_ONE_THREAD = _OneThread()
+_SINGLE_THREADED = _SingleThreadedBlas()
 
 
-def one_thread() -> contextlib.AbstractContextManager[None]:
-    """Compute with one BLAS thread, as long as the context lasts: for what does without JAX."""
-    return _ONE_THREAD
+def single_threaded_blas() -> contextlib.AbstractContextManager[None]:
+    """Limit BLAS to one thread within the context, for computations without JAX."""
+    return _SINGLE_THREADED
 
 
 @contextlib.contextmanager
 def computing() -> Iterator[None]:
-    """Compute with JAX, in 64 bits, and one BLAS thread, as long as the context lasts."""
-    import jax  # slow to import, and what needs NumPy alone does without
+    """Use JAX in 64 bits and limit BLAS to one thread within the context."""
+    import jax  # slow to import, and not needed for NumPy
 
-    from .compilation import forget_if_many, keep_compiled
+    from .compilation import keep_compiled, limit_memory_regions
 
     keep_compiled()
-    forget_if_many()
-    with jax.enable_x64(True), one_thread():
+    limit_memory_regions()
+    with jax.enable_x64(True), single_threaded_blas():
         yield
 
 
 def side_by_side(
-    work: Callable[[int], T], count: int, stop: Event, *, alone: bool = False
+    work: Callable[[int], T], count: int, stop: Event, *, serial: bool = False
 ) -> list[T]:
-    """Do ``work`` of 0 to ``count - 1``, as many at once as cores.
-
-    An error or an interruption sets ``stop``, which ``work`` looks at to end the others too.
+    """Call ``work`` with 0 to ``count - 1`` in threads, as many at once as cores.
 
     Args:
-        work: of an index.
-        count: how many indices there are.
-        stop: see above.
-        alone: do one after the other, for what is done sooner than threads start.
+        work: function of an index, which should end early once ``stop`` is set.
+        count: number of indices.
+        stop: event that is set on an error or an interruption.
+        serial: do not use threads, for work that takes less time than starting them.
     """
-    if count == 1 or alone:
+    if count == 1 or serial:
         return [work(index) for index in range(count)]
     with ThreadPoolExecutor(max(1, min(count, cores()))) as pool:
         futures = [pool.submit(work, index) for index in range(count)]
@@ -106,13 +104,13 @@ def side_by_side(
 
 
 def available_memory(root: Path = Path("/")) -> int | None:
-    """How many bytes this process can still allocate, or None if unknown.
+    """Return the number of bytes that this process can still allocate, or None if unknown.
 
-    The smallest of what the system has free and what its control groups (containers, batch
-    queues) leave it. ``root`` is where /proc and /sys are looked for.
+    This is the minimum over the system's free memory and the limits of control groups (containers,
+    batch queues). ``root`` is the folder of /proc and /sys.
     """
-    found = [_system_memory(root), *_control_groups(root)]
-    return min((size for size in found if size is not None), default=None)
+    sizes = [_system_memory(root), *_control_groups(root)]
+    return min((size for size in sizes if size is not None), default=None)
 
 
 def _system_memory(root: Path) -> int | None:
@@ -122,14 +120,14 @@ def _system_memory(root: Path) -> int | None:
                 return int(line.split()[1]) * 1024
     except OSError:
         pass
-    try:  # macOS and the BSDs have no /proc, and tell only the total
+    try:  # macOS and the BSDs have no /proc, and report only the total
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return None
 
 
 def _control_groups(root: Path) -> list[int]:
-    """How many bytes each control group around this process leaves, versions 1 and 2."""
+    """Return the bytes left in each control group of this process, versions 1 and 2."""
     try:
         groups = [line.split(":", 2) for line in _lines(root / "proc/self/cgroup")]
     except OSError:

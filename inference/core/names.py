@@ -1,17 +1,18 @@
-"""Text that can be printed: names on one line, and columns of a table."""
+"""Printable text: names on a single line, and aligned columns of a table."""
 
 from collections.abc import Sequence
 
 
 def printable(text: str) -> str:
-    """Escape what cannot be printed on one line: line breaks, and bytes that are no text."""
+    """Escape line breaks, control characters and undecodable bytes."""
     return "".join(
-        one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in text
     )
 
 
 def printable_lines(text: str) -> str:
-    """Escape what cannot be printed, such as what a terminal takes for orders, but line breaks."""
+    """Escape characters that cannot be printed, such as terminal control codes, in each line."""
     return "\n".join(map(printable, text.split("\n")))
 
 
@@ -21,8 +22,8 @@ def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     return [
         "  "
         + "  ".join(
-            cell.ljust(width) if place == 0 else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.ljust(width) if index == 0 else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
     ]

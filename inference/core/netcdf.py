@@ -16,7 +16,7 @@ from .atomic import atomic_path
 from .errors import InputError
 
 #: The attribute of a file with a checksum, whose name is found without reading the file.
-SEALED = "bke_sealed"
+CHECKSUM_ATTRIBUTE = "bke_sealed"
 #: Bytes before the checksum.
 MARKER = b"\nbke sha256 "
 #: Groups of a file at most; trees of ArviZ have about ten, and reading takes longer with each level
@@ -32,9 +32,9 @@ def write_tree(tree: xr.DataTree, path: str | os.PathLike[str]) -> None:
     Raises:
         InputError: see :func:`~bke.inference.core.atomic.atomic_path`.
     """
-    sealed = tree.copy()
-    sealed.attrs[SEALED] = "yes"
-    content = sealed.to_netcdf(engine="h5netcdf")
+    marked = tree.copy()
+    marked.attrs[CHECKSUM_ATTRIBUTE] = "yes"
+    content = marked.to_netcdf(engine="h5netcdf")
     with atomic_path(path) as temporary, open(temporary, "wb") as file:
         file.write(content)
         file.write(_checksum(content))
@@ -55,7 +55,7 @@ def read_tree(path: str | os.PathLike[str], kind: str, max_ratio: int = 1100) ->
 
     Raises:
         InputError: there is no such file, it is damaged, or its checksum is wrong or missing. A
-            file that others wrote, without the attribute :data:`SEALED`, needs none.
+            file that others wrote, without the attribute :data:`CHECKSUM_ATTRIBUTE`, needs none.
     """
     if not os.path.isfile(path):
         raise InputError(f"{path}: no such file")
@@ -71,7 +71,7 @@ def read_tree(path: str | os.PathLike[str], kind: str, max_ratio: int = 1100) ->
         raise
     except Exception as error:  # a damaged file fails in many ways
         raise InputError(f"{path} is not {kind} saved as NetCDF, or is damaged") from error
-    tree.attrs.pop(SEALED, None)
+    tree.attrs.pop(CHECKSUM_ATTRIBUTE, None)
     return tree
 
 
@@ -84,7 +84,7 @@ def _check_links(path: str | os.PathLike[str]) -> None:
     import h5py  # slow to import
 
     with h5py.File(path) as file:
-        groups, seen, num_groups = [file], {h5py.h5o.get_info(file.id).addr}, 0
+        groups, visited, num_groups = [file], {h5py.h5o.get_info(file.id).addr}, 0
         while groups:
             group = groups.pop()
             for name in group:
@@ -92,11 +92,11 @@ def _check_links(path: str | os.PathLike[str]) -> None:
                 item = group[name] if is_hard else None
                 is_elsewhere = isinstance(item, h5py.Dataset) and (item.external or item.is_virtual)
                 address = h5py.h5o.get_info(item.id).addr if item is not None else None
-                if not is_hard or is_elsewhere or (address in seen):
+                if not is_hard or is_elsewhere or (address in visited):
                     raise InputError(
-                        f"{path} has a link at {group.name}/{name}: it is none of ours"
+                        f"{path} has a link at {group.name}/{name}: bke writes no such files"
                     )
-                seen.add(address)
+                visited.add(address)
                 if isinstance(item, h5py.Group):
                     groups.append(item)
             num_groups += 1
@@ -116,8 +116,8 @@ def _check_checksum(path: str | os.PathLike[str]) -> None:
     ):
         if view[-length:] == _checksum(view[:-length]):
             return
-        if content.find(MARKER) < 0 and content.find(SEALED.encode()) < 0:
+        if content.find(MARKER) < 0 and content.find(CHECKSUM_ATTRIBUTE.encode()) < 0:
             return
     raise InputError(
-        f"{path} is not as it was saved: it is damaged, or another program has changed it"
+        f"{path} has a wrong checksum: it is damaged, or another program has changed it"
     )

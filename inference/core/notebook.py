@@ -1,7 +1,7 @@
-"""How results show themselves in notebooks: the answer, a picture, and the rest folded away.
+"""HTML representation of results in notebooks: the decision, a plot, and folded details.
 
-What is shown is what ``print``, ``.plot()`` and ``.to_dataframe()`` of the result give. Colours are
-those of the notebook, light or dark; a picture has a ground of its own.
+It has the output of ``print``, ``.plot()`` and ``.to_dataframe()`` of the result. Colours are those
+of the notebook, light or dark; the plot has a white background.
 """
 
 from __future__ import annotations
@@ -13,55 +13,55 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Lines of the printed report that are shown at once, and rows of a table when it is unfolded.
+#: Most lines of the printed report that are not folded, and most rows of the folded table.
 LINES, ROWS = 10, 30
 DOTS_PER_INCH = 110
-#: Pixels of the screen for an inch of the picture.
+#: Pixels of the screen per inch of the plot.
 PIXELS = 72
 
 
-class Shown:
-    """A result that shows itself in a notebook, by what it prints and draws."""
+class ReprMixin:
+    """Mixin of results with an HTML representation from their report, plot and data frame."""
 
     def _repr_html_(self) -> str | None:
-        """HTML for a notebook; ``None``, where it cannot be made, leaves it to ``repr``."""
+        """Return HTML for a notebook, or ``None`` on an error, so that ``repr`` is used."""
         try:
             return _html(self)
-        except Exception:  # a cell of a notebook must not fail for how its result is shown
+        except Exception:  # a cell of a notebook must not fail because of a representation
             return None
 
     def _answer(self) -> str:
-        """The line of the printed report that is told before all others."""
+        """Return the first line of the representation."""
         return str(self).partition("\n")[0]
 
 
 class _Picture(NamedTuple):
-    """An image as an address that holds it, and how wide it is on the screen."""
+    """An image as a data URL, and its width on the screen."""
 
     address: str = ""
     width: int = 0
 
 
 class _Table(NamedTuple):
-    """Rows of a data frame in words, and how many there are beyond them."""
+    """Formatted rows of a data frame, and the number of further rows."""
 
     header: list[str]
     rows: list[list[str]]
     more: int
 
 
-def _html(result: Shown) -> str:
+def _html(result: ReprMixin) -> str:
     from .render import render
 
     report, answer = str(result), result._answer()
     lines = report.replace(answer, "", 1).strip("\n").splitlines()
-    few = len(lines) <= LINES
+    count = len(lines) if len(lines) <= LINES else LINES - 1
     picture, table = _picture(result), _table(result)
     return render(
         "notebook.html",
         answer=answer,
-        told="\n".join(lines if few else lines[: LINES - 1]),
-        folded="" if few else "\n".join(lines[LINES - 1 :]),
+        report="\n".join(lines[:count]),
+        folded="\n".join(lines[count:]),
         picture=picture.address,
         width=picture.width,
         **table._asdict(),
@@ -69,7 +69,7 @@ def _html(result: Shown) -> str:
 
 
 def _picture(result: Any) -> _Picture:
-    """What its ``plot`` draws; nothing where it has none, or has nothing to draw."""
+    """Return the plot of a result; an empty picture if it has none."""
     from .render import as_data
 
     if not hasattr(result, "plot"):
@@ -77,20 +77,20 @@ def _picture(result: Any) -> _Picture:
     try:
         figure: Figure = result.plot()
         try:
-            held = io.BytesIO()
-            figure.savefig(held, format="png", dpi=DOTS_PER_INCH)
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format="png", dpi=DOTS_PER_INCH)
             return _Picture(
-                as_data(held.getvalue(), "image/png"), round(PIXELS * figure.get_figwidth())
+                as_data(buffer.getvalue(), "image/png"), round(PIXELS * figure.get_figwidth())
             )
         finally:
-            if "matplotlib.pyplot" in sys.modules:  # else it manages no figure
+            if "matplotlib.pyplot" in sys.modules:  # otherwise pyplot does not manage the figure
                 sys.modules["matplotlib.pyplot"].close(figure)
-    except Exception:  # such as data of which there is no picture
+    except Exception:  # such as data that cannot be plotted
         return _Picture()
 
 
 def _table(result: Any) -> _Table:
-    """What its ``to_dataframe`` holds; nothing where it has none."""
+    """Return the data frame of a result; an empty table if it has none."""
     if not hasattr(result, "to_dataframe"):
         return _Table([], [], 0)
     try:
@@ -104,6 +104,6 @@ def _table(result: Any) -> _Table:
 
 
 def _cell(cell: Any) -> str:
-    if cell != cell:  # not known
+    if cell != cell:  # missing value
         return ""
     return f"{cell:.4g}" if isinstance(cell, float) else str(cell)

@@ -1,4 +1,4 @@
-"""Progress bars on a terminal or in a notebook, through rich, for work that takes a while."""
+"""Progress bars of rich on a terminal or in a notebook, for long computations."""
 
 from __future__ import annotations
 
@@ -23,62 +23,63 @@ from rich.progress import (
 
 from .errors import check_flag
 
-#: More chains than this share one bar.
+#: Most bars; more chains have a common bar.
 MOST_BARS = 16
-#: Seconds that work takes before it is shown how far it is.
+#: Seconds before bars appear.
 PATIENCE = 2.0
 
 
 class LateBars(Progress):
-    """Bars on standard error that appear once work has taken a while.
+    """Bars on standard error that appear after :data:`PATIENCE` seconds.
 
-    Nothing is written to a file or a log, and nothing for what is done at once.
+    Nothing is written if standard error is a file.
     """
 
-    def __init__(self, *columns: str | ProgressColumn, shown: bool) -> None:
-        check_flag(shown, "progress")
+    def __init__(self, *columns: str | ProgressColumn, show: bool) -> None:
+        check_flag(show, "progress")
         console = Console(stderr=True)
         # In a notebook without widgets rich would show a warning in place of the bars.
         widgets = console.is_jupyter and importlib.util.find_spec("ipywidgets") is not None
-        seen = console.is_terminal or widgets
-        super().__init__(*columns, console=console, disable=not (shown and seen))
-        self._since = time.monotonic()
-        self._begun = self._over = False
-        self._beginning = threading.Lock()
-        # What compiles first tells nothing for long. A notebook shows what its own thread writes.
-        self._timer = threading.Timer(PATIENCE, self._begin)
+        can_display = console.is_terminal or widgets
+        super().__init__(*columns, console=console, disable=not (show and can_display))
+        self._start_time = time.monotonic()
+        self._started = self._stopped = False
+        self._start_lock = threading.Lock()
+        # No task is updated while programs are compiled. Notebooks only show output of their
+        # thread.
+        self._timer = threading.Timer(PATIENCE, self._start_once)
         self._timer.daemon = True
         self._timed = console.is_terminal and not self.disable
 
     def __enter__(self) -> LateBars:
-        self._since = time.monotonic()
+        self._start_time = time.monotonic()
         if self._timed:
             self._timer.start()
         return self
 
     def update(self, task_id: TaskID, **fields: Any) -> None:
-        """Tell how far a task is, as :class:`rich.progress.Progress` does."""
+        """Update the progress of a task, see :class:`rich.progress.Progress`."""
         super().update(task_id, **fields)
-        if time.monotonic() - self._since > PATIENCE:
-            self._begin()
+        if time.monotonic() - self._start_time > PATIENCE:
+            self._start_once()
 
-    def _begin(self) -> None:
-        with self._beginning:
-            if not (self._begun or self._over):
-                self._begun = True
+    def _start_once(self) -> None:
+        with self._start_lock:
+            if not (self._started or self._stopped):
+                self._started = True
                 self.start()
 
     def stop(self) -> None:
-        """Leave the bars as they are, if they have appeared."""
+        """Stop updates of the bars, if they have appeared."""
         self._timer.cancel()
-        with self._beginning:
-            self._over = True
-        if self._begun and not self.disable:  # or some versions end a log's line
+        with self._start_lock:
+            self._stopped = True
+        if self._started and not self.disable:  # otherwise some versions write a line feed
             super().stop()
 
 
 class ChainBars:
-    """Bars of chains, told of by the sampler's threads."""
+    """Progress bars of chains, updated by the threads of a sampler."""
 
     def __init__(self, bars: LateBars, chains: int, iterations: int) -> None:
         self._bars = bars
@@ -94,7 +95,7 @@ class ChainBars:
         self._divergences = [0] * count
 
     def advance(self, chain: int, iterations: int, divergences: int) -> None:
-        """Tell that ``iterations`` more are done, ``divergences`` of them divergent."""
+        """Advance a chain by ``iterations``, of which ``divergences`` were divergent."""
         slot = 0 if self._shared else chain
         self._divergences[slot] += divergences
         self._bars.update(
@@ -103,10 +104,10 @@ class ChainBars:
 
 
 @contextlib.contextmanager
-def progress_bar(what: str, total: int | None, *, shown: bool) -> Iterator[Callable[[int], None]]:
-    """Show one bar on standard error; call what it yields with how many more are done.
+def progress_bar(label: str, total: int | None, *, show: bool) -> Iterator[Callable[[int], None]]:
+    """Show a bar on standard error, and yield a function that advances it by a number.
 
-    ``total`` is ``None`` where nobody knows it.
+    ``total`` is ``None`` if it is unknown.
     """
     with LateBars(
         TextColumn("{task.description}"),
@@ -114,21 +115,21 @@ def progress_bar(what: str, total: int | None, *, shown: bool) -> Iterator[Calla
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         *([TimeRemainingColumn()] if total is not None else []),
-        shown=shown,
+        show=show,
     ) as bars:
-        task = bars.add_task(what, total=total)
+        task = bars.add_task(label, total=total)
         yield lambda done: bars.update(task, advance=done)
 
 
 @contextlib.contextmanager
-def temperature_bars(repeats: int, *, shown: bool) -> Iterator[Callable[[int, float], None]]:
-    """Show one bar per repeat on standard error; call what it yields with its temperature."""
+def temperature_bars(repeats: int, *, show: bool) -> Iterator[Callable[[int, float], None]]:
+    """Show a bar per repeat on standard error, and yield a function that sets its temperature."""
     with LateBars(
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("temperature {task.completed:.3g}"),
         TimeElapsedColumn(),
-        shown=shown,
+        show=show,
     ) as bars:
         tasks = [
             bars.add_task(f"repeat {repeat}", total=1.0)
@@ -143,7 +144,7 @@ def temperature_bars(repeats: int, *, shown: bool) -> Iterator[Callable[[int, fl
 
 
 @contextlib.contextmanager
-def chain_progress(chains: int, iterations: int, *, shown: bool) -> Iterator[ChainBars]:
+def chain_progress(chains: int, iterations: int, *, show: bool) -> Iterator[ChainBars]:
     """Show bars for ``chains`` chains of ``iterations`` each, on standard error."""
     with LateBars(
         TextColumn("{task.description}"),
@@ -152,6 +153,6 @@ def chain_progress(chains: int, iterations: int, *, shown: bool) -> Iterator[Cha
         TextColumn("{task.fields[divergences]} divergent"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        shown=shown,
+        show=show,
     ) as bars:
         yield ChainBars(bars, chains, iterations)

@@ -1,4 +1,4 @@
-"""Results as pages and as JSON: words are escaped, style and script come with the page."""
+"""HTML pages with style and scripts included, and JSON."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u20
 def _environment() -> jinja2.Environment:
     import jinja2  # not for JSON alone
 
-    found = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_source),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    found.globals["version"] = importlib.metadata.version("bke")
-    found.globals["included"] = _source
-    return found
+    environment.globals["version"] = importlib.metadata.version("bke")
+    environment.globals["included"] = _source
+    return environment
 
 
 def _source(name: str) -> str:
@@ -45,23 +45,23 @@ def _source(name: str) -> str:
 
 
 def render(template: str, **values: Any) -> str:
-    """Fill in a template of this room: a whole page, in UTF-8.
+    """Fill in a template of this package, and return the page.
 
     Args:
-        template: its file.
-        **values: what it names; text is escaped, and control characters are shown as codes.
+        template: name of the file of the template.
+        **values: variables of the template; text is escaped, control characters are shown as codes.
     """
     page = _environment().get_template(template).render(**values)
     return CONTROL.sub(lambda character: printable(character[0]), page)
 
 
 def as_data(content: bytes, kind: str) -> str:
-    """Content as an address that holds it, such as ``data:image/webp;base64,...``."""
+    """Return content as a data URL, such as ``data:image/webp;base64,...``."""
     return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
 
 
 def plain(value: Any) -> Any:
-    """``value`` as what JSON can hold: no arrays, and ``None`` for numbers that are not finite."""
+    """Convert ``value`` to data of JSON, with ``None`` for numbers that are not finite."""
     if isinstance(value, Mapping):
         return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, np.ndarray):
@@ -76,7 +76,7 @@ def plain(value: Any) -> Any:
 
 
 def to_json(summary: Mapping[str, Any]) -> str:
-    """``summary`` as JSON text."""
+    """Format ``summary`` as JSON."""
     text = json.dumps(plain(summary), indent=2, allow_nan=False, ensure_ascii=False)
-    # Names of files may hold bytes that are no text.
+    # Names of files may contain bytes that cannot be decoded.
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -193,7 +193,7 @@ def _column_order(steps: np.ndarray) -> np.ndarray:
     def digest(column: int) -> int:
         return _digest(np.sort(steps[:, column]))
 
-    hashes = side_by_side(digest, steps.shape[1], Event(), alone=steps.size < PARALLEL_MIN_SIZE)
+    hashes = side_by_side(digest, steps.shape[1], Event(), serial=steps.size < PARALLEL_MIN_SIZE)
     if len(set(hashes)) < len(hashes):  # the other values of a row separate columns of equal values
         bits = steps.astype(np.uint64)
         rows = mix_bits(bits).sum(axis=1, dtype=np.uint64)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MAX_ABS_VALUE = 1e150
 #: Largest range of a column that is refused. Squares of smaller differences underflow to zero.
 MIN_RANGE = 1e-150
-#: What messages say of integers that double precision rounds.
+#: Description of integers that double precision rounds, for messages.
 INEXACT_INTEGERS = (
     "whole numbers beyond 2^53, which double precision does not distinguish: subtract a common "
     "number"
@@ -231,10 +231,12 @@ def as_matrix(
         raise InputError(f"{name} has no columns")
     if array.dtype.kind == "V":  # such as bfloat16
         raise InputError(f"{name} has the type {array.dtype}: convert it with .astype('float32')")
+    exact = array
     if array.dtype.kind not in "iuf":
         array = convert_objects(array, name, _column_label(X, columns))
     values = np.array(array, dtype=np.float64)
-    if array.dtype.kind in "iu" and array.dtype.itemsize == DOUBLE and loses_digits(array, values):
+    # Floating-point numbers and narrower integers are exact.
+    if exact.dtype.kind in "iuO" and exact.dtype.itemsize >= DOUBLE and loses_digits(exact, values):
         raise InputError(f"{name} has {INEXACT_INTEGERS}")
     if array.dtype.itemsize > DOUBLE and len(array) and array.dtype.kind == "f":
         differ = (array != array[0]).any(axis=0) & (values == values[0]).all(axis=0)
@@ -248,10 +250,13 @@ def as_matrix(
 
 
 def loses_digits(integers: NDArray[Any], values: NDArray[np.float64]) -> bool:
-    """Return whether some integers are not equal to their values in double precision."""
+    """Return whether some whole numbers are not equal to their values in double precision.
+
+    Of arrays of objects only the integers and decimals are considered.
+    """
     large = np.abs(values) >= 2.0**53
     return bool(large.any()) and any(
-        int(integer) != int(value)
+        isinstance(integer, (numbers.Integral, decimal.Decimal)) and int(integer) != int(value)
         for integer, value in zip(integers[large], values[large], strict=True)
     )
 
@@ -609,11 +614,11 @@ def check_common_keys(X: Any, Y: Any, first: NDArray[Any], second: NDArray[Any])
         first: the values of ``X``, (n, D).
         second: the values of ``Y``, (n, E).
     """
-    names, others = column_names(X) or (), column_names(Y) or ()
-    common = [name for name in names if name in others]
+    names, names_y = column_names(X) or (), column_names(Y) or ()
+    common = [name for name in names if name in names_y]
     check_same_keys(
         first[:, [names.index(name) for name in common]],
-        second[:, [others.index(name) for name in common]],
+        second[:, [names_y.index(name) for name in common]],
         common,
     )
 
@@ -630,9 +635,9 @@ def check_same_keys(first: NDArray[Any], second: NDArray[Any], columns: Sequence
         InputError: a column has different values in all rows, the same ones in both samples, and
             in another order.
     """
-    for column, keys, others in zip(columns, first.T, second.T, strict=True):
-        moved = len(np.unique(keys)) == len(keys) and not np.array_equal(keys, others)
-        if moved and np.array_equal(np.sort(keys), np.sort(others)):
+    for column, keys, second_keys in zip(columns, first.T, second.T, strict=True):
+        moved = len(np.unique(keys)) == len(keys) and not np.array_equal(keys, second_keys)
+        if moved and np.array_equal(np.sort(keys), np.sort(second_keys)):
             raise InputError(
                 f"both samples have the same values of {column!r} in different orders, and rows "
                 f"are paired by position: sort both by {column!r}"

@@ -10,8 +10,9 @@ in one sample only. Two rules make them equal.
    representation of the narrower value would not be enough: 0.123456789 is 0.12345679 in single
    precision.
 2. Values within a few units in the last place of double precision are merged if all other values
-   are farther away; see :func:`merge_rounding`. Values stored in a narrower type are not merged at
-   its precision, because neighbors there may be consecutive values of a measurement.
+   are farther away and each occurs twice on average; see :func:`merge_rounding`. Values stored in a
+   narrower type are not merged at its precision, because neighbors there may be consecutive values
+   of a measurement.
 
 Both rules treat the pooled rows equally, so permutation tests stay exact.
 """
@@ -35,8 +36,8 @@ NARROWER = (
 )
 #: Largest number of decimals that are counted.
 MAX_DECIMALS = 12
-#: Largest difference of merged values, and smallest difference from all other values, in multiples
-#: of the relative precision. Sums of a few terms have errors below 16. Neither number was tuned.
+#: Largest difference of merged values, and smallest difference from all other values, as multiples
+#: of the precision, which is relative. Sums of a few terms have errors below 16. Not tuned.
 MERGE_TOLERANCE, MIN_SEPARATION = 16.0, 64.0
 
 
@@ -84,7 +85,7 @@ def round_to(values: np.ndarray, size: int) -> np.ndarray:
 
 
 def merge_rounding(values: np.ndarray) -> np.ndarray:
-    """Replace values that differ by rounding only by the smallest of them.
+    """Merge values that differ only by rounding into the smallest of them.
 
     A group of values is merged under three conditions:
 

@@ -15,7 +15,7 @@ import arviz_stats
 import numpy as np
 import xarray as xr
 
-from ..core.notebook import Shown
+from ..core.notebook import ReprMixin
 from ..data.checks import pluralize
 from ..sampling import approximation_error
 from ..sampling.foreign import ModelArguments
@@ -80,8 +80,9 @@ class Convergence:
     def rhat_text(self) -> str:
         """R-hat, rounded up: a value above the limit is never printed as the limit."""
         if math.isnan(self.rhat):
-            few = len(self.chains) < 2
-            return "R-hat needs two chains" if few else "R-hat unknown (few or constant draws)"
+            if len(self.chains) < 2:
+                return "R-hat needs two chains"
+            return "R-hat unknown (few or constant draws)"
         return f"R-hat {np.ceil(1000.0 * self.rhat - 1e-6) / 1000.0:.3f}"
 
     @property
@@ -105,7 +106,7 @@ def _statistics(inside: Convergence | None) -> dict[str, float | None]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Diagnosis(Shown):
+class Diagnosis(ReprMixin):
     """The diagnosis of a run; prints as a report.
 
     Attributes:
@@ -369,19 +370,19 @@ def _independent_verdict(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     return sentences + [("advice", sentence) for sentence in advice]
 
 
-def _chain_verdict(diagnosis: Diagnosis, many_peaks: int = 5) -> list[tuple[str, str]]:
+def _chain_verdict(diagnosis: Diagnosis, max_peaks: int = 5) -> list[tuple[str, str]]:
     """Describe whether chains mixed, and the reasons if they did not.
 
     Args:
         diagnosis: with chains.
-        many_peaks: more local maxima of the density of one column are due to its narrow zeros.
+        max_peaks: more local maxima of the density of one column are due to its narrow zeros.
             Not tuned.
     """
     modes, overall = diagnosis.modes, diagnosis.convergence
     assert overall is not None
-    has_zeros = len(diagnosis.fitted_columns) == 1 and (modes.peaks or 0) > many_peaks
-    one_mode = [("advice", _mixing(overall, has_zeros))]
-    sentences = _multimodality(diagnosis) if diagnosis.multimodal else one_mode
+    has_zeros = len(diagnosis.fitted_columns) == 1 and (modes.peaks or 0) > max_peaks
+    mixing = [("advice", _mixing(overall, has_zeros))]
+    sentences = _multimodality(diagnosis) if diagnosis.multimodal else mixing
 
     def add(sentence: str, topic: str = "advice") -> None:
         sentences.append((topic, sentence))
@@ -416,7 +417,7 @@ def _mixing_within_modes(diagnosis: Diagnosis, has_zeros: bool) -> list[tuple[st
 
     Args:
         diagnosis: with chains and several modes.
-        has_zeros: whether the density of one column has narrow zeros.
+        has_zeros: True if the density of one column has narrow zeros.
     """
     within = {k: c for k, c in enumerate(diagnosis.per_mode, start=1) if c is not None}
     sentences = []
@@ -439,7 +440,7 @@ def _mixing(overall: Convergence, has_zeros: bool) -> str:
 
     Args:
         overall: R-hat and effective sample sizes of all chains.
-        has_zeros: whether the density of one column has narrow zeros.
+        has_zeros: True if the density of one column has narrow zeros.
     """
     if len(overall.chains) == 1:
         return "Mixing is unknown: one chain cannot show whether it has mixed; run several."

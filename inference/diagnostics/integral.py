@@ -30,7 +30,7 @@ class Integral:
         error: estimated absolute error of ``log``.
         tolerance: largest acceptable ``error``: the tolerance of quadrature, 0.2 for SMC; ``None``
             for bridge sampling.
-        repeats: whether ``error`` is a standard error over independent repeats, as that of SMC.
+        repeats: True if ``error`` is a standard error over independent repeats, as that of SMC.
     """
 
     log: float

@@ -1,4 +1,4 @@
-"""The report of a run as one page: the answer, the diagnosis, the posterior, pictures."""
+"""HTML report of a run: decision, diagnosis, posterior and plots."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Any, NamedTuple
 
 from ..core.render import as_data, render
 
-#: What each picture shows, by the name of its file.
+#: Captions of plots by the names of their files.
 CAPTIONS = {
     "comparison": "Where the two samples differ: the posterior of the difference and its regions",
     "samples": "The two samples",
     "witness": "The witness of the pooled sample's posterior, with its pointwise band",
-    "trace": "The draws of every chain, one after the other",
-    "rank": "Ranks of the draws of every chain: even where chains have mixed",
+    "trace": "Trace of the draws of every chain",
+    "rank": "Ranks of the draws of every chain: uniform if chains have mixed",
     "profile": "The log posterior density along the hyperparameter, with its modes",
 }
-#: The order of pictures, under the headings of the page.
+#: Order of plots under the headings of the page.
 SECTIONS = {
     "answer": ("comparison", "samples"),
     "diagnosis": ("profile", "trace", "rank"),
     "witness": ("witness",),
 }
-#: What is told of each hyperparameter.
+#: Statistics of each hyperparameter in the table.
 STATISTICS = ("mean", "sd", "q10", "q50", "q90")
 
 
 class Figure(NamedTuple):
-    """A picture of the page.
+    """A plot of the page.
 
     Attributes:
-        source: its content as an address.
-        caption: what it shows.
+        source: data URL of the image.
+        caption: caption of the plot.
     """
 
     source: str
@@ -52,24 +52,24 @@ def run_page(
     """Write the page of a run.
 
     Args:
-        summary: of :func:`~bke.inference.diagnostics.summary.run_summary`, and of a witness if
-            any.
-        diagnosis: in words.
-        pictures: files of PNG by what they show.
-        title: of the page.
-        answer: whether and where two samples differ, in words; ``None`` without samples.
-        notes: what a reader should not miss.
+        summary: result of :func:`~bke.inference.diagnostics.summary.run_summary`, with the summary
+            of a witness if any.
+        diagnosis: text of the diagnosis.
+        pictures: PNG files by their keys in ``CAPTIONS``.
+        title: title of the page.
+        answer: report of the comparison of two samples; ``None`` without samples.
+        notes: notes and warnings.
     """
     drawn = {
-        name: [_figure(one, pictures[one]) for one in order if one in pictures]
-        for name, order in SECTIONS.items()
+        section: [_figure(name, pictures[name]) for name in names if name in pictures]
+        for section, names in SECTIONS.items()
     }
-    first, *others = (answer or summary["diagnosis"]["verdict"]).splitlines()
+    first, *details = (answer or summary["diagnosis"]["verdict"]).splitlines()
     return render(
         "run.html",
         title=title,
         answer=first,
-        details=[line.strip() for line in others],
+        details=[line.strip() for line in details],
         compared=answer is not None,
         diagnosis=diagnosis,
         posterior=_posterior(summary["posterior"]),
@@ -82,7 +82,7 @@ def run_page(
 
 
 def _figure(name: str, path: Path) -> Figure:
-    """A picture as WebP without loss, which is smaller than PNG."""
+    """Convert a plot to lossless WebP, which is smaller than PNG."""
     from PIL import Image
 
     packed = io.BytesIO()
@@ -92,15 +92,18 @@ def _figure(name: str, path: Path) -> Figure:
 
 
 def _posterior(posterior: Mapping[str, Any]) -> list[list[str]]:
-    """Rows of a table: mode, hyperparameter, statistics."""
+    """Return rows of a table with mode, hyperparameter and statistics."""
     rows = []
     for mode in posterior["modes"]:
-        for name, found in mode["hyperparameters"].items():
-            rows.append([str(mode["mode"]), name, *_numbers(found)])
+        for name, statistics in mode["hyperparameters"].items():
+            rows.append([str(mode["mode"]), name, *_format_statistics(statistics)])
     if posterior["overall"] is not None and len(posterior["modes"]) > 1:
-        rows += [["all, by mass", name, *_numbers(f)] for name, f in posterior["overall"].items()]
+        rows += [
+            ["all, by mass", name, *_format_statistics(f)]
+            for name, f in posterior["overall"].items()
+        ]
     return rows
 
 
-def _numbers(found: Mapping[str, float]) -> list[str]:
-    return [f"{found[name]:.4g}" for name in STATISTICS]
+def _format_statistics(statistics: Mapping[str, float]) -> list[str]:
+    return [f"{statistics[name]:.4g}" for name in STATISTICS]

@@ -33,7 +33,7 @@ from .modes import (
 )
 
 QUANTILES = (0.1, 0.5, 0.9)
-#: What samplers record of themselves.
+#: Options of samplers in the record of a run.
 SAMPLER_SETTINGS = tuple(
     dict.fromkeys(field.name for kind in SAMPLERS.values() for field in dataclasses.fields(kind))
 )
@@ -52,11 +52,11 @@ def run_summary(run: xr.DataTree, diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def settings(run: xr.DataTree) -> dict[str, Any]:
-    """What the run was made with, from its attributes; scale and dither by column."""
+    """Return the settings of a run from its attributes, with scale and dither by column."""
     units = units_of(run)
     record = read_record(run.attrs)
     model = record["model"]
-    seen = "constant_data" in run.children
+    has_landmarks = "constant_data" in run.children
     options = {k: v for k, v in likelihood_record(record).items() if k != "likelihood"}
     return {
         "kernel": _not_learned(model["kernel"], model["prior"]),
@@ -69,7 +69,7 @@ def settings(run: xr.DataTree) -> dict[str, Any]:
         },
         **({"rank": options["rank"]} if "rank" in options else {}),
         **({"likelihood_options": options} if options else {}),
-        **({"landmarks": run["constant_data"].sizes["landmark"]} if seen else {}),
+        **({"landmarks": run["constant_data"].sizes["landmark"]} if has_landmarks else {}),
         "rows": rows_of(run),
         "columns": list(units.columns),
         "scale": dict(zip(units.columns, units.scale.tolist(), strict=True)),
@@ -80,7 +80,7 @@ def settings(run: xr.DataTree) -> dict[str, Any]:
 
 
 def _not_learned(kernel: Mapping[str, Any], prior: Mapping[str, Any]) -> dict[str, Any]:
-    """A kernel's record without what was learned, of which the template's value says nothing."""
+    """Return the record of a kernel without learned parameters, whose values are placeholders."""
     left = {name: value for name, value in kernel.items() if name not in prior}
     if left["type"] == FUNCTION:
         left["parameters"] = {k: v for k, v in left["parameters"].items() if k not in prior}
@@ -88,12 +88,12 @@ def _not_learned(kernel: Mapping[str, Any], prior: Mapping[str, Any]) -> dict[st
 
 
 def rounding_notes(run: xr.DataTree) -> list[str]:
-    """What was added to rounded columns, in a sentence; nothing where nothing was."""
+    """Return a sentence on the noise that was added to rounded columns, if any."""
     return notes_on_units(units_of(run))
 
 
 def notes_on_units(units: Units) -> list[str]:
-    """What :func:`rounding_notes` says, of units."""
+    """Return the sentence of :func:`rounding_notes` for units."""
     dithered = [
         f"{name} in units of {unit:.4g}"
         for name, unit in zip(units.columns, units.dither, strict=True)
@@ -108,11 +108,11 @@ def notes_on_units(units: Units) -> list[str]:
 
 
 def posterior_summary(run: xr.DataTree, modes: Modes) -> dict[str, Any]:
-    """Mean, sd and quantiles of every hyperparameter, in the units of the data.
+    """Return mean, sd and quantiles of every hyperparameter, in the units of the data.
 
-    ``modes``: in each mode, counted from 1 as in the printed diagnosis; draws of stuck chains are
-    in none. ``overall``: weighted by posterior mass, or ``None`` where the masses of several
-    modes are not known.
+    ``modes`` has the statistics of each mode, numbered from 1 as in the printed diagnosis, without
+    draws of stuck chains. ``overall`` has those of all modes weighted by posterior mass, or
+    ``None`` if the masses of several modes are unknown.
     """
     of_draws = np.array(modes.of_draws)
     of_draws[list(modes.stuck)] = -1
@@ -130,16 +130,16 @@ def posterior_summary(run: xr.DataTree, modes: Modes) -> dict[str, Any]:
     if modes.covered if modes.has_masses else len(modes.modes) == 1:
         weights = draw_weights(run, modes, "posterior" if modes.has_masses else "chains")
     overall = None
-    weighing = integral_group(run)
-    if weighing is not None and "weight" in run[weighing]:
-        overall = _of_nodes(run, weighing)
+    group = integral_group(run)
+    if group is not None and "weight" in run[group]:
+        overall = _node_statistics(run, group)
     elif weights is not None:
         overall = _parameters(run, weights)
     return {"modes": summaries, "overall": overall}
 
 
-def _of_nodes(run: xr.DataTree, group: str) -> dict[str, dict[str, float]]:
-    """Summary of the nodes in a group, which do not depend on how well chains mixed."""
+def _node_statistics(run: xr.DataTree, group: str) -> dict[str, dict[str, float]]:
+    """Return statistics of the weighted nodes in a group, which do not depend on mixing."""
     opened = open_run(run)
     nodes = run[group].to_dataset()
     with computing():
@@ -161,7 +161,7 @@ def _parameters(run: xr.DataTree, weights: np.ndarray) -> dict[str, dict[str, fl
 
 
 def _entries(variable: xr.DataArray) -> Iterator[tuple[str, np.ndarray]]:
-    """Each scalar of a hyperparameter as ``name`` or ``name[column]`` with its (chain, draw)."""
+    """Yield each scalar of a hyperparameter as ``name`` or ``name[column]``, (chain, draw)."""
     extra = [str(dim) for dim in variable.dims if dim not in ("chain", "draw")]
     ordered = variable.transpose("chain", "draw", *extra)
     for index in np.ndindex(*(variable.sizes[dim] for dim in extra)):
@@ -210,10 +210,10 @@ def zeros_of_density(
     two neighbors of a local minimum, is lower than at both by ``depth``.
 
     Args:
-        run: with one hyperparameter.
-        modes: of the run.
+        run: run with one hyperparameter.
+        modes: modes of the run.
         points: number of points of both grids. Not tuned.
-        depth: in nats; that of a zero is about ``log(points)``.
+        depth: smallest depth in nats; that of a zero is about ``log(points)``.
     """
     opened = open_run(run)
     ((name, shape),) = unconstrained_shapes(run).items()
@@ -250,9 +250,9 @@ def brief_diagnosis(
     """Describe draws, modes and convergence in about eight lines.
 
     Args:
-        diagnosis: of the run.
-        summary: the run's, see :func:`run_summary`.
-        names: of the modes.
+        diagnosis: diagnosis of the run.
+        summary: summary of the run, see :func:`run_summary`.
+        names: names of the modes.
         zeros: zeros of the density in each mode, see :func:`zeros_of_density`.
     """
     modes, overall = diagnosis.modes, diagnosis.convergence
@@ -278,14 +278,15 @@ def brief_diagnosis(
         )
         if modes.stuck:
             lines.append(f"Stuck at a far lower density, left out: {format_chains(modes.stuck)}.")
-        for name, places in zip(names, zeros, strict=False):
-            if places:
-                where = " and ".join(f"{place:.3g}" for place in places)
-                if len(places) > 3:
-                    where = f"{len(places)} places from {places[0]:.3g} to {places[-1]:.3g}"
+        for name, zeros_of_mode in zip(names, zeros, strict=False):
+            if zeros_of_mode:
+                at = " and ".join(f"{zero:.3g}" for zero in zeros_of_mode)
+                if len(zeros_of_mode) > 3:
+                    first, last = zeros_of_mode[0], zeros_of_mode[-1]
+                    at = f"{len(zeros_of_mode)} points from {first:.3g} to {last:.3g}"
                 mode = name.rpartition(": ")[2]
-                whose = mode if mode.startswith("mode") else f"the {mode}"
-                lines.append(f"Zeros of the density at {where} divide {whose}.")
+                subject = mode if mode.startswith("mode") else f"the {mode}"
+                lines.append(f"Zeros of the density at {at} divide {subject}.")
         known = IN_TABLE
     return [*lines, *(text for topic, text in diagnosis.sentences if topic not in known)]
 
@@ -313,9 +314,10 @@ def _mode_rows(
         values = part["hyperparameters"] or {
             site: {"mean": value} for site, value in scalar_values(mode.location).items()
         }
-        for site, found in values.items():
-            spread = f" ({found['sd']:.2g})" if "sd" in found else ""
-            label = f"{site} {found['mean']:.3g}" if len(values) > 1 else f"{found['mean']:.3g}"
-            rows.append([start[0], f"{label}{spread}", *start[1:]])
+        for site, statistics in values.items():
+            sd = f" ({statistics['sd']:.2g})" if "sd" in statistics else ""
+            mean = f"{statistics['mean']:.3g}"
+            label = f"{site} {mean}" if len(values) > 1 else mean
+            rows.append([start[0], f"{label}{sd}", *start[1:]])
             start = [""] * len(start)
     return rows

@@ -46,7 +46,7 @@ from .types import (
     Column,
     ColumnError,
     TypedColumn,
-    alike_or_words,
+    advise_on_spelling,
     ambiguous_format,
     check_supported,
     check_thousands,
@@ -123,7 +123,7 @@ def column_array(
             parts = [pc.cast(part, pa.string()) for part in parts]
         except pa.ArrowNotImplementedError:
             raise ColumnError(f"holds {mixed}: write them alike") from None
-        mixed += f": {alike_or_words(name, *parts)}"
+        mixed += f": {advise_on_spelling(name, *parts)}"
     elif families == {"dates"}:
         sources = [table.source for table in tables]
         parts, zone_notes = _local_times(parts, name, sources, with_offsets)
@@ -434,7 +434,7 @@ def unused_na_values(
     tables: Sequence[Table], na_values: Sequence[str | float], formats: Sequence[str] = ()
 ) -> list[str | float]:
     """Return the cells that stand for a missing value and are in no column of the tables."""
-    # Those of MISSING are read as missing before.
+    # The values of MISSING are always read as missing.
     unused = [value for value in na_values if str(value).strip().lower() not in MISSING]
     for table in tables:
         for column in table.data.columns if unused else ():

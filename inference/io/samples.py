@@ -105,7 +105,7 @@ def read_samples(
 ) -> list[Sample]:
     """Read samples from files as :func:`read_sample`, each column in one format of numbers.
 
-    Columns go by their names where all files have the same, else by their positions.
+    Columns match by name if all files have the same names, else by position.
 
     Raises:
         InputError: see :func:`read_sample`; or a column has other formats in other files.
@@ -120,20 +120,20 @@ def read_samples(
         by_name = all(sorted(names) == sorted(chosen[0]) for names in chosen)
         for position, first in enumerate(chosen[0]):
             names = [first if by_name else names[position] for names in chosen]
-            _use_one_format(tables, names, parsed)
+            _use_common_format(tables, names, parsed)
     samples = []
     for path, table, names, numbers in zip(paths, tables, chosen, parsed, strict=True):
         for name in names:
             if numbers[name].format not in ("", DECIMAL_COMMAS.name):
                 _warn(f"{path}: {name!r} is read as numbers with {numbers[name].format}")
             if re.match(THOUSANDS, numbers[name].pointed):
-                cells = pc.unique(column_array([table], name, ()).array)
-                for note in note_on_thousands(name, numbers[name], cells, [table], "remove them"):
+                texts = pc.unique(column_array([table], name, ()).array)
+                for note in note_on_thousands(name, numbers[name], texts, [table], "remove them"):
                     _warn(f"{path}: {note}")
         values = np.column_stack([numbers[name].values for name in names])
         without_header = table.line_of is not None and not table.has_header
-        first_cells = [str(column[0]).strip() for column in table.data.select(names).columns]
-        if without_header and all(map(str.isdigit, first_cells)) and _may_be_names(values):
+        first_row = [str(column[0]).strip() for column in table.data.select(names).columns]
+        if without_header and all(map(str.isdigit, first_row)) and _may_be_names(values):
             row = ", ".join(f"{value:.15g}" for value in values[0, :3]) + ", ..." * (len(names) > 3)
             _warn(
                 f"{path}: its first row, {row}, is read as numbers; leave it out, or write names "
@@ -190,10 +190,10 @@ def _parse_columns(
     return parsed
 
 
-def _use_one_format(
+def _use_common_format(
     tables: Sequence[Table], names: Sequence[str], parsed: Sequence[dict[str, Parsed]]
 ) -> None:
-    """Parse a column of text again where its cells in all files together have another format."""
+    """Parse a column of text again if its cells in all files together have another format."""
     columns = [columns_by_name[name] for columns_by_name, name in zip(parsed, names, strict=True)]
     formats = [column.format for column in columns]
     # One cell decides for most files: all points must look like those between thousands.
@@ -321,12 +321,12 @@ def _may_be_names(values: np.ndarray) -> bool:
     it, or above fractions; or if it is far from all numbers below.
     """
     first, below = values[0], values[1:]
-    equal, few_rows = (below == first).all(axis=1), len(below) < LEAST_ROWS_BELOW
+    equal, is_short = (below == first).all(axis=1), len(below) < LEAST_ROWS_BELOW
     are_row_numbers = (np.diff(values[:, 0]) == 1.0).all()
     counts_on = len(first) > 1 and (np.diff(first) == 1.0).all() and not are_row_numbers
     if counts_on and (first[0] == 0.0 or (len(first) > 2 and first[0] >= FIRST_YEAR)):
-        return bool(equal.sum() <= (0 if few_rows else RARE * len(equal)))
-    if few_rows or len(np.unique(first)) < len(first):
+        return bool(equal.sum() <= (0 if is_short else RARE * len(equal)))
+    if is_short or len(np.unique(first)) < len(first):
         return False
     # As pandas names a column that has no name.
     if (counts_on and first[0] == 1.0) or (len(first) == 1 and first[0] == 0.0):

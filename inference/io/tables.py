@@ -37,7 +37,7 @@ COMPRESSED = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd", ".bz2": b"BZh"}
 #: values that repeat to less than a hundredth; neither is tuned.
 MOST_BYTES, MOST_TIMES = 2**28, 100
 #: Advice for an array of JSON.
-JSON_ARRAY_ADVICE = "write each object of an array in a line of its own"
+JSON_ARRAY_ADVICE = "write each object of an array on a separate line"
 #: Suffixes of files that cannot be read, and what to do.
 OTHER_SUFFIXES = {
     ".json": "write one JSON object in each line, and name it .jsonl",
@@ -446,8 +446,8 @@ def _read_parquet(paths: list[Path], source: Path, folder: Path) -> Table:
                     "not in both"
                 )
             _check_dates(part.physical_schema, schemas[-1], part.path)
-            cells = part.metadata.num_rows * part.metadata.num_columns
-            for size in itertools.chain([cells], _parquet_text_bytes(part.path)):
+            num_cells = part.metadata.num_rows * part.metadata.num_columns
+            for size in itertools.chain([num_cells], _parquet_text_bytes(part.path)):
                 _check_size(Path(part.path), size, "write it with Parquet files of fewer rows")
             schemas.append(part.physical_schema)
         unified = _with_narrowest_floats(
@@ -467,9 +467,7 @@ def _read_parquet(paths: list[Path], source: Path, folder: Path) -> Table:
             for part in itertools.takewhile(lambda part: "=" in part, reversed(folder.parts))
         ]
         if total > MOST_ROWS:
-            notes.append(
-                f"{MOST_ROWS:,} of the {total:,} rows of {source}, drawn at random, are read."
-            )
+            notes.append(f"{MOST_ROWS:,} random rows of the {total:,} rows of {source} are read.")
         return Table(data, str(source), tuple(notes))
     except (pa.ArrowException, MemoryError, UnicodeDecodeError, OSError) as error:
         raise InputError(f"{source} is not readable as Parquet: {_first_line(error)}") from error
@@ -620,9 +618,9 @@ def _arrow_bytes(message: pa.Message) -> int:
         batch = follow(field(batch, 1))
     size, is_compressed = 0, field(batch, 3) or OLD_COMPRESSION in metadata.to_pybytes()
     buffers = follow(field(batch, 2))
-    places = metadata[buffers + 4 :][: 16 * number("<I", buffers)]
-    for offset, length in struct.iter_unpack("<qq", places):
-        # Arrow refuses buffers outside of the body; empty ones are at the place of the next one.
+    locations = metadata[buffers + 4 :][: 16 * number("<I", buffers)]
+    for offset, length in struct.iter_unpack("<qq", locations):
+        # Arrow refuses buffers outside of the body; empty ones are at the offset of the next one.
         within = is_compressed and length > 0 and 0 <= offset <= len(body) - 8
         size += max(length, struct.unpack_from("<q", body, offset)[0] if within else 0)
     return size

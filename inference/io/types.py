@@ -64,7 +64,7 @@ TRAILING_ZEROS = r"\.\d*[1-9]0+$"
 EXPONENTS = r"^\d+[eE]\d+$"
 #: Format of columns of durations.
 DURATIONS = "durations in seconds"
-#: Invisible characters: those without width, soft hyphens, marks of direction and of byte order.
+#: Invisible characters: zero-width characters, soft hyphens, marks of direction and byte order.
 INVISIBLE = (
     r"[\x00-\x08\x{00ad}\x{034f}\x{180e}\x{200b}-\x{200f}\x{202a}-\x{202e}\x{2060}-\x{2069}"
     r"\x{2800}\x{3164}\x{fe0f}\x{feff}\x{e0020}-\x{e007f}]"
@@ -541,7 +541,7 @@ def _from_words(
     return TypedColumn(_with_levels(name, inferred, normalize_words(array)), notes)
 
 
-def alike_or_words(name: str, first: pa.Array, second: pa.Array) -> str:
+def advise_on_spelling(name: str, first: pa.Array, second: pa.Array) -> str:
     """Advise on texts (n,) and (m,) of one column; as words some must be equal, none padded."""
     first, second = (pc.unique(part).drop_null() for part in (first, second))
     padded = matches(first, PADDED).any() or matches(second, PADDED).any()
@@ -565,9 +565,9 @@ def _note_on_digits(name: str, distinct: pa.Array) -> tuple[str, ...]:
         return ()
     lengths = pc.utf8_length(pc.replace_substring_regex(distinct, r"\PN", ""))
     units = pc.unique(pc.replace_substring_regex(distinct, r"\pN", ""))
-    of_one_unit = len(units) == 1 and matches(units, r"[^\pL]").any()
-    of_several_numbers = matches(distinct, r"\pN\PN+\pN").any()
-    if len(pc.unique(lengths)) == 1 and not of_one_unit and not of_several_numbers:
+    has_unit = len(units) == 1 and matches(units, r"[^\pL]").any()
+    has_several_numbers = matches(distinct, r"\pN\PN+\pN").any()
+    if len(pc.unique(lengths)) == 1 and not has_unit and not has_several_numbers:
         return ()
     cell = distinct[int(np.argmax(has_digits))].as_py()
     return (
@@ -611,9 +611,9 @@ def note_on_equal_numbers(
         return ()
     texts = " and ".join(map(repr, pair))
     if as_numbers:
-        advice = f"read as numbers: to keep them apart say {type_option(name, 'category')}."
+        advice = f"read as numbers: to distinguish them use {type_option(name, 'category')}."
     else:
-        advice = "which are kept apart: write them alike if they are the same."
+        advice = "which are compared as different texts: write them alike if they are equal."
     return (f"{name!r} has texts that are one number, such as {texts}, {advice}",)
 
 
@@ -814,7 +814,7 @@ def _check_mistakes(name: str, array: pa.Array, tables: Sequence[Table]) -> None
         cell = known[int(np.argmin(numeric))].as_py()
         raise ColumnError(
             f"holds numbers in {tables[1 - words].source} and words such as {cell!r} in "
-            f"{tables[words].source}: {alike_or_words(name, known[:first], known[first:])}"
+            f"{tables[words].source}: {advise_on_spelling(name, known[:first], known[first:])}"
         )
     of_distinct = matches(normalize_signs(pc.unique(known)), NUMERIC)
     mostly_numeric = (

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import sem
 
 from ..core.errors import InputError, check_choice
-from ..core.notebook import Shown
+from ..core.notebook import ReprMixin
 from ..core.progress import progress_bar
 from ..data.checks import as_samples, check_count
 from ..diagnostics.integral import integral_of
@@ -70,7 +70,7 @@ class KernelScore:
 
 
 @dataclasses.dataclass(frozen=True)
-class KernelComparison(Shown):
+class KernelComparison(ReprMixin):
     """Results by name of the family, the highest log marginal pseudo-likelihood first."""
 
     scores: dict[str, KernelScore]
@@ -161,7 +161,7 @@ def compare_kernels(
     data = np.concatenate(as_samples(X, "pooled"))
     check_count(folds, "folds", 2, max(2, len(data) // 4))
     scores = {}
-    with progress_bar("kernels", len(kernels) * (folds + 2), shown=progress) as advance:
+    with progress_bar("kernels", len(kernels) * (folds + 2), show=progress) as advance:
         for name, family in kernels.items():
             model: dict[str, Any] = {
                 "kernel": template(family),

@@ -328,15 +328,16 @@ def scale_lengthscales(kernel: Covariance, factor: Any) -> Covariance:
 def format_kernel(kernel: Any, max_lengthscales: int = 8) -> str:
     """Format a kernel, or a tuple of them, as its class and its lengthscales to four digits.
 
-    Of more than ``max_lengthscales`` lengthscales the smallest and the largest are given.
+    If there are more than ``max_lengthscales``, it has the smallest and the largest.
     """
     if isinstance(kernel, tuple):
         return " and ".join(map(format_kernel, kernel))
     parameters = []
     for name, lengthscale in length_parameters(kernel).items():
         values = np.ravel(lengthscale)
-        many = len(values) > max_lengthscales
-        numbers = [f"{value:.4g}" for value in ((values.min(), values.max()) if many else values)]
-        parameters.append(f"{name} {(' to ' if many else ', ').join(numbers)}")
+        separator = ", "
+        if len(values) > max_lengthscales:
+            values, separator = np.array([values.min(), values.max()]), " to "
+        parameters.append(f"{name} {separator.join(f'{value:.4g}' for value in values)}")
     described = " and ".join(parameters)
     return f"{type(kernel).__name__} with {described}" if parameters else repr(kernel)

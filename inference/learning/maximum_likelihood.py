@@ -28,7 +28,7 @@ from scipy.stats.qmc import MultivariateNormalQMC
 
 from ..core.errors import SamplingError, check_choice
 from ..core.machine import computing, side_by_side
-from ..core.notebook import Shown
+from ..core.notebook import ReprMixin
 from ..core.progress import progress_bar
 from ..data.checks import check_count
 from ..data.units import Units, observe
@@ -160,7 +160,7 @@ class PeakSearch:
                 advance(1)
                 return result.x, -float(result.fun) if result.fun < penalty else -np.inf
 
-        with progress_bar("starts", len(starts), shown=self.progress) as advance:
+        with progress_bar("starts", len(starts), show=self.progress) as advance:
             first = run(0)  # compiles, before every thread would
             rest = side_by_side(lambda index: run(index + 1), len(starts) - 1, stop)
         ends, values = zip(first, *rest, strict=True)
@@ -289,7 +289,7 @@ class Peak:
 
 
 @dataclasses.dataclass(frozen=True)
-class LearnedKernel(Shown):
+class LearnedKernel(ReprMixin):
     """The kernel at the highest mode, and the maximum of every mode; see :func:`learn_kernel`.
 
     Attributes:

@@ -191,7 +191,7 @@ def _run(
     batches: list[Simulations] = []
     with (
         problem.start_simulator() as simulator,
-        progress_bar("simulations", num_simulations, shown=progress) as advance,
+        progress_bar("simulations", num_simulations, show=progress) as advance,
     ):
         checkpoints = problem.checkpoints(folder, settings)
         for start in range(0, num_simulations, batch_size):
@@ -340,7 +340,7 @@ class ParticleSampler:
         )
         with (
             problem.start_simulator() as simulator,
-            progress_bar("simulations", self.num_simulations, shown=progress) as advance,
+            progress_bar("simulations", self.num_simulations, show=progress) as advance,
         ):
             checkpoints = problem.checkpoints(folder, {**settings, "epsilon": self.epsilon})
             stages: list[Stage] = []

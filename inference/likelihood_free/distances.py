@@ -104,7 +104,7 @@ class MMD:
             )
         rows = values.shape[1]
         self.check_rows(rows)
-        entries = rows * (rows + len(self.observed))  # of the matrices of one data set
+        entries = rows * (rows + len(self.observed))  # entries of the matrices per data set
         if self.estimator in ("linear", "features"):
             entries = rows * (4 if self.estimator == "linear" else 2 * len(self._arguments[0]))
         size = int(np.clip(BLOCK_ENTRIES // entries, 1, max_batch))

@@ -22,7 +22,7 @@ from numpyro.distributions import biject_to
 from numpyro.infer.util import potential_energy, transform_fn
 
 from ..core.archive import Expected, read_arrays, write_arrays
-from ..core.atomic import check_output_folder, hold, remove_temporary_files, write_text
+from ..core.atomic import acquire_lock, check_output_folder, remove_temporary_files, write_text
 from ..core.errors import InputError, input_errors
 from ..data.checks import as_sample, check_count, check_file
 from ..sampling.record import describe_prior
@@ -178,7 +178,7 @@ class CheckpointFolder:
         self._folder = None if folder is None else check_output_folder(folder)
         if self._folder is None:
             return
-        self._lock = hold(self._folder / ".lock", f"the folder {self._folder}")
+        self._lock = acquire_lock(self._folder / ".lock", f"the folder {self._folder}")
         remove_temporary_files(self._folder)
         settings = json.loads(json.dumps({**settings, "version of bke": version("bke")}))
         path = self._folder / "settings.json"

@@ -178,7 +178,7 @@ class MetropolisSampler:
         root = _cholesky(np.cov(self.prior.unconstrain(self.prior_draws).T))
         log_scale = np.log(2.38 / np.sqrt(z.shape[1]))
         states: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-        with progress_bar("iterations", num_warmup + num_samples, shown=progress) as advance:
+        with progress_bar("iterations", num_warmup + num_samples, show=progress) as advance:
             for iteration in range(num_warmup + num_samples):
                 proposed = z + np.exp(log_scale) * rng.standard_normal(z.shape) @ root.T
                 log_proposed = self.prior.log_density(proposed)

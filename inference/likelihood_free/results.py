@@ -402,13 +402,13 @@ def weighted_summary(
 
 
 def abc_text(run: xr.DataTree) -> str:
-    """What was done, in a sentence, and the posterior as a table."""
-    found = abc_summary(run)
-    stopped = f"; stopped because {found['stopped']}" if "stopped" in found else ""
+    """Format the simulations in a sentence, and the posterior as a table."""
+    summary = abc_summary(run)
+    stopped = f"; stopped because {summary['stopped']}" if "stopped" in summary else ""
     table = posterior_table(run).to_string(index=False, float_format=lambda value: f"{value:.4g}")
     return (
-        f"{found['simulations']} simulations, {found['failed']} of them failed; kernel "
-        f"{found['kernel']}, estimator {found['estimator']}{stopped}\n{table}"
+        f"{summary['simulations']} simulations, {summary['failed']} of them failed; kernel "
+        f"{summary['kernel']}, estimator {summary['estimator']}{stopped}\n{table}"
     )
 
 

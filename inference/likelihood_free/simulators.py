@@ -57,7 +57,7 @@ class BatchSimulator:
 
     Attributes:
         function: function of a source of random numbers and of parameters.
-        by_jax: whether JAX vectorizes and compiles it.
+        by_jax: true if JAX vectorizes and compiles it.
     """
 
     function: Callable[[Any, dict[str, Any]], Any]

@@ -52,7 +52,7 @@ def cluster_masses(
     """Integrate a density over the region of each cluster.
 
     A normal distribution is fitted to the draws of each cluster. The region of a cluster is where
-    its normal density is the largest. Draws outside the region of their own cluster are dropped.
+    its normal density is the largest. Draws outside the region of their cluster are dropped.
 
     Args:
         draws: (C, n, D) unconstrained draws.
@@ -147,11 +147,11 @@ def label_switching_notes(
             quantiles[0], other, names
         )
         if change:
-            chains, others = (
+            chains, reference = (
                 ", ".join(str(labels[chain]) for chain in group) for group in (cluster, clusters[0])
             )
             notes.append(
-                f"label switching: chains {chains} agree with chains {others} after {change}"
+                f"label switching: chains {chains} agree with chains {reference} after {change}"
             )
     return notes
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..learning.bandwidths import pairwise_distances
-from ..permutation.null_distribution import exceedances, generalized_mean, neg_log_pvalues
+from ..permutation.null_distribution import exceedances, generalized_mean, neg_log_tails
 from ..permutation.scheme import PermutationScheme
 from .batches import Batches, normal_scores
 
@@ -156,7 +156,7 @@ class GroupStatistics(NamedTuple):
 
     def combined(self) -> np.ndarray:
         """Combine all components, summed over pairs, (1 + B,)."""
-        return generalized_mean(neg_log_pvalues(self.components.sum(axis=1)))
+        return generalized_mean(neg_log_tails(self.components.sum(axis=1)))
 
     def strongest_component(self) -> str:
         """Return the first of the components with the smallest p-value.
@@ -164,16 +164,16 @@ class GroupStatistics(NamedTuple):
         A chain at another location also has heavy tails, and its statistic of tails is further
         beyond the permuted ones. Location comes first, so that it wins the tie of p-values.
         """
-        rows = neg_log_pvalues(self.components.sum(axis=1))
+        rows = neg_log_tails(self.components.sum(axis=1))
         return COMPONENTS[int(np.argmin([exceedances(row)[0] for row in rows]))]
 
     def by_pair(self) -> np.ndarray:
         """Combine all components for each pair of groups, (p, 1 + B)."""
-        return generalized_mean(neg_log_pvalues(self.components))
+        return generalized_mean(neg_log_tails(self.components))
 
     def by_column(self) -> np.ndarray:
         """Combine all moments for each column, (D, 1 + B)."""
-        return generalized_mean(neg_log_pvalues(self.columns))
+        return generalized_mean(neg_log_tails(self.columns))
 
 
 def group_statistics(

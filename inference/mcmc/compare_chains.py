@@ -18,13 +18,13 @@ from scipy.sparse.csgraph import connected_components
 
 from ..core.errors import InputError
 from ..core.machine import computing
-from ..core.notebook import Shown
+from ..core.notebook import ReprMixin
 from ..data.checks import check_count, pluralize
 from ..diagnostics.integral import Integral
 from ..permutation.null_distribution import (
     check_permutations,
     describe_p,
-    neg_log_pvalues,
+    neg_log_tails,
     p_value,
     step_down,
 )
@@ -71,7 +71,7 @@ class ChainDifference(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class ChainComparison(Shown):
+class ChainComparison(ReprMixin):
     """Result of :func:`~bke.inference.compare_chains`.
 
     Attributes:
@@ -455,7 +455,7 @@ def _parameter_differences(
     columns = tuple(map(difference, names, step_down(statistics.by_column())))
     if not len(statistics.products):
         return columns, ()
-    pvalues = step_down(neg_log_pvalues(statistics.products, trim=1))
+    pvalues = step_down(neg_log_tails(statistics.products, trim=1))
     pairs = [f"{names[a]} and {names[b]}" for a, b in zip(*column_pairs(len(names)), strict=True)]
     order = np.argsort(pvalues, kind="stable")[:max_pairs]
     return columns, tuple(difference(pairs[index], pvalues[index]) for index in order)

@@ -368,7 +368,7 @@ def stein_test(
     )
     with computing():
         kernels, rows, witnesses = stein_kernels(points, choice), [], []
-        with progress_bar("kernels", len(kernels), shown=progress) as advance:
+        with progress_bar("kernels", len(kernels), show=progress) as advance:
             for kernel in kernels:
                 sums, witness = statistics.kernel_sums(kernel)
                 rows.append(statistics.from_sums(sums))

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from ..core.errors import InputError, check_choice, check_flag
 from ..core.machine import computing
-from ..core.notebook import Shown
+from ..core.notebook import ReprMixin
 from ..data.checks import check_count
 from ..testing.kernels import SINGLE_KERNELS, KernelChoice
 from .draws import as_chains, equally_spaced
@@ -40,7 +40,7 @@ FAILURE_PROBABILITY = 0.5
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Thinned(Shown):
+class Thinned(ReprMixin):
     """Result of :func:`~bke.inference.thin`.
 
     Attributes:

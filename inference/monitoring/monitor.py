@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 from ..core.errors import InputError
 from ..core.machine import computing
 from ..core.names import printable_lines
-from ..core.notebook import Shown
+from ..core.notebook import ReprMixin
 from ..data.checks import check_alpha, check_count, pluralize
 from ..io.columns import as_values
 from ..io.tables import Table, as_table, column_name
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..tables.result import TableComparison
 
 
-class Monitor(Shown):
+class Monitor(ReprMixin):
     """Monitor a stream: has it changed, when, and in which columns?
 
     Each row of the stream is ranked among the rows of the reference and of the stream so far by
@@ -184,7 +184,7 @@ class Monitor(Shown):
         if arrivals.num_invalid_times:
             notes = [
                 *notes,
-                f"{arrivals.time!r} of some rows is not a time: they are not counted as late.",
+                f"Some rows have no valid time in {arrivals.time!r}: they are not counted as late.",
             ]
         max_notes = 12
         self._notes = tuple(dict.fromkeys([*self._notes, *notes]))[:max_notes]
@@ -408,7 +408,7 @@ def _is_table(data: Any) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
-class MonitorState(Shown):
+class MonitorState(ReprMixin):
     """State of a monitor after some rows of a stream.
 
     Attributes:

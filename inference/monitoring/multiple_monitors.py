@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.names import printable_lines
-from ..core.notebook import Shown
+from ..core.notebook import ReprMixin
 from ..data.checks import check_alpha, check_count, check_proportion, pluralize
 from ..io.columns import as_values
 from ..io.tables import Table, as_table, column_name
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MAX_LISTED = 6
 
 
-class Monitors(Shown):
+class Monitors(ReprMixin):
     """Monitor many streams, each against its rows of a reference.
 
     At any row, the expected proportion of streams without a change among those of :attr:`changed`

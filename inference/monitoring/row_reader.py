@@ -329,10 +329,10 @@ def _numbers(array: pa.Array, format_: str) -> tuple[np.ndarray, list[str], int]
     if pa.types.is_string(array.type):
         distinct = pc.unique(array).drop_null()
         number_format = {known.name: known for known in NUMBER_FORMATS}.get(format_, PLAIN)
-        cells = normalize_signs(distinct)
-        valid = matches(cells, number_format.pattern)
+        texts = normalize_signs(distinct)
+        valid = matches(texts, number_format.pattern)
         values = np.full(len(distinct), np.nan)
-        values[valid] = parse_format(cells.filter(pa.array(valid)), number_format)
+        values[valid] = parse_format(texts.filter(pa.array(valid)), number_format)
         invalid = distinct.filter(pa.array(~valid))
         count = pc.sum(pc.is_in(array, invalid)).as_py() if len(invalid) else 0
         return take_values(array, distinct, values), invalid.to_pylist(), count

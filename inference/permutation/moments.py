@@ -23,7 +23,7 @@ class Moments(NamedTuple):
         products: Q, (k, k).
         n_rows: N, or the effective number of weighted rows.
         error_covariance: T, (k, k); ``None`` if it is proportional to Q.
-        observed_excess: (k, k), by how much the covariance of the observed z exceeds T, for
+        observed_excess: (k, k), excess of the covariance of the observed z over T, for
             weighted rows; ``None`` if it does not.
         n_known: number of independent rows or pairs from which T is estimated.
     """

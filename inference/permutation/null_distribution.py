@@ -345,7 +345,7 @@ def describe_p_with_error(pvalue: float, error: float, n_resamples: int) -> str:
     return text if error == 0.0 or text.startswith("p ≤") else f"{text} ± {error:.1g}"
 
 
-def neg_log_pvalues(
+def neg_log_tails(
     statistics: np.ndarray, *, trim: int = 0, n_observed: int = 0, approximate: bool = False
 ) -> np.ndarray:
     """Compute minus the log tail probability of every value of statistics (..., 1 + B).
@@ -377,11 +377,11 @@ def neg_log_pvalues(
     deviation = np.where(deviation > 0.0, deviation, 1.0)
     shape = 4.0 / np.maximum(skewness, MIN_SKEWNESS) ** 2
     values = np.maximum(shape + (statistics - mean) / deviation * np.sqrt(shape), 0.0)
-    compute = _approximate_log_tails if approximate else _neg_log_tails
+    compute = _approximate_log_tails if approximate else _neg_log_gamma_tails
     return np.where(varies, compute(shape, values), 0.0)
 
 
-def _neg_log_tails(shape: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _neg_log_gamma_tails(shape: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Compute minus log P(G > values) of gamma variables G with shapes (..., 1) and scale one."""
     tails = gammaincc(shape, values)
     # If the tail underflows: the leading terms of the incomplete gamma function, for x > shape.
@@ -414,10 +414,10 @@ def combine_statistics(
     Args:
         statistics: (1 + B,) each.
         weights: weights in the mean.
-        n_observed: as for :func:`neg_log_pvalues`.
-        approximate: as for :func:`neg_log_pvalues`.
+        n_observed: as for :func:`neg_log_tails`.
+        approximate: as for :func:`neg_log_tails`.
     """
-    logs = neg_log_pvalues(np.asarray(statistics), n_observed=n_observed, approximate=approximate)
+    logs = neg_log_tails(np.asarray(statistics), n_observed=n_observed, approximate=approximate)
     return generalized_mean(logs + np.log(np.asarray(weights))[:, None] / ORDER)
 
 

@@ -353,7 +353,7 @@ class PartitionedSamples:
         size = bin_size(self.n_rows, min(self.sizes))
         if size == 1:
             raise InputError(
-                f"a sample of {min(self.sizes)} rows beside {max(self.sizes)} cannot be divided "
+                f"samples of {min(self.sizes)} and {max(self.sizes)} rows cannot be divided "
                 f"into bins, which takes {2 * MIN_BINS}: take a random part of the larger one"
             )
         return BinAssignment(self.sizes, self.second_first, size, int(rng.integers(2**63)))

@@ -119,7 +119,7 @@ class TwoSamples:
             return self._hash_sums[0] > self._hash_sums[1]
         is_small = self.pooled.size < PARALLEL_MIN_SIZE
         first, second = side_by_side(
-            lambda index: checksum(samples[index]), 2, Event(), alone=is_small
+            lambda index: checksum(samples[index]), 2, Event(), serial=is_small
         )
         if first == second:  # one sample is the other in another unit
             ends = self.pooled.min(axis=0), self.pooled.max(axis=0)

@@ -2,7 +2,8 @@
 
 The names are those of :func:`scipy.stats.permutation_test`, and ``"signs"`` for sign flips. A test
 that compares its statistic with those of rearrangements drawn from a scheme has an exact level,
-whatever the statistic (Hemerik and Goeman 2018, theorem 2).
+whatever the statistic (Hemerik and Goeman 2018, theorem 2); with ``"signs"`` only if the errors are
+symmetric.
 """
 
 from __future__ import annotations

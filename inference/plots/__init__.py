@@ -1,5 +1,5 @@
-"""Pictures: every function takes runs or arrays and returns a matplotlib ``Figure``.
+"""Plots: every function takes runs or arrays and returns a matplotlib ``Figure``.
 
-Given axes are drawn on, else a new figure is made. Nothing is shown, and neither pyplot's current
-figure nor its settings are touched.
+Functions draw on axes that are passed, or else on a new figure. They do not show it, and change
+neither the current figure nor the settings of pyplot.
 """

@@ -1,4 +1,4 @@
-"""A causal graph, its columns on a circle."""
+"""Plot of a causal graph with its columns on a circle."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from .style import SMALL, panels
 
-#: How an edge's marks are drawn.
+#: Arrow styles of Matplotlib by the type of an edge.
 ARROWS = {"-->": "-|>", "---": "-", "<->": "<|-|>"}
 EDGE = "#333333"
 HIGHLIGHT = "#D55E00"
@@ -22,35 +22,35 @@ NAME = 9
 
 
 class Arrow(Protocol):
-    """What is read of an :class:`~bke.inference.Edge`."""
+    """Attributes of an :class:`~bke.inference.Edge` that are plotted."""
 
     @property
     def first(self) -> str:
-        """Name of a column."""
+        """Name of the first column."""
 
     @property
     def second(self) -> str:
-        """Name of the other."""
+        """Name of the second column."""
 
     @property
     def kind(self) -> str:
-        """Which marks the edge has."""
+        """Type of the edge, such as ``-->``."""
 
 
 class Graph(Protocol):
-    """What is read of a :class:`~bke.inference.CausalGraph`."""
+    """Attributes of a :class:`~bke.inference.CausalGraph` that are plotted."""
 
     @property
     def columns(self) -> Sequence[str]:
-        """Names."""
+        """Names of the columns."""
 
     @property
     def edges(self) -> Sequence[Arrow]:
-        """Between columns."""
+        """Edges between columns."""
 
     @property
     def alpha(self) -> float:
-        """The level."""
+        """Level of the tests."""
 
 
 def plot_graph(
@@ -59,11 +59,11 @@ def plot_graph(
     """Draw a graph: an arrow from cause to effect, a line where either may be the cause.
 
     Args:
-        graph: from :func:`~bke.inference.causal_graph`.
+        graph: result of :func:`~bke.inference.causal_graph`.
         highlighted: edges drawn in colour.
-        ax: where to draw; by default a new figure.
+        ax: axes of the plot; by default those of a new figure.
     """
-    figure, (place,) = panels(1, 1, ax, width=5.2, height=5.0)
+    figure, (panel,) = panels(1, 1, ax, width=5.2, height=5.0)
     names = {name: _broken(name) for name in graph.columns}
     longest = max(len(line) for name in names.values() for line in name.split("\n"))
     size = NODE_SIZE * max(1.0, longest / NAME) ** 2
@@ -71,9 +71,9 @@ def plot_graph(
     network.add_nodes_from(graph.columns)
     positions = nx.circular_layout(network)
     nx.draw_networkx_nodes(
-        network, positions, ax=place, node_size=size, node_color="white", edgecolors=EDGE
+        network, positions, ax=panel, node_size=size, node_color="white", edgecolors=EDGE
     )
-    nx.draw_networkx_labels(network, positions, names, ax=place, font_size=SMALL + 1)
+    nx.draw_networkx_labels(network, positions, names, ax=panel, font_size=SMALL + 1)
     for edge in graph.edges:
         pair = (edge.first, edge.second)
         network.add_edge(*pair)
@@ -81,7 +81,7 @@ def plot_graph(
             network,
             positions,
             edgelist=[pair],
-            ax=place,
+            ax=panel,
             node_size=size,
             arrows=True,
             arrowstyle=ARROWS[edge.kind],
@@ -90,13 +90,13 @@ def plot_graph(
             edge_color=HIGHLIGHT if edge in highlighted else EDGE,
         )
     if not graph.edges:
-        place.set_title(f"no edge at level {graph.alpha:g}", fontsize="medium")
-    place.set_axis_off()
-    place.margins(0.15)
+        panel.set_title(f"no edge at level {graph.alpha:g}", fontsize="medium")
+    panel.set_axis_off()
+    panel.margins(0.15)
     return figure
 
 
 def _broken(name: str) -> str:
-    """A name in lines, broken after underscores; a dollar sign begins no formula."""
+    """Break a name into lines after underscores; a dollar sign does not begin a formula."""
     lines = textwrap.wrap(name.replace("_", "_ "), NAME, break_long_words=False)
     return "\n".join(line.replace("_ ", "_") for line in lines).replace("$", r"\$")

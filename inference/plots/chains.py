@@ -1,4 +1,4 @@
-"""Pictures of tests of draws: where a sampler leaves its density, and which chains agree."""
+"""Plots of tests of draws: deviations from the target density, and differences between chains."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from ..permutation.null_distribution import describe_p
 from .style import P_MORE, SMALL, mode_colour, panels, plain
 from .testing import TestOutcome
 
-#: Columns that are drawn, and parts of equal numbers of draws whose mean is drawn in each.
+#: Most columns that are drawn, and most parts of equal numbers of draws whose means are drawn.
 MOST_COLUMNS, PARTS = 3, 20
-#: Characters of a line of the title, for each panel, and of a name below it.
+#: Characters of a line of the title, for each panel, and of a label below it.
 TITLE, LABEL = 44, 36
 
 
 class SteinOutcome(TestOutcome, Protocol):
-    """What is read of a :class:`~bke.inference.SteinResult`."""
+    """Attributes of a :class:`~bke.inference.SteinResult` that are plotted."""
 
     @property
     def hypotheses(self) -> tuple[str, str]:
-        """What is said where the null is retained, and where it is rejected."""
+        """The conclusion if the null hypothesis is retained, and if it is rejected."""
 
     @property
     def reject(self) -> bool:
-        """Whether it is rejected."""
+        """True if the null hypothesis is rejected."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns' names."""
+        """Names of the columns."""
 
     @property
     def columns(self) -> tuple[Any, ...]:
-        """How each of them does not fit; maybe none."""
+        """The deviation of each column from the density; may be empty."""
 
     @property
     def least_fitting(self) -> tuple[int, ...]:
-        """Their places, those that fit least first."""
+        """Indices of the columns, in order of increasing fit."""
 
     @property
     def points(self) -> np.ndarray:
@@ -49,28 +49,29 @@ class SteinOutcome(TestOutcome, Protocol):
 
     @property
     def witness(self) -> np.ndarray:
-        """How many too many draws there are at each row, (N,)."""
+        """Witness of the test at each row, (N,); positive for too many draws."""
 
 
 def plot_stein(result: SteinOutcome, *, axes: Any = None) -> Figure:
-    """Where draws are too many or too few for their density, by a Stein test.
+    """Plot where draws are too many or too few for their density, by a Stein test.
 
-    Of the columns that fit least (or the first ones, where the test does not reject) the witness of
-    every draw, and its mean over parts of the draws: above zero there are too many of them, below
-    too few; in grey, and without these words, where the test does not reject: chance may give that.
+    Panels show the columns that fit least, or the first ones if the test does not reject: the
+    witness of every draw, and its mean over parts of the draws. It is positive where there are too
+    many draws and negative where there are too few. If the test does not reject, the mean is grey
+    and has no such label, because chance may explain it.
 
     Args:
-        result: of :func:`~bke.inference.stein_test`.
-        axes: one for each column that is drawn; by default a new figure.
+        result: result of :func:`~bke.inference.stein_test`.
+        axes: axes for each column that is drawn; by default those of a new figure.
     """
     order = _least_fitting(result)
-    figure, places = panels(1, len(order), axes, width=1.0 + 3.4 * len(order), height=3.4)
+    figure, panel_axes = panels(1, len(order), axes, width=1.0 + 3.4 * len(order), height=3.4)
     low, high = np.quantile(result.witness, [0.005, 0.995])
-    for place, column in zip(places, order, strict=True):
-        _along(place, result, column)
+    for ax, column in zip(panel_axes, order, strict=True):
+        _stein_panel(ax, result, column)
         margin = 0.1 * (high - low or 1.0)
-        place.set_ylim(min(low, 0.0) - margin, max(high, 0.0) + margin)
-        plain(place)
+        ax.set_ylim(min(low, 0.0) - margin, max(high, 0.0) + margin)
+        plain(ax)
     verdict = result.hypotheses[int(result.reject)]
     title = textwrap.fill(f"Stein test, {result.pvalue_text}: {verdict}", TITLE * len(order))
     figure.suptitle(title, fontsize="medium")
@@ -81,29 +82,28 @@ def _least_fitting(result: SteinOutcome) -> list[int]:
     count = min(len(result.names), MOST_COLUMNS)
     if not result.columns:
         return list(range(count))
-    named = max(1, sum(one.differs for one in result.columns))
-    return list(result.least_fitting[: min(named, count)])
+    differing = max(1, sum(fit.differs for fit in result.columns))
+    return list(result.least_fitting[: min(differing, count)])
 
 
-def _along(place: Axes, result: SteinOutcome, column: int) -> None:
+def _stein_panel(ax: Axes, result: SteinOutcome, column: int) -> None:
     values = result.points[:, column]
     order = np.argsort(values, kind="stable")
-    place.plot(values, result.witness, ".", color="0.75", markersize=2.0, rasterized=True)
+    ax.plot(values, result.witness, ".", color="0.75", markersize=2.0, rasterized=True)
     parts = np.array_split(order, min(PARTS, max(1, len(order) // 10)))
     means = [(values[part].mean(), result.witness[part].mean()) for part in parts]
     colour = P_MORE if result.reject else "0.45"
-    place.plot(*np.transpose(means), "o-", color=colour, markersize=3.0, label="mean of draws")
-    place.axhline(0.0, color="0.3", linewidth=0.8)
-    place.set_xlabel(result.names[column])
-    place.set_ylabel("Stein witness")
-    told = [one for one in result.columns if one.name == result.names[column]]
-    title = f"adjusted {describe_p(told[0].pvalue, len(result.null_distribution))}" if told else ""
-    place.set_title(title, loc="left", fontsize=SMALL)
-    words = ("too many draws", "too few") if result.reject else ("within chance", "")
-    for word, y, side in zip(words, (1.0, 0.0), ("top", "bottom"), strict=True):
-        place.annotate(
-            word, (1.0, y), xycoords="axes fraction", ha="right", va=side, fontsize=SMALL
-        )
+    ax.plot(*np.transpose(means), "o-", color=colour, markersize=3.0, label="mean of draws")
+    ax.axhline(0.0, color="0.3", linewidth=0.8)
+    ax.set_xlabel(result.names[column])
+    ax.set_ylabel("Stein witness")
+    name, n_resamples = result.names[column], len(result.null_distribution)
+    pvalues = [fit.pvalue for fit in result.columns if fit.name == name]
+    title = f"adjusted {describe_p(pvalues[0], n_resamples)}" if pvalues else ""
+    ax.set_title(title, loc="left", fontsize=SMALL)
+    notes = ("too many draws", "too few") if result.reject else ("within chance", "")
+    for note, y, side in zip(notes, (1.0, 0.0), ("top", "bottom"), strict=True):
+        ax.annotate(note, (1.0, y), xycoords="axes fraction", ha="right", va=side, fontsize=SMALL)
 
 
 class ChainsOutcome(Protocol):
@@ -115,7 +115,7 @@ class ChainsOutcome(Protocol):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The parameters' names."""
+        """Names of the parameters."""
 
     @property
     def columns(self) -> tuple[Any, ...]:
@@ -163,76 +163,80 @@ def plot_chains(check: ChainsOutcome, *, axes: Any = None) -> Figure:
         check: result of :func:`~bke.inference.compare_chains`.
         axes: one per parameter or pair; by default those of a new figure.
     """
-    shown = _most_different(check)
+    selected = _most_different(check)
     chains = len(check.draws)
     height = 1.8 + 0.22 * chains
-    figure, places = panels(1, len(shown), axes, width=1.0 + 3.0 * len(shown), height=height)
+    figure, panel_axes = panels(
+        1, len(selected), axes, width=1.0 + 3.0 * len(selected), height=height
+    )
     colours = {
-        chain: mode_colour(cluster) for cluster, some in enumerate(check.clusters) for chain in some
+        chain: mode_colour(index)
+        for index, cluster in enumerate(check.clusters)
+        for chain in cluster
     }
-    for place, one in zip(places, shown, strict=True):
-        for chain, values in enumerate(one.values):
+    for ax, quantity in zip(panel_axes, selected, strict=True):
+        for chain, values in enumerate(quantity.values):
             half = len(values) // 2
             drifts = check.labels[chain] in check.drifting
             parts = [(values[:half], -0.15), (values[half:], 0.15)] if drifts else [(values, 0.0)]
-            for some, moved in parts:
-                _interval(place, some, chain + moved, colours[check.labels[chain]])
-        place.set_yticks(range(chains), [str(label) for label in check.labels])
-        place.set_ylim(chains - 0.5, -0.5)
-        place.set_xlabel(textwrap.fill(one.name, LABEL))
-        place.set_title(f"adjusted {check.format_pvalue(one.pvalue)}", loc="left", fontsize=SMALL)
-        plain(place)
-    places[0].set_ylabel("chain: median,\ncentral 50 and 90 %")
+            for part, offset in parts:
+                _interval(ax, part, chain + offset, colours[check.labels[chain]])
+        ax.set_yticks(range(chains), [str(label) for label in check.labels])
+        ax.set_ylim(chains - 0.5, -0.5)
+        ax.set_xlabel(textwrap.fill(quantity.name, LABEL))
+        ax.set_title(f"adjusted {check.format_pvalue(quantity.pvalue)}", loc="left", fontsize=SMALL)
+        plain(ax)
+    panel_axes[0].set_ylabel("chain: median,\ncentral 50 and 90 %")
     title = f"{check.format_pvalue(check.pvalue)}: {check.verdict}"
-    found = sum(one.differs for one in (*check.columns, *check.pairs))
-    if found > len(shown):
-        title += f" ({len(shown)} of {found} that differ)"
-    elif not found and len(check.names) > len(shown):
-        title += f" ({len(shown)} of {len(check.names)} parameters, the likeliest to differ)"
-    figure.suptitle(textwrap.fill(title, TITLE * len(shown)), fontsize="medium")
+    differing = sum(difference.differs for difference in (*check.columns, *check.pairs))
+    if differing > len(selected):
+        title += f" ({len(selected)} of {differing} that differ)"
+    elif not differing and len(check.names) > len(selected):
+        title += f" ({len(selected)} of {len(check.names)} parameters, the likeliest to differ)"
+    figure.suptitle(textwrap.fill(title, TITLE * len(selected)), fontsize="medium")
     return figure
 
 
-class _Shown(NamedTuple):
-    """What a panel is of: its name, its values (C, n), and how likely chance is."""
+class _Quantity(NamedTuple):
+    """The quantity of a panel: its name, its values (C, n) and its p-value."""
 
     name: str
     values: np.ndarray
     pvalue: float
 
 
-def _most_different(check: ChainsOutcome) -> list[_Shown]:
-    """Parameters and pairs in which chains differ, those first, else the likeliest to."""
+def _most_different(check: ChainsOutcome) -> list[_Quantity]:
+    """Return parameters, then pairs, in which chains differ; else those with least p-values."""
     columns = [
-        _Shown(name, check.draws[:, :, at], check.columns[at].pvalue)
+        _Quantity(name, check.draws[:, :, at], check.columns[at].pvalue)
         for at, name in enumerate(check.names)
     ]
     by_p = sorted(range(len(columns)), key=lambda at: columns[at].pvalue)
-    found = [columns[at] for at in by_p if check.columns[at].differs]
-    differing = {pair.name: pair.pvalue for pair in check.pairs if pair.differs}
-    places = itertools.combinations(range(len(columns)), 2) if differing else ()
+    selected = [columns[at] for at in by_p if check.columns[at].differs]
+    pvalues = {pair.name: pair.pvalue for pair in check.pairs if pair.differs}
+    combinations = itertools.combinations(range(len(columns)), 2) if pvalues else ()
     pairs = [
-        _Shown(
+        _Quantity(
             f"{columns[a].name} times {columns[b].name}",
             _product(check.draws, a, b),
-            differing[name],
+            pvalues[name],
         )
-        for a, b in places
-        if (name := f"{columns[a].name} and {columns[b].name}") in differing
+        for a, b in combinations
+        if (name := f"{columns[a].name} and {columns[b].name}") in pvalues
     ]
-    found += sorted(pairs, key=lambda one: one.pvalue)
-    return (found or [columns[at] for at in by_p])[:MOST_COLUMNS]
+    selected += sorted(pairs, key=lambda pair: pair.pvalue)
+    return (selected or [columns[at] for at in by_p])[:MOST_COLUMNS]
 
 
 def _product(draws: np.ndarray, first: int, second: int) -> np.ndarray:
-    """Of two parameters, each less its mean and over its deviation, (C, n)."""
+    """Return the products of two standardized parameters, (C, n)."""
     both = draws[:, :, [first, second]]
     both = (both - both.mean(axis=(0, 1))) / both.std(axis=(0, 1))
     return np.asarray(both.prod(axis=2))
 
 
-def _interval(place: Axes, values: np.ndarray, height: float, colour: str) -> None:
+def _interval(ax: Axes, values: np.ndarray, height: float, colour: str) -> None:
     low, lower, middle, upper, high = np.quantile(values, [0.05, 0.25, 0.5, 0.75, 0.95])
-    place.plot([low, high], [height, height], "-", color=colour, linewidth=1.0)
-    place.plot([lower, upper], [height, height], "-", color=colour, linewidth=3.0)
-    place.plot(middle, height, "o", color=colour, markersize=4.0)
+    ax.plot([low, high], [height, height], "-", color=colour, linewidth=1.0)
+    ax.plot([lower, upper], [height, height], "-", color=colour, linewidth=3.0)
+    ax.plot(middle, height, "o", color=colour, markersize=4.0)

@@ -99,7 +99,7 @@ def plot_comparison(
         raise InputError("figsize is for a new figure: pass it without ax")
     columns = comparison.columns if xlabel is None else (xlabel, *comparison.columns[1:])
     labels = _axis_labels(columns, units)
-    shown = dataclasses.replace(comparison, names=short_names(comparison.names))
+    shortened = dataclasses.replace(comparison, names=short_names(comparison.names))
     dimension, paired = len(comparison.columns), comparison.pooled.permutation_type == "samples"
     draw = {1: _line, 2: _plane}.get(dimension, _list)
     count = {1: 3 if paired else 2, 2: 2}.get(dimension, 1)
@@ -113,7 +113,7 @@ def plot_comparison(
         side_by_side = dimension == 2 and width >= WIDE
         shape = (1, count) if side_by_side else (count, 1)
         figure, axes = panels(*shape, ax, width=width, height=height)
-    handles = draw(shown, axes, labels)
+    handles = draw(shortened, axes, labels)
     text = str(comparison).splitlines()[0] if title is None else title
     if ax is None:
         if text:
@@ -246,13 +246,13 @@ def _plane(comparison: Comparison, axes: Sequence[Axes], labels: Sequence[str]) 
     points, regions = comparison.pooled.points * comparison.pooled.scale, comparison.regions
     low, high = points.min(axis=0), points.max(axis=0)
     x, y = (np.linspace(a, b, MESH_SIDE) for a, b in zip(low, high, strict=True))
-    at = np.stack([one.ravel() for one in np.meshgrid(x, y)], axis=1)
+    at = np.stack([grid.ravel() for grid in np.meshgrid(x, y)], axis=1)
     signs = comparison.region_sign(at).reshape(MESH_SIDE, MESH_SIDE)
     signs = select_parts(regions, signs, x, y)
     shades = ListedColormap([Q_MORE, "white", P_MORE])
     rows = axes[0]
     rows.pcolormesh(x, y, signs, cmap=shades, vmin=-1, vmax=1, alpha=REGION_ALPHA, zorder=0)
-    scatter(rows, *_some_rows(comparison, points), comparison.names, (P_MORE, Q_MORE))
+    scatter(rows, *_rows_to_draw(comparison, points), comparison.names, (P_MORE, Q_MORE))
     handles: list[Artist] = list(rows.get_legend_handles_labels()[0])
     handles += legend_handles(signs, comparison.names)
     outline(rows, signs, x, y)
@@ -286,12 +286,12 @@ def _witness_map(
     bar.ax.tick_params(labelsize=SMALL)
 
 
-def _some_rows(comparison: Comparison, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows of both samples, (m, D) and (n, D), some of them if there are many."""
+def _rows_to_draw(comparison: Comparison, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows of both samples, (m, D) and (n, D); if there are many, every few rows."""
     pooled = comparison.pooled
     step = max(1, -(-int(pooled.n_rows) // MAX_ROWS))
     if pooled.permutation_type == "signs":
-        P, Q = (points[one > 0.0] for one in pooled.weights.T)
+        P, Q = (points[weights > 0.0] for weights in pooled.weights.T)
         return P[::step], Q[::step]
     first = pooled.first_counts
     P = np.repeat(points, first, axis=0)[::step]
@@ -369,14 +369,14 @@ def select_parts(
 
     Such a part is within a wide window, beyond a gap, and is not in the report.
     """
-    kept = np.zeros_like(signs)
+    selected = np.zeros_like(signs)
     for sign in (1, -1):
         parts, _ = label(signs == sign)
         centers = [region.center for region in regions if region.sign == sign]
         nodes = [(np.abs(y - at[1]).argmin(), np.abs(x - at[0]).argmin()) for at in centers]
         with_center = [part for part in (parts[node] for node in nodes) if part]
-        kept[np.isin(parts, with_center)] = sign
-    return kept
+        selected[np.isin(parts, with_center)] = sign
+    return selected
 
 
 def mark_line(ax: Axes, regions: Sequence[Region]) -> list[Artist]:
@@ -400,8 +400,8 @@ def mark_line(ax: Axes, regions: Sequence[Region]) -> list[Artist]:
         row = next(
             (
                 index
-                for index, others in enumerate(occupied)
-                if all(extent[1] < other[0] or other[1] < extent[0] for other in others)
+                for index, extents in enumerate(occupied)
+                if all(extent[1] < other[0] or other[1] < extent[0] for other in extents)
             ),
             len(occupied),
         )

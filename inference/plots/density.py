@@ -29,8 +29,8 @@ FINE_LATTICE = 20
 LINE, SIDE = 600, 120
 #: Probability that the band of a posterior covers.
 LEVEL = 0.8
-#: Share of the rows at each end of a column that may be out of the picture.
-SHOWN = 0.01
+#: Proportion of the rows at each end of a column that may be outside of the plot.
+TAIL = 0.01
 
 
 def plot_densities(
@@ -42,15 +42,15 @@ def plot_densities(
     names: tuple[str, str] = ("P", "Q"),
     ax: Axes | None = None,
 ) -> Figure:
-    """Two densities over one line, BKE Figure 3.
+    """Plot two densities of one column (BKE Figure 3).
 
     Args:
         at: points, shape (m,) or (m, 1).
         p: density of P at them, shape (m,).
         q: density of Q.
         column: name of the axis.
-        names: of the two distributions.
-        ax: where to draw; by default a new figure.
+        names: names of the two distributions.
+        ax: axes of the plot; by default those of a new figure.
 
     Raises:
         InputError: if the three have different lengths.
@@ -62,12 +62,12 @@ def plot_densities(
             "at, p and q must have one length, got shapes "
             f"{points.shape}, {first.shape} and {second.shape}"
         )
-    figure, (place,) = panels(1, 1, ax, width=6.0, height=3.4)
-    place.plot(points, first, color=P_COLOUR, label=names[0])
-    place.plot(points, second, color=Q_COLOUR, linestyle="--", label=names[1])
-    place.set_ylim(bottom=0.0)
-    place.set_xlim(points.min(), points.max())
-    _finish(place, column, "density")
+    figure, (panel,) = panels(1, 1, ax, width=6.0, height=3.4)
+    panel.plot(points, first, color=P_COLOUR, label=names[0])
+    panel.plot(points, second, color=Q_COLOUR, linestyle="--", label=names[1])
+    panel.set_ylim(bottom=0.0)
+    panel.set_xlim(points.min(), points.max())
+    _finish(panel, column, "density")
     return figure
 
 
@@ -86,10 +86,10 @@ def plot_samples(
         P: first sample, shape (n, 1), (n,) or (n, 2).
         Q: second sample, with the same columns.
         columns: names of the columns.
-        names: of the two samples.
-        densities: of one column, the true densities of P and Q at points (m,), each (m,), drawn as
-            lines over the histograms (BKE Figure 3).
-        ax: where to draw; by default a new figure.
+        names: names of the two samples.
+        densities: function of points (m,) of one column that returns the true densities of P and
+            Q, each (m,), drawn as lines over the histograms (BKE Figure 3).
+        ax: axes of the plot; by default those of a new figure.
 
     Raises:
         InputError: if there are more than two columns, or ``columns`` has another number of names.
@@ -102,13 +102,13 @@ def plot_samples(
         )
     axis_names = check_column_names(columns, default_names(dimension))
     side = 3.4 if dimension == 1 else 5.0
-    figure, (place,) = panels(1, 1, ax, width=6.0, height=side)
+    figure, (panel,) = panels(1, 1, ax, width=6.0, height=side)
     if dimension == 1:
-        _histograms(place, first[:, 0], second[:, 0], names, densities)
-        _finish(place, axis_names[0], "density")
+        _histograms(panel, first[:, 0], second[:, 0], names, densities)
+        _finish(panel, axis_names[0], "density")
     else:
-        scatter(place, first, second, names)
-        _finish(place, *axis_names)
+        scatter(panel, first, second, names)
+        _finish(panel, *axis_names)
     return figure
 
 
@@ -141,12 +141,12 @@ def _histograms(
 
 
 def bin_edges(pooled: np.ndarray, rows: int) -> np.ndarray:
-    """Return the edges of equal bins, of whole numbers one for each up to :data:`MOST_BINS`.
+    """Return the edges of equal bins; integers have one bin each up to :data:`MOST_BINS`.
 
     For other rounded values each bin holds the same number of possible values.
 
     Args:
-        pooled: (m,), all different values at least.
+        pooled: (m,), every different value at least once.
         rows: number of rows of both samples.
     """
     bins = min(MOST_BINS, math.ceil(math.sqrt(rows)))  # finer than usual: mixtures show
@@ -155,8 +155,8 @@ def bin_edges(pooled: np.ndarray, rows: int) -> np.ndarray:
     unit = rounding_unit(pooled)
     if unit is None or unit * FINE_LATTICE < width:
         return np.histogram_bin_edges(pooled, bins)
-    whole = float(unit).is_integer() and high - low < MOST_BINS * unit
-    width = unit if whole else unit * math.ceil(width / unit)
+    is_integer = float(unit).is_integer() and high - low < MOST_BINS * unit
+    width = unit if is_integer else unit * math.ceil(width / unit)
     return low - 0.5 * unit + width * np.arange(math.floor((high - low) / width) + 2)
 
 
@@ -167,7 +167,7 @@ def scatter(
     names: tuple[str, str] = ("P", "Q"),
     colours: tuple[str, str] = (P_COLOUR, Q_COLOUR),
 ) -> None:
-    """Points of P as dots and of Q as crosses."""
+    """Draw points of P as dots and of Q as crosses."""
     size = float(np.clip(3000 / (len(P) + len(Q)), 4, 25))
     ax.scatter(
         P[:, 0],
@@ -198,14 +198,14 @@ def plot_student_t(
     names: Sequence[str] | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """The density on its box, with the rows; of a posterior, its mean and an 80 % band.
+    """Plot the density on its box with the rows; for a posterior, its mean and an 80 % band.
 
     Args:
-        of: what :func:`~bke.inference.learn_student_t` or
-            :func:`~bke.inference.student_t_posterior` returned, of one or two columns.
-        draws: points to show as well, (m, D), such as those of ``sample_student_t``.
-        names: of the columns.
-        ax: where to draw; by default a new figure.
+        of: result of :func:`~bke.inference.learn_student_t` or
+            :func:`~bke.inference.student_t_posterior`, with one or two columns.
+        draws: more points to plot, (m, D), such as those of ``sample_student_t``.
+        names: names of the columns.
+        ax: axes of the plot; by default those of a new figure.
 
     Raises:
         InputError: for another number of columns.
@@ -213,7 +213,7 @@ def plot_student_t(
     rows = _rows(of)
     D = rows.shape[1]
     if D > 2:
-        raise InputError(f"the picture is of one or two columns, and there are {D}")
+        raise InputError(f"plot_student_t shows one or two columns, and there are {D}")
     low, high = _box(of, rows)
     headings = list(names or (["x"] if D == 1 else ["x1", "x2"]))
     figure, (panel,) = panels(1, 1, ax, width=6.0, height=3.8 if D == 1 else 4.6)
@@ -223,12 +223,12 @@ def plot_student_t(
         panel.set_title(f"{hidden} of {len(rows)} rows outside", loc="right", fontsize=SMALL)
     panel.set_xlim(low[0], high[0])
     sides = [np.linspace(low[d], high[d], LINE if D == 1 else SIDE) for d in range(D)]
-    at = np.stack([one.ravel() for one in np.meshgrid(*sides, indexing="ij")], axis=1)
-    many = _densities(of, at)
-    mean = many.mean(axis=0)
+    at = np.stack([grid.ravel() for grid in np.meshgrid(*sides, indexing="ij")], axis=1)
+    densities = _densities(of, at)
+    mean = densities.mean(axis=0)
     if D == 1:
-        if len(many) > 1:
-            band = np.quantile(many, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+        if len(densities) > 1:
+            band = np.quantile(densities, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
             panel.fill_between(
                 at[:, 0], *band, color=MODES[0], alpha=BAND_ALPHA, linewidth=0,
                 label=f"{LEVEL:.0%} over the posterior",
@@ -259,32 +259,32 @@ def plot_student_t(
 
 
 def _view(rows: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The part of the box that all but a few rows far away need."""
-    start, end = np.quantile(rows, [SHOWN, 1.0 - SHOWN], axis=0)
+    """Return the part of the box with all rows but a few in the tails."""
+    start, end = np.quantile(rows, [TAIL, 1.0 - TAIL], axis=0)
     width = np.where(end > start, end - start, np.inf)
     return np.maximum(low, start - width), np.minimum(high, end + width)
 
 
 def _rows(of: LearnedStudentT | xr.DataTree) -> np.ndarray:
-    """(N, D)."""
+    """Return the rows, (N, D)."""
     if isinstance(of, xr.DataTree):
         return np.asarray(of["observed_data"]["X"])
     return np.asarray(of.density.rows.data)
 
 
 def _densities(of: LearnedStudentT | xr.DataTree, at: np.ndarray) -> np.ndarray:
-    """Densities (draws, m) at every draw of the hyperparameters, of which there may be one."""
+    """Return densities (draws, m) for every draw of the hyperparameters, possibly a single one."""
     if isinstance(of, xr.DataTree):
         return student_t_predictive(of, at)
     return np.exp(of.log_density(at))[None]
 
 
 def _box(of: LearnedStudentT | xr.DataTree, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What is shown: the box, or around the rows where there is none."""
+    """Return the lower and upper limits of the box, or limits around the rows without a box."""
     if isinstance(of, xr.DataTree):
         low, high = (np.atleast_1d(of.attrs[name]).astype(float) for name in ("low", "high"))
     else:
-        assert of.normalizer is not None  # of one or two columns
+        assert of.normalizer is not None  # with one or two columns
         low, high = of.normalizer.low, of.normalizer.high
     width = rows.max(axis=0) - rows.min(axis=0)
     low = np.where(np.isfinite(low), low, rows.min(axis=0) - 0.5 * width)

@@ -1,4 +1,4 @@
-"""Plots of mean embeddings (BKE Figure 1): prior draws, the empirical one, the posterior."""
+"""Plots of mean embeddings (BKE Figure 1): prior draws, the empirical embedding, the posterior."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def plot_prior_draws(
     measure: Measure | str = "unit",
     ax: Axes | None = None,
 ) -> Figure:
-    """Draws of the embedding from its prior GP(0, r), BKE (3) and Figure 1 (A).
+    """Plot draws of the embedding from its prior GP(0, r), BKE (3) and Figure 1 (A).
 
     Args:
         kernel: the kernel k; r is its smoothed kernel.
         at: points of a line, shape (m,) or (m, 1).
-        draws: how many.
-        seed: of the draws.
+        draws: number of draws.
+        seed: seed of the draws.
         measure: ``"unit"``, ``"lebesgue"`` or :class:`~bke.models.Gaussian`.
-        ax: where to draw; by default a new figure.
+        ax: axes of the plot; by default those of a new figure.
 
     Raises:
         InputError: if ``at`` is not a line of finite points.
@@ -49,16 +49,16 @@ def plot_prior_draws(
     points = _line(at)
     check_count(draws, "draws", 1)
     check_count(seed, "seed", 0)
-    figure, (place,) = panels(1, 1, ax, width=WIDTH, height=HEIGHT)
+    figure, (panel,) = panels(1, 1, ax, width=WIDTH, height=HEIGHT)
     with computing():
         line = jnp.asarray(points)[:, None]
         covariance = jnp.asarray(kernel.smoothed(measure, 1)(line))
         keys = jax.random.split(jax.random.key(seed), draws)
         sampled = np.asarray(jax.jit(gaussian_draws)(keys, covariance))
     for index, values in enumerate(sampled):
-        place.plot(points, values, color=MODES[index % len(MODES)], linewidth=1.2)
-    place.axhline(0.0, color="0.6", linewidth=0.6, zorder=0)
-    _label(place, points, "x", "embedding")
+        panel.plot(points, values, color=MODES[index % len(MODES)], linewidth=1.2)
+    panel.axhline(0.0, color="0.6", linewidth=0.6, zorder=0)
+    _label(panel, points, "x", "embedding")
     return figure
 
 
@@ -70,22 +70,22 @@ def plot_empirical_embedding(
     column: str = "x",
     ax: Axes | None = None,
 ) -> Figure:
-    """The empirical embedding, BKE (2), over a rug of the data: Figure 1 (B).
+    """Plot the empirical embedding, BKE (2), over a rug of the data: Figure 1 (B).
 
     Args:
         X: data of one column, shape (n,) or (n, 1).
         kernel: the kernel.
         at: points of a line; by default over the data.
         column: name of the axis.
-        ax: where to draw; by default a new figure.
+        ax: axes of the plot; by default those of a new figure.
     """
     data, points = _data_and_line(X, at)
-    figure, (place,) = panels(1, 1, ax, width=WIDTH, height=HEIGHT)
-    place.plot(points, empirical_embedding(data, kernel, points), color=P_COLOUR)
-    place.set_ylim(bottom=0.0)
-    place.margins(y=0.1)
-    rug(place, data[:, 0], P_COLOUR)
-    _label(place, points, column, "empirical embedding")
+    figure, (panel,) = panels(1, 1, ax, width=WIDTH, height=HEIGHT)
+    panel.plot(points, empirical_embedding(data, kernel, points), color=P_COLOUR)
+    panel.set_ylim(bottom=0.0)
+    panel.margins(y=0.1)
+    rug(panel, data[:, 0], P_COLOUR)
+    _label(panel, points, column, "empirical embedding")
     return figure
 
 
@@ -101,7 +101,7 @@ def plot_embedding_posterior(
     column: str = "x",
     ax: Axes | None = None,
 ) -> Figure:
-    """Posterior of the embedding with a pointwise band, BKE (7), (8) and Figure 1 (C).
+    """Plot the posterior of the embedding with a pointwise band, BKE (7), (8), Figure 1 (C).
 
     Args:
         X: data of one column, shape (n,) or (n, 1).
@@ -112,7 +112,7 @@ def plot_embedding_posterior(
         level: posterior probability of the band at each point.
         measure: see :func:`~bke.models.embedding_posterior`.
         column: name of the axis.
-        ax: where to draw; by default a new figure.
+        ax: axes of the plot; by default those of a new figure.
 
     Raises:
         InputError: if the data or the points are not one column, or ``truth`` has another length.
@@ -127,13 +127,13 @@ def plot_embedding_posterior(
             raise InputError(f"truth has {len(exact)} values for {len(points)} points")
         if at is not None and not callable(truth):
             exact = exact[np.argsort(np.ravel(at), kind="stable")]
-    figure, (place,) = panels(1, 1, ax, width=WIDTH, height=HEIGHT)
+    figure, (panel,) = panels(1, 1, ax, width=WIDTH, height=HEIGHT)
     with computing():
         posterior = embedding_posterior(data, kernel, points, noise=noise, measure=measure)
     mean = np.asarray(posterior.mean)
     variance = np.maximum(np.diagonal(posterior.covariance), 0.0)  # rounding may leave it below 0
     half = float(ndtri((1 + level) / 2)) * np.sqrt(variance)
-    place.fill_between(
+    panel.fill_between(
         points,
         mean - half,
         mean + half,
@@ -142,16 +142,16 @@ def plot_embedding_posterior(
         linewidth=0,
         label=f"{level:.0%} band",
     )
-    place.plot(points, mean, color=P_COLOUR, label="posterior mean")
+    panel.plot(points, mean, color=P_COLOUR, label="posterior mean")
     if exact is not None:
-        place.plot(points, exact, color=TRUTH, linestyle="--", label="true embedding")
-    place.axhline(0.0, color="0.6", linewidth=0.6, zorder=0)
+        panel.plot(points, exact, color=TRUTH, linestyle="--", label="true embedding")
+    panel.axhline(0.0, color="0.6", linewidth=0.6, zorder=0)
     inside = central(points, [data])
     low, high = (mean - half)[inside].min(), (mean + half)[inside].max()
-    place.set_ylim(low - 0.25 * (high - low), high + 0.4 * (high - low))
-    rug(place, data[:, 0], P_COLOUR)
-    place.legend(fontsize=SMALL, frameon=False)
-    _label(place, points, column, "embedding")
+    panel.set_ylim(low - 0.25 * (high - low), high + 0.4 * (high - low))
+    rug(panel, data[:, 0], P_COLOUR)
+    panel.legend(fontsize=SMALL, frameon=False)
+    _label(panel, points, column, "embedding")
     return figure
 
 
@@ -167,7 +167,7 @@ def _line(at: ArrayLike) -> np.ndarray:
 def _data_and_line(X: ArrayLike, at: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:
     data = as_sample(X, "X")
     if data.shape[1] != 1:
-        raise InputError(f"this picture is of one column, and X has {data.shape[1]}")
+        raise InputError(f"the plot is of one column, and X has {data.shape[1]}")
     if at is not None:
         return data, _line(at)
     low, high = data.min(), data.max()

@@ -1,4 +1,4 @@
-"""Pictures of likelihood-free inference: weighted draws, what they are worth, falling epsilon."""
+"""Plots of likelihood-free inference: posteriors, effective sample sizes, sequential epsilon."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from .style import MODES, OVERALL, P_COLOUR, SHADE, SMALL, log_scale, panels, pl
 
 #: Bars of a histogram.
 BARS = 40
-#: Share of the prior's draws, and of the widest posterior's weight, that is shown.
-SHOWN = 0.99
+#: Probability of the central interval of the prior and of the widest posterior that is plotted.
+PROBABILITY = 0.99
 MOST_COLUMNS = 3
 #: Bandwidths along the line of effective sample sizes.
 GRID = 200
@@ -38,18 +38,18 @@ def plot_abc(
     truth: Mapping[str, float] | None = None,
     axes: Axes | Sequence[Axes] | None = None,
 ) -> Figure:
-    """Marginal posterior of every parameter, for every epsilon, over that of the prior.
+    """Plot the marginal posterior of every parameter, for every epsilon, over its prior.
 
     Weighted histograms on common bars; the prior is shaded.
 
     Args:
-        run: from any function of likelihood-free inference.
-        parameter: one of them, such as ``"a"`` or ``"a[0]"``; by default all.
-        truth: a vertical line for some of them, where it is known.
-        axes: one per panel; by default a new figure.
+        run: result of any function of likelihood-free inference.
+        parameter: a parameter, such as ``"a"`` or ``"a[0]"``; by default all.
+        truth: true values of parameters, drawn as vertical lines.
+        axes: axes of the panels; by default those of a new figure.
 
     Raises:
-        InputError: for another run, or a parameter that it has not.
+        InputError: for another type of run, or an unknown parameter.
     """
     draws = {name: values.ravel() for name, values in parameter_draws(run).items()}
     before = components(run["prior" if "prior" in run.children else "posterior"].to_dataset())
@@ -63,21 +63,21 @@ def plot_abc(
     columns = min(count, MOST_COLUMNS)
     rows = -(-count // columns)
     if axes is None:
-        figure, places = panels(
+        figure, panel_axes = panels(
             rows, columns, None, width=0.8 + 3.0 * columns, height=0.6 + 2.4 * rows
         )
-        for empty in places[count:]:
+        for empty in panel_axes[count:]:
             empty.set_visible(False)
     else:
-        figure, places = panels(1, count, axes, width=0.0, height=0.0)
+        figure, panel_axes = panels(1, count, axes, width=0.0, height=0.0)
     weights = _weights(run)
-    for ax, (name, values) in zip(places, draws.items(), strict=False):
+    for ax, (name, values) in zip(panel_axes, draws.items(), strict=False):
         _marginal(ax, values, weights, before[name].ravel())
         if truth is not None and name in truth:
             ax.axvline(truth[name], color=P_COLOUR, linewidth=1.0, linestyle="--", label="truth")
         ax.set_xlabel(name)
-    handles, labels = places[0].get_legend_handles_labels()
-    places[0].legend(
+    handles, labels = panel_axes[0].get_legend_handles_labels()
+    panel_axes[0].legend(
         handles,
         labels,
         loc="lower left",
@@ -90,7 +90,7 @@ def plot_abc(
 
 
 def _weights(run: xr.DataTree) -> dict[str, np.ndarray]:
-    """Weights of all draws, by the name of what they are for."""
+    """Return the weights of all draws, by the label of their posterior."""
     stats = run["sample_stats"].to_dataset()
     if "epsilon" not in stats.coords:
         count = run["posterior"].sizes["chain"] * run["posterior"].sizes["draw"]
@@ -122,8 +122,8 @@ def _marginal(
 def _window(
     values: np.ndarray, weights: Sequence[np.ndarray], before: np.ndarray
 ) -> tuple[float, float]:
-    """Where any of the posteriors is, and a little more, no farther than the prior."""
-    ends, tails = [], (0.5 * (1 - SHOWN), 0.5 * (1 + SHOWN))
+    """Return limits around the posteriors with a margin, within the range of the prior."""
+    ends, tails = [], (0.5 * (1 - PROBABILITY), 0.5 * (1 + PROBABILITY))
     for draws, weight in [(values, weight) for weight in weights if weight.any()]:
         ends.append(weighted_quantiles(draws, weight, tails, method="inverted_cdf"))
     prior = np.quantile(before, tails)
@@ -134,16 +134,17 @@ def _window(
 
 
 def plot_ess(run: xr.DataTree, *, ax: Axes | None = None) -> Figure:
-    """Effective sample size of the weighted simulations at every epsilon; those of the run as dots.
+    """Plot the effective sample size of the weighted simulations for every epsilon.
 
-    Below 10, shaded, a posterior is told by a few simulations.
+    Dots are at the epsilons of the run. Values below 10 are shaded: too few simulations have
+    weight.
 
     Args:
-        run: from :func:`~bke.inference.k2_abc` or :func:`~bke.inference.abc`.
-        ax: where to draw; by default a new figure.
+        run: result of :func:`~bke.inference.k2_abc` or :func:`~bke.inference.abc`.
+        ax: axes of the plot; by default those of a new figure.
 
     Raises:
-        InputError: for another run.
+        InputError: for another type of run.
     """
     check_run(run)
     if "acceptance" not in run.attrs:
@@ -158,14 +159,14 @@ def plot_ess(run: xr.DataTree, *, ax: Axes | None = None) -> Figure:
         ]
     )
     figure, (ax,) = panels(1, 1, ax, width=5.0, height=3.2)
-    shown = line > 0.0
-    ax.plot(grid[shown], line[shown], color=OVERALL, linewidth=1.3)
+    positive = line > 0.0
+    ax.plot(grid[positive], line[positive], color=OVERALL, linewidth=1.3)
     dots = stats["ess"].values
     ax.plot(epsilon[dots > 0.0], dots[dots > 0.0], "o", color=OVERALL, label="epsilon of the run")
     log_scale(ax, "x", grid)
-    log_scale(ax, "y", line[shown])
+    log_scale(ax, "y", line[positive])
     ax.axhspan(0.0 if ax.get_yscale() == "linear" else 1e-3, MIN_ESS, color=SHADE, zorder=0)
-    ax.set_ylim(bottom=min(1.0, line[shown].min()) * 0.8, top=2.0 * line.max())
+    ax.set_ylim(bottom=min(1.0, line[positive].min()) * 0.8, top=2.0 * line.max())
     ax.set_xlabel("epsilon")
     ax.set_ylabel("effective sample size")
     ax.legend(frameon=False, fontsize=SMALL)
@@ -174,14 +175,14 @@ def plot_ess(run: xr.DataTree, *, ax: Axes | None = None) -> Figure:
 
 
 def plot_stages(run: xr.DataTree, *, axes: Sequence[Axes] | None = None) -> Figure:
-    """Epsilon, and the share of moves that were accepted, from stage to stage.
+    """Plot epsilon and the acceptance rate of moves by stage.
 
     Args:
-        run: from :func:`~bke.inference.sequential_k2_abc` or the like.
-        axes: two of them; by default a new figure.
+        run: result of :func:`~bke.inference.sequential_k2_abc` or ``sequential_abc``.
+        axes: two axes; by default those of a new figure.
 
     Raises:
-        InputError: for another run.
+        InputError: for another type of run.
     """
     check_run(run)
     if "stages" not in run.children:
@@ -194,7 +195,7 @@ def plot_stages(run: xr.DataTree, *, axes: Sequence[Axes] | None = None) -> Figu
         plain(ax)
     log_scale(top, "y", stages["epsilon"].values)
     top.set_ylabel("epsilon")
-    bottom.set_ylabel("share of moves\naccepted")
+    bottom.set_ylabel("proportion of moves\naccepted")
     bottom.set_ylim(0.0, 1.05 * max(stages["acceptance_rate"].values.max(), 0.05))
     bottom.set_xlabel("stage")
     bottom.xaxis.set_major_locator(MaxNLocator(integer=True))

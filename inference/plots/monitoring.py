@@ -16,8 +16,8 @@ from .style import BAND_ALPHA, MODES, P_COLOUR, P_MORE, SMALL, STUCK, panels, pl
 TITLE, LEAST = 78, 1e-3
 
 
-class Watched(Protocol):
-    """What is read of a :class:`~bke.inference.Monitor`."""
+class MonitorHistory(Protocol):
+    """Attributes of a :class:`~bke.inference.Monitor` that are plotted."""
 
     @property
     def state(self) -> Any:
@@ -28,11 +28,11 @@ class Watched(Protocol):
         """Rows (h,) and the wealth (h,) after each."""
 
 
-class ManyWatched(Protocol):
-    """What is read of :class:`~bke.inference.Monitors`."""
+class MonitorsHistory(Protocol):
+    """Attributes of :class:`~bke.inference.Monitors` that are plotted."""
 
     @property
-    def monitors(self) -> Mapping[str, Watched]:
+    def monitors(self) -> Mapping[str, MonitorHistory]:
         """The monitor of every stream."""
 
     @property
@@ -48,52 +48,52 @@ class ManyWatched(Protocol):
         """Summary in one line."""
 
 
-def plot_monitor(monitor: Watched, *, ax: Axes | None = None) -> Figure:
+def plot_monitor(monitor: MonitorHistory, *, ax: Axes | None = None) -> Figure:
     """Plot the wealth of a monitor by rows, its alarm, and the interval of the change point.
 
     Args:
-        monitor: a :class:`~bke.inference.Monitor` that has seen rows.
+        monitor: a :class:`~bke.inference.Monitor` with rows.
         ax: where to draw; by default a new figure.
     """
-    figure, place = _panel(ax)
+    figure, panel = _panel(ax)
     state = monitor.state
     limit = 1.0 / state.alpha
-    _course(place, monitor, color=P_COLOUR)
-    _limit(place, limit, f"alarm at {limit:g}")
+    _wealth(panel, monitor, color=P_COLOUR)
+    _limit(panel, limit, f"alarm at {limit:g}")
     if state.alarm:
         row, low, high, _ = state.change_point
-        place.axvspan(low - 0.5, high + 0.5, color=P_MORE, alpha=BAND_ALPHA, linewidth=0)
-        place.axvline(row, color=P_MORE, linewidth=1.2)
-        place.plot([state.alarm_row], [limit], "o", color=MODES[1], zorder=5)
-    return _finished(figure, place, state.summary_line)
+        panel.axvspan(low - 0.5, high + 0.5, color=P_MORE, alpha=BAND_ALPHA, linewidth=0)
+        panel.axvline(row, color=P_MORE, linewidth=1.2)
+        panel.plot([state.alarm_row], [limit], "o", color=MODES[1], zorder=5)
+    return _finished(figure, panel, state.summary_line)
 
 
-def plot_monitors(monitors: ManyWatched, *, ax: Axes | None = None) -> Figure:
+def plot_monitors(monitors: MonitorsHistory, *, ax: Axes | None = None) -> Figure:
     """Plot the wealth of many streams by rows, with colors for streams that have changed.
 
     Args:
-        monitors: :class:`~bke.inference.Monitors` that have seen rows.
+        monitors: :class:`~bke.inference.Monitors` with rows.
         ax: where to draw; by default a new figure.
     """
-    figure, place = _panel(ax)
+    figure, panel = _panel(ax)
     changed = monitors.changed
     for name, monitor in monitors.monitors.items():
         if name not in changed:
-            _course(place, monitor, color=STUCK, alpha=0.4)
+            _wealth(panel, monitor, color=STUCK, alpha=0.4)
     for at, name in enumerate(changed):
-        named = at < len(MODES)
-        colour = MODES[at] if named else P_COLOUR
-        _course(place, monitors.monitors[name], color=colour, label=name if named else None)
-    _limit(place, monitors.wealth_threshold, f"changed at {monitors.wealth_threshold:.3g}")
+        has_color = at < len(MODES)
+        colour = MODES[at] if has_color else P_COLOUR
+        _wealth(panel, monitors.monitors[name], color=colour, label=name if has_color else None)
+    _limit(panel, monitors.wealth_threshold, f"changed at {monitors.wealth_threshold:.3g}")
     if changed:
-        place.legend(fontsize=SMALL, frameon=False, loc="upper left")
-    return _finished(figure, place, monitors.summary_line)
+        panel.legend(fontsize=SMALL, frameon=False, loc="upper left")
+    return _finished(figure, panel, monitors.summary_line)
 
 
-def _limit(place: Axes, limit: float, told: str) -> None:
-    place.axhline(limit, color=STUCK, linestyle="--", linewidth=1.0)
-    place.annotate(
-        told,
+def _limit(ax: Axes, limit: float, label: str) -> None:
+    ax.axhline(limit, color=STUCK, linestyle="--", linewidth=1.0)
+    ax.annotate(
+        label,
         (1.0, limit),
         xycoords=("axes fraction", "data"),
         xytext=(-4, 3),
@@ -105,19 +105,19 @@ def _limit(place: Axes, limit: float, told: str) -> None:
 
 
 def _panel(ax: Axes | None) -> tuple[Figure, Axes]:
-    figure, (place,) = panels(1, 1, ax, width=7.4, height=3.2)
-    place.set_yscale("log")
-    return figure, place
+    figure, (panel,) = panels(1, 1, ax, width=7.4, height=3.2)
+    panel.set_yscale("log")
+    return figure, panel
 
 
-def _course(place: Axes, monitor: Watched, **how: Any) -> None:
+def _wealth(ax: Axes, monitor: MonitorHistory, **options: Any) -> None:
     rows, wealth = monitor.history
-    place.plot(rows, np.maximum(wealth, LEAST), linewidth=1.0, **how)
+    ax.plot(rows, np.maximum(wealth, LEAST), linewidth=1.0, **options)
 
 
-def _finished(figure: Figure, place: Axes, title: str) -> Figure:
-    place.set_xlabel("row")
-    place.set_ylabel("wealth at each row")
-    place.set_title(textwrap.fill(title, TITLE), fontsize="medium", loc="left")
-    plain(place)
+def _finished(figure: Figure, ax: Axes, title: str) -> Figure:
+    ax.set_xlabel("row")
+    ax.set_ylabel("wealth at each row")
+    ax.set_title(textwrap.fill(title, TITLE), fontsize="medium", loc="left")
+    plain(ax)
     return figure

@@ -1,4 +1,4 @@
-"""The posterior density of the one hyperparameter, its modes, and where the chains are in it."""
+"""Plot of the posterior density of a single hyperparameter with its modes and chains."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from ..sampling.open_run import Run, open_run
 from ..sampling.samplers import is_independent
 from .style import SMALL, log_scale, mode_colour, panels, plain, site_components
 
-#: Nats below the top that are shown at least.
+#: Smallest range of the log density that is drawn, in nats below the maximum.
 LEAST_DEPTH = 40.0
-#: Of the curve that modes are told by; the density itself is nearly black.
+#: Colour of the smoothed density; the density itself is nearly black.
 SMOOTHED = "0.55"
-#: Points of the drawn curve to a step of the grid.
+#: Points of the drawn curve per step of the grid.
 FINER = 8
 
 
 def plot_profile(
     run: Run, *, axes: Sequence[Axes] | None = None, **model: Unpack[ModelArguments]
 ) -> Figure:
-    """Log posterior density of the one hyperparameter, and smoothed, over its prior density.
+    """Plot the log posterior density of a single hyperparameter, also smoothed, and its prior.
 
-    Densities are those of the unconstrained coordinate (log lengthscale). Dips of the density
-    are its genuine zeros; modes are those of the smoothed one, each drawn from its own top. Ticks
-    show where each chain is (its median), in the colour of its mode, grey for stuck chains; other
+    Densities are those of the unconstrained coordinate (log lengthscale). Dips of the density are
+    its zeros; modes are those of the smoothed density. Both curves are relative to their maxima.
+    Ticks show the median of each chain, in the colour of its mode, grey for stuck chains; other
     methods have no chains.
 
     Args:
-        run: from :func:`~bke.inference.fit`, open or not, or draws of another program; of one
-            scalar hyperparameter.
-        axes: two axes, for the profile and for the prior; by default a new figure.
-        **model: of draws of another program, see :func:`~bke.inference.open_run`.
+        run: result of :func:`~bke.inference.fit`, open or not, or draws of another program, with
+            one scalar hyperparameter.
+        axes: axes for the profile and for the prior; by default those of a new figure.
+        **model: model of draws of another program, see :func:`~bke.inference.open_run`.
 
     Raises:
-        InputError: if the run has several hyperparameters and so no profile.
+        InputError: if the run has several hyperparameters.
     """
     opened = open_run(run, **model)
     run, modes = opened.tree, find_modes(opened)
@@ -59,11 +59,11 @@ def plot_profile(
     values, label = _axis_values(run, profile)
     smoothed = profile["smoothed"].values
     centres = np.median(run["unconstrained_posterior"].to_dataset()[name].values, axis=1)
-    places = _places(profile, modes)
-    tops = [int(np.argmin(np.abs(grid - place))) for place in places]
+    locations = _locations(profile, modes)
+    tops = [int(np.argmin(np.abs(grid - location))) for location in locations]
     highest = max(smoothed[top] for top in tops)
     low = _bottom(grid, smoothed - highest, tops, centres, modes)
-    shown = _range(grid, smoothed - highest, low, centres, modes)
+    indices = _range(grid, smoothed - highest, low, centres, modes)
 
     figure, (ax, below) = panels(
         2, 1, axes, width=7.5, height=5.0, sharex=True, height_ratios=[3.5, 1]
@@ -72,18 +72,20 @@ def plot_profile(
     at, raw = _raw(run, grid, profile["log_density"].values)
     raw -= np.nanmax(raw)
     ax.plot(np.interp(at, grid, values), raw, color="0.1", linewidth=1.0, label="density")
-    # Of many rows a peak may be as narrow as a few steps of the grid.
+    # With many rows a peak may be as narrow as a few steps of the grid.
     steps = np.arange(len(grid))
     fine = np.interp(np.linspace(0, steps[-1], FINER * steps[-1] + 1), steps, grid)
     curve = CubicSpline(grid, smoothed - highest)
     ax.plot(
         np.interp(fine, grid, values), curve(fine), color=SMOOTHED, linewidth=1.6, linestyle="--",
-        label="smoothed over its dips, which tells the modes", zorder=1.5,
+        label="smoothed over its dips, which defines the modes", zorder=1.5,
     )  # fmt: skip
     if not is_independent(run.attrs):
-        _mark_chains(ax, np.interp(centres, grid, values), values[shown], modes)
+        _mark_chains(ax, np.interp(centres, grid, values), values[indices], modes)
     _mark_modes(
-        ax, np.interp(places, grid, values), np.fmax(curve(places), np.interp(places, at, raw))
+        ax,
+        np.interp(locations, grid, values),
+        np.fmax(curve(locations), np.interp(locations, at, raw)),
     )
     ax.set_ylim(low - 0.12 * abs(low), 0.2 * abs(low))
     ax.set_ylabel("log posterior density of\nthe log (maximum 0)")
@@ -95,9 +97,9 @@ def plot_profile(
     below.set_ylim(bottom=0)
     below.set_xlabel(label)
     plain(below)
-    for place in (ax, below):
-        log_scale(place, "x", values[shown], wider_than=1.0)
-        place.set_xlim(values[shown][0], values[shown][-1])
+    for panel in (ax, below):
+        log_scale(panel, "x", values[indices], wider_than=1.0)
+        panel.set_xlim(values[indices][0], values[indices][-1])
     ax.tick_params(labelbottom=False)
     return figure
 
@@ -117,7 +119,7 @@ def _mark_modes(ax: Axes, at: np.ndarray, heights: np.ndarray) -> None:
 
 
 def _raw(run: xr.DataTree, grid: np.ndarray, density: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The log density on the grid, and at the nodes of quadrature, which are finer at peaks."""
+    """Return the log density on the grid and at the nodes of quadrature, denser at peaks."""
     at, raw = grid, density
     if "quadrature" in run.children:
         nodes = run["quadrature"].to_dataset()
@@ -129,15 +131,15 @@ def _raw(run: xr.DataTree, grid: np.ndarray, density: np.ndarray) -> tuple[np.nd
 
 
 def _axis_values(run: xr.DataTree, profile: xr.Dataset) -> tuple[np.ndarray, str]:
-    """The hyperparameter on the grid, in the units of the data where it is one number there."""
+    """Return the hyperparameter on the grid, in the units of the data if it is scalar there."""
     in_data_units = profile["value_in_data_units"].values
     if in_data_units.ndim == 1:
         return in_data_units, next(iter(site_components(run, "posterior", None)))
     return profile["value"].values, f"{profile.attrs['site']}, over the scale of each column"
 
 
-def _places(profile: xr.Dataset, modes: Modes) -> np.ndarray:
-    """Where every mode is, (k,), in the coordinate of the grid."""
+def _locations(profile: xr.Dataset, modes: Modes) -> np.ndarray:
+    """Return the location of every mode, (k,), in the coordinate of the grid."""
     values = profile["value_in_data_units"].values.reshape(profile.sizes["grid"], -1)[:, 0]
     locations = [np.ravel(mode.location[profile.attrs["site"]])[0] for mode in modes.modes]
     return np.interp(locations, values, profile["unconstrained"].values)
@@ -146,7 +148,7 @@ def _places(profile: xr.Dataset, modes: Modes) -> np.ndarray:
 def _bottom(
     grid: np.ndarray, height: np.ndarray, tops: list[int], centres: np.ndarray, modes: Modes
 ) -> float:
-    """Lowest value worth showing: the modes, the barriers between them, the chains."""
+    """Return the lower limit of the axis, below the modes, their barriers and the chains."""
     low = min(-LEAST_DEPTH, float(height[min(tops) : max(tops) + 1].min()))
     of_chains = np.interp(centres, grid, height)
     stuck = np.isin(np.arange(len(centres)), modes.stuck)
@@ -158,26 +160,29 @@ def _bottom(
 def _range(
     grid: np.ndarray, height: np.ndarray, low: float, centres: np.ndarray, modes: Modes
 ) -> np.ndarray:
-    """Grid points from the first to the last that is high enough or has a chain near it.
+    """Return grid indices from the first to the last that is high enough or near a chain.
 
-    A stuck chain far away would leave most of the picture blank: it is named at the border.
+    A stuck chain far away would leave most of the plot blank: it is named at the border.
     """
-    worth = np.flatnonzero(height > low - 0.12 * abs(low))
+    high = np.flatnonzero(height > low - 0.12 * abs(low))
     stuck = np.isin(np.arange(len(centres)), modes.stuck)
-    reach = 0.5 * (grid[worth[-1]] - grid[worth[0]])
-    near = (centres > grid[worth[0]] - reach) & (centres < grid[worth[-1]] + reach)
-    kept = centres[near | ~stuck]
-    chains = np.searchsorted(grid, [kept.min() - 0.1, kept.max() + 0.1]) if len(kept) else worth
-    start, stop = min(worth[0], chains[0]), max(worth[-1], chains[-1])
+    reach = 0.5 * (grid[high[-1]] - grid[high[0]])
+    near = (centres > grid[high[0]] - reach) & (centres < grid[high[-1]] + reach)
+    visible = centres[near | ~stuck]
+    chains = (
+        np.searchsorted(grid, [visible.min() - 0.1, visible.max() + 0.1]) if len(visible) else high
+    )
+    start, stop = min(high[0], chains[0]), max(high[-1], chains[-1])
     return np.arange(start, min(stop, len(grid) - 1) + 1)
 
 
-def _mark_chains(ax: Axes, at: np.ndarray, shown: np.ndarray, modes: Modes) -> None:
-    for side, x, outside in (("left", 0.01, at < shown[0]), ("right", 0.99, at > shown[-1])):
+def _mark_chains(ax: Axes, at: np.ndarray, axis_values: np.ndarray, modes: Modes) -> None:
+    low, high = axis_values[0], axis_values[-1]
+    for side, x, outside in (("left", 0.01, at < low), ("right", 0.99, at > high)):
         if outside.any():
             arrow = "\N{LEFTWARDS ARROW}" if side == "left" else "\N{RIGHTWARDS ARROW}"
-            where = ", ".join(f"{value:.2g}" for value in at[outside])
-            text = f"{format_chains(np.flatnonzero(outside))} at {where}"
+            medians = ", ".join(f"{value:.2g}" for value in at[outside])
+            text = f"{format_chains(np.flatnonzero(outside))} at {medians}"
             ax.text(
                 x,
                 0.12,

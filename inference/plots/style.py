@@ -1,4 +1,4 @@
-"""What all plots share: colors, panels, axes, names. Nothing here touches pyplot or rcParams."""
+"""Colors, panels, axes and names of all plots. Nothing here touches pyplot or rcParams."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from ..core.errors import InputError, check_choice
 from ..diagnostics.modes import Mode, format_chains, format_location
 
-#: One colour per mode, from the palette of Okabe and Ito, told apart by the colour-blind.
+#: One colour per mode, from the palette of Okabe and Ito, which suits colour-blind readers.
 MODES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442")
 #: Chains that stay far below the density of their mode.
 STUCK = "#9A9A9A"
@@ -30,18 +30,18 @@ Q_COLOUR = "#E69F00"
 TRUTH = "#0072B2"
 #: Where one of two samples has more.
 P_MORE, Q_MORE = "#0072B2", Q_COLOUR
-#: Of a map: centred on zero, told apart by the colour-blind.
+#: Colours of a map, centred on zero, which suit colour-blind readers.
 DIVERGING = LinearSegmentedColormap.from_list("more", [Q_MORE, "white", P_MORE])
 #: Shading of a band, of the warmup, of where a band excludes zero.
 BAND_ALPHA = 0.25
 SHADE = "#EDEDED"
 SMALL = 8.0
 DOTS_PER_INCH = 130
-#: How Matplotlib writes powers on an axis.
-OURS = r"\mathdefault"
+#: Command in the formulas that Matplotlib writes, such as powers on an axis.
+TICK_FORMULA = r"\mathdefault"
 #: A mode's location is spelt out in a legend up to this many numbers.
 LONGEST_LOCATION = 4
-#: Letters of a sample's name that a legend has room for; and of them before the first that differs.
+#: Most letters of a sample's name in a legend, and letters kept before the first that differs.
 LONGEST_NAME, BEFORE = 12, 3
 
 
@@ -52,9 +52,13 @@ class Picture(Figure):
     """
 
     def draw(self, renderer: Any) -> None:
-        """Draw everything, names as they are: in them a dollar sign begins no formula."""
+        """Draw all artists; a dollar sign in a name does not begin a formula."""
         for text in self.findobj(Text):
-            if isinstance(text, Text) and "$" in text.get_text() and OURS not in text.get_text():
+            if (
+                isinstance(text, Text)
+                and "$" in text.get_text()
+                and TICK_FORMULA not in text.get_text()
+            ):
                 text.set_parse_math(False)
         super().draw(renderer)
 
@@ -74,32 +78,34 @@ def panels(
     height: float,
     **subplots: Any,
 ) -> tuple[Figure, list[Axes]]:
-    """The given axes, or a new figure of ``rows`` x ``columns`` panels.
+    """Return the axes passed, or those of a new figure of ``rows`` x ``columns`` panels.
 
     Args:
-        rows: of panels.
-        columns: of panels.
+        rows: number of rows of panels.
+        columns: number of columns of panels.
         axes: ``None``, or as many axes as there are panels, row by row.
-        width: of a new figure, inches.
-        height: of a new figure, inches.
-        **subplots: to ``Figure.subplots``.
+        width: width of a new figure in inches.
+        height: height of a new figure in inches.
+        **subplots: passed to ``Figure.subplots``.
 
     Raises:
-        InputError: if ``axes`` are not as many as needed.
+        InputError: if the number of ``axes`` is not that of the panels.
     """
     if axes is None:
         figure = Picture(figsize=(width, height), dpi=DOTS_PER_INCH, layout="constrained")
-        made = figure.subplots(rows, columns, squeeze=False, **subplots)
-        return figure, list(made.ravel())
-    given = [axes] if isinstance(axes, Axes) else list(np.ravel(np.asarray(axes, dtype=object)))
-    if len(given) != rows * columns or not all(isinstance(ax, Axes) for ax in given):
-        what = "one matplotlib Axes" if rows * columns == 1 else f"{rows * columns} matplotlib Axes"
-        raise InputError(f"this picture needs {what}, and {len(given)} were given")
-    return figure_of(given[0]), given
+        grid = figure.subplots(rows, columns, squeeze=False, **subplots)
+        return figure, list(grid.ravel())
+    passed = [axes] if isinstance(axes, Axes) else list(np.ravel(np.asarray(axes, dtype=object)))
+    if len(passed) != rows * columns or not all(isinstance(ax, Axes) for ax in passed):
+        expected = (
+            "one matplotlib Axes" if rows * columns == 1 else f"{rows * columns} matplotlib Axes"
+        )
+        raise InputError(f"this plot needs {expected}, and {len(passed)} were given")
+    return figure_of(passed[0]), passed
 
 
 def figure_of(ax: Axes) -> Figure:
-    """The whole figure that holds ``ax``, maybe in a subfigure."""
+    """Return the figure that contains ``ax``, possibly in a subfigure."""
     figure: Any = ax.figure
     while not isinstance(figure, Figure):  # a subfigure
         figure = figure.figure
@@ -107,21 +113,21 @@ def figure_of(ax: Axes) -> Figure:
 
 
 def mode_colour(mode: int) -> str:
-    """Colour of a mode by its index; -1 is a stuck chain."""
+    """Return the colour of a mode by its index; -1 is a stuck chain."""
     return STUCK if mode < 0 else MODES[mode % len(MODES)]
 
 
 def plain(ax: Axes) -> None:
-    """No frame at the top and on the right, small tick labels."""
+    """Remove the frame at the top and on the right, and make tick labels small."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=SMALL)
 
 
 def log_scale(ax: Axes, which: str, values: np.ndarray, wider_than: float = 10.0) -> bool:
-    """Make an axis (``"x"`` or ``"y"``) logarithmic if ``values`` span more than a factor.
+    """Make an axis (``"x"`` or ``"y"``) logarithmic if ``values`` span more than ``wider_than``.
 
     Returns:
-        Whether it is logarithmic.
+        True if the axis is logarithmic.
     """
     finite = values[np.isfinite(values)]
     if not finite.size or finite.min() <= 0 or finite.max() <= wider_than * finite.min():
@@ -142,7 +148,7 @@ def log_scale(ax: Axes, which: str, values: np.ndarray, wider_than: float = 10.0
 
 
 def rug(ax: Axes, values: np.ndarray, colour: str, *, top: bool = False, label: str = "") -> None:
-    """A tick for every value on the lower (or upper) edge."""
+    """Draw a tick for every value on the lower (or upper) edge."""
     start, stop = (0.96, 1.0) if top else (0.0, 0.04)
     ax.vlines(
         values,
@@ -156,25 +162,27 @@ def rug(ax: Axes, values: np.ndarray, colour: str, *, top: bool = False, label: 
     )
 
 
-def central(points: np.ndarray, samples: Sequence[np.ndarray], share: float = 0.95) -> np.ndarray:
-    """Which of the (m,) ``points`` lie in the central part of the pooled ``samples``.
+def central(
+    points: np.ndarray, samples: Sequence[np.ndarray], proportion: float = 0.95
+) -> np.ndarray:
+    """Return a mask of the (m,) ``points`` in the central part of the pooled ``samples``.
 
-    Bands blow up where there are no data; axes are chosen from the rest. Without samples the
-    central part is that of the range of the points.
+    Bands are wide where there are no data, so axes are chosen from this part. Without samples it is
+    the central part of the points.
     """
     pooled = np.concatenate([np.ravel(sample) for sample in samples]) if samples else points
-    low, high = np.quantile(pooled, [(1 - share) / 2, (1 + share) / 2])
+    low, high = np.quantile(pooled, [(1 - proportion) / 2, (1 + proportion) / 2])
     inside = (points >= low) & (points <= high)
     return inside if inside.any() else np.ones(len(points), dtype=bool)
 
 
 def short_names(names: tuple[str, str]) -> tuple[str, str]:
-    """The names of two samples as far as a legend has room, with what tells them apart."""
+    """Return the names of two samples, shortened for a legend to a part that differs."""
     pairs = zip(*names, strict=False)
-    alike = next((i for i, (a, b) in enumerate(pairs) if a != b), min(map(len, names)))
+    first_difference = next((i for i, (a, b) in enumerate(pairs) if a != b), min(map(len, names)))
 
     def short(name: str) -> str:
-        start = max(0, min(alike - BEFORE, len(name) - LONGEST_NAME))
+        start = max(0, min(first_difference - BEFORE, len(name) - LONGEST_NAME))
         stop = start + LONGEST_NAME
         if len(name) <= LONGEST_NAME:
             return name
@@ -184,12 +192,12 @@ def short_names(names: tuple[str, str]) -> tuple[str, str]:
 
 
 def site_components(run: xr.DataTree, group: str, site: str | None) -> dict[str, np.ndarray]:
-    """Every scalar component of the hyperparameters, (chain, draw), by the name for its axis.
+    """Return every scalar component of the hyperparameters, (chain, draw), by its axis label.
 
     Args:
-        run: from :func:`~bke.inference.fit`.
+        run: result of :func:`~bke.inference.fit`.
         group: ``"posterior"`` or ``"warmup_posterior"``.
-        site: one site; ``None`` is all of them.
+        site: name of a site; ``None`` for all sites.
 
     Raises:
         InputError: if the run has no such site.
@@ -198,37 +206,37 @@ def site_components(run: xr.DataTree, group: str, site: str | None) -> dict[str,
     names = [str(name) for name in dataset.data_vars]
     if site is not None:
         check_choice(site, "site", names)
-    found = {}
+    components = {}
     for name in names if site is None else [site]:
         values = dataset[name]
         if values.ndim == 2:
-            found[f"{name}{_of_only_column(run, name)}"] = values.values
+            components[f"{name}{_of_only_column(run, name)}"] = values.values
             continue
         inner = values.stack(component=values.dims[2:])
         for index in range(inner.sizes["component"]):
-            place = inner["component"].values[index]
+            indices = inner["component"].values[index]
             label = (
-                f"{name} of {place[0]}"
+                f"{name} of {indices[0]}"
                 if values.dims[2:] == ("input",)
-                else f"{name}[{', '.join(map(str, place))}]"
+                else f"{name}[{', '.join(map(str, indices))}]"
             )
-            found[label] = inner.isel(component=index).values
-    return found
+            components[label] = inner.isel(component=index).values
+    return components
 
 
 def _of_only_column(run: xr.DataTree, site: str) -> str:
     columns = [str(name) for name in run["observed_data"].to_dataset()["column"].values]
-    named = len(columns) == 1 and columns != ["x"] and site.startswith("lengthscale")
-    return f" of {columns[0]}" if named else ""
+    is_named = len(columns) == 1 and columns != ["x"] and site.startswith("lengthscale")
+    return f" of {columns[0]}" if is_named else ""
 
 
-def short_place(mode: Mode) -> str:
-    """Where a mode is, in words, or nothing where that takes too many numbers."""
+def short_location(mode: Mode) -> str:
+    """Format the location of a mode; an empty string for too many numbers."""
     count = sum(np.size(value) for value in mode.location.values())
     return format_location(mode) if count <= LONGEST_LOCATION else ""
 
 
 def mode_name(index: int, mode: Mode) -> str:
-    """``mode 1: lengthscale 0.52, chains 0-3``; modes are numbered from 1, as in the report."""
-    where = short_place(mode)
-    return f"mode {index + 1}: {f'{where}, ' if where else ''}{format_chains(mode.chains)}"
+    """Format ``mode 1: lengthscale 0.52, chains 0-3``, numbered from 1 as in the report."""
+    location = short_location(mode)
+    return f"mode {index + 1}: {f'{location}, ' if location else ''}{format_chains(mode.chains)}"

@@ -1,4 +1,4 @@
-"""Two tables, column by column: how each is spread in both, and where that differs."""
+"""Plot of a comparison of two tables: distributions by column, and changed associations."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from ..tables.summary import format_answer, format_pair, missing_proportions
 from .comparison import LABEL, shade
 from .style import P_MORE, Q_COLOUR, SMALL, STUCK, panels, plain, short_names
 
-#: Columns that are drawn unless they are asked for, panels side by side, and bars of a panel.
+#: Most columns that are drawn by default, panels side by side, and bars of a panel.
 MOST, ACROSS, BARS = 9, 3, 7
-#: Sentences of the title.
+#: Most sentences of the title.
 MOST_LINES = 3
 #: Points at which regions are evaluated; letters of a bar's label.
 POINTS, LEVEL = 600, 16
-#: Steps on an axis; inches of the narrowest default figure and of the narrowest panel, and letters
-#: of a title for each inch.
+#: Steps on an axis; inches of the narrowest default figure and of the narrowest panel; letters of
+#: a title per inch.
 STEPS, NARROWEST, NARROWEST_PANEL, LETTERS = 4, 5.0, 2.5, 13
-#: How the first table is filled.
+#: Opacity of the first table.
 FILLED = 0.4
 
 
 def plot_tables(
-    found: TableFindings,
+    comparison: TableFindings,
     *,
     columns: Sequence[str] | str | None = None,
     ax: Axes | Sequence[Axes] | None = None,
@@ -50,7 +50,7 @@ def plot_tables(
     The last panel of a new figure has the measures of association of changed pairs in both tables.
 
     Args:
-        found: result of :func:`~bke.inference.compare_tables`.
+        comparison: result of :func:`~bke.inference.compare_tables`.
         columns: names, or one name; by default at most nine columns that have changed; if there is
             none, those of the changed pairs, which the title names; otherwise those with the
             smallest p-values.
@@ -64,37 +64,38 @@ def plot_tables(
     """
     if figsize is not None and ax is not None:
         raise InputError("figsize is for a new figure: pass it without ax")
-    shown = _shown(found, columns)
-    pairs = found.changed_pairs if columns is None and ax is None else []
-    count = len(shown) + bool(pairs)
+    selected = _select_columns(comparison, columns)
+    pairs = comparison.changed_pairs if columns is None and ax is None else []
+    count = len(selected) + bool(pairs)
     most = ACROSS if figsize is None else max(1, int(figsize[0] / NARROWEST_PANEL))
     across = min(most, count)
     down = -(-count // across)
     width, height = figsize or (max(NARROWEST, 3.3 * across), 0.8 + 2.2 * down)
     shape = (down, across) if ax is None else (1, count)
     figure, axes = panels(*shape, ax, width=width, height=height)
-    names = short_names(found.names)
+    names = short_names(comparison.names)
     keys: dict[str, Patch] = {}
-    for panel, column in zip(axes, shown, strict=False):
-        of_regions = _column(panel, column, found.n_resamples, names)
-        keys |= {str(key.get_label()): key for key in of_regions}
+    for panel, column in zip(axes, selected, strict=False):
+        patches = _column(panel, column, comparison.n_resamples, names)
+        keys |= {str(patch.get_label()): patch for patch in patches}
     if pairs:
-        _associations(axes[len(shown)], pairs)
+        _associations(axes[len(selected)], pairs)
     for panel in axes[count:]:
         panel.set_axis_off()
-    loud = bool(pairs) or any(column.reject for column in shown)
-    handles = [*_tables(found, names, Q_COLOUR if loud else STUCK), *keys.values()]
+    has_changes = bool(pairs) or any(column.reject for column in selected)
+    colour = Q_COLOUR if has_changes else STUCK
+    handles = [*_table_handles(comparison, names, colour), *keys.values()]
     if legend and ax is None:
         figure.legend(
             handles=handles, fontsize=SMALL, frameon=False, loc="outside lower left",
             ncols=2 if across > 1 else 1,
         )  # fmt: skip
     elif legend:
-        axes[0].legend(  # no wider than a panel, or it would take room of the next one
+        axes[0].legend(  # no wider than a panel, or it would overlap the next panel
             handles=handles, fontsize=SMALL, frameon=False,
             loc="lower left", bbox_to_anchor=(0.0, 1.08),
         )  # fmt: skip
-    lines = _title(found, shown) if title is None else [title] if title else []
+    lines = _title(comparison, selected) if title is None else [title] if title else []
     if lines and (ax is None or title):
         lines = [textwrap.fill(line, int(LETTERS * width)) for line in lines]
         figure.suptitle("\n".join(lines), fontsize=SMALL + 1, x=0.01, ha="left")
@@ -118,23 +119,24 @@ def _associations(ax: Axes, pairs: Sequence[PairComparison]) -> None:
     plain(ax)
 
 
-def _title(found: TableFindings, shown: Sequence[ColumnFindings]) -> list[str]:
-    """The answer, and of columns that differ in no way but together which do."""
-    pairs = [] if any(column.reject for column in shown) else found.pairs
-    return [format_answer(found), *(format_pair(one, found) for one in pairs if one.reject)][
-        :MOST_LINES
-    ]
+def _title(comparison: TableFindings, selected: Sequence[ColumnFindings]) -> list[str]:
+    """Return the decision of the test, and changed pairs if no selected column has changed."""
+    pairs = [] if any(column.reject for column in selected) else comparison.pairs
+    changed = [format_pair(pair, comparison) for pair in pairs if pair.reject]
+    return [format_answer(comparison), *changed][:MOST_LINES]
 
 
-def _shown(found: TableFindings, columns: Sequence[str] | str | None) -> list[ColumnFindings]:
-    """The columns that are drawn, in order."""
+def _select_columns(
+    comparison: TableFindings, columns: Sequence[str] | str | None
+) -> list[ColumnFindings]:
+    """Return the columns that are drawn, in order."""
     if columns is None:
-        in_pairs = {name for pair in found.pairs if pair.reject for name in pair.columns}
-        changed = [one for one in found.ordered if one.reject]
-        together = [one for one in found.ordered if one.name in in_pairs]
-        return (changed or together or found.ordered)[:MOST]
+        in_pairs = {name for pair in comparison.pairs if pair.reject for name in pair.columns}
+        changed = [column for column in comparison.ordered if column.reject]
+        associated = [column for column in comparison.ordered if column.name in in_pairs]
+        return (changed or associated or comparison.ordered)[:MOST]
     columns = [columns] if isinstance(columns, str) else columns
-    known = {one.name: one for one in found.columns}
+    known = {column.name: column for column in comparison.columns}
     for name in columns:
         if name not in known:
             raise InputError(f"no column {name!r} was compared{nearest(name, list(known))}")
@@ -143,9 +145,11 @@ def _shown(found: TableFindings, columns: Sequence[str] | str | None) -> list[Co
     return [known[name] for name in columns]
 
 
-def _tables(found: TableFindings, names: tuple[str, str], colour: str) -> list[Patch]:
-    """What tells the two tables in a legend."""
-    first, second = (f"{name} ({size} rows)" for name, size in zip(names, found.sizes, strict=True))
+def _table_handles(comparison: TableFindings, names: tuple[str, str], colour: str) -> list[Patch]:
+    """Return the legend handles of the two tables."""
+    first, second = (
+        f"{name} ({size} rows)" for name, size in zip(names, comparison.sizes, strict=True)
+    )
     return [
         Patch(facecolor=P_MORE, alpha=FILLED, label=first),
         Patch(fill=False, edgecolor=colour, linewidth=1.4, label=second),
@@ -161,14 +165,14 @@ def _column(
     name = textwrap.shorten(f"{of}{column.name}", LABEL // 2, placeholder="…")
     title = f"{name}: {describe_p(column.pvalue, n_resamples)}"
     missing = missing_proportions(column)
-    shares = [*missing, *column.effect.shares]
-    bars = column.histogram is None or column.kind == "datetime"  # when it is is not compared
-    told = [] if bars else missing or shares[: column.reject and not column.regions]
-    for one in told:  # what the histogram does not show
-        title += f"\n{one.level}: {one.before:.1%} → {one.after:.1%}"
+    proportions = [*missing, *column.effect.shares]
+    bars = column.histogram is None or column.kind == "datetime"  # dates are not compared as such
+    not_in_histogram = missing or proportions[: column.reject and not column.regions]
+    for level in [] if bars else not_in_histogram:
+        title += f"\n{level.level}: {level.before:.1%} → {level.after:.1%}"
     ax.set_title(title, fontsize=SMALL + 1, loc="left", color="black" if column.reject else STUCK)
     if bars:
-        _bars(ax, shares[:BARS], reject=column.reject)
+        _bars(ax, proportions[:BARS], reject=column.reject)
         return []
     return _histogram(ax, column, names)
 
@@ -193,18 +197,20 @@ def _histogram(ax: Axes, column: ColumnFindings, names: tuple[str, str]) -> list
     return shade(ax, signs, at, names)
 
 
-def _bars(ax: Axes, shares: Sequence[LevelProportion], *, reject: bool) -> None:
-    """Shares in both tables, one bar on the other."""
-    if not shares:
+def _bars(ax: Axes, proportions: Sequence[LevelProportion], *, reject: bool) -> None:
+    """Draw proportions in both tables, one bar on the other."""
+    if not proportions:
         ax.set_axis_off()
         ax.text(0.0, 0.5, "as it was", transform=ax.transAxes, fontsize=SMALL, color=STUCK)
         return
-    heights = -np.arange(len(shares), dtype=float)
-    before, after = ([getattr(one, when) for one in shares] for when in ("before", "after"))
+    heights = -np.arange(len(proportions), dtype=float)
+    before, after = np.array([(level.before, level.after) for level in proportions]).T
     colour = Q_COLOUR if reject else STUCK
     ax.barh(heights, before, color=P_MORE, alpha=FILLED, height=0.8)
     ax.barh(heights, after, facecolor="none", edgecolor=colour, linewidth=1.4, height=0.8)
-    labels = [textwrap.shorten(one.level, LEVEL, placeholder="…") or "(empty)" for one in shares]
+    labels = [
+        textwrap.shorten(level.level, LEVEL, placeholder="…") or "(empty)" for level in proportions
+    ]
     ax.set_yticks(heights, labels)
     ax.xaxis.set_major_locator(MaxNLocator(STEPS))
     ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))

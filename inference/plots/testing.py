@@ -59,82 +59,82 @@ class TestOutcome(Protocol):
 
 
 def plot_test(result: TestOutcome, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
-    """Null draws as a histogram, critical values dashed and the observed one as a line.
+    """Plot null draws as a histogram, critical values dashed and the observed value as a line.
 
     Args:
-        result: of any test; without draws only the observed value is drawn.
-        axes: where to draw, one; by default a new figure.
+        result: result of any test; without draws only the observed value is drawn.
+        axes: axes of the plot; by default those of a new figure.
     """
-    figure, (place,) = panels(1, 1, axes, width=6.0, height=3.4)
+    figure, (ax,) = panels(1, 1, axes, width=6.0, height=3.4)
     null, label = (
         result.null_distribution,
         textwrap.fill(f"null distribution: {result.method}", LABEL),
     )
     if len(null):
-        place.hist(null, bins="auto", color="0.8", label=label)
+        ax.hist(null, bins="auto", color="0.8", label=label)
     elif result.limit is not None:
         low, high = result.limit.ppf([1e-4, 1.0 - 1e-4])
         at = np.linspace(min(low, result.statistic), max(high, result.statistic), 400)
-        place.fill_between(at, result.limit.pdf(at), color="0.8", label=label)
+        ax.fill_between(at, result.limit.pdf(at), color="0.8", label=label)
     for index, critical in enumerate(result.critical):
-        named = None if index else f"critical at level {result.alpha:g}"
-        place.axvline(critical, color="0.3", linestyle="--", label=named)
-    further = label.count("\n")
-    apart = "\n" if further else " "
-    label = f"observed,{apart}{result.pvalue_text}"
-    place.axvline(result.statistic, color="C3", label=label)
-    place.set_xlabel(textwrap.fill(result.statistic_label, TITLE))
-    place.set_ylabel("draws" if len(null) else "density")
-    # Above: the observed value may be anywhere within.
-    place.legend(
-        fontsize=SMALL, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3
-    )
-    plain(place)
+        critical_label = None if index else f"critical at level {result.alpha:g}"
+        ax.axvline(critical, color="0.3", linestyle="--", label=critical_label)
+    extra_lines = label.count("\n")
+    separator = "\n" if extra_lines else " "
+    label = f"observed,{separator}{result.pvalue_text}"
+    ax.axvline(result.statistic, color="C3", label=label)
+    ax.set_xlabel(textwrap.fill(result.statistic_label, TITLE))
+    ax.set_ylabel("draws" if len(null) else "density")
+    # Above the plot: the observed value may be anywhere within.
+    ax.legend(fontsize=SMALL, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
+    plain(ax)
     title = textwrap.fill(result.test, TITLE)
-    place.set_title(title, loc="left", pad=24.0 + SMALL * further, fontsize="medium")
+    ax.set_title(title, loc="left", pad=24.0 + SMALL * extra_lines, fontsize="medium")
     return figure
 
 
 class Matched(Protocol):
-    """What is read of :class:`~bke.inference.MatchedWeights`."""
+    """Attributes of :class:`~bke.inference.MatchedWeights` that are plotted."""
 
     @property
     def moments(self) -> tuple[Any, ...]:
-        """Differences before and after."""
+        """Differences in moments before and after weighting."""
 
     @property
     def effective_size(self) -> float:
-        """How many rows the weights are worth."""
+        """Effective sample size of the weights."""
 
 
-def plot_matching(found: Matched, *, ax: Axes | None = None) -> Figure:
-    """Every column's difference in means and variances, before and after: a Love plot.
+def plot_matching(weights: Matched, *, ax: Axes | None = None) -> Figure:
+    """Plot differences in means and variances before and after weighting: a Love plot.
 
     Args:
-        found: of :func:`~bke.inference.match_weights`.
+        weights: result of :func:`~bke.inference.match_weights`.
         ax: where to draw; by default a new figure.
     """
-    shown = sorted(found.moments, key=lambda one: abs(one.before))[-MOST:]
-    figure, (place,) = panels(1, 1, ax, width=6.0, height=1.6 + 0.25 * len(shown))
-    heights = np.arange(len(shown))
-    before, after = ([getattr(one, when) for one in shown] for when in ("before", "after"))
-    place.axvline(0.0, color="0.3", linewidth=0.8)
-    place.hlines(heights, before, after, color="0.85")
-    place.plot(before, heights, "o", color="0.6", label="before", markersize=5.0)
-    place.plot(after, heights, "o", color=P_MORE, label="with weights", markersize=5.0)
-    place.set_ylim(-0.6, len(shown) - 0.4)
-    place.set_yticks(heights, [one.name for one in shown])
-    place.set_xlabel("source less target, standard deviations of the target")
-    place.legend(
+    moments = sorted(weights.moments, key=lambda moment: abs(moment.before))[-MOST:]
+    figure, (panel,) = panels(1, 1, ax, width=6.0, height=1.6 + 0.25 * len(moments))
+    heights = np.arange(len(moments))
+    before, after = np.array([(moment.before, moment.after) for moment in moments]).T
+    panel.axvline(0.0, color="0.3", linewidth=0.8)
+    panel.hlines(heights, before, after, color="0.85")
+    panel.plot(before, heights, "o", color="0.6", label="before", markersize=5.0)
+    panel.plot(after, heights, "o", color=P_MORE, label="with weights", markersize=5.0)
+    panel.set_ylim(-0.6, len(moments) - 0.4)
+    panel.set_yticks(heights, [moment.name for moment in moments])
+    panel.set_xlabel("source less target, standard deviations of the target")
+    panel.legend(
         fontsize=SMALL, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2
     )
-    place.set_title(f"worth {found.effective_size:.4g} rows", loc="left", fontsize=SMALL)
-    plain(place)
+    panel.set_title(
+        f"effective sample size {weights.effective_size:.4g}", loc="left", fontsize=SMALL
+    )
+    plain(panel)
     return figure
 
 
 class Check(Protocol):
-    """What is read of a :class:`~bke.inference.PredictiveCheck`."""
+    """Attributes of a :class:`~bke.inference.PredictiveCheck` that are plotted."""
 
     @property
     def result(self) -> TestOutcome:
@@ -142,7 +142,7 @@ class Check(Protocol):
 
     @property
     def variable(self) -> str:
-        """Name of what was checked."""
+        """Name of the variable that was checked."""
 
     @property
     def points(self) -> np.ndarray:
@@ -154,7 +154,7 @@ class Check(Protocol):
 
     @property
     def reach(self) -> float:
-        """What the size of a score stays below."""
+        """Simultaneous bound of the absolute scores under the model."""
 
     @property
     def predicted(self) -> np.ndarray:
@@ -162,26 +162,25 @@ class Check(Protocol):
 
 
 def plot_predictive_check(check: Check, *, axes: Sequence[Axes] | None = None) -> Figure:
-    """The null with the observed value; the score of every observation, unusual ones marked.
+    """Plot the null distribution, and the score of every observation with unusual ones marked.
 
     With one column the scores are drawn over it, else in order of size.
 
     Args:
-        check: of :func:`~bke.inference.posterior_predictive_check`.
-        axes: two of them; by default a new figure.
+        check: result of :func:`~bke.inference.posterior_predictive_check`.
+        axes: two axes; by default those of a new figure.
     """
-    figure, places = panels(1, 2, axes, width=10.0, height=3.6)
-    plot_test(check.result, axes=places[0])
-    ax = places[1]
+    figure, (null_ax, ax) = panels(1, 2, axes, width=10.0, height=3.6)
+    plot_test(check.result, axes=null_ax)
     order = np.argsort(check.points[:, 0] if check.points.shape[1] == 1 else check.score)
     at = check.points[order, 0] if check.points.shape[1] == 1 else np.arange(len(order))
     score = check.score[order]
     ax.axhline(0.0, color="0.5", linewidth=0.8)
-    usual = f"{1.0 - check.result.alpha:.0%} of the model's data sets stay within"
+    usual = f"{1.0 - check.result.alpha:.0%} of replicated data sets lie within"
     ax.axhspan(-check.reach, check.reach, color="0.93", label=usual)
     ax.plot(at, score, ".", color=P_COLOUR, markersize=3)
-    far = np.abs(score) > check.reach
-    ax.plot(at[far], score[far], ".", color="C3", markersize=6, label=f"beyond {check.reach:.1f}")
+    out = np.abs(score) > check.reach
+    ax.plot(at[out], score[out], ".", color="C3", markersize=6, label=f"beyond {check.reach:.1f}")
     if check.points.shape[1] == 1:
         low, high = ax.get_xlim()
         predicted = check.predicted[:, 0]
@@ -190,7 +189,7 @@ def plot_predictive_check(check: Check, *, axes: Sequence[Axes] | None = None) -
     else:
         ax.set_xlabel("observations, sorted by score")
     ax.set_ylabel("data - predictions,\nstandard errors")
-    # Above, as in the other panel: within it would look like one more point.
+    # Above the plot: within it the legend would look like one more point.
     ax.legend(fontsize=SMALL, frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2)
     plain(ax)
     return figure

@@ -24,8 +24,8 @@ from .style import SMALL, STUCK, log_scale, mode_colour, mode_name, panels, plai
 def mode_colors(run: Run, **model: Unpack[ModelArguments]) -> dict[str, Any]:
     """Return arguments for functions of arviz-plots that color chains by the mode they are in.
 
-    ``arviz_plots.plot_forest(run, combined=False, **mode_colors(run))``, and likewise
-    ``plot_trace``, ``plot_rank``, ``plot_energy``, ``plot_ess``. Stuck chains are grey.
+    ``arviz_plots.plot_forest(run, combined=False, **mode_colors(run))``, and also ``plot_trace``,
+    ``plot_rank``, ``plot_energy``, ``plot_ess``. Stuck chains are grey.
 
     Args:
         run: from :func:`~bke.inference.fit`, open or not; or draws of another program.
@@ -91,7 +91,7 @@ def plot_rank(
     the distribution of Kolmogorov and Smirnov's statistic and Bonferroni's inequality.
 
     ``arviz_plots.plot_rank`` 0.8 divides the ranks of a chain by the largest of that chain, so that
-    chains far apart look alike, and its band is that in which one of the chains stays.
+    distant chains look the same, and its band is for a single chain.
 
     Args:
         run: from :func:`~bke.inference.fit`, open or not; or draws of another program.

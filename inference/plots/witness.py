@@ -44,19 +44,19 @@ from .style import (
     panels,
     plain,
     rug,
-    short_place,
+    short_location,
 )
 
-#: Proportion of every panel's band in the central region that is within the axis, which is larger
-#: by a factor: gaps between data spike.
+#: Proportion of every panel's band in the central region that is within the axis, and the factor by
+#: which the axis is larger. Bands are wide in gaps between data.
 BAND_PROPORTION = 0.95
 HEADROOM = 1.4
 #: Sides of a mesh, and the order of the points on it.
 Mesh: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 
-#: Proportion of the mean where the data are that the colours show; the rest is clipped.
+#: Quantile of the absolute mean in the central region at which the colours are clipped.
 MEAN_PROPORTION = 0.99
-#: Points are named up to this many, by their place where that is no more numbers than this.
+#: Most points that are labelled, and most columns for a label by location.
 MOST_NAMED, MOST_COLUMNS = 40, 4
 
 
@@ -72,25 +72,25 @@ def plot_witness(
     axes: Axes | Sequence[Axes] | None = None,
     **model: Unpack[ModelArguments],
 ) -> Figure:
-    """The witness: mean and band in one panel per mode, and over all modes in the last one.
+    """Plot the mean and band of the witness in one panel per mode, and over all modes.
 
-    The last panel weights modes as the witness does, by posterior mass or by how many chains are in
-    them (BKE Figure 5 C); its title says which. Stuck chains are left out. One column: lines. Two:
-    maps of the mean. More: the points, sorted by mean, with their intervals. Bands are pointwise:
-    somewhere they exclude zero by chance, so nothing is marked there; where samples differ is for
-    :func:`~bke.inference.compare` to say. Points beyond the range of the data are left out, where
-    there are others. Axes are shared, and chosen from where the data are and from the bands of all
-    modes, so that they do not depend on weights.
+    The last panel weights modes as the witness does, by posterior mass or by number of chains (BKE
+    Figure 5 C); its title says which. Stuck chains are left out. One column is drawn as lines, two
+    as maps of the mean, more as points with intervals, sorted by mean. Bands are pointwise and
+    exclude zero somewhere by chance, so nothing is marked there; use :func:`~bke.inference.compare`
+    for the regions of difference. Points beyond the range of the data are left out, if there are
+    others. Axes are shared, and chosen from the range of the data and the bands of all modes, so
+    that they do not depend on weights.
 
     Args:
-        witness: from :func:`~bke.inference.sample_witness`, or that of a test.
+        witness: result of :func:`~bke.inference.sample_witness`, or the witness of a test.
         level: posterior probability of the band at each point.
-        P: first sample, for a rug or a scatter plot over the witness; of a dependence witness the
-            pairs, alone.
+        P: first sample, for a rug or a scatter plot over the witness; for a dependence witness the
+            pairs, without ``Q``.
         Q: second sample.
         run: from :func:`~bke.inference.fit`, open or not, or draws of another program; names the
             modes by their location.
-        names: what the samples are called.
+        names: names of the samples.
         as_figure5: title the panels as those of BKE Figure 5, ``A: short mode``, ``B: long mode``,
             ``C: as published (by chain)``, which is added, and ``C: by posterior mass``.
         axes: one per panel; by default a new figure.
@@ -108,20 +108,21 @@ def plot_witness(
     columns = [str(name) for name in group["column"].values]
     at = group["at"].values
     samples = Samples(_sample(P, "P", columns), _sample(Q, "Q", columns), names)
-    sizes, given = list(witness.attrs.get("sizes", ())), [len(one) for one in samples.given]
-    if len(given) == 2 and given != sizes and given[::-1] == sizes:
+    sizes = list(witness.attrs.get("sizes", ()))
+    lengths = [len(sample) for sample in samples.arrays]
+    if len(lengths) == 2 and lengths != sizes and lengths[::-1] == sizes:
         raise InputError("P and Q have changed places since the witness was drawn")
     opened = None if run is None else open_run(run, **model)
-    shown = views(witness, level, opened, names, as_figure5=as_figure5)
-    count, dimension = len(shown), len(columns)
+    panel_views = views(witness, level, opened, names, as_figure5=as_figure5)
+    count, dimension = len(panel_views), len(columns)
     rows, across = (count, 1) if dimension == 1 else (1, count)
     size = {1: (7.5, 0.6 + 2.1 * count), 2: (1.0 + 3.7 * count, 4.0)}
     width, height = size.get(dimension, (1.0 + 3.4 * count, 4.6))
-    figure, places = panels(
+    figure, panel_axes = panels(
         rows, across, axes, width=width, height=height, sharex=True, sharey=dimension < 3
     )
     draw = {1: draw_lines, 2: draw_maps}.get(dimension, draw_points)
-    draw(places, shown, at, samples, columns, mode_bands(witness, level))
+    draw(panel_axes, panel_views, at, samples, columns, mode_bands(witness, level))
     return figure
 
 
@@ -138,29 +139,29 @@ def _sample(values: ArrayLike | None, name: str, columns: Sequence[str]) -> np.n
 
 
 class View(NamedTuple):
-    """What one panel shows."""
+    """Contents of one panel."""
 
     title: str
-    detail: str  # which chains, if there are any
+    detail: str  # chains of the panel, if any
     colour: str
     band: CredibleBand
     quantity: str
 
     def heading(self, between: str) -> str:
-        """Title and detail, ``between`` them what separates the two."""
+        """Return the title and the detail, separated by ``between``."""
         return f"{self.title}{between}({self.detail})" if self.detail else self.title
 
 
 class Samples(NamedTuple):
-    """The two samples, where they are given: each (n, D)."""
+    """The two samples, each (n, D), or ``None``."""
 
     P: np.ndarray | None
     Q: np.ndarray | None
     names: tuple[str, str]
 
     @property
-    def given(self) -> list[np.ndarray]:
-        """The samples that are given."""
+    def arrays(self) -> list[np.ndarray]:
+        """The samples that are not ``None``."""
         return [sample for sample in (self.P, self.Q) if sample is not None]
 
 
@@ -172,9 +173,10 @@ def views(
     *,
     as_figure5: bool = False,
 ) -> list[View]:
-    """Return the panels: modes with draws, then all modes unless there is one; of a test one.
+    """Return the panels: modes with draws, then all modes if there are several.
 
-    ``as_figure5``: with titles as in BKE Figure 5, and a panel of chains with equal weights.
+    A witness of a test has one panel. With ``as_figure5`` the titles are those of BKE Figure 5, and
+    one more panel gives chains equal weights.
     """
     labels = witness.to_dataset()["mode"].values
     modes = [int(index) for index in np.unique(labels) if index >= 0]
@@ -182,32 +184,32 @@ def views(
     stuck = chains[(labels < 0).all(axis=1)]
     every = credible_band(witness, level)
     quantity = str(witness.attrs.get("label", f"witness {names[0]} - {names[1]}"))
-    if "title" in witness.attrs:  # of a test, which has no chains
+    if "title" in witness.attrs:  # witness of a test, which has no chains
         return [View(str(witness.attrs["title"]), "", mode_colour(0), every, quantity)]
     left_out = f"{len(stuck)} of {len(chains)} stuck and left out"
     has_chains = not is_independent(witness.attrs)
     if len(modes) == 1:
         detail = f"one mode, {left_out}" if len(stuck) else "one mode"
-        whose = "all chains" if has_chains else "all draws"
-        return [View(whose, detail, mode_colour(modes[0]), every, quantity)]
-    found_modes = None if run is None else find_modes(run)
-    if found_modes is not None and found_modes.of_draws.shape != labels.shape:
+        title = "all chains" if has_chains else "all draws"
+        return [View(title, detail, mode_colour(modes[0]), every, quantity)]
+    run_modes = None if run is None else find_modes(run)
+    if run_modes is not None and run_modes.of_draws.shape != labels.shape:
         raise InputError(
             f"the witness is of {len(labels)} chains x {labels.shape[1]} draws, and run has "
-            f"{' x '.join(map(str, found_modes.of_draws.shape))}: give the run that it was drawn of"
+            f"{' x '.join(map(str, run_modes.of_draws.shape))}: give the run that it was drawn of"
         )
-    locations = () if found_modes is None else found_modes.modes
-    shown, letters = [], figure5_names(modes)
+    locations = () if run_modes is None else run_modes.modes
+    mode_views, letters = [], figure5_names(modes)
     for index in modes:
-        where = short_place(locations[index]) if index < len(locations) else ""
+        location = short_location(locations[index]) if index < len(locations) else ""
         members = format_chains(chains[(labels == index).any(axis=1)]) if has_chains else ""
-        title = f"mode {index + 1}{f': {where}' if where else ''}"
+        title = f"mode {index + 1}{f': {location}' if location else ''}"
         if as_figure5:
-            title = f"{letters[index]}{f', {where}' if where else ''}"
-        colour, found = mode_colour(index), credible_band(witness, level, index)
+            title = f"{letters[index]}{f', {location}' if location else ''}"
+        colour, band = mode_colour(index), credible_band(witness, level, index)
         if index < len(locations):
             title += _standing(locations[index])
-        shown.append(View(title, members, colour, found, quantity))
+        mode_views.append(View(title, members, colour, band, quantity))
     detail = left_out if 0 < len(stuck) < len(chains) else f"{len(chains)} chains"
     by_mass = witness.attrs.get("weights") == "posterior"
     title = f"all modes, weighted by {'posterior mass' if by_mass else 'chain count'}"
@@ -227,14 +229,14 @@ def views(
             quantity,
         )
         if not by_mass:
-            return [*shown, published]
-        shown += [published] * has_chains
+            return [*mode_views, published]
+        mode_views += [published] * has_chains
         title, detail = f"{letter}: by posterior mass", ""
         masses = [mode.mass for mode in locations]
         if modes[-1] < len(masses) and None not in masses:
             parts = [f"{letters[k][0]} {format_probability(masses[k] or 0.0)}" for k in modes]
             title += f": {', '.join(parts)}"
-    return [*shown, View(title, detail if has_chains else "", OVERALL, every, quantity)]
+    return [*mode_views, View(title, detail if has_chains else "", OVERALL, every, quantity)]
 
 
 def mode_bands(witness: xr.DataTree, level: float) -> list[CredibleBand]:
@@ -264,10 +266,10 @@ def draw_lines(
     columns: Sequence[str],
     bands: Sequence[CredibleBand],
 ) -> None:
-    """One panel per view, one below the other; the ``bands`` of the modes set the height."""
+    """Draw one panel per view, in a column; the ``bands`` of the modes set the height."""
     order = np.argsort(at[:, 0], kind="stable")
     points = at[order, 0]
-    limit = shared_limit(bands, central(at[:, 0], samples.given))
+    limit = shared_limit(bands, central(at[:, 0], samples.arrays))
     for ax, view in zip(axes, views, strict=True):
         mean, lower, upper = (
             values[order] for values in (view.band.mean, view.band.lower, view.band.upper)
@@ -321,9 +323,9 @@ def draw_maps(
     columns: Sequence[str],
     bands: Sequence[CredibleBand],
 ) -> None:
-    """One panel per view, side by side; the ``bands`` of the modes set the one colour scale."""
+    """Draw one panel per view, side by side; the ``bands`` of the modes set the colour scale."""
     inside = np.logical_and.reduce(
-        [central(at[:, d], [sample[:, d] for sample in samples.given]) for d in range(2)]
+        [central(at[:, d], [sample[:, d] for sample in samples.arrays]) for d in range(2)]
     )
     inside = inside if inside.any() else np.ones(len(at), dtype=bool)
     largest = max(float(np.quantile(np.abs(band.mean[inside]), MEAN_PROPORTION)) for band in bands)
@@ -349,12 +351,12 @@ def draw_maps(
         )
     assert image is not None
     bar = axes[-1].figure.colorbar(image, ax=list(axes), extend="both", shrink=0.9)
-    bar.set_label(_told(views[-1], inside), size=SMALL)
+    bar.set_label(_color_label(views[-1], inside), size=SMALL)
     bar.ax.tick_params(labelsize=SMALL)
 
 
-def _told(view: View, inside: np.ndarray) -> str:
-    """What the colours are, and how wide the band about them is where the data are."""
+def _color_label(view: View, inside: np.ndarray) -> str:
+    """Return the quantity of the colours, and the width of its band in the central region."""
     half = 0.5 * (view.band.upper - view.band.lower)[inside]
     return (
         f"{view.quantity}\n(mean; half the pointwise {view.band.level:.0%} band: "
@@ -383,7 +385,7 @@ def _squares(ax: Axes, view: View, at: np.ndarray, norm: CenteredNorm) -> Scalar
 
 
 def as_mesh(at: np.ndarray) -> Mesh | None:
-    """Sides of the mesh that the (m, 2) points fill, and their order on it; ``None`` if none."""
+    """Return the sides of the mesh of (m, 2) points and their order on it, if they are a mesh."""
     x, y = np.unique(at[:, 0]), np.unique(at[:, 1])
     order = np.lexsort((at[:, 1], at[:, 0]))
     filled = len(at) == len(x) * len(y) and min(len(x), len(y)) > 1
@@ -400,7 +402,7 @@ def draw_points(
     columns: Sequence[str],
     bands: Sequence[CredibleBand],
 ) -> None:
-    """One panel per view, side by side; the ``bands`` of the modes set the width."""
+    """Draw one panel per view, side by side; the ``bands`` of the modes set the width."""
     every = np.ones(len(at), dtype=bool)
     limit = shared_limit(bands, every)
     position = np.arange(len(at))
@@ -423,9 +425,9 @@ def draw_points(
             ax.tick_params(axis="y", labelleft=True)
     short = len(columns) <= MOST_COLUMNS
     names = f"({', '.join(columns)})" if short else f"({columns[0]}, ..., {columns[-1]})"
-    what = "points" if short or len(at) > MOST_NAMED else "points by their number, from 0"
-    axes[0].set_ylabel(f"{what} {names}, sorted by mean")
+    label = "points" if short or len(at) > MOST_NAMED else "points by their number, from 0"
+    axes[0].set_ylabel(f"{label} {names}, sorted by mean")
 
 
-def _name(row: int, place: np.ndarray) -> str:
-    return format_values(place) if len(place) <= MOST_COLUMNS else str(row)
+def _name(row: int, point: np.ndarray) -> str:
+    return format_values(point) if len(point) <= MOST_COLUMNS else str(row)

@@ -12,7 +12,7 @@ from scipy.stats import norm
 from ..core.errors import InputError, check_choice, check_flag
 from ..core.estimators import BaseEstimator, RegressorMixin
 from ..core.machine import computing
-from ..core.notebook import Shown
+from ..core.notebook import ReprMixin
 from ..data.canonical import canonical_order
 from ..data.checks import check_count, check_proportion, default_names, pluralize
 from .groups import GroupMeans, LandmarkFeatures, as_groups, as_targets, group_means
@@ -34,7 +34,7 @@ METHODS: tuple[str, ...] = get_args(Method)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class RegressionSummary(Shown):
+class RegressionSummary(ReprMixin):
     """Cross-validated predictions of groups.
 
     Coefficients, variances and the prior of embeddings are those of the other folds; landmarks and
@@ -126,8 +126,9 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
     """Predict a number for every group of rows from the distribution of its rows.
 
     A group is a sample of a distribution, and y is linear in the distribution's mean embedding
-    (Muandet et al. 2017, section 3.7.3), so that it may be any smooth function of means, variances,
-    shapes and associations between columns. Groups of few rows determine their distribution poorly:
+    (Muandet et al. 2017, section 3.7.3), so that it is the expectation of a smooth function of a
+    row, such as a mean, a second moment, a product of columns or the probability of a region, and
+    not, for example, a ratio of these. Groups of few rows determine their distribution poorly:
     embeddings have a Gaussian process prior around that of all groups, estimated from them, by
     which those of small groups are shrunk, and the remaining uncertainty of embeddings and
     coefficients adds to the variance of y (the "BDR" of Law, Sutherland, Sejdinovic and Flaxman

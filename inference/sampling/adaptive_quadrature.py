@@ -7,8 +7,8 @@ empirical embedding changes sign), and rules of high order gain little at its ki
 The rule gk15 of :func:`scipy.integrate.cubature` over the same range takes 1.3 to 1.8 times as many
 evaluations for the same tolerance, and its error estimate holds (``benchmarks/quadrature.py``). It
 does not return the nodes with their weights, from which draws, masses of modes and the profile of
-the density follow here. It needs a range, which is found here, and takes a density that is
-not a number for one that is zero.
+the density follow here. It needs a range, which is found here, and a density that is
+not a number counts as zero.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def integrate(
             break
         order = np.argsort(-relative)
         largest = np.cumsum(relative[order]) < ERROR_FRACTION * error
-        new_points = 5 ** len(low) - 3 ** len(low)  # of a box that is halved
+        new_points = 5 ** len(low) - 3 ** len(low)  # points per box that is halved
         num_boxes = max(1, (max_evaluations - len(grid.known)) // new_points)
         worst = order[: min(int(largest.sum()) + 1, num_boxes)]
         boxes = np.concatenate([np.delete(boxes, worst), grid.split(boxes[worst])])

@@ -126,7 +126,7 @@ class BinnedColumn:
     def _read(self, label: str) -> Iterator[np.ndarray]:
         """Read chunks of the column, dithered, in the model's units."""
         units, rng = self._units, np.random.default_rng(self._units.dither_seed)
-        with progress_bar(label, len(self._rows), shown=self._progress) as advance:
+        with progress_bar(label, len(self._rows), show=self._progress) as advance:
             for _, block in self._rows.chunks(self.chunk_rows):
                 if units.dither.any():  # equal to the dither of all rows at once
                     block = block + rng.uniform(-0.5, 0.5, size=block.shape) * units.dither

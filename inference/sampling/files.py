@@ -18,10 +18,10 @@ import numpy as np
 import numpyro.distributions as dist
 import xarray as xr
 
-from ..core.drafts import check_in_place
 from ..core.errors import InputError
 from ..core.machine import computing
 from ..core.netcdf import read_tree, write_tree
+from ..core.staging import check_in_place
 from ..data.checks import check_noise_variance
 from .open_run import OpenRun
 from .record import (

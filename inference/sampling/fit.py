@@ -22,11 +22,11 @@ from bke.models.priors import Prior
 from numpy.typing import ArrayLike
 
 from ..core.distributed import (
-    check_alike,
+    check_same_inputs,
     check_shard,
+    has_sharded_rows,
     is_first,
-    placed,
-    shares_rows,
+    shard_points,
     together,
 )
 from ..core.errors import InputError
@@ -173,7 +173,7 @@ def fit(
             warn_of_sentinels("X", observed.units.columns, rows)
             check_shard(shard)
             job = [repr(sampler), repr(model.likelihood), samples, shard]
-            check_alike({"data": rows, "seeds": seed, "options": job})
+            check_same_inputs({"data": rows, "seeds": seed, "options": job})
             target = model.in_model_units(observed.units, rows, seed)
             evaluate, program = densities.compile_log_density(target), sampler.program(target)
             units, points, prior_draws = prepare(
@@ -187,8 +187,8 @@ def fit(
                 program=program,
             )
             density = functools.partial(log_densities, evaluate, X=points)
-            shown = progress and is_first()
-            task = Task(target, points, prior_draws, density, seed, shown, program)
+            show_progress = progress and is_first()
+            task = Task(target, points, prior_draws, density, seed, show_progress, program)
         chains, groups = sampler.sample(task)
         run = make_run(
             task, units, data, chains, groups, {**settings, "seed": seed, **sampler.record()}
@@ -202,8 +202,8 @@ def _suggest(name: str) -> str:
     """Return how a name is given to the samplers and likelihoods with that option."""
     calls = [
         f"{argument}={kind.__name__}({name}=...)"
-        for argument, kinds in (("method", SAMPLERS.values()), ("likelihood", LIKELIHOODS.values()))
-        for kind in kinds
+        for argument, registry in (("method", SAMPLERS), ("likelihood", LIKELIHOODS))
+        for kind in registry.values()
         if name in {field.name for field in dataclasses.fields(kind)}
     ]
     return f": give {' or '.join(calls)}" if calls else ""
@@ -250,7 +250,7 @@ def prepare(
             )
 
     def prepare_points(units: Units) -> Points:
-        points = placed(target.prepared(units.points(rows)), shard)
+        points = shard_points(target.prepared(units.points(rows)), shard)
         compilers.submit(compile_density, points)
         return points
 
@@ -265,7 +265,7 @@ def prepare(
         units = with_dither(units, rows, dither, seed, draws, cancelled)
         points = prepare_points(units) if points is None else points
         # Where devices share the rows, two programs would wait for each other.
-        if program is not None and not shares_rows(points):
+        if program is not None and not has_sharded_rows(points):
             compilers.submit(program.compile, points)
         compilers.shutdown()
     finally:

@@ -87,8 +87,8 @@ class Foreign:
     @classmethod
     def read(cls, draws: Any, arguments: ModelArguments) -> Foreign:
         """Read and check draws; see :func:`~bke.inference.open_run`."""
-        given: dict[str, Any] = dict(arguments)
-        if unknown := sorted(given.keys() - ModelArguments.__annotations__.keys()):
+        options: dict[str, Any] = dict(arguments)
+        if unknown := sorted(options.keys() - ModelArguments.__annotations__.keys()):
             names = tuple(ModelArguments.__annotations__)
             raise InputError(
                 f"{unknown[0]!r} is no argument of the model: {', '.join(names)}"
@@ -97,21 +97,21 @@ class Foreign:
         if is_mcmc(draws):
             if not hasattr(draws, "_args"):
                 raise InputError("this MCMC has not run yet: call its run() first")
-            given = {**_model_arguments(draws), **given}
-        var_names = given.pop("var_names", None) or {}
-        if "X" not in given:
+            options = {**_model_arguments(draws), **options}
+        var_names = options.pop("var_names", None) or {}
+        if "X" not in options:
             raise InputError(
                 "these draws are not a run of bke.inference.fit: give the data and the model that "
                 "they are of, X=..., and kernel=, prior=, noise_variance=, measure= where these "
                 "are not the defaults of bke_model"
             )
-        X = given.pop("X")
+        X = options.pop("X")
         with computing():  # ArviZ traces the model of an MCMC
             tree = _as_tree(draws)
         samples = "product" if isinstance(X, tuple) else "pooled"
         observed = observe(X, samples=samples, standardize=None)
         with computing():
-            model = Target.checked(**given)
+            model = Target.checked(**options)
         likelihood = model.likelihood
         if isinstance(likelihood, Landmark) and np.ndim(likelihood.landmarks) == 0:
             raise InputError("give the landmarks of these draws, likelihood=Landmark(points)")
@@ -169,11 +169,11 @@ class Foreign:
         recorded = self._terms()
         if recorded is None:
             return
-        some = _some(recorded.size)
-        at = {name: free.reshape(-1, *free.shape[2:])[some] for name, free in z.items()}
+        indices = _spaced_indices(recorded.size)
+        at = {name: free.reshape(-1, *free.shape[2:])[indices] for name, free in z.items()}
         prior = np.asarray(jax.vmap(self.target.log_prior)(at))
         with np.errstate(invalid="ignore"):
-            difference = np.abs(density(at) - prior - recorded[some])
+            difference = np.abs(density(at) - prior - recorded[indices])
         tolerance = TOLERANCE + _rounding(recorded)
         if not (difference <= tolerance).all():
             raise InputError(
@@ -287,8 +287,8 @@ def _values(
     return values
 
 
-def _some(count: int) -> np.ndarray:
-    """Return the indices of some of ``count`` draws, evenly spaced."""
+def _spaced_indices(count: int) -> np.ndarray:
+    """Return evenly spaced indices of at most :data:`COMPARED` of ``count`` draws."""
     return np.unique(np.linspace(0, count - 1, COMPARED).astype(int))
 
 
@@ -312,13 +312,13 @@ def _log_density(
     shape = next(iter(z.values())).shape[:2]
     flat = {name: free.reshape(-1, *free.shape[2:]) for name, free in z.items()}
     if recorded is not None and np.isfinite(recorded).all():
-        some = _some(recorded.size)
-        computed = _finite(density({name: free[some] for name, free in flat.items()}))
+        indices = _spaced_indices(recorded.size)
+        computed = _finite(density({name: free[indices] for name, free in flat.items()}))
         derivative = jax.vmap(lambda at: target.log_prior(at) - _log_prior_density(target, at))
         jacobian = np.asarray(derivative(flat)).reshape(shape)
         tolerance = TOLERANCE + _rounding(recorded)
         for signed in (recorded, -recorded, recorded + jacobian):
-            constant = computed - signed.ravel()[some]
+            constant = computed - signed.ravel()[indices]
             if np.ptp(constant) <= tolerance:
                 return np.asarray(signed + np.median(constant))
         warnings.warn(

@@ -55,8 +55,8 @@ class NutsProgram:
 
             def energy(z: dict[str, jax.Array]) -> jax.Array:
                 value = -target.log_density(z, X)
-                # NumPyro's state has no room for a count, and a callback would keep the program out
-                # of JAX's compilation cache.
+                # NumPyro's state has no field for a count, and JAX does not cache programs with
+                # callbacks.
                 nonfinite[...] += jax.lax.stop_gradient(~jnp.isfinite(value)).astype(int)
                 return value
 
@@ -135,7 +135,7 @@ class NutsProgram:
     def _first(self, key: jax.Array, z: dict[str, jax.Array], X: Points) -> Any:
         """Return the state at ``z`` with the density's value and gradient.
 
-        They come from the program of the iterations, since one of their own takes as long to
+        They come from the program of the iterations, since a separate program takes as long to
         compile: an iteration without momentum and with steps of length zero evaluates the density
         where it is, and from so high an energy that is accepted.
         """
@@ -145,11 +145,11 @@ class NutsProgram:
             mass_matrix_sqrt=jax.tree.map(jnp.zeros_like, state.adapt_state.mass_matrix_sqrt),
         )
         high = jnp.full_like(state.potential_energy, HIGH)
-        there, _ = self._advance(state._replace(potential_energy=high, adapt_state=still), X, 1)
+        evaluated, _ = self._advance(state._replace(potential_energy=high, adapt_state=still), X, 1)
         return state._replace(
-            z_grad=there.z_grad,
-            potential_energy=there.potential_energy,
-            energy=state.energy + there.potential_energy,
+            z_grad=evaluated.z_grad,
+            potential_energy=evaluated.potential_energy,
+            energy=state.energy + evaluated.potential_energy,
         )
 
     def compile(self, X: Points) -> None:

@@ -191,5 +191,5 @@ def open_run(run: Run, **model: Unpack[ModelArguments]) -> OpenRun:
     foreign = Foreign.read(run, model)
     digest = foreign.fingerprint
     tree = foreign.as_run() if digest is None else _SHARED.get(digest, foreign.as_run)
-    # A copy: what its user writes into it must not be found by others.
+    # A copy, because the user may change it.
     return OpenRun(tree.copy(deep=True), foreign.target)

@@ -35,9 +35,9 @@ from bke.models.likelihood.spectral.base import is_single, matern_nu, unsupporte
 from jax.experimental import multihost_utils
 
 from ..core.archive import read_arrays, write_arrays
-from ..core.atomic import hold, remove_temporary_files
+from ..core.atomic import acquire_lock, remove_temporary_files
 from ..core.compilation import jit
-from ..core.distributed import check_alike, check_shard
+from ..core.distributed import check_same_inputs, check_shard
 from ..core.errors import InputError, input_errors
 from ..core.machine import cores
 from ..core.progress import progress_bar
@@ -89,7 +89,7 @@ class Checkpoint:
             self._path = self._path.with_name(f"{self._path.name}.{process}")
         processes = {"number of processes": jax.process_count(), "version of bke": version("bke")}
         self._job = json.loads(json.dumps({**job, **processes}))
-        self._lock = hold(self._path.with_name(f".{self._path.name}.lock"), str(self._path))
+        self._lock = acquire_lock(self._path.with_name(f".{self._path.name}.lock"), str(self._path))
         remove_temporary_files(self._path)
         if not self._path.exists():
             self.write(now=True)  # a path that cannot be written is refused before the work
@@ -168,7 +168,7 @@ def summarize_rows(
     checksum, pieces = hashlib.sha256(), []
     count, mean, scatter = 0, np.zeros(dimension), np.zeros(dimension)
     low, high = np.full(dimension, np.inf), np.full(dimension, -np.inf)
-    with progress_bar("rows", n, shown=progress) as advance:
+    with progress_bar("rows", n, show=progress) as advance:
         for chunk, block in rows.chunks(size):
             checksum.update(block.tobytes())
             in_chunk = drawn[(drawn >= chunk * size) & (drawn < chunk * size + len(block))]
@@ -232,7 +232,7 @@ def sums_over_rows(
     ]
     label = "kernels x chunks, from the checkpoint on" if first else "kernels x chunks"
     with (
-        progress_bar(label, len(chunks) * k, shown=progress) as advance,
+        progress_bar(label, len(chunks) * k, show=progress) as advance,
         ThreadPoolExecutor(cores()) as pool,
     ):
         advance((len(chunks) - len(remaining)) * k)
@@ -249,10 +249,10 @@ def sums_over_rows(
                     advance(1)
                     return sums
 
-                # One kernel compiles the program before the threads would each do so.
-                alone = 1 if chunk == remaining[0] else 0
-                sums = [*map(sum_features, kernels[:alone])]
-                sums += pool.map(sum_features, kernels[alone:])
+                # The first kernel compiles the program, so that not every thread does.
+                num_serial = 1 if chunk == remaining[0] else 0
+                sums = [*map(sum_features, kernels[:num_serial])]
+                sums += pool.map(sum_features, kernels[num_serial:])
                 stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *sums)
                 lane = chunk % LANES
                 lanes[lane] = jax.tree.map(np.asarray, _merge(lanes[lane], stacked))
@@ -324,7 +324,7 @@ def prepare_rows(
     if landmarks and dither not in ("auto", None):
         raise InputError("landmarks differ from the rows, which need no dither")
     job |= {"standardize": standardize, "seed": seed}
-    check_alike({"data": [*rows.shape, *rows.columns], "options": {**job, "file": None}})
+    check_same_inputs({"data": [*rows.shape, *rows.columns], "options": {**job, "file": None}})
     stored = Checkpoint(checkpoint, job)
     summary = summarize_rows(rows, seed, stored, progress=progress)
     deviation, sample = summary["deviation"], summary["sample"]

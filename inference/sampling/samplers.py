@@ -25,7 +25,7 @@ MOST_EVALUATIONS = {1: 20_000, 2: 40_000}
 
 
 #: Draws, and groups of the run by name: ``profile`` or ``paths``, from which modes are found, and
-#: those of the sampler.
+#: groups of the sampler.
 Sampled: TypeAlias = "tuple[Chains, dict[str, xr.Dataset]]"
 
 
@@ -170,7 +170,7 @@ class Nuts(Sampler):
         else:
             initial = strategic_start(self.init_strategy, task, self.num_chains)
         iterations = self.num_warmup + self.num_samples
-        with chain_progress(self.num_chains, iterations, shown=task.progress) as bars:
+        with chain_progress(self.num_chains, iterations, show=task.progress) as bars:
             chains = task.program.run(
                 task.points,
                 initial=initial,
@@ -233,20 +233,20 @@ class Quadrature(Sampler):
 def integral(
     task: Task,
     tolerance: float,
-    seen: np.ndarray | None = None,
+    points: np.ndarray | None = None,
     max_evaluations: int | None = None,
 ) -> IntegratedDensity:
     """Integrate a task's density over all hyperparameters.
 
-    It starts from the range of the prior draws, and of ``seen`` (k, p), and goes on outwards until
-    the density is negligible: a mode beyond an empty stretch outside of these is not seen.
+    It starts from the range of the prior draws, and of ``points`` (k, p), and goes on outwards
+    until the density is negligible: a mode beyond a region of negligible density is not found.
     """
     from .adaptive_quadrature import integrate
     from .target import flatten, unflatten
 
     start = flatten(task.prior_draws)
-    start = start if seen is None else np.concatenate([start, seen])
-    with progress_bar("evaluations", None, shown=task.progress) as advance:
+    start = start if points is None else np.concatenate([start, points])
+    with progress_bar("evaluations", None, show=task.progress) as advance:
 
         def density(points: np.ndarray) -> np.ndarray:
             values = task.density(unflatten(points, task.target.shapes))
@@ -321,7 +321,7 @@ class Smc(Sampler):
         count = repeats * per_repeat
         rng = task.rng()
         start = flatten(target.prior_draws(rng, count)).reshape(repeats, per_repeat, -1)
-        with temperature_bars(repeats, shown=task.progress) as advance:
+        with temperature_bars(repeats, show=task.progress) as advance:
             key = jax.random.key(task.seed)
             population = tempered_smc(target).run(task.points, start, key, advance)
         z = population.z.reshape(count, -1)
@@ -384,7 +384,7 @@ def is_independent(attributes: Mapping[Any, Any]) -> bool:
     """Return whether draws are independent, with all modes in proportion to their mass.
 
     Args:
-        attributes: those of a run of :func:`~bke.inference.fit` or of a witness.
+        attributes: attributes of a run of :func:`~bke.inference.fit` or of a witness.
     """
     return bool(_settings(attributes).get("independent", False))
 

@@ -149,7 +149,7 @@ class Target:
         """Raise InputError for a kernel without a smoothed kernel r."""
 
         def smoothed(z: dict[str, jax.Array]) -> None:
-            # The template, not a draw: whether a kernel is refused must not depend on the seed.
+            # The template, not a draw, so that the check does not depend on the seed.
             self.kernel.smoothed(self.measure_at(self.constrain(z)), dimension)
 
         try:
@@ -378,7 +378,7 @@ class Task:
         density: log density of a batch of unconstrained points.
         seed: seed of every random number.
         progress: show progress bars.
-        program: what :meth:`Sampler.program` made, compiled for ``points``.
+        program: result of :meth:`Sampler.program` made, compiled for ``points``.
     """
 
     target: Target

@@ -165,7 +165,7 @@ class TemperedSmc:
             X: (n, D) or a tuple of such, model units.
             z: draws from the prior, (repeat, particle, p), unconstrained.
             key: key of every random number.
-            advance: told the temperature of each repeat as it rises to 1.
+            advance: called with the index and the temperature of a repeat as it rises to 1.
 
         Raises:
             SamplingError: where all particles of all repeats have density zero, or the temperature
@@ -177,8 +177,8 @@ class TemperedSmc:
 
         def run_repeat(repeat: int) -> tuple[Any, ...]:
             with jax.enable_x64(True):  # the setting belongs to the thread
-                shown = functools.partial(advance, repeat)
-                return self._repeat(keys[repeat], jnp.asarray(z[repeat]), points, stop, shown)
+                report = functools.partial(advance, repeat)
+                return self._repeat(keys[repeat], jnp.asarray(z[repeat]), points, stop, report)
 
         results = on_devices(run_repeat, len(z), stop, points)
         population = Population(*map(np.stack, zip(*results, strict=True)))
@@ -197,7 +197,7 @@ class TemperedSmc:
         particles = Particle(z, self._log_likelihood(z, X))
         if not np.any(np.asarray(particles.log_likelihood) > NONE):
             return *map(np.asarray, particles), -np.inf, 0  # weight zero among the repeats
-        # Of the dtype of all later ones: a weakly typed array would compile the step twice.
+        # The same dtype as later weights: a weakly typed array would compile the step twice.
         weights = jnp.full(len(z), 1.0 / len(z), z.dtype)
         now, log_normalizer = 0.0, 0.0
         for count in range(MOST_TEMPERATURES):

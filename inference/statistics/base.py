@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from ..core.machine import side_by_side
-from ..permutation.null_distribution import neg_log_pvalues, standardize
+from ..permutation.null_distribution import neg_log_tails, standardize
 from ..permutation.pooled_sample import PooledSample, Request
 
 
@@ -27,7 +27,7 @@ class Evaluation(NamedTuple):
 
 
 class NullOptions(NamedTuple):
-    """How values are compared with those of the permutations.
+    """Options of the comparison of observed values with those of permutations.
 
     Attributes:
         n_observed: number of first columns that are observed statistics, each of which is compared
@@ -41,9 +41,9 @@ class NullOptions(NamedTuple):
     is_balanced: bool = False
     approximate: bool = False
 
-    def neg_log_pvalues(self, values: np.ndarray) -> np.ndarray:
+    def neg_log_tails(self, values: np.ndarray) -> np.ndarray:
         """Compute minus the log tail probability of each value (..., 1 + B)."""
-        return neg_log_pvalues(values, n_observed=self.n_observed, approximate=self.approximate)
+        return neg_log_tails(values, n_observed=self.n_observed, approximate=self.approximate)
 
     def standardize(self, values: np.ndarray, *, zero_mean: bool = False) -> np.ndarray:
         """Standardize each row (..., 1 + B)."""
@@ -53,9 +53,11 @@ class NullOptions(NamedTuple):
 class Statistic(abc.ABC):
     """A statistic of two samples, with options that are chosen without knowledge of the labels.
 
-    A new statistic defines :meth:`choose`, :meth:`requests` and ``component_weights``, and is added
-    to ``STATISTICS`` of :mod:`bke.inference.statistics.combined`. Any statistic gives an exact
-    test, as long as :meth:`choose` uses no labels and :meth:`summarize` treats all columns alike.
+    A new statistic defines :meth:`choose`, :meth:`requests` and ``component_weights``. It is tested
+    alone by ``two_sample_test(..., statistic=)``, and in all two-sample tests if it is added to
+    ``STATISTICS`` of :mod:`bke.inference.statistics.combined`. Any statistic gives an exact test of
+    independent rows and of exchangeable pairs, as long as :meth:`choose` uses no labels and
+    :meth:`summarize` treats all columns alike.
 
     Attributes:
         component_weights: name and weight of each component of the combined statistic.

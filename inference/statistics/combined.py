@@ -25,7 +25,7 @@ import numpy as np
 from ..permutation.null_distribution import (
     combine_statistics,
     monte_carlo_error,
-    neg_log_pvalues,
+    neg_log_tails,
     p_value,
 )
 from ..permutation.pooled_sample import PooledSample
@@ -54,7 +54,8 @@ class ComponentSummary(NamedTuple):
         name: name of the component.
         statistic: observed value.
         pvalue: p-value of this component alone, not adjusted for the others.
-        neg_log_pvalue: minus the log tail probability by the permuted values, in nats.
+        neg_log_pvalue: minus the log tail probability of the observed value, by all values but the
+            largest, in nats. The combination weights components, see ``component_weights``.
     """
 
     name: str
@@ -175,7 +176,7 @@ class CombinedStatistic:
         """Return the observed value of each component, the most significant first."""
         names = [name for item in self.statistics for name, _ in item.component_weights]
         components = self.components()
-        significance = neg_log_pvalues(np.array(components), trim=1)[:, 0]
+        significance = neg_log_tails(np.array(components), trim=1)[:, 0]
         summaries = [
             ComponentSummary(name, float(values[0]), p_value(values), float(neg_log))
             for name, values, neg_log in zip(names, components, significance, strict=True)

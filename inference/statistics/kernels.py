@@ -207,7 +207,7 @@ class Scale(NamedTuple):
     lengthscale: float
 
 
-def test_scales(sample: PooledSample) -> list[Scale]:
+def choose_scales(sample: PooledSample) -> list[Scale]:
     """Return the kernels of a test, from well below the shortest distances upwards."""
     scales = []
     # In few columns both families are equally sensitive. The slower one comes first.

@@ -43,7 +43,7 @@ from .kernels import (
     KernelFunction,
     Scale,
     choose_nodes,
-    test_scales,
+    choose_scales,
 )
 
 #: Prior variances s^2 of a difference.
@@ -157,8 +157,8 @@ def decompose(moments: Moments) -> Eigendecomposition:
         rotation = vectors[:, retained]
         loadings, mean = rotation.T @ moments.differences, rotation.T @ moments.mean
         return Eigendecomposition(eigenvalues[retained], loadings, rotation, mean)
-    # No more eigenfunctions than the rows can estimate the covariance of. Those with the eigenvalue
-    # of one that is left out are left out too: rounding errors would decide between them.
+    # The rows can estimate the covariance of so few eigenfunctions only. Tied eigenvalues are left
+    # out together, because rounding errors would decide between them.
     count = max(1, int(moments.n_known / ROWS_PER_EIGENFUNCTION))
     if count < len(retained):
         distinct = eigenvalues[retained] > eigenvalues[retained[-count - 1]] * (1.0 + TIED)
@@ -216,7 +216,7 @@ class LabelBayesFactors(Statistic):
     @classmethod
     def choose(cls, sample: PooledSample) -> Self:
         """Choose the scales."""
-        return cls(tuple(test_scales(sample)))
+        return cls(tuple(choose_scales(sample)))
 
     def most_significant(self, values: np.ndarray) -> Scale:
         """Return the kernel with the largest standardized value, for the observed labels."""
@@ -229,7 +229,7 @@ class LabelBayesFactors(Statistic):
         tail, which helps to detect shifts. p-values favor no lengthscale.
         """
         largest = null.standardize(values).max(axis=0)
-        return [largest, generalized_mean(null.neg_log_pvalues(values), SCALES_ORDER)]
+        return [largest, generalized_mean(null.neg_log_tails(values), SCALES_ORDER)]
 
     def evaluate(
         self, sample: PooledSample, advance: Callable[[int], None] | None = None

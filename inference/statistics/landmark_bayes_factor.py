@@ -151,7 +151,7 @@ class LandmarkBayesFactors(Statistic):
 
     def summarize(self, values: np.ndarray, null: NullOptions) -> list[np.ndarray]:
         """Return the generalized mean of the p-values of all Bayes factors."""
-        return [generalized_mean(null.neg_log_pvalues(values), SCALES_ORDER)]
+        return [generalized_mean(null.neg_log_tails(values), SCALES_ORDER)]
 
 
 def simultaneous_diagonalization(

@@ -326,7 +326,7 @@ class LocalDifferences(Statistic):
         return windows.fields(sample.answer(request), self.median)
 
     def _column_groups(self, sample: PooledSample) -> list[range]:
-        """Return groups of columns that are evaluated together: those without ties."""
+        """Return groups of columns that are evaluated together, which have no ties."""
         if len(sample.points) > GRID_SIZE or sample.bins is not None:
             return [range(column, column + 1) for column in self.single_columns]
         together = max(1, WINDOWS_AT_ONCE // (self.n_locations * self.n_scales))

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.machine import one_thread
+from ..core.machine import single_threaded_blas
 from ..data.checks import as_matrix, as_sample, column_names
 from .rows import check_values, import_optional
 
@@ -200,13 +200,13 @@ def _apply(
         index: the partition's index.
         partition: an array, a data frame, a dictionary of columns, or rows.
         name: the sample's name, for messages.
-        argument: of the function.
+        argument: first argument of the function.
 
     Raises:
         InputError: the partition does not hold real numbers, or one is missing, not finite or
             beyond 1e150.
     """
-    with one_thread():
+    with single_threaded_blas():
         if isinstance(partition, dict):  # of Ray; a column may hold vectors
             columns = [np.reshape(column, (len(column), -1)) for column in partition.values()]
             partition = np.column_stack(columns)

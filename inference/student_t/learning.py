@@ -21,7 +21,7 @@ from bke.models.student_t.quadrature import MAX_DIMENSION, Bounds, check_bounds
 
 from ..core.errors import InputError, check_choice, input_errors
 from ..core.machine import computing
-from ..core.notebook import Shown
+from ..core.notebook import ReprMixin
 from ..core.progress import progress_bar
 from ..data.checks import as_sample, check_positive_numbers, column_names
 from ..data.new_rows import ordered_rows
@@ -66,7 +66,7 @@ def choose_box(
 
 
 @dataclasses.dataclass(frozen=True)
-class LearnedStudentT(Shown):
+class LearnedStudentT(ReprMixin):
     """The best density of a grid of hyperparameters; ``print`` shows a report.
 
     Attributes:
@@ -201,7 +201,7 @@ def learn_student_t(
             by default the range of the rows, extended by half of it at each side.
         standardize: unit of the columns for the choice of the kernel.
         seed: seed of the choice of the kernel and of the rows.
-        progress: whether a bar is shown.
+        progress: show a progress bar.
 
     Raises:
         InputError: the data or an argument are invalid, or no density could be integrated.
@@ -231,7 +231,7 @@ def learn_student_t(
     with computing():
         if scores.size > 1:
             failure = ""
-            with progress_bar("densities", scores.size, shown=progress) as advance:
+            with progress_bar("densities", scores.size, show=progress) as advance:
                 for index in np.ndindex(scores.shape):
                     try:
                         density = condition(scores[index])

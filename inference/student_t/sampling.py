@@ -101,7 +101,7 @@ def sample_student_t(
             masses.
         num_warmup: warm-up iterations.
         seed: seed of the starts and of the chains.
-        progress: whether bars are shown.
+        progress: show progress bars.
 
     Returns:
         ``posterior_predictive`` with ``x`` (chain, draw, column), ``sample_stats`` as from ``fit``;
@@ -123,7 +123,7 @@ def sample_student_t(
     with computing():
         target = BoxedDensity(density, *box)
         starts, effective = _choose_starts(target, num_chains, np.random.default_rng(seed))
-        with chain_progress(num_chains, num_warmup + num_samples, shown=progress) as bars:
+        with chain_progress(num_chains, num_warmup + num_samples, show=progress) as bars:
             points, stats = _run_nuts(target, starts, num_samples, num_warmup, seed, bars)
     dims: dict[Any, Any] = {"x": ["column"]}
     draws = dict_to_dataset({"x": points[:, num_warmup:]}, dims=dims)
@@ -205,7 +205,7 @@ def fantasy_data(
         beta: see :func:`~bke.models.kernel_student_t`.
         first: x_1, (D,) or a number for every column.
         seed: seed of the draws.
-        progress: whether a bar is shown.
+        progress: show a progress bar.
 
     Returns:
         Shape (n, D). Each row is the last of 60 iterations of NUTS (not tuned), from a start that
@@ -234,7 +234,7 @@ def fantasy_data(
         raise InputError(f"first must be a number or {D} of them, and is {first!r}") from None
     box = choose_box(rows[:1], kernel, bounds)
     rng = np.random.default_rng(seed)
-    with computing(), progress_bar("rows", n, shown=progress) as advance:
+    with computing(), progress_bar("rows", n, show=progress) as advance:
         advance(1)
         for count in range(1, n):
             density = kernel_student_t(padded(rows[:count], n), kernel, **prior)
@@ -407,7 +407,7 @@ def student_t_posterior(
         num_warmup: warm-up iterations.
         num_samples: draws of each chain after warm-up.
         seed: seed of the kernel's choice, the starts and the chains.
-        progress: whether bars are shown.
+        progress: show progress bars.
 
     Returns:
         Groups ``posterior``, ``sample_stats``, ``observed_data``; attributes with R-hat, the error
@@ -464,7 +464,7 @@ def student_t_posterior(
             lambda z: np.asarray(jax.lax.map(lambda z: target.log_density(z, data), z)),
         )
         key = jax.random.key(seed)
-        with chain_progress(num_chains, num_warmup + num_samples, shown=progress) as bars:
+        with chain_progress(num_chains, num_warmup + num_samples, show=progress) as bars:
             chains = NutsProgram(target, num_warmup).run(
                 data, initial=initial, num_samples=num_samples, key=key, progress=bars
             )

@@ -14,7 +14,7 @@ import pyarrow as pa
 from ..comparison.compare import check_sample_names
 from ..comparison.regions import Region, find_regions
 from ..core.errors import InputError, check_flag
-from ..core.machine import one_thread, side_by_side
+from ..core.machine import side_by_side, single_threaded_blas
 from ..core.progress import progress_bar
 from ..data.checks import check_count, normalize_text, pluralize
 from ..data.row_notes import decimals_note
@@ -25,7 +25,7 @@ from ..permutation.null_distribution import (
     check_permutations,
     in_stages,
     monte_carlo_error,
-    neg_log_pvalues,
+    neg_log_tails,
     p_value,
     step_down,
 )
@@ -152,7 +152,7 @@ def compare_tables(
     )
     table_names = check_sample_names(data.names or names)
     try:
-        with one_thread():
+        with single_threaded_blas():
             evaluation = in_stages(
                 lambda count: evaluate(data, count, seed, roles, alpha, progress=progress),
                 n_resamples,
@@ -206,7 +206,7 @@ def evaluate(
         InputError: labels have too few distinct permutations.
     """
     columns, weights, n_first = data.columns, data.weights, data.n_first
-    with progress_bar("columns", len(columns) + 3, shown=progress) as advance:
+    with progress_bar("columns", len(columns) + 3, show=progress) as advance:
         labels = permute_labels(
             columns,
             n_first,
@@ -305,7 +305,7 @@ def _comparison(
                 strongest_feature=strongest_feature(marginals) if changed else "",
             )
         )
-    pair_pvalues = step_down(neg_log_pvalues(evaluation.pairs.statistics, trim=1))
+    pair_pvalues = step_down(neg_log_tails(evaluation.pairs.statistics, trim=1))
     pairs = [
         PairComparison(pvalue=float(p), reject=bool(differ and p <= alpha), **pair._asdict())
         for pair, p in zip(evaluation.pairs.pairs, pair_pvalues, strict=True)
@@ -326,7 +326,7 @@ def _comparison(
             *data.notes,
             *date_notes(data.columns, data.n_first, names),
             *same_rows_note(data.columns, data.n_first, names),
-            *_one_row_notes(data.sizes, names),
+            *_single_row_notes(data.sizes, names),
             *(_decimals_notes(data, names) if differ else ()),
         ),
         seed=seed,
@@ -334,7 +334,7 @@ def _comparison(
     )
 
 
-def _one_row_notes(sizes: tuple[int, int], names: tuple[str, str]) -> list[str]:
+def _single_row_notes(sizes: tuple[int, int], names: tuple[str, str]) -> list[str]:
     """Write a note on each table that has a single row."""
     return [
         f"{name} has one row: effect sizes and intervals are not reliable."

@@ -178,7 +178,7 @@ class TableFindings:
         ``mean_difference_high``), the Hodges-Lehmann ``median_difference``
         (``median_difference_low`` to ``median_difference_high``), ``spread_before``,
         ``spread_after``, and ``auc``, the probability that a value of the second table is larger
-        (``auc_low`` to ``auc_high``). What a column does not have is NaN, or NaT for dates.
+        (``auc_low`` to ``auc_high``). Values that a column does not have are NaN, or NaT for dates.
         ``attrs`` has ``pvalue``, ``pvalue_error``, ``alpha``, ``n_resamples``, ``names`` and
         ``sizes`` of the comparison.
 

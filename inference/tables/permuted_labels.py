@@ -17,6 +17,7 @@ import scipy.sparse
 
 from ..core.errors import InputError
 from ..data.canonical import combine_hashes, mix_bits
+from ..data.checks import pluralize
 from ..io.types import Column
 from ..permutation.bins import bin_size, divide_into_bins
 from ..permutation.pooled_sample import group_matrix
@@ -175,7 +176,7 @@ def permute_labels(
         row_weights: frequency weights or weights of the rows.
 
     Raises:
-        InputError: no label can change.
+        InputError: no label can change, or a cluster has rows in several strata.
     """
     row_hashes = hash_rows(
         [*columns, *([] if row_weights.column is None else [row_weights.column])]
@@ -193,6 +194,8 @@ def permute_labels(
     stratum = np.zeros(len(row_hashes), dtype=np.int64)
     if strata is not None:
         stratum = np.unique(strata.values, return_inverse=True, equal_nan=True)[1]
+    if clusters is not None and strata is not None:
+        _check_within_strata(clusters, strata, stratum)
     if clusters is None:
         units = _bins(hashes, is_first, stratum[row], rng)
     else:
@@ -203,6 +206,19 @@ def permute_labels(
     if (labels == labels[:, :1]).all():
         raise InputError(f"no row can change its label: {_describe_strata(strata, n_first)}")
     return PermutedLabels(labels, unit, row, row_weights.weights, row_hashes)
+
+
+def _check_within_strata(clusters: Column, strata: Column, stratum: np.ndarray) -> None:
+    """Refuse clusters with rows in several strata, whose parts would be permuted separately."""
+    cluster = np.unique(clusters.values, return_inverse=True, equal_nan=True)[1]
+    pairs = np.unique(np.stack([cluster, stratum]), axis=1)
+    if pairs.shape[1] > cluster.max() + 1:
+        count = int(np.sum(np.bincount(pairs[0]) > 1))
+        raise InputError(
+            f"{pluralize(count, 'cluster')} of {clusters.name!r} have rows in several strata of "
+            f"{strata.name!r}, and rows of a cluster are permuted together: leave one of both out, "
+            "or use strata that are constant within clusters"
+        )
 
 
 def _describe_strata(strata: Column | None, n_first: int) -> str:

@@ -415,12 +415,12 @@ def _check_spellings(
             texts.append([column.levels[level] for level in levels])
         if not (pairs := other_spellings(*texts)):
             continue
-        alone = min(len({*texts[0]} - {*texts[1]}), len({*texts[1]} - {*texts[0]}))
+        num_unmatched = min(len({*texts[0]} - {*texts[1]}), len({*texts[1]} - {*texts[0]}))
         fault = (
             f"{pluralize(len(pairs), 'value')} of {name!r} may differ in spelling alone, such as "
             f"{pairs[0][0]!r} in the first and {pairs[0][1]!r} in the second"
         )
-        if len(pairs) > max_proportion * alone:
+        if len(pairs) > max_proportion * num_unmatched:
             raise InputError(f"{fault}: write equal {role} in one spelling")
         notes.append(f"{fault} table: if they are equal, write them in one spelling.")
     return notes
@@ -508,10 +508,10 @@ def _total_notes(
     for column in words:
         levels = [index for index, level in enumerate(column.levels) if TOTAL.match(level)]
         for table, rows in zip(tables, (slice(n_first), slice(n_first, None)), strict=True):
-            found = np.flatnonzero(np.isin(column.values[rows], levels))
-            if len(found) != 1 or len(column.values[rows]) < min_rows:
+            total_rows = np.flatnonzero(np.isin(column.values[rows], levels))
+            if len(total_rows) != 1 or len(column.values[rows]) < min_rows:
                 continue
-            row = int(found[0])
+            row = int(total_rows[0])
             for number in numbers:
                 values = number.values[rows]
                 total = values[row]
@@ -567,24 +567,24 @@ def _strata_notes(
         return []
     # Rows without a value are a stratum.
     first, second = np.split(np.nan_to_num(columns[strata].column.values, nan=-1.0), [n_first])
-    alone = int((~np.isin(first, second)).sum() + (~np.isin(second, first)).sum())
-    if not alone:
+    num_unmatched = int((~np.isin(first, second)).sum() + (~np.isin(second, first)).sum())
+    if not num_unmatched:
         return []
     return [
-        f"Rows whose value of {strata!r} only one table has: {alone}. The test does not compare "
-        "them, but effects include them."
+        f"Rows whose value of {strata!r} only one table has: {num_unmatched}. The test does not "
+        "compare them, but effects include them."
     ]
 
 
 def _date_note(column: Column, day: float = 86_400.0) -> str:
-    """Write what of a column of dates, or of times of a day, is not compared."""
+    """Write a note on the part of dates, or of times of a day, that is not compared."""
     if np.nanmin(column.values) >= 0.0 and np.nanmax(column.values) < day:
         return (
-            f"Of {column.name!r} the hours are compared, and not the minutes: to compare these, "
+            f"The hours of {column.name!r} are compared, and not the minutes: to compare these, "
             "convert the column to seconds."
         )
     return (
-        f"Of {column.name!r} weekdays and hours are compared, and not the dates themselves: to "
+        f"Weekdays and hours of {column.name!r} are compared, and not the dates themselves: to "
         "compare these, convert the column to days since a fixed date."
     )
 

@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from ..core.names import printable_lines
-from ..core.notebook import Shown
+from ..core.notebook import ReprMixin
 from ..permutation.null_distribution import describe_p
 from .findings import ColumnFindings, TableFindings
 from .page import groups_page, tables_page
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SCHEMA = 2
 
 
-class ColumnComparison(ColumnFindings, Shown):
+class ColumnComparison(ColumnFindings, ReprMixin):
     """Change of one column; ``print`` writes a sentence.
 
     The attributes are those of :class:`~bke.inference.tables.findings.ColumnFindings`.
@@ -40,7 +40,7 @@ class ColumnComparison(ColumnFindings, Shown):
         return f"<ColumnComparison {self.name!r}: {format_column_p(self)}>"
 
 
-class TableComparison(TableFindings, Shown):
+class TableComparison(TableFindings, ReprMixin):
     """Differences of two tables, in columns and pairs of columns; ``print`` writes the report.
 
     ``comparison["name"]`` is the comparison of a column. The attributes are those of
@@ -96,7 +96,7 @@ class TableComparison(TableFindings, Shown):
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class GroupsComparison(Shown):
+class GroupsComparison(ReprMixin):
     """Differences between the groups of a table; ``print`` writes the report.
 
     Attributes:

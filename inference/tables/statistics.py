@@ -21,7 +21,7 @@ from ..comparison.regions import LocalMeans
 from ..data.canonical import random_part
 from ..data.equality import positive_distances
 from ..permutation.moments import Moments
-from ..permutation.null_distribution import generalized_mean, neg_log_pvalues, standardize
+from ..permutation.null_distribution import generalized_mean, neg_log_tails, standardize
 from ..permutation.pooled_sample import PooledSample
 from ..statistics.combined import CombinedStatistic
 from ..statistics.label_bayes_factor import decompose, inverse_root, label_fits
@@ -52,7 +52,7 @@ class FeatureStatistics(Protocol):
     :class:`~bke.inference.statistics.combined.CombinedStatistic` is one implementation.
     """
 
-    def select(self, n_resamples: np.ndarray, /) -> Self:
+    def select(self, permutations: np.ndarray, /) -> Self:
         """Select permutations."""
 
     def components(self) -> list[np.ndarray]:
@@ -70,10 +70,10 @@ class BayesFactors(NamedTuple):
     log_bayes_factors: np.ndarray
     maximum: np.ndarray | None = None
 
-    def select(self, n_resamples: np.ndarray, /) -> BayesFactors:
+    def select(self, permutations: np.ndarray, /) -> BayesFactors:
         """Select permutations."""
-        maximum = None if self.maximum is None else self.maximum[n_resamples]
-        return BayesFactors(self.log_bayes_factors[:, n_resamples], maximum)
+        maximum = None if self.maximum is None else self.maximum[permutations]
+        return BayesFactors(self.log_bayes_factors[:, permutations], maximum)
 
     def components(self) -> list[np.ndarray]:
         """Return the largest and the sum of the standardized Bayes factors, and the maximum."""
@@ -150,7 +150,7 @@ def marginal_statistics(feature: DerivedFeature, labels: PermutedLabels) -> Marg
 def strongest_feature(marginals: list[Marginal]) -> str:
     """Return the name of the derived feature with the most significant statistic."""
     significance = [
-        neg_log_pvalues(np.array(marginal.statistics.components()), trim=1)[:, 0].max()
+        neg_log_tails(np.array(marginal.statistics.components()), trim=1)[:, 0].max()
         for marginal in marginals
     ]
     return marginals[int(np.argmax(significance))].feature.name if marginals else ""
@@ -279,17 +279,17 @@ class TableStatistics(NamedTuple):
     joint: FeatureStatistics | None
     approximate: bool = False
 
-    def select(self, n_resamples: np.ndarray) -> TableStatistics:
+    def select(self, permutations: np.ndarray) -> TableStatistics:
         """Select permutations, for an approximate Monte Carlo error."""
         return TableStatistics(
-            [[feature.select(n_resamples) for feature in column] for column in self.columns],
-            self.associations[:, n_resamples],
-            None if self.joint is None else self.joint.select(n_resamples),
+            [[feature.select(permutations) for feature in column] for column in self.columns],
+            self.associations[:, permutations],
+            None if self.joint is None else self.joint.select(permutations),
             approximate=True,
         )
 
     def _neg_log_pvalue(self, statistics: np.ndarray) -> np.ndarray:
-        return neg_log_pvalues(statistics, trim=1, approximate=self.approximate)
+        return neg_log_tails(statistics, trim=1, approximate=self.approximate)
 
     def columns_combined(self) -> np.ndarray:
         """Combine the statistics of each column, (c, 1 + B): minus the log p-value."""

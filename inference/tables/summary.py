@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..comparison.regions import Region
+from ..comparison.summary import format_ratio
 from ..core.names import printable
 from ..data.checks import pluralize
 from ..io.types import Column
@@ -133,9 +134,12 @@ def format_effects(column: ColumnFindings) -> list[str]:
         )
     n_levels = MAX_LEVELS if effect.auc is None else 1
     parts += [_format_proportion(row) for row in effect.shares[:n_levels]]
-    regions = list(dict.fromkeys(format_region(region, column) for region in column.regions))
+    # Regions with equal descriptions but other bandwidths are one for a reader.
+    regions: dict[str, str] = {}
+    for region in column.regions:
+        regions.setdefault(_format_place(region, column), format_region(region, column))
     more = len(regions) - MAX_REGIONS
-    parts += regions[:MAX_REGIONS]
+    parts += list(regions.values())[:MAX_REGIONS]
     return [*parts, *([f"and {pluralize(more, 'more region')}"] if more > 0 else [])]
 
 
@@ -170,8 +174,16 @@ def digits_of_difference(first: float, second: float, n_digits: int) -> int:
     return digits
 
 
-def format_region(region: Region, column: ColumnFindings, max_scales: float = 4.0) -> str:
-    """Describe a region in which a table has a higher density.
+def format_region(region: Region, column: ColumnFindings) -> str:
+    """Describe a region of a column of numbers in which a table has a higher density."""
+    fewer = column.names[region.sign > 0]
+    n_resamples = column.marginals[0].n_resamples
+    ratio = format_ratio(region, fewer, n_resamples, "simultaneous interval")
+    return f"{_format_place(region, column)}, {ratio}"
+
+
+def _format_place(region: Region, column: ColumnFindings, max_scales: float = 4.0) -> str:
+    """Name the table with the higher density, and the intervals of a region.
 
     Args:
         region: region of a column of numbers.
@@ -239,10 +251,7 @@ def date_notes(
                 f"from {_format_day(low)} to {_format_day(high)} in {name}"
                 for name, (low, high) in zip(names, ranges, strict=True)
             )
-            notes.append(
-                f"The dates of {column.name!r} are {text}: their weekdays and hours are compared, "
-                "but not the dates themselves."
-            )
+            notes.append(f"The dates of {column.name!r} are {text}.")
     return notes
 
 
@@ -300,8 +309,8 @@ def format_markdown(result: TableFindings) -> str:
 def escape_markdown(text: str) -> str:
     """Escape the special characters of Markdown, and join lines.
 
-    Empty comments stand where a number sign, an at sign or an address would become a link, and
-    somebody would be told of it.
+    An empty comment is inserted where a number sign, an at sign or an address would become a link
+    and notify somebody.
     """
     text = printable(" ".join(text.split()))
     text = "".join(f"\\{char}" if char in "\\|`*_[]<>$~" else char for char in text)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from ..core.errors import InputError, check_choice, nearest
 from ..core.machine import computing
-from ..core.notebook import Shown
+from ..core.notebook import ReprMixin
 from ..core.progress import progress_bar
 from ..data.canonical import canonical_order, generator
 from ..data.checks import (
@@ -187,7 +187,7 @@ class ConditionalTests:
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class CausalGraph(Shown):
+class CausalGraph(ReprMixin):
     """Result of :func:`causal_graph`, an equivalence class of directed acyclic graphs.
 
     Attributes:
@@ -197,7 +197,7 @@ class CausalGraph(Shown):
         alpha: level of the tests.
         most_given: largest number of conditioning columns, or ``None``.
         source: cached tests, which :meth:`again` reuses.
-        progress: whether progress was shown.
+        progress: the argument ``progress``.
     """
 
     columns: tuple[str, ...]
@@ -385,7 +385,7 @@ def _find_graph(
 ) -> CausalGraph:
     """Run the algorithm on the columns in the order of ``names``."""
     tests: dict[ConditionalIndependence, None] = {}  # an ordered set
-    with progress_bar("tests", None, shown=progress) as advance:
+    with progress_bar("tests", None, show=progress) as advance:
 
         def pvalue(first: int, second: int, conditioning: tuple[int, ...]) -> float:
             conditioning_names = tuple(names[index] for index in conditioning)

@@ -40,6 +40,7 @@ from ..permutation.null_distribution import (
     small_sample_note,
     without_rounding,
 )
+from ..permutation.samples import MAX_COUNTED
 from ..permutation.scheme import PermutationScheme
 from . import joint_independence, kernel_conditional_independence
 from .kernel_conditional_independence import HYPOTHESES_GIVEN_Z
@@ -145,7 +146,7 @@ def independence_test(
     if null.estimator == "unbiased" and n < 4:
         raise InputError(f"unbiased HSIC needs at least 4 rows, and has {n}")
     null.check_rows(n)
-    with computing(), progress_bar("variables", len(names), shown=progress) as advance:
+    with computing(), progress_bar("variables", len(names), show=progress) as advance:
         kernels = []
         for choice, sample in zip(choices, samples, strict=True):
             kernels.append(variable_kernels(sample, choice, len(names)))
@@ -207,7 +208,9 @@ def _permutation_test(
         for sample, of_variable, choice in zip(samples, kernels, choices, strict=True)
     )
     # With 4 rows, the centered Gram matrix of the unbiased estimator has three different entries.
-    num_values = 6 if n == 4 and null.estimator == "unbiased" else math.factorial(n)
+    num_values = math.factorial(min(n, MAX_COUNTED))
+    if n == 4 and null.estimator == "unbiased":
+        num_values = 6
 
     def evaluate(count: int) -> TestResult:
         units = n if n <= MAX_GRAM_ROWS else N_BLOCKS
@@ -405,8 +408,10 @@ class Variable(NamedTuple):
         linear = None
         if choice.kernel == "multiscale":
             scaled = (sample - sample.mean(axis=0)) / choice.scales(sample)
-            few = len(sample) <= MAX_GRAM_ROWS
-            linear = CenteredGram.of(scaled @ scaled.T) if few else CenteredGram.of_features(scaled)
+            if len(sample) <= MAX_GRAM_ROWS:
+                linear = CenteredGram.of(scaled @ scaled.T)
+            else:
+                linear = CenteredGram.of_features(scaled)
         return cls(kernels, [CenteredGram.of_kernel(k, sample) for k in kernels], linear)
 
 
@@ -433,7 +438,7 @@ def hsic_statistic(
     if first.linear is not None and second.linear is not None:
         grams.append((first.linear, second.linear))
         labels.append(("linear", None))  # its kernel refers to standardized columns
-    with progress_bar("permutations", len(grams) * len(indices), shown=progress) as advance:
+    with progress_bar("permutations", len(grams) * len(indices), show=progress) as advance:
         statistics = np.array(
             [permuted_hsic(x, y, indices, estimator=estimator, advance=advance) for x, y in grams]
         )
@@ -495,10 +500,11 @@ def _permuted_sums(
         return float(np.vdot(x_gram, y_gram[np.ix_(permutation, permutation)]))
 
     def batch(columns: slice) -> np.ndarray:
-        some = indices[columns]
-        inner = np.array([inner_product(permutation) for permutation in some])
-        advance(len(some))
-        return np.stack([inner, y.diagonal[some] @ x.diagonal, y.row_sums[some] @ x.row_sums])
+        batch_indices = indices[columns]
+        inner = np.array([inner_product(permutation) for permutation in batch_indices])
+        advance(len(batch_indices))
+        diagonals = y.diagonal[batch_indices] @ x.diagonal
+        return np.stack([inner, diagonals, y.row_sums[batch_indices] @ x.row_sums])
 
     return in_batches(batch, len(indices), 16 * len(x.factor))
 
@@ -506,7 +512,7 @@ def _permuted_sums(
 def _permuted_block_sums(x: CenteredGram, y: CenteredGram, indices: np.ndarray) -> np.ndarray:
     """Compute the sums of :func:`_permuted_sums` for permutations (1 + B, M) of blocks of rows.
 
-    Consecutive rows are a block; those that do not fill a block are not permuted. Products of all
+    Consecutive rows are a block; rows of an incomplete block are not permuted. Products of all
     pairs of blocks serve all permutations.
     """
     n_blocks = indices.shape[1]
@@ -532,5 +538,5 @@ def _permuted_block_sums(x: CenteredGram, y: CenteredGram, indices: np.ndarray) 
 
     inner = np.square(sums(x.factor, y.factor)).sum(axis=1)
     pairs = ((x.diagonal, y.diagonal), (x.row_sums, y.row_sums))
-    others = [sums(first[:, None], second[:, None])[:, 0] for first, second in pairs]
-    return np.stack([inner, *others])
+    marginal = [sums(first[:, None], second[:, None])[:, 0] for first, second in pairs]
+    return np.stack([inner, *marginal])

@@ -30,6 +30,7 @@ from ..permutation.null_distribution import (
     small_sample_note,
     without_rounding,
 )
+from ..permutation.samples import MAX_COUNTED
 from ..permutation.scheme import PermutationScheme
 from .kernels import KernelChoice, center, gram, short_name
 from .nulls import NullChoice
@@ -108,7 +109,7 @@ def permutation_test(
         scheme = PermutationScheme("pairings", n)
         rng = generator(seed, *samples)
         others = [np.vstack([np.arange(n), scheme.draw(count, rng).T]) for _ in range(d - 1)]
-        with progress_bar("permutations", 1 + count, shown=progress) as advance:
+        with progress_bar("permutations", 1 + count, show=progress) as advance:
             values = permuted_dhsic(embedded, others, advance=advance)
         combined = combine(values, labels)
         return TestResult.from_permutations(
@@ -126,7 +127,7 @@ def permutation_test(
             kernel_label="most extreme dHSIC at" if combined.components else "kernel",
             components=combined.components,
             pvalue_error=combined.pvalue_error(),
-            notes=small_sample_note(math.factorial(n) ** (d - 1), null.alpha),
+            notes=small_sample_note(math.factorial(min(n, MAX_COUNTED)) ** (d - 1), null.alpha),
         )
 
     return in_stages(evaluate, null.n_resamples, null.alpha, sequential=sequential)
@@ -278,7 +279,7 @@ def lancaster_test(
     if n <= MAX_GRAM_ROWS:
         check_memory(n, sum(sample.shape[1] for sample in samples), matrices=24)
     rows = canonical_order(np.concatenate(samples, axis=1))
-    with computing(), progress_bar("hypotheses", 3, shown=progress) as advance:
+    with computing(), progress_bar("hypotheses", 3, show=progress) as advance:
         kernels = [
             variable_kernels(sample, choice, 3)
             for sample, choice in zip(samples, choices, strict=True)
@@ -347,7 +348,9 @@ def _factorization_test(
 
     def evaluate(count: int) -> TestResult:
         permutations = draw(count)
-        values = permuted_interaction(*(embedded[index] for index in order), permutations)
+        values = permuted_interaction(
+            embedded[first], embedded[second], embedded[permuted], permutations
+        )
         combined = combine(values, labels)
         return TestResult.from_permutations(
             combined.values,
@@ -363,7 +366,7 @@ def _factorization_test(
             statistic_label=COMBINED if combined.components else "squared norm of the interaction",
             kernel_label="most extreme interaction at" if combined.components else "kernel",
             pvalue_error=combined.pvalue_error(),
-            notes=small_sample_note(math.factorial(permutations.shape[1]), alpha),
+            notes=small_sample_note(math.factorial(min(permutations.shape[1], MAX_COUNTED)), alpha),
         )
 
     return in_stages(evaluate, n_resamples, alpha, sequential=sequential)

@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 
 from ..core.errors import InputError
 from ..core.machine import computing
-from ..core.notebook import Shown
+from ..core.notebook import ReprMixin
 from ..core.progress import progress_bar
 from ..data.canonical import canonical_order
 from ..data.checks import as_sample, check_count
@@ -40,7 +40,7 @@ MIN_NEARBY, MAX_MORE_PREDICTIONS = 30, 500_000
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class PredictiveCheck(Shown):
+class PredictiveCheck(ReprMixin):
     """Result of :func:`posterior_predictive_check`.
 
     Attributes:
@@ -177,7 +177,7 @@ def posterior_predictive_check(
         scale = choose_scale(ordered, standardize)
         lengthscales = [float(np.max(np.asarray(kernel.lengthscale) / scale)) for kernel in kernels]
         scaled, size = reference / scale, sets.shape[1]
-        with progress_bar("data sets", len(sets), shown=progress) as advance:
+        with progress_bar("data sets", len(sets), show=progress) as advance:
 
             def batch(columns: slice) -> np.ndarray:
                 values = [squared_mmds(Z, scaled, lengthscales) for Z in sets[columns] / scale]
@@ -384,7 +384,7 @@ def _score_threshold(
         progress: show a progress bar.
     """
     count = len(sets)
-    with computing(), progress_bar("scores", count, shown=progress) as advance:
+    with computing(), progress_bar("scores", count, show=progress) as advance:
 
         def batch(columns: slice) -> np.ndarray:
             largest = []

@@ -11,7 +11,7 @@ from bke.models import GaussianMixture
 from bke.models.kernels.covariance import length_parameters
 from scipy.special import logsumexp
 
-from ..core.notebook import Shown
+from ..core.notebook import ReprMixin
 from ..data.units import rounding_unit
 from ..learning.kernel_selection import format_kernel
 from ..permutation.null_distribution import (
@@ -59,7 +59,7 @@ class TestComponent:
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class TestResult(Shown):
+class TestResult(ReprMixin):
     """A test statistic with its null distribution.
 
     Attributes:
@@ -75,7 +75,7 @@ class TestResult(Shown):
             for independence a tuple of the kernels of x and y.
         kernel_label: text before the kernel in the summary.
         method: null distribution, and statistic or kernel, such as ``"999 permutations, bkl"``.
-        exact: whether the level is exact by construction.
+        exact: true if the level is exact by construction.
         alpha: level of the test.
         components: components of a combined test.
         interval: confidence interval at level 1 - alpha of the quantity in ``interval_label``, by
@@ -279,7 +279,7 @@ class TestResult(Shown):
 
 def _describe_kernels(kernel: Any) -> Any:
     if isinstance(kernel, tuple):
-        return [describe_kernel(each) for each in kernel]
+        return [describe_kernel(component) for component in kernel]
     return None if kernel is None else describe_kernel(kernel)
 
 

@@ -35,6 +35,7 @@ from ..permutation.partitioned import PartitionedSamples
 from ..permutation.pool import pool_pairs, pool_rows
 from ..permutation.pooled_sample import PooledSample
 from ..permutation.samples import TwoSamples
+from ..statistics.base import Statistic
 from ..statistics.combined import CombinedStatistic, choose_statistics, n_scales
 from ..statistics.label_bayes_factor import LabelBayesFactors
 from ..statistics.landmark_bayes_factor import (
@@ -67,13 +68,13 @@ class TwoSampleTest(KernelChoice):
     Attributes:
         kernel: a kernel or the name of a selection rule, of ``"mmd"`` only, otherwise ``None``.
         standardize: scale of the columns, see :func:`~bke.inference.fit`.
-        statistic: ``"combined"``, ``"mmd"`` or ``"bayes_factor"``.
+        statistic: ``"combined"``, ``"mmd"``, ``"bayes_factor"`` or a class of statistics.
         null: options of the null distribution.
         seed: random seed of the permutations or draws.
         progress: show progress bars.
     """
 
-    statistic: str
+    statistic: str | type[Statistic]
     null: NullChoice
     seed: int
     progress: bool
@@ -81,7 +82,7 @@ class TwoSampleTest(KernelChoice):
     @classmethod
     def of(
         cls,
-        statistic: str | None,
+        statistic: str | type[Statistic] | None,
         kernel: Any,
         standardize: str | None,
         null: NullChoice,
@@ -95,7 +96,8 @@ class TwoSampleTest(KernelChoice):
         """
         if statistic is None:
             statistic = "combined" if kernel is None and null.is_permutation else "mmd"
-        check_choice(statistic, "statistic", ("combined", "mmd", "bayes_factor"))
+        if not (isinstance(statistic, type) and issubclass(statistic, Statistic)):
+            check_choice(statistic, "statistic", ("combined", "mmd", "bayes_factor"))
         if statistic == "mmd":
             kernel = check_kernel("multiscale" if kernel is None else kernel, KERNEL_NAMES)
             null.check_kernel(kernel)
@@ -113,12 +115,14 @@ class TwoSampleTest(KernelChoice):
         return cls(None, standardize, statistic, null, *options)
 
     def __str__(self) -> str:
+        if isinstance(self.statistic, type):
+            return self.statistic.__name__
         names = {"combined": "combined statistic", "bayes_factor": "Bayes factor"}
         return names.get(self.statistic) or super().__str__()
 
     def permutation_test(self, pair: TwoSamples, count: int) -> TestResult:
         """Compute the exact test with ``count`` permutations."""
-        if self.statistic == "combined":
+        if self.statistic not in ("mmd", "bayes_factor"):
             result = self._combined_test(pair, count)
         else:
             permute = pair.swap_pairs if self.null.is_paired else pair.permute_labels
@@ -214,7 +218,7 @@ class TwoSampleTest(KernelChoice):
 
     def _select_kernels(self, points: np.ndarray) -> list[Any]:
         """Select the kernels for rows (N, D), with a progress bar."""
-        with progress_bar("kernels", 1, shown=self.progress) as advance:
+        with progress_bar("kernels", 1, show=self.progress) as advance:
             kernels = self.kernels(points)
             advance(1)
         return kernels
@@ -228,7 +232,7 @@ class TwoSampleTest(KernelChoice):
         """
         kernels, labels, statistics = self._select_kernels(points), sample.labels, []
         total = labels.shape[1] * len(kernels)
-        with progress_bar("permutations", total, shown=self.progress) as advance:
+        with progress_bar("permutations", total, show=self.progress) as advance:
             for kernel in kernels:
                 matrix: Factor | np.ndarray | None = factorize(kernel, sample.points)
                 if matrix is None:
@@ -260,7 +264,7 @@ class TwoSampleTest(KernelChoice):
         scales = self.scales(points)
         lengthscales = bandwidth_grid(points / scales, SELECTION_SEED)
         landmarks = draw_landmarks(points / scales, MAX_LANDMARKS, SELECTION_SEED)
-        with progress_bar("scales", len(lengthscales), shown=self.progress) as advance:
+        with progress_bar("scales", len(lengthscales), show=self.progress) as advance:
             statistic = LandmarkBayesFactors(lengthscales, landmarks)
             scaled = dataclasses.replace(sample, points=sample.points / scales, scale=scales)
             log_bayes_factors = statistic.evaluate(scaled, advance).values
@@ -281,8 +285,11 @@ class TwoSampleTest(KernelChoice):
             scale = choose_scale(sample.pooled[sample.selection], "pooled")
         pool = pool_pairs if self.null.is_paired else pool_rows
         pooled = pool(sample, count, sample.generator(self.seed), scale)
-        statistics = choose_statistics(pooled)
-        with progress_bar("scales", n_scales(statistics), shown=self.progress) as advance:
+        if isinstance(self.statistic, type):
+            statistics: tuple[Statistic, ...] = (self.statistic.choose(pooled),)
+        else:
+            statistics = choose_statistics(pooled)
+        with progress_bar("scales", n_scales(statistics), show=self.progress) as advance:
             combined = CombinedStatistic.evaluate(pooled, statistics, advance)
         return self._combined_result(combined, pooled.scale, varying)
 
@@ -296,10 +303,17 @@ class TwoSampleTest(KernelChoice):
             scale: scales of the varying columns.
             varying: mask of the columns that are not constant, (D,).
         """
-        family, lengthscale = combined.scale
-        kernel = extend_kernel(scaled_kernel(lengthscale, scale, family.model), varying)
         summaries = combined.summaries()
         (single_scale, _), (all_scales, _) = LabelBayesFactors.component_weights
+        kernel, kernel_label = None, ""
+        if self.statistic == "combined":
+            family, lengthscale = combined.scale
+            kernel = extend_kernel(scaled_kernel(lengthscale, scale, family.model), varying)
+            kernel_label = "most significant scale"
+            if summaries[0].name not in (single_scale, all_scales):
+                kernel_label = (
+                    f"most significant component {summaries[0].name}, most significant single scale"
+                )
         parts = tuple(
             TestComponent(
                 summary.name,
@@ -310,9 +324,6 @@ class TwoSampleTest(KernelChoice):
             )
             for summary in summaries
         )
-        kernel_label = "most significant scale"
-        if summaries[0].name not in (single_scale, all_scales):
-            kernel_label = f"largest component {summaries[0].name}, most significant single scale"
         return self._result(
             combined.values(),
             kernel=kernel,
@@ -379,7 +390,7 @@ def two_sample_test(
     P: ArrayLike,
     Q: ArrayLike,
     *,
-    statistic: str | None = None,
+    statistic: str | type[Statistic] | None = None,
     kernel: Any = None,
     method: str = "permutation",
     paired: bool = False,
@@ -419,8 +430,9 @@ def two_sample_test(
             131 072 rows in such partitions are tested where they are, with ``"combined"`` and
             permutations only, without an interval and without a progress bar.
         Q: sample of Q, shape (n, D) or (n,), of the same types.
-        statistic: test statistic, see above. Default: ``"mmd"`` if a ``kernel`` or a ``method``
-            other than ``"permutation"`` is passed, otherwise ``"combined"``.
+        statistic: test statistic, see above, or a class of your own, derived from
+            :class:`bke.inference.statistics.base.Statistic`. Default: ``"mmd"`` if a ``kernel`` or
+            a ``method`` other than ``"permutation"`` is passed, otherwise ``"combined"``.
         kernel: kernel of the squared MMD, for ``statistic="mmd"`` only. ``"multiscale"`` (default)
             takes squared MMDs on a grid of lengthscales and at every mode of the smoothed marginal
             likelihood, standardized by their permutations and combined by log-sum-exp. ``"bkl"`` is
@@ -434,14 +446,15 @@ def two_sample_test(
             ``"wild bootstrap"`` (TST-7) for two stationary series, rows in order of time;
             ``"normal"`` for estimators of linear cost, and thus for very many rows.
         paired: row i of P and row i of Q are a pair, and may be dependent; permutations exchange
-            the two.
+            the two. The null hypothesis is that both rows of a pair are exchangeable, which implies
+            P = Q; the level is exact for it, and not for every dependence with P = Q.
         estimator: estimator of the squared MMD. With permutations ``"unbiased"`` (default) or
             ``"biased"``; for pairs that of MMD-6. With ``"normal"`` ``"linear"`` (default, MMD-13)
             or ``"block"`` (MMD-14). The other methods have one estimator each.
         n_resamples: number B of permutations, or of draws from the null distribution. The smallest
             p-value is 1 / (1 + B).
-        sequential: for more than 9998 permutations, draw 999 first, and ten times as many only if
-            the p-value is not above 4 ``alpha``, at the same level
+        sequential: for 9999 or more permutations, draw 999 first (10 / ``alpha`` if that is more),
+            and ten times as many only if the p-value is not above 4 ``alpha``, at the same level
             (:mod:`bke.inference.permutation.null_distribution`); otherwise all at once.
         dependence_length: number of steps beyond which the series are independent, for the wild
             bootstrap; at most a fifth of the rows. Default: 20.
@@ -463,8 +476,8 @@ def two_sample_test(
         raise InputError("rows that are pairs are tested with paired=True")
     if paired and (estimator is not None or method != "permutation"):
         raise InputError(
-            "paired=True is for method='permutation', with an estimator of its own: leave method "
-            "and estimator out"
+            "paired=True is for method='permutation' and has a fixed estimator: leave method and "
+            "estimator out"
         )
     null = NullChoice.checked(
         method,

@@ -77,8 +77,8 @@ def sample_witness(
             gives all chains the same weight, as BKE Figure 5 (C) does.
         landmarks: condition on the empirical embeddings at these points, (l, D) in the units of the
             data, or at this number of cluster centers, instead of all rows: the cost is linear in
-            n, and bands are as wide as the prior far from all landmarks. Without this
-            option: those of a run of the landmark model, or none.
+            n, and bands are as wide as the prior far from all landmarks. By default
+            the landmarks of a run of the landmark model, or none.
         thin: condition on the samples for every ``thin``-th posterior draw of each mode and chain
             only, and draw ``thin`` witnesses from each; 1 for all. ``"auto"``: for 200 or more of
             each mode, or 100 in the order of a single hyperparameter, with which the ends of a
@@ -148,7 +148,7 @@ def sample_witness(
     chosen, source, turn = thin_draws(thin, mode, z)
     z = z.reshape(-1, z.shape[-1])[chosen]
     hyperparameters = unflatten(z, unconstrained_shapes(weighted))
-    with computing(), progress_bar("witness", len(z), shown=progress) as advance:
+    with computing(), progress_bar("witness", len(z), show=progress) as advance:
         arguments = (opened, samples, points, hyperparameters, int(turn.max()) + 1, seed, advance)
         if of == "difference":
             values = draws.witness_from_difference(*arguments)

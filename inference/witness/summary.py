@@ -23,20 +23,20 @@ WEIGHTING = {
 def witness_summary(witness: xr.DataTree, modes: Modes, level: float) -> dict[str, Any]:
     """Return the extremes of the witness with their pointwise bands, overall and in each mode.
 
-    Extremes are those within the range of the data, if any point is. They are no claim: somewhere
-    such bands exclude zero by chance, and ``compare`` names regions. ``overall`` weights modes as
-    the witness does and leaves stuck chains out; ``by_chain`` gives all chains the same weight, as
-    BKE Figure 5 (C), and is there if that differs.
+    Extremes are those within the range of the data, if any point is. They are not a test: pointwise
+    bands exclude zero somewhere by chance; use ``compare`` for regions of difference. ``overall``
+    weights modes as the witness does and leaves stuck chains out; ``by_chain`` gives all chains the
+    same weight, as BKE Figure 5 (C), and is included if it differs.
     """
     points, witness = witness.sizes["point"], within_range(witness)
     dataset = witness.to_dataset()
     at, labels = dataset["at"], dataset["mode"].values
     per_mode: list[dict[str, Any]] = []
     for mode in range(len(modes.modes)):
-        found: dict[str, Any] = {"mode": mode + 1, "draws": int(np.sum(labels == mode))}
-        if found["draws"]:
-            found |= _extremes(credible_band(witness, level, mode), at)
-        per_mode.append(found)
+        summary: dict[str, Any] = {"mode": mode + 1, "draws": int(np.sum(labels == mode))}
+        if summary["draws"]:
+            summary |= _extremes(credible_band(witness, level, mode), at)
+        per_mode.append(summary)
     overall = credible_band(witness, level)
     by_chain = {}
     several = sum(part["draws"] > 0 for part in per_mode) > 1
@@ -72,20 +72,20 @@ def thinning_note(witness: xr.DataTree) -> str:
     return f"{note}." if thin in ("auto", 1) else f"{note}, of one in {thin} posterior draws."
 
 
-def _extremes(found: CredibleBand, at: xr.DataArray) -> dict[str, Any]:
-    """The largest and the smallest mean, where they are, and the pointwise band there."""
-    places = at.transpose("point", "column").values
+def _extremes(band: CredibleBand, at: xr.DataArray) -> dict[str, Any]:
+    """Return the largest and the smallest mean with their points and the pointwise band there."""
+    points = at.transpose("point", "column").values
     names = [str(name) for name in at["column"].values]
     return {
         name: {
-            "mean": float(found.mean[there]),
-            "lower": float(found.lower[there]),
-            "upper": float(found.upper[there]),
-            "at": dict(zip(names, places[there].tolist(), strict=True)),
+            "mean": float(band.mean[index]),
+            "lower": float(band.lower[index]),
+            "upper": float(band.upper[index]),
+            "at": dict(zip(names, points[index].tolist(), strict=True)),
         }
-        for name, there in (
-            ("largest", int(found.mean.argmax())),
-            ("smallest", int(found.mean.argmin())),
+        for name, index in (
+            ("largest", int(band.mean.argmax())),
+            ("smallest", int(band.mean.argmin())),
         )
     }
 
@@ -97,7 +97,7 @@ def brief_witness(
 
     Args:
         witness: summary, see :func:`witness_summary`.
-        names: of the modes.
+        names: names of the modes.
         samples: names of the two samples.
     """
     level = f"{100 * witness['level']:g} % band"
@@ -125,12 +125,12 @@ def brief_witness(
     return [title, *align_columns(rows)]
 
 
-def _extreme(found: Mapping[str, Any]) -> str:
-    """Format a mean to two digits, its place, and its band to the same decimals."""
-    mean, at = found["mean"], list(found["at"].values())
+def _extreme(extreme: Mapping[str, Any]) -> str:
+    """Format a mean to two digits, its point, and its band to the same decimals."""
+    mean, at = extreme["mean"], list(extreme["at"].values())
     decimals = max(0, 1 - math.floor(math.log10(abs(mean)))) if mean else 2
-    place = ", ".join(f"{value:.2g}" for value in at)
-    place = f"({place})" if len(at) > 1 else place
-    ends = (mean, found["lower"], found["upper"])
+    point = ", ".join(f"{value:.2g}" for value in at)
+    point = f"({point})" if len(at) > 1 else point
+    ends = (mean, extreme["lower"], extreme["upper"])
     values = (f"{round(value, decimals) + 0.0:.{decimals}f}" for value in ends)  # no "-0.000"
-    return "{} at {place} ({}, {})".format(*values, place=place)
+    return "{} at {point} ({}, {})".format(*values, point=point)

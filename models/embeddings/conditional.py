@@ -158,7 +158,7 @@ def low_rank_features(
 
 #: :func:`~bke.models.kernels.base.as_points` in NumPy, whatever the precision of JAX.
 as_numpy_points: Callable[..., Any] = double_precision(as_points)
-#: :func:`~bke.models.kernels.covariance.as_pairs` in NumPy, likewise.
+#: :func:`~bke.models.kernels.covariance.as_pairs` in NumPy, whatever the precision of JAX.
 as_numpy_pairs: Callable[..., Any] = double_precision(as_pairs)
 
 
@@ -170,7 +170,7 @@ def matching_points(
     Args:
         X: shape (m, D), (m,) or (D,), a row of which pandas has the columns' names as labels.
         sample: shape (n, D).
-        name: what messages call X.
+        name: name of X in messages.
         columns: names of the columns of ``sample``, or ``None``.
 
     Raises:
@@ -198,8 +198,8 @@ def regularized_cholesky(
     Args:
         matrix: shape (r, r), symmetric and positive semi-definite up to rounding.
         added: regularization.
-        description: what the error message calls the matrix.
-        name: argument that the error message says to raise.
+        description: name of the matrix in the error message.
+        name: argument to increase, for the error message.
         singular: squared ratio of the smallest to the largest diagonal entry of the factor below
             which solutions are rounding error.
 
@@ -318,8 +318,8 @@ class ConditionalEmbedding:
         Y: (n, E).
         kernel_y: l.
         regularization: lambda, per row.
-        columns_y: names of the columns of Y; ``None`` without names. Those of X are those of its
-            features.
+        columns_y: names of the columns of Y; ``None`` without names. The features have the names
+            of the columns of X.
     """
 
     features: LowRankFeatures
@@ -445,8 +445,8 @@ class ConditionalEmbedding:
         """Estimate Var[Y | X = x] by column, (m, E): the conditional mean of squared residuals.
 
         The residuals are (y_i - m(x_i))^2 / (1 - h_i) with the conditional mean m at the row's own
-        x_i and the leverage h_i. E[Y^2 | x] - m(x)^2 would be the difference of two large numbers,
-        each with an error of its own. A variance may come out negative where rows are few, since
+        x_i and the leverage h_i. E[Y^2 | x] - m(x)^2 would be the difference of two large numbers
+        with errors. A variance may come out negative where rows are few, since
         weights may.
 
         Args:
@@ -518,18 +518,18 @@ def conditional_embedding(
 def check_weight_sums(
     weights: np.ndarray, typical: float, points: Any, sample: np.ndarray, name: str
 ) -> None:
-    """Refuse points so far from the sample that their weights sum to nearly nothing.
+    """Refuse points so far from the sample that their weights sum to nearly zero.
 
     Args:
-        weights: at the points, (m, n).
+        weights: weights at the points, (m, n).
         typical: sum of the weights at a row of the sample.
-        points: (m, D); more than m of one row of weights.
+        points: (m, D); more than m for a single row of weights.
         sample: (n, D).
-        name: what the message calls the points.
+        name: name of the points in messages.
 
     Raises:
-        ArithmeticError: a sum is at most 1e-6 of the typical one, or 1e-9 of that of the weights'
-            absolute values.
+        ArithmeticError: a sum is at most 1e-6 of the typical sum, or 1e-9 of the sum of the
+            absolute weights.
     """
     totals = weights.sum(axis=1)
     smallest = np.maximum(1e-6 * abs(typical), 1e-9 * np.abs(weights).sum(axis=1))
@@ -537,11 +537,11 @@ def check_weight_sums(
     if not vanishing.any():
         return
     row = int(np.argmax(vanishing))
-    places = np.asarray(points)
-    place = f"row {row + 1} of {name}" if len(places) == len(weights) > 1 else name
-    distances = cdist(places[row : row + 1] if len(places) == len(weights) else places, sample)
+    points = np.asarray(points)
+    subject = f"row {row + 1} of {name}" if len(points) == len(weights) > 1 else name
+    distances = cdist(points[row : row + 1] if len(points) == len(weights) else points, sample)
     raise ArithmeticError(
-        f"{place} is too far from the sample: the weights sum to {totals[row]:.2g}, against "
+        f"{subject} is too far from the sample: the weights sum to {totals[row]:.2g}, against "
         f"{typical:.2g} at the sample's rows, and the nearest of these is at a distance of "
         f"{distances.min():.3g}; leave it out, or widen the kernel"
     )

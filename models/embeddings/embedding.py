@@ -259,8 +259,9 @@ def same_kernel(first: Covariance, second: Covariance) -> bool:
         return a is b or (not traced and bool(np.array_equal(a, b)))
 
     structure: Any
-    (leaves, structure), (others, other) = jax.tree.flatten(first), jax.tree.flatten(second)
-    return bool(structure == other) and all(map(equal, leaves, others))
+    leaves, structure = jax.tree.flatten(first)
+    other_leaves, other_structure = jax.tree.flatten(second)
+    return bool(structure == other_structure) and all(map(equal, leaves, other_leaves))
 
 
 @double_precision

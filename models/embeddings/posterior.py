@@ -102,7 +102,7 @@ def condition(
         noise: covariance of their noise, (n, n).
         prior: covariance of the process between two sets of points, a matrix.
         points: the n points of the values, an argument of ``prior``.
-        at: the m points, likewise.
+        at: the m points, an argument of ``prior``.
 
     Raises:
         ArithmeticError: the noise is lost to rounding; inside a transformation the result is NaN

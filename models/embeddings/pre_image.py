@@ -24,8 +24,8 @@ class PreImage(NamedTuple):
     """Result of :func:`pre_image`: the maximizer of an embedding."""
 
     point: np.ndarray  # (D,)
-    value: float  # of the embedding there
-    iterations: int  # of the start that led there; 0 where the maximum is in closed form
+    value: float  # of the embedding at the point
+    iterations: int  # from the start that reached the point; 0 for a maximum in closed form
     converged: bool
 
 
@@ -34,7 +34,8 @@ def pre_image(
 ) -> PreImage:
     """Find the maximizer of an embedding, argmin_x |mu - k(x, .)|^2 where k(x, x) is constant.
 
-    Muandet et al. (2017, section 3.8.1); of the embedding of a distribution an approximate mode.
+    Muandet et al. (2017, section 3.8.1). For the embedding of a distribution it is an approximate
+    mode.
     Sums of Gaussian components: the fixed-point iteration x <- (sum_i w_i k(x_i, x) P)^-1 sum_i w_i
     k(x_i, x) P x_i, P the precision, from the highest of the embedding's points, with Newton's
     step in its place where the embedding is concave, and steps halved where weights of both signs

@@ -57,7 +57,7 @@ class JointEmbedding:
         Y: (m, E).
         coefficients: B, (n, m).
         columns_x: names of the columns of X; ``None`` without names.
-        columns_y: names of the columns of Y, likewise.
+        columns_y: names of the columns of Y; ``None`` without names.
     """
 
     kernel_x: Covariance
@@ -151,8 +151,8 @@ class BayesRule:
         covariance: C, the uncentered covariance, (r, r), symmetric; not positive where weights are
             negative.
         regularization: delta.
-        columns: names of the columns of X; ``None`` without names. Those of Y are those of its
-            features.
+        columns: names of the columns of X; ``None`` without names. The features have the names of
+            the columns of Y.
     """
 
     features: LowRankFeatures

@@ -34,7 +34,7 @@ class KernelPair(Kernel):
 
     @property
     def allow_fixed_nodes(self) -> bool:  # type: ignore[override]
-        """Whether both kernels allow quadrature over fixed nodes."""
+        """True if both kernels allow quadrature over fixed nodes."""
         return self.left.allow_fixed_nodes and self.right.allow_fixed_nodes
 
 
@@ -139,7 +139,7 @@ class Scaled(Kernel):
 
     @property
     def allow_fixed_nodes(self) -> bool:  # type: ignore[override]
-        """Whether ``kernel`` allows quadrature over fixed nodes."""
+        """True if ``kernel`` allows quadrature over fixed nodes."""
         return self.kernel.allow_fixed_nodes
 
     def _log_variance(self) -> jax.Array:

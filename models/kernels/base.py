@@ -142,7 +142,7 @@ class Kernel(Covariance):
     def smooth(self, measure: Measure, dimension: int) -> Covariance:
         """Compute r for :meth:`smoothed`: in closed form for sums of Gaussian components.
 
-        Subclasses override it for measures of their own.
+        Subclasses override it for other measures.
         """
         components = self.components(dimension)
         return measure.smooth(self if components is None else components, dimension)

@@ -143,7 +143,7 @@ def as_numbers(X: Any, name: str) -> np.ndarray:
         X = np.ma.array(X)
     if isinstance(X, np.ma.MaskedArray):  # np.asarray would show what the mask hides
         X = np.ma.filled(X.astype(np.float64 if X.dtype.kind in "fiu" else object), np.nan)
-    # polars, whose types are a list, makes numbers of dates in units of their own.
+    # polars, whose types are a list, converts dates to numbers in varying units.
     dtypes = getattr(X, "dtypes", None)
     for of in dtypes if isinstance(dtypes, list) else ():
         if getattr(of, "is_temporal", bool)():
@@ -152,8 +152,8 @@ def as_numbers(X: Any, name: str) -> np.ndarray:
     if values.dtype == object and values.ndim == 0:
         raise ValueError(f"{name} must be an array or a data frame, got {type(X).__name__}")
     if values.dtype == object:  # such as of pandas columns with nullable types
-        cells, values = values, np.empty(values.shape)
-        for index, cell in np.ndenumerate(cells):
+        objects, values = values, np.empty(values.shape)
+        for index, cell in np.ndenumerate(objects):
             real = isinstance(cell, (numbers.Real, decimal.Decimal))
             real = real and not isinstance(cell, (bool, np.timedelta64))
             if not (real or cell is None or str(cell) == "<NA>"):  # the last is pandas.NA
@@ -194,13 +194,13 @@ def in_order_of(
     """Return ``X`` with its columns in the order of those of a sample, by their names.
 
     Args:
-        X: a data frame, or anything without names, which is returned as it is.
+        X: a data frame, or an object without names, which is returned unchanged.
         columns: names of the columns of the sample, or ``None``.
-        name: what messages call ``X``.
-        sample: what messages call the sample.
+        name: name of ``X`` in messages.
+        sample: name of the sample in messages.
 
     Raises:
-        ValueError: the names differ, or one is there twice; see :func:`_columns_differ`.
+        ValueError: the names differ or repeat; see :func:`_columns_differ`.
     """
     order = column_order(column_names(X), columns, name, sample)
     return X if order is None else np.asarray(X)[:, order]
@@ -259,7 +259,7 @@ def as_pairs(
 
 
 def check_row_labels(X: Any, Y: Any, names: tuple[str, str]) -> None:
-    """Refuse pandas objects with the same row labels in another order: rows go by position."""
+    """Refuse pandas objects with the same row labels in another order: rows match by position."""
     first, second = (cast(Any, getattr(Z, "index", None)) for Z in (X, Y))
     if not (hasattr(first, "equals") and hasattr(second, "equals")) or first.equals(second):
         return

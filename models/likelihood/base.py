@@ -81,9 +81,9 @@ class LikelihoodSolver(abc.ABC):
 
     @property
     def sequential(self) -> bool:
-        """Whether ``vmap`` evaluates one entry of a batch after another.
+        """True if entries of a batch are evaluated one after another instead of by ``vmap``.
 
-        It would evaluate every branch for every entry, and store all their matrices.
+        ``vmap`` would evaluate every branch for every entry, and store all their matrices.
         """
         return False
 
@@ -192,8 +192,8 @@ def _evaluate(
         return function(solver, parameters)
     leaves, tree = jax.tree.flatten((solver, parameters))
 
-    # Leaves: the markers of a batch are no valid parameters, and a second derivative of the rule
-    # that JAX makes of it fails where an argument contains None.
+    # Arguments are leaves: tracers of a batch are not valid parameters, and second derivatives of a
+    # batched function fail in JAX if an argument contains None.
     @sequential_vmap
     def evaluate(*leaves: jax.Array) -> Any:
         return function(*jax.tree.unflatten(tree, leaves))

@@ -40,7 +40,7 @@ def embedding_and_log_jacobian(
     tied = _equals(x, rows.points) & kernel.translation_invariant
     exponent = jnp.where(rows.mask(~tied), log_scale, -jnp.inf)
     largest = maximum(exponent)
-    # Any finite constant may be taken out; without a gradient of its own it cancels exactly.
+    # Any finite constant may be taken out; without a gradient it cancels exactly.
     largest = jax.lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, 0.0))
     weight = jnp.exp(exponent - largest)
     # Products with ones are faster than sums on the CPU: many rows at once.

@@ -473,7 +473,7 @@ class LowRank(Likelihood):
             points: the data, with known entries.
             kernel: a kernel like those that will be evaluated; its lengthscales do not matter.
             noise_variance: the noise, one variance.
-            measure: of the smoothed kernel.
+            measure: measure of the smoothed kernel.
             exact: number of rows that correct the approximation; by default the rank, or 256 if
                 that is more (not tuned).
             seed: seed of the features and of these rows.

@@ -20,7 +20,7 @@ class SamplingNoise:
     """The covariance of mu_hat by the central limit theorem in place of sigma^2 I in BKE (5).
 
     C/n + nugget I with C(x, y) = Cov[k(X, x), k(X, y)] (KME-14), estimated from the data under the
-    same hyperparameters, so it changes with them. BKE section 4.1 names it as an extension.
+    same hyperparameters, so it changes with them. BKE section 3.2 names it as an extension.
 
     Args:
         full: all of C, or its diagonal only, each point with its own variance and no correlation.

@@ -54,7 +54,7 @@ def squared_stein_discrepancy(X: ArrayLike, scores: ArrayLike, kernel: Radial) -
 
     Args:
         X: shape (n, D) or (n,), n >= 2.
-        scores: of the density, d log p / dx at the rows of X.
+        scores: scores of the density, d log p / dx at the rows of X.
         kernel: a function of the distance over its lengthscale, see :func:`stein_matrix`.
 
     Raises:

@@ -22,7 +22,7 @@ class Normalizer(NamedTuple):
     """log of the integral of q over a box; see :func:`log_normalizer`."""
 
     value: float
-    error: float  # of the integral, relative; an estimate
+    error: float  # estimated relative error of the integral
     low: np.ndarray  # (D,)
     high: np.ndarray  # (D,)
 

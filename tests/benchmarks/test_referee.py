@@ -19,31 +19,33 @@ def settings(load):
     return load("referee_settings")
 
 
-def test_every_setting_draws_two_samples_of_one_shape(settings):
-    assert {one.family for one in settings.SETTINGS.values()} == set(settings.FAMILIES)
+def test_every_setting_draws_two_samples_of_equal_shape(settings):
+    assert {setting.family for setting in settings.SETTINGS.values()} == set(settings.FAMILIES)
     for family in settings.FAMILIES:
-        held = [one.held_out for one in settings.SETTINGS.values() if one.family == family]
-        assert sum(held) >= 3
-        assert len(held) - sum(held) >= 3
+        held_out = [
+            setting.held_out for setting in settings.SETTINGS.values() if setting.family == family
+        ]
+        assert sum(held_out) >= 3
+        assert len(held_out) - sum(held_out) >= 3
     for setting in settings.SETTINGS.values():
-        first, second = setting.drawn(0)
+        first, second = setting.draw(0)
         assert first.shape == second.shape
         assert len(first) == setting.n
-        np.testing.assert_array_equal(first, setting.drawn(0)[0])
-        assert not np.array_equal(first, setting.drawn(1)[0])
+        np.testing.assert_array_equal(first, setting.draw(0)[0])
+        assert not np.array_equal(first, setting.draw(1)[0])
         assert np.isfinite([first, second]).all()
 
 
-def test_mmds_are_unbiased_ones(peers):
-    """By sums over pairs, labels dealt out anew too."""
+def test_mmd_estimates_are_unbiased(peers):
+    """Compare with sums over pairs, also for permuted labels."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(9, 2)), rng.normal(0.5, 1.0, size=(9, 2))
     rows, weights = np.concatenate([x, y]), peers.labels(9, 9, rng)[:, :3]
     gram = np.exp(-np.sum((rows[:, None] - rows) ** 2, axis=2))
-    for column, found in zip(weights.T, peers.unbiased(gram, weights, 9, 9), strict=True):
+    for column, estimate in zip(weights.T, peers.unbiased(gram, weights, 9, 9), strict=True):
         a, b = np.flatnonzero(column > 0), np.flatnonzero(column < 0)
-        own = sum(gram[i, j] for s in (a, b) for i in s for j in s if i != j) / (9 * 8)
-        assert found == pytest.approx(own - 2.0 * gram[np.ix_(a, b)].mean(), rel=1e-10)
+        within = sum(gram[i, j] for s in (a, b) for i in s for j in s if i != j) / (9 * 8)
+        assert estimate == pytest.approx(within - 2.0 * gram[np.ix_(a, b)].mean(), rel=1e-10)
 
 
 def test_the_energy_distance_is_that_of_its_definition(peers):
@@ -70,7 +72,7 @@ def test_the_energy_distance_is_that_of_its_definition(peers):
         "spanning tree",
     ],
 )
-def test_other_tools_hear_a_shift_and_keep_their_level(peers, tool):
+def test_other_tools_reject_a_shift_and_keep_their_level(peers, tool):
     """60 null data sets of 20 + 20 rows, seed 2: at most 10 rejections but for 1 in 2000.
 
     KLR, whose level may be 0.08: 1 in 100.
@@ -93,30 +95,30 @@ def test_the_likelihood_ratio_is_that_of_its_definition(peers, metric):
     for width in (0.05, 10.0):
         scale = 2.0 * np.median(distances[np.triu_indices(23, 1)])
         gram = np.exp(-distances / (width * scale))
-        S, T = (gram[:, one] @ gram[:, one].T / one.sum() for one in (first, ~first))
+        S, T = (gram[:, labels] @ gram[:, labels].T / labels.sum() for labels in (first, ~first))
         A = 0.99 * S + 0.01 * T
-        found = peers.whitened(peers.kernel_features(rows, metric, width), first, ridges)
-        for ridge, value in zip(ridges, found, strict=True):
+        statistics = peers.whitened(peers.kernel_features(rows, metric, width), first, ridges)
+        for ridge, value in zip(ridges, statistics, strict=True):
             values, vectors = np.linalg.eigh(A + ridge * np.eye(23))
             root = vectors / np.sqrt(values) @ vectors.T
-            own = np.maximum(np.linalg.eigvalsh(root @ (A - T) @ root), -1.0)
-            assert value == pytest.approx(np.sum(own**2), rel=1e-6)
+            eigenvalues = np.maximum(np.linalg.eigvalsh(root @ (A - T) @ root), -1.0)
+            assert value == pytest.approx(np.sum(eigenvalues**2), rel=1e-6)
 
 
-def test_statistics_of_the_likelihood_ratio_are_followed_until_each_is_reached(peers):
+def test_statistics_of_the_likelihood_ratio_are_followed_until_all_are_reached(peers):
     """All of them, against every permutation, say how long the best one lasts."""
     x, y = np.random.default_rng(4).normal(size=(2, 15, 2)) * np.array([[[1.0]], [[2.0]]])
     first = peers.labels(15, 15, np.random.default_rng(5))[:, :61] > 0.0
     lasted = []
     for width in peers.WIDTHS:
         features = peers.kernel_features(np.concatenate([x, y]), "sqeuclidean", width)
-        drawn = np.array([peers.whitened(features, one, peers.RIDGES) for one in first.T])
+        drawn = np.array([peers.whitened(features, labels, peers.RIDGES) for labels in first.T])
         reached = drawn[1:] >= drawn[0]
         lasted.append(np.where(reached.any(axis=0), reached.argmax(axis=0), 60).max())
     assert 0 < max(lasted) < 60
     for most in (5, 60):
-        found = peers.lasting(x, y, np.random.default_rng(5), most=most)
-        assert found == min(most, max(lasted))
+        result = peers.permutations_exceeded(x, y, np.random.default_rng(5), max_permutations=most)
+        assert result == min(most, max(lasted))
 
 
 def test_published_settings_have_their_covariances(settings):
@@ -135,21 +137,21 @@ def test_published_settings_have_their_covariances(settings):
     assert (np.abs(near.T @ near / n - wanted) < 6.0 * np.sqrt((1.0 + wanted**2) / n)).all()
 
 
-def test_a_loss_is_one_beyond_two_paired_errors(referee):
+def test_a_loss_exceeds_two_paired_standard_errors(referee):
     ours = np.where(np.arange(100) < 50, 0.01, 0.5)
     same, better = ours.copy(), ours.copy()
     better[60:75] = 0.01  # 15 of 100 more: 4.2 standard errors
     same[[60, 61, 0]] = 0.01, 0.01, 0.5
     name = "shift, D = 10"
-    found = {
+    results = {
         name: {
             tool: {"p": list(p), "seconds": [0.1] * 100}
             for tool, p in (("bke", ours), ("MMDAgg", better), ("MMD-FUSE", same))
         }
     }
-    (loss,) = referee.losses(found, ["bke", "MMDAgg", "MMD-FUSE"], [name])
+    (loss,) = referee.losses(results, ["bke", "MMDAgg", "MMD-FUSE"], [name])
     assert loss["tool"] == "MMDAgg"
     assert loss["ahead by"] == pytest.approx(0.15)
     assert loss["error"] == pytest.approx((0.15 * 0.85 / 100) ** 0.5)
-    assert "| shift, D = 10 " in referee.told(found, null=False)
-    assert len(referee.drawn(found).axes) == 1
+    assert "| shift, D = 10 " in referee.summary(results, null=False)
+    assert len(referee.draw_powers(results).axes) == 1

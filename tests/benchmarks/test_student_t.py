@@ -25,7 +25,7 @@ def test_joint_appends_label_indicators(benchmark):
     )
 
 
-def test_log_density_by_label_pairs_each_image_with_each_label(benchmark):
+def test_log_density_by_label_pairs_all_images_with_all_labels(benchmark):
     images = np.array([[10.0], [20.0]])
 
     def density(rows):
@@ -112,7 +112,7 @@ def test_all_methods_on_well_separated_digits(benchmark, monkeypatch):
     assert record["KST, factor 1 novelty setting"]["factor"] == 1.0
 
 
-def test_too_few_images_raise(benchmark, monkeypatch, tmp_path):
+def test_an_insufficient_number_of_images_raises(benchmark, monkeypatch, tmp_path):
     digits = digits_of(benchmark, n=800)
     np.savez(tmp_path / "digits.npz", images=digits.images, labels=digits.labels)
     monkeypatch.setattr("sys.argv", ["student_t.py", "--usps", str(tmp_path / "digits.npz")])

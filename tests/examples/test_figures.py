@@ -1,4 +1,4 @@
-"""The figures of the paper: what their scripts compute, and what the page on them says of it."""
+"""The figures of the paper: results of their scripts, and the page that describes them."""
 
 import re
 from pathlib import Path
@@ -20,11 +20,9 @@ def test_every_named_script_has_the_named_options():
         text = (ROOT / "docs" / "explanation" / page).read_text(encoding="utf-8")
         scripts = set(re.findall(r"examples/(\w+\.py)", text))
         assert scripts
-        written = "".join(
-            (ROOT / "examples" / name).read_text(encoding="utf-8") for name in scripts
-        )
+        code = "".join((ROOT / "examples" / name).read_text(encoding="utf-8") for name in scripts)
         for option in set(re.findall(r"`(?:[^`\n]* )?(--[a-z-]+)", text)):
-            assert f'"{option}"' in written, option
+            assert f'"{option}"' in code, option
 
 
 @pytest.mark.slow
@@ -35,7 +33,9 @@ def test_figure_1_is_drawn_with_bands_as_described(run, tmp_path):
     default = embedding_posterior(X, kernel, at, noise="clt")
     paper = embedding_posterior(X, kernel, at, noise=0.1)
     inside = (at > X.min()) & (at < X.max())
-    width = [np.sqrt(np.diag(one.covariance))[inside].mean() for one in (default, paper)]
+    width = [
+        np.sqrt(np.diag(posterior.covariance))[inside].mean() for posterior in (default, paper)
+    ]
     assert width[1] > 2.0 * width[0]
     truth = names["truth"](at)
     error = np.abs(np.asarray(default.mean) - truth)
@@ -78,7 +78,7 @@ def test_figure_4_has_its_mass_in_the_long_mode():
 
 
 @pytest.mark.slow
-def test_figure_6_quick_finds_what_its_docstring_says(run, tmp_path, capsys):
+def test_figure_6_quick_agrees_with_its_docstring(run, tmp_path, capsys):
     pytest.importorskip("causallearn")
     names = run("figure6.py", "--quick", "--out", tmp_path)
     assert "leave an edge between Temp and Ozone" in " ".join(names["__doc__"].split())

@@ -1,4 +1,4 @@
-"""The examples of kernel Student-t densities, as they are run."""
+"""Run the examples of kernel Student-t densities."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -15,20 +15,20 @@ def test_the_quadratic_kernel_has_the_features_of_figure_1():
 
 @pytest.mark.slow
 def test_figures_are_drawn(run, tmp_path):
-    found = run("student_t.py", "--quick", "--out", tmp_path)
+    result = run("student_t.py", "--quick", "--out", tmp_path)
     # The kernel's density is that in the plane times the volume element, and integrates to one.
-    assert found["results"]["difference of both ways to the log density"] < 1e-9
+    assert result["results"]["difference of both ways to the log density"] < 1e-9
     line = np.linspace(-20.0, 20.0, 40_001)
-    value = found["pulled_back"].log_density(line)
-    normalizer = found["log_normalizer"](found["pulled_back"]).value
+    value = result["pulled_back"].log_density(line)
+    normalizer = result["log_normalizer"](result["pulled_back"]).value
     assert np.trapezoid(np.exp(value - normalizer), line) == pytest.approx(1.0, abs=1e-4)
-    means = found["results"]["mean log density of fresh draws"]
+    means = result["results"]["mean log density of fresh draws"]
     assert means["kernel Student-t"] < means["the truth"]
     assert len(list(tmp_path.glob("*.png"))) == 3
 
 
 @pytest.mark.slow
-def test_a_new_square_is_found(run, tmp_path):
+def test_a_new_square_is_detected(run, tmp_path):
     """Grey with noise against the same with a red square of 24 x 24 of 120 x 120 pixels, 4 %.
 
     5 % are taken, so all of it can be found.
@@ -39,19 +39,19 @@ def test_a_new_square_is_found(run, tmp_path):
     for name, picture in (("background", background), ("target", target)):
         plt.imsave(tmp_path / f"{name}.png", np.clip(picture, 0.0, 1.0))
     files = ("--background", tmp_path / "background.png", "--target", tmp_path / "target.png")
-    found = run("relative_novelty.py", *files, "--quick", "--out", tmp_path)
+    result = run("relative_novelty.py", *files, "--quick", "--out", tmp_path)
 
     # The column of pixels left over is cut; red, green and blue of a patch row by row.
-    patches, picture = found["patches"], found["target"]
+    patches, picture = result["patches"], result["target"]
     assert patches(picture).shape == (60, 60, 12)
     np.testing.assert_array_equal(patches(picture)[3, 5], picture[6:8, 10:12].ravel())
 
-    for where in found["novel"].values():
+    for where in result["novel"].values():
         assert where.sum() == 180
         assert where[20:32, 30:42].mean() > 0.95
 
 
-def test_one_picture_alone_is_refused(run, tmp_path, capsys):
+def test_a_single_picture_is_refused(run, tmp_path, capsys):
     with pytest.raises(SystemExit):
         run("relative_novelty.py", "--target", tmp_path / "target.png")
     assert "pass both or neither" in capsys.readouterr().err

@@ -56,18 +56,18 @@ def damaged() -> Callable[[bytes, random.Random], bytes]:
     """A flipped bit, eight of them, a cut, or a page of zeros or of noise."""
 
     def damage(content: bytes, rng: random.Random) -> bytes:
-        made = bytearray(content)
+        changed = bytearray(content)
         kind = rng.randrange(5)
         if kind < 2:
             for _ in range((1, 8)[kind]):
-                made[rng.randrange(len(made))] ^= 1 << rng.randrange(8)
+                changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
         elif kind == 2:
-            del made[rng.randrange(len(made)) :]
+            del changed[rng.randrange(len(changed)) :]
         else:
-            at = rng.randrange(len(made))
-            page = len(made[at : at + 4096])
-            made[at : at + page] = bytes(page) if kind == 3 else rng.randbytes(page)
-        return bytes(made)
+            at = rng.randrange(len(changed))
+            page = len(changed[at : at + 4096])
+            changed[at : at + page] = bytes(page) if kind == 3 else rng.randbytes(page)
+        return bytes(changed)
 
     return damage
 

@@ -1,6 +1,6 @@
 """Results depend on data, options and seeds only, not on threads, processes or settings of JAX.
 
-Every test runs the same program in a process of its own; sums in other orders differ by rounding.
+Every test runs the same program in a separate process; sums in other orders differ by rounding.
 """
 
 import json

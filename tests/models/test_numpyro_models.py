@@ -277,8 +277,8 @@ def test_single_precision_is_refused():
 
 
 def test_an_unregistered_likelihood_is_refused(x64):
-    class Mine(Nystrom):
+    class UserLikelihood(Nystrom):
         name = "mine"
 
     with pytest.raises(ValueError, match="is not one of bke"):
-        sites(X1, likelihood=Mine(5))
+        sites(X1, likelihood=UserLikelihood(5))

@@ -1168,7 +1168,9 @@ def comparison_outputs(result: Any) -> dict[str, Any]:
     }
     # In the order of the names that were recorded.
     recorded_names = {"in one region": "at one place"}
-    components = sorted(result.components, key=lambda one: recorded_names.get(one.name, one.name))
+    components = sorted(
+        result.components, key=lambda component: recorded_names.get(component.name, component.name)
+    )
     outputs["component_statistics"] = [component.statistic for component in components]
     outputs["pvalue_components"] = [component.pvalue for component in components]
     if result.minimum_detectable_shift is not None:
@@ -1877,10 +1879,12 @@ def dependence_commands(seed: int) -> Mapping[str, Any]:
         path = Path(folder) / "rows.csv"
         samples.write_csv(path, np.hstack(samples.dependent()), "x,y,z")
         tested = command("independence", path, "--x", "x", "--y", "y", *options)
-        given_y = command("independence", path, "--x", "x", "--y", "z", "--given", "y", *options)
+        conditional_on_y = command(
+            "independence", path, "--x", "x", "--y", "z", "--given", "y", *options
+        )
     return {
         **chosen(tested, **TEST_KEYS),
-        **named("given", chosen(given_y, **TEST_KEYS)),
+        **named("given", chosen(conditional_on_y, **TEST_KEYS)),
     }
 
 

@@ -5,7 +5,7 @@
     python tests/record/recording.py --against --area likelihood --all-seeds
 
 Both run with the environment variables of ``tests/conftest.py`` and JAX's default precision, so
-that a wheel of the reference commit in an environment of its own and the tree of today are run
+that a wheel of the reference commit in a separate environment and the tree of today are run
 alike.
 
 An output is *exact* if it is the same for all seeds: numbers must agree to 1e-9, relative to the
@@ -296,10 +296,10 @@ def _timed(case: Case, function: Any) -> Any:
     return result
 
 
-def _write(taken: Mapping[str, Any]) -> None:
+def _write(new_values: Mapping[str, Any]) -> None:
     """Replace the entries of the cases that were taken, and drop those of cases that are gone."""
-    entries = {name: value for name, value in {**load(), **taken}.items() if name in CASES}
-    for area in {CASES[name].area for name in taken}:
+    entries = {name: value for name, value in {**load(), **new_values}.items() if name in CASES}
+    for area in {CASES[name].area for name in new_values}:
         part = {name: entries[name] for name in sorted(entries) if CASES[name].area == area}
         lines = ",\n".join(
             f"{json.dumps(name)}: {{\n"

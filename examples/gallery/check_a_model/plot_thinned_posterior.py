@@ -31,12 +31,12 @@ for draw in draws:  # a Gibbs sampler: rates with Gamma(2, 1) priors, then the y
     change = rng.choice(years, p=p / p.sum())
     draw[:] = early, late, 1850 + change
 
-few = thin(draws, 40, columns=("rate before", "rate after", "last year before"))
-print(few)
+thinned = thin(draws, 40, columns=("rate before", "rate after", "last year before"))
+print(thinned)
 
 _, ax = plt.subplots(figsize=(6.5, 4.2), layout="constrained")
 ax.plot(draws[:, 2] + rng.uniform(-0.4, 0.4, 6000), draws[:, 0], ".", color="0.8", markersize=2)
-ax.plot(draws[few.indices, 2], draws[few.indices, 0], "o", color="C1")
+ax.plot(draws[thinned.indices, 2], draws[thinned.indices, 0], "o", color="C1")
 ax.set(
     xticks=range(1880, 1905, 5),
     xlabel="last year before the change",

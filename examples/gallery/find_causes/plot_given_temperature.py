@@ -17,9 +17,9 @@ from bke.inference import conditional_independence_test, independence_test
 # Days follow each other, and are taken for independent here.
 days = pd.read_csv(Path(__file__).parents[2] / "data" / "ozone.csv").astype(float)[::2]
 ozone, temperature = days["Ozone"], days["Temp"]
-others = {"Hum": "humidity", "Wind": "wind", "Vis": "visibility"}
+labels = {"Hum": "humidity", "Wind": "wind", "Vis": "visibility"}
 marginal, conditional = [], []
-for column in others:
+for column in labels:
     marginal.append(independence_test(days[column], ozone, progress=False))
     conditional.append(
         conditional_independence_test(days[column], ozone, temperature, progress=False)
@@ -27,14 +27,14 @@ for column in others:
 print(conditional[0])
 
 _, ax = plt.subplots(figsize=(7.0, 3.0), layout="constrained")
-rows = np.arange(len(others))
+rows = np.arange(len(labels))
 for tests, shift, label in (
     (marginal, -0.1, "unconditional"),
     (conditional, 0.1, "given temperature"),
 ):
     ax.plot([test.pvalue for test in tests], rows + shift, "o", label=label)
 ax.axvline(0.05, color="0.4", linestyle="--", linewidth=0.8)
-ax.set_yticks(rows, others.values())
+ax.set_yticks(rows, labels.values())
 ax.set(xscale="log", xlabel="p-value of independence of ozone")
 ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 

@@ -16,15 +16,15 @@ from bke.inference import compare, match_weights, plot_matching
 
 people = pd.read_csv(Path(__file__).parents[2] / "data" / "training.csv").astype(float)
 before = ["age", "educ", "black", "hispanic", "married", "re74", "re75"]
-trained, others = people[people["treat"] == 1.0], people[people["treat"] == 0.0]
+trained, controls = people[people["treat"] == 1.0], people[people["treat"] == 0.0]
 
-matched = match_weights(others[before], trained[before])
+matched = match_weights(controls[before], trained[before])
 print(matched)
 earned = trained["re78"].mean()
-print(f"Unweighted: {earned - others['re78'].mean():+.0f} dollars in 1978")
-print(f"Weighted: {earned - np.average(others['re78'], weights=matched.values):+.0f} dollars")
+print(f"Unweighted: {earned - controls['re78'].mean():+.0f} dollars in 1978")
+print(f"Weighted: {earned - np.average(controls['re78'], weights=matched.values):+.0f} dollars")
 comparison = compare(
-    trained[["re78"]], others[["re78"]], weights=(None, matched.values),
+    trained[["re78"]], controls[["re78"]], weights=(None, matched.values),
     names=("trained", "others, weighted"), progress=False,
 )  # fmt: skip
 print(comparison)

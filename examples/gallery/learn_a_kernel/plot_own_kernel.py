@@ -19,7 +19,7 @@ from bke.models import kernel_from_function
 
 days = pd.read_csv(Path(__file__).parents[2] / "data" / "ozone.csv")
 ozone = days["Ozone"].to_numpy(dtype=float)
-share_of_year = np.arange(330) / 330.0
+year_fraction = np.arange(330) / 330.0
 
 
 def circle(x, y, *, width=0.15):
@@ -28,14 +28,14 @@ def circle(x, y, *, width=0.15):
 
 kernel = kernel_from_function(circle)
 conditional = learn_conditional(
-    share_of_year, ozone, kernel_x=kernel, kernel_y="median", regularization=0.001
+    year_fraction, ozone, kernel_x=kernel, kernel_y="median", regularization=0.001
 )
 at = np.linspace(0.0, 1.0, 200)
 mean, sd = conditional.expectation(at)[:, 0], np.sqrt(conditional.variance(at))[:, 0]
 print(conditional)
 
 _, ax = plt.subplots(figsize=(7.0, 4.0), layout="constrained")
-ax.plot(share_of_year, ozone, ".", color="0.7", label="days")
+ax.plot(year_fraction, ozone, ".", color="0.7", label="days")
 ax.plot(at, mean, color="C0", label="mean")
 ax.fill_between(at, mean - sd, mean + sd, color="C0", alpha=0.2, label="± 1 standard deviation")
 ax.set(xlabel="fraction of the year", ylabel="ozone (parts per hundred million)")

@@ -20,10 +20,12 @@ regressor = DistributionRegressor(shrinkage=False)
 regressor.fit(pupils[["class", "IQ", "SES"]], scores, groups="class")
 print(regressor)
 
-alike = pd.DataFrame({"IQ": [11.0] * 20, "SES": [30.0] * 20})
-mixed = pd.DataFrame({"IQ": [8.0, 14.0] * 10, "SES": [15.0, 45.0] * 10})
-alike_interval, mixed_interval = regressor.predict_interval([alike, mixed], level=0.9)
-print(f"a class of pupils who are alike: {alike_interval.round(1)}")
+uniform_class = pd.DataFrame({"IQ": [11.0] * 20, "SES": [30.0] * 20})
+mixed_class = pd.DataFrame({"IQ": [8.0, 14.0] * 10, "SES": [15.0, 45.0] * 10})
+uniform_interval, mixed_interval = regressor.predict_interval(
+    [uniform_class, mixed_class], level=0.9
+)
+print(f"a class of pupils who are alike: {uniform_interval.round(1)}")
 print(f"a class of pupils who differ around them: {mixed_interval.round(1)}")
 
 _, ax = plt.subplots(figsize=(5.5, 5.0), layout="constrained")

@@ -15,11 +15,11 @@ import numpy as np
 from bke.inference import plot_embedding_posterior
 from bke.models import SquaredExponential, gaussian_mixture_embedding
 
-shares, means, deviations = np.array([0.4, 0.6]), np.array([-0.5, 0.5]), np.array([0.15, 0.25])
+weights, means, deviations = np.array([0.4, 0.6]), np.array([-0.5, 0.5]), np.array([0.15, 0.25])
 rng = np.random.default_rng(0)
-component = rng.choice(2, size=50, p=shares)
+component = rng.choice(2, size=50, p=weights)
 X = rng.normal(means[component], deviations[component])
-truth = partial(gaussian_mixture_embedding, shares, means, deviations, 0.1)
+truth = partial(gaussian_mixture_embedding, weights, means, deviations, 0.1)
 
 _, ax = plt.subplots(figsize=(7.0, 4.0), layout="constrained")
 at = np.linspace(-0.9, 1.2, 300)

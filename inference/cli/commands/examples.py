@@ -10,8 +10,8 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from ...core.drafts import listed
 from ...core.errors import InputError
+from ...core.staging import listed
 from .. import examples as data
 from ..outputs import Output, output_folder
 from ..terminal import Terminal
@@ -66,7 +66,7 @@ def examples(
             terminal.say(f"    {text}", "cyan", wrap=False)
             commands.append(text)
     files = [str(folder / name) for name in FILES]
-    terminal.finish(
+    terminal.queue_json(
         {"command": "examples", "folder": str(folder), "files": files, "commands": commands}
     )
 

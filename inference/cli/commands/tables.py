@@ -138,7 +138,7 @@ def drift(
     summary = {"command": "drift", "sources": sources, **result.to_dict()}
     if fail:
         summary |= {"failed": failed, "min_effect": min_effect, "max_changed": max_changed}
-    terminal.finish(summary)
+    terminal.queue_json(summary)
     return failed
 
 
@@ -232,6 +232,13 @@ def monitor(
         monitors: Monitor | Monitors
         if state is not None and state.exists():
             monitors = _resume(state, reference, settings, reading, terminal)
+            if stream != "-" and key is None:
+                terminal.notes(
+                    [
+                        f"All rows of {stream} are read as new rows, also those that were read "
+                        "before; --key names a column by which these are recognized."
+                    ]
+                )
         else:
             with terminal.step("reference", "reading the reference"):
                 if by is not None:
@@ -315,9 +322,9 @@ def _locked(state: Path | None) -> Iterator[None]:
     if state is None:
         yield
         return
-    from ...core.atomic import hold, remove_temporary_files
+    from ...core.atomic import acquire_lock, remove_temporary_files
 
-    lock = hold(state.with_name(f".{state.name}.lock"), str(state))
+    lock = acquire_lock(state.with_name(f".{state.name}.lock"), str(state))
     try:
         remove_temporary_files(state)
         yield

@@ -199,8 +199,8 @@ class SpectralIndex(LikelihoodSolver):
 
         value, jacobian = value_and_jacobian(stacked, theta, self.smallest_reverse)
         columns = np.repeat(moving, [leaf.size for leaf in leaves])
-        slopes = jnp.zeros((2, len(columns))).at[:, np.flatnonzero(columns)].set(jacobian)
-        return LogLikelihoodTerms(*value), LogLikelihoodTerms(*slopes)
+        gradients = jnp.zeros((2, len(columns))).at[:, np.flatnonzero(columns)].set(jacobian)
+        return LogLikelihoodTerms(*value), LogLikelihoodTerms(*gradients)
 
 
 def matern_nu(kernel: Kernel) -> float | None:

@@ -56,7 +56,7 @@ class LineIndex(SpectralIndex):
         short: grids.
         banded: lengthscale up to which R is a band, (); 0 for none.
         isolated: isolated points of the long lengthscales and of every range of short ones.
-        has_matrices: whether the n x n matrices are part of a program.
+        has_matrices: true if the n x n matrices are part of a program.
     """
 
     rows: PaddedRows

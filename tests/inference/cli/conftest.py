@@ -12,7 +12,9 @@ WIDE = {"COLUMNS": "300", "TERMINAL_WIDTH": "300", "NO_COLOR": "1"}
 
 def call(*arguments, status=0, text=None):
     """Call ``bke``, and check its exit status; status 1 is with one sentence on standard error."""
-    result = CliRunner().invoke(app, [str(each) for each in arguments], env=WIDE, input=text)
+    result = CliRunner().invoke(
+        app, [str(argument) for argument in arguments], env=WIDE, input=text
+    )
     assert result.exit_code == status, (result.output, result.exception)
     assert "Traceback" not in result.output
     if status == 1:

@@ -180,8 +180,8 @@ def test_files_that_cannot_be_read(tmp_path, samples, refusal):
 )  # fmt: skip
 def test_bad_option(options, message, samples, tmp_path, refusal, write_csv):
     wide = write_csv(tmp_path / "wide.csv", [[0.0, 1.0]], "a,b")
-    given = options.format(wide=wide).split()
-    assert message in refusal("run", *samples, *given, "--out", tmp_path / "a" / "b")
+    words = options.format(wide=wide).split()
+    assert message in refusal("run", *samples, *words, "--out", tmp_path / "a" / "b")
     assert not (tmp_path / "a").exists()
 
 
@@ -218,17 +218,17 @@ def test_columns_of_two_files(tmp_path, refusal, write_csv, fit_arguments):
         assert message in refusal(*command)
 
 
-def test_output_that_cannot_be_written(samples, tmp_path, refusal, fit_arguments, monkeypatch):
+def test_output_that_cannot_be_saved(samples, tmp_path, refusal, fit_arguments, monkeypatch):
     (tmp_path / "file").write_text("")
     (tmp_path / "taken" / "run.nc").mkdir(parents=True)
     for out in ("file", "file/deeper"):
         message = refusal("run", *samples, "--out", tmp_path / out)
         assert "the output folder" in message
         assert "cannot be written" in message
-    taken = tmp_path / "taken"
+    occupied = tmp_path / "taken"
     for command in (
-        ("run", *samples, "--out", taken),
-        ("fit", *samples, "--out", taken / "run.nc"),
+        ("run", *samples, "--out", occupied),
+        ("fit", *samples, "--out", occupied / "run.nc"),
     ):
         assert "run.nc is a folder" in refusal(*command)
     assert (tmp_path / "file").read_text() == ""
@@ -262,13 +262,13 @@ def test_failure(error, message, samples, tmp_path, monkeypatch, refusal, bke):
     command = ("run", *samples, "--out", tmp_path / "out")
     assert message in refusal(*command)
     assert not (tmp_path / "out").exists()
-    with pytest.raises(AssertionError) as shown:
+    with pytest.raises(AssertionError) as raised:
         bke(*command, "--debug")
-    assert type(error).__name__ in str(shown.value)
+    assert type(error).__name__ in str(raised.value)
 
 
 @pytest.mark.slow
-def test_failure_while_a_picture_is_written(finished, tmp_path, monkeypatch, refusal):
+def test_failure_while_a_picture_is_saved(finished, tmp_path, monkeypatch, refusal):
     from matplotlib.figure import Figure
 
     def half(self, path, **_):
@@ -339,7 +339,9 @@ def test_the_built_in_experiment_prints_twenty_lines_of_its_numbers(bke, tmp_pat
     assert all(line in report for line in summary["diagnosis"]["verdict"].splitlines())
 
 
-def test_own_samples_print_the_method_and_how_to_run_chains(bke, samples, tmp_path, no_pictures):
+def test_samples_of_the_user_print_the_method_and_how_to_run_chains(
+    bke, samples, tmp_path, no_pictures
+):
     out = tmp_path / "out"
     command = ("run", *samples, "--method", "quadrature", "--draws", "40", "--quiet", "--out", out)
     text = bke(*command).stdout
@@ -471,13 +473,13 @@ def test_other_files_and_the_same_seed(suffix, bke, finished, tmp_path, no_pictu
 @pytest.mark.slow
 def test_fit_and_witness_give_the_same_as_run(bke_json, finished, samples, tmp_path, no_pictures):
     run, out = tmp_path / "new" / "run.nc", tmp_path / "witness"
-    whole = json.loads(finished[1])
+    full_run = json.loads(finished[1])
     fitted = bke_json("fit", *samples, *TINY, "--out", run, "--quiet")
     assert same_numbers(finished[0] / "run.nc", run)
-    assert fitted["posterior"] == whole["posterior"]
+    assert fitted["posterior"] == full_run["posterior"]
     summary = bke_json("witness", run, *samples, "--seed", 3, "--out", out, "--quiet")
     assert same_numbers(finished[0] / "witness.nc", out / "witness.nc")
-    assert summary["witness"] == whole["witness"]
+    assert summary["witness"] == full_run["witness"]
     assert summary["notes"] == []
 
 
@@ -547,7 +549,7 @@ def test_ozone_example(tmp_path):
 
 
 def test_two_samples_are_compared(bke, bke_json, samples, tmp_path):
-    """One answer on the terminal, in JSON and in the picture: that of the function."""
+    """The terminal, JSON and the picture show the result of the function."""
     out = tmp_path / "out"
     command = ("compare", *samples, *FAST, "--seed", "3", "--alpha", "0.1")
     options = {"n_resamples": 99, "seed": 3, "alpha": 0.1, "columns": ["height"]}
@@ -600,7 +602,7 @@ def test_conditional_independence(bke_json, tmp_path, write_csv):
     command = ("independence", path, "--x", "a", "--y", "b", "--permutations", "39", "--quiet")
     assert bke_json(*command, "--out", out)["reject"]
     assert (out / "witness.png").stat().st_size > 5000
-    given = bke_json(*command, "--given", "c")
-    assert not given["reject"]
-    assert given["given"] == ["c"]
-    assert "a and b given c" in given["test"]
+    conditional = bke_json(*command, "--given", "c")
+    assert not conditional["reject"]
+    assert conditional["given"] == ["c"]
+    assert "a and b given c" in conditional["test"]

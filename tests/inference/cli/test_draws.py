@@ -101,7 +101,7 @@ def test_files_of_stan(bke, bke_json, tmp_path):
     assert message in bke("chains", *files, status=1).stderr
 
 
-def test_a_store_of_zarr_is_read_and_not_written_into(bke, bke_json, tmp_path):
+def test_a_store_of_zarr_is_read_and_not_modified(bke, bke_json, tmp_path):
     pytest.importorskip("zarr")
     path, out = tmp_path / "fit.zarr", tmp_path / "few"
     draws = {"mu": np.random.default_rng(2).normal(size=(3, 200))}

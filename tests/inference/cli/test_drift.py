@@ -11,7 +11,7 @@ FAST = ("--permutations", "99", "--quiet")
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    """Two months that are alike, one between them that is not, and all of them as one table."""
+    """Write two months of equal distribution, a different one between, and a combined table."""
     folder = tmp_path_factory.mktemp("tables")
     rng = np.random.default_rng(0)
     frames = {}
@@ -35,11 +35,11 @@ def small_change(tmp_path_factory):
     """Many rows: x is shifted by a tenth of a deviation, the levels of word by more."""
     folder, rng = tmp_path_factory.mktemp("gate"), np.random.default_rng(1)
     paths = []
-    for name, shift, share in (("old", 0.0, 0.5), ("new", 0.1, 0.7)):
+    for name, shift, proportion in (("old", 0.0, 0.5), ("new", 0.1, 0.7)):
         frame = pd.DataFrame(
             {
                 "x": (rng.normal(size=4000) + shift).round(2),
-                "word": np.where(rng.uniform(size=4000) < share, "a", "b"),
+                "word": np.where(rng.uniform(size=4000) < proportion, "a", "b"),
                 "same": rng.choice(["a", "b"], 4000),
             }
         )
@@ -60,7 +60,7 @@ def test_a_difference_fails_only_with_fail(bke, tables):
     assert "No difference between may and july was found" in text
 
 
-def test_json_is_what_python_gives(bke_json, tables):
+def test_json_equals_the_result_in_python(bke_json, tables):
     may, june, *_ = tables
     summary = bke_json(
         "drift", may, june, "--exclude", "month", "--na-value=-999",
@@ -87,15 +87,15 @@ def test_markdown_has_every_column_and_no_stray_marks(bke, tables, tmp_path):
 
 
 def test_a_page_and_groups(bke, bke_json, tables, tmp_path):
-    *_, whole = tables
+    *_, combined = tables
     page = tmp_path / "report.html"
-    text = bke("drift", whole, "--by", "month", "--against", "may", "--html", page, *FAST).stdout
+    text = bke("drift", combined, "--by", "month", "--against", "may", "--html", page, *FAST).stdout
     assert "1 of 2 comparisons of groups of month find a difference" in text
     assert f"Written: {page}" in text
     assert page.read_text(encoding="utf-8").count("<table") == 3
-    rest = bke_json("drift", whole, "--by", "month", "--rest", "--exclude", "code", *FAST)
+    rest = bke_json("drift", combined, "--by", "month", "--rest", "--exclude", "code", *FAST)
     assert len(rest["comparisons"]) == 3
-    frame = pd.read_csv(whole)
+    frame = pd.read_csv(combined)
     frame[frame["month"] != "july"].to_csv(tmp_path / "two.csv", index=False)
     text = bke("drift", tmp_path / "two.csv", "--by", "month", *FAST).stdout
     assert "month june and month may differ" in text
@@ -122,8 +122,8 @@ def test_a_page_and_groups(bke, bke_json, tables, tmp_path):
 )
 def test_wrong_usage(bke, tables, arguments, message):
     may, june, *_ = tables
-    given = [word.format(may=may, june=june) for word in arguments.split()]
-    assert message in bke("drift", *given, status=2).output
+    words = [word.format(may=may, june=june) for word in arguments.split()]
+    assert message in bke("drift", *words, status=2).output
 
 
 def test_invalid_input(bke, tables, tmp_path):
@@ -147,7 +147,7 @@ def test_invalid_input(bke, tables, tmp_path):
         (("--min-effect", "0.1", "--max-changed", "1"), 0),
     ],
 )
-def test_a_gate_counts_columns_that_have_changed_enough(bke, small_change, gate, status):
+def test_a_gate_counts_columns_whose_effect_size_exceeds_it(bke, small_change, gate, status):
     text = bke("drift", *small_change, "--fail", *gate, *FAST, status=status).stdout
     assert "2 columns have changed" in text
     last = text.splitlines()[-1]
@@ -164,8 +164,8 @@ def test_python_and_json_have_the_effect_sizes_of_a_gate(bke_json, small_change)
     old, new = (pd.read_csv(path) for path in small_change)
     expected = ks_2samp(old.x, new.x, method="asymp").statistic
     np.testing.assert_allclose(frame.effect_size["x"], expected)
-    share = (new.word == "a").mean() - (old.word == "a").mean()
-    np.testing.assert_allclose(frame.effect_size["word"], share)
+    difference = (new.word == "a").mean() - (old.word == "a").mean()
+    np.testing.assert_allclose(frame.effect_size["word"], difference)
     assert [column.name for column in result.changed_columns()] == ["x", "word"]
     assert [column.name for column in result.changed_columns(min_effect=0.1)] == ["word"]
     with pytest.raises(InputError, match="min_effect must be between 0 and 1, and is 5"):
@@ -177,7 +177,7 @@ def test_python_and_json_have_the_effect_sizes_of_a_gate(bke_json, small_change)
     assert gate == [False, 2, None]
 
 
-def test_a_gate_of_groups_counts_the_columns_of_each_comparison(bke, tables):
+def test_a_gate_of_groups_counts_the_columns_of_every_comparison(bke, tables):
     arguments = ("drift", tables[-1], "--by", "month", "--against", "may", "--fail", *FAST)
     text = bke(*arguments, "--min-effect", "0.1", status=3).stdout
     assert [line.split(":")[0] for line in text.splitlines()[-2:]] == ["Passed", "Failed"]

@@ -1,4 +1,4 @@
-"""``bke examples``: the data are what is said of them, and every command runs as it is written."""
+"""``bke examples``: the data agree with their description, and every command runs."""
 
 import importlib.resources
 import itertools
@@ -18,41 +18,41 @@ ROOT = Path(__file__).parents[3]
 #: Done within seconds: these compile little.
 QUICK = ("bke compare", "bke drift", "bke chains")
 SCRIPT = importlib.resources.files(examples).joinpath("commands.txt").read_text("utf-8")
-SHOWN = [line for line in SCRIPT.splitlines() if line and not line.startswith("#")]
+SHELL_LINES = [line for line in SCRIPT.splitlines() if line and not line.startswith("#")]
 
 
 @pytest.fixture(scope="module")
-def written(bke, tmp_path_factory):
+def example_files(bke, tmp_path_factory):
     folder = tmp_path_factory.mktemp("examples") / "here"
     return folder, bke("examples", folder)
 
 
-def test_the_files_and_the_commands(written):
-    folder, done = written
+def test_the_files_and_the_commands(example_files):
+    folder, done = example_files
     assert {*os.listdir(folder)} == {*FILES, "bke-files.json", ".bke.lock"}
     assert (folder / "commands.txt").read_text(encoding="utf-8") == SCRIPT
-    assert all(f"    {command}" in done.stdout.splitlines() for command in SHOWN)
+    assert all(f"    {command}" in done.stdout.splitlines() for command in SHELL_LINES)
     explained = (folder / "README.md").read_text(encoding="utf-8")
     data = {*FILES} - {"README.md"}
     assert all(f"`{name}`" in explained for name in data)
 
 
-def test_every_command_on_files_is_shown():
-    named = {shlex.split(command)[1] for command in SHOWN}
-    others = {"examples", "fit", "diagnose", "witness"}
-    assert named == {command.__name__ for command in COMMANDS} - others
+def test_every_command_on_files_is_in_the_examples():
+    named = {shlex.split(command)[1] for command in SHELL_LINES}
+    excluded = {"examples", "fit", "diagnose", "witness"}
+    assert named == {command.__name__ for command in COMMANDS} - excluded
 
 
 @pytest.mark.parametrize(
     "command",
     [
         pytest.param(command, marks=() if command.startswith(QUICK) else pytest.mark.slow)
-        for command in SHOWN
+        for command in SHELL_LINES
     ],
     ids=lambda command: command.split()[1],
 )
-def test_commands_run_as_they_are_written(command, bke, written, tmp_path, monkeypatch):
-    shutil.copytree(written[0], tmp_path / "here")
+def test_all_commands_of_the_examples_run(command, bke, example_files, tmp_path, monkeypatch):
+    shutil.copytree(example_files[0], tmp_path / "here")
     monkeypatch.chdir(tmp_path / "here")
     program, *arguments = shlex.split(command)
     assert program == "bke"
@@ -61,8 +61,8 @@ def test_commands_run_as_they_are_written(command, bke, written, tmp_path, monke
         assert option not in ("--out", "--html") or Path(name).exists()
 
 
-def test_the_data_are_what_is_said_of_them(written):
-    folder, _ = written
+def test_the_data_agree_with_their_description(example_files):
+    folder, _ = example_files
     ozone, calm, windy = (
         pd.read_csv(folder / f"{name}.csv") for name in ("ozone", "calm", "windy")
     )
@@ -79,14 +79,14 @@ def test_the_data_are_what_is_said_of_them(written):
     assert abs(np.std(old) / np.std(new[:400]) - 1.0) < 0.2
 
 
-def test_repeated_and_in_a_folder_with_other_files(bke, bke_json, tmp_path, written):
+def test_repeated_and_in_a_folder_with_other_files(bke, bke_json, tmp_path, example_files):
     folder = tmp_path / "again"
     bke("examples", folder)
     summary = bke_json("examples", folder)
-    assert summary["commands"] == SHOWN
+    assert summary["commands"] == SHELL_LINES
     assert {Path(path).name for path in summary["files"]} == {*FILES}
     for name in {*FILES} - {"posterior.nc"}:
-        assert (folder / name).read_bytes() == (written[0] / name).read_bytes()
+        assert (folder / name).read_bytes() == (example_files[0] / name).read_bytes()
     (tmp_path / "README.md").write_text("mine")
     refused = bke("examples", tmp_path, status=1)
     assert "README.md exists and was not written by bke examples" in refused.stderr

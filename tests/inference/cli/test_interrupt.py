@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from bke.inference import InputError, SamplingError, fit, load_run, save_run
 from bke.inference.cli import interrupt
-from bke.inference.core.drafts import check_in_place
+from bke.inference.core.staging import check_in_place
 
 #: Seeds of the two commands whose files the folder may hold.
 SEEDS = ("1", "2")
@@ -59,11 +59,11 @@ def seed_of_files(out):
 def test_killed_at_random_moments_over_an_older_folder(rows, tmp_path):
     """Twenty kills, at moments spread over the whole command (seed 0)."""
     out, rng = tmp_path / "out", np.random.default_rng(0)
-    whole = seconds(command(rows, out, SEEDS[0]))
+    duration = seconds(command(rows, out, SEEDS[0]))
     counts = dict.fromkeys(SEEDS, 0)
     for turn in range(KILLS):
         process = started(command(rows, out, SEEDS[(turn + 1) % 2]))
-        time.sleep(whole * rng.uniform(0.2, 1.1))
+        time.sleep(duration * rng.uniform(0.2, 1.1))
         process.kill()
         process.communicate()
         counts[seed_of_files(out)] += 1
@@ -74,12 +74,12 @@ def test_killed_at_random_moments_over_an_older_folder(rows, tmp_path):
 def test_interrupted_at_random_moments(rows, tmp_path):
     """Twenty times Ctrl-C, from the first import to the end of the process (seed 0): one line."""
     arguments = command(rows, tmp_path / "out", SEEDS[0], f"print('here', flush=True); {MAIN}")
-    whole, rng, statuses = seconds(arguments), np.random.default_rng(0), set()
+    duration, rng, statuses = seconds(arguments), np.random.default_rng(0), set()
     for _ in range(KILLS):
         with started(arguments) as process:
             process.stdout.readline()
             # The import of the entry itself, some milliseconds, is Python's.
-            time.sleep(0.1 + whole * rng.uniform(0.0, 1.0))
+            time.sleep(0.1 + duration * rng.uniform(0.0, 1.0))
             process.send_signal(signal.SIGINT)
             message = process.communicate()[1].strip().split(";")[0]
         statuses.add(process.returncode)
@@ -88,7 +88,7 @@ def test_interrupted_at_random_moments(rows, tmp_path):
 
 
 @pytest.mark.slow
-def test_pairs_of_processes_that_write_to_one_folder(rows, tmp_path):
+def test_pairs_of_processes_that_write_to_the_same_folder(rows, tmp_path):
     """Ten pairs, started together: one is refused, or comes after the other."""
     refused = 0
     for turn in range(PAIRS):
@@ -110,7 +110,7 @@ def test_files_of_two_runs_are_not_read(rows, tmp_path):
     save_run(run, out / "run.nc")
     (out / "bke-unfinished" / ".of-bke").touch()
     (out / "bke-unfinished" / "bke-files.json").write_text('{"files": {}}')
-    with pytest.raises(InputError, match="may not belong to the files beside it"):
+    with pytest.raises(InputError, match="may not belong to the other files of its folder"):
         load_run(out / "run.nc")
 
 
@@ -119,7 +119,7 @@ def interrupted(*_, **__):
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_leaves_older_files_and_what_it_had_finished(
+def test_an_interrupted_run_leaves_older_files_and_its_finished_files(
     bke, rows, tmp_path, monkeypatch
 ):
     old, out = tmp_path / "old", tmp_path / "out"
@@ -137,8 +137,8 @@ def test_an_interrupted_run_leaves_older_files_and_what_it_had_finished(
         message = bke(*run, "--out", out, status=130).stderr.strip()
     unfinished = out / "bke-unfinished"
     assert message == (
-        f"bke: interrupted; what was finished is in {unfinished}, until a command writes there "
-        "again"
+        f"bke: interrupted; finished files are in {unfinished} until a command writes to the "
+        "folder again"
     )
     assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
     assert {path.name for path in unfinished.iterdir()} == {"run.nc", ".of-bke"}
@@ -189,7 +189,7 @@ def test_interruption_where_it_would_be_lost(function, monkeypatch):
 
 
 def test_sigterm_interrupts_only_with_a_checkpoint(bke, tmp_path, monkeypatch):
-    """Elsewhere nothing could be saved, and it kills at once."""
+    """Other commands have no partial results, and end at once."""
     handlers = []
 
     def terminated(*_, **__):

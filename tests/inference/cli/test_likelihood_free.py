@@ -53,12 +53,12 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-SEEN = ("seen.csv", "--columns", "y", "--quiet")
+OBSERVED = ("seen.csv", "--columns", "y", "--quiet")
 
 
 def test_weighted(bke, folder):
     output = bke(
-        "abc", "shift.py", *SEEN, "--simulations", 800, "--epsilon", "0.02,0.2", "--out", "out"
+        "abc", "shift.py", *OBSERVED, "--simulations", 800, "--epsilon", "0.02,0.2", "--out", "out"
     ).output
     summary = json.loads((folder / "out" / "summary.json").read_text())
     assert [line["epsilon"] for line in summary["posterior"]] == [0.2, 0.02]
@@ -79,7 +79,7 @@ def test_weighted(bke, folder):
 @pytest.mark.slow
 def test_sequential_in_processes(bke_json, folder):
     summary = bke_json(
-        "abc", "plainly.py", *SEEN, "--rows", 12, "--sequential", "--epsilon", 0.3,
+        "abc", "plainly.py", *OBSERVED, "--rows", 12, "--sequential", "--epsilon", 0.3,
         "--workers", 2, "--seed", 3, "--out", "out",
     )  # fmt: skip
     assert summary["stopped"] == "epsilon was reached"
@@ -89,7 +89,7 @@ def test_sequential_in_processes(bke_json, folder):
 
 
 def test_a_checkpoint_is_continued(bke, bke_json, folder):
-    arguments = ("abc", "shift.py", *SEEN, "--simulations", 600, "--checkpoint", "part")
+    arguments = ("abc", "shift.py", *OBSERVED, "--simulations", 600, "--checkpoint", "part")
     first, second = bke_json(*arguments), bke_json(*arguments)
     assert first["posterior"] == second["posterior"]
     assert len(list((folder / "part").glob("batch-*.npz"))) == 2
@@ -101,29 +101,29 @@ def test_a_checkpoint_is_continued(bke, bke_json, folder):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (("gone.py", *SEEN), 1, "gone.py: no such file"),
-        (("seen.csv", *SEEN), 1, "must end in .py"),
-        (("json.py", *SEEN), 1, "rename it"),
-        (("wrong.py", *SEEN), 1, "cannot be run: ModuleNotFoundError"),
-        (("leaves.py", *SEEN), 1, "cannot be run: SystemExit"),
-        (("empty.py", *SEEN), 1, "has no simulate"),
+        (("gone.py", *OBSERVED), 1, "gone.py: no such file"),
+        (("seen.csv", *OBSERVED), 1, "must end in .py"),
+        (("json.py", *OBSERVED), 1, "rename it"),
+        (("wrong.py", *OBSERVED), 1, "cannot be run: ModuleNotFoundError"),
+        (("leaves.py", *OBSERVED), 1, "cannot be run: SystemExit"),
+        (("empty.py", *OBSERVED), 1, "has no simulate"),
         (("shift.py", "gone.csv"), 1, "gone.csv"),
-        (("shift.py", *SEEN, "--epsilon", "small"), 2, "not a list of numbers"),
-        (("shift.py", *SEEN, "--epsilon", "0.1,0.1"), 1, "a number twice"),
-        (("shift.py", *SEEN, "--epsilon", "0.1,0.2", "--sequential"), 2, "one --epsilon"),
-        (("shift.py", *SEEN, "--workers", 2), 1, "workers are for plain functions"),
-        (("shift.py", *SEEN, "--workers", 0), 1, "workers must be"),
-        (("shift.py", *SEEN, "--simulations", 0), 1, "simulations must be"),
-        (("shift.py", *SEEN, "--out", "seen.csv"), 1, "cannot be written"),
-        (("plainly.py", *SEEN, "--simulations", 20), 1, "all 20 simulations failed"),
-        (("typo.py", *SEEN), 1,
+        (("shift.py", *OBSERVED, "--epsilon", "small"), 2, "not a list of numbers"),
+        (("shift.py", *OBSERVED, "--epsilon", "0.1,0.1"), 1, "a number twice"),
+        (("shift.py", *OBSERVED, "--epsilon", "0.1,0.2", "--sequential"), 2, "one --epsilon"),
+        (("shift.py", *OBSERVED, "--workers", 2), 1, "workers are for plain functions"),
+        (("shift.py", *OBSERVED, "--workers", 0), 1, "workers must be"),
+        (("shift.py", *OBSERVED, "--simulations", 0), 1, "simulations must be"),
+        (("shift.py", *OBSERVED, "--out", "seen.csv"), 1, "cannot be written"),
+        (("plainly.py", *OBSERVED, "--simulations", 20), 1, "all 20 simulations failed"),
+        (("typo.py", *OBSERVED), 1,
          "simulate in typo.py raised KeyError: 'b', while a data set was simulated for a ="),
-        (("ends.py", *SEEN), 1, "raised RuntimeError: simulate ended the program by exit(0)"),
-        (("ends.py", *SEEN, "--rows", 12, "--simulations", 50, "--workers", 2), 1,
+        (("ends.py", *OBSERVED), 1, "raised RuntimeError: simulate ended the program by exit(0)"),
+        (("ends.py", *OBSERVED, "--rows", 12, "--simulations", 50, "--workers", 2), 1,
          "raised RuntimeError: simulate ended the program by exit(0)"),
     ],
 )  # fmt: skip
-def test_bad_input_is_one_sentence(bke, folder, arguments, status, message):
+def test_bad_input_is_refused_in_a_single_sentence(bke, folder, arguments, status, message):
     before = sorted(folder.iterdir())
     assert message in bke("abc", *arguments, status=status).output
     assert sorted(path for path in folder.iterdir() if path.name != "__pycache__") == before

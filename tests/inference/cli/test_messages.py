@@ -31,14 +31,14 @@ def rows(tmp_path, monkeypatch, write_csv):
         ("", "InputError"),
     ],
 )
-def test_an_error_is_one_sentence_in_the_words_of_the_command_line(message, printed, capsys):
+def test_an_error_is_a_single_sentence_with_names_of_the_command_line(message, printed, capsys):
     with pytest.raises(typer.Exit) as ended, exit_codes(False):
         raise InputError(message)
     assert ended.value.exit_code == 1
     assert capsys.readouterr().err == f"bke: {printed}\n"
 
 
-def test_names_of_files_stay_on_one_line(bke, rows):
+def test_names_of_files_stay_on_a_single_line(bke, rows):
     options = ("--permutations", 19, "--out", "out")
     result = bke("compare", BROKEN, "q.csv", *options)
     assert r": a\nb.csv, 20 rows; q: q.csv, 20 rows; Ozone, Temp, Wind" in result.stdout

@@ -114,7 +114,7 @@ def test_a_batch_is_saved_before_it_is_printed(files, monitor, monkeypatch):
     assert [path.name for path in files.glob(".bke-*")] == [other.name]
 
 
-def test_a_state_is_not_read_while_another_command_holds_it(files, monitor):
+def test_a_state_is_not_read_while_another_command_has_locked_it(files, monitor):
     """Or what that one adds to it would be lost."""
     options = ("same.csv", "--state", "state")
     (files / "state").write_bytes(b"is being written")
@@ -151,7 +151,7 @@ def test_lines_that_are_no_rows_are_noted_once(files, monitor):
     assert note in json.loads((files / "out" / "monitor.json").read_text())["notes"]
 
 
-def test_many_streams(files, bke):
+def test_several_streams(files, bke):
     """The summary names those that have changed."""
     rng = np.random.default_rng(0)
 
@@ -193,7 +193,7 @@ def test_invalid_options(files, bke, arguments, status, message):
         ('"11""00",20.0,a\n', "1100,20.0,a\n"),
     ],
 )
-def test_a_stray_quote_changes_nothing_for_other_rows(files, monitor, line, instead):
+def test_a_stray_quote_does_not_change_other_rows(files, monitor, line, instead):
     """The alarm, its row and the e-value are those of the stream without the quote."""
     rows = (files / "changed.csv").read_text().splitlines(keepends=True)
     last = []

@@ -44,7 +44,7 @@ FIGURE4 = Nuts(num_samples=500, target_accept_prob=0.5)
         ({"default": FIGURE4, "method": "smc"}, Smc()),
     ],
 )
-def test_numbers_reach_the_sampler(options, expected):
+def test_numbers_are_passed_to_the_sampler(options, expected):
     """The defaults of the command line are those of the library, or of a default sampler."""
     assert sampler(**options) == expected
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from bke.inference.cli.outputs import output_file, output_folder
 from bke.inference.cli.terminal import Terminal
-from bke.inference.core import drafts
+from bke.inference.core import staging
 from bke.inference.core.atomic import same_file
 from bke.inference.core.errors import InputError
 
@@ -21,7 +21,7 @@ def refusal(bke):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Three samples; two files that nothing reads before it is known where the output goes."""
+    """Three samples, and two files that are read only after the output folder is checked."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     for name in ("p", "q", "z"):
@@ -53,7 +53,7 @@ def test_a_file_that_is_read(folder, refusal, command):
 
 
 @pytest.mark.parametrize(
-    ("made", "command"),
+    ("link_type", "command"),
     [
         ("run.nc", "run {link} q.npy"),
         ("witness.nc", "run p.npy q.npy --at {link}"),
@@ -66,13 +66,13 @@ def test_a_file_that_is_read(folder, refusal, command):
     ],
 )
 @pytest.mark.parametrize("link", [os.symlink, os.link])
-def test_a_file_in_the_folder_is_a_link_to_what_is_read(folder, refusal, made, command, link):
+def test_a_file_in_the_folder_is_a_link_to_an_input(folder, refusal, link_type, command, link):
     (folder / "out").mkdir()
     source = "run.nc" if "{run}" in command else "z.npy"
-    link(folder / source, folder / "out" / made)
+    link(folder / source, folder / "out" / link_type)
     before = contents(folder)
     arguments = command.format(link="z.npy", run="run.nc").split()
-    assert f"out/{made} over {source}, which is read" in refusal(*arguments, "--out", "out")
+    assert f"out/{link_type} over {source}, which is read" in refusal(*arguments, "--out", "out")
     assert contents(folder) == before
 
 
@@ -84,14 +84,14 @@ def test_a_folder_of_zarr(folder, refusal):
         assert "over rows.zarr, which is read" in message
 
 
-def test_the_checkpoint_is_none_of_the_others(folder, refusal):
+def test_the_checkpoint_differs_from_all_outputs(folder, refusal):
     message = refusal("fit", "p.npy", *ROWS, "--checkpoint", "p.npy")
     assert "--checkpoint would write p.npy over p.npy" in message
     same = ("--checkpoint", "./s.nc", "--out", "s.nc")
     assert "--out and --checkpoint are both s.nc" in refusal("fit", "p.npy", *ROWS, *same)
 
 
-def test_what_is_not_written_may_lie_in_the_folder(folder, refusal):
+def test_files_that_are_not_outputs_may_lie_in_the_folder(folder, refusal):
     assert "run.nc is not a run" in refusal("witness", "run.nc", "p.npy", "q.npy", "--out", ".")
 
 
@@ -111,7 +111,7 @@ def test_files_that_were_not_moved_are_not_printed(folder, bke, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("bke.inference.core.drafts._list", full)
+    monkeypatch.setattr("bke.inference.core.staging._write_manifest", full)
     result = bke(*COMPARE, "--json", "--quiet", status=1)
     assert result.stdout == ""
     assert "No space left" in result.stderr
@@ -136,7 +136,7 @@ def put(folder, command, *names, read=()):
             output.add(name, name).write_text(command)
 
 
-def test_a_folder_is_for_one_command_and_what_is_made_of_its_run(tmp_path):
+def test_a_folder_contains_outputs_of_a_single_command_and_its_run(tmp_path):
     run, other = tmp_path / "out" / "run.nc", tmp_path / "other.nc"
     other.write_text("other")
     put(tmp_path / "out", "run", "run.nc", "summary.json")
@@ -198,7 +198,7 @@ def test_no_command_writes_through_a_link(folder, bke, link, command, target):
         assert not (folder / link).is_symlink()
 
 
-def test_what_a_killed_command_had_begun_is_ended_before_it_is_asked_whose_it_is(
+def test_files_of_a_killed_command_are_completed_before_their_owner_is_checked(
     tmp_path, monkeypatch
 ):
     replace, count = os.replace, iter(range(9))
@@ -208,14 +208,14 @@ def test_what_a_killed_command_had_begun_is_ended_before_it_is_asked_whose_it_is
             raise KeyboardInterrupt
         replace(path, target)
 
-    monkeypatch.setattr(drafts.os, "replace", killed)
+    monkeypatch.setattr(staging.os, "replace", killed)
     with pytest.raises(KeyboardInterrupt):
         put(tmp_path, "run", "a.png", "run.nc", "summary.json")
     monkeypatch.undo()
     assert {path.name for path in tmp_path.iterdir() if path.suffix} == {"a.png", ".bke.lock"}
     (tmp_path / "link.nc").symlink_to("a.png")
-    with pytest.raises(InputError, match="being replaced"):
-        drafts.check_in_place(tmp_path / "link.nc")
+    with pytest.raises(InputError, match="was replacing them was interrupted"):
+        staging.check_in_place(tmp_path / "link.nc")
     with pytest.raises(InputError, match="belongs to what bke run has written there"):
         put(tmp_path, "compare", "summary.json")
     assert (tmp_path / "summary.json").read_text() == "run"

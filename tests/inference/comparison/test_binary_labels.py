@@ -1,4 +1,4 @@
-"""Labels that are yes or no: beside integrals, and beside Gaussian labels where both agree."""
+"""Binary labels, compared with integrals, and with Gaussian labels where both agree."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ QUIET = {"progress": False, "n_resamples": 99}
 
 @pytest.mark.parametrize("variance", [0.05, 2.0])
 @pytest.mark.slow
-def test_the_evidence_is_nearly_the_integral(variance):
+def test_the_log_marginal_likelihood_is_nearly_the_integral(variance):
     """Of 150 points with counts and two coefficients; Laplace is within 0.02 nats there."""
     rng = np.random.default_rng(0)
     features, counts = rng.normal(size=(150, 2)), rng.integers(1, 4, size=150)
@@ -49,18 +49,18 @@ def test_the_evidence_is_nearly_the_integral(variance):
 
 
 @pytest.mark.slow
-def test_small_differences_are_seen_alike_and_the_test_is_the_same():
+def test_gaussian_and_logit_labels_agree_on_small_differences():
     rng = np.random.default_rng(0)
     P, Q = rng.normal(size=400), rng.normal(0.3, size=250)
-    one, other = (compare(P, Q, labels=labels, **QUIET) for labels in ("gaussian", "logit"))
-    assert one.log_bayes_factor > 3.0
-    assert other.log_bayes_factor == pytest.approx(one.log_bayes_factor, rel=0.1)
-    assert other.pvalue == one.pvalue
+    gaussian, logit = (compare(P, Q, labels=labels, **QUIET) for labels in ("gaussian", "logit"))
+    assert gaussian.log_bayes_factor > 3.0
+    assert logit.log_bayes_factor == pytest.approx(gaussian.log_bayes_factor, rel=0.1)
+    assert logit.pvalue == gaussian.pvalue
     at = np.linspace(-2.0, 2.0, 9)
-    first, second = (found.witness(at, scale=1.0) for found in (one, other))
+    first, second = (comparison.witness(at, scale=1.0) for comparison in (gaussian, logit))
     width = first.upper - first.lower
     assert (np.abs(first.mean - second.mean) < 0.25 * width).all()
-    assert one.prob_mmd2_exceeds(0.01) == pytest.approx(other.prob_mmd2_exceeds(0.01), abs=0.1)
+    assert gaussian.prob_mmd2_exceeds(0.01) == pytest.approx(logit.prob_mmd2_exceeds(0.01), abs=0.1)
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -69,9 +69,9 @@ def test_the_ratio_is_positive_and_that_of_the_densities(swapped):
     """N(0, 1) and N(1, 1) of 600 and 300 rows: log p/q = 1/2 - x; seed 0."""
     rng = np.random.default_rng(0)
     samples = rng.normal(size=600), rng.normal(1.0, size=300)
-    found = compare(*samples[:: -1 if swapped else 1], labels="logit", **QUIET)
+    result = compare(*samples[:: -1 if swapped else 1], labels="logit", **QUIET)
     at = np.linspace(-1.5, 2.5, 9)
-    bands = found.density_ratio(at)
+    bands = result.density_ratio(at)
     log = (0.5 - at) * (-1 if swapped else 1)
     assert (bands.wide_lower > 0.0).all()
     assert (np.abs(np.log(bands.mean) - log) < 0.5).all()
@@ -94,7 +94,7 @@ def test_bad_input_is_named(monkeypatch):
 
 
 @pytest.mark.slow
-def test_few_rows_among_many_have_yes_or_no_labels():
+def test_very_unequal_samples_have_binary_labels():
     """Of 5 of 2005 rows, seeds 6 to 11, Gaussian labels once find odds of 8 by chance."""
     rough, fair = [], []
     for seed in range(6, 12):
@@ -105,16 +105,16 @@ def test_few_rows_among_many_have_yes_or_no_labels():
     assert max(rough) > 2.0
     assert max(fair) < 1.0
     rng = np.random.default_rng(0)
-    found = compare(rng.normal(5.0, size=8), rng.normal(size=9000), **QUIET)
-    assert isinstance(found.posterior, BinaryLabelPosterior)
-    assert found.reject
-    assert 5.0 < found.log_bayes_factor < 100.0
+    result = compare(rng.normal(5.0, size=8), rng.normal(size=9000), **QUIET)
+    assert isinstance(result.posterior, BinaryLabelPosterior)
+    assert result.reject
+    assert 5.0 < result.log_bayes_factor < 100.0
 
 
-def test_a_sample_without_rows_somewhere_has_a_ratio_without_end():
-    found = compare(np.zeros(40), np.ones(60), **QUIET)
-    region = next(one for one in found.regions if one.sign == 1)
+def test_a_sample_without_rows_in_a_region_has_an_unlimited_ratio():
+    result = compare(np.zeros(40), np.ones(60), **QUIET)
+    region = next(candidate for candidate in result.regions if candidate.sign == 1)
     assert region.ratio == np.inf
     assert 3.0 < region.ratio_interval[0] < 60.0
-    assert "no rows from Q, at least" in str(found)
-    assert "inf" not in str(found)
+    assert "no rows from Q, at least" in str(result)
+    assert "inf" not in str(result)

@@ -35,12 +35,12 @@ def test_posterior_of_the_difference_is_that_of_regression(single_rows):
     scale, variance = posterior.lengthscales[index], posterior.variances[s]
     K = np.exp(-0.5 * cdist(points, points, "sqeuclidean") / scale**2)
     across = np.exp(-0.5 * cdist(at, points, "sqeuclidean") / scale**2)
-    own = np.exp(-0.5 * cdist(at, at, "sqeuclidean") / scale**2)
+    gram_at = np.exp(-0.5 * cdist(at, at, "sqeuclidean") / scale**2)
     # Centered as functions: less their mean over the rows.
     across_c = (across - K.mean(axis=0)) @ H
-    own_c = own - across.mean(axis=1)[:, None] - across.mean(axis=1) + K.mean()
+    gram_at_c = gram_at - across.mean(axis=1)[:, None] - across.mean(axis=1) + K.mean()
     gain = variance * across_c @ np.linalg.inv(np.eye(n) + variance * H @ K @ H)
-    mean, covariance = gain @ y, variance * (own_c - gain @ across_c.T)
+    mean, covariance = gain @ y, variance * (gram_at_c - gain @ across_c.T)
     draws = single.draw(40_000, np.random.default_rng(0)).evaluate(at)
     draws = draws * np.sqrt(fraction * (1 - fraction))
     error = np.sqrt(np.diag(covariance) / 40_000)
@@ -62,10 +62,10 @@ def test_auc_of_a_shift_and_of_equal_distributions():
 
 
 @pytest.mark.slow
-def test_interval_of_the_auc_covers_one_half_for_equal_distributions():
+def test_interval_of_the_auc_covers_a_half_for_equal_distributions():
     """60 null data sets of 2 x 60 rows, seeds 0 to 59: 9 or more misses have probability 0.003.
 
-    If scores of rules that share rows were taken as independent, there would be 10.
+    If scores of rules trained on common rows were treated as independent, there would be 10.
     """
     missed = 0
     for seed in range(60):
@@ -76,7 +76,7 @@ def test_interval_of_the_auc_covers_one_half_for_equal_distributions():
     assert missed <= 8
 
 
-def test_auc_of_separated_samples_is_one_with_an_exact_lower_limit():
+def test_auc_of_separated_samples_is_unity_with_an_exact_lower_limit():
     sample = pool(RNG.normal(size=40), RNG.normal(50.0, size=30)).observed()
     estimate = cross_validated_auc(difference_posterior(sample), sample, 0.05)
     assert estimate.auc == 1.0

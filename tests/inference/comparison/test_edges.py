@@ -1,4 +1,4 @@
-"""Samples at the edge of what can be compared: the right answer, in words that say it."""
+"""Edge cases of comparisons: results, messages and printed reports."""
 
 import json
 
@@ -14,42 +14,42 @@ QUIET = {"n_resamples": 99, "progress": False}
 X = np.random.default_rng(0).normal(size=60)
 
 
-def test_a_sample_and_itself_are_more_alike_than_two_draws():
-    found = compare(X, X[::-1], **QUIET)
-    assert found.pvalue == 1.0
-    assert found.log_bayes_factor < 0.0
-    assert found.auc_interval[1] < 0.5
-    assert "more similar than samples of one distribution" in str(found)
+def test_a_sample_is_more_similar_to_itself_than_two_draws_are():
+    result = compare(X, X[::-1], **QUIET)
+    assert result.pvalue == 1.0
+    assert result.log_bayes_factor < 0.0
+    assert result.auc_interval[1] < 0.5
+    assert "more similar than samples of one distribution" in str(result)
 
 
-def test_of_two_values_a_place_is_one_of_them_and_its_ratio_that_of_the_shares():
+def test_regions_of_a_binary_column_are_its_values_with_the_ratio_of_proportions():
     P, Q = np.repeat([0.0, 1.0], [40, 20]), np.repeat([0.0, 1.0], [15, 45])
-    found = compare(P, Q, **QUIET)
-    assert found.reject
-    shares = {0.0: 40 / 15, 1.0: 20 / 45}
-    assert {round(region.center[0], 9) for region in found.regions} == set(shares)
-    for region in found.regions:
-        assert region.ratio == pytest.approx(shares[round(region.center[0], 9)], rel=1e-6)
+    result = compare(P, Q, **QUIET)
+    assert result.reject
+    ratios = {0.0: 40 / 15, 1.0: 20 / 45}
+    assert {round(region.center[0], 9) for region in result.regions} == set(ratios)
+    for region in result.regions:
+        assert region.ratio == pytest.approx(ratios[round(region.center[0], 9)], rel=1e-6)
         assert region.bandwidth[0] < 0.1
 
 
-def test_one_outlier_hides_nothing():
+def test_an_outlier_does_not_hide_a_difference():
     plain, wild = (compare(P, X + 1.0, **QUIET) for P in (X, np.append(X, 1e9)))
-    for found in (plain, wild):
-        assert found.reject
-        assert found.regions
-        assert found.log_bayes_factor > 3.0
+    for result in (plain, wild):
+        assert result.reject
+        assert result.regions
+        assert result.log_bayes_factor > 3.0
     assert wild.lengthscale[0] < 2.0 * plain.lengthscale[0]
 
 
-def test_far_from_zero_as_many_digits_are_told_as_the_scale_needs():
-    found = compare(1e6 + X, 1e6 + X + 2.0, **QUIET)
-    told = [line for line in str(found).splitlines() if " at the peak, " in line]
-    assert len({line.split(" at the peak, ")[1].split(",")[0] for line in told}) == len(told) > 1
-    assert "e+06" not in str(found)
+def test_large_values_are_printed_with_the_digits_that_the_scale_needs():
+    result = compare(1e6 + X, 1e6 + X + 2.0, **QUIET)
+    lines = [line for line in str(result).splitlines() if " at the peak, " in line]
+    assert len({line.split(" at the peak, ")[1].split(",")[0] for line in lines}) == len(lines) > 1
+    assert "e+06" not in str(result)
 
 
-def test_a_column_and_its_copy_tell_what_the_column_tells():
+def test_a_copy_of_a_column_does_not_change_the_bayes_factor():
     once = compare(X, X + 1.0, **QUIET)
     both = compare(np.stack([X, X], axis=1), np.stack([X, X], axis=1) + 1.0, **QUIET)
     assert once.reject
@@ -58,23 +58,23 @@ def test_a_column_and_its_copy_tell_what_the_column_tells():
 
 
 @pytest.mark.slow
-def test_overwhelming_evidence_is_told_by_its_power_of_ten():
+def test_a_very_large_bayes_factor_is_printed_as_a_power_of_ten():
     rng = np.random.default_rng(0)
-    found = compare(rng.normal(size=3000), rng.normal(5.0, size=3000), **QUIET)
-    assert found.log_bayes_factor > 750.0
-    assert "posterior odds: 1e" in str(found)
-    assert found.posterior_probability_of_difference == 1.0
+    result = compare(rng.normal(size=3000), rng.normal(5.0, size=3000), **QUIET)
+    assert result.log_bayes_factor > 750.0
+    assert "posterior odds: 1e" in str(result)
+    assert result.posterior_probability_of_difference == 1.0
 
 
-def test_two_rows_each_are_an_answer():
-    found = compare([1.0, 2.0], [3.0, 4.0], **QUIET)
-    assert not found.reject
-    assert "no single-column shift reaches a power of 0.9" in str(found)
-    assert found.plot() is not None
+def test_two_rows_per_sample_are_compared():
+    result = compare([1.0, 2.0], [3.0, 4.0], **QUIET)
+    assert not result.reject
+    assert "no single-column shift reaches a power of 0.9" in str(result)
+    assert result.plot() is not None
 
 
 @pytest.mark.parametrize(
-    ("P", "Q", "options", "said"),
+    ("P", "Q", "options", "message"),
     [
         ([1.0], X, {}, "P needs at least two rows, and has 1"),
         ([], X, {}, "P"),
@@ -93,26 +93,26 @@ def test_two_rows_each_are_an_answer():
         (X, X, {"alpha": 1.0}, "alpha must be a number between 0 and 0.5"),
     ],
 )
-def test_what_makes_no_sense_is_one_sentence(P, Q, options, said):
-    with pytest.raises(InputError, match=said):
+def test_invalid_arguments_are_refused(P, Q, options, message):
+    with pytest.raises(InputError, match=message):
         compare(P, Q, **{**QUIET, **options})
 
 
 @pytest.mark.slow
-def test_two_rows_do_not_tell_how_often_a_row_is_told():
+def test_the_auc_of_two_rows_has_a_wide_interval():
     Q = np.random.default_rng(0).normal(size=5000)
-    found = compare([0.0, 1.0], Q, **QUIET)
-    low, high = found.auc_interval
-    assert not found.reject
+    result = compare([0.0, 1.0], Q, **QUIET)
+    low, high = result.auc_interval
+    assert not result.reject
     assert low < 0.5 < high
 
 
-def test_what_is_infinite_is_none_in_json():
-    found = compare(np.zeros(30), np.ones(40), **QUIET)
-    told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert [region["ratio"] for region in told["regions"]] == [None, 0.0]
-    assert "higher density in Q than in P, no rows from P, at least" in str(found)
-    assert "higher density in P than in Q, no rows from Q, at least" in str(found)
+def test_infinite_values_are_null_in_json():
+    result = compare(np.zeros(30), np.ones(40), **QUIET)
+    report = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert [region["ratio"] for region in report["regions"]] == [None, 0.0]
+    assert "higher density in Q than in P, no rows from P, at least" in str(result)
+    assert "higher density in P than in Q, no rows from Q, at least" in str(result)
 
 
 @pytest.mark.parametrize(
@@ -125,63 +125,63 @@ def test_what_is_infinite_is_none_in_json():
         ({"scale": [1.0, 2.0]}, "scale must be a positive number or 1 of them"),
     ],
 )
-def test_bands_that_make_no_sense(options, message):
-    found = compare(X, X + 1.0, **QUIET)
+def test_invalid_arguments_of_bands_are_refused(options, message):
+    result = compare(X, X + 1.0, **QUIET)
     with pytest.raises(InputError, match=message):
-        found.witness([0.0], **options)
+        result.witness([0.0], **options)
 
 
 @pytest.mark.parametrize(
     ("ones", "sizes"), [((1, 0), (20, 4)), ((6, 9), (300, 300)), ((14, 36), (35, 60))]
 )
 def test_rows_that_are_equal_are_ties_whichever_sample_is_the_first(ones, sizes):
-    """Scores of equal rows differ by rounding, which once told them apart: .094, swapped .531.
+    """Scores of equal rows differ by rounding, which once gave .094, and swapped .531.
 
-    Of two values no rule is better than one of the two orders, or none.
+    For two values no rule is better than the better of the two orders, or chance.
     """
     P, Q = (np.repeat([1.0, 0.0], [k, n - k]) for k, n in zip(ones, sizes, strict=True))
-    found, swapped = (compare(*pair, **QUIET) for pair in ((P, Q), (Q, P)))
-    assert found.auc == pytest.approx(swapped.auc, abs=1e-12)
-    assert found.auc_interval == pytest.approx(swapped.auc_interval)
+    result, swapped = (compare(*pair, **QUIET) for pair in ((P, Q), (Q, P)))
+    assert result.auc == pytest.approx(swapped.auc, abs=1e-12)
+    assert result.auc_interval == pytest.approx(swapped.auc_interval)
     shift = 0.5 * (Q.mean() - P.mean())
-    assert found.auc <= 0.5 + abs(shift) + 1e-9
+    assert result.auc <= 0.5 + abs(shift) + 1e-9
 
 
-def test_rows_on_one_side_of_a_wide_place_do_not_speak_for_the_other_side():
+def test_rows_at_an_end_of_a_wide_region_do_not_decide_its_other_end():
     """Seed 2: Q has a bump of 90 rows at 9, and of the 30 rows beyond 13 all are of P."""
     rng = np.random.default_rng(2)
     P = np.concatenate([rng.exponential(2.0, 500), rng.uniform(13.0, 25.0, 30)])
     Q = np.concatenate([rng.exponential(2.0, 560), rng.normal(9.0, 0.6, 90)])
-    found = compare(P, Q, **QUIET)
+    result = compare(P, Q, **QUIET)
     around = [
         (region, high)
-        for region in found.regions
+        for region in result.regions
         for low, high in region.intervals
         if low < 9.0 < high
     ]
     ((bump, high),) = around
     assert bump.sign == -1
     assert high < 12.0  # below the rows of P alone
-    intervals = [region.intervals for region in found.regions]
-    assert len(set(intervals)) == len(intervals)  # once, whatever cells are in a strip
-    beyond = found.region_sign(np.linspace(15.0, 25.0, 50)[:, None])
+    intervals = [region.intervals for region in result.regions]
+    assert len(set(intervals)) == len(intervals)  # once, whatever windows are in an interval
+    beyond = result.region_sign(np.linspace(15.0, 25.0, 50)[:, None])
     assert (beyond >= 0).all()
 
 
-def test_what_tells_rows_apart_is_not_said_to_tell_hardly_anything():
-    """Four rows of each far apart: the interval reaches 0.5, for rows are few."""
-    found = compare(np.arange(4.0), np.arange(4.0) + 100.0, n_resamples=999, progress=False)
-    assert found.auc_interval[0] < 0.5 < found.auc
-    assert "is not informative" not in str(found)
+def test_an_informative_auc_is_not_called_uninformative():
+    """Four rows per sample at a large distance: the interval of so few rows reaches 0.5."""
+    result = compare(np.arange(4.0), np.arange(4.0) + 100.0, n_resamples=999, progress=False)
+    assert result.auc_interval[0] < 0.5 < result.auc
+    assert "is not informative" not in str(result)
 
 
-def test_names_of_one_column():
-    """Of one column the name does not matter; that it is not the same is told of data frames."""
+def test_names_of_a_single_column():
+    """A single column may have two names; data frames with different names give a note."""
     P, Q = X, 2.0 * X
     frames = [pd.DataFrame({name: Z}) for name, Z in (("a", P), ("b", Q))]
-    told = compare(*frames, **QUIET)
-    assert told.columns == ("x",)
-    assert any("'a' in one sample and 'b' in the other" in note for note in told.notes)
+    result = compare(*frames, **QUIET)
+    assert result.columns == ("x",)
+    assert any("'a' in one sample and 'b' in the other" in note for note in result.notes)
     columns = compare(frames[0]["a"], pd.Series(Q, name="a"), **QUIET)
     of_arrays = compare(P, Q, **QUIET).notes
     assert columns.columns == ("a",)
@@ -189,7 +189,7 @@ def test_names_of_one_column():
     assert compare(frames[0]["a"], frames[1]["b"], **QUIET).columns == ("x",)
 
 
-def test_pairs_of_data_frames_whose_rows_are_in_another_order_are_refused():
+def test_paired_data_frames_with_reordered_rows_are_refused():
     P = pd.DataFrame({"a": X})
     with pytest.raises(InputError, match="same row labels in another order"):
         compare(P, 2.0 * P.iloc[::-1], paired=True, **QUIET)
@@ -201,8 +201,8 @@ def test_standard_errors_of_weights_around_a_point():
     pair = TwoSamples.checked(P, Q)
     local_means = LocalMeans.from_sample(pool_rows(pair, 9, pair.generator(0)))
     at, scale = np.array([[-1.0], [0.4], [1.7]]), np.array([0.6])
-    means, apart = local_means.evaluate(at, scale)
-    for point, (of_p, of_q), t in zip(at[:, 0], means, apart, strict=True):
+    means, t_values = local_means.evaluate(at, scale)
+    for point, (of_p, of_q), t in zip(at[:, 0], means, t_values, strict=True):
         p, q = (np.exp(-0.5 * ((Z - point) / 0.6) ** 2) for Z in (P, Q))
         assert (of_p, of_q) == pytest.approx((p.mean(), q.mean()))
         error = np.sqrt(np.var(p) / len(p) + np.var(q) / len(q))

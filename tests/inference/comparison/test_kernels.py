@@ -30,7 +30,7 @@ def quickly(P, Q, **options):
         (models.Polynomial(2, 1.0), lambda x, y: (x @ y + 1.0) ** 2),
     ],
 )
-def test_the_evidence_is_a_ratio_of_normal_densities(kernel, value):
+def test_the_bayes_factor_is_a_ratio_of_normal_densities(kernel, value):
     rng = np.random.default_rng(3)
     P, Q = rng.normal(size=(40, 2)), 1.5 * rng.normal(size=(25, 2)) + 0.3
     rows = pool_rows(TwoSamples.checked(P, Q), 0, rng)
@@ -43,13 +43,17 @@ def test_the_evidence_is_a_ratio_of_normal_densities(kernel, value):
     else:
         gram = np.array([[value(a, b) for b in x] for a in x])
     centre = np.eye(65) - 1.0 / 65.0
-    share = 40.0 / 65.0
-    y = np.where(np.arange(65) < 40, 1.0 - share, -share) / np.sqrt(share * (1.0 - share))
-    found = label_log_bayes_factors(posterior.decompositions[index], VARIANCES)[:, 0]
-    for variance, one in zip(VARIANCES, found, strict=True):
-        differ = multivariate_normal(np.zeros(65), np.eye(65) + variance * centre @ gram @ centre)
-        alike = multivariate_normal(np.zeros(65), np.eye(65))
-        assert one == pytest.approx(differ.logpdf(y) - alike.logpdf(y), abs=1e-6)
+    fraction = 40.0 / 65.0
+    y = np.where(np.arange(65) < 40, 1.0 - fraction, -fraction) / np.sqrt(
+        fraction * (1.0 - fraction)
+    )
+    log_bayes_factors = label_log_bayes_factors(posterior.decompositions[index], VARIANCES)[:, 0]
+    for variance, log_bayes_factor in zip(VARIANCES, log_bayes_factors, strict=True):
+        alternative = multivariate_normal(
+            np.zeros(65), np.eye(65) + variance * centre @ gram @ centre
+        )
+        null = multivariate_normal(np.zeros(65), np.eye(65))
+        assert log_bayes_factor == pytest.approx(alternative.logpdf(y) - null.logpdf(y), abs=1e-6)
 
 
 def test_the_default_is_the_squared_exponential():
@@ -65,7 +69,7 @@ def test_the_default_is_the_squared_exponential():
 
 
 @pytest.mark.slow
-def test_lengths_of_the_columns_say_where_a_difference_may_be():
+def test_lengthscales_of_columns_select_differences():
     rng = np.random.default_rng(5)
     P, Q = rng.normal(size=(2, 300, 3))
     Q[:, 0] *= 1.5
@@ -82,14 +86,14 @@ def test_lengths_of_the_columns_say_where_a_difference_may_be():
 def test_every_part_of_the_answer_serves_another_kernel(labels):
     rng = np.random.default_rng(6)
     P, Q = rng.normal(size=(150, 1)), rng.normal(size=(150, 1)) + 0.6
-    found = quickly(P, Q, kernel=models.Laplace, labels=labels)
-    assert found.log_bayes_factor > 3.0
-    assert found.prob_mmd2_exceeds(1e-4) > 0.9
-    assert found.density_ratio([2.0]).mean[0] < 1.0 < found.density_ratio([-1.5]).mean[0]
-    assert found.witness([2.0]).mean[0] < 0.0 < found.witness([-1.5]).mean[0]
+    result = quickly(P, Q, kernel=models.Laplace, labels=labels)
+    assert result.log_bayes_factor > 3.0
+    assert result.prob_mmd2_exceeds(1e-4) > 0.9
+    assert result.density_ratio([2.0]).mean[0] < 1.0 < result.density_ratio([-1.5]).mean[0]
+    assert result.witness([2.0]).mean[0] < 0.0 < result.witness([-1.5]).mean[0]
 
 
 @pytest.mark.parametrize("kernel", ["rbf", 3, max, models.SquaredExponential((1.0, 2.0))])
-def test_what_is_no_kernel_of_these_columns_is_refused(kernel):
+def test_kernels_that_do_not_fit_the_columns_are_refused(kernel):
     with pytest.raises(InputError, match=r"kernel must be|one entry per column"):
         quickly(np.zeros((20, 3)) + np.arange(20)[:, None], np.ones((5, 3)), kernel=kernel)

@@ -24,19 +24,19 @@ def test_two_samples(decimals, sizes):
     first, second = rng.gamma(3.0, size=(sizes[0], 2)), rng.gamma(4.0, size=(sizes[1], 2))
     if decimals is not None:
         first, second = np.round(2.0 * first, decimals), np.round(2.0 * second, decimals)
-    found = compare(first, second, **QUIET)
+    result = compare(first, second, **QUIET)
     welch = scipy.stats.ttest_ind(second, first, equal_var=False)
     interval = welch.confidence_interval(0.95)
     np.testing.assert_allclose(
-        found.mean_difference, second.mean(axis=0) - first.mean(axis=0), rtol=1e-10
+        result.mean_difference, second.mean(axis=0) - first.mean(axis=0), rtol=1e-10
     )
-    np.testing.assert_allclose(found.mean_difference_interval, interval, rtol=1e-8)
+    np.testing.assert_allclose(result.mean_difference_interval, interval, rtol=1e-8)
     m, n = sizes
     for column in range(2):
         differences = np.subtract.outer(second[:, column], first[:, column]).ravel()
         expected = brute_force(differences, np.sqrt(m * n * (m + n + 1) / 12.0))
-        low, high = found.median_difference_interval
-        actual = [found.median_difference[column], low[column], high[column]]
+        low, high = result.median_difference_interval
+        actual = [result.median_difference[column], low[column], high[column]]
         np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-9)
 
 
@@ -44,16 +44,16 @@ def test_pairs():
     rng = np.random.default_rng(1)
     first = rng.normal(size=(41, 1))
     second = first + 0.3 + 0.5 * rng.standard_t(3, size=(41, 1))
-    found = compare(first, second, paired=True, **QUIET)
+    result = compare(first, second, paired=True, **QUIET)
     differences = (second - first)[:, 0]
     student = scipy.stats.ttest_rel(second[:, 0], first[:, 0]).confidence_interval(0.95)
-    np.testing.assert_allclose(found.mean_difference, [differences.mean()], rtol=1e-10)
-    np.testing.assert_allclose(np.ravel(found.mean_difference_interval), student, rtol=1e-8)
+    np.testing.assert_allclose(result.mean_difference, [differences.mean()], rtol=1e-10)
+    np.testing.assert_allclose(np.ravel(result.mean_difference_interval), student, rtol=1e-8)
     upper = np.triu_indices(41)
     means = 0.5 * np.add.outer(differences, differences)[upper]
     expected = brute_force(means, np.sqrt(41 * 42 * 83 / 24.0))
-    low, high = found.median_difference_interval
-    actual = [found.median_difference[0], low[0], high[0]]
+    low, high = result.median_difference_interval
+    actual = [result.median_difference[0], low[0], high[0]]
     np.testing.assert_allclose(actual, expected, rtol=1e-9)
 
 
@@ -62,23 +62,23 @@ def test_outliers_that_the_test_clips_are_not_clipped_in_differences(outlier):
     """Pooled rows are clipped at 1e20 standard deviations; means and medians are of the rows."""
     first, second = (np.random.default_rng(seed).normal(size=400) for seed in (0, 1))
     second[:2], first[0] = outlier, outlier
-    found = compare(first, second, **QUIET)
-    np.testing.assert_allclose(found.mean_difference, outlier / 400, rtol=1e-9)
-    low, high = np.ravel(found.mean_difference_interval)
+    result = compare(first, second, **QUIET)
+    np.testing.assert_allclose(result.mean_difference, outlier / 400, rtol=1e-9)
+    low, high = np.ravel(result.mean_difference_interval)
     welch = scipy.stats.ttest_ind(second / outlier, first / outlier, equal_var=False)
     expected = outlier * np.array(welch.confidence_interval(0.95))
     np.testing.assert_allclose([low, high], expected, rtol=1e-8)
     differences = np.subtract.outer(second, first).ravel()
     expected = brute_force(differences, np.sqrt(400 * 400 * 801 / 12.0))
-    low, high = found.median_difference_interval
+    low, high = result.median_difference_interval
     # Differences of outliers are rounded: two of 160 000 are counted as smaller.
-    np.testing.assert_allclose([found.median_difference[0], low[0], high[0]], expected, rtol=1e-3)
+    np.testing.assert_allclose([result.median_difference[0], low[0], high[0]], expected, rtol=1e-3)
     paired = compare(first, second, paired=True, **QUIET)
     np.testing.assert_allclose(paired.mean_difference, outlier / 400, rtol=1e-9)
     weighted = compare(first, second, weights=(np.full(400, 2.0), None), **QUIET)
     np.testing.assert_allclose(weighted.mean_difference, outlier / 400, rtol=1e-9)
-    few = compare(first[:1].repeat(4) * np.arange(1.0, 5.0), second[2:], **QUIET)
-    np.testing.assert_allclose(few.median_difference, -2.5 * outlier, rtol=1e-6)
+    unequal = compare(first[:1].repeat(4) * np.arange(1.0, 5.0), second[2:], **QUIET)
+    np.testing.assert_allclose(unequal.median_difference, -2.5 * outlier, rtol=1e-6)
 
 
 def test_order_of_rows_does_not_change_a_digit():
@@ -98,17 +98,17 @@ def test_order_of_rows_does_not_change_a_digit():
         np.testing.assert_array_equal(actual.interval, expected.interval)
 
 
-def test_weights_have_means_alone():
+def test_weighted_samples_have_only_mean_differences():
     rng = np.random.default_rng(2)
     first, second = rng.normal(size=50), rng.normal(0.5, size=60)
     weights = rng.uniform(1.0, 3.0, size=50)
-    found = compare(first, second, weights=(weights, None), **QUIET)
+    result = compare(first, second, weights=(weights, None), **QUIET)
     expected = second.mean() - np.average(first, weights=weights)
-    np.testing.assert_allclose(found.mean_difference, [expected], rtol=1e-10)
-    low, high = found.mean_difference_interval
+    np.testing.assert_allclose(result.mean_difference, [expected], rtol=1e-10)
+    low, high = result.mean_difference_interval
     assert low < expected < high
-    assert found.median_difference is None
-    assert "Hodges" not in str(found)
+    assert result.median_difference is None
+    assert "Hodges" not in str(result)
 
 
 def test_coverage_of_the_interval_of_hodges_and_lehmann():
@@ -122,25 +122,25 @@ def test_coverage_of_the_interval_of_hodges_and_lehmann():
     assert 364 <= hits <= 396
 
 
-def test_many_values_go_by_quantiles():
+def test_median_differences_of_large_samples_use_quantiles():
     rng = np.random.default_rng(5)
     first, second = rng.normal(size=20_000), rng.normal(0.2, size=30_000)
-    found = compare(first, second, **QUIET)
-    low, high = found.median_difference_interval
+    result = compare(first, second, **QUIET)
+    low, high = result.median_difference_interval
     error = 2.0 * 1.96 * np.sqrt(np.pi / 3.0 * (1 / 20_000 + 1 / 30_000))
-    assert found.median_difference[0] == pytest.approx(0.2, abs=0.04)
+    assert result.median_difference[0] == pytest.approx(0.2, abs=0.04)
     assert (high - low)[0] == pytest.approx(error, rel=0.05)
 
 
 def test_sentences_name_both_samples():
     rng = np.random.default_rng(6)
-    found = compare(rng.normal(size=80), rng.normal(1.0, size=80), names=("a", "b"), **QUIET)
-    mean, shift = found.mean_difference[0], found.median_difference[0]
-    assert f"Mean difference of x, b - a: {mean:.3g} (unadjusted 95 % CI " in str(found)
-    assert f"; Hodges-Lehmann shift {shift:.3g} (unadjusted 95 % CI " in str(found)
+    result = compare(rng.normal(size=80), rng.normal(1.0, size=80), names=("a", "b"), **QUIET)
+    mean, shift = result.mean_difference[0], result.median_difference[0]
+    assert f"Mean difference of x, b - a: {mean:.3g} (unadjusted 95 % CI " in str(result)
+    assert f"; Hodges-Lehmann shift {shift:.3g} (unadjusted 95 % CI " in str(result)
 
 
-def test_few_rows_have_no_interval_of_a_shift_without_the_confidence():
+def test_small_samples_have_no_interval_of_a_shift_below_the_confidence():
     """Differences of 3 + 4 rows have one sign in 2 of 35 arrangements, of five pairs in 2 of 32."""
     rng = np.random.default_rng(3)
     for sizes, paired, exists in (
@@ -152,8 +152,8 @@ def test_few_rows_have_no_interval_of_a_shift_without_the_confidence():
         ((6, 6), True, True),
     ):
         first, second = (rng.normal(size=(size, 1)) for size in sizes)
-        found = median_difference(first, second, 0.05, paired=paired)
-        assert (found is not None) == exists
-    few = compare(rng.normal(size=3), rng.normal(size=3), n_resamples=19, progress=False)
-    assert few.median_difference is few.median_difference_interval is None
-    assert "Hodges-Lehmann" not in str(few)
+        result = median_difference(first, second, 0.05, paired=paired)
+        assert (result is not None) == exists
+    comparison = compare(rng.normal(size=3), rng.normal(size=3), n_resamples=19, progress=False)
+    assert comparison.median_difference is comparison.median_difference_interval is None
+    assert "Hodges-Lehmann" not in str(comparison)

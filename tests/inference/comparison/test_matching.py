@@ -13,12 +13,12 @@ TARGET = RNG.normal(size=(200, 2)) * [1.0, 0.8] + [0.5, -0.2]
 
 
 def test_the_dual_solves_the_problem():
-    """By SLSQP, which knows nothing of the dual: ten rows, two features, a moment, a limit."""
+    """Compare with SLSQP, which solves the primal: ten rows, two features, a moment, a limit."""
     rng = np.random.default_rng(1)
     F, A = rng.normal(size=(10, 2)), rng.normal(size=(10, 1))
     goals, penalty = np.array([0.6, -0.5, 0.1]), 0.02
     problem = MatchingProblem(F, A, goals, 2.5)
-    found, _ = problem.solve(penalty, np.zeros(3))
+    weights, _ = problem.solve(penalty, np.zeros(3))
 
     def cost(w):
         return 0.5 * penalty * np.mean((w - 1.0) ** 2) + 0.5 * np.sum((w @ F / 10 - goals[:2]) ** 2)
@@ -31,16 +31,16 @@ def test_the_dual_solves_the_problem():
         constraints={"type": "eq", "fun": lambda w: w @ A / 10 - goals[2:]},
         options={"ftol": 1e-14, "maxiter": 500},
     )
-    np.testing.assert_allclose(found, slow.x, atol=1e-4)
-    assert found.min() < 1e-9  # limits are reached
-    assert found.max() > 2.5 - 1e-9
-    assert cost(found) <= cost(slow.x) + 1e-10
+    np.testing.assert_allclose(weights, slow.x, atol=1e-4)
+    assert weights.min() < 1e-9  # limits are reached
+    assert weights.max() > 2.5 - 1e-9
+    assert cost(weights) <= cost(slow.x) + 1e-10
 
 
 @pytest.mark.parametrize("moments", [1, 2])
 def test_moments_are_reproduced(moments):
-    found = match_weights(SOURCE, TARGET, moments=moments)
-    w = found.values
+    result = match_weights(SOURCE, TARGET, moments=moments)
+    w = result.values
     assert w.min() >= 0.0
     assert w.mean() == pytest.approx(1.0, abs=1e-6)
     mean = np.average(SOURCE, axis=0, weights=w)
@@ -48,72 +48,72 @@ def test_moments_are_reproduced(moments):
     variance = np.average((SOURCE - mean) ** 2, axis=0, weights=w)
     close = np.allclose(variance, TARGET.var(axis=0), atol=1e-4)
     assert close == (moments == 2)
-    assert found.effective_size == pytest.approx(w.sum() ** 2 / np.sum(w**2))
+    assert result.effective_size == pytest.approx(w.sum() ** 2 / np.sum(w**2))
     before = np.mean((SOURCE[:, 1] - TARGET[:, 1].mean()) ** 2) / TARGET[:, 1].var() - 1.0
-    told = {one.name: one.before for one in found.moments}
-    assert told["variance of x1"] == pytest.approx(before / np.sqrt(2.0))
-    assert told["x0"] == pytest.approx(
+    standardized = {moment.name: moment.before for moment in result.moments}
+    assert standardized["variance of x1"] == pytest.approx(before / np.sqrt(2.0))
+    assert standardized["x0"] == pytest.approx(
         (SOURCE - TARGET.mean(axis=0)).mean(axis=0)[0] / TARGET.std(axis=0)[0]
     )
 
 
 def test_weights_are_near_the_ratio_of_densities():
-    """exp(a'x) of a shift by a: their correlation, and how many rows they are worth (seed 2)."""
+    """exp(a'x) for a shift by a: their correlation, and the effective sample size (seed 2)."""
     rng = np.random.default_rng(2)
     source, target = rng.normal(size=(3000, 2)), rng.normal([0.5, -0.3], size=(3000, 2))
     ratio = np.exp(source @ [0.5, -0.3])
-    found = match_weights(source, target)
-    assert np.corrcoef(found.values, ratio)[0, 1] > 0.95
-    assert found.effective_size == pytest.approx(ratio.sum() ** 2 / np.sum(ratio**2), rel=0.1)
+    result = match_weights(source, target)
+    assert np.corrcoef(result.values, ratio)[0, 1] > 0.95
+    assert result.effective_size == pytest.approx(ratio.sum() ** 2 / np.sum(ratio**2), rel=0.1)
 
 
-def test_samples_of_one_distribution_need_no_weights():
+def test_samples_of_equal_distributions_need_no_weights():
     rng = np.random.default_rng(3)
-    found = match_weights(rng.normal(size=(500, 2)), rng.normal(size=(500, 2)), moments=0)
-    assert found.effective_size > 450
+    result = match_weights(rng.normal(size=(500, 2)), rng.normal(size=(500, 2)), moments=0)
+    assert result.effective_size > 450
 
 
 def test_discrepancies_are_those_of_the_kernel():
     """With all rows as landmarks the features are exact."""
     x, y = SOURCE[:60], TARGET[:50]
-    found = match_weights(x, y)
-    k, w = found.kernel, found.values / len(x)
+    result = match_weights(x, y)
+    k, w = result.kernel, result.values / len(x)
     expected = w @ np.asarray(k(x)) @ w - 2.0 * np.mean(w @ np.asarray(k(x, y))) + np.mean(k(y))
-    assert found.discrepancies[1] == pytest.approx(float(expected), rel=1e-4)
-    assert found.discrepancies[1] <= 0.25 * found.expected
+    assert result.discrepancies[1] == pytest.approx(float(expected), rel=1e-4)
+    assert result.discrepancies[1] <= 0.25 * result.expected
 
 
 @pytest.mark.slow
-def test_what_is_expected_is_the_mean_over_samples_of_one_distribution():
+def test_the_expected_discrepancy_is_the_mean_for_equal_distributions():
     """120 pairs of 60 and 30 rows, equal weights: four standard errors of the mean (seeds 0 on)."""
     ratios = []
     for seed in range(120):
         rng = np.random.default_rng(seed)
-        found = match_weights(rng.normal(size=(60, 2)), rng.normal(size=(30, 2)), moments=0)
-        equal = found.expected * (1.0 / 60 + 1.0 / 30) / (1.0 / found.effective_size + 1.0 / 30)
-        ratios.append(found.discrepancies[0] / equal)
+        result = match_weights(rng.normal(size=(60, 2)), rng.normal(size=(30, 2)), moments=0)
+        equal = result.expected * (1.0 / 60 + 1.0 / 30) / (1.0 / result.effective_size + 1.0 / 30)
+        ratios.append(result.discrepancies[0] / equal)
     error = np.std(ratios) / np.sqrt(len(ratios))
     assert np.mean(ratios) == pytest.approx(1.0, abs=4.0 * error + 1.0 / 30)  # n against n - 1
     assert error < 0.06
 
 
 @pytest.mark.slow
-def test_what_is_left_is_compared():
+def test_the_remaining_difference_is_compared():
     """The third column was not matched, and still differs."""
     rng = np.random.default_rng(4)
     frame = pd.DataFrame(rng.normal(size=(500, 2)), columns=["age", "sex"])
     other = pd.DataFrame(rng.normal([0.6, 0.0], size=(300, 2)), columns=["age", "sex"])
-    found = match_weights(frame, other)
-    assert found.columns == ("age", "sex")
-    assert not found.compare(n_resamples=199, progress=False).reject
-    text = str(found)
+    result = match_weights(frame, other)
+    assert result.columns == ("age", "sex")
+    assert not result.compare(n_resamples=199, progress=False).reject
+    text = str(result)
     assert "age: -0." in text
     assert text.startswith("500 rows weighted to match 300: effective sample size ")
-    assert [one["name"] for one in found.to_dict()["moments"]][:2] == ["age", "sex"]
-    assert len(found.plot().axes) == 1
+    assert [moment["name"] for moment in result.to_dict()["moments"]][:2] == ["age", "sex"]
+    assert len(result.plot().axes) == 1
 
 
-def test_a_limit_is_kept():
+def test_weights_do_not_exceed_their_limit():
     free, limited = (match_weights(SOURCE, TARGET, most=most) for most in (None, 2.5))
     assert free.values.max() > 2.5 >= limited.values.max() - 1e-9
     assert np.average(SOURCE, axis=0, weights=limited.values) == pytest.approx(
@@ -122,53 +122,53 @@ def test_a_limit_is_kept():
 
 
 def test_units_and_order_do_not_matter():
-    found = match_weights(SOURCE, TARGET)
+    result = match_weights(SOURCE, TARGET)
     order = np.random.default_rng(5).permutation(len(SOURCE))
     unit = np.array([1e-5, 1e6])
     other = match_weights((SOURCE * unit)[order], TARGET * unit)
-    np.testing.assert_allclose(other.values, found.values[order], atol=0.2)
-    assert other.effective_size == pytest.approx(found.effective_size, rel=0.02)
+    np.testing.assert_allclose(other.values, result.values[order], atol=0.2)
+    assert other.effective_size == pytest.approx(result.effective_size, rel=0.02)
 
 
-def test_a_constant_column_is_no_matter():
+def test_a_constant_column_does_not_matter():
     ones = np.ones((len(SOURCE), 1))
-    found = match_weights(np.hstack([SOURCE, ones]), np.hstack([TARGET, ones[: len(TARGET)]]))
-    assert np.average(SOURCE, axis=0, weights=found.values) == pytest.approx(
+    result = match_weights(np.hstack([SOURCE, ones]), np.hstack([TARGET, ones[: len(TARGET)]]))
+    assert np.average(SOURCE, axis=0, weights=result.values) == pytest.approx(
         TARGET.mean(axis=0), abs=1e-5
     )
 
 
-def test_a_group_that_the_target_is_one_of():
-    """Nine in ten of the source are in it, as all of the target: the others count nothing."""
+def test_rows_outside_of_the_targets_group_have_zero_weight():
+    """A group has nine in ten rows of the source, and all of the target: others have weight 0."""
     rng = np.random.default_rng(6)
     source = np.column_stack([rng.normal(size=500), rng.random(500) < 0.1])
     for group in (0.0, 1.0):
         target = np.column_stack([source[:200, 0] + 0.2, np.full(200, group)])
-        found = match_weights(source, target)
-        assert np.all(found.values[source[:, 1] != group] == 0.0)
-        assert found.values.mean() == pytest.approx(1.0, abs=1e-6)
-        mean = np.average(source[:, 0], weights=found.values)
+        result = match_weights(source, target)
+        assert np.all(result.values[source[:, 1] != group] == 0.0)
+        assert result.values.mean() == pytest.approx(1.0, abs=1e-6)
+        mean = np.average(source[:, 0], weights=result.values)
         assert mean == pytest.approx(target[:, 0].mean(), abs=1e-5)
 
 
 def test_the_origin_does_not_matter():
-    found, far = match_weights(SOURCE, TARGET), match_weights(SOURCE + 1e7, TARGET + 1e7)
-    np.testing.assert_allclose(far.values, found.values, atol=0.02)
+    result, shifted = match_weights(SOURCE, TARGET), match_weights(SOURCE + 1e7, TARGET + 1e7)
+    np.testing.assert_allclose(shifted.values, result.values, atol=0.02)
 
 
 def test_weights_are_as_even_as_can_be():
     """A fifth more of the penalty would leave too much: the ratio is near a quarter (seed 0)."""
-    found = match_weights(SOURCE, TARGET)
-    assert 0.2 < found.discrepancies[1] / found.expected <= 0.25
+    result = match_weights(SOURCE, TARGET)
+    assert 0.2 < result.discrepancies[1] / result.expected <= 0.25
 
 
 def test_notes():
-    far = match_weights(SOURCE[:40], TARGET[:100] * 0.2 + [1.2, 0.0])
-    assert "the effective sample size is" in far.notes[-1]
+    result = match_weights(SOURCE[:40], TARGET[:100] * 0.2 + [1.2, 0.0])
+    assert "the effective sample size is" in result.notes[-1]
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "options", "told"),
+    ("source", "target", "options", "message"),
     [
         (SOURCE, TARGET[:, :1], {}, "source has 2 columns but target has 1"),
         (
@@ -187,6 +187,6 @@ def test_notes():
         (SOURCE.sum(axis=1) ** 2, -np.ones(9) + RNG.normal(size=9) / 9, {}, "too few rows"),
     ],
 )
-def test_what_makes_no_sense_is_refused(source, target, options, told):
-    with pytest.raises(InputError, match=told):
+def test_invalid_arguments_are_refused(source, target, options, message):
+    with pytest.raises(InputError, match=message):
         match_weights(source, target, **options)

@@ -1,4 +1,4 @@
-"""The shift that a test would have found, beside tests of data that are shifted by it."""
+"""The minimum detectable shift, compared with tests of data that are shifted by it."""
 
 import dataclasses
 
@@ -22,7 +22,7 @@ def rows_of(P, Q, n_resamples=199, *, pooled=pool_rows):
     ("pooled", "n", "columns", "sets", "least", "most"),
     [
         (pool_rows, 60, 1, 40, 30, 39),
-        (pool_pairs, 60, 1, 40, 30, 40),  # a tilt of pairs moves more than their means
+        (pool_pairs, 60, 1, 40, 30, 40),  # scores of pairs move more than their means
         (pool_rows, 20, 2, 60, 45, 60),
     ],
 )
@@ -31,7 +31,7 @@ def test_rows_that_are_shifted_by_it_differ_nine_times_of_ten(
 ):
     """Seeds from 0 on; below 30 or above 39 of 40 with probability 0.02, below 45 of 60 with 5e-4.
 
-    Of a t test the shift is 3.24 standard errors.
+    The shift of a t test is 3.24 standard errors.
     """
     samples = np.random.default_rng(0).normal(size=(2, n, columns))
     shift = minimum_detectable_shift(rows_of(*samples, pooled=pooled), 0.05)
@@ -45,41 +45,41 @@ def test_rows_that_are_shifted_by_it_differ_nine_times_of_ten(
 
 
 @pytest.mark.parametrize(("sizes", "columns"), [((30, 45), 1), ((60, 40), 3)])
-def test_labels_in_one_go_are_found_as_often_as_one_by_one(sizes, columns):
-    """Seed 4, 60 labellings that are dealt out by the first column, at most two come out otherwise.
+def test_joint_evaluation_of_labels_rejects_as_often_as_separate_evaluation(sizes, columns):
+    """Seed 4, 60 sets of labels that depend on the first column; at most two decisions differ.
 
-    Of those in one go what each adds to the moments of the others is left out.
+    Joint evaluation ignores the contribution of each to the moments of the others.
     """
     rng = np.random.default_rng(4)
     rows = rows_of(*(rng.normal(size=(n, columns)) for n in sizes))
     order = np.argsort(rows.points[:, 0])
-    dealt = []
+    observed = []
     for step in np.repeat([0.0, 0.5, 1.0], 20):
         noise = np.argsort(np.arange(len(order)) * step + rng.normal(size=len(order)) * 40)
         labels = np.zeros(len(order), dtype=bool)
         labels[order[noise[: sizes[0]]]] = True
-        dealt.append(labels)
+        observed.append(labels)
     nulls = rows.point_labels(slice(1, 200))
-    labels = np.concatenate([np.stack(dealt, axis=1).astype(nulls.dtype), nulls], axis=1)
+    labels = np.concatenate([np.stack(observed, axis=1).astype(nulls.dtype), nulls], axis=1)
     every = rows.with_labels(labels)
-    found = CombinedStatistic.evaluate(every)
-    one_go = found.values(n_observed=60)
+    statistic = CombinedStatistic.evaluate(every)
+    joint = statistic.values(n_observed=60)
     among = np.arange(60, labels.shape[1])
-    seen, exact = [], []
-    for one in range(60):
-        seen.append(p_value(np.append(one_go[one], one_go[60:])) <= 0.05)
-        alone = found.select(np.concatenate([[one], among]))
-        exact.append(p_value(dataclasses.replace(alone, approximate=False).values()) <= 0.05)
+    approximate, exact = [], []
+    for index in range(60):
+        approximate.append(p_value(np.append(joint[index], joint[60:])) <= 0.05)
+        single = statistic.select(np.concatenate([[index], among]))
+        exact.append(p_value(dataclasses.replace(single, approximate=False).values()) <= 0.05)
     assert 10 < np.sum(exact) < 50
-    assert np.sum(np.not_equal(seen, exact)) <= 2
+    assert np.sum(np.not_equal(approximate, exact)) <= 2
 
 
-def test_it_does_not_hang_on_labels_order_or_unit():
+def test_it_does_not_depend_on_labels_order_or_unit():
     rng = np.random.default_rng(2)
     P, Q = rng.normal(size=(50, 2)), rng.normal(size=(70, 2))
-    one, other = (rows_of(*pair) for pair in ((P, Q), (7.0 * P[::-1], 7.0 * Q[::-1])))
-    assert minimum_detectable_shift(one, 0.05) == pytest.approx(
-        minimum_detectable_shift(other, 0.05)
+    original, changed = (rows_of(*pair) for pair in ((P, Q), (7.0 * P[::-1], 7.0 * Q[::-1])))
+    assert minimum_detectable_shift(original, 0.05) == pytest.approx(
+        minimum_detectable_shift(changed, 0.05)
     )
 
 
@@ -91,23 +91,23 @@ def test_scores_of_tied_rows_are_in_deviations(often):
     assert 3.0 < minimum_detectable_shift(rows_of(P, Q), 0.05) / (2.0 / n) ** 0.5 < 7.0
 
 
-def test_few_rows_show_no_shift():
+def test_small_samples_have_no_detectable_shift():
     P, Q = np.random.default_rng(0).normal(size=(2, 4))
     assert minimum_detectable_shift(rows_of(P, Q), 0.01) is None
-    told = compare(P, Q, n_resamples=199, alpha=0.01, progress=False)
-    assert told.minimum_detectable_shift is None
-    assert "At this sample size no single-column shift reaches a power of 0.9." in str(told)
+    result = compare(P, Q, n_resamples=199, alpha=0.01, progress=False)
+    assert result.minimum_detectable_shift is None
+    assert "At this sample size no single-column shift reaches a power of 0.9." in str(result)
 
 
-def test_where_samples_differ_nothing_was_missed():
+def test_different_samples_have_no_minimum_detectable_shift():
     rng = np.random.default_rng(0)
-    found = compare(rng.normal(size=60), rng.normal(2.0, size=60), n_resamples=99, progress=False)
-    assert found.reject
-    assert found.minimum_detectable_shift is None
-    assert "power" not in str(found)
+    result = compare(rng.normal(size=60), rng.normal(2.0, size=60), n_resamples=99, progress=False)
+    assert result.reject
+    assert result.minimum_detectable_shift is None
+    assert "power" not in str(result)
 
 
-def test_pairs_whose_rows_are_alike_show_a_smaller_shift():
+def test_correlated_pairs_have_a_smaller_detectable_shift():
     """Between persons a deviation of 15, within one 6: by the paired t test 0.4 times as large."""
     rng = np.random.default_rng(4)
     P = rng.normal(140.0, 15.0, 60)
@@ -118,7 +118,7 @@ def test_pairs_whose_rows_are_alike_show_a_smaller_shift():
 
 
 @pytest.mark.parametrize("pooled", [pool_rows, pool_pairs])
-def test_it_makes_no_difference_which_sample_is_the_first(pooled):
+def test_the_order_of_samples_does_not_matter(pooled):
     rng = np.random.default_rng(6)
     P, Q = rng.normal(size=(2, 40))
     Q = Q if pooled is pool_pairs else Q[:25]

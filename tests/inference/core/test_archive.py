@@ -1,4 +1,4 @@
-"""Arrays in a file: read as they were written, or refused."""
+"""Arrays in a file are read unchanged, or refused."""
 
 import random
 
@@ -14,43 +14,43 @@ ARRAYS = {
 }
 
 
-def same(found):
-    return list(found) == list(ARRAYS) and all(
-        np.array_equal(found[name], ARRAYS[name]) for name in ARRAYS
+def same(restored):
+    return list(restored) == list(ARRAYS) and all(
+        np.array_equal(restored[name], ARRAYS[name]) for name in ARRAYS
     )
 
 
-def test_what_is_read_is_what_was_written(tmp_path):
+def test_arrays_are_read_unchanged(tmp_path):
     write_arrays(tmp_path / "kept", {"seed": 1, "of": ["rows"]}, ARRAYS)
-    told, found = read_arrays(tmp_path / "kept", "a checkpoint")
-    assert told == {"seed": 1, "of": ["rows"]}
-    assert same(found)
+    header, arrays = read_arrays(tmp_path / "kept", "a checkpoint")
+    assert header == {"seed": 1, "of": ["rows"]}
+    assert same(arrays)
 
 
-def test_damage_is_refused_or_changes_nothing(damaged, tmp_path):
-    """1500 mutations, seed 0: a few are of dates or the like that no array hangs on."""
+def test_damage_is_refused_or_has_no_effect(damaged, tmp_path):
+    """1500 mutations, seed 0: a few change dates or the like, which no array depends on."""
     path, rng, refused = tmp_path / "kept", random.Random(0), 0
     write_arrays(path, {}, ARRAYS)
-    whole = path.read_bytes()
+    complete = path.read_bytes()
     for _ in range(1500):
-        path.write_bytes(damaged(whole, rng))
+        path.write_bytes(damaged(complete, rng))
         try:
             assert same(read_arrays(path, "a checkpoint")[1])
         except InputError as error:
-            told = str(error)
-            refused += told.startswith(str(path)) and "\n" not in told
+            message = str(error)
+            refused += message.startswith(str(path)) and "\n" not in message
     assert refused > 1400
 
 
-def test_a_header_that_asks_for_less_or_begins_elsewhere(tmp_path):
-    """Every bit of the head of an entry that is longer than what is read of it at once."""
+def test_a_header_of_another_size_or_offset_is_refused(tmp_path):
+    """Change every bit of the header of an entry that is longer than a block of reading."""
     path = tmp_path / "kept"
     write_arrays(path, {}, {"x": np.random.default_rng(1).normal(size=(20_000, 2))})
-    whole = path.read_bytes()
-    start = whole.index(b"\x93NUMPY", whole.index(b"x.npy"))
+    complete = path.read_bytes()
+    start = complete.index(b"\x93NUMPY", complete.index(b"x.npy"))
     for at in range(start, start + 128):
         for bit in range(8):
-            content = bytearray(whole)
+            content = bytearray(complete)
             content[at] ^= 1 << bit
             path.write_bytes(content)
             with pytest.raises(InputError, match="cannot be read as a checkpoint"):

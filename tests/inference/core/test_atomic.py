@@ -9,7 +9,7 @@ from bke.inference.core.atomic import atomic_path, check_output_folder
 from bke.inference.core.errors import InputError
 
 
-def test_writes_and_leaves_nothing_else(tmp_path):
+def test_writes_a_single_file(tmp_path):
     target = tmp_path / "run.nc"
     with atomic_path(target) as temporary:
         assert temporary.parent == tmp_path

@@ -17,7 +17,7 @@ with computing():
     print(jax.jit(lambda x: 2.0 * x + 1.0)(np.arange(3.0)))
 """
 
-#: One function of kernels of many classes with the same fields, each with a program of its own.
+#: One function of kernels of 40 classes with the same fields, which need separate programs.
 CLASSES = """
 import dataclasses, jax
 from bke.inference.core.machine import computing
@@ -42,15 +42,15 @@ def files(folder):
     return {p.name: p.stat().st_mtime_ns for p in folder.rglob("*") if p.is_file()}
 
 
-def run(folder, *, script=SCRIPT, told="[1. 3. 5.]", **more):
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
-    environment = {**kept, "BKE_COMPILATION_CACHE": str(folder), **more}
+def run(folder, *, script=SCRIPT, expected="[1. 3. 5.]", **more):
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
+    environment = {**inherited, "BKE_COMPILATION_CACHE": str(folder), **more}
     program = [sys.executable, "-c", script]
     done = subprocess.run(program, env=environment, check=True, capture_output=True, text=True)
-    assert done.stdout == f"{told}\n"
+    assert done.stdout == f"{expected}\n"
 
 
-def test_the_next_process_finds_what_was_compiled(tmp_path):
+def test_the_next_process_loads_compiled_programs(tmp_path):
     folder = tmp_path / "compiled"
     run(folder)
     first = files(folder)
@@ -60,24 +60,24 @@ def test_the_next_process_finds_what_was_compiled(tmp_path):
 
 
 @pytest.mark.slow
-def test_code_of_another_version_finds_its_own_programs(tmp_path):
+def test_code_of_another_version_has_separate_programs(tmp_path):
     """Code that differs in one number, of the same names and shapes, side by side in a folder."""
     folder, other = tmp_path / "compiled", SCRIPT.replace("+ 1.0", "+ 2.0")
     for _ in range(2):  # written, then read
         run(folder)
-        run(folder, script=other, told="[2. 4. 6.]")
+        run(folder, script=other, expected="[2. 4. 6.]")
     assert sum("lambda" in name for name in files(folder)) == 2
 
 
 @pytest.mark.slow
 def test_no_class_runs_the_program_of_another(tmp_path):
-    """As JAX registers classes about one in eight of so many does, with files or without."""
+    """As JAX registers classes, about one in eight does, with files or without."""
     for folder in ("off", tmp_path / "compiled", tmp_path / "compiled"):
-        run(folder, script=CLASSES, told="0 wrong")
+        run(folder, script=CLASSES, expected="0 wrong")
     assert len(files(tmp_path / "compiled")) == 40
 
 
-def test_programs_are_apart_by_what_they_are_compiled_for(tmp_path, monkeypatch):
+def test_programs_are_separate_by_target_processor(tmp_path, monkeypatch):
     names = set()
     for flags in ("avx", "avx avx512f"):
         monkeypatch.setattr(compilation_cache, "PROCESSORS", tmp_path / "cpuinfo")
@@ -92,22 +92,22 @@ def test_programs_are_apart_by_what_they_are_compiled_for(tmp_path, monkeypatch)
 
 
 @pytest.mark.slow
-def test_nothing_is_written_where_it_is_not_wanted(tmp_path):
-    home, own = tmp_path / "home", tmp_path / "own"
-    for unwanted in ("off", ""):  # nothing is kept unless it is asked for
+def test_unwanted_folders_are_not_written(tmp_path):
+    home, user_folder = tmp_path / "home", tmp_path / "own"
+    for unwanted in ("off", ""):  # programs are cached only on request
         run(unwanted, HOME=str(home), XDG_CACHE_HOME=str(home))
     assert not home.exists()
-    run(tmp_path / "ours", JAX_COMPILATION_CACHE_DIR=str(own))
+    run(tmp_path / "ours", JAX_COMPILATION_CACHE_DIR=str(user_folder))
     assert not (tmp_path / "ours").exists()
 
 
 @pytest.mark.slow
-def test_a_home_that_cannot_be_written_is_no_error(tmp_path):
+def test_a_home_without_write_permission_is_no_error(tmp_path):
     (tmp_path / "file").write_text("no folder")
     run(tmp_path / "file" / "below")
 
 
-def test_the_oldest_go_first(tmp_path):
+def test_the_oldest_files_are_removed_first(tmp_path):
     for age in range(5):
         path = tmp_path / str(age)
         path.write_bytes(b"x" * 100)
@@ -119,7 +119,7 @@ def test_the_oldest_go_first(tmp_path):
 
 
 @pytest.mark.skipif(not compilation_cache.REGIONS.exists(), reason="Linux counts regions")
-def test_programs_are_forgotten_before_there_is_no_room(monkeypatch):
+def test_programs_are_cleared_before_memory_regions_run_out(monkeypatch):
     compiled = []
 
     @jax.jit

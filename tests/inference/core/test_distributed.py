@@ -1,4 +1,4 @@
-"""Several processes of one job do what one does; what they have in common is in a script."""
+"""Several processes of a job give the results of one; they run a common script."""
 
 import os
 import signal
@@ -41,9 +41,9 @@ if jax.process_index() == 0:
 
 
 def free_port():
-    with socket.socket() as some:
-        some.bind(("localhost", 0))
-        return some.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("localhost", 0))
+        return listener.getsockname()[1]
 
 
 def processes(count, script, *arguments):
@@ -62,18 +62,18 @@ def processes(count, script, *arguments):
 
 
 @pytest.mark.slow
-def test_two_processes_give_the_draws_of_one(tmp_path):
+def test_two_processes_give_the_draws_of_a_single_process(tmp_path):
     rows = tmp_path / "rows.npy"
     np.save(rows, np.random.default_rng(0).gamma(2.0, size=(300, 2)))
     outputs = [tmp_path / "one.npz", tmp_path / "two.npz"]
     for count, out in zip((1, 2), outputs, strict=True):
         for process in processes(count, FIT, rows, out):
-            said, _ = process.communicate(timeout=600)
-            assert process.returncode == 0, said
-    one, two = (np.load(out) for out in outputs)
-    for name in one.files:
-        np.testing.assert_allclose(one[name], two[name], rtol=1e-10, err_msg=name)
-    assert np.unique(one["own"]).size > 9  # not one chain three times
+            output, _ = process.communicate(timeout=600)
+            assert process.returncode == 0, output
+    single, double = (np.load(out) for out in outputs)
+    for name in single.files:
+        np.testing.assert_allclose(single[name], double[name], rtol=1e-10, err_msg=name)
+    assert np.unique(single["own"]).size > 9  # not one chain three times
 
 
 LONG = """
@@ -102,9 +102,9 @@ def test_a_process_that_dies_is_missed_at_once(tmp_path):
     assert any("at work" in line for line in first.stdout)
     time.sleep(1.0)
     second.send_signal(signal.SIGKILL)
-    said, _ = first.communicate(timeout=120)
+    output, _ = first.communicate(timeout=120)
     assert first.returncode != 0
-    assert "another process of this job has ended" in said
+    assert "another process of this job has ended" in output
     second.wait()
 
 
@@ -125,10 +125,10 @@ except InputError as error:
 
 
 @pytest.mark.slow
-def test_processes_must_be_given_the_same():
+def test_processes_must_have_equal_arguments():
     for process in processes(2, OTHER):
-        said, _ = process.communicate(timeout=120)
-        assert "were given different data and seeds: give all the same" in said
+        output, _ = process.communicate(timeout=120)
+        assert "were given different data and seeds: give all the same" in output
 
 
 DEVICES = """
@@ -146,12 +146,12 @@ print([int(i) for i, _ in where], sorted({device for _, device in where}))
 
 
 @pytest.mark.slow
-def test_work_goes_to_all_devices_and_comes_back_in_order():
-    found = subprocess.run([sys.executable, "-c", DEVICES], capture_output=True, text=True)
-    assert found.stdout.strip() == "[0, 1, 2, 3, 4, 5, 6] [0, 1, 2]", found.stderr
+def test_work_is_distributed_to_all_devices_and_returned_in_order():
+    done = subprocess.run([sys.executable, "-c", DEVICES], capture_output=True, text=True)
+    assert done.stdout.strip() == "[0, 1, 2, 3, 4, 5, 6] [0, 1, 2]", done.stderr
 
 
-def test_what_makes_no_sense_is_refused():
+def test_invalid_arguments_are_refused():
     X = np.random.default_rng(0).normal(size=40)
     with pytest.raises(InputError, match="shard must be one of"):
         fit(X, shard="columns", progress=False)

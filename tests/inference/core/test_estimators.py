@@ -17,7 +17,7 @@ for estimator in (DistributionRegressor, KernelStudentTDensity):
 """
 
 
-def test_all_names_are_imported_and_estimators_say_what_they_need():
-    found = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
-    assert found.returncode == 0, found.stderr
-    assert found.stdout == 2 * "scikit-learn is not installed: pip install 'bke[sklearn]'\n"
+def test_all_names_are_imported_and_estimators_name_their_requirements():
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == 2 * "scikit-learn is not installed: pip install 'bke[sklearn]'\n"

@@ -5,12 +5,12 @@ import jax.numpy as jnp
 from bke.inference.core import compilation as compiling
 
 
-def test_what_is_compiled_is_the_same():
+def test_compiled_programs_do_not_change():
     double = compiling.jit(lambda x: 2.0 * jnp.sin(x) + 1.0)
     assert double(0.5) == jax.jit(lambda x: 2.0 * jnp.sin(x) + 1.0)(0.5)
 
 
-def test_options_that_are_not_known_are_not_given(monkeypatch):
+def test_unknown_options_are_not_passed(monkeypatch):
     monkeypatch.setattr(compiling, "OLDER_EMITTER", {"xla_cpu_no_such_option": True})
     compiling._options.cache_clear()
     try:

@@ -5,17 +5,17 @@ import sys
 
 import pytest
 from bke.inference import InputError
-from bke.inference.core.atomic import hold
-from bke.inference.core.drafts import LOCK, draft
+from bke.inference.core.atomic import acquire_lock
+from bke.inference.core.staging import LOCK, staging_folder
 from bke.inference.likelihood_free.problem import CheckpointFolder
 from bke.inference.sampling.out_of_core import Checkpoint
 
 HOLDS = """
 import sys
 from pathlib import Path
-from bke.inference.core.atomic import hold
+from bke.inference.core.atomic import acquire_lock
 
-kept = hold(Path(sys.argv[1]), "it")
+kept = acquire_lock(Path(sys.argv[1]), "it")
 print("held", flush=True)
 sys.stdin.readline()
 """
@@ -44,11 +44,11 @@ def other(tmp_path):
     [
         (lambda folder: CheckpointFolder(folder, {"seed": 1}), ".lock"),
         (lambda folder: Checkpoint(folder / "job", {"seed": 1}), ".job.lock"),
-        (lambda folder: draft(folder, "run").__enter__(), LOCK),
+        (lambda folder: staging_folder(folder, "run").__enter__(), LOCK),
     ],
     ids=["folder", "checkpoint", "draft"],
 )
-def test_what_another_process_writes_to_is_refused(opened, lock, other, tmp_path):
+def test_a_folder_in_use_by_another_process_is_refused(opened, lock, other, tmp_path):
     process = other(tmp_path / lock)
     with pytest.raises(InputError, match="another process is writing to"):
         opened(tmp_path)
@@ -58,9 +58,9 @@ def test_what_another_process_writes_to_is_refused(opened, lock, other, tmp_path
     opened(tmp_path)
 
 
-def test_this_process_may_hold_it_again(tmp_path):
-    first = hold(tmp_path / "lock", "it")
-    second = hold(tmp_path / "lock", "it")
+def test_this_process_may_acquire_it_again(tmp_path):
+    first = acquire_lock(tmp_path / "lock", "it")
+    second = acquire_lock(tmp_path / "lock", "it")
     assert second.is_locked
     first.release()
     assert second.is_locked

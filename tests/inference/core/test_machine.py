@@ -3,35 +3,37 @@
 from threading import Event, Thread
 
 import scipy.linalg  # noqa: F401, numbers of threads are set of what is loaded
-from bke.inference.core.machine import one_thread
+from bke.inference.core.machine import single_threaded_blas
 from threadpoolctl import threadpool_info, threadpool_limits
 
 
 def threads():
-    return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+    return {
+        library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
+    }
 
 
 def test_who_leaves_first_does_not_leave_for_the_other():
     """Two threads overlap: the one that entered first leaves first."""
     entered, left = Event(), Event()
-    found = []
+    counts = []
 
     def second():
-        with one_thread():
+        with single_threaded_blas():
             entered.set()
             left.wait()
-            found.append(threads())
+            counts.append(threads())
 
     with threadpool_limits(2, user_api="blas"):
         other = Thread(target=second)
-        with one_thread():
+        with single_threaded_blas():
             assert threads() == {1}
             other.start()
             entered.wait()
         assert threads() == {1}
         left.set()
         other.join()
-        assert found == [{1}]
+        assert counts == [{1}]
         assert threads() == {2}
 
 
@@ -40,7 +42,7 @@ def test_another_thread_may_set_the_number_afterwards():
     left, done = Event(), Event()
 
     def first():
-        with one_thread():
+        with single_threaded_blas():
             pass
         left.set()
         done.wait()
@@ -58,7 +60,7 @@ def test_another_thread_may_set_the_number_afterwards():
 def test_an_error_and_a_context_within_put_the_number_back():
     with threadpool_limits(2, user_api="blas"):
         try:
-            with one_thread(), one_thread():
+            with single_threaded_blas(), single_threaded_blas():
                 raise ValueError
         except ValueError:
             assert threads() == {2}

@@ -44,7 +44,7 @@ def test_memory_that_is_available(tmp_path, files, available):
     assert available_memory(tmp_path) == available
 
 
-def test_memory_where_nothing_is_known(tmp_path, monkeypatch):
+def test_memory_of_an_unknown_system(tmp_path, monkeypatch):
     assert available_memory(tmp_path) == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     monkeypatch.delattr(os, "sysconf")
     assert available_memory(tmp_path) is None

@@ -1,4 +1,4 @@
-"""Trees in files: what is damaged or changed is refused, in one sentence."""
+"""Trees in files that are damaged or changed are refused, in a single sentence."""
 
 import random
 import subprocess
@@ -8,52 +8,54 @@ import numpy as np
 import pytest
 import xarray as xr
 from bke.inference.core.errors import InputError
-from bke.inference.core.netcdf import SEALED, read_tree, write_tree
+from bke.inference.core.netcdf import CHECKSUM_ATTRIBUTE, read_tree, write_tree
 
 
 @pytest.fixture
 def tree():
-    one = xr.Dataset(
+    dataset = xr.Dataset(
         {
             "x": (("chain", "draw"), np.arange(6.0).reshape(2, 3)),
             "good": ("draw", [True, False, True]),
         },
         coords={"column": ["a", "b"]},
-        attrs={"words": "one", "numbers": [1.0, 2.0], "one": [3.0]},
+        attrs={"words": "one", "numbers": [1.0, 2.0], "single": [3.0]},
     )
-    made = xr.DataTree.from_dict({"/": xr.Dataset(attrs={"made": "here"}), "/a": one, "/b": one})
-    made["b"].attrs["words"] = "two"
-    return made
+    tree_of_groups = xr.DataTree.from_dict(
+        {"/": xr.Dataset(attrs={"source": "here"}), "/a": dataset, "/b": dataset}
+    )
+    tree_of_groups["b"].attrs["words"] = "two"
+    return tree_of_groups
 
 
-def test_what_another_program_wrote_anew_is_refused(tree, tmp_path):
-    """Changed or not; without the attribute it is another's file."""
+def test_a_file_that_another_program_rewrote_is_refused(tree, tmp_path):
+    """It is refused even if unchanged; without the attribute it is a file of another program."""
     path = tmp_path / "tree.nc"
     write_tree(tree, path)
     with xr.open_datatree(path, engine="h5netcdf") as opened:
-        found = opened.load()
-    found.to_netcdf(path, engine="h5netcdf")
+        rewritten = opened.load()
+    rewritten.to_netcdf(path, engine="h5netcdf")
     with pytest.raises(InputError, match=r"or another program has changed it$"):
         read_tree(path, "a tree")
-    del found.attrs[SEALED]
-    found.to_netcdf(path, engine="h5netcdf")
-    assert read_tree(path, "a tree").identical(found)
+    del rewritten.attrs[CHECKSUM_ATTRIBUTE]
+    rewritten.to_netcdf(path, engine="h5netcdf")
+    assert read_tree(path, "a tree").identical(rewritten)
 
 
 def test_damage_is_refused(tree, damaged, tmp_path):
-    """400 mutations, seed 0; of a small file that page is lost which the seal is in as well."""
+    """400 mutations, seed 0; in a small file a lost page contains the checksum too."""
     path, rng = tmp_path / "tree.nc", random.Random(0)
     write_tree(tree, path)
-    whole = path.read_bytes()
-    made = [content for _ in range(400) if (content := damaged(whole, rng)) != whole]
-    for content in made:
+    complete = path.read_bytes()
+    damaged_files = [content for _ in range(400) if (content := damaged(complete, rng)) != complete]
+    for content in damaged_files:
         path.write_bytes(content)
         with pytest.raises(InputError) as refused:
             read_tree(path, "a tree")
-        told = str(refused.value)
-        assert told.startswith(str(path))
-        assert "\n" not in told
-    assert len(made) > 300
+        message = str(refused.value)
+        assert message.startswith(str(path))
+        assert "\n" not in message
+    assert len(damaged_files) > 300
 
 
 def test_files_that_are_no_tree_or_claim_too_much(tmp_path):
@@ -97,7 +99,7 @@ except OSError as error:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits of files")
-def test_a_file_that_cannot_be_written_to_its_end(tree, tmp_path):
+def test_a_file_that_cannot_be_completed_is_removed(tree, tmp_path):
     """The process lives on, which it does not where HDF5 itself meets the end of a disk."""
     path = tmp_path / "tree.nc"
     write_tree(tree, path)

@@ -1,4 +1,4 @@
-"""What results show in notebooks, and what they hold as data frames; of every class of results."""
+"""Display in notebooks, and conversion to data frames, of every class of results."""
 
 import functools
 import html
@@ -34,10 +34,10 @@ from bke.inference import (
     two_sample_test,
 )
 from bke.inference.core import notebook
-from bke.inference.core.notebook import LINES, Shown
+from bke.inference.core.notebook import LINES, ReprMixin
 from bke.models import Laplace, SquaredExponential
 
-#: Names as a web page must not take them.
+#: Names that must be escaped on a web page.
 ODD, ESCAPED = "<script>alert('&')</script>", "&lt;script&gt;"
 QUIET = {"progress": False}
 
@@ -62,17 +62,17 @@ def tables():
     return first, second
 
 
-def watched():
-    found = Monitor(normal(60, 2), columns=[ODD, "b"])
-    found.update(normal(80, 2, 4.0))
-    return found
+def make_monitor():
+    monitor = Monitor(normal(60, 2), columns=[ODD, "b"])
+    monitor.update(normal(80, 2, 4.0))
+    return monitor
 
 
-def many():
+def make_monitors():
     frame = pd.DataFrame(normal(300, 2), columns=[ODD, "b"]).assign(site=["<b>", "y", "z"] * 100)
-    found = Monitors(frame, "site")
-    found.update(frame.assign(**{ODD: frame[ODD] + 9.0 * (frame["site"] == "<b>")}))
-    return found
+    monitors = Monitors(frame, "site")
+    monitors.update(frame.assign(**{ODD: frame[ODD] + 9.0 * (frame["site"] == "<b>")}))
+    return monitors
 
 
 def chains():
@@ -107,13 +107,13 @@ def regression():
 
 
 def test_of_samples():
-    found = two_sample_test(normal(20), normal(20, shift=2.0), n_resamples=99, **QUIET)
-    return found.with_sample_names((ODD, "b"))
+    result = two_sample_test(normal(20), normal(20, shift=2.0), n_resamples=99, **QUIET)
+    return result.with_sample_names((ODD, "b"))
 
 
 test_of_samples.__test__ = False
 
-#: How to make one, whether it has a picture and ODD in what it prints, and rows of its data frame.
+#: A function that makes the result, flags of its picture and of ODD in its text, rows of its frame.
 RESULTS = {
     "Comparison": (
         lambda: compare(normal(40), normal(40, shift=3.0), columns=[ODD], **QUIET),
@@ -160,9 +160,9 @@ RESULTS = {
         ),
         *(False, True, 2),
     ),
-    "Monitor": (watched, True, True, None),
-    "MonitorState": (lambda: watched().state, False, True, None),
-    "Monitors": (many, True, True, 3),
+    "Monitor": (make_monitor, True, True, None),
+    "MonitorState": (lambda: make_monitor().state, False, True, None),
+    "Monitors": (make_monitors, True, True, 3),
     "CausalGraph": (graph, True, True, None),
     "PredictiveCheck": (predictive, True, True, 12),
     "RegressionSummary": (regression, False, False, 6),
@@ -175,76 +175,82 @@ SLOW = {
     *("KernelComparison", "LearnedStudentT", "Diagnosis", "LearnedFilter"),
     "PredictiveCheck",
 }
-each = pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=pytest.mark.slow if one in SLOW else ()) for one in RESULTS]
+for_all_results = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(result_name, marks=pytest.mark.slow if result_name in SLOW else ())
+        for result_name in RESULTS
+    ],
 )
 
 
 @functools.cache
-def made(name):
+def make_result(name):
     return RESULTS[name][0]()
 
 
-@each
-def test_a_result_shows_what_it_prints_and_draws(name):
+@for_all_results
+def test_a_result_displays_its_text_and_its_picture(name):
     from matplotlib import pyplot as plt
 
     matplotlib.use("Agg")
     _, drawn, odd, _ = RESULTS[name]
-    result, open_before = made(name), plt.get_fignums()
-    shown = result._repr_html_()
-    assert ESCAPED in shown or not odd
-    assert "<script" not in shown
-    assert shown.count("<img ") == int(drawn)
-    pictures = re.findall(r'src="data:image/png;base64,[^"]{4000,}"', shown)
+    result, open_before = make_result(name), plt.get_fignums()
+    page = result._repr_html_()
+    assert ESCAPED in page or not odd
+    assert "<script" not in page
+    assert page.count("<img ") == int(drawn)
+    pictures = re.findall(r'src="data:image/png;base64,[^"]{4000,}"', page)
     assert len(pictures) == int(drawn)
     assert plt.get_fignums() == open_before
-    text = html.unescape(re.sub(r"<[^>]*>", "", shown))
+    text = html.unescape(re.sub(r"<[^>]*>", "", page))
     printed = str(result).splitlines()
     assert all(line.strip() in text for line in printed)
-    visible = html.unescape(re.sub(r"<[^>]*>", "", shown.partition("<details")[0]))
+    visible = html.unescape(re.sub(r"<[^>]*>", "", page.partition("<details")[0]))
     answer = (result._answer() or printed[0]).strip()
     assert visible.strip().startswith(answer)
-    assert "background: transparent" in shown
-    assert "background: #" not in shown
+    assert "background: transparent" in page
+    assert "background: #" not in page
 
 
-@each
+@for_all_results
 def test_a_result_is_a_data_frame(name, tmp_path):
-    result = made(name)
+    result = make_result(name)
     if not hasattr(result, "to_dataframe"):
         assert name == "ColumnComparison"
         return
-    found, rows = result.to_dataframe(), RESULTS[name][3]
-    assert isinstance(found, pd.DataFrame)
-    assert len(found) == rows or (rows is None and len(found) > 0)
-    assert found.columns.is_unique
-    assert list(found.index) == [*range(len(found))]
-    again = pd.read_csv(io.StringIO(found.to_csv(index=False)))
-    assert list(again) == list(found)
+    frame, rows = result.to_dataframe(), RESULTS[name][3]
+    assert isinstance(frame, pd.DataFrame)
+    assert len(frame) == rows or (rows is None and len(frame) > 0)
+    assert frame.columns.is_unique
+    assert list(frame.index) == [*range(len(frame))]
+    again = pd.read_csv(io.StringIO(frame.to_csv(index=False)))
+    assert list(again) == list(frame)
     documented = " ".join((type(result).to_dataframe.__doc__ or "").split())
-    plain = [column for column in found if re.fullmatch("[a-z_]{2,}", column)]
-    if name != "Monitor":  # of its state, whose docstring tells
-        told = documented + inference.TableComparison.to_dataframe.__doc__ * (name[:6] == "Groups")
-        assert not [column for column in plain if f"``{column}``" not in told], documented
+    plain = [column for column in frame if re.fullmatch("[a-z_]{2,}", column)]
+    if name != "Monitor":  # a frame of its state, whose docstring describes the columns
+        described = documented + inference.TableComparison.to_dataframe.__doc__ * (
+            name[:6] == "Groups"
+        )
+        assert not [column for column in plain if f"``{column}``" not in described], documented
 
 
-def test_every_public_result_with_words_of_its_own_is_shown():
-    """A new one needs the mixin, and a line above."""
-    words = {
+def test_every_public_result_with_a_report_has_a_display():
+    """A new class of results needs the mixin, and a line above."""
+    with_report = {
         name
         for name in inference.__all__
-        if isinstance(one := getattr(inference, name, None), type)
-        and "__str__" in vars(one)
-        and not hasattr(one, "_fields")
+        if isinstance(result_type := getattr(inference, name, None), type)
+        and "__str__" in vars(result_type)
+        and not hasattr(result_type, "_fields")
     }
     plain = {"Edge", "Change", "DistributionRegressor"}  # a few words, or scikit-learn's own
-    assert words - plain == {name for name in RESULTS if " " not in name}
-    assert all(issubclass(getattr(inference, name), Shown) for name in words - plain)
+    assert with_report - plain == {name for name in RESULTS if " " not in name}
+    assert all(issubclass(getattr(inference, name), ReprMixin) for name in with_report - plain)
 
 
-class Odd(Shown):
-    """A report of many lines, and nothing else that works."""
+class Odd(ReprMixin):
+    """A report of many lines, with a plot and a data frame that fail."""
 
     def __init__(self, lines=30):
         self.lines = lines
@@ -259,15 +265,15 @@ class Odd(Shown):
         raise RuntimeError("no rows")
 
 
-def test_long_reports_are_folded_and_nothing_fails():
-    shown = Odd()._repr_html_()
-    before, after = shown.split("<details")
+def test_long_reports_are_folded_and_errors_are_suppressed():
+    page = Odd()._repr_html_()
+    before, after = page.split("<details")
     assert f"line {LINES - 1} &amp; more" in before
     assert f"line {LINES} &amp; more" not in before
     assert f"line {LINES} &amp; more" in after
     assert "line 29 &amp; more" in after
-    assert "<img" not in shown
-    assert "<table" not in shown
+    assert "<img" not in page
+    assert "<table" not in page
     assert "<details" not in Odd(3)._repr_html_()
     assert "line 2 &amp; more" in Odd(3)._repr_html_()
 
@@ -277,16 +283,16 @@ def test_where_the_words_fail_repr_is_left(monkeypatch):
     assert Odd()._repr_html_() is None
 
 
-def test_many_rows_are_told_of(monkeypatch):
-    frame = pd.DataFrame({ODD: np.arange(40), "share": np.linspace(0.0, 1.0, 40)})
-    frame.loc[0, "share"] = np.nan
+def test_long_data_frames_are_truncated_with_a_count(monkeypatch):
+    frame = pd.DataFrame({ODD: np.arange(40), "fraction": np.linspace(0.0, 1.0, 40)})
+    frame.loc[0, "fraction"] = np.nan
     monkeypatch.setattr(Odd, "to_dataframe", lambda self: frame)
-    shown = Odd(1)._repr_html_()
-    assert shown.count("<tr>") == notebook.ROWS + 1
-    assert "and 10 more rows" in shown
-    assert re.search(f"<th [^>]*>{ESCAPED}", shown)
-    assert "0.02564" in shown
-    assert "nan" not in shown
+    page = Odd(1)._repr_html_()
+    assert page.count("<tr>") == notebook.ROWS + 1
+    assert "and 10 more rows" in page
+    assert re.search(f"<th [^>]*>{ESCAPED}", page)
+    assert "0.02564" in page
+    assert "nan" not in page
 
 
 def test_a_figure_of_pyplot_is_closed(monkeypatch):
@@ -299,27 +305,28 @@ def test_a_figure_of_pyplot_is_closed(monkeypatch):
 
 
 def test_numbers_of_frames():
-    """Read off the results by other ways."""
-    found = made("Comparison")
-    region, row = found.regions[0], found.to_dataframe().iloc[0]
+    """Compare with attributes of the results."""
+    comparison = make_result("Comparison")
+    region, row = comparison.regions[0], comparison.to_dataframe().iloc[0]
     assert row[f"{ODD}.center"] == region.center[0]
-    assert row["higher_in"] == found.names[0 if region.sign > 0 else 1]
+    assert row["higher_in"] == comparison.names[0 if region.sign > 0 else 1]
     assert row["ratio"] == region.ratio
     assert (row["low"], row["high"]) == region.ratio_interval
     assert row["intervals"] == region.intervals
-    frame = made("TableComparison").to_dataframe().set_index("name")
+    frame = make_result("TableComparison").to_dataframe().set_index("name")
     assert frame.loc[ODD, "shift"] == pytest.approx(2.0)
     assert frame.loc[ODD, "reject"]
     assert np.isnan(frame.loc["plan", "median_before"])
-    pairs = made("TableComparison").pairs_to_dataframe()
-    assert (pairs["first"][0], pairs["second"][0]) == made("TableComparison").pairs[0].columns
-    groups = made("GroupsComparison").to_dataframe()
+    compared = make_result("TableComparison")
+    pairs = compared.pairs_to_dataframe()
+    assert (pairs["first"][0], pairs["second"][0]) == compared.pairs[0].columns
+    groups = make_result("GroupsComparison").to_dataframe()
     assert {*groups["reference"]} == {"when x"} or {*groups["reference"]} == {"x"}
-    thinned = made("Thinned")
+    thinned = make_result("Thinned")
     frame = thinned.to_dataframe()
     np.testing.assert_array_equal(frame[[ODD, "b"]], thinned.points)
     np.testing.assert_array_equal(frame["index"], thinned.indices)
-    learned = made("LearnedKernel")
+    learned = make_result("LearnedKernel")
     assert learned.to_dataframe()["lengthscale"][0] == pytest.approx(
         float(learned.kernel.lengthscale)
     )
@@ -327,7 +334,7 @@ def test_numbers_of_frames():
 
 @pytest.mark.slow
 def test_modes_with_their_masses():
-    weighed = diagnose(reweight(run(), **QUIET))
-    frame = weighed.to_dataframe()
+    with_masses = diagnose(reweight(run(), **QUIET))
+    frame = with_masses.to_dataframe()
     assert frame["mass"].sum() == pytest.approx(1.0)
-    assert list(frame["mode"]) == [k + 1 for k in range(len(weighed.modes.modes))]
+    assert list(frame["mode"]) == [k + 1 for k in range(len(with_masses.modes.modes))]

@@ -1,4 +1,4 @@
-"""The page of a comparison of tables: complete, closed in itself, and of words that are escaped."""
+"""The page of a comparison of tables is complete and self-contained, and text is escaped."""
 
 import re
 from html.parser import HTMLParser
@@ -11,12 +11,12 @@ from bke.inference import compare_tables
 from bke.inference.tables.page import _ticks
 
 VOID = {"meta", "link", "input", "line", "rect", "path", "img", "br"}
-#: What the page may weigh: so much, and so much more for each column.
+#: Largest size of the page, and its increase per column.
 BYTES, BYTES_A_COLUMN = 300_000, 10_000
 
 
 class Structure(HTMLParser):
-    """Tags that are opened and not closed, ids, headings, addresses and what a row shows."""
+    """Collect open tags, ids, headings, addresses and the number of rows."""
 
     def __init__(self, page):
         super().__init__()
@@ -25,16 +25,16 @@ class Structure(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag, attrs):
-        found = dict(attrs)
-        self.rows += "data-text" in found
-        self.ids += [found["id"]] if "id" in found else []
-        self.addresses += [found[name] for name in ("src", "href") if name in found]
+        attributes = dict(attrs)
+        self.rows += "data-text" in attributes
+        self.ids += [attributes["id"]] if "id" in attributes else []
+        self.addresses += [attributes[name] for name in ("src", "href") if name in attributes]
         self.headings += [int(tag[1])] if re.fullmatch("h[1-6]", tag) else []
         if tag not in VOID:
             self.open.append(tag)
         if tag == "svg":
-            assert found["role"] == "img"
-            assert found["aria-label"]
+            assert attributes["role"] == "img"
+            assert attributes["aria-label"]
 
     def handle_endtag(self, tag):
         if tag not in VOID:
@@ -42,7 +42,7 @@ class Structure(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def found():
+def result():
     rng = np.random.default_rng(5)
 
     def table(n, shift):
@@ -53,7 +53,7 @@ def found():
                 "when": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 999, n), "h"),
                 "note": [" ".join(rng.choice(list("abcdefgh"), 6)) for _ in range(n)],
                 **{f"x{index}": rng.poisson(2.0, n) for index in range(8)},
-                "one": 1,
+                "constant": 1,
             }
         )
 
@@ -62,37 +62,38 @@ def found():
     )
 
 
-def test_the_page_is_whole_and_closed_in_itself(found):
-    page = found.to_html()
-    seen = Structure(page)
-    assert not seen.open
-    assert len(seen.ids) == len(set(seen.ids))
-    assert seen.rows == len(found.columns) == 12
-    assert seen.headings[0] == 1
-    assert seen.headings.count(1) == 1
+def test_the_page_is_complete_and_self_contained(result):
+    page = result.to_html()
+    structure = Structure(page)
+    assert not structure.open
+    assert len(structure.ids) == len(set(structure.ids))
+    assert structure.rows == len(result.columns) == 12
+    assert structure.headings[0] == 1
+    assert structure.headings.count(1) == 1
     assert all(
-        after <= before + 1 for before, after in zip(seen.headings, seen.headings[1:], strict=False)
+        after <= before + 1
+        for before, after in zip(structure.headings, structure.headings[1:], strict=False)
     )
-    assert all(address.startswith(("#", "data:")) for address in seen.addresses)
+    assert all(address.startswith(("#", "data:")) for address in structure.addresses)
     assert "http" not in page.replace("http-equiv", "")
-    assert len(page.encode()) <= BYTES + BYTES_A_COLUMN * len(found.columns)
+    assert len(page.encode()) <= BYTES + BYTES_A_COLUMN * len(result.columns)
 
 
-def test_words_of_the_data_are_no_tags(found):
-    page = found.to_html()
+def test_words_of_the_data_are_no_tags(result):
+    page = result.to_html()
     assert "<script>x()" not in page
     assert "&lt;script&gt;x()" in page
     assert "&lt;old&gt; and new differ" in page
 
 
-def test_the_page_says_what_the_report_says(found):
-    page = re.sub(r"<[^>]*>", " ", found.to_html())
+def test_the_page_contains_the_report(result):
+    page = re.sub(r"<[^>]*>", " ", result.to_html())
     text = " ".join(page.replace("&lt;", "<").replace("&gt;", ">").replace("&#39;", "'").split())
-    lines = [line for line in str(found).splitlines() if "Note: " not in line]
+    lines = [line for line in str(result).splitlines() if "Note: " not in line]
     for line in lines[1:-1]:
         for part in line.strip().rstrip(".").split(": ", 1)[1].split("; "):
             assert part in text
-    assert "one: it has one value in all rows" in text
+    assert "constant: it has one value in all rows" in text
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_the_page_says_what_the_report_says(found):
         ("integer", 0.5, 1.5, [1.0]),
     ],
 )
-def test_ticks_are_few_multiples_of_a_round_number(kind, low, high, expected):
+def test_ticks_are_multiples_of_a_round_number(kind, low, high, expected):
     ticks = _ticks(SimpleNamespace(kind=kind), SimpleNamespace(edges=np.array([low, high])))
     np.testing.assert_allclose([position for position, _ in ticks], expected)
     assert "-0" not in [label for _, label in ticks]

@@ -1,4 +1,4 @@
-"""An order of rows, and random numbers, that hang on nothing but what is in the rows."""
+"""An order of rows, and random numbers, that depend only on the values of the rows."""
 
 import numpy as np
 import pytest
@@ -16,10 +16,10 @@ def test_equal_rows_are_neighbours_in_any_order_of_rows_and_columns():
     X = np.repeat(rows(0)[:20], 3, axis=0)
     order = np.random.default_rng(1).permutation(60)
     columns = [2, 0, 1]
-    one, other = X[canonical_order(X)], X[order][:, columns]
+    sorted_rows, other = X[canonical_order(X)], X[order][:, columns]
     other = other[canonical_order(other)]
-    np.testing.assert_array_equal(one[:, columns], other)
-    assert (one[::3] == one[2::3]).all()
+    np.testing.assert_array_equal(sorted_rows[:, columns], other)
+    assert (sorted_rows[::3] == sorted_rows[2::3]).all()
 
 
 @pytest.mark.parametrize(
@@ -31,13 +31,13 @@ def test_equal_rows_are_neighbours_in_any_order_of_rows_and_columns():
         lambda X: X + np.array([32.0, -1.0, 1e3]),
     ],
 )
-def test_rows_are_known_in_any_order_and_units(changed):
+def test_checksums_do_not_depend_on_order_and_units(changed):
     X = rows(2)
     assert checksum(changed(X)) == checksum(X)
     np.testing.assert_array_equal(generator(3, X).random(4), generator(3, changed(X)).random(4))
 
 
-def test_other_rows_are_other():
+def test_other_rows_have_other_checksums():
     X = rows(2)
     near = X.copy()
     near[5, 0] += 1e-3

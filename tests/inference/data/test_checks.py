@@ -26,10 +26,10 @@ def refusal(function, *args, **options):
     return str(caught.value)
 
 
-def numbers(**holes):
+def numbers(**missing):
     """30 x 2 numbers with something else in row 17, column 2."""
     X = np.random.default_rng(0).normal(size=(30, 2)).astype(object)
-    X[16, 1] = holes["at"]
+    X[16, 1] = missing["at"]
     return X
 
 
@@ -49,7 +49,7 @@ def test_accepted_forms(X):
     values = as_sample(X, "P")
     assert values.dtype == np.float64
     np.testing.assert_array_equal(values, [[1.0], [2.0], [4.0]])
-    values[0, 0] = 99.0  # of a copy
+    values[0, 0] = 99.0  # values are a copy
     np.testing.assert_array_equal(as_sample(X, "P")[0], [1.0])
     assert np.isfinite(as_sample([1e150, -1e150], "P") ** 2).all()
 
@@ -128,7 +128,7 @@ def test_positive_numbers():
 
 
 def test_memory(monkeypatch):
-    """Told of from half of what is free on; refused where it is more."""
+    """Half of the free memory gives a warning; more than the free memory is refused."""
     monkeypatch.setattr(checks, "available_memory", lambda: 2**30)
     message = refusal(check_memory, 100_000, 2, matrices=3)
     assert all(fact in message for fact in ("223.5 GiB", "1.0 GiB", "100000"))
@@ -153,3 +153,17 @@ def test_memory_of_this_machine():
         assert 2**20 < available < 2**50
     refusal(check_memory, 10**9, 1, matrices=1)
     check_memory(10, 1, matrices=4)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([2**53, 2**53 + 1], dtype=object),
+        [2**64, 2**64 + 1],
+        [Decimal(2**53 + 1), Decimal(1)],
+    ],
+)
+def test_whole_numbers_that_are_not_exact_in_double_precision_are_refused(values):
+    with pytest.raises(InputError, match=r"whole numbers beyond 2\^53"):
+        as_sample(values, "X")
+    assert as_sample(np.array([2**53, 2**60, 1.5], dtype=object), "X").shape == (3, 1)

@@ -1,4 +1,4 @@
-"""Numbers are equal whatever type they were stored in, and however they were rounded."""
+"""Equality of numbers does not depend on their stored type or rounding."""
 
 import itertools
 from decimal import Decimal
@@ -53,8 +53,8 @@ def pvalues(P, Q):
 
 
 @pytest.mark.parametrize("how", SAME)
-def test_a_permutation_of_itself_is_no_other_sample(how):
-    """Exactly: all labellings of equal rows have one statistic."""
+def test_a_sample_and_its_permutation_are_equal(how):
+    """All permuted labels of equal rows have exactly the same statistic."""
     for P, Q in ((TIED, SAME[how]), (SAME[how], TIED)):
         assert list(pvalues(P, Q)) == [1.0, 1.0, 1.0]
 
@@ -66,16 +66,16 @@ def test_monitors_take_equal_values_for_equal(how, make):
     stream = np.tile(rows, 5)
     same = Monitor(make(TIED)).update(make(np.tile(SHUFFLED, 5)))
     assert Monitor(make(TIED)).update(make(stream)).max_wealth == same.max_wealth
-    turned = Monitor(make(rows)).update(make(np.tile(TIED, 5)))
-    assert turned.max_wealth < 5.0
+    swapped = Monitor(make(rows)).update(make(np.tile(TIED, 5)))
+    assert swapped.max_wealth < 5.0
 
 
-def test_a_monitor_read_from_its_file_goes_on_with_the_same_values(tmp_path):
-    one = Monitor(TIED)
-    one.to_file(tmp_path / "monitor")
+def test_a_monitor_read_from_its_file_continues_with_the_same_values(tmp_path):
+    original = Monitor(TIED)
+    original.to_file(tmp_path / "monitor")
     other = Monitor.from_file(tmp_path / "monitor")
     rows = np.tile(SAME["single precision"], 5)
-    assert one.update(rows).max_wealth == other.update(rows).max_wealth
+    assert original.update(rows).max_wealth == other.update(rows).max_wealth
 
 
 def test_prices_are_equal_as_decimals_text_and_floating_point_numbers(tmp_path):
@@ -90,10 +90,10 @@ def test_prices_are_equal_as_decimals_text_and_floating_point_numbers(tmp_path):
     csv = tmp_path / "prices.csv"
     pd.DataFrame({"x": values}).to_csv(csv, index=False)
     for first, second in itertools.permutations([short, long, {"x": values}, csv], 2):
-        cells = column_array([as_table(first, "p"), as_table(second, "q")], "x", ())[0]
-        found = np.array([float(str(cell)) for cell in cells.to_pylist()]).reshape(2, -1)
-        np.testing.assert_array_equal(np.sort(found[0]), values)
-        np.testing.assert_array_equal(np.sort(found[1]), values)
+        entries = column_array([as_table(first, "p"), as_table(second, "q")], "x", ())[0]
+        parsed = np.array([float(str(entry)) for entry in entries.to_pylist()]).reshape(2, -1)
+        np.testing.assert_array_equal(np.sort(parsed[0]), values)
+        np.testing.assert_array_equal(np.sort(parsed[1]), values)
 
 
 def test_tied_decimals_are_the_same_floating_point_numbers():
@@ -102,8 +102,8 @@ def test_tied_decimals_are_the_same_floating_point_numbers():
     decimals = pa.array([Decimal(int(cent)).scaleb(-2) for cent in cents])
     values = RNG.permutation(cents) / 100.0
     assert compare_tables(pa.table({"x": decimals}), {"x": values}, **QUIET).pvalue == 1.0
-    cells, *_ = column_array([as_table(pa.table({"x": decimals}), "t")], "x", [1.13])
-    assert cells.null_count == (cents == 113).sum()
+    entries, *_ = column_array([as_table(pa.table({"x": decimals}), "t")], "x", [1.13])
+    assert entries.null_count == (cents == 113).sum()
     column = infer_type("x", decimals, [as_table(pa.table({"x": decimals}), "t")]).column
     np.testing.assert_array_equal(column.values, cents / 100.0)
 
@@ -121,7 +121,7 @@ def test_files_in_single_precision_equal_files_of_text(ending, tmp_path):
     np.testing.assert_array_equal(np.unique(pair.P), np.unique(pair.Q))
 
 
-def test_each_column_has_its_own_precision():
+def test_columns_have_separate_precisions():
     """Single precision of one column does not round another."""
     frame = pd.DataFrame({"a": TIED, "b": RNG.normal(size=400)})
     narrow = frame.astype({"a": np.float32})[["b", "a"]].sample(frac=1.0, random_state=1)
@@ -192,7 +192,7 @@ def test_merging_rounding():
         1e15 + np.arange(100.0),
         2.0**53 - np.arange(100.0),
         np.array([2.0**52, 2.0**52 + 1.0]),
-        np.repeat([1.7e18, 1.7e18 + 1024.0, 1.8e18], 50),  # ns since 1970, four steps apart
+        np.repeat([1.7e18, 1.7e18 + 1024.0, 1.8e18], 50),  # ns since 1970, in steps of 256
         np.round(np.random.default_rng(0).normal(size=5000), 12),
         np.array([0.0, -0.0]),
         np.array([np.nan, np.nan]),
@@ -245,37 +245,37 @@ def test_bandwidths_stay_above_rounding():
     np.testing.assert_array_equal(positive_distances(distances[:2], points), [3e-17])
 
 
-def test_samples_that_differ_by_rounding_alone_are_one_value():
+def test_samples_that_differ_only_by_rounding_are_constant():
     with pytest.raises(InputError, match="all are equal"):
         two_sample_test(np.full(30, 0.3), np.full(30, 0.1 + 0.2), **QUIET)
 
 
-def test_dependence_is_not_found_in_rounding():
-    """Rounding of x tells y exactly, and nothing else does."""
+def test_dependence_is_not_detected_in_rounding():
+    """Only the rounding of x depends on y."""
     rng = np.random.default_rng(2)
     y = rng.integers(2, size=200)
     x = rng.choice([0.1, 0.2, 0.3], 200)
     noisy = x * (1.0 + 1e-15 * y)
-    plain, found = (independence_test(X, y, kernel="median", **QUIET) for X in (x, noisy))
-    assert found.pvalue == plain.pvalue
+    plain, rounded = (independence_test(X, y, kernel="median", **QUIET) for X in (x, noisy))
+    assert rounded.pvalue == plain.pvalue
 
 
 def test_three_samples_of_several_types():
     first, second = RNG.permutation(TIED).astype(np.float32), TIED[::-1]
-    found = relative_similarity_test(TIED, first, second, kernel="median")
+    result = relative_similarity_test(TIED, first, second, kernel="median")
     narrow = (Z.astype(np.float32) for Z in (TIED, first, second))
     twin = relative_similarity_test(*narrow, kernel="median")
-    assert found.statistic == twin.statistic
+    assert result.statistic == twin.statistic
 
 
 def test_draws_are_compared_at_the_precision_of_the_data():
-    found = goodness_of_fit_test(
+    result = goodness_of_fit_test(
         TIED.astype(np.float32), lambda rng, count: rng.permutation(TIED)[:count], **QUIET
     )
-    assert found.pvalue == 1.0
+    assert result.pvalue == 1.0
 
 
 def test_sentinels_of_single_precision():
     values = np.concatenate([[-999.9] * 5, RNG.normal(size=50)]).astype(np.float32)
-    cells, *_ = column_array([as_table({"x": values}, "t")], "x", [-999.9])
-    assert cells.null_count == 5
+    entries, *_ = column_array([as_table({"x": values}, "t")], "x", [-999.9])
+    assert entries.null_count == 5

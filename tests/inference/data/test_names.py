@@ -1,4 +1,4 @@
-"""Names of data frames' columns: by them columns go together, in whatever order."""
+"""Columns of data frames are matched by name, in any order."""
 
 import numpy as np
 import pandas as pd
@@ -36,19 +36,21 @@ def test_other_names_are_refused(other):
 
 
 @pytest.mark.slow
-def test_columns_go_by_their_names_not_their_order():
+def test_columns_are_matched_by_name_not_by_order():
     quiet = {"progress": False}
     for samples in ("pooled", "product"):
-        found = [learn_kernel((P, one), samples=samples, **quiet) for one in (Q, Q[SWAPPED])]
-        lengths = [one.kernel.lengthscale for one in found]
+        learned = [
+            learn_kernel((P, second), samples=samples, **quiet) for second in (Q, Q[SWAPPED])
+        ]
+        lengths = [result.kernel.lengthscale for result in learned]
         np.testing.assert_allclose(lengths[0], lengths[1], rtol=1e-6)
-    compared = [compare(P, one, n_resamples=99, **quiet) for one in (Q, Q[SWAPPED])]
+    compared = [compare(P, second, n_resamples=99, **quiet) for second in (Q, Q[SWAPPED])]
     assert compared[0].to_dict() == compared[1].to_dict()
-    tested = [two_sample_test(P, one, n_resamples=99, **quiet) for one in (Q, Q[SWAPPED])]
+    tested = [two_sample_test(P, second, n_resamples=99, **quiet) for second in (Q, Q[SWAPPED])]
     assert tested[0].statistic == tested[1].statistic
     related = [
-        relative_similarity_test(P, one, other, kernel="median").statistic
-        for one, other in ((Q, 1.2 * Q), (Q[SWAPPED], 1.2 * Q), (Q, 1.2 * Q[SWAPPED]))
+        relative_similarity_test(P, sample, other, kernel="median").statistic
+        for sample, other in ((Q, 1.2 * Q), (Q[SWAPPED], 1.2 * Q), (Q, 1.2 * Q[SWAPPED]))
     ]
     assert len(set(related)) == 1
     run = fit((P, Q), **SETTINGS)
@@ -72,7 +74,7 @@ def test_a_comparison_has_names_that_both_frames_have():
         compare(P, Q.assign(pay=1.0), **settings)
 
 
-def test_a_list_of_samples_is_not_taken_for_rows():
+def test_a_list_of_samples_is_not_read_as_rows():
     with pytest.raises(InputError, match="pass samples as a tuple"):
         fit([P.values[:10, 0], P.values[10:, 0]], **SETTINGS)
     run = fit([[1.0, 2.5], [2.2, 0.4], [0.1, 3.3], [4.0, 1.7]], **SETTINGS)

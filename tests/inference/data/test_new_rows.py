@@ -1,4 +1,4 @@
-"""Rows given to learned models: columns matched by name, masked and missing cells refused."""
+"""New rows for learned models: columns are matched by name, missing entries are refused."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _regression(X, _):
     return DistributionRegressor(landmarks=4, progress=False).fit(groups, np.arange(8.0))
 
 
-#: Methods that take new rows: how a model is learned, and what is computed of rows.
+#: Methods that take new rows: functions that learn a model, and that evaluate rows.
 METHODS = {
     "density_ratio": (_comparison, lambda model, rows: model.density_ratio(rows).mean),
     "witness": (_comparison, lambda model, rows: model.witness(rows).mean),
@@ -120,34 +120,36 @@ def test_a_model_of_arrays_takes_columns_by_position(method):
     function = evaluate(method, named=False)
     expected = np.asarray(function(NEW.to_numpy()))
     np.testing.assert_array_equal(np.asarray(function(NEW)), expected)
-    others = NEW.rename(columns={"height": "a", "dose": "b"})
-    np.testing.assert_array_equal(np.asarray(function(others)), expected)
+    renamed = NEW.rename(columns={"height": "a", "dose": "b"})
+    np.testing.assert_array_equal(np.asarray(function(renamed)), expected)
     with pytest.raises(ValueError, match=r"column|shape"):
         function(NEW.to_numpy()[:, :1])
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_masked_and_missing_cells_are_refused_by_row(method):
+def test_masked_and_missing_entries_are_refused_by_row(method):
     function = evaluate(method)
     hidden = np.ma.array(NEW.to_numpy(), mask=[[0, 0], [0, 1], [0, 0]])
     missing = NEW.where([[True, True], [True, False], [True, True]])
     for rows in (hidden, list(hidden), missing, missing.convert_dtypes(), missing.to_numpy()):
         with pytest.raises(ValueError, match="row 2"):
             function(rows)
-    nothing_masked = np.ma.array(NEW.to_numpy(), mask=False)
+    unmasked = np.ma.array(NEW.to_numpy(), mask=False)
     np.testing.assert_array_equal(
-        np.asarray(function(nothing_masked)), np.asarray(function(NEW.to_numpy()))
+        np.asarray(function(unmasked)), np.asarray(function(NEW.to_numpy()))
     )
 
 
-def test_one_row_of_a_frame_is_matched_by_its_labels():
+def test_a_single_row_of_a_frame_is_matched_by_its_labels():
     model = learned(_conditional)
     row = NEW[["dose", "height"]].iloc[0]
     np.testing.assert_array_equal(model.expectation(row), model.expectation(NEW.iloc[:1]))
 
 
-def test_columns_that_a_comparison_left_out_may_be_there():
-    P, Q = (one.assign(constant=3.0)[["constant", "dose", "height"]] for one in (TRAINING, OTHER))
+def test_columns_that_a_comparison_dropped_may_be_present():
+    P, Q = (
+        sample.assign(constant=3.0)[["constant", "dose", "height"]] for sample in (TRAINING, OTHER)
+    )
     result = _comparison(P, Q)
     assert result.left_out == ("constant",)
     expected = result.density_ratio(NEW[["dose", "height"]].to_numpy()).mean
@@ -155,7 +157,7 @@ def test_columns_that_a_comparison_left_out_may_be_there():
         np.testing.assert_array_equal(result.density_ratio(rows).mean, expected)
 
 
-def test_columns_that_a_comparison_renames_keep_their_own_names_for_new_rows():
+def test_columns_that_a_comparison_renames_keep_their_names_for_new_rows():
     result = compare(TRAINING, OTHER, columns=["H", "D"], n_resamples=99, **QUIET)
     assert result.columns == ("H", "D")
     expected = result.density_ratio(NEW.to_numpy()).mean
@@ -197,7 +199,7 @@ def test_numbers_as_names_are_names_where_the_model_has_them():
         ordered_rows(X, ("0", "2"), "at")
 
 
-def test_points_of_one_column():
+def test_points_of_a_single_column():
     column = pd.Series([1.0, 2.0], name="other")  # a Series is one column, whatever its name
     np.testing.assert_array_equal(as_evaluation_points(column, 1, columns=("x",)), [[1.0], [2.0]])
     with pytest.raises(InputError, match="'x' missing"):
@@ -213,8 +215,8 @@ WEIGHTS = pd.Series([1.0, 2.0, 4.0], index=TRAINING.index[:3], name="w")
      np.ma.array(WEIGHTS, mask=False), WEIGHTS.astype(object)],
 )  # fmt: skip
 def test_weights_of_every_kind(weights):
-    found = as_weights(weights, 3, sample=TRAINING[:3])
-    np.testing.assert_array_equal(found, [0.25, 0.5, 1.0])
+    normalized = as_weights(weights, 3, sample=TRAINING[:3])
+    np.testing.assert_array_equal(normalized, [0.25, 0.5, 1.0])
 
 
 @pytest.mark.parametrize(
@@ -241,8 +243,8 @@ def test_compare_checks_masks_and_labels_of_weights():
     with pytest.raises(InputError, match="weights of Q and the rows have different row labels"):
         compare(TRAINING, OTHER, weights=(None, weights[::-1]), n_resamples=99, **QUIET)
     results = [
-        compare(TRAINING, OTHER, weights=(one, None), n_resamples=99, **QUIET).to_dict()
-        for one in (weights, weights.to_numpy(), weights.to_frame())
+        compare(TRAINING, OTHER, weights=(accepted, None), n_resamples=99, **QUIET).to_dict()
+        for accepted in (weights, weights.to_numpy(), weights.to_frame())
     ]
     assert results[0] == results[1] == results[2]
 
@@ -254,25 +256,25 @@ def test_points_of_a_witness_are_matched_by_name():
     samples = TRAINING, OTHER
     expected = sample_witness(run, *samples, at=NEW.to_numpy(), **how).witness.values
     for at in (NEW, swapped):
-        found = sample_witness(run, *samples, at=at, **how).witness.values
-        np.testing.assert_array_equal(found, expected)
+        by_name = sample_witness(run, *samples, at=at, **how).witness.values
+        np.testing.assert_array_equal(by_name, expected)
     for landmarks in (NEW, swapped):
-        found = sample_witness(run, *samples, at=swapped, landmarks=landmarks, **how)
+        by_name = sample_witness(run, *samples, at=swapped, landmarks=landmarks, **how)
         array = sample_witness(run, *samples, at=NEW, landmarks=NEW.to_numpy(), **how)
-        np.testing.assert_array_equal(found.witness.values, array.witness.values)
+        np.testing.assert_array_equal(by_name.witness.values, array.witness.values)
     with pytest.raises(InputError, match="at: column 'dose' missing"):
         sample_witness(run, *samples, at=NEW[["height"]], **how)
     with pytest.raises(InputError, match=r"missing value.*row 2"):
         sample_witness(run, *samples, at=NEW.where(NEW > -0.5), **how)
-    others = [one.rename(columns={"dose": "pay"}) for one in samples]
+    renamed = [sample.rename(columns={"dose": "pay"}) for sample in samples]
     with pytest.raises(InputError, match="P: column 'dose' missing; column 'pay' unknown"):
-        sample_witness(run, *others, **how)
+        sample_witness(run, *renamed, **how)
 
 
 def test_points_of_a_test_witness_are_matched_by_name():
     result = two_sample_test(TRAINING, OTHER, kernel="median", n_resamples=99, **QUIET)
-    found = [
+    witnesses = [
         sample_test_witness(result, TRAINING, OTHER, at, draws=10).witness.values
         for at in (NEW.to_numpy(), NEW[["dose", "height"]])
     ]
-    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(witnesses[0], witnesses[1])

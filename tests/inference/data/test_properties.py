@@ -27,7 +27,7 @@ from hypothesis.extra import numpy as arrays
 from numpyro import distributions as dist
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-AGREED = settings(
+COMMON_SETTINGS = settings(
     derandomize=True,
     deadline=None,
     max_examples=60,
@@ -40,21 +40,21 @@ POSITIVE = st.floats(1e-3, 1e3)
 
 
 @given(values=TABLES, separator=st.sampled_from([",", ";", "\t", " "]), header=st.booleans())
-@AGREED
+@COMMON_SETTINGS
 def test_numbers_of_a_text_file_are_read_to_the_last_digit(values, separator, header, tmp_path):
     names = [f"column_{index}" for index in range(values.shape[1])]
     lines = [separator.join(map(repr, map(float, row))) for row in values]
     path = tmp_path / "rows.txt"
     path.write_text("\n".join([separator.join(names)] * header + lines) + "\n")
-    found = read_sample(path)
-    np.testing.assert_array_equal(found.values, values)
+    sample = read_sample(path)
+    np.testing.assert_array_equal(sample.values, values)
     if header:
-        assert list(found.columns) == names
+        assert list(sample.columns) == names
 
 
 @given(values=TABLES, suffix=st.sampled_from([".npy", ".parquet"]))
-@AGREED
-def test_numbers_of_binary_files_are_those_that_were_written(values, suffix, tmp_path):
+@COMMON_SETTINGS
+def test_numbers_of_binary_files_are_read_unchanged(values, suffix, tmp_path):
     path = tmp_path / f"rows{suffix}"
     if suffix == ".npy":
         np.save(path, values)
@@ -84,20 +84,20 @@ def fuzzed(text, rng):
 
 
 @pytest.mark.parametrize("read", [read_sample, read_table])
-def test_fuzzed_texts_are_read_or_refused_in_one_sentence(read, tmp_path):
+def test_fuzzed_texts_are_read_or_refused_in_a_single_sentence(read, tmp_path):
     """300 of them, seed 0; of those that are read all numbers are finite."""
     rng = random.Random(0)
     rows = np.random.default_rng(0).normal(size=(30, 3)).round(3)
-    whole = pd.DataFrame(rows, columns=["height", "weight", "age"]).to_csv(index=False).encode()
+    complete = pd.DataFrame(rows, columns=["height", "weight", "age"]).to_csv(index=False).encode()
     path, refused = tmp_path / "rows.csv", 0
     for _ in range(300):
-        path.write_bytes(fuzzed(whole, rng))
+        path.write_bytes(fuzzed(complete, rng))
         try:
-            found = read(path)
+            sample = read(path)
         except InputError as error:
             refused += "\n" not in str(error) and str(path) in str(error)
         else:
-            refused -= 1000 * (read is read_sample and not np.isfinite(found.values).all())
+            refused -= 1000 * (read is read_sample and not np.isfinite(sample.values).all())
     assert 10 < refused < 300
 
 
@@ -106,8 +106,8 @@ def test_fuzzed_texts_are_read_or_refused_in_one_sentence(read, tmp_path):
     scale=st.lists(st.floats(1e-6, 1e6), min_size=4, max_size=4),
     unit=st.sampled_from(["none", "length", "1/length", "length^2"]),
 )
-@AGREED
-def test_units_there_and_back(values, scale, unit):
+@COMMON_SETTINGS
+def test_units_and_their_inverse(values, scale, unit):
     width = values.shape[1]
     units = Units(np.array(scale[:width]), np.zeros(width), 0, tuple("abcd"[:width]))
     model = units.to_model(values)
@@ -136,21 +136,21 @@ PARTS = st.one_of(
 KERNELS = st.recursive(
     PARTS,
     lambda inner: st.one_of(
-        st.builds(lambda one, other: one + other, inner, inner),
-        st.builds(lambda one, other: one * other, inner, inner),
-        st.builds(lambda one, number: number * one, inner, POSITIVE),
+        st.builds(lambda first, other: first + other, inner, inner),
+        st.builds(lambda first, other: first * other, inner, inner),
+        st.builds(lambda first, number: number * first, inner, POSITIVE),
     ),
     max_leaves=4,
 )
 
 
 @given(kernel=KERNELS)
-@AGREED
+@COMMON_SETTINGS
 def test_a_kernel_is_restored_from_its_record(kernel):
     restored = restore_kernel(json.loads(json.dumps(describe_kernel(kernel))))
     assert jax.tree.structure(restored) == jax.tree.structure(kernel)
-    for one, other in zip(jax.tree.leaves(restored), jax.tree.leaves(kernel), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for actual, expected in zip(jax.tree.leaves(restored), jax.tree.leaves(kernel), strict=True):
+        np.testing.assert_array_equal(actual, expected)
 
 
 PRIORS = st.one_of(
@@ -163,7 +163,7 @@ PRIORS = st.one_of(
 
 
 @given(prior=PRIORS, shape=st.sampled_from([(), (2,), (3, 2)]))
-@AGREED
+@COMMON_SETTINGS
 @pytest.mark.slow
 def test_a_prior_is_restored_from_its_record(prior, shape):
     expanded = prior.expand(shape) if shape else prior
@@ -182,12 +182,14 @@ ATTRIBUTES = st.dictionaries(
 
 
 @given(values=TABLES, words=st.lists(TEXTS, min_size=1, max_size=4), attributes=ATTRIBUTES)
-@settings(AGREED, max_examples=10)
-def test_a_tree_is_read_as_it_was_written(values, words, attributes, tmp_path):
-    one = xr.Dataset({"x": (("row", "column"), values), "word": ("place", words)}, attrs=attributes)
-    groups = {"/": xr.Dataset(attrs=attributes), "/group/inner": one}
+@settings(COMMON_SETTINGS, max_examples=10)
+def test_a_tree_is_read_unchanged(values, words, attributes, tmp_path):
+    dataset = xr.Dataset(
+        {"x": (("row", "column"), values), "word": ("place", words)}, attrs=attributes
+    )
+    groups = {"/": xr.Dataset(attrs=attributes), "/group/inner": dataset}
     tree = xr.DataTree.from_dict(
-        {**groups, "/other": one.assign_coords(place=words).assign(b=True)}
+        {**groups, "/other": dataset.assign_coords(place=words).assign(b=True)}
     )
     write_tree(tree, tmp_path / "tree.nc")
     back = read_tree(tmp_path / "tree.nc", "a tree")

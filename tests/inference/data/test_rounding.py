@@ -2,24 +2,26 @@ import numpy as np
 import pytest
 from bke.inference.data.units import dithered, rounding_unit
 
-WHOLE = np.random.default_rng(3).integers(-40, 60, size=200)
+INTEGERS = np.random.default_rng(3).integers(-40, 60, size=200)
 
 
 @pytest.mark.parametrize(
     "unit", [1.0, 0.1, 0.01, 0.25, 0.3048, 1e-3, 5e-7, 5.0, 10.0, 1000.0, 2.0**20]
 )
 @pytest.mark.parametrize("offset", [0.0, 17.0, -0.37])
-def test_decimal_units_are_found_exactly(unit, offset):
-    column = np.array([round(value, 8) for value in (WHOLE * unit + offset).tolist()])
+def test_decimal_units_are_detected_exactly(unit, offset):
+    column = np.array([round(value, 8) for value in (INTEGERS * unit + offset).tolist()])
     assert rounding_unit(column) == unit
-    assert rounding_unit(WHOLE * unit + offset) == pytest.approx(unit, rel=1e-12)  # rounding errors
+    assert rounding_unit(INTEGERS * unit + offset) == pytest.approx(
+        unit, rel=1e-12
+    )  # rounding errors
 
 
 @pytest.mark.parametrize("unit", [1 / 3, np.pi, 1 / 3.28084, np.sqrt(2) * 1e-20, np.e * 1e40])
 @pytest.mark.parametrize("offset", [0.0, 1 / 7])
-def test_other_units_are_found_closely(unit, offset):
-    found = rounding_unit((WHOLE + offset) * unit)
-    assert found == pytest.approx(unit, rel=1e-13)
+def test_other_units_are_detected_closely(unit, offset):
+    detected = rounding_unit((INTEGERS + offset) * unit)
+    assert detected == pytest.approx(unit, rel=1e-13)
 
 
 def test_feet_and_metres_have_the_same_lattice():
@@ -41,7 +43,7 @@ def test_continuous_data_have_no_lattice(size, scale, offset):
 
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
 @pytest.mark.parametrize("offset", [0.0, 1e3])
-def test_continuous_single_precision_has_at_most_its_own_lattice(scale, offset):
+def test_continuous_single_precision_has_at_most_the_lattice_of_its_type(scale, offset):
     for seed in range(20):
         x = np.random.default_rng(seed).normal(size=300) * scale + offset * scale
         x = x.astype(np.float32)
@@ -55,7 +57,7 @@ def test_continuous_single_precision_has_at_most_its_own_lattice(scale, offset):
         ([1.0, 1.0, 2.0, 3.0, 3.0], 1.0),
         ([1.0, 7.0, 13.0, 31.0], 6.0),  # the largest
         ([0.5, 0.75, 2.0], 0.25),
-        (0.1 * WHOLE.astype(np.float32), pytest.approx(0.1)),
+        (0.1 * INTEGERS.astype(np.float32), pytest.approx(0.1)),
         ([3.0, 3.0, 3.0], None),
         ([], None),
         ([0.0, 1.0, 1e10 + 1], None),  # 1e-10 of the range
@@ -69,13 +71,13 @@ def test_units_by_hand(column, unit):
 
 
 def test_unit_ignores_order_and_repetition():
-    x = WHOLE * 0.1
+    x = INTEGERS * 0.1
     y = np.concatenate([np.random.default_rng(0).permutation(x), x[:9]])
     assert rounding_unit(x) == rounding_unit(y)
 
 
 def test_dithered_stays_within_the_unit_and_rounds_back():
-    X = np.column_stack([WHOLE * 1.0, WHOLE * 0.5, WHOLE * 1.0, WHOLE * 1.0])
+    X = np.column_stack([INTEGERS * 1.0, INTEGERS * 0.5, INTEGERS * 1.0, INTEGERS * 1.0])
     before = X.copy()
     Y = dithered(X, [1.0, 0.5, None, 0.0], seed=4)
     np.testing.assert_array_equal(X, before)
@@ -91,7 +93,7 @@ def test_dithered_stays_within_the_unit_and_rounds_back():
 
 
 def test_dithered_is_reproducible_and_has_no_lattice():
-    X = WHOLE[:, np.newaxis] * 1.0
+    X = INTEGERS[:, np.newaxis] * 1.0
     np.testing.assert_array_equal(dithered(X, [1.0], 1), dithered(X, [1.0], 1))
     assert np.all(dithered(X, [1.0], 1) != dithered(X, [1.0], 2))
     assert rounding_unit(dithered(X, [1.0], 0)[:, 0]) is None

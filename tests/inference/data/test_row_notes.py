@@ -11,13 +11,13 @@ def rows(n=60, columns=2, seed=0):
 
 
 @pytest.mark.parametrize("columns", [1, 3])
-def test_a_file_written_three_times_is_told(columns):
+def test_a_file_repeated_three_times_is_noted(columns):
     x = rows(columns=columns)
     assert "occurs 3 times" in duplicate_rows_note(np.tile(x, (3, 1)), "after")[0]
     assert duplicate_rows_note(x, "after") == ()
 
 
-def test_some_copies_are_told_where_a_column_tells_rows_apart():
+def test_copies_are_noted_if_a_column_identifies_rows():
     x = rows()
     assert duplicate_rows_note(np.concatenate([x, x[:10]]), "after")[0].startswith(
         "10 rows of after"
@@ -25,11 +25,11 @@ def test_some_copies_are_told_where_a_column_tells_rows_apart():
     assert duplicate_rows_note(np.concatenate([x, x[:2]]), "after") == ()
     zeros = np.concatenate([x, np.zeros((30, 2))])
     assert duplicate_rows_note(zeros, "after") == ()
-    # Of one column, rounded or of counts, equal rows are as they should be.
+    # Equal rows of a single rounded column, or of counts, are no copies.
     assert duplicate_rows_note(np.concatenate([x[:, :1], x[:10, :1]]), "after") == ()
 
 
-def test_integers_of_few_values_are_no_copies():
+def test_discrete_integers_are_no_copies():
     """Of 200 samples at most one in 2^20 each has counts with a common divisor (30 values)."""
     rng = np.random.default_rng(1)
     for _ in range(200):
@@ -38,9 +38,9 @@ def test_integers_of_few_values_are_no_copies():
 
 
 @pytest.mark.slow
-def test_answers_carry_the_note():
+def test_results_have_the_note():
     x, y = rows(seed=2), rows(seed=3)
-    found = compare(x, np.tile(y, (2, 1)), names=("may", "june"), progress=False)
-    assert any("every row of june occurs 2 times" in note for note in found.notes)
+    comparison = compare(x, np.tile(y, (2, 1)), names=("may", "june"), progress=False)
+    assert any("every row of june occurs 2 times" in note for note in comparison.notes)
     result = two_sample_test(np.tile(x, (2, 1)), y, progress=False)
     assert any("every row of P occurs 2 times" in note for note in result.notes)

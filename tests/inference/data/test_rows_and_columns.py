@@ -1,4 +1,4 @@
-"""Data frames beside others: columns are matched by name, rows in another order are refused."""
+"""Data frames: columns are matched by name, and rows in another order are refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bke.inference import (
 RNG = np.random.default_rng(0)
 X = pd.DataFrame({"height": RNG.normal(0, 1, 60), "dose": RNG.normal(5, 0.5, 60)})
 SWAPPED, REVERSED = X[["dose", "height"]], X.iloc[::-1]
-SLOPES = (X.mean() - X) / X.var()
+SCORES = (X.mean() - X) / X.var()
 ANOTHER_ORDER = "the same row labels in another order"
 
 
@@ -38,10 +38,10 @@ def test_draws_of_a_sampler_are_matched_by_name():
     hidden = np.ma.array(X.to_numpy(), mask=np.eye(60, 2))
     with pytest.raises(InputError, match="the sampler has a missing value"):
         goodness_of_fit_test(X, lambda rng, n: hidden, progress=False)
-    one = goodness_of_fit_test(  # one column is that column, whatever its name
+    single_column = goodness_of_fit_test(  # one column is that column, whatever its name
         X[["dose"]], lambda rng, n: X[["dose"]].set_axis(["of"], axis=1), progress=False
     )
-    assert one.pvalue > 0.05
+    assert single_column.pvalue > 0.05
 
 
 @pytest.mark.parametrize(
@@ -52,22 +52,22 @@ def test_draws_of_a_sampler_are_matched_by_name():
     ],
 )
 def test_scores_are_matched_by_name(evaluate):
-    expected = evaluate(SLOPES.to_numpy())
-    for score in (SLOPES, SLOPES[SWAPPED.columns], SLOPES.convert_dtypes()):
+    expected = evaluate(SCORES.to_numpy())
+    for score in (SCORES, SCORES[SWAPPED.columns], SCORES.convert_dtypes()):
         assert evaluate(score) == expected
     with pytest.raises(InputError, match="the score: column 'dose' missing"):
-        evaluate(SLOPES.rename(columns={"dose": "pay"}))
+        evaluate(SCORES.rename(columns={"dose": "pay"}))
     with pytest.raises(InputError, match=f"draws and score have {ANOTHER_ORDER}"):
-        evaluate(SLOPES.iloc[::-1])
+        evaluate(SCORES.iloc[::-1])
     with pytest.raises(InputError, match="row 2, column 'dose', where a real number is needed"):
-        evaluate(SLOPES.astype(object).where(np.arange(120).reshape(60, 2) != 3, "none"))
+        evaluate(SCORES.astype(object).where(np.arange(120).reshape(60, 2) != 3, "none"))
 
 
 def test_chains_of_frames_are_matched_by_name():
     chains = [X, X + RNG.normal(0.0, 0.1, X.shape)]
     expected = compare_chains(np.stack(chains), columns=list(X))
-    found = compare_chains([chains[0], chains[1][SWAPPED.columns]])
-    assert str(found) == str(expected)
+    result = compare_chains([chains[0], chains[1][SWAPPED.columns]])
+    assert str(result) == str(expected)
     with pytest.raises(InputError, match=r"draws\[1\]: column 'dose' missing"):
         compare_chains([X, X.rename(columns={"dose": "pay"})])
 

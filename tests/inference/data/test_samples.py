@@ -19,7 +19,7 @@ def test_shapes_and_seed():
             normal_laplace(per_component=bad)
 
 
-def test_samples_follow_their_own_densities():
+def test_samples_follow_their_densities():
     # Fixed counts make the Kolmogorov-Smirnov distance smaller than for iid draws, never larger.
     P, Q = (sample[:, 0] for sample in normal_laplace(seed=5, per_component=20_000))
     centres = np.array([-3.0, 0.0, 3.0])
@@ -30,7 +30,7 @@ def test_samples_follow_their_own_densities():
     def q_cdf(x):
         return stats.laplace.cdf(x[:, None], centres, np.sqrt(0.5)).mean(axis=1)
 
-    # 1.95 / sqrt(n) is passed by one iid sample in 1000; the two mixtures are 0.025 apart
+    # 1.95 / sqrt(n) is passed by one iid sample in 1000; the mixtures differ by 0.025
     limit = 1.95 / np.sqrt(60_000)
     assert stats.kstest(P, p_cdf).statistic < limit
     assert stats.kstest(Q, q_cdf).statistic < limit

@@ -1,4 +1,4 @@
-"""Rows that depend on their predecessors are noted, and independent rows hardly ever."""
+"""Rows that depend on their predecessors are noted, and independent rows rarely."""
 
 import itertools
 
@@ -55,7 +55,7 @@ def test_the_column_that_depends_most_is_named_with_its_correlation():
     assert "of 'b')" in note
 
 
-def test_sorted_constant_negative_and_few_rows_are_not_noted():
+def test_sorted_constant_negative_and_very_small_samples_are_not_noted():
     rng = np.random.default_rng(3)
     ordered = np.sort(rng.normal(size=(200, 1)), axis=0)
     assert serial_note([ordered, ordered[::-1]], ["x"]) == ()
@@ -76,18 +76,18 @@ def test_tests_note_dependence():
     rng = np.random.default_rng(8)
     first, second = (autoregressive(rng, 100, 0.9) for _ in range(2))
     noise = rng.normal(size=(100, 1))
-    said = "rows seem to depend on their predecessors"
+    expected = "rows seem to depend on their predecessors"
     frames = [pd.DataFrame(rows, columns=["t"]) for rows in (first, second)]
-    assert any(said in note and "'t'" in note for note in compare(*frames, **QUIET).notes)
-    assert any(said in note for note in two_sample_test(first, second, **QUIET).notes)
-    assert any(said in note for note in independence_test(first, second, **QUIET).notes)
-    assert not any(said in note for note in independence_test(first, noise, **QUIET).notes)
+    assert any(expected in note and "'t'" in note for note in compare(*frames, **QUIET).notes)
+    assert any(expected in note for note in two_sample_test(first, second, **QUIET).notes)
+    assert any(expected in note for note in independence_test(first, second, **QUIET).notes)
+    assert not any(expected in note for note in independence_test(first, noise, **QUIET).notes)
     (note,) = compare_tables(*frames, **QUIET).notes
     assert note.startswith("Rows seem to")
     assert "--clusters (clusters=)" in note
 
 
-def test_differences_of_pairs_are_what_counts():
+def test_pairs_are_checked_by_their_differences():
     rng = np.random.default_rng(6)
     first = autoregressive(rng, 100, 0.9)
     second = first + rng.normal(size=first.shape)
@@ -95,7 +95,7 @@ def test_differences_of_pairs_are_what_counts():
     assert compare(first, second, **QUIET).notes != ()
 
 
-def test_clusters_and_strata_say_how_rows_depend():
+def test_clusters_and_strata_describe_the_dependence_of_rows():
     rng = np.random.default_rng(7)
     frames = [
         pd.DataFrame({"v": autoregressive(rng, 120, 0.9)[:, 0], "day": np.repeat(range(24), 5)})

@@ -32,7 +32,7 @@ def frame(form):
     return pd.DataFrame(dict(zip(names, (words, NUMBERS), strict=True)))
 
 
-def written(frame, how, path):
+def convert(frame, how, path):
     if how == "pandas":
         return frame
     if how == "category":
@@ -57,14 +57,14 @@ def written(frame, how, path):
     "how",
     ["pandas", "category", "arrow", "dictionary", "csv", "parquet", "feather", "jsonl"],
 )
-def test_both_forms_are_one_value_in_tables(how, tmp_path):
-    found = compare_tables(frame("NFC"), written(frame("NFD"), how, tmp_path), **QUIET)
-    assert found.pvalue == 1.0
-    assert [column.name for column in found.columns] == ["boîte", "température"]
-    assert {share.level for share in found["boîte"].effect.shares} == {COMPOSED, "thé", "eau"}
+def test_both_forms_are_the_same_value_in_tables(how, tmp_path):
+    result = compare_tables(frame("NFC"), convert(frame("NFD"), how, tmp_path), **QUIET)
+    assert result.pvalue == 1.0
+    assert [column.name for column in result.columns] == ["boîte", "température"]
+    assert {level.level for level in result["boîte"].effect.shares} == {COMPOSED, "thé", "eau"}
 
 
-def test_compatibility_forms_stay_apart():
+def test_compatibility_forms_stay_different():
     """The ligature is another text than its letters: form C is canonical, not compatible."""
     first = pd.DataFrame({"word": np.repeat(["ﬁn", "non"], 100)})
     second = pd.DataFrame({"word": np.repeat(["fin", "non"], 100)})
@@ -76,18 +76,18 @@ def test_arguments_name_columns_in_either_form():
     table = frame("NFC").assign(durée=np.arange(300.0), unité=np.repeat(np.arange(60), 5))
     by, excluded, units = names
     two = table[table["boîte"] != "eau"]
-    found = compare_tables(two, by=by, exclude=[excluded], clusters=units, **QUIET)
+    result = compare_tables(two, by=by, exclude=[excluded], clusters=units, **QUIET)
     twin = compare_tables(two, by="boîte", exclude=["durée"], clusters="unité", **QUIET)
-    assert found.pvalue == twin.pvalue
+    assert result.pvalue == twin.pvalue
     options = {"na_values": [DECOMPOSED], "column_types": {by: "category"}, "exclude": names[1:]}
-    kept = compare_tables(table[:150], table[150:], **options, **QUIET)
-    levels = {share.level for share in kept["boîte"].effect.shares}
+    without_composed = compare_tables(table[:150], table[150:], **options, **QUIET)
+    levels = {level.level for level in without_composed["boîte"].effect.shares}
     assert levels == {"thé", "eau"}
     groups = compare_groups(table, by, against=DECOMPOSED, exclude=names[1:], **QUIET)
-    assert all(one.names[0] == f"boîte {COMPOSED}" for one in groups.comparisons)
+    assert all(comparison.names[0] == f"boîte {COMPOSED}" for comparison in groups.comparisons)
 
 
-def test_both_forms_are_one_level_in_monitors(tmp_path):
+def test_both_forms_are_the_same_level_in_monitors(tmp_path):
     reference = frame("NFC")
     monitor = Monitor(reference)
     twin = Monitor(reference)
@@ -106,14 +106,14 @@ def test_both_forms_are_one_level_in_monitors(tmp_path):
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_both_forms_name_one_column_in_streams(as_json):
+def test_both_forms_name_the_same_column_in_streams(as_json):
     name = unicodedata.normalize("NFD", "boîte")
     text = json.dumps({name: 1, "b": 2}, ensure_ascii=False) if as_json else f"{name},b\n1,2\n"
     incoming = RowStream(io.BytesIO(text.encode()), ("boîte", "b"), ("boîte", "b"))
     assert [batch.data.column_names for batch in incoming.batches(5)] == [["boîte", "b"]]
 
 
-def test_both_forms_name_one_column_of_samples(tmp_path):
+def test_both_forms_name_the_same_column_of_samples(tmp_path):
     first, second = (
         pd.DataFrame({unicodedata.normalize(form, "durée"): NUMBERS, "x": NUMBERS**2})
         for form in ("NFC", "NFD")

@@ -24,7 +24,7 @@ def gamma_sample(n=30, D=3, seed=0):
     return np.random.default_rng(seed).gamma(2.0, size=(n, D)) * np.array([1.0, 40.0, 0.2])[:D]
 
 
-def whole_numbers(seed=1):
+def integers(seed=1):
     """Integers with many ties, balanced around 7: the volume at 7 is zero at every lengthscale."""
     half = np.round(np.random.default_rng(seed).gamma(2.0, 3.0, size=20))
     return 7.0 + np.concatenate([half, -half, [0.0]])[:, None]
@@ -91,7 +91,7 @@ def same_kernel(X, units, in_model_units, in_data_units):
 @pytest.mark.parametrize("columns", [1, 3])
 @pytest.mark.parametrize("shape", [(2, 3), (2, 5, 3)], ids=["shared", "per column"])
 def test_a_lengthscale_is_converted(scale, columns, shape):
-    """A shared one becomes one per column where columns have scales of their own."""
+    """A shared lengthscale becomes one per column if columns have separate scales."""
     X = gamma_sample()[:, -columns:]
     units = choose_units(X, scale, None)
     draws = np.random.default_rng(2).gamma(2.0, size=(*shape[:2], columns)[: len(shape)])
@@ -137,13 +137,13 @@ def test_lengthscales_of_mixture_components_are_not_columns():
     np.testing.assert_allclose(np.mean(by_component, axis=0), gram, rtol=1e-10)
 
 
-def test_a_gaussian_measure_is_given_in_the_units_of_the_data():
+def test_a_gaussian_measure_has_the_units_of_the_data():
     X, kernel = gamma_sample(D=2), SquaredExponential([0.6, 1.3])
     units = choose_units(X, "column", None)
     measure = Gaussian(np.array([2.0, 50.0]), np.array([1.0, 70.0]))
     here = SquaredExponential(kernel.lengthscale * units.scale).smoothed(measure, 2)(X)
-    there = kernel.smoothed(units.measure_to_model(measure), 2)(units.to_model(X))
-    np.testing.assert_allclose(there * np.prod(units.scale), here, rtol=1e-11)
+    scaled = kernel.smoothed(units.measure_to_model(measure), 2)(units.to_model(X))
+    np.testing.assert_allclose(scaled * np.prod(units.scale), here, rtol=1e-11)
     assert units.measure_to_model("unit") == Unit()
 
 
@@ -157,7 +157,7 @@ def zero_rows(points):
         return np.flatnonzero(cancelled_rows(target)(draws_of(target), rows))
 
 
-def test_rows_without_volume_are_found():
+def test_rows_without_volume_are_detected():
     data = np.array([[1.0], [1.0], [2.0], [3.0], [3.0]])
     for divisor in (1.0, 3.7, 1 / 3):  # the lattice need not be exact in floating point
         np.testing.assert_array_equal(zero_rows(data / divisor), [2])
@@ -170,7 +170,7 @@ def test_rows_without_volume_are_found():
 
 
 def test_rounded_data_are_dithered_within_their_unit():
-    data = whole_numbers()
+    data = integers()
     units = prepared(data)
     np.testing.assert_array_equal(units.dither, [1.0])
     moved = units.points(data) * units.scale - data
@@ -182,7 +182,7 @@ def test_rounded_data_are_dithered_within_their_unit():
     assert zero_rows(units.points(data)).size == 0
 
 
-def test_the_dithered_density_is_finite_where_the_rounded_one_is_zero():
+def test_the_dithered_density_is_finite_if_the_rounded_density_is_zero():
     data = np.array([[1.0], [1.0], [2.0], [3.0], [3.0]])
     units = prepared(data)
     kernel = SquaredExponential(0.8)
@@ -194,9 +194,9 @@ def test_dither_none_refuses_and_names_the_rows():
     data = np.array([[1.0], [1.0], [2.0], [3.0], [3.0]])
     with pytest.raises(InputError, match=r"exactly zero at row 3, .*dither='auto'"):
         prepared(data, dither=None)
-    many = np.concatenate([data + 100 * shift for shift in range(8)])
+    repeated = np.concatenate([data + 100 * shift for shift in range(8)])
     with pytest.raises(InputError, match=r"exactly zero at row \d+(, \d+){4} and \d+ more"):
-        prepared(many, dither=None)
+        prepared(repeated, dither=None)
 
 
 @pytest.mark.parametrize("dither", ["auto", None])
@@ -207,8 +207,8 @@ def test_continuous_data_are_not_dithered(dither):
     np.testing.assert_array_equal(units.points(X), X / X.std(axis=0))
 
 
-def test_a_given_unit_is_used():
-    data = whole_numbers()
+def test_a_unit_of_the_user_is_used():
+    data = integers()
     np.testing.assert_array_equal(prepared(data, dither=0.5).dither, [0.5])
     X = gamma_sample()
     units = prepared(X, dither=[0.0, 2.0, 0.0])
@@ -219,7 +219,7 @@ def test_a_given_unit_is_used():
 
 
 @pytest.mark.parametrize("dither", ["on", -1.0, np.nan, np.inf, [1.0, -1.0, 0.0]])
-def test_dither_that_makes_no_sense_is_refused(dither):
+def test_invalid_dither_is_refused(dither):
     with pytest.raises(InputError, match="dither must be"):
         prepared(gamma_sample(), dither=dither)
     with pytest.raises(InputError, match="dither has 2 rounding units, but the data have 3 col"):
@@ -238,23 +238,25 @@ def test_feet_and_metres_give_the_same_answer(prior, scale):
     feet[0] = feet[1] = feet[2] + [7.0, 0.0]
     metres = feet * 0.3048
     target = default_target(prior)
-    here, there = (
+    in_feet, in_metres = (
         prepared(feet, scale=scale, target=target),
         prepared(metres, scale=scale, target=target),
     )
-    np.testing.assert_allclose(here.scale * 0.3048, there.scale, rtol=1e-13)
-    np.testing.assert_allclose(there.points(metres), here.points(feet), rtol=1e-12)
-    same_density(target, here.points(feet), there.points(metres))
+    np.testing.assert_allclose(in_feet.scale * 0.3048, in_metres.scale, rtol=1e-13)
+    np.testing.assert_allclose(in_metres.points(metres), in_feet.points(feet), rtol=1e-12)
+    same_density(target, in_feet.points(feet), in_metres.points(metres))
 
 
-def test_rounded_feet_and_metres_are_dithered_alike():
-    feet = 100.0 * whole_numbers()  # to the hundred
+def test_rounded_feet_and_metres_are_dithered_equally():
+    feet = 100.0 * integers()  # to the hundred
     metres = feet * 0.3048
-    here, there = prepared(feet), prepared(metres)
-    np.testing.assert_array_equal(here.dither, [100.0])
-    np.testing.assert_allclose(there.dither, [30.48], rtol=1e-12)
-    np.testing.assert_allclose(there.points(metres), here.points(feet), rtol=1e-12, atol=1e-13)
-    same_density(default_target(), here.points(feet), there.points(metres))
+    in_feet, in_metres = prepared(feet), prepared(metres)
+    np.testing.assert_array_equal(in_feet.dither, [100.0])
+    np.testing.assert_allclose(in_metres.dither, [30.48], rtol=1e-12)
+    np.testing.assert_allclose(
+        in_metres.points(metres), in_feet.points(feet), rtol=1e-12, atol=1e-13
+    )
+    same_density(default_target(), in_feet.points(feet), in_metres.points(metres))
 
 
 def same_density(target, X, Y):

@@ -41,7 +41,7 @@ def two_bumps(left: float, right: float) -> np.ndarray:
 
 
 def test_narrow_zeros_are_not_barriers():
-    """The density is multiplied by |u - zero| at 300 places, as the volume factor does."""
+    """The density is multiplied by |u - zero| at 300 points, as the volume factor does."""
     zeros = np.random.default_rng(0).uniform(-3, 3, 300)
     factor = np.log(np.abs(GRID[:, None] - zeros) / 0.5 + 1e-12).clip(-30, 0).sum(1)
     tops, barriers, borders = basins(smooth(two_bumps(0.0, -20.0) + factor, 0.01))
@@ -51,7 +51,7 @@ def test_narrow_zeros_are_not_barriers():
     assert -0.5 < GRID[borders[0]] < 0.5
 
 
-def test_a_shallow_dip_is_not_a_barrier_and_a_deep_one_is():
+def test_only_a_deep_dip_is_a_barrier():
     def depth(nats: float) -> int:
         dip = nats * np.exp(-0.5 * (GRID / 0.4) ** 2)
         return len(basins(smooth(-0.5 * GRID**2 - dip, 0.01))[0])
@@ -68,7 +68,7 @@ def template():
     return fit(X, method=Nuts(num_chains=2, num_warmup=20, num_samples=4), progress=False)
 
 
-def with_draws(template, z, lp, **others):
+def with_draws(template, z, lp, **datasets):
     """A run whose draws z (chain, draw, ...) are given; everything else from ``template``."""
     groups = {name: node.to_dataset() for name, node in template.children.items()}
     del groups["profile"]
@@ -82,7 +82,7 @@ def with_draws(template, z, lp, **others):
             "nonfinite_evaluations": ("chain", np.zeros(len(lp), int)),
         }
     )
-    run = xr.DataTree.from_dict({f"/{name}": group for name, group in (groups | others).items()})
+    run = xr.DataTree.from_dict({f"/{name}": group for name, group in (groups | datasets).items()})
     run.attrs.update(template.attrs)
     return run
 
@@ -91,7 +91,7 @@ def with_draws(template, z, lp, **others):
 def line(template):
     """Make a run of one lengthscale, from draws z (chain, draw) and a log density on the grid."""
 
-    def made(z, log_density):
+    def run_of_density(z, log_density):
         profile = xr.Dataset(
             {
                 "value": ("grid", np.exp(GRID)),
@@ -105,7 +105,7 @@ def line(template):
         )
         return with_draws(template, z, np.interp(z, GRID, log_density), profile=profile)
 
-    return made
+    return run_of_density
 
 
 def draws_at(*centres: float, seed: int = 0, width: float = 0.08) -> np.ndarray:
@@ -145,7 +145,7 @@ def test_a_chain_much_below_the_maximum_is_stuck(line):
     assert described.endswith("; stuck: chain 2")
 
 
-def test_an_unvisited_mode_is_reported_if_it_could_hold_mass(line):
+def test_an_unvisited_mode_is_reported_if_it_could_have_mass(line):
     draws = draws_at(-1.0, -1.0, -1.0, -1.0)
     near = diagnose(line(draws, two_bumps(0.0, -5.0)))
     assert "No chain visited the mode" in near.verdict
@@ -229,7 +229,7 @@ def test_a_mode_that_chains_only_pass_through_is_visited(line):
     assert all(mode.visited for mode in report.modes.modes)
     assert "No chain visited" not in report.verdict
     assert "crossed between them 4 times" in report.verdict
-    # No chain stayed in either mode, so there is nothing to say about mixing within one.
+    # No chain stayed in either mode, so mixing within a mode cannot be assessed.
     assert report.per_mode == (None, None)
 
 
@@ -255,12 +255,12 @@ def plane(template):
         squares = [np.sum((values["lengthscale"] - (c, 0.0)) ** 2, axis=-1) for c in (-3.0, 3.0)]
         return np.logaddexp(*(-8.0 * square for square in squares))
 
-    def made(z):
+    def run_of_draws(z):
         values = {"lengthscale": z}
         lp = density(values)
         return with_draws(template, z, lp, paths=density_graph(values, lp, density))
 
-    return made
+    return run_of_draws
 
 
 def plane_draws(*centres: float, seed: int = 0) -> np.ndarray:
@@ -419,7 +419,7 @@ def test_an_equal_copy_is_cached_and_a_changed_copy_is_not(run, work):
     assert work["modes"] == 2
 
 
-def test_an_open_run_sees_changes_of_its_tree(run, work):
+def test_an_open_run_reflects_changes_of_its_tree(run, work):
     opened = open_run(run)
     assert find_modes(opened).crossings is not None
     change_record(run, independent=1)

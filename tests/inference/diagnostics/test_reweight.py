@@ -42,7 +42,7 @@ DATA = np.concatenate(PAIR)
 
 @pytest.fixture(scope="module")
 def grid():
-    """Log density of log lengthscale on a fine grid, by the model's functions alone."""
+    """Log density of log lengthscale on a fine grid, computed only with functions of the model."""
     z = np.arange(-6.0, 3.5, 5e-4)
     with jax.enable_x64(True):
 
@@ -96,7 +96,7 @@ def test_quadrature_and_its_draws_agree_with_a_fine_grid(by_quadrature, grid):
 def test_reweighted_nuts_has_the_masses_of_quadrature(by_nuts, reweighted, by_quadrature):
     plain = find_modes(by_nuts)
     assert not plain.has_masses
-    assert "quadrature" not in by_nuts.children  # the run given is left alone
+    assert "quadrature" not in by_nuts.children  # the argument does not change
     modes = find_modes(reweighted).modes
     nodes = by_quadrature["quadrature"].to_dataset()
     z = nodes["unconstrained"].values[:, 0]
@@ -117,8 +117,8 @@ def test_draw_weights_of_a_mode_sum_to_its_mass(reweighted):
     for index in range(len(modes.modes)):
         proportion = weights[modes.of_draws == index].sum()
         assert proportion == pytest.approx(visited[index] / visited.sum(), abs=1e-9)
-    alike = draw_weights(reweighted, modes, "chains")
-    assert np.unique(alike[alike > 0]).size == 1
+    unweighted = draw_weights(reweighted, modes, "chains")
+    assert np.unique(unweighted[unweighted > 0]).size == 1
     with pytest.raises(InputError, match="weights must be one of"):
         draw_weights(reweighted, modes, "equal")
 
@@ -164,7 +164,8 @@ def independent_draws_in_modes(run, exact):
     """Put independent draws in place of a run's: half of its chains in either of two modes.
 
     NUTS itself is slow to cross the smaller peaks within a mode of these data, and which chain has
-    crossed which depends on how the processor rounds; what a bridge makes of that is no integral.
+    crossed which depends on how the processor rounds; bridge sampling of such draws gives no
+    integral.
     """
     result, draws = run.copy(deep=True), run["posterior"].sizes["draw"]
     (name,) = exact["unconstrained_posterior"].data_vars
@@ -237,7 +238,7 @@ def test_a_run_without_draws_of_the_heavy_mode_is_refused():
 
 
 @pytest.mark.slow
-def test_one_repeat_of_smc_has_no_standard_error():
+def test_a_single_repeat_of_smc_has_no_standard_error():
     X = np.random.default_rng(0).normal(size=20)
     report = str(diagnose(fit(X, method=Smc(num_particles=200, num_repeats=1), progress=False)))
     assert "there is one repeat" in report

@@ -86,12 +86,12 @@ def test_every_number_of_the_diagnosis_is_printed_once():
     text = "\n".join(lines)
     counts = {"1e-40": 1, "R-hat 1.9": 1, "chain 1": 1, "Multimodal": 0}
     assert {words: text.count(words) for words in counts} == counts
-    many = np.linspace(0.4, 0.6, 9).tolist()
-    lines = summary.brief_diagnosis(diagnosis(modes), SUMMARY, ["mode 1", "mode 2"], [many, []])
-    assert "Zeros of the density at 9 places from 0.4 to 0.6 divide mode 1." in lines
+    values = np.linspace(0.4, 0.6, 9).tolist()
+    lines = summary.brief_diagnosis(diagnosis(modes), SUMMARY, ["mode 1", "mode 2"], [values, []])
+    assert "Zeros of the density at 9 points from 0.4 to 0.6 divide mode 1." in lines
 
 
-def test_warnings_of_the_verdict_are_kept():
+def test_warnings_of_the_verdict_are_printed():
     missed = two_modes(masses=(0.02, 0.9))
     noted = diagnosis(missed, notes=("The likelihood is not accurate.",))
     text = "\n".join(summary.brief_diagnosis(noted, SUMMARY, ["mode 1", "mode 2"]))
@@ -99,8 +99,8 @@ def test_warnings_of_the_verdict_are_kept():
     assert "The likelihood is not accurate." in text
 
 
-def test_zeros_are_found_and_smooth_minima_are_not(monkeypatch):
-    """The log density has logarithmic singularities at two places and a smooth minimum at 0.55."""
+def test_zeros_are_detected_and_smooth_minima_are_not(monkeypatch):
+    """The log density has logarithmic singularities at two points and a smooth minimum at 0.55."""
     rng = np.random.default_rng(0)
     z = np.log(rng.uniform(0.49, 0.57, (4, 50)))
     z[3] += np.log(6.0)

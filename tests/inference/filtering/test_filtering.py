@@ -87,7 +87,7 @@ def test_a_filter_is_learned():
     learned = learn_filter(X[:120], Y[:120], **MEDIAN, **grid)
     assert len(learned.trials) == 6
     assert [t.error for t in learned.trials] == sorted(t.error for t in learned.trials)
-    assert learned.trials[0].regularization > 1e-6  # overfits, and is seen to
+    assert learned.trials[0].regularization > 1e-6  # overfits, which the score detects
     estimates = learned.filter.filter(Y[120:])
     assert np.mean((estimates.mean()[:, 0] - X[120:]) ** 2) < np.mean((Y[120:] - X[120:]) ** 2)
     assert f"{learned.trials[0].error ** 0.5:.4g}" in str(learned)
@@ -101,15 +101,15 @@ def test_a_filter_is_learned():
 
 
 def test_validation_data_are_not_trained_on():
-    # States that nothing tells: no filter does better than their mean, whose error is 1, unless it
-    # has seen what it is asked about (then the error is 0.2 to 0.6 here).
+    # Observations carry no information on states: the error of the mean state is 1, unless a
+    # filter was trained on the states that it predicts (then the error is 0.2 to 0.6 here).
     rng = np.random.default_rng(4)
     grid = {"factors": (0.05, 0.5), "regularizations": (1e-3, 1e-1), "progress": False}
     learned = learn_filter(rng.normal(size=160), rng.normal(size=160), **MEDIAN, **grid)
     assert learned.trials[0].error > 0.9
 
 
-def test_a_kernel_of_labels_has_one_factor():
+def test_a_kernel_of_labels_has_a_single_factor():
     x = np.random.default_rng(0).integers(0, 3, 60)
     labels = {"kernel_x": Dirac(), "kernel_y": Dirac(), "progress": False}
     with pytest.raises(InputError, match="the only factor is 1"):

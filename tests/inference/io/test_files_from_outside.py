@@ -1,4 +1,4 @@
-"""Files from outside run no code and keep nobody waiting: each of these would do it if it could."""
+"""Files of unknown origin run no code and do not block, although these are made to do so."""
 
 import contextlib
 import json
@@ -64,7 +64,7 @@ def pickled(trap):
     return np.array([[Runs(trap), 1.0], [2.0, 3.0]], dtype=object)
 
 
-def test_the_trap_is_one(pickled, trap, tmp_path):
+def test_numpy_runs_the_pickled_code(pickled, trap, tmp_path):
     np.save(tmp_path / "trap.npy", pickled, allow_pickle=True)
     np.load(tmp_path / "trap.npy", allow_pickle=True)
     assert trap.exists()
@@ -129,17 +129,17 @@ def test_markup_in_the_names_of_columns_and_files(fitted, tmp_path, monkeypatch)
 
 def test_a_zarr_array_with_a_link_or_a_pipe(tmp_path):
     zarr = pytest.importorskip("zarr")
-    for number, place in enumerate(("link", "pipe")):
+    for number, file_type in enumerate(("link", "pipe")):
         path = tmp_path / f"{number}.zarr"
         zarr.create_array(path, shape=(30, 2), dtype=float)[:] = 1.0
         chunk = next(file for file in path.rglob("*") if file.is_file() and file.suffix != ".json")
         chunk.unlink()
-        chunk.symlink_to("/dev/zero") if place == "link" else os.mkfifo(chunk)
+        chunk.symlink_to("/dev/zero") if file_type == "link" else os.mkfifo(chunk)
         with pytest.raises(InputError, match="is a link or no regular file"):
             open_rows(path)
 
 
-def test_a_run_whose_data_are_elsewhere(fitted, tmp_path):
+def test_a_run_with_data_outside_of_its_file(fitted, tmp_path):
     fitted.to_netcdf(tmp_path / "whole.nc", engine="h5netcdf")
     load_run(tmp_path / "whole.nc")
     layout = h5py.VirtualLayout((3,), float)
@@ -162,7 +162,7 @@ def test_a_run_whose_data_are_elsewhere(fitted, tmp_path):
             load_run(path)
 
 
-def test_a_run_of_very_many_groups(tmp_path):
+def test_a_run_of_too_deeply_nested_groups(tmp_path):
     """xarray takes a minute for three thousand."""
     import h5py
 
@@ -186,16 +186,18 @@ def test_a_sealed_run_with_contents_that_no_run_has(tmp_path):
             load_run(tmp_path / "run.nc")
 
 
-@pytest.mark.parametrize("place", ["chunk", "metadata"])
+@pytest.mark.parametrize("part", ["chunk", "metadata"])
 @pytest.mark.parametrize("kind", ["link", "pipe"])
-def test_draws_in_zarr_with_a_link_or_a_pipe(tmp_path, kind, place):
+def test_draws_in_zarr_with_a_link_or_a_pipe(tmp_path, kind, part):
     pytest.importorskip("zarr")
     path = tmp_path / "draws.zarr"
     draws = {"mu": np.random.default_rng(0).normal(size=(2, 20))}
     arviz_base.from_dict({"posterior": draws}).to_zarr(path)
     read_draws([path])
     files = [file for file in sorted(path.rglob("*")) if file.is_file()]
-    file = next(one for one in files if (one.suffix == ".json") == (place == "metadata"))
+    file = next(
+        candidate for candidate in files if (candidate.suffix == ".json") == (part == "metadata")
+    )
     file.unlink()
     file.symlink_to("/dev/zero") if kind == "link" else os.mkfifo(file)
     with pytest.raises(InputError, match="is a link or no regular file"):
@@ -214,8 +216,8 @@ def test_text_that_is_no_file(tmp_path, kind):
 
 
 @pytest.mark.parametrize("suffix", [".csv.gz", ".csv.bz2", ".csv.zst", ".parquet", ".xlsx"])
-def test_a_file_that_holds_far_more_than_its_size(tmp_path, suffix):
-    """Each has more than 256 MiB, or as many cells."""
+def test_a_file_with_data_much_larger_than_its_size(tmp_path, suffix):
+    """The files have more than 256 MiB, or as many cells."""
     path = tmp_path / f"rows{suffix}"
     if suffix == ".parquet":
         pyarrow_parquet = pytest.importorskip("pyarrow.parquet")
@@ -252,7 +254,7 @@ COLUMNS = {
 @pytest.mark.parametrize("compression", ["zstd", "lz4"])
 @pytest.mark.parametrize("kind", ["file", "stream"])
 @pytest.mark.parametrize("column", COLUMNS)
-def test_columns_of_arrow_that_are_far_larger_than_their_file(tmp_path, column, kind, compression):
+def test_columns_of_arrow_that_are_much_larger_than_their_file(tmp_path, column, kind, compression):
     table = pa.table({"x": COLUMNS[column]})
     path = tmp_path / "rows.arrow"
     new = pa.ipc.new_file if kind == "file" else pa.ipc.new_stream
@@ -273,10 +275,10 @@ def test_an_arrow_file_that_was_cut_off_is_refused(tmp_path, compression):
         for batch in table.to_batches(max_chunksize=100):
             writer.write_batch(batch)
             ends.append(sink.tell())
-    whole = path.read_bytes()
+    complete = path.read_bytes()
     assert read_table(path).data.equals(table)
     for end in ends:
-        for content in (whole[:end], whole[:end] + b"ARROW1"):
+        for content in (complete[:end], complete[:end] + b"ARROW1"):
             path.write_bytes(content)
             with pytest.raises(InputError, match=r"not a readable \.arrow file"):
                 read_table(path)
@@ -314,7 +316,7 @@ def test_other_columns_of_a_parquet_file_with_text_are_read(tmp_path, text, opti
 
 
 @pytest.mark.parametrize("kind", ["dictionary", "category", "prefixes"])
-def test_text_of_parquet_that_is_far_larger_than_its_file(tmp_path, kind):
+def test_text_of_parquet_that_is_much_larger_than_its_file(tmp_path, kind):
     path = tmp_path / "rows.parquet"
     options = {"compression": "zstd"}
     if kind == "prefixes":
@@ -348,9 +350,9 @@ def test_columns_of_arrow_that_claim_a_wrong_size(tmp_path, claimed):
         read_table(path)
 
 
-@pytest.mark.parametrize("told", ["{", "[1]", '{"index_columns": 1}', "[" * 100_000])
-def test_metadata_of_pandas_that_pandas_did_not_write(tmp_path, told):
-    table = pa.table({"x": [1.0, 2.0]}).replace_schema_metadata({"pandas": told})
+@pytest.mark.parametrize("metadata", ["{", "[1]", '{"index_columns": 1}', "[" * 100_000])
+def test_metadata_of_pandas_that_pandas_did_not_write(tmp_path, metadata):
+    table = pa.table({"x": [1.0, 2.0]}).replace_schema_metadata({"pandas": metadata})
     pa.parquet.write_table(table, tmp_path / "rows.parquet")
     assert read_table(tmp_path / "rows.parquet").data["x"].to_pylist() == [1.0, 2.0]
     assert len(open_rows(tmp_path / "rows.parquet")) == 2
@@ -371,7 +373,7 @@ def test_a_state_with_compressed_arrays(tmp_path):
 
 
 def test_a_state_with_contents_that_no_monitor_has(tmp_path):
-    """Every value of what is told of the arrays, replaced by seven others."""
+    """All values of the description of the arrays are replaced by seven others."""
     rng = np.random.default_rng(0)
     path = tmp_path / "state"
     Monitor(rng.normal(size=(60, 2)), columns=["u", "v"]).to_file(path)
@@ -449,26 +451,26 @@ def leaves(tree, keys=()):
 ESCAPE, BIDI = "\x1b]52;c;aGk=\x07", "\u202e"
 
 
-def test_orders_for_a_terminal_are_shown_as_codes():
+def test_terminal_escape_sequences_are_printed_as_codes():
     rng = np.random.default_rng(0)
     tables = [
         {
             BIDI: rng.normal(size=60),
-            "word": [ESCAPE if i % share else "b" for i in range(60)],
-            "mention": [mention if i % share else "b" for i in range(60)],
+            "word": [ESCAPE if i % period else "b" for i in range(60)],
+            "mention": [mention if i % period else "b" for i in range(60)],
         }
-        for share, mention in ((2, "@everyone #1"), (5, "https://x.org $x$"))
+        for period, mention in ((2, "@everyone #1"), (5, "https://x.org $x$"))
     ]
-    found = compare_tables(*tables)
-    assert found.reject
-    for text in (str(found), found.to_markdown()):
-        assert all(one.isprintable() for one in text.replace("\n", ""))
-    assert "\\x1b" in str(found)
-    page = found.to_html()
+    result = compare_tables(*tables)
+    assert result.reject
+    for text in (str(result), result.to_markdown()):
+        assert all(character.isprintable() for character in text.replace("\n", ""))
+    assert "\\x1b" in str(result)
+    page = result.to_html()
     assert BIDI not in page
     assert "\x1b" not in page
     assert "\\u202e" in page
-    marked = found.to_markdown()
+    marked = result.to_markdown()
     for live in ("@everyone", "#1", "https://", " $"):
         assert live not in marked
 

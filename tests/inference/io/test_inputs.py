@@ -1,4 +1,4 @@
-"""Inputs that people have are read as they mean them, or refused with what to do about it."""
+"""Common inputs are read in their intended meaning, or refused with a remedy."""
 
 import datetime
 import shlex
@@ -22,10 +22,10 @@ QUIET = {"n_resamples": 99, "progress": False}
 def column(before, after=None, kind=None):
     """Return how a column ``x`` of two tables is read."""
     after = before if after is None else after
-    tables = [as_table({"x": cells}, name) for cells, name in ((before, "P"), (after, "Q"))]
-    kinds = {} if kind is None else {"x": kind}
-    found = pool_tables(tables, None, (), ReadOptions(kinds), Roles())
-    return found.columns[0], found.notes
+    tables = [as_table({"x": entries}, name) for entries, name in ((before, "P"), (after, "Q"))]
+    column_types = {} if kind is None else {"x": kind}
+    result = pool_tables(tables, None, (), ReadOptions(column_types), Roles())
+    return result.columns[0], result.notes
 
 
 def file(folder, text, name="a.csv", encoding="utf-8"):
@@ -45,36 +45,38 @@ GERMAN = ["1.244", "961", "2.016", "980", "12.500"]
 
 
 def test_points_between_thousands_of_a_table_with_decimal_commas():
-    """Beside cells such as 961 they are ambiguous; with decimal commas elsewhere they are not."""
+    """With entries such as 961 they are ambiguous, unless other columns have decimal commas."""
     with pytest.raises(InputError, match=r"'1.244' that may be written with decimal points or"):
         column(GERMAN)
-    told = column_array([as_table({"x": GERMAN}, "P")], "x", ()).array
+    array = column_array([as_table({"x": GERMAN}, "P")], "x", ()).array
     words = "points between thousands and decimal commas"
-    found = infer_type("x", told, [as_table({"x": GERMAN}, "P")], None, [words]).column
-    np.testing.assert_array_equal(found.values, [1244, 961, 2016, 980, 12500])
-    found = infer_type("x", told, [as_table({"x": GERMAN}, "P")], None, ["decimal points"]).column
-    np.testing.assert_array_equal(found.values, [1.244, 961, 2.016, 980, 12.5])
+    parsed = infer_type("x", array, [as_table({"x": GERMAN}, "P")], None, [words]).column
+    np.testing.assert_array_equal(parsed.values, [1244, 961, 2016, 980, 12500])
+    parsed = infer_type("x", array, [as_table({"x": GERMAN}, "P")], None, ["decimal points"]).column
+    np.testing.assert_array_equal(parsed.values, [1.244, 961, 2.016, 980, 12.5])
 
 
 @pytest.mark.parametrize(
-    ("cells", "values"),
+    ("entries", "values"),
     [
         (["1.244", "2.961", "2.016"], [1244, 2961, 2016]),
         (["1.244", "7.5", "2.016"], [1.244, 7.5, 2.016]),
         (["40.0", "41.0", "38.5"], [40, 41, 38.5]),
     ],
 )
-def test_decimal_commas_of_one_column_tell_the_points_of_another(cells, values):
+def test_decimal_commas_of_a_column_determine_the_points_of_another(entries, values):
     """Where all points of a column can stand between thousands they do."""
-    table = as_table({"x": cells, "y": ["1,5", "2,25", "3"]}, "P")
-    found = pool_tables([table, table], None, (), ReadOptions({}), Roles())
-    np.testing.assert_array_equal(found.columns[0].values, values * 2)
+    table = as_table({"x": entries, "y": ["1,5", "2,25", "3"]}, "P")
+    result = pool_tables([table, table], None, (), ReadOptions({}), Roles())
+    np.testing.assert_array_equal(result.columns[0].values, values * 2)
 
 
-@pytest.mark.parametrize("cells", [["1.244", "2.016"], ["0.244", "961"], ["1.24", "961"], ["1.5"]])
-def test_decimal_points_are_such_where_they_cannot_stand_between_thousands(cells):
-    found, _ = column([*cells, "7.125"], ["8.25"])
-    np.testing.assert_array_equal(found.values, [*map(float, cells), 7.125, 8.25])
+@pytest.mark.parametrize(
+    "entries", [["1.244", "2.016"], ["0.244", "961"], ["1.24", "961"], ["1.5"]]
+)
+def test_points_that_cannot_stand_between_thousands_are_decimal_points(entries):
+    result, _ = column([*entries, "7.125"], ["8.25"])
+    np.testing.assert_array_equal(result.values, [*map(float, entries), 7.125, 8.25])
 
 
 def test_amounts_of_two_currencies_are_not_compared():
@@ -90,18 +92,18 @@ ZONE = "Europe/Berlin"
 
 def test_the_local_clock_of_a_time_zone_is_compared():
     """At noon in winter and in summer, which are 11 and 10 o'clock in UTC."""
-    found, notes = column(NOON.tz_localize(ZONE))
-    hours = (found.values % 86400) / 3600
+    result, notes = column(NOON.tz_localize(ZONE))
+    hours = (result.values % 86400) / 3600
     np.testing.assert_array_equal(hours, 12.0)
-    assert len(notes) == 1  # on what of dates is compared
+    assert len(notes) == 1  # about the compared parts of dates
     other = NOON.tz_localize(ZONE).tz_convert("UTC")
-    found, notes = column(NOON.tz_localize(ZONE), other)
-    np.testing.assert_array_equal((found.values % 86400) / 3600, 12.0)
+    result, notes = column(NOON.tz_localize(ZONE), other)
+    np.testing.assert_array_equal((result.values % 86400) / 3600, 12.0)
     assert "local clock of Europe/Berlin; it has UTC in Q" in notes[0]
 
 
 @pytest.mark.parametrize("swap", [False, True])
-def test_a_time_zone_beside_none_is_refused(swap):
+def test_columns_with_and_without_a_time_zone_are_refused(swap):
     both = [NOON, NOON.tz_localize(ZONE)]
     with pytest.raises(InputError, match=r"time zone Europe/Berlin in . and none in .: give both"):
         column(*(both[::-1] if swap else both))
@@ -110,16 +112,16 @@ def test_a_time_zone_beside_none_is_refused(swap):
         column(*(texts[::-1] if swap else texts))
 
 
-def test_offsets_of_one_place_are_read_by_the_local_clock():
-    cells = ["2024-01-15T12:00:00+01:00", "2024-07-15T12:00:00+02:00", "2024-07-15T12:30+0200"]
-    found, notes = column(cells)
-    np.testing.assert_array_equal((found.values % 86400) / 3600, [12, 12, 12.5] * 2)
+def test_offsets_of_a_single_zone_are_read_by_the_local_clock():
+    entries = ["2024-01-15T12:00:00+01:00", "2024-07-15T12:00:00+02:00", "2024-07-15T12:30+0200"]
+    result, notes = column(entries)
+    np.testing.assert_array_equal((result.values % 86400) / 3600, [12, 12, 12.5] * 2)
     assert notes[0] == "'x' is read by its local clock (+01:00, +02:00)."
     with pytest.raises(InputError, match=r"offsets from UTC of \+09:00 to Z"):
         column(["2024-01-15T12:00:00Z", "2024-01-15T12:00:00+09:00"])
     typed_dates = NOON.tz_localize(ZONE)
-    found, _ = column(typed_dates, [one.isoformat() for one in typed_dates])
-    np.testing.assert_array_equal((found.values % 86400) / 3600, 12.0)
+    result, _ = column(typed_dates, [date.isoformat() for date in typed_dates])
+    np.testing.assert_array_equal((result.values % 86400) / 3600, 12.0)
 
 
 # Categories, dates, durations and other types.
@@ -132,7 +134,7 @@ def test_a_declared_category_of_numbers_is_a_category():
 
 
 @pytest.mark.parametrize(
-    ("cells", "kind", "levels"),
+    ("entries", "kind", "levels"),
     [
         (pd.cut(pd.Series([0.5, 1.5, 1.7]), [0, 1, 2]), "category", ("(0, 1]", "(1, 2]")),
         (pd.Series(pd.arrays.SparseArray([0, 0, 3])), "integer", ()),
@@ -140,10 +142,10 @@ def test_a_declared_category_of_numbers_is_a_category():
         (pd.Series([True, False, True]), "boolean", ("false", "true")),
     ],
 )
-def test_types_of_pandas(cells, kind, levels):
-    table = as_table(pd.DataFrame({"x": cells}), "P")
-    found = pool_tables([table, table], None, (), ReadOptions({}), Roles()).columns[0]
-    assert (found.kind, found.levels) == (kind, levels)
+def test_types_of_pandas(entries, kind, levels):
+    table = as_table(pd.DataFrame({"x": entries}), "P")
+    result = pool_tables([table, table], None, (), ReadOptions({}), Roles()).columns[0]
+    assert (result.kind, result.levels) == (kind, levels)
 
 
 @pytest.mark.parametrize(
@@ -162,81 +164,81 @@ def test_types_that_are_not_compared_are_refused_with_a_remedy(of, message):
             pool_tables([first, table], None, (), ReadOptions({}), Roles())
 
 
-def test_uuids_tell_rows_apart():
+def test_uuids_are_identifiers():
     rng = np.random.default_rng(0)
-    cells = [uuid.UUID(bytes=rng.bytes(16)) for _ in range(40)]
-    found = pool_tables(
-        [as_table({"x": pa.array(cells), "y": range(40)}, "P")] * 2,
+    entries = [uuid.UUID(bytes=rng.bytes(16)) for _ in range(40)]
+    result = pool_tables(
+        [as_table({"x": pa.array(entries), "y": range(40)}, "P")] * 2,
         None, (), ReadOptions({"y": "integer"}), Roles(),
     )  # fmt: skip
-    assert found.left_out == (("x", "its cells are identifiers"),)
+    assert result.left_out == (("x", "its cells are identifiers"),)
 
 
-def test_truths_beside_zeros_and_ones():
-    found, _ = column([True, False, True], [0, 1, 1])
-    assert (found.kind, found.levels) == ("boolean", ("false", "true"))
-    np.testing.assert_array_equal(found.values, [1, 0, 1, 0, 1, 1])
+def test_booleans_are_compared_with_zeros_and_ones():
+    result, _ = column([True, False, True], [0, 1, 1])
+    assert (result.kind, result.levels) == ("boolean", ("false", "true"))
+    np.testing.assert_array_equal(result.values, [1, 0, 1, 0, 1, 1])
     with pytest.raises(InputError, match="holds booleans in P and numbers in Q"):
         column([True, False, True], [0, 1, 2])
 
 
 def test_minus_zero_is_zero():
-    found, _ = column([0.0, 1.5], [-0.0, 1.5], kind="category")
-    assert found.levels == ("0", "1.5")
+    result, _ = column([0.0, 1.5], [-0.0, 1.5], kind="category")
+    assert result.levels == ("0", "1.5")
 
 
 def test_dates_keep_rows_together():
     days = np.repeat(pd.date_range("2024-01-01", periods=30), 4)
     v = np.random.default_rng(0).normal(size=(2, 120))
     before, after = (pd.DataFrame({"day": days, "v": values}) for values in v)
-    found = compare_tables(before, after, clusters="day", **QUIET)
-    assert [one.name for one in found.columns] == ["v"]
+    result = compare_tables(before, after, clusters="day", **QUIET)
+    assert [column.name for column in result.columns] == ["v"]
 
 
-def test_codes_of_missing_values_in_every_way_of_writing():
+def test_codes_of_missing_values_in_all_formats():
     tables = [as_table({"x": ["-999,90", "1,5", "2,25", "-999,9"]}, "P")] * 2
-    found = pool_tables(tables, None, (), ReadOptions({}, na_values=[-999.9]), Roles())
-    np.testing.assert_array_equal(found.columns[0].values, [np.nan, 1.5, 2.25, np.nan] * 2)
-    assert not any("No cell" in note for note in found.notes)
+    result = pool_tables(tables, None, (), ReadOptions({}, na_values=[-999.9]), Roles())
+    np.testing.assert_array_equal(result.columns[0].values, [np.nan, 1.5, 2.25, np.nan] * 2)
+    assert not any("No cell" in note for note in result.notes)
 
 
-@pytest.mark.parametrize("share", [0.02, 0.1, 0.4])
+@pytest.mark.parametrize("proportion", [0.02, 0.1, 0.4])
 @pytest.mark.parametrize(
     "token", ["#N/A", "?", "-", ".", "inf", "-nan", "\\N", "*", "missing", "don't know"]
 )
-def test_tokens_among_numbers_are_refused_at_any_share(token, share):
+def test_tokens_among_numbers_are_refused_at_any_proportion(token, proportion):
     rng = np.random.default_rng(0)
-    cells = [token if u < share else f"{9 * v:.0f}" for u, v in rng.uniform(size=(300, 2))]
+    entries = [token if u < proportion else f"{9 * v:.0f}" for u, v in rng.uniform(size=(300, 2))]
     with pytest.raises(InputError) as raised:
-        column(cells)
+        column(entries)
     assert f"has numbers but '{token}' in row" in str(raised.value).replace('"', "'")
     assert f"--na-value={shlex.quote(token)} " in str(raised.value)
     with pytest.raises(InputError, match=r"and '§' \(\d+ such cells\).* --na-value='§'"):
-        column([*cells, "§"])
-    table = as_table({"x": cells}, "P")
+        column([*entries, "§"])
+    table = as_table({"x": entries}, "P")
     options = ReadOptions({}, na_values=[token])
-    found = pool_tables([table, table], None, (), options, Roles()).columns[0]
-    assert found.kind == "integer"
-    assert np.isnan(found.values).sum() == 2 * cells.count(token)
+    result = pool_tables([table, table], None, (), options, Roles()).columns[0]
+    assert result.kind == "integer"
+    assert np.isnan(result.values).sum() == 2 * entries.count(token)
 
 
-def test_categories_that_look_like_some_numbers_are_categories():
-    found, _ = column(["1", "2", "3+", "unknown"] * 10)
-    assert found.kind == "category"
+def test_categories_that_resemble_numbers_are_categories():
+    result, _ = column(["1", "2", "3+", "unknown"] * 10)
+    assert result.kind == "category"
 
 
 def test_repeated_identifiers_are_noted():
-    """Of 40 customers with ten rows each; with ``units`` the note is not needed."""
+    """There are 40 customers with ten rows each; with ``clusters`` there is no note."""
     rng = np.random.default_rng(0)
     tables = [
         as_table({"customer_id": np.repeat(np.arange(40) + k, 10), "v": rng.normal(size=400)}, "P")
         for k in (0, 1000)
     ]
-    found = pool_tables(tables, None, (), ReadOptions({}), Roles())
-    assert [one.name for one in found.columns] == ["v"]
-    assert "Rows repeat 'customer_id', 10 times on average." in found.notes[0]
-    found = pool_tables(tables, None, (), ReadOptions({}), Roles(clusters="customer_id"))
-    assert not any("repeat" in note for note in found.notes)
+    result = pool_tables(tables, None, (), ReadOptions({}), Roles())
+    assert [column.name for column in result.columns] == ["v"]
+    assert "Rows repeat 'customer_id', 10 times on average." in result.notes[0]
+    result = pool_tables(tables, None, (), ReadOptions({}), Roles(clusters="customer_id"))
+    assert not any("repeat" in note for note in result.notes)
 
 
 # Separators and headers.
@@ -268,7 +270,7 @@ def test_separator_and_header(text, names, separator, lines):
 
 
 @pytest.mark.parametrize(
-    "cells",
+    "entries",
     [
         ["1.5k", "2k"], ["0x1f", "0x2a"],
         ["1_000", "2_500"], ["1,23,456", "2,34,567"], ["1/2", "3/4"], ["\uff11\uff12", "\uff13"],
@@ -278,10 +280,10 @@ def test_separator_and_header(text, names, separator, lines):
         ["2024-02-30", "2024-02-28"], ["01/13/2024 1:30 PM", "02/14/2024 2:30 AM"],
     ],
 )  # fmt: skip
-def test_numbers_and_dates_in_other_forms_are_noted(cells):
-    found, notes = column(cells)
-    assert found.kind == "category"
-    assert f"such as {cells[0]!r}: it is taken for words" in notes[0]
+def test_numbers_and_dates_in_other_forms_are_noted(entries):
+    result, notes = column(entries)
+    assert result.kind == "category"
+    assert f"such as {entries[0]!r}: it is taken for words" in notes[0]
 
 
 @pytest.mark.parametrize(
@@ -296,18 +298,18 @@ def test_words_with_numbers_in_them_are_noted(form):
 
 
 def test_titles_are_left_out_with_a_note(tmp_path):
-    found, note = read(file(tmp_path, "Sales of May\na;b\n1;2\n3;4\n"))
-    assert found == {"a": ["1", "3"], "b": ["2", "4"]}
+    result, note = read(file(tmp_path, "Sales of May\na;b\n1;2\n3;4\n"))
+    assert result == {"a": ["1", "3"], "b": ["2", "4"]}
     assert note.endswith("1 line above the header left out, the first is 'Sales of May'.")
-    found, note = read(file(tmp_path, "x y\n1  2\n3 4\n"))
-    assert (found, note) == ({"x": ["1", "3"], "y": ["2", "4"]}, "")
+    result, note = read(file(tmp_path, "x y\n1  2\n3 4\n"))
+    assert (result, note) == ({"x": ["1", "3"], "y": ["2", "4"]}, "")
 
 
 def test_a_header_longer_than_the_first_block(tmp_path):
     names = [f"a_column_with_a_long_name_{index:05d}" for index in range(4000)]
     rows = "\n".join(",".join(["1"] * 4000) for _ in range(3))
-    found, _ = read(file(tmp_path, f"{','.join(names)}\n{rows}\n"))
-    assert list(found) == names
+    result, _ = read(file(tmp_path, f"{','.join(names)}\n{rows}\n"))
+    assert list(result) == names
 
 
 def test_folders_of_a_partitioned_table_are_columns(tmp_path):
@@ -320,28 +322,30 @@ def test_folders_of_a_partitioned_table_are_columns(tmp_path):
 
 # Arguments.
 
-SOME = np.linspace(0.0, 1.0, 20)
+UNIT_GRID = np.linspace(0.0, 1.0, 20)
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("sample", "message"),
     [
         ({"a": [1.0, 2.0]}, "got dict: pass np.column_stack"),
-        ((one for one in [1.0, 2.0]), "got generator: pass a list of its rows"),
+        ((value for value in [1.0, 2.0]), "got generator: pass a list of its rows"),
         (np.array([1, 2], "m8[s]"), "convert it to seconds, in pandas with"),
         ([datetime.timedelta(1), datetime.timedelta(2)], "convert it to seconds, in pandas with"),
     ],
 )
-def test_what_is_no_sample_is_refused_with_a_remedy(given, message):
+def test_invalid_samples_are_refused_with_a_remedy(sample, message):
     with pytest.raises(InputError, match=message):
-        two_sample_test(given, [1.0, 2.0])
+        two_sample_test(sample, [1.0, 2.0])
 
 
 @pytest.mark.parametrize(
     "call",
     [
         lambda alpha: compare([1.0, 2.0, 3.0], [1.0, 2.0, 4.0], alpha=alpha),
-        lambda alpha: compare_tables({"x": SOME}, {"x": SOME + 0.1}, alpha=alpha, **QUIET),
+        lambda alpha: compare_tables(
+            {"x": UNIT_GRID}, {"x": UNIT_GRID + 0.1}, alpha=alpha, **QUIET
+        ),
     ],
 )
 def test_a_confidence_is_no_level(call):
@@ -402,12 +406,12 @@ def test_dates_of_polars_are_no_numbers(unit):
 def test_dates_in_json_keep_their_offsets(tmp_path):
     local = pd.date_range("2024-01-01T00:30", periods=60, freq="D")
     path = tmp_path / "a.jsonl"
-    path.write_text("".join(f'{{"t": "{one.isoformat()}+01:00"}}\n' for one in local))
-    found = compare_tables(path, pd.DataFrame({"t": local.tz_localize("Europe/Paris")}), **QUIET)
-    assert found.pvalue == 1.0
+    path.write_text("".join(f'{{"t": "{moment.isoformat()}+01:00"}}\n' for moment in local))
+    result = compare_tables(path, pd.DataFrame({"t": local.tz_localize("Europe/Paris")}), **QUIET)
+    assert result.pvalue == 1.0
 
 
-def test_dates_beyond_what_arrow_knows_of_summer_time_are_noted():
+def test_dates_beyond_the_known_summer_time_are_noted():
     dates = pd.DataFrame({"t": pd.date_range("2040-07-01", periods=60, tz="Europe/Paris")})
     assert "read without summer time" in compare_tables(dates, dates, **QUIET).notes[0]
 

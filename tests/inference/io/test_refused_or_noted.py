@@ -53,22 +53,24 @@ THOUSANDS = "points between thousands and decimal commas"
 
 
 def read(before, after=None, types=None, roles=None, **options):
-    """The columns of two tables, and the notes; cells alone are a column ``v``."""
+    """Return columns of two tables, and notes; a list of entries is a column ``v``."""
     tables = [
         as_table({"v": table} if isinstance(table, list | np.ndarray | pd.Index) else table, name)
         for table, name in ((before, "P"), (before if after is None else after, "Q"))
     ]
-    found = pool_tables(tables, None, (), ReadOptions(types or {}, **options), Roles(**roles or {}))
-    columns = {column.name: column for column in found.columns}
-    return columns | found.role_columns, " ".join(found.notes)
+    result = pool_tables(
+        tables, None, (), ReadOptions(types or {}, **options), Roles(**roles or {})
+    )
+    columns = {column.name: column for column in result.columns}
+    return columns | result.role_columns, " ".join(result.notes)
 
 
-def objects(cells):
-    return pd.DataFrame({"v": pd.Series(cells, dtype=object)})
+def objects(entries):
+    return pd.DataFrame({"v": pd.Series(entries, dtype=object)})
 
 
 def batch(rows, monitor):
-    """Rows of a stream as a monitor reads them, and the notes."""
+    """Return rows of a stream as a monitor reads them, and the notes."""
     return monitor._reader.values(as_table(rows, "rows"))
 
 
@@ -98,12 +100,14 @@ TO_FRAME = r"give \.to_dataframe\(\) of it"
     ("before", "after", "message"),
     [
         (
-            objects([one.replace(tzinfo=TOKYO) if at % 2 else one for at, one in enumerate(HOURS)]),
+            objects(
+                [hour.replace(tzinfo=TOKYO) if at % 2 else hour for at, hour in enumerate(HOURS)]
+            ),
             None,
             r"offset from UTC, such as .* and others without one",
         ),
         (
-            pd.DataFrame({"v": [f"{one.isoformat()}+02:00" for one in HOURS]}),
+            pd.DataFrame({"v": [f"{hour.isoformat()}+02:00" for hour in HOURS]}),
             pd.DataFrame({"v": pd.to_datetime(HOURS).tz_localize("UTC")}),
             r"offsets from UTC in one table, such as .02:00, and the",
         ),
@@ -146,7 +150,9 @@ TO_FRAME = r"give \.to_dataframe\(\) of it"
     ],
 )
 def test_tables_are_refused(before, after, message):
-    repeated = (cells * 20 if isinstance(cells, list) else cells for cells in (before, after))
+    repeated = (
+        entries * 20 if isinstance(entries, list) else entries for entries in (before, after)
+    )
     with pytest.raises(InputError, match=message):
         read(*repeated)
 
@@ -176,7 +182,7 @@ def test_points_are_read_as_the_format_says():
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-def test_times_since_1970_are_refused_with_their_unit(unit):
+def test_numbers_of_time_units_since_1970_are_refused_with_their_unit(unit):
     numbers = SECONDS * 1000 ** ["s", "ms", "us", "ns"].index(unit)
     for before, after, types in (
         (numbers, DATES, None),
@@ -224,7 +230,7 @@ TOTALS = [
 ]
 DAYS = pd.DatetimeIndex(pd.date_range("2024-01-01", periods=60).astype("datetime64[us]"))
 END = DAYS[:50].append(pd.DatetimeIndex(["9999-12-31"] * 10).astype("datetime64[us]"))
-FAR = "'v' is 9999-12-31 in 8.3% of the rows, far from all others"
+FAR_DATE_NOTE = "'v' is 9999-12-31 in 8.3% of the rows, far from all others"
 
 
 @pytest.mark.parametrize(
@@ -235,10 +241,10 @@ FAR = "'v' is 9999-12-31 in 8.3% of the rows, far from all others"
         (*PATIENTS, {}, "keep them together with --clusters patient"),
         (pd.concat([FRAME] * 3), FRAME, {}, "Every row of P occurs 3 times"),
         (["1.5", "n/a", "2.5"] * 20, None, {"na_values": ["k.A."]}, "No cell is k.A."),
-        (DAYS, END, {}, FAR),
+        (DAYS, END, {}, FAR_DATE_NOTE),
         (DAYS, END, {}, "--na-value=9999-12-31 "),
-        (pd.DataFrame({"v": DAYS}), pd.DataFrame({"v": END}), {}, FAR),
-        (objects(DAYS.date), objects(END.date), {}, FAR),
+        (pd.DataFrame({"v": DAYS}), pd.DataFrame({"v": END}), {}, FAR_DATE_NOTE),
+        (objects(DAYS.date), objects(END.date), {}, FAR_DATE_NOTE),
         (
             pd.DataFrame({"d": EARLY}),
             None,
@@ -270,7 +276,9 @@ FAR = "'v' is 9999-12-31 in 8.3% of the rows, far from all others"
         (["1-", "2"] * 30, [1, 2] * 30, {}, "'v' has numbers such as '1-', read as negative."),
         (["2.387,00 €", "23,87 €"] * 30, None, {}, "signs of a currency"),
         (
-            objects([pd.Timestamp(one).tz_localize(ZONES[at % 2]) for at, one in enumerate(HOURS)]),
+            objects(
+                [pd.Timestamp(hour).tz_localize(ZONES[at % 2]) for at, hour in enumerate(HOURS)]
+            ),
             pd.DataFrame({"v": pd.to_datetime(HOURS).tz_localize(ZONES[0])}),
             {},
             "by the local clock of Europe/Berlin; it has offsets from UTC in P. ",
@@ -362,13 +370,13 @@ def test_tables_need_no_note(before, after, options, note):
         ),
     ],
 )
-def test_values_of_cells(before, options, values):
+def test_values_of_entries(before, options, values):
     columns, note = read(before, **options)
     np.testing.assert_array_equal(columns["v"].values[: len(values)], values)
     assert "No cell" not in note
 
 
-@pytest.mark.parametrize("make", [dict, lambda cells: pd.DataFrame(cells, dtype=object)])
+@pytest.mark.parametrize("make", [dict, lambda entries: pd.DataFrame(entries, dtype=object)])
 def test_a_date_before_times_cuts_no_hours_off(make):
     columns, _ = read(make({"t": [datetime.date(2024, 1, 1), *HOURS[1:]]}))
     hours = (columns["t"].values / 3600.0) % 24.0
@@ -394,13 +402,15 @@ def test_a_date_before_times_cuts_no_hours_off(make):
         (np.array(CODES * 30, dtype=np.uint64), CODES, "category", tuple(map(str, CODES))),
     ],
 )
-def test_kinds_of_cells(before, after, kind, levels):
-    repeated = (cells * 30 if isinstance(cells, list) else cells for cells in (before, after))
+def test_types_of_entries(before, after, kind, levels):
+    repeated = (
+        entries * 30 if isinstance(entries, list) else entries for entries in (before, after)
+    )
     column = read(*repeated)[0]["v"]
     assert (column.kind, column.levels) == (kind, levels)
 
 
-def test_versions_of_a_declared_category_are_kept_apart():
+def test_versions_of_a_declared_category_are_not_merged():
     before, after = (pd.Categorical([text, "1.2"] * 30) for text in ("1.1", "1.10"))
     columns, note = read(pd.DataFrame({"v": before}), pd.DataFrame({"v": after}))
     assert columns["v"].levels == ("1.1", "1.10", "1.2")
@@ -408,7 +418,7 @@ def test_versions_of_a_declared_category_are_kept_apart():
 
 
 @pytest.mark.parametrize("types", [None, {"x": "category"}])
-def test_whole_numbers_of_more_than_63_bits_are_words(types):
+def test_integers_of_more_than_63_bits_are_words(types):
     size = np.uint64(2**64 - 1)
     before = {"x": size - np.arange(60, dtype=np.uint64) % 4, "v": VALUES}
     after = {"x": -1 - np.arange(60) % 4, "v": VALUES}
@@ -420,7 +430,7 @@ def test_whole_numbers_of_more_than_63_bits_are_words(types):
 
 
 @pytest.mark.parametrize("make", [list, lambda days: pd.Series(days), lambda days: days.date])
-def test_dates_that_stand_for_missing_ones(make):
+def test_dates_that_are_codes_of_missing_values(make):
     tables = [pd.DataFrame({"d": make(part)}) for part in (DAYS, END)]
     for options in ({"sentinels": "missing"}, {"na_values": ["9999-12-31"]}):
         columns, note = read(*tables, **options)
@@ -428,7 +438,7 @@ def test_dates_that_stand_for_missing_ones(make):
     assert "far from all others" not in note
     hours = pd.DataFrame({"d": pd.Series(HOURS).astype("datetime64[us]")})
     columns, _ = read(hours, na_values=["2024-01-02"])  # stands for all its hours
-    assert np.isnan(columns["d"].values).sum() == 2 * sum(one.day == 2 for one in HOURS)
+    assert np.isnan(columns["d"].values).sum() == 2 * sum(hour.day == 2 for hour in HOURS)
 
 
 @pytest.mark.parametrize("missing", [0, "0", -0.0])
@@ -442,7 +452,7 @@ def test_zeros_of_both_signs_are_missing(tmp_path, missing):
 
 
 @pytest.mark.parametrize(
-    "cells",
+    "entries",
     [
         ["-9999.0%", "12.5%", "3.1%"],
         ["-$9,999.00", "$12.50", "$1,300.00"],
@@ -455,19 +465,19 @@ def test_zeros_of_both_signs_are_missing(tmp_path, missing):
     ],
 )
 @pytest.mark.parametrize("missing", [-9999, "-9999"])
-def test_missing_numbers_match_in_all_formats(cells, missing):
-    frame = pd.DataFrame({"v": cells * 20, "w": VALUES})
+def test_missing_numbers_match_in_all_formats(entries, missing):
+    frame = pd.DataFrame({"v": entries * 20, "w": VALUES})
     columns, notes = read(frame, na_values=[missing])
     assert np.isnan(columns["v"].values).sum() == 40
     assert "No cell is" not in notes
     monitor = Monitor(frame, na_values=[missing])
-    values, notes = batch({"v": cells[:1], "w": [0.0]}, monitor)
+    values, notes = batch({"v": entries[:1], "w": [0.0]}, monitor)
     assert np.isnan(values[0, 0])
     assert not notes
 
 
 @pytest.mark.parametrize(
-    ("cells", "pair"),
+    ("entries", "pair"),
     [
         (["0E1", "0E2", "3E1", "0E5"], "'0E1' and '0E2'"),
         (["1E2", "10E1", "2E2"], "'1E2' and '10E1'"),
@@ -478,8 +488,8 @@ def test_missing_numbers_match_in_all_formats(cells, missing):
         (["1e2", "1E2", "5e1"], ""),
     ],
 )
-def test_codes_like_exponents_are_noted(cells, pair):
-    columns, notes = read(cells * 12)
+def test_codes_like_exponents_are_noted(entries, pair):
+    columns, notes = read(entries * 12)
     assert columns["v"].kind in ("number", "integer")
     assert ("texts that are one number" in notes) == bool(pair)
     assert pair in notes
@@ -501,7 +511,7 @@ IDS = np.random.default_rng(0).choice(90_000, 20, replace=False) + 10_000
         (np.random.default_rng(1).choice(IDS, 60), False),
     ],
 )
-def test_whole_numbers_that_are_repeated_equally_often_are_noted(numbers, is_noted):
+def test_integers_that_are_repeated_equally_often_are_noted(numbers, is_noted):
     columns, notes = read(pd.DataFrame({"customer": numbers, "v": VALUES}))
     assert ("Rows repeat 'customer', 6 times on average" in notes) == is_noted
     assert "customer" in columns
@@ -511,7 +521,7 @@ def test_whole_numbers_that_are_repeated_equally_often_are_noted(numbers, is_not
 
 
 @pytest.mark.parametrize("role", ["strata", "clusters"])
-def test_spellings_of_one_value_in_roles(role):
+def test_spellings_of_a_value_in_roles(role):
     before = pd.DataFrame({"g": ["true", "false"] * 30, "v": VALUES})
     after = pd.DataFrame({"g": ["True", "FALSE"] * 30, "v": VALUES})
     assert read(before, after, roles={role: "g"})[0]["g"].levels == ("false", "true")
@@ -536,7 +546,7 @@ def test_strata_in_other_spellings_are_named(first, second):
 
 
 UUIDS = [str(uuid.UUID(int=10**30 * row + 11)) for row in range(1, 21)]
-SOME_DAYS = pd.Series(pd.date_range("2024-01-05", periods=20))
+DAYS_OF_JANUARY = pd.Series(pd.date_range("2024-01-05", periods=20))
 
 
 def pooled_clusters(first, second, role="clusters"):
@@ -549,8 +559,8 @@ def pooled_clusters(first, second, role="clusters"):
     ("first", "second"),
     [
         ([f"{row:03d}" for row in range(1, 21)], [str(row) for row in range(1, 21)]),
-        (SOME_DAYS.dt.strftime("%Y-%m-%d"), SOME_DAYS.dt.strftime("%d.%m.%Y")),
-        (SOME_DAYS.dt.strftime("%Y-%m-%d"), SOME_DAYS.dt.strftime("%Y%m%d")),
+        (DAYS_OF_JANUARY.dt.strftime("%Y-%m-%d"), DAYS_OF_JANUARY.dt.strftime("%d.%m.%Y")),
+        (DAYS_OF_JANUARY.dt.strftime("%Y-%m-%d"), DAYS_OF_JANUARY.dt.strftime("%Y%m%d")),
         ([f"{row:,}" for row in range(1001, 1021)], [str(row) for row in range(1001, 1021)]),
         (list(map(uuid.UUID, UUIDS)), [text.upper() for text in UUIDS]),
         ([f"site-{row:02d}" for row in range(20)], [f"Site {row}" for row in range(20)]),
@@ -571,11 +581,11 @@ def test_values_of_roles_in_two_spellings_are_refused(role, first, second):
         (UUIDS, [text.replace("a", "b") for text in UUIDS]),
     ],
 )
-def test_clusters_of_one_table_alone_are_compared(first, second):
+def test_clusters_of_a_single_table_are_compared(first, second):
     assert "spelling" not in pooled_clusters(first, second)[1]
 
 
-def test_a_few_clusters_in_two_spellings_are_noted():
+def test_clusters_in_two_spellings_are_noted():
     codes = [f"{letter}{digit}" for digit in range(3) for letter in "abcdefghij"]
     before = pd.DataFrame({"c": ["Xq", *codes[:29]] * 2, "v": VALUES})
     after = pd.DataFrame({"c": ["xQ", *(f"{code}k" for code in codes[:29])] * 2, "v": VALUES})
@@ -622,13 +632,13 @@ def test_parquet_files_with_dates_of_two_types_are_refused(tmp_path):
         ),
     ],
 )
-def test_one_wrong_cell_of_a_file_is_named(tmp_path, name, lines, message):
+def test_an_invalid_entry_of_a_file_is_named(tmp_path, name, lines, message):
     (tmp_path / name).write_text("\n".join(lines) + "\n")
     with pytest.raises(InputError, match=message):
         read(tmp_path / name)
 
 
-def test_points_that_are_thousands_in_one_table_alone_are_refused(tmp_path):
+def test_points_that_are_thousands_in_a_single_table_are_refused(tmp_path):
     (tmp_path / "a.csv").write_text("k\n" + "1.910\n850\n2.345\n" * 20)
     (tmp_path / "b.csv").write_text("k\n" + "1910\n850\n2345\n" * 20)
     with pytest.raises(InputError, match=r"'1\.910' that may be written with decimal points or"):
@@ -637,7 +647,7 @@ def test_points_that_are_thousands_in_one_table_alone_are_refused(tmp_path):
     assert set(columns["k"].values) == {1910.0, 850.0, 2345.0}
 
 
-def test_two_files_of_samples_have_one_format(tmp_path):
+def test_two_files_of_samples_have_a_common_format(tmp_path):
     first, second = tmp_path / "p.csv", tmp_path / "q.csv"
     first.write_text("v;w\n6.096;1\n1.241;2\n")
     second.write_text("v;w\n3.557,5;1\n4.120;2\n")
@@ -653,7 +663,7 @@ def test_two_files_of_samples_have_one_format(tmp_path):
         read_samples([first, second])
 
 
-def test_whole_numbers_that_may_be_decimals_are_refused(tmp_path):
+def test_integers_that_may_be_decimals_are_refused(tmp_path):
     (tmp_path / "a.csv").write_text("5,01\n5,90\n4,18\n")
     with pytest.raises(InputError, match="two columns of whole numbers, or one with"):
         read_sample(tmp_path / "a.csv")
@@ -687,7 +697,7 @@ def test_names_that_are_no_utf_8(tmp_path, rows):
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a[1].csv"])
-def test_quotes_and_brackets_that_belong_to_cells_and_names(tmp_path, name):
+def test_quotes_and_brackets_that_are_part_of_entries_and_names(tmp_path, name):
     (tmp_path / name).write_text('[mm],b\n5" pipe,z\n6 pipe,"x\ny"\n')
     assert as_table(tmp_path / name, "P").data.to_pylist()[1] == {"[mm]": "6 pipe", "b": "x\ny"}
 
@@ -720,7 +730,7 @@ def test_several_files_that_are_not_parquet(tmp_path):
         read(tmp_path / "*.csv")
 
 
-def test_rows_of_empty_cells(tmp_path):
+def test_empty_rows(tmp_path):
     path, rows = tmp_path / "a.csv", "1.5;x\n2.5;y\n" * 20
     path.write_text(f"a;b\n{rows};\n{rows}" + ";\n ; \n" * 9)
     table = as_table(path, "P")
@@ -820,12 +830,12 @@ def test_spreadsheets_without_a_header_and_with_equal_names(workbook):
         read(path)
 
 
-def test_large_whole_numbers_of_a_spreadsheet(workbook):
+def test_large_integers_of_a_spreadsheet(workbook):
     assert as_table(workbook([["v"], [10**30], [2.5]]), "P").data["v"].to_pylist() == [1e30, 2.5]
 
 
 def test_titles_errors_and_empty_rows_of_spreadsheets(workbook):
-    rows = [[float(one), "c" if at % 3 else None] for at, one in enumerate(VALUES)]
+    rows = [[float(value), "c" if at % 3 else None] for at, value in enumerate(VALUES)]
     columns, note = read(workbook([["Report"], [], ["v", "k"], *rows, [], []]))
     np.testing.assert_allclose(columns["v"].values[:60], VALUES, rtol=1e-14)
     assert np.isnan(columns["k"].values).sum() == 40
@@ -898,7 +908,7 @@ ARRAY = [{"v": value, "k": "u, v"} for value in VALUES]
         (b'{"v": 1, "k": 2},\n' * 3, r"no line of the stream is a row\. .* 3 lines"),
         (b"v,k\r1,2\r", "end with carriage returns alone"),
         *(
-            (text.encode(), "write each object of an array in a line of its own")
+            (text.encode(), "write each object of an array on a separate line")
             for text in (json.dumps(ARRAY), json.dumps(ARRAY, indent=1), "[[1,2],\n[3,4]]")
         ),
     ],
@@ -910,14 +920,14 @@ def test_streams_that_are_refused(raw, message):
 
 
 @pytest.mark.parametrize("rows", [["1.234"], ["1.234", "12,5"]])
-def test_a_cell_of_a_stream_has_one_value_in_any_batch(rows):
+def test_an_entry_of_a_stream_has_the_same_value_in_all_batches(rows):
     monitor = Monitor({"v": [f"{value:.2f}".replace(".", ",") for value in VALUES]})
     values, notes = batch({"v": rows}, monitor)
     assert np.isnan(values[0, 0])
     assert "'1.234', no number" in notes[0]
 
 
-def test_codes_of_many_digits_and_categories_of_numbers_in_streams():
+def test_long_codes_and_categories_of_numbers_in_streams():
     codes = [1_234_567_890_123_456, 1_234_567_890_123_457]
     monitor = Monitor({"k": pd.Categorical(np.tile(codes, 30))})
     values, _ = batch(pd.DataFrame({"k": np.array([*codes, np.nan])}), monitor)
@@ -969,9 +979,9 @@ def test_versions_in_a_stream_are_noted():
 )
 def test_notes_of_monitors(reference, options, rows, notes):
     monitor = Monitor(reference, **options)
-    found = monitor.notes if rows is None else monitor.update(rows).notes
-    assert len(found) == len(notes)
-    assert all(note.startswith(start) for note, start in zip(found, notes, strict=True))
+    result = monitor.notes if rows is None else monitor.update(rows).notes
+    assert len(result) == len(notes)
+    assert all(note.startswith(start) for note, start in zip(result, notes, strict=True))
 
 
 def test_rows_without_a_stream_are_noted():
@@ -987,7 +997,7 @@ def test_rows_without_a_stream_are_noted():
         xr.DataArray([5.0, 0.0], dims="v", coords={"v": ["b", "a"]}),
     ],
 )
-def test_cells_of_one_row_are_matched_by_name(row):
+def test_entries_of_a_row_are_matched_by_name(row):
     for monitor in (Monitor(matrix("ab")), Monitor(matrix("ab").values, columns=["a", "b"])):
         np.testing.assert_array_equal(monitor._reader.values(row)[0], [[0.0, 5.0]])
 
@@ -1122,13 +1132,13 @@ NAME_COLUMNS = [
         lambda names: compare_chains(TWO.reshape(2, 30, 2), columns=names),
     ],
 )
-def test_sets_are_refused_where_the_order_matters(call, kind):
+def test_sets_are_refused_if_the_order_matters(call, kind):
     with pytest.raises(InputError, match="must be in an order, and a set has none"):
         call(kind(["a", "b"]))
 
 
 @pytest.mark.parametrize("call", NAME_COLUMNS)
-def test_a_string_is_the_name_of_one_column(call):
+def test_a_string_is_the_name_of_a_single_column(call):
     with pytest.raises(InputError, match="columns has 1 name, but the data have 2 columns"):
         call("ab")
     assert compare(VALUES, VALUES + 1.0, columns="speed", **QUIET).columns == ("speed",)
@@ -1139,7 +1149,7 @@ def compared(before, after=None, **options):
     return compare_tables(before, before if after is None else after, **QUIET, **options)
 
 
-def test_single_values_are_taken_for_lists():
+def test_single_values_are_accepted_as_lists():
     table = {"v": [*VALUES[:55], *[-99.0] * 5]}
     assert compared(table, na_values=-99)["v"].effect.missing == (5 / 60, 5 / 60)
     assert [column.name for column in compared(FRAME, exclude="ab").columns] == ["a", "b"]
@@ -1150,21 +1160,23 @@ def test_single_values_are_taken_for_lists():
 def test_names_of_columns_that_are_numbers():
     table = pd.DataFrame({2020: VALUES, 2021: VALUES, 2022: [1, 2] * 30})
     for exclude in ([2020], 2020):
-        found = compare_tables(
+        result = compare_tables(
             table, by=2022, exclude=exclude, column_types={2021: "number"}, **QUIET
         )
-        assert [column.name for column in found.columns] == ["2021"]
+        assert [column.name for column in result.columns] == ["2021"]
     assert [pair.columns for pair in compare_groups(table, 2022, **QUIET).comparisons[0].pairs]
     assert Monitor(table, exclude=[2020]).columns == ("2021", "2022")
 
 
-def test_groups_of_one_number_are_one_group_and_versions_are_not():
+def test_groups_of_equal_numbers_are_merged_and_versions_are_not():
     table = pd.DataFrame({"g": ["1", "1.0", "2"] * 40, "a": np.tile(VALUES, 2)})
     assert len(compare_groups(table, "g", **QUIET).comparisons) == 1
     table["g"] = ["3.1", "3.10", "3.2"] * 40
-    found = compare_groups(table, "g", column_types={"g": "category"}, **QUIET)
-    assert len(found.comparisons) == 2
-    assert any("such as '3.1' and '3.10', which are kept apart" in note for note in found.notes)
+    result = compare_groups(table, "g", column_types={"g": "category"}, **QUIET)
+    assert len(result.comparisons) == 2
+    assert any(
+        "such as '3.1' and '3.10', which are compared as different" in note for note in result.notes
+    )
 
 
 LEARNED = "'x' is -999 in 10 rows, far from all others"
@@ -1198,7 +1210,7 @@ def test_equal_rows_are_noted():
     assert not any("same rows" in note for note in compare(VALUES, VALUES + 1.0, **QUIET).notes)
 
 
-def test_tables_of_one_row_are_noted():
+def test_tables_of_a_single_row_are_noted():
     for tables in (({"v": [1.0]}, {"v": VALUES}), ({"v": VALUES}, {"v": [1.0]})):
         (note,) = (note for note in compared(*tables).notes if "one row" in note)
         assert note.startswith("before" if len(tables[0]["v"]) == 1 else "after")
@@ -1358,7 +1370,7 @@ def test_labels_of_rows_are_those_of_the_other_sample(test, label):
         test(label(np.arange(60)), label(np.arange(5, 65)))
 
 
-def test_labels_of_rows_of_two_files_are_their_own():
+def test_labels_of_rows_of_two_files_may_differ():
     first = pd.DataFrame({"a": VALUES}, index=range(60))
     other = first.set_index(pd.Index(range(60, 120)))
     compare(first, other + 0.1, paired=True, **QUIET)
@@ -1397,9 +1409,9 @@ def test_keys_of_independence_tests_in_another_order_are_refused():
     message = "same values of 'id' in different orders"
     with pytest.raises(InputError, match=message):
         independence_test(X, Y, **QUIET)
-    for given in ((X, Z, Y), (Z, X, Y)):
+    for arguments in ((X, Z, Y), (Z, X, Y)):
         with pytest.raises(InputError, match=message):
-            conditional_independence_test(*given, **QUIET)
+            conditional_independence_test(*arguments, **QUIET)
     notes = independence_test(X, Y[::-1].reset_index(drop=True), **QUIET).notes
     for variable in "XY":
         start = f"{variable}: the numbers of 'id' are all different, as those of an identifier"

@@ -65,7 +65,7 @@ def test_no_header(tmp_path, mark, start):
     np.testing.assert_array_equal(sample.values, EXPECTED)
 
 
-def test_header_that_looks_numeric_is_data(tmp_path):
+def test_a_header_that_is_numeric_is_data(tmp_path):
     sample = read_sample(write(tmp_path, "2020,1e3\n1,2\n3,4\n"))
     np.testing.assert_array_equal(sample.values, [[2020, 1000], [1, 2], [3, 4]])
 
@@ -75,20 +75,20 @@ def test_header_that_looks_numeric_is_data(tmp_path):
     [("wind\n3\n4\n", "wind"), ("wind speed\n3\n4\n", "wind speed"), ("3\n4\n", "x"),
      ("\n3\r\n4\r\n\r\n", "x"), ('"a, b"\n3\n4\n', "a, b"), ("Größe\n3\n4", "Größe")],
 )  # fmt: skip
-def test_one_column(tmp_path, text, name):
+def test_a_single_column(tmp_path, text, name):
     sample = read_sample(write(tmp_path, text))
     assert sample.columns == (name,)
     np.testing.assert_array_equal(sample.values, [[3.0], [4.0]])
 
 
-def test_pandas_counts_columns_beside_its_index(tmp_path):
+def test_pandas_counts_columns_without_its_index(tmp_path):
     path = write(tmp_path, ",0,1\n0,1.5,2\n1,3.5,4\n")
     assert read_sample(path, columns=["1"]).values.tolist() == [[2.0], [4.0]]
     with pytest.raises(InputError, match="no name for column 1"):
         read_sample(path)
 
 
-def test_sample_is_frozen_and_knows_its_file(tmp_path):
+def test_sample_is_frozen_and_has_the_path_of_its_file(tmp_path):
     sample = read_sample(str(write(tmp_path, "1\n2\n")))
     assert sample.path == tmp_path / "P.csv"
     with pytest.raises(AttributeError):
@@ -162,10 +162,10 @@ def test_refused_text(tmp_path, text, options, facts):
 
 
 def test_nan_in_row_17(tmp_path):
-    cells = [str(value) for value in range(1, 31)]
-    cells[16] = "NaN"
-    assert "line 17" in refusal(write(tmp_path, "\n".join(cells)))
-    assert "line 18" in refusal(write(tmp_path, "x\r\n" + "\r\n".join(cells)))
+    entries = [str(value) for value in range(1, 31)]
+    entries[16] = "NaN"
+    assert "line 17" in refusal(write(tmp_path, "\n".join(entries)))
+    assert "line 18" in refusal(write(tmp_path, "x\r\n" + "\r\n".join(entries)))
     array = np.arange(60.0).reshape(30, 2)
     array[16, 1] = np.nan
     np.save(tmp_path / "P.npy", array)
@@ -291,14 +291,14 @@ def test_refused_parquet(tmp_path, frame, columns, facts):
 
 def test_broken_parquet(tmp_path, frame):
     frame.to_parquet(tmp_path / "P.parquet")
-    whole = (tmp_path / "P.parquet").read_bytes()
-    for content in (whole[: len(whole) // 2], b"PAR1 no PAR1", b"x,y\n1,2\n"):
+    complete = (tmp_path / "P.parquet").read_bytes()
+    for content in (complete[: len(complete) // 2], b"PAR1 no PAR1", b"x,y\n1,2\n"):
         assert "Parquet" in refusal(write(tmp_path, content, "P.parquet"))
     frame.iloc[:0].to_parquet(tmp_path / "none.parquet")
     assert "columns and no rows" in refusal(tmp_path / "none.parquet")
 
 
-def test_commas_before_three_digits_are_decimal_where_another_cell_says_so(tmp_path):
+def test_commas_before_three_digits_are_decimal_if_another_cell_requires_it(tmp_path):
     assert "'1,234' in line 1, which may be written with decimal commas or with" in refusal(
         write(tmp_path, "1,234;5\n2,345;6\n")
     )
@@ -310,7 +310,7 @@ def test_commas_before_three_digits_are_decimal_where_another_cell_says_so(tmp_p
         np.testing.assert_array_equal(read_sample(write(tmp_path, text)).values, expected)
 
 
-def test_a_first_row_that_numbers_the_columns_is_told(tmp_path):
+def test_a_first_row_that_numbers_the_columns_is_noted(tmp_path):
     """As pandas writes columns without names; a row that comes again is data."""
     with pytest.warns(UserWarning, match="its first row, 0, 1, is read as numbers"):
         assert len(read_sample(write(tmp_path, "0,1\n1.5,2\n")).values) == 2
@@ -320,7 +320,7 @@ def test_a_first_row_that_numbers_the_columns_is_told(tmp_path):
             read_sample(write(tmp_path, text))
 
 
-def test_a_first_row_of_years_is_told(tmp_path):
+def test_a_first_row_of_years_is_noted(tmp_path):
     """They count on, or are whole above fractions, or are far from the numbers below them."""
     below = "".join(f"{150 + 3.5 * row},{0.1 * row + 0.01}\n" for row in range(1, 12, 2)) * 2
     counts = "".join(f"{row * 7 % 60},{row * 11 % 60}\n" for row in range(60))
@@ -374,11 +374,11 @@ def test_a_pipe_is_not_waited_for(tmp_path, name):
 def test_an_index_of_pandas_is_no_column(tmp_path, name):
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]}, index=pd.Index([7, 9], name=name))
     frame.to_parquet(tmp_path / "a.parquet")
-    told = (
+    expected_warning = (
         pytest.warns(UserWarning, match="index 'id' of pandas is left out")
         if name
         else (contextlib.nullcontext())
     )
-    with told:
+    with expected_warning:
         assert read_sample(tmp_path / "a.parquet").columns == ("a", "b")
     assert open_rows(tmp_path / "a.parquet").columns == ("a", "b")

@@ -1,4 +1,4 @@
-"""Identifiers and codes of missing values are told of wherever numbers are read."""
+"""Identifiers and codes of missing values are noted wherever numbers are read."""
 
 import warnings
 
@@ -30,7 +30,7 @@ def frame():
     )
 
 
-def written(frame, path):
+def write_file(frame, path):
     if path.suffix == ".csv":
         frame.to_csv(path, index=False)
     elif path.suffix == ".parquet":
@@ -42,28 +42,28 @@ def written(frame, path):
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npy"])
 @pytest.mark.parametrize("read", [read_sample, open_rows])
-def test_suspects_are_told(read, suffix, frame, tmp_path):
-    path = written(frame, tmp_path / f"rows{suffix}")
-    with pytest.warns(UserWarning) as told:  # noqa: PT030 - each is looked at
+def test_possible_sentinels_and_identifiers_are_noted(read, suffix, frame, tmp_path):
+    path = write_file(frame, tmp_path / f"rows{suffix}")
+    with pytest.warns(UserWarning) as caught:  # noqa: PT030 - messages are checked below
         read(path)
-    found = [str(one.message).removeprefix(f"{path}: ") for one in told]
+    messages = [str(warning.message).removeprefix(f"{path}: ") for warning in caught]
     named = suffix != ".npy"
-    assert len(found) == 2 + named
+    assert len(messages) == 2 + named
     running = "running" if named else "x1"
-    assert any(f"of {running!r} are all different" in one for one in found)
-    assert any("is -999 in 7 rows, far from all others" in one for one in found)
-    assert any("of 'patient_id' are all different" in one for one in found) == named
+    assert any(f"of {running!r} are all different" in message for message in messages)
+    assert any("is -999 in 7 rows, far from all others" in message for message in messages)
+    assert any("of 'patient_id' are all different" in message for message in messages) == named
 
 
 @pytest.mark.parametrize("read", [read_sample, open_rows])
 def test_measurements_are_not(read, frame, tmp_path):
-    path = written(frame, tmp_path / "rows.parquet")
+    path = write_file(frame, tmp_path / "rows.parquet")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         read(path, columns=["count", "COVID", "year"])
 
 
-def test_codes_are_far_from_all_others():
+def test_codes_lie_outside_the_range_of_the_other_values():
     spread = np.linspace(-500.0, 800.0, 40)
     assert find_sentinels(np.concatenate([spread, [999.0] * 5])) == ()
     assert find_sentinels(np.concatenate([spread / 10, [999.0] * 5])) == (999.0,)
@@ -71,10 +71,10 @@ def test_codes_are_far_from_all_others():
     assert find_sentinels(np.full(40, 999.0)) == ()
 
 
-def test_the_command_line_tells_in_a_sentence(frame, tmp_path, monkeypatch):
+def test_the_command_line_reports_in_a_sentence(frame, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("p.csv", "q.csv"):
-        written(frame, tmp_path / name)
+        write_file(frame, tmp_path / name)
     done = CliRunner().invoke(
         app, ["compare", "p.csv", "q.csv", "--columns", "temperature", "--permutations", "19"]
     )

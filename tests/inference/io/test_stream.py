@@ -1,4 +1,4 @@
-"""Rows of text as they come: headers, none, quotes, JSON lines, and lines that are no rows."""
+"""Streams of text: headers, none, quotes, JSON lines, and lines that are no rows."""
 
 import io
 import os
@@ -8,61 +8,61 @@ from bke.inference import InputError
 from bke.inference.io.stream import RowStream
 
 
-def batches(text, most=3, given=("a", "b"), needed=("a", "b"), numeric=()):
-    incoming = RowStream(io.BytesIO(text.encode()), given, needed, numeric)
-    return [one.data.to_pydict() for one in incoming.batches(most)], incoming.notes
+def batches(text, most=3, columns=("a", "b"), needed=("a", "b"), numeric=()):
+    incoming = RowStream(io.BytesIO(text.encode()), columns, needed, numeric)
+    return [batch.data.to_pydict() for batch in incoming.batches(most)], incoming.notes
 
 
 def test_header_in_any_order():
-    """Columns go by the header; the last line needs no end."""
-    found, notes = batches("b;more;a\n1;x;2\n3;y;4\n5;z;6\n7;w;8")
-    assert [one["a"] for one in found] == [["2", "4", "6"], ["8"]]
+    """Columns are matched by the header; the last line needs no end."""
+    result, notes = batches("b;more;a\n1;x;2\n3;y;4\n5;z;6\n7;w;8")
+    assert [batch["a"] for batch in result] == [["2", "4", "6"], ["8"]]
     assert notes == []
 
 
 def test_no_header():
-    """What ``tail -f`` shows of a long file has none."""
-    found, notes = batches("1,2\n3,4\n")
-    assert found == [{"a": ["1", "3"], "b": ["2", "4"]}]
+    """The output of ``tail -f`` on a long file has none."""
+    result, notes = batches("1,2\n3,4\n")
+    assert result == [{"a": ["1", "3"], "b": ["2", "4"]}]
     assert "no header" in notes[0]
     with pytest.raises(InputError, match=r"3 cells and no 'a'"):
         batches("1,2,3\n")
 
 
-def test_a_header_that_comes_again_is_no_row():
+def test_a_repeated_header_is_no_row():
     """As of several files behind one another; the first may begin with a mark of its encoding."""
-    found, notes = batches("\ufeffa,b\n1,x\na,b\n3,y\n", most=9)
-    assert found == [{"a": ["1", "3"], "b": ["x", "y"]}]
+    result, notes = batches("\ufeffa,b\n1,x\na,b\n3,y\n", most=9)
+    assert result == [{"a": ["1", "3"], "b": ["x", "y"]}]
     assert notes == ["The header came again, as of several files: it is no row."]
 
 
 def test_a_header_of_other_names_is_no_row():
-    """Where the reference has numbers there would be none; holes and other columns may be a row."""
+    """A first line without numbers in numeric columns is a header; missing values are allowed."""
     with pytest.raises(InputError, match="header is c, d, and the reference has the columns a, b"):
         batches("c,d\n1,x\n", numeric=("a",))
     for first in ("1,x", "NA,x", ",x", "-inf1,x"):
-        found, notes = batches(f"{first}\n3,y\n", numeric=("a",))
-        assert len(found[0]["a"]) == 2
+        result, notes = batches(f"{first}\n3,y\n", numeric=("a",))
+        assert len(result[0]["a"]) == 2
         assert "no header" in notes[0]
 
 
 def test_quotes_and_uneven_lines():
-    """A cell may hold a line's end; a line of other cells is left out and counted."""
-    found, notes = batches('a,b\n"one\ntwo",2\n3\n\n5,6,7\n8,9\n', most=9)
-    assert found == [{"a": ["one\ntwo", "8"], "b": ["2", "9"]}]
+    """A cell may contain a line break; lines of another length are dropped and counted."""
+    result, notes = batches('a,b\n"one\ntwo",2\n3\n\n5,6,7\n8,9\n', most=9)
+    assert result == [{"a": ["one\ntwo", "8"], "b": ["2", "9"]}]
     note = "Left out for more or fewer cells: 2 lines, the first of them near line 5."
     assert notes == [note]
 
 
 def test_json_lines():
-    """Objects by their keys; lines that are none are left out and counted."""
-    found, _ = batches('{"a": 1, "b": "x"}\n{"b": "y"}\n')
-    assert found == [{"a": [1, None], "b": ["x", "y"]}]
-    found, notes = batches('{"a": 1, "b": "x"}\n{"a": 2\n[3]\n{"a": 4, "b": "z"}\n', most=9)
-    assert found == [{"a": [1, 4], "b": ["x", "z"]}]
+    """Objects are read by keys; other lines are dropped and counted."""
+    result, _ = batches('{"a": 1, "b": "x"}\n{"b": "y"}\n')
+    assert result == [{"a": [1, None], "b": ["x", "y"]}]
+    result, notes = batches('{"a": 1, "b": "x"}\n{"a": 2\n[3]\n{"a": 4, "b": "z"}\n', most=9)
+    assert result == [{"a": [1, 4], "b": ["x", "z"]}]
     assert notes == ["Left out for no JSON object: 2 lines, the first of them near line 2."]
-    found, notes = batches('{"a": 1, "b": "x"}\n{"a": "1.5", "b": 2}\n', most=9)
-    assert found == [{"a": ["1", "1.5"], "b": ["x", "2"]}]
+    result, notes = batches('{"a": 1, "b": "x"}\n{"a": "1.5", "b": 2}\n', most=9)
+    assert result == [{"a": ["1", "1.5"], "b": ["x", "2"]}]
     assert notes == []
 
 
@@ -76,35 +76,35 @@ def test_rows_are_handed_on_when_no_more_come(first, rest, cell):
     read, write = os.pipe()
     os.write(write, b"a,b\n1,2\n" + first)
     incoming = RowStream(os.fdopen(read, "rb"), ("a", "b"), ("a", "b"))
-    found = incoming.batches(1000)
-    assert next(found).data.to_pydict() == {"a": ["1"], "b": ["2"]}
+    batch_iterator = incoming.batches(1000)
+    assert next(batch_iterator).data.to_pydict() == {"a": ["1"], "b": ["2"]}
     os.write(write, rest)
     os.close(write)
-    assert next(found).data.to_pydict() == {"a": ["3"], "b": [cell]}
-    assert list(found) == []
+    assert next(batch_iterator).data.to_pydict() == {"a": ["3"], "b": [cell]}
+    assert list(batch_iterator) == []
     assert incoming.notes == []
 
 
-def test_json_of_many_levels_is_left_out():
+def test_deeply_nested_json_is_dropped():
     """Arrow would end the process."""
     deep = '{"a": ' + "[" * 100_000 + "]" * 100_000 + "}\n"
-    found, notes = batches('{"a": 1, "b": 1}\n' + deep, most=9)
-    assert found == [{"a": [1], "b": [1]}]
+    result, notes = batches('{"a": 1, "b": 1}\n' + deep, most=9)
+    assert result == [{"a": [1], "b": [1]}]
     assert notes == ["Left out for no JSON object: 1 line, the first of them near line 2."]
 
 
 def rows(text, **options):
     """Rows of all batches, and the notes."""
-    found, notes = batches(text, **options)
-    return [row for one in found for row in zip(one["a"], one["b"], strict=True)], notes
+    result, notes = batches(text, **options)
+    return [row for batch in result for row in zip(batch["a"], batch["b"], strict=True)], notes
 
 
 @pytest.mark.parametrize("most", [1, 3, 1000])
 def test_a_quote_within_a_cell_is_a_character(most):
-    """Each row is handed on as it comes, not at the next quote."""
+    """Rows are passed on when they arrive, not at the next quote."""
     text = 'a,b\n1,5" pipe\n2,x\n3,"y"" z"\n4,u"v"\n5,"w\nw"\n6,"s"t\n7,\n8,""""\n'
-    found, notes = rows(text, most=most)
-    assert found == [
+    result, notes = rows(text, most=most)
+    assert result == [
         *(("1", '5" pipe'), ("2", "x"), ("3", 'y" z'), ("4", 'u"v"'), ("5", "w\nw"), ("6", "st")),
         *(("7", None), ("8", '"')),
     ]
@@ -128,30 +128,30 @@ LEFT_OUT = "Left out for a quote that is not closed: 1 line, the first of them l
     ],
     ids=["none", "quoted", "end", "within", "stray", "uneven"],
 )
-def test_a_quote_that_is_not_closed_costs_its_line_alone(most, rest):
-    found, notes = rows('a,b\n0,before\n0,"open\n' + rest, most=most)
-    assert found == rows("a,b\n0,before\n" + rest, most=most)[0]
+def test_a_quote_that_is_not_closed_drops_only_its_line(most, rest):
+    result, notes = rows('a,b\n0,before\n0,"open\n' + rest, most=most)
+    assert result == rows("a,b\n0,before\n" + rest, most=most)[0]
     assert notes == [LEFT_OUT]
 
 
-def test_many_quotes_that_are_not_closed():
+def test_several_quotes_that_are_not_closed():
     text = "a,b\n" + '1,"x\n2,y\n' * 250 + '3,"z\n'
-    found, notes = rows(text, most=10)
-    assert found == [("2", "y")] * 250
+    result, notes = rows(text, most=10)
+    assert result == [("2", "y")] * 250
     assert notes == [LEFT_OUT.replace("1 line,", "251 lines,").replace("line 3", "line 2")]
 
 
-def test_a_quoted_cell_may_have_many_lines():
+def test_a_quoted_cell_may_have_several_lines():
     for lines in (2, 99):
         cell = "\n".join(f'{at}, ""q""' for at in range(lines))
-        found, notes = rows(f'b;a\n"{cell}";1\nx;"2"\n', most=5)
-        assert found == [("1", cell.replace('""', '"')), ("2", "x")]
+        result, notes = rows(f'b;a\n"{cell}";1\nx;"2"\n', most=5)
+        assert result == [("1", cell.replace('""', '"')), ("2", "x")]
         assert notes == []
 
 
 def test_a_quote_in_json_opens_no_cell():
     """Blank lines may come first."""
     text = '\n{"a":1,"b":"5\\" pipe"}\n{"a":2,"b":"y,"}\n{"a":3,"b":"z"}\n'
-    found, notes = batches(text, most=1)
-    assert found == [{"a": [1], "b": ['5" pipe']}, {"a": [2], "b": ["y,"]}, {"a": [3], "b": ["z"]}]
+    result, notes = batches(text, most=1)
+    assert result == [{"a": [1], "b": ['5" pipe']}, {"a": [2], "b": ["y,"]}, {"a": [3], "b": ["z"]}]
     assert notes == []

@@ -21,7 +21,7 @@ FRAME = pd.DataFrame({"x": [1.5, 2.5, None], "word": ["a", "b,c", "d"], "n": [1,
 LINES = 'x,word,n\n1.5,a,1\n2.5,"b,c",2\n,d,3\n'
 
 
-def written(folder, kind):
+def write_table(folder, kind):
     path = folder / f"table.{kind}"
     arrow = pa.Table.from_pandas(FRAME)
     if kind == "csv":
@@ -48,16 +48,16 @@ def written(folder, kind):
 @pytest.mark.parametrize(
     "kind", ["csv", "csv.gz", "csv.zst", "tsv", "jsonl", "parquet", "feather", "arrow"]
 )
-def test_all_kinds_of_files_hold_the_same(tmp_path, kind):
-    found = as_table(written(tmp_path, kind), "before").data.to_pydict()
-    assert list(found) == ["x", "word", "n"]
-    assert found["word"] == ["a", "b,c", "d"]
-    assert [float(one) for one in found["n"]] == [1, 2, 3]
-    assert [float(one) for one in found["x"][:2]] == [1.5, 2.5]
-    assert found["x"][2] in (None, "")
+def test_files_of_all_formats_are_read_equally(tmp_path, kind):
+    columns = as_table(write_table(tmp_path, kind), "before").data.to_pydict()
+    assert list(columns) == ["x", "word", "n"]
+    assert columns["word"] == ["a", "b,c", "d"]
+    assert [float(value) for value in columns["n"]] == [1, 2, 3]
+    assert [float(value) for value in columns["x"][:2]] == [1.5, 2.5]
+    assert columns["x"][2] in (None, "")
 
 
-def test_a_folder_and_a_glob_of_parquet_files_are_one_table(tmp_path):
+def test_a_folder_and_a_glob_of_parquet_files_are_a_single_table(tmp_path):
     for part in range(3):
         pa.parquet.write_table(pa.table({"x": [part, part + 10]}), tmp_path / f"{part}.parquet")
     for path in (tmp_path, tmp_path / "*.parquet"):
@@ -89,7 +89,7 @@ OTHER_FORMATS = [
     ("a.csv.lz4", TEXT, r"text also with \.gz or \.zst or \.bz2"),
     ("a.xlsx", TEXT, r"Excel file, and reading it|it may be text: name it \.csv"),
     ("a.json", b'[{"a": 1}]', r"write one JSON object in each line, and name it \.jsonl"),
-    ("a.jsonl", b'[{"a": 1}]', "JSON lines, one object each.*write each object of an array in a"),
+    ("a.jsonl", b'[{"a": 1}]', "JSON lines, one object each.*write each object of an array on a"),
     ("a.csv", b"PAR1 not really", "is a Parquet file: name it .parquet"),
 ]
 
@@ -168,7 +168,7 @@ BROKEN = [
     ("encoding", "case"),
     [*product([None], BROKEN + OTHER_FORMATS), *product(["cp1252"], OTHER_FORMATS)],
 )
-def test_broken_files_are_refused_in_one_sentence(tmp_path, encoding, case):
+def test_broken_files_are_refused_in_a_single_sentence(tmp_path, encoding, case):
     name, content, message = case
     path = tmp_path / name
     path.write_bytes(content)
@@ -180,7 +180,7 @@ def test_broken_files_are_refused_in_one_sentence(tmp_path, encoding, case):
         as_table(tmp_path / "none.csv", "before")
 
 
-def test_another_encoding_is_asked_for(tmp_path):
+def test_another_encoding_is_an_argument(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes("x,wort\n1,grün\n".encode("cp1252"))
     assert as_table(path, "before", "cp1252").data["wort"].to_pylist() == ["grün"]
@@ -190,18 +190,18 @@ def test_another_encoding_is_asked_for(tmp_path):
 
 def test_frames_and_dictionaries_are_tables():
     for frame in (FRAME, FRAME.set_index("n").reset_index(), pa.Table.from_pandas(FRAME)):
-        found = as_table(frame, "before").data.to_pydict()
-        assert set(found) == {"x", "word", "n"}
+        columns = as_table(frame, "before").data.to_pydict()
+        assert set(columns) == {"x", "word", "n"}
     assert as_table({"x": [1, 2]}, "before").data["x"].to_pylist() == [1, 2]
     with pytest.raises(InputError, match="2 columns named 'x'"):
         as_table(pa.table([pa.array([1]), pa.array([2])], names=["x", "x"]), "before")
     with pytest.raises(InputError, match="cannot be taken for a table"):
         as_table({"x": [1, "a", {}]}, "before")
-    assert json.dumps(found["n"]) == "[1, 2, 3]"
+    assert json.dumps(columns["n"]) == "[1, 2, 3]"
 
 
 @pytest.mark.parametrize(
-    ("cells", "message"),
+    ("entries", "message"),
     [
         (["1.5", "oops"] + ["2"] * 40, "has numbers but 'oops' in line 3 of b.csv"),
         (["1.5", "inf"] + ["2"] * 40, "'inf' in line 3 of b.csv"),
@@ -209,10 +209,10 @@ def test_frames_and_dictionaries_are_tables():
         (["1/2/2024", "3/4/2024"] * 20, "holds numbers in a.csv and words such as '1/2/2024'"),
     ],
 )
-def test_a_cell_that_is_wrong_is_named_with_its_row_and_file(tmp_path, monkeypatch, cells, message):
+def test_an_invalid_entry_is_named_with_its_row_and_file(tmp_path, monkeypatch, entries, message):
     monkeypatch.chdir(tmp_path)
     Path("a.csv").write_text("x\n" + "\n".join(map(str, range(40))) + "\n")
-    Path("b.csv").write_text("x\n" + "\n".join(cells) + "\n")
+    Path("b.csv").write_text("x\n" + "\n".join(entries) + "\n")
     with pytest.raises(InputError, match=message):
         compare_tables("a.csv", "b.csv", n_resamples=19, progress=False)
 
@@ -221,17 +221,17 @@ def test_a_cell_that_is_wrong_is_named_with_its_row_and_file(tmp_path, monkeypat
     ("first", "second"),
     [("12,{:02d}", "12.{:02d}"), ("2024-01-{:02d}", "{:02d}/01/2024")],
 )
-def test_what_tables_write_in_two_ways_is_refused(first, second):
-    """Not taken for words, which would hide a change, or be one."""
-    some = range(1, 29)
-    pair = ({"x": [way.format(one) for one in some]} for way in (first, second))
+def test_tables_in_two_formats_are_refused(first, second):
+    """They are not read as words, which would hide a change, or appear as one."""
+    numbers = range(1, 29)
+    pair = ({"x": [form.format(number) for number in numbers]} for form in (first, second))
     with pytest.raises(InputError, match=r"'x' is written in one way in before, such as"):
         compare_tables(*pair, n_resamples=19, progress=False)
-    pair = ({"x": [way.format(one) for one in some]} for way in (first, second))
+    pair = ({"x": [form.format(number) for number in numbers]} for form in (first, second))
     compare_tables(*pair, column_types={"x": "category"}, n_resamples=19, progress=False)
 
 
-def test_files_of_one_folder_have_the_same_columns(tmp_path):
+def test_files_of_a_folder_have_the_same_columns(tmp_path):
     (tmp_path / "a.parquet").write_bytes(parquet({"x": [1.0], "y": [1.0]}))
     (tmp_path / "b.parquet").write_bytes(parquet({"x": [1.0]}))
     with pytest.raises(
@@ -246,15 +246,15 @@ def test_a_carriage_return_ends_a_line(tmp_path):
     assert as_table(path, "before").data.to_pydict() == {"x": ["1", "2"], "c": ["a", "b"]}
 
 
-def test_of_very_many_rows_some_are_compared_and_said_to_be(tmp_path, monkeypatch):
+def test_large_tables_are_subsampled_with_a_note(tmp_path, monkeypatch):
     monkeypatch.setattr("bke.inference.io.tables.MOST_ROWS", 100)
     for index in range(3):
         (tmp_path / f"{index}.parquet").write_bytes(
             parquet({"x": list(range(70 * index, 70 * index + 70))})
         )
-    found = as_table(tmp_path, "before")
-    rows = found.data["x"].to_pylist()
-    assert "100 of the 210 rows" in found.notes[0]
+    result = as_table(tmp_path, "before")
+    rows = result.data["x"].to_pylist()
+    assert "100 random rows of the 210 rows" in result.notes[0]
     assert len(set(rows)) == len(rows) == 100
     assert rows == sorted(rows)
     assert max(rows) > 180
@@ -263,18 +263,18 @@ def test_of_very_many_rows_some_are_compared_and_said_to_be(tmp_path, monkeypatc
         tmp_path, tmp_path, column_types={"x": "number"}, n_resamples=19, progress=False
     )
     assert answer.sizes == (100, 100)
-    assert f"100 of the 210 rows of {tmp_path}, drawn at random" in answer.notes[0]
+    assert f"100 random rows of the 210 rows of {tmp_path} are read" in answer.notes[0]
 
 
-def test_a_code_stands_for_what_programs_write_of_it(tmp_path):
+def test_a_code_matches_its_formatted_numbers(tmp_path):
     paths = []
-    for name, share in (("a", 0.02), ("b", 0.4)):
+    for name, proportion in (("a", 0.02), ("b", 0.4)):
         x = np.random.default_rng(0).normal(15.0, 3.0, size=200)
-        x[: int(share * 200)] = -999.0
+        x[: int(proportion * 200)] = -999.0
         paths.append(tmp_path / f"{name}.csv")
         pd.DataFrame({"x": x}).to_csv(paths[-1], index=False)
-    found = compare_tables(*paths, na_values=["-999"], n_resamples=19, progress=False)
-    assert found["x"].effect.missing == (0.02, 0.4)
+    result = compare_tables(*paths, na_values=["-999"], n_resamples=19, progress=False)
+    assert result["x"].effect.missing == (0.02, 0.4)
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "jsonl.gz"])
@@ -289,7 +289,7 @@ def test_a_code_stands_for_what_programs_write_of_it(tmp_path):
     ],
     ids=["arrays", "objects", "lines", "quotes", "closed before"],
 )
-def test_json_of_many_levels_is_refused(tmp_path, kind, content):
+def test_deeply_nested_json_is_refused(tmp_path, kind, content):
     """Arrow would end the process."""
     path = tmp_path / f"table.{kind}"
     raw = content.encode()
@@ -310,7 +310,7 @@ def bounded(levels):
     return b'{"x": 1, "y": ' + b"[" * levels + b"]" * levels + b"}\n"
 
 
-def test_the_line_of_too_many_levels():
+def test_the_message_on_nested_json_has_its_line():
     assert parse_json_lines(bounded(99)).num_rows == 1
     with pytest.raises(ValueError, match=r"^line 30001 has more than 100 levels"):
         parse_json_lines(bounded(3) * 30_000 + bounded(100))
@@ -338,14 +338,14 @@ def damaged(array, which, numbers):
         index = pa.Array.from_buffers(array.type.index_type, len(array), buffers[:2])
         return pa.DictionaryArray.from_arrays(index, array.dictionary, safe=False)
     children = [array.values] if pa.types.is_list(array.type) else None
-    own = buffers[:2] if children else buffers
-    return pa.Array.from_buffers(array.type, len(array), own, children=children)
+    array_buffers = buffers[:2] if children else buffers
+    return pa.Array.from_buffers(array.type, len(array), array_buffers, children=children)
 
 
 @pytest.mark.parametrize("case", DAMAGED)
 @pytest.mark.parametrize("kind", ["arrow", "stream.arrow", "feather"])
 def test_a_damaged_arrow_file_is_refused(tmp_path, kind, case):
-    """What it says of its columns would be read from memory that belongs to others."""
+    """Its metadata refer to memory outside of its buffers."""
     table = pa.table({"x": damaged(*DAMAGED[case])})
     path = tmp_path / f"table.{kind}"
     if kind == "feather":
@@ -364,9 +364,9 @@ def test_an_arrow_file_may_be_cut_off_after_it_was_read(tmp_path):
     table = pa.table({"x": np.arange(100_000.0)})
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
-    found = as_table(path, "before").data
+    data = as_table(path, "before").data
     path.write_bytes(b"")
-    assert found.equals(table)
+    assert data.equals(table)
 
 
 def test_a_parquet_file_of_bytes_that_are_no_text_is_refused(tmp_path):

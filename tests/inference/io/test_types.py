@@ -1,4 +1,4 @@
-"""What kind a column is, and how its cells are written: understood or refused."""
+"""Inference of types of columns and formats of their entries, or refusal."""
 
 import numpy as np
 import pandas as pd
@@ -13,20 +13,22 @@ from bke.inference.tables.pooling import ReadOptions, Roles, pool_tables
 DAY = 86_400.0
 
 
-def told(cells, rows=None, kind=None):
-    array = pa.array(cells)
+def inferred(entries, rows=None, kind=None):
+    array = pa.array(entries)
     array = strip_strings(array) if pa.types.is_string(array.type) else array
-    return infer_type("x", array, halves(array, len(cells) // 2 if rows is None else rows), kind)
+    return infer_type(
+        "x", array, split_array(array, len(entries) // 2 if rows is None else rows), kind
+    )
 
 
-def halves(array, rows):
-    """Two tables whose rows are those of an array."""
+def split_array(array, rows):
+    """Split an array into two tables."""
     return [Table(pa.table({"x": part}), source) for part, source in
             ((array[:rows], "one"), (array[rows:], "other"))]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("cells", "kind"),
+    ("entries", "kind"),
     [
         ([0.5, 1.5, None, 2.0], "number"),
         ([1, 2, 2, None], "integer"),
@@ -46,24 +48,24 @@ def halves(array, rows):
         ([f"the number {i} is here" for i in range(60)], "text"),
     ],
 )
-def test_kinds_are_told_from_cells(cells, kind):
-    assert told(cells).column.kind == kind
+def test_types_are_inferred_from_entries(entries, kind):
+    assert inferred(entries).column.kind == kind
 
 
-def test_values_are_those_of_the_cells():
-    found = told(["1.5", "x ", "NA", "-3e2"], kind="category").column
-    assert found.levels == ("-3e2", "1.5", "x")
-    np.testing.assert_array_equal(found.values, [1.0, 2.0, np.nan, 0.0])
-    found = told(["1.5", None, "-3e2", "+2"]).column
-    np.testing.assert_array_equal(found.values, [1.5, np.nan, -300.0, 2.0])
-    found = told(["1970-01-02", "1970-01-01T06:00", None, "1969-12-31"]).column
-    np.testing.assert_array_equal(found.values, [DAY, 0.25 * DAY, np.nan, -DAY])
-    found = told(pd.to_datetime(["1970-01-02", "1970-01-03"]).to_list()).column
-    np.testing.assert_array_equal(found.values, [DAY, 2.0 * DAY])
+def test_values_are_those_of_the_entries():
+    column = inferred(["1.5", "x ", "NA", "-3e2"], kind="category").column
+    assert column.levels == ("-3e2", "1.5", "x")
+    np.testing.assert_array_equal(column.values, [1.0, 2.0, np.nan, 0.0])
+    column = inferred(["1.5", None, "-3e2", "+2"]).column
+    np.testing.assert_array_equal(column.values, [1.5, np.nan, -300.0, 2.0])
+    column = inferred(["1970-01-02", "1970-01-01T06:00", None, "1969-12-31"]).column
+    np.testing.assert_array_equal(column.values, [DAY, 0.25 * DAY, np.nan, -DAY])
+    column = inferred(pd.to_datetime(["1970-01-02", "1970-01-03"]).to_list()).column
+    np.testing.assert_array_equal(column.values, [DAY, 2.0 * DAY])
 
 
 @pytest.mark.parametrize(
-    ("cells", "values", "words"),
+    ("entries", "values", "words"),
     [
         (["1,5", "2,25", "3"], [1.5, 2.25, 3.0], "decimal commas"),
         (["12.5%", "3 %"], [12.5, 3.0], "per cent signs"),
@@ -82,27 +84,27 @@ def test_values_are_those_of_the_cells():
         (["1.5", "+2", ".5"], [1.5, 2.0, 0.5], ""),
     ],
 )
-def test_numbers_that_are_written_otherwise_are_read_with_a_note(cells, values, words):
-    found = parse_numbers(pa.array(cells))
-    np.testing.assert_array_equal(found.values, values)
-    assert found.format == words
-    notes = told([*cells, *cells]).notes
+def test_numbers_in_other_formats_are_read_with_a_note(entries, values, words):
+    parsed = parse_numbers(pa.array(entries))
+    np.testing.assert_array_equal(parsed.values, values)
+    assert parsed.format == words
+    notes = inferred([*entries, *entries]).notes
     assert (f"numbers with {words}" in "".join(notes)) == bool(words)
 
 
-def test_what_can_be_read_in_two_ways_is_refused():
+def test_ambiguous_text_is_refused():
     with pytest.raises(AmbiguousError):
         parse_numbers(pa.array(["1,234", "5"]))
     with pytest.raises(AmbiguousError):
         parse_dates(pa.array(["01/02/2024", "03/04/2024"]))
     assert parse_numbers(pa.array(["1,234", "x"])) is None
     with pytest.raises(ColumnError, match="'1,234' that may be written with decimal commas or"):
-        told(["1,234", "1,234"])
-    assert told(["1,234", "1,234"], kind="category").column.levels == ("1,234",)
+        inferred(["1,234", "1,234"])
+    assert inferred(["1,234", "1,234"], kind="category").column.levels == ("1,234",)
 
 
 @pytest.mark.parametrize(
-    ("cells", "kind", "message"),
+    ("entries", "kind", "message"),
     [
         ([*map(str, range(60)), "error"], None, "has numbers but 'error' in row 31 of other"),
         ([1.0, float("inf")], None, "an infinite value in row 1 of other"),
@@ -112,37 +114,37 @@ def test_what_can_be_read_in_two_ways_is_refused():
         ([1.5, 2.5], "datetime", "holds numbers, not datetime"),
     ],
 )
-def test_what_is_of_no_kind_is_refused(cells, kind, message):
+def test_columns_without_a_type_are_refused(entries, kind, message):
     with pytest.raises(ColumnError, match=message):
-        told(cells, kind=kind)
+        inferred(entries, kind=kind)
 
 
 @pytest.mark.parametrize(
-    "cells",
+    "entries",
     [
         ["31.01.2024 10:30", "01.02.2024 00:00"],
         ["2024/01/31", "2024/02/01"],
         ["31-Jan-2024", "01-Feb-2024"],
     ],
 )
-def test_dates_that_are_written_otherwise_are_read_with_a_note(cells):
-    found = told(cells)
-    assert found.column.kind == "datetime"
-    assert pd.Timestamp(found.column.values[1], unit="s").strftime("%Y-%m-%d") == "2024-02-01"
-    assert "is read as" in found.notes[0]
+def test_dates_in_other_formats_are_read_with_a_note(entries):
+    result = inferred(entries)
+    assert result.column.kind == "datetime"
+    assert pd.Timestamp(result.column.values[1], unit="s").strftime("%Y-%m-%d") == "2024-02-01"
+    assert "is read as" in result.notes[0]
 
 
 @pytest.mark.parametrize("unit", ["kg", "EUR", "h"])
-def test_numbers_that_are_not_understood_are_pointed_at(unit):
+def test_numbers_that_are_not_understood_are_noted(unit):
     with pytest.raises(ColumnError, match=f"not understood, such as '0.5 {unit}' in row 1 of one"):
-        told([f"{index}.5 {unit}" for index in range(60)])
-    found = told([f"{index % 9}.5 {unit}" for index in range(60)])
-    assert "looks like numbers or dates in a form that is not understood" in found.notes[0]
-    assert not told([f"A{index:03d}" for index in range(60)]).notes
-    assert not told(["red", "blue"] * 9).notes
+        inferred([f"{index}.5 {unit}" for index in range(60)])
+    result = inferred([f"{index % 9}.5 {unit}" for index in range(60)])
+    assert "looks like numbers or dates in a form that is not understood" in result.notes[0]
+    assert not inferred([f"A{index:03d}" for index in range(60)]).notes
+    assert not inferred(["red", "blue"] * 9).notes
 
 
-def test_ways_of_writing_that_are_told_are_taken():
+def test_given_formats_are_used():
     assert list(parse_numbers(pa.array(["1,234", "5"]), ["decimal commas"]).values) == [1.234, 5.0]
     assert list(parse_numbers(pa.array(["1,234", "5"]), ["commas between thousands"]).values) == [
         1234.0,
@@ -151,27 +153,27 @@ def test_ways_of_writing_that_are_told_are_taken():
     for words, month in (("day/month/year", 2), ("month/day/year", 1)):
         seconds = parse_dates(pa.array(["01/02/2024", "03/04/2024"]), [words]).values[0]
         assert np.datetime64(int(seconds), "s").astype("datetime64[M]").item().month == month
-    cells = {"x": ["1,234", "2,345", "3,456"] * 9}
-    asked = {"n_resamples": 19, "alpha": 0.2, "progress": False}
-    found = compare_tables(cells, cells, formats=["commas between thousands"], **asked)
-    assert found["x"].effect.medians == (2345.0, 2345.0)
+    table = {"x": ["1,234", "2,345", "3,456"] * 9}
+    options = {"n_resamples": 19, "alpha": 0.2, "progress": False}
+    result = compare_tables(table, table, formats=["commas between thousands"], **options)
+    assert result["x"].effect.medians == (2345.0, 2345.0)
     with pytest.raises(InputError, match=r"a format must be one of .*got 'dmy'"):
-        compare_tables(cells, cells, formats=["dmy"], **asked)
+        compare_tables(table, table, formats=["dmy"], **options)
 
 
 def test_digits_with_leading_zeros_are_codes():
-    found = told(["01234", "94110", "10001", "94110"])
-    assert found.column.kind == "category"
-    assert "codes such as '01234'" in found.notes[0]
-    assert told(["01234", "94110"], kind="integer").column.kind == "integer"
-    assert told(["0", "10", "0.5"]).column.kind == "number"
+    result = inferred(["01234", "94110", "10001", "94110"])
+    assert result.column.kind == "category"
+    assert "codes such as '01234'" in result.notes[0]
+    assert inferred(["01234", "94110"], kind="integer").column.kind == "integer"
+    assert inferred(["0", "10", "0.5"]).column.kind == "number"
 
 
 def test_durations_are_seconds():
-    cells = pa.array([1500, 2500], pa.duration("ms"))
-    found = infer_type("x", cells, halves(cells, 1))
-    np.testing.assert_array_equal(found.column.values, [1.5, 2.5])
-    assert found.notes == ("'x' is read as durations in seconds.",)
+    entries = pa.array([1500, 2500], pa.duration("ms"))
+    result = infer_type("x", entries, split_array(entries, 1))
+    np.testing.assert_array_equal(result.column.values, [1.5, 2.5])
+    assert result.notes == ("'x' is read as durations in seconds.",)
 
 
 @pytest.mark.parametrize(
@@ -182,36 +184,36 @@ def test_durations_are_seconds():
         ([1e-200, 3e-200], "has a range of only 2e-200, from smallest to largest number"),
     ],
 )
-def test_numbers_whose_squares_cannot_be_written_are_refused(values, message):
+def test_numbers_with_squares_that_overflow_are_refused(values, message):
     with pytest.raises(ColumnError, match=message):
-        told(values)
+        inferred(values)
 
 
-def test_what_is_left_unread_is_told():
-    asked = {"n_resamples": 19, "alpha": 0.2, "progress": False}
-    cells = {"g": ["u"] * 9 + ["v"] * 9 + [None] * 2, "x": np.arange(20.0) % 7}
-    found = compare_tables(cells, by="g", na_values=["-99", 3], **asked)
-    assert "2 rows without a value of 'g' left out." in found.notes
-    assert "No cell is -99, as --na-value says." in found.notes
-    assert not any("No cell is 3" in note for note in found.notes)
+def test_dropped_rows_and_unused_codes_are_noted():
+    options = {"n_resamples": 19, "alpha": 0.2, "progress": False}
+    table = {"g": ["u"] * 9 + ["v"] * 9 + [None] * 2, "x": np.arange(20.0) % 7}
+    result = compare_tables(table, by="g", na_values=["-99", 3], **options)
+    assert "2 rows without a value of 'g' left out." in result.notes
+    assert "No cell is -99, as --na-value says." in result.notes
+    assert not any("No cell is 3" in note for note in result.notes)
 
 
 @pytest.mark.parametrize(
-    ("cells", "message"),
+    ("table", "message"),
     [
         ({"x": [10**30, 1]}, "whole numbers that need more than 64 bits"),
         ({"x": ["a\ud800", "b"]}, "text that is no Unicode"),
     ],
 )
-def test_cells_that_no_table_has_are_refused(cells, message):
+def test_invalid_entries_are_refused(table, message):
     with pytest.raises(InputError, match=message):
-        compare_tables(cells, cells, progress=False)
+        compare_tables(table, table, progress=False)
 
 
-def test_names_of_columns_are_one_line():
+def test_names_of_columns_are_a_single_line():
     table = {"a\nb": np.arange(30.0) % 7}
-    found = compare_tables(table, table, n_resamples=19, alpha=0.2, progress=False)
-    assert [column.name for column in found.columns] == ["a b"]
+    result = compare_tables(table, table, n_resamples=19, alpha=0.2, progress=False)
+    assert [column.name for column in result.columns] == ["a b"]
 
 
 def table_of_types(rng, n):
@@ -220,15 +222,15 @@ def table_of_types(rng, n):
             "flag": rng.random(n) < 0.4,
             "day": pd.Timestamp("2026-01-01") + pd.to_timedelta(rng.integers(0, 300, n), "h"),
             "x": rng.normal(size=n),
-            "many": rng.integers(0, 9, n),
+            "count": rng.integers(0, 9, n),
             "order_id": 2**60 + np.arange(n),
         }
     )
 
 
-@pytest.mark.parametrize("spelt", [str, str.upper, lambda one: {"True": "yes"}.get(one, "no")])
+@pytest.mark.parametrize("spelt", [str, str.upper, lambda text: {"True": "yes"}.get(text, "no")])
 @pytest.mark.one_in(3)
-def test_text_is_read_as_what_the_other_table_holds(spelt):
+def test_text_is_read_with_the_type_of_the_other_table(spelt):
     rng = np.random.default_rng(0)
     before, after = table_of_types(rng, 120), table_of_types(rng, 150)
     words = after.astype(str)
@@ -236,19 +238,23 @@ def test_text_is_read_as_what_the_other_table_holds(spelt):
     options = {"n_resamples": 99, "progress": False}
     twin = compare_tables(before, after, **options)
     for pair in ((before, words), (words, before)):
-        found = compare_tables(*pair, **options)
-        assert found.left_out == twin.left_out == (
+        result = compare_tables(*pair, **options)
+        assert result.left_out == twin.left_out == (
             ("order_id", "its cells are identifiers"),
         )  # fmt: skip
-        assert found.pvalue == twin.pvalue
-        assert [one.kind for one in found.columns] == [one.kind for one in twin.columns]
-        assert [one.pvalue for one in found.columns] == [one.pvalue for one in twin.columns]
+        assert result.pvalue == twin.pvalue
+        assert [column.kind for column in result.columns] == [
+            column.kind for column in twin.columns
+        ]
+        assert [column.pvalue for column in result.columns] == [
+            column.pvalue for column in twin.columns
+        ]
 
 
-def test_text_that_is_not_what_the_other_table_holds_is_refused():
+def test_text_that_does_not_have_the_type_of_the_other_table_is_refused():
     truths, numbers_of = pd.DataFrame({"x": [True, False] * 9}), pd.DataFrame({"x": range(18)})
     words = pd.DataFrame({"x": ["yes", "perhaps"] * 9})
-    padded = pd.DataFrame({"x": [f"{one:05d}" for one in range(18)]})
+    padded = pd.DataFrame({"x": [f"{number:05d}" for number in range(18)]})
     for pair in ((truths, words), (numbers_of, words), (numbers_of, padded)):
         with pytest.raises(InputError, match=r"column 'x' holds .*: write them alike$"):
             compare_tables(*pair, progress=False)
@@ -257,16 +263,16 @@ def test_text_that_is_not_what_the_other_table_holds_is_refused():
         compare_tables(numbers_of, codes, progress=False)
 
 
-def test_an_identifier_is_left_out_whoever_says_that_it_is_one():
+def test_a_declared_identifier_is_dropped():
     rng = np.random.default_rng(1)
     tables = [pd.DataFrame({"x": rng.normal(size=40), "k": rng.integers(0, 9, 40)}) for _ in "PQ"]
-    found = compare_tables(
+    result = compare_tables(
         *tables, column_types={"k": "identifier"}, n_resamples=99, progress=False
     )
-    assert [one.name for one in found.columns] == ["x"]
+    assert [column.name for column in result.columns] == ["x"]
 
 
-def test_a_change_of_hours_is_told_by_hours():
+def test_a_change_of_hours_is_reported_by_hours():
     rng = np.random.default_rng(2)
 
     def moments(late):
@@ -278,24 +284,24 @@ def test_a_change_of_hours_is_told_by_hours():
             {"when": pd.Timestamp("2026-01-01") + pd.to_timedelta(24 * days + hours, "h")}
         )
 
-    found = compare_tables(moments(0.2), moments(0.5), n_resamples=99, progress=False)
-    assert found["when"].reject
-    assert all(share.level.endswith(":00") for share in found["when"].effect.shares[:3])
+    result = compare_tables(moments(0.2), moments(0.5), n_resamples=99, progress=False)
+    assert result["when"].reject
+    assert all(level.level.endswith(":00") for level in result["when"].effect.shares[:3])
     times = [
         table["when"].dt.strftime("%H:%M").to_frame() for table in (moments(0.2), moments(0.5))
     ]
-    found = compare_tables(*times, n_resamples=99, progress=False)
-    assert found["when"].kind == "datetime"
-    assert "median 1" in str(found)
+    result = compare_tables(*times, n_resamples=99, progress=False)
+    assert result["when"].kind == "datetime"
+    assert "median 1" in str(result)
 
 
 def test_categories_of_numbers_in_text_have_no_trailing_zeros():
     first, second = ({"k": [f"1{zeros}", "2.5"] * 20} for zeros in ("", ".0"))
-    found = compare_tables(first, second, column_types={"k": "category"}, progress=False)
-    assert found.pvalue == 1.0
+    result = compare_tables(first, second, column_types={"k": "category"}, progress=False)
+    assert result.pvalue == 1.0
     codes = {"k": ["1.0", "v2"] * 20}  # not numbers alone
-    found = compare_tables(codes, codes, column_types={"k": "category"}, progress=False)
-    assert found["k"].pvalue == 1.0
+    result = compare_tables(codes, codes, column_types={"k": "category"}, progress=False)
+    assert result["k"].pvalue == 1.0
 
 
 def test_objects_of_several_types_are_text():
@@ -306,7 +312,7 @@ def test_objects_of_several_types_are_text():
 
 
 def typed_column(frame):
-    found = pool_tables(
+    result = pool_tables(
         [as_table(frame, name) for name in ("P", "Q")], None, (), ReadOptions({}), Roles()
     )
-    return found.columns[0], found.notes
+    return result.columns[0], result.notes

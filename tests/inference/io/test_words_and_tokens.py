@@ -1,4 +1,4 @@
-"""Cells that two programs write in two ways are equal; words that may be numbers are noted."""
+"""Entries in the formats of two programs are equal; words that may be numbers are noted."""
 
 import datetime
 import io
@@ -22,12 +22,12 @@ QUIET = {"n_resamples": 39, "sequential": False, "progress": False}
 def read(before, after=None, **options):
     """The columns of two tables, and the notes."""
     tables = [as_table(before, "P"), as_table(before if after is None else after, "Q")]
-    found = pool_tables(tables, None, (), ReadOptions({}, **options), Roles())
-    return {column.name: column for column in found.columns}, " ".join(found.notes)
+    result = pool_tables(tables, None, (), ReadOptions({}, **options), Roles())
+    return {column.name: column for column in result.columns}, " ".join(result.notes)
 
 
 @pytest.mark.parametrize(
-    ("cells", "values"),
+    ("entries", "values"),
     [
         (["1.088,33-", "311,03"], [-1088.33, 311.03]),
         (["(1,234.50)", "2,345.00"], [-1234.5, 2345.0]),
@@ -38,15 +38,19 @@ def read(before, after=None, **options):
         (["$-5", "$6"], [-5.0, 6.0]),
     ],
 )
-def test_negative_numbers_and_thousands_of_accountants(cells, values):
-    np.testing.assert_array_equal(parse_numbers(pa.array(cells)).values, values)
+def test_negative_numbers_and_thousands_of_accountants(entries, values):
+    np.testing.assert_array_equal(parse_numbers(pa.array(entries)).values, values)
 
 
 def test_negative_numbers_in_parentheses_are_noted():
-    columns, note = read({"v": [f"({one})" if one % 3 else f"{one}" for one in range(1, 60)]})
+    columns, note = read(
+        {"v": [f"({number})" if number % 3 else f"{number}" for number in range(1, 60)]}
+    )
     assert columns["v"].values.min() == -59.0
     assert "'v' has numbers such as '(1)', read as negative." in note
-    monitor = Monitor({"v": [f"({one % 9})" if one % 3 else f"{one % 9}" for one in range(60)]})
+    monitor = Monitor(
+        {"v": [f"({number % 9})" if number % 3 else f"{number % 9}" for number in range(60)]}
+    )
     values, _ = monitor._reader.values(as_table({"v": ["(5)", "5"]}, "rows"))
     np.testing.assert_array_equal(values[:, 0], [-5.0, 5.0])
 
@@ -61,7 +65,7 @@ def test_negative_numbers_in_parentheses_are_noted():
         (["a  b", "c"], ["a\tb", "c"]),
     ],
 )
-def test_words_that_are_written_in_two_ways_are_equal(before, after):
+def test_words_in_two_spellings_are_equal(before, after):
     before, after = ({"d": part * 30} for part in (before, after))
     columns, note = read(before, after)
     half = len(columns["d"].values) // 2
@@ -76,9 +80,9 @@ def test_codes_are_not_noted(form):
 
 
 def test_tokens_among_dates_are_refused():
-    cells = ["unknown" if index % 5 == 0 else f"2024-01-0{index % 5}" for index in range(60)]
+    entries = ["unknown" if index % 5 == 0 else f"2024-01-0{index % 5}" for index in range(60)]
     with pytest.raises(InputError, match="has dates but 'unknown' in row 1 of P"):
-        read({"d": cells})
+        read({"d": entries})
 
 
 def test_the_word_none_is_noted():
@@ -102,15 +106,15 @@ def test_more_sentinels(dtype, value):
         assert f"--na-value={value:.10g} " in note
 
 
-def test_two_sentinels_do_not_hide_each_other():
+def test_two_sentinels_are_both_noted():
     note = read({"v": np.r_[VALUES, [-998.0] * 6, [-999.0] * 6]})[1]
     assert "'v' is -998 in" in note
     assert "'v' is -999 in" in note
 
 
-def test_numbers_of_text_in_any_form_stand_for_missing_values():
-    cells = [f"{value:.18e}" for value in (*VALUES, *[-999.0] * 6)]
-    columns, note = read({"v": cells}, na_values=["-999"])
+def test_codes_of_missing_values_match_text_in_any_format():
+    entries = [f"{value:.18e}" for value in (*VALUES, *[-999.0] * 6)]
+    columns, note = read({"v": entries}, na_values=["-999"])
     assert np.isnan(columns["v"].values).sum() == 12
     assert "No cell" not in note
     dates = ["1970-01-01 00:00:00"] * 9 + [f"2024-01-{day:02d} 10:00:00" for day in range(1, 29)]
@@ -118,14 +122,16 @@ def test_numbers_of_text_in_any_form_stand_for_missing_values():
     assert np.isnan(columns["d"].values).sum() == 18
 
 
-def test_missing_values_that_are_nothing():
-    for nothing in (None, pd.NA, [None], [pd.NA]):
-        assert compare_tables({"v": VALUES}, {"v": VALUES}, na_values=nothing, **QUIET).pvalue == 1
+def test_na_values_may_be_none():
+    for na_values in (None, pd.NA, [None], [pd.NA]):
+        assert (
+            compare_tables({"v": VALUES}, {"v": VALUES}, na_values=na_values, **QUIET).pvalue == 1
+        )
 
 
-def test_a_category_that_one_table_declares_is_noted():
-    cells = RNG.integers(1, 5, 60)
-    note = read(pd.DataFrame({"d": pd.Categorical(cells)}), pd.DataFrame({"d": cells}))[1]
+def test_a_category_that_a_single_table_declares_is_noted():
+    entries = RNG.integers(1, 5, 60)
+    note = read(pd.DataFrame({"d": pd.Categorical(entries)}), pd.DataFrame({"d": entries}))[1]
     assert "'d' is declared as a category in P alone: it is read as numbers." in note
 
 
@@ -140,7 +146,7 @@ def test_times_of_several_types_are_equal():
         np.testing.assert_array_equal(columns["d"].values, expected * 2)
 
 
-def test_files_of_one_folder_have_the_narrowest_floats(tmp_path):
+def test_files_of_a_folder_have_the_narrowest_floats(tmp_path):
     frame = pd.DataFrame({"v": RNG.integers(1, 6, 60) / 10})
     frame[:30].astype("f4").to_parquet(tmp_path / "a.parquet")
     frame[30:].to_parquet(tmp_path / "b.pq")
@@ -154,9 +160,9 @@ def test_files_of_one_folder_have_the_narrowest_floats(tmp_path):
         read(tmp_path)
 
 
-def test_formulas_and_merged_cells(workbook):
-    def merge(cells):
-        return lambda book: book.active.merge_cells(cells)
+def test_formulas_and_merged_ranges(workbook):
+    def merge(cell_range):
+        return lambda book: book.active.merge_cells(cell_range)
 
     rows = [[float(value), "x" if index % 2 else "y"] for index, value in enumerate(VALUES)]
     with pytest.raises(InputError, match="has formulas without values"):
@@ -176,7 +182,7 @@ def test_formulas_and_merged_cells(workbook):
     np.testing.assert_allclose(read(moved)[0]["v"].values[:60], VALUES, rtol=1e-14)
 
 
-def test_quotes_that_stay_in_cells_and_empty_columns_are_noted(tmp_path):
+def test_quotes_that_stay_in_entries_and_empty_columns_are_noted(tmp_path):
     (tmp_path / "a.csv").write_text('a,c,,\n1, "x",,\n2, y,,\n' + "3,z,,\n" * 9)
     columns, note = read(tmp_path / "a.csv")
     assert list(columns) == ["a", "c"]
@@ -229,7 +235,7 @@ def test_types_of_streams_that_the_reference_does_not_have():
     )
 
 
-def test_whole_numbers_that_lose_digits_are_refused(tmp_path):
+def test_integers_that_lose_digits_are_refused(tmp_path):
     integers = 1_700_000_000_000_000_001 + RNG.integers(0, 100, 60)
     with pytest.raises(InputError, match="P has whole numbers beyond 2\\^53"):
         compare(integers, integers, **QUIET)
@@ -244,25 +250,25 @@ def test_whole_numbers_that_lose_digits_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "make", [pd.DataFrame, pa.table, lambda cells: pa.table(pd.DataFrame(cells))]
+    "make", [pd.DataFrame, pa.table, lambda entries: pa.table(pd.DataFrame(entries))]
 )
 def test_words_that_are_read_as_missing_are_counted(make):
-    cells = make({"c": ["NA", "ZA", "None", "BW"] * 15})
-    note = read(cells)[1]
+    table = make({"c": ["NA", "ZA", "None", "BW"] * 15})
+    note = read(table)[1]
     assert "30 cells of 'c' with the text 'NA' read as missing." in note
     assert "30 cells of 'c' with the text 'None' read as missing." in note
     assert "read as missing" not in read(make({"v": ["1.5", "NA", "2"] * 20}))[1]
 
 
-def test_what_of_dates_is_not_compared_is_noted():
+def test_parts_of_dates_that_are_not_compared_are_noted():
     days = pd.Series(pd.date_range("1950-01-01", periods=60, freq="97D"))
     note = read(pd.DataFrame({"dob": days}), pd.DataFrame({"dob": days + pd.Timedelta("3650D")}))[1]
-    assert "Of 'dob' weekdays and hours are compared, and not the dates themselves" in note
+    assert "Weekdays and hours of 'dob' are compared, and not the dates themselves" in note
     times = [datetime.time(index % 24, index % 60) for index in range(60)]
-    assert "Of 'at' the hours are compared, and not the minutes" in read({"at": times})[1]
+    assert "The hours of 'at' are compared, and not the minutes" in read({"at": times})[1]
 
 
-def test_a_total_makes_no_column_hardly_vary():
+def test_a_total_does_not_make_a_column_nearly_constant():
     shops = [f"S{index % 12}" for index in range(60)] + ["Total"]
     table = {"shop": shops, "revenue": [*VALUES, 7500.0]}
     assert "nearly one" not in read(table)[1]
@@ -271,15 +277,15 @@ def test_a_total_makes_no_column_hardly_vary():
 
 
 def test_columns_that_were_selected_from_a_frame_with_an_index():
-    whole = pa.Table.from_pandas(pd.DataFrame({"a": [1, 2], "b": [3, 4]}, index=[5, 7]))
-    assert as_table(whole.select(["a"]), "X").data.to_pydict() == {"a": [1, 2]}
+    table = pa.Table.from_pandas(pd.DataFrame({"a": [1, 2], "b": [3, 4]}, index=[5, 7]))
+    assert as_table(table.select(["a"]), "X").data.to_pydict() == {"a": [1, 2]}
     named = pa.Table.from_pandas(pd.DataFrame({"a": [1]}, index=pd.Index([5], name="id")))
     assert as_table(named.select(["a"]), "X").notes == ()
 
 
-def test_numbers_beside_words_keep_their_digits():
-    cells = ["x", 10**15, 1e15, 1234567890123456.0, 1234567890123457.0, 0.1] * 10
-    columns, _ = read({"v": cells})
+def test_numbers_among_words_keep_their_digits():
+    entries = ["x", 10**15, 1e15, 1234567890123456.0, 1234567890123457.0, 0.1] * 10
+    columns, _ = read({"v": entries})
     assert columns["v"].levels == (
         *("0.1", "1000000000000000", "1234567890123456", "1234567890123457", "x"),
     )
@@ -300,6 +306,6 @@ def test_dictionaries_of_arrays_in_streams():
         two.update({"a": [1.0, 2.0], "b": [1.0]})
 
 
-def test_codes_beside_a_word_are_words():
+def test_codes_in_a_column_with_a_word_are_words():
     columns, _ = read({"c": ["007"] * 58 + ["012", "élan"]})
     assert columns["c"].levels == ("007", "012", "élan")

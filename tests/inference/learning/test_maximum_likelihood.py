@@ -119,12 +119,12 @@ def test_lengthscale_per_column_is_global_maximum():
     for step in np.random.default_rng(3).normal(0.0, 0.01, size=(40, 2)):
         assert density(best.values["lengthscale"] * np.exp(step)) <= top + 1e-9
     assert best.basin is None
-    # E f''(z + s u) = E f(z + s u) (u u' - I) / s^2 for normal u: of the smoothed objective.
+    # E f''(z + s u) = E f(z + s u) (u u' - I) / s^2 for normal u, for the smoothed objective.
     nodes, weights = np.polynomial.hermite_e.hermegauss(30)
     centre, hessian = np.log(best.values["lengthscale"]), np.zeros((2, 2))
     for i, j in itertools.product(range(30), repeat=2):
         step, weight = nodes[[i, j]], weights[i] * weights[j]
-        value = density(np.exp(centre + 0.1 * step)) - top  # of the lengthscales: no Jacobian
+        value = density(np.exp(centre + 0.1 * step)) - top  # without a Jacobian of the log
         outer = np.outer(step, step) - np.eye(2)
         hessian += weight / (2 * np.pi) * value * outer / 0.1**2
     # 12.5, 1.0 and 224.6: a wrong sign, a factor of two or a missing off-diagonal half is far off.
@@ -222,7 +222,7 @@ def test_mixture_kernels_in_data_units(kernel, site):
 
 @pytest.mark.slow
 def test_units_beyond_the_prior_are_at_bound():
-    """The marginal likelihood still rises at the end of what Gamma(1, 1) allows, and it is said."""
+    """The marginal likelihood still increases at the limit of Gamma(1, 1), which gives a note."""
     for factor in (100, 1000):
         learned = learn_kernel(factor * X, starts=4, **QUIET)
         assert learned.peaks[0].at_bound

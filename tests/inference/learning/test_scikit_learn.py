@@ -103,7 +103,7 @@ def test_white_noise_kernel_is_refused():
 
 
 @pytest.mark.slow
-def test_sum_with_constants_has_smoothed_kernel_in_one_column():
+def test_sum_with_constants_has_smoothed_kernel_in_a_single_column():
     sklearn_kernel = (
         2.0 * kernels.RBF(0.7) * kernels.ConstantKernel(1.5) + kernels.RationalQuadratic()
     )

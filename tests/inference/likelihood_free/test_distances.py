@@ -60,11 +60,11 @@ def test_features_approximate_the_kernel(kernel):
 
 def test_kernel_is_chosen_from_the_observed_data():
     distance = MMD(Y)
-    assert np.ndim(distance.kernel.lengthscale) == 1  # a unit for each column
+    assert np.ndim(distance.kernel.lengthscale) == 1  # a scale for each column
     assert MMD(Y, standardize=None).kernel.lengthscale > distance.kernel.lengthscale[0]
 
 
-def test_one_column_may_be_one_dimensional():
+def test_a_single_column_may_be_a_vector():
     flat = MMD(Y[:, 0], SquaredExponential(0.7))
     np.testing.assert_array_equal(flat.squared(np.ones((2, 5))), flat.squared(np.ones((2, 5, 1))))
     assert flat.squared(np.zeros((0, 5))).shape == (0,)
@@ -106,5 +106,5 @@ def test_summaries():
         ((X.mean() - Y.mean()) / 2.0) ** 2 + ((X[0, 1] - Y[0, 1]) / 0.5) ** 2 for X in batch
     ]
     np.testing.assert_allclose(distance.squared(batch), expected)
-    vector = Summaries(Y[:, 0], lambda x: np.abs(np.diff(x)).mean())  # of one column
+    vector = Summaries(Y[:, 0], lambda x: np.abs(np.diff(x)).mean())  # a single column
     assert vector.squared(Y[None, :, 0]) == 0.0

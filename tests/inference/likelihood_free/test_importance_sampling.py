@@ -222,7 +222,7 @@ def test_interrupted_run_resumes(tmp_path):
     calls.extend([None] * 45)
     uninterrupted = by_kernel(**options)
     same(uninterrupted, resumed)
-    # More simulations may be asked for; the short batch at the end is simulated again.
+    # The number of simulations may be increased; the short last batch is simulated again.
     longer = by_kernel(folder=folder, num_simulations=70, **options)
     same(longer, by_kernel(num_simulations=70, **options))
 
@@ -360,7 +360,7 @@ def test_fingerprints_of_simulators_and_priors_differ():
 def test_bandwidths_decrease_with_the_number_of_simulations():
     """For q parameters the bandwidth is M^(-1 / (q + 4)), the ESS fraction that to the power q."""
     rng = np.random.default_rng(8)
-    squared = rng.chisquare(2, size=80_000)  # of two parameters: P(d < delta) is about delta^2 / 2
+    squared = rng.chisquare(2, size=80_000)  # for two parameters P(d < delta) is about delta^2 / 2
     small, large = (default_epsilon(part, "exponential", 2) for part in (squared[:10_000], squared))
     np.testing.assert_allclose(default_ess_fractions(10_000, 2), [0.2, 0.05, 0.01])
     np.testing.assert_allclose(default_ess_fractions(80_000, 2), [0.1, 0.025, 0.005])

@@ -33,7 +33,7 @@ def normal(rng, theta):
     return theta["mu"][:, None] + rng.normal(size=(len(theta["mu"]), 20))
 
 
-def test_one_point_is_a_gaussian_density():
+def test_a_single_point_is_a_gaussian_density():
     summaries = Summaries(Y, lambda x: [x.mean(), 1e3 * x.std(), x.max()])
     values = np.random.default_rng(1).normal(0.5, 1.0, size=(40, 20, 1))
     good = np.arange(40) % 4 != 0

@@ -16,7 +16,7 @@ from bke.models import SquaredExponential
 
 GRID = np.linspace(-1.0, 1.0, 8)
 Y = 0.5 + 1.5 * GRID
-ONE = {"a": dist.Uniform(0.0, 1.0)}
+SINGLE_PRIOR = {"a": dist.Uniform(0.0, 1.0)}
 PRIOR = {"b": dist.Normal(np.zeros(2), 1.0), "a": dist.Uniform(0.0, 1.0)}
 QUICK = {
     "kernel": SquaredExponential(1.0),
@@ -59,7 +59,8 @@ def test_random_numbers_differ_and_repeat():
         return jax.random.normal(key, (8,)) + theta["a"]
 
     first, second, other = (
-        k2_abc(Y, noise, ONE, epsilon=0.1, seed=seed, **QUICK)["sample_stats"] for seed in (1, 1, 2)
+        k2_abc(Y, noise, SINGLE_PRIOR, epsilon=0.1, seed=seed, **QUICK)["sample_stats"]
+        for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(first["squared_distance"], second["squared_distance"])
     assert len(np.unique(first["squared_distance"])) == 60
@@ -81,7 +82,7 @@ def test_processes_give_the_same_results(tmp_path, monkeypatch):
     model = importlib.import_module("of_processes")
     with pytest.warns(UserWarning, match="with ZeroDivisionError: too large"):
         single, pooled = (
-            k2_abc(Y, model.simulate, ONE, epsilon=0.1, workers=workers, **QUICK)
+            k2_abc(Y, model.simulate, SINGLE_PRIOR, epsilon=0.1, workers=workers, **QUICK)
             for workers in (1, 2)
         )
     for group, name in (("posterior", "a"), ("sample_stats", "squared_distance")):
@@ -89,7 +90,7 @@ def test_processes_give_the_same_results(tmp_path, monkeypatch):
     assert single.attrs["failures"] == pooled.attrs["failures"]
     for workers in (1, 2):
         with pytest.raises(KeyError, match="gone") as caught:
-            k2_abc(Y, model.broken, ONE, workers=workers, **QUICK)
+            k2_abc(Y, model.broken, SINGLE_PRIOR, workers=workers, **QUICK)
         assert "simulated for a = 0." in caught.value.__notes__[0]
 
 
@@ -105,11 +106,11 @@ def test_failures_are_counted_by_cause():
         return a + GRID
 
     with pytest.warns(UserWarning, match="of 60 simulations failed and are left out") as warned:
-        run = k2_abc(Y, sometimes, ONE, epsilon=0.1, **QUICK)
+        run = k2_abc(Y, sometimes, SINGLE_PRIOR, epsilon=0.1, **QUICK)
     assert len(warned) == 1
     with pytest.raises(InputError, match="None returned"):
-        k2_abc(Y, lambda rng, theta: None, ONE, epsilon=0.1, **QUICK)
-    everything = k2_abc(Y, lambda rng, theta: theta["a"] + GRID, ONE, epsilon=0.1, **QUICK)
+        k2_abc(Y, lambda rng, theta: None, SINGLE_PRIOR, epsilon=0.1, **QUICK)
+    everything = k2_abc(Y, lambda rng, theta: theta["a"] + GRID, SINGLE_PRIOR, epsilon=0.1, **QUICK)
     a = everything["posterior"]["a"].values[0]
     causes = {
         "values that are not finite": int(np.sum(a < 0.1)),
@@ -128,7 +129,7 @@ def test_most_frequent_cause_of_failure_is_named():
         return np.full(8 if theta["a"] > 0.3 else 5, np.nan)
 
     with pytest.raises(InputError, match=r"all 60 .* failed, \d+ of them with values that"):
-        k2_abc(Y, never, ONE, **QUICK)
+        k2_abc(Y, never, SINGLE_PRIOR, **QUICK)
 
 
 def test_run_ends_early_if_all_simulations_fail():
@@ -151,7 +152,7 @@ def test_arrays_that_are_not_finite_are_left_out():
         return values
 
     with pytest.warns(UserWarning, match="values that are not finite"):
-        run = k2_abc(Y, sometimes, ONE, epsilon=0.1, **QUICK)
+        run = k2_abc(Y, sometimes, SINGLE_PRIOR, epsilon=0.1, **QUICK)
     assert run.attrs["failed"] == 9 + 9 + 4  # of chunks of 25, 25 and 10
 
 

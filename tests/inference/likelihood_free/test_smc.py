@@ -94,7 +94,7 @@ def test_reason_for_stopping(changed, reason):
         assert run["sample_stats"]["epsilon"].values[0] == stages["epsilon"].values[-2]
 
 
-def test_particles_reach_the_posterior_and_have_moved():
+def test_particles_follow_the_posterior_and_have_moved():
     """The exact standard deviation is reached, where it stopped at 1.1 and more after three moves.
 
     Over 40 seeds its ratio to the exact value was 1.012 +- 0.034, and the effective particles were
@@ -138,7 +138,7 @@ def test_weights_of_a_smaller_epsilon(before):
 
 @pytest.mark.parametrize("decorate", [vectorize, lambda function: function])
 def test_random_numbers_are_used_once(decorate):
-    """No two simulations of a run share noise, whatever their stage and move."""
+    """All simulations of a run have different noise, in all stages and moves."""
     noise = []
 
     @decorate

@@ -9,10 +9,10 @@ from scipy.signal import lfilter
 def autoregression():
     """Make chains (C, n, D) of independent standard normal columns of autocorrelation phi."""
 
-    def made(chains, draws, phi, seed=0, columns=1):
+    def sample_chains(chains, draws, phi, seed=0, columns=1):
         rng = np.random.default_rng(seed)
         noise = rng.normal(size=(chains, draws, columns)) * np.sqrt(1.0 - phi**2)
         noise[:, 0] = rng.normal(size=(chains, columns))
         return lfilter([1.0], [1.0, -phi], noise, axis=1)
 
-    return made
+    return sample_chains

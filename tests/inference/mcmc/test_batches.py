@@ -14,7 +14,7 @@ def test_time_of_an_autoregression(phi, low, high, autoregression):
     assert low <= autocorrelation_time(autoregression(4, 5000, phi))[0] <= high
 
 
-def test_chains_apart_do_not_lengthen_it(autoregression):
+def test_differences_between_chains_do_not_lengthen_it(autoregression):
     values = autoregression(3, 2000, 0.5)
     moved = values + np.array([0.0, 5.0, 90.0])[:, None, None]
     assert autocorrelation_time(moved)[0] == pytest.approx(autocorrelation_time(values)[0])
@@ -33,22 +33,22 @@ def test_the_slowest_chain_counts_where_it_is_clearly_slower(autoregression):
     both = np.concatenate([fast[:2], slow, fast[2:3]])
     assert autocorrelation_time(both)[1] == (2,)
     assert 20.0 < autocorrelation_time(both)[0] < 80.0
-    halves = fast.copy()
-    halves[1, 1000:] += 3.0  # another place, no other speed
-    assert autocorrelation_time(halves)[1] == ()
+    slower = fast.copy()
+    slower[1, 1000:] += 3.0  # another location, with the same autocorrelation
+    assert autocorrelation_time(slower)[1] == ()
 
 
 def test_batches_are_ten_times_long(autoregression):
     values = autoregression(4, 5000, 0.5)
     batches = make_batches(values, ordered=True)
-    whole = int(np.ceil(10.0 * batches.autocorrelation_time))
-    assert batches.length + batches.gap == whole
-    assert batches.gap == int(0.15 * whole)
-    assert batches.per_chain == 5000 // whole
+    length = int(np.ceil(10.0 * batches.autocorrelation_time))
+    assert batches.length + batches.gap == length
+    assert batches.gap == int(0.15 * length)
+    assert batches.per_chain == 5000 // length
     assert not batches.short
 
 
-def test_independent_rows_are_batches_of_one(autoregression):
+def test_independent_rows_are_batches_of_size_1(autoregression):
     batches = make_batches(autoregression(1, 300, 0.9), ordered=False)
     assert (batches.length, batches.gap, batches.count, batches.autocorrelation_time) == (
         1,

@@ -19,28 +19,30 @@ MODES = [
 
 
 def log_density(points):
-    each = [np.log(mass) + one.logpdf(points) for mass, one in zip(MASS, MODES, strict=True)]
-    return LOG + np.logaddexp(*each)
+    log_densities = [
+        np.log(mass) + mode.logpdf(points) for mass, mode in zip(MASS, MODES, strict=True)
+    ]
+    return LOG + np.logaddexp(*log_densities)
 
 
 def test_masses_of_a_mixture():
-    """Three chains in the small mode and one in the large: shares are the density's."""
+    """Three chains are in the small mode and one in the large: masses are those of the density."""
     rng = np.random.default_rng(0)
     where = [1, 0, 1, 1]
-    draws = np.stack([MODES[one].rvs(800, random_state=rng) for one in where])
-    found, of_all = cluster_masses(
+    draws = np.stack([MODES[mode].rvs(800, random_state=rng) for mode in where])
+    clusters, of_all = cluster_masses(
         draws, log_density, [[0, 2, 3], [1]], ["a", "b", "c", "d"], seed=0
     )
-    assert [one.chains for one in found] == [("a", "c", "d"), ("b",)]
-    for one, mass in zip(found, MASS[::-1], strict=True):
-        assert abs(one.mass - mass) < 4.0 * one.error
-        assert one.error < 0.02
-        assert abs(one.log_integral - LOG - np.log(mass)) < 4.0 * one.log_integral_error
+    assert [cluster.chains for cluster in clusters] == [("a", "c", "d"), ("b",)]
+    for cluster, mass in zip(clusters, MASS[::-1], strict=True):
+        assert abs(cluster.mass - mass) < 4.0 * cluster.error
+        assert cluster.error < 0.02
+        assert abs(cluster.log_integral - LOG - np.log(mass)) < 4.0 * cluster.log_integral_error
     assert abs(of_all.log - LOG) < 4.0 * of_all.error
 
 
 def test_modes_that_overlap():
-    """Regions part the space, so that masses add up to the whole integral."""
+    """Regions partition the space, so that masses add up to the integral."""
     rng = np.random.default_rng(1)
 
     def overlapping(points):
@@ -54,7 +56,7 @@ def test_modes_that_overlap():
     left, right = rows[rows < 1.5][:4000], rows[rows >= 1.5][:4000]
     draws = np.stack([left, right])[:, :, np.newaxis]
     _, of_all = cluster_masses(draws, overlapping, [[0], [1]], [0, 1], seed=0)
-    # Where the fitted normals part is not 1.5: what is between is of neither chain, or of both.
+    # The fitted normals are equal near 1.5: points in between belong to neither chain, or both.
     assert abs(of_all.log) < 0.05
 
 

@@ -32,13 +32,13 @@ def test_normal_scores_depend_on_ranks_only():
     assert tied[0] == tied[1] < tied[2]
 
 
-@pytest.mark.parametrize("halves", [True, False])
-def test_features_are_means_over_batches(halves, monkeypatch):
+@pytest.mark.parametrize("by_halves", [True, False])
+def test_features_are_means_over_batches(by_halves, monkeypatch):
     monkeypatch.setattr(chain_statistics, "BLOCK_ENTRIES", 24 * 10)  # blocks that overlap
-    if halves:  # few batches are standardized one by one otherwise
+    if by_halves:  # few batches are standardized one by one otherwise
         monkeypatch.setattr(chain_statistics, "MIN_HALF_BATCHES", 2)
     with computing():
-        found = batch_features(ROWS, BATCHES)
+        features = batch_features(ROWS, BATCHES)
     scores = normal_scores(ROWS)
     batch = scores[8:12]
     hermite = [
@@ -47,28 +47,30 @@ def test_features_are_means_over_batches(halves, monkeypatch):
         (batch**3 - 3.0 * batch) / np.sqrt(6.0),
         (batch**4 - 6.0 * batch**2 + 3.0) / np.sqrt(24.0),
     ]
-    np.testing.assert_allclose(found.moments[:, 2], np.mean(hermite, axis=1))
+    np.testing.assert_allclose(features.moments[:, 2], np.mean(hermite, axis=1))
     # Batches 0 and 1 are the first half of the first chain, 2 its second.
     moved = (batch - batch.mean(axis=0)) / batch.std(axis=0)
-    np.testing.assert_allclose(found.products[2, 1], np.mean(moved[:, 0] * moved[:, 2]))
-    first = scores[:8] if halves else scores[4:8]
+    np.testing.assert_allclose(features.products[2, 1], np.mean(moved[:, 0] * moved[:, 2]))
+    first = scores[:8] if by_halves else scores[4:8]
     moved = (scores[4:8] - first.mean(axis=0)) / first.std(axis=0)
-    np.testing.assert_allclose(found.products[1, 0], np.mean(moved[:, 0] * moved[:, 1]))
-    apart = np.sum((scores[:, None] - scores) ** 2, axis=2)
-    median = np.median(np.sqrt(apart[np.triu_indices(24, 1)]))
-    kernel = np.exp(-0.5 * apart / (0.5 * median) ** 2)
+    np.testing.assert_allclose(features.products[1, 0], np.mean(moved[:, 0] * moved[:, 1]))
+    squared_distances = np.sum((scores[:, None] - scores) ** 2, axis=2)
+    median = np.median(np.sqrt(squared_distances[np.triu_indices(24, 1)]))
+    kernel = np.exp(-0.5 * squared_distances / (0.5 * median) ** 2)
     for a, b in ((5, 0), (2, 2)):
         expected = kernel[4 * a : 4 * a + 4, 4 * b : 4 * b + 4].mean()
-        assert found.grams[1, a, b] == pytest.approx(expected, rel=1e-9)
+        assert features.grams[1, a, b] == pytest.approx(expected, rel=1e-9)
 
 
 def test_group_statistics_by_loops():
     """Three groups, and two pairs of them."""
     q = 6
     root = RNG.normal(size=(q, 4))
-    some = BatchFeatures(RNG.normal(size=(4, q, 2)), RNG.normal(size=(q, 1)), (root @ root.T)[None])
+    features = BatchFeatures(
+        RNG.normal(size=(4, q, 2)), RNG.normal(size=(q, 1)), (root @ root.T)[None]
+    )
     groups = permute_labels(np.repeat([0, 1, 2], 2)[None], 5, np.random.default_rng(1))
-    found = group_statistics(some, groups, [(0, 1), (1, 2)])
+    statistics = group_statistics(features, groups, [(0, 1), (1, 2)])
 
     def squared_difference(values, first, second):
         return np.sum((values[first].mean(axis=0) - values[second].mean(axis=0)) ** 2)
@@ -76,10 +78,12 @@ def test_group_statistics_by_loops():
     for column in (0, 3):
         for index, (a, b) in enumerate([(0, 1), (1, 2)]):
             pair = groups[:, column] == a, groups[:, column] == b
-            expected = [squared_difference(part, *pair) for part in (*some.moments, some.products)]
-            np.testing.assert_allclose(found.components[:5, index, column], expected)
-    each = [squared_difference(root, one == 0, one == 1) for one in groups.T]
-    np.testing.assert_allclose(found.components[5, 0], each / np.std(each))
+            expected = [
+                squared_difference(part, *pair) for part in (*features.moments, features.products)
+            ]
+            np.testing.assert_allclose(statistics.components[:5, index, column], expected)
+    differences = [squared_difference(root, labels == 0, labels == 1) for labels in groups.T]
+    np.testing.assert_allclose(statistics.components[5, 0], differences / np.std(differences))
 
 
 def test_permutations_keep_sizes_and_strata():
@@ -87,10 +91,10 @@ def test_permutations_keep_sizes_and_strata():
     assert (np.sort(groups, axis=0) == np.repeat([0, 1, 2], 4)[:, None]).all()
     assert (groups[:, 0] == np.repeat([0, 1, 2], 4)).all()
     observed = np.array([[0, 0, 1, 1], [2, 2, 3, 3]])
-    halves = permute_labels(observed, 50, np.random.default_rng(3))
-    assert (halves[:, 0] == [0, 0, 1, 1, 2, 2, 3, 3]).all()
-    assert (np.sort(halves[:4], axis=0) == np.array([0, 0, 1, 1])[:, None]).all()
-    assert len({tuple(one) for one in halves.T}) > 10
+    permuted = permute_labels(observed, 50, np.random.default_rng(3))
+    assert (permuted[:, 0] == [0, 0, 1, 1, 2, 2, 3, 3]).all()
+    assert (np.sort(permuted[:4], axis=0) == np.array([0, 0, 1, 1])[:, None]).all()
+    assert len({tuple(labels) for labels in permuted.T}) > 10
 
 
 @pytest.mark.slow
@@ -121,85 +125,91 @@ def test_chains_and_parameters_that_differ_are_reported(change, expected, autore
     draws = autoregression(4, 1000, 0.5, seed=1, columns=3)
     assert compare_chains(draws).agree
     draws[2, :, 1] = change(draws[2, :, 0], draws[2, :, 1])
-    found = compare_chains(draws)
-    assert not found.agree
-    assert found.clusters == ((0, 1, 3), (2,))
-    assert [one.name for one in (*found.columns, *found.pairs) if one.differs] == [expected]
+    result = compare_chains(draws)
+    assert not result.agree
+    assert result.clusters == ((0, 1, 3), (2,))
+    assert [
+        component.name for component in (*result.columns, *result.pairs) if component.differs
+    ] == [expected]
     # The smallest value of twice the smaller of two p-values with 999 permutations.
-    assert f"{expected} (p ≤ 0.002)" in str(found)
-    assert repr(found) == "<comparison of 4 chains: p ≤ 0.002>"
-    assert "0, 1, 3 | 2" in str(found)
+    assert f"{expected} (p ≤ 0.002)" in str(result)
+    assert repr(result) == "<comparison of 4 chains: p ≤ 0.002>"
+    assert "0, 1, 3 | 2" in str(result)
     if change is correlated:
-        assert found.strongest_component == COMPONENTS[4] == "correlations"
-        assert found.rhat < 1.01
+        assert result.strongest_component == COMPONENTS[4] == "correlations"
+        assert result.rhat < 1.01
 
 
 def test_a_chain_that_drifts(autoregression):
     draws = autoregression(3, 1200, 0.3, columns=2)
     draws[1, 600:, 0] += 0.8
-    found = compare_chains(draws)
-    assert found.drifting == (1,)
-    assert "First and second half differ: chain 1." in str(found)
-    one = compare_chains(draws[1:2], columns=("a", "b"))
-    assert (one.agree, one.drifting, one.clusters) == (False, (0,), ((0,),))
-    assert np.isnan(one.pvalue_between)
-    assert [column.name for column in one.columns if column.differs] == ["a"]
-    assert "THE CHAIN DRIFTS" in str(one)
+    result = compare_chains(draws)
+    assert result.drifting == (1,)
+    assert "First and second half differ: chain 1." in str(result)
+    single_chain = compare_chains(draws[1:2], columns=("a", "b"))
+    assert (single_chain.agree, single_chain.drifting, single_chain.clusters) == (
+        False,
+        (0,),
+        ((0,),),
+    )
+    assert np.isnan(single_chain.pvalue_between)
+    assert [column.name for column in single_chain.columns if column.differs] == ["a"]
+    assert "THE CHAIN DRIFTS" in str(single_chain)
     assert "no drift was found" in str(compare_chains(draws[:1]))
 
 
-def test_other_means_are_no_other_correlations(autoregression):
+def test_different_means_are_no_different_correlations(autoregression):
     """Two columns of one chain are moved and stretched, together: they are named, no pair is."""
     draws = autoregression(4, 1000, 0.5, seed=1, columns=3)
     draws[2, :, :2] = 1.5 * draws[2, :, :2] + 1.0
-    found = compare_chains(draws)
-    assert [one.name for one in found.columns if one.differs] == ["x0", "x1"]
-    assert not any(one.differs for one in found.pairs)
+    result = compare_chains(draws)
+    assert [column.name for column in result.columns if column.differs] == ["x0", "x1"]
+    assert not any(pair.differs for pair in result.pairs)
 
 
-def test_chains_are_called_as_in_the_tree(autoregression):
+def test_chains_have_their_names_in_the_tree(autoregression):
     draws = autoregression(3, 300, 0.3, columns=2)
     draws[1] += 2.0
     coordinates = {"chain": [1, 2, 7]}
     posterior = xr.Dataset({"x": (("chain", "draw", "label"), draws)}, coords=coordinates)
-    found = compare_chains(posterior)
-    assert found.clusters == ((1, 7), (2,))
-    assert "1, 7 | 2" in str(found)
-    ticks = [tick.get_text() for tick in found.plot().axes[0].get_yticklabels()]
+    result = compare_chains(posterior)
+    assert result.clusters == ((1, 7), (2,))
+    assert "1, 7 | 2" in str(result)
+    ticks = [tick.get_text() for tick in result.plot().axes[0].get_yticklabels()]
     assert ticks == ["1", "2", "7"]
 
 
-def test_columns_are_of_chains_unless_halves_alone_differ(autoregression):
+def test_columns_are_of_chains_unless_only_halves_differ(autoregression):
     draws = autoregression(4, 800, 0.3, columns=2)
     assert compare_chains(draws).groups == "chains"
-    draws[:, 400:, 0] += 2.0  # all alike
-    found = compare_chains(draws, columns=np.array(["a", "b"]))
-    assert (found.groups, found.pvalue_between > 0.025) == ("halves", True)
-    assert found.pvalue == 2.0 * found.pvalue_within  # there are two tests
-    assert [one.name for one in found.columns if one.differs] == ["a"]
+    draws[:, 400:, 0] += 2.0  # equal in all chains
+    result = compare_chains(draws, columns=np.array(["a", "b"]))
+    assert (result.groups, result.pvalue_between > 0.025) == ("halves", True)
+    assert result.pvalue == 2.0 * result.pvalue_within  # there are two tests
+    assert [column.name for column in result.columns if column.differs] == ["a"]
 
 
 def test_groups_of_chains(autoregression):
     draws = autoregression(6, 600, 0.5, columns=2)
     draws[[1, 4], :, 0] += 4.0
-    found = compare_chains(draws)
-    assert found.clusters == ((0, 2, 3, 5), (1, 4))
-    assert found.to_dict()["clusters"] == ((0, 2, 3, 5), (1, 4))
-    json.dumps(found.to_dict(), allow_nan=False)
+    result = compare_chains(draws)
+    assert result.clusters == ((0, 2, 3, 5), (1, 4))
+    assert result.to_dict()["clusters"] == ((0, 2, 3, 5), (1, 4))
+    json.dumps(result.to_dict(), allow_nan=False)
     json.dumps(compare_chains(draws[:1]).to_dict(), allow_nan=False)
-    assert [one.get_xlabel() for one in found.plot().axes] == ["x0"]
+    assert [axes.get_xlabel() for axes in result.plot().axes] == ["x0"]
     # The tails are heavier than those of nearly all permutations, too.
-    assert found.strongest_component == "location"
-    assert "Strongest component of the test: location." in str(found)
+    assert result.strongest_component == "location"
+    assert "Strongest component of the test: location." in str(result)
 
 
 def test_parameters_units_and_shapes_do_not_matter(autoregression):
     draws = autoregression(3, 400, 0.5, columns=2)
-    found = compare_chains(draws)
+    result = compare_chains(draws)
     stretched = compare_chains(np.stack([np.exp(draws[..., 0]), 1e9 * draws[..., 1]], axis=2))
-    assert stretched.pvalue_between == pytest.approx(found.pvalue_between, abs=0.1)
+    assert stretched.pvalue_between == pytest.approx(result.pvalue_between, abs=0.1)
     swapped = compare_chains(draws[..., ::-1])
-    assert swapped.pvalue == found.pvalue
+    assert swapped.pvalue == result.pvalue
 
 
 def test_a_tree_with_parameters_that_do_not_move(autoregression):
@@ -210,21 +220,21 @@ def test_a_tree_with_parameters_that_do_not_move(autoregression):
         "fixed": (("chain", "draw"), np.full((3, 200), 2.0)),
     }
     tree = xr.DataTree.from_dict({"posterior": xr.Dataset(variables)})
-    found = compare_chains(tree)
-    assert found.names == ("mu", "theta[0]", "theta[1]")
-    assert found.constant_parameters == ("fixed",)
-    assert "dropped constant parameters: fixed" in found.notes
-    assert found.pvalue == compare_chains(tree["posterior"].to_dataset()).pvalue
+    result = compare_chains(tree)
+    assert result.names == ("mu", "theta[0]", "theta[1]")
+    assert result.constant_parameters == ("fixed",)
+    assert "dropped constant parameters: fixed" in result.notes
+    assert result.pvalue == compare_chains(tree["posterior"].to_dataset()).pvalue
 
 
 def test_the_picture_shows_the_pair_that_is_named(autoregression):
     draws = autoregression(4, 1000, 0.5, seed=1, columns=5)
     draws[2, :, 1] = correlated(draws[2, :, 0], draws[2, :, 1])
-    (place,) = compare_chains(draws).plot().axes
-    assert place.get_xlabel() == "x0 times x1"
-    assert place.get_title(loc="left") == "adjusted p ≤ 0.002"
-    # The median of products of normals that go together is above that of others.
-    middle = [line.get_xdata()[0] for line in place.lines if len(line.get_xdata()) == 1]
+    (axes,) = compare_chains(draws).plot().axes
+    assert axes.get_xlabel() == "x0 times x1"
+    assert axes.get_title(loc="left") == "adjusted p ≤ 0.002"
+    # The median of products of correlated normals is larger.
+    middle = [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 1]
     assert int(np.argmax(middle)) == 2
 
 
@@ -250,22 +260,22 @@ def with_chain(draws, chain, values):
     ],
 )
 def test_notes(draws, expected, autoregression):
-    found = compare_chains(draws(autoregression))
-    assert expected in " ".join(found.notes)
-    assert bool(found.notes) == bool(expected)
+    result = compare_chains(draws(autoregression))
+    assert expected in " ".join(result.notes)
+    assert bool(result.notes) == bool(expected)
     if "stuck" in expected:
-        assert (found.agree, (3,) in found.clusters) == (False, True)
+        assert (result.agree, (3,) in result.clusters) == (False, True)
     if "slowly" in expected:
-        assert found.autocorrelation_time > 20.0
+        assert result.autocorrelation_time > 20.0
 
 
-def test_too_few_permutations_between_halves_are_noted(autoregression):
+def test_an_insufficient_number_of_permutations_of_half_chains_is_noted(autoregression):
     """Four batches per chain have three distinct divisions into halves."""
     draws = autoregression(4, 100, 0.95, seed=2)
     draws[:, 50:] += 9.0
-    found = compare_chains(draws, alpha=0.01)
-    assert 0.5 / 81.0 < found.pvalue_within < 2.0 / 81.0  # with 999 permutations
-    assert any("only 81 distinct permutations" in note for note in found.notes)
+    result = compare_chains(draws, alpha=0.01)
+    assert 0.5 / 81.0 < result.pvalue_within < 2.0 / 81.0  # with 999 permutations
+    assert any("only 81 distinct permutations" in note for note in result.notes)
     assert "distinct permutations" not in str(compare_chains(draws, alpha=0.05).notes)
 
 
@@ -306,10 +316,10 @@ def rarely_switching(rng, chains=4, draws=1000, stay=1.0 - 1.0 / 450.0):
     return (2.0 * signs + noise)[:, :, None]
 
 
-def test_chains_that_move_rarely_are_not_said_to_disagree_without_a_note():
-    """Seed 0, 20 runs: about a quarter are said to disagree, each with a note on R-hat."""
+def test_differing_chains_that_switch_rarely_have_a_note():
+    """Seed 0, 20 runs: about a quarter differ, all with a note on R-hat."""
     rng = np.random.default_rng(0)
-    found = [compare_chains(rarely_switching(rng), n_resamples=99) for _ in range(20)]
-    notes = [str(one.notes) for one in found if not one.agree]
+    results = [compare_chains(rarely_switching(rng), n_resamples=99) for _ in range(20)]
+    notes = [str(result.notes) for result in results if not result.agree]
     assert notes
     assert all("too rarely" in note or "short" in note for note in notes)

@@ -24,7 +24,7 @@ NAMES = ("mu", "theta.1.1", "theta.2.1", "theta.1.2", "theta.2.2", "pair:1", "pa
 def write_stan(path, draws, names=NAMES, warmup=None, **settings):
     """A file as CmdStan 2.35 writes it."""
     saved = warmup is not None and settings.get("algorithm") != "fixed_param"
-    said = {
+    header = {
         "method": "sample",
         "num_samples": len(draws),
         "num_warmup": len(warmup) if saved else 1000,
@@ -34,11 +34,11 @@ def write_stan(path, draws, names=NAMES, warmup=None, **settings):
         **settings,
     }
     lines = ["# stan_version_major = 2", "# model = a_model"]
-    lines += [f"#   {name} = {value} (Default)" for name, value in said.items()]
+    lines += [f"#   {name} = {value} (Default)" for name, value in header.items()]
     lines += ["#   metric_file =  (Default)", f"{SAMPLER},{','.join(names)}"]
     lines += rows(() if warmup is None else warmup)
     adapted = ["# Adaptation terminated", "# Step size = 0.8", "# Diagonal elements:", "# 1, 2"]
-    lines += adapted if said["algorithm"] == "hmc" else []
+    lines += adapted if header["algorithm"] == "hmc" else []
     lines += [*rows(draws), "# ", "#  Elapsed Time: 0.01 seconds (Warm-up)", "# "]
     path.write_text("\n".join(lines) + "\n")
     return path
@@ -63,10 +63,10 @@ def test_parameters_of_stan_have_their_shapes_and_its_indices(files):
     last = posterior["theta"].sel(theta_dim_0=1, theta_dim_1=2)
     np.testing.assert_array_equal(last, DRAWS[:, :, 3])
     np.testing.assert_array_equal(posterior["pair:2"][..., 0], DRAWS[:, :, 6])
-    found, expected = compare_chains(files), compare_chains(DRAWS)
-    assert found.pvalue == expected.pvalue
-    assert found.names[:3] == ("mu", "theta[1, 1]", "theta[1, 2]")
-    assert found.labels == ("fit_1.csv", "fit_2.csv", "fit_3.csv", "fit_4.csv")
+    result, expected = compare_chains(files), compare_chains(DRAWS)
+    assert result.pvalue == expected.pvalue
+    assert result.names[:3] == ("mu", "theta[1, 1]", "theta[1, 2]")
+    assert result.labels == ("fit_1.csv", "fit_2.csv", "fit_3.csv", "fit_4.csv")
     assert compare_chains(str(files[0])).sizes == (1, 60)
 
 
@@ -77,7 +77,7 @@ def test_parameters_of_stan_have_their_shapes_and_its_indices(files):
         (40, 1, {}),
         (40, 1, {"save_warmup": 1}),  # before CmdStan 2.33
         (40, 3, {"num_warmup": 118, "num_samples": 179}),  # rounded up
-        (40, 1, {"algorithm": "static"}),  # without adaptation no comment tells where it ends
+        (40, 1, {"algorithm": "static"}),  # without adaptation no comment marks its end
         (None, 1, {"algorithm": "fixed_param", "save_warmup": "true"}),
     ],
 )
@@ -96,8 +96,8 @@ def cell(value):
 
     def change(text):
         lines = text.splitlines(keepends=True)
-        cells = lines[20].split(",")
-        lines[20] = ",".join([*cells[:9], value, *cells[10:]])
+        fields = lines[20].split(",")
+        lines[20] = ",".join([*fields[:9], value, *fields[10:]])
         return "".join(lines)
 
     return change
@@ -134,14 +134,14 @@ def cell(value):
         ),
     ],
 )
-def test_files_of_stan_that_are_not_whole_or_not_alike_are_refused(files, change, expected):
+def test_incomplete_or_inconsistent_files_of_stan_are_refused(files, change, expected):
     files[1].write_text(change(files[1].read_text()))
     with pytest.raises(InputError, match=expected) as refused:
         compare_chains(files)
     assert "\n" not in str(refused.value)
 
 
-def test_files_that_do_not_go_together_are_refused(files, tmp_path):
+def test_incompatible_files_are_refused(files, tmp_path):
     short = write_stan(tmp_path / "short.csv", DRAWS[0, :30])
     draw = write_stan(tmp_path / "draw.csv", DRAWS[0, :, :1], ["draw"])
     (tmp_path / "folder").mkdir()
@@ -159,7 +159,7 @@ def test_files_that_do_not_go_together_are_refused(files, tmp_path):
             read_draws(paths)
 
 
-def test_files_of_one_name_are_called_by_their_paths(tmp_path):
+def test_files_of_equal_names_are_labelled_by_their_paths(tmp_path):
     paths = [tmp_path / name / "output.csv" for name in "ab"]
     for path, draws in zip(paths, DRAWS[:2], strict=True):
         path.parent.mkdir()
@@ -190,9 +190,9 @@ def write_zarr(path, **options):
 @pytest.mark.filterwarnings("ignore:Consolidated metadata")
 @pytest.mark.parametrize("options", [{}, {"zarr_format": 2}, {"consolidated": False}], ids=str)
 def test_a_tree_of_zarr_is_read(tmp_path, options):
-    found = compare_chains(write_zarr(tmp_path / "fit.zarr", **options))
-    assert found.pvalue == compare_chains(DRAWS).pvalue
-    assert found.names[:2] == ("mu", "theta[0]")
+    result = compare_chains(write_zarr(tmp_path / "fit.zarr", **options))
+    assert result.pvalue == compare_chains(DRAWS).pvalue
+    assert result.names[:2] == ("mu", "theta[0]")
 
 
 @pytest.mark.filterwarnings("ignore:Consolidated metadata")
@@ -202,12 +202,14 @@ def test_damaged_stores_are_refused(tmp_path):
     with pytest.raises(InputError, match="not finite"):
         compare_chains(path)
     metadata = path / "posterior" / "mu" / "zarr.json"
-    whole = metadata.read_text()
+    complete = metadata.read_text()
     grid = {"name": "regular", "configuration": {"chunk_shape": [4, 10**9]}}
-    metadata.write_text(json.dumps(json.loads(whole) | {"shape": [4, 10**12], "chunk_grid": grid}))
+    metadata.write_text(
+        json.dumps(json.loads(complete) | {"shape": [4, 10**12], "chunk_grid": grid})
+    )
     with pytest.raises(InputError, match=r"claims to hold 29802.3 GiB"):
         compare_chains(path)
-    metadata.write_text(whole[:50])
+    metadata.write_text(complete[:50])
     with pytest.raises(InputError, match=r"fit.zarr is not a tree of draws saved as Zarr"):
         compare_chains(path)
     shutil.rmtree(path / "posterior")
@@ -264,46 +266,46 @@ Y = np.array([0.3, -0.2, 0.8])
 def mcmc():
     kernel = numpyro.infer.NUTS(model)
     options = {"num_warmup": 100, "num_samples": 150, "num_chains": 2, "progress_bar": False}
-    made = numpyro.infer.MCMC(kernel, chain_method="vectorized", **options)
+    sampler = numpyro.infer.MCMC(kernel, chain_method="vectorized", **options)
     with pytest.raises(InputError, match="no draws after its warmup: call its run"):
-        compare_chains(made)
-    made.warmup(jax.random.key(0), Y, collect_warmup=True)
+        compare_chains(sampler)
+    sampler.warmup(jax.random.key(0), Y, collect_warmup=True)
     with pytest.raises(InputError, match="no draws after its warmup: call its run"):
-        compare_chains(made)
-    made.run(jax.random.key(1), Y)
-    return made
+        compare_chains(sampler)
+    sampler.run(jax.random.key(1), Y)
+    return sampler
 
 
 def test_an_mcmc_of_numpyro_is_checked_as_its_tree(mcmc):
-    found, expected = (compare_chains(draws) for draws in (mcmc, arviz_base.from_numpyro(mcmc)))
-    assert found.sizes == (2, 150)
-    assert set(found.names) == {"mu[0]", "mu[1]", "tau", "twice"} == set(expected.names)
+    result, expected = (compare_chains(draws) for draws in (mcmc, arviz_base.from_numpyro(mcmc)))
+    assert result.sizes == (2, 150)
+    assert set(result.names) == {"mu[0]", "mu[1]", "tau", "twice"} == set(expected.names)
     mu = mcmc.get_samples(group_by_chain=True)["mu"]
-    np.testing.assert_array_equal(found.draws[:, :, found.names.index("mu[1]")], mu[:, :, 1])
-    weighed = compare_chains(mcmc, score=score_of(model, Y))
-    assert set(weighed.names) == {"mu[0]", "mu[1]", "tau"}
-    assert weighed.log_integral is not None
+    np.testing.assert_array_equal(result.draws[:, :, result.names.index("mu[1]")], mu[:, :, 1])
+    with_score = compare_chains(mcmc, score=score_of(model, Y))
+    assert set(with_score.names) == {"mu[0]", "mu[1]", "tau"}
+    assert with_score.log_integral is not None
 
 
 def test_draws_of_a_density_without_sites_are_refused():
     kernel = numpyro.infer.NUTS(potential_fn=lambda z: 0.5 * (z**2).sum())
-    made = numpyro.infer.MCMC(kernel, num_warmup=20, num_samples=20, progress_bar=False)
-    made.run(jax.random.key(0), init_params=np.zeros(2))
+    sampler = numpyro.infer.MCMC(kernel, num_warmup=20, num_samples=20, progress_bar=False)
+    sampler.run(jax.random.key(0), init_params=np.zeros(2))
     with pytest.raises(InputError, match="no names: pass get_samples"):
-        compare_chains(made)
+        compare_chains(sampler)
 
 
 # Arrays
 
 
-def test_an_array_of_one_parameter_is_chains_and_draws():
+def test_an_array_of_a_single_parameter_is_chains_and_draws():
     expected = compare_chains(DRAWS[:, :, :1], columns=["mu"])
     for draws in (DRAWS[:, :, 0], DRAWS[:, :, 0].tolist(), tuple(DRAWS[:, :, 0])):
-        found = compare_chains(draws, columns=["mu"])
-        assert found.to_dict() == expected.to_dict()
+        result = compare_chains(draws, columns=["mu"])
+        assert result.to_dict() == expected.to_dict()
 
 
-ONE_CHAIN = r"np.asarray\(draws\)\[None\] is one chain of"
+SINGLE_CHAIN = r"np.asarray\(draws\)\[None\] is one chain of"
 
 
 @pytest.mark.parametrize(
@@ -311,11 +313,11 @@ ONE_CHAIN = r"np.asarray\(draws\)\[None\] is one chain of"
     [
         (
             DRAWS[0],
-            rf"shape \(60, 7\): {ONE_CHAIN} 7 parameters, "
+            rf"shape \(60, 7\): {SINGLE_CHAIN} 7 parameters, "
             r"np.asarray\(draws\).T is 7 chains of one parameter",
         ),
         (DRAWS[:, :4, 0], r"fewer chains than draws, got the shape \(4, 4\)"),
-        (DRAWS[0, :, 0], rf"shape \(60,\): {ONE_CHAIN} 1 parameter$"),
+        (DRAWS[0, :, 0], rf"shape \(60,\): {SINGLE_CHAIN} 1 parameter$"),
         ([DRAWS[0, :, 0], DRAWS[0, :50, 0]], "different lengths: 60, 50"),
         # The columns of a data frame are parameters, and 60 are more than there are rows.
         (pd.DataFrame(DRAWS[:, :, 0]), r"one chain of 60 parameters"),
@@ -326,7 +328,7 @@ def test_arrays_that_may_be_something_else_are_refused(draws, expected):
         compare_chains(draws)
 
 
-def test_the_remedies_of_messages_are_taken():
+def test_the_remedies_of_messages_are_accepted():
     assert compare_chains(np.asarray(DRAWS[0, :, 0])[None]).sizes == (1, 60)
     assert compare_chains(np.asarray(DRAWS[0])[None]).sizes == (1, 60)
     assert compare_chains(np.asarray(DRAWS[:, :, 0].T).T).sizes == (4, 60)

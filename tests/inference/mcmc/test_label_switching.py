@@ -1,4 +1,4 @@
-"""Chains in modes that are equivalent are said to be so, and others are not."""
+"""Chains in equivalent modes are reported as equivalent, and others are not."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ RNG = np.random.default_rng(0)
 
 
 def mixture(orders, draws=400):
-    """A tree of chains of a mixture of three components, each chain with an order of its own."""
+    """A tree of chains of a mixture of three components, with a different order in each chain."""
     means, spreads = np.array([-4.0, 0.0, 5.0]), np.array([0.3, 0.6, 0.9])
     mu = np.stack([means[list(order)] for order in orders])[:, None] + 0.2 * RNG.normal(
         size=(len(orders), draws, 3)
@@ -23,9 +23,9 @@ def mixture(orders, draws=400):
 
 
 def test_a_permutation_of_components_is_named():
-    found = compare_chains(mixture([(0, 1, 2), (0, 1, 2), (2, 0, 1), (0, 1, 2)]), n_resamples=99)
-    assert not found.agree
-    (note,) = [note for note in found.notes if "label switching" in note]
+    result = compare_chains(mixture([(0, 1, 2), (0, 1, 2), (2, 0, 1), (0, 1, 2)]), n_resamples=99)
+    assert not result.agree
+    (note,) = [note for note in result.notes if "label switching" in note]
     assert note == (
         "label switching: chains 2 agree with chains 0, 1, 3 after a permutation of the components "
         "of 'mu', 'sd'"
@@ -37,18 +37,18 @@ def test_arrays_must_be_permuted_together():
     wrong = data["sd"].values.copy()
     wrong[2] = wrong[0]  # the spreads of another order than the means
     data["sd"] = (data["sd"].dims, wrong)
-    found = compare_chains(data, n_resamples=99)
-    assert not found.agree
-    assert not any("label switching" in note for note in found.notes)
+    result = compare_chains(data, n_resamples=99)
+    assert not result.agree
+    assert not any("label switching" in note for note in result.notes)
 
 
 def test_a_change_of_sign_is_named():
     draws = RNG.gamma(4.0, size=(4, 400, 2)) + np.array([2.0, 0.0])
     draws[3, :, 0] *= -1.0
-    found = compare_chains(draws, n_resamples=99, columns=["w", "v"])
+    result = compare_chains(draws, n_resamples=99, columns=["w", "v"])
     assert any(
         note == "label switching: chains 3 agree with chains 0, 1, 2 after a change of sign of 'w'"
-        for note in found.notes
+        for note in result.notes
     )
 
 
@@ -56,6 +56,6 @@ def test_a_change_of_sign_is_named():
 def test_chains_that_agree_and_other_modes_are_not_noted(shift):
     draws = RNG.normal(size=(4, 400, 3)) + np.array([10.0, 20.0, 30.0])
     draws[3] += shift
-    found = compare_chains(draws, n_resamples=99)
-    assert found.agree == (shift == 0.0)
-    assert not any("label switching" in note for note in found.notes)
+    result = compare_chains(draws, n_resamples=99)
+    assert result.agree == (shift == 0.0)
+    assert not any("label switching" in note for note in result.notes)

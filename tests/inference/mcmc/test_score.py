@@ -43,8 +43,8 @@ def tree(mu, tau, theta):
 
 
 @pytest.mark.parametrize("double", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_slopes_by_hand(double):
-    """A model that JAX has seen in 32 bits, with its data, cannot be taken to 64."""
+def test_gradients_by_hand(double):
+    """A model that JAX has traced in 32 bits, with its data, cannot be converted to 64."""
     with jax.enable_x64(double):
         if not double:
             kernel = numpyro.infer.NUTS(model)
@@ -53,35 +53,35 @@ def test_slopes_by_hand(double):
         score = score_of(model, DATA)
         assert score.columns == ("mu", "tau, unconstrained", "theta[0]", "theta[1]", "theta[2]")
         points = np.random.default_rng(0).normal(size=(4, 5))
-        expected = [by_hand(one) for one in points]
+        expected = [by_hand(point) for point in points]
         np.testing.assert_allclose(score(points), expected, rtol=1e-9 if double else 1e-3)
 
 
-def test_draws_are_taken_to_where_nothing_is_constrained():
+def test_draws_are_transformed_to_unconstrained_space():
     rng = np.random.default_rng(1)
     mu, theta = rng.normal(size=(2, 9)), rng.normal(size=(2, 9, 3))
     tau = rng.gamma(2.0, size=(2, 9))
-    found = score_of(model, y=DATA).unconstrained(tree(mu, tau, theta))
+    unconstrained = score_of(model, y=DATA).unconstrained(tree(mu, tau, theta))
     expected = np.concatenate([mu[..., None], np.log(tau)[..., None], theta], axis=2)
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    np.testing.assert_allclose(unconstrained, expected, rtol=1e-5)
 
 
-def test_what_makes_no_sense_is_refused():
+def test_invalid_arguments_are_refused():
     def coin():
         numpyro.sample("side", dist.Bernoulli(0.5))
 
     def broken(y):
         raise RuntimeError("no such data")
 
-    def nothing(y):
+    def empty_model(y):
         numpyro.sample("y", dist.Normal(0.0, 1.0), obs=jnp.asarray(y))
 
-    for arguments, said in (
+    for arguments, message in (
         ((coin,), "discrete sites, which have no score: side"),
         ((broken, DATA), "cannot be evaluated: no such data"),
-        ((nothing, DATA), "no unobserved sites"),
+        ((empty_model, DATA), "no unobserved sites"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             score_of(*arguments)
     short = tree(*np.ones((2, 2, 9)), np.ones((2, 9, 3)))
     del short["posterior"]["tau"]

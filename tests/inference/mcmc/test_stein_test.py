@@ -26,7 +26,7 @@ from scipy.stats import binom
 
 QUIET = {"progress": False}
 RNG = np.random.default_rng(0)
-POINTS, SLOPES = RNG.normal(size=(24, 3)), RNG.normal(size=(24, 3))
+POINTS, SCORES = RNG.normal(size=(24, 3)), RNG.normal(size=(24, 3))
 BATCHES = Batches(length=4, gap=0, per_chain=3, num_chains=2, autocorrelation_time=1.0)
 KERNEL = RationalQuadratic(0.5, [0.7, 1.0, 2.0])
 
@@ -35,7 +35,7 @@ UNIT, OBSERVED = np.ones(3), np.ones((6, 1))
 
 
 def statistics(*, scale=UNIT, signs=OBSERVED):
-    return SteinStatistics(POINTS, SLOPES, scale, BATCHES, signs)
+    return SteinStatistics(POINTS, SCORES, scale, BATCHES, signs)
 
 
 def by_batch(matrix):
@@ -43,9 +43,9 @@ def by_batch(matrix):
 
 
 def test_sums_over_batches(monkeypatch):
-    """In blocks of whole batches, of which the last overlaps the one before."""
+    """Use blocks of complete batches, of which the last overlaps the previous block."""
     monkeypatch.setattr(module, "BLOCK_ENTRIES", 24 * 10)
-    matrix = np.asarray(stein_matrix(POINTS, SLOPES, KERNEL))
+    matrix = np.asarray(stein_matrix(POINTS, SCORES, KERNEL))
     with computing():
         sums, means = statistics().kernel_sums(KERNEL)
         parts = statistics().column_sums(KERNEL)
@@ -57,35 +57,39 @@ def test_sums_over_batches(monkeypatch):
 
 def test_moments_are_those_of_steins_identity():
     unit = np.array([1.0, 2.0, 0.5])
-    z, u = (POINTS - POINTS.mean(axis=0)) / unit, SLOPES * unit
+    z, u = (POINTS - POINTS.mean(axis=0)) / unit, SCORES * unit
     features = np.array([np.outer(a, b) + np.eye(3) for a, b in zip(z, u, strict=True)])
     expected = np.einsum("iab,jab->ij", features, features)
     scaled = statistics(scale=unit)
     with computing():
-        found = scaled.moment_sums()
-    np.testing.assert_allclose(found, by_batch(expected), rtol=1e-9)
-    each = list(scaled.column_moments())
-    np.testing.assert_allclose(sum(one @ one.T for one, _ in each), found, rtol=1e-9)
+        moments = scaled.moment_sums()
+    np.testing.assert_allclose(moments, by_batch(expected), rtol=1e-9)
+    columns = list(scaled.column_moments())
+    np.testing.assert_allclose(
+        sum(features @ features.T for features, _ in columns), moments, rtol=1e-9
+    )
     z, u = scaled._standardized()
     variances = (1.0 + u * z).reshape(scaled.batches.count, scaled.batches.length, -1).sum(axis=1)
-    np.testing.assert_allclose(np.hstack([one for _, one in each]), variances, rtol=1e-9)
+    np.testing.assert_allclose(
+        np.hstack([features for _, features in columns]), variances, rtol=1e-9
+    )
 
 
 def test_statistics_leave_out_pairs_within_a_batch():
     signs = np.ones((6, 3))
     signs[[1, 4], 1] = -1.0
     signs[0, 2] = -1.0
-    matrix = np.asarray(stein_matrix(POINTS, SLOPES, KERNEL))
+    matrix = np.asarray(stein_matrix(POINTS, SCORES, KERNEL))
     compared = statistics(signs=signs)
     features = np.random.default_rng(2).normal(size=(6, 2))
     by_sums = compared.from_sums(features @ features.T)
     np.testing.assert_allclose(compared.from_features(features), by_sums, rtol=1e-9)
-    found = compared.from_sums(by_batch(matrix))
+    from_moments = compared.from_sums(by_batch(matrix))
     rows = np.repeat(signs, 4, axis=0)
     pairs = [(i, j) for i, j in itertools.product(range(24), repeat=2) if i // 4 != j // 4]
     for column in range(3):
-        each = [rows[i, column] * rows[j, column] * matrix[i, j] for i, j in pairs]
-        assert found[column] == pytest.approx(np.mean(each), rel=1e-9)
+        products = [rows[i, column] * rows[j, column] * matrix[i, j] for i, j in pairs]
+        assert from_moments[column] == pytest.approx(np.mean(products), rel=1e-9)
 
 
 def student(seed, autoregression):
@@ -94,11 +98,11 @@ def student(seed, autoregression):
 
 
 def chains(phi):
-    def made(seed, autoregression):
+    def sample_chains(seed, autoregression):
         X = autoregression(4, 600, phi, seed=seed, columns=2)
         return X, -X
 
-    return made
+    return sample_chains
 
 
 @pytest.mark.slow
@@ -121,30 +125,30 @@ def test_level(sample, seeds, level, autoregression):
 def langevin(step, seed=0, chains=4, draws=800):
     """Unadjusted in the second column, for a normal: of variance 1 / (1 - step / 4) there."""
     rng = np.random.default_rng(seed)
-    x, found = rng.normal(size=(chains, 2)), []
+    x, path = rng.normal(size=(chains, 2)), []
     steps = np.array([0.0, step])
     for _ in range(draws):
         moved = x - 0.5 * steps * x + np.sqrt(steps) * rng.normal(size=x.shape)
         x = np.where(steps > 0.0, moved, rng.normal(size=x.shape))
-        found.append(x)
-    return np.stack(found, axis=1)
+        path.append(x)
+    return np.stack(path, axis=1)
 
 
 @pytest.mark.slow
-def test_a_biased_sampler_is_found_and_its_column_named():
+def test_a_biased_sampler_is_detected_and_its_column_named():
     """Langevin's algorithm without its correction, in the second column alone (seed 0)."""
     right, wrong = langevin(0.05), langevin(1.2)
     assert not stein_test(right, -right, **QUIET).reject
     result = stein_test(wrong, -wrong, columns=("a", "b"), **QUIET)
     assert result.reject
-    assert [one.name for one in result.columns if one.differs] == ["b"]
+    assert [column.name for column in result.columns if column.differs] == ["b"]
     assert "columns that do not fit, adjusted for all columns: b" in str(result)
     assert result.rows == "series"
     best = next(part for part in result.components if part.kernel is result.kernel)
-    assert sum(one.part for one in result.columns) == pytest.approx(best.statistic, rel=1e-9)
+    assert sum(column.part for column in result.columns) == pytest.approx(best.statistic, rel=1e-9)
     # Too wide: too many draws far out, too few in the middle.
-    far = np.abs(result.points[:, 1]) > 1.5
-    assert result.witness[far].mean() > 0.0 > result.witness[~far].mean()
+    in_tails = np.abs(result.points[:, 1]) > 1.5
+    assert result.witness[in_tails].mean() > 0.0 > result.witness[~in_tails].mean()
 
 
 def test_the_mean_of_the_witness_is_the_discrepancy():
@@ -164,13 +168,13 @@ def test_the_mean_of_the_witness_is_the_discrepancy():
 def test_functions_units_and_origins_do_not_matter():
     X, unit = RNG.normal(size=(80, 2)) * 1.2, np.array([1e-6, 1e4])
     score = jax.vmap(jax.grad(lambda x: -0.5 * jnp.sum(x**2)))
-    found = stein_test(X, -X, **QUIET)
-    assert stein_test(X, score, **QUIET).pvalue == found.pvalue
-    assert stein_test(X * unit, -X / unit, **QUIET).pvalue == found.pvalue
+    result = stein_test(X, -X, **QUIET)
+    assert stein_test(X, score, **QUIET).pvalue == result.pvalue
+    assert stein_test(X * unit, -X / unit, **QUIET).pvalue == result.pvalue
     for origin in (1e4, 1e7):
-        far = stein_test(X + origin, -X, **QUIET)
-        assert far.pvalue == pytest.approx(found.pvalue, abs=0.01)
-        np.testing.assert_allclose(far.kernel.lengthscale, found.kernel.lengthscale, rtol=1e-6)
+        shifted = stein_test(X + origin, -X, **QUIET)
+        assert shifted.pvalue == pytest.approx(result.pvalue, abs=0.01)
+        np.testing.assert_allclose(shifted.kernel.lengthscale, result.kernel.lengthscale, rtol=1e-6)
 
 
 def normal():
@@ -185,15 +189,15 @@ def test_a_tree_and_a_model():
     )
     result = stein_test(tree, score_of(normal), **QUIET)
     assert result.names == ("x[0]", "x[1]")
-    assert [one.name for one in result.columns if one.differs] == ["x[1]"]
+    assert [column.name for column in result.columns if column.differs] == ["x[1]"]
     assert result.pvalue == stein_test(draws, -draws / 4.0, **QUIET).pvalue
     assert len(result.plot().axes) == 1
 
 
 def test_notes(autoregression):
     chain = autoregression(1, 400, 0.95)
-    found = stein_test(chain[0], -chain[0], **QUIET)
-    assert "consecutive rows seem to be dependent" in found.notes[0]
+    result = stein_test(chain[0], -chain[0], **QUIET)
+    assert "consecutive rows seem to be dependent" in result.notes[0]
     short = stein_test(chain, -chain, **QUIET)
     assert "the chains are short" in short.notes[0]
     assert "flips the signs of only" in short.notes[1]
@@ -217,15 +221,15 @@ def test_draws_of_a_constrained_model():
         stein_test(tree, score, **QUIET)
 
 
-def test_what_fits_least_comes_first():
-    """Of columns with the same p-value, the least, that with the largest part."""
+def test_the_least_fitting_column_comes_first():
+    """Columns with the smallest p-value are ordered by their components."""
     X = RNG.normal(size=(300, 3)) * [1.6, 1.6, 3.0]
     result = stein_test(X, -X, columns=("a", "b", "c"), **QUIET)
     assert result.columns[result.least_fitting[0]].name == "c"
     assert "all columns: c (p ≤ 0.001), " in str(result)
     assert result.plot().axes[0].get_xlabel() == "c"
     assert "bke" not in result.method
-    assert ": ≤ 0.001" in str(result)  # of a part
+    assert ": ≤ 0.001" in str(result)  # the p-value of a component
 
 
 @pytest.mark.parametrize(
@@ -246,7 +250,7 @@ def test_independent_rows_have_no_note():
         assert not is_autocorrelated(np.concatenate([X, -X], axis=1))
 
 
-def test_many_draws_are_compared_evenly(monkeypatch):
+def test_large_samples_are_thinned_evenly(monkeypatch):
     monkeypatch.setattr(module, "MAX_ROWS", 500)
     X = langevin(0.2)
     result = stein_test(X, -X, **QUIET)
@@ -257,20 +261,20 @@ def test_many_draws_are_compared_evenly(monkeypatch):
 @pytest.mark.parametrize(
     ("draws", "score", "options", "expected"),
     [
-        (POINTS, SLOPES[:, :2], {}, "score must be real numbers of shape"),
+        (POINTS, SCORES[:, :2], {}, "score must be real numbers of shape"),
         (POINTS, lambda x: x[:3], {}, "score must be real numbers of shape"),
-        (POINTS, SLOPES, {"kernel": Laplace(1.0)}, "of the distance over its lengthscale"),
-        (POINTS, SLOPES, {"kernel": Matern(0.5, 1.0)}, "not smooth enough"),
-        (POINTS, np.where(SLOPES > 2.0, np.inf, SLOPES), {}, "score is not finite, or beyond"),
-        (POINTS, 1e70 * SLOPES, {}, "score is not finite, or beyond 1e.60, in draw 0 of x0"),
+        (POINTS, SCORES, {"kernel": Laplace(1.0)}, "of the distance over its lengthscale"),
+        (POINTS, SCORES, {"kernel": Matern(0.5, 1.0)}, "not smooth enough"),
+        (POINTS, np.where(SCORES > 2.0, np.inf, SCORES), {}, "score is not finite, or beyond"),
+        (POINTS, 1e70 * SCORES, {}, "score is not finite, or beyond 1e.60, in draw 0 of x0"),
         (POINTS, np.full(POINTS.shape, "a"), {}, "the score has 'a' in row 1"),
         (POINTS, lambda x: x.slope, {}, "such as score_of.model, data.: it raised AttributeError"),
-        (POINTS, SLOPES, {"kernel": "posterior"}, "a kernel or one of"),
-        (POINTS, SLOPES, {"bootstraps": 5}, "bootstraps cannot reject"),
-        (POINTS, SLOPES, {"columns": ["a"]}, "columns has 1 name,"),
+        (POINTS, SCORES, {"kernel": "posterior"}, "a kernel or one of"),
+        (POINTS, SCORES, {"bootstraps": 5}, "bootstraps cannot reject"),
+        (POINTS, SCORES, {"columns": ["a"]}, "columns has 1 name,"),
         (np.ones((20, 2)), np.ones((20, 2)), {}, "all draws are equal"),
-        (np.ones((2, 4, 3, 2)), SLOPES, {}, "dimensions"),
-        (POINTS[None, :5], SLOPES[None, :5], {}, "at least one chain of 10 draws"),
+        (np.ones((2, 4, 3, 2)), SCORES, {}, "dimensions"),
+        (POINTS[None, :5], SCORES[None, :5], {}, "at least one chain of 10 draws"),
         (xr.Dataset({"x": ("draw", np.ones(20))}), lambda x: x, {}, "no dimensions named chain"),
     ],
 )
@@ -279,7 +283,7 @@ def test_invalid_arguments_are_refused(draws, score, options, expected):
         stein_test(draws, score, **options, **QUIET)
 
 
-def test_report_says_that_weights_of_distant_modes_are_not_tested():
+def test_report_notes_that_weights_of_distant_modes_are_not_tested():
     """Half of the rows are in each mode, of which one has nine tenths of the mass."""
     rng = np.random.default_rng(0)
     x = rng.normal(np.repeat([-20.0, 20.0], 150))[:, None]

@@ -20,29 +20,30 @@ SMALL = np.asarray(KERNEL(X[:9]))
 
 def test_herding_is_greedy():
     """The next draw is the one that leaves the least MMD, up to what is the same for all."""
-    found = kernel_herding(lambda index: SMALL[:, index], SMALL.mean(axis=0), 4)
+    selected = kernel_herding(lambda index: SMALL[:, index], SMALL.mean(axis=0), 4)
     for size in range(4):
-        before = list(found[:size])
+        before = list(selected[:size])
         heights = SMALL.mean(axis=1) - SMALL[:, before].sum(axis=1) / (size + 1)
         heights[before] = -np.inf
-        assert found[size] == np.argmax(heights)
+        assert selected[size] == np.argmax(heights)
 
 
 def test_stein_thinning_is_greedy():
     """Each draw leaves the least Stein discrepancy of all that could be added, by loops."""
     points, scores = X[:12], -X[:12]
     gram = np.asarray(stein_matrix(points, scores, RationalQuadratic(0.5, 1.0)))
-    found = list(stein_thinning(lambda index: gram[:, index], np.diagonal(gram), 5))
+    selected = list(stein_thinning(lambda index: gram[:, index], np.diagonal(gram), 5))
     for size in range(5):
         tried = [
-            gram[np.ix_([*found[:size], one], [*found[:size], one])].sum() for one in range(12)
+            gram[np.ix_([*selected[:size], candidate], [*selected[:size], candidate])].sum()
+            for candidate in range(12)
         ]
-        assert tried[found[size]] == pytest.approx(min(tried))
+        assert tried[selected[size]] == pytest.approx(min(tried))
 
 
 def test_weights_on_the_simplex():
     means = np.asarray(KERNEL(X, X[:9])).mean(axis=0)
-    found = simplex_weights(SMALL, means)
+    weights = simplex_weights(SMALL, means)
     slow = minimize(
         lambda w: w @ SMALL @ w - 2.0 * w @ means,
         np.full(9, 1.0 / 9.0),
@@ -51,9 +52,9 @@ def test_weights_on_the_simplex():
         constraints={"type": "eq", "fun": lambda w: w.sum() - 1.0},
         options={"ftol": 1e-15, "maxiter": 500},
     )
-    np.testing.assert_allclose(found, slow.x, atol=1e-4)
-    assert found.sum() == pytest.approx(1.0)
-    assert found.min() >= 0.0
+    np.testing.assert_allclose(weights, slow.x, atol=1e-4)
+    assert weights.sum() == pytest.approx(1.0)
+    assert weights.min() >= 0.0
 
 
 @pytest.mark.parametrize("method", ["herding", "kernel"])
@@ -61,18 +62,18 @@ def test_weights_on_the_simplex():
 def test_discrepancy_is_mmd_and_less_than_by_chance(method, weighted):
     if method == "kernel":
         pytest.importorskip("goodpoints")
-    found = thin(X, 20, method=method, weighted=weighted, kernel=KERNEL)
-    assert len(set(found.indices)) == 20
+    result = thin(X, 20, method=method, weighted=weighted, kernel=KERNEL)
+    assert len(set(result.indices)) == 20
     expected = squared_mmd(
-        X[found.indices], X, KERNEL, estimator="biased", weights=(found.weights, None)
+        X[result.indices], X, KERNEL, estimator="biased", weights=(result.weights, None)
     )
-    assert found.discrepancy == pytest.approx(float(expected) ** 0.5, rel=1e-4)
-    assert found.discrepancy < 0.5 * min(found.random_discrepancy, found.systematic_discrepancy)
-    np.testing.assert_array_equal(found.points, X[found.indices])
-    json.dumps(found.to_dict(), allow_nan=False)
-    assert ("weighted" in str(found)) == weighted
+    assert result.discrepancy == pytest.approx(float(expected) ** 0.5, rel=1e-4)
+    assert result.discrepancy < 0.5 * min(result.random_discrepancy, result.systematic_discrepancy)
+    np.testing.assert_array_equal(result.points, X[result.indices])
+    json.dumps(result.to_dict(), allow_nan=False)
+    assert ("weighted" in str(result)) == weighted
     if weighted:
-        assert found.discrepancy < thin(X, 20, method=method, kernel=KERNEL).discrepancy
+        assert result.discrepancy < thin(X, 20, method=method, kernel=KERNEL).discrepancy
 
 
 def test_a_score_leaves_the_warmup_out():
@@ -80,40 +81,40 @@ def test_a_score_leaves_the_warmup_out():
     rng = np.random.default_rng(1)
     approach = np.linspace(8.0, 0.0, 100)[:, None] + 0.1 * rng.normal(size=(100, 1))
     draws = np.concatenate([approach, rng.normal(size=(500, 1))])[None]
-    found = thin(draws, 30, score=-draws)
-    assert np.all(np.abs(found.points) < 4.0)
-    assert found.discrepancy < 0.5 * found.random_discrepancy
+    result = thin(draws, 30, score=-draws)
+    assert np.all(np.abs(result.points) < 4.0)
+    assert result.discrepancy < 0.5 * result.random_discrepancy
     unit = draws.std()
-    kernel = RationalQuadratic(0.5, found.kernel.lengthscale / unit)
-    gram = np.asarray(stein_matrix(found.points / unit, -found.points * unit, kernel))
-    assert found.discrepancy == pytest.approx(gram.mean() ** 0.5, rel=1e-6)
+    kernel = RationalQuadratic(0.5, result.kernel.lengthscale / unit)
+    gram = np.asarray(stein_matrix(result.points / unit, -result.points * unit, kernel))
+    assert result.discrepancy == pytest.approx(gram.mean() ** 0.5, rel=1e-6)
     # Without a score the draws on the way count as all others.
     assert np.abs(thin(draws, 30, method="herding").points).max() > 4.0
 
 
-def test_many_draws_are_selected_from_equally_spaced_ones(monkeypatch):
+def test_large_samples_are_thinned_from_equally_spaced_draws(monkeypatch):
     monkeypatch.setattr(module, "MAX_GRAM_ROWS", 64)
     monkeypatch.setattr(module, "MAX_CANDIDATES", 256)
     monkeypatch.setattr(module, "MAX_REFERENCE_ROWS", 256)
     methods = ["herding"] + ["kernel"] * (importlib.util.find_spec("goodpoints") is not None)
-    many = np.random.default_rng(2).normal(size=(5000, 2))
+    draws = np.random.default_rng(2).normal(size=(5000, 2))
     for method in methods:
-        found = thin(many, 16, method=method)
-        assert len(set(found.indices)) == 16
-        assert found.indices.max() > 4000
-        assert "discrepancies are to 256 equally spaced draws of 5000" in found.notes[-1]
-        assert found.discrepancy < found.random_discrepancy
+        result = thin(draws, 16, method=method)
+        assert len(set(result.indices)) == 16
+        assert result.indices.max() > 4000
+        assert "discrepancies are to 256 equally spaced draws of 5000" in result.notes[-1]
+        assert result.discrepancy < result.random_discrepancy
 
 
 def test_a_tree_and_its_order():
     draws = np.random.default_rng(3).normal(size=(2, 100, 2))
     posterior = xr.Dataset({"x": (("chain", "draw", "dim"), draws)})
     tree = xr.DataTree.from_dict({"posterior": posterior})
-    found = thin(tree, 10, method="herding")
-    assert found.columns == ("x[0]", "x[1]")
-    np.testing.assert_array_equal(found.points, draws.reshape(-1, 2)[found.indices])
+    result = thin(tree, 10, method="herding")
+    assert result.columns == ("x[0]", "x[1]")
+    np.testing.assert_array_equal(result.points, draws.reshape(-1, 2)[result.indices])
     again = thin(draws, 10, method="herding")
-    np.testing.assert_array_equal(again.indices, found.indices)
+    np.testing.assert_array_equal(again.indices, result.indices)
 
 
 @pytest.mark.parametrize("method", ["herding", "kernel"])

@@ -32,11 +32,11 @@ def martingales_of(rows, training=SCORES[:30]):
 
 
 def test_bets_are_densities():
-    """Each has mean 1 over the cells, and none loses all."""
+    """They have mean 1 over the steps, and none loses all wealth."""
     assert betting_functions().shape[0] == NUM_STEPS
     np.testing.assert_allclose(betting_functions().mean(axis=0), 1.0, rtol=1e-12)
     assert betting_functions().min() >= MIN_FACTOR
-    # They go both ways: of each shift, scale and wave there is one for either side.
+    # Shifts, scales and waves have bets in both directions.
     half = NUM_STEPS // 2
     larger = betting_functions()[:half].mean(axis=0) > 1.0 + 1e-9
     smaller = betting_functions()[half:].mean(axis=0) > 1.0 + 1e-9
@@ -59,13 +59,13 @@ def test_wealth_is_invested_gradually():
 
 def slow_pvalues(bins, uniform, before):
     """Ranks of rows among all before them and themselves, by loops."""
-    found = np.empty(bins.shape)
+    pvalues = np.empty(bins.shape)
     for row, column in itertools.product(*map(range, bins.shape)):
-        seen = [*before[:, column], *bins[: row + 1, column]]
-        above = sum(one > bins[row, column] for one in seen)
-        equal = sum(one == bins[row, column] for one in seen)
-        found[row, column] = (above + uniform[row, column] * equal) / len(seen)
-    return found
+        ranked = [*before[:, column], *bins[: row + 1, column]]
+        above = sum(index > bins[row, column] for index in ranked)
+        equal = sum(index == bins[row, column] for index in ranked)
+        pvalues[row, column] = (above + uniform[row, column] * equal) / len(ranked)
+    return pvalues
 
 
 def test_wealth_equals_loops_over_bets_and_starting_rows():
@@ -79,8 +79,8 @@ def test_wealth_equals_loops_over_bets_and_starting_rows():
     for row in (0, 1, 17, 59):
         expected = np.full(3, remaining[row + 1])
         for begin in range(row + 1):
-            cells = (pvalues[begin : row + 1] * NUM_STEPS).astype(int)
-            products = np.prod(betting_functions()[cells], axis=0)
+            steps = (pvalues[begin : row + 1] * NUM_STEPS).astype(int)
+            products = np.prod(betting_functions()[steps], axis=0)
             expected += (remaining[begin] - remaining[begin + 1]) * products.mean(axis=1)
         np.testing.assert_allclose(won[row], expected, rtol=1e-10)
     assert (after.num_bets == 60).all()
@@ -102,21 +102,21 @@ def test_wealth_does_not_depend_on_blocks(sizes, repeats):
     uniform = np.random.default_rng(1).random(bins.shape)
     assert repeats == 1 or len(bins) > 2 * LARGE_BLOCK
     with computing():
-        _, whole = start.update(bins, uniform)
+        _, single_update = start.update(bins, uniform)
         parts, state, at = [], start, 0
         for size in sizes:
             state, won = state.update(bins[at : at + size], uniform[at : at + size])
             parts.append(won)
             at += size
-    np.testing.assert_allclose(np.concatenate(parts), whole, rtol=1e-12)
+    np.testing.assert_allclose(np.concatenate(parts), single_update, rtol=1e-12)
 
 
 @pytest.mark.slow
-def test_wealth_has_mean_one():
+def test_wealth_has_mean_1():
     """Two rows after four: over all orders of six rows with ties, and a grid of what breaks ties.
 
-    The mean is 1 whatever the rows are, to 5 % of what is staked, which the grid leaves; a p-value
-    without the row itself, or the same number for both ties, would miss it by more.
+    The mean is 1 whatever the rows are, to 5 % of the invested wealth, the error of the grid; a
+    p-value without the row itself, or the same number for both ties, would miss it by more.
     """
     values, grid = np.array([0, 1, 1, 1, 2, 4]), (np.arange(40) + 0.5) / 40
     orders = list(itertools.permutations(range(6), 2))
@@ -130,9 +130,9 @@ def test_wealth_has_mean_one():
             counts = np.tile(np.bincount(before, minlength=NUM_BINS), (len(ties), 1))
             stream = np.tile(bins[list(last)][:, np.newaxis], (1, len(ties)))
             won.append(Martingales.initialize(counts).update(stream, ties.T)[1][-1])
-    staked = 1.0 - uninvested(np.array(2))
-    assert abs(np.mean(won) - 1.0) < 0.05 * staked
-    assert np.std(won) > 0.5 * staked
+    invested = 1.0 - uninvested(np.array(2))
+    assert abs(np.mean(won) - 1.0) < 0.05 * invested
+    assert np.std(won) > 0.5 * invested
 
 
 def test_scores_start_anew():

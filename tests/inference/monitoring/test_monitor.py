@@ -1,4 +1,4 @@
-"""Monitors: alarms where nothing changes, changes that are found, and one answer however cut."""
+"""Monitors: false alarms, detection of changes, and equal results for any division of streams."""
 
 import itertools
 
@@ -13,20 +13,20 @@ from scipy.stats import binom
 
 def rows(n, seed, shift=0.0):
     rng = np.random.default_rng(seed)
-    found = rng.normal(size=(n, 3))
-    found[:, 1] += 0.7 * found[:, 0]
-    found[:, 2] += shift
-    return found
+    values = rng.normal(size=(n, 3))
+    values[:, 1] += 0.7 * values[:, 0]
+    values[:, 2] += shift
+    return values
 
 
-def table(n, seed, *, zone=(0.7, 0.2, 0.1), holes=0.05, shift=0.0):
+def table(n, seed, *, zone=(0.7, 0.2, 0.1), missing=0.05, shift=0.0):
     rng = np.random.default_rng(seed)
     load = rng.normal(50.0, 5.0, n)
     return pd.DataFrame(
         {
             "id": seed * 10_000 + np.arange(n),
             "when": pd.Timestamp("2026-03-01") + pd.to_timedelta(np.arange(n), unit="min"),
-            "load": np.where(rng.random(n) < holes, np.nan, load),
+            "load": np.where(rng.random(n) < missing, np.nan, load),
             "heat": 0.3 * load + rng.normal(shift, 1.0, n),
             "zone": rng.choice(["north", "south", "east"], n, p=zone),
             "on": rng.random(n) < 0.5,
@@ -39,8 +39,8 @@ def watched(**options):
 
 
 @pytest.mark.slow
-def test_alarms_are_rare_where_nothing_changes():
-    """At alpha = .25, 80 streams of 600 rows with ties and holes: at most the 99.9 % point."""
+def test_alarms_are_rare_without_a_change():
+    """At alpha = .25, 80 streams of 600 rows with ties and missing values: the 99.9 % point."""
     alarms = 0
     for seed in range(80):
         rng = np.random.default_rng([1, seed])
@@ -54,10 +54,10 @@ def test_alarms_are_rare_where_nothing_changes():
 
 @pytest.mark.slow
 def test_levels_that_the_reference_lacks_are_no_change():
-    """Levels of which few rows have seen all, at alpha = .25; 80 streams of 400 rows after 40.
+    """Levels that a reference of 40 rows lacks, at alpha = .25; 80 streams of 400 rows.
 
-    What is a new level is told by the rows that are not ranked alone: else the others of the
-    reference had none, and streams always some.
+    New levels are those absent from the training rows of the reference: otherwise its other rows
+    would have none, and streams would.
     """
     alarms = 0
     for seed in range(80):
@@ -85,7 +85,7 @@ def alarmed():
     return monitor
 
 
-def test_shift_is_found(alarmed):
+def test_shift_is_detected(alarmed):
     """An alarm after the change, an interval that holds it, and its column named."""
     state = alarmed.state
     assert state.alarm
@@ -100,7 +100,7 @@ def test_shift_is_found(alarmed):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "description"),
     [
         (lambda x: x * [1.0, 1.0, 1.4], "the dispersion of c is larger"),
         (lambda x: x * [1.0, 1.0, 0.3], "the dispersion of c is smaller"),
@@ -109,33 +109,33 @@ def test_shift_is_found(alarmed):
         (lambda x: x[:, [0, 1, 1]] - [0, 0, 0.0], "the correlation of b and c is larger"),
     ],
 )
-def test_changes_are_named(change, told):
-    """What has changed is told in the words of the strongest score, or among the first."""
+def test_changes_are_named(change, description):
+    """The strongest score describes the change, or one of the next."""
     monitor = Monitor(rows(500, 0), columns=["a", "b", "c"])
     monitor.update(rows(100, 1))
     state = monitor.update(change(rows(600, 2)))
     assert state.alarm
-    assert told in [str(one) for one in state.changes]
+    assert description in [str(named_change) for named_change in state.changes]
 
 
-def test_cuts_make_no_difference():
+def test_the_division_of_a_stream_does_not_matter():
     """Row by row, in uneven pieces, or at once, beyond a generation of learned witnesses."""
     stream = np.concatenate([rows(MIN_SPACING + 60, 1), rows(250, 2, shift=0.6)])
     reference = rows(200, 0)
-    whole, pieces = Monitor(reference), Monitor(reference)
-    whole.update(stream)
+    single_update, pieces = Monitor(reference), Monitor(reference)
+    single_update.update(stream)
     ends = [0, 1, 2, 40, 333, MIN_SPACING + 1, MIN_SPACING + 100, len(stream)]
     for start, end in itertools.pairwise(ends):
         pieces.update(stream[start:end])
-    assert whole.alarm
-    assert pieces.state.alarm_row == whole.state.alarm_row
-    assert pieces.state.change_point == whole.state.change_point
-    assert pieces.state.max_wealth == pytest.approx(whole.state.max_wealth, rel=1e-9)
-    for one, other in zip(pieces.history, whole.history, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-9)
+    assert single_update.alarm
+    assert pieces.state.alarm_row == single_update.state.alarm_row
+    assert pieces.state.change_point == single_update.state.change_point
+    assert pieces.state.max_wealth == pytest.approx(single_update.state.max_wealth, rel=1e-9)
+    for block_value, other in zip(pieces.history, single_update.history, strict=True):
+        np.testing.assert_allclose(block_value, other, rtol=1e-9)
 
 
-def test_columns_go_by_their_names():
+def test_columns_are_matched_by_name():
     middle, names = np.array([0.0, 10.0, 20.0]), ["a", "b", "c"]
     reference = middle + rows(200, 0)
     monitor = Monitor(reference, columns=names)
@@ -158,7 +158,7 @@ def test_an_identifier_is_not_watched_as_drift_does_not_compare_it():
     assert not monitor.update(table(200, 2)).alarm
 
 
-def test_rows_of_the_reference_are_told():
+def test_rows_of_the_reference_are_noted():
     reference = rows(400, 0)
     monitor = Monitor(reference)
     monitor.update(reference[:300])
@@ -166,14 +166,14 @@ def test_rows_of_the_reference_are_told():
     other = Monitor(reference)
     other.update(rows(300, 1))
     assert not any("are rows of the reference" in note for note in other.notes)
-    few = np.random.default_rng(0).integers(0, 3, size=(2, 300, 2)).astype(float)
-    levels = Monitor(few[0])  # of a few values equal rows are as they should be
-    levels.update(few[1])
+    discrete = np.random.default_rng(0).integers(0, 3, size=(2, 300, 2)).astype(float)
+    levels = Monitor(discrete[0])  # equal rows of discrete values are no copies
+    levels.update(discrete[1])
     assert not any("are rows of the reference" in note for note in levels.notes)
 
 
-def test_units_make_no_difference():
-    """Columns in other units, by powers of two and shifts, give the same evidence."""
+def test_units_do_not_matter():
+    """Columns in other units, by powers of two and shifts, give the same wealth."""
     scale, origin = np.array([1024.0, 0.125, 2.0**40]), np.array([0.0, 64.0, 0.0])
     stream = rows(400, 1, shift=0.4)
     plain = Monitor(rows(200, 0)).update(stream)
@@ -183,20 +183,20 @@ def test_units_make_no_difference():
 
 
 def test_state_survives_a_restart(tmp_path):
-    """What is read from a file goes on as if nothing had been; its size does not grow."""
+    """A monitor continues from its file as without interruption; the size does not grow."""
     path = tmp_path / "state.bke"
     options = {"exclude": [], "key": "id", "time": "when"}
     stream = pd.concat([table(700, 2), table(500, 3, zone=(0.4, 0.2, 0.4))])
-    whole = Monitor(table(300, 1), **options)
-    whole.update(stream)
+    uninterrupted = Monitor(table(300, 1), **options)
+    uninterrupted.update(stream)
     part = Monitor(table(300, 1), **options)
     for start in range(0, 1200, 150):
         part.to_file(path)
         part = Monitor.from_file(path)
         part.update(stream[start : start + 150])
-    assert part.state == whole.state
-    assert whole.alarm
-    assert whole.state.change_point_time[0].startswith("2026-03-01")
+    assert part.state == uninterrupted.state
+    assert uninterrupted.alarm
+    assert uninterrupted.state.change_point_time[0].startswith("2026-03-01")
     part.to_file(path)
     size = path.stat().st_size
     again = Monitor.from_file(path)
@@ -214,19 +214,21 @@ def test_levels_new_levels_and_types():
     """Categories by their words, and a level that the reference does not have."""
     state = watched().update(table(800, 2, zone=(0.3, 0.6, 0.1)).drop(columns=["id", "when"]))
     assert state.alarm
-    assert {"zone"} == {name for one in state.changes for name in one.columns}
+    assert {"zone"} == {name for named_change in state.changes for name in named_change.columns}
     new = table(300, 3)
     new.loc[::4, "zone"] = "west"
     state = watched().update(new)
     assert state.alarm
-    assert "a rare or new level of zone is more frequent" in [str(one) for one in state.changes]
+    assert "a rare or new level of zone is more frequent" in [
+        str(named_change) for named_change in state.changes
+    ]
     # Text where there were numbers and truths, as a CSV has it, is read as these.
     text = table(200, 4).astype(str).replace("nan", "")
     assert watched().update(text).max_wealth == watched().update(table(200, 4)).max_wealth
 
 
-def test_cells_that_are_no_numbers_are_told_and_missing():
-    """A stream goes on; what cannot be read is a hole, and said."""
+def test_entries_that_are_no_numbers_are_noted_and_missing():
+    """A stream continues; entries that cannot be read are missing, with a note."""
     odd = table(50, 2).astype(str)
     odd.loc[3, "heat"] = "n.a.?"
     monitor = watched()
@@ -235,7 +237,7 @@ def test_cells_that_are_no_numbers_are_told_and_missing():
     assert any("'heat' has 'n.a.?', no number" in note for note in state.notes)
 
 
-def test_rows_that_come_again_are_left_out():
+def test_repeated_rows_are_dropped():
     """By their key, within an update and between updates; late rows are counted."""
     monitor = Monitor(table(300, 1), key="id", time="when")
     first = table(100, 2)
@@ -250,8 +252,8 @@ def test_rows_that_come_again_are_left_out():
     assert other.update(table(40, 3)).max_wealth == state.max_wealth
 
 
-def test_refusals_take_nothing():
-    """One sentence each, and the state is as it was."""
+def test_refusals_do_not_change_the_state():
+    """A refusal is a single sentence, and the state does not change."""
     monitor = Monitor(table(300, 1), key="id", time="when")
     monitor.update(table(20, 2))
     before = monitor.to_dict()
@@ -275,18 +277,18 @@ def test_refusals_take_nothing():
 
 
 def test_single_rows():
-    """One row as an array or as a dictionary of its cells."""
+    """A row may be an array or a dictionary of its entries."""
     monitor = Monitor(rows(50, 0))
     assert monitor.update([0.1, 0.2, 0.3]).rows == 1
     mixed = watched()
-    cells = {"load": 51.0, "heat": 15.0, "zone": "north", "on": True}
-    assert mixed.update(cells).rows == 1
-    one = Monitor(rows(50, 0)[:, 0])
-    assert one.update([0.1, 0.2]).rows == 2
+    row = {"load": 51.0, "heat": 15.0, "zone": "north", "on": True}
+    assert mixed.update(row).rows == 1
+    single_column = Monitor(rows(50, 0)[:, 0])
+    assert single_column.update([0.1, 0.2]).rows == 2
 
 
-def test_rows_that_follow_one_another_are_told():
-    """A random walk of small steps is not what bets are for: a note says so."""
+def test_autocorrelated_rows_are_noted():
+    """Bets assume independent rows: a random walk of small steps gives a note."""
     rng = np.random.default_rng(0)
     walk = np.zeros(800)
     for at in range(1, 800):
@@ -301,30 +303,30 @@ def test_rows_that_follow_one_another_are_told():
 
 
 def test_reference_rows_of_an_update():
-    """Rows beside the stream join the reference: they delay no alarm, and sharpen few rows."""
-    few = Monitor(rows(20, 0))
+    """Additional rows join the reference: they delay no alarm, and increase power."""
+    without_more = Monitor(rows(20, 0))
     more = Monitor(rows(20, 0))
     for block in range(20):
         stream = rows(30, 100 + block, shift=0.0 if block < 10 else 0.7)
-        few.update(stream)
+        without_more.update(stream)
         more.update(stream, reference_rows=rows(30, 200 + block))
     assert more.state.alarm
-    assert more.state.max_wealth > few.state.max_wealth
+    assert more.state.max_wealth > without_more.state.max_wealth
     assert more.state.rows == 600
 
 
 @pytest.mark.slow
 def test_difference_after_an_alarm(alarmed):
     """The rows since the change are compared with the reference, of mixed columns too."""
-    found = alarmed.difference(n_resamples=199, progress=False)
-    assert found.reject
-    assert found.names == ("reference", "stream")
-    assert "after the estimated change point" in found.notes[-1]
-    assert abs(found.sizes[1] - 300) < 40
+    result = alarmed.difference(n_resamples=199, progress=False)
+    assert result.reject
+    assert result.names == ("reference", "stream")
+    assert "after the estimated change point" in result.notes[-1]
+    assert abs(result.sizes[1] - 300) < 40
     mixed = watched()
     mixed.update(table(800, 2, zone=(0.3, 0.6, 0.1)))
     differing = mixed.difference(n_resamples=199, progress=False)
-    assert [one.name for one in differing.columns if one.reject] == ["zone"]
+    assert [column.name for column in differing.columns if column.reject] == ["zone"]
 
 
 def test_weights_and_descriptions_of_all_scores():
@@ -344,13 +346,13 @@ def test_weights_and_descriptions_of_all_scores():
 
 
 def test_plots_show_the_alarm(alarmed):
-    """The course of the evidence ends where the stream does, and the interval is drawn."""
+    """The wealth process ends where the stream does, and the interval is drawn."""
     state = alarmed.state
     (ax,) = alarmed.plot().axes
     assert ax.lines[0].get_xdata()[-1] == 600
     assert ax.get_title(loc="left").replace("\n", " ") == state.summary_line
     spans = [patch for patch in ax.patches if hasattr(patch, "get_width")]
-    assert [one.get_width() for one in spans] == [
+    assert [span.get_width() for span in spans] == [
         state.change_point.high - state.change_point.low + 1.0
     ]
 
@@ -365,7 +367,7 @@ def test_e_bh_by_hand():
         e_bh([-1.0])
 
 
-def test_e_values_have_a_mean_of_at_most_one():
+def test_e_values_have_a_mean_of_at_most_1():
     """The calibrator integrates to 1 over a p-value that is uniform (by quadrature)."""
     from bke.inference import MonitorState
     from scipy.integrate import quad
@@ -379,7 +381,7 @@ def test_e_values_have_a_mean_of_at_most_one():
     assert total == pytest.approx(1.0 - 1.0 / 600.0, abs=2e-3)
 
 
-def test_many_streams():
+def test_several_streams():
     """Those that change are named; others, and streams that the reference lacks, are not."""
     rng = np.random.default_rng(0)
 
@@ -410,10 +412,10 @@ def test_many_streams():
     assert monitors.to_dict()["e_values"]["s1"] >= e_value
 
 
-def test_a_small_reference_is_told():
+def test_a_small_reference_is_noted():
     rng = np.random.default_rng(0)
-    told = "The reference has 49 rows: a change of a column by less than a standard"
-    assert Monitor(rng.normal(size=49)).notes[0].startswith(told)
+    note = "The reference has 49 rows: a change of a column by less than a standard"
+    assert Monitor(rng.normal(size=49)).notes[0].startswith(note)
     assert Monitor(rng.normal(size=50)).notes == ()
     table = pd.DataFrame({"of": ["a"] * 20 + ["b"] * 30 + ["c"] * 100, "x": rng.normal(size=150)})
     notes = Monitors(table, by="of").notes
@@ -421,15 +423,15 @@ def test_a_small_reference_is_told():
 
 
 @pytest.mark.slow
-def test_with_a_small_reference_hardly_any_change_is_found():
+def test_a_small_reference_has_little_power():
     """20 streams each of 1000 rows whose mean has moved by half a standard deviation."""
-    found = []
+    detected = []
     for rows in (49, 400):
         alarms = 0
         for seed in range(20):
             rng = np.random.default_rng([seed, rows])
             state = Monitor(rng.normal(size=rows), seed=seed).update(rng.normal(0.5, 1.0, 1000))
             alarms += state.alarm
-        found.append(alarms)
-    assert found[0] <= 4
-    assert found[1] >= 16
+        detected.append(alarms)
+    assert detected[0] <= 4
+    assert detected[1] >= 16

@@ -30,7 +30,7 @@ def test_marginal_likelihood_is_an_urns():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_interval_is_the_shortest(seed):
-    """By trying all."""
+    """Compare with a search over all intervals."""
     weight = np.random.default_rng(seed).dirichlet(np.full(12, 0.4))
     low, high = _shortest_interval(weight)
     assert weight[low : high + 1].sum() >= INTERVAL_PROBABILITY - 1e-9
@@ -43,18 +43,18 @@ def test_interval_is_the_shortest(seed):
     assert high - low == min(lengths)
 
 
-def test_clear_change_is_found():
-    """Of rows that can hardly be mistaken; rows are counted from the first that is given."""
+def test_clear_change_is_detected():
+    """The change is clear; rows are counted from the number of the first row."""
     rng = np.random.default_rng(0)
     reference = rng.normal(size=500).astype(np.float32)
     stream = np.concatenate([rng.normal(size=70), 9.0 + rng.normal(size=30)]).astype(np.float32)
     edges = bin_edges(reference[:, np.newaxis])[0]
-    found = find_change_point(reference, stream, edges, 1001)
-    assert found.row == 1071
-    assert 1063 <= found.low <= 1071 <= found.high <= 1073
-    assert not found.censored
+    change = find_change_point(reference, stream, edges, 1001)
+    assert change.row == 1071
+    assert 1063 <= change.low <= 1071 <= change.high <= 1073
+    assert not change.censored
     assert "row 1071" in str(find_change_point(reference, stream, edges, 1001))
-    # Where all rows that are kept have changed, it may be older.
+    # If all stored rows have changed, the change may be older.
     assert find_change_point(reference, stream[70:], edges, 1071).censored
     assert str(find_change_point(reference, stream[70:], edges, 1071)).startswith(
         "at or before row 1071"
@@ -64,13 +64,13 @@ def test_clear_change_is_found():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [1000, 60, 24])
-def test_intervals_hold_the_change(rows):
+def test_intervals_contain_the_change(rows):
     """90 % intervals of 400 changes at rows that no alarm has chosen hold at least as many.
 
     Less than the binomial 99.9 % band would be a fault; more there are, for intervals are widened
     for the choice by an alarm.
     """
-    held = 0
+    covered = 0
     for seed in range(400):
         rng = np.random.default_rng(seed)
         at = int(rng.integers(40, 260))
@@ -78,6 +78,6 @@ def test_intervals_hold_the_change(rows):
         stream = rng.normal(size=300)
         stream[at:] += 0.8
         edges = bin_edges(reference[: rows // 2, np.newaxis])[0]
-        found = find_change_point(reference[rows // 2 :], stream.astype(np.float32), edges, 1)
-        held += found.low <= at + 1 <= found.high
-    assert binom.ppf(0.0005, 400, INTERVAL_PROBABILITY) <= held < 400
+        change = find_change_point(reference[rows // 2 :], stream.astype(np.float32), edges, 1)
+        covered += change.low <= at + 1 <= change.high
+    assert binom.ppf(0.0005, 400, INTERVAL_PROBABILITY) <= covered < 400

@@ -1,4 +1,4 @@
-"""Bins of rows, the assignment of rows to bins by their hashes, and cells of close rows."""
+"""Bins of rows, the assignment of rows to bins by their hashes, and partitions of close rows."""
 
 import itertools
 
@@ -22,7 +22,7 @@ from bke.inference.permutation.samples import TwoSamples
 QUIET = {"progress": False}
 
 
-def test_groups_are_divided_into_complete_bins_and_one_incomplete_bin():
+def test_groups_are_divided_into_complete_bins_and_an_incomplete_bin():
     group = np.array([0] * 7 + [1] * 6 + [3] * 2)
     divided = divide_into_bins(group, 3, np.random.default_rng(0).permutation(15))
     np.testing.assert_array_equal(group[divided.row][divided.of_row], group)
@@ -37,7 +37,7 @@ def test_bin_size_by_number_of_rows():
     assert bin_size(400_000, 50) == 1
 
 
-def test_bins_of_one_row_are_not_used(small_bins):
+def test_bins_of_single_rows_are_not_used(small_bins):
     rng = np.random.default_rng(5)
     sample = pool_rows(TwoSamples(rng.normal(size=(8, 3)), rng.normal(size=(90, 3))), 19, rng)
     assert sample.bins is None
@@ -58,19 +58,19 @@ def test_order_of_samples_rows_and_columns_and_units_do_not_matter(small_bins, d
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 64, 65, 1000])
 def test_permuted_indices_are_a_permutation(count):
-    n_resamples = [permuted_indices(np.arange(count), count, key) for key in range(20)]
-    for permutation in n_resamples:
+    permutations = [permuted_indices(np.arange(count), count, key) for key in range(20)]
+    for permutation in permutations:
         np.testing.assert_array_equal(np.sort(permutation), np.arange(count))
-    some = np.arange(count)[::-2]
-    np.testing.assert_array_equal(permuted_indices(some, count, 3), n_resamples[3][some])
+    selected = np.arange(count)[::-2]
+    np.testing.assert_array_equal(permuted_indices(selected, count, 3), permutations[3][selected])
     if count > 10:
-        assert len({permutation.tobytes() for permutation in n_resamples}) == 20
+        assert len({permutation.tobytes() for permutation in permutations}) == 20
 
 
 def test_permutations_of_three_indices_are_equally_frequent():
     """6000 keys: each of 6 about 1000 times, within 5 deviations of 29 (1 in 10^6 outside)."""
-    n_resamples = np.stack([permuted_indices(np.arange(3), 3, key) for key in range(6000)])
-    counts = np.unique(n_resamples, axis=0, return_counts=True)[1]
+    permutations = np.stack([permuted_indices(np.arange(3), 3, key) for key in range(6000)])
+    counts = np.unique(permutations, axis=0, return_counts=True)[1]
     assert len(counts) == 6
     assert np.abs(counts - 1000).max() < 145
 
@@ -79,13 +79,13 @@ def test_permuted_indices_are_uncorrelated_with_their_neighbors():
     """10^5 indices: correlations are at most 4 standard errors, 4 / 10^2.5."""
     count = 100_000
     permuted = permuted_indices(np.arange(count), count, 7)
-    others = np.arange(count), np.roll(permuted, 1), permuted_indices(np.arange(count), count, 8)
-    for other in others:
+    sequences = np.arange(count), np.roll(permuted, 1), permuted_indices(np.arange(count), count, 8)
+    for other in sequences:
         assert abs(np.corrcoef(permuted, other)[0, 1]) < 4.0 / np.sqrt(count)
 
 
 @pytest.mark.parametrize("second_first", [False, True])
-def test_assigned_bins_have_one_size_except_the_last_of_a_sample(second_first):
+def test_assigned_bins_have_equal_sizes_except_the_last_of_a_sample(second_first):
     assignment = BinAssignment((103, 50), second_first, 10, 5)
     of_row = [
         assignment.start(sample) + assignment.within(sample, np.arange(assignment.sizes[sample]))
@@ -165,39 +165,39 @@ def test_random_subset_contains_a_part_of_tied_rows(monkeypatch, tied):
     assert len(np.unique(np.diff(subset))) > 2
 
 
-def cells_by_lists(points, max_cells):
-    """Divide rows at medians with lists of row numbers; return the cell of each row."""
+def partition_by_lists(points, max_parts):
+    """Divide rows at medians with lists of row numbers; return the part of each row."""
     parts = [np.arange(len(points))]
-    while len(parts) < max_cells:
-        halves = []
+    while len(parts) < max_parts:
+        divided = []
         for part in parts:
             column = np.argmax(np.ptp(points[part], axis=0))
             values = points[part, column]
             upper = values > np.median(values)
             upper = upper if upper.any() else values >= np.median(values)
-            halves += [part] if upper.all() or not upper.any() else [part[~upper], part[upper]]
-        if len(halves) == len(parts):
+            divided += [part] if upper.all() or not upper.any() else [part[~upper], part[upper]]
+        if len(divided) == len(parts):
             break
-        parts = halves
-    cells = np.empty(len(points), dtype=int)
+        parts = divided
+    part_of_row = np.empty(len(points), dtype=int)
     for index, part in enumerate(parts):
-        cells[part] = index
-    return cells
+        part_of_row[part] = index
+    return part_of_row
 
 
 @pytest.mark.parametrize("digits", [9, 0])
 @pytest.mark.parametrize("columns", [1, 2])
-def test_cells_are_divided_at_medians(columns, digits):
+def test_parts_are_divided_at_medians(columns, digits):
     points = np.random.default_rng(1).gamma(1.0, size=(700, columns)).round(digits)
-    for max_cells in (1, 2, 50, 5000):
-        cells = MedianPartition.of(points, max_cells)
-        assigned = cells.assign(points)
-        np.testing.assert_array_equal(assigned, cells_by_lists(points, max_cells))
-        assert cells.n_parts == assigned.max() + 1
+    for max_parts in (1, 2, 50, 5000):
+        partition = MedianPartition.of(points, max_parts)
+        assigned = partition.assign(points)
+        np.testing.assert_array_equal(assigned, partition_by_lists(points, max_parts))
+        assert partition.n_parts == assigned.max() + 1
 
 
-def test_other_rows_are_assigned_to_the_cell_that_contains_them():
-    cells = MedianPartition.of(np.arange(8.0)[:, None], 4)
+def test_other_rows_are_assigned_to_the_part_that_contains_them():
+    partition = MedianPartition.of(np.arange(8.0)[:, None], 4)
     np.testing.assert_array_equal(
-        cells.assign(np.array([[-9.0], [1.5], [2.0], [5.0], [99.0]])), [0, 0, 1, 2, 3]
+        partition.assign(np.array([[-9.0], [1.5], [2.0], [5.0], [99.0]])), [0, 0, 1, 2, 3]
     )

@@ -13,7 +13,7 @@ from bke.inference.permutation.null_distribution import (
     exceedances,
     in_stages,
     monte_carlo_error,
-    neg_log_pvalues,
+    neg_log_tails,
     p_value,
     proportion_error,
     small_sample_note,
@@ -59,11 +59,11 @@ def test_standardized_rows():
     [
         standardize,
         lambda values, **options: standardize(values, zero_mean=True, **options),
-        neg_log_pvalues,
+        neg_log_tails,
     ],
-    ids=["standardize", "zero mean", "neg_log_pvalues"],
+    ids=["standardize", "zero mean", "neg_log_tails"],
 )
-def test_several_observed_columns_are_each_compared_with_the_permuted_ones(function):
+def test_several_observed_columns_are_compared_separately_with_the_permuted_columns(function):
     """Equal to a separate call for each observed column, and for the permuted columns alone."""
     rng = np.random.default_rng(3)
     values = rng.gamma(2.0, size=(4, 60)) - 1.5
@@ -146,7 +146,7 @@ def test_invalid_numbers_of_permutations_and_levels_are_refused():
             check_permutations(99, alpha, method="gamma")
 
 
-def test_note_on_rows_with_few_permutations():
+def test_note_on_rows_with_a_small_number_of_permutations():
     (note,) = small_sample_note(19, 0.05)
     assert "permuted in 19 ways" in note
     assert "below about 1/19" in note
@@ -164,7 +164,7 @@ def test_note_on_rows_with_few_permutations():
         (100_000, 0.001, [9999, 100_000]),  # 999 would have one exceedance
     ],
 )
-def test_each_stage_has_ten_times_as_many_permutations(n_resamples, alpha, expected):
+def test_stages_have_ten_times_more_permutations(n_resamples, alpha, expected):
     assert stages(n_resamples, alpha) == expected
 
 
@@ -242,7 +242,7 @@ def test_every_test_stops_early_only_for_equal_distributions(short_first_stage):
     assert compare_tables(tables[0], tables[2], **options).n_resamples == 999
 
 
-def test_description_says_that_fewer_permutations_were_needed():
+def test_description_notes_that_fewer_permutations_were_needed():
     assert describe_count(999, 9999) == "999 permutations of at most 9999"
     assert describe_count(999, 999) == "999 permutations"
 

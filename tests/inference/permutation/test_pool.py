@@ -10,7 +10,7 @@ RNG = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize("columns", [(), (2,)])
-def test_tied_rows_are_one_point_and_their_labels_are_added(columns):
+def test_tied_rows_are_a_single_point_and_their_labels_are_added(columns):
     rng = np.random.default_rng(0)
     P = rng.normal(size=(30, *columns)).round(0)
     Q = rng.normal(0.4, 1.3, size=(45, *columns)).round(0)
@@ -27,7 +27,7 @@ def test_tied_rows_are_one_point_and_their_labels_are_added(columns):
     np.testing.assert_array_equal(sample.labels[:, 0], first_counts)
 
 
-def test_many_rows_of_two_columns_are_counted_in_cells(monkeypatch):
+def test_large_samples_of_two_columns_are_counted_in_parts(monkeypatch):
     monkeypatch.setattr(pool, "MAX_POINTS", 16)
     first, second = RNG.normal(size=(100, 2)), RNG.normal(size=(60, 2))
     sample = pool_rows(TwoSamples.checked(first, second), 9, np.random.default_rng(1))

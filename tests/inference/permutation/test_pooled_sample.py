@@ -30,7 +30,7 @@ def test_sizes_and_observed_labels():
     np.testing.assert_array_equal(observed.labels[:, 0], sample.labels[:, 0])
 
 
-def test_samples_of_one_size_are_balanced_unless_they_are_weighted():
+def test_samples_of_equal_size_are_balanced_unless_they_are_weighted():
     """Pairs are, although they are not independent."""
     samples = TwoSamples(P, Q[:30])
     assert pool_rows(samples, 9, np.random.default_rng(1)).is_balanced
@@ -49,9 +49,11 @@ def test_statistics_of_bins_are_those_of_single_labels(small_bins):
     np.testing.assert_array_equal(single.labels.sum(axis=0), 50)
     assert sample.sizes == (50, 50)
     np.testing.assert_allclose(sample.first_fractions, 0.5)
-    found, expected = (CombinedStatistic.evaluate(each).components() for each in (sample, single))
-    for values, others in zip(found, expected, strict=True):
-        np.testing.assert_allclose(values, others, rtol=1e-7, atol=1e-9)
+    actual, expected = (
+        CombinedStatistic.evaluate(labelled).components() for labelled in (sample, single)
+    )
+    for values, expected_values in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(values, expected_values, rtol=1e-7, atol=1e-9)
 
 
 def test_products_of_features_are_estimated_from_a_subset(small_bins):
@@ -62,12 +64,12 @@ def test_products_of_features_are_estimated_from_a_subset(small_bins):
     moments = sample.moments(kernel.features, len(kernel.nodes))
     subset = RowSubset.of(sample, 2000)
     assert subset.counts.sum() == 2000
-    whole = decompose(moments)
+    exact = decompose(moments)
     products = subset.products(kernel.features(subset.points))
     part = decompose(moments._replace(products=products))
-    np.testing.assert_allclose(part.eigenvalues[-10:], whole.eigenvalues[-10:], rtol=0.1)
+    np.testing.assert_allclose(part.eigenvalues[-10:], exact.eigenvalues[-10:], rtol=0.1)
     np.testing.assert_allclose(
-        np.square(part.loadings).sum(axis=0), np.square(whole.loadings).sum(axis=0), rtol=1e-9
+        np.square(part.loadings).sum(axis=0), np.square(exact.loadings).sum(axis=0), rtol=1e-9
     )
 
 
@@ -132,12 +134,16 @@ def test_selected_columns_keep_the_permutations(single_rows):
     selected = sample.select_columns((1,), 100)
     for column in range(sample.labels.shape[1]):
         points, first = single_rows(sample, column)
-        own, own_first = single_rows(selected, column)
-        np.testing.assert_allclose(np.sort(own[own_first, 0]), np.sort(points[first, 1]))
-        np.testing.assert_allclose(np.sort(own[~own_first, 0]), np.sort(points[~first, 1]))
+        selected_points, selected_first = single_rows(selected, column)
+        np.testing.assert_allclose(
+            np.sort(selected_points[selected_first, 0]), np.sort(points[first, 1])
+        )
+        np.testing.assert_allclose(
+            np.sort(selected_points[~selected_first, 0]), np.sort(points[~first, 1])
+        )
 
 
-def test_values_of_one_column_are_merged_to_cells_that_keep_ties_together():
+def test_values_of_a_single_column_are_merged_without_dividing_ties():
     sample = pooled(RNG.normal(size=(300, 2)), RNG.normal(size=(200, 2)))
     merged = sample.select_columns((0,), 20)
     assert len(merged.points) == 20

@@ -21,24 +21,28 @@ def test_permutations_do_not_depend_on_the_order_of_rows():
     order = np.random.default_rng(2).permutation(7)
     reordered = TwoSamples(P[order], Q), TwoSamples(P, Q[order])
     for first, second in ((TwoSamples(P, Q), other) for other in reordered):
-        one, two = (each.permute_labels(9, each.generator(0)) for each in (first, second))
-        np.testing.assert_array_equal(one.points, two.points)
-        np.testing.assert_array_equal(one.labels, two.labels)
+        expected, permuted = (
+            samples.permute_labels(9, samples.generator(0)) for samples in (first, second)
+        )
+        np.testing.assert_array_equal(expected.points, permuted.points)
+        np.testing.assert_array_equal(expected.labels, permuted.labels)
         assert first.fingerprints == second.fingerprints
-    one, two = (
-        each.swap_pairs(9, each.generator(0))
-        for each in (TwoSamples(P, Q), TwoSamples(P[order], Q[order]))
+    expected, permuted = (
+        samples.swap_pairs(9, samples.generator(0))
+        for samples in (TwoSamples(P, Q), TwoSamples(P[order], Q[order]))
     )
-    np.testing.assert_array_equal(one.points, two.points)
-    np.testing.assert_array_equal(one.labels, two.labels)
+    np.testing.assert_array_equal(expected.points, permuted.points)
+    np.testing.assert_array_equal(expected.labels, permuted.labels)
 
 
 def test_permutations_do_not_depend_on_which_sample_is_first():
     for second in (Q, Q[:5]):
         samples, exchanged = TwoSamples(P, second), TwoSamples(second, P)
-        one, two = (each.permute_labels(9, each.generator(0)) for each in (samples, exchanged))
-        np.testing.assert_array_equal(one.points, two.points)
-        np.testing.assert_array_equal(one.labels, 1 - two.labels)
+        expected, permuted = (
+            ordered.permute_labels(9, ordered.generator(0)) for ordered in (samples, exchanged)
+        )
+        np.testing.assert_array_equal(expected.points, permuted.points)
+        np.testing.assert_array_equal(expected.labels, 1 - permuted.labels)
         assert samples.second_first != exchanged.second_first
 
 
@@ -56,7 +60,7 @@ def test_random_numbers_depend_on_the_rows():
     assert draws[0] != draws[1]
 
 
-def test_pairs_need_samples_of_one_size():
+def test_pairs_need_samples_of_equal_size():
     TwoSamples(P, Q).check_equal_sizes("paired")
     with pytest.raises(InputError, match="P has 7 rows, Q 5"):
         TwoSamples(P, Q[:5]).check_equal_sizes("paired")

@@ -62,7 +62,7 @@ def test_labels_within_strata_are_uniform():
 
 
 @pytest.mark.parametrize("n_strata", [1, 2])
-def test_units_that_are_alone_in_their_stratum_keep_their_labels(n_strata):
+def test_units_in_strata_of_size_1_keep_their_labels(n_strata):
     """Three such units, of both labels, and one or two strata with several units."""
     labels = np.array([1, 0, 1, 0, 1, 0, 1, 0])
     strata = np.array([9, 0, 0, 7, 0, 1, 1, 8])
@@ -70,9 +70,9 @@ def test_units_that_are_alone_in_their_stratum_keep_their_labels(n_strata):
         strata[5:7] = 0
     generator = np.random.default_rng(2)
     draws = PermutationScheme.independent(labels, strata).draw(N_DRAWS, generator)
-    alone = strata >= 7
-    assert alone.sum() == 3
-    assert (draws[alone] == labels[alone, None]).all()
+    is_single = strata >= 7
+    assert is_single.sum() == 3
+    assert (draws[is_single] == labels[is_single, None]).all()
     parts = [arrangements(labels[strata == stratum].tolist()) for stratum in range(n_strata)]
     free = np.concatenate([np.flatnonzero(strata == stratum) for stratum in range(n_strata)])
     expected = [list(itertools.chain(*choice)) for choice in itertools.product(*parts)]
@@ -80,7 +80,7 @@ def test_units_that_are_alone_in_their_stratum_keep_their_labels(n_strata):
     assert pvalue_of_uniform(draws[free], expected) > 1e-3
 
 
-def test_labels_do_not_change_if_all_units_are_alone():
+def test_labels_do_not_change_if_all_strata_have_size_1():
     labels = np.array([1, 0, 1, 0])
     draws = PermutationScheme.independent(labels, np.arange(4)).draw(5, np.random.default_rng(3))
     np.testing.assert_array_equal(draws, np.tile(labels[:, None], 5))

@@ -130,7 +130,7 @@ def point_witness():
 
 
 @pytest.fixture(autouse=True)
-def _pyplot_is_left_alone():
+def _pyplot_is_not_changed():
     """No picture registers a figure with pyplot or changes a setting."""
     import matplotlib.pyplot as plt
 

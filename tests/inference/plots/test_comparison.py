@@ -1,4 +1,4 @@
-"""The picture of a comparison: what is named, and nothing else, is shaded, outlined or listed."""
+"""The picture of a comparison shades, outlines or lists exactly the reported regions."""
 
 import functools
 
@@ -27,7 +27,7 @@ def compared(columns, shift):
 
 
 def shaded(ax):
-    return [one for one in ax.collections if one.get_alpha() == REGION_ALPHA]
+    return [collection for collection in ax.collections if collection.get_alpha() == REGION_ALPHA]
 
 
 def legend(figure):
@@ -42,24 +42,26 @@ def ratios(comparison):
 
 
 def test_a_line_is_shaded_where_the_sign_says():
-    apart, alike = compared(1, 1.5), compared(1, 0.0)
-    figure = apart.plot()
+    different, equal = compared(1, 1.5), compared(1, 0.0)
+    figure = different.plot()
     above, below = figure.axes
-    left, right = sorted(shaded(above), key=lambda one: one.get_paths()[0].vertices[:, 0].min())
-    for one, colour, sign in ((left, P_MORE, 1), (right, Q_MORE, -1)):
-        assert to_hex(one.get_facecolor()[0]).upper() == colour
-        x = one.get_paths()[0].vertices[:, 0]
+    left, right = sorted(
+        shaded(above), key=lambda collection: collection.get_paths()[0].vertices[:, 0].min()
+    )
+    for area, colour, sign in ((left, P_MORE, 1), (right, Q_MORE, -1)):
+        assert to_hex(area.get_facecolor()[0]).upper() == colour
+        x = area.get_paths()[0].vertices[:, 0]
         inside = np.linspace(x.min(), x.max(), 20)[1:-1]
-        assert (apart.region_sign(inside) == sign).all()
-    assert not shaded(below)  # of a scale that is not a region's own
-    assert figure.get_suptitle() == str(apart).splitlines()[0]
+        assert (different.region_sign(inside) == sign).all()
+    assert not shaded(below)  # at a bandwidth that is not that of a region
+    assert figure.get_suptitle() == str(different).splitlines()[0]
     assert legend(figure)[2:5] == ["higher density in before", "higher density in after", KEY]
     # The ratios are above the curves, over their bandwidths.
     heights = [patch.get_data().values.max() for patch in above.patches]
-    assert [text.get_text() for text in above.texts] == ratios(apart)
+    assert [text.get_text() for text in above.texts] == ratios(different)
     assert all(text.xy[1] > max(heights) for text in above.texts)
     bars = [bar for bar in above.collections if isinstance(bar, LineCollection)]
-    for bar, region in zip(bars, apart.regions, strict=True):
+    for bar, region in zip(bars, different.regions, strict=True):
         start, stop = bar.get_segments()[0][:, 0]
         assert start == pytest.approx(
             max(region.center[0] - region.bandwidth[0], above.get_xlim()[0])
@@ -67,23 +69,23 @@ def test_a_line_is_shaded_where_the_sign_says():
         assert stop == pytest.approx(
             min(region.center[0] + region.bandwidth[0], above.get_xlim()[1])
         )
-    assert not any(shaded(ax) for ax in alike.plot().axes)
-    assert len(legend(alike.plot())) == 5  # samples, witness and bands
+    assert not any(shaded(ax) for ax in equal.plot().axes)
+    assert len(legend(equal.plot())) == 5  # samples, witness and bands
 
 
 @pytest.mark.slow
-def test_a_map_has_lines_around_what_is_named():
-    apart, alike = compared(2, 1.5), compared(2, 0.0)
-    figure = apart.plot()
+def test_a_map_has_contours_around_reported_regions():
+    different, equal = compared(2, 1.5), compared(2, 0.0)
+    figure = different.plot()
     left, right, bar = figure.axes
-    assert any(isinstance(one, ContourSet) for one in left.collections)
-    assert not any(isinstance(one, ContourSet) for one in right.collections)
-    (mesh,) = (one for one in left.collections if isinstance(one, QuadMesh))
+    assert any(isinstance(artist, ContourSet) for artist in left.collections)
+    assert not any(isinstance(artist, ContourSet) for artist in right.collections)
+    (mesh,) = (artist for artist in left.collections if isinstance(artist, QuadMesh))
     assert {-1, 1} <= set(np.unique(np.asarray(mesh.get_array())))
     assert "positive for a higher density in before" in bar.get_ylabel().replace("\n", " ")
-    assert [text.get_text() for text in right.texts] == ratios(apart)
-    # Blue is above zero, as it is where the first sample is named to have more.
-    (image,) = (one for one in right.collections if isinstance(one, QuadMesh))
+    assert [text.get_text() for text in right.texts] == ratios(different)
+    # Blue is above zero, as in regions with a higher density of the first sample.
+    (image,) = (artist for artist in right.collections if isinstance(artist, QuadMesh))
     assert [to_hex(colour).upper() for colour in image.cmap([0.0, 1.0])] == [Q_MORE, P_MORE]
     assert legend(figure) == [
         "before (150 rows)", "after (150 rows)", "higher density in before",
@@ -91,53 +93,53 @@ def test_a_map_has_lines_around_what_is_named():
     ]  # fmt: skip
     colours = [to_hex(rows.get_facecolor()[0]).upper() for rows in left.collections[1:3]]
     assert colours == [P_MORE, Q_MORE]  # as where the sample has the higher density
-    figure = alike.plot()
+    figure = equal.plot()
     left, right, bar = figure.axes
     assert len(legend(figure)) == 2
     assert not right.texts
-    assert not any(isinstance(one, ContourSet) for one in right.collections)
-    (mesh,) = (one for one in left.collections if isinstance(one, QuadMesh))
+    assert not any(isinstance(artist, ContourSet) for artist in right.collections)
+    (mesh,) = (artist for artist in left.collections if isinstance(artist, QuadMesh))
     assert not np.asarray(mesh.get_array()).any()
 
 
 @pytest.mark.slow
-def test_of_more_columns_every_place_is_a_line_with_its_columns():
-    apart, alike = compared(3, 1.5), compared(3, 0.0)
-    figure = apart.plot()
+def test_regions_of_three_columns_are_lines_with_their_columns():
+    different, equal = compared(3, 1.5), compared(3, 0.0)
+    figure = different.plot()
     (ax,) = figure.axes
     labels = [label.get_text() for label in ax.get_yticklabels()]
-    assert len(labels) == len(apart.regions)
+    assert len(labels) == len(different.regions)
     assert labels[0].startswith("x0 = ")
-    intervals = [one.get_segments()[0][:, 0] for one in ax.collections[: len(labels)]]
-    for (low, high), region in zip(intervals, apart.regions, strict=True):
+    intervals = [collection.get_segments()[0][:, 0] for collection in ax.collections[: len(labels)]]
+    for (low, high), region in zip(intervals, different.regions, strict=True):
         assert low == pytest.approx(region.ratio_interval[0])
         assert high == pytest.approx(min(region.ratio_interval[1], ax.get_xlim()[1]))
     assert [label.partition(",")[0] for label in legend(figure)] == [
         "higher density in before", "higher density in after"
     ]  # fmt: skip
-    (ax,) = alike.plot().axes
+    (ax,) = equal.plot().axes
     assert [text.get_text() for text in ax.texts] == ["no regions of difference"]
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 3])
 @pytest.mark.one_in(3)
-def test_it_is_drawn_on_axes_that_are_given(dimension):
-    apart = compared(dimension, 1.5)
+def test_it_is_drawn_on_axes_of_the_user(dimension):
+    different = compared(dimension, 1.5)
     wanted = 1 if dimension > 2 else 2
     axes = np.atleast_1d(Figure().subplots(wanted))
-    assert plot_comparison(apart, ax=list(axes)) is axes[0].figure
-    assert axes[0].get_title(loc="left") == str(apart).splitlines()[0]
+    assert plot_comparison(different, ax=list(axes)) is axes[0].figure
+    assert axes[0].get_title(loc="left") == str(different).splitlines()[0]
     with pytest.raises(InputError, match="matplotlib Axes"):
-        plot_comparison(apart, ax=list(Figure().subplots(3)))
-    alone = Figure().subplots()
-    plot_comparison(apart, ax=alone, title="A", xlabel="B", units="mm", legend=False)
-    assert (alone.get_title(loc="left"), alone.get_legend()) == ("A", None)
-    assert dimension > 2 or alone.get_xlabel() == "B (mm)"
-    assert dimension != 2 or alone.get_ylabel() == "x1 (mm)"
+        plot_comparison(different, ax=list(Figure().subplots(3)))
+    axis = Figure().subplots()
+    plot_comparison(different, ax=axis, title="A", xlabel="B", units="mm", legend=False)
+    assert (axis.get_title(loc="left"), axis.get_legend()) == ("A", None)
+    assert dimension > 2 or axis.get_xlabel() == "B (mm)"
+    assert dimension != 2 or axis.get_ylabel() == "x1 (mm)"
     with pytest.raises(InputError, match="without ax"):
-        plot_comparison(apart, ax=alone, figsize=(3.5, 3.0))
+        plot_comparison(different, ax=axis, figsize=(3.5, 3.0))
     with pytest.raises(InputError, match="units must be one or"):
-        plot_comparison(apart, units=["mm"] * 7)
+        plot_comparison(different, units=["mm"] * 7)
 
 
 @functools.cache
@@ -149,11 +151,11 @@ def paired():
 
 
 def test_differences_of_pairs_have_a_panel():
-    found = paired()
-    figure = found.plot()
+    result = paired()
+    figure = result.plot()
     differences = figure.axes[2]
     assert differences.get_xlabel() == "after - before: x"
-    (low,), (high,) = found.mean_difference_interval
+    (low,), (high,) = result.mean_difference_interval
     (span,) = (patch for patch in differences.patches if patch.get_label().startswith("mean diff"))
     assert span.get_x() == pytest.approx(low)
     assert span.get_x() + span.get_width() == pytest.approx(high)
@@ -182,17 +184,17 @@ def test_texts_do_not_overlap_in_a_column_of_a_journal(comparison, height):
         if text.get_visible() and text.get_text().strip() and text.get_window_extent(renderer).width
     ]
     boxes = {text: text.get_window_extent(renderer) for text in texts}
-    shown = [text for text in texts if not _beyond_axis(text)]
-    for index, text in enumerate(shown):
+    visible = [text for text in texts if not _beyond_axis(text)]
+    for index, text in enumerate(visible):
         box = boxes[text]
         assert -1.0 <= box.x0 <= box.x1 <= figure.bbox.x1 + 1.0, text
         assert -1.0 <= box.y0 <= box.y1 <= figure.bbox.y1 + 1.0, text
-        for other in shown[:index]:
+        for other in visible[:index]:
             assert not box.overlaps(boxes[other]), (text, other)
 
 
 def _beyond_axis(text):
-    """Whether a text is the label of a tick outside of the limits, which is not drawn."""
+    """Return whether a text is the label of a tick outside of the limits, which is not drawn."""
     for axis in (axis for ax in text.figure.axes for axis in (ax.xaxis, ax.yaxis)):
         low, high = sorted(axis.get_view_interval())
         for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
@@ -201,16 +203,16 @@ def _beyond_axis(text):
     return False
 
 
-def test_bars_of_counts_stand_on_the_counts():
+def test_bars_of_counts_are_centered_at_the_counts():
     rng = np.random.default_rng(0)
-    found = compare(rng.poisson(2.0, 80), rng.poisson(3.0, 90), **QUIET)
-    above, _ = found.plot().axes
+    result = compare(rng.poisson(2.0, 80), rng.poisson(3.0, 90), **QUIET)
+    above, _ = result.plot().axes
     edges = above.patches[0].get_data().edges
     np.testing.assert_allclose(edges - np.floor(edges), 0.5, atol=1e-6)
     np.testing.assert_allclose(np.diff(edges), 1.0)
 
 
-def test_long_names_keep_what_tells_them_apart():
+def test_long_names_keep_the_part_that_differs():
     assert short_names(("before", "after")) == ("before", "after")
     long = ("patients_2024_first_quarter", "patients_2025_first_quarter")
     assert short_names(long) == ("…2024_first_q…", "…2025_first_q…")

@@ -4,7 +4,7 @@ from bke.inference import InputError, normal_laplace_density, plot_densities, pl
 from bke.inference.plots.style import P_COLOUR, Q_COLOUR
 
 
-def test_densities_are_the_given_ones():
+def test_densities_are_those_of_the_argument():
     at = np.linspace(-5, 5, 20)
     p, q = normal_laplace_density(at)
     (ax,) = plot_densities(at[:, None], p, q, column="speed").axes
@@ -16,7 +16,7 @@ def test_densities_are_the_given_ones():
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("speed", "density")
 
 
-def test_histograms_share_bins_and_integrate_to_one(data):
+def test_histograms_have_common_bins_and_integrate_to_unity(data):
     (ax,) = plot_samples(data, 1.0 + 2.0 * data[:20], columns=["speed"]).axes
     first, second = (patch.get_data() for patch in ax.patches)
     np.testing.assert_array_equal(first.edges, second.edges)

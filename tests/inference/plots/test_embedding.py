@@ -69,8 +69,8 @@ def test_truth_may_be_a_function_or_values(data):
         return gaussian_mixture_embedding([1.0], [0.0], [1.0], 0.4, at)
 
     back = AT[::-1]
-    for at, given in ((AT, truth), (AT, truth(AT)), (back, truth(back))):
-        (ax,) = plot_embedding_posterior(data, KERNEL, at, truth=given).axes
+    for at, argument in ((AT, truth), (AT, truth(AT)), (back, truth(back))):
+        (ax,) = plot_embedding_posterior(data, KERNEL, at, truth=argument).axes
         (line,) = [line for line in ax.lines if line.get_label() == "true embedding"]
         np.testing.assert_allclose(line.get_ydata(), truth(AT))
     with pytest.raises(InputError, match="truth has 3 values for 25 points"):

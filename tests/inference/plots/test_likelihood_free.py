@@ -52,9 +52,9 @@ def stages():
 
 def test_marginals(weighted):
     figure = plot_abc(weighted, truth={"a": 0.5})
-    shown = [ax for ax in figure.axes if ax.get_visible()]
-    assert [ax.get_xlabel() for ax in shown] == ["a", "b[0]", "b[1]", "b[2]"]
-    prior, wide, narrow = shown[0].patches
+    visible = [ax for ax in figure.axes if ax.get_visible()]
+    assert [ax.get_xlabel() for ax in visible] == ["a", "b[0]", "b[1]", "b[2]"]
+    prior, wide, narrow = visible[0].patches
     assert [patch.get_label() for patch in (prior, wide, narrow)] == [
         "prior",
         "epsilon 1",
@@ -64,11 +64,11 @@ def test_marginals(weighted):
     a, weight = weighted["posterior"]["a"].values[0], weighted["sample_stats"]["weight"][0, :, 1]
     inside = (a >= edges[3]) & (a < edges[4])
     assert values[3] * (edges[4] - edges[3]) == pytest.approx(float(weight.values[inside].sum()))
-    assert len(shown[0].lines) == 1  # the truth
-    assert len(shown[1].lines) == 0
+    assert len(visible[0].lines) == 1  # the truth
+    assert len(visible[1].lines) == 0
 
 
-def test_one_parameter_on_given_axes(weighted):
+def test_a_single_parameter_on_axes_of_the_user(weighted):
     _, ax = plt.subplots()
     assert plot_abc(weighted, "b[1]", axes=ax) is ax.figure
     assert ax.get_xlabel() == "b[1]"

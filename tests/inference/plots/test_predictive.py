@@ -1,4 +1,4 @@
-"""Pictures of a predictive check: what is marked is what lies beyond the reach."""
+"""Pictures of a predictive check mark the observations beyond the reach."""
 
 import dataclasses
 

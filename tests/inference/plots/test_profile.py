@@ -23,7 +23,7 @@ def test_profile_shows_density_modes_chains_and_prior(bimodal):
     assert [text.get_color() for text in ax.texts] == [mode_colour(0), mode_colour(1)]
 
 
-def test_profile_marks_chains_and_its_range_holds_modes_and_barrier(bimodal):
+def test_profile_marks_chains_and_its_range_contains_modes_and_barrier(bimodal):
     ax, _ = plot_profile(bimodal).axes
     ticks = [line for line in ax.lines if np.array_equal(line.get_ydata(), [0.0, 0.1])]
     assert [line.get_color() for line in ticks] == [
@@ -52,7 +52,7 @@ def test_profile_of_several_hyperparameters_is_refused(ard_run):
         plot_profile(ard_run)
 
 
-def test_profile_of_a_real_run_on_given_axes(run):
-    own = Figure()
-    assert plot_profile(run, axes=own.subplots(2, 1)) is own
-    own.savefig("/dev/null", format="png")
+def test_profile_of_a_real_run_on_axes_of_the_user(run):
+    user_figure = Figure()
+    assert plot_profile(run, axes=user_figure.subplots(2, 1)) is user_figure
+    user_figure.savefig("/dev/null", format="png")

@@ -1,4 +1,4 @@
-"""What all pictures share."""
+"""The common style of all pictures."""
 
 import io
 
@@ -6,9 +6,9 @@ from bke.inference.plots.style import panels
 
 
 def drawn(figure):
-    held = io.BytesIO()
-    figure.savefig(held, format="png")
-    return held.getvalue()
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png")
+    return buffer.getvalue()
 
 
 def test_a_dollar_sign_begins_no_formula():
@@ -20,8 +20,8 @@ def test_a_dollar_sign_begins_no_formula():
     ax.set_xscale("log")
     for _ in range(2):
         first = drawn(figure)
-    maths = {one.get_text(): one.get_parse_math() for one in ax.get_xticklabels()}
+    maths = {label.get_text(): label.get_parse_math() for label in ax.get_xticklabels()}
     assert maths["$\\mathdefault{10^{3}}$"]
-    assert not any(one.get_parse_math() for one in ax.get_yticklabels())
+    assert not any(label.get_parse_math() for label in ax.get_yticklabels())
     ax.set_title(r"cost $\\frac$")  # is another name
     assert drawn(figure) != first

@@ -64,7 +64,7 @@ def test_axes_are_logarithmic_where_the_draws_span_a_factor_of_ten(bimodal):
     assert (density.get_xscale(), trace.get_yscale()) == ("linear", "linear")
 
 
-def test_there_are_panels_for_every_column(ard_run):
+def test_every_column_has_panels(ard_run):
     axes = plot_trace(ard_run).axes
     names = [ax.get_xlabel().split() for ax in axes[::2]]
     assert names == [["lengthscale", "wind"], ["lengthscale", "height"]]
@@ -103,7 +103,7 @@ def test_mixed_chains_stay_in_the_band_of_ranks():
     assert outside <= 10
 
 
-def test_what_they_refuse(ard_run, data):
+def test_invalid_arguments_are_refused(ard_run, data):
     with pytest.raises(InputError, match=r"sites must be one of \['lengthscale'\]"):
         plot_trace(ard_run, "period")
     independent = fit(data, method=Quadrature(num_samples=8), progress=False)

@@ -44,7 +44,7 @@ def test_every_mode_has_a_panel_and_all_chains_the_last(line_witness, level):
     assert figure.axes[-1].get_xlabel() == "speed"
     excludes_zero = credible_band(line_witness, level, 0)
     assert ((excludes_zero.lower > 0) | (excludes_zero.upper < 0)).any()
-    assert len(figure.axes[0].collections) == 1  # the band: nothing is shaded or marked
+    assert len(figure.axes[0].collections) == 1  # the band: no region is shaded or marked
     labels = [text.get_text() for text in figure.axes[-1].get_legend().texts]
     assert labels == [f"pointwise {level:.0%} band"]
     calm = line_witness.isel(chain=slice(0, 2))
@@ -77,7 +77,7 @@ def test_axes_do_not_depend_on_the_weights_of_the_modes(group, bimodal, request)
 
 
 def with_masses(run):
-    """The run with a quadrature that finds the second mode alone to have any mass."""
+    """Return a run by a quadrature in which only the second mode has mass."""
     nodes = xr.Dataset(
         {
             "unconstrained": (("node", "parameter"), np.log([[0.5], [3.0]])),
@@ -107,7 +107,7 @@ def test_points_beyond_the_range_of_the_data_are_left_out(run, data):
 
 @pytest.mark.parametrize("weights", ["posterior", "chains"])
 def test_panels_of_figure_5(line_witness, bimodal, weights):
-    """By chain, modes weigh 2 to 1 as they have chains; by mass the first weighs nothing."""
+    """By chains, modes have weights of 2 to 1; by mass the first has weight 0."""
     witness = line_witness.copy()
     equal = witness["weight"].values
     masses = np.where(witness["mode"].values == 1, equal, 0.0)
@@ -147,7 +147,7 @@ def test_rugs_of_both_samples(line_witness):
         assert min(s[:, 1].min() for s in above.get_segments()) > 0.9
 
 
-def test_axes_are_shared_and_not_flattened_by_bands_far_from_the_data(line_witness):
+def test_axes_are_shared_and_not_stretched_by_bands_away_from_the_data(line_witness):
     wild = line_witness.copy()
     values = wild["witness"].values.copy()
     values[..., :3] *= 1e4  # a band that blows up beyond the data
@@ -181,10 +181,10 @@ def test_map_has_the_mean_on_the_mesh(map_witness):
 
 
 def test_map_of_scattered_points(map_witness):
-    some = map_witness.isel(point=[0, 3, 7, 11, 20])
-    first = plot_witness(some).axes[0].collections[0]
-    np.testing.assert_allclose(first.get_array(), credible_band(some, 0.8, 0).mean)
-    np.testing.assert_allclose(first.get_offsets(), some["at"].values)
+    selected = map_witness.isel(point=[0, 3, 7, 11, 20])
+    first = plot_witness(selected).axes[0].collections[0]
+    np.testing.assert_allclose(first.get_array(), credible_band(selected, 0.8, 0).mean)
+    np.testing.assert_allclose(first.get_offsets(), selected["at"].values)
 
 
 def test_points_are_sorted_with_their_intervals(point_witness):
@@ -192,7 +192,7 @@ def test_points_are_sorted_with_their_intervals(point_witness):
     ax = figure.axes[0]
     expected = credible_band(point_witness, 0.8, 0)
     order = np.argsort(expected.mean)
-    names = [format_values(place) for place in point_witness["at"].values]
+    names = [format_values(point) for point in point_witness["at"].values]
     assert [label.get_text() for label in ax.get_yticklabels()] == [names[row] for row in order]
     assert all(str(name) in ax.get_ylabel() for name in point_witness["column"].values)
     np.testing.assert_allclose(ax.lines[0].get_xdata(), expected.mean[order])

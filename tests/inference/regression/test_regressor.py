@@ -84,7 +84,7 @@ def test_posterior_matches_dense_matrices():
     """R (R + S/n)^-1 (mean - centre) and R - R (R + S/n)^-1 R, turned into the basis."""
     means, _ = simulate_means(300, 4, 1)
     coordinates = Coordinates.estimate(means)
-    inverse = np.linalg.inv(coordinates.basis)  # all four coordinates are kept
+    inverse = np.linalg.inv(coordinates.basis)  # all four coordinates remain
     prior = inverse.T @ np.diag(coordinates.variances) @ inverse
     centre = coordinates.center @ inverse
     centres, variances = coordinates.posterior(means.values, means.counts)
@@ -240,7 +240,7 @@ def test_formats_of_groups(fitted):
 
 @pytest.mark.slow
 def test_columns_of_data_frames_are_matched_by_name(fitted):
-    """In whatever order, of each group and of what is predicted; other names are refused."""
+    """Columns of groups and of new rows may have any order; other names are refused."""
     frames = [pd.DataFrame(frame, columns=["a", "b", "c"]) for frame in X]
     regressor = DistributionRegressor().fit(
         [frames[0], *(frame[["c", "a", "b"]] for frame in frames[1:])], Y
@@ -256,7 +256,7 @@ def test_columns_of_data_frames_are_matched_by_name(fitted):
 
 
 def test_summary_is_cross_validated(fitted):
-    """What the summary says is by other folds: it is worse than on the groups themselves."""
+    """The summary is cross-validated: it is worse than on the groups of the fit."""
     summary = fitted.summary_
     training_r2 = np.corrcoef(fitted.predict(X), Y)[0, 1] ** 2
     assert 0.0 < summary.r2 < training_r2
@@ -338,11 +338,11 @@ def test_model_density_matches_normal_densities():
     centre, variance = np.array([[1.0, 0.5], [-0.3, 2.0]]), np.array([[0.1, 0.2], [0.0, 0.4]])
     y = np.array([0.3, -0.8])
     sites = {"intercept": 0.2, "noise": 0.6, "scale": 0.9, "standard": np.array([0.5, -1.5])}
-    slopes = 0.9 * sites["standard"]
+    coefficients = 0.9 * sites["standard"]
     expected = norm.logpdf(0.2) + halfnorm.logpdf(0.6) + halfnorm.logpdf(0.9, scale=2.0)
     expected += norm.logpdf(sites["standard"]).sum()
-    deviation = np.sqrt(0.36 + variance @ slopes**2)
-    expected += norm.logpdf(y, 0.2 + centre @ slopes, deviation).sum()
+    deviation = np.sqrt(0.36 + variance @ coefficients**2)
+    expected += norm.logpdf(y, 0.2 + centre @ coefficients, deviation).sum()
     with jax.enable_x64(True):
         value, _ = log_density(distribution_regression_model, (centre, variance, y, 2.0), {}, sites)
     assert float(value) == pytest.approx(expected, rel=1e-10)

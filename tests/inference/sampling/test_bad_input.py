@@ -86,7 +86,7 @@ FAMILIES = [
     lambda value: Matern(1.5, value),
     lambda value: RationalQuadratic(1.0, value),
 ]
-#: What the message says, the calls that refuse, and the values that each of them refuses.
+#: Parts of messages, calls that refuse, and values that all of them refuse.
 ARGUMENTS = [
     ("lengthscale must be positive", FAMILIES, NOT_POSITIVE),
     ("lengthscale", [lambda value: likelihood(kernel=SquaredExponential(value))], ["a", None]),
@@ -185,10 +185,10 @@ ARGUMENTS = [
 ]
 
 
-@pytest.mark.parametrize(("said", "calls", "values"), ARGUMENTS)
-def test_arguments(said, calls, values):
+@pytest.mark.parametrize(("message", "calls", "values"), ARGUMENTS)
+def test_arguments(message, calls, values):
     for call, value in itertools.product(calls, values):
-        assert said in refusal(call, value)
+        assert message in refusal(call, value)
 
 
 @pytest.mark.parametrize("entry", MODELS)
@@ -209,7 +209,7 @@ def test_parameters_of_the_prior(entry, family, parameters):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("num_particles", "'num_particles': give method=Smc(num_particles=...)"),
         ("num_warmup", "'num_warmup': give method=Nuts(num_warmup=...)"),
@@ -218,8 +218,8 @@ def test_parameters_of_the_prior(entry, family, parameters):
         ("chians", "unexpected keyword argument 'chians'"),
     ],
 )
-def test_an_option_in_the_wrong_place_is_told_where_it_belongs(name, said):
-    assert refusal(fit, X, error=TypeError, **{name: 100}).endswith(said)
+def test_the_message_on_a_misplaced_option_names_its_class(name, message):
+    assert refusal(fit, X, error=TypeError, **{name: 100}).endswith(message)
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +229,7 @@ def witness(nuts_run):
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "expected"),
     [
         (with_cell(NAN), "a missing value (NaN) in row 8, column 2"),
         (with_cell(INF), "an infinite value in row 8, column 2"),
@@ -245,7 +245,7 @@ def witness(nuts_run):
         (np.array([1e200, 1.0, 2.0]), "overflow in row 1"),
     ],
 )
-def test_data(nuts_run, data, said):
+def test_data(nuts_run, data, expected):
     for name, call in (
         ("X", quick_fit),
         ("P", lambda data: sample_witness(nuts_run, data, X)),
@@ -253,11 +253,11 @@ def test_data(nuts_run, data, said):
     ):
         message = refusal(call, data)
         assert message.startswith(f"{name} ")
-        assert said in message
+        assert expected in message
 
 
 @pytest.mark.parametrize(
-    ("argument", "values", "said"),
+    ("argument", "values", "message"),
     [
         ("at", [[[0.0, 1.0]], np.zeros((0, 1))], "at must have shape (k, 1)"),
         ("at", [[0.0, NAN]], "at has a missing value (NaN) in row 2"),
@@ -276,9 +276,9 @@ def test_data(nuts_run, data, said):
         ("Q", [X2], "P has 1 column and Q has 2 columns"),
     ],
 )
-def test_arguments_of_the_witness(nuts_run, argument, values, said):
+def test_arguments_of_the_witness(nuts_run, argument, values, message):
     for value in values:
-        assert said in refusal(sample_witness, nuts_run, **{"P": X, "Q": X, argument: value})
+        assert message in refusal(sample_witness, nuts_run, **{"P": X, "Q": X, argument: value})
 
 
 def test_samples_of_another_dimension(nuts_run):
@@ -297,16 +297,16 @@ def test_something_that_is_no_run(witness, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("argument", "values", "said"),
+    ("argument", "values", "message"),
     [
         ("level", [0, 1, -0.5, 1.5, 80, NAN, INF, "0.8", None], "level must be between 0 and 1"),
         ("mode", [7], "no draw is in mode 7"),
         ("mode", [-2], "no draw is in mode -2"),
     ],
 )
-def test_arguments_of_the_band(witness, argument, values, said):
+def test_arguments_of_the_band(witness, argument, values, message):
     for value in values:
-        assert said in refusal(credible_band, witness, **{argument: value})
+        assert message in refusal(credible_band, witness, **{argument: value})
 
 
 def test_more_than_the_memory(monkeypatch, nuts_run):

@@ -1,4 +1,4 @@
-"""Modes told apart by the best paths between draws, on densities known exactly."""
+"""Modes are separated by the best paths between draws, on densities known exactly."""
 
 import numpy as np
 import pytest
@@ -67,7 +67,7 @@ def test_the_barrier_between_two_gaussians(seed):
 
 @pytest.mark.parametrize("dimension", [2, 10])
 @pytest.mark.parametrize("seed", range(3))
-def test_one_gaussian_is_one_group(dimension, seed):
+def test_a_gaussian_is_a_single_group(dimension, seed):
     """Draws in ten dimensions stay five nats below the top, and tails much further."""
     scales = np.geomspace(0.1, 10.0, dimension)
     points = np.random.default_rng(seed).normal(0.0, scales, size=(8, 200, dimension))
@@ -93,7 +93,7 @@ def test_a_chain_that_crosses_does_not_join_two_modes():
     np.testing.assert_array_equal(label[0], np.where(before, label[1, 0], label[2, 0]))
 
 
-def test_one_chain_of_independent_draws_shows_a_mode_of_three_percent():
+def test_a_single_chain_of_independent_draws_shows_a_mode_of_three_percent():
     """12 of 400 draws, of which 160 are nodes: none of the 12 is one in 2 of 1000 seeds."""
     order = np.random.default_rng(5).permutation(400)
     points = np.concatenate([two_mode_chains((0,), 388), two_mode_chains((1,), 12)], axis=1)
@@ -111,16 +111,16 @@ def banana(z):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_there_is_no_barrier_along_a_curved_ridge(seed):
+def test_a_curved_ridge_has_no_barrier(seed):
     rng = np.random.default_rng(seed)
-    ranges = [(-2.0, -0.5), (-1.0, 0.6), (0.2, 1.3), (0.9, 2.0)]  # each chain sees a part
+    ranges = [(-2.0, -0.5), (-1.0, 0.6), (0.2, 1.3), (0.9, 2.0)]  # each chain visits a part
     x = np.stack([rng.uniform(*ends, size=100) for ends in ranges])
     points = np.stack([x, x**2 + 0.1 * rng.normal(size=x.shape)], axis=-1)
     assert banana({"x": 0.0, "y": 4.0}) < -600.0
     assert not grouped(points, banana)[0].any()
 
 
-def test_a_path_through_a_third_chain_is_found():
+def test_paths_may_lead_through_a_third_chain():
     """Chains at three stations of a line; the way from first to last leads over the second."""
     rng = np.random.default_rng(0)
     points = np.stack([[c, 0.0] + 0.6 * rng.normal(size=(100, 2)) for c in (0.0, 2.0, 4.0)])
@@ -131,9 +131,9 @@ def test_a_path_through_a_third_chain_is_found():
     z, lp = chains_of(points, line)
     paths = density_graph(z, lp, line)
     owner = np.repeat(np.arange(3), paths.sizes["node"])
-    found = bottlenecks(paths["edge"].values, paths["low"].values, owner)
-    nearer = min(found[0, 1], found[1, 2])
-    assert nearer - 0.5 < found[0, 2] <= nearer
+    minima = bottlenecks(paths["edge"].values, paths["low"].values, owner)
+    nearer = min(minima[0, 1], minima[1, 2])
+    assert nearer - 0.5 < minima[0, 2] <= nearer
 
 
 def test_a_density_of_zero_between_chains_is_a_wall():
@@ -146,12 +146,12 @@ def test_a_density_of_zero_between_chains_is_a_wall():
     assert saddle[0, 1] < -1e200
 
 
-def test_vector_valued_sites_are_taken_apart_and_put_together():
+def test_vector_valued_sites_give_the_graph_of_their_entries():
     points = two_mode_chains()
     z, lp = chains_of(points, two_gaussians)
 
-    def of_vectors(one):
-        return two_gaussians({"x": one["v"][:, 0], "y": one["v"][:, 1]})
+    def of_vectors(sites):
+        return two_gaussians({"x": sites["v"][:, 0], "y": sites["v"][:, 1]})
 
     xr.testing.assert_identical(
         density_graph({"v": points}, lp, of_vectors), density_graph(z, lp, two_gaussians)
@@ -184,8 +184,8 @@ def test_bottlenecks_agree_with_exhaustive_relaxation(seed):
         width[a, b] = width[b, a] = max(width[a, b], height)
     for via in range(count):
         width = np.maximum(width, np.minimum(width[:, via, None], width[None, via]))
-    found = bottlenecks(edges, low, owner)
+    result = bottlenecks(edges, low, owner)
     for a in range(chains):
         for b in range(chains):
             if a != b:
-                assert found[a, b] == width[np.ix_(owner == a, owner == b)].max()
+                assert result[a, b] == width[np.ix_(owner == a, owner == b)].max()

@@ -1,4 +1,4 @@
-"""What two methods, or two numbers of threads, must agree on, also for the extensions of BKE."""
+"""Methods, and numbers of threads, must agree, also for the extensions of BKE."""
 
 import jax
 import jax.numpy as jnp
@@ -37,8 +37,8 @@ RNG = np.random.default_rng(0)
 P, Q = RNG.normal(size=24), RNG.gamma(2.0, size=20)
 X = np.concatenate([P, Q])
 #: No labels to switch, and no tail at lengthscales near the distance of two points, where a second
-#: mode of prior probability 1e-6 would hold a third of the posterior mass: SMC cannot see that one.
-APART = dist.LogNormal(np.log([0.5, 2.0]), 0.25)
+#: mode of prior probability 1e-6 would hold a third of the posterior mass, which SMC cannot detect.
+SEPARATED_PRIOR = dist.LogNormal(np.log([0.5, 2.0]), 0.25)
 FREQUENCIES = dist.Uniform(np.array([0.01, 0.05]), np.array([0.03, 0.2]))
 EXTENSIONS = {
     "full sampling covariance": {"noise_variance": "clt"},
@@ -58,16 +58,16 @@ EXTENSIONS = {
     },
     "mixture over mu_theta": {
         "kernel": GaussianMixture(np.array([0.5, 2.0]), np.array([0.5, 0.5])),
-        "prior": {"lengthscale": APART},
+        "prior": {"lengthscale": SEPARATED_PRIOR},
     },
-    "one spectral component": {  # names not in the order of the alphabet, shapes alike
+    "one spectral component": {  # names are not in alphabetical order, and shapes are equal
         "kernel": SpectralMixture(1.0, 0.1),
         # Up to 0.3 four chains of 300 do not mix.
         "prior": {"lengthscale": dist.LogNormal(0.0, 0.5), "frequency": dist.Uniform(0.01, 0.05)},
     },
     "spectral mixture": {
         "kernel": SpectralMixture(np.array([0.5, 2.0]), np.array([0.05, 0.1])),
-        "prior": {"lengthscale": APART},
+        "prior": {"lengthscale": SEPARATED_PRIOR},
     },
 }
 SETTINGS = {"standardize": None, "progress": False}
@@ -75,7 +75,7 @@ CHAINS = Nuts(num_chains=4, num_warmup=200, num_samples=200)
 
 
 @pytest.mark.parametrize("name", EXTENSIONS)
-def test_all_methods_find_one_posterior(name, tmp_path):
+def test_all_methods_agree_on_the_posterior(name, tmp_path):
     """Means and normaliser; 4 repeats of 500 particles, seed 0, within 5 standard errors.
 
     With normal errors one of the 8 x 3 comparisons fails by chance once in 70 000 seeds; with 4
@@ -86,8 +86,8 @@ def test_all_methods_find_one_posterior(name, tmp_path):
     smc = fit(X, method=Smc(num_particles=2000, num_repeats=4), **arguments)
     nuts = reweight(fit(X, method=CHAINS, **arguments), progress=False)
     log = exact["quadrature"].attrs["log_normalizer"]
-    found = smc["smc"].attrs
-    assert abs(found["log_normalizer"] - log) < 5 * found["log_normalizer_error"] + 0.15
+    attributes = smc["smc"].attrs
+    assert abs(attributes["log_normalizer"] - log) < 5 * attributes["log_normalizer_error"] + 0.15
     assert nuts["quadrature"].attrs["log_normalizer"] == pytest.approx(log, abs=2e-3)
 
     expected, spread = moments(exact)
@@ -113,14 +113,14 @@ def moments(run):
 
 
 def test_four_parameters_of_a_spectral_mixture_under_nuts_and_smc():
-    """Frequencies too: beyond quadrature, so SMC beside bridge sampling from chains.
+    """Too many hyperparameters for quadrature: compare SMC with bridge sampling from chains.
 
     Their prior is bounded: the volume factor grows with the frequency, n log f nats in all, so that
     a mode at f = 5 would outweigh a log-normal prior that puts it 13 standard deviations out.
     """
     arguments = {
         "kernel": SpectralMixture(np.array([0.5, 2.0]), np.array([0.05, 0.1])),
-        "prior": {"lengthscale": APART, "frequency": FREQUENCIES},
+        "prior": {"lengthscale": SEPARATED_PRIOR, "frequency": FREQUENCIES},
         **SETTINGS,
     }
     smc = fit(X, method=Smc(num_particles=500, num_repeats=4), **arguments)
@@ -157,7 +157,7 @@ def test_the_posterior_mean_by_quadrature_and_nuts(shift):
     assert (difference <= tolerance) == (shift == 0.0)
 
 
-def test_the_likelihood_and_its_gradient_with_one_thread_and_with_all():
+def test_the_likelihood_and_its_gradient_with_a_single_thread_and_with_all():
     X = np.random.default_rng(0).normal(size=(600, 2))
 
     def log_likelihood(lengthscale):

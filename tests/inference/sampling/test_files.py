@@ -1,4 +1,4 @@
-"""Runs that are read: whole ones only, whoever wrote them, and no module beside them unasked."""
+"""Runs are read if they are complete, whoever wrote them, and modules only with consent."""
 
 import contextlib
 import importlib
@@ -11,7 +11,7 @@ import numpyro.distributions as dist
 import pytest
 import xarray as xr
 from bke.inference import InputError, diagnose, fit, load_run, save_run
-from bke.inference.core.netcdf import SEALED
+from bke.inference.core.netcdf import CHECKSUM_ATTRIBUTE
 from bke.inference.diagnostics.summary import run_summary
 from bke.inference.sampling.record import RECORD, read_record
 from bke.models import Gaussian, kernel_from_function
@@ -54,8 +54,8 @@ def entry(*path, value=None):
     def change(run):
         record = part = read_record(run.attrs)
         *parts, name = path
-        for each in parts:
-            part = part[each]
+        for key in parts:
+            part = part[key]
         if value is None:
             del part[name]
         else:
@@ -66,7 +66,7 @@ def entry(*path, value=None):
 
 
 def variable(group, name, change):
-    """Replace a group by what ``change(dataset, name)`` makes of it."""
+    """Replace a group by ``change(dataset, name)``."""
 
     def changed(run):
         run[group] = xr.DataTree(change(run[group].to_dataset(), name))
@@ -97,7 +97,7 @@ def fewer(dataset, name):
     return dataset.isel({name: slice(0, -1)})
 
 
-def turned(dataset, name):
+def transposed(dataset, name):
     return dataset.assign({name: dataset[name].transpose(*dataset[name].dims[::-1])})
 
 
@@ -119,7 +119,7 @@ CHANGES = [
     (variable("posterior", "lengthscale", values(with_nan)), "has values that are not finite"),
     (variable("posterior", "lengthscale", text), "is not a number or an array of numbers"),
     (variable("posterior", "lengthscale", renamed), "unconstrained_posterior has no other"),
-    (variable("posterior", "lengthscale", turned), "has no chains of draws"),
+    (variable("posterior", "lengthscale", transposed), "has no chains of draws"),
     (variable("unconstrained_posterior", "draw", fewer), "4000 along draw, and unconstrained"),
     (variable("sample_stats", "chain", fewer), "along chain, and sample_stats has"),
     (variable("observed_data", "X", values(with_nan)), "X in its group observed_data has values"),
@@ -164,11 +164,11 @@ def loaded(run, path):
 
 @pytest.mark.parametrize("index", range(len(CHANGES)))
 @pytest.mark.one_in(4)
-def test_a_run_that_another_program_wrote_is_whole_or_refused(run, tmp_path, index):
-    change, told = CHANGES[index]
+def test_a_run_that_another_program_wrote_is_complete_or_refused(run, tmp_path, index):
+    change, message = CHANGES[index]
     changed = run.copy(deep=True)
     change(changed)
-    assert told in loaded(changed, tmp_path / "run.nc")
+    assert message in loaded(changed, tmp_path / "run.nc")
 
 
 @pytest.mark.slow
@@ -193,11 +193,11 @@ def test_random_changes_are_refused_or_do_no_harm(run, tmp_path):
             del tree[group]
         else:
             variable(group, rng.choice(names), changes[kind - 2])(tree)
-        tree.attrs.pop(SEALED, None)
-        found = loaded(tree, tmp_path / "run.nc")
-        if not isinstance(found, str):
+        tree.attrs.pop(CHECKSUM_ATTRIBUTE, None)
+        restored = loaded(tree, tmp_path / "run.nc")
+        if not isinstance(restored, str):
             with contextlib.suppress(InputError):
-                run_summary(found, diagnose(found))
+                run_summary(restored, diagnose(restored))
 
 
 def test_a_run_that_was_thinned_or_extended_is_read(run, tmp_path):
@@ -206,9 +206,9 @@ def test_a_run_that_was_thinned_or_extended_is_read(run, tmp_path):
         thinned[name] = xr.DataTree(thinned[name].to_dataset().isel(draw=slice(0, None, 5)))
     thinned["mine"] = xr.DataTree(xr.Dataset({"note": ("row", ["a", "b"])}))
     del thinned["prior"]
-    found = loaded(thinned, tmp_path / "run.nc")
-    assert found["posterior"].sizes["draw"] == 800
-    assert len(diagnose(found).modes.modes) == len(diagnose(run).modes.modes)
+    restored = loaded(thinned, tmp_path / "run.nc")
+    assert restored["posterior"].sizes["draw"] == 800
+    assert len(diagnose(restored).modes.modes) == len(diagnose(run).modes.modes)
 
 
 def test_log_density_is_the_only_statistic_that_is_needed(run, tmp_path):
@@ -218,10 +218,10 @@ def test_log_density_is_the_only_statistic_that_is_needed(run, tmp_path):
         if name in changed.children:
             del changed[name]
     changed["sample_stats"] = xr.DataTree(changed["sample_stats"].to_dataset()[["lp"]])
-    found = loaded(changed, tmp_path / "run.nc")
-    assert str(diagnose(found)) == str(diagnose(run))
+    restored = loaded(changed, tmp_path / "run.nc")
+    assert str(diagnose(restored)) == str(diagnose(run))
     np.testing.assert_array_equal(
-        found["posterior"]["lengthscale"], run["posterior"]["lengthscale"]
+        restored["posterior"]["lengthscale"], run["posterior"]["lengthscale"]
     )
     changed["sample_stats"] = xr.DataTree(xr.Dataset({"energy": ("chain", [1.0])}))
     assert "sample_stats" in loaded(changed, tmp_path / "run.nc")
@@ -237,8 +237,8 @@ def stranger(tmp_path, monkeypatch):
     module = importlib.import_module(NAME)
     kernel = kernel_from_function(module.heat, stationary=True)
     X = np.random.default_rng(0).normal(size=12)
-    made = fit(X, kernel=kernel, measure=Gaussian(2.0), progress=False)
-    save_run(made, folder / "run.nc")
+    run = fit(X, kernel=kernel, measure=Gaussian(2.0), progress=False)
+    save_run(run, folder / "run.nc")
     load_run(folder / "run.nc")  # its module is imported
     del sys.modules[NAME]
     (folder / "was_run").unlink()
@@ -247,10 +247,10 @@ def stranger(tmp_path, monkeypatch):
     sys.modules.pop(NAME, None)
 
 
-@pytest.mark.parametrize("place", ["beside", "elsewhere"])
-def test_a_module_is_not_run_unasked(stranger, tmp_path, place):
+@pytest.mark.parametrize("location", ["beside", "elsewhere"])
+def test_a_module_is_not_run_without_consent(stranger, tmp_path, location):
     path = stranger / "run.nc"
-    if place == "elsewhere":
+    if location == "elsewhere":
         path = path.rename(tmp_path / "run.nc")
     with pytest.raises(InputError, match=f"of the module '{NAME}', which would be run"):
         load_run(path)
@@ -263,10 +263,12 @@ def test_a_module_is_not_run_unasked(stranger, tmp_path, place):
 
 
 def test_a_prior_that_cannot_be_rebuilt_leaves_its_draws(tmp_path):
-    class Own(dist.Gamma):
+    class UserGamma(dist.Gamma):
         pass
 
-    made = fit(np.random.default_rng(0).normal(size=12), prior=Own(2.0, 2.0), progress=False)
-    save_run(made, tmp_path / "run.nc")
-    found = load_run(tmp_path / "run.nc")["posterior"]["lengthscale"]
-    np.testing.assert_array_equal(found, made["posterior"]["lengthscale"])
+    original = fit(
+        np.random.default_rng(0).normal(size=12), prior=UserGamma(2.0, 2.0), progress=False
+    )
+    save_run(original, tmp_path / "run.nc")
+    restored = load_run(tmp_path / "run.nc")["posterior"]["lengthscale"]
+    np.testing.assert_array_equal(restored, original["posterior"]["lengthscale"])

@@ -1,4 +1,4 @@
-"""NUTS runs: what they hold, that they can be repeated, and that the draws are right."""
+"""NUTS runs: contents, reproducibility, and correctness of draws."""
 
 import types
 
@@ -32,7 +32,7 @@ def run(nuts_run):
     return nuts_run
 
 
-def test_a_run_holds_the_groups_arviz_knows(run):
+def test_a_run_has_the_groups_of_arviz(run):
     assert run["posterior"]["lengthscale"].dims == ("chain", "draw")
     assert run["posterior"]["lengthscale"].shape == (2, 10)
     assert run["warmup_posterior"]["lengthscale"].shape == (2, 20)
@@ -57,7 +57,7 @@ def test_lp_is_the_log_density_of_the_draws(run):
         assert float(run["sample_stats"]["lp"][chain, draw]) == pytest.approx(expected, rel=1e-10)
 
 
-def test_a_second_fit_of_another_seed_compiles_nothing(run):
+def test_a_second_fit_of_another_seed_compiles_no_program(run):
     target, _ = target_of(run)
     with jax.enable_x64(True):
         sampler = nuts_program(target, 20, 0.8, 10, False)
@@ -70,7 +70,7 @@ def test_a_second_fit_of_another_seed_compiles_nothing(run):
     assert sampler._advance._cache_size() == before
 
 
-def test_chains_start_apart_and_where_the_density_is_finite():
+def test_chains_start_at_different_points_of_finite_density():
     method = Nuts(num_chains=8, num_warmup=20, num_samples=4)
     run = fit(sample(40, 2), method=method, progress=False)
     starts = np.exp(run["initial"]["lengthscale"].values)
@@ -81,7 +81,7 @@ def test_chains_start_apart_and_where_the_density_is_finite():
     assert starts.max() > 1.0
 
 
-def test_feet_and_metres_give_the_same_posterior_in_their_own_units():
+def test_feet_and_metres_give_the_same_posterior_in_their_units():
     feet = sample(40, 8) * 1000
     in_feet, in_metres = (
         fit(X, **SHORT)["posterior"]["lengthscale"].values for X in (feet, feet * 0.3048)
@@ -149,7 +149,7 @@ def test_options(options, shape):
     assert ("noise_variance" in run["posterior"]) == ("noise_variance" in options)
 
 
-def test_lengthscales_are_in_the_units_of_each_column():
+def test_lengthscales_are_in_the_units_of_their_columns():
     X = sample(20, 9, dimension=2) * np.array([1.0, 1000.0])
     values = fit(X, **SHORT)["posterior"]["lengthscale"].values
     ratio = X[:, 1].std() / X[:, 0].std()
@@ -184,10 +184,10 @@ def sampled():
         target = types.SimpleNamespace(log_density=log_density, shapes={"a": ()})
         sampler = NutsProgram(target, WARMUP, 0.8, 10, dense_mass=False)
         initial = {"a": jnp.array([-1.0, 0.5])}
-        found = sampler.run(
+        result = sampler.run(
             jnp.float64(1.5), initial=initial, num_samples=DRAWS, key=jax.random.key(0)
         )
-    return sampler, found
+    return sampler, result
 
 
 def test_evaluations_without_a_value_are_counted_where_they_are(sampled):
@@ -202,7 +202,7 @@ def test_evaluations_without_a_value_are_counted_where_they_are(sampled):
     assert chains.z["a"].max() <= 1.5
 
 
-def test_its_programs_can_be_kept_on_disk(sampled):
+def test_its_programs_can_be_cached_on_disk(sampled):
     """JAX's compilation cache takes no program that calls back."""
     sampler, _ = sampled
     with jax.enable_x64(True):

@@ -1,4 +1,4 @@
-"""Draws of other programs with their model are the run that ``fit`` would have made of them."""
+"""Draws of other programs with their model give the run of ``fit``."""
 
 from functools import partial
 
@@ -79,7 +79,7 @@ def tree(mcmc):
         return arviz_base.from_numpyro(mcmc)
 
 
-def test_plain_numpyro_is_diagnosed_weighed_and_drawn(mcmc, tree):
+def test_plain_numpyro_is_diagnosed_weighted_and_drawn(mcmc, tree):
     """The literal pipeline: NUTS, ArviZ's tree, diagnosis, masses, witness, plots."""
     diagnosis = diagnose(tree, X=X)
     low, high = (float(mode.location["lengthscale"]) for mode in diagnosis.modes.modes)
@@ -98,14 +98,14 @@ def test_plain_numpyro_is_diagnosed_weighed_and_drawn(mcmc, tree):
     plt.close("all")
 
 
-def test_the_density_that_numpyro_recorded_is_taken(mcmc, tree):
+def test_the_density_that_numpyro_recorded_is_used(mcmc, tree):
     lp = densities(mcmc)
     np.testing.assert_allclose(lp, -tree["sample_stats"]["lp"].values, rtol=1e-9)
     plain = stan_like(mcmc.get_samples(group_by_chain=True)["lengthscale"])
     np.testing.assert_allclose(densities(plain, X=X), lp, rtol=1e-9)
 
 
-def test_a_file_of_the_tree_is_enough(tree, tmp_path, monkeypatch):
+def test_a_file_of_the_tree_suffices(tree, tmp_path, monkeypatch):
     expected = str(diagnose(tree, X=X))
     tree.to_netcdf(tmp_path / "tree.nc")
     monkeypatch.setattr(opening, "_SHARED", opening.Cache(8))  # as in another process
@@ -113,13 +113,13 @@ def test_a_file_of_the_tree_is_enough(tree, tmp_path, monkeypatch):
 
 
 def test_it_is_the_run_of_fit():
-    """Of the same draws: density, modes and masses agree with those of the run they are from."""
+    """Density, modes and masses agree with those of the run of the same draws."""
     run = fit(X, method=Nuts(2, 20, 6), standardize=None, progress=False)
     foreign = open_run(stan_like(run["posterior"]["lengthscale"].values, "rho"), **RENAMED).tree
     np.testing.assert_allclose(foreign["sample_stats"]["lp"], run["sample_stats"]["lp"], rtol=1e-9)
     ours, theirs = (find_modes(reweight(tree, progress=False)) for tree in (run, foreign))
     np.testing.assert_array_equal(ours.of_draws, theirs.of_draws)
-    masses = [[mode.mass for mode in found.modes] for found in (ours, theirs)]
+    masses = [[mode.mass for mode in modes.modes] for modes in (ours, theirs)]
     np.testing.assert_allclose(*masses, atol=3e-3)
 
 
@@ -149,7 +149,7 @@ def test_it_is_computed_once(monkeypatch):
 
 
 def test_other_models_and_shapes():
-    """As PyMC writes it: other variables beside, a vector with its own dimension, a noise prior."""
+    """A tree as of PyMC: further variables, a vector with a named dimension, a noise prior."""
     rng = np.random.default_rng(2)
     plane = rng.gamma(2.0, size=(24, 2))
     scales = rng.gamma(2.0, size=(3, 5, 2)) + 0.2
@@ -181,7 +181,7 @@ def test_other_models_and_shapes():
     assert len(opened.tree["paths"]["draw"]) == 3
 
 
-def test_a_partial_model_knows_its_arguments():
+def test_a_partial_model_has_its_arguments():
     model = partial(bke_model, noise_variance=0.3)
     sampler = MCMC(NUTS(model), num_warmup=1, num_samples=1, progress_bar=False)
     sampler._args, sampler._kwargs = (X,), {"kernel": Laplace}
@@ -218,7 +218,7 @@ def test_a_density_of_another_model_is_noted():
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(draws, arguments, message):
+def test_inconsistent_arguments_are_refused(draws, arguments, message):
     with pytest.raises(InputError, match=message):
         open_run(draws, **arguments)
 
@@ -230,14 +230,14 @@ def test_a_run_of_fit_takes_no_model():
             diagnose(known, X=X)
 
 
-def test_landmarks_are_part_of_what_a_run_is_known_by():
+def test_landmarks_are_part_of_the_hash_of_a_run():
     draws, grid = stan_like(), np.linspace(-4.0, 5.0, 8)[:, None]
-    near, far = (densities(draws, X=X, likelihood=Landmark(grid + d)) for d in (0.01, 0.4))
-    assert not np.isclose(near, far).any()
+    near, distant = (densities(draws, X=X, likelihood=Landmark(grid + d)) for d in (0.01, 0.4))
+    assert not np.isclose(near, distant).any()
 
 
-def test_priors_without_a_description_are_never_taken_for_each_other():
-    """Their descriptions hold addresses of memory, which objects share one after another."""
+def test_priors_without_a_description_are_never_confused():
+    """Their descriptions contain memory addresses, which later objects may reuse."""
     likelihoods = []
     for scale in (1.0, 0.1, 0.5, 1.0):
         prior = dist.TransformedDistribution(
@@ -251,7 +251,7 @@ def test_priors_without_a_description_are_never_taken_for_each_other():
     assert find_modes(reweight(opened, progress=False)).has_masses
 
 
-def test_runs_of_equal_draws_share_nothing_that_can_be_changed():
+def test_runs_of_equal_draws_share_no_mutable_data():
     draws = stan_like()
     first = open_run(draws, X=X).tree
     first["posterior"]["lengthscale"][:] = 9.0
@@ -270,12 +270,12 @@ def test_the_terms_that_bke_model_recorded_refute_other_data(mcmc, tree):
 
 
 def test_densities_of_other_programs_are_recognized(recwarn):
-    """Of the lengthscale itself, as emcee's, and in single precision."""
+    """Densities of the lengthscale itself, as emcee's, and in single precision."""
     expected = densities(stan_like(), X=X)
     for lp in (expected - np.log(VALUES) + 5.0, (expected - 2e4).astype(np.float32)):
         draws = stan_like(lp=lp)
         np.testing.assert_allclose(densities(draws, X=X), expected, atol=5e-3)
-    assert not [one for one in recwarn if issubclass(one.category, PosteriorWarning)]
+    assert not [warning for warning in recwarn if issubclass(warning.category, PosteriorWarning)]
     draws["sample_stats"]["lp"][0, 5] = np.nan
     np.testing.assert_allclose(densities(draws, X=X), expected)
 
@@ -289,20 +289,20 @@ def test_the_program_is_that_of_the_draws():
 
 
 def test_chains_and_draws_may_be_selected():
-    """Of two hyperparameters, whose graph of draws is of all of them."""
+    """There are two hyperparameters, and the graph of draws uses both."""
     rng = np.random.default_rng(0)
     values = np.exp(0.1 * rng.normal(size=(3, 40, 2)) + np.log([1.0, 1.5]))
     data = rng.normal(size=(30, 2))
     prior = dist.Gamma(1.0, 1.0).expand([2]).to_event(1)
     run = open_run(stan_like(values), X=data, prior=prior).tree
-    some = run.isel(draw=slice(20, None), missing_dims="ignore")
-    (mode,) = find_modes(some).modes
+    selection = run.isel(draw=slice(20, None), missing_dims="ignore")
+    (mode,) = find_modes(selection).modes
     np.testing.assert_allclose(mode.location["lengthscale"], np.median(values[:, 20:], axis=(0, 1)))
     with pytest.raises(InputError, match=r"no chains of draws: select one as isel\(chain=\[0\]\)"):
         diagnose(run.isel(chain=0))
 
 
-def test_terms_are_checked_where_equal_draws_without_them_are_known(tree):
+def test_terms_are_checked_if_equal_draws_without_them_are_cached(tree):
     other = 1.5 * X
     open_run(stan_like(tree["posterior"]["lengthscale"].values), X=other)
     without = tree.copy()

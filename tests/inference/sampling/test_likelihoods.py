@@ -52,10 +52,12 @@ QUIET = {"progress": False}
 #: Data of the low-rank likelihoods, of the landmark model with its landmarks, and of the spectral.
 X = np.random.default_rng(4).gamma(2.0, size=(90, 3)) * [1.0, 30.0, 5.0]
 PLANE = np.random.default_rng(8).gamma(2.0, size=(80, 2)) * [1.0, 30.0]
-PLACES = np.array([[0.5, 10.0], [1.0, 60.0], [2.0, 30.0], [3.0, 80.0], [4.0, 120.0], [6.0, 40.0]])
+LANDMARK_POINTS = np.array(
+    [[0.5, 10.0], [1.0, 60.0], [2.0, 30.0], [3.0, 80.0], [4.0, 120.0], [6.0, 40.0]]
+)
 LINE = np.random.default_rng(0).gamma(2.0, size=320)
 LOW_RANK = {"likelihood": Nystrom(30), **QUIET}
-LANDMARKS = {"likelihood": Landmark(PLACES), **QUIET}
+LANDMARKS = {"likelihood": Landmark(LANDMARK_POINTS), **QUIET}
 QUICK = {"method": Quadrature(num_samples=800)}
 
 
@@ -69,7 +71,7 @@ def logs_of(run):
 
 
 @pytest.mark.parametrize(
-    ("data", "options", "said"),
+    ("data", "options", "message"),
     [
         (X, {"likelihood": "nystrom"}, "likelihood='nystrom' needs a rank"),
         (X, {"likelihood": "fourier"}, "likelihood='fourier' needs a rank"),
@@ -79,14 +81,14 @@ def logs_of(run):
         (PLANE, {"likelihood": Landmark(1)}, "^the number of landmarks must be at least 2"),
         (PLANE, {"likelihood": Landmark(81)}, "at most 80"),
         (PLANE, {"likelihood": Landmark(2.5)}, "must be a whole number, got 2.5"),
-        (PLANE, {"likelihood": Landmark(PLACES[:, :1])}, r"must have shape \(k, 2\)"),
-        (PLANE, {"likelihood": Landmark(PLACES[:1])}, "at least 2"),
+        (PLANE, {"likelihood": Landmark(LANDMARK_POINTS[:, :1])}, r"must have shape \(k, 2\)"),
+        (PLANE, {"likelihood": Landmark(LANDMARK_POINTS[:1])}, "at least 2"),
         (PLANE, {"likelihood": "landmark", "noise_variance": "clt"}, "one noise variance"),
         (np.hstack([PLANE] * 2), {"likelihood": "spectral"}, r"cannot be used here: .* 4 columns"),
     ],
 )
-def test_refusals(data, options, said):
-    with pytest.raises(InputError, match=said):
+def test_refusals(data, options, message):
+    with pytest.raises(InputError, match=message):
         fit(data, **{**QUIET, **options})
 
 
@@ -114,10 +116,12 @@ def test_nuts_agrees_with_quadrature(data, options):
     ids=["low rank", "spectral"],
 )
 def test_the_learned_kernel_is_that_of_the_matrices(data, likelihood, accuracy):
-    found, exact = (learn_kernel(data, likelihood=kind, **QUIET) for kind in (likelihood, "dense"))
-    ratio = np.asarray(found.kernel.lengthscale) / np.asarray(exact.kernel.lengthscale)
+    approximate, exact = (
+        learn_kernel(data, likelihood=kind, **QUIET) for kind in (likelihood, "dense")
+    )
+    ratio = np.asarray(approximate.kernel.lengthscale) / np.asarray(exact.kernel.lengthscale)
     np.testing.assert_allclose(ratio, 1.0, atol=accuracy)
-    values = [learned.log_marginal_likelihood for learned in (found, exact)]
+    values = [learned.log_marginal_likelihood for learned in (approximate, exact)]
     np.testing.assert_allclose(*values, rtol=1e-9, atol=0.5 if accuracy > 1e-3 else 0.0)
 
 
@@ -130,7 +134,7 @@ def run():
 
 
 @pytest.mark.slow
-def test_the_posterior_of_low_rank_is_the_dense_one(run):
+def test_the_posterior_of_low_rank_is_that_of_the_dense_likelihood(run):
     """Within the error that is printed, here small; 800 independent draws each."""
     dense = fit(X, **QUICK, likelihood="dense", **QUIET)
     low, exact = (np.log(lengthscales(tree)) for tree in (run, dense))
@@ -152,11 +156,11 @@ def test_the_error_is_recorded_and_printed(run, tmp_path):
         parts = [tree.attrs[f"low_rank_{name}"] for name in ("standard_error", "truncation")]
         assert error == pytest.approx(np.hypot(*parts))
         assert tree.attrs["low_rank_draws"] == 16
-        found = diagnose(tree)
-        said = "approximation of rank 30: differences of its log over these draws are estimated"
-        assert f"{said} to be off by {error:.2g} nats" in str(found)
-        assert "NOT ACCURATE" not in str(found)
-        assert found.summary()["low_rank_error_small"] is True
+        diagnosis = diagnose(tree)
+        sentence = "approximation of rank 30: differences of its log over these draws are estimated"
+        assert f"{sentence} to be off by {error:.2g} nats" in str(diagnosis)
+        assert "NOT ACCURATE" not in str(diagnosis)
+        assert diagnosis.summary()["low_rank_error_small"] is True
     target, units = target_of(loaded)
     assert target.likelihood == Nystrom(30)
     with computing():
@@ -180,21 +184,21 @@ def test_a_large_error_is_a_warning(run):
     assert "off by 1.4 nats" in sentence
     assert "heavy tails" in sentence  # in few columns
     assert "NOT ACCURATE" in warning
-    found = diagnose(poor)
-    assert warning in found.verdict
-    assert found.summary()["low_rank_error_small"] is False
+    diagnosis = diagnose(poor)
+    assert warning in diagnosis.verdict
+    assert diagnosis.summary()["low_rank_error_small"] is False
 
 
-def test_an_unknown_error_is_said_to_be_unknown(run, monkeypatch):
+def test_an_unknown_error_is_reported_as_unknown(run, monkeypatch):
     """A solver without error estimate must neither lose the draws nor pass for accurate."""
     target, units = target_of(run)
     z = {n: v.values for n, v in run["unconstrained_posterior"].data_vars.items()}
     with computing():
         points = target.prepared(units.points(X))
         monkeypatch.setattr(LowRankSolver, "error_terms", lambda *_: None)
-        found = estimate_error(target, points, z, run["sample_stats"]["lp"].values)
-    assert np.isnan(found["low_rank_error"])
-    unknown = with_record(run, **found)
+        estimate = estimate_error(target, points, z, run["sample_stats"]["lp"].values)
+    assert np.isnan(estimate["low_rank_error"])
+    unknown = with_record(run, **estimate)
     (sentence,) = error_sentences(unknown)
     assert "draws is NOT KNOWN" in sentence
     assert diagnose(unknown).summary()["low_rank_error_small"] is False
@@ -202,9 +206,9 @@ def test_an_unknown_error_is_said_to_be_unknown(run, monkeypatch):
 
 @dataclasses.dataclass(frozen=True)
 class Blurred(Likelihood):
-    """The dense likelihood times a power, as some new one with options of its own."""
+    """The dense likelihood times a power, as a new likelihood with new options."""
 
-    share: float = 1.0
+    fraction: float = 1.0
     powers: tuple[int, ...] = (1,)
 
     name = "blurred"
@@ -219,45 +223,47 @@ class Blurred(Likelihood):
 
 
 def test_options_of_any_likelihood_are_recorded_and_restored(run, monkeypatch):
-    """Also those of one that is no rank: they tell two runs apart, and advice is its own."""
+    """Options other than a rank identify runs too, and the likelihood gives its advice."""
     monkeypatch.setitem(marginal.LIKELIHOODS, Blurred.name, Blurred)
     trees = []
-    for share in (0.25, 0.5):
-        options = json.loads(json.dumps(Blurred(np.float64(share), (1, 2)).record()))
+    for fraction in (0.25, 0.5):
+        options = json.loads(json.dumps(Blurred(np.float64(fraction), (1, 2)).record()))
         model = {k: v for k, v in read_record(run.attrs)["model"].items() if k != "rank"}
         tree = with_record(run, model={**model, **options})
-        assert target_of(tree)[0].likelihood == Blurred(share, (1, 2))
+        assert target_of(tree)[0].likelihood == Blurred(fraction, (1, 2))
         trees.append(open_run(tree))
-    assert [one.target.likelihood.share for one in trees] == [0.25, 0.5]
+    assert [tree_run.target.likelihood.fraction for tree_run in trees] == [0.25, 0.5]
     poor = with_record(trees[0].tree, low_rank_error=1.4)
     assert error_sentences(poor)[1].endswith("as its width: blur less.")
-    assert settings(poor)["likelihood_options"] == {"share": 0.25, "powers": (1, 2)}
-    assert Blurred(0.25, (1, 2)).summary == "blurred likelihood, share 0.25, powers (1, 2)"
+    assert settings(poor)["likelihood_options"] == {"fraction": 0.25, "powers": (1, 2)}
+    assert Blurred(0.25, (1, 2)).summary == "blurred likelihood, fraction 0.25, powers (1, 2)"
 
 
 @pytest.mark.slow
-def test_two_samples_have_a_view_each():
+def test_two_samples_are_prepared_separately():
     options = {**LOW_RANK, "likelihood": Nystrom(np.int64(30))}
-    found = fit((X[:50], X[50:]), samples="product", **QUICK, **options)
-    assert 0.0 < found.attrs["low_rank_error"] < 0.3
+    product_run = fit((X[:50], X[50:]), samples="product", **QUICK, **options)
+    assert 0.0 < product_run.attrs["low_rank_error"] < 0.3
 
 
-def test_the_precision_of_jax_is_left_alone():
-    for asked in (False, True):
-        with jax.enable_x64(asked):
+def test_the_precision_of_jax_does_not_change():
+    for enabled in (False, True):
+        with jax.enable_x64(enabled):
             log_marginal_likelihood(X, SquaredExponential(9.0), likelihood=Nystrom(30))
-            assert jax.config.jax_enable_x64 is asked
-            assert jnp.asarray(1.0).dtype == (np.float64 if asked else np.float32)
+            assert jax.config.jax_enable_x64 is enabled
+            assert jnp.asarray(1.0).dtype == (np.float64 if enabled else np.float32)
 
 
 # The landmark model
 
 
 def log_likelihood(lengthscale):
-    """Of the scaled data: independent of everything in bke.inference."""
+    """Compute it for scaled data, independently of bke.inference."""
     unit = PLANE.std(axis=0)
     kernel = SquaredExponential(lengthscale)
-    return float(landmark_log_likelihood(PLANE / unit, PLACES / unit, kernel, noise_variance=0.1))
+    return float(
+        landmark_log_likelihood(PLANE / unit, LANDMARK_POINTS / unit, kernel, noise_variance=0.1)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -277,12 +283,12 @@ def test_the_posterior_by_landmarks_is_that_of_the_density(by_landmarks):
     assert drawn.std() == pytest.approx(spread, rel=0.15)
 
 
-def test_a_saved_run_knows_its_landmarks(by_landmarks, tmp_path):
+def test_a_saved_run_has_its_landmarks(by_landmarks, tmp_path):
     save_run(by_landmarks, tmp_path / "run.nc")
     loaded = load_run(tmp_path / "run.nc")
-    np.testing.assert_allclose(loaded["constant_data"]["landmarks"].values, PLACES)
+    np.testing.assert_allclose(loaded["constant_data"]["landmarks"].values, LANDMARK_POINTS)
     target, units = target_of(loaded)
-    np.testing.assert_allclose(target.landmarks, PLACES / PLANE.std(axis=0))
+    np.testing.assert_allclose(target.landmarks, LANDMARK_POINTS / PLANE.std(axis=0))
     with computing():
         points = target.prepared(units.points(PLANE))
     assert points.entries == 80 * 6
@@ -291,15 +297,15 @@ def test_a_saved_run_knows_its_landmarks(by_landmarks, tmp_path):
 @pytest.mark.slow
 def test_the_learned_kernel_of_landmarks_is_the_maximum():
     learned = learn_kernel(PLANE, **LANDMARKS)
-    found = minimize_scalar(lambda at: -log_likelihood(at), bounds=(1.5, 5.0), method="bounded")
-    np.testing.assert_allclose(learned.kernel.lengthscale, found.x * PLANE.std(axis=0), rtol=1e-3)
-    assert learned.log_marginal_likelihood == pytest.approx(-found.fun, rel=1e-9)
+    maximum = minimize_scalar(lambda at: -log_likelihood(at), bounds=(1.5, 5.0), method="bounded")
+    np.testing.assert_allclose(learned.kernel.lengthscale, maximum.x * PLANE.std(axis=0), rtol=1e-3)
+    assert learned.log_marginal_likelihood == pytest.approx(-maximum.fun, rel=1e-9)
 
 
-def test_how_many_landmarks():
+def test_the_number_of_landmarks():
     units = choose_units(PLANE, "column", None)
-    for asked, count in ((7, 7), (None, 20), (np.int64(9), 9)):  # by default a quarter of the rows
-        target = Target.checked(likelihood=Landmark(asked)).in_model_units(units, PLANE, 0)
+    for number, count in ((7, 7), (None, 20), (np.int64(9), 9)):  # by default a quarter of the rows
+        target = Target.checked(likelihood=Landmark(number)).in_model_units(units, PLANE, 0)
         assert target.landmarks.shape == (count, 2)
         assert (target.landmarks < (PLANE / PLANE.std(axis=0)).max(axis=0)).all()
     target = Target.checked(likelihood=Fourier(3)).in_model_units(units, PLANE, 0)
@@ -307,30 +313,32 @@ def test_how_many_landmarks():
 
 
 @pytest.mark.slow
-def test_the_witness_at_all_rows_is_the_usual_one():
+def test_the_witness_with_all_rows_as_landmarks_is_the_usual_witness():
     """Draws have the mean and the spread of the posteriors given all rows."""
     P, Q = PLANE[:40], PLANE[40:] + np.array([0.4, 0.0])
     rows = np.concatenate([P, Q])
     run = fit(rows, method=Quadrature(num_samples=1600), **QUIET)
-    whole, seen, thinned = (
+    exact, by_landmarks, thinned = (
         sample_witness(run, P, Q, PLANE[:3] + 0.1, **QUIET, **options)["witness"].values[0]
         for options in ({}, {"landmarks": rows + 1e-9}, {"landmarks": rows + 1e-9, "thin": 3})
     )
-    spread = whole.std(axis=0)
-    np.testing.assert_allclose(seen.mean(axis=0), whole.mean(axis=0), atol=0.01 * spread.max())
-    np.testing.assert_allclose(seen.std(axis=0), spread, rtol=0.05)
+    spread = exact.std(axis=0)
+    np.testing.assert_allclose(
+        by_landmarks.mean(axis=0), exact.mean(axis=0), atol=0.01 * spread.max()
+    )
+    np.testing.assert_allclose(by_landmarks.std(axis=0), spread, rtol=0.05)
     # Other numbers, and a third of the hyperparameters: 5 standard errors of a difference.
-    np.testing.assert_allclose(thinned.mean(axis=0), whole.mean(axis=0), atol=0.25 * spread.max())
+    np.testing.assert_allclose(thinned.mean(axis=0), exact.mean(axis=0), atol=0.25 * spread.max())
     np.testing.assert_allclose(thinned.std(axis=0), spread, rtol=0.2)
     assert len(np.unique(thinned[:, 0])) == 1600
 
 
-def test_the_witness_of_a_run_is_seen_from_its_landmarks(by_landmarks):
+def test_the_witness_of_a_run_uses_its_landmarks(by_landmarks):
     pair = PLANE[:40], PLANE[40:]
-    found = sample_witness(by_landmarks, *pair, PLANE[:2], **QUIET)
-    assert found.attrs["landmarks"] == 6
-    far = sample_witness(by_landmarks, *pair, [[1e3, 1e5]], **QUIET)["witness"].values
-    assert far.std() == pytest.approx(np.sqrt(2.0), rel=0.1)  # the prior of a difference
+    witness = sample_witness(by_landmarks, *pair, PLANE[:2], **QUIET)
+    assert witness.attrs["landmarks"] == 6
+    distant = sample_witness(by_landmarks, *pair, [[1e3, 1e5]], **QUIET)["witness"].values
+    assert distant.std() == pytest.approx(np.sqrt(2.0), rel=0.1)  # the prior of a difference
     with pytest.raises(InputError, match="thin must be from 1 to 1600"):
         sample_witness(by_landmarks, *pair, thin=1601)
 
@@ -347,13 +355,13 @@ def test_landmarks_on_the_command_line(tmp_path):
         assert result.exit_code == 0, result.stderr
 
     files = [tmp_path / name for name in ("p.csv", "q.csv", "z.csv")]
-    for path, rows in zip(files, (PLANE[:40], PLANE[40:], PLACES), strict=True):
+    for path, rows in zip(files, (PLANE[:40], PLANE[40:], LANDMARK_POINTS), strict=True):
         np.savetxt(path, rows, delimiter=",", header="a,b", comments="")
-    *pair, places = files
+    *pair, landmarks = files
     out = tmp_path / "run.nc"
     quick = ("--method", "quadrature", "--draws", 64, "--out", out)
-    succeeds("fit", *pair, "--likelihood", "landmark", "--landmarks", places, *quick)
-    np.testing.assert_allclose(load_run(out)["constant_data"]["landmarks"].values, PLACES)
+    succeeds("fit", *pair, "--likelihood", "landmark", "--landmarks", landmarks, *quick)
+    np.testing.assert_allclose(load_run(out)["constant_data"]["landmarks"].values, LANDMARK_POINTS)
     succeeds("witness", out, *pair, "--out", tmp_path / "w", "--landmarks", 5)
 
 
@@ -384,7 +392,7 @@ def test_the_posterior_by_waves_is_that_of_the_matrices(data, by_waves, options)
 
 @pytest.mark.slow
 def test_rounded_rows_that_sums_do_not_take_are_dithered_before_they_are_prepared():
-    """2000 rows of 60 values, which as they are would need matrices.
+    """2000 rows of 60 values, which would need matrices without dithering.
 
     Over the standard deviation of heavy tails the unit is a millionth; most rows have values of
     others.
@@ -399,16 +407,16 @@ def test_rounded_rows_that_sums_do_not_take_are_dithered_before_they_are_prepare
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("shape", "spread"), [(100_000, 0.05), ((6000, 2), 0.1)])
-def test_more_rows_than_matrices_are_taken_for(shape, spread):
+def test_more_rows_than_matrices_can_hold(shape, spread):
     """10^5 rows: an n x n matrix would take 75 GiB."""
-    many = np.random.default_rng(1).gamma(2.0, size=shape)
-    run = integrated(many, "auto", tolerance=0.1)
+    rows = np.random.default_rng(1).gamma(2.0, size=shape)
+    run = integrated(rows, "auto", tolerance=0.1)
     draws = run["posterior"]["lengthscale"].values
-    assert run["observed_data"]["X"].shape == many.reshape(len(many), -1).shape
+    assert run["observed_data"]["X"].shape == rows.reshape(len(rows), -1).shape
     assert np.all(draws.reshape(64, -1).std(axis=0) < spread * draws.mean())
 
 
-def test_a_lengthscale_for_each_column_goes_to_the_matrices():
+def test_separate_lengthscales_of_columns_need_matrices():
     points = np.random.default_rng(1).normal(size=(1000, 2))
     for shape, index in (((), True), ((2,), False)):
         prior = dist.Gamma(np.ones(shape), 1.0)

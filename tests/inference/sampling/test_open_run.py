@@ -29,7 +29,7 @@ def test_it_is_opened_once(nuts_run):
     assert opened.points is opened.points
 
 
-def test_data_that_were_written_into_are_prepared_anew(nuts_run):
+def test_data_that_were_modified_are_prepared_again(nuts_run):
     changed = nuts_run.copy(deep=True)
     opened = open_run(changed)
     before = opened.points

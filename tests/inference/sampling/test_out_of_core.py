@@ -67,7 +67,7 @@ def checkpoint(tmp_path):
 
 @pytest.fixture
 def coarse(monkeypatch):
-    """Bins so wide that most have nodes, few rows to a chunk, and nothing held."""
+    """Bins so wide that most have nodes, small chunks, and rows that are not held in memory."""
     monkeypatch.setattr(BinnedColumn, "bins_per_deviation", 2**6)
     monkeypatch.setattr(out_of_core, "chunk_size", lambda landmarks, dimension: 2801)
     monkeypatch.setattr(BinnedColumn, "chunk_rows", 2801)
@@ -99,7 +99,7 @@ def test_the_posterior_is_that_of_rows_in_memory(tmp_path, binned, request, writ
 @pytest.mark.slow
 @pytest.mark.parametrize("binned", [False, True])
 def test_a_random_noise_variance(binned, request):
-    """Of one column rounding decides what so rough a quadrature refines."""
+    """For a single column, rounding decides which cells a rough quadrature refines."""
     rows, options, rtol = X[:600], OPTIONS, 1e-8
     if binned:
         request.getfixturevalue("coarse")
@@ -108,7 +108,7 @@ def test_a_random_noise_variance(binned, request):
     options = {**options, "noise_variance": dist.Uniform(0.05, 0.5), "method": rough}
     runs = [fit(data, **options) for data in (rows, open_blocks([rows]))]
     attrs = [run["quadrature"].attrs for run in runs]
-    errors = [each["log_normalizer_error"] for each in attrs]
+    errors = [attributes["log_normalizer_error"] for attributes in attrs]
     assert max(errors) <= 1.0
     assert abs(attrs[0]["log_normalizer"] - attrs[1]["log_normalizer"]) < sum(errors)
     for name in ("lengthscale", "noise_variance"):
@@ -177,7 +177,7 @@ def test_an_interrupted_update_changes_no_array(checkpoint):
 
 
 @pytest.mark.slow
-def test_a_fit_that_was_killed_goes_on(path, checkpoint):
+def test_a_fit_that_was_killed_is_resumed(path, checkpoint):
     uninterrupted = fit(open_rows(path), **OPTIONS)
     runs, finished = 0, None
     while finished is None:
@@ -209,10 +209,10 @@ def test_refusals(tmp_path, path, monkeypatch, write):
     with pytest.raises(InputError, match="at least 2"):
         fit(rows, **{**OPTIONS, "likelihood": Landmark(1)})
     invalid = X.copy()
-    holes = {np.nan: "a missing", -np.inf: "an infinite", 1e200: "a"}
-    for hole, what in holes.items():
-        invalid[2999, 1] = hole
-        with pytest.raises(InputError, match=f"has {what} value.* in row 3000, column 'x1'"):
+    descriptions = {np.nan: "a missing", -np.inf: "an infinite", 1e200: "a"}
+    for value, description in descriptions.items():
+        invalid[2999, 1] = value
+        with pytest.raises(InputError, match=f"has {description} value.* in row 3000, column 'x1'"):
             fit(open_rows(write(tmp_path, invalid, "npy")), **OPTIONS)
     constant = {0.0: r"the same value \(0\) in every row of", 1e-200: "varies by only"}
     for factor, message in constant.items():
@@ -261,7 +261,7 @@ def test_checkpoints_that_are_of_no_use(path, checkpoint):
         checkpoint.write_bytes(broken)
         with pytest.raises(InputError, match=r"cannot be read as a checkpoint .*delete it"):
             make(open_rows(path))
-        assert checkpoint.read_bytes() == broken  # nothing is lost by asking
+        assert checkpoint.read_bytes() == broken  # the file does not change
 
 
 def test_a_checkpoint_of_other_processes_is_refused(path, checkpoint, monkeypatch):
@@ -326,7 +326,7 @@ def test_small_files_are_read_into_memory():
 
 
 def test_points_represent_the_rows(coarse):
-    """Sums of a smooth function over points are those over rows, whatever is kept."""
+    """Sums of a smooth function over points are those over rows, for any bins with stored rows."""
     x = column()[:, 0]
     binned = BinnedColumn(
         open_blocks([x]), Units(np.ones(1), np.zeros(1), 0, ("x",)), 2.0, progress=False
@@ -349,7 +349,7 @@ def test_points_represent_the_rows(coarse):
 
 @pytest.mark.slow
 def test_a_large_error_warns(coarse, monkeypatch):
-    """Without a second look the error is that of bins alone."""
+    """Without a second round the error is that of bins only."""
     monkeypatch.setattr(ColumnDensity, "max_rounds", 1)
     with pytest.warns(UserWarning, match="may be wrong by .* nats"):
         run = fit(open_blocks([column()]), **BINNED)
@@ -372,7 +372,7 @@ def test_the_limit_of_stored_rows(coarse, monkeypatch):
         (2, {}, "has 2 columns, and it takes one; set likelihood='land"),
     ],
 )
-def test_refusals_of_one_column(coarse, columns, options, message):
+def test_refusals_of_a_single_column(coarse, columns, options, message):
     rows = column()[:4000].reshape(-1, columns)
     with pytest.raises(InputError, match=message):
         fit(open_blocks([rows]), **{**BINNED, **options})

@@ -30,7 +30,7 @@ PARABOLA = -30.0 * (GRID - 0.7) ** 2
 INNER = slice(100, -100)
 
 
-def test_smoothing_a_parabola_lowers_it_by_a_known_constant_whatever_the_step():
+def test_smoothing_a_parabola_lowers_it_by_a_known_constant_for_any_step():
     """E (z + s e)^2 = z^2 + s^2."""
     expected = PARABOLA - 30.0 * SMOOTHING**2
     np.testing.assert_allclose(smooth(PARABOLA, STEP)[INNER], expected[INNER], atol=1e-3)
@@ -41,8 +41,8 @@ def test_smoothing_a_parabola_lowers_it_by_a_known_constant_whatever_the_step():
 def test_smoothing_ignores_narrow_dips_to_minus_infinity():
     dipped = PARABOLA.copy()
     dipped[np.random.default_rng(0).choice(len(GRID), 120, replace=False)] = -np.inf
-    found, expected = smooth(dipped, STEP), smooth(PARABOLA, STEP)
-    np.testing.assert_allclose(found[INNER], expected[INNER], atol=0.1)
+    smoothed, expected = smooth(dipped, STEP), smooth(PARABOLA, STEP)
+    np.testing.assert_allclose(smoothed[INNER], expected[INNER], atol=0.1)
 
 
 def test_smoothing_bridges_the_logarithmic_zeros_of_a_volume_factor():
@@ -84,18 +84,18 @@ def test_the_profile_is_the_density_of_the_problem():
         points = target.prepared(X)
         density = functools.partial(log_densities, densities.compile_log_density(target), X=points)
         scanned = scan(target, points, np.array([-0.5, 4.0]), prior_z, density)
-        found = as_profile(target, *scanned, densities.compile_prior(target))
-    grid = found["unconstrained"].values
+        profile = as_profile(target, *scanned, densities.compile_prior(target))
+    grid = profile["unconstrained"].values
     assert grid[0] <= np.quantile(prior_z, 0.002)
     assert grid[-1] >= 4.0  # a draw beyond the prior draws
     assert np.diff(grid).max() <= 0.0101
-    np.testing.assert_allclose(found["value"], np.exp(grid))
-    np.testing.assert_allclose(found["log_prior"], grid - np.exp(grid), rtol=1e-12)
+    np.testing.assert_allclose(profile["value"], np.exp(grid))
+    np.testing.assert_allclose(profile["log_prior"], grid - np.exp(grid), rtol=1e-12)
     for index in (0, 200, len(grid) - 1):
         likelihood = log_marginal_likelihood(X, SquaredExponential(float(np.exp(grid[index]))))
-        expected = float(found["log_prior"][index]) + likelihood
-        assert float(found["log_density"][index]) == pytest.approx(expected, rel=1e-9)
-    assert found.attrs["site"] == "lengthscale"
+        expected = float(profile["log_prior"][index]) + likelihood
+        assert float(profile["log_density"][index]) == pytest.approx(expected, rel=1e-9)
+    assert profile.attrs["site"] == "lengthscale"
 
 
 def test_batches_in_threads_keep_the_order(monkeypatch):
@@ -103,7 +103,7 @@ def test_batches_in_threads_keep_the_order(monkeypatch):
         monkeypatch.setattr(machine, "cores", lambda cores=cores: cores)
         for total in (1, 5, densities.BATCH, 3 * densities.BATCH + 1):
             z = {"a": np.arange(total, dtype=float), "b": np.ones((total, 2))}
-            found = densities.log_densities(
+            values = densities.log_densities(
                 lambda z, X: z["a"] * z["b"].sum(-1) + X.sum(), z, np.ones((2, 1))
             )
-            np.testing.assert_array_equal(found, 2.0 * np.arange(total) + 2.0)
+            np.testing.assert_array_equal(values, 2.0 * np.arange(total) + 2.0)

@@ -32,20 +32,20 @@ def mixture(z, weights, centres, widths):
     ("shift", "width", "tolerance"), [(0.3, 0.5, 1e-2), (-2.0, 0.05, 1e-4), (3.1, 1e-3, 1e-6)]
 )
 def test_the_error_is_within_its_estimate_and_that_within_the_tolerance(shift, width, tolerance):
-    found = run(lambda z: 300.0 + mixture(z, [1.0], [shift], [width]), tolerance=tolerance)
-    assert found.error <= tolerance
-    assert abs(found.log_normalizer - 300.0) <= found.error
-    assert found.weight.sum() == pytest.approx(1.0)
-    assert found.weight @ found.nodes[:, 0] == pytest.approx(shift, abs=10 * tolerance)
+    result = run(lambda z: 300.0 + mixture(z, [1.0], [shift], [width]), tolerance=tolerance)
+    assert result.error <= tolerance
+    assert abs(result.log_normalizer - 300.0) <= result.error
+    assert result.weight.sum() == pytest.approx(1.0)
+    assert result.weight @ result.nodes[:, 0] == pytest.approx(shift, abs=10 * tolerance)
 
 
-def test_a_narrow_peak_between_the_nodes_is_found_by_its_flanks():
+def test_a_narrow_peak_between_the_nodes_is_detected_by_its_flanks():
     """Width 1/400 of the grid's step: the nearest node is thousands of nats below the top."""
-    found = run(lambda z: mixture(z, [1.0], [0.009], [5e-5]))
-    assert found.log_normalizer == pytest.approx(0.0, abs=1e-4)
+    result = run(lambda z: mixture(z, [1.0], [0.009], [5e-5]))
+    assert result.log_normalizer == pytest.approx(0.0, abs=1e-4)
 
 
-def test_zeros_of_the_density_cost_accuracy_nothing():
+def test_zeros_of_the_density_do_not_reduce_accuracy():
     """|z - a| |z - b| exp(-z^2/2) in closed form by the moments between the zeros."""
     a, b = -0.313, 0.7071
 
@@ -64,25 +64,25 @@ def test_zeros_of_the_density_cost_accuracy_nothing():
 
     exact = moments(-np.inf, a) - moments(a, b) + moments(b, np.inf)
     for tolerance in (1e-3, 1e-5):
-        found = run(density, tolerance=tolerance)
-        assert abs(found.log_normalizer - np.log(exact)) <= found.error <= tolerance
+        result = run(density, tolerance=tolerance)
+        assert abs(result.log_normalizer - np.log(exact)) <= result.error <= tolerance
 
 
 def test_the_range_is_widened_until_the_density_is_negligible():
     """A Gamma(1/2, 1) density of the log has a tail exp(z / 2) to the left."""
-    found = run(lambda z: 0.5 * z[:, 0] - np.exp(z[:, 0]), low=(-1.0,), high=(1.0,))
-    assert found.log_normalizer == pytest.approx(gammaln(0.5), abs=1e-4)
-    assert found.nodes[0, 0] < -60
+    result = run(lambda z: 0.5 * z[:, 0] - np.exp(z[:, 0]), low=(-1.0,), high=(1.0,))
+    assert result.log_normalizer == pytest.approx(gammaln(0.5), abs=1e-4)
+    assert result.nodes[0, 0] < -60
 
 
 def test_asymmetric_masses_of_two_modes_of_a_ridge():
     def density(z):
-        turned = np.stack([z[:, 0] + z[:, 1], z[:, 0] - z[:, 1]], axis=1)
-        return mixture(turned, [0.7, 0.3], [(-1.0, 0.5), (2.0, 0.0)], [0.2, 0.5])
+        rotated = np.stack([z[:, 0] + z[:, 1], z[:, 0] - z[:, 1]], axis=1)
+        return mixture(rotated, [0.7, 0.3], [(-1.0, 0.5), (2.0, 0.0)], [0.2, 0.5])
 
-    found = run(density, low=(-3.0, -3.0), high=(3.0, 3.0), tolerance=1e-3)
-    assert abs(found.log_normalizer + np.log(2.0)) <= found.error <= 1e-3
-    assert found.weight[found.nodes.sum(axis=1) > 0.5].sum() == pytest.approx(0.3, abs=1e-3)
+    result = run(density, low=(-3.0, -3.0), high=(3.0, 3.0), tolerance=1e-3)
+    assert abs(result.log_normalizer + np.log(2.0)) <= result.error <= 1e-3
+    assert result.weight[result.nodes.sum(axis=1) > 0.5].sum() == pytest.approx(0.3, abs=1e-3)
 
 
 @pytest.mark.parametrize(("correlation", "width"), [(0.99, 0.2), (0.999, 0.05), (0.9999, 0.2)])
@@ -90,24 +90,24 @@ def test_a_thin_ridge_between_the_nodes_is_not_missed(correlation, width):
     """Its width is down to a thirtieth of the distance of the first nodes."""
     covariance = width**2 * np.array([[1.0, correlation], [correlation, 1.0]])
     target = multivariate_normal([0.3137, -0.771], covariance)
-    found = run(
+    result = run(
         target.logpdf, low=(-6.0, -6.0), high=(2.0, 2.0), tolerance=2e-3, max_evaluations=30_000
     )
-    assert abs(found.log_normalizer) <= found.error < 2e-2
-    assert found.evaluations < 31_000
+    assert abs(result.log_normalizer) <= result.error < 2e-2
+    assert result.evaluations < 31_000
 
 
 @pytest.mark.parametrize("dimension", [1, 2])
 def test_draws_follow_the_density(dimension):
     """Kolmogorov and Smirnov on each marginal, 4000 draws, seed 0; fails in 1 of 1e4 otherwise."""
     centres = [np.full(dimension, -1.0), np.full(dimension, 1.5)]
-    found = run(
+    result = run(
         lambda z: mixture(z, [0.8, 0.2], centres, [0.3, 0.1]),
         low=(-4.0,) * dimension,
         high=(4.0,) * dimension,
         tolerance=1e-3,
     )
-    draws, lp = found.draws(4000, np.random.default_rng(0))
+    draws, lp = result.draws(4000, np.random.default_rng(0))
 
     def cdf(x):
         return 0.8 * norm.cdf(x, -1.0, 0.3) + 0.2 * norm.cdf(x, 1.5, 0.1)
@@ -121,24 +121,24 @@ def test_draws_follow_the_density(dimension):
     np.testing.assert_allclose(lp[exact > -3], exact[exact > -3], atol=0.1)
 
 
-def test_no_point_is_evaluated_twice():
-    seen = []
+def test_points_are_evaluated_only_once():
+    evaluated = []
 
     def density(z):
-        seen.extend(map(tuple, z.tolist()))
+        evaluated.extend(map(tuple, z.tolist()))
         return mixture(z, [1.0], [(0.3, 0.1)], [0.4])
 
     run(density, low=(-3.0, -3.0), high=(3.0, 3.0), tolerance=1e-3)
-    assert len(seen) == len(set(seen))
+    assert len(evaluated) == len(set(evaluated))
 
 
-@pytest.mark.parametrize(("value", "said"), [(0.0, "proper"), (-np.inf, "zero everywhere")])
-def test_a_density_without_an_integral_is_refused(value, said):
-    with pytest.raises(SamplingError, match=said):
+@pytest.mark.parametrize(("value", "message"), [(0.0, "proper"), (-np.inf, "zero everywhere")])
+def test_a_density_without_an_integral_is_refused(value, message):
+    with pytest.raises(SamplingError, match=message):
         run(lambda z: np.full(len(z), value))
 
 
-def test_not_a_number_is_refused_where_it_counts_and_only_there():
+def test_not_a_number_is_refused_only_where_the_density_matters():
     def until(limit):
         return run(
             lambda z: np.where(z[:, 0] > limit, np.nan, norm.logpdf(z[:, 0])), (-12.0,), (12.0,)
@@ -149,7 +149,7 @@ def test_not_a_number_is_refused_where_it_counts_and_only_there():
     assert until(11.0).log_normalizer == pytest.approx(0.0, abs=1e-4)
 
 
-def test_it_stops_when_the_evaluations_run_out_and_says_how_far_it_came():
-    found = run(lambda z: mixture(z, [1.0], [0.3], [0.5]), tolerance=1e-12, max_evaluations=1500)
-    assert 1500 <= found.evaluations < 4000
-    assert 1e-12 < found.error < 1e-3
+def test_it_stops_at_the_limit_of_evaluations_and_reports_its_error():
+    result = run(lambda z: mixture(z, [1.0], [0.3], [0.5]), tolerance=1e-12, max_evaluations=1500)
+    assert 1500 <= result.evaluations < 4000
+    assert 1e-12 < result.error < 1e-3

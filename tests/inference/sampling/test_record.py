@@ -36,7 +36,7 @@ KERNELS = [
 ]
 
 
-def written(value):
+def restored_from_json(value):
     return restore(through_json(describe(value)))
 
 
@@ -49,7 +49,7 @@ def test_kernels(kernel):
     assert describe_kernel(restored) == describe_kernel(kernel)  # classes, also within sums
 
 
-HALVES = dist.Categorical(np.array([0.3, 0.7]))
+MIXTURE_WEIGHTS = dist.Categorical(np.array([0.3, 0.7]))
 PRIORS = [
     dist.Gamma(1.0, 1.0),
     dist.Gamma(0.1, 0.1),
@@ -70,14 +70,14 @@ PRIORS = [
     dist.FoldedDistribution(dist.Normal(0.0, 1.0)),
     dist.Gamma(1.0, 2.0).mask(True),
     dist.GaussianRandomWalk(1.0, num_steps=4),
-    dist.MixtureSameFamily(HALVES, dist.Gamma(np.array([1.0, 5.0]), 1.0)),
-    dist.MixtureGeneral(HALVES, [dist.Gamma(2.0, 3.0), dist.LogNormal(0.0, 0.5)]),
+    dist.MixtureSameFamily(MIXTURE_WEIGHTS, dist.Gamma(np.array([1.0, 5.0]), 1.0)),
+    dist.MixtureGeneral(MIXTURE_WEIGHTS, [dist.Gamma(2.0, 3.0), dist.LogNormal(0.0, 0.5)]),
 ]
 
 
 @pytest.mark.parametrize("prior", PRIORS, ids=lambda p: f"{type(p).__name__}{p.shape()}")
 def test_priors(prior):
-    restored = written(prior)
+    restored = restored_from_json(prior)
     assert type(restored) is type(prior)
     assert restored.batch_shape == prior.batch_shape
     assert restored.event_shape == prior.event_shape
@@ -94,7 +94,7 @@ def test_priors(prior):
 @pytest.mark.parametrize("double", [False, True])
 def test_numbers_keep_all_their_digits(double):
     with jax.enable_x64(double):
-        restored = written(dist.Gamma(0.1, 1 / 3))
+        restored = restored_from_json(dist.Gamma(0.1, 1 / 3))
     assert (restored.concentration, restored.rate) == (0.1, 1 / 3)
 
 
@@ -105,14 +105,14 @@ def test_numbers_keep_all_their_digits(double):
         dist.ImproperUniform(dist.constraints.positive, (), ()),
         # its own support would be lost, and the draws be in other coordinates than the density
         dist.MixtureGeneral(
-            HALVES,
+            MIXTURE_WEIGHTS,
             [dist.Uniform(0.5, 1.0), dist.Uniform(2.0, 3.0)],
             support=dist.constraints.positive,
         ),
     ],
     ids=lambda p: type(p).__name__,
 )
-def test_a_prior_that_cannot_be_written_says_so_in_one_sentence(prior):
+def test_a_prior_that_cannot_be_recorded_is_refused_in_a_single_sentence(prior):
     record = through_json(describe(prior))
     with pytest.raises(InputError) as refusal:
         restore(record)
@@ -129,7 +129,7 @@ def test_a_prior_that_cannot_be_written_says_so_in_one_sentence(prior):
 )
 def test_noises_and_named_measures(value):
     is_measure = isinstance(value, bk.Unit | bk.Lebesgue)
-    restored = written(value)
+    restored = restored_from_json(value)
     assert (bk.measures.as_measure(restored) if is_measure else restored) == value
 
 
@@ -137,7 +137,7 @@ def test_noises_and_named_measures(value):
     "scale", [2.0, [1.0, 2.0], dist.Gamma(2.0, 3.0)], ids=["fixed", "by column", "prior"]
 )
 def test_gaussian_measures(scale):
-    restored = written(bk.Gaussian(scale, [0.1, -3.0]))
+    restored = restored_from_json(bk.Gaussian(scale, [0.1, -3.0]))
     if isinstance(scale, dist.Gamma):
         assert (restored.scale.concentration, restored.scale.rate) == (2.0, 3.0)
     else:

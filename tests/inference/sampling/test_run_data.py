@@ -64,7 +64,7 @@ def test_rows_are_equal_at_the_precision_in_which_they_are_stored():
     assert compare_rows(fitted(np.concatenate([tenths, tenths])), tenths, sums) is None
 
 
-def test_rows_that_a_run_does_not_hold_are_compared_by_their_digest():
+def test_rows_that_a_run_does_not_store_are_compared_by_their_digest():
     """A run of the landmark model reads its file again and again and never holds the rows."""
     options = {"likelihood": Landmark(POOLED[:3] + 0.1), "progress": False}
     run = open_run(fit(open_blocks([POOLED]), method=Quadrature(1.0, 4), **options))

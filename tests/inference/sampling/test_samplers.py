@@ -26,7 +26,7 @@ X = np.random.default_rng(0).gamma(2.0, size=(30, 1))
 
 
 def target(columns: int):
-    """One with so many lengthscales."""
+    """Return a target with the given number of lengthscales."""
     prior = dist.Gamma(1.0, 1.0).expand([columns]) if columns > 1 else None
     return Target.checked(prior=prior)
 
@@ -35,7 +35,7 @@ AUTO = Auto(Quadrature(tolerance=0.1, num_samples=64), Smc(num_particles=100, nu
 
 
 @pytest.mark.parametrize(
-    ("columns", "expected", "own", "said"),
+    ("columns", "expected", "custom", "dimension"),
     [
         (1, Quadrature(), AUTO.quadrature, "1 hyperparameter"),
         (2, Quadrature(), AUTO.quadrature, "2 hyperparameters"),
@@ -43,11 +43,13 @@ AUTO = Auto(Quadrature(tolerance=0.1, num_samples=64), Smc(num_particles=100, nu
         (10, Smc(), AUTO.smc, "10 hyperparameters"),
     ],
 )
-def test_auto_is_quadrature_for_one_or_two_and_smc_beyond(columns, expected, own, said):
-    chosen = f"{expected.name}, chosen automatically: {said}"
-    for method, sampler in (("auto", expected), (AUTO, own)):
-        found, record = sampler_for(method, target(columns))
-        assert found == sampler
+def test_auto_is_quadrature_in_up_to_two_dimensions_and_smc_beyond(
+    columns, expected, custom, dimension
+):
+    chosen = f"{expected.name}, chosen automatically: {dimension}"
+    for method, sampler in (("auto", expected), (AUTO, custom)):
+        sampler_used, record = sampler_for(method, target(columns))
+        assert sampler_used == sampler
         assert record["method"] == expected.name
         assert record["chosen"].startswith(chosen)
 
@@ -70,26 +72,26 @@ def test_a_sampler_is_refused_where_it_is_of_no_use():
 
 
 @pytest.mark.slow
-def test_a_run_says_what_was_chosen_for_it(tmp_path):
+def test_a_run_records_its_chosen_sampler(tmp_path):
     run = fit(X, progress=False)
     save_run(run, tmp_path / "run.nc")
     for tree in (run, load_run(tmp_path / "run.nc")):
         assert tree.attrs["method"] == "quadrature"
-        found = diagnose(tree)
-        said = "quadrature, chosen automatically: 1 hyperparameter"
-        assert found.summary()["chosen"] == said
-        assert f"4000 draws of the posterior by {said}" in str(found)
-    asked = fit(X, method=Quadrature(num_samples=64), progress=False)
-    assert asked["posterior"]["lengthscale"].shape == (1, 64)
-    assert asked.attrs["num_samples"] == 64
-    assert "chosen" not in asked.attrs
-    assert "64 draws of the posterior by quadrature\n" in str(diagnose(asked))
+        diagnosis = diagnose(tree)
+        description = "quadrature, chosen automatically: 1 hyperparameter"
+        assert diagnosis.summary()["chosen"] == description
+        assert f"4000 draws of the posterior by {description}" in str(diagnosis)
+    explicit = fit(X, method=Quadrature(num_samples=64), progress=False)
+    assert explicit["posterior"]["lengthscale"].shape == (1, 64)
+    assert explicit.attrs["num_samples"] == 64
+    assert "chosen" not in explicit.attrs
+    assert "64 draws of the posterior by quadrature\n" in str(diagnose(explicit))
 
 
 @pytest.mark.parametrize("kind", [Quadrature, Smc])
 @pytest.mark.slow
-def test_others_learn_about_a_sampler_from_its_run(kind, tmp_path):
-    """A sampler that nobody knows by name is described like ours."""
+def test_a_new_sampler_is_described_by_its_run(kind, tmp_path):
+    """A sampler that is not registered is described like a registered one."""
 
     class New(kind):
         name, words = "new", "draws of something new"
@@ -100,7 +102,7 @@ def test_others_learn_about_a_sampler_from_its_run(kind, tmp_path):
             return chains, groups
 
     size = (64, 4) if kind is Smc else (1e-3, 64)
-    known, new = (fit(X, method=one(*size), progress=False) for one in (kind, New))
+    known, new = (fit(X, method=sampler(*size), progress=False) for sampler in (kind, New))
     assert "at" in new.children
     assert new.attrs["independent"] == 1
     assert reweight(new) is new
@@ -117,12 +119,12 @@ def test_others_learn_about_a_sampler_from_its_run(kind, tmp_path):
     assert first == second
 
 
-def test_options_can_be_made_before_jax_is_imported():
+def test_options_can_be_created_before_jax_is_imported():
     program = "import sys; from bke.inference import Nuts, Quadrature, Smc; Nuts(), Quadrature()"
-    found = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", f"{program}; Smc(); print('jax' in sys.modules)"],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert found.stdout.strip() == "False"
+    assert done.stdout.strip() == "False"

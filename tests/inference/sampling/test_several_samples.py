@@ -31,13 +31,16 @@ def joint():
 def test_the_joint_density_is_the_product_of_both_likelihoods():
     run = fit((P, Q), samples="product", standardize=None, **SETTINGS)
     nodes = run["quadrature"].to_dataset().isel(node=slice(0, None, 40))
-    for z, found in zip(nodes["unconstrained"].values[:, 0], nodes["log_density"], strict=True):
+    for z, log_density in zip(
+        nodes["unconstrained"].values[:, 0], nodes["log_density"], strict=True
+    ):
         ell = float(np.exp(z))
         parts = [log_marginal_likelihood(x, SquaredExponential(ell)) for x in (P, Q)]
-        assert found == pytest.approx(-ell + z + sum(parts), rel=1e-10)  # Gamma(1, 1), log scale
+        # Gamma(1, 1), on the log scale.
+        assert log_density == pytest.approx(-ell + z + sum(parts), rel=1e-10)
 
 
-def test_a_pooled_pair_is_its_union_and_has_another_posterior_than_a_joint_one(joint):
+def test_a_pooled_pair_is_its_union_and_has_another_posterior_than_a_joint_pair(joint):
     runs = [fit(X, **SETTINGS) for X in ((P, Q), np.concatenate([P, Q]))]
     first, second, other = (run["quadrature"].attrs["log_normalizer"] for run in (*runs, joint))
     assert first == second
@@ -66,7 +69,7 @@ def test_every_method_takes_a_joint_pair():
     assert learn_kernel((P, Q), samples="product", progress=False).peaks
 
 
-def test_rounded_samples_are_looked_at_one_by_one():
+def test_rounded_samples_are_checked_separately():
     """Each sample is symmetric, so its density is zero; their union is not and its is not."""
     left, right = np.array([1.0, 1, 2, 3, 3]), np.array([7.0, 7, 9, 11, 11])
     with pytest.raises(InputError, match="exactly zero at row 3, 8"):
@@ -75,7 +78,7 @@ def test_rounded_samples_are_looked_at_one_by_one():
 
 
 @pytest.mark.parametrize(
-    ("data", "samples", "said"),
+    ("data", "samples", "message"),
     [
         (P, "product", "needs a tuple"),
         ((P, Q), "both", "samples must be one of"),
@@ -83,6 +86,6 @@ def test_rounded_samples_are_looked_at_one_by_one():
         ((P, np.array([1.0, np.nan, 2.0])), "product", r"X\[1\] has a missing value"),
     ],
 )
-def test_bad_pairs(data, samples, said):
-    with pytest.raises(InputError, match=said):
+def test_bad_pairs(data, samples, message):
+    with pytest.raises(InputError, match=message):
         fit(data, samples=samples, **SETTINGS)

@@ -50,18 +50,18 @@ def sample(dimension, repeats, particles, seed, kind=KnownTarget):
 @pytest.mark.parametrize(("dimension", "particles"), [(1, 500), (2, 1000), (5, 4000)])
 def test_unequal_masses_and_the_normaliser_within_their_standard_errors(dimension, particles):
     """Twelve repeats, seed 0: four standard errors, exceeded in 1 of 500 (t with 11 degrees)."""
-    found = sample(dimension, 12, particles, 0)
-    population = found.group(found.log_likelihood)
+    sampled = sample(dimension, 12, particles, 0)
+    population = sampled.group(sampled.log_likelihood)
     error = population.attrs["log_normalizer_error"]
     assert error < 0.1
     assert population.attrs["log_normalizer"] == pytest.approx(-5.0, abs=4 * error)
-    right = (found.z.mean(axis=-1) > 0).mean(axis=1)
-    share = population["share"].values
-    mass = share @ right
-    spread = np.std(12 * share * (right - mass), ddof=1) / np.sqrt(12)
+    right = (sampled.z.mean(axis=-1) > 0).mean(axis=1)
+    proportion = population["share"].values
+    mass = proportion @ right
+    spread = np.std(12 * proportion * (right - mass), ddof=1) / np.sqrt(12)
     assert spread < 0.05
     assert mass == pytest.approx(WEIGHTS[1], abs=4 * spread)
-    inside = found.z[found.z.mean(axis=-1) > 0]
+    inside = sampled.z[sampled.z.mean(axis=-1) > 0]
     assert inside.mean() == pytest.approx(CENTRES[1], abs=0.05)
     assert inside.std(axis=0).mean() == pytest.approx(SCALES[1], rel=0.1)
 
@@ -73,10 +73,10 @@ def test_a_likelihood_of_zero_is_left_behind_and_everywhere_refused():
             return jnp.where(z["theta"][0] > edge, value, -jnp.inf)
 
     edge = 0.0
-    found = sample(1, 4, 500, 0, Half)
-    assert found.z.min() > 0.0
+    sampled = sample(1, 4, 500, 0, Half)
+    assert sampled.z.min() > 0.0
     # Four repeats of 500: the standard error of the log of a half is 0.02.
-    assert found.log_normalizer.mean() == pytest.approx(np.log(0.5), abs=0.1)
+    assert sampled.log_normalizer.mean() == pytest.approx(np.log(0.5), abs=0.1)
     edge = 9.0
     with pytest.raises(SamplingError, match="density zero"):
         sample(1, 4, 500, 0, Half)
@@ -116,8 +116,8 @@ def test_the_same_seed_gives_the_same_draws():
 def test_standard_errors_are_those_of_a_mean_over_repeats():
     """Normalisers 1, 2, 3 by hand; equal repeats against NumPy's deviation with n - 1."""
     empty = np.zeros((3, 4, 1))
-    found = Population(empty, empty[..., 0], np.log([1.0, 2.0, 3.0]), np.ones(3))
-    attrs = found.group(empty[..., 0]).attrs
+    result = Population(empty, empty[..., 0], np.log([1.0, 2.0, 3.0]), np.ones(3))
+    attrs = result.group(empty[..., 0]).attrs
     assert attrs["log_normalizer"] == pytest.approx(np.log(2.0))
     assert attrs["log_normalizer_error"] == pytest.approx(0.5 / np.sqrt(3.0))
     fraction = np.array([[0.1, 0.9], [0.4, 0.6], [0.25, 0.75]])

@@ -40,7 +40,7 @@ def test_draws_have_the_distribution_of_the_prior(prior, reference):
     assert stats.kstest(np.exp(z), reference.cdf).pvalue > 1e-3
 
 
-def test_every_column_has_its_own_gamma_prior():
+def test_every_column_has_a_separate_gamma_prior():
     shape, rate = np.array([1.0, 2.0, 6.0]), np.array([0.5, 3.0, 1.0])
     target, draws = draws_of({"lengthscale": dist.Gamma(shape, rate)}, dist.Uniform(0.01, 0.5))
     assert {name: z.shape[1:] for name, z in draws.items()} == target.shapes

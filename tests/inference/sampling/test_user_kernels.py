@@ -82,12 +82,12 @@ def elsewhere(program, *folders):
 @pytest.mark.slow
 def test_a_copy_of_ours_has_its_posterior_in_the_units_of_the_data(module):
     X = np.random.default_rng(0).normal(size=(12, 2)) * [1.0, 30.0]
-    mine, ours = (
+    copied, ours = (
         fit(X, kernel=kernel, likelihood="dense", **QUICK)["posterior"]["lengthscale"]
         for kernel in (module.Ball, SquaredExponential)
     )
-    assert mine.dims == ours.dims == ("chain", "draw", "input")
-    np.testing.assert_allclose(mine, ours, rtol=1e-4)
+    assert copied.dims == ours.dims == ("chain", "draw", "input")
+    np.testing.assert_allclose(copied, ours, rtol=1e-4)
 
 
 @pytest.mark.slow
@@ -100,10 +100,10 @@ def test_from_fit_to_another_process(module, tmp_path):
     file = tmp_path / "run.nc"
     save_run(run, file)
     program = "from bke.inference import *; print(diagnose(load_run({}, modules={})))"
-    found = elsewhere(program.format(repr(str(file)), [NAME]), tmp_path)
-    assert found.returncode == 0, found.stderr
-    assert found.stdout.strip() == str(diagnose(run)).strip()
-    assert "width" in found.stdout
+    output = elsewhere(program.format(repr(str(file)), [NAME]), tmp_path)
+    assert output.returncode == 0, output.stderr
+    assert output.stdout.strip() == str(diagnose(run)).strip()
+    assert "width" in output.stdout
     (tmp_path / f"{NAME}.py").unlink()
     refused = elsewhere(program.format(repr(str(file)), []))
     assert refused.returncode == 1
@@ -133,7 +133,7 @@ def test_kernels_through_their_record(module, kind):
     assert ("session" in json.dumps(record)) == (kind in ("local", "lambda"))
 
 
-def test_only_this_process_knows_a_lambda(tmp_path):
+def test_a_lambda_cannot_be_restored_in_another_process(tmp_path):
     kernel = kernel_from_function(
         lambda x, y, *, lengthscale=1.0: jnp.exp(-jnp.sum(((x - y) / lengthscale) ** 2)),
         stationary=True,
@@ -150,7 +150,7 @@ def test_only_this_process_knows_a_lambda(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("record", "said"),
+    ("record", "message"),
     [
         ({"type": "os:system"}, "kernel os:system, which is none now"),
         ({"type": "function", "function": {"type": "os:system"}}, "function os:system, which is"),
@@ -169,22 +169,24 @@ def test_only_this_process_knows_a_lambda(tmp_path):
     ],
     ids=str,
 )
-def test_a_record_of_no_kernel_is_refused(record, said, tmp_path, monkeypatch):
+def test_a_record_of_no_kernel_is_refused(record, message, tmp_path, monkeypatch):
     (tmp_path / "breaking_module.py").write_text("1 / 0")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(InputError, match=re.escape(said)):
+    with pytest.raises(InputError, match=re.escape(message)):
         restore_kernel(record)
 
 
-def test_a_class_defined_anew_has_no_program_of_the_old_one(module, tmp_path):
+def test_a_redefined_class_has_no_program_of_the_old_class(module, tmp_path):
     points, z = np.array([[0.0], [1.0], [2.5]]), {"lengthscale": np.zeros(1)}
 
     def density():
         target = Target.checked(module.Ball, None, 0.1, "unit", "dense")
         with jax.enable_x64(True):
-            found = compile_log_density(target)
-            assert compile_log_density(target) is found  # kept
-            return float(found({k: jnp.asarray(v) for k, v in z.items()}, jnp.asarray(points))[0])
+            compiled = compile_log_density(target)
+            assert compile_log_density(target) is compiled  # kept
+            return float(
+                compiled({k: jnp.asarray(v) for k, v in z.items()}, jnp.asarray(points))[0]
+            )
 
     before, family = density(), identity_of(module.Ball())
     (tmp_path / f"{NAME}.py").write_text(MODULE.replace("-0.5 * rho**2", "-2.0 * rho**2"))
@@ -195,13 +197,13 @@ def test_a_class_defined_anew_has_no_program_of_the_old_one(module, tmp_path):
     assert abs(density() - before) > 0.1
 
 
-def test_a_kernel_that_changed_since_is_refused(module):
+def test_a_kernel_that_has_changed_is_refused(module):
     record = describe_kernel(module.Ball(2.0))
     with pytest.raises(InputError, match=f"{NAME}:Ball has changed"):
         restore_kernel({**record, "width": 1.0})
 
 
-def test_a_kernel_whose_integral_does_not_exist_is_refused_before_sampling():
+def test_a_kernel_without_an_integral_is_refused_before_sampling():
     kernel = kernel_from_function(
         lambda x, y, *, lengthscale=1.0: jnp.cos(jnp.sum((x - y) / lengthscale)), stationary=True
     )

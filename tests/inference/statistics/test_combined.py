@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from bke.inference.permutation.null_distribution import monte_carlo_error, neg_log_pvalues, p_value
+from bke.inference.permutation.null_distribution import monte_carlo_error, neg_log_tails, p_value
 from bke.inference.permutation.pool import pool_rows
 from bke.inference.permutation.samples import TwoSamples
 from bke.inference.statistics.combined import STATISTICS, CombinedStatistic, combined_pvalue
@@ -24,7 +24,7 @@ def test_weights_of_the_components_are_those_of_the_documented_formula():
     assert half < set(names)
     expected = np.zeros(30)
     for name, values in zip(names, combined.components(), strict=True):
-        expected += (0.5 if name in half else 1.0) * np.exp(0.5 * neg_log_pvalues(values))
+        expected += (0.5 if name in half else 1.0) * np.exp(0.5 * neg_log_tails(values))
     np.testing.assert_allclose(combined.values(), 2.0 * np.log(expected), rtol=1e-12)
     assert combined_pvalue(sample) == p_value(expected)
     location = Location.choose(sample).evaluate(sample).values[0]
@@ -40,7 +40,7 @@ def test_components_of_several_scales_are_means_of_order_minus_two_of_tail_proba
     _, all_scales, landmarks = combined.components()
     components = all_scales, landmarks
     for component, evaluation in zip(components, combined.evaluations, strict=True):
-        tails = np.exp(-neg_log_pvalues(evaluation.values))
+        tails = np.exp(-neg_log_tails(evaluation.values))
         expected = -np.log(np.sum(tails**-2.0, axis=0) ** -0.5)
         np.testing.assert_allclose(component, expected, rtol=1e-9)
 

@@ -37,11 +37,11 @@ def by_loops(sample, directions=None):
             for counts in (labels, sample.counts - labels)
         ]
         distance.append(np.linalg.norm(matrices[0] - matrices[1]) ** 2)
-        of_each = [
+        by_sample = [
             [np.trace(S @ np.linalg.inv(S + ridge * trace * np.eye(len(S)))) for ridge in RIDGES]
             for S in matrices
         ]
-        dimensions.append(np.subtract(*of_each))
+        dimensions.append(np.subtract(*by_sample))
     return np.array(distance), np.array(dimensions).T
 
 
@@ -57,7 +57,7 @@ def test_both_statistics_are_those_of_covariance_matrices(dimension, pool):
     np.testing.assert_allclose(dimensions, expected[1], rtol=1e-6, atol=1e-9)
 
 
-def test_many_rows_and_columns_are_projected_on_leading_principal_components(monkeypatch):
+def test_large_samples_of_high_dimension_are_projected_on_leading_principal_components(monkeypatch):
     monkeypatch.setattr(covariance, "MAX_COLUMNS", 4)
     monkeypatch.setattr(covariance, "MAX_GRAM_ROWS", 50)
     P, Q = draw_samples(9)

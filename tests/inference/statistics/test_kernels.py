@@ -15,9 +15,9 @@ from bke.inference.statistics.kernels import (
     MIN_EXPONENT,
     N_GAUSSIAN,
     N_LAPLACE,
+    choose_scales,
     landmark_lengthscales,
     squared_exponential,
-    test_scales as scales_of_test,
 )
 
 RNG = np.random.default_rng(0)
@@ -27,26 +27,28 @@ P, Q = RNG.normal(size=(40, 3)), RNG.normal(size=(40, 3))
 @pytest.mark.parametrize("family", [GAUSSIAN, LAPLACE])
 @pytest.mark.parametrize("columns", [2, 12])
 def test_kernels_are_those_of_the_models(family, columns):
-    points, others = RNG.normal(size=(5, columns)), RNG.normal(size=(7, columns))
+    points, second_points = RNG.normal(size=(5, columns)), RNG.normal(size=(7, columns))
     with computing():
-        expected = [np.asarray(family.model(length)(points, others)) for length in (0.3, 2.0)]
-    values = family.at(others, 0.3, 2.0)(points)
+        expected = [
+            np.asarray(family.model(length)(points, second_points)) for length in (0.3, 2.0)
+        ]
+    values = family.at(second_points, 0.3, 2.0)(points)
     np.testing.assert_allclose(values, np.concatenate(expected, axis=1), rtol=1e-12)
-    np.testing.assert_array_equal(family.function(points, others, 2.0), values[:, 7:])
+    np.testing.assert_array_equal(family.function(points, second_points, 2.0), values[:, 7:])
 
 
 @pytest.mark.parametrize("family", [GAUSSIAN, LAPLACE])
 def test_squared_kernels_are_those_of_the_models(family):
     """Distances of 0 to 40 lengthscales; the last kernel is no square of the previous one."""
-    points, others = 4.0 * RNG.normal(size=(50, 3)), RNG.normal(size=(40, 3))
+    points, second_points = 4.0 * RNG.normal(size=(50, 3)), RNG.normal(size=(40, 3))
     lengths = 3.0 * 2.0 ** (np.array([0, -1, -2, -4]) / family.power)
     lengths = [*lengths, 0.9 * lengths[-1]]
     assert [family.squarings(a, b) for a, b in itertools.pairwise(lengths)] == [1, 1, 2, 0]
     assert family.squarings(lengths[1], lengths[0]) == 0
     assert family.squarings(1.0, 1.0) == 0
     with computing():
-        expected = [np.asarray(family.model(length)(points, others)) for length in lengths]
-    values = family.at(others, *lengths)(points)
+        expected = [np.asarray(family.model(length)(points, second_points)) for length in lengths]
+    values = family.at(second_points, *lengths)(points)
     np.testing.assert_allclose(values, np.concatenate(expected, axis=1), rtol=1e-11, atol=1e-140)
 
 
@@ -64,31 +66,32 @@ def test_squared_lengthscales_extend_to_the_shortest(family, factor):
     assert family.runs([1.0, 0.9, 0.8]) == [(1.0,), (0.9,), (0.8,)]
 
 
-def test_kernels_of_very_many_rows_are_squares(monkeypatch):
+def test_kernels_of_large_samples_are_squares(monkeypatch):
     """80 rows count as very many."""
     sample = pool_rows(TwoSamples.checked(P, Q), 9, np.random.default_rng(1))
-    few_scales, few_lengthscales = scales_of_test(sample), landmark_lengthscales(sample)
+    subset_scales, subset_lengthscales = choose_scales(sample), landmark_lengthscales(sample)
     monkeypatch.setattr(kernels, "LARGE_SAMPLE", 79)
-    scales, lengthscales = scales_of_test(sample), landmark_lengthscales(sample)
+    scales, lengthscales = choose_scales(sample), landmark_lengthscales(sample)
     for family in (GAUSSIAN, LAPLACE):
-        own, few = (
-            [scale.lengthscale for scale in each if scale.family is family]
-            for each in (scales, few_scales)
+        bandwidths, subset_bandwidths = (
+            [scale.lengthscale for scale in selected if scale.family is family]
+            for selected in (scales, subset_scales)
         )
-        assert max(own) == pytest.approx(max(few))
-        assert min(own) <= min(few)
-        assert len(family.runs(own)) == -(-len(own) // MAX_RUN)
-    assert lengthscales[0] == few_lengthscales[-1]
-    assert 0.5 * few_lengthscales[0] < lengthscales[-1] <= few_lengthscales[0] * (1.0 + 1e-9)
+        assert max(bandwidths) == pytest.approx(max(subset_bandwidths))
+        assert min(bandwidths) <= min(subset_bandwidths)
+        assert len(family.runs(bandwidths)) == -(-len(bandwidths) // MAX_RUN)
+    assert lengthscales[0] == subset_lengthscales[-1]
+    assert 0.5 * subset_lengthscales[0] < lengthscales[-1] <= subset_lengthscales[0] * (1.0 + 1e-9)
     pairs = pool_pairs(TwoSamples.checked(P, Q), 9, np.random.default_rng(1))
-    own = [scale.lengthscale for scale in scales_of_test(pairs) if scale.family is GAUSSIAN]
-    assert len(family.runs(own)) == len(own)  # kernels of pairs are evaluated one by one
+    bandwidths = [scale.lengthscale for scale in choose_scales(pairs) if scale.family is GAUSSIAN]
+    # Kernels of pairs are evaluated separately.
+    assert len(family.runs(bandwidths)) == len(bandwidths)
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3])
 def test_laplace_kernels_are_used_for_more_than_two_columns(columns):
     samples = TwoSamples.checked(P[:, :columns], Q[:, :columns])
-    scales = scales_of_test(pool_rows(samples, 9, np.random.default_rng(1)))
+    scales = choose_scales(pool_rows(samples, 9, np.random.default_rng(1)))
     assert len(scales) == N_GAUSSIAN + N_LAPLACE * (columns > 2)
     families = [scale.family for scale in scales]
     assert families[-N_GAUSSIAN:] == [GAUSSIAN] * N_GAUSSIAN
@@ -101,17 +104,17 @@ def test_squared_exponential_by_definition(dimension, factor):
     """With one lengthscale, and one for each point; also by a matrix product of many columns."""
     points = np.random.default_rng(dimension).normal(size=(20, dimension))
     points[0] *= factor
-    others, lengthscales = points[:6] + 0.3, np.linspace(0.5, 3.0, 6)
-    squares = np.sum((points[:, None] - others) ** 2, axis=2)
+    shifted, lengthscales = points[:6] + 0.3, np.linspace(0.5, 3.0, 6)
+    squares = np.sum((points[:, None] - shifted) ** 2, axis=2)
     for lengthscale in (0.8, lengthscales):
-        values = squared_exponential(points, others, lengthscale)
+        values = squared_exponential(points, shifted, lengthscale)
         expected = np.exp(-squares / (2.0 * lengthscale**2))
         np.testing.assert_allclose(values, expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("dimension", [1, 9])  # by distances, and by a matrix product
 def test_kernel_of_distant_points_is_not_denormal(dimension):
-    near, far = np.zeros((1, dimension)), np.zeros((3, dimension))
-    far[:, 0] = 1.0, 26.0, 40.0  # exp(-800) is less than the smallest number
-    values = squared_exponential(near, far, 1.0)[0]
+    origin, distant = np.zeros((1, dimension)), np.zeros((3, dimension))
+    distant[:, 0] = 1.0, 26.0, 40.0  # exp(-800) is less than the smallest number
+    values = squared_exponential(origin, distant, 1.0)[0]
     np.testing.assert_allclose(values, np.exp([-0.5, -338.0, MIN_EXPONENT]), rtol=1e-12)

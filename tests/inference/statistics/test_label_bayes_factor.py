@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.stats
-from bke.inference.permutation.null_distribution import neg_log_pvalues
+from bke.inference.permutation.null_distribution import neg_log_tails
 from bke.inference.permutation.pool import pool_rows
 from bke.inference.permutation.samples import TwoSamples
 from bke.inference.statistics import label_bayes_factor
@@ -64,8 +64,8 @@ def test_bayes_factor_of_a_small_variance_is_the_squared_mmd(sample, single_rows
 
 @pytest.mark.parametrize("per_sample", [100, 300])
 @pytest.mark.parametrize("columns", [2, 10])
-def test_bayes_factors_of_several_hundred_rows_are_those_of_the_whole_kernel(per_sample, columns):
-    """Of 200 rows of ten columns; of more rows, or of two columns, at most 192 are nodes."""
+def test_bayes_factors_of_several_hundred_rows_are_those_of_the_full_kernel(per_sample, columns):
+    """For 200 rows of ten columns; larger samples, or two columns, have at most 192 nodes."""
     rng = np.random.default_rng(2)
     x, y = rng.normal(size=(2, per_sample, columns))
     sample = pool_rows(TwoSamples.checked(x, 1.1 * y), 9, rng)
@@ -87,7 +87,7 @@ def test_bayes_factors_of_several_hundred_rows_are_those_of_the_whole_kernel(per
     assert log[0] == pytest.approx(expected, rel=1e-8)
 
 
-def test_kernels_evaluated_together_are_those_evaluated_one_at_a_time(monkeypatch):
+def test_joint_evaluation_of_kernels_agrees_with_separate_evaluation(monkeypatch):
     """With products of features by all rows; Q has a larger spread."""
     monkeypatch.setattr(label_bayes_factor, "NODES", 30)
     monkeypatch.setattr(label_bayes_factor, "MAX_EXACT_ROWS", 0)
@@ -103,8 +103,10 @@ def test_kernels_evaluated_together_are_those_evaluated_one_at_a_time(monkeypatc
     assert len(nodes) < len(sample.points)
     for index, lengthscale in enumerate(lengthscales):
         separate = decompose_kernel(sample, KernelAtNodes.of(LAPLACE.function, nodes, lengthscale))
-        own = slice(index * len(VARIANCES), (index + 1) * len(VARIANCES))
-        np.testing.assert_allclose(together[own], label_fits(separate, VARIANCES), rtol=1e-7)
+        kernel_rows = slice(index * len(VARIANCES), (index + 1) * len(VARIANCES))
+        np.testing.assert_allclose(
+            together[kernel_rows], label_fits(separate, VARIANCES), rtol=1e-7
+        )
 
 
 def test_laplace_kernels_detect_heavier_tails_of_all_columns():
@@ -117,7 +119,7 @@ def test_laplace_kernels_detect_heavier_tails_of_all_columns():
     statistic = LabelBayesFactors.choose(sample)
     combined = CombinedStatistic.evaluate(sample, [statistic])
     values = combined.evaluations[0].values
-    significance = neg_log_pvalues(values, trim=1)[:, 0]
+    significance = neg_log_tails(values, trim=1)[:, 0]
     is_laplace = np.repeat([scale.family is LAPLACE for scale in statistic.scales], len(VARIANCES))
     assert significance[is_laplace].max() > significance[~is_laplace].max() + 2.0
     assert combined.scale.family is LAPLACE

@@ -35,7 +35,7 @@ def test_bayes_factor_is_a_ratio_of_normal_densities(permute_labels):
     lengthscales, landmarks = np.array([0.7, 2.0]), points[:6]
     values = log_bayes_factors(points, labels, lengthscales, landmarks)
     assert values.shape == (6, 6)
-    for column, own in zip(labels.T, values.T, strict=True):
+    for column, column_values in zip(labels.T, values.T, strict=True):
         expected = []
         for length in lengthscales:
             features = np.asarray(SquaredExponential(length)(points, landmarks))
@@ -47,11 +47,11 @@ def test_bayes_factor_is_a_ratio_of_normal_densities(permute_labels):
             for variance in VARIANCES:
                 other = stats.multivariate_normal(cov=C + variance * R, allow_singular=True)
                 expected.append(other.logpdf(difference) - null)
-        np.testing.assert_allclose(own, expected, rtol=1e-6)
+        np.testing.assert_allclose(column_values, expected, rtol=1e-6)
 
 
 def test_bayes_factor_of_pairs_uses_the_covariance_of_their_differences(swap_labels):
-    """A swap of all pairs changes nothing; for independent rows it is another one."""
+    """A swap of all pairs does not change the statistic, which it does for independent rows."""
     first = RNG.normal(size=(20, 1))
     points = np.concatenate([first, first + 0.5 * RNG.normal(size=(20, 1))])
     labels = swap_labels(20, 3, np.random.default_rng(1))
@@ -76,7 +76,7 @@ def test_bayes_factor_of_pairs_uses_the_covariance_of_their_differences(swap_lab
     assert np.abs(paired - independent).max() > 0.5
 
 
-def test_covariance_is_estimated_from_a_subset_of_very_many_rows(monkeypatch):
+def test_covariance_of_large_samples_is_estimated_from_a_subset(monkeypatch):
     """4000 + 4000 rows, 2000 of them in the subset: Bayes factors change by less than a tenth.
 
     With all rows in the subset several kernels give the same as one at a time.
@@ -95,9 +95,9 @@ def test_covariance_is_estimated_from_a_subset_of_very_many_rows(monkeypatch):
         ).values
 
     statistic = LandmarkBayesFactors(np.array([1.0]), landmarks)
-    whole, part = statistic.evaluate(sample).values, by_requests(statistic, 2000)
-    assert np.abs(part - whole).max() > 0.0
-    assert np.abs(part - whole).std() < 0.1 * whole.std()
+    exact, part = statistic.evaluate(sample).values, by_requests(statistic, 2000)
+    assert np.abs(part - exact).max() > 0.0
+    assert np.abs(part - exact).std() < 0.1 * exact.std()
     statistic = LandmarkBayesFactors(np.array([2.0, 2.0**0.5, 1.0]), landmarks)
     assert len(statistic.requests(sample)) == 1
     separate, together = statistic.evaluate(sample).values, by_requests(statistic, 8000)

@@ -33,11 +33,11 @@ def window_weights(points, center, scale):
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3])
-@pytest.mark.parametrize("very_many", [False, True])  # scales are evaluated together
+@pytest.mark.parametrize("is_large", [False, True])  # scales are evaluated together
 def test_t_is_the_difference_of_mean_weights_over_its_deviation_under_equality(
-    columns, very_many, monkeypatch
+    columns, is_large, monkeypatch
 ):
-    monkeypatch.setattr(local_differences, "LARGE_SAMPLE", 20 if very_many else 10_000)
+    monkeypatch.setattr(local_differences, "LARGE_SAMPLE", 20 if is_large else 10_000)
     P, Q = RNG.gamma(2.0, size=(SIZES[0], columns)), RNG.normal(size=(SIZES[1], columns)) + 2.0
     sample = pool(P, Q)
     local = local_statistics(sample)
@@ -59,9 +59,9 @@ def test_t_is_the_difference_of_mean_weights_over_its_deviation_under_equality(
         deviation = np.sqrt(np.var(k, ddof=1) * (1 / SIZES[0] + 1 / SIZES[1]))
         np.testing.assert_allclose(t, difference / deviation, rtol=1e-6, atol=1e-9)
         samples = zip((first[0], ~first[0]), means, errors, SIZES, strict=True)
-        for own, mean, error, size in samples:
-            assert mean == pytest.approx(k[own].mean(), rel=1e-9)
-            square = np.sum((k[own] - mean) ** 2) + PSEUDO_ROWS * np.mean((k - mean) ** 2)
+        for weights, mean, error, size in samples:
+            assert mean == pytest.approx(k[weights].mean(), rel=1e-9)
+            square = np.sum((k[weights] - mean) ** 2) + PSEUDO_ROWS * np.mean((k - mean) ** 2)
             floor = 1.0 if mean * size < 1.0 else 0.0
             assert error == pytest.approx(max(square, floor) ** 0.5 / size, rel=1e-6)
         assert covariance == 0.0
@@ -124,28 +124,28 @@ def test_t_and_step_down_p_values_with_tied_rows():
         remaining.remove(top)
 
 
-def test_windows_with_few_rows_are_left_out():
+def test_windows_with_few_rows_are_dropped():
     sample = pool(*RNG.normal(size=(2, 40)), 3)
     local, chosen = local_statistics(sample), LocalDifferences.choose(sample)
-    kept = set(zip(local.centers[:, 0].tolist(), local.scales[:, 0].tolist(), strict=True))
+    remaining = set(zip(local.centers[:, 0].tolist(), local.scales[:, 0].tolist(), strict=True))
     expected = set()
     for scale in np.geomspace(SHORTEST, LONGEST, 14):
         for center in chosen.locations[:, 0]:
             k = window_weights(sample.points, np.array([center]), np.array([scale]))
             if k.sum() ** 2 >= MIN_ROWS * np.sum(k**2):
                 expected.add((float(center), float(scale)))
-    assert kept == expected
+    assert remaining == expected
     assert len(expected) < 14 * len(chosen.locations)
 
 
 def test_locations_are_different_rows_and_do_not_depend_on_labels():
     P, Q = RNG.normal(size=(200, 2)), RNG.normal(size=(150, 2))
-    one, other = (
+    original, other = (
         LocalDifferences.choose(pool(*samples, 3)).locations
         for samples in ((P, Q), (np.concatenate([P[:50], Q]), P[50:]))
     )
-    assert len(np.unique(one, axis=0)) == 200
-    np.testing.assert_array_equal(one, other)
+    assert len(np.unique(original, axis=0)) == 200
+    np.testing.assert_array_equal(original, other)
 
 
 def test_columns_without_ties_are_evaluated_together_with_the_same_result(monkeypatch):

@@ -51,13 +51,13 @@ def test_statistic_of_pairs_is_in_standard_errors():
     np.testing.assert_allclose(distances(sample), expected, rtol=1e-9)
 
 
-def test_columns_whose_maximum_is_tied():
+def test_columns_with_a_tied_maximum():
     """Of 5000 values 300 are the maximum, more than one in :data:`location.MAX_VALUES`."""
     values = np.minimum(RNG.normal(size=5000), 1.55)
     known, scores = normal_scores(*np.unique(values, return_counts=True))
     assert known[-1] == 1.55
-    share = np.mean(values == 1.55)
-    assert scores[-1] == pytest.approx(norm.ppf(1.0 - 0.5 * share))
+    proportion = np.mean(values == 1.55)
+    assert scores[-1] == pytest.approx(norm.ppf(1.0 - 0.5 * proportion))
 
 
 def test_observed_statistic_of_weighted_rows():
@@ -72,13 +72,13 @@ def test_observed_statistic_of_weighted_rows():
         for rows, weights in ((P, v), (Q, w))
     ]
     deviations = (at_points - (m * means[0] + n * means[1]) / (m + n)) ** 2
-    expected, own = (
+    expected, actual = (
         m * n * squares.sum(axis=1) @ deviations
         for squares in (sample.expected_squares, sample.squared_weights)
     )
     squares = m * n * np.subtract(*means) ** 2
     # The excess of the observed variance over the expected one is subtracted.
-    statistic = np.sum((squares - (own - expected)) / expected)
+    statistic = np.sum((squares - (actual - expected)) / expected)
     np.testing.assert_allclose(distances(sample)[0], statistic, rtol=1e-9)
     errors = sample.labels[:, 1:].T @ at_points
     np.testing.assert_allclose(
@@ -86,7 +86,7 @@ def test_observed_statistic_of_weighted_rows():
     )
 
 
-def test_scores_of_very_many_values_are_interpolated_and_those_of_frequent_values_exact(
+def test_scores_of_large_samples_are_interpolated_and_exact_for_frequent_values(
     monkeypatch,
 ):
     monkeypatch.setattr(location, "MAX_VALUES", 100)

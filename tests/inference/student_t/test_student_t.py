@@ -89,7 +89,7 @@ def test_single_combination_is_not_scored(two_modes):
     assert learned.density.noise_variance == 0.5
 
 
-def test_typicality_is_low_far_from_the_rows(two_modes, learned):
+def test_typicality_is_low_at_a_distance_from_the_rows(two_modes, learned):
     assert learned.typicality([8.0])[0] == 1.0 / 41.0
     assert learned.typicality([1.0])[0] > 0.5
     np.testing.assert_allclose(
@@ -166,7 +166,7 @@ def test_fantasy_data_cluster_and_repeat():
 
 
 @pytest.mark.slow
-def test_posterior_of_one_hyperparameter_by_a_grid(two_modes):
+def test_posterior_of_a_single_hyperparameter_by_a_grid(two_modes):
     """Mean of log sigma_0^2 within 4.5 standard errors of quadrature's; fails by chance at 1e-5."""
     kernel = SquaredExponential(1.0)
     priors = {"factor": 1.0, "alpha": 1.0, "beta": 0.1}
@@ -204,7 +204,7 @@ def test_posterior_of_one_hyperparameter_by_a_grid(two_modes):
 
 
 @pytest.mark.slow
-def test_plots_of_one_and_two_columns(learned):
+def test_plots_of_up_to_two_columns(learned):
     assert plot_student_t(learned, draws=[0.0, 0.1]).axes[0].get_ylabel() == "density"
     rows = np.random.default_rng(3).normal(size=(12, 2))
     plane = learn_student_t(

@@ -23,36 +23,38 @@ def test_parts_of_a_text():
     assert module.character_trigrams("AbC  d") == {"abc", "bc ", "c d"}
 
 
-def test_what_texts_hold_is_that_of_a_loop():
+def test_counts_of_words_in_texts_are_those_of_a_loop():
     rng = np.random.default_rng(0)
     column = Column("note", "text", np.arange(40.0) % 30, tuple(texts(rng, 30)["note"]))
     permuted = permute_labels([column], 18, 9, 0)
-    aspect = next(
-        one for one in derive_features(column, permuted.row_weights) if one.name == "words"
+    feature = next(
+        candidate
+        for candidate in derive_features(column, permuted.row_weights)
+        if candidate.name == "words"
     )
-    found = marginal_statistics(aspect, permuted)
+    statistics = marginal_statistics(feature, permuted)
     labels = permuted.labels[permuted.unit]
-    for index, word in enumerate(aspect.levels):
+    for index, word in enumerate(feature.levels):
         word = word.removeprefix("with the word '").removesuffix("'")
         holds = np.array([word in column.levels[int(at)].split() for at in column.values])
-        assert found.counts[index] == holds.sum()
-        np.testing.assert_array_equal(found.labels[index], holds @ labels)
-    assert found.sizes == (18.0, 22.0)
+        assert statistics.counts[index] == holds.sum()
+        np.testing.assert_array_equal(statistics.labels[index], holds @ labels)
+    assert statistics.sizes == (18.0, 22.0)
 
 
-def test_a_word_that_is_new_is_told():
+def test_a_new_word_is_reported():
     rng = np.random.default_rng(1)
     after = texts(rng, 200)
     after["note"] = [
         text.replace("late", "gone", 1) if rng.uniform() < 0.5 else text for text in after["note"]
     ]
-    found = compare_tables(texts(rng, 200), after, **QUIET)
-    assert found["note"].reject
-    assert "with the word 'gone': 0.0%" in str(found)
+    result = compare_tables(texts(rng, 200), after, **QUIET)
+    assert result["note"].reject
+    assert "with the word 'gone': 0.0%" in str(result)
 
 
 @pytest.mark.slow
-def test_texts_of_the_same_words_are_of_one_distribution():
+def test_texts_of_the_same_words_are_rejected_at_the_level():
     """60 pairs; above 9 rejected with probability 0.003."""
     rejected = 0
     for seed in range(60):
@@ -63,9 +65,9 @@ def test_texts_of_the_same_words_are_of_one_distribution():
     assert rejected <= 9
 
 
-def test_of_very_many_texts_some_are_looked_into(monkeypatch):
+def test_large_samples_of_texts_are_subsampled(monkeypatch):
     monkeypatch.setattr(module, "MAX_TEXTS", 25)
-    some = [f"text {index}" for index in range(60)]
-    seen = module.subsample_texts(some)
-    assert seen.sum() == 25
-    assert (module.subsample_texts(some[::-1])[::-1] == seen).all()
+    notes = [f"text {index}" for index in range(60)]
+    selected = module.subsample_texts(notes)
+    assert selected.sum() == 25
+    assert (module.subsample_texts(notes[::-1])[::-1] == selected).all()

@@ -1,4 +1,4 @@
-"""By how much a column has changed, beside loops over its rows."""
+"""Effect sizes of columns, compared with loops over rows."""
 
 import datetime
 
@@ -21,8 +21,8 @@ def changed(column, rows):
     return column_effect(
         column,
         [
-            marginal_statistics(one, permuted)
-            for one in derive_features(column, permuted.row_weights)
+            marginal_statistics(feature, permuted)
+            for feature in derive_features(column, permuted.row_weights)
         ],
         rows,
         0.05,
@@ -30,47 +30,47 @@ def changed(column, rows):
     )
 
 
-def test_numbers_change_by_medians_and_by_how_often_one_is_larger():
-    """With DeLong's variance: that of each row's share of wins, with n - 1, in both tables."""
+def test_effects_of_numbers_are_the_shift_of_medians_and_the_auc():
+    """With DeLong's variance of the rows' proportions of wins, with n - 1, in both tables."""
     rng = np.random.default_rng(0)
     before, after = rng.poisson(3.0, 40).astype(float), rng.poisson(4.0, 25).astype(float)
-    found = changed(Column("x", "integer", np.concatenate([before, [np.nan], after])), 41)
+    effect = changed(Column("x", "integer", np.concatenate([before, [np.nan], after])), 41)
     wins = 0.5 * (1.0 + np.sign(after[:, None] - before))
-    np.testing.assert_allclose(found.auc, wins.mean())
+    np.testing.assert_allclose(effect.auc, wins.mean())
     variance = wins.mean(axis=1).var(ddof=1) / 25 + wins.mean(axis=0).var(ddof=1) / 40
     odds = scipy.special.logit(wins.mean())
     reach = scipy.stats.t.isf(0.025, 24) * variance**0.5 / (wins.mean() * (1.0 - wins.mean()))
     ends = scipy.special.expit([odds - reach, odds + reach])
-    # 25 rows that agree would leave as much open.
+    # The interval is at least as wide as that of 25 equal outcomes.
     least = 1.0 - 0.025 ** (1 / 25)
     ends = min(ends[0], wins.mean() - least), max(ends[1], wins.mean() + least)
-    np.testing.assert_allclose(found.auc_interval, ends)
-    assert found.auc > 0.5
-    assert found.shift == np.median(after) - np.median(before)
-    np.testing.assert_allclose(found.missing, [1 / 41, 0.0])
+    np.testing.assert_allclose(effect.auc_interval, ends)
+    assert effect.auc > 0.5
+    assert effect.shift == np.median(after) - np.median(before)
+    np.testing.assert_allclose(effect.missing, [1 / 41, 0.0])
 
 
-def test_intervals_of_few_rows_and_of_rows_that_agree():
+def test_intervals_of_small_and_of_separated_samples():
     x = np.concatenate([np.arange(15.0), np.arange(15.0) + 100.0])
-    found = changed(Column("x", "integer", x), 15)
-    assert found.auc == 1.0
-    assert found.auc_interval[0] < 0.9
-    for interval in (found.mean_difference_interval, found.median_difference_interval):
+    effect = changed(Column("x", "integer", x), 15)
+    assert effect.auc == 1.0
+    assert effect.auc_interval[0] < 0.9
+    for interval in (effect.mean_difference_interval, effect.median_difference_interval):
         assert interval[0] < 100.0 < interval[1]
-    few = changed(Column("x", "integer", x[:20]), 15)
-    assert few.mean_difference_interval is few.median_difference_interval is None
+    unequal = changed(Column("x", "integer", x[:20]), 15)
+    assert unequal.mean_difference_interval is unequal.median_difference_interval is None
     column = Column("x", "integer", x)
-    alone = column_effect(column, [], 15, 0.05, np.ones(30), independent=False)
-    assert alone.auc_interval is alone.mean_difference_interval is None
-    assert alone.median_difference_interval is None
+    dependent = column_effect(column, [], 15, 0.05, np.ones(30), independent=False)
+    assert dependent.auc_interval is dependent.mean_difference_interval is None
+    assert dependent.median_difference_interval is None
 
 
-def test_levels_change_by_their_shares_among_those_that_are_there():
+def test_proportions_of_levels_exclude_missing_values():
     values = np.array([0.0, 0, 0, 1, np.nan, 0, 1, 1, 1, 1])
-    found = changed(Column("c", "category", values, ("a", "b")), 5)
-    told = {share.level: (share.before, share.after) for share in found.shares}
-    assert told == {"a": (0.75, 0.2), "b": (0.25, 0.8)}
-    np.testing.assert_allclose(found.missing, [0.2, 0.0])
+    effect = changed(Column("c", "category", values, ("a", "b")), 5)
+    proportions = {level.level: (level.before, level.after) for level in effect.shares}
+    assert proportions == {"a": (0.75, 0.2), "b": (0.25, 0.8)}
+    np.testing.assert_allclose(effect.missing, [0.2, 0.0])
 
 
 def test_weekdays_and_hours_are_those_of_the_calendar():
@@ -85,65 +85,67 @@ def test_weekdays_and_hours_are_those_of_the_calendar():
 
 
 def test_times_of_day_have_no_weekday():
-    found = derive_features(Column("at", "datetime", np.array([0.0, 3600.0, 86_399.0])), np.ones(3))
-    assert [aspect.name for aspect in found] == ["hour"]
+    features = derive_features(
+        Column("at", "datetime", np.array([0.0, 3600.0, 86_399.0])), np.ones(3)
+    )
+    assert [feature.name for feature in features] == ["hour"]
 
 
-def test_values_far_out_are_counted_beyond_ends():
+def test_outlying_values_are_counted_beyond_limits():
     rng = np.random.default_rng(2)
     values = rng.normal(size=400)
     values[300:306] *= 1000.0
-    found = derive_features(Column("x", "number", values), np.ones(400))
-    assert [one.name for one in found] == ["", "tails"]
+    features = derive_features(Column("x", "number", values), np.ones(400))
+    assert [feature.name for feature in features] == ["", "tails"]
     near = derive_features(Column("x", "number", values[:300]), np.ones(300))
-    assert [one.name for one in near] == [""]
+    assert [feature.name for feature in near] == [""]
     permuted = permute_labels([Column("x", "number", values)], 200, 9, 0)
-    tails = marginal_statistics(found[1], permuted)
-    for index, name in enumerate(found[1].levels):
+    tails = marginal_statistics(features[1], permuted)
+    for index, name in enumerate(features[1].levels):
         side, end = name.split()
         beyond = values < float(end) if side == "below" else values > float(end)
         # Names are rounded.
         assert abs(tails.counts[index] - beyond.sum()) <= 1
         assert abs(tails.labels[index, 0] - beyond[:200].sum()) <= 1
-    shares = changed(Column("x", "number", values), 200).shares
-    assert shares[0].level.split()[0] in ("above", "below")
-    assert shares[0].after > shares[0].before + 0.01
+    proportions = changed(Column("x", "number", values), 200).shares
+    assert proportions[0].level.split()[0] in ("above", "below")
+    assert proportions[0].after > proportions[0].before + 0.01
 
 
 def test_the_effect_size_of_numbers_is_the_distance_of_kolmogorov_and_smirnov():
-    """Ties, more values than codes, and a change of spread, of which the AUC is 1/2."""
+    """Ties, more values than codes, and a change of the standard deviation with an AUC of 1/2."""
     rng = np.random.default_rng(6)
     for before, after in (
         (rng.poisson(3.0, 70).astype(float), rng.poisson(4.0, 50).astype(float)),
         (rng.normal(size=3000), rng.normal(0.3, 1.0, size=2000)),
         (rng.normal(size=900), rng.normal(0.0, 3.0, size=900)),
     ):
-        found = changed(Column("x", "number", np.concatenate([before, after])), len(before))
+        effect = changed(Column("x", "number", np.concatenate([before, after])), len(before))
         expected = scipy.stats.ks_2samp(before, after, method="asymp").statistic
-        np.testing.assert_allclose(found.size, expected, rtol=1e-12)
-    assert abs(found.auc - 0.5) < 0.05 < 0.2 < found.size
+        np.testing.assert_allclose(effect.size, expected, rtol=1e-12)
+    assert abs(effect.auc - 0.5) < 0.05 < 0.2 < effect.size
 
 
-def test_the_effect_size_of_repeated_rows_is_that_of_each_row_alone():
+def test_the_effect_size_of_repeated_rows_is_that_of_single_rows():
     rng = np.random.default_rng(7)
     values, times = rng.integers(0, 9, 60).astype(float), rng.integers(1, 5, 60)
-    whole = changed(Column("x", "integer", np.repeat(values, times)), int(times[:40].sum()))
+    duplicated = changed(Column("x", "integer", np.repeat(values, times)), int(times[:40].sum()))
     column = Column("x", "integer", values)
     weighted = column_effect(column, [], 40, 0.05, times.astype(float))
-    np.testing.assert_allclose(weighted.size, whole.size, rtol=1e-12)
+    np.testing.assert_allclose(weighted.size, duplicated.size, rtol=1e-12)
 
 
 def test_the_effect_size_of_categories_is_the_total_change_and_missing_values_count():
     levels = np.repeat([0.0, 1.0, 2.0, 0.0, 1.0, 2.0], [50, 30, 20, 30, 30, 40])
-    found = changed(Column("x", "category", levels, ("a", "b", "c")), 100)
-    np.testing.assert_allclose(found.size, 0.2)  # a loses 20 of 100 rows, and c has them
+    effect = changed(Column("x", "category", levels, ("a", "b", "c")), 100)
+    np.testing.assert_allclose(effect.size, 0.2)  # a loses 20 of 100 rows, and c has them
     levels[:40] = np.nan  # rows of the first table, of which a has 10, b 30 and c 20 of 60 left
-    found = changed(Column("x", "category", levels, ("a", "b", "c")), 100)
-    np.testing.assert_allclose(found.size, 0.4)
-    np.testing.assert_allclose(found.missing, [0.4, 0.0])
+    effect = changed(Column("x", "category", levels, ("a", "b", "c")), 100)
+    np.testing.assert_allclose(effect.size, 0.4)
+    np.testing.assert_allclose(effect.missing, [0.4, 0.0])
 
 
-def test_medians_are_written_with_the_digits_that_differ():
+def test_medians_are_printed_with_the_digits_that_differ():
     assert format_different(5.0, 5.0001, n_digits=4) == ("5", "5.0001")
     assert format_different(9.1e15, 9.1e15 + 2.0, n_digits=4) == (
         "9100000000000000",
@@ -183,51 +185,51 @@ def test_the_interval_of_a_difference_of_proportions_is_that_of_agresti_and_caff
     Fewer than 274 of a confidence of 0.95 have a chance below 1e-2 where the interval is exact.
     """
     values = np.repeat([0.0, 1.0, 0.0, 1.0], [30, 10, 30, 30])
-    found = changed(Column("x", "category", values, ("a", "b")), 40)
+    effect = changed(Column("x", "category", values, ("a", "b")), 40)
     first, second = 11 / 42, 31 / 62
     error = 1.959963984540054 * (first * (1 - first) / 42 + second * (1 - second) / 62) ** 0.5
-    (share,) = (one for one in found.shares if one.level == "b")
-    assert share[1:3] == (0.25, 0.5)
-    np.testing.assert_allclose(share.interval, [second - first - error, second - first + error])
-    rng, held = np.random.default_rng(0), 0
+    (level,) = (candidate for candidate in effect.shares if candidate.level == "b")
+    assert level[1:3] == (0.25, 0.5)
+    np.testing.assert_allclose(level.interval, [second - first - error, second - first + error])
+    rng, covered = np.random.default_rng(0), 0
     for _ in range(300):
         drawn = np.concatenate([rng.random(40) < 0.1, rng.random(60) < 0.2]).astype(float)
-        holes = np.where(drawn == 1.0, np.nan, 0.0)
-        low, high = changed(Column("x", "category", holes, ("a", "b")), 40).missing_interval
-        held += low <= 0.1 <= high
-    assert held >= 274
+        values_or_nan = np.where(drawn == 1.0, np.nan, 0.0)
+        low, high = changed(Column("x", "category", values_or_nan, ("a", "b")), 40).missing_interval
+        covered += low <= 0.1 <= high
+    assert covered >= 274
 
 
-def test_the_strongest_feature_is_the_one_that_has_changed():
+def test_the_strongest_feature_is_that_which_has_changed():
     rng = np.random.default_rng(1)
     x = rng.normal(size=400)
-    shifted, with_holes = x + 1.5 * (np.arange(400) >= 200), x.copy()
+    shifted, with_missing = x + 1.5 * (np.arange(400) >= 200), x.copy()
     shifted[rng.random(400) < 0.1] = np.nan
-    with_holes[(rng.random(400) < 0.4) & (np.arange(400) >= 200)] = np.nan
-    with_holes[3] = np.nan
+    with_missing[(rng.random(400) < 0.4) & (np.arange(400) >= 200)] = np.nan
+    with_missing[3] = np.nan
     for values, expected, text in (
         (shifted, "", "most in its values"),
-        (with_holes, "missing", "most in its missing values"),
+        (with_missing, "missing", "most in its missing values"),
     ):
         tables = [pd.DataFrame({"x": part}) for part in np.split(values, 2)]
-        found = compare_tables(*tables, n_resamples=199, progress=False)
-        assert found["x"].strongest_feature == expected
-        assert text in str(found)
-        assert found.to_dict()["columns"][0]["strongest_feature"] == expected
+        result = compare_tables(*tables, n_resamples=199, progress=False)
+        assert result["x"].strongest_feature == expected
+        assert text in str(result)
+        assert result.to_dict()["columns"][0]["strongest_feature"] == expected
 
 
 def test_identifiers_in_both_tables_are_noted():
     rng = np.random.default_rng(2)
     ids = [f"c{index:04d}" for index in rng.permutation(900)]
     first, second = (
-        pd.DataFrame({"customer": some, "x": rng.normal(size=len(some))})
-        for some in (ids[:500], ids[300:])
+        pd.DataFrame({"customer": customers, "x": rng.normal(size=len(customers))})
+        for customers in (ids[:500], ids[300:])
     )
     options = {"n_resamples": 99, "progress": False}
-    (note,) = (one for one in compare_tables(first, second, **options).notes if "both" in one)
+    (note,) = (text for text in compare_tables(first, second, **options).notes if "both" in text)
     assert note.startswith("200 values of 'customer' are in both tables")
-    apart = second.assign(customer=[f"d{index}" for index in range(600)])
-    assert not any("in both" in one for one in compare_tables(first, apart, **options).notes)
-    kept = compare_tables(first, second, clusters="customer", **options)
-    assert not any("in both tables" in one for one in kept.notes)
-    assert "no intervals" in str(kept)
+    disjoint = second.assign(customer=[f"d{index}" for index in range(600)])
+    assert not any("in both" in text for text in compare_tables(first, disjoint, **options).notes)
+    clustered = compare_tables(first, second, clusters="customer", **options)
+    assert not any("in both tables" in text for text in clustered.notes)
+    assert "no intervals" in str(clustered)

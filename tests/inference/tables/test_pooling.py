@@ -1,4 +1,4 @@
-"""Rows that stand for several or weigh more, beside rows that are repeated."""
+"""Rows with frequencies and weights, compared with rows that are repeated."""
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ def counted_table(rng, n, shift=0.0):
         {
             "x": np.round(rng.normal(size=n) + shift, 1),
             "c": rng.choice(["a", "b"], size=n),
-            "many": np.round(rng.gamma(0.5, size=n) ** 3, 2),
+            "skewed": np.round(rng.gamma(0.5, size=n) ** 3, 2),
             "level": rng.geometric(0.01, size=n).astype(str),
             "note": [" ".join(rng.choice(list("abcdefgh"), size=4)) for _ in range(n)],
             "times": rng.integers(0, 4, size=n),
@@ -32,59 +32,63 @@ def repeated(table):
 
 
 def test_counts_are_rows_that_are_repeated():
-    """With more values, levels and words than are told apart, and values far out."""
+    """Tables with more values, levels and words than are distinguished, and with outliers."""
     rng = np.random.default_rng(0)
     before, after = counted_table(rng, 700), counted_table(rng, 600, 0.5)
-    asked = {"column_types": {"level": "category", "note": "text"}, **QUIET}
-    found = compare_tables(before, after, freq_weights="times", **asked)
-    twin = compare_tables(repeated(before), repeated(after), **asked)
-    # Rows as wholes are held against each other at other nodes.
-    assert abs(found.pvalue - twin.pvalue) < 0.03
-    assert found.sizes == twin.sizes
-    for one, other in zip(found.columns, twin.columns, strict=True):
-        assert one.pvalue == other.pvalue
-        assert str(one) == str(other)
-        if one.histogram is not None:
-            np.testing.assert_allclose(one.histogram.proportions, other.histogram.proportions)
-    assert [pair.pvalue for pair in found.pairs] == [pair.pvalue for pair in twin.pairs]
-    for one, other in zip(found.pairs, twin.pairs, strict=True):
-        np.testing.assert_allclose(one.strengths, other.strengths)
+    options = {"column_types": {"level": "category", "note": "text"}, **QUIET}
+    result = compare_tables(before, after, freq_weights="times", **options)
+    twin = compare_tables(repeated(before), repeated(after), **options)
+    # Joint distributions are compared at other nodes.
+    assert abs(result.pvalue - twin.pvalue) < 0.03
+    assert result.sizes == twin.sizes
+    for weighted, duplicated in zip(result.columns, twin.columns, strict=True):
+        assert weighted.pvalue == duplicated.pvalue
+        assert str(weighted) == str(duplicated)
+        if weighted.histogram is not None:
+            np.testing.assert_allclose(
+                weighted.histogram.proportions, duplicated.histogram.proportions
+            )
+    assert [pair.pvalue for pair in result.pairs] == [pair.pvalue for pair in twin.pairs]
+    for weighted, duplicated in zip(result.pairs, twin.pairs, strict=True):
+        np.testing.assert_allclose(weighted.strengths, duplicated.strengths)
 
 
 def test_weights_count_rows_for_more():
-    """Weights of 1 and 2 have the shares, medians and AUC of repeated rows, on fewer of them."""
+    """Weights of 1 and 2 give the effects of repeated rows, with wider intervals."""
     rng = np.random.default_rng(1)
     x, c = np.round(rng.normal(size=90), 1), rng.integers(0, 3, size=90).astype(float)
     times = rng.integers(1, 3, size=90)
     of, rows = np.repeat(np.arange(90), times), int(times[:40].sum())
     weights = times / times.sum() * 80.0
     for column in (Column("x", "number", x), Column("c", "category", c, ("a", "b", "c"))):
-        weighed = permute_labels([column], 40, 9, 0, row_weights=RowWeights(weights=weights))
-        own = [marginal_statistics(one, weighed) for one in derive_features(column, weights)]
-        found = column_effect(column, own, 40, 0.05, weights)
+        weighted = permute_labels([column], 40, 9, 0, row_weights=RowWeights(weights=weights))
+        marginals = [
+            marginal_statistics(feature, weighted) for feature in derive_features(column, weights)
+        ]
+        effect = column_effect(column, marginals, 40, 0.05, weights)
         long = column._replace(values=column.values[of])
         permuted = permute_labels([long], rows, 9, 0)
         twin = column_effect(
             long,
             [
-                marginal_statistics(one, permuted)
-                for one in derive_features(long, permuted.row_weights)
+                marginal_statistics(feature, permuted)
+                for feature in derive_features(long, permuted.row_weights)
             ],
             rows,
             0.05,
             permuted.row_weights,
         )
-        assert found.medians == twin.medians
-        assert [share.level for share in found.shares] == [share.level for share in twin.shares]
-        for one, other in zip(found.shares, twin.shares, strict=True):
-            np.testing.assert_allclose(one[1:3], other[1:3])
+        assert effect.medians == twin.medians
+        assert [level.level for level in effect.shares] == [level.level for level in twin.shares]
+        for first, second in zip(effect.shares, twin.shares, strict=True):
+            np.testing.assert_allclose(first[1:3], second[1:3])
         if twin.auc is not None:
-            np.testing.assert_allclose(found.auc, twin.auc)
-            assert np.ptp(found.auc_interval) > np.ptp(twin.auc_interval)
+            np.testing.assert_allclose(effect.auc, twin.auc)
+            assert np.ptp(effect.auc_interval) > np.ptp(twin.auc_interval)
 
 
 @pytest.mark.slow
-def test_weighted_tables_of_one_distribution_are_told_apart_as_often_as_is_said():
+def test_weighted_tables_of_equal_distributions_are_rejected_at_the_level():
     """60 pairs, weights by a column's value; above 8 with probability 0.003."""
     rejected = 0
     for seed in range(60):
@@ -93,49 +97,49 @@ def test_weighted_tables_of_one_distribution_are_told_apart_as_often_as_is_said(
         for n in (40, 60):
             x = rng.normal(size=n)
             tables.append(pd.DataFrame({"x": x, "w": np.exp(0.5 * x), "k": rng.poisson(2.0, n)}))
-        tables[1]["w"] *= 1000.0  # a scale of its own
+        tables[1]["w"] *= 1000.0  # a different scale
         rejected += compare_tables(*tables, weights="w", n_resamples=59, progress=False).reject
     assert rejected <= 8
 
 
-def weighed(rng, rows, deviation):
+def weighted_table(rng, rows, deviation):
     weight = np.exp(deviation * rng.normal(size=rows))
     return pd.DataFrame({"x": rng.normal(size=rows), "w": weight})
 
 
-def test_weights_have_no_unit_and_equal_ones_are_none():
+def test_weights_have_no_unit_and_equal_weights_do_not_matter():
     rng = np.random.default_rng(4)
-    tables = [weighed(rng, rows, 0.5) for rows in (60, 80)]
+    tables = [weighted_table(rng, rows, 0.5) for rows in (60, 80)]
     larger = [
         table.assign(w=factor * table["w"])
         for table, factor in zip(tables, (7.0, 0.3), strict=True)
     ]
-    told, twin = (str(compare_tables(*pair, weights="w", **QUIET)) for pair in (tables, larger))
-    assert told == twin
+    text, twin = (str(compare_tables(*pair, weights="w", **QUIET)) for pair in (tables, larger))
+    assert text == twin
     equal = [table.assign(w=factor) for table, factor in zip(tables, (7.0, 0.3), strict=True)]
-    found = compare_tables(*equal, weights="w", **QUIET)
+    result = compare_tables(*equal, weights="w", **QUIET)
     plain = compare_tables(*tables, exclude=["w"], **QUIET)
-    assert (found.pvalue, found["x"].pvalue) == (plain.pvalue, plain["x"].pvalue)
+    assert (result.pvalue, result["x"].pvalue) == (plain.pvalue, plain["x"].pvalue)
 
 
 @pytest.mark.slow
-def test_weights_that_differ_in_kind_are_told_and_intervals_go_by_each_table():
+def test_weights_of_unequal_variation_are_noted_and_intervals_use_those_of_each_table():
     """The shift between tables of one distribution is in 0.95 of the intervals.
 
     50 data sets of 600 + 150 rows: fewer than 42 in 1 of 1000 runs.
     """
-    held, rng = 0, np.random.default_rng(5)
+    covered, rng = 0, np.random.default_rng(5)
     for _ in range(50):
-        tables = [weighed(rng, 600, 1.2), weighed(rng, 150, 0.1)]
-        found = compare_tables(*tables, weights="w", n_resamples=19, alpha=0.05, progress=False)
-        low, high = found["x"].effect.mean_difference_interval
-        held += low <= 0.0 <= high
-        assert any("if weights vary more in one table" in note for note in found.notes)
-    assert held >= 42
+        tables = [weighted_table(rng, 600, 1.2), weighted_table(rng, 150, 0.1)]
+        result = compare_tables(*tables, weights="w", n_resamples=19, alpha=0.05, progress=False)
+        low, high = result["x"].effect.mean_difference_interval
+        covered += low <= 0.0 <= high
+        assert any("if weights vary more in one table" in note for note in result.notes)
+    assert covered >= 42
 
 
 def test_weights_can_undo_a_difference_and_make_one():
-    """Rows of one table with x > 0 are twice as many, and weigh half as much, or not."""
+    """Rows of one table with x > 0 are twice as many, with half the weight or the same."""
     rng = np.random.default_rng(2)
     before, after = rng.normal(size=600), rng.normal(size=900)
     after = after[(after > 0) | (rng.uniform(size=900) < 0.5)]
@@ -157,7 +161,7 @@ def test_weights_can_undo_a_difference_and_make_one():
         ([1.0, 1e9, 2.0], "freq_weights", "counts 1e.09 rows"),
     ],
 )
-def test_what_is_no_count_and_no_weight_is_refused(column, role, message):
+def test_invalid_counts_and_weights_are_refused(column, role, message):
     table = pd.DataFrame({"x": [1.0, 2.0, 4.0], "w": column})
     other = pd.DataFrame({"x": [1.0, 3.0, 4.0], "w": [1.0, 1.0, 1.0]})
     with pytest.raises(InputError, match=message):
@@ -171,13 +175,13 @@ def test_counts_and_weights_are_not_both():
 
 
 @pytest.mark.parametrize("unequal", [False, True])
-def test_rows_of_no_weight_are_not_there(unequal):
+def test_rows_of_zero_weight_are_ignored(unequal):
     rng = np.random.default_rng(0)
     before, after = (pd.DataFrame({"x": rng.normal(size=n)}) for n in (200, 100))
     weight = np.arange(60.0) % 4 + 1.0 if unequal else np.ones(60)
     zeros = before.assign(w=np.concatenate([weight, np.zeros(140)])), after.assign(w=1.0)
     without = before[:60].assign(w=weight), after.assign(w=1.0)
-    found, twin = (compare_tables(*one, weights="w", **QUIET) for one in (zeros, without))
-    assert found.pvalue == twin.pvalue
-    assert found["x"].effect == twin["x"].effect
-    assert found.sizes == twin.sizes
+    result, twin = (compare_tables(*tables, weights="w", **QUIET) for tables in (zeros, without))
+    assert result.pvalue == twin.pvalue
+    assert result["x"].effect == twin["x"].effect
+    assert result.sizes == twin.sizes

@@ -1,4 +1,4 @@
-"""Tables that are written and read back compare as what they were, in any two formats.
+"""Comparisons of tables do not depend on the formats in which they were written.
 
 Each example is a table of one to four columns. Its rows in another order, in another container,
 have a p-value of 1; and its two halves have the p-value that they have as data frames, whatever the
@@ -26,7 +26,7 @@ from hypothesis import HealthCheck, assume, given, settings, strategies as st
 QUIET = {"n_resamples": 39, "sequential": False, "progress": False}
 #: Rows of each half; as many for all, so that programs are compiled once.
 HALF = 12
-AGREED = settings(
+COMMON_SETTINGS = settings(
     derandomize=True,
     deadline=None,
     report_multiple_bugs=False,
@@ -35,14 +35,14 @@ AGREED = settings(
 UTC, PARIS = datetime.UTC, "Europe/Paris"
 
 
-class Cells(NamedTuple):
+class ColumnData(NamedTuple):
     """A column: its Arrow type, and its values, ``None`` where missing."""
 
     type: pa.DataType
     values: list[Any]
 
 
-Table = dict[str, Cells]
+Table = dict[str, ColumnData]
 
 # Whole numbers from 2**53 on are in no float64 column, which NumPy has where some are missing, and
 # in no spreadsheet.
@@ -69,7 +69,7 @@ MOMENTS = st.builds(
     DATES,
     st.integers(0, 86399),
 )
-KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
+COLUMN_TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "integers": (pa.int64(), INTEGERS),
     "floats": (pa.float64(), FLOATS),
     "booleans": (pa.bool_(), st.booleans()),
@@ -84,21 +84,21 @@ KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
 
 
 @st.composite
-def columns(draw: st.DrawFn) -> Cells:
-    of, values = KINDS[draw(st.sampled_from(sorted(KINDS)))]
+def columns(draw: st.DrawFn) -> ColumnData:
+    of, values = COLUMN_TYPES[draw(st.sampled_from(sorted(COLUMN_TYPES)))]
     pool = draw(st.lists(values, min_size=2, max_size=2 * HALF))
     cell = st.sampled_from(pool)
     cell = draw(st.sampled_from([cell, cell, st.none() | cell]))
-    return Cells(of, draw(st.lists(cell, min_size=2 * HALF, max_size=2 * HALF)))
+    return ColumnData(of, draw(st.lists(cell, min_size=2 * HALF, max_size=2 * HALF)))
 
 
 TABLES = st.lists(columns(), min_size=1, max_size=4).map(
-    lambda each: {f"column {index}": one for index, one in enumerate(each)}
+    lambda drawn: {f"column {index}": column for index, column in enumerate(drawn)}
 )
 
 
 def arrow(table: Table) -> pa.Table:
-    return pa.table({name: pa.array(one.values, one.type) for name, one in table.items()})
+    return pa.table({name: pa.array(column.values, column.type) for name, column in table.items()})
 
 
 def numpy_frame(table: Table) -> pd.DataFrame:
@@ -108,9 +108,13 @@ def numpy_frame(table: Table) -> pd.DataFrame:
 def nullable_frame(table: Table) -> pd.DataFrame:
     return numpy_frame(table).assign(
         **{
-            name: pd.array(one.values, of)
-            for name, one in table.items()
-            if (of := {"int64": "Int64", "bool": "boolean", "string": "string"}.get(str(one.type)))
+            name: pd.array(column.values, of)
+            for name, column in table.items()
+            if (
+                of := {"int64": "Int64", "bool": "boolean", "string": "string"}.get(
+                    str(column.type)
+                )
+            )
         }
     )
 
@@ -146,8 +150,8 @@ def json_lines(table: Table, path: Path) -> Path:
 
 def excel(table: Table, path: Path) -> Path:
     frame = numpy_frame(table)
-    for name, one in table.items():
-        if getattr(one.type, "tz", None):  # spreadsheets have no time zones
+    for name, column in table.items():
+        if getattr(column.type, "tz", None):  # spreadsheets have no time zones
             frame[name] = frame[name].map(lambda moment: moment.isoformat(), na_action="ignore")
     frame.to_excel(path.with_suffix(".xlsx"), index=False)
     return path.with_suffix(".xlsx")
@@ -179,8 +183,11 @@ CONTAINERS |= {"polars": in_memory(polars_frame)} if importlib.util.find_spec("p
 CONTAINERS |= {"Excel": excel} if importlib.util.find_spec("openpyxl") else {}
 
 
-def some(table: Table, rows: list[int]) -> Table:
-    return {name: Cells(one.type, [one.values[row] for row in rows]) for name, one in table.items()}
+def select_rows(table: Table, rows: list[int]) -> Table:
+    return {
+        name: ColumnData(column.type, [column.values[row] for row in rows])
+        for name, column in table.items()
+    }
 
 
 #: Two names of containers. Excluded below is what is lost or refused by intent.
@@ -189,69 +196,71 @@ COMMAS = "CSV, decimal commas"
 
 
 def assume_that_both_hold(table: Table, pair: tuple[str, str]) -> None:
-    """Leave out what cannot be told from files, which is refused, and a fault that is known."""
+    """Discard tables that files cannot represent, which are refused, and a known defect."""
     texts = {"CSV", "TSV", COMMAS} & set(pair)
     # Rows of empty cells at the end of a file are left out, with a note.
-    ends_with_cells = "Excel" not in pair and not texts
-    assume(ends_with_cells or any(None not in one.values for one in table.values()))
+    keeps_empty_rows = "Excel" not in pair and not texts
+    assume(keeps_empty_rows or any(None not in column.values for column in table.values()))
     # Spreadsheets keep 15 digits.
-    numbers = (one.values for one in table.values() if pa.types.is_floating(one.type))
+    numbers = (column.values for column in table.values() if pa.types.is_floating(column.type))
     rounds = (float(f"{value:.15g}") != value for values in numbers for value in values if value)
     assume("Excel" not in pair or not any(rounds))
-    # A file of one column has no separator to tell its commas from.
+    # A file of a single column has no separator, and commas are ambiguous.
     assume(not texts or len(table) > 1)
-    # Numbers of text are written alike in both, or refused.
-    floats = any(pa.types.is_floating(one.type) for one in table.values())
+    # Numbers of text have the same format in both, or are refused.
+    floats = any(pa.types.is_floating(column.type) for column in table.values())
     assume(not floats or texts <= {COMMAS} or COMMAS not in texts)
     # See test_the_zone_of_dates_in_json_is_kept.
-    zones = any(getattr(one.type, "tz", None) for one in table.values())
+    zones = any(getattr(column.type, "tz", None) for column in table.values())
     assume(not zones or "JSON lines" not in pair)
 
 
-def told(before: Any, after: Any) -> Any:
-    """What is found: p-values, and kinds of columns; or that it is refused.
+def compare_or_refuse(before: Any, after: Any) -> Any:
+    """Return p-values and types of columns, or None if the tables are refused.
 
     No column can be compared, or one has numbers and words that may stand for missing values.
     """
     try:
-        found = compare_tables(before, after, **QUIET)
+        result = compare_tables(before, after, **QUIET)
     except InputError as error:
         if "no column can be compared" in str(error) or " has numbers but " in str(error):
             return None
         raise
-    return found.pvalue, [(one.name, one.kind, one.pvalue) for one in found.columns]
+    return result.pvalue, [(column.name, column.kind, column.pvalue) for column in result.columns]
 
 
 def check(table: Table, order: list[int], pair: tuple[str, str], folder: Path) -> None:
     assume_that_both_hold(table, pair)
     first, second = (CONTAINERS[name] for name in pair)
-    moved = told(first(table, folder / "a"), second(some(table, order), folder / "b"))
+    moved = compare_or_refuse(
+        first(table, folder / "a"), second(select_rows(table, order), folder / "b")
+    )
     if moved is not None:
         assert moved[0] == 1.0
-    halves = some(table, list(range(HALF))), some(table, list(range(HALF, 2 * HALF)))
-    found = told(first(halves[0], folder / "a"), second(halves[1], folder / "b"))
-    assert found == told(*map(numpy_frame, halves))
+    parts = select_rows(table, list(range(HALF))), select_rows(table, list(range(HALF, 2 * HALF)))
+    result = compare_or_refuse(first(parts[0], folder / "a"), second(parts[1], folder / "b"))
+    assert result == compare_or_refuse(*map(numpy_frame, parts))
 
 
 @given(TABLES, st.permutations(range(2 * HALF)), PAIRS)
-@settings(AGREED, max_examples=25)
-def test_tables_compare_as_what_they_were(tmp_path, table, order, pair):
+@settings(COMMON_SETTINGS, max_examples=25)
+def test_comparisons_do_not_depend_on_containers(tmp_path, table, order, pair):
     check(table, order, pair, tmp_path)
 
 
 @pytest.mark.slow
 @given(TABLES, st.permutations(range(2 * HALF)), PAIRS)
-@settings(AGREED, max_examples=500)
-def test_many_tables_compare_as_what_they_were(tmp_path, table, order, pair):
+@settings(COMMON_SETTINGS, max_examples=500)
+def test_comparisons_of_more_tables_do_not_depend_on_containers(tmp_path, table, order, pair):
     check(table, order, pair, tmp_path)
 
 
 def test_the_zone_of_dates_in_json_is_kept(tmp_path):
     moments = [datetime.datetime(2024, 1, 1 + day, 23, tzinfo=UTC) for day in range(2 * HALF)]
-    table = {"moment": Cells(pa.timestamp("us", tz=PARIS), moments)}
+    table = {"moment": ColumnData(pa.timestamp("us", tz=PARIS), moments)}
     rows = list(range(2 * HALF))
-    halves = some(table, rows[::2]), some(table, rows[1::2])
+    parts = select_rows(table, rows[::2]), select_rows(table, rows[1::2])
     # Where the local clock says midnight, at 23:00 in UTC.
-    local = pa.table({"moment": pa.compute.local_timestamp(arrow(halves[1])["moment"])})
+    local = pa.table({"moment": pa.compute.local_timestamp(arrow(parts[1])["moment"])})
     with pytest.raises(InputError, match=r"time zone|offset"):
-        compare_tables(json_lines(halves[0], tmp_path / "a"), local, **QUIET)
+        compare_tables(json_lines(parts[0], tmp_path / "a"), local, **QUIET)

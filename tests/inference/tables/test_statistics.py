@@ -33,18 +33,18 @@ def test_bayes_factors_of_rows_are_those_of_the_dense_kernel_matrix(shifted):
     """With all rows as nodes, against linear systems of all rows."""
     rng = np.random.default_rng(0)
     rows, first = 110, 45
-    found = columns(rng, rows)
-    found[0].values[first:] += shifted
-    permuted = permute_labels(found, first, 49, 0)
+    data = columns(rng, rows)
+    data[0].values[first:] += shifted
+    permuted = permute_labels(data, first, 49, 0)
     parts = [
-        encode_column(one.name, derive_features(one, np.ones(rows)), np.ones(rows), first)
-        for one in found
+        encode_column(column.name, derive_features(column, np.ones(rows)), np.ones(rows), first)
+        for column in data
     ]
     points = np.concatenate([part.positions(np.arange(rows)) for part in parts], axis=1)
     assert points.var(axis=0).sum() == pytest.approx(3.0, rel=0.1)  # each column counts as one
     labels = permuted.labels[permuted.unit[np.argsort(permuted.row)]]
-    share, median = first / rows, np.median(pdist(points)[pdist(points) > 0.0])
-    y = (labels - share) / np.sqrt(share * (1.0 - share))
+    fraction, median = first / rows, np.median(pdist(points)[pdist(points) > 0.0])
+    y = (labels - fraction) / np.sqrt(fraction * (1.0 - fraction))
     centre = np.eye(rows) - 1.0 / rows
     logs = []
     for index in range(module.N_LENGTHSCALES):
@@ -57,9 +57,9 @@ def test_bayes_factors_of_rows_are_those_of_the_dense_kernel_matrix(shifted):
             logs.append(0.5 * fit.sum(axis=0))
     logs = np.array(logs)
     z = (logs - logs.mean(axis=1, keepdims=True)) / logs.std(axis=1, keepdims=True)
-    found = module.joint_statistics(parts, permuted)
-    assert found is not None
-    most, every = found.components()
+    statistics = module.joint_statistics(parts, permuted)
+    assert statistics is not None
+    most, every = statistics.components()
     np.testing.assert_allclose(most, z.max(axis=0), atol=1e-4)
     np.testing.assert_allclose(every, logsumexp(z, axis=0), atol=1e-4)
 
@@ -73,28 +73,38 @@ def tables(rng, rows):
     }
 
 
-def test_selected_permutations_give_the_statistics_of_these_permutations_alone(monkeypatch):
+def test_statistics_of_selected_permutations_are_those_of_a_smaller_set(monkeypatch):
     """Some permutations, against tables with these labels only, by exact tail probabilities."""
     monkeypatch.setattr(
-        null_distribution, "_approximate_log_tails", null_distribution._neg_log_tails
+        null_distribution, "_approximate_log_tails", null_distribution._neg_log_gamma_tails
     )
     rng = np.random.default_rng(0)
     pair = [as_table(tables(rng, rows), name) for rows, name in ((60, "p"), (45, "q"))]
     data = pool_tables(pair, None, (), ReadOptions({}), Roles())
-    whole = comparison_module.evaluate(data, 99, 0, Roles(), 0.05, progress=False).statistics
-    some = np.array([0, *range(7, 60, 2)])
+    all_statistics = comparison_module.evaluate(
+        data, 99, 0, Roles(), 0.05, progress=False
+    ).statistics
+    selected = np.array([0, *range(7, 60, 2)])
     permuted = comparison_module.permute_labels
 
-    def of_some(*args, **options):
+    def permute_selected(*args, **options):
         every = permuted(*args, **options)
-        return dataclasses.replace(every, labels=every.labels[:, some])
+        return dataclasses.replace(every, labels=every.labels[:, selected])
 
-    monkeypatch.setattr(comparison_module, "permute_labels", of_some)
-    alone = comparison_module.evaluate(data, 99, 0, Roles(), 0.05, progress=False).statistics
+    monkeypatch.setattr(comparison_module, "permute_labels", permute_selected)
+    selected_statistics = comparison_module.evaluate(
+        data, 99, 0, Roles(), 0.05, progress=False
+    ).statistics
     np.testing.assert_allclose(
-        whole.select(some).columns_combined(), alone.columns_combined(), rtol=1e-7, atol=1e-9
+        all_statistics.select(selected).columns_combined(),
+        selected_statistics.columns_combined(),
+        rtol=1e-7,
+        atol=1e-9,
     )
     np.testing.assert_allclose(
-        whole.select(some).combined(), alone.combined(), rtol=1e-7, atol=1e-9
+        all_statistics.select(selected).combined(),
+        selected_statistics.combined(),
+        rtol=1e-7,
+        atol=1e-9,
     )
-    assert p_value(whole.combined()) != p_value(alone.combined())
+    assert p_value(all_statistics.combined()) != p_value(selected_statistics.combined())

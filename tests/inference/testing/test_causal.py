@@ -31,7 +31,7 @@ def graph(collider):
 
 @pytest.mark.parametrize("marks", ["a-->b", "a-->c b-->c", "a-->c b-->c c-->d", "a---b b---c"])
 def test_edges_are_read_as_causal_learn_means_them(marks):
-    """With d-separation in the true graph in place of tests: its own pattern comes back."""
+    """With d-separation in the true graph in place of tests, the result is its pattern."""
     names = tuple("abcd")
     truth = nx.DiGraph()
     truth.add_nodes_from(range(4))
@@ -42,17 +42,17 @@ def test_edges_are_read_as_causal_learn_means_them(marks):
         return float(nx.is_d_separator(truth, {first}, {second}, set(given)))
 
     sample = np.random.default_rng(0).normal(size=(20, 4))
-    found = {
+    edges = {
         str(edge).replace(" ", "") for edge in _edges(_run_pc(sample, 0.05, None, pvalue), names)
     }
     expected = set(marks.split())
     if marks == "a-->b":
-        expected = {"a---b"}  # nothing orients it
-    assert found == expected
+        expected = {"a---b"}  # no collider orients it
+    assert edges == expected
 
 
 @pytest.mark.slow
-def test_a_collider_is_found(graph):
+def test_a_collider_is_identified(graph):
     assert {str(edge) for edge in graph.edges} == {"a --> c", "b --> c", "c --> d"}
     assert graph.between("c", "a") == graph.between("a", "c")
     assert graph.between("a", "b") is None
@@ -64,7 +64,7 @@ def test_a_collider_is_found(graph):
 
 
 @pytest.mark.slow
-def test_again_makes_no_test_twice(collider, graph):
+def test_a_second_search_repeats_no_test(collider, graph):
     before = dict(graph.source._results)
     again = graph.again(progress=False)
     assert again == graph
@@ -111,9 +111,9 @@ def test_bad_input(collider, graph):
         causal_graph(collider, **{**OPTIONS, "kernel": "combined"})
     with pytest.raises(InputError, match="at least 4 rows"):
         causal_graph(collider[:3], **OPTIONS)
-    twice = np.column_stack([collider[:, :3], collider[:, 0]])
+    duplicated = np.column_stack([collider[:, :3], collider[:, 0]])
     with pytest.raises(InputError, match="nothing is left"):
-        causal_graph(twice, **OPTIONS)
+        causal_graph(duplicated, **OPTIONS)
     for ask in (graph.between, graph.separations):
         with pytest.raises(InputError, match="no column 'x'"):
             ask("x", "a")
@@ -121,8 +121,8 @@ def test_bad_input(collider, graph):
 
 def test_columns_of_a_data_frame_are_chosen_by_name(collider):
     frame = pandas.DataFrame(collider, columns=list("abcd"))
-    some = causal_graph(frame, columns=("d", "a", "c"), **OPTIONS)
+    selection = causal_graph(frame, columns=("d", "a", "c"), **OPTIONS)
     same = causal_graph(collider[:, [3, 0, 2]], columns=("d", "a", "c"), **OPTIONS)
-    assert some == same
+    assert selection == same
     with pytest.raises(InputError, match="no column e"):
         causal_graph(frame, columns=("a", "b", "e"), **OPTIONS)

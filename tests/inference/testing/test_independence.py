@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from bke.inference import InputError, independence_test
-from bke.inference.permutation.null_distribution import neg_log_pvalues
+from bke.inference.permutation.null_distribution import neg_log_tails
 from bke.inference.testing import independence
 from bke.inference.testing.independence import CenteredGram, permuted_hsic
 from bke.inference.testing.result import combine
@@ -30,19 +30,21 @@ def test_the_statistic_is_hsic():
 
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("choice", CHOICES)
-def test_dependence_is_found_and_the_order_of_pairs_does_not_matter(choice):
+def test_dependence_is_detected_and_the_order_of_pairs_does_not_matter(choice):
     result = independence_test(X, Y, kernel=choice, n_resamples=99, **QUIET)
     assert result.pvalue <= 0.05
     assert "x and y depend on each other" in str(result)
     order = np.random.default_rng(1).permutation(30)
     again = independence_test(X[order], Y[order], kernel=choice, n_resamples=99, **QUIET)
     assert again.pvalue == result.pvalue
-    # The kernel of y is chosen from y alone: whatever x is beside it.
-    alone = independence_test(
+    # The kernel of y depends on y only, not on x.
+    with_other_x = independence_test(
         RNG.normal(size=(30, 1)), Y, kernel=("median", choice), n_resamples=99, **QUIET
     )
     if choice != "multiscale":
-        np.testing.assert_array_equal(alone.kernel[1].lengthscale, result.kernel[1].lengthscale)
+        np.testing.assert_array_equal(
+            with_other_x.kernel[1].lengthscale, result.kernel[1].lengthscale
+        )
 
 
 @pytest.mark.parametrize("choice", ["multiscale", "median"])
@@ -68,7 +70,7 @@ def test_which_of_the_two_is_named_first_does_not_matter(choice):
 def test_the_level(choice, rows, max_gram_rows, monkeypatch):
     """150 independent samples, seed 4, 39 permutations, level 0.1: at most 31 but 1 in 10 000.
 
-    With matrices, and with features where rows are many.
+    With matrices, and with features for large samples.
     """
     monkeypatch.setattr(independence, "MAX_GRAM_ROWS", max_gram_rows)
     rng = np.random.default_rng(4)
@@ -86,7 +88,7 @@ def test_the_level(choice, rows, max_gram_rows, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"Y": Y[:20]}, "X has 30 rows but Y has 20"),
         ({"X": X[:3], "Y": Y[:3]}, "at least 4 rows"),
@@ -96,29 +98,29 @@ def test_the_level(choice, rows, max_gram_rows, monkeypatch):
         ({"estimator": "paired"}, "estimator must be one of"),
     ],
 )
-def test_bad_input(arguments, said):
-    with pytest.raises(InputError, match=said):
+def test_bad_input(arguments, message):
+    with pytest.raises(InputError, match=message):
         independence_test(**{"X": X, "Y": Y, **QUIET, **arguments})
 
 
 @pytest.mark.parametrize(
-    ("rows", "estimator", "ways"),
+    ("rows", "estimator", "n_permutations"),
     [(4, "biased", 24), (4, "unbiased", 6), (5, "biased", 120), (5, "unbiased", 120)],
 )
-def test_few_rows(rows, estimator, ways):
-    """As many different statistics as orders, and a word where none of them can reject."""
+def test_small_samples(rows, estimator, n_permutations):
+    """There are as many statistics as permutations, and a note if none of them can reject."""
     rng = np.random.default_rng(10)
     first, second = rng.normal(size=(2, rows, 2))
     options = {"kernel": "median", "estimator": estimator, "n_resamples": 1999, **QUIET}
     result = independence_test(first, second, **options)
-    assert len(np.unique(result.null_distribution.round(9))) == ways
-    assert ("ways" in str(result)) == (ways < 20)
-    few = independence_test(first, second, alpha=0.9 / ways, **options)
-    assert f"in {ways} ways only" in str(few)
+    assert len(np.unique(result.null_distribution.round(9))) == n_permutations
+    assert ("ways" in str(result)) == (n_permutations < 20)
+    result_at_larger_level = independence_test(first, second, alpha=0.9 / n_permutations, **options)
+    assert f"in {n_permutations} ways only" in str(result_at_larger_level)
 
 
 @pytest.mark.parametrize("kernel", [Distance(), Polynomial(1), SquaredExponential(1e4)])
-def test_what_is_large_and_common_does_not_drown_the_rest(kernel):
+def test_a_large_common_offset_does_not_reduce_power(kernel):
     """An offset of 1e5 (or a lengthscale of 1e4) adds f(x) + f(y) to the kernel, and no more."""
     rng = np.random.default_rng(7)
     first = rng.normal(size=100)
@@ -138,16 +140,18 @@ def test_permuted_blocks_are_permutations_of_rows(estimator):
     # Four rows are a block, and the last three rows are in none.
     rows = (4 * blocks[:, :, None] + np.arange(4)).reshape(len(blocks), -1)
     rows = np.column_stack([rows, np.tile(np.arange(20, 23), (len(blocks), 1))])
-    found = permuted_hsic(x, y, blocks, estimator=estimator)
-    np.testing.assert_allclose(found, permuted_hsic(x, y, rows, estimator=estimator), rtol=1e-10)
+    statistics = permuted_hsic(x, y, blocks, estimator=estimator)
+    np.testing.assert_allclose(
+        statistics, permuted_hsic(x, y, rows, estimator=estimator), rtol=1e-10
+    )
     K, L = (part.factor @ part.factor.T for part in (x, y))
     by_matrices = [CenteredGram.of(matrix) for matrix in (K, L)]
     np.testing.assert_allclose(
-        found, permuted_hsic(*by_matrices, rows, estimator=estimator), rtol=1e-10
+        statistics, permuted_hsic(*by_matrices, rows, estimator=estimator), rtol=1e-10
     )
 
 
-def test_many_rows_by_features_in_any_order(monkeypatch):
+def test_large_samples_use_features_in_any_order(monkeypatch):
     monkeypatch.setattr(independence, "MAX_GRAM_ROWS", 100)
     rng = np.random.default_rng(7)
     X = rng.normal(size=(203, 2))
@@ -165,10 +169,10 @@ def test_many_rows_by_features_in_any_order(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_linear_dependence_is_a_part_that_many_scales_do_not_drown():
+def test_a_linear_dependence_is_a_component_with_a_large_weight():
     """Columns in standard deviations; one pair of five, correlation 0.7, 100 rows, seed 2.
 
-    Its part is HSIC with linear kernels, and counts half as much as all others together.
+    Its component is HSIC with linear kernels, with half the weight of all others together.
     """
     rng = np.random.default_rng(2)
     X, Y = rng.normal(size=(2, 100, 5)) * [1.0, 10.0, 1.0, 0.1, 1.0]
@@ -182,24 +186,24 @@ def test_a_linear_dependence_is_a_part_that_many_scales_do_not_drown():
     assert result.kernel != linear.kernel
     assert "the linear HSIC" in result.statistic_label
     assert result.reject
-    alone = independence_test(X, Y, kernel=("multiscale", "median"), progress=False)
-    assert alone.components[-1].name != "linear"
+    without_linear = independence_test(X, Y, kernel=("multiscale", "median"), progress=False)
+    assert without_linear.components[-1].name != "linear"
 
 
-def test_a_statistic_of_another_kind_counts_half():
-    """(e^(a/2) + e^(b/2) / 2)^2 of the surprises of the log-sum-exp and of the one beside."""
+def test_a_statistic_of_another_type_has_half_the_weight():
+    """The combination is (e^(a/2) + e^(b/2) / 2)^2 of negative logs of both p-values."""
     rows = np.random.default_rng(6).normal(size=(4, 100))
-    alike = rows[:3] - rows[:3].mean(axis=1, keepdims=True)
-    together = np.log(np.exp(alike / alike.std(axis=1, keepdims=True)).sum(axis=0))
-    a, b = neg_log_pvalues(together), neg_log_pvalues(rows[3])
+    centered = rows[:3] - rows[:3].mean(axis=1, keepdims=True)
+    together = np.log(np.exp(centered / centered.std(axis=1, keepdims=True)).sum(axis=0))
+    a, b = neg_log_tails(together), neg_log_tails(rows[3])
     expected = 2.0 * np.log(np.exp(a / 2) + 0.5 * np.exp(b / 2))
-    found = combine(rows, [("", None)] * 4, num_other=1)
-    np.testing.assert_allclose(found.values, expected)
-    assert found.most_extreme < 3
+    combined = combine(rows, [("", None)] * 4, num_other=1)
+    np.testing.assert_allclose(combined.values, expected)
+    assert combined.most_extreme < 3
 
 
 def test_the_label_of_the_statistic_is_within_the_picture():
-    """Of the default kernel, whose statistic has the longest name."""
+    """The default kernel, whose statistic has the longest name."""
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(2, 40, 1))
     figure = independence_test(X, X**2 + Y, n_resamples=999, progress=False).plot()

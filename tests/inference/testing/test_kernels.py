@@ -18,7 +18,7 @@ POOLED = np.concatenate([P, Q])
 KERNEL = SquaredExponential(0.3)
 
 
-def found(kernel, points):
+def factorize(kernel, points):
     with computing():
         return kernels.factorize(kernel, points)
 
@@ -38,12 +38,12 @@ def test_the_statistics_are_those_of_the_matrix(estimator, permute_labels, swap_
     np.testing.assert_allclose(row, expected, rtol=0, atol=1e-9 * np.ptp(expected))
 
 
-def test_where_the_matrix_is_taken():
-    assert found(KERNEL, POOLED[:1900]) is None  # few rows
-    assert found(Matern(0.5, 0.01), POOLED) is None  # no small rank
+def test_kernels_without_a_small_rank_are_not_factorized():
+    assert factorize(KERNEL, POOLED[:1900]) is None  # small sample
+    assert factorize(Matern(0.5, 0.01), POOLED) is None  # no small rank
 
 
-def test_more_rows_than_matrices_have_room_for(monkeypatch):
+def test_samples_too_large_for_matrices(monkeypatch):
     def refuse(*arguments, **options):
         raise InputError("no room")
 

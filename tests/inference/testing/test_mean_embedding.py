@@ -25,7 +25,7 @@ def test_every_column_is_the_statistic_of_its_labels(permute_labels):
         assert value == pytest.approx(expected, rel=1e-9)
 
 
-def test_one_feature_gives_the_t_test(permute_labels):
+def test_a_single_feature_gives_the_t_test(permute_labels):
     """T squared and its null distribution are SciPy's; a factor N - 1 for N - 2 is off by 5 %."""
     features = RNG.normal(size=(20, 1))
     labels = permute_labels((12, 8), 3, np.random.default_rng(1))
@@ -43,10 +43,10 @@ def test_the_null_of_several_features():
     assert stats.kstest(draws, hotelling_null(3, 20).cdf).pvalue > 1e-3
 
 
-def test_extrema_are_high_and_apart():
+def test_extrema_are_high_and_separated():
     points = np.array([[0.0], [0.01], [5.0], [9.0]])
-    found = highest_points(points, np.array([3.0, 2.9, 1.0, 2.0]), 3, np.ones(1))
-    assert found[:, 0].tolist() == [0.0, 9.0, 5.0]
+    extrema = highest_points(points, np.array([3.0, 2.9, 1.0, 2.0]), 3, np.ones(1))
+    assert extrema[:, 0].tolist() == [0.0, 9.0, 5.0]
     assert len(highest_points(points, np.ones(4), 10, np.ones(1))) == 3
 
 
@@ -62,9 +62,9 @@ def test_the_level_and_power(method):
     ]
     assert sum(rejected) <= 40
     assert sum(rejected) >= 4
-    found = mean_embedding_test(rng.normal(size=200), rng.normal(1.0, 1.0, size=150), **options)
-    assert found.reject
-    assert found.exact == (method == "permutation")
+    result = mean_embedding_test(rng.normal(size=200), rng.normal(1.0, 1.0, size=150), **options)
+    assert result.reject
+    assert result.exact == (method == "permutation")
 
 
 def test_the_order_of_the_rows_does_not_matter():
@@ -76,8 +76,8 @@ def test_the_order_of_the_rows_does_not_matter():
     assert np.array_equal(other.null_distribution, first.null_distribution)
 
 
-def test_the_halves_come_from_the_data():
-    """Not from the seed alone: then the ranks in them would be the same in all data."""
+def test_the_split_depends_on_the_data():
+    """With a split by the seed only, the ranks of its rows would be equal in all data."""
     grid = np.arange(40.0)
     options = {"kernel": SquaredExponential(10.0), "n_resamples": 19}
     first, other = (
@@ -93,7 +93,7 @@ def test_bad_input():
         mean_embedding_test(RNG.normal(size=30), RNG.normal(size=30), method="gamma")
 
 
-def test_a_kernel_that_tells_nothing_apart_does_not_reject():
+def test_a_kernel_that_distinguishes_no_rows_does_not_reject():
     x, y = RNG.normal(size=(2, 30))
     for lengthscale in (1e-6, 1e9):
         assert mean_embedding_test(x, y, kernel=SquaredExponential(lengthscale)).pvalue > 0.05

@@ -24,7 +24,7 @@ def interval(pair, kernel):
 
 
 @pytest.mark.parametrize("kernel", [SquaredExponential(0.3), 2.0 * Laplace(1.0)])
-def test_with_few_rows_it_is_exact(kernel, monkeypatch):
+def test_it_is_exact_for_small_samples(kernel, monkeypatch):
     monkeypatch.setattr(mmd, "BLOCK_ENTRIES", 30_000)  # several blocks
     pair = pair_of(300, 200, 2, 2.0)
     value, (low, high) = interval(pair, kernel)
@@ -38,21 +38,21 @@ def test_with_few_rows_it_is_exact(kernel, monkeypatch):
 @pytest.mark.parametrize(
     ("kernel", "columns"), [(SquaredExponential(0.3), 1), (3.0 * SquaredExponential(9.0), 10)]
 )
-def test_landmarks_change_it_by_far_less_than_its_width(kernel, columns, monkeypatch):
+def test_landmarks_change_it_by_much_less_than_its_width(kernel, columns, monkeypatch):
     pair = pair_of(3000, 2000, columns, 1.5)
     value, (low, high) = interval(pair, kernel)
     monkeypatch.setattr(mmd, "MAX_EXACT_ROWS", 0)
     monkeypatch.setattr(mmd, "CANDIDATE_ROWS", 1000)
     monkeypatch.setattr(mmd, "BLOCK_ENTRIES", 2**18)
-    found = interval(pair, kernel)
-    assert found != (value, (low, high))
+    estimate = interval(pair, kernel)
+    assert estimate != (value, (low, high))
     assert low > 0.0
     tolerance = 1e-3 * (high - low)
-    assert found[0] == pytest.approx(value, abs=tolerance)
-    assert found[1] == pytest.approx((low, high), abs=tolerance)
+    assert estimate[0] == pytest.approx(value, abs=tolerance)
+    assert estimate[1] == pytest.approx((low, high), abs=tolerance)
 
 
-def test_many_rows_have_an_interval_in_little_memory():
+def test_large_samples_have_an_interval_in_little_memory():
     pair = pair_of(30_000, 30_000, 10)
     kernel = SquaredExponential(9.0)
     pair.pooled[pair.selection]  # sorted before memory is counted
@@ -65,7 +65,7 @@ def test_many_rows_have_an_interval_in_little_memory():
     assert peak < 150e6
 
 
-def test_many_rows_have_none_with_a_kernel_that_landmarks_do_not_represent():
+def test_large_samples_have_none_with_a_kernel_that_landmarks_do_not_represent():
     assert interval(pair_of(6000, 6000, 5), Laplace(0.5)) == (None, None)
 
 
@@ -76,9 +76,9 @@ def test_a_small_scattered_sample_has_the_exact_interval(rows, monkeypatch):
     kernel = SquaredExponential(1.5)
     value, limits = interval(pair, kernel)
     monkeypatch.setattr(mmd, "MAX_EXACT_ROWS", 0)
-    found = interval(pair, kernel)
-    assert found[0] == pytest.approx(value, rel=1e-4)
-    assert found[1] == pytest.approx(limits, rel=1e-4)
+    estimate = interval(pair, kernel)
+    assert estimate[0] == pytest.approx(value, rel=1e-4)
+    assert estimate[1] == pytest.approx(limits, rel=1e-4)
 
 
 def test_scattered_rows_that_landmarks_leave_out_have_no_interval():

@@ -21,7 +21,7 @@ def test_goodness_of_fit():
 
 
 @pytest.mark.slow
-def test_the_level_of_goodness_of_fit_at_one_seed():
+def test_the_level_of_goodness_of_fit_at_a_fixed_seed():
     """300 data sets, at most 28 rejected but for 1 in 1300; the same draws for all reject 118."""
     rng = np.random.default_rng(4)
     options = {**QUIET, "kernel": SquaredExponential(1.0)}
@@ -33,7 +33,7 @@ def test_the_level_of_goodness_of_fit_at_one_seed():
 
 
 @pytest.mark.parametrize(
-    ("sampler", "said"),
+    ("sampler", "message"),
     [
         (
             lambda rng, n: rng.normal(size=(n, 2)),
@@ -45,8 +45,8 @@ def test_the_level_of_goodness_of_fit_at_one_seed():
         (lambda n: np.zeros(n), "this one raised"),
     ],
 )
-def test_a_sampler_that_does_not_do_what_it_should(sampler, said):
-    with pytest.raises(InputError, match=said):
+def test_invalid_samplers_are_refused(sampler, message):
+    with pytest.raises(InputError, match=message):
         goodness_of_fit_test(X, sampler, **QUIET)
 
 
@@ -60,47 +60,51 @@ def test_the_difference_is_that_of_two_discrepancies():
 
 
 @pytest.mark.slow
-def test_its_standard_error_is_the_spread_over_samples():
+def test_its_standard_error_is_the_standard_deviation_over_samples():
     """1000 triples of samples, seed 1: the ratio has a standard error of 2 %."""
     rng, kernel = np.random.default_rng(1), SquaredExponential(1.0)
-    found = []
+    estimates = []
     for _ in range(1000):
         samples = rng.normal(size=80), rng.normal(0.7, 1.0, size=60), rng.normal(-0.5, 1.5, size=40)
         matrix = np.asarray(kernel(np.concatenate(samples)))
-        found.append(similarity_difference(matrix, [80, 60, 40]))
-    differences, deviations = np.array(found).T
+        estimates.append(similarity_difference(matrix, [80, 60, 40]))
+    differences, deviations = np.array(estimates).T
     assert np.sqrt(np.mean(deviations**2)) / differences.std() == pytest.approx(1.0, abs=0.1)
 
 
 def test_the_closer_model_is_named():
     rng = np.random.default_rng(2)
-    near, far = rng.normal(0.2, 1.0, size=300), rng.normal(1.0, 1.0, size=300)
+    near, distant = rng.normal(0.2, 1.0, size=300), rng.normal(1.0, 1.0, size=300)
     data, kernel = rng.normal(size=300), SquaredExponential(1.0)
-    result = relative_similarity_test(data, near, far, kernel=kernel)
+    result = relative_similarity_test(data, near, distant, kernel=kernel)
     assert result.pvalue < 0.01
     assert "the first is closer" in str(result)
     assert not result.exact
-    swapped = relative_similarity_test(data, far, near, kernel=kernel)
+    swapped = relative_similarity_test(data, distant, near, kernel=kernel)
     assert swapped.statistic == pytest.approx(-result.statistic, rel=1e-9)
-    one_sided = relative_similarity_test(data, near, far, kernel=kernel, alternative="first closer")
+    one_sided = relative_similarity_test(
+        data, near, distant, kernel=kernel, alternative="first closer"
+    )
     assert one_sided.pvalue == pytest.approx(result.pvalue / 2)
-    other = relative_similarity_test(data, near, far, kernel=kernel, alternative="second closer")
+    other = relative_similarity_test(
+        data, near, distant, kernel=kernel, alternative="second closer"
+    )
     assert other.pvalue > 0.99
     low, high = result.interval
     assert low < high < 0
 
 
 def test_a_note_where_the_normal_limit_does_not_hold():
-    """Said where X differs from neither, and not where it differs from one, whichever that is."""
+    """The note appears only if X differs from neither, and not if it differs from either one."""
     rng = np.random.default_rng(7)
-    X, alike, also = rng.normal(size=(3, 60))
-    for pair, said in (
-        ((alike, also), True),
-        ((alike, also + 3.0), False),
-        ((alike + 3.0, also), False),
+    X, first, second = rng.normal(size=(3, 60))
+    for pair, noted in (
+        ((first, second), True),
+        ((first, second + 3.0), False),
+        ((first + 3.0, second), False),
     ):
         notes = relative_similarity_test(X, *pair, kernel="median").notes
-        assert any("not significantly different from either" in note for note in notes) == said
+        assert any("not significantly different from either" in note for note in notes) == noted
 
 
 def test_bad_input():
@@ -125,7 +129,7 @@ def test_critical_values_are_where_the_p_value_is_the_level(alternative):
     assert (beyond[-1] >= beyond[0]) == result.reject
 
 
-def test_a_sampler_in_single_precision_is_no_other_distribution():
+def test_a_sampler_in_single_precision_is_not_rejected():
     rng = np.random.default_rng(0)
     X = rng.choice([0.1, 0.2, 0.3], 100)
     result = goodness_of_fit_test(
@@ -134,7 +138,7 @@ def test_a_sampler_in_single_precision_is_no_other_distribution():
     assert result.pvalue > 0.05
 
 
-def test_equal_rows_are_no_difference_whichever_sample_comes_first():
+def test_equal_rows_are_no_difference_for_either_order_of_samples():
     zeros, other = np.zeros(10), np.random.default_rng(0).normal(size=10)
     first, second = (
         relative_similarity_test(zeros, *pair) for pair in ((zeros, other), (other, zeros))

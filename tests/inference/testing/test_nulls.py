@@ -86,10 +86,10 @@ def test_the_approximations_agree_with_permutations(method, permute_labels):
     with jax.enable_x64(True):
         row = permuted_mmd(np.asarray(KERNEL(pooled)), labels, estimator=estimator)
     expected = np.quantile(row[1:], 0.9)
-    found = (
+    quantile = (
         result.limit.ppf(0.9) if method == "gamma" else np.quantile(result.null_distribution, 0.9)
     )
-    assert found == pytest.approx(expected, rel=0.2)
+    assert quantile == pytest.approx(expected, rel=0.2)
 
 
 @pytest.mark.slow
@@ -108,7 +108,7 @@ def test_everything_finds_a_difference():
 
 
 @pytest.mark.slow
-def test_series_want_the_bootstrap():
+def test_series_require_the_bootstrap():
     """Autoregressions of 200 steps with coefficient 0.8, 100 pairs of them, seed 3.
 
     Permutations reject far more often than 0.05; the shift and the bootstrap less. With levels of
@@ -132,7 +132,7 @@ def test_series_want_the_bootstrap():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"method": "bootstrap"}, "method must be one of"),
         ({"method": "gamma"}, "combines many statistics"),
@@ -161,12 +161,12 @@ def test_series_want_the_bootstrap():
         ({"statistic": "bayes_factor", "estimator": "biased"}, "is for statistic='mmd'"),
     ],
 )
-def test_what_does_not_go_together(arguments, said):
-    with pytest.raises(InputError, match=said):
+def test_incompatible_options_are_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
         two_sample_test(P, Q, **arguments, **QUIET)
 
 
-def test_kernels_that_tell_no_rows_apart():
+def test_kernels_that_distinguish_no_rows():
     for lengthscale in (1e12, 1e-12):
         kernel = SquaredExponential(lengthscale)
         for method in ("gamma", "spectrum", "wild bootstrap", "normal"):
@@ -179,7 +179,7 @@ def test_kernels_that_tell_no_rows_apart():
                 independence_test(
                     P, Q, kernel=kernel, method=method, **series_options(method), **QUIET
                 )
-        # Permutations are all equal: nothing is known, and that is what they say.
+        # All permutations have equal statistics, so the p-value is 1.
         assert two_sample_test(P, Q, kernel=kernel, **QUIET).pvalue == 1.0
         assert independence_test(P, Q, kernel=kernel, **QUIET).pvalue == 1.0
 
@@ -194,7 +194,7 @@ def test_kernels_that_tell_no_rows_apart():
         {"kernel": "multiscale"},
     ],
 )
-def test_pairs_of_which_one_differs(options):
+def test_pairs_with_a_single_different_pair(options):
     """Every swap gives the same statistic, but for rounding: the p-value is 1."""
     for seed in range(4):
         first = np.random.default_rng(seed).normal(size=(40, 1))
@@ -230,6 +230,6 @@ def test_unequal_sizes_and_short_series(test, rows, options, message):
         test(P[: rows[0]], Q[: rows[1]], kernel="median", **options, **QUIET)
 
 
-def test_six_rows_are_enough_for_the_gamma_approximation():
+def test_six_rows_suffice_for_the_gamma_approximation():
     result = independence_test(P[:6], Q[:6], kernel="median", method="gamma", **QUIET)
     assert 0.0 <= result.pvalue <= 1.0

@@ -6,7 +6,7 @@ from bke.inference import InputError, compare, compare_tables, two_sample_test
 
 OPTIONS = {"n_resamples": 99, "progress": False}
 COMPARE = {"n_resamples": 99, "progress": False}
-FAR = 1e10
+OUTLIER = 1e10
 
 
 def samples(outlier, shift, columns):
@@ -19,9 +19,11 @@ def samples(outlier, shift, columns):
 
 @pytest.mark.parametrize("outlier", [1e80, -1e150])
 @pytest.mark.parametrize("columns", [1, 3])
-def test_how_far_an_outlier_is_changes_no_p_value(outlier, columns):
+def test_the_distance_of_an_outlier_does_not_change_the_p_value(outlier, columns):
     for shift in (0.0, 1.5):
-        expected = two_sample_test(*samples(np.copysign(FAR, outlier), shift, columns), **OPTIONS)
+        expected = two_sample_test(
+            *samples(np.copysign(OUTLIER, outlier), shift, columns), **OPTIONS
+        )
         result = two_sample_test(*samples(outlier, shift, columns), **OPTIONS)
         assert result.pvalue == expected.pvalue
         assert np.isfinite(result.statistic)
@@ -29,7 +31,7 @@ def test_how_far_an_outlier_is_changes_no_p_value(outlier, columns):
 
 
 @pytest.mark.parametrize("standardize", ["pooled", None])
-def test_nor_does_it_with_one_scale_for_all_columns(standardize):
+def test_the_distance_of_an_outlier_does_not_matter_with_a_common_scale(standardize):
     options = OPTIONS | {"standardize": standardize}
     assert two_sample_test(*samples(1e80, 1.5, 2), **options).pvalue == 0.01
 
@@ -41,6 +43,6 @@ def test_a_comparison_shows_the_difference(outlier):
     assert compare_tables({"x": P[:, 0]}, {"x": Q[:, 0]}, **OPTIONS).pvalue == 0.01
 
 
-def test_values_whose_squares_overflow_are_refused():
+def test_values_with_squares_that_overflow_are_refused():
     with pytest.raises(InputError, match="beyond 1e"):
         two_sample_test(*samples(1e300, 1.5, 1), **OPTIONS)

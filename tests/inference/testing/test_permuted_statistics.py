@@ -24,7 +24,7 @@ KERNEL = SquaredExponential(0.9)
 
 
 @pytest.mark.parametrize("estimator", ["biased", "unbiased"])
-def test_each_column_is_the_mmd_of_its_labels(estimator, permute_labels):
+def test_columns_are_the_mmd_of_their_labels(estimator, permute_labels):
     labels = permute_labels((8, 5), 30, np.random.default_rng(1))
     row = permuted_mmd(np.asarray(KERNEL(Z)), labels, estimator=estimator)
     assert labels[:, 0].tolist() == [True] * 8 + [False] * 5
@@ -33,7 +33,7 @@ def test_each_column_is_the_mmd_of_its_labels(estimator, permute_labels):
         assert value == pytest.approx(float(expected), rel=1e-10)
 
 
-def test_each_column_is_the_paired_mmd_of_its_swaps(swap_labels):
+def test_columns_are_the_paired_mmd_of_their_swaps(swap_labels):
     labels = swap_labels(6, 30, np.random.default_rng(1))
     row = permuted_mmd(np.asarray(KERNEL(Z[:12])), labels, estimator="paired")
     assert labels[:6, 0].all()
@@ -47,7 +47,7 @@ def test_each_column_is_the_paired_mmd_of_its_swaps(swap_labels):
 
 @pytest.mark.parametrize("lengthscale", [0.05, 3.0], ids=["dense", "low rank"])
 @pytest.mark.parametrize("estimator", ["biased", "unbiased"])
-def test_each_pairing_has_the_hsic_of_its_pairs(estimator, lengthscale):
+def test_pairings_have_the_hsic_of_their_pairs(estimator, lengthscale):
     X, Y = RNG.normal(size=40), RNG.gamma(2.0, size=40)
     kernels = SquaredExponential(lengthscale), Laplace(lengthscale)
     if lengthscale == 3.0:
@@ -56,8 +56,8 @@ def test_each_pairing_has_the_hsic_of_its_pairs(estimator, lengthscale):
     ranks = cholesky_factor(K).shape[1] * cholesky_factor(L).shape[1]
     assert (ranks < 8 * 40) == (lengthscale == 3.0)
     rows = permuted_indices(40, 20, np.random.default_rng(1))
-    found = permuted_hsic(CenteredGram.of(K), CenteredGram.of(L), rows, estimator=estimator)
-    for pairing, value in zip(rows, found, strict=True):
+    statistics = permuted_hsic(CenteredGram.of(K), CenteredGram.of(L), rows, estimator=estimator)
+    for pairing, value in zip(rows, statistics, strict=True):
         expected = float(hsic(X, Y[pairing], *kernels, estimator=estimator))
         assert value == pytest.approx(expected, abs=1e-10 * K.mean())
 

@@ -23,7 +23,7 @@ def tree_of(observed, predicted, name="y"):
 
 
 def test_distances_and_witness():
-    """The MMD but for what all data sets share; the witness by loops."""
+    """The distance is the MMD up to a constant; the witness is compared with loops."""
     Z, R = RNG.normal(size=(9, 2)), RNG.normal(size=(14, 2))
     kernel = SquaredExponential(0.8)
     gram = np.asarray(kernel(R))
@@ -31,8 +31,8 @@ def test_distances_and_witness():
     expected = float(squared_mmd(Z, R, kernel))
     assert squared_mmds(Z, R, [2.0, 0.8])[1] + shared == pytest.approx(expected, rel=1e-9)
     witness, error = Scorer(R, 0.8).witness(Z)
-    mine, predicted = (np.asarray(kernel(A, Z[3:4]))[:, 0] for A in (Z, R))
-    assert witness[3] == pytest.approx(mine.mean() - predicted.mean(), rel=1e-9)
+    observed, predicted = (np.asarray(kernel(A, Z[3:4]))[:, 0] for A in (Z, R))
+    assert witness[3] == pytest.approx(observed.mean() - predicted.mean(), rel=1e-9)
     variance = max(predicted.var(ddof=1), 1 / 14) * (1 / 9 + 1 / 14)
     assert error[3] == pytest.approx(np.sqrt(variance), rel=1e-9)
 
@@ -48,19 +48,23 @@ def test_rare_observations_are_compared_with_more_predictions(monkeypatch):
     assert witness[5] / error[5] == pytest.approx(scorer.max_score(40), rel=1e-9)
     assert error[5] == pytest.approx(np.sqrt(1 / 4000 * (1 / 40 + 1 / 4000)), rel=1e-9)
     gram = np.asarray(SquaredExponential(0.5)(np.concatenate([Z, R])))
-    mine, first, others = gram[:40, :40].mean(axis=1), gram[:40, 40:540], gram[:40, 40:]
-    few = first.var(axis=1, ddof=1) * 500 < predictive.MIN_NEARBY
-    assert 3 < few.sum() < 20
-    expected = np.where(few, others.mean(axis=1), first.mean(axis=1))
-    np.testing.assert_allclose(mine - witness, expected, rtol=1e-9)
-    rows = np.where(few, 4000, 500)
-    variance = np.where(few, others.var(axis=1, ddof=1), first.var(axis=1, ddof=1))
+    observed, first, all_predictions = (
+        gram[:40, :40].mean(axis=1),
+        gram[:40, 40:540],
+        gram[:40, 40:],
+    )
+    is_rare = first.var(axis=1, ddof=1) * 500 < predictive.MIN_NEARBY
+    assert 3 < is_rare.sum() < 20
+    expected = np.where(is_rare, all_predictions.mean(axis=1), first.mean(axis=1))
+    np.testing.assert_allclose(observed - witness, expected, rtol=1e-9)
+    rows = np.where(is_rare, 4000, 500)
+    variance = np.where(is_rare, all_predictions.var(axis=1, ddof=1), first.var(axis=1, ddof=1))
     expected = np.sqrt(np.maximum(variance, 1 / rows) * (1 / 40 + 1 / rows))
     np.testing.assert_allclose(error, expected, rtol=1e-9)
 
 
 @pytest.mark.slow
-def test_one_impossible_value_among_many_rows():
+def test_an_impossible_value_in_a_large_sample_is_detected():
     """Fifty standard deviations out, in more rows than the test takes."""
     rng = np.random.default_rng(9)
     data = rng.normal(size=1200)
@@ -73,8 +77,8 @@ def test_one_impossible_value_among_many_rows():
     assert "(1 of 1200 beyond" in str(check)
     assert "[7] at 50: more than predicted" in str(check)
     assert len(repr(check)) < 200
-    few = tree_of(data[:400], rng.normal(size=(1, 45, 400)))
-    check = posterior_predictive_check(few, replicates=39, progress=False)
+    small_tree = tree_of(data[:400], rng.normal(size=(1, 45, 400)))
+    check = posterior_predictive_check(small_tree, replicates=39, progress=False)
     assert ("more predictive draws increase it" in str(check)) == (check.score.max() < check.reach)
 
 
@@ -88,7 +92,7 @@ def test_rounded_data_and_smooth_predictions():
 
 
 @pytest.mark.slow
-def test_the_level_where_the_data_are_one_more_draw():
+def test_the_level_if_the_data_are_a_further_draw():
     """60 data sets, seed 1, level 0.1: 1 to 15 rejections but for 1 in 500.
 
     As many at most have a row beyond the reach.
@@ -140,7 +144,7 @@ def test_a_numpyro_model_that_misses_a_second_mode():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"tree": 3}, "a DataTree with the groups"),
         ({"variable": "z"}, "there is no 'z' in both groups"),
@@ -150,9 +154,9 @@ def test_a_numpyro_model_that_misses_a_second_mode():
         ({"tree": tree_of(RNG.normal(size=8), np.full((1, 50, 8), np.nan))}, "are not finite"),
     ],
 )
-def test_bad_input(arguments, said):
+def test_bad_input(arguments, message):
     tree = tree_of(RNG.normal(size=8), RNG.normal(size=(1, 50, 8)))
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         posterior_predictive_check(
             **{"tree": tree, "replicates": 30, "progress": False, **arguments}
         )

@@ -22,18 +22,20 @@ def test_residuals_are_those_of_scikit_learn_s_posterior_mean():
     kernel = ConstantKernel() * RBF([1.0, 1.0], (1e-2, 1e3)) + WhiteKernel(0.5)
     regressor = GaussianProcessRegressor(kernel).fit(z, x)
     expected = (x - regressor.predict(z)) * X.std()
-    found = regress_out(X, Z)[:, 0]
-    assert np.abs(found - expected).max() < 1e-3 * expected.std()
-    assert found.std() == pytest.approx(0.5, rel=0.2)
+    residuals = regress_out(X, Z)[:, 0]
+    assert np.abs(residuals - expected).max() < 1e-3 * expected.std()
+    assert residuals.std() == pytest.approx(0.5, rel=0.2)
 
 
 def test_units_and_the_order_of_rows():
-    found = regress_out(X, Z)
-    np.testing.assert_allclose(regress_out(100.0 + 7.0 * X, 3.0 * Z - 5.0), 7.0 * found, atol=1e-4)
+    residuals = regress_out(X, Z)
+    np.testing.assert_allclose(
+        regress_out(100.0 + 7.0 * X, 3.0 * Z - 5.0), 7.0 * residuals, atol=1e-4
+    )
     order = RNG.permutation(N)
-    np.testing.assert_allclose(regress_out(X[order], Z[order]), found[order], atol=1e-6)
+    np.testing.assert_allclose(regress_out(X[order], Z[order]), residuals[order], atol=1e-6)
     both = regress_out(np.column_stack([X, Y]), Z)
-    np.testing.assert_allclose(both[:, :1], found, atol=1e-6)
+    np.testing.assert_allclose(both[:, :1], residuals, atol=1e-6)
 
 
 def test_innovations_of_an_autoregression_are_white():
@@ -43,37 +45,37 @@ def test_innovations_of_an_autoregression_are_white():
     for step in range(1, 300):
         series[step] = 0.8 * series[step - 1] + 0.6 * noise[step]
     assert np.corrcoef(series, noise)[0, 1] < 0.8
-    found = regress_out(series, np.arange(300.0), smoothness=0.5, innovations=True)[:, 0]
-    assert np.corrcoef(found[10:], noise[10:])[0, 1] > 0.95
-    assert found.std() == pytest.approx(1.0, rel=0.1)
+    innovations = regress_out(series, np.arange(300.0), smoothness=0.5, innovations=True)[:, 0]
+    assert np.corrcoef(innovations[10:], noise[10:])[0, 1] > 0.95
+    assert innovations.std() == pytest.approx(1.0, rel=0.1)
     shuffled = rng.permutation(300)
     again = regress_out(series[shuffled], shuffled * 1.0, smoothness=0.5, innovations=True)[:, 0]
-    np.testing.assert_allclose(again, found[shuffled], atol=1e-6)
+    np.testing.assert_allclose(again, innovations[shuffled], atol=1e-6)
 
 
-def test_innovations_where_rows_share_a_time():
+def test_innovations_of_rows_at_equal_times():
     """40 days of 10 rows: sorted within a day, each predicted from smaller ones, their mean is 12
     standard errors off; 4.5 are 1 in 150 000."""
     rng = np.random.default_rng(5)
     days = np.repeat(np.arange(40.0), 10)
     values = np.repeat(rng.normal(size=40), 10) + 0.5 * rng.normal(size=400)
-    found = regress_out(values, days, smoothness=0.5, innovations=True)[:, 0]
-    assert abs(found.mean()) < 4.5 / np.sqrt(400)
+    innovations = regress_out(values, days, smoothness=0.5, innovations=True)[:, 0]
+    assert abs(innovations.mean()) < 4.5 / np.sqrt(400)
     order = rng.permutation(400)
     again = regress_out(values[order], days[order], smoothness=0.5, innovations=True)[:, 0]
-    np.testing.assert_allclose(again, found[order], atol=1e-6)
+    np.testing.assert_allclose(again, innovations[order], atol=1e-6)
 
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("coefficient", [0.3, 0.8])
 def test_innovations_of_a_long_series_are_white(coefficient):
-    """2000 steps, more than the hyperparameters see: 0.1 is four standard errors and more."""
+    """2000 steps, more than hyperparameters are fitted to: 0.1 is four standard errors and more."""
     rng = np.random.default_rng(2)
     series = np.zeros(2000)
     for step in range(1, 2000):
         series[step] = coefficient * series[step - 1] + rng.normal()
-    found = regress_out(series, np.arange(2000.0), smoothness=0.5, innovations=True)[:, 0]
-    assert abs(np.corrcoef(found[:-1], found[1:])[0, 1]) < 0.1
+    innovations = regress_out(series, np.arange(2000.0), smoothness=0.5, innovations=True)[:, 0]
+    assert abs(np.corrcoef(innovations[:-1], innovations[1:])[0, 1]) < 0.1
     assert np.corrcoef(series[:-1], series[1:])[0, 1] > 0.25
 
 
@@ -89,7 +91,7 @@ def test_seasons_without_the_weather():
     assert np.abs(both).std() < 0.6 * seasons.std()
 
 
-def test_a_wiggly_function_is_not_taken_for_noise():
+def test_a_wiggly_function_is_not_fitted_as_noise():
     """sin(8 z) has many periods: a search from one start calls it noise."""
     for seed in range(3):
         rng = np.random.default_rng(seed)
@@ -106,7 +108,7 @@ def test_a_fit_without_noise_is_not_a_function():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["bkl", "median"])
-def test_what_z_explains_is_not_found_and_the_rest_is(kernel):
+def test_only_dependence_that_z_does_not_explain_is_detected(kernel):
     result = conditional_independence_test(X, Y, Z, kernel=kernel, **QUIET)
     assert result.pvalue > 0.05
     assert not result.exact
@@ -164,7 +166,7 @@ def autoregression(n, coefficient=0.9):
     return values[:, None]
 
 
-def test_innovations_do_not_depend_on_their_past():
+def test_innovations_are_independent_of_the_past():
     values = autoregression(200)
 
     def memory(series):

@@ -27,8 +27,8 @@ def test_all_of_a_small_number_of_draws_are_used():
 def test_modes_keep_at_least_the_least_number_of_draws():
     chosen, source, turn = thin_draws("auto", MODES, two(MODES))
     np.testing.assert_array_equal(MODES.ravel()[chosen][source], MODES)
-    kept = MODES.ravel()[chosen]
-    counts = dict(zip(*np.unique(kept, return_counts=True), strict=True))
+    modes_of_chosen = MODES.ravel()[chosen]
+    counts = dict(zip(*np.unique(modes_of_chosen, return_counts=True), strict=True))
     assert counts[2] == 7
     assert counts[-1] == 600 // (1200 // LEAST)  # as sparsely as any mode
     assert all(LEAST <= counts[mode] < 2 * LEAST for mode in (0, 1))
@@ -66,7 +66,7 @@ def test_integer_thinning_takes_every_nth_draw_by_chain(thin):
 
 @pytest.mark.parametrize("level", [0.8, 0.95])
 def test_the_ends_of_a_band_are_within_five_percent_of_its_width(level):
-    """Draws that differ in nothing but hyperparameters, which is the worst case; 400 times 1600.
+    """Draws differ only in hyperparameters, which is the worst case; 400 times 1600.
 
     The root mean square of 400 errors is known to 4 %, the bound is 1.06 times the expected value
     at 0.8 and 1.04 times at 0.95 (seed 0).
@@ -83,7 +83,7 @@ def test_the_ends_of_a_band_are_within_five_percent_of_its_width(level):
     assert 0.04 < error < 0.05
 
 
-def test_sorted_draws_of_one_hyperparameter_represent_their_neighbors():
+def test_sorted_draws_of_a_single_hyperparameter_represent_their_neighbors():
     """Each chosen draw is in the middle of its neighbors, which are of the same mode."""
     z = np.random.default_rng(1).normal(size=(*MODES.shape, 1))
     chosen, source, turn = thin_draws("auto", MODES, z)

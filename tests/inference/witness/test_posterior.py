@@ -82,7 +82,7 @@ def test_samples_that_are_not_the_rows_of_the_run_are_noted(run):
         sample_witness(run, P + 1.0, Q + 1.0, **options)
 
 
-def test_draws_of_another_program_are_compared_with_the_given_rows(run):
+def test_draws_of_another_program_are_compared_with_the_rows_of_the_user(run):
     lengthscale = np.exp(run["unconstrained_posterior"]["lengthscale"].values)
     tree = arviz_base.from_dict({"posterior": {"lengthscale": lengthscale}})
     options = {"at": [0.0], "weights": "chains", "progress": False, "X": np.concatenate(DATA)}
@@ -102,11 +102,13 @@ def test_draws_are_smooth_functions_not_independent_points(run):
 
 
 def test_swapping_the_samples_flips_the_sign_of_the_mean(run):
-    one, other = (sample_witness(run, *pair, [0.0, 1.0])["witness"] for pair in ((P, Q), (Q, P)))
+    original, swapped = (
+        sample_witness(run, *pair, [0.0, 1.0])["witness"] for pair in ((P, Q), (Q, P))
+    )
     over = ("chain", "draw")
     # The two use the same random numbers, so their noise does not cancel: 20 draws each.
-    difference = np.abs(one.mean(over) + other.mean(over))
-    assert np.all(difference < 5 * 2 * one.std(over) / np.sqrt(20))
+    difference = np.abs(original.mean(over) + swapped.mean(over))
+    assert np.all(difference < 5 * 2 * original.std(over) / np.sqrt(20))
 
 
 def test_the_draws_do_not_depend_on_the_number_of_threads(run, monkeypatch):
@@ -170,8 +172,8 @@ def test_of_the_difference_it_is_the_witness_of_the_comparison(run):
     draws = witness["witness"].values.reshape(-1, 3)
     lengthscale = np.exp(run["unconstrained_posterior"]["lengthscale"].values[0, 0])
     _, units = target_of(run)
-    found = compare(*DATA, n_resamples=99, progress=False)
-    bands = found.witness(at, scale=lengthscale * units.scale[0], of="posterior")
+    comparison = compare(*DATA, n_resamples=99, progress=False)
+    bands = comparison.witness(at, scale=lengthscale * units.scale[0], of="posterior")
     deviation = draws.std(axis=0)
     error = deviation * (1 / 4000 + 1 / 2000) ** 0.5
     assert (np.abs(draws.mean(axis=0) - bands.mean) < 6.0 * error).all()
@@ -185,7 +187,7 @@ def test_of_the_difference_it_is_the_witness_of_the_comparison(run):
     assert (deviation < embeddings["witness"].values.reshape(-1, 3).std(axis=0)).all()
 
 
-def test_of_the_difference_takes_neither_noise_nor_landmarks(run):
+def test_witnesses_of_the_difference_have_no_noise_and_no_landmarks(run):
     for wrong in ({"noise": 0.1}, {"landmarks": 5}):
         with pytest.raises(InputError, match="takes neither noise nor landmarks"):
             sample_witness(run, *DATA, of="difference", **wrong)

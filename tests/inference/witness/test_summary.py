@@ -60,7 +60,7 @@ def test_extremes_are_within_the_range_of_the_data_if_any_point_is(inside, large
         ("auto", 5, "thin=1."),
     ],
 )
-def test_the_number_of_distinct_lengthscales_is_told(thin, lengthscales, ending):
+def test_the_number_of_distinct_lengthscales_is_reported(thin, lengthscales, ending):
     summary = witness_summary(witness(thin=thin, lengthscales=lengthscales), MODES, 0.8)
     assert summary["thinning"].startswith("The 40 draws of the witness are at ")
     assert f" {lengthscales} distinct lengthscales" in summary["thinning"]

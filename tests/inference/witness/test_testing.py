@@ -38,11 +38,11 @@ def test_the_dependence_witness_is_joint_less_product_and_averages_to_hsic():
     at = rng.normal(size=(3, 2)), rng.normal(size=3)
     k, other = KERNELS
     with jax.enable_x64(True):
-        found = np.asarray(dependence_witness(x, y, k, other, at))
+        values = np.asarray(dependence_witness(x, y, k, other, at))
         for index in range(3):
             a = np.asarray(k(x, at[0][index : index + 1]))[:, 0]
             b = np.asarray(other(y, at[1][index : index + 1]))[:, 0]
-            assert found[index] == pytest.approx(np.mean(a * b) - a.mean() * b.mean(), abs=1e-14)
+            assert values[index] == pytest.approx(np.mean(a * b) - a.mean() * b.mean(), abs=1e-14)
         pairs = np.repeat(x, 6, axis=0), np.tile(y, 6)
         joint, product = (dependence_witness(x, y, k, other, at) for at in ((x, y), pairs))
         expected = hsic(x, y, k, other, estimator="biased")
@@ -50,7 +50,7 @@ def test_the_dependence_witness_is_joint_less_product_and_averages_to_hsic():
     assert float(expected) > 1e-3
 
 
-def test_the_posterior_follows_the_empirical_witness_where_there_is_no_noise():
+def test_the_posterior_follows_the_empirical_witness_without_noise():
     # Features of a long lengthscale: r spans what the witness needs, at a rank below n.
     with jax.enable_x64(True):
         empirical = dependence_witness(X, Y, *KERNELS, (X, Y))
@@ -64,7 +64,7 @@ def test_the_posterior_follows_the_empirical_witness_where_there_is_no_noise():
 
 @pytest.mark.slow
 def test_the_posterior_of_the_dependence_witness_by_numpy():
-    """Eight pairs, where n and n - 1 are far apart."""
+    """Eight pairs, for which n and n - 1 are clearly different."""
     x, y, at = X[:8], Y[:8], (np.array([[0.3], [-1.0]]), np.array([[0.2], [0.7]]))
     with jax.enable_x64(True):
         K, L = (np.asarray(k(Z)) for k, Z in zip(KERNELS, (x, y), strict=True))
@@ -73,12 +73,12 @@ def test_the_posterior_of_the_dependence_witness_by_numpy():
             np.asarray(r[0](a[0], b[0])) * np.asarray(r[1](a[1], b[1]))
             for a, b in (((x, y), (x, y)), ((x, y), at), (at, at))
         )
-        found = dependence_posterior(x, y, *KERNELS, at)
+        posterior = dependence_posterior(x, y, *KERNELS, at)
     products = (K - K.mean(axis=0)) * (L - L.mean(axis=0))
     covariance = R + np.cov(products.T, ddof=1) / 8 + 1e-8 * np.eye(8)
     solved = np.linalg.solve(covariance, across)
-    np.testing.assert_allclose(found.mean, solved.T @ products.mean(axis=0), rtol=1e-6)
-    np.testing.assert_allclose(found.covariance, prior - across.T @ solved, rtol=1e-6)
+    np.testing.assert_allclose(posterior.mean, solved.T @ products.mean(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(posterior.covariance, prior - across.T @ solved, rtol=1e-6)
 
 
 @pytest.mark.slow
@@ -110,11 +110,11 @@ def test_bands_cover_the_true_dependence_witness():
         )
         for _ in range(100):
             pairs = rng.multivariate_normal(np.zeros(2), covariance, size=80)
-            found = dependence_posterior(
+            posterior = dependence_posterior(
                 pairs[:, 0], pairs[:, 1], *KERNELS, (grid[:, 0], grid[:, 1])
             )
-            reach = 1.645 * np.sqrt(np.diagonal(found.covariance))
-            covered.append(np.mean(np.abs(np.asarray(found.mean) - truth) <= reach))
+            reach = 1.645 * np.sqrt(np.diagonal(posterior.covariance))
+            covered.append(np.mean(np.abs(np.asarray(posterior.mean) - truth) <= reach))
     assert np.std(covered) / 10 < 0.02
     assert 0.84 < np.mean(covered) < 0.96
 
@@ -145,10 +145,10 @@ def test_the_draws_have_the_posterior_s_moments():
 @pytest.mark.parametrize(
     "options", [{}, {"kernel": "bkl"}, {"kernel": "posterior"}, {"kernel": "multiscale"}]
 )
-def test_the_sign_says_which_sample_has_more(options):
+def test_the_sign_shows_the_sample_of_higher_density(options):
     result = two_sample_test(P, Q, **options, **QUIET)
-    found = credible_band(sample_test_witness(result, P, Q, np.array([-1.0, 2.0])), 0.9)
-    assert found.lower[0] > 0.0 > found.upper[1]
+    band = credible_band(sample_test_witness(result, P, Q, np.array([-1.0, 2.0])), 0.9)
+    assert band.lower[0] > 0.0 > band.upper[1]
 
 
 @pytest.mark.slow
@@ -156,10 +156,10 @@ def test_a_dependence_witness_of_a_test():
     result = independence_test(X, Y, **QUIET)
     witness = sample_dependence_witness(result, X, Y)
     assert list(witness["column"].values) == ["x", "y"]
-    found = credible_band(
+    band = credible_band(
         sample_dependence_witness(result, X, Y, (np.array([1.0, 1.0]), np.array([0.9, -0.9]))), 0.9
     )
-    assert found.lower[0] > 0.0 > found.upper[1]  # positive correlation
+    assert band.lower[0] > 0.0 > band.upper[1]  # positive correlation
     figure = plot_witness(witness, P=np.concatenate([X, Y], axis=1))
     assert "joint less product" in figure.axes[-1].get_ylabel()
     wide = sample_dependence_witness(

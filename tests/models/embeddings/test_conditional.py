@@ -164,7 +164,7 @@ def test_features_give_back_the_gram_matrix_at_any_rank(pairs):
         assert low_rank.rank < 40
         assert np.linalg.eigvalsh(left).min() > -1e-13
         assert left.diagonal().max() <= tolerance
-    rows = low_rank_features(X, K_X, rank=4)  # asked for row by row, not by LAPACK
+    rows = low_rank_features(X, K_X, rank=4)  # computed row by row, not by LAPACK
     np.testing.assert_allclose(rows.values, low_rank.values[:, :4], atol=1e-12)
 
 
@@ -215,7 +215,7 @@ def test_bayes_rule_is_both_forms_of_the_literature(pairs, conditional):
     )
 
 
-#: Counts of (x, y), 3 by 4, no two alike; and another prior of x.
+#: Counts of (x, y), 3 by 4, all different; and another prior of x.
 COUNTS = np.array([[5, 1, 2, 4], [1, 7, 3, 2], [6, 2, 1, 3]])
 PRIOR = np.array([0.2, 0.5, 0.3])
 

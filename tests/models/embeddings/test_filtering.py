@@ -11,7 +11,7 @@ STATES, SYMBOLS = 3, 4
 
 @pytest.fixture(scope="module")
 def chain():
-    """400 steps of an asymmetric chain, and the frequencies that a Dirac kernel sees in them."""
+    """400 steps of an asymmetric chain, and the frequencies that a Dirac kernel computes."""
     rng = np.random.default_rng(7)
     moves = np.array([[0.7, 0.25, 0.05], [0.1, 0.5, 0.4], [0.5, 0.1, 0.4]])
     emits = np.array([[0.6, 0.2, 0.1, 0.1], [0.1, 0.1, 0.5, 0.3], [0.05, 0.45, 0.2, 0.3]])

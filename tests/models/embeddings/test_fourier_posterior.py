@@ -42,7 +42,7 @@ def test_posterior_agrees_with_matrices(noise, tolerance, measure):
         largest = np.diagonal(expected.covariance).max()
         assert np.abs(result.mean - expected.mean).max() < 0.01 * tolerance + 1e-12
         assert np.abs(result.covariance - expected.covariance).max() < tolerance * largest
-    # The tolerance is far below what there is to see.
+    # The tolerance is much smaller than the effect.
     assert np.abs(expected.mean).max() > 0.5
 
 
@@ -53,7 +53,7 @@ def test_small_variances_are_accurate():
     again = compiled_posterior(sample, 1e7, noise=0.1 * (1 + 1e-6), measure="unit")
     variance = np.diagonal(result.covariance)
     assert (variance > 0).all()
-    # At such a lengthscale it is that of one number seen 300 times.
+    # At such a lengthscale it is that of one number observed 300 times.
     np.testing.assert_allclose(variance, 0.1 / (300 + 0.1), rtol=1e-6)
     np.testing.assert_allclose(np.diagonal(again.covariance) / variance, 1 + 1e-6, rtol=1e-8)
 

@@ -1,4 +1,4 @@
-"""Conditional embeddings, their rules and filters of data frames: columns go by their names."""
+"""Conditional embeddings, their rules and filters of data frames: columns are matched by name."""
 
 import numpy as np
 import pandas as pd
@@ -79,7 +79,7 @@ def test_new_rows_are_matched_by_name(name):
             function(missing)
 
 
-def test_one_row_of_pandas_is_matched_by_its_labels():
+def test_a_single_row_of_pandas_is_matched_by_its_labels():
     row = X.iloc[0]
     expected = CONDITIONAL.weights(row.to_numpy())
     np.testing.assert_array_equal(CONDITIONAL.weights(row), expected)
@@ -103,7 +103,7 @@ def test_embeddings_of_other_columns_do_not_combine(other):
     ):
         with pytest.raises(ValueError, match=same):
             combine()
-    # Without names columns go by their place.
+    # Columns without names are matched by position.
     np.testing.assert_array_equal(
         sum_rule(CONDITIONAL, mean_embedding(X.to_numpy(), KERNEL)).weights,
         sum_rule(CONDITIONAL, PRIOR).weights,
@@ -127,20 +127,20 @@ def test_rows_in_another_order_are_refused():
         FILTER.filter(Y, observed=hidden)
 
 
-def test_points_far_from_the_sample_are_refused_with_their_distance():
+def test_points_distant_from_the_sample_are_refused_with_their_distance():
     # The weights are tiny there, not zero: their quotient would be the value of the nearest row.
-    far = X.iloc[:3] + np.array([[0.0, 0.0], [20.0, 0.0], [0.0, 0.0]])
-    assert 0.0 < CONDITIONAL.weights(far)[1].sum() < 1e-6
-    nearest = np.linalg.norm(far.to_numpy()[1] - X.to_numpy(), axis=1).min()
+    distant = X.iloc[:3] + np.array([[0.0, 0.0], [20.0, 0.0], [0.0, 0.0]])
+    assert 0.0 < CONDITIONAL.weights(distant)[1].sum() < 1e-6
+    nearest = np.linalg.norm(distant.to_numpy()[1] - X.to_numpy(), axis=1).min()
     message = (
         f"row 2 of x is too far from the sample.* at a distance of {nearest:.3g}; leave it out"
     )
     for function in (CONDITIONAL.expectation, CONDITIONAL.variance):
         with pytest.raises(ArithmeticError, match=message):
-            function(far)
-    assert np.isfinite(CONDITIONAL.expectation(far, normalized=False)).all()
+            function(distant)
+    assert np.isfinite(CONDITIONAL.expectation(distant, normalized=False)).all()
     with pytest.raises(ArithmeticError, match="x is too far from the sample"):
-        CONDITIONAL(far.iloc[1])
+        CONDITIONAL(distant.iloc[1])
     with pytest.raises(ArithmeticError, match="y is too far from the sample"):
         RULE(Y.iloc[0] + 30.0)
     elsewhere = mean_embedding(X + 30.0, KERNEL)

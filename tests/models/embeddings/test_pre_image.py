@@ -43,7 +43,7 @@ def test_the_iteration_finds_the_highest_point(kernel):
     result = pre_image(embedding)
     point, highest = grid_maximum(embedding, -4.0, 4.0)
     assert result.converged
-    # Newton's steps need few iterations, and end where the slope is nothing.
+    # Newton's method needs few iterations, and ends where the gradient is zero.
     assert result.iterations <= 15
     step = 1e-5 * np.eye(2)
     slope = (embedding(result.point + step) - embedding(result.point - step)) / 2e-5
@@ -89,7 +89,7 @@ def test_rotation_kernel_depends_on_the_angle():
     R = rotations(np.concatenate([0.0 * axis, 0.7 * axis, -0.4 * axis]))
     np.testing.assert_allclose(Rotation()(R)[0], 1.0 + 2.0 * np.cos([0.0, 0.7, 0.4]), rtol=1e-14)
     assert Rotation()(R)[1, 2] == pytest.approx(1.0 + 2.0 * np.cos(1.1))
-    # A turn about the third axis takes the first to the second.
+    # A rotation about the third axis maps the first to the second.
     quarter = rotations([0.0, 0.0, np.pi / 2]).reshape(3, 3)
     np.testing.assert_allclose(quarter @ [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], atol=1e-15)
     with pytest.raises(ValueError, match="9 entries"):

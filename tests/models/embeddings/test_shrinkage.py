@@ -124,7 +124,7 @@ def test_complete_shrinkage():
     assert amounts["positive-part"] == 1.0
     assert amounts["plug-in"] == pytest.approx(risk / (risk + rho), rel=1e-10)
     assert not np.any(shrunk_embedding(rows, kernel, amount="positive-part").weights)
-    # Equal rows have nothing to gain, and one row is enough for an amount that is given.
+    # Equal rows do not profit from shrinkage, and one row suffices for a given amount.
     assert shrunk_embedding(X[:1], kernel, amount=0.25).weights == pytest.approx([0.75])
     assert np.all(np.array(list(shrinkage_amount(np.full((3, 2), 1.5), kernel).values())) == 0.0)
 
@@ -238,7 +238,7 @@ def test_norms_of_smoothed_sections_are_double_integrals(kernel, measure):
     np.testing.assert_allclose(result.weights, weights, rtol=1e-8)
     expected = weights @ sections @ weights
     assert result.squared_norm() == pytest.approx(expected, rel=1e-8)
-    # What it would be if the sections were those of k, or the space that of r.
+    # Its values with sections of k, or with the space of r.
     assert abs(weights @ K @ weights / expected - 1.0) > 1e-3
     assert abs(weights @ R @ weights / expected - 1.0) > 1e-3
     other = mean_embedding(np.array([0.4, 1.7]), kernel, [0.6, -0.25])
@@ -307,7 +307,9 @@ def test_shrinkage_lowers_the_risk():
         exact = gaussian_mixture_embedding([1.0], np.zeros((1, D)), [1.0], lengthscale, sample)
         sides = [mean_embedding(sample, kernel), spectral_embedding(sample, kernel)]
         sides += [shrunk_embedding(sample, kernel, amount=name) for name in SHRINKAGE_RULES]
-        lost.append([one.squared_norm() - 2.0 * one.weights @ exact + norm for one in sides])
+        lost.append(
+            [estimate.squared_norm() - 2.0 * estimate.weights @ exact + norm for estimate in sides]
+        )
     lost = np.array(lost)
     saved = lost[:, :1] - lost[:, 1:]
     z = saved.mean(axis=0) / (saved.std(axis=0, ddof=1) / 10.0)

@@ -1,4 +1,4 @@
-"""Samples given as data frames: columns are matched by name, and pairs by position alone."""
+"""Samples as data frames: columns are matched by name, and pairs only by position."""
 
 import numpy as np
 import pandas as pd
@@ -32,11 +32,11 @@ def test_matrices_and_points_of_evaluation():
     np.testing.assert_array_equal(KERNEL(FRAME, OTHER[["b", "a"]]), KERNEL(FRAME, OTHER))
     mean = embedding_posterior(FRAME, KERNEL, OTHER[["b", "a"]]).mean
     np.testing.assert_array_equal(mean, embedding_posterior(FRAME, KERNEL, OTHER).mean)
-    one = OTHER[["a"]].rename(columns={"a": "other"})
-    assert KERNEL(FRAME[["a"]], one).shape == (30, 20)
+    renamed = OTHER[["a"]].rename(columns={"a": "other"})
+    assert KERNEL(FRAME[["a"]], renamed).shape == (30, 20)
 
 
-def test_pairs_whose_labels_are_in_another_order_are_refused():
+def test_pairs_with_labels_in_another_order_are_refused():
     with pytest.raises(ValueError, match=r"same row labels in another order.* give Y.loc\[X.index"):
         hsic(FRAME["a"], FRAME["b"].iloc[::-1], KERNEL, KERNEL)
     mixed = FRAME.set_axis([*range(29), "last"])
@@ -68,7 +68,7 @@ def test_points_of_pairs_are_matched_by_name_and_label(function):
         function(FRAME, Y.iloc[::-1], KERNEL, KERNEL, at)
 
 
-def test_numbers_of_other_types_are_read_and_others_refused_by_row():
+def test_numbers_of_other_types_are_read_and_other_values_refused_by_row():
     expected = KERNEL(FRAME)
     for frame in (
         FRAME.convert_dtypes(),

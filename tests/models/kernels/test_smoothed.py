@@ -67,7 +67,7 @@ MEASURES = {"lebesgue": lambda D: "lebesgue", "Gaussian": measure_on}
 
 
 @pytest.mark.one_in(6)
-def test_one_dimension(smoothable):
+def test_a_single_dimension(smoothable):
     for measure in ["lebesgue"] + [measure_on(1)] * smoothable.gaussian:
         r = smoothable.kernel(1).smoothed(measure, 1)
         for x, y in [(0.2, 0.2), (-0.6, 0.5), (1.4, -0.7)]:
@@ -205,7 +205,7 @@ def test_symmetric_positive_and_unit(smoothable, dimension, points):
 
 @pytest.mark.parametrize("ell", [1e-3, 1e3])
 def test_no_cancellation_at_large_coordinates(ell):
-    """r of nearby points 1e6 lengthscales away, against the stationary part alone."""
+    """r of nearby points 1e6 lengthscales away, against the stationary part."""
     x, y = np.array([[1e6 * ell]]), np.array([[1e6 * ell + 0.5 * ell]])
     nu = Gaussian(1e9 * ell, 0.0)
     delta = (y - x)[0, 0]

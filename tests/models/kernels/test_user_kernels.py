@@ -87,7 +87,7 @@ def rows(distances, dimension):
 )
 @pytest.mark.parametrize("unit", [1e-3, 200.0])
 def test_table_matches_the_closed_form(kernel, dimension, tolerance, unit):
-    """Whatever the scale on which the kernel falls, since the rule scales itself."""
+    """The kernel may decay on any scale, since the rule adapts its scale."""
 
     def of_distance(distance):
         terms = kernel.value_and_decay((distance / unit) ** 2)
@@ -319,13 +319,13 @@ class Rough(Kinked):
 
 @pytest.mark.parametrize("measure", ["unit", "lebesgue", Gaussian(1.0)], ids=str)
 def test_error_names_only_measures_that_work(measure):
-    """In one column a kernel with a kink has r, in two it says how to get one."""
+    """A kernel with a kink has r in one column; in two the message names a remedy."""
     with pytest.raises(SmoothingError, match=r"no smoothed kernel.*nor for any other") as refused:
         Rough().smoothed(measure, 2)
     assert "take measure" not in str(refused.value)
     assert "use measure" not in str(refused.value)
     if isinstance(measure, str):
-        jax.eval_shape(lambda: Rough().smoothed(measure, 1))  # whether it is refused, no values
+        jax.eval_shape(lambda: Rough().smoothed(measure, 1))  # only refusal is checked, not values
     else:
         with pytest.raises(SmoothingError, match="use measure='unit'"):
             Rough().smoothed(measure, 1)
@@ -344,7 +344,7 @@ def test_invalid_kernel_message(value, message):
     assert re.search(message, invalid_kernel_message(value, "a kernel"))
 
 
-def test_a_function_of_numpy_says_so():
+def test_a_function_of_numpy_is_refused():
     kernel = kernel_from_function(lambda x, y: np.exp(-np.sum((x - y) ** 2)), stationary=True)
     with pytest.raises(TypeError, match="with those of jax"):
         kernel(np.ones((2, 1)))

@@ -167,7 +167,7 @@ def test_both_algorithms_of_the_jacobian_agree():
 
 
 @pytest.mark.slow
-def test_gradient_of_the_jacobian_with_one_dominant_weight():
+def test_gradient_of_the_jacobian_with_a_dominant_weight():
     rng = np.random.default_rng(2)
     start, move = rng.normal(size=(2, 1, 3, 5))
     log_weight = jnp.asarray([[0.0, -6.0, -9.0, -14.0, -15.0]])
@@ -183,7 +183,7 @@ def test_gradient_of_the_jacobian_with_one_dominant_weight():
 
 @pytest.mark.slow
 def test_rounding_error_has_zero_jacobian():
-    """Whole numbers of rank 4 in five columns: what is left of them is only rounding error."""
+    """Integers of rank 4 in five columns: the fifth singular value is rounding error."""
     Z = [
         [-40, 10, -22, -27, 14],
         [-8, -15, -1, -1, 21],

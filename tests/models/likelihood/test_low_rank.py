@@ -87,7 +87,7 @@ def test_the_derivative_is_that_of_the_value(likelihood):
     """In every lengthscale and the noise variance, by central differences."""
     solver = make_solver(likelihood, 40, 50)
     with jax.enable_x64(True):
-        slopes = jax.jit(jax.grad(_total, argnums=(0, 1)))(KERNEL, 0.1, solver)
+        gradients = jax.jit(jax.grad(_total, argnums=(0, 1)))(KERNEL, 0.1, solver)
     step = 1e-4
     for column in range(COLUMNS):
         move = step * np.eye(COLUMNS)[column]
@@ -95,12 +95,12 @@ def test_the_derivative_is_that_of_the_value(likelihood):
             total(SquaredExponential(KERNEL.lengthscale + sign * move), solver) for sign in (1, -1)
         ]
         expected = (ends[0] - ends[1]) / (2.0 * step)
-        assert slopes[0].lengthscale[column] == pytest.approx(expected, rel=1e-5, abs=1e-4)
+        assert gradients[0].lengthscale[column] == pytest.approx(expected, rel=1e-5, abs=1e-4)
     ends = [total(KERNEL, solver, 0.1 + sign * 1e-5) for sign in (1, -1)]
-    assert slopes[1] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5)
+    assert gradients[1] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5)
 
 
-def test_there_is_none_in_the_data():
+def test_derivatives_in_the_data_are_refused():
     solver = make_solver(Nystrom, 40, 50)
 
     def moved(points):
@@ -117,25 +117,25 @@ def test_there_is_none_in_the_data():
 @pytest.mark.slow
 @pytest.mark.parametrize("likelihood", [Nystrom, Fourier])
 def test_the_error_falls_with_the_rank(likelihood):
-    """Of differences over lengthscales 4 % apart, for the first 4 seeds of landmarks and rows.
+    """Errors of differences between lengthscales that differ by 4 %, for the first 4 seeds.
 
-    Nystrom: four times the rank takes nine tenths of it and more; Fourier: the square root, so a
-    half. Asked for is less.
+    Four times the rank removes nine tenths or more with Nystrom, and a half with Fourier. The
+    limits are wider.
     """
     exact = total(at(1.02)) - total(at(0.98))
 
     def error(rank):
-        each = [make_solver(likelihood, rank, 60, seed) for seed in range(4)]
-        found = [total(at(1.02), solver) - total(at(0.98), solver) - exact for solver in each]
-        return np.sqrt(np.mean(np.square(found)))
+        solvers = [make_solver(likelihood, rank, 60, seed) for seed in range(4)]
+        errors = [total(at(1.02), solver) - total(at(0.98), solver) - exact for solver in solvers]
+        return np.sqrt(np.mean(np.square(errors)))
 
-    few, many = error(30), error(120)
-    assert many < (0.25 if likelihood is Nystrom else 0.7) * few
+    at_low_rank, at_high_rank = error(30), error(120)
+    assert at_high_rank < (0.25 if likelihood is Nystrom else 0.7) * at_low_rank
 
 
 @pytest.mark.slow
-def test_the_estimated_error_covers_the_true_one():
-    """Of differences: seldom more than twice the estimate, and not far below it.
+def test_the_estimated_error_covers_the_true_error():
+    """Errors of differences rarely exceed twice the estimate, and are not much smaller.
 
     Of 200 seeds the true error was above the estimate in a tenth and above twice that in one; its
     median was 0.4 of it. Two above twice the estimate here come about once in 2000 sets of seeds.
@@ -147,28 +147,28 @@ def test_the_estimated_error_covers_the_true_one():
         solver = make_solver(Nystrom, 60, 60, seed)
         error = np.array([total(kernel, solver) for kernel in kernels]) - exact
         with jax.enable_x64(True):
-            found = error_of_differences([[solver.error_terms(k, 0.1, "unit") for k in kernels]])
-        ratios.append(error.std() / found.size)
+            estimate = error_of_differences([[solver.error_terms(k, 0.1, "unit") for k in kernels]])
+        ratios.append(error.std() / estimate.size)
     assert np.sum(np.array(ratios) > 2.0) <= 1
     assert np.median(ratios) > 0.1
 
 
-def test_with_every_row_exact_nothing_is_left_to_chance():
+def test_the_error_is_zero_if_every_row_is_exact():
     """Then the volume is the dense one at any rank."""
     solver = make_solver(Fourier, 20, N)
     with jax.enable_x64(True):
         volume = jax.jit(lambda solver: solver.likelihood_terms(KERNEL, 0.1, "unit").jacobian)(
             solver
         )
-        found = solver.error_terms(KERNEL, 0.1, "unit")
+        terms = solver.error_terms(KERNEL, 0.1, "unit")
     assert float(volume) == pytest.approx(float(np.sum(log_jacobian(X, KERNEL))), rel=1e-10)
-    assert error_of_differences([[found, found]]).standard_error == 0.0
+    assert error_of_differences([[terms, terms]]).standard_error == 0.0
 
 
 @pytest.mark.slow
 def test_the_bound_holds():
     """That of the determinant, for the features without their correction."""
-    found = low_rank_error(X, KERNEL, likelihood=Nystrom(40))
+    estimate = low_rank_error(X, KERNEL, likelihood=Nystrom(40))
     solver = make_solver(Nystrom, 40, 256)
     with jax.enable_x64(True):
         r = KERNEL.smoothed("unit", COLUMNS)
@@ -180,16 +180,16 @@ def test_the_bound_holds():
             )
         )
     assert np.linalg.eigvalsh(R - psi @ psi.T).min() > -1e-9
-    assert found.determinant_bound == pytest.approx(left.sum() / 0.2)
+    assert estimate.determinant_bound == pytest.approx(left.sum() / 0.2)
     exact = np.linalg.slogdet(R + 0.1 * np.eye(N))[1]
     for diagonal in (0.0, left):
         low = np.linalg.slogdet(psi @ psi.T + np.diag(diagonal + 0.1 * np.ones(N)))[1]
-        assert abs(low - exact) / 2.0 < found.determinant_bound
-    assert 0.0 < found.size < found.determinant_bound
+        assert abs(low - exact) / 2.0 < estimate.determinant_bound
+    assert 0.0 < estimate.size < estimate.determinant_bound
 
 
 def test_short_lengthscales_do_not_attract():
-    """Where every point is alone the value is finite and far below: no mode of its own making."""
+    """At lengthscales that isolate every point the value is finite and much lower: no mode."""
     top, short = (total(at(factor), make_solver(Nystrom, 60, 60)) for factor in (1.0, 0.1))
     assert np.isfinite(short)
     assert short < top - 0.5 * (total(KERNEL) - total(at(0.1)))
@@ -200,8 +200,8 @@ def test_the_determinant_of_all_rows():
     rng = np.random.default_rng(3)
     Q, _ = np.linalg.qr(rng.normal(size=(40, 6)))
     with jax.enable_x64(True):
-        found = log_determinant(jnp.asarray(1.7 * Q @ Q.T), 40)
-        assert float(found[0]) == pytest.approx(6.0 * np.log(2.7), rel=1e-9)
+        estimate = log_determinant(jnp.asarray(1.7 * Q @ Q.T), 40)
+        assert float(estimate[0]) == pytest.approx(6.0 * np.log(2.7), rel=1e-9)
         G = rng.normal(size=(60, 60)) * 0.02
         G = jnp.asarray(G + G.T)
         of_a_part = jax.jit(lambda rows: log_determinant(G[rows[:, None], rows], 60)[0])
@@ -246,11 +246,11 @@ def test_the_order_of_rows_does_not_matter():
 
 def test_landmarks():
     rng = np.random.default_rng(0)
-    twice = np.concatenate([X[:10], X[:10]])
-    np.testing.assert_array_equal(cluster_centers(twice, 12, rng), np.unique(X[:10], axis=0))
-    found = cluster_centers(X, 25, rng)
-    assert found.shape == (25, COLUMNS)
-    assert len(np.unique(found, axis=0)) == 25
+    duplicated = np.concatenate([X[:10], X[:10]])
+    np.testing.assert_array_equal(cluster_centers(duplicated, 12, rng), np.unique(X[:10], axis=0))
+    centers = cluster_centers(X, 25, rng)
+    assert centers.shape == (25, COLUMNS)
+    assert len(np.unique(centers, axis=0)) == 25
 
 
 @pytest.mark.parametrize(
@@ -291,11 +291,11 @@ def test_refusals(act, message):
 def test_the_standard_error_of_a_sum_over_rows_drawn_without_replacement():
     """Of all choices of 3 of 5 rows, the estimate's mean square is the variance of the sums."""
     values = np.array([1.0, 4.0, -2.0, 0.5, 7.0])
-    chosen = [values[list(some)] for some in itertools.combinations(range(5), 3)]
-    sums = [5.0 / 3.0 * one.sum() for one in chosen]
-    told = standard_error(np.array(chosen), 5)
-    assert told.shape == (10,)
-    assert np.mean(told**2) == pytest.approx(np.var(sums))
+    chosen = [values[list(rows)] for rows in itertools.combinations(range(5), 3)]
+    sums = [5.0 / 3.0 * choice.sum() for choice in chosen]
+    errors = standard_error(np.array(chosen), 5)
+    assert errors.shape == (10,)
+    assert np.mean(errors**2) == pytest.approx(np.var(sums))
     assert standard_error(np.array([1.0, 3.0]), 4) == pytest.approx(4 * (0.5 / 2 * 2.0) ** 0.5)
     # All rows leave no error, and one row gives none.
     np.testing.assert_array_equal(standard_error(np.array([[1.0, 3.0]]), 2), [0.0])
@@ -303,25 +303,25 @@ def test_the_standard_error_of_a_sum_over_rows_drawn_without_replacement():
     assert standard_error(np.array([[1.0], [2.0]]), 4).tolist() == [np.inf, np.inf]
 
 
-def test_what_all_kernels_share_is_no_error_of_their_differences():
+def test_common_errors_of_all_kernels_do_not_change_their_differences():
     rng = np.random.default_rng(0)
     influence, truncation = rng.normal(size=(3, 8)), rng.normal(size=(3, 2))
     common = rng.normal(size=8)
 
     def sample(shift, missing):
         return [
-            ErrorTerms(one + shift * common, two + missing, 0.0, 40)
-            for one, two in zip(influence, truncation, strict=True)
+            ErrorTerms(row_influence + shift * common, row_truncation + missing, 0.0, 40)
+            for row_influence, row_truncation in zip(influence, truncation, strict=True)
         ]
 
-    found = error_of_differences([sample(0.0, 0.0)])
+    estimate = error_of_differences([sample(0.0, 0.0)])
     moved = error_of_differences([sample(5.0, 3.0)])
-    np.testing.assert_allclose(moved, found)
-    apart = influence - influence.mean(axis=0)
-    variance = np.mean(40**2 * (1 - 8 / 40) / 8 * apart.var(axis=1, ddof=1))
-    assert found.standard_error == pytest.approx(variance**0.5)
-    assert found.size == pytest.approx(np.hypot(found.standard_error, found.truncation))
+    np.testing.assert_allclose(moved, estimate)
+    centered = influence - influence.mean(axis=0)
+    variance = np.mean(40**2 * (1 - 8 / 40) / 8 * centered.var(axis=1, ddof=1))
+    assert estimate.standard_error == pytest.approx(variance**0.5)
+    assert estimate.size == pytest.approx(np.hypot(estimate.standard_error, estimate.truncation))
     missing = np.abs(truncation - truncation.mean(axis=0)).sum(axis=1)
-    assert found.truncation == pytest.approx(np.mean(missing**2) ** 0.5)
-    twice = error_of_differences([sample(0.0, 0.0), sample(1.0, 0.0)])
-    assert twice.standard_error == pytest.approx((2.0 * variance) ** 0.5)
+    assert estimate.truncation == pytest.approx(np.mean(missing**2) ** 0.5)
+    two_samples = error_of_differences([sample(0.0, 0.0), sample(1.0, 0.0)])
+    assert two_samples.standard_error == pytest.approx((2.0 * variance) ** 0.5)

@@ -1,4 +1,4 @@
-"""BKE (13) beside an independent twin, its derivatives, and its behaviour under JAX."""
+"""BKE (13) compared with an independent twin, its derivatives, and its behaviour under JAX."""
 
 import functools
 
@@ -20,7 +20,7 @@ from bke.models.likelihood.dense import DenseSolver, dense_term, dense_terms
 from bke.models.likelihood.marginal import as_likelihood, restore_likelihood
 
 LENGTHSCALES = [1e-3, 1e-2, 0.3, 1.0, 30.0, 1e3]
-RATIOS = np.array([1.0, 0.4, 2.5, 1.3, 0.7])  # of the lengthscales, ARD
+RATIOS = np.array([1.0, 0.4, 2.5, 1.3, 0.7])  # ratios of the lengthscales, ARD
 FINITE = (1.3, 0.4)  # eta and centre of the Gaussian measure
 MEASURES = {"unit": "unit", "lebesgue": "lebesgue", "gaussian": Gaussian(*FINITE)}
 SMALL, LARGE = 40, DenseSolver.min_low_rank_size + 4
@@ -48,7 +48,7 @@ def agrees(value, expected):
     return value == pytest.approx(expected, rel=1e-8, abs=1e-8)
 
 
-# Beside the twin
+# Comparison with the twin
 
 
 CASES = [
@@ -79,9 +79,9 @@ def test_both_terms_agree_with_the_twin(twin, x64, n, D, measure, shape):
             if measure == "lebesgue" and ell == 1e3 and D > 1:
                 continue  # below
             gaussian, log_gamma = twin(X, ell * ratios, 0.1, twin_measure(measure))
-            for found in ours(jnp.asarray(X), jnp.asarray(ell * ratios)):
-                assert agrees(float(found.gaussian), gaussian), ell
-                assert agrees(float(found.jacobian), log_gamma.sum()), ell
+            for terms in ours(jnp.asarray(X), jnp.asarray(ell * ratios)):
+                assert agrees(float(terms.gaussian), gaussian), ell
+                assert agrees(float(terms.jacobian), log_gamma.sum()), ell
 
 
 @pytest.mark.one_in(3)
@@ -99,7 +99,7 @@ def test_the_longest_lengthscale_under_the_lebesgue_measure(twin, n, route):
 @pytest.mark.parametrize("route", ["auto", "dense"])
 @pytest.mark.parametrize("n", [SMALL, LARGE])
 def test_noise_that_rounding_hides_is_an_error(n, route):
-    """r(x, x) = pi^(5/2) 1e15 there: 0.1 beside it is below double precision."""
+    """r(x, x) = pi^(5/2) 1e15 there: adding 0.1 is below double precision."""
     X = sample(n, 5)
     with pytest.raises(ArithmeticError, match="measure='unit'"):
         log_marginal_likelihood(X, SquaredExponential(1e3), measure="lebesgue", likelihood=route)
@@ -107,7 +107,7 @@ def test_noise_that_rounding_hides_is_an_error(n, route):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("double", [False, True])
-def test_eager_calls_are_double_and_leave_the_setting_alone(twin, double, dtype):
+def test_eager_calls_are_double_and_do_not_change_the_setting(twin, double, dtype):
     X, ell, noise_variance = sample(60, 2, seed=1).astype(dtype), dtype(0.7), dtype(0.02)
     with jax.enable_x64(double):
         value = log_marginal_likelihood(
@@ -135,8 +135,8 @@ def test_noise_that_rounding_hides_has_no_value_in_a_program(x64):
 def test_log_jacobian_agrees_with_the_twin_row_by_row(twin, D, ell):
     for X in (sample(30, D), with_outlier(30, D)):
         expected = twin(X, ell * RATIOS[:D])[1]
-        found = log_jacobian(X, SquaredExponential(ell * RATIOS[:D]))
-        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-9)
+        actual = log_jacobian(X, SquaredExponential(ell * RATIOS[:D]))
+        np.testing.assert_allclose(actual, expected, rtol=1e-10, atol=1e-9)
 
 
 @pytest.mark.parametrize("ell", [0.01, 1e-60, 1e-78, 1e-140])
@@ -148,8 +148,8 @@ def test_an_isolated_point_by_hand(ell):
     gap = 50.0
     expected = -0.5 * (gap / ell) ** 2 + np.log(gap / 2) - 2 * np.log(ell)
     for X in ([0.0, gap], np.array([[0.0, 0.0], [0.6 * gap, 0.8 * gap]])):
-        found = log_jacobian(X, SquaredExponential(ell))
-        np.testing.assert_allclose(found, [expected, expected], rtol=1e-14)
+        actual = log_jacobian(X, SquaredExponential(ell))
+        np.testing.assert_allclose(actual, [expected, expected], rtol=1e-14)
 
 
 # Identities
@@ -186,10 +186,10 @@ def test_the_origin_does_not_matter_but_for_a_finite_measure():
         value = log_marginal_likelihood(X, kernel, measure=measure)
         moved = log_marginal_likelihood(X + shift, kernel, measure=measure)
         assert moved == pytest.approx(value, rel=1e-11)
-    here, there = Gaussian(1.5, 0.3), Gaussian(1.5, 0.3 + shift)
-    value = log_marginal_likelihood(X, kernel, measure=here)
-    assert abs(log_marginal_likelihood(X + shift, kernel, measure=here) - value) > 0.1
-    moved = log_marginal_likelihood(X + shift, kernel, measure=there)
+    centered, shifted = Gaussian(1.5, 0.3), Gaussian(1.5, 0.3 + shift)
+    value = log_marginal_likelihood(X, kernel, measure=centered)
+    assert abs(log_marginal_likelihood(X + shift, kernel, measure=centered) - value) > 0.1
+    moved = log_marginal_likelihood(X + shift, kernel, measure=shifted)
     assert moved == pytest.approx(value, rel=1e-11)
 
 
@@ -274,13 +274,13 @@ def untied(n, D, seed):
 def finite_differences(function, at, step=1e-5):
     """Central differences of ``function`` (any shape out) along every entry of ``at``."""
     at = np.asarray(at, dtype=float)
-    slopes = []
+    derivatives = []
     for index in np.ndindex(at.shape):
         h = np.zeros_like(at)
         h[index] = step * max(1.0, abs(at[index]))
         rise = np.asarray(function(at + h)) - np.asarray(function(at - h))
-        slopes.append(rise / (2 * h[index]))
-    return np.stack(slopes, axis=-1).reshape(*np.shape(slopes[0]), *at.shape)
+        derivatives.append(rise / (2 * h[index]))
+    return np.stack(derivatives, axis=-1).reshape(*np.shape(derivatives[0]), *at.shape)
 
 
 @pytest.mark.one_in(5)
@@ -306,9 +306,9 @@ def test_value_and_gradients_agree_with_automatic_differentiation(x64, n, D, mak
         jax.value_and_grad(functools.partial(plain, measure=measure), argnums=(0, 1, 2))
     )(X, ell, 0.1)
     np.testing.assert_allclose(value, expected, rtol=1e-10)
-    for found, wanted in zip(gradients, expected_gradients, strict=True):
-        assert found.shape == jnp.shape(wanted)
-        np.testing.assert_allclose(found, wanted, rtol=1e-7, atol=1e-7 * np.abs(wanted).max())
+    for gradient, wanted in zip(gradients, expected_gradients, strict=True):
+        assert gradient.shape == jnp.shape(wanted)
+        np.testing.assert_allclose(gradient, wanted, rtol=1e-7, atol=1e-7 * np.abs(wanted).max())
 
 
 @pytest.mark.parametrize(
@@ -345,9 +345,9 @@ def test_gradients_agree_with_finite_differences(x64, X, model, at):
         kernel, noise_variance, measure = model(theta)
         return log_marginal_likelihood(X, kernel, noise_variance=noise_variance, measure=measure)
 
-    found = jax.jit(jax.grad(ours))(jnp.asarray(at))
-    np.testing.assert_allclose(found, finite_differences(ours, at, 3e-6), rtol=1e-6)
-    np.testing.assert_allclose(jax.jit(jax.jacfwd(ours))(jnp.asarray(at)), found, rtol=1e-11)
+    gradient = jax.jit(jax.grad(ours))(jnp.asarray(at))
+    np.testing.assert_allclose(gradient, finite_differences(ours, at, 3e-6), rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(jax.jacfwd(ours))(jnp.asarray(at)), gradient, rtol=1e-11)
 
 
 @pytest.mark.slow
@@ -372,7 +372,7 @@ def test_second_derivatives_and_batches(x64, n, D, likelihood):
     np.testing.assert_allclose(hessian, expected, rtol=1e-5, atol=1e-6 * size)
     np.testing.assert_allclose(hessian, hessian.T, rtol=1e-8, atol=1e-9 * size)
     batch = jnp.stack([at, at - 1.0, at - 0.2])
-    expected = [slope(one) for one in batch]
+    expected = [slope(point) for point in batch]
     np.testing.assert_allclose(jax.jit(jax.vmap(slope))(batch), expected, rtol=1e-9, atol=1e-9)
 
 
@@ -381,7 +381,7 @@ def test_second_derivatives_and_batches(x64, n, D, likelihood):
 
 @pytest.mark.parametrize("n", [30, pytest.param(LARGE, marks=pytest.mark.slow)])
 def test_vmap_agrees_with_single_calls(x64, n):
-    """Of many rows the rank is full at the first lengthscale, and low at the others."""
+    """For the larger sample the rank is full at the first lengthscale, and low at the others."""
     X = untied(n, 1, seed=14)
     lengthscales = jnp.array([0.01, 0.4, 2.0])
 
@@ -389,10 +389,10 @@ def test_vmap_agrees_with_single_calls(x64, n):
         return log_marginal_likelihood(X, SquaredExponential(ell))
 
     function = jax.value_and_grad(ours)
-    values, slopes = jax.jit(jax.vmap(function))(lengthscales)
+    values, gradients = jax.jit(jax.vmap(function))(lengthscales)
     expected = [jax.jit(function)(ell) for ell in lengthscales]
     np.testing.assert_allclose(values, [ours(ell) for ell in lengthscales], rtol=1e-12)
-    np.testing.assert_allclose(slopes, [slope for _, slope in expected], rtol=1e-9)
+    np.testing.assert_allclose(gradients, [gradient for _, gradient in expected], rtol=1e-9)
 
 
 @pytest.mark.parametrize("transform", [jax.jit, jax.grad, lambda f: lambda x: jax.vmap(f)(x[None])])
@@ -406,7 +406,7 @@ def test_inside_a_single_precision_trace_it_refuses(transform):
         transform(ours)(jnp.asarray(0.7))
 
 
-def test_lists_and_one_dimensional_arrays_are_one_column():
+def test_lists_and_vectors_are_a_single_column():
     column = sample(12, 1)
     values = {
         float(log_marginal_likelihood(X, SquaredExponential(0.7)))
@@ -425,9 +425,9 @@ def test_balanced_neighbours_give_minus_infinity(x64):
     def ours(ell, X):
         return log_marginal_likelihood(X, SquaredExponential(ell))
 
-    value, slopes = jax.value_and_grad(ours, argnums=(0, 1))(jnp.asarray(0.7), jnp.asarray(X))
+    value, gradients = jax.value_and_grad(ours, argnums=(0, 1))(jnp.asarray(0.7), jnp.asarray(X))
     assert log_marginal_likelihood(X, kernel) == value == -np.inf
-    assert all(np.all(np.isfinite(slope)) for slope in slopes)
+    assert all(np.all(np.isfinite(gradient)) for gradient in gradients)
     assert log_marginal_likelihood([2.0, 2.0, 2.0], kernel) == -np.inf
 
 

@@ -1,4 +1,4 @@
-"""The sampling covariance of mu_hat as the noise of BKE (5): beside a twin, and its derivatives."""
+"""The sampling covariance of mu_hat as the noise of BKE (5), compared with a twin; derivatives."""
 
 import jax
 import jax.numpy as jnp
@@ -56,11 +56,11 @@ def test_the_gaussian_term_agrees_with_the_twin(log_normal, noise, D, ell):
     assert value == pytest.approx(expected, rel=1e-8, abs=1e-6)
 
 
-def test_one_point_far_from_the_rest_by_hand():
+def test_a_point_distant_from_the_rest_by_hand():
     """Two points with no overlap: features (1, 0) and (0, 1), so C = [[1, -1], [-1, 1]] / 2."""
     with jax.enable_x64(True):
-        found = sampling_covariance(jnp.array([[0.0], [1e3]]), SquaredExponential(1.0))
-    np.testing.assert_allclose(found, np.array([[0.25, -0.25], [-0.25, 0.25]]), atol=1e-15)
+        covariance = sampling_covariance(jnp.array([[0.0], [1e3]]), SquaredExponential(1.0))
+    np.testing.assert_allclose(covariance, np.array([[0.25, -0.25], [-0.25, 0.25]]), atol=1e-15)
 
 
 @pytest.mark.one_in(20)
@@ -75,7 +75,7 @@ def test_one_point_far_from_the_rest_by_hand():
     ],
     ids=lambda kernel: type(kernel).__name__,
 )
-def test_slopes_agree_with_finite_differences(kernel, noise):
+def test_gradients_agree_with_finite_differences(kernel, noise):
     X = sample(30, 2, seed=1)
 
     with jax.enable_x64(True):
@@ -87,8 +87,8 @@ def test_slopes_agree_with_finite_differences(kernel, noise):
             kernel = jax.tree.unflatten(structure, leaves)
             return sum(dense_terms(jnp.asarray(X), kernel, noise, "unit", low_rank=True))
 
-        slopes = jax.grad(value)(leaves)
-        for index, (leaf, slope) in enumerate(zip(leaves, slopes, strict=True)):
+        gradients = jax.grad(value)(leaves)
+        for index, (leaf, slope) in enumerate(zip(leaves, gradients, strict=True)):
             for entry in np.ndindex(leaf.shape):
                 ends = []
                 for side in (-1, 1):
@@ -100,7 +100,7 @@ def test_slopes_agree_with_finite_differences(kernel, noise):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", [FULL, DIAGONAL], ids=["full", "diagonal"])
-def test_slopes_in_the_nugget_and_the_data(noise):
+def test_gradients_in_the_nugget_and_the_data(noise):
     X = sample(25, 1, seed=2)
     with jax.enable_x64(True):
         points, kernel = jnp.asarray(X), SquaredExponential(0.8)
@@ -119,7 +119,7 @@ def test_slopes_in_the_nugget_and_the_data(noise):
         assert along == pytest.approx((ends[1] - ends[0]) / 2e-6, rel=1e-4)
 
 
-def test_names_stand_for_their_covariances():
+def test_names_are_equivalent_to_their_noise_models():
     assert check_noise("clt") == SamplingNoise(True, 1e-8) == SAMPLING_NOISES["clt"]
     assert check_noise("heteroscedastic") == SamplingNoise(False, 1e-3)
     X = sample(20, 1)

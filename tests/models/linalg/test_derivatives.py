@@ -19,7 +19,7 @@ def expected(x, scale=3.0):
     return np.where(x > 0, x**3 * scale, np.sin(x))
 
 
-def test_batched_in_one_argument_or_both():
+def test_batched_in_a_single_argument_or_both():
     np.testing.assert_allclose(
         jax.vmap(branching, (0, None))(X, PARAMETERS), expected(X), rtol=1e-6
     )
@@ -30,7 +30,7 @@ def test_batched_in_one_argument_or_both():
     np.testing.assert_allclose(nested[2], expected(X, 4.0), rtol=1e-6)
 
 
-def test_only_one_branch_is_evaluated():
+def test_only_the_selected_branch_is_evaluated():
     """Every entry through both branches would make two ``select``s of this."""
     text = str(jax.make_jaxpr(jax.vmap(branching, (0, None)))(X, PARAMETERS))
     assert "cond[" in text
@@ -43,6 +43,6 @@ def test_forward_derivatives_in_and_around_a_batch():
     np.testing.assert_allclose(inside, exact, rtol=1e-6)
     around = jax.jacfwd(lambda x: jax.vmap(branching, (0, None))(x, PARAMETERS))(X)
     np.testing.assert_allclose(around, np.diag(exact), rtol=1e-6)
-    # A batch of tangents at one place.
+    # A batch of tangents at one point.
     tangents = jax.vmap(lambda dot: jax.jvp(lambda x: branching(x, PARAMETERS), (2.0,), (dot,))[1])
     np.testing.assert_allclose(tangents(X), 36.0 * X, rtol=1e-6)

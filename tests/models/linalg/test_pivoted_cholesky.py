@@ -48,8 +48,8 @@ def test_factor_reproduces_the_matrix_to_the_tolerance(n):
 @pytest.mark.parametrize(("n", "rank"), [(5, 1), (129, 7), (300, 40)])
 def test_a_rank_deficient_matrix_is_recovered_exactly(n, rank):
     matrix = low_rank(n, rank)
-    factor, found, remainder = factorise(matrix, rank + 5, 1e-9 * np.trace(matrix))
-    assert found == rank == np.linalg.matrix_rank(matrix)
+    factor, numerical_rank, remainder = factorise(matrix, rank + 5, 1e-9 * np.trace(matrix))
+    assert numerical_rank == rank == np.linalg.matrix_rank(matrix)
     np.testing.assert_allclose(factor.T @ factor, matrix, atol=1e-11 * np.trace(matrix))
     assert remainder <= 1e-9 * np.trace(matrix)
 
@@ -64,7 +64,7 @@ def test_remainder_is_the_trace_of_the_error(max_rank):
     assert remainder > 1e-10
 
 
-def test_each_pivot_is_the_largest_remaining_variance():
+def test_pivots_have_the_largest_remaining_variance():
     matrix = squared_exponential(60, 0.5, seed=1) * np.outer(*[np.linspace(1, 3, 60)] * 2)
     factor, rank, _ = factorise(matrix, 8, 0.0)
     left = matrix.copy()
@@ -80,8 +80,8 @@ def test_it_stops_at_the_tolerance_and_not_before(tolerance):
     matrix = squared_exponential(200, 0.5)
     factor, rank, remainder = factorise(matrix, 100, tolerance)
     assert remainder <= tolerance
-    one_less = factor[: rank - 1]
-    assert np.trace(matrix - one_less.T @ one_less) > tolerance
+    lower_rank = factor[: rank - 1]
+    assert np.trace(matrix - lower_rank.T @ lower_rank) > tolerance
 
 
 def test_stops_halfway_when_half_the_trace_is_left():
@@ -102,7 +102,7 @@ def test_does_not_stop_early_while_the_trace_falls():
 @pytest.mark.slow
 @pytest.mark.parametrize("lengthscale", [30.0, 1e3])
 def test_a_factor_is_accepted_only_where_it_is_accurate(lengthscale):
-    """What is left of a large matrix is rounding error, which the trace must not hide."""
+    """The remainder of a large matrix is rounding error, which the trace must not hide."""
     noise_variance = 0.1
     X = np.random.default_rng(0).gamma(2.0, size=(260, 5))
     with jax.enable_x64(True):
@@ -127,7 +127,7 @@ def test_a_factor_is_accepted_where_the_rank_is_low():
 
 
 @pytest.mark.parametrize("tolerance", [1e-3, 1e-9])
-def test_factors_in_numpy_agree_with_each_other_and_the_matrix(tolerance):
+def test_factors_in_numpy_agree_mutually_and_with_the_matrix(tolerance):
     matrix = squared_exponential(90, 0.8) * np.linspace(1.0, 3.0, 90)[:, None]
     matrix = matrix * np.linspace(1.0, 3.0, 90)  # a diagonal that is not constant
     dense, pivots = dense_pivoted_cholesky(matrix, tolerance)

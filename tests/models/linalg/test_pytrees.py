@@ -1,4 +1,4 @@
-"""Structures of dataclasses tell their classes apart, and otherwise are those of JAX."""
+"""Tree structures of dataclasses distinguish classes, and otherwise are those of JAX."""
 
 import dataclasses
 import importlib
@@ -49,7 +49,7 @@ def test_structures_of_different_classes_differ():
 
 
 @pytest.mark.slow
-def test_classes_do_not_share_compiled_programs():
+def test_classes_have_separate_compiled_programs():
     """400 classes of one layout in one cache: of JAX's own registration some are mistaken."""
 
     @jax.jit
@@ -57,11 +57,11 @@ def test_classes_do_not_share_compiled_programs():
         return jnp.asarray(instance.number())
 
     def numbered(number):
-        made = dataclasses.make_dataclass(
+        cls = dataclasses.make_dataclass(
             f"Numbered{number}", [("a", Any)], frozen=True,
             namespace={"number": lambda self, number=number: number},
         )  # fmt: skip
-        return register_dataclass(made)
+        return register_dataclass(cls)
 
     leaves = [int(number_of(numbered(number)(1.0))) for number in range(400)]
     np.testing.assert_array_equal(leaves, np.arange(400))
@@ -74,7 +74,7 @@ def test_no_class_is_registered_as_jax_does():
 
 
 def test_warning_for_classes_registered_by_jax():
-    """Where this release of JAX tells classes apart nobody is."""
+    """No class is mistaken if this release of JAX distinguishes classes."""
     theirs = make_class("Theirs", jax.tree_util.register_dataclass)
     another = make_class("Another", jax.tree_util.register_dataclass)
     structures_differ = jax.tree_util.tree_structure(theirs(1.0)) != jax.tree_util.tree_structure(

@@ -1,4 +1,4 @@
-"""Rows that are no data count for nothing, and similar data share compiled programs."""
+"""Padded rows do not change results, and data of similar size use the same programs."""
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +34,7 @@ def with_rows(size):
     return jax.tree.map(jnp.asarray, PaddedRows(points, rows.count))
 
 
-def slopes(rows, kernel, noise_variance, **options):
+def gradients(rows, kernel, noise_variance, **options):
     def terms(kernel, noise_variance):
         return jnp.stack(dense_terms(rows, kernel, noise_variance, **options))
 
@@ -56,8 +56,8 @@ def test_padding_does_not_change_terms_and_gradients(kernel, measure, low_rank, 
     kernel, rows = jax.tree.map(jnp.asarray, kernel), with_rows(97)
     if low_rank:
         assert low_rank_factor(rows, kernel.smoothed("unit", 3), 0.2)[1]
-    unpadded = slopes(jnp.asarray(X), kernel, 0.2, measure=measure, low_rank=False)
-    padded_rows = slopes(rows, kernel, 0.2, measure=measure, low_rank=low_rank)
+    unpadded = gradients(jnp.asarray(X), kernel, 0.2, measure=measure, low_rank=False)
+    padded_rows = gradients(rows, kernel, 0.2, measure=measure, low_rank=low_rank)
     assert len(unpadded) > 2
     for result, expected in zip(padded_rows, unpadded, strict=True):
         np.testing.assert_allclose(result, expected, rtol=1e-9 if low_rank else 1e-11)
@@ -84,7 +84,7 @@ def test_no_derivative_in_padded_data():
         SquaredExponential(0.4) + SquaredExponential(3.0),
     ],
 )
-def test_samples_of_one_column_share_a_program(kernel):
+def test_samples_of_a_single_column_use_the_same_program(kernel):
     """Among 513 to 544 rows there is one program, and as many rows as data change no value."""
     compiled = jax.jit(lambda index, *at: index.likelihood_terms(*at, "unit"))
     x = np.random.default_rng(1).normal(size=(544, 1))

@@ -6,7 +6,7 @@ from bke.models.linalg.symmetric import SymmetricBlocks, inverse_and_log_determi
 
 
 def symmetric(n, seed=0):
-    """Positive definite, with nothing that two entries share but by symmetry."""
+    """Return a positive definite matrix without equal entries other than by symmetry."""
     A = np.random.default_rng(seed).normal(size=(n, n))
     return A @ A.T / n + np.eye(n)
 
@@ -49,7 +49,7 @@ compiled = jax.jit(inverse_and_log_determinant)
 
 
 def positive_definite(n, seed=0, smallest=0.1):
-    """Eigenvalues from ``smallest`` to 10, nothing diagonal or symmetric about the eigenvectors."""
+    """Return a matrix of eigenvalues from ``smallest`` to 10, its eigenvectors and eigenvalues."""
     rng = np.random.default_rng(seed)
     Q = np.linalg.qr(rng.normal(size=(n, n)))[0]
     eigenvalues = np.geomspace(smallest, 10.0, n)

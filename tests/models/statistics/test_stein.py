@@ -42,7 +42,7 @@ def twin(kernel, x, s, y, t):
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: type(kernel).__name__)
 @pytest.mark.one_in(4)
-def test_matrix_is_made_of_derivatives(kernel):
+def test_matrix_consists_of_derivatives(kernel):
     expected = [
         [twin(kernel, X[i], S[i], Y[j], T[j]) for j in range(len(Y))] for i in range(len(X))
     ]
@@ -66,9 +66,11 @@ def test_its_mean_under_the_density_is_zero(kernel):
     def mixture(x):
         parts = np.array([0.3, 0.7])[:, None]
         at = (x - np.array([-1.0, 1.5])[:, None]) / np.array([0.5, 1.2])[:, None]
-        each = parts * np.exp(-0.5 * at**2) / np.array([0.5, 1.2])[:, None]
-        slope = np.sum(-each * at / np.array([0.5, 1.2])[:, None], axis=0) / each.sum(axis=0)
-        return each.sum(axis=0) / np.sqrt(2.0 * np.pi), slope
+        densities = parts * np.exp(-0.5 * at**2) / np.array([0.5, 1.2])[:, None]
+        slope = np.sum(-densities * at / np.array([0.5, 1.2])[:, None], axis=0) / densities.sum(
+            axis=0
+        )
+        return densities.sum(axis=0) / np.sqrt(2.0 * np.pi), slope
 
     density, slope = mixture(grid)
     points = np.array([-2.0, 0.3, 4.0])
@@ -97,9 +99,9 @@ def test_discrepancy_is_the_mean_over_different_rows():
     assert result == pytest.approx(np.mean(pairs), rel=1e-12)
 
 
-def test_no_cancellation_far_from_the_origin():
-    far = stein_matrix(X + 1e6, S, KERNELS[0])
-    np.testing.assert_allclose(far, stein_matrix(X, S, KERNELS[0]), rtol=1e-6, atol=1e-8)
+def test_no_cancellation_at_a_distance_from_the_origin():
+    shifted = stein_matrix(X + 1e6, S, KERNELS[0])
+    np.testing.assert_allclose(shifted, stein_matrix(X, S, KERNELS[0]), rtol=1e-6, atol=1e-8)
 
 
 def test_invalid_arguments():

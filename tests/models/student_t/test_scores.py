@@ -29,7 +29,7 @@ def x():
 
 
 @pytest.mark.parametrize(("kernel", "bounds"), CASES)
-def test_density_integrates_to_one(x, kernel, bounds):
+def test_density_integrates_to_unity(x, kernel, bounds):
     density = kernel_student_t(x, kernel, **PRIOR)
     normalizer = log_normalizer(density, bounds)
     at = np.linspace(*(bounds or (-60.0, 60.0)), 100_001)
@@ -114,7 +114,7 @@ def test_errors_are_at_most_their_estimates(D):
             assert result.error <= tolerance
 
 
-def test_integral_over_unbounded_columns_far_from_zero():
+def test_integral_over_unbounded_columns_distant_from_zero():
     """Values of about 5000 in one column, which is unbounded."""
     rows = np.array([[5000.0, 0.2], [5400.0, -0.1], [4700.0, 0.4], [5200.0, 0.0]])
     density = kernel_student_t(rows, Polynomial(1, 1.0), alpha=4.0, noise_variance=100.0)
@@ -199,8 +199,8 @@ def test_invalid_bounds_and_divergent_integrals(monkeypatch):
         log_normalizer(kernel_student_t(np.eye(3), SquaredExponential(1.0)), (-9.0, 9.0))
     # s grows like x^2, its power -(1 + N + alpha)/2 = -1.05 like x^-2.1 and the volume element not
     # at all: the integral over R^2 is infinite.
-    few_points = functools.partial(quadrature.integrate, max_points=300_000)
-    monkeypatch.setattr(quadrature, "integrate", few_points)
+    limited = functools.partial(quadrature.integrate, max_points=300_000)
+    monkeypatch.setattr(quadrature, "integrate", limited)
     plane = kernel_student_t([[0.0, 1.0]], Polynomial(1, 1.0), alpha=0.1)
     with pytest.raises(ArithmeticError, match="alpha is too small"):
         log_normalizer(plane)

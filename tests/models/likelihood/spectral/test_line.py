@@ -1,4 +1,4 @@
-"""Limits of one column and a squared exponential that other indexes do not share."""
+"""Limits that apply only to one column and a squared exponential."""
 
 import jax
 import jax.numpy as jnp
@@ -46,7 +46,7 @@ def test_very_short_lengthscales_of_a_scaled_kernel_and_with_hardly_any_noise():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("lengthscale", "centre"), [(10.0, 300.0), (3.0, 100.0), (0.5, 30.0)])
-def test_far_neighbours_that_nearly_balance(lengthscale, centre):
+def test_distant_neighbours_that_nearly_balance(lengthscale, centre):
     """Their difference five lengthscales away is lost compared with the terms of the others."""
     for unbalance in (1e-6, 1e-10):
         three = centre + 5.0 * lengthscale * np.array([-1.0, 0.0, 1.0 + unbalance])
@@ -75,7 +75,7 @@ def test_a_program_without_matrices_is_undefined_where_it_needs_them():
 
 
 @pytest.mark.slow
-def test_where_there_is_no_value_there_is_no_slope():
+def test_points_without_a_value_have_no_gradient():
     X = np.append(skewed(5940), np.full(60, 2.0))
     index = jax.tree.map(jnp.asarray, spectral_index(X[:, None]))
     assert index.shortest > 0.0

@@ -29,7 +29,7 @@ def prepared(X):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("measure", ["unit", "lebesgue"])
-def test_a_laplace_kernel_is_a_matern_one(measure):
+def test_a_laplace_kernel_is_a_matern_kernel(measure):
     X = skewed(325)
     values = [
         log_marginal_likelihood(X, kernel, measure=measure, likelihood=route)
@@ -43,7 +43,7 @@ def test_a_laplace_kernel_is_a_matern_one(measure):
     assert values[0] == pytest.approx(values[2], rel=1e-12)
 
 
-def test_what_is_left_of_a_balance_below_rounding_is_zero():
+def test_a_remainder_of_a_balance_below_rounding_is_zero():
     """The two sides of a lattice differ by what lies beyond its nearer end."""
     X = np.arange(325.0)
     result = prepared(X).sums(Matern(0.5, 3.0), 0.1).log_jacobian

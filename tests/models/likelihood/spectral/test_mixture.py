@@ -18,18 +18,20 @@ def skewed(n, seed=0):
     return np.random.default_rng(seed).gamma(2.0, size=n)
 
 
-def test_written_out_with_r_by_quadrature():
-    """The model as BKE (2), (4), (12) and (13) have it, and nothing of the package."""
+def test_terms_agree_with_r_by_quadrature():
+    """The model by BKE (2), (4), (12) and (13), without functions of the package."""
     x = np.append(skewed(299), 25.0)
     kernel = 2.0 * (SE(0.4) + 0.3 * SE(1.1)) + SE(9.0)
     parts = [(2.0, 0.4), (0.6, 1.1), (1.0, 9.0)]
 
-    def k(apart):
-        return sum(w * np.exp(-0.5 * (apart / at) ** 2) for w, at in parts)
+    def k(difference):
+        return sum(w * np.exp(-0.5 * (difference / at) ** 2) for w, at in parts)
 
-    apart = x[:, None] - x
-    embedding = k(apart).mean(axis=1)
-    gradients = sum(-w * apart / at**2 * np.exp(-0.5 * (apart / at) ** 2) for w, at in parts)
+    difference = x[:, None] - x
+    embedding = k(difference).mean(axis=1)
+    gradients = sum(
+        -w * difference / at**2 * np.exp(-0.5 * (difference / at) ** 2) for w, at in parts
+    )
     u = np.arange(-80.0, 110.0, 0.1)
     to_u, at_zero = k(x[:, None] - u), k(u)
     R = to_u @ to_u.T / (at_zero @ at_zero)
@@ -47,7 +49,7 @@ def test_written_out_with_r_by_quadrature():
     np.testing.assert_allclose(result, (gaussian, volume), rtol=1e-10)
 
 
-def test_kinds_of_sums():
+def test_types_of_sums():
     X = skewed(705)[:, None]
     for kernel in (
         0.5 * SE(2.0) + 1.5 * (SE(0.7) + SE(0.7)),
@@ -62,7 +64,7 @@ def test_kinds_of_sums():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("measure", ["unit", "lebesgue"])
-def test_a_number_times_one_squared_exponential(measure, monkeypatch):
+def test_a_number_times_a_squared_exponential(measure, monkeypatch):
     """By waves and on the grid, as for the squared exponential itself."""
     monkeypatch.setattr(base_module, "MAX_DENSE", 0)  # half the time to compile
     X = skewed(400)[:, None]

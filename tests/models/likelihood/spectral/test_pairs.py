@@ -9,7 +9,7 @@ def skewed(n, seed=0):
     return np.random.default_rng(seed).gamma(2.0, size=n)
 
 
-def test_no_point_with_few_neighbors_is_missed():
+def test_all_points_with_few_neighbors_are_found():
     x = np.sort(np.concatenate([skewed(200), [9.0, 9.0, 30.0]]))
     for lengthscale, threshold in ((0.05, 2e-6), (0.05, 0.4), (0.7, 1e-3), (4.0, 0.4)):
         scaled = np.abs(x - x[:, None]) / lengthscale
@@ -35,21 +35,21 @@ def test_isolated_points_and_their_pairs():
     X[:7] = [[40, 40], [40.3, 40], [-9, 7], [-9, 7], [21, 0], [13, -12], [3e3, 1]]
     shortest, longest = 0.8, 1.2
     result = DistinctPoints(X).isolated(shortest, longest)
-    apart = np.linalg.norm(X[:, None] - X, axis=2)
+    distances = np.linalg.norm(X[:, None] - X, axis=2)
     least = np.inf
     for lengthscale in np.linspace(shortest, longest, 9):
-        t = apart / lengthscale
+        t = distances / lengthscale
         least = np.minimum(least, (t * np.exp(-0.5 * t**2)).sum(axis=1))
     isolated = np.flatnonzero(least < 3e-8 * len(X))
     assert set(isolated) <= set(result.rows)
     assert list(isolated) == [2, 3, 4, 5, 6]
     assert len(result.rows) <= 20
-    # The tied pair has one place, without each other.
+    # The tied pair is one point, whose neighbours exclude both rows.
     tied = np.flatnonzero(np.all(X == [-9.0, 7.0], axis=1))
-    places = result.point_of_row[np.isin(result.rows, tied)]
-    assert len(places) == 2
-    assert places[0] == places[1]
-    own = result.delta[:, result.point_of_pair == places[0]].T
-    assert np.all(np.any(own != 0.0, axis=1))
-    nearest = np.sort(apart[tied[0]])[2]
-    assert np.linalg.norm(own, axis=1).min() == pytest.approx(nearest)
+    tied_points = result.point_of_row[np.isin(result.rows, tied)]
+    assert len(tied_points) == 2
+    assert tied_points[0] == tied_points[1]
+    tied_differences = result.delta[:, result.point_of_pair == tied_points[0]].T
+    assert np.all(np.any(tied_differences != 0.0, axis=1))
+    nearest = np.sort(distances[tied[0]])[2]
+    assert np.linalg.norm(tied_differences, axis=1).min() == pytest.approx(nearest)

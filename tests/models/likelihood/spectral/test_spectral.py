@@ -44,7 +44,7 @@ def normal(columns, n=1000, seed=0):
 
 
 def columns(n, gap=1e-12):
-    """Samples of one size, so that they share programs."""
+    """Samples of equal size, which use the same compiled programs."""
     return {
         "skewed": skewed(n),
         "outliers": np.concatenate([skewed(n - 5), [60.0, -40.0, -40.3, 21.0, 1e5]]),
@@ -101,7 +101,7 @@ def line_lengthscales(index, X):
 
 
 def band_lengthscales(index, X):
-    """Down to where log gamma is -1e14 and no point sees another."""
+    """Down to where log gamma is -1e14 and no point has neighbours."""
     longest = float(index.banded)
     assert 0.0 < longest < index.long.shortest
     assert index.is_accurate(SE(1e-7 * longest), 0.1)
@@ -166,60 +166,65 @@ CASES = [
 ]
 
 
-def both_terms(terms, with_slopes):
+def both_terms(terms, with_gradients):
     """Compile ``terms`` of data, lengthscale and noise variance, and slopes in these two."""
 
     def stacked(at, data):
         value = jnp.stack(terms(data, *at))
         return value, value
 
-    if with_slopes:
+    if with_gradients:
         return jax.jit(lambda data, *at: jax.jacfwd(stacked, has_aux=True)(at, data))
     return jax.jit(lambda data, *at: ((), stacked(at, data)[0]))
 
 
 @functools.cache
-def programs(name, with_slopes=True):
+def programs(name, with_gradients=True):
     """Compile terms and log gamma by the index and by matrices."""
     kernel = FAMILIES[name].kernel
 
     def log_gamma(index, at):
-        if hasattr(index, "log_jacobian"):  # of several ranges
+        if hasattr(index, "log_jacobian"):  # for several ranges
             return index.log_jacobian(kernel(at))
         return index.sums(kernel(at), 0.1).log_jacobian
 
     return (
         both_terms(
-            lambda index, at, noise: index.likelihood_terms(kernel(at), noise, "unit"), with_slopes
+            lambda index, at, noise: index.likelihood_terms(kernel(at), noise, "unit"),
+            with_gradients,
         ),
         both_terms(
             lambda X, at, noise: dense_terms(X, kernel(at), noise, "unit", low_rank=False),
-            with_slopes,
+            with_gradients,
         ),
         jax.jit(log_gamma),
         jax.jit(lambda X, at: log_jacobian(X, kernel(at))),
     )
 
 
-@pytest.mark.parametrize(("name", "sample", "with_slopes"), CASES)
-def test_terms_points_and_slopes_agree_with_the_matrices(name, sample, with_slopes, monkeypatch):
+@pytest.mark.parametrize(("name", "sample", "with_gradients"), CASES)
+def test_terms_points_and_gradients_agree_with_the_matrices(
+    name, sample, with_gradients, monkeypatch
+):
     if name == "mixture":  # what is compiled takes only nodes: half the time
         monkeypatch.setattr(base_module, "MAX_DENSE", 0)
     family = FAMILIES[name]
     X = family.data[sample]
     index = jax.tree.map(jnp.asarray, family.index(X))
-    spectral, dense, log_gamma, log_gamma_by_matrices = programs(name, with_slopes)
-    of_terms, of_points, of_slopes = family.errors
+    spectral, dense, log_gamma, log_gamma_by_matrices = programs(name, with_gradients)
+    of_terms, of_points, of_gradients = family.errors
     for at in family.at(index, X):
-        slopes, value = spectral(index, at, 0.1)
-        exact_slopes, exact = dense(index.rows.data, at, 0.1)
+        gradients, value = spectral(index, at, 0.1)
+        exact_gradients, exact = dense(index.rows.data, at, 0.1)
         assert np.all(np.isfinite(exact)), at
         np.testing.assert_allclose(value, exact, rtol=of_terms, atol=of_terms, err_msg=str(at))
-        for slope, exact_slope, step in zip(slopes, exact_slopes, (at, 0.1), strict=False):
-            # A slope of nearly nothing is the difference of terms as large as the value.
+        for gradient, exact_gradient, step in zip(
+            gradients, exact_gradients, (at, 0.1), strict=False
+        ):
+            # A gradient near zero is the difference of terms as large as the value.
             scale = 0.01 * np.abs(exact).reshape(-1, *[1] * np.ndim(step)) / step
-            error = np.abs(slope - exact_slope) / np.maximum(np.abs(exact_slope), scale)
-            assert np.all(error <= of_slopes), (at, error)
+            error = np.abs(gradient - exact_gradient) / np.maximum(np.abs(exact_gradient), scale)
+            assert np.all(error <= of_gradients), (at, error)
         expected = np.asarray(log_gamma_by_matrices(index.rows.data, at))
         result = np.asarray(log_gamma(index, at))[: len(expected)]
         zero = np.isneginf(expected)
@@ -328,13 +333,13 @@ def test_rows_in_any_order_and_transformations(make, at):
     def value(lengthscale, likelihood="spectral"):
         return log_marginal_likelihood(X[::-1], make(lengthscale), likelihood=likelihood)
 
-    values, slopes = jax.jit(jax.vmap(jax.value_and_grad(value)))(jnp.array(at))
+    values, gradients = jax.jit(jax.vmap(jax.value_and_grad(value)))(jnp.array(at))
     exact = jax.jit(jax.value_and_grad(partial(value, likelihood="dense")))
-    for result, slope, one in zip(values, slopes, at, strict=True):
-        expected, expected_slope = exact(one)
+    for result, gradient, lengthscale in zip(values, gradients, at, strict=True):
+        expected, expected_slope = exact(lengthscale)
         assert result == pytest.approx(float(expected), rel=1e-9)
-        assert slope == pytest.approx(float(expected_slope), rel=1e-6)
-    assert slopes[1] == pytest.approx(float(jax.jit(jax.jacfwd(value))(at[1])), rel=1e-11)
+        assert gradient == pytest.approx(float(expected_slope), rel=1e-6)
+    assert gradients[1] == pytest.approx(float(jax.jit(jax.jacfwd(value))(at[1])), rel=1e-11)
 
 
 EQUAL = np.append(skewed(265), np.full(60, 2.0))  # more points than a block has are equal
@@ -343,7 +348,7 @@ EQUAL = np.append(skewed(265), np.full(60, 2.0))  # more points than a block has
 @pytest.mark.parametrize(
     ("X", "make", "at", "noise_variance", "measure", "errors"),
     [
-        # The filter alone is off in the eighth digit.
+        # The filter by itself is off in the eighth digit.
         (np.sort(skewed(325)), partial(Matern, 0.5), 50.0, 1e-9, "lebesgue", (1e-10, None)),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
@@ -364,7 +369,7 @@ EQUAL = np.append(skewed(265), np.full(60, 2.0))  # more points than a block has
         ),
     ],
 )
-def test_where_the_basis_is_not_accurate_enough_matrices_are_taken(
+def test_matrices_are_used_if_the_basis_is_not_accurate(
     X, make, at, noise_variance, measure, errors
 ):
     if callable(at):
@@ -385,7 +390,7 @@ def test_where_the_basis_is_not_accurate_enough_matrices_are_taken(
         assert slope == pytest.approx(float(expected), rel=of_slope)
 
 
-MANY = np.append(skewed(5940), np.full(60, 2.0))
+LARGE_SAMPLE = np.append(skewed(5940), np.full(60, 2.0))
 NEARLY_EQUAL = np.append(skewed(5940), 2.0 + 1e-9 * skewed(60, seed=2))
 
 
@@ -393,8 +398,8 @@ NEARLY_EQUAL = np.append(skewed(5940), 2.0 + 1e-9 * skewed(60, seed=2))
 @pytest.mark.parametrize(
     ("X", "kernel", "options", "message"),
     [
-        (MANY, SE(1e-6), {}, "too short for 6000 rows"),
-        # Shorter ones than some may be taken again.
+        (LARGE_SAMPLE, SE(1e-6), {}, "too short for 6000 rows"),
+        # Still shorter lengthscales may be accurate again.
         (NEARLY_EQUAL, SE(1e-6), {}, r"between .* and .* is too short"),
         (skewed(6000), SE(1e-6) + SE(1.0), {}, "too short for 6000 rows"),
         (normal(2, n=5100), SE(1e-3), {}, "too short for 5100 rows"),

@@ -10,7 +10,7 @@ def normal(columns, n, seed=0):
 
 
 @pytest.mark.parametrize("columns", [2, 3])
-def test_weights_at_nodes_stand_for_the_points(columns):
+def test_weights_at_nodes_represent_the_points(columns):
     X = np.abs(normal(columns, n=300))
     axes = tuple(nodes_over(x.max(), 0.5) for x in X.T)
     weights = weights_at_nodes(axes, X)

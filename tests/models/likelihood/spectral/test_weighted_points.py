@@ -19,7 +19,7 @@ WIDTH = 2.0**-7
 
 
 def rows(n):
-    """A hump and rows that hardly any other is near."""
+    """Return normal rows and a few isolated ones."""
     rng = np.random.default_rng(3)
     return np.sort(np.concatenate([rng.normal(size=n - 4), [7.0, 7.3, -9.0, 30.0]]))
 
@@ -31,20 +31,20 @@ def terms(index, lengthscale):
 
 @pytest.mark.parametrize("lengthscale", [5.0, 0.4, 0.03, 0.004])
 @pytest.mark.slow
-def test_rows_that_are_there_several_times(lengthscale):
-    """Waves, grids, and pairs of what is far out; every row once, twice or three times."""
+def test_weights_are_repeated_rows(lengthscale):
+    """Waves, grids, and pairs of isolated points; rows occur one to three times."""
     x = rows(6001)
     times = 1 + np.arange(len(x)) % 3
     weighted = jax.tree.map(jnp.asarray, weighted_line_index(x, times.astype(float), 0.001))
     repeated = spectral_index(np.repeat(x, times)[:, None])
-    one, other = (terms(item, lengthscale) for item in (weighted, repeated))
-    np.testing.assert_allclose(one.gaussian, other.gaussian, rtol=1e-11)
-    np.testing.assert_allclose(one.jacobian, other.jacobian, rtol=1e-11)
-    assert np.isfinite(one.jacobian)
+    by_weights, by_repetition = (terms(item, lengthscale) for item in (weighted, repeated))
+    np.testing.assert_allclose(by_weights.gaussian, by_repetition.gaussian, rtol=1e-11)
+    np.testing.assert_allclose(by_weights.jacobian, by_repetition.jacobian, rtol=1e-11)
+    assert np.isfinite(by_weights.jacobian)
 
 
 @pytest.mark.slow
-def test_slopes_and_a_variance():
+def test_gradients_and_a_variance():
     x = rows(6001)
     weighted = jax.tree.map(jnp.asarray, weighted_line_index(x, np.full(len(x), 2.0), 0.001))
     repeated = spectral_index(np.repeat(x, 2)[:, None])
@@ -59,23 +59,25 @@ def test_slopes_and_a_variance():
 
 
 def binned(x, keep):
-    """Points for ``x``, with the rows of bins that ``keep`` (bins,) says."""
-    place, u = find_bins(x, WIDTH)
-    bins, place, counts = np.unique(place, return_inverse=True, return_counts=True)
-    many = counts > MAX_UNBINNED
-    inside = many[place]
-    own = (np.cumsum(many) - 1)[place]
-    moments = bin_moments(own[inside], u[inside], int(many.sum()))
-    kept = np.zeros(len(moments), dtype=bool) | keep
-    return weighted_points(bins[many], moments, WIDTH, kept, x[~inside | kept[own]])
+    """Return points for ``x``, with the rows of the bins in the mask ``keep`` (bins,)."""
+    bin_of_row, u = find_bins(x, WIDTH)
+    bins, bin_of_row, counts = np.unique(bin_of_row, return_inverse=True, return_counts=True)
+    is_full = counts > MAX_UNBINNED
+    inside = is_full[bin_of_row]
+    index_of_full = (np.cumsum(is_full) - 1)[bin_of_row]
+    moments = bin_moments(index_of_full[inside], u[inside], int(is_full.sum()))
+    has_rows = np.zeros(len(moments), dtype=bool) | keep
+    return weighted_points(
+        bins[is_full], moments, WIDTH, has_rows, x[~inside | has_rows[index_of_full]]
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lengthscale", [1.0, 0.3])
-def test_the_error_by_nodes_is_told(lengthscale):
+def test_the_error_by_nodes_is_estimated(lengthscale):
     """As long as no zero of mu_hat' is near; the rows there leave only rounding."""
     x = rows(60_000)
-    whole = terms(spectral_index(x[:, None]), lengthscale)
+    exact = terms(spectral_index(x[:, None]), lengthscale)
     keep = False
     estimated = []
     for _ in range(2):
@@ -83,10 +85,10 @@ def test_the_error_by_nodes_is_told(lengthscale):
         index = weighted_line_index(points.x, points.weights, WIDTH)
         index = jax.tree.map(jnp.asarray, index)
         result = terms(index, lengthscale)
-        np.testing.assert_allclose(result.gaussian, whole.gaussian, rtol=1e-11)
+        np.testing.assert_allclose(result.gaussian, exact.gaussian, rtol=1e-11)
         log_jacobian = index.log_jacobian(SquaredExponential(lengthscale))
         errors = np.asarray(volume_errors(log_jacobian, points.nodes, points.counts))
-        assert abs(result.jacobian - whole.jacobian) <= errors.sum() + 1e-6
+        assert abs(result.jacobian - exact.jacobian) <= errors.sum() + 1e-6
         estimated.append(errors.sum())
         keep = errors > 1e-9
     assert estimated[0] > 1.0
