@@ -97,7 +97,7 @@ def kernel_test(
     check_memory(n, sum(sample.shape[1] for sample in samples), matrices=16)
     order = canonical_order(np.concatenate(samples, axis=1))
     z = samples[2][order]
-    with computing(), progress_bar("variables", 3, shown=progress) as advance:
+    with computing(), progress_bar("variables", 3, show=progress) as advance:
         kernels, grams = [], []
         for choice, sample in zip(choices, samples, strict=True):
             (selected,) = choice.kernels(sample)
@@ -127,7 +127,7 @@ def kernel_test(
             statistic_of_rows, magnitude = permuted(of_x, of_y, of_z, operator)
 
             def values(permutations: np.ndarray) -> np.ndarray:
-                with progress_bar("permutations", len(permutations), shown=progress) as advance:
+                with progress_bar("permutations", len(permutations), show=progress) as advance:
 
                     def batch(columns: slice) -> np.ndarray:
                         some = [statistic_of_rows(rows) for rows in permutations[columns]]
