@@ -1,13 +1,13 @@
 """Levels and powers of tests of conditional independence: HSIC of residuals, and KCI.
 
-The data are those of Zhang, Peters, Janzing and Schölkopf (2011), section 4.1: a post-nonlinear
+The data are similar to those of Zhang, Peters, Janzing and Schölkopf (2011): a post-nonlinear
 model, x = g(f(z) + e) and y in the same way with its own functions and noise, for normal z in 1 to
 5 columns. Functions are random mixtures of the identity, a cubic and a hyperbolic tangent of the
 standardized argument; noise is normal, uniform or Laplace. In case I only the first column of z
 has an effect, in case II the sum of a function of each column. For the power the same normal
-variable is added to x and y. The paper does not state the weights, the size of the noise and that
-of the added variable: here the weights are uniform on the simplex, the standard deviation of the
-noise is half that of f(z), and that of the added variable a quarter of that of x and y. In the case
+variable is added to x and y. The weights of the mixtures are uniform on the simplex, the standard
+deviation of the noise is half that of f(z), and that of the added variable a quarter of that of x
+and y. In the case
 "variance" x and y have mean zero and a standard deviation exp(s / 2), for the sum s of the columns
 over the root of their number.
 
@@ -125,7 +125,7 @@ def main() -> None:
             f"\n\n{report.table(rows)}"
         )
 
-    # With one column, case II is case I. That the variance depends on z is shown with one column.
+    # With one column, case II is case I. A variance that depends on z is measured for the first D.
     keys = [
         {"case": case, "n": n, "D": columns, "test": test}
         for n, case, columns, test in itertools.product(

@@ -29,9 +29,13 @@ from ..data.checks import (
 )
 from ..learning.kernel_selection import KERNEL_NAMES
 from ..permutation.null_distribution import check_permutations, p_value
-from .independence import Variable, hsic_statistic, permuted_indices
-from .kernel_conditional_independence import gamma_limit, residual_gram, residual_operator
-from .kernels import SINGLE_KERNELS, KernelChoice, gram
+from .independence import (
+    Variable,
+    conditional_independence_test,
+    hsic_statistic,
+    permuted_indices,
+)
+from .kernels import SINGLE_KERNELS, KernelChoice
 from .residuals import regress_out
 from .variables import variable_kernels
 
@@ -126,7 +130,7 @@ class ConditionalTests:
         self._kernels: dict[tuple[str, tuple[str, ...]], list[Any]] = {}
         cache_size = max(2, CACHE_BYTES // (MATRICES_PER_VARIABLE * 8 * n**2))
         self._variable = functools.lru_cache(cache_size)(self._compute_variable)
-        self._residual_gram = functools.lru_cache(8 * cache_size)(self._compute_residual_gram)
+        self._single_kernel = functools.cache(self._compute_single_kernel)
 
     def columns(self, names: Sequence[str]) -> np.ndarray:
         """Return the values of columns, (n, D)."""
@@ -137,16 +141,43 @@ class ConditionalTests:
     ) -> ConditionalIndependence:
         """Test whether two columns are independent given others, or return the cached result."""
         key = (min(first, second), max(first, second), tuple(sorted(conditioning)))
-        if key not in self._results and conditioning and self.test_name == "kci":
-            grams = (self._residual_gram(name, key[2], name == key[0]) for name in key[:2])
-            value, limit = gamma_limit(*grams)
-            self._results[key] = ConditionalIndependence(*key, float(limit.sf(value)))
-        elif key not in self._results:
-            x, y = (self._variable(name, key[2]) for name in key[:2])
-            with computing():
-                combined, _ = hsic_statistic(x, y, self._indices, "unbiased", progress=False)
-            self._results[key] = ConditionalIndependence(*key, p_value(combined.values))
+        if key not in self._results:
+            kci = conditioning and self.test_name == "kci"
+            pvalue = self._kci_pvalue(*key) if kci else self._hsic_pvalue(*key)
+            self._results[key] = ConditionalIndependence(*key, pvalue)
         return self._results[key]
+
+    def _hsic_pvalue(self, first: str, second: str, conditioning: tuple[str, ...]) -> float:
+        """Compute the p-value of HSIC of two columns, or of their residuals given others."""
+        x, y = (self._variable(name, conditioning) for name in (first, second))
+        with computing():
+            combined, _ = hsic_statistic(x, y, self._indices, "unbiased", progress=False)
+        return p_value(combined.values)
+
+    def _kci_pvalue(self, first: str, second: str, conditioning: tuple[str, ...]) -> float:
+        """Compute the p-value of KCI of two columns given others."""
+        variables = (first,), (second,), conditioning
+        try:
+            result = conditional_independence_test(
+                *map(self.columns, variables),
+                statistic="kci",
+                kernel=tuple(map(self._single_kernel, variables)),
+                n_resamples=self.n_resamples,
+                sequential=False,
+                # The p-value does not depend on the level; this one suits any n_resamples.
+                alpha=1.0 / (1 + self.n_resamples),
+                seed=self.seed,
+                progress=False,
+            )
+        except InputError as error:
+            given = ", ".join(conditioning)
+            raise InputError(f"{first} (X) and {second} (Y) given {given} (Z): {error}") from None
+        return result.pvalue
+
+    def _compute_single_kernel(self, names: tuple[str, ...]) -> Any:
+        """Select a single kernel of columns."""
+        with computing():
+            return self.choice.kernels(self.columns(names))[0]
 
     def _compute_variable(self, name: str, conditioning: tuple[str, ...]) -> Variable:
         """Compute the kernels and Gram matrices of a column, or of its residuals."""
@@ -164,26 +195,6 @@ class ConditionalTests:
             if key not in self._kernels:
                 self._kernels[key] = variable_kernels(values, self.choice)
             return Variable.from_sample(values, self._kernels[key], self.choice)
-
-    def _compute_residual_gram(
-        self, name: str, conditioning: tuple[str, ...], extended: bool
-    ) -> np.ndarray:
-        """Compute the residual Gram matrix of a column given others, ``extended`` by these."""
-        with computing():
-
-            def matrix_of(names: tuple[str, ...]) -> np.ndarray:
-                key = "", names
-                values = self.columns(names)
-                if key not in self._kernels:
-                    self._kernels[key] = self.choice.kernels(values)
-                return gram(self._kernels[key][0], values)
-
-            matrix = matrix_of((name,))
-            if extended:
-                matrix = matrix * matrix_of(conditioning)
-            label = f"{name} given {', '.join(conditioning)}"
-            operator = residual_operator(matrix, self.columns(conditioning), label, self.seed)
-            return residual_gram(matrix, operator)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -237,8 +248,8 @@ class CausalGraph(ReprMixin):
             raise InputError(f"columns must be {', '.join(self.columns)} in some order")
         source = self.source
         if kernel is not None:
-            names_of_kernels = TESTS[source.test_name]
-            choice = KernelChoice.checked(kernel, names_of_kernels, source.choice.standardize)
+            names_of_test = TESTS[source.test_name]
+            choice = KernelChoice.checked(kernel, names_of_test, source.choice.standardize)
             source = dataclasses.replace(source, choice=choice)
         progress = self.progress if progress is None else progress
         return _find_graph(source, names, alpha, self.most_given, progress)
@@ -320,7 +331,7 @@ def causal_graph(
     """Find a causal graph by the PC algorithm (CAU-1).
 
     Its tests of independence are HSIC, and those of conditional independence HSIC of residuals
-    (CI-3) or KCI with the gamma approximation (CI-2).
+    (CI-3) or KCI with local permutations (CI-2).
 
     The result is correct if all common causes are among the columns, the true graph is acyclic and
     faithful, rows are independent, and no test errs; with many tests some do. Rows in order of time
@@ -332,11 +343,11 @@ def causal_graph(
             to use, by default all.
         test: ``"residuals"`` or ``"kci"``, the ``statistic`` of
             :func:`~bke.inference.conditional_independence_test`. Of two columns in KCI the one
-            whose name is first in the alphabet is extended by the conditioning columns.
+            whose name is first in the alphabet is X.
         kernel: ``"bkl"``, ``"posterior"``, ``"median"``, a kernel, or without KCI ``"multiscale"``,
             for each variable or its residuals.
         alpha: level of every test; a higher level gives more edges.
-        n_resamples: number of permutations of every test by HSIC.
+        n_resamples: number of permutations of every test.
         most_given: largest number of conditioning columns; ``None`` for no limit.
         standardize: see :func:`~bke.inference.independence_test`.
         seed: random seed of all tests.
@@ -423,18 +434,18 @@ def _run_pc(
     except ImportError:
         raise InputError("causal-learn is not installed: pip install 'bke[causal]'") from None
 
-    class ResidualHsic(CIT_Base):  # type: ignore[misc]
+    class KernelTest(CIT_Base):  # type: ignore[misc]
         """Adapter of ``pvalue`` to the interface of causal-learn."""
 
         def __init__(self, data: np.ndarray, **_: Any) -> None:
             super().__init__(data)
-            self.check_cache_method_consistent("bke", "residual HSIC")
+            self.check_cache_method_consistent("bke", "kernel test")
 
         def __call__(self, x: int, y: int, condition_set: Any = None) -> float:
             conditioning = () if condition_set is None else tuple(map(int, condition_set))
             return pvalue(int(x), int(y), conditioning)
 
-    register_ci_test("bke", ResidualHsic)
+    register_ci_test("bke", KernelTest)
     graph = pc(sample, alpha, "bke", stable=True, show_progress=False, max_k=max_conditioning)
     return np.asarray(graph.G.graph)
 

@@ -251,33 +251,34 @@ def conditional_independence_test(
 ) -> TestResult:
     """Test that X and Y are independent given Z, by HSIC of residuals or by KCI.
 
-    ``"residuals"``: X and Y are regressed on Z by Gaussian processes, and the residuals are tested
-    for independence by HSIC (CI-3), as in BKE section 5. This is an approximation: residuals are
-    estimates, so that permutations of them are not exact. For independent X and Y with 20 to 200
-    rows about 0.07 are rejected at level 0.05. A dependence on Z beyond the mean, such as a
-    variance that changes with Z, is mistaken for a dependence between X and Y.
+    ``"residuals"`` (default): X and Y are regressed on Z by Gaussian processes, and the residuals
+    are tested for independence by HSIC (CI-3), as in BKE section 5. This is an approximation:
+    residuals are estimates, so that permutations of them are not exact. For independent X and Y
+    with 20 to 200 rows about 0.07 are rejected at level 0.05. A dependence on Z beyond the mean,
+    such as a variance that changes with Z, is mistaken for a dependence between X and Y.
 
     ``"kci"``: functions of (X, Z) and of Y are regressed on Z in place of X and Y themselves, so
     that any dependence on Z is removed as far as the regressions succeed (CI-2; KME section 4.7;
-    Zhang, Peters, Janzing and Schölkopf 2011). The statistic is tr(K_X'' K_Y) / n for the inner
-    products of the residuals of all functions in the spaces of the kernels. Exchanging X and Y
-    changes the p-value a little, because only X is extended by Z.
+    Zhang, Peters, Janzing and Schölkopf 2011). The statistic is tr(A B) / n for the inner products
+    A and B of the residuals of all functions in the spaces of the kernels. Exchanging X and Y
+    changes the p-value, because only X is extended by Z.
 
     ``"normalized"``: the squared norm of the normalized conditional cross-covariance operator of
     (X, Z) and (Y, Z) (CI-1; KME (4.26); Fukumizu, Gretton, Sun and Schölkopf 2008).
 
     Null distributions (``method``) of the last two:
 
-    - ``"local permutation"`` (default) permutes x within clusters of at least five rows with
-      similar z, or with equal z if there are as many. The level is exact if the rows of every
-      cluster have equal z. Otherwise it exceeds ``alpha`` at most by the total variation distance
-      between the distribution of the x given the z and one that is exchangeable within clusters.
-      This vanishes if the distribution of x given z is Lipschitz in z in Hellinger distance and the
-      diameter of the clusters is of smaller order than n^(-1/2) (Kim, Neykov, Balakrishnan and
-      Wasserman 2022), which these clusters attain for one column of z, and not for two or more.
-      The regression of functions of y serves for x too, so that no choice depends on x.
-    - ``"gamma"`` (KCI only) has the first two moments of the limit (Zhang et al. 2011, proposition
-      6). It is an approximation, and rejects too often where the regressions fail, as with several
+    - ``"local permutation"`` (default) permutes x within clusters of about five to ten rows with
+      similar z, or of any number from five on with equal z. The level is exact if the rows of every
+      cluster have equal z (``exact`` of the result). Otherwise it exceeds ``alpha`` at most by the
+      total variation distance between the distribution of the x given the z and one that is
+      exchangeable within clusters. This vanishes if the distribution of x given z is Lipschitz in z
+      in Hellinger distance and the diameter of the clusters is of smaller order than n^(-1/2) (Kim,
+      Neykov, Balakrishnan and Wasserman 2022). The clusters attain this for one column of z with a
+      density that is bounded away from zero on an interval, and not for two or more columns. The
+      regression of functions of y serves for x too, so that no choice depends on the pairs of x.
+    - ``"gamma"`` (KCI only) has the first two moments of the limit. It takes less time, and its
+      level is approximate: it rejects far too often where the regressions fail, as with several
       columns of z that all have strong effects.
 
     Args:
@@ -293,14 +294,11 @@ def conditional_independence_test(
             :func:`~bke.inference.independence_test`.
 
     Raises:
-        InputError: for invalid data or arguments, if Z determines X or Y, or for ``"residuals"``
-            without scikit-learn.
+        InputError: for invalid data or arguments, for ``"residuals"`` without scikit-learn, or if
+            Z determines a variable that is regressed on it.
     """
     check_choice(statistic, "statistic", ("residuals", *kernel_conditional_independence.METHODS))
     if statistic != "residuals":
-        other = ("estimator", "dependence_length")
-        if name := next((name for name in other if name in options), None):
-            raise InputError(f"{name} is an option of statistic='residuals', not of {statistic!r}")
         check_options(options, kernel_conditional_independence.kernel_test)
         return kernel_conditional_independence.kernel_test(
             X, Y, Z, statistic=statistic, seed=seed, **options

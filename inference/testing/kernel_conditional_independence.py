@@ -32,6 +32,7 @@ from ..permutation.null_distribution import (
     small_sample_note,
     without_rounding,
 )
+from ..permutation.samples import MAX_COUNTED
 from ..permutation.scheme import PermutationScheme
 from .kernels import SINGLE_KERNELS, KernelChoice, center, check_not_degenerate, gram
 from .residuals import MIN_RESIDUAL_VARIANCE, NOTHING_LEFT
@@ -49,13 +50,16 @@ LEARNED_ROWS = 200
 #: Bounds of the lengthscales of the regressions, in standard deviations of a column of z, and of
 #: epsilon. A column with the longest lengthscale has no influence.
 LENGTHSCALES, RATIOS = (1e-2, 1e3), (1e-6, 1e3)
-#: Clusters have at least this many rows. In 40 data sets of 100 rows in three settings, 3 and 5
-#: rejected equally often within 0.05.
+#: Rows with equal z are a cluster if they are at least this many; a part of the other rows is
+#: divided if it has twice as many. In 40 data sets of 100 rows in three settings, 3 and 5 rejected
+#: equally often within 0.05.
 CLUSTER_ROWS = 5
 #: The regularization of the normalized statistic is RIDGE n^-0.25, since its consistency requires
 #: that it vanishes, and more slowly than n^(-1/3) (Fukumizu et al. 2008). Of 0.001, 0.01 and 0.1
 #: the last had the most power in 40 data sets of 100 rows.
 RIDGE = 0.1
+#: Computes a statistic for one permutation (n,) of the rows of x.
+PermutedStatistic: TypeAlias = Callable[[np.ndarray], float]
 
 
 def kernel_test(
@@ -87,7 +91,9 @@ def kernel_test(
         )
     per_variable = kernel if isinstance(kernel, tuple) else (kernel,) * 3
     if len(per_variable) != 3:
-        raise InputError(f"kernel must be one or a tuple of three, got {len(per_variable)}")
+        raise InputError(
+            f"kernel must be one for all variables or a tuple of 3, got {len(per_variable)}"
+        )
     choices = [KernelChoice.checked(k, SINGLE_KERNELS, standardize) for k in per_variable]
     check_count(seed, "seed", 0, 2**63 - 1)
     alpha = check_permutations(n_resamples, alpha, method=method)
@@ -96,7 +102,14 @@ def kernel_test(
     n = len(samples[0])
     check_memory(n, sum(sample.shape[1] for sample in samples), matrices=16)
     order = canonical_order(np.concatenate(samples, axis=1))
+    # Rows are in order of y and z, and of x only among ties: otherwise the subsample of a
+    # regression would depend on x, and permutations of x would not be exact.
+    order = order[canonical_order(np.concatenate(samples[1:], axis=1)[order])]
     z = samples[2][order]
+    z = (z - z.mean(axis=0)) / z.std(axis=0)
+    # Columns are sorted by their values, up to rounding: ties between them must not be broken by
+    # their order.
+    z = z[:, np.lexsort(np.round(z[::-1], 9))]
     with computing(), progress_bar("variables", 3, show=progress) as advance:
         kernels, grams = [], []
         for choice, sample in zip(choices, samples, strict=True):
@@ -112,34 +125,28 @@ def kernel_test(
         "alpha": alpha,
         "statistic_label": "KCI" if statistic == "kci" else "normalized conditional covariance",
     }
-    of_x, of_y, of_z = grams
+    gram_x, gram_y, gram_z = grams
     if statistic == "normalized":
-        of_y = of_y * of_z
+        gram_y = gram_y * gram_z
     with computing():
-        operator = residual_operator(of_y, z, "Y given Z", seed)
+        operator = residual_operator(gram_y, z, "Y given Z", seed)
         if method == "gamma":
-            of_xz = of_x * of_z
-            first = residual_gram(of_xz, residual_operator(of_xz, z, "X given Z", seed))
-            value, limit = gamma_limit(first, residual_gram(of_y, operator))
+            gram_xz = gram_x * gram_z
+            operator_x = residual_operator(gram_xz, z, "X given Z", seed)
+            value, limit = gamma_limit(
+                residual_gram(gram_xz, operator_x), residual_gram(gram_y, operator)
+            )
             result = TestResult.from_limit(value, limit, method="gamma limit", **attributes)
         else:
             permuted = permuted_kci if statistic == "kci" else permuted_normalized
-            statistic_of_rows, magnitude = permuted(of_x, of_y, of_z, operator)
-
-            def values(permutations: np.ndarray) -> np.ndarray:
-                with progress_bar("permutations", len(permutations), show=progress) as advance:
-
-                    def batch(columns: slice) -> np.ndarray:
-                        some = [statistic_of_rows(rows) for rows in permutations[columns]]
-                        advance(len(some))
-                        return np.array(some)
-
-                    drawn = in_batches(batch, len(permutations), 24 * n * n)
-                return without_rounding(drawn, magnitude)
-
-            rng = partial(generator, seed, *samples)
-            result = _local_permutation_test(
-                values, z, rng, n_resamples, sequential=sequential, **attributes
+            result = local_permutation_test(
+                *permuted(gram_x, gram_y, gram_z, operator),
+                z,
+                partial(generator, seed, *samples),
+                n_resamples,
+                sequential=sequential,
+                progress=progress,
+                **attributes,
             )
     notes = variable_notes(variables, samples, independent_rows=True)
     return dataclasses.replace(
@@ -149,37 +156,48 @@ def kernel_test(
     )
 
 
-def _local_permutation_test(
-    values: Callable[[np.ndarray], np.ndarray],
+def local_permutation_test(
+    statistic: PermutedStatistic,
+    magnitude: float,
     z: np.ndarray,
     rng: Callable[[], np.random.Generator],
     n_resamples: int,
     *,
     sequential: bool,
+    progress: bool,
     **attributes: Any,
 ) -> TestResult:
-    """Test by permutations of rows within clusters of similar z.
+    """Test by permutations of x within clusters of similar z.
 
     Args:
-        values: computes the statistic (1 + B,) for permutations of the rows of x, (1 + B, n), the
-            identity first.
-        z: conditioning variable, (n, E).
+        statistic: computes the statistic for a permutation (n,) of the rows of x.
+        magnitude: size of the terms of the statistic.
+        z: standardized conditioning variable, (n, E).
         rng: creates the random number generator.
         n_resamples: largest number of permutations.
         sequential: stop early.
+        progress: show a progress bar.
         **attributes: attributes of the result.
     """
+    n = len(z)
     clusters = local_clusters(z)
     sizes = np.bincount(clusters)
-    scheme = PermutationScheme.independent(np.arange(len(z)), clusters)
+    scheme = PermutationScheme.independent(np.arange(n), clusters)
     clusters_text = pluralize(len(sizes), "cluster")
-    # A few rows suffice for many permutations.
-    num_permutations = math.prod(math.factorial(min(size, 20)) for size in sizes.tolist())
+    num_permutations = math.prod(math.factorial(min(k, MAX_COUNTED)) for k in sizes.tolist())
 
     def evaluate(count: int) -> TestResult:
-        permutations = np.vstack([np.arange(len(z)), scheme.draw(count, rng()).T])
+        permutations = np.vstack([np.arange(n), scheme.draw(count, rng()).T])
+        with progress_bar("permutations", len(permutations), show=progress) as advance:
+
+            def batch(indices: slice) -> np.ndarray:
+                values = np.array([statistic(rows) for rows in permutations[indices]])
+                advance(len(values))
+                return values
+
+            values = in_batches(batch, len(permutations), 24 * n * n)
         return TestResult.from_permutations(
-            values(permutations),
+            without_rounding(values, magnitude),
             method=f"{describe_count(count, n_resamples)} within {clusters_text}",
             exact=len(np.unique(np.column_stack([clusters, z]), axis=0)) == len(sizes),
             notes=small_sample_note(num_permutations, attributes["alpha"]),
@@ -189,17 +207,18 @@ def _local_permutation_test(
     return in_stages(evaluate, n_resamples, attributes["alpha"], sequential=sequential)
 
 
-def residual_operator(matrix: np.ndarray, z: np.ndarray, name: str, seed: int) -> np.ndarray:
+def residual_operator(gram_matrix: np.ndarray, z: np.ndarray, name: str, seed: int) -> np.ndarray:
     """Learn the regression of the features of a kernel on z, and compute R_Z.
 
     The features share a squared exponential kernel K_Z with one lengthscale per column of z, and a
     ratio epsilon of the noise variance to the amplitude. These maximize the marginal likelihood of
     a Gaussian process of all features (Zhang et al. 2011). R_Z = epsilon (K_Z + epsilon I)^-1 maps
-    features to residuals.
+    features to residuals. K_Z is not centered, since K_Z + epsilon I is the covariance matrix of
+    that process.
 
     Args:
-        matrix: Gram matrix (n, n), rows in canonical order.
-        z: conditioning variable, (n, E).
+        gram_matrix: Gram matrix of the features (n, n), rows in canonical order.
+        z: standardized conditioning variable, (n, E).
         name: name of the regression, for messages.
         seed: random seed of the subsample of more than :data:`LEARNED_ROWS` rows.
 
@@ -209,9 +228,8 @@ def residual_operator(matrix: np.ndarray, z: np.ndarray, name: str, seed: int) -
     Raises:
         InputError: if z determines the features.
     """
-    z = (z - z.mean(axis=0)) / z.std(axis=0)
     rows = random_part(np.arange(len(z))[:, None], LEARNED_ROWS, seed)[:, 0]
-    objective = partial(_objective, center(matrix[np.ix_(rows, rows)]), _squares(z[rows]))
+    objective = partial(_objective, center(gram_matrix[np.ix_(rows, rows)]), _squares(z[rows]))
     starts = [
         np.log([*[lengthscale] * z.shape[1], epsilon])
         for lengthscale in np.geomspace(0.1, 10.0, 6)
@@ -224,8 +242,8 @@ def residual_operator(matrix: np.ndarray, z: np.ndarray, name: str, seed: int) -
     covariance = np.exp(-0.5 * np.tensordot(np.exp(-2.0 * learned[:-1]), _squares(z), 1))
     operator = epsilon * scipy.linalg.inv(covariance + epsilon * np.eye(len(z)))
     operator = 0.5 * (operator + operator.T)
-    leave_one_out = np.diagonal(residual_gram(matrix, operator)) / np.diagonal(operator) ** 2
-    if leave_one_out.mean() < MIN_RESIDUAL_VARIANCE * np.diagonal(center(matrix)).mean():
+    leave_one_out = np.diagonal(residual_gram(gram_matrix, operator)) / np.diagonal(operator) ** 2
+    if leave_one_out.mean() < MIN_RESIDUAL_VARIANCE * np.diagonal(center(gram_matrix)).mean():
         raise InputError(f"{name}: {NOTHING_LEFT}")
     return np.asarray(operator)
 
@@ -261,17 +279,16 @@ def _objective(
     return float(value), np.append(gradient, epsilon * np.trace(weights))
 
 
-def residual_gram(matrix: np.ndarray, operator: np.ndarray) -> np.ndarray:
+def residual_gram(gram_matrix: np.ndarray, operator: np.ndarray) -> np.ndarray:
     """Compute R H K H R, the inner products of residuals of centered features, (n, n)."""
-    return np.asarray(operator @ center(matrix) @ operator)
+    return np.asarray(operator @ center(gram_matrix) @ operator)
 
 
 def gamma_limit(first: np.ndarray, second: np.ndarray) -> tuple[float, Any]:
     """Compute KCI and the gamma approximation of its null distribution (CI-2).
 
-    Zhang et al. (2011, propositions 5 and 6): the statistic is tr(A B) / n, and its limit is a
-    weighted sum of chi-squared variables with mean sum_i A_ii B_ii / n and variance
-    2 sum_ij (A_ij B_ij)^2 / n^2.
+    The statistic is tr(A B) / n, and its limit is a weighted sum of chi-squared variables with mean
+    sum_i A_ii B_ii / n and variance 2 sum_ij (A_ij B_ij)^2 / n^2 (Zhang et al. 2011).
 
     Args:
         first: inner products A of the residuals of (x, z), (n, n).
@@ -290,26 +307,26 @@ def local_clusters(z: np.ndarray) -> np.ndarray:
     """Divide rows into clusters of similar z, (n,), by z alone.
 
     Values that at least :data:`CLUSTER_ROWS` rows have are clusters. The other rows are divided at
-    the middle of the column with the widest range, in standard deviations, until a part has fewer
-    than twice as many rows.
+    the middle of the column with the widest range until a part has fewer than twice as many rows.
 
     Args:
-        z: conditioning variable, (n, E).
+        z: standardized conditioning variable, (n, E).
 
     Returns:
         Number of the cluster of each row.
     """
-    scaled = z / z.std(axis=0)
     _, clusters, counts = np.unique(z, axis=0, return_inverse=True, return_counts=True)
     clusters = clusters.ravel()
-    pending = [np.flatnonzero(counts[clusters] < CLUSTER_ROWS)]
+    rare = np.flatnonzero(counts[clusters] < CLUSTER_ROWS)
+    pending = [rare] if len(rare) else []
     number = len(counts)
     while pending:
         rows = pending.pop()
-        column = np.argmax(np.ptp(scaled[rows], axis=0)) if len(rows) else 0
-        rows = rows[np.argsort(scaled[rows, column], kind="stable")]
+        # Ranges that differ by rounding are tied.
+        column = np.argmax(np.round(np.ptp(z[rows], axis=0), 9))
+        rows = rows[np.argsort(z[rows, column])]
         # Equal values stay together, so that the clusters depend on nothing but z.
-        steps: np.ndarray = np.flatnonzero(np.diff(scaled[rows, column]) > 0.0) + 1
+        steps: np.ndarray = np.flatnonzero(np.diff(z[rows, column]) > 0.0) + 1
         if len(rows) < 2 * CLUSTER_ROWS or not len(steps):
             clusters[rows] = number
             number += 1
@@ -318,47 +335,49 @@ def local_clusters(z: np.ndarray) -> np.ndarray:
     return np.unique(clusters, return_inverse=True)[1].ravel()
 
 
-#: Computes a statistic for one permutation (n,) of the rows of x.
-PermutedValue: TypeAlias = Callable[[np.ndarray], float]
-
-
 def permuted_kci(
-    of_x: np.ndarray, of_y: np.ndarray, of_z: np.ndarray, operator: np.ndarray
-) -> tuple[PermutedValue, float]:
-    """Return the function that computes tr(R K_X'' R R K_Y R) / n, and the size of its terms.
+    gram_x: np.ndarray, gram_y: np.ndarray, gram_z: np.ndarray, operator: np.ndarray
+) -> tuple[PermutedStatistic, float]:
+    """Return the function that computes tr(R K_XZ R R K_Y R) / n, and the size of its terms.
+
+    K_XZ is the centered product of the Gram matrices of x and z, and K_Y is centered.
 
     Args:
-        of_x: Gram matrix of x, which is permuted, (n, n).
-        of_y: Gram matrix of y.
-        of_z: Gram matrix of z. K_X'' is the centered product with that of x.
+        gram_x: Gram matrix of x, whose rows and columns are permuted, (n, n).
+        gram_y: Gram matrix of y.
+        gram_z: Gram matrix of z.
         operator: R_Z, which must not depend on x.
     """
-    weights = of_z * center(operator @ residual_gram(of_y, operator) @ operator) / len(of_x)
-    size = float(np.abs(of_x).max() * np.abs(weights).sum())
-    return lambda rows: float(np.vdot(of_x[np.ix_(rows, rows)], weights)), size
+    weights = gram_z * center(operator @ residual_gram(gram_y, operator) @ operator) / len(gram_x)
+    magnitude = float(np.abs(gram_x).max() * np.abs(weights).sum())
+    return lambda rows: float(np.vdot(gram_x[np.ix_(rows, rows)], weights)), magnitude
 
 
 def permuted_normalized(
-    of_x: np.ndarray, of_yz: np.ndarray, of_z: np.ndarray, operator: np.ndarray
-) -> tuple[PermutedValue, float]:
-    """Return the function that computes the normalized variant, and the size of its terms (CI-1).
+    gram_x: np.ndarray, gram_yz: np.ndarray, gram_z: np.ndarray, operator: np.ndarray
+) -> tuple[PermutedStatistic, float]:
+    """Return the function that computes the normalized variant (CI-1), and the size of its terms.
 
     The squared Hilbert-Schmidt norm of the normalized conditional cross-covariance operator of
-    (x, z) and (y, z) given z (KME (4.26)) is tr(A R B R), with A = K_X'' (K_X'' + n epsilon I)^-1
-    for the centered Gram matrix K_X'' of (x, z), and B of (y, z) in the same way.
+    (x, z) and (y, z) given z (KME (4.26)) is tr(A R B R), with A = K_XZ (K_XZ + n epsilon I)^-1 for
+    the centered Gram matrix K_XZ of (x, z), and B of (y, z) in the same way. R is the learned
+    regression in place of one with the same epsilon.
 
     Args:
-        of_x: Gram matrix of x, which is permuted, (n, n).
-        of_yz: Gram matrix of (y, z).
-        of_z: Gram matrix of z. That of (x, z) is the product with that of x.
+        gram_x: Gram matrix of x, whose rows and columns are permuted, (n, n).
+        gram_yz: Gram matrix of (y, z).
+        gram_z: Gram matrix of z. That of (x, z) is the product with that of x.
         operator: R_Z, which must not depend on x.
     """
-    ridge = RIDGE * len(of_x) ** 0.75 * np.eye(len(of_x))
+    ridge = RIDGE * len(gram_x) ** 0.75 * np.eye(len(gram_x))
 
-    def normalized(matrix: np.ndarray) -> np.ndarray:
-        centered = center(matrix)
+    def normalized(gram_matrix: np.ndarray) -> np.ndarray:
+        centered = center(gram_matrix)
         return np.asarray(scipy.linalg.solve(centered + ridge, centered, assume_a="pos"))
 
-    weights = operator @ normalized(of_yz) @ operator
-    size = float(np.trace(weights))
-    return lambda rows: float(np.vdot(normalized(of_x[np.ix_(rows, rows)] * of_z), weights)), size
+    weights = operator @ normalized(gram_yz) @ operator
+
+    def statistic(rows: np.ndarray) -> float:
+        return float(np.vdot(normalized(gram_x[np.ix_(rows, rows)] * gram_z), weights))
+
+    return statistic, float(np.trace(weights))

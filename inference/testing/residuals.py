@@ -18,6 +18,7 @@ from ..data.checks import as_sample, check_count, check_memory, check_positive, 
 MAX_FIT_ROWS = 500
 #: Proportion of the variance of a column below which its residuals are rounding errors.
 MIN_RESIDUAL_VARIANCE = 1e-5
+#: Message for residuals that are rounding errors.
 NOTHING_LEFT = (
     "values are a function of what they are regressed on, up to rounding: nothing is left. "
     "Remove one of the columns"

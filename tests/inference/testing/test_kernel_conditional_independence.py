@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from bke.inference import InputError, causal_graph, conditional_independence_test
+from bke.inference.testing import kernel_conditional_independence
 from bke.inference.testing.kernel_conditional_independence import (
     CLUSTER_ROWS,
     RIDGE,
@@ -24,6 +25,7 @@ N = 60
 Z = RNG.normal(size=(N, 2))
 X = np.sin(2 * Z[:, 0]) + 0.5 * RNG.normal(size=N)
 Y = Z[:, 0] ** 2 + 0.5 * RNG.normal(size=N)
+STANDARDIZED = (Z - Z.mean(axis=0)) / Z.std(axis=0)
 KERNELS = (SquaredExponential(0.7), SquaredExponential(0.5), SquaredExponential(1.1))
 QUIET = {"progress": False}
 LOCAL = {"method": "local permutation", "n_resamples": 99, **QUIET}
@@ -43,7 +45,7 @@ def operator_of(lengthscale, epsilon):
 
 
 def kci_by_definition(K, L, operator_x, operator_y):
-    """Propositions 5 and 6 of Zhang et al. (2011), by eigenvectors and their products."""
+    """Compute the statistic and the gamma p-value by eigenvectors and their products."""
     H = np.eye(N) - 1.0 / N
     residuals = []
     for matrix, operator in ((K, operator_x), (L, operator_y)):
@@ -57,7 +59,7 @@ def kci_by_definition(K, L, operator_x, operator_y):
     return statistic, gamma.sf(statistic, mean**2 / variance, scale=variance / mean)
 
 
-def test_kci_is_that_of_its_definition_and_of_causal_learn():
+def test_kci_equals_its_definition_and_causal_learn():
     of_xz, of_y = GRAMS[0] * GRAMS[2], GRAMS[1]
     operators = operator_of(0.8, 0.3), operator_of(1.7, 0.05)
     statistic, limit = gamma_limit(
@@ -80,25 +82,24 @@ def test_kci_is_that_of_its_definition_and_of_causal_learn():
 
 
 @pytest.mark.filterwarnings("ignore:The optimal value found for dimension")
-def test_the_regression_is_that_of_scikit_learn():
+def test_regression_equals_scikit_learn():
     """Its Gaussian process of all features with non-zero eigenvalues."""
     process = pytest.importorskip("sklearn.gaussian_process")
     kernels = process.kernels
-    z = (Z - Z.mean(axis=0)) / Z.std(axis=0)
     H = np.eye(N) - 1.0 / N
     values, vectors = np.linalg.eigh(H @ GRAMS[1] @ H)
     features = vectors[:, values > 1e-8] * np.sqrt(values[values > 1e-8])
     smooth = kernels.ConstantKernel(0.1) * kernels.RBF([1.0, 1.0], (1e-2, 1e3))
     kernel = smooth + kernels.WhiteKernel(0.1)
-    regressor = process.GaussianProcessRegressor(kernel).fit(z, features)
-    expected = features - regressor.predict(z)
-    operator = residual_operator(GRAMS[1], Z, "Y given Z", 0)
+    regressor = process.GaussianProcessRegressor(kernel).fit(STANDARDIZED, features)
+    expected = features - regressor.predict(STANDARDIZED)
+    operator = residual_operator(GRAMS[1], STANDARDIZED, "Y given Z", 0)
     difference = operator @ features - expected
     assert np.linalg.norm(difference) < 1e-3 * np.linalg.norm(expected)
     assert np.linalg.norm(expected) < 0.9 * np.linalg.norm(features)
 
 
-def test_the_gradient_of_the_likelihood():
+def test_gradient_of_the_likelihood():
     arguments = GRAMS[1], (Z.T[:, :, None] - Z.T[:, None]) ** 2
     point = np.log([0.7, 2.0, 0.3])
     error = check_grad(
@@ -114,7 +115,7 @@ def test_the_statistic_uses_the_learned_regressions():
         X, Y, Z, statistic="kci", method="gamma", kernel=KERNELS, standardize=None, **QUIET
     )
     of_xz = GRAMS[0] * GRAMS[2]
-    operators = [residual_operator(K, Z, "", 0) for K in (of_xz, GRAMS[1])]
+    operators = [residual_operator(K, STANDARDIZED, "", 0) for K in (of_xz, GRAMS[1])]
     statistic, pvalue = kci_by_definition(of_xz, GRAMS[1], *operators)
     assert result.statistic == pytest.approx(statistic, rel=1e-4)
     assert result.pvalue == pytest.approx(pvalue, rel=1e-3)
@@ -123,7 +124,7 @@ def test_the_statistic_uses_the_learned_regressions():
     assert "gamma limit" in str(result)
 
 
-def test_permuted_statistics_are_those_of_permuted_data():
+def test_permuted_statistic_equals_that_of_permuted_data():
     rows = RNG.permutation(N)
     operator = operator_of(0.8, 0.3)
     statistic, _ = permuted_kci(*GRAMS, operator)
@@ -137,7 +138,7 @@ def test_permuted_statistics_are_those_of_permuted_data():
     assert identity(np.arange(N)) == pytest.approx(N * hsic, rel=1e-9)
 
 
-def test_the_normalized_statistic_of_linear_kernels_is_that_of_covariance_matrices():
+def test_normalized_statistic_of_linear_kernels_equals_that_of_covariance_matrices():
     """The operators of (4.26) are matrices: x of two columns, y of three, z of two."""
     first, second = RNG.normal(size=(N, 2)), RNG.normal(size=(N, 3))
     first += Z
@@ -145,7 +146,7 @@ def test_the_normalized_statistic_of_linear_kernels_is_that_of_covariance_matric
     epsilon, ridge = 0.2, RIDGE * N**-0.25
     K, L, M = (values @ values.T for values in (first, second, Z - Z.mean(axis=0)))
     operator = np.eye(N) - M @ np.linalg.inv(M + N * epsilon * np.eye(N))
-    statistic, size = permuted_normalized(K, L, np.ones((N, N)), operator)
+    statistic, magnitude = permuted_normalized(K, L, np.ones((N, N)), operator)
 
     def inverse_root(C):
         values, vectors = np.linalg.eigh(C + ridge * np.eye(len(C)))
@@ -158,16 +159,16 @@ def test_the_normalized_statistic_of_linear_kernels_is_that_of_covariance_matric
         conditional = (y.T @ x - y.T @ z @ inverse @ (z.T @ x) / N) / N
         V = inverse_root(y.T @ y / N) @ conditional @ inverse_root(x.T @ x / N)
         assert statistic(order) == pytest.approx(np.sum(V**2), rel=1e-8)
-        assert statistic(order) < size
+        assert statistic(order) < magnitude
 
 
 def test_clusters_depend_on_z_alone_and_are_small():
-    clusters = local_clusters(Z)
+    clusters = local_clusters(STANDARDIZED)
     sizes = np.bincount(clusters)
     assert sizes.min() >= CLUSTER_ROWS - 1
     assert sizes.max() < 2 * CLUSTER_ROWS
     order = RNG.permutation(N)
-    shuffled = local_clusters(3.0 * Z[order] - 1.0)
+    shuffled = local_clusters(STANDARDIZED[order])
     assert np.all((shuffled[:, None] == shuffled) == (clusters[order][:, None] == clusters[order]))
     within = [np.ptp(Z[clusters == number], axis=0).max() for number in range(len(sizes))]
     assert np.median(within) < 0.5 * np.ptp(Z, axis=0).max()
@@ -205,6 +206,44 @@ def test_the_order_of_rows_and_units_do_not_matter(method):
         3.0 * X[order], Y[order] - 5.0, Z[order] * [1.0, 100.0], **options
     ).pvalue
     assert again == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("statistic", ["kci", "normalized"])
+def test_order_and_units_of_columns_do_not_matter(statistic):
+    """Both columns of z have the same range, so that clusters are divided at ties."""
+    z = np.array(list(np.ndindex(5, 5)), dtype=float)
+    options = {"statistic": statistic, **LOCAL}
+    expected = conditional_independence_test(X[:25], Y[:25], z, **options)
+    again = conditional_independence_test(X[:25], Y[:25], z[:, ::-1] * [0.1, 3.0], **options)
+    assert again.null_distribution == pytest.approx(expected.null_distribution, rel=1e-4)
+
+
+def test_regression_is_the_same_for_permutations_of_x(monkeypatch):
+    """It is learned from a subsample of the rows, and permutations of x are exact."""
+    operators = []
+
+    def record(*arguments):
+        operators.append(residual_operator(*arguments))
+        return operators[-1]
+
+    monkeypatch.setattr(kernel_conditional_independence, "LEARNED_ROWS", 20)
+    monkeypatch.setattr(kernel_conditional_independence, "residual_operator", record)
+    rng = np.random.default_rng(0)
+    z, first = rng.integers(3, size=N), rng.normal(size=(N, 5))
+    permuted = first.copy()
+    for value in range(3):
+        permuted[z == value] = rng.permutation(first[z == value])
+    for x in (first, permuted):
+        assert conditional_independence_test(x, Y, z, statistic="kci", **LOCAL).exact
+    assert operators[1] == pytest.approx(operators[0], abs=1e-12)
+
+
+def test_few_rows_have_a_p_value():
+    few = conditional_independence_test(X[:5], Y[:5], Z[:5, 0], statistic="kci", **LOCAL)
+    assert "1 cluster" in few.method
+    assert not few.exact
+    fewer = conditional_independence_test(X[:3], Y[:3], Z[:3, 0], statistic="kci", **LOCAL)
+    assert "in 6 ways only" in fewer.notes[0]
 
 
 @pytest.mark.slow
@@ -250,9 +289,8 @@ def test_the_exact_level_of_strata(statistic):
         ({"statistic": "normalized", "method": "gamma"}, "pass method='local permutation'"),
         ({"method": "permutation"}, "method must be one of"),
         ({"method": "local permutation", "statistic": "residuals"}, "requires statistic='kci'"),
-        ({"estimator": "biased"}, "estimator is an option of statistic='residuals'"),
         ({"kernel": "multiscale"}, "kernel must be a kernel or one of"),
-        ({"kernel": ("median", "median")}, "one or a tuple of three, got 2"),
+        ({"kernel": ("median", "median")}, "one for all variables or a tuple of 3, got 2"),
         ({"n_resamples": 10}, "cannot reject at level"),
         ({"Y": Y[:10]}, "X has 60 rows but Y has 10"),
         ({"Z": np.ones(N)}, "all are equal"),
@@ -261,6 +299,8 @@ def test_the_exact_level_of_strata(statistic):
             {"Y": np.linspace(0.0, 1.0, N) ** 2, "Z": np.linspace(0.0, 1.0, N)},
             "Y given Z: .* nothing is left",
         ),
+        ({"Z": np.column_stack([Z, np.ones(N)])}, "Z has the same value .* drop that column"),
+        ({"Z": np.empty((N, 0))}, "Z has no columns"),
     ],
 )
 def test_bad_input(arguments, message):
@@ -280,10 +320,15 @@ def test_a_causal_graph_by_kci():
     options = {"kernel": "median", "n_resamples": 99, **QUIET}
     graph = causal_graph(data, columns=("x", "y", "z"), test="kci", **options)
     test = graph.source.test("y", "x", ("z",))
-    expected = conditional_independence_test(X, Y, Z[:, 0], statistic="kci", **GAMMA)
+    expected = conditional_independence_test(X, Y, Z[:, 0], statistic="kci", **LOCAL)
     assert test.pvalue == pytest.approx(expected.pvalue, rel=1e-9)
     assert graph.again(progress=False) == graph
     with pytest.raises(InputError, match="kernel must be"):
         graph.again(kernel="multiscale")
+    data[:, 1] = np.linspace(0.0, 1.0, N) ** 2
+    data[:, 2] = np.linspace(0.0, 1.0, N)
+    source = causal_graph(data, columns=("x", "y", "z"), test="kci", most_given=0, **options).source
+    with pytest.raises(InputError, match=r"x \(X\) and y \(Y\) given z \(Z\): Y given Z"):
+        source.test("x", "y", ("z",))
     with pytest.raises(InputError, match="test must be one of"):
         causal_graph(data, test="partial correlation", **options)
