@@ -17,7 +17,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 from scipy import stats
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 
 from ..core.errors import InputError, check_choice
 from ..core.machine import computing
@@ -236,8 +236,8 @@ def residual_operator(gram_matrix: np.ndarray, z: np.ndarray, name: str, seed: i
         for epsilon in (0.05, 0.5)
     ]
     start = min(starts, key=lambda logs: objective(logs)[0])
-    bounds = [LENGTHSCALES] * z.shape[1] + [RATIOS]
-    learned = minimize(objective, start, jac=True, bounds=np.log(bounds), method="L-BFGS-B").x
+    bounds = Bounds(*np.log([*[LENGTHSCALES] * z.shape[1], RATIOS]).T)
+    learned = minimize(objective, start, jac=True, bounds=bounds, method="L-BFGS-B").x
     epsilon = np.exp(learned[-1])
     covariance = np.exp(-0.5 * np.tensordot(np.exp(-2.0 * learned[:-1]), _squares(z), 1))
     operator = epsilon * scipy.linalg.inv(covariance + epsilon * np.eye(len(z)))
