@@ -104,6 +104,10 @@ from .regression.regressor import (
     DistributionRegressor as DistributionRegressor,
     RegressionSummary as RegressionSummary,
 )
+from .regression.support_measures import (
+    GroupAnomalyDetector as GroupAnomalyDetector,
+    SupportMeasureClassifier as SupportMeasureClassifier,
+)
 from .sampling.files import load_run as load_run, save_run as save_run
 from .sampling.fit import fit as fit
 from .sampling.open_run import OpenRun as OpenRun, open_run as open_run
@@ -129,6 +133,10 @@ from .tables.result import (
     ColumnComparison as ColumnComparison,
     GroupsComparison as GroupsComparison,
     TableComparison as TableComparison,
+)
+from .testing.bayesian import (
+    BayesianTestResult as BayesianTestResult,
+    bayesian_two_sample_test as bayesian_two_sample_test,
 )
 from .testing.causal import CausalGraph as CausalGraph, Edge as Edge, causal_graph as causal_graph
 from .testing.independence import (
