@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..core.errors import InputError, nearest
-from ..data.checks import INEXACT_INTEGERS, check_ordered, default_names, normalize_text
+from ..data.checks import check_ordered, default_names, normalize_text
 from ..data.equality import stored_size
 from .columns import column_array
 from .formats import (
@@ -37,10 +37,10 @@ from .types import (
     are_identifiers,
     are_integers,
     check_currencies,
+    check_exact,
     check_thousands,
     describe_sentinel,
     find_sentinels,
-    is_inexact,
     is_numeric,
     note_on_thousands,
     read_columns,
@@ -299,8 +299,6 @@ def _parse_column(name: str, table: Table, formats: Sequence[str]) -> Parsed:
         parsed = Parsed(np.full(len(array), np.nan))
     elif is_numeric(array.type) and not pa.types.is_duration(array.type):
         parsed = Parsed(as_numpy(array))
-        if pa.types.is_integer(array.type) and is_inexact(array):
-            raise ColumnError(f"has {INEXACT_INTEGERS}")
     else:
         row = int(np.argmin(array.is_null()))
         raise ColumnError(
@@ -310,6 +308,7 @@ def _parse_column(name: str, table: Table, formats: Sequence[str]) -> Parsed:
     if bad.size:
         fault = "a missing value" if np.isnan(parsed.values[bad[0]]) else "an infinite value"
         raise ColumnError(f"has {fault} in {table.label(int(bad[0]))} ({bad.size} in all)")
+    check_exact(array, parsed.values)
     return parsed
 
 
