@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 from collections.abc import Callable, Sequence
 from threading import Event
 from typing import Any, NamedTuple
@@ -40,7 +39,6 @@ from ..permutation.null_distribution import (
     small_sample_note,
     without_rounding,
 )
-from ..permutation.samples import MAX_COUNTED
 from ..permutation.scheme import PermutationScheme
 from . import joint_independence
 from .kernels import KernelChoice, center, gram, short_name
@@ -211,7 +209,7 @@ def _permutation_test(
         for sample, of_variable, choice in zip(samples, kernels, choices, strict=True)
     )
     # With 4 rows, the centered Gram matrix of the unbiased estimator has three different entries.
-    num_values = math.factorial(min(n, MAX_COUNTED))
+    num_values = PermutationScheme("pairings", n).n_distinct
     if n == 4 and null.estimator == "unbiased":
         num_values = 6
 

@@ -30,7 +30,6 @@ from ..permutation.null_distribution import (
     small_sample_note,
     without_rounding,
 )
-from ..permutation.samples import MAX_COUNTED
 from ..permutation.scheme import PermutationScheme
 from .kernels import KernelChoice, center, gram, short_name
 from .nulls import NullChoice
@@ -105,8 +104,9 @@ def permutation_test(
         (" and ".join(map(short_name, kernel)), kernel) for kernel in in_order
     ]
 
+    scheme = PermutationScheme("pairings", n)
+
     def evaluate(count: int) -> TestResult:
-        scheme = PermutationScheme("pairings", n)
         rng = generator(seed, *samples)
         others = [np.vstack([np.arange(n), scheme.draw(count, rng).T]) for _ in range(d - 1)]
         with progress_bar("permutations", 1 + count, show=progress) as advance:
@@ -127,7 +127,7 @@ def permutation_test(
             kernel_label="most extreme dHSIC at" if combined.components else "kernel",
             components=combined.components,
             pvalue_error=combined.pvalue_error(),
-            notes=small_sample_note(math.factorial(min(n, MAX_COUNTED)) ** (d - 1), null.alpha),
+            notes=small_sample_note(scheme.n_distinct ** (d - 1), null.alpha),
         )
 
     return in_stages(evaluate, null.n_resamples, null.alpha, sequential=sequential)
@@ -366,7 +366,9 @@ def _factorization_test(
             statistic_label=COMBINED if combined.components else "squared norm of the interaction",
             kernel_label="most extreme interaction at" if combined.components else "kernel",
             pvalue_error=combined.pvalue_error(),
-            notes=small_sample_note(math.factorial(min(permutations.shape[1], MAX_COUNTED)), alpha),
+            notes=small_sample_note(
+                PermutationScheme("pairings", permutations.shape[1]).n_distinct, alpha
+            ),
         )
 
     return in_stages(evaluate, n_resamples, alpha, sequential=sequential)
