@@ -16,12 +16,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..core.errors import InputError
 from ..core.machine import computing
 from ..core.progress import progress_bar
 from ..data.canonical import canonical_order, checksum, generator
 from ..data.checks import check_count, check_memory
-from ..learning.kernel_selection import KERNEL_NAMES
 from ..permutation.null_distribution import (
     check_permutations,
     describe_count,
@@ -31,10 +29,16 @@ from ..permutation.null_distribution import (
     without_rounding,
 )
 from ..permutation.scheme import PermutationScheme
-from .kernels import KernelChoice, center, gram, short_name
+from .kernels import center, gram, kernel_combinations
 from .nulls import NullChoice
 from .result import COMBINED, TestComponent, TestResult, combine, kernel_notes
-from .variables import paired_samples, principal_features, variable_kernels, variable_notes
+from .variables import (
+    kernel_choices,
+    paired_samples,
+    principal_features,
+    variable_kernels,
+    variable_notes,
+)
 
 #: Estimators of dHSIC for each method.
 ESTIMATORS = {"permutation": ("biased",)}
@@ -97,13 +101,7 @@ def permutation_test(
         EmbeddedVariable.of_kernels(kernels[index], sample, d, centered=False)
         for index, sample in zip(of_variable, ordered, strict=True)
     ]
-    combinations = list(itertools.product(*(kernels[index] for index in of_variable)))
-    # In the order in which the variables were given.
-    in_order = [tuple(kernel[of_variable.index(i)] for i in range(d)) for kernel in combinations]
-    labels: list[tuple[str, Any]] = [
-        (" and ".join(map(short_name, kernel)), kernel) for kernel in in_order
-    ]
-
+    combinations = kernel_combinations(kernels, of_variable)
     scheme = PermutationScheme("pairings", n)
 
     def evaluate(count: int) -> TestResult:
@@ -111,7 +109,7 @@ def permutation_test(
         others = [np.vstack([np.arange(n), scheme.draw(count, rng).T]) for _ in range(d - 1)]
         with progress_bar("permutations", 1 + count, show=progress) as advance:
             values = permuted_dhsic(embedded, others, advance=advance)
-        combined = combine(values, labels)
+        combined = combine(values, combinations)
         return TestResult.from_permutations(
             combined.values,
             test="test of joint independence",
@@ -119,7 +117,7 @@ def permutation_test(
                 f"no evidence that the {d} variables depend on each other",
                 f"the {d} variables are not jointly independent",
             ),
-            kernel=in_order[combined.most_extreme],
+            kernel=combinations[combined.most_extreme][1],
             method=describe_count(count, null.n_resamples),
             exact=True,
             alpha=null.alpha,
@@ -268,10 +266,7 @@ def lancaster_test(
         InputError: for invalid data or arguments.
     """
     variables = {"X": X, "Y": Y, "Z": Z}
-    per_variable = kernel if isinstance(kernel, tuple) else (kernel,) * 3
-    if len(per_variable) != 3:
-        raise InputError(f"kernel must be one or a tuple of three, got {len(per_variable)}")
-    choices = [KernelChoice.checked(k, KERNEL_NAMES, standardize) for k in per_variable]
+    choices = kernel_choices(kernel, 3, standardize)
     check_count(seed, "seed", 0, 2**63 - 1)
     alpha = check_permutations(n_resamples, alpha)
     samples = paired_samples(variables)
@@ -337,21 +332,14 @@ def _factorization_test(
         sequential: stop early.
     """
     first, second = (index for index in range(3) if index != permuted)
-    order = [first, second, permuted]
-    combinations = [
-        tuple(kernel[order.index(index)] for index in range(3))
-        for kernel in itertools.product(*(kernels[index] for index in order))
-    ]
-    labels: list[tuple[str, Any]] = [
-        (" and ".join(map(short_name, kernel)), kernel) for kernel in combinations
-    ]
+    combinations = kernel_combinations(kernels, [first, second, permuted])
 
     def evaluate(count: int) -> TestResult:
         permutations = draw(count)
         values = permuted_interaction(
             embedded[first], embedded[second], embedded[permuted], permutations
         )
-        combined = combine(values, labels)
+        combined = combine(values, combinations)
         return TestResult.from_permutations(
             combined.values,
             test=f"{'XYZ'[permuted]} independent of ({'XYZ'[first]}, {'XYZ'[second]})",
@@ -359,7 +347,7 @@ def _factorization_test(
                 "no evidence of an interaction of all three variables",
                 "the three variables interact",
             ),
-            kernel=combinations[combined.most_extreme],
+            kernel=combinations[combined.most_extreme][1],
             method=describe_count(count, n_resamples),
             exact=True,
             alpha=alpha,
