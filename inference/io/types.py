@@ -311,13 +311,29 @@ def are_identifiers(name: str, samples: Sequence[np.ndarray]) -> bool:
 
 
 def identifier_notes(names: Sequence[str], *samples: np.ndarray) -> tuple[str, ...]:
-    """Write notes on columns of samples (n, D) that may be identifiers."""
+    """Write notes on columns of samples (n, D) that may be identifiers, of pairs too."""
     return tuple(
-        f"the numbers of {name!r} are all different, as those of an identifier are: leave it out "
-        "unless it is measured"
+        describe_identifier(name, *parts)
+        + ("; leave it out" if has_same_values(*parts) else ": leave it out unless it is measured")
         for name, *parts in zip(names, *(sample.T for sample in samples), strict=True)
         if all(map(are_integers, parts)) and are_identifiers(name, parts)
     )
+
+
+def has_same_values(first: np.ndarray, *others: np.ndarray) -> bool:
+    """Return whether there are other samples, with the same values in any order."""
+    ordered = np.sort(first)
+    return bool(others) and all(np.array_equal(ordered, np.sort(other)) for other in others)
+
+
+def describe_identifier(name: str, *samples: np.ndarray) -> str:
+    """Write the beginning of a note on an identifier, up to the advice on leaving it out."""
+    if has_same_values(*samples):
+        return (
+            f"the numbers of {name!r} are all different, and the same in both samples, as the "
+            f"identifiers of pairs are: to pair the rows, sort both samples by {name!r} first"
+        )
+    return f"the numbers of {name!r} are all different, as those of an identifier are"
 
 
 def find_sentinels(values: np.ndarray) -> tuple[float, ...]:

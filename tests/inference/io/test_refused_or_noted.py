@@ -145,7 +145,7 @@ TO_FRAME = r"give \.to_dataframe\(\) of it"
         (LAKHS, None, "or take it for words"),
         (FRAME, FRAME.rename(columns=str.upper), "rename those that differ by capital letters"),
         (FRAME.set_index("a"), FRAME, "reset_index"),
-        (pd.DataFrame(TWO, columns=["v", "v"]), None, "columns with one name: rename them"),
+        (pd.DataFrame(TWO, columns=["v", "v"]), None, "2 columns named 'v': rename them"),
         (DATES, TWO_DIGITS, r"'01/01/24' in row 1 of Q.*years of four digits"),
     ],
 )
