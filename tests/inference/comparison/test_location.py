@@ -31,6 +31,9 @@ def test_two_samples(decimals, sizes):
         result.mean_difference, second.mean(axis=0) - first.mean(axis=0), rtol=1e-10
     )
     np.testing.assert_allclose(result.mean_difference_interval, interval, rtol=1e-8)
+    by_column = result.to_dict()["mean_difference_interval"]
+    np.testing.assert_allclose(by_column, np.transpose(interval), rtol=1e-8)
+    assert result.to_dataframe()["column"].dropna().tolist() == ["x0", "x1"] * 2
     m, n = sizes
     for column in range(2):
         differences = np.subtract.outer(second[:, column], first[:, column]).ravel()
