@@ -366,7 +366,7 @@ class Comparison(ReprMixin):
         """
         import pandas as pd
 
-        rows: list[dict[str, Any]] = []
+        rows: list[dict[Any, Any]] = []
         for region in self.regions:
             low, high = region.ratio_interval
             row = {

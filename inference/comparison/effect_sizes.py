@@ -427,9 +427,9 @@ def median_difference(
     """
     m, n = len(first), len(second)
     # All differences have one sign with the probability of two of the arrangements of labels.
-    counted = [min(size, MAX_COUNTED) for size in (m, n)]
-    arrangements = 2 ** counted[0] if paired else math.comb(sum(counted), counted[0])
-    if alpha * arrangements < 2.0:
+    counted = min(m, n, MAX_COUNTED)
+    arrangements = 2**counted if paired else math.comb(m + n, counted)
+    if arrangements < 2.0 / alpha:
         return None
     if paired:
         samples = [second - first] * 2

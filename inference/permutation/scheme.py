@@ -17,8 +17,8 @@ import numpy as np
 PermutationType: TypeAlias = Literal["independent", "samples", "pairings", "signs"]
 #: Largest number of labels that are drawn one by one; otherwise counts are drawn for tied rows.
 MAX_LABELS = 2**28
-#: Number of units of a sample, or of a stratum, from which permutations are counted as if there
-#: were no more. That of a hundred units is large enough for every level.
+#: Number of units from which permutations are counted as if no more could move. Those of a hundred
+#: units are enough for every level.
 MAX_COUNTED = 100
 
 
@@ -53,7 +53,8 @@ class PermutationScheme:
     def n_distinct(self) -> int:
         """Number of distinct rearrangements, up to the names of two samples or the sign of all.
 
-        More than :data:`MAX_COUNTED` units are counted as that many.
+        More than :data:`MAX_COUNTED` units, in the smaller sample if there are two, are counted as
+        that many.
         """
         if self.permutation_type == "pairings":
             return math.factorial(min(self.n_units, MAX_COUNTED))
@@ -64,8 +65,8 @@ class PermutationScheme:
         strata = np.zeros(self.n_units, dtype=int) if self.strata is None else self.strata
         stratum = np.unique(strata, return_inverse=True)[1]
         sizes = np.stack([np.bincount(stratum, rows) for rows in (is_first, ~is_first)], axis=1)
-        counted = np.minimum(sizes, MAX_COUNTED).astype(int).tolist()
-        count = math.prod(math.comb(m + n, m) for m, n in counted)
+        pairs = sizes.astype(int).tolist()
+        count = math.prod(math.comb(m + n, min(m, n, MAX_COUNTED)) for m, n in pairs)
         return count // 2 if (sizes[:, 0] == sizes[:, 1]).all() else count
 
     def draw(self, n_resamples: int, rng: np.random.Generator) -> np.ndarray:

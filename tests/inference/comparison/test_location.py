@@ -160,3 +160,10 @@ def test_small_samples_have_no_interval_of_a_shift_below_the_confidence():
     comparison = compare(rng.normal(size=3), rng.normal(size=3), n_resamples=19, progress=False)
     assert comparison.median_difference is comparison.median_difference_interval is None
     assert "Hodges-Lehmann" not in str(comparison)
+
+
+@pytest.mark.parametrize(("n", "has_interval"), [(198, False), (199, True)])
+def test_one_row_and_many_have_as_many_arrangements_as_rows(n, has_interval):
+    """With 199 and 200 arrangements, at a level of 0.01."""
+    difference = median_difference(np.zeros((1, 1)), np.arange(float(n))[:, None], 0.01)
+    assert (difference is not None) == has_interval

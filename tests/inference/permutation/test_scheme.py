@@ -51,6 +51,7 @@ def test_rearrangements_are_uniform(scheme_of, expected):
     ("scheme", "count"),
     [
         (PermutationScheme.independent(np.arange(31) < 1), 31),
+        (PermutationScheme.independent(np.arange(5000) < 1), 5000),
         (PermutationScheme.independent(np.arange(6) < 3), 10),
         (PermutationScheme.independent(LABELS, np.array([5, 2, 5, 2, 5, 2, 2])), 18),
         (PermutationScheme.independent(np.arange(8) % 2, np.arange(8) // 4), 18),
