@@ -74,6 +74,7 @@ STYLES = {
     "KBR median, 0.01/n": ("#0072B2", "-", "o"),
     "KBR learned, 0.01/n": ("#CC79A7", "-", "s"),
     "KBR chosen": ("black", "-", "D"),
+    "importance chosen": ("#7F3C8D", "-", "p"),
     "direct": ("#009E73", "--", "^"),
     "ABC 0.1": ("#E69F00", ":", "v"),
     "ABC 0.01": ("#D55E00", ":", "v"),
@@ -142,7 +143,9 @@ def draw(task: Task, n: int, seed: Sequence[int]) -> Pairs:
     return Pairs(X, task.simulate(X, rng), task.prior(n, rng))
 
 
-def fixed_rule(pairs: Pairs, choice: str, constants: Sequence[float]) -> list[BayesRule]:
+def fixed_rule(
+    pairs: Pairs, choice: str, constants: Sequence[float], method: str = "squared"
+) -> list[BayesRule]:
     """Build a rule for each constant of the slides' regularisation, with kernels by ``choice``."""
     n = len(pairs.X)
     kernel_x, kernel_y = select_kernel(pairs.X, choice), select_kernel(pairs.Y, choice, name="Y")
@@ -160,11 +163,11 @@ def fixed_rule(pairs: Pairs, choice: str, constants: Sequence[float]) -> list[Ba
             tolerance=tolerance,
             rank=MAX_RANK,
         )
-        rules.append(bayes_rule(likelihood, prior, features_y=outputs))
+        rules.append(bayes_rule(likelihood, prior, method=method, features_y=outputs))
     return rules
 
 
-def chosen_rule(task: Task, n: int, seed: Sequence[int]) -> BayesRule:
+def chosen_rule(task: Task, n: int, seed: Sequence[int], method: str = "squared") -> BayesRule:
     """Build a rule with all hyperparameters tuned on n simulations, some held out for delta.
 
     The posterior mean minimizes the mean squared error over functions of y where (x, y) are drawn
@@ -202,7 +205,7 @@ def chosen_rule(task: Task, n: int, seed: Sequence[int]) -> BayesRule:
         scaled_kernel_y = scale_lengthscales(kernel_y, factor)
         likelihood = dataclasses.replace(base, kernel_y=scaled_kernel_y)
         outputs = low_rank_features(pairs.Y, scaled_kernel_y, **options)
-        unregularized = bayes_rule(likelihood, prior, features_y=outputs)
+        unregularized = bayes_rule(likelihood, prior, method=method, features_y=outputs)
         for delta in DELTAS:
             rule = dataclasses.replace(unregularized, regularization=float(delta))
             _, normalized = means(rule.weights(validation_y), rule.points)
@@ -311,8 +314,17 @@ def run(D: int, n: int, index: int, with_kernel_methods: bool) -> dict[str, Esti
                 seconds,
                 with_mode=True,
             )
+        rules, seconds = timed(
+            lambda: fixed_rule(
+                draw(task, n, seed), "median", REGULARIZATION_CONSTANTS[-1:], "importance"
+            )
+        )
+        name = f"importance median, {REGULARIZATION_CONSTANTS[-1]:g}/n"
+        add_estimates(name, rules[0], seconds, with_mode=False)
         rule, seconds = timed(lambda: chosen_rule(task, n, seed))
         add_estimates("KBR chosen", rule, seconds, with_mode=True)
+        rule, seconds = timed(lambda: chosen_rule(task, n, seed, "importance"))
+        add_estimates("importance chosen", rule, seconds, with_mode=False)
         estimates["direct"] = Estimate(*timed(lambda: direct(task, n, y, [D, n, index, 2])))
     seed = [D, n, index, 2]
     for acceptance_rate in ACCEPTANCE_RATES:

@@ -94,7 +94,7 @@ def _weights(run: xr.DataTree) -> dict[str, np.ndarray]:
     stats = run["sample_stats"].to_dataset()
     if "epsilon" not in stats.coords:
         count = run["posterior"].sizes["chain"] * run["posterior"].sizes["draw"]
-        return {"synthetic likelihood": np.full(count, 1.0 / count)}
+        return {run.attrs["method"].replace("_", " "): np.full(count, 1.0 / count)}
     return {
         f"epsilon {value:.3g}": stats["weight"].values[0, :, at]
         for at, value in enumerate(stats["epsilon"].values)

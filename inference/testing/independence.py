@@ -14,7 +14,7 @@ import scipy.sparse
 from bke.models.linalg.pivoted_cholesky import dense_pivoted_cholesky
 from numpy.typing import ArrayLike
 
-from ..core.errors import InputError
+from ..core.errors import InputError, check_choice
 from ..core.machine import computing, side_by_side
 from ..core.progress import progress_bar
 from ..data.canonical import (
@@ -39,7 +39,8 @@ from ..permutation.null_distribution import (
     without_rounding,
 )
 from ..permutation.scheme import PermutationScheme
-from . import joint_independence
+from . import joint_independence, kernel_conditional_independence
+from .kernel_conditional_independence import HYPOTHESES_GIVEN_Z
 from .kernels import KernelChoice, center, gram, kernel_combinations
 from .nulls import HSIC_ESTIMATORS, NullChoice, hsic_approximation
 from .residuals import regress_out
@@ -60,10 +61,6 @@ MAX_GRAM_ROWS = 1000
 #: Gram matrices, within 0.05.
 N_BLOCKS, MAX_FEATURES = 40, 64
 HYPOTHESES = ("no evidence that x and y depend on each other", "x and y depend on each other")
-CONDITIONAL_HYPOTHESES = (
-    "no evidence that x and y depend on each other given z",
-    "x and y depend on each other given z",
-)
 
 
 def independence_test(
@@ -241,26 +238,72 @@ def _permutation_test(
 
 
 def conditional_independence_test(
-    X: ArrayLike, Y: ArrayLike, Z: ArrayLike, *, seed: int = 0, **options: Any
+    X: ArrayLike,
+    Y: ArrayLike,
+    Z: ArrayLike,
+    *,
+    statistic: str = "residuals",
+    seed: int = 0,
+    **options: Any,
 ) -> TestResult:
-    """Test that X and Y are independent given Z, by HSIC of residuals (CI-3).
+    """Test that X and Y are independent given Z, by HSIC of residuals or by KCI.
 
-    X and Y are regressed on Z by Gaussian processes, and the residuals are tested for independence,
-    as in BKE section 5. This is an approximation: residuals are estimates, so that permutations of
-    them are not exact. For independent X and Y with 20 to 200 rows about 0.07 are rejected at level
-    0.05. A dependence on Z beyond the mean, such as a variance that changes with Z, is mistaken for
-    a dependence between X and Y.
+    ``"residuals"`` (default): X and Y are regressed on Z by Gaussian processes, and the residuals
+    are tested for independence by HSIC (CI-3), as in BKE section 5. This is an approximation:
+    residuals are estimates, so that permutations of them are not exact. For independent X and Y
+    with 20 to 200 rows about 0.07 are rejected at level 0.05. A dependence on Z beyond the mean,
+    such as a variance that changes with Z, is mistaken for a dependence between X and Y.
+
+    ``"kci"``: functions of (X, Z) and of Y are regressed on Z in place of X and Y themselves, so
+    that any dependence on Z is removed as far as the regressions succeed (CI-2; KME section 4.7;
+    Zhang, Peters, Janzing and Schölkopf 2011). The statistic is tr(A B) / n for the inner products
+    A and B of the residuals of all functions in the spaces of the kernels. Exchanging X and Y
+    changes the p-value, because only X is extended by Z.
+
+    ``"normalized"``: the squared norm of the normalized conditional cross-covariance operator of
+    (X, Z) and (Y, Z) (CI-1; KME (4.26); Fukumizu, Gretton, Sun and Schölkopf 2008).
+
+    Null distributions (``method``) of the last two:
+
+    - ``"local permutation"`` (default) permutes x within clusters of about five to ten rows with
+      similar z, or of any number from five on with equal z. The level is exact if the rows of every
+      cluster have equal z (``exact`` of the result). Otherwise it exceeds ``alpha`` at most by the
+      total variation distance between the distribution of the x given the z and one that is
+      exchangeable within clusters. This vanishes if the distribution of x given z is Lipschitz in z
+      in Hellinger distance and the diameter of the clusters is of smaller order than n^(-1/2) (Kim,
+      Neykov, Balakrishnan and Wasserman 2022). The clusters attain this for one column of z with a
+      density that is bounded away from zero on an interval, and not for two or more columns. The
+      regression of functions of y serves for x too, so that no choice depends on the pairs of x.
+    - ``"gamma"`` (KCI only) has the first two moments of the limit. It takes less time, and its
+      level is approximate: it rejects far too often where the regressions fail, as with several
+      columns of z that all have strong effects.
 
     Args:
         X: first variable, shape (n, D) or (n,).
-        Y: second variable, shape (n, E) or (n,), row by row with X.
+        Y: second variable, shape (n, E) or (n,).
         Z: conditioning variable, shape (n, F) or (n,).
+        statistic: ``"residuals"``, ``"kci"`` or ``"normalized"``.
         seed: random seed of the subsample of the regressions and of the test.
-        **options: options of :func:`~bke.inference.independence_test`.
+        **options: for ``"residuals"`` those of :func:`~bke.inference.independence_test`. For the
+            others ``method``; ``kernel``, ``"median"`` (default), ``"bkl"``, ``"posterior"`` or a
+            kernel, for each of X, Y and Z, or a tuple of three; and ``n_resamples``,
+            ``sequential``, ``alpha``, ``standardize`` and ``progress`` of
+            :func:`~bke.inference.independence_test`.
 
     Raises:
-        InputError: for invalid data or arguments, without scikit-learn, or if Z determines X or Y.
+        InputError: for invalid data or arguments, for ``"residuals"`` without scikit-learn, or if
+            Z determines a variable that is regressed on it.
     """
+    check_choice(statistic, "statistic", ("residuals", *kernel_conditional_independence.METHODS))
+    if statistic != "residuals":
+        check_options(options, kernel_conditional_independence.kernel_test)
+        return kernel_conditional_independence.kernel_test(
+            X, Y, Z, statistic=statistic, seed=seed, **options
+        )
+    if options.get("method") == "local permutation":
+        raise InputError(
+            "method='local permutation' requires statistic='kci' or 'normalized', got 'residuals'"
+        )
     check_options(options, independence_test)
     check_same_rows(X=X, Y=Y, Z=Z)
     conditioning = as_sample(Z, "Z")
@@ -278,7 +321,7 @@ def conditional_independence_test(
     result = dataclasses.replace(
         result, exact=False, rows="residuals", method=f"{result.method}, of residuals"
     )
-    return result.renamed("conditional independence test", CONDITIONAL_HYPOTHESES)
+    return result.renamed("conditional independence test", HYPOTHESES_GIVEN_Z)
 
 
 def permuted_indices(size: int, count: int, rng: np.random.Generator) -> np.ndarray:

@@ -92,6 +92,13 @@ def test_a_filter_is_learned():
     assert np.mean((estimates.mean()[:, 0] - X[120:]) ** 2) < np.mean((Y[120:] - X[120:]) ** 2)
     assert f"{learned.trials[0].error ** 0.5:.4g}" in str(learned)
     assert learned.smoothed_error <= learned.trials[0].error
+    importance = learn_filter(X[:120], Y[:120], method="importance", **MEDIAN, **grid)
+    estimates = importance.filter.filter(Y[120:])
+    assert np.mean((estimates.mean()[:, 0] - X[120:]) ** 2) < np.mean((Y[120:] - X[120:]) ** 2)
+    assert importance.filter.method == "importance"
+    assert (
+        importance.filter.posterior_regularization == importance.filter.observation.regularization
+    )
     # Settings do not depend on the units of a column.
     errors = [
         learn_filter(X[:120, None] * units, Y[:120], **MEDIAN, **grid).trials[0].error
