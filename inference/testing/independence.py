@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 from collections.abc import Callable, Sequence
 from threading import Event
 from typing import Any, NamedTuple
@@ -32,7 +31,6 @@ from ..data.checks import (
     check_options,
     check_same_rows,
 )
-from ..learning.kernel_selection import KERNEL_NAMES
 from ..permutation.null_distribution import (
     describe_count,
     in_batches,
@@ -40,15 +38,20 @@ from ..permutation.null_distribution import (
     small_sample_note,
     without_rounding,
 )
-from ..permutation.samples import MAX_COUNTED
 from ..permutation.scheme import PermutationScheme
 from . import joint_independence, kernel_conditional_independence
 from .kernel_conditional_independence import HYPOTHESES_GIVEN_Z
-from .kernels import KernelChoice, center, gram, short_name
+from .kernels import KernelChoice, center, gram, kernel_combinations
 from .nulls import HSIC_ESTIMATORS, NullChoice, hsic_approximation
 from .residuals import regress_out
 from .result import COMBINED, CombinedComponents, TestResult, combine, kernel_notes
-from .variables import paired_samples, principal_features, variable_kernels, variable_notes
+from .variables import (
+    kernel_choices,
+    paired_samples,
+    principal_features,
+    variable_kernels,
+    variable_notes,
+)
 
 TEST = "independence test"
 #: Largest number of rows with Gram matrices and permutations of single rows.
@@ -123,13 +126,7 @@ def independence_test(
     """
     names = ["X", "Y", *(f"variable {index}" for index in range(3, 3 + len(others)))]
     variables = dict(zip(names, (X, Y, *others), strict=True))
-    per_variable = kernel if isinstance(kernel, tuple) else (kernel,) * len(names)
-    if len(per_variable) != len(names):
-        raise InputError(
-            f"kernel must be one for all variables or a tuple of {len(names)}, got "
-            f"{len(per_variable)}"
-        )
-    choices = [KernelChoice.checked(k, KERNEL_NAMES, standardize) for k in per_variable]
+    choices = kernel_choices(kernel, len(names), standardize)
     check_count(seed, "seed", 0, 2**63 - 1)
     null = NullChoice.checked(
         method,
@@ -208,7 +205,7 @@ def _permutation_test(
         for sample, of_variable, choice in zip(samples, kernels, choices, strict=True)
     )
     # With 4 rows, the centered Gram matrix of the unbiased estimator has three different entries.
-    num_values = math.factorial(min(n, MAX_COUNTED))
+    num_values = PermutationScheme("pairings", n).n_distinct
     if n == 4 and null.estimator == "unbiased":
         num_values = 6
 
@@ -429,10 +426,8 @@ def hsic_statistic(
         The combined statistic and the kernels of the most extreme HSIC.
     """
     grams = list(itertools.product(first.grams, second.grams))
-    kernels = list(itertools.product(first.kernels, second.kernels))
-    labels: list[tuple[str, Any]] = [
-        (" and ".join(map(short_name, kernel_pair)), kernel_pair) for kernel_pair in kernels
-    ]
+    combinations = kernel_combinations([first.kernels, second.kernels], [0, 1])
+    labels: list[tuple[str, Any]] = list(combinations)
     if first.linear is not None and second.linear is not None:
         grams.append((first.linear, second.linear))
         labels.append(("linear", None))  # its kernel refers to standardized columns
@@ -440,8 +435,8 @@ def hsic_statistic(
         statistics = np.array(
             [permuted_hsic(x, y, indices, estimator=estimator, advance=advance) for x, y in grams]
         )
-    combined = combine(statistics, labels, num_other=len(grams) - len(kernels))
-    return combined, kernels[combined.most_extreme]
+    combined = combine(statistics, labels, num_other=len(grams) - len(combinations))
+    return combined, combinations[combined.most_extreme][1]
 
 
 def permuted_hsic(

@@ -32,8 +32,7 @@ from ..permutation.null_distribution import (
     small_sample_note,
     without_rounding,
 )
-from ..permutation.samples import MAX_COUNTED
-from ..permutation.scheme import PermutationScheme
+from ..permutation.scheme import MAX_COUNTED, PermutationScheme
 from .kernels import SINGLE_KERNELS, KernelChoice, center, check_not_degenerate, gram
 from .residuals import MIN_RESIDUAL_VARIANCE, NOTHING_LEFT
 from .result import TestResult, kernel_notes
