@@ -182,14 +182,14 @@ def _histograms(comparison: Comparison, ax: Axes, edges: np.ndarray) -> list[Art
     handles: list[Artist] = []
     samples = zip(
         comparison.names, comparison.sizes, comparison.pooled.weights.T, (P_MORE, Q_MORE),
-        ("-", "--"), strict=True,
+        ("-", "--"), ("below", "above"), strict=True,
     )  # fmt: skip
-    for name, size, weights, color, dashes in samples:
+    for name, size, weights, color, dashes, ticks in samples:
         heights = np.histogram(points, edges, weights=weights, density=True)[0]
         handles.append(
             ax.stairs(
                 heights, edges, color=color, linestyle=dashes, linewidth=1.4,
-                label=f"{name} ({size} rows)",
+                label=f"{name} ({size} rows; ticks {ticks})",
             )
         )  # fmt: skip
     ax.set_ylim(bottom=0.0)
@@ -220,12 +220,7 @@ def _witness(comparison: Comparison, ax: Axes, at: np.ndarray) -> list[Artist]:
     rug(ax, points[of_q], Q_MORE, top=True)
     P, Q = comparison.names
     ax.set_ylabel(f"witness\n{P} - {Q}")
-    tick = {"linestyle": "none", "marker": "|", "markersize": 6.0}
-    rows = [
-        Line2D([], [], color=P_MORE, label=f"rows of {P} (below)", **tick),
-        Line2D([], [], color=Q_MORE, label=f"rows of {Q} (above)", **tick),
-    ]
-    return [mean, simultaneous, pointwise, *rows]
+    return [mean, simultaneous, pointwise]
 
 
 def _pair_differences(comparison: Comparison, ax: Axes, label: str) -> list[Artist]:

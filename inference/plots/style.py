@@ -124,8 +124,10 @@ def shade(color: str, index: int, count: int) -> str:
     if count == 1:
         return color
     weight = (DARKEST + LIGHTEST) * index / (count - 1) - DARKEST
-    channels = np.array(to_rgb(color))
-    return to_hex(channels + abs(weight) * (float(weight > 0.0) - channels))
+    red, green, blue = (
+        channel + abs(weight) * (float(weight > 0.0) - channel) for channel in to_rgb(color)
+    )
+    return to_hex((red, green, blue))
 
 
 def plain(ax: Axes) -> None:
