@@ -183,7 +183,7 @@ ConditionalEmbedding Contribution Convergence Covariance CredibleBand Diagnosis 
 Embedding EmbeddingPosterior
 GroupsComparison InputError Integral JointEmbedding Kernel KernelBayesFilter
 KernelComparison KernelScore KernelStudentT LearnedFilter LearnedKernel LearnedStudentT
-Likelihood LowRankError MatchedWeights Measure Mode Modes Moment MonitorState
+Likelihood LowRankError MMDEstimate MatchedWeights Measure Mode Modes Moment MonitorState
 Normalizer OpenRun PairComparison Peak PreImage PredictiveCheck Product Radial Region
 RegressionSummary Rows Sample SamplingError Scaled Score SmoothingError
 StateEstimates Stationary SteinResult Sum TableComparison TestComponent TestResult Thinned

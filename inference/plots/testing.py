@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from .style import P_COLOUR, P_MORE, Q_COLOUR, SMALL, panels, plain, rug
+from .style import P_COLOR, P_MORE, Q_COLOR, SMALL, panels, plain, rug
 
 #: Characters of a line of the legend's first entry and of the title.
 LABEL, TITLE = 34, 70
@@ -178,13 +178,13 @@ def plot_predictive_check(check: Check, *, axes: Sequence[Axes] | None = None) -
     ax.axhline(0.0, color="0.5", linewidth=0.8)
     usual = f"{1.0 - check.result.alpha:.0%} of replicated data sets lie within"
     ax.axhspan(-check.reach, check.reach, color="0.93", label=usual)
-    ax.plot(at, score, ".", color=P_COLOUR, markersize=3)
+    ax.plot(at, score, ".", color=P_COLOR, markersize=3)
     out = np.abs(score) > check.reach
     ax.plot(at[out], score[out], ".", color="C3", markersize=6, label=f"beyond {check.reach:.1f}")
     if check.points.shape[1] == 1:
         low, high = ax.get_xlim()
         predicted = check.predicted[:, 0]
-        rug(ax, predicted[(predicted > low) & (predicted < high)], Q_COLOUR, top=True)
+        rug(ax, predicted[(predicted > low) & (predicted < high)], Q_COLOR, top=True)
         ax.set_xlabel(f"{check.variable} (ticks above: predicted)")
     else:
         ax.set_xlabel("observations, sorted by score")

@@ -107,11 +107,11 @@ def _scaled_squared_distances(
 ) -> jax.Array:
     """Return |x_i - y_j|^2 over the lengthscale (n, m), by a matrix product where it is accurate.
 
-    ``max_norm`` bounds the squared distance from the centre: with 1e6 squares are off by some
+    ``max_norm`` bounds the squared distance from the center: with 1e6 squares are off by some
     1e-10.
     """
-    centre = jax.lax.stop_gradient(jnp.mean(Y, axis=0))
-    x, y = (X - centre) / lengthscale, (Y - centre) / lengthscale
+    center = jax.lax.stop_gradient(jnp.mean(Y, axis=0))
+    x, y = (X - center) / lengthscale, (Y - center) / lengthscale
     x_norms, y_norms = jnp.sum(x**2, axis=1), jnp.sum(y**2, axis=1)
 
     def by_product() -> jax.Array:
@@ -128,7 +128,7 @@ def _scaled_squared_distances(
         )
 
     # |x|^2 + |y|^2 - 2xy cancels, to within rounding of the largest norm: not with a distant row,
-    # which is also far from the centre.
+    # which is also far from the center.
     is_accurate = jnp.max(x_norms) + jnp.max(y_norms) < max_norm
     return jax.lax.cond(is_accurate, by_product, by_column)
 
