@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 GENERATED = {"gallery", "generated", "benchmarks", "command_line.md"}
 LONGEST_SENTENCE = 40
-AMERICAN = "American spelling, as in names ('centre' is an argument)"
+AMERICAN = "American spelling, as in names"
 
 #: Words of prose that have a plainer or a usual form, with that form.
 RULES = {
@@ -20,7 +20,7 @@ RULES = {
     r"rungs?|nearness": "bandwidth; kernel value",
     r"hangs? on|likewise|by chance it is": "depends on; also; under the null",
     r"shares? of": "proportion of",
-    r"cent(?:red|ring)|(?:col|behavi|fav|neighb)our\w*|grey|(?:label|model)l(?:ed|ing)": AMERICAN,
+    r"cent(?:re\w*|ring)|(?:col|behavi|fav|neighb)our\w*|grey|(?:label|model)l(?:ed|ing)": AMERICAN,
     r"\w*(?:mal|lar|tor|mar|tim|ter|tial|dom|dard)is(?:e[sd]?|ing|ations?)": AMERICAN,
 }
 
