@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from .style import P_COLOUR, P_MORE, Q_COLOUR, SMALL, TRUTH, panels, plain, rug
+from .style import P_COLOR, P_MORE, Q_COLOR, SMALL, TRUTH, panels, plain, rug
 
 #: Characters of a line of the legend's first entry and of the title.
 LABEL, TITLE = 34, 70
@@ -187,13 +187,13 @@ def plot_predictive_check(check: Check, *, axes: Sequence[Axes] | None = None) -
     ax.axhline(0.0, color="0.5", linewidth=0.8)
     usual = f"{1.0 - check.result.alpha:.0%} of replicated data sets lie within"
     ax.axhspan(-check.reach, check.reach, color="0.93", label=usual)
-    ax.plot(at, score, ".", color=P_COLOUR, markersize=3)
+    ax.plot(at, score, ".", color=P_COLOR, markersize=3)
     out = np.abs(score) > check.reach
     ax.plot(at[out], score[out], ".", color="C3", markersize=6, label=f"beyond {check.reach:.1f}")
     if check.points.shape[1] == 1:
         low, high = ax.get_xlim()
         predicted = check.predicted[:, 0]
-        rug(ax, predicted[(predicted > low) & (predicted < high)], Q_COLOUR, top=True)
+        rug(ax, predicted[(predicted > low) & (predicted < high)], Q_COLOR, top=True)
         ax.set_xlabel(f"{check.variable} (ticks above: predicted)")
     else:
         ax.set_xlabel("observations, sorted by score")
@@ -260,7 +260,7 @@ def plot_direction(direction: Direction, *, axes: Sequence[Axes] | None = None) 
         (direction.forward, direction.backward), grid[:2], grid[2:], strict=True
     ):
         colour = REJECTED if model.test.reject else TRUTH
-        top.plot(model.values, model.observed, ".", color=P_COLOUR, markersize=3)
+        top.plot(model.values, model.observed, ".", color=P_COLOR, markersize=3)
         # Points, because the regression of each fold is another curve.
         top.plot(model.values, model.predicted, ".", color=colour, markersize=3)
         outcome = "rejected" if model.test.reject else "not rejected"
@@ -268,7 +268,7 @@ def plot_direction(direction: Direction, *, axes: Sequence[Axes] | None = None) 
         top.set_title(title, loc="left", fontsize="medium")
         top.set_ylabel(model.effect)
         below.axhline(0.0, color=colour)
-        below.plot(model.values, model.residuals, ".", color=P_COLOUR, markersize=3)
+        below.plot(model.values, model.residuals, ".", color=P_COLOR, markersize=3)
         below.set(xlabel=model.cause, ylabel=f"residuals of {model.effect}")
         plain(top)
         plain(below)

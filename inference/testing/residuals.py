@@ -18,6 +18,11 @@ from ..data.checks import as_sample, check_count, check_memory, check_positive, 
 MAX_FIT_ROWS = 500
 #: Proportion of the variance of a column below which its residuals are rounding errors.
 MIN_RESIDUAL_VARIANCE = 1e-5
+#: Message for residuals that are rounding errors.
+NOTHING_LEFT = (
+    "values are a function of what they are regressed on, up to rounding: nothing is left. "
+    "Remove one of the columns"
+)
 
 
 def regress_out(
@@ -112,10 +117,7 @@ def _residuals(
     # Leave-one-out errors distinguish a noiseless function from overfitting.
     leave_one_out = weights / np.sum(inverse**2, axis=0)
     if np.mean(leave_one_out**2) < MIN_RESIDUAL_VARIANCE:
-        raise InputError(
-            "values are a function of what they are regressed on, up to rounding: nothing is left. "
-            "Remove one of the columns"
-        )
+        raise InputError(NOTHING_LEFT)
     return np.asarray(noise_variance * weights)
 
 
