@@ -259,15 +259,15 @@ def plot_direction(direction: Direction, *, axes: Sequence[Axes] | None = None) 
     for model, top, below in zip(
         (direction.forward, direction.backward), grid[:2], grid[2:], strict=True
     ):
-        colour = REJECTED if model.test.reject else TRUTH
+        color = REJECTED if model.test.reject else TRUTH
         top.plot(model.values, model.observed, ".", color=P_COLOR, markersize=3)
         # Points, because the regression of each fold is another curve.
-        top.plot(model.values, model.predicted, ".", color=colour, markersize=3)
+        top.plot(model.values, model.predicted, ".", color=color, markersize=3)
         outcome = "rejected" if model.test.reject else "not rejected"
         title = f"{model.cause} -> {model.effect}: {outcome}, {model.test.pvalue_text}"
         top.set_title(title, loc="left", fontsize="medium")
         top.set_ylabel(model.effect)
-        below.axhline(0.0, color=colour)
+        below.axhline(0.0, color=color)
         below.plot(model.values, model.residuals, ".", color=P_COLOR, markersize=3)
         below.set(xlabel=model.cause, ylabel=f"residuals of {model.effect}")
         plain(top)

@@ -199,7 +199,7 @@ def causal_direction(
     """Decide whether x causes y or y causes x, by additive noise models (Hoyer et al. 2009).
 
     If x is the cause, with y = f(x) + e and e independent of x, then in general no such model holds
-    in the other direction. An exception are linear functions with Gaussian noise. The rows are
+    in the other direction. Linear functions with Gaussian noise are an exception. The rows are
     split into five folds. The residuals of each fold are those of a Gaussian-process regression on
     the other folds. The independence of the cause and the residuals is tested by HSIC within folds,
     with permutations of the residuals of each fold. (Mooij, Peters, Janzing, Zscheischler and
