@@ -50,8 +50,13 @@ from .likelihood_free.abc import (
     sequential_k2_abc as sequential_k2_abc,
 )
 from .likelihood_free.distances import MMD as MMD, Summaries as Summaries
+from .likelihood_free.minimum_distance import (
+    minimum_mmd as minimum_mmd,
+    mmd_posterior_bootstrap as mmd_posterior_bootstrap,
+)
 from .likelihood_free.pseudo_marginal import synthetic_likelihood as synthetic_likelihood
 from .likelihood_free.results import (
+    MMDEstimate as MMDEstimate,
     posterior_table as posterior_table,
     resample as resample,
     with_epsilon as with_epsilon,
@@ -104,6 +109,10 @@ from .regression.regressor import (
     DistributionRegressor as DistributionRegressor,
     RegressionSummary as RegressionSummary,
 )
+from .regression.support_measures import (
+    GroupAnomalyDetector as GroupAnomalyDetector,
+    SupportMeasureClassifier as SupportMeasureClassifier,
+)
 from .sampling.files import load_run as load_run, save_run as save_run
 from .sampling.fit import fit as fit
 from .sampling.open_run import OpenRun as OpenRun, open_run as open_run
@@ -134,7 +143,16 @@ from .tables.result import (
     GroupsComparison as GroupsComparison,
     TableComparison as TableComparison,
 )
+from .testing.bayesian import (
+    BayesianTestResult as BayesianTestResult,
+    bayesian_two_sample_test as bayesian_two_sample_test,
+)
 from .testing.causal import CausalGraph as CausalGraph, Edge as Edge, causal_graph as causal_graph
+from .testing.causal_direction import (
+    AdditiveNoiseModel as AdditiveNoiseModel,
+    CausalDirection as CausalDirection,
+    causal_direction as causal_direction,
+)
 from .testing.independence import (
     conditional_independence_test as conditional_independence_test,
     independence_test as independence_test,

@@ -30,6 +30,11 @@ from .embeddings.pre_image import (
     pre_image as pre_image,
     reduced_embedding as reduced_embedding,
 )
+from .embeddings.recovery import (
+    NormalMixture as NormalMixture,
+    herd as herd,
+    mixture_pre_image as mixture_pre_image,
+)
 from .embeddings.rules import (
     BayesRule as BayesRule,
     JointEmbedding as JointEmbedding,

@@ -9,7 +9,9 @@ from .errors import InputError
 try:
     from sklearn.base import (
         BaseEstimator as BaseEstimator,
+        ClassifierMixin as ClassifierMixin,
         DensityMixin as DensityMixin,
+        OutlierMixin as OutlierMixin,
         RegressorMixin as RegressorMixin,
     )
 except ImportError:
@@ -20,6 +22,12 @@ except ImportError:
         def __new__(cls, *args: Any, **kwargs: Any) -> Self:
             """Raise ``InputError``: an estimator needs scikit-learn."""
             raise InputError("scikit-learn is not installed: pip install 'bke[sklearn]'")
+
+    class ClassifierMixin:  # type: ignore[no-redef]
+        """Stand-in for ``sklearn.base.ClassifierMixin``."""
+
+    class OutlierMixin:  # type: ignore[no-redef]
+        """Stand-in for ``sklearn.base.OutlierMixin``."""
 
     class DensityMixin:  # type: ignore[no-redef]
         """Stand-in for ``sklearn.base.DensityMixin``."""

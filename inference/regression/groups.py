@@ -173,6 +173,27 @@ def as_targets(y: Any, groups: GroupedRows) -> np.ndarray:
     return values
 
 
+def as_classes(y: Any, groups: GroupedRows) -> Any:
+    """Convert the user's classes, as for :func:`as_targets`, to one for each group, (G,).
+
+    Raises:
+        InputError: their number is wrong, or they differ within a group.
+    """
+    values = np.asarray(_by_label(y, groups))
+    count, rows = len(groups.labels), len(groups.rows)
+    if values.shape[:1] == (rows,) != (count,) and groups.order is not None:
+        values = values[groups.order]
+        first = values[groups.starts]
+        differs = values != np.repeat(first, groups.counts)
+        if differs.any():
+            label = groups.labels[int(np.repeat(np.arange(count), groups.counts)[differs][0])]
+            raise InputError(f"y differs between rows of group {label!r}")
+        return first
+    if values.shape[:1] != (count,):
+        raise InputError(f"y has shape {values.shape}, and there are {pluralize(count, 'group')}")
+    return values
+
+
 def _by_label(y: Any, groups: GroupedRows) -> Any:
     """Return the values of a mapping or Series in the order of the groups; other targets as is."""
     advice = ""
