@@ -70,7 +70,7 @@ def browser() -> webdriver.Chrome:
 
 
 def opened(driver: webdriver.Chrome, page: Path, width: int, scheme: str) -> None:
-    """Open a page so wide and in such colours, as high as it is."""
+    """Open a page so wide and in such colors, as high as it is."""
     media = [{"name": "prefers-color-scheme", "value": scheme}]
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}

@@ -281,7 +281,7 @@ def picture(rows: list[Row], settings: Mapping[str, Any], path: Any) -> None:
     figure, axes = plt.subplots(1, 2, figsize=(10.5, 4.4), layout="constrained")
     ticks = {"error": (0.01, 0.02, 0.05, 0.1), "sd": (1.0, 2.0, 5.0, 10.0)}
     for ax, key in zip(axes, ticks, strict=True):
-        for side, (colour, dashes, marker) in STYLES.items():
+        for side, (color, dashes, marker) in STYLES.items():
             values = np.array(
                 [
                     [
@@ -298,7 +298,7 @@ def picture(rows: list[Row], settings: Mapping[str, Any], path: Any) -> None:
                 [acceptance_rate * count for acceptance_rate in ACCEPTANCE_RATES],
                 values.mean(axis=1),
                 error,
-                color=colour,
+                color=color,
                 linestyle=dashes,
                 marker=marker,
                 markersize=4,

@@ -38,10 +38,10 @@ def normal(n: int, rng: np.random.Generator, columns: int = 1) -> tuple[np.ndarr
 
 def mixture(n: int, rng: np.random.Generator, *, same: bool) -> tuple[np.ndarray, np.ndarray]:
     """The mixtures of BKE Figure 3 with random components; the normal one for both if ``same``."""
-    centre = rng.choice([-3.0, 0.0, 3.0], size=(2, n, 1))
-    P = centre[0] + rng.normal(size=(n, 1))
+    center = rng.choice([-3.0, 0.0, 3.0], size=(2, n, 1))
+    P = center[0] + rng.normal(size=(n, 1))
     noise = rng.normal(size=(n, 1)) if same else rng.laplace(scale=0.5**0.5, size=(n, 1))
-    return P, centre[1] + noise
+    return P, center[1] + noise
 
 
 def changed(

@@ -15,7 +15,7 @@ Bayes' rule.
 
 The error is |estimate - E[X | Y = y]|^2, averaged over the ten y of a run. The computing time is
 that of the process on all its cores, including simulation and the choice of kernels and
-regularisation. The cost of simulating is negligible here.
+regularization. The cost of simulating is negligible here.
 
     python benchmarks/bayes_rule.py
 """
@@ -51,7 +51,7 @@ from matplotlib import pyplot as plt
 PICTURE = Path(__file__).parent.parent / "docs" / "bayes_rule.png"
 SIZES, DIMENSIONS, RUNS, NUM_VALUES = (100, 200, 500, 1000, 2000, 4000), (2, 6), 10, 10
 PRIOR_MEAN, INPUT_SD, NOISE = 0.5, 2.0**0.5, 0.5
-#: epsilon_n = constant / n and delta_n = 2 epsilon_n; the factorisations stop at a largest residual
+#: epsilon_n = constant / n and delta_n = 2 epsilon_n; the factorizations stop at a largest residual
 #: of TOLERANCE / n or at MAX_RANK columns.
 REGULARIZATION_CONSTANTS, TOLERANCE, MAX_RANK = (0.1, 0.01), 1.0, 500
 #: Further sizes, for ABC only.
@@ -74,12 +74,13 @@ STYLES = {
     "KBR median, 0.01/n": ("#0072B2", "-", "o"),
     "KBR learned, 0.01/n": ("#CC79A7", "-", "s"),
     "KBR chosen": ("black", "-", "D"),
+    "importance chosen": ("#7F3C8D", "-", "p"),
     "direct": ("#009E73", "--", "^"),
     "ABC 0.1": ("#E69F00", ":", "v"),
     "ABC 0.01": ("#D55E00", ":", "v"),
     "ABC 0.001": ("#882255", ":", "v"),
-    "ABC adjusted 0.1": ("grey", "-.", "x"),
-    "ABC adjusted 0.3": ("grey", "-.", "+"),
+    "ABC adjusted 0.1": ("gray", "-.", "x"),
+    "ABC adjusted 0.3": ("gray", "-.", "+"),
 }
 
 
@@ -142,8 +143,10 @@ def draw(task: Task, n: int, seed: Sequence[int]) -> Pairs:
     return Pairs(X, task.simulate(X, rng), task.prior(n, rng))
 
 
-def fixed_rule(pairs: Pairs, choice: str, constants: Sequence[float]) -> list[BayesRule]:
-    """Build a rule for each constant of the slides' regularisation, with kernels by ``choice``."""
+def fixed_rule(
+    pairs: Pairs, choice: str, constants: Sequence[float], method: str = "squared"
+) -> list[BayesRule]:
+    """Build a rule for each constant of the slides' regularization, with kernels by ``choice``."""
     n = len(pairs.X)
     kernel_x, kernel_y = select_kernel(pairs.X, choice), select_kernel(pairs.Y, choice, name="Y")
     tolerance = TOLERANCE / n
@@ -160,11 +163,11 @@ def fixed_rule(pairs: Pairs, choice: str, constants: Sequence[float]) -> list[Ba
             tolerance=tolerance,
             rank=MAX_RANK,
         )
-        rules.append(bayes_rule(likelihood, prior, features_y=outputs))
+        rules.append(bayes_rule(likelihood, prior, method=method, features_y=outputs))
     return rules
 
 
-def chosen_rule(task: Task, n: int, seed: Sequence[int]) -> BayesRule:
+def chosen_rule(task: Task, n: int, seed: Sequence[int], method: str = "squared") -> BayesRule:
     """Build a rule with all hyperparameters tuned on n simulations, some held out for delta.
 
     The posterior mean minimizes the mean squared error over functions of y where (x, y) are drawn
@@ -202,7 +205,7 @@ def chosen_rule(task: Task, n: int, seed: Sequence[int]) -> BayesRule:
         scaled_kernel_y = scale_lengthscales(kernel_y, factor)
         likelihood = dataclasses.replace(base, kernel_y=scaled_kernel_y)
         outputs = low_rank_features(pairs.Y, scaled_kernel_y, **options)
-        unregularized = bayes_rule(likelihood, prior, features_y=outputs)
+        unregularized = bayes_rule(likelihood, prior, method=method, features_y=outputs)
         for delta in DELTAS:
             rule = dataclasses.replace(unregularized, regularization=float(delta))
             _, normalized = means(rule.weights(validation_y), rule.points)
@@ -282,7 +285,7 @@ def run(D: int, n: int, index: int, with_kernel_methods: bool) -> dict[str, Esti
             lambda: means(rule.weights(y), rule.points)
         )
         estimates[name] = Estimate(normalized, seconds + extra_seconds)
-        estimates[f"{name}, not normalised"] = Estimate(unnormalized, seconds + extra_seconds)
+        estimates[f"{name}, not normalized"] = Estimate(unnormalized, seconds + extra_seconds)
         if with_mode and n <= MODE_MAX_ROWS:
             points, extra_seconds = timed(
                 lambda: np.array([pre_image(rule(value)).point for value in y])
@@ -311,8 +314,17 @@ def run(D: int, n: int, index: int, with_kernel_methods: bool) -> dict[str, Esti
                 seconds,
                 with_mode=True,
             )
+        rules, seconds = timed(
+            lambda: fixed_rule(
+                draw(task, n, seed), "median", REGULARIZATION_CONSTANTS[-1:], "importance"
+            )
+        )
+        name = f"importance median, {REGULARIZATION_CONSTANTS[-1]:g}/n"
+        add_estimates(name, rules[0], seconds, with_mode=False)
         rule, seconds = timed(lambda: chosen_rule(task, n, seed))
         add_estimates("KBR chosen", rule, seconds, with_mode=True)
+        rule, seconds = timed(lambda: chosen_rule(task, n, seed, "importance"))
+        add_estimates("importance chosen", rule, seconds, with_mode=False)
         estimates["direct"] = Estimate(*timed(lambda: direct(task, n, y, [D, n, index, 2])))
     seed = [D, n, index, 2]
     for acceptance_rate in ACCEPTANCE_RATES:
@@ -375,9 +387,9 @@ def check() -> None:
     y, X = np.array([[0.3, 1.1]]), task.prior(400_000, rng)
     weights = np.exp(-0.5 * np.sum((y - X @ task.B.T) ** 2, axis=1) / NOISE**2)
     weights /= weights.sum()
-    centre = weights @ X
-    error = np.sqrt(weights**2 @ (X - centre) ** 2)
-    assert np.all(np.abs(centre - task.posterior_mean(y)) < 5.0 * error)
+    center = weights @ X
+    error = np.sqrt(weights**2 @ (X - center) ** 2)
+    assert np.all(np.abs(center - task.posterior_mean(y)) < 5.0 * error)
     assert np.all(error < 0.01)
 
 
@@ -400,7 +412,7 @@ def text(rows: Sequence[dict[str, Any]]) -> str:
     parts = [
         "Mean squared error of the estimated posterior mean, summed over the columns of X; in "
         "brackets its standard error over the runs. `mode` is the pre-image, an approximate mode; "
-        "means are divided by the sum of the weights except where labelled `not normalised`. `KBR "
+        "means are divided by the sum of the weights except where labeled `not normalized`. `KBR "
         f"learned` has at most {LEARNED_RUNS} runs."
     ]
     for D in sorted({row["D"] for row in rows}):
@@ -408,7 +420,7 @@ def text(rows: Sequence[dict[str, Any]]) -> str:
             (Task(D).posterior_mean(observed_values(D, index)) - PRIOR_MEAN) ** 2, 1
         )) for index in range(max(row["runs"] for row in rows))]))  # fmt: skip
         selected = [row for row in rows if row["D"] == D]
-        normalized_rows = [row for row in selected if not row["side"].endswith("not normalised")]
+        normalized_rows = [row for row in selected if not row["side"].endswith("not normalized")]
         parts.append(
             f"**X in {D} columns, error** (of the prior mean: {report.cell(prior_error)})\n\n"
             + report.table(_pivot(selected, _error))
@@ -460,14 +472,14 @@ def picture(rows: Sequence[dict[str, Any]], path: Path) -> None:
     labels = {"CPU s": "seconds of computing, ten y", "n": "simulations"}
     for line, (key, label) in zip(axes, labels.items(), strict=True):
         for ax, D in zip(line, dimensions, strict=True):
-            for name, (colour, dashes, marker) in STYLES.items():
+            for name, (color, dashes, marker) in STYLES.items():
                 selected = [row for row in rows if row["D"] == D and row["side"] == name]
                 if selected:
                     ax.errorbar(
                         [row[key] for row in selected],
                         [row["error"] for row in selected],
                         [row["standard error"] for row in selected],
-                        color=colour,
+                        color=color,
                         linestyle=dashes,
                         marker=marker,
                         markersize=4,

@@ -46,7 +46,12 @@ except ImportError:
 NOISE = 0.2
 SIZES, RUNS, TEST = (100, 200, 400, 800), 10, 200
 PARTICLES = 2000
-KERNELS = ("bkl", "median")
+#: Kernels and methods of kernel Bayes' rule, by the name of the columns.
+LEARNED = {
+    "bkl": {"kernel_x": "bkl", "kernel_y": "bkl"},
+    "median": {"kernel_x": "median", "kernel_y": "median"},
+    "importance": {"kernel_x": "bkl", "kernel_y": "bkl", "method": "importance"},
+}
 DOCS = Path(__file__).parent.parent / "docs"
 
 
@@ -170,9 +175,9 @@ def run(system: System, seed: int, sizes: tuple[int, ...]) -> list[dict]:
     for size in sizes:
         X, Y = (part[:size] for part in training)
         row = {"system": system.name, "run": seed, "training": size, **baseline_errors}
-        for kernel in KERNELS:
+        for kernel, choices in LEARNED.items():
             begin = time.process_time()
-            learned = learn_filter(X, Y, kernel_x=kernel, kernel_y=kernel, progress=False)
+            learned = learn_filter(X, Y, **choices, progress=False)
             middle = time.process_time()
             filtered = learned.filter.filter(observations)
             row |= {
@@ -183,7 +188,7 @@ def run(system: System, seed: int, sizes: tuple[int, ...]) -> list[dict]:
                 ),
                 f"{kernel} CPU s to learn": middle - begin,
                 f"{kernel} factor": learned.trials[0].factor,
-                f"{kernel} regularisation": learned.trials[0].regularization,
+                f"{kernel} regularization": learned.trials[0].regularization,
             }
         rows.append(row)
         print(json.dumps(row), flush=True)
@@ -191,8 +196,10 @@ def run(system: System, seed: int, sizes: tuple[int, ...]) -> list[dict]:
 
 
 ESTIMATES = ("mean", "MAP", "smoothed")
-LEARNED = [f"{kernel} {estimate}" for kernel in KERNELS for estimate in ESTIMATES]
-ERRORS = ("observation", "EKF", "UKF", "particles", *LEARNED)
+ERRORS = (
+    *("observation", "EKF", "UKF", "particles"),
+    *(f"{name} {estimate}" for name in LEARNED for estimate in ESTIMATES),
+)
 
 
 def summary(rows: list[dict]) -> list[dict]:
@@ -205,7 +212,7 @@ def summary(rows: list[dict]) -> list[dict]:
             values = np.array([row[name] for row in subset])
             standard_error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else np.nan
             line[name] = f"{values.mean():.4f} ({standard_error:.4f})"
-        for kernel in KERNELS:
+        for kernel in LEARNED:
             seconds = [row[f"{kernel} CPU s to learn"] for row in subset]
             line[f"{kernel} CPU s"] = float(np.mean(seconds))
         table.append(line)
@@ -225,19 +232,20 @@ def plot(rows: list[dict], path: Path) -> None:
         "particles": ("#1A1A1A", ":", "particle filter, dynamics known"),
         "bkl MAP": ("#0072B2", "-", "kernel Bayes, learned kernel, MAP"),
         "median MAP": ("#D55E00", "-", "kernel Bayes, median heuristic, MAP"),
+        "importance MAP": ("#009E73", "-", "importance weighted, learned kernel, MAP"),
         "bkl smoothed": ("#56B4E9", "-.", "kernel Bayes, learned, smoothed"),
     }
     figure, panels = plt.subplots(1, 2, figsize=(10.0, 4.2), layout="constrained")
     for panel, system in zip(panels, SYSTEMS, strict=True):
         subset = [row for row in rows if row["system"] == system.name]
         sizes = sorted({row["training"] for row in subset})
-        for name, (colour, style, label) in styles.items():
+        for name, (color, style, label) in styles.items():
             values = np.array(
                 [[row[name] for row in subset if row["training"] == size] for size in sizes]
             )
             mean = values.mean(axis=1)
             standard_error = values.std(axis=1, ddof=1) / values.shape[1] ** 0.5
-            panel.errorbar(sizes, mean, standard_error, color=colour, linestyle=style, label=label)
+            panel.errorbar(sizes, mean, standard_error, color=color, linestyle=style, label=label)
         panel.set_xscale("log")
         panel.set_xticks(sizes, [str(size) for size in sizes])
         panel.minorticks_off()
@@ -260,8 +268,10 @@ def main() -> None:
     name = "filtering-quick" if options.quick else "filtering"
     settings = {"runs": runs, "test steps": TEST, "particles": PARTICLES}
     title = "Filtering: mean squared error of the state, standard error over the runs in brackets"
-    report.write_report(name, title, summary(rows), settings)
-    (report.RESULTS / f"{name}-runs.json").write_text(json.dumps(rows, indent=1) + "\n")
+    chosen = ", ".join(f"{key} {value}" for key, value in settings.items())
+    text = f"Settings: {chosen}.\n\n{report.table(summary(rows))}"
+    info = {**report.machine(), "load_average": None}  # measures errors, not times
+    report.save(report.RESULTS, name, title, info, text, {"settings": settings, "rows": rows})
     if not options.quick:
         plot(rows, DOCS / "filtering.png")
 

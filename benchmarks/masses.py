@@ -1,7 +1,7 @@
 """Mode masses and normalizing constants by quadrature, tempered SMC, reweighted and plain NUTS.
 
 There are two families of data sets: those of BKE Figure 3 (600 points, nearly all mass in the long
-mode), and the same with 30 points per component and centres further out, where both modes have
+mode), and the same with 30 points per component and centers further out, where both modes have
 mass, so that a wrong weight is visible. Tempered SMC is compared with quadrature in units of the
 standard errors of SMC.
 """
@@ -18,7 +18,7 @@ import xarray as xr
 from bke.inference import Smc, find_modes, fit, reweight
 from bke.inference.diagnostics.modes import mode_masses
 
-#: Centres of the outer components and points per component, by family.
+#: Centers of the outer components and points per component, by family.
 FAMILIES = {"figure 3": (3.0, 100), "comparable": (3.6, 30)}
 
 
@@ -50,15 +50,15 @@ def main() -> None:
         "\n\n" + report.table(rows)
     )
     name = "masses-quick" if options.quick else "masses"
-    report.save(folder, name, "Mode masses and normalisers", info, text, {"data sets": rows})
+    report.save(folder, name, "Mode masses and normalizers", info, text, {"data sets": rows})
 
 
 def sample(family: str, seed: int) -> np.ndarray:
     """Normal and Laplace mixtures with equal moments, pooled, (n, 1)."""
     outer, per_component = FAMILIES[family]
     rng = np.random.default_rng(seed)
-    centres = np.repeat([-outer, 0.0, outer], per_component)
-    return np.concatenate([rng.normal(centres, 1.0), rng.laplace(centres, np.sqrt(0.5))])[:, None]
+    centers = np.repeat([-outer, 0.0, outer], per_component)
+    return np.concatenate([rng.normal(centers, 1.0), rng.laplace(centers, np.sqrt(0.5))])[:, None]
 
 
 def compare(family: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:

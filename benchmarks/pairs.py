@@ -101,7 +101,7 @@ PAIRS: dict[str, tuple[tuple[str, str], Callable[[], Frames]]] = {
         ),
     ),
     "wine: ash": (("class 0", "class 2"), lambda: split(WINE, ["ash"], target(0), target(2))),
-    "wine: hue, colour": (
+    "wine: hue, color": (
         ("class 0", "class 1"),
         lambda: split(WINE, ["hue", "color_intensity"], target(0), target(1)),
     ),

@@ -25,11 +25,11 @@ Samples = tuple[np.ndarray, np.ndarray]
 
 def mixture(deviation: float, n: int, rng: np.random.Generator) -> Samples:
     """Draw setting (i)."""
-    centres = 20.0 * np.array([[1, 1], [-1, 1], [1, -1], [-1, -1]])
-    first = centres[rng.integers(4, size=n)] + rng.normal(size=(n, 2))
+    centers = 20.0 * np.array([[1, 1], [-1, 1], [1, -1], [-1, -1]])
+    first = centers[rng.integers(4, size=n)] + rng.normal(size=(n, 2))
     component = rng.integers(4, size=n)
     sd = np.where(component == 0, deviation, 1.0)[:, None]
-    return first, centres[component] + sd * rng.normal(size=(n, 2))
+    return first, centers[component] + sd * rng.normal(size=(n, 2))
 
 
 def perturbed(amplitude: float, n: int, rng: np.random.Generator) -> Samples:

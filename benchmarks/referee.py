@@ -2,7 +2,7 @@
 
 Seventeen settings are held out: they did not influence the choice of the statistic of ``bke``, and
 their effect sizes were set by the power of the other tests. All tools use the same data sets, and
-every p-value is stored, so that differences of power have paired standard errors. ``--null`` draws
+every decision is stored, so that differences of power have paired standard errors. ``--null`` draws
 both samples from P. The benchmark takes hours on two cores: ``--resume`` continues a run, and
 ``--summary`` only writes the report. Tools whose package is not installed are skipped
 (`pip install hyppo goodpoints scikit-learn`).
@@ -32,8 +32,8 @@ ALPHA, OURS = 0.05, "bke"
 PICTURE = Path(__file__).parents[1] / "docs" / "referee.png"
 #: Data sets that a process takes at a time.
 CHUNK = 5
-#: P-values and seconds, by setting and tool.
-Results = dict[str, dict[str, dict[str, list[float]]]]
+#: Decisions by setting and tool, a character for each data set: 1 if P = Q is rejected, else 0.
+Results = dict[str, dict[str, str]]
 
 
 def pvalue(tool: str, x: np.ndarray, y: np.ndarray, index: int) -> float:
@@ -43,11 +43,9 @@ def pvalue(tool: str, x: np.ndarray, y: np.ndarray, index: int) -> float:
     return referee_peers.PEERS[tool][0](x, y, np.random.default_rng(index))
 
 
-def evaluate(
-    tool: str, name: str, indices: range, null: bool
-) -> tuple[str, str, list[float], list[float]]:
-    """Return the tool, the setting, and the p-values and seconds of some data sets."""
-    pvalues, seconds = [], []
+def evaluate(tool: str, name: str, indices: range, null: bool) -> tuple[str, str, str, list[float]]:
+    """Return the tool, the setting, and the decisions and seconds of some data sets."""
+    rejected, seconds = "", []
     for index in indices:
         x, y = SETTINGS[name].draw(index, null=null)
         with warnings.catch_warnings(), threadpool_limits(1):
@@ -55,14 +53,19 @@ def evaluate(
             start = time.perf_counter()
             value = pvalue(tool, x, y, index)
             seconds.append(round(time.perf_counter() - start, 4))
-        pvalues.append(round(value, 6))
-    return tool, name, pvalues, seconds
+        rejected += str(int(value <= ALPHA + 1e-9))
+    return tool, name, rejected, seconds
+
+
+def decisions(results: Results, name: str, tool: str) -> np.ndarray:
+    """Return for each data set 1 if a tool rejects P = Q, else 0."""
+    return np.array([int(digit) for digit in results[name][tool]])
 
 
 def powers(results: Results, tool: str, names: list[str]) -> dict[str, float]:
     """Return the power of a tool in each setting in which it has results."""
     return {
-        name: float(np.mean(np.array(results[name][tool]["p"]) <= ALPHA + 1e-9))
+        name: float(np.mean(decisions(results, name, tool)))
         for name in names
         if tool in results.get(name, {})
     }
@@ -70,12 +73,9 @@ def powers(results: Results, tool: str, names: list[str]) -> dict[str, float]:
 
 def power_difference(results: Results, name: str, tool: str) -> tuple[float, float]:
     """Return a tool's power minus that of bke in a setting, and the paired standard error."""
-    ours, other = (
-        np.array(results[name][compared_tool]["p"]) <= ALPHA + 1e-9
-        for compared_tool in (OURS, tool)
-    )
+    ours, other = (decisions(results, name, compared_tool) for compared_tool in (OURS, tool))
     count = min(len(ours), len(other))
-    difference = other[:count].astype(float) - ours[:count]
+    difference = other[:count] - ours[:count]
     return float(difference.mean()), float(difference.std() / count**0.5)
 
 
@@ -92,7 +92,7 @@ def losses(results: Results, tools: list[str], names: list[str]) -> list[dict[st
     return rows
 
 
-def summary(results: Results, *, null: bool) -> str:
+def summary(results: Results, median_seconds: dict[str, float], *, null: bool) -> str:
     """Format the report: power by setting and tool, settings with more power, and seconds."""
     tools = [
         tool
@@ -100,8 +100,8 @@ def summary(results: Results, *, null: bool) -> str:
         if any(tool in by_tool for by_tool in results.values())
     ]
     names = [name for name in SETTINGS if OURS in results.get(name, {})]
-    fewest = min(len(record["p"]) for name in names for record in results[name].values())
-    most = max(len(record["p"]) for name in names for record in results[name].values())
+    fewest = min(len(digits) for name in names for digits in results[name].values())
+    most = max(len(digits) for name in names for digits in results[name].values())
     count = f"{fewest}" if fewest == most else f"{fewest} to {most}"
     parts = [
         f"{count} data sets each, level {ALPHA}; 499 permutations, except for packages, which are "
@@ -137,21 +137,7 @@ def summary(results: Results, *, null: bool) -> str:
             "## Settings where another tool has more power by over two paired standard errors\n\n"
             + (report.table(lost) if lost else "None.")
         )
-    seconds = [
-        {
-            "tool": tool,
-            "median seconds": float(
-                np.median(
-                    [
-                        s
-                        for by_tool in results.values()
-                        for s in by_tool.get(tool, {}).get("seconds", [])
-                    ]
-                )
-            ),
-        }
-        for tool in tools
-    ]
+    seconds = [{"tool": tool, "median seconds": median_seconds[tool]} for tool in tools]
     parts.append(f"## Seconds, one core\n\n{report.table(seconds)}")
     return "\n\n".join(parts)
 
@@ -208,29 +194,38 @@ def main() -> None:
     name = "referee" + "-level" * options.null + "-quick" * options.quick
     store = folder / f"{name}.json"
     results: Results = {}
+    seconds: dict[str, list[float]] = {}
     if (options.resume or options.summary) and store.exists():
-        results = json.loads(store.read_text(encoding="utf-8"))["found"]
+        recorded = json.loads(store.read_text(encoding="utf-8"))
+        results = recorded["rejected"]
+        for tool, median in recorded["median seconds"].items():
+            # Data sets of an earlier run count with their median.
+            count = sum(len(by_tool.get(tool, "")) for by_tool in results.values())
+            seconds[tool] = [median] * count
     title = "The default two-sample test compared with others" + ", where P = Q" * options.null
 
     def write() -> None:
+        medians = {tool: float(np.median(values)) for tool, values in seconds.items() if values}
         report.save(
             folder,
             name,
             title,
             {**info, "load_average": None},
-            summary(results, null=options.null),
-            {"found": results},
+            summary(results, medians, null=options.null),
+            {"rejected": results, "median seconds": medians},
         )
 
     if not options.summary:
-        fill(results, options, write)
+        fill(results, seconds, options, write)
     write()
     if not options.null:
         published = folder == report.RESULTS and not options.quick
         draw_powers(results).savefig(PICTURE if published else folder / f"{name}.png", dpi=150)
 
 
-def fill(results: Results, options: argparse.Namespace, write: Any) -> None:
+def fill(
+    results: Results, seconds: dict[str, list[float]], options: argparse.Namespace, write: Any
+) -> None:
     """Evaluate the missing results, and write them every half minute."""
     context, last = multiprocessing.get_context("spawn"), time.monotonic()
     with ProcessPoolExecutor(options.processes, mp_context=context) as pool:
@@ -240,13 +235,13 @@ def fill(results: Results, options: argparse.Namespace, write: Any) -> None:
                 pool.submit(evaluate, tool, name, indices, options.null)
                 for name in options.settings
                 for tool in options.tools
-                if len(results.get(name, {}).get(tool, {}).get("p", [])) <= start
+                if len(results.get(name, {}).get(tool, "")) <= start
             ]
             for future in futures:
-                tool, name, pvalues, seconds = future.result()
-                record = results.setdefault(name, {}).setdefault(tool, {"p": [], "seconds": []})
-                record["p"] += pvalues
-                record["seconds"] += seconds
+                tool, name, rejected, elapsed = future.result()
+                by_tool = results.setdefault(name, {})
+                by_tool[tool] = by_tool.get(tool, "") + rejected
+                seconds.setdefault(tool, []).extend(elapsed)
             if time.monotonic() - last > 30.0:
                 write()
                 last = time.monotonic()

@@ -37,13 +37,13 @@ Results = dict[str, list[int]]
 
 def _settings() -> dict[str, tuple[Setting, str, float]]:
     """Return by name: the setting, the metric of its kernel, and the published power."""
-    equal, neighbours, plain = equicorrelated(500, 0.5), autoregressive(500, 0.5), normal
+    equal, neighbors, plain = equicorrelated(500, 0.5), autoregressive(500, 0.5), normal
     specifications: list[tuple[str, Any, Any, str, float]] = [
         (f"equicorrelation 0.5, {0.5 + more}", equal, equicorrelated(500, 0.5 + more), GAUSSIAN, p)
         for more, p in ((0.01, 0.295), (0.025, 0.945), (0.05, 1.0))
     ]
     specifications += [
-        (f"decreasing correlation 0.5, {0.5 + more}", neighbours, changed, EXPONENTIAL, p)
+        (f"decreasing correlation 0.5, {0.5 + more}", neighbors, changed, EXPONENTIAL, p)
         for more, p in ((0.05, 0.235), (0.1, 0.99), (0.15, 1.0))
         for changed in (autoregressive(500, 0.5 + more),)
     ]

@@ -137,8 +137,8 @@ def spectral(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
     statistics = []
     for length in np.median(distances[distances > 0]) * np.array([0.25, 0.5, 1.0]):
         gram = np.exp(-0.5 * squares / length**2)
-        centred = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
-        values, vectors = eigh(centred / len(rows))
+        centered = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
+        values, vectors = eigh(centered / len(rows))
         squares_along = (vectors.T @ weights) ** 2 * len(rows) * np.maximum(values, 0.0)[:, None]
         statistics += [
             (squares_along / (np.maximum(values, 0.0) + ridge)[:, None]).sum(axis=0)
@@ -242,8 +242,8 @@ def likelihood_ratio(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
     return float(permutations_exceeded(x, y, rng) < PERMUTATIONS)
 
 
-def neighbours(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
-    """Proportion of five nearest neighbours in the same sample (Schilling 1986; Henze 1988)."""
+def neighbors(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
+    """Proportion of five nearest neighbors in the same sample (Schilling 1986; Henze 1988)."""
     rows, signs = np.concatenate([x, y]), np.sign(labels(len(x), len(y), rng))
     distances = cdist(rows, rows) + 1e-12 * rng.uniform(size=(len(rows), len(rows)))
     np.fill_diagonal(distances, np.inf)
@@ -358,7 +358,7 @@ PEERS: dict[str, tuple[Test, str]] = {
     "MMD, split": (split, "scipy"),
     "spectral MMD": (spectral, "scipy"),
     "KLR": (likelihood_ratio, "scipy"),
-    "nearest neighbours": (neighbours, "scipy"),
+    "nearest neighbours": (neighbors, "scipy"),
     "spanning tree": (spanning_tree, "scipy"),
 }
 

@@ -115,8 +115,8 @@ def blobs(correlation: float) -> Callable[[int, Rng], np.ndarray]:
     """Mixture of nine correlated normal distributions on a grid (Gretton et al. 2012)."""
 
     def draw(n: int, rng: Rng) -> np.ndarray:
-        centre = 5.0 * rng.integers(3, size=(n, 2))
-        return np.asarray(centre + correlated_pair(2, correlation)(n, rng))
+        center = 5.0 * rng.integers(3, size=(n, 2))
+        return np.asarray(center + correlated_pair(2, correlation)(n, rng))
 
     return draw
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import importlib.metadata
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import stale
 from threadpoolctl import threadpool_info
 
 RESULTS = Path(__file__).parent / "results"
@@ -164,6 +167,30 @@ def save(
     parts = [f"# {title}", machine_sentence(info), *([f"**{warning}**"] if warning else []), text]
     print("\n" + text)
     (folder / f"{name}.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    content = json.dumps({"machine": info, **data}, indent=1)
-    (folder / f"{name}.json").write_text(content + "\n", encoding="utf-8")
+    path = folder / f"{name}.json"
+    content = json.dumps({**origin(path), "machine": info, **data}, indent=1)
+    path.write_text(content + "\n", encoding="utf-8")
     print(f"\nWritten: {folder / name}.md and .json")
+
+
+def origin(path: Path) -> dict[str, Any]:
+    """Return the command of this process and the hash of its sources, for ``stale.py``.
+
+    The command has no options that keep recorded rows or name folders. A process that keeps rows
+    of an earlier run also keeps its command and hash: some rows are as old as that run.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for option in ("--resume", "--again", "--summary"):
+        parser.add_argument(option, action="store_true")
+    for option in ("--only", "--results", "--environments"):
+        parser.add_argument(option)
+    known, words = parser.parse_known_args(sys.argv[1:])
+    if path.exists() and (known.resume or known.again or known.summary or known.only):
+        earlier = stale.load(path)
+        return {key: earlier.get(key) for key in stale.ORIGIN}
+    script = Path(getattr(sys.modules["__main__"], "__file__", sys.argv[0])).resolve()
+    in_tree = script.is_relative_to(stale.ROOT)
+    name = script.relative_to(stale.ROOT).as_posix() if in_tree else script.name
+    words = ["OUT" if Path(word).is_absolute() else word for word in words]
+    command = shlex.join([name, *words])
+    return {"command": command, "sources": stale.hash_today(path.name, command)}

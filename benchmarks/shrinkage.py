@@ -6,7 +6,7 @@ Shrinkage Estimators* (2016), with a new mixture for each data set: four compone
 0.3, 0.4 and 0.25, means uniform on [-10, 10] in each column, covariances from a Wishart
 distribution with 7 degrees of freedom and scale 2 I, and noise N(0, 0.2 I) added to each draw.
 
-Estimators are compared under the kernel of the median heuristic and under the kernel that maximises
+Estimators are compared under the kernel of the median heuristic and under the kernel that maximizes
 the marginal likelihood, both chosen on the data set itself. The time of learning grows with n^2 D,
 so fewer data sets are used where n^2 D is large.
 
@@ -52,7 +52,7 @@ PICTURE = Path(__file__).parent.parent / "docs" / "shrinkage.png"
 SIZES, DIMENSIONS = (10, 20, 50, 100, 200), (1, 5, 20, 50)
 WEIGHTS = np.array([0.05, 0.3, 0.4, 0.25])
 DEGREES_OF_FREEDOM, WISHART_SCALE, MEAN_BOUND, NOISE_VARIANCE = 7, 2.0, 10.0, 0.2
-#: Optimisations per kernel. A kernel is learned for at least MIN_LEARNED data sets, and for more
+#: Optimizations per kernel. A kernel is learned for at least MIN_LEARNED data sets, and for more
 #: while their number times n^2 D is at most MAX_LEARNING_COST (about a minute).
 STARTS, MAX_LEARNING_COST, MIN_LEARNED = 4, 3_000_000, 20
 #: Number of draws per data set at which values are compared.
@@ -314,11 +314,11 @@ def picture(rows: Sequence[dict[str, Any]], path: Path) -> None:
             selected = [row for row in rows if row["D"] == D and row["kernel"] == kernel]
             sizes = [row["n"] for row in selected]
             ax.set_xscale("log")  # before plotting; otherwise the limits begin at 1
-            ax.axhline(1.0, color="grey", linewidth=0.8)
-            for name, (colour, dashes) in STYLES.items():
+            ax.axhline(1.0, color="gray", linewidth=0.8)
+            for name, (color, dashes) in STYLES.items():
                 values, errors = np.array([row["norm"][name] for row in selected]).T
                 ax.errorbar(
-                    sizes, values, errors, color=colour, linestyle=dashes, marker=".", label=name
+                    sizes, values, errors, color=color, linestyle=dashes, marker=".", label=name
                 )
             # Posterior means far above the panel are printed as text instead of plotted.
             above = [row["norm"][name][0] for row in selected for name in STYLES]

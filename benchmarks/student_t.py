@@ -2,7 +2,7 @@
 
 The protocol is that of Huszar and Lacoste-Julien, *A Kernel Approach to Tractable Bayesian
 Nonparametrics* (2011), sections 4.1 and 4.2. A row is an image followed by its label as an
-indicator vector. Novelty detection ranks 100 correctly and 100 wrongly labelled images by their
+indicator vector. Novelty detection ranks 100 correctly and 100 wrongly labeled images by their
 joint density and reports the area under the ROC curve (AUC). Label reconstruction predicts the
 label of highest joint density and reports the error rate (confusion). Hyperparameters of each
 method are chosen on separate validation images, for each task by its measure.
@@ -108,7 +108,7 @@ def corrupted_labels(labels: np.ndarray, classes: int, rng: np.random.Generator)
 
 
 def auc(values: np.ndarray, labels: np.ndarray, assigned: np.ndarray) -> float:
-    """Compute the AUC (%) of densities for detecting wrongly labelled images."""
+    """Compute the AUC (%) of densities for detecting wrongly labeled images."""
     densities = values[np.arange(len(assigned)), assigned]
     return 100.0 * float(roc_auc_score(assigned == labels, densities))
 
@@ -335,7 +335,7 @@ def plot(records: list[dict], data: str, path: Path) -> None:
             "KST, factor 1": ("#56B4E9", "--", "kernel Student-t, median lengthscale"),
             "KDE": ("#D55E00", "-", "kernel density estimate"),
         }
-        for shift, (name, (colour, style, label)) in enumerate(styles.items()):
+        for shift, (name, (color, style, label)) in enumerate(styles.items()):
             values = np.array(
                 [[r[f"{name} {task}"] for r in records if r["training"] == n] for n in sizes]
             )
@@ -344,7 +344,7 @@ def plot(records: list[dict], data: str, path: Path) -> None:
                 positions,
                 values.mean(axis=1),
                 values.std(axis=1, ddof=1),
-                color=colour,
+                color=color,
                 linestyle=style,
                 label=label,
                 capsize=2,

@@ -54,19 +54,19 @@ def evaluation_points() -> tuple[np.ndarray, np.ndarray]:
     pooled = np.concatenate([draw("P", 200_000, rng), draw("Q", 200_000, rng)])
     low, high = np.quantile(pooled, [0.025, 0.975])
     tail_low, tail_high = np.quantile(pooled, [0.001, 0.999])
-    centre = np.linspace(low, high, 60)
+    center = np.linspace(low, high, 60)
     tails = np.concatenate(
         [np.linspace(tail_low, low, 11)[:-1], np.linspace(high, tail_high, 11)[1:]]
     )
-    return centre, tails
+    return center, tails
 
 
 def coverage(
     n: int, lengthscale: float, data_sets: int, seed: int, noise: str | float = "clt"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the proportion of covered points by data set, centre and tails, (data_sets,) each."""
-    centre, tails = evaluation_points()
-    at = np.concatenate([centre, tails])
+    """Return the proportion of covered points by data set, center and tails, (data_sets,) each."""
+    center, tails = evaluation_points()
+    at = np.concatenate([center, tails])
     kernel = SquaredExponential(lengthscale)
     truth = gaussian_mixture_embedding(*MIXTURES["P"], lengthscale, at) - (
         gaussian_mixture_embedding(*MIXTURES["Q"], lengthscale, at)
@@ -84,7 +84,7 @@ def coverage(
     with computing():
         pairs = tuple(jnp.asarray(sample) for sample in samples)
         inside = np.asarray(jax.jit(lambda pairs: jax.lax.map(covered, pairs))(pairs))
-    return inside[:, : len(centre)].mean(axis=1), inside[:, len(centre) :].mean(axis=1)
+    return inside[:, : len(center)].mean(axis=1), inside[:, len(center) :].mean(axis=1)
 
 
 def rows_of(ones: int, size: int) -> np.ndarray:
@@ -183,14 +183,14 @@ def main() -> None:
     for noise in ("clt", 0.1):
         for n in (100, 300):
             for lengthscale in (0.3, 0.5, 3.0):
-                centre, tails = coverage(n, lengthscale, arguments.data_sets, arguments.seed, noise)
-                error = centre.std(ddof=1) / np.sqrt(len(centre))
+                center, tails = coverage(n, lengthscale, arguments.data_sets, arguments.seed, noise)
+                error = center.std(ddof=1) / np.sqrt(len(center))
                 rows.append(
                     {
                         "noise": str(noise),
                         "n": n,
                         "lengthscale": lengthscale,
-                        "centre": round(float(centre.mean()), 3),
+                        "centre": round(float(center.mean()), 3),
                         "standard error": round(float(error), 3),
                         "tails": round(float(tails.mean()), 3),
                     }

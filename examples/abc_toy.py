@@ -131,7 +131,7 @@ for name, (mean, sd) in summaries.items():
 # Figure
 # ------
 
-COLOURS = {
+COLORS = {
     "exact": "#4D4D4D",
     "K2-ABC, median": "#E69F00",
     "K2-ABC, learned": "#56B4E9",
@@ -142,9 +142,9 @@ figure, (left, right) = plt.subplots(
     1, 2, figsize=(10.5, 4.2), width_ratios=(1.5, 1.0), layout="constrained"
 )
 positions = np.arange(INTERVALS)
-for j, (name, colour) in enumerate(COLOURS.items()):
+for j, (name, color) in enumerate(COLORS.items()):
     mean, sd = summaries[name]
-    bars = {"color": colour, "ecolor": "black", "capsize": 2, "label": name}
+    bars = {"color": color, "ecolor": "black", "capsize": 2, "label": name}
     low = np.minimum(2.0 * sd, mean)  # weights are not negative
     left.bar(positions + 0.17 * (j - 2.0), mean, 0.17, yerr=(low, 2.0 * sd), **bars)
 left.set_xticks(positions, [f"[{i}, {i + 1}]" for i in positions])
@@ -153,9 +153,9 @@ left.set_title("(A) posterior mean and two standard deviations", loc="left")
 left.legend(fontsize="small", frameon=False)
 for name, (ess, errors) in curves.items():
     used = ess > 5.0
-    right.plot(ess[used], errors[used], color=COLOURS[name], marker="o", markersize=3, label=name)
+    right.plot(ess[used], errors[used], color=COLORS[name], marker="o", markersize=3, label=name)
 label = "K2-ABC, learned, sequential"
-right.axhline(error(summaries[label][0]), color=COLOURS[label], linestyle="--", label=label)
+right.axhline(error(summaries[label][0]), color=COLORS[label], linestyle="--", label=label)
 right.set(xscale="log", yscale="log", xlabel="effective sample size", ylabel="error of the mean")
 right.invert_xaxis()
 ticks = [0.01, 0.02, 0.05, 0.1, 0.2]

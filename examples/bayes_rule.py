@@ -105,18 +105,18 @@ for name, values in errors.items():
 # Figure
 # ------
 
-COLOURS = ["#0072B2", "#E69F00", "#D55E00"]
+COLORS = ["#0072B2", "#E69F00", "#D55E00"]
 figure, axes = plt.subplots(1, 2, figsize=(12.0, 4.8), layout="constrained")
 ax = axes[0]
 ax.plot(at, truth, color="black", linewidth=2, label="truth, (4 + y) / 5")
-ax.plot(at, posterior_mean(at, 0.0, WIDE), color="grey", linestyle=":", label="prior of the pairs")
-for j, ((name, values), colour) in enumerate(zip(estimates.items(), COLOURS, strict=True)):
+ax.plot(at, posterior_mean(at, 0.0, WIDE), color="gray", linestyle=":", label="prior of the pairs")
+for j, ((name, values), color) in enumerate(zip(estimates.items(), COLORS, strict=True)):
     plotted = values[sizes.index(PLOTTED_SIZE)]
     ax.errorbar(
         at + 0.05 * (j - 1),
         plotted.mean(axis=0),
         plotted.std(axis=0, ddof=1),
-        color=colour,
+        color=color,
         linestyle="",
         marker="os^"[j],
         capsize=2,
@@ -126,9 +126,9 @@ ax.set(xlabel="y", ylabel="E[X | Y = y]", ylim=(-1.2, 3.2))
 ax.set_title(f"(A) mean and standard deviation over {runs} runs, n = {PLOTTED_SIZE}", loc="left")
 ax.legend(fontsize="small")
 ax = axes[1]
-for j, ((name, values), colour) in enumerate(zip(errors.items(), COLOURS, strict=True)):
+for j, ((name, values), color) in enumerate(zip(errors.items(), COLORS, strict=True)):
     error = values.std(axis=1, ddof=1) / runs**0.5
-    ax.errorbar(sizes, values.mean(axis=1), error, color=colour, marker="os^"[j], label=name)
+    ax.errorbar(sizes, values.mean(axis=1), error, color=color, marker="os^"[j], label=name)
 ax.set(xscale="log", yscale="log", xlabel="n, pairs or simulations", ylabel="mean squared error")
 ax.set_xticks(sizes, [str(n) for n in sizes])
 ax.xaxis.minorticks_off()

@@ -11,7 +11,7 @@ and weights them by the maximum mean discrepancy (MMD) between that series and t
 The MMD compares the values as an unordered sample. Panel (B) shows the consequence: simulated
 series have the right values, but not necessarily the right oscillations. Panel (C) uses delay
 vectors, pairs of values a quarter of a cycle apart, which include information on the dynamics;
-with so few simulations the difference is small. Panel (D) shows both posteriors and, in grey, the
+with so few simulations the difference is small. Panel (D) shows both posteriors and, in gray, the
 prior.
 
 Run it as ``python blowfly.py --out FOLDER``; it takes less than a minute on an idle machine with
@@ -114,16 +114,16 @@ for name, run in runs.items():
     simulated_summaries = np.array([ten_summaries(path) for path in series])
     errors[name] = float(np.mean((simulated_summaries - observed_summaries) ** 2))
     print(f"mean squared error of ten summaries, simulated from its mean: {errors[name]:.3g}")
-    for label, value, centre in zip(
+    for label, value, center in zip(
         SUMMARIES, observed_summaries, simulated_summaries.mean(axis=0), strict=True
     ):
-        print(f"  {label:>32}: {value:.3g} observed, {centre:.3g} simulated")
+        print(f"  {label:>32}: {value:.3g} observed, {center:.3g} simulated")
 
 # %%
 # Figure
 # ------
 
-COLOURS = {"values": "#E69F00", "delay vectors": "#0072B2"}
+COLORS = {"values": "#E69F00", "delay vectors": "#0072B2"}
 figure = plt.figure(figsize=(10.5, 9.0), layout="constrained")
 top, bottom = figure.subfigures(2, 1, height_ratios=(1.15, 1.0))
 axes = top.subplots(3, 1, sharex=True, sharey=True)
@@ -133,15 +133,15 @@ axes[0].set_ylim(0.0, 1.8 * observed.max() / 1000.0)
 for ax, letter, (name, method_draws) in zip(axes[1:], "BC", draws.items(), strict=True):
     paths = simulate(rng, {p: values[:2] for p, values in method_draws.items()})
     for path, dashes in zip(paths, ("-", "--"), strict=True):
-        ax.plot(path / 1000.0, dashes, color=COLOURS[name], linewidth=1.0)
+        ax.plot(path / 1000.0, dashes, color=COLORS[name], linewidth=1.0)
     ax.set_title(f"({letter}) simulated with two posterior draws, MMD of {name}", loc="left")
 axes[1].set_ylabel("population, thousands")
 axes[2].set_xlabel("step")
 panels = bottom.subplots(2, 3)
 prior = blowfly_prior()
 for ax, name in zip(panels.ravel(), PARAMETERS, strict=True):
-    centre, sd = float(prior[name].loc), float(prior[name].scale)
-    grid = np.linspace(centre - 3.0 * sd, centre + 3.0 * sd, 200)
+    center, sd = float(prior[name].loc), float(prior[name].scale)
+    grid = np.linspace(center - 3.0 * sd, center + 3.0 * sd, 200)
     ax.fill_between(grid, np.exp(np.asarray(prior[name].log_prob(grid))), color="#E4E4E4")
     edges = np.linspace(grid[0], grid[-1], 26)
     for method, method_draws in draws.items():
@@ -150,7 +150,7 @@ for ax, name in zip(panels.ravel(), PARAMETERS, strict=True):
             edges,
             density=True,
             histtype="step",
-            color=COLOURS[method],
+            color=COLORS[method],
             label=method,
         )
     if name in truth:

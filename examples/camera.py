@@ -94,7 +94,7 @@ WALLS = np.array(
         [(0.50, 0.35, 0.25), (0.90, 0.90, 0.85)],
     ]
 )
-SPHERES = [  # centre, radius, colour
+SPHERES = [  # center, radius, color
     ((4.2, 3.4, 0.6), 0.6, (0.85, 0.15, 0.55)),
     ((2.2, 3.9, 0.4), 0.4, (0.10, 0.80, 0.75)),
     ((4.6, 1.2, 1.1), 0.5, (0.95, 0.55, 0.10)),
@@ -116,21 +116,21 @@ def ray_colors(rays):
     across = np.where(axis == 0, points[:, 1], points[:, 0])
     up = np.where(axis == 2, points[:, 1], points[:, 2])
     texture = np.tanh(4.0 * np.sin(np.pi * across / width) * np.sin(np.pi * up / width))
-    colour = WALLS[axis, at_far_wall.astype(int)] * (0.8 + 0.2 * texture)[:, None]
+    color = WALLS[axis, at_far_wall.astype(int)] * (0.8 + 0.2 * texture)[:, None]
     normal = np.eye(3)[axis] * np.where(at_far_wall, -1.0, 1.0)[:, None]
-    for centre, radius, tint in SPHERES:
-        to = np.array(centre) - EYE
+    for center, radius, tint in SPHERES:
+        to = np.array(center) - EYE
         along = rays @ to
         inside = along**2 - (to @ to - radius**2)
         near = along - np.sqrt(np.maximum(inside, 0.0))
         hit = (inside > 0.0) & (near > 0.0) & (near < distance)
-        distance[hit], colour[hit] = near[hit], tint
+        distance[hit], color[hit] = near[hit], tint
         points[hit] = EYE + near[hit, None] * rays[hit]
-        normal[hit] = (points[hit] - centre) / radius
+        normal[hit] = (points[hit] - center) / radius
     light = LAMP - points
     away = np.linalg.norm(light, axis=1)
     lit = np.maximum(np.sum(normal * light, axis=1) / away, 0.0) / (1.0 + 0.05 * away**2)
-    return colour * (0.35 + 0.65 * lit)[:, None]
+    return color * (0.35 + 0.65 * lit)[:, None]
 
 
 def render(turns, side=SIDE, per_pixel=RAYS):
@@ -197,11 +197,11 @@ def median(points):
     return float(np.median(pdist(points[:: max(1, len(points) // 300)])))
 
 
-def kernel_bayes(states, frames, kernel_x, chosen):
+def kernel_bayes(states, frames, kernel_x, chosen, method="squared"):
     factor, epsilon, delta = chosen
     kernel_y = SquaredExponential(factor * median(frames))
     settings = {"regularization": epsilon, "posterior_regularization": delta, "rank": RANK}
-    return kernel_bayes_filter(states, frames, kernel_x, kernel_y, **settings)
+    return kernel_bayes_filter(states, frames, kernel_x, kernel_y, method=method, **settings)
 
 
 def kbi_gauss(states, frames, series, chosen):
@@ -212,6 +212,11 @@ def kbi_gauss(states, frames, series, chosen):
 
 def kbi_trace(states, frames, series, chosen):
     return kernel_bayes(states, frames, Rotation(), chosen).filter(series).mode()
+
+
+def importance_trace(states, frames, series, chosen):
+    """Estimate by the importance-weighted kernel Bayes' rule (Xu et al. 2022)."""
+    return kernel_bayes(states, frames, Rotation(), chosen, "importance").filter(series).mode()
 
 
 class Regression(LinearGaussian):
@@ -232,10 +237,10 @@ def ridge(inputs, outputs, nugget):
 def kalman(states, frames, series, chosen):
     """Kalman filter of the state and the principal components of the frames, both centered."""
     components, nugget = chosen
-    centre, middle = states.mean(axis=0), frames.mean(axis=0)
+    center, middle = states.mean(axis=0), frames.mean(axis=0)
     _, basis = np.linalg.eigh(np.cov(frames, rowvar=False))  # components in reverse order
     basis = basis[:, -components:]
-    X, Y = states - centre, (frames - middle) @ basis
+    X, Y = states - center, (frames - middle) @ basis
     D = X.shape[1]
     dynamics, process = ridge(X[:-1], X[1:], nugget)
     weights, noise = ridge(X, Y, nugget)
@@ -251,7 +256,7 @@ def kalman(states, frames, series, chosen):
         detection = Detection(row[:, None], measurement_model=measurement)
         posterior = updater.update(SingleHypothesis(prior, detection))
         estimates.append(np.asarray(posterior.state_vector, dtype=float).ravel())
-    return centre + np.array(estimates)
+    return center + np.array(estimates)
 
 
 def kalman_matrix(states, frames, series, chosen):
@@ -278,11 +283,13 @@ def kalman_quaternion(states, frames, series, chosen):
 EPSILONS, DELTAS = (1e-6, 1e-5, 1e-4, 1e-3), (1e-10, 1e-8, 1e-6, 1e-4)
 FACTORS = (0.25, 0.5, 1.0, 2.0)
 BAYES = {"frames' lengthscale / median": FACTORS, "epsilon": EPSILONS, "delta": DELTAS}
+IMPORTANCE = {**BAYES, "delta": (1e-5, 1e-4, 1e-3, 1e-2)}  # in the units of roots of DELTAS
 KALMAN = {"components": (10, 20, 50, 100), "ridge": (1e-6, 1e-3)}
 METHODS = {
     "KBI Gauss": (kbi_gauss, {"states' lengthscale / median": FACTORS, **BAYES}),
     "Kalman R^9": (kalman_matrix, KALMAN),
     "KBI Tr": (kbi_trace, BAYES),
+    "importance Tr": (importance_trace, IMPORTANCE),
     "Kalman quaternion": (kalman_quaternion, KALMAN),
 }
 
@@ -343,7 +350,7 @@ for noise, name in itertools.product(NOISES, METHODS):
     mse, degrees = errors[f"{noise:g} {name}"]
     measured, published = (
         f"{mse.mean():.3f} +- {mse.std():.3f}",
-        PUBLISHED[name][NOISES.index(noise)],
+        PUBLISHED[name][NOISES.index(noise)] if name in PUBLISHED else "-",
     )
     print(f"{noise:<8g} {name:18} {measured:18} {degrees.mean():8.1f}   {published}")
 print(f"constant estimate: {constant.mean():.3f}, {angle(constant).mean():.1f} degrees")
@@ -358,9 +365,9 @@ for column, index in enumerate(np.linspace(half, count - 1, 8, dtype=int)):
 left, right = figure.add_subplot(grid[1, :3]), figure.add_subplot(grid[1, 3:])
 for index, name in enumerate(METHODS):
     mse = np.array([errors[f"{noise:g} {name}"][0] for noise in NOISES])
-    where, colour = np.arange(len(NOISES)) + 0.2 * (index - 1.5), f"C{index}"
-    left.bar(where, mse.mean(axis=1), 0.18, yerr=mse.std(axis=1), color=colour, label=name)
-    right.plot(traces[f"{NOISES[0]:g} {name}"][:300], color=colour, linewidth=1.0)
+    where, color = np.arange(len(NOISES)) + 0.16 * (index - 2.0), f"C{index}"
+    left.bar(where, mse.mean(axis=1), 0.15, yerr=mse.std(axis=1), color=color, label=name)
+    right.plot(traces[f"{NOISES[0]:g} {name}"][:300], color=color, linewidth=1.0)
 left.set_xticks(range(len(NOISES)), [rf"$\sigma^2$ = {noise:g}" for noise in NOISES])
 left.set(title="mean squared error of the camera angle", ylabel=r"$|B - A|^2$")
 right.set(title=rf"error in degrees, $\sigma^2$ = {NOISES[0]:g}", xlabel="frame of the test half")

@@ -77,11 +77,11 @@ if not options.quick:
 # Four round clusters, one of which is wider in Q: Q has a lower density in its center, and a higher
 # density around it.
 
-centres = 20.0 * np.array([[1, 1], [-1, 1], [1, -1], [-1, -1]])
+centers = 20.0 * np.array([[1, 1], [-1, 1], [1, -1], [-1, -1]])
 sizes = 150 if options.quick else 1000
 chosen = rng.integers(4, size=(2, sizes))
-P = centres[chosen[0]] + rng.normal(size=(sizes, 2))
-Q = centres[chosen[1]] + np.where(chosen[1] == 0, 1.6, 1.0)[:, None] * rng.normal(size=(sizes, 2))
+P = centers[chosen[0]] + rng.normal(size=(sizes, 2))
+Q = centers[chosen[1]] + np.where(chosen[1] == 0, 1.6, 1.0)[:, None] * rng.normal(size=(sizes, 2))
 print_and_save(
     compare(P, Q, names=("before", "after"), columns=("east", "north"), **common), "clusters"
 )

@@ -67,7 +67,7 @@ ratios = options.ratios or ([1.0, 3.0, 15.0] if options.quick else RATIOS)
 def grids(ratio, rng):
     """Draw P and Q."""
     axis = SPACING * np.arange(3)
-    centres = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    centers = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
     owners = np.repeat(np.tile(np.arange(9), (2, 1)), options.per_component, axis=1)
     if options.counts == "random":
         owners = rng.integers(9, size=owners.shape)
@@ -76,7 +76,7 @@ def grids(ratio, rng):
     if options.variances == "equal":
         variances *= 2.0 / variances.sum()
     first, second = rng.normal(size=(2, 9 * options.per_component, 2))
-    return centres[owners[0]] + first, centres[owners[1]] + (
+    return centers[owners[0]] + first, centers[owners[1]] + (
         second * np.sqrt(variances)
     ) @ diagonals.T
 

@@ -86,7 +86,7 @@ run = reweight(run, progress=False)  # posterior masses of the modes, from the d
 print(diagnose(run))
 
 # %%
-# The color of a chain is that of its mode; stuck chains are grey.
+# The color of a chain is that of its mode; stuck chains are gray.
 
 saved(plot_trace(run), "figure4")
 

@@ -76,11 +76,11 @@ errors = {
     "filtered, mode": error(filtered.mode()),
     "smoothed, mean": error(smoothed.mean()),
 }
-centre = np.broadcast_to(training.mean(axis=0), states.shape)
+center = np.broadcast_to(training.mean(axis=0), states.shape)
 for steps_ahead in (1, 2, 4, 8):
     predicted = model.predict(filtered, steps_ahead).mean()
     errors[f"predicted {steps_ahead} ahead"] = error(predicted[:-steps_ahead], states[steps_ahead:])
-errors["the mean of all states"] = error(centre)
+errors["the mean of all states"] = error(center)
 
 # There are no observations from step 60 to 65: the filter uses the learned dynamics only.
 is_observed = np.ones(len(series), bool)

@@ -47,10 +47,10 @@ options.out.mkdir(parents=True, exist_ok=True)
 
 rng = np.random.default_rng([options.seed, 1000])
 axis = SPACING * np.arange(3)
-centres = np.repeat(np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2), PER_COMPONENT, 0)
+centers = np.repeat(np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2), PER_COMPONENT, 0)
 diagonals = np.sqrt(0.5) * np.array([[1.0, -1.0], [1.0, 1.0]])
-first, second = rng.normal(size=(2, len(centres), 2))
-P, Q = centres + first, centres + (second * [np.sqrt(RATIO), 1.0]) @ diagonals.T
+first, second = rng.normal(size=(2, len(centers), 2))
+P, Q = centers + first, centers + (second * [np.sqrt(RATIO), 1.0]) @ diagonals.T
 pooled = np.concatenate([P, Q])
 
 

@@ -138,8 +138,8 @@ def draw_scores(
     choices = list(gammas.values())
     grid = np.geomspace(min(choices) / 20, max(choices) * 20, 40)
     axes.semilogx(grid, [task.score(gamma) for gamma in grid], color="0.4", lw=1)
-    for (name, gamma), colour in zip(gammas.items(), ("C3", "C0", "C2"), strict=True):
-        axes.plot(gamma, task.score(gamma), "o", color=colour, label=name)
+    for (name, gamma), color in zip(gammas.items(), ("C3", "C0", "C2"), strict=True):
+        axes.plot(gamma, task.score(gamma), "o", color=color, label=name)
     for peak in learned.peaks[1:]:
         axes.axvline(0.5 / float(peak.kernel.lengthscale) ** 2, color="C3", ls=":", lw=1)
     axes.set(xlabel="gamma", ylabel=task.score_name)

@@ -145,7 +145,7 @@ print(json.dumps(results, indent=1))
 
 
 def marked(where):
-    """Return the target in grey, with novel patches in red."""
+    """Return the target in gray, with novel patches in red."""
     image = np.repeat(target.mean(axis=2, keepdims=True), 3, axis=2) * 0.6 + 0.4
     pixels = np.repeat(np.repeat(where, SIDE, axis=0), SIDE, axis=1)
     image[: pixels.shape[0], : pixels.shape[1]][pixels] = (0.85, 0.0, 0.0)

@@ -131,19 +131,19 @@ for j, name in enumerate(embeddings):
     numbers = " ".join(f"{value:5.2f}" for value in relative[:, j])
     print(f"{name:>34}: {numbers}")
 
-COLOURS = ["black", "#0072B2", "#56B4E9", "#CC79A7", "#D55E00", "#E69F00"]
+COLORS = ["black", "#0072B2", "#56B4E9", "#CC79A7", "#D55E00", "#E69F00"]
 figure, axes = plt.subplots(1, 2, figsize=(12.0, 4.6), layout="constrained")
 ax = axes[0]
-ax.plot(line, truth, color="grey", linewidth=4, alpha=0.5, label=r"$\mu$")
-for (name, values), colour in zip(embeddings.items(), COLOURS, strict=True):
-    ax.plot(line, values, color=colour, linewidth=1.2, label=name)
+ax.plot(line, truth, color="gray", linewidth=4, alpha=0.5, label=r"$\mu$")
+for (name, values), color in zip(embeddings.items(), COLORS, strict=True):
+    ax.plot(line, values, color=color, linewidth=1.2, label=name)
 ax.plot(X, np.zeros(SIZE), "|", color="black", markersize=12)
 ax.set(title=f"(A) {SIZE} points, lengthscale {LENGTHSCALE}", xlabel="t", ylabel="embedding")
 ax.legend(fontsize="small")
 ax = axes[1]
-for j, (name, colour) in enumerate(zip(embeddings, COLOURS, strict=True)):
-    ax.errorbar(lengthscales, relative[:, j], relative_errors[:, j], color=colour, label=name)
-ax.axvline(LENGTHSCALE, color="grey", linestyle=":")
+for j, (name, color) in enumerate(zip(embeddings, COLORS, strict=True)):
+    ax.errorbar(lengthscales, relative[:, j], relative_errors[:, j], color=color, label=name)
+ax.axvline(LENGTHSCALE, color="gray", linestyle=":")
 ax.set(title="(B) risk over that of the empirical embedding", xlabel="lengthscale")
 ax.set(xscale="log", yscale="log")
 ax.set_xticks([0.2, 0.5, 1.0, 2.0, 5.0], ["0.2", "0.5", "1", "2", "5"])

@@ -71,9 +71,9 @@ def delay_vectors(series, lag):
 
 def quarter_cycle(series):
     """Return the first lag, at least 1, at which a series (T,) has no positive autocorrelation."""
-    centred = series - series.mean()
+    centered = series - series.mean()
     lags = range(1, len(series) // 4)
-    return next((lag for lag in lags if centred[lag:] @ centred[:-lag] <= 0.0), lags[-1])
+    return next((lag for lag in lags if centered[lag:] @ centered[:-lag] <= 0.0), lags[-1])
 
 
 def peaks(series, threshold):

@@ -35,7 +35,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.collections import LineCollection
 
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#9A9A9A"
+BLUE, ORANGE, GRAY = "#0072B2", "#D55E00", "#9A9A9A"
 
 parser = argparse.ArgumentParser(description="Kernel Student-t densities.")
 parser.add_argument("--out", type=Path, default=Path("student-t-output"), help="output folder")
@@ -107,7 +107,7 @@ first, second = np.meshgrid(np.linspace(-1.25, 1.25, 121), np.linspace(-0.5, 1.4
 values = np.asarray(plane.log_density(np.stack([first.ravel(), second.ravel()], axis=1)))
 levels = values.max() + np.log([0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8])
 ax.contour(
-    first, second, values.reshape(first.shape), levels, colors=GREY, linewidths=0.8, linestyles="-"
+    first, second, values.reshape(first.shape), levels, colors=GRAY, linewidths=0.8, linestyles="-"
 )
 curve = features(line)
 parts = LineCollection(np.stack([curve[:-1], curve[1:]], axis=1), cmap="viridis_r", linewidths=3)
@@ -121,7 +121,7 @@ panels[2].plot(line, restricted, color="black", label="density on the parabola")
 panels[2].plot(line, volume, ":", color="black", label=r"$\sqrt{1 + 4 x^2}$")
 panels[2].set(title="(C) by x, and the volume element", xlabel="x")
 panels[3].plot(line, predictive, color="black", label="predictive")
-panels[3].plot(line, mixture.density(line), color=GREY, linewidth=1.0, label="mixture")
+panels[3].plot(line, mixture.density(line), color=GRAY, linewidth=1.0, label="mixture")
 panels[3].plot(X, np.zeros_like(X), "x", color=BLUE, clip_on=False, zorder=3)
 panels[3].set(title="(D) the product", xlabel="x")
 top = 1.15 * max(predictive.max(), restricted.max(), mixture.density(line).max(), volume.max())
@@ -200,7 +200,7 @@ results["mean log density of fresh draws"] = {
 }
 line = np.linspace(-4.5, 6.0, 500)
 figure, ax = plt.subplots(figsize=(7.0, 3.8), layout="constrained")
-ax.plot(line, mixture.density(line), color=GREY, linewidth=4, alpha=0.5, label="mixture")
+ax.plot(line, mixture.density(line), color=GRAY, linewidth=4, alpha=0.5, label="mixture")
 ax.plot(line, np.exp(learned.log_density(line)), color=BLUE, label="kernel Student-t")
 ax.plot(line, np.exp(log_kde(line, bandwidth)), color=ORANGE, label="kernel density estimate")
 ax.plot(X, np.zeros_like(X), "|", color="black", markersize=8)

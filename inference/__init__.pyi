@@ -50,8 +50,13 @@ from .likelihood_free.abc import (
     sequential_k2_abc as sequential_k2_abc,
 )
 from .likelihood_free.distances import MMD as MMD, Summaries as Summaries
+from .likelihood_free.minimum_distance import (
+    minimum_mmd as minimum_mmd,
+    mmd_posterior_bootstrap as mmd_posterior_bootstrap,
+)
 from .likelihood_free.pseudo_marginal import synthetic_likelihood as synthetic_likelihood
 from .likelihood_free.results import (
+    MMDEstimate as MMDEstimate,
     posterior_table as posterior_table,
     resample as resample,
     with_epsilon as with_epsilon,
@@ -124,6 +129,10 @@ from .student_t.sampling import (
     student_t_posterior as student_t_posterior,
     student_t_predictive as student_t_predictive,
 )
+from .student_t.two_sample import (
+    TwoDensityResult as TwoDensityResult,
+    two_density_test as two_density_test,
+)
 from .tables.compare_tables import (
     compare_groups as compare_groups,
     compare_tables as compare_tables,
@@ -139,6 +148,11 @@ from .testing.bayesian import (
     bayesian_two_sample_test as bayesian_two_sample_test,
 )
 from .testing.causal import CausalGraph as CausalGraph, Edge as Edge, causal_graph as causal_graph
+from .testing.causal_direction import (
+    AdditiveNoiseModel as AdditiveNoiseModel,
+    CausalDirection as CausalDirection,
+    causal_direction as causal_direction,
+)
 from .testing.independence import (
     conditional_independence_test as conditional_independence_test,
     independence_test as independence_test,

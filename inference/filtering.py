@@ -24,7 +24,7 @@ from bke.models.kernels.covariance import length_parameters
 from bke.models.linalg.clustering import column_scale
 from numpy.typing import ArrayLike
 
-from .core.errors import InputError, input_errors
+from .core.errors import InputError, check_choice, input_errors
 from .core.notebook import ReprMixin
 from .core.progress import progress_bar
 from .data.checks import as_sample, check_positive_numbers, check_same_rows, column_names
@@ -211,6 +211,7 @@ def learn_filter(
     *,
     kernel_x: str | Covariance = "bkl",
     kernel_y: str | Covariance = "bkl",
+    method: str = "squared",
     factors: Sequence[float] | None = None,
     regularizations: Sequence[float] = (1e-3, 1e-2, 1e-1, 1.0, 10.0),
     standardize: str | None = "column",
@@ -222,8 +223,8 @@ def learn_filter(
     """Learn a filter from one training series, its settings by cross-validation in two halves.
 
     Each half trains a filter that is run on the other, at most 200 steps of it, for every factor of
-    both lengthscales and every regularization; epsilon is that over the number of rows, delta twice
-    epsilon. At the best, 1, 10, 100 and 1000 times delta are compared for the smoother.
+    both lengthscales and every regularization; epsilon is that over the number of rows, delta the
+    default for it. At the best, 1, 10, 100 and 1000 times delta are compared for the smoother.
     Observations far from all of the training half are skipped, so that the error is that of a
     prediction.
 
@@ -233,6 +234,7 @@ def learn_filter(
         kernel_x: ``"bkl"``, learned from the states; ``"median"``; or a kernel. See
             :func:`~bke.inference.learning.kernel_selection.select_kernel`.
         kernel_y: kernel of the observations, as ``kernel_x``.
+        method: ``"squared"`` or ``"importance"``, see :func:`~bke.models.bayes_rule`.
         factors: of both lengthscales, (0.25, 0.5, 1) by default; 1 where a kernel has none.
         regularizations: epsilon times the number of rows.
         standardize: see :func:`~bke.inference.learning.kernel_selection.select_kernel`.
@@ -246,6 +248,7 @@ def learn_filter(
         InputError: for invalid data or arguments, in one sentence, or where the filter fails at
             every setting.
     """
+    check_choice(method, "method", ("squared", "importance"))
     states, outputs = _pairs(X, Y)
     if len(states) < 8:
         raise InputError(f"two halves need at least 8 rows, got {len(states)}")
@@ -255,7 +258,7 @@ def learn_filter(
     # With a kernel that has no lengthscale the only factor is 1.
     scaled = kernel_y if length_parameters(kernel_x) else kernel_x
     multiples = check_factors(factors, (0.25, 0.5, 1.0), scaled)
-    validation = _CrossValidation(states, outputs, kernel_x, kernel_y, tolerance, rank)
+    validation = _CrossValidation(states, outputs, kernel_x, kernel_y, method, tolerance, rank)
     settings = [(factor, value) for factor in multiples for value in regularizations]
     trials = []
     with progress_bar("settings", len(settings), show=progress and len(settings) > 1) as advance:
@@ -292,6 +295,7 @@ class _CrossValidation:
         outputs: observations, (T, E).
         kernel_x: kernel of the states, before its lengthscale is multiplied.
         kernel_y: kernel of the observations, before its lengthscale is multiplied.
+        method: kernel Bayes' rule.
         tolerance: for the factorizations; ``None`` for 0.01 epsilon, at most 0.01.
         rank: largest rank of the factorizations.
         max_steps: filtered steps of each half, at most; not tuned.
@@ -301,6 +305,7 @@ class _CrossValidation:
     outputs: np.ndarray
     kernel_x: Covariance
     kernel_y: Covariance
+    method: str
     tolerance: float | None
     rank: int | None
     max_steps: int = 200
@@ -315,6 +320,7 @@ class _CrossValidation:
             self.outputs[rows],
             scale_lengthscales(self.kernel_x, factor),
             scale_lengthscales(self.kernel_y, factor),
+            method=self.method,
             regularization=regularization / len(states),
             tolerance=tolerance,
             rank=self.rank,

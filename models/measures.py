@@ -157,20 +157,20 @@ class Unit(Lebesgue):
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Gaussian(Measure):
-    """nu(du) = exp(-|u - centre|^2 / (2 scale^2)) du, a finite measure (BKE appendix A.3).
+    """nu(du) = exp(-|u - center|^2 / (2 scale^2)) du, a finite measure (BKE appendix A.3).
 
-    It is not normalised: a wide ``scale`` recovers the Lebesgue measure. With a finite measure,
+    It is not normalized: a wide ``scale`` recovers the Lebesgue measure. With a finite measure,
     draws from GP(0, r) lie in the RKHS of k (BKE section 3.1).
 
     Args:
         scale: positive, a number or one per column, in the units of the data; or, for
             :func:`~bke.models.bke_model` and ``fit``, its prior: a NumPyro distribution, which
             makes the scale a hyperparameter (BKE A.3 names this as future work).
-        centre: a number or one per column, in the units of the data.
+        center: a number or one per column, in the units of the data.
     """
 
     scale: Any = 1.0
-    centre: Any = 0.0
+    center: Any = 0.0
 
     name = "gaussian"
     translation_invariant = False
@@ -182,13 +182,13 @@ class Gaussian(Measure):
             check_positive_prior(self.scale, MEASURE_SCALE)
         else:
             check_positive(self.scale, "Gaussian measure: scale")
-        if isinstance(self.centre, (str, dist.Distribution)):
+        if isinstance(self.center, (str, dist.Distribution)):
             raise ValueError(
-                "Gaussian measure: centre must be numbers (only the scale can be random), got "
-                f"{self.centre!r}"
+                "Gaussian measure: center must be numbers (only the scale can be random), got "
+                f"{self.center!r}"
             )
-        if not np.all(np.isfinite(concrete_values(self.centre))):
-            raise ValueError(f"Gaussian measure: centre must be finite, got {self.centre}")
+        if not np.all(np.isfinite(concrete_values(self.center))):
+            raise ValueError(f"Gaussian measure: center must be finite, got {self.center}")
 
     @property
     def prior(self) -> dist.Distribution | None:
@@ -203,9 +203,9 @@ class Gaussian(Measure):
         """Return the measure for data divided by ``scale`` (D,); a prior of its scale is unchanged.
 
         Raises:
-            ValueError: if its scale or centre has another number of columns.
+            ValueError: if its scale or center has another number of columns.
         """
-        for name in ("scale", "centre"):
+        for name in ("scale", "center"):
             value = getattr(self, name)
             shape = value.shape() if isinstance(value, dist.Distribution) else np.shape(value)
             if shape not in ((), (1,), scale.shape):
@@ -214,11 +214,11 @@ class Gaussian(Measure):
                     f"({len(scale)}), got shape {shape}"
                 )
         rescaled = self.scale if self.prior is not None else np.asarray(self.scale) / scale
-        return Gaussian(rescaled, np.asarray(self.centre) / scale)
+        return Gaussian(rescaled, np.asarray(self.center) / scale)
 
     def record(self) -> dict[str, Any]:
         """Return its parameters by name."""
-        return {"scale": self.scale, "centre": self.centre}
+        return {"scale": self.scale, "center": self.center}
 
 
 #: Measures by name.
@@ -236,7 +236,7 @@ def as_measure(measure: Measure | str) -> Measure:
     if isinstance(measure, str) and measure in MEASURES:
         return MEASURES[measure]
     names = ", ".join(map(repr, MEASURES))
-    raise ValueError(f"measure must be {names} or Gaussian(scale, centre), got {measure!r}")
+    raise ValueError(f"measure must be {names} or Gaussian(scale, center), got {measure!r}")
 
 
 def fixed_measure(measure: Measure | str) -> Measure:

@@ -142,9 +142,9 @@ def log_difference_evidence(
     pi the proportion of P's rows. Given the rows, a row is of P with probability
     ``pi + pi (1 - pi) h(z)``, so the standardized label ``y_i = (1[i of P] - pi) /
     sqrt(pi (1 - pi))`` is ``sqrt(pi (1 - pi)) h(z_i)`` and noise of variance 1, to first order in
-    h. With ``sqrt(pi (1 - pi)) h ~ GP(0, s^2 k)``, centred over the rows, y is N(0, I + s^2 H K H),
-    and N(0, I) where P = Q. The ratio of the two densities is the Bayes factor; only labels given
-    rows are modelled, so there is no Jacobian.
+    h. With ``sqrt(pi (1 - pi)) h ~ GP(0, s^2 k)``, centered over the rows, y is
+    N(0, I + s^2 H K H), and N(0, I) where P = Q. The ratio of the two densities is the Bayes
+    factor; only labels given rows are modeled, so there is no Jacobian.
 
     Args:
         P: rows (m, D) or (m,).

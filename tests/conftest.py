@@ -15,7 +15,7 @@ import pytest
 # take 10 to 300 times longer. Read when NumPy is first imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-#: Most of the suite's time is compilation. Without optimisation, with the older emitter of loops,
+#: Most of the suite's time is compilation. Without optimization, with the older emitter of loops,
 #: it takes a third, with the same results. Read when JAX starts, here and in processes that
 #: tests start. Later releases of JAX do not know the second flag; `.ci/run` tests one of them as
 #: users have it.

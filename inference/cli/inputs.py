@@ -49,7 +49,7 @@ class Pair:
         """Both samples, P first."""
         return np.concatenate([self.P, self.Q])
 
-    def labelled(self, values: np.ndarray) -> np.ndarray | pd.DataFrame:
+    def labeled(self, values: np.ndarray) -> np.ndarray | pd.DataFrame:
         """Return rows (k, D) with the names of the columns, unless these are default names."""
         if len(self.columns) == 1 or known_names(self.columns) is None:
             return values
@@ -147,7 +147,7 @@ def read_points(
     """Return the points of ``--at``, (k, D)."""
     if path is None:
         return None
-    points = read_sample(path, columns=columns)
+    points = _reorder(tuple(names), read_sample(path, columns=columns))
     if len(points.columns) != len(names):
         raise InputError(
             f"{path} has {len(points.columns)} columns, but the samples have {len(names)}"
@@ -241,5 +241,5 @@ def check_samples(run: xr.DataTree, pair: Pair) -> None:
     from ..sampling.run_data import compare_rows, match_columns
 
     opened = open_run(run)
-    P, Q, _ = match_columns(opened, pair.labelled(pair.P), pair.labelled(pair.Q))
+    P, Q, _ = match_columns(opened, pair.labeled(pair.P), pair.labeled(pair.Q))
     compare_rows(opened, P, Q)

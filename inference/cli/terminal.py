@@ -44,8 +44,8 @@ def exit_codes(debug: bool) -> Iterator[None]:
             yield
     except KeyboardInterrupt as error:
         raise typer.Exit(report_interruption(error)) from None
-    except (typer.Exit, typer.BadParameter):
-        raise
+    except (typer.Exit, typer.BadParameter, BrokenPipeError):
+        raise  # of a closed pipe typer makes exit status 1, and flushes it no more
     except Exception as error:
         if debug:
             raise
@@ -94,7 +94,7 @@ class Terminal:
         self.timings: dict[str, float] = {}
         self._last: list[Callable[[], None]] = []
         # Looked up at every print, so that redirected streams are respected.
-        # With NO_COLOR rich would leave out colours, but not bold and italics.
+        # With NO_COLOR rich would leave out colors, but not bold and italics.
         styled: Any = {"color_system": None if os.environ.get("NO_COLOR") else "auto"}
         self._errors = Console(stderr=True, highlight=False, **styled)
         self._results = Console(stderr=json, highlight=False, quiet=json and quiet, **styled)

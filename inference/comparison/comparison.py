@@ -353,34 +353,50 @@ class Comparison(ReprMixin):
         return plot_comparison(self, **options)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Return one row for each region, the most significant first.
+        """Return the regions, the most significant first, and the other effect sizes as rows.
 
-        Columns: ``higher_in``, the sample with the higher density; ``ratio`` of the density of the
-        first sample over that of the second, with ``low`` and ``high`` of its interval; ``pvalue``,
-        adjusted for all regions; ``intervals``, for one column; and for each column of the data its
-        ``.center`` and ``.bandwidth``, which is infinite if the column is not used. ``attrs`` has
-        ``pvalue``, ``pvalue_error``, ``alpha``, ``n_resamples``, ``names`` and ``sizes`` of the
-        comparison.
+        Columns: ``quantity`` (density ratio, mean difference, Hodges-Lehmann shift, AUC);
+        ``column``, that of a difference in location; ``estimate`` with its interval ``low`` to
+        ``high``; ``pvalue`` of a region, adjusted for all regions. Only regions have also
+        ``higher_in``, the sample with the higher density; ``intervals``, for one column; and for
+        each column of the data its ``.center`` and ``.bandwidth``, which is infinite if the column
+        is not used. Density ratios are of the first sample over the second, and differences of
+        the second sample minus the first. ``attrs`` has ``pvalue``, ``pvalue_error``, ``alpha``,
+        ``n_resamples``, ``names`` and ``sizes`` of the comparison.
         """
         import pandas as pd
 
-        in_line = len(self.columns) == 1
-        header = [
-            "higher_in",
-            "ratio",
-            "low",
-            "high",
-            "pvalue",
-            *(["intervals"] if in_line else []),
-        ]
-        header += [f"{name}.{end}" for name in self.columns for end in ("center", "bandwidth")]
-        rows = []
+        rows: list[dict[Any, Any]] = []
         for region in self.regions:
-            higher_in = self.names[0] if region.sign > 0 else self.names[1]
-            row = [higher_in, region.ratio, *region.ratio_interval, region.pvalue]
-            row += [region.intervals] if in_line else []
-            location = np.column_stack([region.center, region.bandwidth])
-            rows.append([*row, *location.ravel().tolist()])
+            low, high = region.ratio_interval
+            row = {
+                "quantity": "density ratio",
+                "estimate": region.ratio,
+                "low": low,
+                "high": high,
+                "pvalue": region.pvalue,
+                "higher_in": self.names[0] if region.sign > 0 else self.names[1],
+                "intervals": region.intervals,
+            }
+            row |= {
+                f"{name}.{end}": value
+                for end, values in (("center", region.center), ("bandwidth", region.bandwidth))
+                for name, value in zip(self.columns, values.tolist(), strict=True)
+            }
+            rows.append(row)
+        for quantity, difference in (
+            ("mean difference", self._means),
+            ("Hodges-Lehmann shift", self._medians),
+        ):
+            if difference is not None:
+                frame = pd.DataFrame({"column": self.columns, "estimate": difference.estimate})
+                frame["low"], frame["high"] = difference.interval
+                rows += frame.assign(quantity=quantity).to_dict("records")
+        low, high = self.auc_interval
+        rows.append({"quantity": "AUC", "estimate": self.auc, "low": low, "high": high})
+        header = ["quantity", "column", "estimate", "low", "high", "pvalue", "higher_in"]
+        header += ["intervals"] if len(self.columns) == 1 else []
+        header += [f"{name}.{end}" for name in self.columns for end in ("center", "bandwidth")]
         frame = pd.DataFrame(rows, columns=header)
         attributes = ("pvalue", "pvalue_error", "alpha", "n_resamples", "names", "sizes")
         frame.attrs = {name: getattr(self, name) for name in attributes}
@@ -509,7 +525,10 @@ class Comparison(ReprMixin):
 
     def _auc_line(self) -> str:
         low, high = self.auc_interval
-        name = "Cross-validated AUC"
+        name = (
+            f"Cross-validated AUC, the probability that a row of {self.names[0]} scores higher "
+            f"than a row of {self.names[1]}:"
+        )
         if self._paired:
             name = (
                 "Cross-validated proportion of pairs in which a classifier recognizes the row of "
@@ -533,7 +552,9 @@ class Comparison(ReprMixin):
 
 
 def _plain(value: Any) -> Any:
-    """Convert arrays and tuples to lists."""
+    """Convert arrays and tuples to lists, and ends (D,) of intervals to D pairs."""
     if isinstance(value, np.ndarray):
         return value.tolist()
+    if isinstance(value, tuple) and value and isinstance(value[0], np.ndarray):
+        return np.stack(value, axis=1).tolist()
     return [_plain(entry) for entry in value] if isinstance(value, tuple) else value

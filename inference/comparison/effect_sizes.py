@@ -29,6 +29,7 @@ from ..data.weighted import systematic
 from ..permutation.moments import Moments, WeightedSums
 from ..permutation.null_distribution import TIE
 from ..permutation.pooled_sample import PairedSample, PooledSample
+from ..permutation.scheme import MAX_COUNTED
 from ..statistics.label_bayes_factor import Eigendecomposition, decompose, label_log_bayes_factors
 from .difference_posterior import DifferencePosterior
 
@@ -44,8 +45,6 @@ MAX_ROWS = 20_000
 #: Largest number of values of a sample whose differences are counted. More are replaced by as many
 #: quantiles, with an error in rank that is small compared with that of the sample.
 MAX_VALUES = 2**12
-#: Number of rows from which there is an interval at any level.
-MAX_COUNTED = 100
 
 
 class LabeledPoints(NamedTuple):
@@ -428,12 +427,9 @@ def median_difference(
     """
     m, n = len(first), len(second)
     # All differences have one sign with the probability of two of the arrangements of labels.
-    arrangements = np.inf
-    if paired:
-        arrangements = 2.0 ** min(n, MAX_COUNTED)
-    elif m + n < MAX_COUNTED:
-        arrangements = math.comb(m + n, m)
-    if alpha * arrangements < 2.0:
+    counted = min(m, n, MAX_COUNTED)
+    arrangements = 2**counted if paired else math.comb(m + n, counted)
+    if arrangements < 2.0 / alpha:
         return None
     if paired:
         samples = [second - first] * 2

@@ -266,11 +266,11 @@ def match_weights(
 ) -> MatchedWeights:
     """Weight the rows of a source to match a target: kernel mean matching (MMD-28).
 
-    Among weights from 0 to ``most`` for which the means of the columns are those of the target,
-    these are the most uniform ones that reduce the squared MMD to a quarter of that expected for
-    equal distributions with the same effective sample sizes. A smaller MMD would fit noise, at the
-    cost of effective rows (Huang et al. 2007, with equality of moments as in entropy balancing,
-    Hainmueller 2012).
+    The weights are from 0 to ``most``, and the means of the columns are those of the target.
+    Among such weights these are the most uniform ones that reduce the squared MMD to a quarter of
+    that expected for equal distributions with the same effective sample sizes. A smaller MMD
+    would fit noise, at the cost of effective rows (Huang et al. 2007, with equality of moments as
+    in entropy balancing, Hainmueller 2012).
 
     To test whether two groups differ once age is balanced, pass the weights of
     ``match_weights(old[["age"]], new[["age"]])`` to :func:`~bke.inference.compare` with all

@@ -1,8 +1,8 @@
 """Power of the combined test: minimum detectable shift and required sample size.
 
 The minimum detectable shift is simulated at the points of the samples. A row is assigned to one
-sample with odds that increase with its normal score (the normal quantile of its rank) in a column,
-which shifts the mean score and leaves the pooled scores normal, and those of each sample nearly so
+sample with odds that increase with its normal score (the normal quantile of its rank) in a column.
+This shifts the mean score and leaves the pooled scores normal, and those of each sample nearly so
 if the shift is small; for pairs, the odds depend on the difference of both scores. For several
 strengths of this assignment the test of the assigned labels among permuted labels rejects or not,
 and a probit regression gives the shift at which its power is :data:`POWER`. A normal column shifts

@@ -45,7 +45,9 @@ class Region:
         ratio: mean weight of the rows of P over that of the rows of Q.
         ratio_interval: confidence interval of ``ratio`` at 1 - alpha, simultaneous over all
             windows (CMP-8). It relies on the normal approximation, which is inaccurate for windows
-            with few rows. The upper end may be infinite.
+            with few rows. An end beyond 1, as seen from ``ratio``, is cut to exactly 1: the region
+            is significant by its permutation p-value, and the interval agrees with this decision.
+            The upper end may be infinite.
         pvalue: step-down p-value, adjusted for all windows (CMP-7).
         intervals: for one column, intervals (low, high) in its units in which the ratio of mean
             weights at ``bandwidth`` differs from 1, simultaneously for all windows (CMP-15);

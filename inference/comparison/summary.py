@@ -12,8 +12,8 @@ from .regions import Region
 
 #: Largest number of intervals of a region, and of columns whose bandwidths are listed.
 MAX_INTERVALS, MAX_BANDWIDTHS = 3, 3
-#: Log odds from which only their power of ten is written.
-MAX_LOG_ODDS = math.log(1e4)
+#: Odds above which only this bound is written.
+MAX_ODDS = 1_000_000
 #: Density ratios, smaller over larger, below this are described as almost no rows.
 MIN_RATIO = 0.005
 
@@ -21,8 +21,9 @@ MIN_RATIO = 0.005
 def format_odds(log_bayes_factor: float) -> str:
     """Format the odds of a difference, as a number above 1 for or against it."""
     size = abs(log_bayes_factor)
-    odds = math.exp(size) if size < MAX_LOG_ODDS else None
-    number = f"1e{size / math.log(10.0):.0f}" if odds is None else format_number(odds, 3)
+    number = f"more than {MAX_ODDS}"
+    if size < math.log(MAX_ODDS):
+        number = format_number(math.exp(size), 3)
     return f"{number} : 1 {'for' if log_bayes_factor >= 0.0 else 'against'} a difference"
 
 

@@ -1,6 +1,6 @@
 """Small plots of two distributions in SVG: outlines of histograms, and bars of proportions.
 
-Colours are classes of the style of the page, which has a light and a dark theme. Every plot has a
+Colors are classes of the style of the page, which has a light and a dark theme. Every plot has a
 title for screen readers.
 """
 

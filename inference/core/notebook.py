@@ -1,6 +1,6 @@
 """HTML representation of results in notebooks: the decision, a plot, and folded details.
 
-It has the output of ``print``, ``.plot()`` and ``.to_dataframe()`` of the result. Colours are those
+It has the output of ``print``, ``.plot()`` and ``.to_dataframe()`` of the result. Colors are those
 of the notebook, light or dark; the plot has a white background.
 """
 

@@ -11,6 +11,7 @@ import os
 import re
 import unicodedata
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
@@ -219,6 +220,7 @@ def as_matrix(
         InputError: if ``X`` is not a matrix of numbers. Any number of rows and any value is valid.
     """
     array = plain_array(X, name)
+    check_unique_names(column_names(X), name)
     if array.dtype.names:
         raise InputError(f"{name} is a structured array: pass pandas.DataFrame of it")
     if array.ndim not in (1, 2):
@@ -361,8 +363,6 @@ def reorder_columns(
 ) -> NDArray[np.float64]:
     """Return the columns of ``rows`` (n, D) in the order ``wanted`` if they have these names."""
     if wanted is None or names is None or wanted == names or sorted(wanted) != sorted(names):
-        return rows
-    if len(set(names)) < len(names):
         return rows
     return rows[:, [names.index(name) for name in wanted]]
 
@@ -546,12 +546,18 @@ def check_column_names(columns: Any, known: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
+def check_unique_names(names: Sequence[str] | None, source: str) -> None:
+    """Refuse names of columns that are not different."""
+    counts = Counter(names or ()).items()
+    if repeated := [f"{count} columns named {name!r}" for name, count in counts if count > 1]:
+        raise InputError(f"{source} has {' and '.join(repeated)}: rename them")
+
+
 def check_same_columns(*names: tuple[str, ...] | None) -> None:
-    """Refuse data frames with different names of columns, or repeated names in different orders."""
+    """Refuse data frames with different names of columns."""
     known = [sample for sample in names if sample is not None]
     for other in known[1:]:
-        repeated = len(set(other)) < len(other)
-        if sorted(other) != sorted(known[0]) or (repeated and other != known[0]):
+        if sorted(other) != sorted(known[0]):
             raise InputError(
                 f"the columns are {', '.join(known[0])} in one sample and {', '.join(other)} in "
                 "another: give them the same names"
@@ -640,7 +646,8 @@ def check_same_keys(first: NDArray[Any], second: NDArray[Any], columns: Sequence
         if moved and np.array_equal(np.sort(keys), np.sort(second_keys)):
             raise InputError(
                 f"both samples have the same values of {column!r} in different orders, and rows "
-                f"are paired by position: sort both by {column!r}"
+                f"are paired by position: sort both by {column!r}, and leave it out after that, or "
+                "in pandas make it the index, which is checked and not compared"
             )
 
 

@@ -103,7 +103,7 @@ def notes_on_units(units: Units) -> list[str]:
         return []
     return [
         f"Rounded data: {', '.join(dithered)}. Uniform noise within the unit was added (seed "
-        f"{units.dither_seed}), since balanced neighbours make the density exactly zero."
+        f"{units.dither_seed}), since balanced neighbors make the density exactly zero."
     ]
 
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..core.errors import InputError, nearest
-from ..data.checks import INEXACT_INTEGERS, check_ordered, default_names, normalize_text
+from ..data.checks import check_ordered, default_names, normalize_text
 from ..data.equality import stored_size
 from .columns import column_array
 from .formats import (
@@ -37,10 +37,12 @@ from .types import (
     are_identifiers,
     are_integers,
     check_currencies,
+    check_exact,
     check_thousands,
+    describe_identifier,
     describe_sentinel,
     find_sentinels,
-    is_inexact,
+    has_same_values,
     is_numeric,
     note_on_thousands,
     read_columns,
@@ -141,9 +143,11 @@ def read_samples(
             )
         if _is_total(values):
             _warn(f"{path}: its last row is the sum of the others: leave it out if it is a total")
-        warn_of_non_measurements(Path(path), names, values)
         sizes = tuple(stored_size(table.data.schema.field(name).type) for name in names)
         samples.append(Sample(values, tuple(names), Path(path), sizes))
+    for sample in samples:
+        others = [other for other in samples if other is not sample]
+        warn_of_non_measurements(sample.path, sample.columns, sample.values, others)
     return samples
 
 
@@ -299,8 +303,6 @@ def _parse_column(name: str, table: Table, formats: Sequence[str]) -> Parsed:
         parsed = Parsed(np.full(len(array), np.nan))
     elif is_numeric(array.type) and not pa.types.is_duration(array.type):
         parsed = Parsed(as_numpy(array))
-        if pa.types.is_integer(array.type) and is_inexact(array):
-            raise ColumnError(f"has {INEXACT_INTEGERS}")
     else:
         row = int(np.argmin(array.is_null()))
         raise ColumnError(
@@ -310,6 +312,7 @@ def _parse_column(name: str, table: Table, formats: Sequence[str]) -> Parsed:
     if bad.size:
         fault = "a missing value" if np.isnan(parsed.values[bad[0]]) else "an infinite value"
         raise ColumnError(f"has {fault} in {table.label(int(bad[0]))} ({bad.size} in all)")
+    check_exact(array, parsed.values)
     return parsed
 
 
@@ -356,16 +359,24 @@ def _no_number(cell: object, table: Table, row: int) -> str:
     return f"has {text!r} in {table.label(row)}, where a number is needed"
 
 
-def warn_of_non_measurements(path: Path, names: Sequence[str], values: np.ndarray) -> None:
-    """Warn of columns (n, D) of a file that are probably no measurements."""
+def warn_of_non_measurements(
+    path: Path, names: Sequence[str], values: np.ndarray, others: Sequence[Sample] = ()
+) -> None:
+    """Warn of columns (n, D) of a file that are probably no measurements, or identify pairs."""
     for name, column in zip(names, values.T, strict=True):
         # Years are dense too; row numbers start at 0 or 1.
         starts = IDENTIFIER.search(name) is not None or column.min() in (0.0, 1.0)
         if are_integers(column) and are_identifiers(name, [column]) and starts:
+            twins = [
+                other.values[:, other.columns.index(name)]
+                for other in others
+                if name in other.columns
+            ]
+            advice = ": leave it out with columns= (--columns), unless it is measured"
+            if has_same_values(column, *twins):
+                advice = "; leave it out with columns= (--columns)"
             warnings.warn(
-                f"{path}: the numbers of {name!r} are all different, as those of an identifier "
-                "are: leave it out with columns= (--columns), unless it is measured",
-                stacklevel=3,
+                f"{path}: {describe_identifier(name, column, *twins)}{advice}", stacklevel=3
             )
     warn_of_sentinels(str(path), names, values)
 

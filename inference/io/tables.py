@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import datetime
 import functools
@@ -24,7 +23,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..core.errors import InputError
-from ..data.checks import check_file, default_names, describe_index, normalize_text, pluralize
+from ..data.checks import (
+    check_file,
+    check_unique_names,
+    column_names,
+    default_names,
+    describe_index,
+    normalize_text,
+    pluralize,
+)
 from .text import NAMES_NEEDED, TextFile, describe_signature
 
 if TYPE_CHECKING:
@@ -283,9 +290,7 @@ def _checked(table: Table) -> Table:
         raise InputError(f"{source} has no columns")
     if not data.num_rows:
         raise InputError(f"{source} has columns and no rows")
-    for name, count in collections.Counter(names).items():
-        if count > 1:
-            raise InputError(f"{source} has {count} columns named {name!r}")
+    check_unique_names(names, source)
     index = pandas_index(data.schema)
     notes = tuple(
         f"{source}: the index {name!r} of pandas is left out."
@@ -928,10 +933,7 @@ def _to_arrow(data: Any, name: str) -> pa.Table:
         ) from error
     except (pa.ArrowException, ValueError, TypeError) as error:
         reason = " ".join(" ".join(map(str, error.args[:2])).split()) or type(error).__name__
-        if "unique column names" in reason:
-            columns = list(map(str, data.columns))
-            repeated = ", ".join(map(repr, sorted({x for x in columns if columns.count(x) > 1})))
-            raise InputError(f"{name} has several columns named {repeated}: rename them") from error
+        check_unique_names(column_names(data), name)
         advice = ""
         if "Unsupported numpy type" in reason:
             advice = "; convert numbers of other types with .astype('float32')"

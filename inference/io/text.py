@@ -451,7 +451,8 @@ class Split(NamedTuple):
     """The first rows of a text, split by a separator.
 
     Attributes:
-        proportion: share of rows with the most frequent number of cells, if that is two or more.
+        proportion: proportion of rows with the most frequent number of cells, if that is two or
+            more.
         separator: the separator.
         skipped: number of lines above the first such row.
         numeric: all cells are numbers.

@@ -7,13 +7,13 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
+from typing import Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..data.checks import INEXACT_INTEGERS, MAX_ABS_VALUE, pluralize
+from ..data.checks import INEXACT_INTEGERS, MAX_ABS_VALUE, loses_digits, pluralize
 from ..data.equality import merge_rounding
 from .formats import (
     BELOW,
@@ -104,7 +104,10 @@ DAY = 86_400.0
 #: Rows and share of rows that a sentinel has at least.
 SENTINEL_ROWS, SENTINEL_PROPORTION = 3, 0.002
 #: Parsers of text, which return ``None`` for other text.
-PARSERS: tuple[Callable[[pa.Array], Any], ...] = (parse_numbers, parse_dates)
+PARSERS: dict[Callable[[pa.Array], Parsed | None], str] = {
+    parse_numbers: PLAIN.name,
+    parse_dates: "ISO dates",
+}
 #: Types of Arrow that are not supported, by the beginning of their names, and what to do.
 UNSUPPORTED = {
     "lists": (r"list|large_list|fixed_size_list|list_view", "make a column of each entry"),
@@ -237,10 +240,13 @@ def infer_type(
         return _from_dates(name, array, kind)
     if pa.types.is_null(array.type):
         return TypedColumn(_with_levels(name, "category", pc.cast(array, pa.string())))
-    if pa.types.is_integer(array.type) and kind in ("category", "boolean", "identifier"):
+    is_whole = pa.types.is_integer(array.type) or (
+        pa.types.is_decimal(array.type) and array.type.scale == 0
+    )
+    if is_whole and kind in ("category", "boolean", "identifier"):
         # Not as floating-point numbers, which do not distinguish long identifiers.
         return TypedColumn(_with_levels(name, kind, pc.cast(array, pa.string())))  # type: ignore[arg-type]
-    if pa.types.is_integer(array.type) and kind is None and is_inexact(array):
+    if is_whole and kind is None and is_inexact(array):
         return _from_text(name, pc.cast(array, pa.string()), tables, kind, formats)
     if pa.types.is_decimal(array.type):
         known = array.drop_null()
@@ -250,7 +256,9 @@ def infer_type(
             )
     if is_numeric(array.type):
         format_ = DURATIONS if pa.types.is_duration(array.type) else ""
-        typed = _from_numbers(name, as_numpy(array), tables, kind, format_)
+        values = as_numpy(array)
+        typed = _from_numbers(name, values, tables, kind, format_)
+        check_exact(array, values)
         return typed._replace(format=format_)
     if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
         raise ColumnError(f"holds {array.type}, which is no number, word or date")
@@ -306,13 +314,29 @@ def are_identifiers(name: str, samples: Sequence[np.ndarray]) -> bool:
 
 
 def identifier_notes(names: Sequence[str], *samples: np.ndarray) -> tuple[str, ...]:
-    """Write notes on columns of samples (n, D) that may be identifiers."""
+    """Write notes on columns of samples (n, D) that may be identifiers, of pairs too."""
     return tuple(
-        f"the numbers of {name!r} are all different, as those of an identifier are: leave it out "
-        "unless it is measured"
+        describe_identifier(name, *parts)
+        + ("; leave it out" if has_same_values(*parts) else ": leave it out unless it is measured")
         for name, *parts in zip(names, *(sample.T for sample in samples), strict=True)
         if all(map(are_integers, parts)) and are_identifiers(name, parts)
     )
+
+
+def has_same_values(first: np.ndarray, *others: np.ndarray) -> bool:
+    """Return whether there are other samples, with the same values in any order."""
+    ordered = np.sort(first)
+    return bool(others) and all(np.array_equal(ordered, np.sort(other)) for other in others)
+
+
+def describe_identifier(name: str, *samples: np.ndarray) -> str:
+    """Write the beginning of a note on an identifier, up to the advice on leaving it out."""
+    if has_same_values(*samples):
+        return (
+            f"the numbers of {name!r} are all different, and the same in both samples, as the "
+            f"identifiers of pairs are: to pair the rows, sort both samples by {name!r} first"
+        )
+    return f"the numbers of {name!r} are all different, as those of an identifier are"
 
 
 def find_sentinels(values: np.ndarray) -> tuple[float, ...]:
@@ -370,26 +394,54 @@ def is_inexact(array: pa.Array) -> bool:
     return bool(np.nanmax(np.abs(as_numpy(array)), initial=0.0) >= FIRST_INEXACT)
 
 
+def check_exact(array: pa.Array, values: np.ndarray) -> None:
+    """Refuse whole numbers, in text too, that are not equal to their values in double precision.
+
+    Text is not refused if some of its numbers have a decimal point or an exponent.
+
+    Args:
+        array: (n,) cells.
+        values: (n,), their finite values; NaN where cells are null.
+    """
+    is_text = pa.types.is_string(array.type)
+    is_exact = is_text or pa.types.is_integer(array.type) or pa.types.is_decimal(array.type)
+    if not is_exact or np.nanmax(np.abs(values), initial=0.0) < FIRST_INEXACT:
+        return
+    cells, values = array.drop_null(), values[~np.isnan(values)]
+    if is_text:
+        cells, values = pc.replace_substring_regex(cells, r"\D", ""), np.abs(values)
+        if not np.allclose(as_numpy(cells), values, rtol=1e-9, atol=0.0):
+            return
+    exact = np.array([int(cell) for cell in cells.to_pylist()], dtype=object)
+    if loses_digits(exact, values):
+        raise ColumnError(f"has {INEXACT_INTEGERS}")
+
+
 def location(index: int, tables: Sequence[Table]) -> str:
     """Describe where a row of all tables is."""
     rows = tables[0].data.num_rows
     return tables[0].location(index) if index < rows else tables[-1].location(index - rows)
 
 
+def check_finite(values: np.ndarray, tables: Sequence[Table]) -> None:
+    """Refuse infinite numbers."""
+    if np.isinf(values).any():
+        index = int(np.argmax(np.isinf(values)))
+        raise ColumnError(
+            f"has an infinite value in {location(index, tables)}: correct it, or say that it is "
+            f"missing with --na-value={values[index]:g} (na_values=)"
+        )
+
+
 def check_magnitude(values: np.ndarray, tables: Sequence[Table]) -> None:
     """Refuse numbers whose squares, or those of their differences, overflow or underflow."""
+    check_finite(values, tables)
     large = np.abs(values) > MAX_ABS_VALUE
     if large.any():
         index = int(np.argmax(large))
-        where = location(index, tables)
-        if np.isinf(values[index]):
-            raise ColumnError(
-                f"has an infinite value in {where}: correct it, or say that it is missing with "
-                f"--na-value={values[index]:g} (na_values=)"
-            )
         raise ColumnError(
-            f"has {values[index]:.3g} in {where}, beyond {MAX_ABS_VALUE:g}: give it in a larger "
-            "unit, or say that it is missing with --na-value (na_values=)"
+            f"has {values[index]:.3g} in {location(index, tables)}, beyond {MAX_ABS_VALUE:g}: give "
+            "it in a larger unit, or say that it is missing with --na-value (na_values=)"
         )
     known = values[~np.isnan(values)]
     if len(known) and 0.0 < np.ptp(known) < 1.0 / MAX_ABS_VALUE:
@@ -474,6 +526,7 @@ def _from_text(
         format_ = f"numbers with {numbers.format}" if numbers.format else ""
         values = take_values(array, distinct, numbers.values)
         typed = _from_numbers(name, values, tables, kind, format_)
+        check_exact(array, values)
         notes += typed.notes
         return typed._replace(format=numbers.format, pointed=numbers.pointed, notes=notes)
     if dates is not None:
@@ -523,7 +576,9 @@ def _from_words(
         rows = tables[0].data.num_rows
         parts = [pc.unique(part).drop_null() for part in (array[:rows], array[rows:])]
         unparsed = [
-            part for part in parts if len(part) and not any(_parses(part, f) for f in PARSERS)
+            part
+            for part in parts
+            if len(part) and not any(_format_name(part, *item) for item in PARSERS.items())
         ]
         is_parsed = len(unparsed) < sum(len(part) > 0 for part in parts)
         cell = unparsed_cell(unparsed[0] if unparsed else distinct)
@@ -864,21 +919,30 @@ def _check_same_format(name: str, array: pa.Array, tables: Sequence[Table]) -> N
     """Refuse cells that are numbers or dates in both tables, but not in one format."""
     rows = tables[0].data.num_rows
     parts = [pc.unique(part).drop_null() for part in (array[:rows], array[rows:])]
-    if any(all(len(part) and _parses(part, parse) for part in parts) for parse in PARSERS):
-        first, second = (part[0].as_py() for part in parts)
-        raise ColumnError(
-            f"is written in one way in {tables[0].source}, such as {first!r}, and in another in "
-            f"{tables[-1].source}, such as {second!r}: write them alike, or take all for words "
-            f"with {type_option(name, 'category')}"
-        )
+    for parse, usual in PARSERS.items():
+        formats = [_format_name(part, parse, usual) if len(part) else None for part in parts]
+        if None not in formats:
+            described = " and ".join(
+                f"{format_} in {table.source}, such as {part[0].as_py()!r},"
+                for format_, table, part in zip(
+                    formats, (tables[0], tables[-1]), parts, strict=True
+                )
+            )
+            raise ColumnError(
+                f"has {described.rstrip(',')}: write it in one format, or take all for words with "
+                f"{type_option(name, 'category')}"
+            )
 
 
-def _parses(distinct: pa.Array, parse: Callable[[pa.Array], Any]) -> bool:
-    """Return whether all cells can be parsed, in one format or in several."""
+def _format_name(
+    distinct: pa.Array, parse: Callable[[pa.Array], Parsed | None], usual: str
+) -> str | None:
+    """Return the format in which all cells can be parsed, or several; ``None`` if in none."""
     try:
-        return parse(distinct) is not None
-    except AmbiguousError:
-        return True
+        parsed = parse(distinct)
+    except AmbiguousError as error:
+        return " or ".join(error.args[1:])
+    return None if parsed is None else parsed.format or usual
 
 
 def take_values(array: pa.Array, distinct: pa.Array, values: np.ndarray) -> np.ndarray:

@@ -125,7 +125,7 @@ def compare_kernels(
     The first is no Bayes factor: its constant depends on the family, see :data:`CAVEAT`.
 
     The held-out error has no constant that depends on the family: in each fold the kernel is
-    learned from the other folds (:func:`~bke.inference.learn_kernel`, ``"map"``), and
+    learned from the other folds (:func:`~bke.inference.learn_kernel`, ``"map"``).
     E_t (mu_tilde(t) - mu(t))^2 of its posterior embedding, with the sampling covariance for noise
     as in :func:`~bke.models.embedding_posterior`, is compared with that of mu_hat, both estimated
     without bias at the held-out points. It measures the gain of a family's model over the

@@ -118,6 +118,12 @@ class Prior:
         with jax.enable_x64(True):
             return {name: np.asarray(value) for name, value in self._constrain(z).items()}
 
+    def jacobian(self, z: np.ndarray) -> np.ndarray:
+        """Return the derivatives (q, p) of all components at unconstrained coordinates (p,)."""
+        with jax.enable_x64(True):
+            flat = jax.jacfwd(lambda z: ravel_pytree(self._constrain(z[None]))[0])
+            return np.asarray(flat(jnp.asarray(z)))
+
     def log_density(self, z: np.ndarray) -> np.ndarray:
         """Return the log-density (B,) at unconstrained coordinates (B, p), -inf where it is NaN."""
         with jax.enable_x64(True):
@@ -228,6 +234,7 @@ class InverseProblem:
 
     Attributes:
         data: the observed data, (m, D).
+        rows: n of every simulated data set.
 
     Raises:
         InputError: if an argument is not valid.
@@ -254,15 +261,15 @@ class InverseProblem:
             )
         if not np.array_equal(self.data, distance.observed):
             raise InputError("the distance was made for other observed data than these")
-        self._rows = len(self.data) if rows is None else check_count(rows, "rows", 1)
+        self.rows = len(self.data) if rows is None else check_count(rows, "rows", 1)
         if isinstance(distance, MMD):
-            distance.check_rows(self._rows)
+            distance.check_rows(self.rows)
         self._simulate, self._workers = simulate, workers
         self.seed = check_count(seed, "seed", 0)
 
     def start_simulator(self) -> contextlib.AbstractContextManager[Simulate]:
         """Start the simulator and its processes for the duration of the context."""
-        return start_simulator(self._simulate, (self._rows, self.data.shape[1]), self._workers)
+        return start_simulator(self._simulate, (self.rows, self.data.shape[1]), self._workers)
 
     def settings(self, **options: Any) -> dict[str, Any]:
         """Describe a run by plain data, including the ``options`` of its method."""
@@ -271,7 +278,7 @@ class InverseProblem:
             "prior": self.prior.describe(),
             "distance": self.distance.describe(),
             "simulator": fingerprint(self._simulate),
-            "rows": self._rows,
+            "rows": self.rows,
             **options,
             "seed": self.seed,
         }

@@ -8,27 +8,36 @@ which is not known before.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import warnings
 from collections.abc import Mapping, Sequence
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from arviz_base import dict_to_dataset, xarray_var_iter
+from bke.models.kernels.base import Covariance
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
 from ..core.errors import InputError, PosteriorWarning
-from ..data.checks import check_count, default_names
+from ..data.checks import check_count, check_proportion, default_names
 from ..data.weighted import systematic, weighted_quantiles
 from ..sampling.record import read_record, record_attributes
 from ..sampling.run import digest_of
 from .problem import InverseProblem
 from .simulators import count_failures
 
+#: Message where the estimate of minimum MMD has no covariance.
+NOT_IDENTIFIED = (
+    "the squared MMD has no isolated minimum within the range of the prior, or fewer observed rows "
+    "differ than there are parameters, so that the error of the estimate is unknown: take a wider "
+    "prior, leave out parameters on which the rows hardly depend, or increase simulations_per_point"
+)
 #: Effective sample size below which a posterior rests on a few simulations; a convention.
 MIN_ESS = 10
 
@@ -448,3 +457,52 @@ def weighted_draws(run: xr.DataTree) -> tuple[list[str], np.ndarray]:
         *stats["weight"].values[0].T,
     ]
     return header, np.column_stack(parts)
+
+
+@dataclasses.dataclass(frozen=True)
+class MMDEstimate:
+    """Parameters at which the MMD between simulated and observed rows is least.
+
+    Attributes:
+        parameters: the estimate, a number or an array (k,) for every parameter.
+        covariance: sampling covariance of all components, by names such as ``a`` or ``a[0]``;
+            ``None`` where it is not known.
+        squared_mmd: squared MMD between simulated rows, without bias from their number, and the
+            observed ones as a discrete distribution. It may be negative.
+        kernel: in the units of the data.
+        simulations: number of simulated data sets.
+        failed: number of these that failed, and were left out.
+    """
+
+    parameters: dict[str, Any]
+    covariance: pd.DataFrame | None
+    squared_mmd: float
+    kernel: Covariance
+    simulations: int
+    failed: int
+
+    def to_dataframe(self, level: float = 0.9) -> pd.DataFrame:
+        """Tabulate the estimates with confidence intervals from their normal limit.
+
+        Args:
+            level: coverage of the intervals.
+
+        Returns:
+            Columns ``parameter``, ``estimate``, ``standard_error``, ``lower`` and ``upper``.
+
+        Raises:
+            InputError: if there is no covariance.
+        """
+        if self.covariance is None:
+            raise InputError(NOT_IDENTIFIED)
+        z = NormalDist().inv_cdf(0.5 + 0.5 * check_proportion(level, "level"))
+        estimate = np.concatenate([np.ravel(value) for value in self.parameters.values()])
+        error = np.sqrt(np.diagonal(self.covariance))
+        columns = {
+            "parameter": list(self.covariance.columns),
+            "estimate": estimate,
+            "standard_error": error,
+            "lower": estimate - z * error,
+            "upper": estimate + z * error,
+        }
+        return pd.DataFrame(columns)

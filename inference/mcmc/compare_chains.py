@@ -95,7 +95,8 @@ class ChainComparison(ReprMixin):
         labels: labels of the chains: coordinates of a tree, otherwise 0, 1, ...
         constant_parameters: names of dropped parameters, which are constant.
         rhat: largest rank-normalized R-hat of all parameters; NaN for a single chain.
-        autocorrelation_time: longest autocorrelation time, in draws.
+        autocorrelation_time: longest autocorrelation time of a parameter, in draws: a mean over
+            chains, or that of the slowest chain if it is clearly slower, which a note says.
         num_batches: number of batches of all chains.
         n_resamples: number of permutations of the batches.
         draws: (C, n, D) draws of the parameters in ``names``.
@@ -177,8 +178,8 @@ class ChainComparison(ReprMixin):
         tests = " for each of two tests, between and within chains" * (self.sizes[0] > 1)
         lines.append(
             f"{self.num_batches} batches, {self.n_resamples} permutations{tests}, "
-            f"level {self.alpha:g}; longest autocorrelation time "
-            f"{self.autocorrelation_time:.3g} draws{rhat}."
+            f"level {self.alpha:g}; longest autocorrelation time of a parameter, as a mean over "
+            f"chains of similar speed, {self.autocorrelation_time:.3g} draws{rhat}."
         )
         return "\n  ".join([*lines, *(f"Note: {note}" for note in self.notes)])
 

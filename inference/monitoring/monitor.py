@@ -346,10 +346,12 @@ class Monitor(ReprMixin):
         is_path = is_table and isinstance(rows, str)
         if isinstance(rows, Sized) and len(rows) == 0 and not is_path:
             return np.empty((0, len(self.columns))), []
-        if is_table:
-            rows = rows if isinstance(rows, Table) else as_table(rows, "rows")
-            rows = rows if arrivals is None else arrivals.add(rows)
-        return self._reader.values(rows)
+        if is_table and not isinstance(rows, Table):
+            rows = as_table(rows, "rows")
+        values, notes = self._reader.values(rows)
+        if is_table and arrivals is not None:
+            values = values[arrivals.add(rows)]
+        return values, notes
 
     def __str__(self) -> str:
         return str(self.state)

@@ -110,6 +110,7 @@ class Monitors(ReprMixin):
             InputError: if rows cannot be read.
         """
         table = rows if isinstance(rows, Table) else as_table(rows, "rows")
+        self._first._reader.values(table)  # refused rows change no stream
         parts, has_unnamed_rows = split_by(table, self.by, self._na_values)
         notes = []
         if has_unnamed_rows:

@@ -47,6 +47,9 @@ from ..io.types import (
     FALSE_WORDS,
     TRUE_WORDS,
     Column,
+    ColumnError,
+    check_exact,
+    check_finite,
     describe_sentinel,
     find_sentinels,
     is_numeric,
@@ -95,7 +98,8 @@ class RowReader(NamedTuple):
         """Convert an array (n, D) or a :class:`Table` to values (n, C), and return notes.
 
         Raises:
-            InputError: columns are missing, or an array has others or holds infinite numbers.
+            InputError: columns are missing, an array has others, or numbers are infinite or whole
+                numbers beyond double precision.
         """
         names = self.columns.names
         if not self.is_table:
@@ -173,8 +177,12 @@ class RowReader(NamedTuple):
             note = f"{name!r} has durations, and numbers in the reference: read as missing."
             return np.full(len(array), np.nan), [note]
         values, invalid, count = _numbers(array, self.formats[at])
-        infinite = np.isinf(values)
-        values[infinite] = np.nan
+        try:
+            check_finite(values, [rows])
+            if not invalid:  # other cells are missing
+                check_exact(array, values)
+        except ColumnError as problem:
+            raise InputError(f"column {name!r} {problem}") from None
         notes = list(self._note_on_equal_numbers(array, at))
         if invalid:
             such = f"{invalid[0]!r}"
@@ -184,8 +192,6 @@ class RowReader(NamedTuple):
                 f"{name!r} has {such}, no number with {format_} as in the reference: read as "
                 "missing."
             )
-        if infinite.any():
-            notes.append(f"{name!r} has an infinite number: read as missing.")
         notes += [
             f"{describe_sentinel(name, sentinel, 'some rows of the stream')} say so with "
             f"--na-value={sentinel:.10g} (na_values=)."
@@ -234,7 +240,9 @@ def array_values(data: Any, name: str, columns: int | None) -> np.ndarray:
         raise InputError(f"{name} has {values.shape[1]} columns, and the reference {columns}")
     if np.isinf(values).any():
         row, column = np.argwhere(np.isinf(values))[0]
-        raise InputError(f"{name} has an infinite value in row {row + 1}, column {column + 1}")
+        names = column_names(data)
+        label = repr(names[column]) if names else column + 1
+        raise InputError(f"{name} has an infinite value in row {row + 1}, column {label}")
     return values
 
 

@@ -52,12 +52,13 @@ class ArrivalLog:
         """Names of the columns of keys and times."""
         return [name for name in (self.key, self.time) if name is not None]
 
-    def add(self, table: Table) -> Table:
-        """Record the rows of a table, and return the rows with new keys.
+    def add(self, table: Table) -> np.ndarray:
+        """Record the rows of a table, and return which rows (n,) have new keys.
 
         Raises:
             InputError: if a column is missing.
         """
+        is_new = np.ones(table.data.num_rows, dtype=bool)
         if self.key is not None:
             is_new = self._add_keys(_column_text(table, self.key))
             self.num_repeated += int((~is_new).sum())
@@ -71,7 +72,7 @@ class ArrivalLog:
             self.latest_time = float(latest[-1])
             new_times = np.array([time or "?" for time in text], dtype=np.str_)
             self.times = np.concatenate([self.times, new_times])
-        return table
+        return is_new
 
     def times_of(self, rows: tuple[int, int, int], last_row: int) -> tuple[str, str, str] | None:
         """Look up the times of three rows; ``None`` if one of them is not stored.

@@ -46,7 +46,7 @@ NOT_FINITE = (
 #: Number of parts of the permutations for the jackknife.
 N_PARTS = 10
 #: Methods that draw the null distribution, as many times as requested.
-DRAWN = ("permutation", "spectrum", "wild bootstrap")
+DRAWN = ("permutation", "local permutation", "spectrum", "wild bootstrap")
 #: Permutations of the first stage, factor from one stage to the next, and average number of
 #: permutations of the first stage that exceed a statistic at the level.
 FIRST_STAGE, STAGE_GROWTH, MIN_EXCEEDING = 999, 10, 10

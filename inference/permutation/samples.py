@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 from collections.abc import Sequence
 from threading import Event
 
@@ -36,9 +35,6 @@ from ..io.types import describe_sentinel, find_sentinels, identifier_notes
 from .bins import LARGE, hash_ranks, random_subset
 from .pooled_sample import PairedSample, PooledSample
 from .scheme import PermutationScheme
-
-#: Number of rows of a sample up to which its distinct permutations are counted.
-MAX_COUNTED = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,16 +205,16 @@ class TwoSamples:
     def n_permutations(self, *, paired: bool, signs: bool = False) -> int:
         """Count the distinct permutations, up to the names of the samples.
 
-        Large samples are counted as samples of :data:`MAX_COUNTED` rows.
-
         Args:
             paired: the two rows of a pair exchange their labels.
             signs: the signs of the errors of weighted rows are flipped.
         """
-        m, n = (min(size, MAX_COUNTED) for size in self.sizes)
+        m, n = self.sizes
         if signs:
-            return 2 ** (m + n - 1)
-        return 2 ** (m - 1) if paired else math.comb(m + n, m) // (2 if m == n else 1)
+            return PermutationScheme("signs", m + n).n_distinct
+        if paired:
+            return PermutationScheme("samples", m).n_distinct
+        return PermutationScheme.independent(np.arange(m + n) < m).n_distinct
 
     def generator(self, seed: int) -> np.random.Generator:
         """Return the random numbers of the permutations, by the seed and the rows."""

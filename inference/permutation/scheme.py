@@ -9,6 +9,7 @@ symmetric.
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Literal, Self, TypeAlias
 
 import numpy as np
@@ -16,6 +17,9 @@ import numpy as np
 PermutationType: TypeAlias = Literal["independent", "samples", "pairings", "signs"]
 #: Largest number of labels that are drawn one by one; otherwise counts are drawn for tied rows.
 MAX_LABELS = 2**28
+#: Number of units from which permutations are counted as if no more could move. Those of a hundred
+#: units are enough for every level.
+MAX_COUNTED = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +48,26 @@ class PermutationScheme:
         """Permute labels (M,), truth values or whole numbers, within strata (M,)."""
         dtype = np.int8 if labels.max(initial=0) <= np.iinfo(np.int8).max else np.int64
         return cls("independent", len(labels), labels.astype(dtype), strata)
+
+    @property
+    def n_distinct(self) -> int:
+        """Number of distinct rearrangements, up to the names of two samples or the sign of all.
+
+        More than :data:`MAX_COUNTED` units, in the smaller sample if there are two, are counted as
+        that many.
+        """
+        if self.permutation_type == "pairings":
+            return math.factorial(min(self.n_units, MAX_COUNTED))
+        if self.permutation_type != "independent":
+            return 2 ** (min(self.n_units, MAX_COUNTED) - 1)
+        assert self.labels is not None
+        is_first = self.labels == self.labels.max()
+        strata = np.zeros(self.n_units, dtype=int) if self.strata is None else self.strata
+        stratum = np.unique(strata, return_inverse=True)[1]
+        sizes = np.stack([np.bincount(stratum, rows) for rows in (is_first, ~is_first)], axis=1)
+        pairs = sizes.astype(int).tolist()
+        count = math.prod(math.comb(m + n, min(m, n, MAX_COUNTED)) for m, n in pairs)
+        return count // 2 if (sizes[:, 0] == sizes[:, 1]).all() else count
 
     def draw(self, n_resamples: int, rng: np.random.Generator) -> np.ndarray:
         """Draw rearrangements, each with the same probability.

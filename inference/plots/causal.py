@@ -60,7 +60,7 @@ def plot_graph(
 
     Args:
         graph: result of :func:`~bke.inference.causal_graph`.
-        highlighted: edges drawn in colour.
+        highlighted: edges drawn in color.
         ax: axes of the plot; by default those of a new figure.
     """
     figure, (panel,) = panels(1, 1, ax, width=5.2, height=5.0)

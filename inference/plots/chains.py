@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..permutation.null_distribution import describe_p
-from .style import P_MORE, SMALL, mode_colour, panels, plain
+from .style import P_MORE, SMALL, mode_color, panels, plain
 from .testing import TestOutcome
 
 #: Most columns that are drawn, and most parts of equal numbers of draws whose means are drawn.
@@ -57,7 +57,7 @@ def plot_stein(result: SteinOutcome, *, axes: Any = None) -> Figure:
 
     Panels show the columns that fit least, or the first ones if the test does not reject: the
     witness of every draw, and its mean over parts of the draws. It is positive where there are too
-    many draws and negative where there are too few. If the test does not reject, the mean is grey
+    many draws and negative where there are too few. If the test does not reject, the mean is gray
     and has no such label, because chance may explain it.
 
     Args:
@@ -92,8 +92,8 @@ def _stein_panel(ax: Axes, result: SteinOutcome, column: int) -> None:
     ax.plot(values, result.witness, ".", color="0.75", markersize=2.0, rasterized=True)
     parts = np.array_split(order, min(PARTS, max(1, len(order) // 10)))
     means = [(values[part].mean(), result.witness[part].mean()) for part in parts]
-    colour = P_MORE if result.reject else "0.45"
-    ax.plot(*np.transpose(means), "o-", color=colour, markersize=3.0, label="mean of draws")
+    color = P_MORE if result.reject else "0.45"
+    ax.plot(*np.transpose(means), "o-", color=color, markersize=3.0, label="mean of draws")
     ax.axhline(0.0, color="0.3", linewidth=0.8)
     ax.set_xlabel(result.names[column])
     ax.set_ylabel("Stein witness")
@@ -169,8 +169,8 @@ def plot_chains(check: ChainsOutcome, *, axes: Any = None) -> Figure:
     figure, panel_axes = panels(
         1, len(selected), axes, width=1.0 + 3.0 * len(selected), height=height
     )
-    colours = {
-        chain: mode_colour(index)
+    colors = {
+        chain: mode_color(index)
         for index, cluster in enumerate(check.clusters)
         for chain in cluster
     }
@@ -180,7 +180,7 @@ def plot_chains(check: ChainsOutcome, *, axes: Any = None) -> Figure:
             drifts = check.labels[chain] in check.drifting
             parts = [(values[:half], -0.15), (values[half:], 0.15)] if drifts else [(values, 0.0)]
             for part, offset in parts:
-                _interval(ax, part, chain + offset, colours[check.labels[chain]])
+                _interval(ax, part, chain + offset, colors[check.labels[chain]])
         ax.set_yticks(range(chains), [str(label) for label in check.labels])
         ax.set_ylim(chains - 0.5, -0.5)
         ax.set_xlabel(textwrap.fill(quantity.name, LABEL))
@@ -235,8 +235,8 @@ def _product(draws: np.ndarray, first: int, second: int) -> np.ndarray:
     return np.asarray(both.prod(axis=2))
 
 
-def _interval(ax: Axes, values: np.ndarray, height: float, colour: str) -> None:
+def _interval(ax: Axes, values: np.ndarray, height: float, color: str) -> None:
     low, lower, middle, upper, high = np.quantile(values, [0.05, 0.25, 0.5, 0.75, 0.95])
-    ax.plot([low, high], [height, height], "-", color=colour, linewidth=1.0)
-    ax.plot([lower, upper], [height, height], "-", color=colour, linewidth=3.0)
-    ax.plot(middle, height, "o", color=colour, markersize=4.0)
+    ax.plot([low, high], [height, height], "-", color=color, linewidth=1.0)
+    ax.plot([lower, upper], [height, height], "-", color=color, linewidth=3.0)
+    ax.plot(middle, height, "o", color=color, markersize=4.0)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.colors import CenteredNorm, ListedColormap
+from matplotlib.colors import CenteredNorm, ListedColormap, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse, Patch
@@ -26,7 +26,7 @@ from .style import (
     BAND_ALPHA,
     DIVERGING,
     OVERALL,
-    P_COLOUR,
+    P_COLOR,
     P_MORE,
     Q_MORE,
     SMALL,
@@ -182,14 +182,14 @@ def _histograms(comparison: Comparison, ax: Axes, edges: np.ndarray) -> list[Art
     handles: list[Artist] = []
     samples = zip(
         comparison.names, comparison.sizes, comparison.pooled.weights.T, (P_MORE, Q_MORE),
-        ("-", "--"), strict=True,
+        ("-", "--"), ("below", "above"), strict=True,
     )  # fmt: skip
-    for name, size, weights, colour, dashes in samples:
+    for name, size, weights, color, dashes, ticks in samples:
         heights = np.histogram(points, edges, weights=weights, density=True)[0]
         handles.append(
             ax.stairs(
-                heights, edges, color=colour, linestyle=dashes, linewidth=1.4,
-                label=f"{name} ({size} rows)",
+                heights, edges, color=color, linestyle=dashes, linewidth=1.4,
+                label=f"{name} ({size} rows; ticks {ticks})",
             )
         )  # fmt: skip
     ax.set_ylim(bottom=0.0)
@@ -201,7 +201,8 @@ def _witness(comparison: Comparison, ax: Axes, at: np.ndarray) -> list[Artist]:
     bands = comparison.witness(at)
     kind = "" if bands.posterior else " of sampling errors"
     simultaneous = ax.fill_between(
-        at, bands.wide_lower, bands.wide_upper, color=OVERALL, alpha=0.4 * BAND_ALPHA, linewidth=0,
+        at, bands.wide_lower, bands.wide_upper, facecolor=to_rgba(OVERALL, 0.4 * BAND_ALPHA),
+        edgecolor=OVERALL, linewidth=0.8, linestyle=":",
         label=f"simultaneous band{kind}, {bands.wide_level:.0%}",
     )  # fmt: skip
     pointwise = ax.fill_between(
@@ -217,7 +218,8 @@ def _witness(comparison: Comparison, ax: Axes, at: np.ndarray) -> list[Artist]:
     points = comparison.pooled.points[:, 0] * comparison.pooled.scale[0]
     rug(ax, points[of_p], P_MORE)
     rug(ax, points[of_q], Q_MORE, top=True)
-    ax.set_ylabel("witness")
+    P, Q = comparison.names
+    ax.set_ylabel(f"witness\n{P} - {Q}")
     return [mean, simultaneous, pointwise]
 
 
@@ -306,10 +308,10 @@ def _list(comparison: Comparison, axes: Sequence[Axes], labels: Sequence[str]) -
     finite = [end for end in finite if 0.0 < end < np.inf]
     low, high = (min(finite, default=0.5) / 1.3, max(finite, default=2.0) * 1.3)
     for row, region in enumerate(regions):
-        colour = P_MORE if region.sign > 0 else Q_MORE
+        color = P_MORE if region.sign > 0 else Q_MORE
         ends = np.clip(region.ratio_interval, low, high)
-        ax.hlines(row, *ends, color=colour, linewidth=2.0)
-        ax.plot(np.clip(region.ratio, low, high), row, "o", color=colour, markersize=5)
+        ax.hlines(row, *ends, color=color, linewidth=2.0)
+        ax.plot(np.clip(region.ratio, low, high), row, "o", color=color, markersize=5)
     names = [
         ", ".join(f"{labels[c]} = {region.center[c]:.3g}" for c in region.columns[:3])
         + (", ..." if len(region.columns) > 3 else "")
@@ -328,8 +330,8 @@ def _list(comparison: Comparison, axes: Sequence[Axes], labels: Sequence[str]) -
         )
     plain(ax)
     return [
-        Patch(color=colour, label=f"higher density in {name}, with simultaneous interval")
-        for colour, name in zip((P_MORE, Q_MORE), comparison.names, strict=True)
+        Patch(color=color, label=f"higher density in {name}, with simultaneous interval")
+        for color, name in zip((P_MORE, Q_MORE), comparison.names, strict=True)
     ]
 
 
@@ -343,11 +345,11 @@ def shade(ax: Axes, signs: np.ndarray, at: np.ndarray, names: tuple[str, str]) -
         at: (m,), points in ascending order.
         names: names of the samples.
     """
-    for sign, colour in ((1, P_MORE), (-1, Q_MORE)):
+    for sign, color in ((1, P_MORE), (-1, Q_MORE)):
         inside = signs == sign
         if inside.any():
             ax.fill_between(
-                at, 0, 1, where=inside.tolist(), transform=ax.get_xaxis_transform(), color=colour,
+                at, 0, 1, where=inside.tolist(), transform=ax.get_xaxis_transform(), color=color,
                 alpha=REGION_ALPHA, linewidth=0, zorder=0,
             )  # fmt: skip
     return legend_handles(signs, names)
@@ -356,8 +358,8 @@ def shade(ax: Axes, signs: np.ndarray, at: np.ndarray, names: tuple[str, str]) -
 def legend_handles(signs: np.ndarray, names: tuple[str, str]) -> list[Patch]:
     """Return the handles of a legend for the signs that occur."""
     return [
-        Patch(color=colour, alpha=REGION_ALPHA, label=f"higher density in {name}")
-        for sign, colour, name in zip((1, -1), (P_MORE, Q_MORE), names, strict=True)
+        Patch(color=color, alpha=REGION_ALPHA, label=f"higher density in {name}")
+        for sign, color, name in zip((1, -1), (P_MORE, Q_MORE), names, strict=True)
         if (signs == sign).any()
     ]
 
@@ -454,4 +456,4 @@ def outline(ax: Axes, signs: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
         y: (k,).
     """
     if signs.any():
-        ax.contour(x, y, signs, levels=[-0.5, 0.5], colors=P_COLOUR, linewidths=1.0)
+        ax.contour(x, y, signs, levels=[-0.5, 0.5], colors=P_COLOR, linewidths=1.0)

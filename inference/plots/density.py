@@ -17,7 +17,7 @@ from ..data.checks import as_pair, check_column_names, default_names
 from ..data.units import rounding_unit
 from ..student_t.learning import LearnedStudentT
 from ..student_t.sampling import student_t_predictive
-from .style import BAND_ALPHA, MODES, P_COLOUR, Q_COLOUR, SMALL, panels, plain, rug
+from .style import BAND_ALPHA, MODES, P_COLOR, Q_COLOR, SMALL, panels, plain, rug
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -63,8 +63,8 @@ def plot_densities(
             f"{points.shape}, {first.shape} and {second.shape}"
         )
     figure, (panel,) = panels(1, 1, ax, width=6.0, height=3.4)
-    panel.plot(points, first, color=P_COLOUR, label=names[0])
-    panel.plot(points, second, color=Q_COLOUR, linestyle="--", label=names[1])
+    panel.plot(points, first, color=P_COLOR, label=names[0])
+    panel.plot(points, second, color=Q_COLOR, linestyle="--", label=names[1])
     panel.set_ylim(bottom=0.0)
     panel.set_xlim(points.min(), points.max())
     _finish(panel, column, "density")
@@ -123,19 +123,19 @@ def _histograms(
     edges = bin_edges(pooled, len(pooled))
     line = np.linspace(pooled.min(), pooled.max(), 500)
     truth = (None, None) if densities is None else densities(line)
-    for values, colour, name, dashes, density in (
-        (p, P_COLOUR, names[0], "-", truth[0]),
-        (q, Q_COLOUR, names[1], "--", truth[1]),
+    for values, color, name, dashes, density in (
+        (p, P_COLOR, names[0], "-", truth[0]),
+        (q, Q_COLOR, names[1], "--", truth[1]),
     ):
         heights = np.histogram(values, edges, density=True)[0]
         label = f"{name} ({len(values)} rows)"
         if density is None:
-            ax.stairs(heights, edges, color=colour, linestyle=dashes, linewidth=1.4, label=label)
+            ax.stairs(heights, edges, color=color, linestyle=dashes, linewidth=1.4, label=label)
         else:
-            ax.stairs(heights, edges, color=colour, alpha=0.25, fill=True, label=label)
-            ax.plot(line, density, color=colour, linestyle=dashes, label=f"density of {name}")
-    rug(ax, p, P_COLOUR)
-    rug(ax, q, Q_COLOUR, top=True)
+            ax.stairs(heights, edges, color=color, alpha=0.25, fill=True, label=label)
+            ax.plot(line, density, color=color, linestyle=dashes, label=f"density of {name}")
+    rug(ax, p, P_COLOR)
+    rug(ax, q, Q_COLOR, top=True)
     ax.margins(y=0.1)
     ax.set_ylim(bottom=0.0)
 
@@ -165,7 +165,7 @@ def scatter(
     P: np.ndarray,
     Q: np.ndarray,
     names: tuple[str, str] = ("P", "Q"),
-    colours: tuple[str, str] = (P_COLOUR, Q_COLOUR),
+    colors: tuple[str, str] = (P_COLOR, Q_COLOR),
 ) -> None:
     """Draw points of P as dots and of Q as crosses."""
     size = float(np.clip(3000 / (len(P) + len(Q)), 4, 25))
@@ -173,13 +173,13 @@ def scatter(
         P[:, 0],
         P[:, 1],
         s=size,
-        color=colours[0],
+        color=colors[0],
         linewidths=0,
         alpha=0.7,
         label=f"{names[0]} ({len(P)} rows)",
     )
     ax.scatter(
-        Q[:, 0], Q[:, 1], s=1.4 * size, color=colours[1], marker="x", linewidths=0.9, alpha=0.9,
+        Q[:, 0], Q[:, 1], s=1.4 * size, color=colors[1], marker="x", linewidths=0.9, alpha=0.9,
         label=f"{names[1]} ({len(Q)} rows)",
     )  # fmt: skip
 
@@ -234,7 +234,7 @@ def plot_student_t(
                 label=f"{LEVEL:.0%} over the posterior",
             )  # fmt: skip
         panel.plot(at[:, 0], mean, color=MODES[0], label="predictive density")
-        rug(panel, rows[:, 0], P_COLOUR, label="rows")
+        rug(panel, rows[:, 0], P_COLOR, label="rows")
         if draws is not None:
             drawn = np.asarray(draws).ravel()
             panel.hist(drawn, bins="auto", density=True, color=MODES[1], alpha=0.35, label="draws")

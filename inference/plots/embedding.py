@@ -19,7 +19,7 @@ from ..core.errors import InputError
 from ..core.machine import computing
 from ..data.checks import as_sample, check_count
 from ..witness.draws import gaussian_draws
-from .style import BAND_ALPHA, MODES, P_COLOUR, SMALL, TRUTH, central, panels, plain, rug
+from .style import BAND_ALPHA, MODES, P_COLOR, SMALL, TRUTH, central, panels, plain, rug
 
 WIDTH, HEIGHT = 6.0, 3.4
 
@@ -81,10 +81,10 @@ def plot_empirical_embedding(
     """
     data, points = _data_and_line(X, at)
     figure, (panel,) = panels(1, 1, ax, width=WIDTH, height=HEIGHT)
-    panel.plot(points, empirical_embedding(data, kernel, points), color=P_COLOUR)
+    panel.plot(points, empirical_embedding(data, kernel, points), color=P_COLOR)
     panel.set_ylim(bottom=0.0)
     panel.margins(y=0.1)
-    rug(panel, data[:, 0], P_COLOUR)
+    rug(panel, data[:, 0], P_COLOR)
     _label(panel, points, column, "empirical embedding")
     return figure
 
@@ -137,19 +137,19 @@ def plot_embedding_posterior(
         points,
         mean - half,
         mean + half,
-        color=P_COLOUR,
+        color=P_COLOR,
         alpha=BAND_ALPHA,
         linewidth=0,
         label=f"{level:.0%} band",
     )
-    panel.plot(points, mean, color=P_COLOUR, label="posterior mean")
+    panel.plot(points, mean, color=P_COLOR, label="posterior mean")
     if exact is not None:
         panel.plot(points, exact, color=TRUTH, linestyle="--", label="true embedding")
     panel.axhline(0.0, color="0.6", linewidth=0.6, zorder=0)
     inside = central(points, [data])
     low, high = (mean - half)[inside].min(), (mean + half)[inside].max()
     panel.set_ylim(low - 0.25 * (high - low), high + 0.4 * (high - low))
-    rug(panel, data[:, 0], P_COLOUR)
+    rug(panel, data[:, 0], P_COLOR)
     panel.legend(fontsize=SMALL, frameon=False)
     _label(panel, points, column, "embedding")
     return figure

@@ -20,7 +20,7 @@ from ..likelihood_free.results import (
     log_weights,
     parameter_draws,
 )
-from .style import MODES, OVERALL, P_COLOUR, SHADE, SMALL, log_scale, panels, plain
+from .style import MODES, OVERALL, P_COLOR, SHADE, SMALL, log_scale, panels, plain
 
 #: Bars of a histogram.
 BARS = 40
@@ -74,7 +74,7 @@ def plot_abc(
     for ax, (name, values) in zip(panel_axes, draws.items(), strict=False):
         _marginal(ax, values, weights, before[name].ravel())
         if truth is not None and name in truth:
-            ax.axvline(truth[name], color=P_COLOUR, linewidth=1.0, linestyle="--", label="truth")
+            ax.axvline(truth[name], color=P_COLOR, linewidth=1.0, linestyle="--", label="truth")
         ax.set_xlabel(name)
     handles, labels = panel_axes[0].get_legend_handles_labels()
     panel_axes[0].legend(
@@ -94,7 +94,7 @@ def _weights(run: xr.DataTree) -> dict[str, np.ndarray]:
     stats = run["sample_stats"].to_dataset()
     if "epsilon" not in stats.coords:
         count = run["posterior"].sizes["chain"] * run["posterior"].sizes["draw"]
-        return {"synthetic likelihood": np.full(count, 1.0 / count)}
+        return {run.attrs["method"].replace("_", " "): np.full(count, 1.0 / count)}
     return {
         f"epsilon {value:.3g}": stats["weight"].values[0, :, at]
         for at, value in enumerate(stats["epsilon"].values)

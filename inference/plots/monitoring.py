@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from .style import BAND_ALPHA, MODES, P_COLOUR, P_MORE, SMALL, STUCK, panels, plain
+from .style import BAND_ALPHA, MODES, P_COLOR, P_MORE, SMALL, STUCK, panels, plain
 
 #: Characters of a line of the title; smallest wealth that is drawn.
 TITLE, LEAST = 78, 1e-3
@@ -58,7 +58,7 @@ def plot_monitor(monitor: MonitorHistory, *, ax: Axes | None = None) -> Figure:
     figure, panel = _panel(ax)
     state = monitor.state
     limit = 1.0 / state.alpha
-    _wealth(panel, monitor, color=P_COLOUR)
+    _wealth(panel, monitor, color=P_COLOR)
     _limit(panel, limit, f"alarm at {limit:g}")
     if state.alarm:
         row, low, high, _ = state.change_point
@@ -82,8 +82,8 @@ def plot_monitors(monitors: MonitorsHistory, *, ax: Axes | None = None) -> Figur
             _wealth(panel, monitor, color=STUCK, alpha=0.4)
     for at, name in enumerate(changed):
         has_color = at < len(MODES)
-        colour = MODES[at] if has_color else P_COLOUR
-        _wealth(panel, monitors.monitors[name], color=colour, label=name if has_color else None)
+        color = MODES[at] if has_color else P_COLOR
+        _wealth(panel, monitors.monitors[name], color=color, label=name if has_color else None)
     _limit(panel, monitors.wealth_threshold, f"changed at {monitors.wealth_threshold:.3g}")
     if changed:
         panel.legend(fontsize=SMALL, frameon=False, loc="upper left")

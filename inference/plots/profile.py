@@ -16,11 +16,11 @@ from ..diagnostics.modes import Modes, find_modes, format_chains
 from ..sampling.foreign import ModelArguments
 from ..sampling.open_run import Run, open_run
 from ..sampling.samplers import is_independent
-from .style import SMALL, log_scale, mode_colour, panels, plain, site_components
+from .style import SMALL, log_scale, mode_color, panels, plain, site_components
 
 #: Smallest range of the log density that is drawn, in nats below the maximum.
 LEAST_DEPTH = 40.0
-#: Colour of the smoothed density; the density itself is nearly black.
+#: Color of the smoothed density; the density itself is nearly black.
 SMOOTHED = "0.55"
 #: Points of the drawn curve per step of the grid.
 FINER = 8
@@ -33,7 +33,7 @@ def plot_profile(
 
     Densities are those of the unconstrained coordinate (log lengthscale). Dips of the density are
     its zeros; modes are those of the smoothed density. Both curves are relative to their maxima.
-    Ticks show the median of each chain, in the colour of its mode, grey for stuck chains; other
+    Ticks show the median of each chain, in the color of its mode, gray for stuck chains; other
     methods have no chains.
 
     Args:
@@ -58,12 +58,12 @@ def plot_profile(
     grid = profile["unconstrained"].values
     values, label = _axis_values(run, profile)
     smoothed = profile["smoothed"].values
-    centres = np.median(run["unconstrained_posterior"].to_dataset()[name].values, axis=1)
+    centers = np.median(run["unconstrained_posterior"].to_dataset()[name].values, axis=1)
     locations = _locations(profile, modes)
     tops = [int(np.argmin(np.abs(grid - location))) for location in locations]
     highest = max(smoothed[top] for top in tops)
-    low = _bottom(grid, smoothed - highest, tops, centres, modes)
-    indices = _range(grid, smoothed - highest, low, centres, modes)
+    low = _bottom(grid, smoothed - highest, tops, centers, modes)
+    indices = _range(grid, smoothed - highest, low, centers, modes)
 
     figure, (ax, below) = panels(
         2, 1, axes, width=7.5, height=5.0, sharex=True, height_ratios=[3.5, 1]
@@ -81,7 +81,7 @@ def plot_profile(
         label="smoothed over its dips, which defines the modes", zorder=1.5,
     )  # fmt: skip
     if not is_independent(run.attrs):
-        _mark_chains(ax, np.interp(centres, grid, values), values[indices], modes)
+        _mark_chains(ax, np.interp(centers, grid, values), values[indices], modes)
     _mark_modes(
         ax,
         np.interp(locations, grid, values),
@@ -106,14 +106,14 @@ def plot_profile(
 
 def _mark_modes(ax: Axes, at: np.ndarray, heights: np.ndarray) -> None:
     for index, (x, height) in enumerate(zip(at, heights, strict=True)):
-        ax.plot(x, height, "o", color=mode_colour(index), markersize=6, zorder=4)
+        ax.plot(x, height, "o", color=mode_color(index), markersize=6, zorder=4)
         ax.annotate(
             f"mode {index + 1}\n{x:.3g}",
             (x, height),
             xytext=(0, 7),
             textcoords="offset points",
             ha="center",
-            color=mode_colour(index),
+            color=mode_color(index),
             fontsize=SMALL,
         )
 
@@ -146,29 +146,29 @@ def _locations(profile: xr.Dataset, modes: Modes) -> np.ndarray:
 
 
 def _bottom(
-    grid: np.ndarray, height: np.ndarray, tops: list[int], centres: np.ndarray, modes: Modes
+    grid: np.ndarray, height: np.ndarray, tops: list[int], centers: np.ndarray, modes: Modes
 ) -> float:
     """Return the lower limit of the axis, below the modes, their barriers and the chains."""
     low = min(-LEAST_DEPTH, float(height[min(tops) : max(tops) + 1].min()))
-    of_chains = np.interp(centres, grid, height)
-    stuck = np.isin(np.arange(len(centres)), modes.stuck)
+    of_chains = np.interp(centers, grid, height)
+    stuck = np.isin(np.arange(len(centers)), modes.stuck)
     low = min([low, *of_chains[~stuck]])
     # A chain stuck much further down would flatten the modes; its tick shows where it is.
     return float(max(2 * low, min([low, *of_chains[stuck]])))
 
 
 def _range(
-    grid: np.ndarray, height: np.ndarray, low: float, centres: np.ndarray, modes: Modes
+    grid: np.ndarray, height: np.ndarray, low: float, centers: np.ndarray, modes: Modes
 ) -> np.ndarray:
     """Return grid indices from the first to the last that is high enough or near a chain.
 
     A stuck chain far away would leave most of the plot blank: it is named at the border.
     """
     high = np.flatnonzero(height > low - 0.12 * abs(low))
-    stuck = np.isin(np.arange(len(centres)), modes.stuck)
+    stuck = np.isin(np.arange(len(centers)), modes.stuck)
     reach = 0.5 * (grid[high[-1]] - grid[high[0]])
-    near = (centres > grid[high[0]] - reach) & (centres < grid[high[-1]] + reach)
-    visible = centres[near | ~stuck]
+    near = (centers > grid[high[0]] - reach) & (centers < grid[high[-1]] + reach)
+    visible = centers[near | ~stuck]
     chains = (
         np.searchsorted(grid, [visible.min() - 0.1, visible.max() + 0.1]) if len(visible) else high
     )
@@ -190,7 +190,7 @@ def _mark_chains(ax: Axes, at: np.ndarray, axis_values: np.ndarray, modes: Modes
                 transform=ax.transAxes,
                 ha=side,
                 fontsize=SMALL,
-                color=mode_colour(-1),
+                color=mode_color(-1),
             )
     for chain, value in enumerate(at):
         stuck = chain in modes.stuck
@@ -198,9 +198,9 @@ def _mark_chains(ax: Axes, at: np.ndarray, axis_values: np.ndarray, modes: Modes
             value,
             0.0,
             0.1,
-            color=mode_colour(-1 if stuck else int(modes.of_chains[chain])),
+            color=mode_color(-1 if stuck else int(modes.of_chains[chain])),
             linewidth=1.6,
             zorder=3,
         )
-    label = "chains (grey: stuck)" if modes.stuck else "chains"
+    label = "chains (gray: stuck)" if modes.stuck else "chains"
     ax.plot([], [], "|", color="0.4", markersize=9, markeredgewidth=1.6, label=label)

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
@@ -19,18 +19,20 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from ..core.errors import InputError, check_choice
 from ..diagnostics.modes import Mode, format_chains, format_location
 
-#: One colour per mode, from the palette of Okabe and Ito, which suits colour-blind readers.
+#: One color per mode, from the palette of Okabe and Ito, which suits color-blind readers.
 MODES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442")
 #: Chains that stay far below the density of their mode.
 STUCK = "#9A9A9A"
+#: Proportions of black and white in the darkest and the lightest chain of a mode.
+DARKEST, LIGHTEST = 0.4, 0.5
 #: All chains together, whatever their mode.
 OVERALL = "#5A4A78"
-P_COLOUR = "#1A1A1A"
-Q_COLOUR = "#E69F00"
+P_COLOR = "#1A1A1A"
+Q_COLOR = "#E69F00"
 TRUTH = "#0072B2"
 #: Where one of two samples has more.
-P_MORE, Q_MORE = "#0072B2", Q_COLOUR
-#: Colours of a map, centred on zero, which suit colour-blind readers.
+P_MORE, Q_MORE = "#0072B2", Q_COLOR
+#: Colors of a map, centered on zero, which suit color-blind readers.
 DIVERGING = LinearSegmentedColormap.from_list("more", [Q_MORE, "white", P_MORE])
 #: Shading of a band, of the warmup, of where a band excludes zero.
 BAND_ALPHA = 0.25
@@ -112,9 +114,20 @@ def figure_of(ax: Axes) -> Figure:
     return figure
 
 
-def mode_colour(mode: int) -> str:
-    """Return the colour of a mode by its index; -1 is a stuck chain."""
+def mode_color(mode: int) -> str:
+    """Return the color of a mode by its index; -1 is a stuck chain."""
     return STUCK if mode < 0 else MODES[mode % len(MODES)]
+
+
+def shade(color: str, index: int, count: int) -> str:
+    """Return one of ``count`` shades of a color, from dark to light; a single one is the color."""
+    if count == 1:
+        return color
+    weight = (DARKEST + LIGHTEST) * index / (count - 1) - DARKEST
+    red, green, blue = (
+        channel + abs(weight) * (float(weight > 0.0) - channel) for channel in to_rgb(color)
+    )
+    return to_hex((red, green, blue))
 
 
 def plain(ax: Axes) -> None:
@@ -147,7 +160,7 @@ def log_scale(ax: Axes, which: str, values: np.ndarray, wider_than: float = 10.0
     return True
 
 
-def rug(ax: Axes, values: np.ndarray, colour: str, *, top: bool = False, label: str = "") -> None:
+def rug(ax: Axes, values: np.ndarray, color: str, *, top: bool = False, label: str = "") -> None:
     """Draw a tick for every value on the lower (or upper) edge."""
     start, stop = (0.96, 1.0) if top else (0.0, 0.04)
     ax.vlines(
@@ -155,7 +168,7 @@ def rug(ax: Axes, values: np.ndarray, colour: str, *, top: bool = False, label: 
         start,
         stop,
         transform=ax.get_xaxis_transform(),
-        colors=colour,
+        colors=color,
         linewidths=0.6,
         alpha=0.6,
         label=label or "_rug",

@@ -17,7 +17,7 @@ from ..tables.effects import LevelProportion
 from ..tables.findings import ColumnFindings, PairComparison, TableFindings
 from ..tables.summary import format_answer, format_pair, missing_proportions
 from .comparison import LABEL, shade
-from .style import P_MORE, Q_COLOUR, SMALL, STUCK, panels, plain, short_names
+from .style import P_MORE, Q_COLOR, SMALL, STUCK, panels, plain, short_names
 
 #: Most columns that are drawn by default, panels side by side, and bars of a panel.
 MOST, ACROSS, BARS = 9, 3, 7
@@ -46,7 +46,7 @@ def plot_tables(
     Numbers and lengths of texts are histograms, the first table filled and the second outlined,
     shaded where one has a higher density. Categories, and weekdays and hours of dates, are bars of
     proportions, the most significant change on top. Changes that a histogram does not show, such as
-    those of missing values and words, are written above it. Columns that have not changed are grey.
+    those of missing values and words, are written above it. Columns that have not changed are gray.
     The last panel of a new figure has the measures of association of changed pairs in both tables.
 
     Args:
@@ -83,8 +83,8 @@ def plot_tables(
     for panel in axes[count:]:
         panel.set_axis_off()
     has_changes = bool(pairs) or any(column.reject for column in selected)
-    colour = Q_COLOUR if has_changes else STUCK
-    handles = [*_table_handles(comparison, names, colour), *keys.values()]
+    color = Q_COLOR if has_changes else STUCK
+    handles = [*_table_handles(comparison, names, color), *keys.values()]
     if legend and ax is None:
         figure.legend(
             handles=handles, fontsize=SMALL, frameon=False, loc="outside lower left",
@@ -110,7 +110,7 @@ def _associations(ax: Axes, pairs: Sequence[PairComparison]) -> None:
     before, after = np.array([pair.strengths for pair in drawn]).T
     ax.hlines(rows, before, after, color=STUCK, linewidth=1.0)
     ax.plot(before, rows, "o", color=P_MORE, alpha=0.5)
-    ax.plot(after, rows, "o", markerfacecolor="none", markeredgecolor=Q_COLOUR, markeredgewidth=1.4)
+    ax.plot(after, rows, "o", markerfacecolor="none", markeredgecolor=Q_COLOR, markeredgewidth=1.4)
     names = (" and ".join(pair.columns) for pair in drawn)
     ax.set_yticks(rows, [textwrap.fill(name, LEVEL) for name in names])
     ax.set_ylim(rows[-1] - 0.5, 0.5)
@@ -145,14 +145,14 @@ def _select_columns(
     return [known[name] for name in columns]
 
 
-def _table_handles(comparison: TableFindings, names: tuple[str, str], colour: str) -> list[Patch]:
+def _table_handles(comparison: TableFindings, names: tuple[str, str], color: str) -> list[Patch]:
     """Return the legend handles of the two tables."""
     first, second = (
         f"{name} ({size} rows)" for name, size in zip(names, comparison.sizes, strict=True)
     )
     return [
         Patch(facecolor=P_MORE, alpha=FILLED, label=first),
-        Patch(fill=False, edgecolor=colour, linewidth=1.4, label=second),
+        Patch(fill=False, edgecolor=color, linewidth=1.4, label=second),
     ]
 
 
@@ -180,9 +180,9 @@ def _column(
 def _histogram(ax: Axes, column: ColumnFindings, names: tuple[str, str]) -> list[Patch]:
     assert column.histogram is not None
     edges, (first, second) = column.histogram
-    colour = Q_COLOUR if column.reject else STUCK
+    color = Q_COLOR if column.reject else STUCK
     ax.stairs(first, edges, fill=True, color=P_MORE, alpha=FILLED)
-    ax.stairs(second, edges, color=colour, linewidth=1.4)
+    ax.stairs(second, edges, color=color, linewidth=1.4)
     ax.set_xlim(edges[0], edges[-1])
     ax.set_ylim(bottom=0.0)
     ax.set_yticks([])
@@ -205,9 +205,9 @@ def _bars(ax: Axes, proportions: Sequence[LevelProportion], *, reject: bool) -> 
         return
     heights = -np.arange(len(proportions), dtype=float)
     before, after = np.array([(level.before, level.after) for level in proportions]).T
-    colour = Q_COLOUR if reject else STUCK
+    color = Q_COLOR if reject else STUCK
     ax.barh(heights, before, color=P_MORE, alpha=FILLED, height=0.8)
-    ax.barh(heights, after, facecolor="none", edgecolor=colour, linewidth=1.4, height=0.8)
+    ax.barh(heights, after, facecolor="none", edgecolor=color, linewidth=1.4, height=0.8)
     labels = [
         textwrap.shorten(level.level, LEVEL, placeholder="…") or "(empty)" for level in proportions
     ]

@@ -1,4 +1,7 @@
-"""Plots of tests: null distributions, predictive checks, and moments before and after weighting."""
+"""Plots of tests: null distributions, predictive checks, additive noise models, and moments.
+
+The moments are those before and after weighting.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from .style import P_COLOUR, P_MORE, Q_COLOUR, SMALL, panels, plain, rug
+from .style import P_COLOR, P_MORE, Q_COLOR, SMALL, TRUTH, panels, plain, rug
 
 #: Characters of a line of the legend's first entry and of the title.
 LABEL, TITLE = 34, 70
 #: Moments that are drawn.
 MOST = 30
+#: Regression of a rejected model.
+REJECTED = "#D55E00"
 
 
 class TestOutcome(Protocol):
@@ -44,6 +49,10 @@ class TestOutcome(Protocol):
     @property
     def null_distribution(self) -> np.ndarray:
         """Draws under the null hypothesis, (B,); may be empty."""
+
+    @property
+    def reject(self) -> bool:
+        """True if the null hypothesis is rejected."""
 
     @property
     def method(self) -> str:
@@ -181,13 +190,13 @@ def plot_predictive_check(check: Check, *, axes: Sequence[Axes] | None = None) -
     ax.axhline(0.0, color="0.5", linewidth=0.8)
     usual = f"{1.0 - check.result.alpha:.0%} of replicated data sets lie within"
     ax.axhspan(-check.reach, check.reach, color="0.93", label=usual)
-    ax.plot(at, score, ".", color=P_COLOUR, markersize=3)
+    ax.plot(at, score, ".", color=P_COLOR, markersize=3)
     out = np.abs(score) > check.reach
     ax.plot(at[out], score[out], ".", color="C3", markersize=6, label=f"beyond {check.reach:.1f}")
     if check.points.shape[1] == 1:
         low, high = ax.get_xlim()
         predicted = check.predicted[:, 0]
-        rug(ax, predicted[(predicted > low) & (predicted < high)], Q_COLOUR, top=True)
+        rug(ax, predicted[(predicted > low) & (predicted < high)], Q_COLOR, top=True)
         ax.set_xlabel(f"{check.variable} (ticks above: predicted)")
     else:
         ax.set_xlabel("observations, sorted by score")
@@ -195,4 +204,75 @@ def plot_predictive_check(check: Check, *, axes: Sequence[Axes] | None = None) -
     # Above the plot: within it the legend would look like one more point.
     ax.legend(fontsize=SMALL, frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2)
     plain(ax)
+    return figure
+
+
+class NoiseModel(Protocol):
+    """Attributes of an additive noise model of :func:`~bke.inference.causal_direction`."""
+
+    @property
+    def cause(self) -> str:
+        """Name of the cause."""
+
+    @property
+    def effect(self) -> str:
+        """Name of the effect."""
+
+    @property
+    def values(self) -> np.ndarray:
+        """Values of the cause, (m,)."""
+
+    @property
+    def predicted(self) -> np.ndarray:
+        """Predictions of the effect, (m,)."""
+
+    @property
+    def observed(self) -> np.ndarray:
+        """Values of the effect, (m,)."""
+
+    @property
+    def residuals(self) -> np.ndarray:
+        """Observed less predicted values, (m,)."""
+
+    @property
+    def test(self) -> TestOutcome:
+        """Test of independence of the cause and the residuals."""
+
+
+class Direction(Protocol):
+    """Attributes of a :class:`~bke.inference.CausalDirection` that are plotted."""
+
+    @property
+    def forward(self) -> NoiseModel:
+        """Model with x as the cause."""
+
+    @property
+    def backward(self) -> NoiseModel:
+        """Model with y as the cause."""
+
+
+def plot_direction(direction: Direction, *, axes: Sequence[Axes] | None = None) -> Figure:
+    """Plot the rows with the predictions of both models, and the residuals below.
+
+    Args:
+        direction: result of :func:`~bke.inference.causal_direction`.
+        axes: four axes, row by row; by default those of a new figure.
+    """
+    figure, grid = panels(2, 2, axes, width=8.0, height=5.6)
+    for model, top, below in zip(
+        (direction.forward, direction.backward), grid[:2], grid[2:], strict=True
+    ):
+        color = REJECTED if model.test.reject else TRUTH
+        top.plot(model.values, model.observed, ".", color=P_COLOR, markersize=3)
+        # Points, because the regression of each fold is another curve.
+        top.plot(model.values, model.predicted, ".", color=color, markersize=3)
+        outcome = "rejected" if model.test.reject else "not rejected"
+        title = f"{model.cause} -> {model.effect}: {outcome}, {model.test.pvalue_text}"
+        top.set_title(title, loc="left", fontsize="medium")
+        top.set_ylabel(model.effect)
+        below.axhline(0.0, color=color)
+        below.plot(model.values, model.residuals, ".", color=P_COLOR, markersize=3)
+        below.set(xlabel=model.cause, ylabel=f"residuals of {model.effect}")
+        plain(top)
+        plain(below)
     return figure

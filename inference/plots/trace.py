@@ -1,4 +1,4 @@
-"""Plots of chains by arviz-plots, each chain in the color of its mode (BKE Figure 4)."""
+"""Plots of chains by arviz-plots, each chain in a shade of its mode's color (BKE Figure 4)."""
 
 from __future__ import annotations
 
@@ -18,23 +18,37 @@ from ..diagnostics.modes import Modes, find_modes, format_chains
 from ..sampling.foreign import ModelArguments
 from ..sampling.open_run import OpenRun, Run, open_run
 from ..sampling.samplers import is_independent
-from .style import SMALL, STUCK, log_scale, mode_colour, mode_name, panels, plain, site_components
+from .style import (
+    SMALL,
+    STUCK,
+    log_scale,
+    mode_color,
+    mode_name,
+    panels,
+    plain,
+    shade,
+    site_components,
+)
 
 
 def mode_colors(run: Run, **model: Unpack[ModelArguments]) -> dict[str, Any]:
     """Return arguments for functions of arviz-plots that color chains by the mode they are in.
 
     ``arviz_plots.plot_forest(run, combined=False, **mode_colors(run))``, and also ``plot_trace``,
-    ``plot_rank``, ``plot_energy``, ``plot_ess``. Stuck chains are grey.
+    ``plot_rank``, ``plot_energy``, ``plot_ess``. Chains of one mode have shades of its color, from
+    dark to light; stuck chains are gray.
 
     Args:
         run: from :func:`~bke.inference.fit`, open or not; or draws of another program.
         **model: of draws of another program, see :func:`~bke.inference.open_run`.
     """
     modes = find_modes(open_run(run, **model))
+    of_chains = [
+        -1 if chain in modes.stuck else int(mode) for chain, mode in enumerate(modes.of_chains)
+    ]
     colors = [
-        mode_colour(-1 if chain in modes.stuck else int(mode))
-        for chain, mode in enumerate(modes.of_chains)
+        shade(mode_color(mode), of_chains[:chain].count(mode), of_chains.count(mode))
+        for chain, mode in enumerate(of_chains)
     ]
     colors += [STUCK] * (3 - len(colors))  # arviz-plots refuses fewer than three
     return {"backend": "matplotlib", "aes": {"color": ["chain"]}, "color": colors}
@@ -43,7 +57,7 @@ def mode_colors(run: Run, **model: Unpack[ModelArguments]) -> dict[str, Any]:
 def plot_trace(
     run: Run, sites: str | Sequence[str] | None = None, **model: Unpack[ModelArguments]
 ) -> Figure:
-    """Plot the density and the trace of every chain, in the color of its mode (BKE Figure 4).
+    """Plot the density and the trace of every chain, in shades of its mode's color (BKE Figure 4).
 
     By ``arviz_plots.plot_trace_dist``; axes are logarithmic where the draws span more than a factor
     of 10. A chain that crosses between modes has the color of the one that it is in most.
@@ -84,7 +98,7 @@ def plot_trace(
 def plot_rank(
     run: Run, sites: str | Sequence[str] | None = None, **model: Unpack[ModelArguments]
 ) -> Figure:
-    """Plot the ranks of every chain's draws among those of all, in the color of its mode.
+    """Plot the ranks of every chain's draws among those of all, in shades of its mode's color.
 
     The difference of the ranks' distribution function from the uniform one. All chains stay in the
     band with a probability of 99 % or more if they have mixed and their draws are independent, by
@@ -149,13 +163,16 @@ def _names(opened: OpenRun, sites: str | Sequence[str] | None) -> list[str]:
 def _with_legend(figure: Figure, modes: Modes, *, divergences: bool = False) -> Figure:
     """Return the figure with the modes' names above it, and leave it out of pyplot's figures."""
     entries = [
-        (mode_name(index, mode), mode_colour(index))
+        (mode_name(index, mode), mode_color(index), mode.chains)
         for index, mode in enumerate(modes.modes)
         if mode.chains
     ]
     if modes.stuck:
-        entries.append((f"stuck: {format_chains(modes.stuck)}", STUCK))
-    handles = [Line2D([], [], color=color, label=label) for label, color in entries]
+        entries.append((f"stuck: {format_chains(modes.stuck)}", STUCK, modes.stuck))
+    handles = [
+        Line2D([], [], color=color, label=f"{label}{' (dark to light)' * (len(chains) > 1)}")
+        for label, color, chains in entries
+    ]
     if divergences:
         tick: dict[str, Any] = {"color": "black", "marker": "|", "linestyle": "none"}
         handles.append(Line2D([], [], label="divergent iterations", **tick))

@@ -35,12 +35,12 @@ from .style import (
     BAND_ALPHA,
     DIVERGING,
     OVERALL,
-    P_COLOUR,
-    Q_COLOUR,
+    P_COLOR,
+    Q_COLOR,
     SMALL,
     STUCK,
     central,
-    mode_colour,
+    mode_color,
     panels,
     plain,
     rug,
@@ -54,9 +54,9 @@ HEADROOM = 1.4
 #: Sides of a mesh, and the order of the points on it.
 Mesh: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 
-#: Quantile of the absolute mean in the central region at which the colours are clipped.
+#: Quantile of the absolute mean in the central region at which the colors are clipped.
 MEAN_PROPORTION = 0.99
-#: Most points that are labelled, and most columns for a label by location.
+#: Most points that are labeled, and most columns for a label by location.
 MOST_NAMED, MOST_COLUMNS = 40, 4
 
 
@@ -143,7 +143,7 @@ class View(NamedTuple):
 
     title: str
     detail: str  # chains of the panel, if any
-    colour: str
+    color: str
     band: CredibleBand
     quantity: str
 
@@ -185,13 +185,13 @@ def views(
     every = credible_band(witness, level)
     quantity = str(witness.attrs.get("label", f"witness {names[0]} - {names[1]}"))
     if "title" in witness.attrs:  # witness of a test, which has no chains
-        return [View(str(witness.attrs["title"]), "", mode_colour(0), every, quantity)]
+        return [View(str(witness.attrs["title"]), "", mode_color(0), every, quantity)]
     left_out = f"{len(stuck)} of {len(chains)} stuck and left out"
     has_chains = not is_independent(witness.attrs)
     if len(modes) == 1:
         detail = f"one mode, {left_out}" if len(stuck) else "one mode"
         title = "all chains" if has_chains else "all draws"
-        return [View(title, detail, mode_colour(modes[0]), every, quantity)]
+        return [View(title, detail, mode_color(modes[0]), every, quantity)]
     run_modes = None if run is None else find_modes(run)
     if run_modes is not None and run_modes.of_draws.shape != labels.shape:
         raise InputError(
@@ -206,10 +206,10 @@ def views(
         title = f"mode {index + 1}{f': {location}' if location else ''}"
         if as_figure5:
             title = f"{letters[index]}{f', {location}' if location else ''}"
-        colour, band = mode_colour(index), credible_band(witness, level, index)
+        color, band = mode_color(index), credible_band(witness, level, index)
         if index < len(locations):
             title += _standing(locations[index])
-        mode_views.append(View(title, members, colour, band, quantity))
+        mode_views.append(View(title, members, color, band, quantity))
     detail = left_out if 0 < len(stuck) < len(chains) else f"{len(chains)} chains"
     by_mass = witness.attrs.get("weights") == "posterior"
     title = f"all modes, weighted by {'posterior mass' if by_mass else 'chain count'}"
@@ -275,12 +275,12 @@ def draw_lines(
             values[order] for values in (view.band.mean, view.band.lower, view.band.upper)
         )
         ax.axhline(0.0, color="0.4", linewidth=0.8)
-        ax.fill_between(points, lower, upper, color=view.colour, alpha=BAND_ALPHA, linewidth=0)
-        ax.plot(points, mean, color=view.colour, linewidth=1.5)
+        ax.fill_between(points, lower, upper, color=view.color, alpha=BAND_ALPHA, linewidth=0)
+        ax.plot(points, mean, color=view.color, linewidth=1.5)
         if samples.P is not None:
-            rug(ax, samples.P[:, 0], P_COLOUR)
+            rug(ax, samples.P[:, 0], P_COLOR)
         if samples.Q is not None:
-            rug(ax, samples.Q[:, 0], Q_COLOUR, top=True)
+            rug(ax, samples.Q[:, 0], Q_COLOR, top=True)
         ax.set_ylim(-limit, limit)
         ax.set_xlim(points[0], points[-1])
         ax.set_title(view.heading(" "), fontsize="medium", loc="left")
@@ -297,14 +297,14 @@ def shared_limit(bands: Sequence[CredibleBand], inside: np.ndarray) -> float:
 
 
 def _legend(ax: Axes, views: Sequence[View], samples: Samples) -> None:
-    # Grey stands for the colours of several panels.
-    colour, alpha = (views[0].colour, BAND_ALPHA) if len(views) == 1 else ("0.4", 2 * BAND_ALPHA)
+    # Gray stands for the colors of several panels.
+    color, alpha = (views[0].color, BAND_ALPHA) if len(views) == 1 else ("0.4", 2 * BAND_ALPHA)
     label = f"pointwise {views[-1].band.level:.0%} band"
-    handles = [Patch(color=colour, alpha=alpha, label=label)]
+    handles = [Patch(color=color, alpha=alpha, label=label)]
     if samples.P is not None:
-        handles.append(Patch(color=P_COLOUR, label=f"{samples.names[0]} (below)"))
+        handles.append(Patch(color=P_COLOR, label=f"{samples.names[0]} (below)"))
     if samples.Q is not None:
-        handles.append(Patch(color=Q_COLOUR, label=f"{samples.names[1]} (above)"))
+        handles.append(Patch(color=Q_COLOR, label=f"{samples.names[1]} (above)"))
     ax.legend(
         handles=handles,
         loc="upper center",
@@ -323,7 +323,7 @@ def draw_maps(
     columns: Sequence[str],
     bands: Sequence[CredibleBand],
 ) -> None:
-    """Draw one panel per view, side by side; the ``bands`` of the modes set the colour scale."""
+    """Draw one panel per view, side by side; the ``bands`` of the modes set the color scale."""
     inside = np.logical_and.reduce(
         [central(at[:, d], [sample[:, d] for sample in samples.arrays]) for d in range(2)]
     )
@@ -337,7 +337,7 @@ def draw_maps(
         if samples.P is not None and samples.Q is not None:
             scatter(ax, samples.P, samples.Q, samples.names)
         elif samples.P is not None:
-            ax.plot(*samples.P.T, ".", color=P_COLOUR, markersize=3, alpha=0.6)
+            ax.plot(*samples.P.T, ".", color=P_COLOR, markersize=3, alpha=0.6)
         ax.set_title(view.heading("\n"), fontsize=SMALL + 1)
         ax.set_xlabel(columns[0])
         if mesh is not None:
@@ -356,7 +356,7 @@ def draw_maps(
 
 
 def _color_label(view: View, inside: np.ndarray) -> str:
-    """Return the quantity of the colours, and the width of its band in the central region."""
+    """Return the quantity of the colors, and the width of its band in the central region."""
     half = 0.5 * (view.band.upper - view.band.lower)[inside]
     return (
         f"{view.quantity}\n(mean; half the pointwise {view.band.level:.0%} band: "
@@ -409,10 +409,10 @@ def draw_points(
     for ax, view in zip(axes, views, strict=True):
         order = np.argsort(view.band.mean, kind="stable")
         ax.hlines(
-            position, view.band.lower[order], view.band.upper[order], colors=view.colour,
+            position, view.band.lower[order], view.band.upper[order], colors=view.color,
             linewidths=0.8, alpha=0.6,
         )  # fmt: skip
-        ax.plot(view.band.mean[order], position, ".", color=view.colour, markersize=4)
+        ax.plot(view.band.mean[order], position, ".", color=view.color, markersize=4)
         ax.axvline(0.0, color="0.4", linewidth=0.8)
         ax.set_xlim(-limit, limit)
         ax.set_ylim(-0.7, len(at) - 0.3)

@@ -130,7 +130,7 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
     row, such as a mean, a second moment, a product of columns or the probability of a region, and
     not, for example, a ratio of these. Groups of few rows determine their distribution poorly:
     embeddings have a Gaussian process prior around that of all groups, estimated from them, by
-    which those of small groups are shrunk, and the remaining uncertainty of embeddings and
+    which those of small groups are shrunk. The remaining uncertainty of embeddings and
     coefficients adds to the variance of y (the "BDR" of Law, Sutherland, Sejdinovic and Flaxman
     2018). With ``shrinkage=False`` the empirical embeddings are used: Bayesian ridge regression.
 

@@ -127,9 +127,10 @@ def fit(
         A run with the groups ``posterior`` (lengthscales in the units of the data),
         ``sample_stats``, ``warmup_posterior``, ``warmup_sample_stats``,
         ``unconstrained_posterior``, ``prior``, ``observed_data``, ``profile`` or ``paths`` (read by
-        :func:`~bke.inference.diagnose`), with quadrature ``quadrature`` (nodes with weights) and
-        with SMC ``smc`` (the particles of every repeat), both with the log normalizing constant and
-        its error as attributes and without warmup; and attributes from which it can be repeated.
+        :func:`~bke.inference.diagnose`), and with attributes from which it can be repeated.
+        Quadrature adds ``quadrature`` (nodes with weights), and SMC ``smc`` (the particles of every
+        repeat), both with the log normalizing constant and its error as attributes and without
+        warmup.
 
     Raises:
         InputError: the data or an argument are invalid.

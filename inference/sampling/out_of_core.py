@@ -277,7 +277,7 @@ MAX_ROWS_IN_MEMORY = 2**17
 
 
 def is_needed(rows: Rows, model: Target) -> bool:
-    """Return whether rows are not simply read into memory."""
+    """Return whether rows are not read into memory as a whole."""
     return isinstance(model.likelihood, Landmark) or len(rows) > MAX_ROWS_IN_MEMORY
 
 

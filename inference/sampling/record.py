@@ -293,7 +293,7 @@ def restore(record: Any) -> Any:
     if "sampling" in record:
         return SamplingNoise(record["sampling"] == "full", record["nugget"])
     if "distribution" not in record:
-        return Gaussian(restore(record["scale"]), restore(record["centre"]))
+        return Gaussian(restore(record["scale"]), restore(record["center"]))
     name = record["distribution"]
     if "unrecorded" in record:
         raise InputError(f"the prior {name} of this run is not one that bke can rebuild")

@@ -189,7 +189,7 @@ class Target:
         return list(self.shapes.values()) == [()]
 
     def log_density(self, z: Values, X: Points) -> jax.Array:
-        """Log posterior density of the unconstrained ``z``, up to the normaliser. Traceable."""
+        """Log posterior density of the unconstrained ``z``, up to the normalizer. Traceable."""
         arguments = {
             "kernel": self.kernel,
             "prior": dict(self.priors),

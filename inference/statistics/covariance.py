@@ -31,6 +31,15 @@ MAX_COLUMNS = 64
 MAX_GRAM_ROWS = 400
 
 
+def _principal_components(rows: np.ndarray) -> np.ndarray:
+    """Return the leading right singular vectors (D, r) of centered rows (k, D)."""
+    k, dimension = rows.shape
+    if k < dimension:  # the matrix of columns would take a time cubic in their number
+        return np.asarray(scipy.linalg.svd(rows, full_matrices=False)[2][:MAX_COLUMNS].T)
+    leading = dimension - MAX_COLUMNS, dimension - 1
+    return np.asarray(scipy.linalg.eigh(rows.T @ rows, subset_by_index=leading)[1])
+
+
 @dataclasses.dataclass(frozen=True)
 class ColumnProducts:
     """Columns and their products, as features, after projection on principal components.
@@ -42,6 +51,11 @@ class ColumnProducts:
 
     center: np.ndarray
     projection: np.ndarray | None
+
+    @property
+    def rank(self) -> int:
+        """Number r of the columns, or of their principal components."""
+        return len(self.center) if self.projection is None else self.projection.shape[1]
 
     def __call__(self, points: np.ndarray) -> np.ndarray:
         """Evaluate columns and products (k, r + r (r + 1) / 2) of rows (k, D)."""
@@ -75,10 +89,8 @@ class Covariances(Statistic):
         chosen = sample.selection
         center = chosen.counts @ chosen.points / chosen.n_rows
         points, projection = chosen.points - center, None
-        if (dimension := points.shape[1]) > MAX_COLUMNS:
-            squares = (points * chosen.counts[:, None]).T @ points
-            leading = dimension - MAX_COLUMNS, dimension - 1
-            projection = np.asarray(scipy.linalg.eigh(squares, subset_by_index=leading)[1])
+        if points.shape[1] > MAX_COLUMNS:
+            projection = _principal_components(np.sqrt(chosen.counts)[:, None] * points)
         variance = float(chosen.counts @ np.square(points).sum(axis=1)) / chosen.n_rows
         return cls(ColumnProducts(center, projection), variance, float(min(points.shape)))
 
@@ -93,7 +105,7 @@ class Covariances(Statistic):
 
     def requests(self, sample: PooledSample) -> list[Request[np.ndarray]]:
         """Request the sums of columns and their products."""
-        rank = min(sample.points.shape[1], MAX_COLUMNS)
+        rank = self.products.rank
 
         def finish(sums: FeatureSums) -> np.ndarray:
             return self._without_rounding(self._by_columns(rank, sample, sums))

@@ -66,7 +66,7 @@ SCALES = np.geomspace(SHORTEST, LONGEST, N_SCALES)
 
 @dataclasses.dataclass(frozen=True)
 class LocalStatistics:
-    """Local differences at all windows, i.e. locations and scales, with sufficiently many rows.
+    """Local differences at all windows (locations and scales) with sufficiently many rows.
 
     Attributes:
         centers: (J, D), in units of the scaled columns; the median in columns that are not used.

@@ -20,12 +20,14 @@ from numpy.typing import ArrayLike
 
 from ..core.errors import InputError
 from ..data.checks import (
+    INEXACT_INTEGERS,
     as_matrix,
     as_names,
     check_file,
     column_names,
     default_names,
     first_invalid_value,
+    loses_digits,
     pluralize,
 )
 from ..io.samples import CHOOSE, choose_columns, read_sample, warn_of_non_measurements
@@ -69,9 +71,11 @@ class Rows:
                 f"{len(self) - 1}"
             )
         try:
-            values = np.asarray(self._array[start:stop])
-            values = values.reshape(len(values), -1)[:, self._indices]
-            values = np.ascontiguousarray(values, dtype=np.float64)
+            stored = np.asarray(self._array[start:stop])
+            stored = stored.reshape(len(stored), -1)[:, self._indices]
+            values = np.ascontiguousarray(stored, dtype=np.float64)
+        except InputError:
+            raise
         except Exception as error:  # libraries raise errors of many types for a damaged file
             raise InputError(
                 f"{self.path}: rows {start + 1} to {stop} cannot be read: {error}"
@@ -81,6 +85,8 @@ class Rows:
                 f"{self.path}: rows {start + 1} to {stop} have the shape {values.shape}, where "
                 f"{(stop - start, self.shape[1])} is needed: has the file changed?"
             )
+        if stored.dtype.kind in "iu" and loses_digits(stored, values):
+            raise InputError(f"{self.path} has {INEXACT_INTEGERS}")
         check_values(values, str(self.path), self.columns, lambda row: f"row {start + row + 1}")
         return values
 
@@ -125,7 +131,7 @@ class ParquetArray:
         import pyarrow.parquet as parquet  # slow to import
 
         try:
-            self._file = parquet.ParquetFile(path)
+            self._path, self._file = path, parquet.ParquetFile(path)
         except Exception as error:  # pyarrow raises errors of many types for a damaged file
             raise InputError(f"{path} is not a readable Parquet file") from error
         schema, metadata = self._file.schema_arrow, self._file.metadata
@@ -150,8 +156,12 @@ class ParquetArray:
         for group in range(int(first), int(last) + 1):
             if group != self._group:
                 table = self._file.read_row_group(group, columns=list(self.names))
-                columns = [table.column(name).to_numpy() for name in self.names]
-                self._values = np.column_stack([column.astype(np.float64) for column in columns])
+                stored = [table.column(name).to_numpy() for name in self.names]
+                columns = [column.astype(np.float64) for column in stored]
+                for name, exact, values in zip(self.names, stored, columns, strict=True):
+                    if exact.dtype.kind in "iuO" and loses_digits(exact, values):  # or decimals
+                        raise InputError(f"{self._path}: column {name!r} has {INEXACT_INTEGERS}")
+                self._values = np.column_stack(columns)
                 self._group = group
             begin = int(self._ends[group]) - len(self._values)
             pieces.append(self._values[max(rows.start - begin, 0) : rows.stop - begin])

@@ -120,7 +120,8 @@ def compare_tables(
         identifiers: compare identifiers as text. By default they are left out, with a note.
         clusters: a column whose equal values mark rows that depend on each other, such as those of
             a user or a day. If the clusters of one table have far more rows, p-values may be wrong,
-            and there is a note. Values in another spelling in each table are an error.
+            and there is a note. Missing values, and values in another spelling in each table, are
+            an error.
         strata: a column within whose values rows are exchangeable.
         freq_weights: a column with the number of equal rows that each row stands for.
         weights: a column with the weight of each row, as in a survey: weighted distributions

@@ -60,8 +60,8 @@ class Effect(NamedTuple):
         shares: proportions of levels, weekdays, hours, words or character trigrams, or of rows in
             the tails, the most significant change first; for text words come before trigrams.
         size: effect size, the largest change in a proportion of rows, from 0 to 1: for numbers of
-            values up to any number (Kolmogorov-Smirnov distance), for categories of any set of
-            levels (total variation distance), for dates of any set of weekdays or of hours, for
+            values up to any number (Kolmogorov-Smirnov distance); for categories of any set of
+            levels (total variation distance); for dates of any set of weekdays or of hours; for
             text of rows with a word, with a trigram or up to any length; and in all columns of
             missing values. It is not corrected for chance, and so it is positive for tables of one
             distribution.

@@ -44,6 +44,7 @@ class PermutedLabels:
         row: (E,), row of each entry.
         entry_weights: (E,), weight of each entry, or ``None`` for 1.
         row_hashes: (N,), hash of each row; sorting by them is independent of the order of rows.
+        n_distinct: number of distinct permutations, up to the exchange of the tables.
     """
 
     labels: np.ndarray
@@ -51,6 +52,7 @@ class PermutedLabels:
     row: np.ndarray
     entry_weights: np.ndarray | None
     row_hashes: np.ndarray
+    n_distinct: int
 
     @functools.cached_property
     def first_sizes(self) -> np.ndarray:
@@ -138,17 +140,14 @@ class PermutedLabels:
         """Refuse permutations too few of which are distinct for a p-value of ``alpha``.
 
         Raises:
-            InputError: the proportion of permutations that equal the observed labels, or exchange
-                the two tables, exceeds ``alpha``.
+            InputError: the probability of the observed labels, up to the exchange of the tables,
+                exceeds ``alpha``.
         """
-        labels = self.labels
-        same = (labels == labels[:, :1]).all(axis=0) | (labels != labels[:, :1]).all(axis=0)
-        if same.mean() > alpha:
-            distinct = len(np.unique(labels, axis=1).T)
+        if self.n_distinct < 1.0 / alpha:
             raise InputError(
-                f"the labels of {len(labels)} units have only {distinct} distinct permutations, so "
-                f"that no p-value is below about {same.mean():.2g}: more rows or units are needed "
-                f"for level {alpha:.3g}"
+                f"the labels of {len(self.labels)} units have only {self.n_distinct} distinct "
+                f"permutations, so that no p-value is below about {1.0 / self.n_distinct:.2g}: "
+                f"more rows or units are needed for level {alpha:.3g}"
             )
 
 
@@ -203,9 +202,10 @@ def permute_labels(
     unit, unit_labels, unit_strata = units
     scheme = PermutationScheme.independent(unit_labels, unit_strata)
     labels = np.column_stack([unit_labels.astype(np.int8), scheme.draw(n_resamples, rng)]) ^ swapped
-    if (labels == labels[:, :1]).all():
+    pairs = np.unique(np.stack([unit_strata, unit_labels]), axis=1)
+    if pairs.shape[1] == len(np.unique(unit_strata)):  # one table in each stratum
         raise InputError(f"no row can change its label: {_describe_strata(strata, n_first)}")
-    return PermutedLabels(labels, unit, row, row_weights.weights, row_hashes)
+    return PermutedLabels(labels, unit, row, row_weights.weights, row_hashes, scheme.n_distinct)
 
 
 def _check_within_strata(clusters: Column, strata: Column, stratum: np.ndarray) -> None:

@@ -428,13 +428,22 @@ def _check_spellings(
 def _cluster_notes(
     columns: Mapping[str, TypedColumn], clusters: str | None, n_first: int, max_ratio: float = 2.0
 ) -> list[str]:
-    """Write a note if the mean number of rows per cluster differs by more than ``max_ratio``."""
+    """Write a note if the mean number of rows per cluster differs by more than ``max_ratio``.
+
+    Raises:
+        InputError: rows have no cluster.
+    """
     if clusters is None:
         return []
-    sizes, values = [], columns[clusters].column.values
-    for part in (values[:n_first], values[n_first:]):
-        known = part[~np.isnan(part)]
-        sizes.append(len(known) / max(len(np.unique(known)), 1))
+    values = columns[clusters].column.values
+    if n_missing := int(np.isnan(values).sum()):
+        raise InputError(
+            f"column {clusters!r} of the clusters is missing in {pluralize(n_missing, 'row')}: "
+            "give each row a cluster, such as its own, or leave rows without one out"
+        )
+    sizes = [
+        len(part) / max(len(np.unique(part)), 1) for part in (values[:n_first], values[n_first:])
+    ]
     if max(sizes) <= max_ratio * min(sizes):
         return []
     return [

@@ -1,6 +1,6 @@
 """Causal discovery by the PC algorithm with kernel tests of conditional independence.
 
-The algorithm is that of causal-learn; the test is HSIC of residuals (BKE section 5).
+The algorithm is that of causal-learn; the test is HSIC of residuals (BKE section 5), or KCI.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..core.errors import InputError, nearest
+from ..core.errors import InputError, check_choice, nearest
 from ..core.machine import computing
 from ..core.notebook import ReprMixin
 from ..core.progress import progress_bar
@@ -29,8 +29,13 @@ from ..data.checks import (
 )
 from ..learning.kernel_selection import KERNEL_NAMES
 from ..permutation.null_distribution import check_permutations, p_value
-from .independence import Variable, hsic_statistic, permuted_indices
-from .kernels import KernelChoice
+from .independence import (
+    Variable,
+    conditional_independence_test,
+    hsic_statistic,
+    permuted_indices,
+)
+from .kernels import SINGLE_KERNELS, KernelChoice
 from .residuals import regress_out
 from .variables import variable_kernels
 
@@ -46,6 +51,8 @@ MEANINGS = {
     UNDIRECTED: "the direction is not identified",
     BIDIRECTED: "a hidden common cause, or contradictory tests",
 }
+#: Names of the kernels of each test of conditional independence.
+TESTS = {"residuals": KERNEL_NAMES, "kci": SINGLE_KERNELS}
 #: Memory of cached Gram matrices in bytes, and number of n x n matrices of one variable.
 CACHE_BYTES, MATRICES_PER_VARIABLE = 2**30, 8
 
@@ -99,6 +106,7 @@ class ConditionalTests:
         choice: choice of kernels.
         n_resamples: number of permutations of each test.
         seed: random seed of the permutations and of the regressions.
+        test_name: ``"residuals"`` or ``"kci"``, the test given other columns.
         residuals: values of columns, or their residuals given others, by the names of both.
     """
 
@@ -107,6 +115,7 @@ class ConditionalTests:
     choice: KernelChoice
     n_resamples: int
     seed: int
+    test_name: str = "residuals"
     residuals: dict[tuple[str, tuple[str, ...]], np.ndarray] = dataclasses.field(
         default_factory=dict
     )
@@ -121,6 +130,7 @@ class ConditionalTests:
         self._kernels: dict[tuple[str, tuple[str, ...]], list[Any]] = {}
         cache_size = max(2, CACHE_BYTES // (MATRICES_PER_VARIABLE * 8 * n**2))
         self._variable = functools.lru_cache(cache_size)(self._compute_variable)
+        self._single_kernel = functools.cache(self._compute_single_kernel)
 
     def columns(self, names: Sequence[str]) -> np.ndarray:
         """Return the values of columns, (n, D)."""
@@ -132,11 +142,42 @@ class ConditionalTests:
         """Test whether two columns are independent given others, or return the cached result."""
         key = (min(first, second), max(first, second), tuple(sorted(conditioning)))
         if key not in self._results:
-            x, y = (self._variable(name, key[2]) for name in key[:2])
-            with computing():
-                combined, _ = hsic_statistic(x, y, self._indices, "unbiased", progress=False)
-            self._results[key] = ConditionalIndependence(*key, p_value(combined.values))
+            kci = conditioning and self.test_name == "kci"
+            pvalue = self._kci_pvalue(*key) if kci else self._hsic_pvalue(*key)
+            self._results[key] = ConditionalIndependence(*key, pvalue)
         return self._results[key]
+
+    def _hsic_pvalue(self, first: str, second: str, conditioning: tuple[str, ...]) -> float:
+        """Compute the p-value of HSIC of two columns, or of their residuals given others."""
+        x, y = (self._variable(name, conditioning) for name in (first, second))
+        with computing():
+            combined, _ = hsic_statistic(x, y, self._indices, "unbiased", progress=False)
+        return p_value(combined.values)
+
+    def _kci_pvalue(self, first: str, second: str, conditioning: tuple[str, ...]) -> float:
+        """Compute the p-value of KCI of two columns given others."""
+        variables = (first,), (second,), conditioning
+        try:
+            result = conditional_independence_test(
+                *map(self.columns, variables),
+                statistic="kci",
+                kernel=tuple(map(self._single_kernel, variables)),
+                n_resamples=self.n_resamples,
+                sequential=False,
+                # The p-value does not depend on the level; this one suits any n_resamples.
+                alpha=1.0 / (1 + self.n_resamples),
+                seed=self.seed,
+                progress=False,
+            )
+        except InputError as error:
+            given = ", ".join(conditioning)
+            raise InputError(f"{first} (X) and {second} (Y) given {given} (Z): {error}") from None
+        return result.pvalue
+
+    def _compute_single_kernel(self, names: tuple[str, ...]) -> Any:
+        """Select a single kernel of columns."""
+        with computing():
+            return self.choice.kernels(self.columns(names))[0]
 
     def _compute_variable(self, name: str, conditioning: tuple[str, ...]) -> Variable:
         """Compute the kernels and Gram matrices of a column, or of its residuals."""
@@ -207,7 +248,8 @@ class CausalGraph(ReprMixin):
             raise InputError(f"columns must be {', '.join(self.columns)} in some order")
         source = self.source
         if kernel is not None:
-            choice = KernelChoice.checked(kernel, KERNEL_NAMES, source.choice.standardize)
+            names_of_test = TESTS[source.test_name]
+            choice = KernelChoice.checked(kernel, names_of_test, source.choice.standardize)
             source = dataclasses.replace(source, choice=choice)
         progress = self.progress if progress is None else progress
         return _find_graph(source, names, alpha, self.most_given, progress)
@@ -277,6 +319,7 @@ def causal_graph(
     data: ArrayLike,
     *,
     columns: tuple[str, ...] | None = None,
+    test: str = "residuals",
     kernel: Any = "bkl",
     alpha: float = 0.05,
     n_resamples: int = 499,
@@ -287,7 +330,8 @@ def causal_graph(
 ) -> CausalGraph:
     """Find a causal graph by the PC algorithm (CAU-1).
 
-    Its tests of conditional independence are HSIC of residuals (CI-3).
+    Its tests of independence are HSIC, and those of conditional independence HSIC of residuals
+    (CI-3) or KCI with local permutations (CI-2).
 
     The result is correct if all common causes are among the columns, the true graph is acyclic and
     faithful, rows are independent, and no test errs; with many tests some do. Rows in order of time
@@ -297,8 +341,11 @@ def causal_graph(
         data: data, shape (n, D), D >= 3.
         columns: names of the columns of an array, by default c1, c2, ...; for a data frame those
             to use, by default all.
-        kernel: ``"bkl"``, ``"multiscale"``, ``"posterior"``, ``"median"`` or a kernel, for each
-            variable or its residuals.
+        test: ``"residuals"`` or ``"kci"``, the ``statistic`` of
+            :func:`~bke.inference.conditional_independence_test`. Of two columns in KCI the one
+            whose name is first in the alphabet is X.
+        kernel: ``"bkl"``, ``"posterior"``, ``"median"``, a kernel, or without KCI ``"multiscale"``,
+            for each variable or its residuals.
         alpha: level of every test; a higher level gives more edges.
         n_resamples: number of permutations of every test.
         most_given: largest number of conditioning columns; ``None`` for no limit.
@@ -309,7 +356,8 @@ def causal_graph(
     Raises:
         InputError: for invalid data or arguments, or without causal-learn.
     """
-    choice = KernelChoice.checked(kernel, KERNEL_NAMES, standardize)
+    check_choice(test, "test", tuple(TESTS))
+    choice = KernelChoice.checked(kernel, TESTS[test], standardize)
     alpha = check_permutations(n_resamples, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
     if most_given is not None:
@@ -335,7 +383,7 @@ def causal_graph(
         raise InputError(f"columns must be {dimension} different names, got {names}")
     # Matrices that are alive at once, in addition to the cached ones.
     check_memory(n, dimension, matrices=6)
-    source = ConditionalTests(sample, names, choice, n_resamples, seed)
+    source = ConditionalTests(sample, names, choice, n_resamples, seed, test)
     return _find_graph(source, names, alpha, most_given, progress)
 
 
@@ -386,18 +434,18 @@ def _run_pc(
     except ImportError:
         raise InputError("causal-learn is not installed: pip install 'bke[causal]'") from None
 
-    class ResidualHsic(CIT_Base):  # type: ignore[misc]
+    class KernelTest(CIT_Base):  # type: ignore[misc]
         """Adapter of ``pvalue`` to the interface of causal-learn."""
 
         def __init__(self, data: np.ndarray, **_: Any) -> None:
             super().__init__(data)
-            self.check_cache_method_consistent("bke", "residual HSIC")
+            self.check_cache_method_consistent("bke", "kernel test")
 
         def __call__(self, x: int, y: int, condition_set: Any = None) -> float:
             conditioning = () if condition_set is None else tuple(map(int, condition_set))
             return pvalue(int(x), int(y), conditioning)
 
-    register_ci_test("bke", ResidualHsic)
+    register_ci_test("bke", KernelTest)
     graph = pc(sample, alpha, "bke", stable=True, show_progress=False, max_k=max_conditioning)
     return np.asarray(graph.G.graph)
 

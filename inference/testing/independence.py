@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 from collections.abc import Callable, Sequence
 from threading import Event
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ import scipy.sparse
 from bke.models.linalg.pivoted_cholesky import dense_pivoted_cholesky
 from numpy.typing import ArrayLike
 
-from ..core.errors import InputError
+from ..core.errors import InputError, check_choice
 from ..core.machine import computing, side_by_side
 from ..core.progress import progress_bar
 from ..data.canonical import (
@@ -32,7 +31,6 @@ from ..data.checks import (
     check_options,
     check_same_rows,
 )
-from ..learning.kernel_selection import KERNEL_NAMES
 from ..permutation.null_distribution import (
     describe_count,
     in_batches,
@@ -40,14 +38,20 @@ from ..permutation.null_distribution import (
     small_sample_note,
     without_rounding,
 )
-from ..permutation.samples import MAX_COUNTED
 from ..permutation.scheme import PermutationScheme
-from . import joint_independence
-from .kernels import KernelChoice, center, gram, short_name
+from . import joint_independence, kernel_conditional_independence
+from .kernel_conditional_independence import HYPOTHESES_GIVEN_Z
+from .kernels import KernelChoice, center, gram, kernel_combinations
 from .nulls import HSIC_ESTIMATORS, NullChoice, hsic_approximation
 from .residuals import regress_out
 from .result import COMBINED, CombinedComponents, TestResult, combine, kernel_notes
-from .variables import paired_samples, principal_features, variable_kernels, variable_notes
+from .variables import (
+    kernel_choices,
+    paired_samples,
+    principal_features,
+    variable_kernels,
+    variable_notes,
+)
 
 TEST = "independence test"
 #: Largest number of rows with Gram matrices and permutations of single rows.
@@ -57,10 +61,6 @@ MAX_GRAM_ROWS = 1000
 #: Gram matrices, within 0.05.
 N_BLOCKS, MAX_FEATURES = 40, 64
 HYPOTHESES = ("no evidence that x and y depend on each other", "x and y depend on each other")
-CONDITIONAL_HYPOTHESES = (
-    "no evidence that x and y depend on each other given z",
-    "x and y depend on each other given z",
-)
 
 
 def independence_test(
@@ -126,13 +126,7 @@ def independence_test(
     """
     names = ["X", "Y", *(f"variable {index}" for index in range(3, 3 + len(others)))]
     variables = dict(zip(names, (X, Y, *others), strict=True))
-    per_variable = kernel if isinstance(kernel, tuple) else (kernel,) * len(names)
-    if len(per_variable) != len(names):
-        raise InputError(
-            f"kernel must be one for all variables or a tuple of {len(names)}, got "
-            f"{len(per_variable)}"
-        )
-    choices = [KernelChoice.checked(k, KERNEL_NAMES, standardize) for k in per_variable]
+    choices = kernel_choices(kernel, len(names), standardize)
     check_count(seed, "seed", 0, 2**63 - 1)
     null = NullChoice.checked(
         method,
@@ -211,7 +205,7 @@ def _permutation_test(
         for sample, of_variable, choice in zip(samples, kernels, choices, strict=True)
     )
     # With 4 rows, the centered Gram matrix of the unbiased estimator has three different entries.
-    num_values = math.factorial(min(n, MAX_COUNTED))
+    num_values = PermutationScheme("pairings", n).n_distinct
     if n == 4 and null.estimator == "unbiased":
         num_values = 6
 
@@ -244,26 +238,72 @@ def _permutation_test(
 
 
 def conditional_independence_test(
-    X: ArrayLike, Y: ArrayLike, Z: ArrayLike, *, seed: int = 0, **options: Any
+    X: ArrayLike,
+    Y: ArrayLike,
+    Z: ArrayLike,
+    *,
+    statistic: str = "residuals",
+    seed: int = 0,
+    **options: Any,
 ) -> TestResult:
-    """Test that X and Y are independent given Z, by HSIC of residuals (CI-3).
+    """Test that X and Y are independent given Z, by HSIC of residuals or by KCI.
 
-    X and Y are regressed on Z by Gaussian processes, and the residuals are tested for independence,
-    as in BKE section 5. This is an approximation: residuals are estimates, so that permutations of
-    them are not exact. For independent X and Y with 20 to 200 rows about 0.07 are rejected at level
-    0.05. A dependence on Z beyond the mean, such as a variance that changes with Z, is mistaken for
-    a dependence between X and Y.
+    ``"residuals"`` (default): X and Y are regressed on Z by Gaussian processes, and the residuals
+    are tested for independence by HSIC (CI-3), as in BKE section 5. This is an approximation:
+    residuals are estimates, so that permutations of them are not exact. For independent X and Y
+    with 20 to 200 rows about 0.07 are rejected at level 0.05. A dependence on Z beyond the mean,
+    such as a variance that changes with Z, is mistaken for a dependence between X and Y.
+
+    ``"kci"``: functions of (X, Z) and of Y are regressed on Z in place of X and Y themselves, so
+    that any dependence on Z is removed as far as the regressions succeed (CI-2; KME section 4.7;
+    Zhang, Peters, Janzing and Schölkopf 2011). The statistic is tr(A B) / n for the inner products
+    A and B of the residuals of all functions in the spaces of the kernels. Exchanging X and Y
+    changes the p-value, because only X is extended by Z.
+
+    ``"normalized"``: the squared norm of the normalized conditional cross-covariance operator of
+    (X, Z) and (Y, Z) (CI-1; KME (4.26); Fukumizu, Gretton, Sun and Schölkopf 2008).
+
+    Null distributions (``method``) of the last two:
+
+    - ``"local permutation"`` (default) permutes x within clusters of about five to ten rows with
+      similar z, or of any number from five on with equal z. The level is exact if the rows of every
+      cluster have equal z (``exact`` of the result). Otherwise it exceeds ``alpha`` at most by the
+      total variation distance between the distribution of the x given the z and one that is
+      exchangeable within clusters. This vanishes if the distribution of x given z is Lipschitz in z
+      in Hellinger distance and the diameter of the clusters is of smaller order than n^(-1/2) (Kim,
+      Neykov, Balakrishnan and Wasserman 2022). The clusters attain this for one column of z with a
+      density that is bounded away from zero on an interval, and not for two or more columns. The
+      regression of functions of y serves for x too, so that no choice depends on the pairs of x.
+    - ``"gamma"`` (KCI only) has the first two moments of the limit. It takes less time, and its
+      level is approximate: it rejects far too often where the regressions fail, as with several
+      columns of z that all have strong effects.
 
     Args:
         X: first variable, shape (n, D) or (n,).
-        Y: second variable, shape (n, E) or (n,), row by row with X.
+        Y: second variable, shape (n, E) or (n,).
         Z: conditioning variable, shape (n, F) or (n,).
+        statistic: ``"residuals"``, ``"kci"`` or ``"normalized"``.
         seed: random seed of the subsample of the regressions and of the test.
-        **options: options of :func:`~bke.inference.independence_test`.
+        **options: for ``"residuals"`` those of :func:`~bke.inference.independence_test`. For the
+            others ``method``; ``kernel``, ``"median"`` (default), ``"bkl"``, ``"posterior"`` or a
+            kernel, for each of X, Y and Z, or a tuple of three; and ``n_resamples``,
+            ``sequential``, ``alpha``, ``standardize`` and ``progress`` of
+            :func:`~bke.inference.independence_test`.
 
     Raises:
-        InputError: for invalid data or arguments, without scikit-learn, or if Z determines X or Y.
+        InputError: for invalid data or arguments, for ``"residuals"`` without scikit-learn, or if
+            Z determines a variable that is regressed on it.
     """
+    check_choice(statistic, "statistic", ("residuals", *kernel_conditional_independence.METHODS))
+    if statistic != "residuals":
+        check_options(options, kernel_conditional_independence.kernel_test)
+        return kernel_conditional_independence.kernel_test(
+            X, Y, Z, statistic=statistic, seed=seed, **options
+        )
+    if options.get("method") == "local permutation":
+        raise InputError(
+            "method='local permutation' requires statistic='kci' or 'normalized', got 'residuals'"
+        )
     check_options(options, independence_test)
     check_same_rows(X=X, Y=Y, Z=Z)
     conditioning = as_sample(Z, "Z")
@@ -281,7 +321,7 @@ def conditional_independence_test(
     result = dataclasses.replace(
         result, exact=False, rows="residuals", method=f"{result.method}, of residuals"
     )
-    return result.renamed("conditional independence test", CONDITIONAL_HYPOTHESES)
+    return result.renamed("conditional independence test", HYPOTHESES_GIVEN_Z)
 
 
 def permuted_indices(size: int, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -386,10 +426,8 @@ def hsic_statistic(
         The combined statistic and the kernels of the most extreme HSIC.
     """
     grams = list(itertools.product(first.grams, second.grams))
-    kernels = list(itertools.product(first.kernels, second.kernels))
-    labels: list[tuple[str, Any]] = [
-        (" and ".join(map(short_name, kernel_pair)), kernel_pair) for kernel_pair in kernels
-    ]
+    combinations = kernel_combinations([first.kernels, second.kernels], [0, 1])
+    labels: list[tuple[str, Any]] = list(combinations)
     if first.linear is not None and second.linear is not None:
         grams.append((first.linear, second.linear))
         labels.append(("linear", None))  # its kernel refers to standardized columns
@@ -397,8 +435,8 @@ def hsic_statistic(
         statistics = np.array(
             [permuted_hsic(x, y, indices, estimator=estimator, advance=advance) for x, y in grams]
         )
-    combined = combine(statistics, labels, num_other=len(grams) - len(kernels))
-    return combined, kernels[combined.most_extreme]
+    combined = combine(statistics, labels, num_other=len(grams) - len(combinations))
+    return combined, combinations[combined.most_extreme][1]
 
 
 def permuted_hsic(

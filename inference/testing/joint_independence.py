@@ -16,12 +16,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..core.errors import InputError
 from ..core.machine import computing
 from ..core.progress import progress_bar
 from ..data.canonical import canonical_order, checksum, generator
 from ..data.checks import check_count, check_memory
-from ..learning.kernel_selection import KERNEL_NAMES
 from ..permutation.null_distribution import (
     check_permutations,
     describe_count,
@@ -30,12 +28,17 @@ from ..permutation.null_distribution import (
     small_sample_note,
     without_rounding,
 )
-from ..permutation.samples import MAX_COUNTED
 from ..permutation.scheme import PermutationScheme
-from .kernels import KernelChoice, center, gram, short_name
+from .kernels import center, gram, kernel_combinations
 from .nulls import NullChoice
 from .result import COMBINED, TestComponent, TestResult, combine, kernel_notes
-from .variables import paired_samples, principal_features, variable_kernels, variable_notes
+from .variables import (
+    kernel_choices,
+    paired_samples,
+    principal_features,
+    variable_kernels,
+    variable_notes,
+)
 
 #: Estimators of dHSIC for each method.
 ESTIMATORS = {"permutation": ("biased",)}
@@ -98,20 +101,15 @@ def permutation_test(
         EmbeddedVariable.of_kernels(kernels[index], sample, d, centered=False)
         for index, sample in zip(of_variable, ordered, strict=True)
     ]
-    combinations = list(itertools.product(*(kernels[index] for index in of_variable)))
-    # In the order in which the variables were given.
-    in_order = [tuple(kernel[of_variable.index(i)] for i in range(d)) for kernel in combinations]
-    labels: list[tuple[str, Any]] = [
-        (" and ".join(map(short_name, kernel)), kernel) for kernel in in_order
-    ]
+    combinations = kernel_combinations(kernels, of_variable)
+    scheme = PermutationScheme("pairings", n)
 
     def evaluate(count: int) -> TestResult:
-        scheme = PermutationScheme("pairings", n)
         rng = generator(seed, *samples)
         others = [np.vstack([np.arange(n), scheme.draw(count, rng).T]) for _ in range(d - 1)]
         with progress_bar("permutations", 1 + count, show=progress) as advance:
             values = permuted_dhsic(embedded, others, advance=advance)
-        combined = combine(values, labels)
+        combined = combine(values, combinations)
         return TestResult.from_permutations(
             combined.values,
             test="test of joint independence",
@@ -119,7 +117,7 @@ def permutation_test(
                 f"no evidence that the {d} variables depend on each other",
                 f"the {d} variables are not jointly independent",
             ),
-            kernel=in_order[combined.most_extreme],
+            kernel=combinations[combined.most_extreme][1],
             method=describe_count(count, null.n_resamples),
             exact=True,
             alpha=null.alpha,
@@ -127,7 +125,7 @@ def permutation_test(
             kernel_label="most extreme dHSIC at" if combined.components else "kernel",
             components=combined.components,
             pvalue_error=combined.pvalue_error(),
-            notes=small_sample_note(math.factorial(min(n, MAX_COUNTED)) ** (d - 1), null.alpha),
+            notes=small_sample_note(scheme.n_distinct ** (d - 1), null.alpha),
         )
 
     return in_stages(evaluate, null.n_resamples, null.alpha, sequential=sequential)
@@ -270,10 +268,7 @@ def lancaster_test(
         InputError: for invalid data or arguments.
     """
     variables = {"X": X, "Y": Y, "Z": Z}
-    per_variable = kernel if isinstance(kernel, tuple) else (kernel,) * 3
-    if len(per_variable) != 3:
-        raise InputError(f"kernel must be one or a tuple of three, got {len(per_variable)}")
-    choices = [KernelChoice.checked(k, KERNEL_NAMES, standardize) for k in per_variable]
+    choices = kernel_choices(kernel, 3, standardize)
     check_count(seed, "seed", 0, 2**63 - 1)
     alpha = check_permutations(n_resamples, alpha)
     samples = paired_samples(variables)
@@ -339,21 +334,14 @@ def _factorization_test(
         sequential: stop early.
     """
     first, second = (index for index in range(3) if index != permuted)
-    order = [first, second, permuted]
-    combinations = [
-        tuple(kernel[order.index(index)] for index in range(3))
-        for kernel in itertools.product(*(kernels[index] for index in order))
-    ]
-    labels: list[tuple[str, Any]] = [
-        (" and ".join(map(short_name, kernel)), kernel) for kernel in combinations
-    ]
+    combinations = kernel_combinations(kernels, [first, second, permuted])
 
     def evaluate(count: int) -> TestResult:
         permutations = draw(count)
         values = permuted_interaction(
             embedded[first], embedded[second], embedded[permuted], permutations
         )
-        combined = combine(values, labels)
+        combined = combine(values, combinations)
         return TestResult.from_permutations(
             combined.values,
             test=(
@@ -364,14 +352,16 @@ def _factorization_test(
                 "no evidence of an interaction of all three variables",
                 "the three variables interact",
             ),
-            kernel=combinations[combined.most_extreme],
+            kernel=combinations[combined.most_extreme][1],
             method=describe_count(count, n_resamples),
             exact=True,
             alpha=alpha,
             statistic_label=COMBINED if combined.components else "squared norm of the interaction",
             kernel_label="most extreme interaction at" if combined.components else "kernel",
             pvalue_error=combined.pvalue_error(),
-            notes=small_sample_note(math.factorial(min(permutations.shape[1], MAX_COUNTED)), alpha),
+            notes=small_sample_note(
+                PermutationScheme("pairings", permutations.shape[1]).n_distinct, alpha
+            ),
         )
 
     return in_stages(evaluate, n_resamples, alpha, sequential=sequential)

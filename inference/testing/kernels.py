@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Sequence
 from threading import Event
 from typing import Any, NamedTuple, get_args
 
@@ -86,6 +87,22 @@ class KernelChoice:
 def short_name(kernel: Any) -> str:
     """Format a squared exponential as its lengthscale, and other kernels in full."""
     return format_kernel(kernel).removeprefix("SquaredExponential with ")
+
+
+def kernel_combinations(
+    kernels: Sequence[Sequence[Any]], order: Sequence[int]
+) -> list[tuple[str, tuple[Any, ...]]]:
+    """Return all combinations of one kernel of each variable, with labels.
+
+    Args:
+        kernels: kernels of each variable.
+        order: indices of the variables, of which the last one varies fastest. The kernels of a
+            combination are in the order of ``kernels``.
+    """
+    combinations = itertools.product(*(kernels[index] for index in order))
+    positions = [order.index(index) for index in range(len(order))]
+    in_order = [tuple(chosen[position] for position in positions) for chosen in combinations]
+    return [(" and ".join(map(short_name, chosen)), chosen) for chosen in in_order]
 
 
 def gram(kernel: Any, points: np.ndarray) -> np.ndarray:

@@ -177,8 +177,8 @@ def relative_similarity_test(
 
 def _check_samples(*arrays: ArrayLike) -> list[np.ndarray]:
     """Check X and two samples: the same columns, and at least three rows each."""
-    labelled = zip(arrays, ("X", "first", "second"), strict=True)
-    samples = [as_sample(values, name, may_be_constant=True) for values, name in labelled]
+    labeled = zip(arrays, ("X", "first", "second"), strict=True)
+    samples = [as_sample(values, name, may_be_constant=True) for values, name in labeled]
     if len({sample.shape[1] for sample in samples}) > 1:
         raise InputError("X, first and second must have the same number of columns")
     if min(map(len, samples)) < 3:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 
 from ..core.errors import InputError, check_choice
 from ..core.machine import computing
@@ -18,6 +18,11 @@ from ..data.checks import as_sample, check_count, check_memory, check_positive, 
 MAX_FIT_ROWS = 500
 #: Proportion of the variance of a column below which its residuals are rounding errors.
 MIN_RESIDUAL_VARIANCE = 1e-5
+#: Message for residuals that are rounding errors.
+NOTHING_LEFT = (
+    "values are a function of what they are regressed on, up to rounding: nothing is left. "
+    "Remove one of the columns"
+)
 
 
 def regress_out(
@@ -112,11 +117,38 @@ def _residuals(
     # Leave-one-out errors distinguish a noiseless function from overfitting.
     leave_one_out = weights / np.sum(inverse**2, axis=0)
     if np.mean(leave_one_out**2) < MIN_RESIDUAL_VARIANCE:
-        raise InputError(
-            "values are a function of what they are regressed on, up to rounding: nothing is left. "
-            "Remove one of the columns"
-        )
+        raise InputError(NOTHING_LEFT)
     return np.asarray(noise_variance * weights)
+
+
+def cross_predict(values: np.ndarray, on: np.ndarray, folds: np.ndarray, seed: int) -> np.ndarray:
+    """Predict the values of each fold by the Gaussian-process regression on the other folds.
+
+    The regression is that of :func:`regress_out` with the squared exponential kernel. Its
+    hyperparameters are estimated once, from at most :data:`MAX_FIT_ROWS` random rows of all folds.
+
+    Args:
+        values: response, (n,), in an order that does not depend on that of the user's rows.
+        on: predictor, (n,).
+        folds: fold of each row, (n,).
+        seed: random seed of the subsample.
+
+    Returns:
+        Predictions in the units of ``values``, (n,).
+    """
+    data = np.column_stack([on, values])
+    mean, deviation = data.mean(axis=0), data.std(axis=0)
+    data = (data - mean) / deviation
+    check_memory(len(data), 2, matrices=3)
+    with computing():
+        kernel, noise_variance = _fit_kernel(random_part(data, MAX_FIT_ROWS, seed), np.inf, None)
+        gram, predictions = kernel.k1(data[:, :1]), np.empty(len(data))
+        for fold in np.unique(folds):
+            held_out, rest = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+            noisy = gram[np.ix_(rest, rest)] + noise_variance * np.eye(len(rest))
+            weights = cho_solve(cho_factor(noisy, lower=True), data[rest, 1])
+            predictions[held_out] = gram[np.ix_(held_out, rest)] @ weights
+    return np.asarray(mean[1] + deviation[1] * predictions)
 
 
 def _fit_kernel(

@@ -23,7 +23,7 @@ from ..data.checks import (
 from ..data.equality import equalize
 from ..data.row_notes import serial_note
 from ..io.types import describe_sentinel, find_sentinels, identifier_notes
-from ..learning.kernel_selection import take_evenly
+from ..learning.kernel_selection import KERNEL_NAMES, take_evenly
 from ..statistics.label_bayes_factor import inverse_root
 from .kernels import SELECTION_SEED, KernelChoice, gram
 
@@ -53,6 +53,21 @@ def paired_samples(variables: Mapping[str, ArrayLike]) -> list[np.ndarray]:
             )
         check_common_keys(first, values, samples[0], sample)
     return samples
+
+
+def kernel_choices(kernel: Any, n_variables: int, standardize: str | None) -> list[KernelChoice]:
+    """Check the choice of a kernel for all variables, or a tuple with one for each.
+
+    Raises:
+        InputError: a choice is invalid, or a tuple has another length.
+    """
+    per_variable = kernel if isinstance(kernel, tuple) else (kernel,) * n_variables
+    if len(per_variable) != n_variables:
+        raise InputError(
+            f"kernel must be one for all variables or a tuple of {n_variables}, got "
+            f"{len(per_variable)}"
+        )
+    return [KernelChoice.checked(choice, KERNEL_NAMES, standardize) for choice in per_variable]
 
 
 def variable_kernels(sample: np.ndarray, choice: KernelChoice, n_variables: int = 2) -> list[Any]:

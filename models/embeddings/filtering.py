@@ -31,7 +31,7 @@ from .conditional import (
 )
 from .embedding import Embedding
 from .pre_image import pre_images
-from .rules import cholesky_of_square
+from .rules import rule_cholesky, rule_regularization
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -84,6 +84,7 @@ class KernelBayesFilter:
         posterior_regularization: delta.
         smoothing_regularization: the same for the steps of :meth:`smooth`.
         normalize: ``True`` if weights are divided by their sum at every step.
+        method: ``"squared"`` or ``"importance"``, the kernel Bayes' rule of each step.
     """
 
     observation: ConditionalEmbedding
@@ -93,6 +94,7 @@ class KernelBayesFilter:
     posterior_regularization: float
     smoothing_regularization: float
     normalize: bool
+    method: str = "squared"
 
     @property
     def states(self) -> np.ndarray:
@@ -142,7 +144,7 @@ class KernelBayesFilter:
             predicted = self.observation.apply(state[None])[0]
             weights = predicted
             if used[step]:
-                weights = _posterior_weights(
+                weights = self._posterior_weights(
                     self.features_y.values, predicted, observation, delta, "posterior"
                 )
                 if outliers == "skip" and _vanishes(weights, predicted):
@@ -184,7 +186,7 @@ class KernelBayesFilter:
         delta = self.smoothing_regularization
         for step in range(len(filtered) - 2, -1, -1):
             prior = self.transition.apply(states[step][None])[0]
-            weights = _posterior_weights(self.successors, prior, after, delta, "smoothing")
+            weights = self._posterior_weights(self.successors, prior, after, delta, "smoothing")
             weights = self._normalized(weights, step, prior)
             rows.append(weights)
             after = weights @ self.transition.features.values
@@ -216,6 +218,26 @@ class KernelBayesFilter:
         points = np.asarray(as_numpy_points(values, "Y"))
         return matching_points(points, self.features_y.points, "Y"), used
 
+    def _posterior_weights(
+        self, Z: np.ndarray, prior: np.ndarray, coordinates: np.ndarray, added: float, step: str
+    ) -> np.ndarray:
+        """Compute the weights of :class:`~bke.models.BayesRule` on the training pairs, (T,).
+
+        Args:
+            Z: features of the training pairs, (T, r).
+            prior: weights of the pairs, the diagonal of Lambda, (T,).
+            coordinates: z of the observation, (r,).
+            added: regularization.
+            step: ``"posterior"`` or ``"smoothing"``, for the error message.
+        """
+        if self.method == "importance":
+            prior = np.maximum(prior, 0.0)
+        weighted = Z * prior[:, None]
+        covariance = Z.T @ weighted
+        factor = rule_cholesky(covariance, added, self.method, f"{step}_regularization")
+        right = covariance @ coordinates if self.method == "squared" else coordinates
+        return np.asarray(weighted @ cho_solve(factor, right))
+
     def _normalized(
         self, weights: np.ndarray, step: int, prior: np.ndarray | None = None
     ) -> np.ndarray:
@@ -229,24 +251,6 @@ class KernelBayesFilter:
                 "observations, or raise posterior_regularization"
             )
         return weights / weights.sum()
-
-
-def _posterior_weights(
-    Z: np.ndarray, prior: np.ndarray, coordinates: np.ndarray, added: float, step: str
-) -> np.ndarray:
-    """Compute the weights Lambda Z (C^2 + added I)^-1 C z of kernel Bayes' rule.
-
-    Args:
-        Z: features of the training pairs, (T, r).
-        prior: weights of the pairs, the diagonal of Lambda, (T,).
-        coordinates: z of the observation, (r,).
-        added: regularization.
-        step: ``"posterior"`` or ``"smoothing"``, for the error message.
-    """
-    weighted = Z * prior[:, None]
-    covariance = Z.T @ weighted
-    factor = cholesky_of_square(covariance, added, f"{step}_regularization")
-    return np.asarray(weighted @ cho_solve(factor, covariance @ coordinates))
 
 
 def _vanishes(weights: np.ndarray, prior: np.ndarray | None = None) -> bool:
@@ -267,6 +271,7 @@ def kernel_bayes_filter(
     kernel_x: Covariance,
     kernel_y: Covariance,
     *,
+    method: str = "squared",
     regularization: float | None = None,
     posterior_regularization: float | None = None,
     smoothing_regularization: float | None = None,
@@ -282,12 +287,15 @@ def kernel_bayes_filter(
         Y: observations of these states, shape (T, E) or (T,).
         kernel_x: of states.
         kernel_y: of observations.
+        method: ``"squared"`` or ``"importance"``, see :func:`~bke.models.bayes_rule`.
         regularization: epsilon, per row: T epsilon is added to the Gram matrix of the states;
             0.01 / T by default.
-        posterior_regularization: delta of kernel Bayes' rule; twice epsilon by default.
+        posterior_regularization: delta of kernel Bayes' rule; by default twice epsilon for
+            ``"squared"`` and epsilon for ``"importance"``.
         smoothing_regularization: the same where smoothing conditions on the state after, which is
             less informative than an observation: with little regularization it is worse than
-            filtering. By default 0.01 times the squared mean of k(x, x), at least delta.
+            filtering. By default 0.01 times the squared mean of k(x, x), or 0.1 times the mean for
+            ``"importance"``, at least delta.
         transitions: states and the states that followed them, (S, D) each, where training is not
             one series in order of time; consecutive rows of X by default.
         normalize: make weights sum to one at every step; the published updates do not.
@@ -327,11 +335,13 @@ def kernel_bayes_filter(
     starts = dataclasses.replace(features_x, points=before, values=features_x(before))
     epsilon = 0.01 / len(states) if regularization is None else regularization
     epsilon = check_regularization(epsilon, "regularization")
-    delta = 2.0 * epsilon if posterior_regularization is None else posterior_regularization
-    delta = check_regularization(delta, "posterior_regularization")
+    delta = rule_regularization(
+        method, epsilon, posterior_regularization, "posterior_regularization"
+    )
     smoothing = smoothing_regularization
     if smoothing is None:
-        smoothing = max(delta, 0.01 * float(np.mean(np.sum(features_x.values**2, axis=1))) ** 2)
+        typical = 0.1 * float(np.mean(np.sum(features_x.values**2, axis=1)))
+        smoothing = max(delta, typical**2 if method == "squared" else typical)
     return KernelBayesFilter(
         ConditionalEmbedding(features_x, outputs, kernel_y, epsilon),
         ConditionalEmbedding(starts, after, kernel_x, epsilon),
@@ -340,4 +350,5 @@ def kernel_bayes_filter(
         delta,
         check_regularization(smoothing, "smoothing_regularization"),
         normalize,
+        method,
     )

@@ -37,9 +37,9 @@ def pre_image(
     Muandet et al. (2017, section 3.8.1). For the embedding of a distribution it is an approximate
     mode.
     Sums of Gaussian components: the fixed-point iteration x <- (sum_i w_i k(x_i, x) P)^-1 sum_i w_i
-    k(x_i, x) P x_i, P the precision, from the highest of the embedding's points, with Newton's
-    step in its place where the embedding is concave, and steps halved where weights of both signs
-    would take them downhill; so it ends no lower than it began. :class:`~bke.models.Rotation`: the
+    k(x_i, x) P x_i, P the precision, from the highest of the embedding's points. Newton's step
+    replaces it where the embedding is concave, and steps are halved where weights of both signs
+    would take them downhill, so it ends no lower than it began. :class:`~bke.models.Rotation`: the
     nearest rotation to sum_i w_i X_i, by its singular vectors. Other kernels: the highest of the
     embedding's points, with ``converged`` false.
 

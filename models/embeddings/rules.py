@@ -139,9 +139,14 @@ class BayesRule:
     Fukumizu, Song and Gretton (2013). (The empirical rule of Muandet et al. 2017, section 4.3.3,
     lacks the square and is wrong.) With Lambda the diagonal matrix of the weights w_i that the sum
     rule gives the sample, and Z the features of y, the uncentered covariance operator of Y under
-    the prior is C = Z' Lambda Z, and the posterior of the sample is Lambda Z (C^2 + delta I)^-1 C
+    the prior is C = Z' Lambda Z. The posterior of the sample is Lambda Z (C^2 + delta I)^-1 C
     z(y): the L_Y (L_Y^2 + delta I)^-1 Lambda k_Y of the literature, L_Y = Lambda G_Y.
     :func:`bayes_rule` makes one.
+
+    The importance-weighted rule (Xu, Chen, Doucet and Gretton 2022) has Lambda Z (C + delta I)^-1
+    z(y) with weights w_i that are not negative: n w_i estimates the ratio of the densities of the
+    prior and of the sample at x_i, and the posterior is the ridge regression of the features of X
+    on those of Y with these weights.
 
     Attributes:
         features: of Y.
@@ -153,6 +158,7 @@ class BayesRule:
         regularization: delta.
         columns: names of the columns of X; ``None`` without names. The features have the names of
             the columns of Y.
+        method: ``"squared"`` or ``"importance"``.
     """
 
     features: LowRankFeatures
@@ -162,6 +168,7 @@ class BayesRule:
     covariance: np.ndarray
     regularization: float
     columns: tuple[str, ...] | None = None
+    method: str = "squared"
 
     def __repr__(self) -> str:
         return (
@@ -186,8 +193,8 @@ class BayesRule:
                 f"y must be one observation, got {len(weights)}: use weights() for several"
             )
         # The sums of the weights at the sample's rows.
-        totals = cho_solve(self._factor, self.map.sum(axis=0)) @ self.covariance
-        typical = float(np.median(self.features.values @ totals))
+        totals = self.map.sum(axis=0) @ self._solved(self.features.values.T)
+        typical = float(np.median(totals))
         points = matching_points(y, self.features.points, "y", self.features.columns)
         check_weight_sums(weights, typical, points, self.features.points, "y")
         return Embedding(self.kernel_x, self.points, weights[0], columns=self.columns)
@@ -200,17 +207,23 @@ class BayesRule:
 
     def apply(self, coordinates: np.ndarray) -> np.ndarray:
         """Return weights (m, p) for elements of Y's Hilbert space by their coordinates (m, r)."""
-        return np.asarray(self.map @ cho_solve(self._factor, self.covariance @ coordinates.T)).T
+        return np.asarray(self.map @ self._solved(coordinates.T)).T
+
+    def _solved(self, coordinates: np.ndarray) -> np.ndarray:
+        """Return (C^2 + delta I)^-1 C z or (C + delta I)^-1 z of coordinates z (r, m)."""
+        right = self.covariance @ coordinates if self.method == "squared" else coordinates
+        return np.asarray(cho_solve(self._factor, right))
 
     @functools.cached_property
     def _factor(self) -> tuple[np.ndarray, bool]:
-        return cholesky_of_square(self.covariance, self.regularization, "regularization")
+        return rule_cholesky(self.covariance, self.regularization, self.method, "regularization")
 
 
 def bayes_rule(
     conditional: ConditionalEmbedding,
     prior: Embedding,
     *,
+    method: str = "squared",
     regularization: float | None = None,
     support: str = "sample",
     features_y: LowRankFeatures | None = None,
@@ -227,10 +240,15 @@ def bayes_rule(
     Args:
         conditional: of Y given X, which represents the likelihood; its regularization is epsilon.
         prior: of X, with its kernel.
-        regularization: delta, at least 0, in the units of the squared uncentered covariance of Y;
-            twice epsilon by default, as in Fukumizu's slides.
+        method: ``"squared"``, the rule of Fukumizu, Song and Gretton (2013); or ``"importance"``,
+            the importance-weighted rule of Xu et al. (2022), see :class:`BayesRule`, with no
+            inverse of an indefinite operator. With equal weights w_i = 1 / n the latter is the
+            conditional embedding of X given Y.
+        regularization: delta, at least 0. For ``"squared"`` in the units of the squared uncentered
+            covariance of Y; twice epsilon by default, as in Fukumizu's slides. For ``"importance"``
+            in the units of the covariance; epsilon by default.
         support: the posterior's points, ``"sample"`` for x_i (Fukumizu's slides) or ``"prior"`` for
-            those of the prior (Muandet et al. 2017).
+            those of the prior (Muandet et al. 2017), of ``"squared"`` only.
         features_y: features of Y, where they are known already; by default to the tolerance and
             rank of the features of X.
 
@@ -240,8 +258,9 @@ def bayes_rule(
     """
     if support not in ("sample", "prior"):
         raise ValueError(f"support must be 'sample' or 'prior', got {support!r}")
-    delta = 2.0 * conditional.regularization if regularization is None else regularization
-    delta = check_regularization(delta, "regularization")
+    delta = rule_regularization(method, conditional.regularization, regularization)
+    if method == "importance" and support == "prior":
+        raise ValueError("method='importance' has weights on the sample: use support='sample'")
     if features_y is None:
         tolerance, rank = conditional.features.tolerance, conditional.features.max_rank
         features_y = low_rank_features(
@@ -254,23 +273,45 @@ def bayes_rule(
     ):
         raise ValueError("features_y must be features of conditional.Y, by its kernel")
     Z = features_y.values
-    points, mapped = conditional.X, Z * conditional.weights_of(prior)[:, None]
+    weights = conditional.weights_of(prior)
+    if method == "importance":
+        weights = np.maximum(weights, 0.0)
+    points, mapped = conditional.X, Z * weights[:, None]
     covariance = Z.T @ mapped
     if support == "prior":
         joint = product_rule(conditional, prior)
         points, mapped = joint.X, joint.coefficients @ Z
     columns = conditional.features.columns or prior.columns
-    return BayesRule(features_y, conditional.kernel_x, points, mapped, covariance, delta, columns)
+    return BayesRule(
+        features_y, conditional.kernel_x, points, mapped, covariance, delta, columns, method
+    )
 
 
-def cholesky_of_square(covariance: np.ndarray, added: float, name: str) -> tuple[np.ndarray, bool]:
-    """Compute the Cholesky factor of C^2 + added I.
+def rule_regularization(
+    method: str, epsilon: float, delta: float | None, name: str = "regularization"
+) -> float:
+    """Return delta of kernel Bayes' rule, by default 2 epsilon if squared and epsilon otherwise.
+
+    Raises:
+        ValueError: for an unknown method or an invalid delta, the argument ``name``.
+    """
+    if method not in ("squared", "importance"):
+        raise ValueError(f"method must be 'squared' or 'importance', got {method!r}")
+    default = 2.0 * epsilon if method == "squared" else epsilon
+    return check_regularization(default if delta is None else delta, name)
+
+
+def rule_cholesky(
+    covariance: np.ndarray, added: float, method: str, name: str
+) -> tuple[np.ndarray, bool]:
+    """Compute the Cholesky factor of C^2 + added I, or of C + added I for ``"importance"``.
 
     Raises:
         ArithmeticError: it is singular; the message says to raise the argument ``name``.
     """
     description = "the uncentered covariance operator of the observations under the prior"
-    return regularized_cholesky(covariance @ covariance, added, description, name)
+    matrix = covariance @ covariance if method == "squared" else covariance
+    return regularized_cholesky(matrix, added, description, name)
 
 
 def function_embedding(

@@ -167,7 +167,7 @@ class Kernel(Covariance):
         return tabulate_smoothed(self, profile, 1, jnp.ones(1), relative=relative)
 
     def gaussian_smoothed(self, measure: Gaussian, dimension: int) -> Covariance:
-        """Return the integral against exp(-|u - centre|^2 / (2 scale^2)) du, over fixed nodes.
+        """Return the integral against exp(-|u - center|^2 / (2 scale^2)) du, over fixed nodes.
 
         Raises:
             SmoothingError: if that would be too inaccurate, see ``allow_fixed_nodes``.
@@ -192,7 +192,7 @@ class Kernel(Covariance):
         )
         alternative = f", nor for any other measure in {columns}: "
         if self.allow_fixed_nodes:
-            alternative = ": take measure=Gaussian(scale, centre), for which it is numerical, or "
+            alternative = ": take measure=Gaussian(scale, center), for which it is numerical, or "
         return SmoothingError(message + alternative + remedy)
 
     # NumPy scalars leave ``2.0 * kernel`` to __rmul__ instead of building an object array.

@@ -210,7 +210,7 @@ def _component_matrix(components: Components, delta: jax.Array) -> jax.Array:
 class GaussianComponentCovariance(Covariance):
     """r of a sum of Gaussian components for a Gaussian measure, BKE A.3 pair by pair.
 
-    For components (A, f), (B, g) and nu with precision S and centre c, writing d = x - y,
+    For components (A, f), (B, g) and nu with precision S and center c, writing d = x - y,
     P = A + B, T = P + S, m = P^-1 (A x + B y) and u = T^-1 (P m + S c), a pair gives
     ``sqrt((2 pi)^D / |T|) exp(-d' A P^-1 B d / 2 - (m - c)' P T^-1 S (m - c) / 2)`` times the mean
     over +- of ``exp(-2 pi^2 (f -+ g)' T^-1 (f -+ g)) cos(2 pi (f'(x - u) +- g'(u - y)))``.
@@ -223,9 +223,9 @@ class GaussianComponentCovariance(Covariance):
         """Return the matrix r(x_i, y_j)."""
         dimension = X.shape[1]
         scale = per_column(self.measure.scale, dimension, "measure scale").reshape(-1)
-        centre = per_column(self.measure.centre, dimension, "measure centre").reshape(-1)
+        center = per_column(self.measure.center, dimension, "measure center").reshape(-1)
         S = jnp.broadcast_to(1.0 / scale**2, (dimension,))
-        x, y = (X - centre).T[:, :, None], (Y - centre).T[:, None, :]
+        x, y = (X - center).T[:, :, None], (Y - center).T[:, None, :]
         return _gaussian_matrix(self.components, S, differences(X, Y), x, y)
 
 
@@ -233,7 +233,7 @@ class GaussianComponentCovariance(Covariance):
 def _gaussian_matrix(
     components: Components, S: jax.Array, delta: jax.Array, x: jax.Array, y: jax.Array
 ) -> jax.Array:
-    """Compute :class:`GaussianComponentCovariance`; x (D, n, 1) and y (D, 1, m) are centred."""
+    """Compute :class:`GaussianComponentCovariance`; x (D, n, 1) and y (D, 1, m) are centered."""
     if components.precision.ndim == 3:
         S = jnp.diag(S)
 

@@ -36,15 +36,15 @@ class Distance(Covariance):
 
     The distance-induced kernel of Sejdinovic et al. (2013). The squared MMD (biased) is half the
     energy distance ``2 E|X-Y|^a - E|X-X'|^a - E|Y-Y'|^a``, and HSIC a quarter of the squared
-    distance covariance, whatever the centre. Not bounded: distributions need a moment of order a.
+    distance covariance, whatever the center. Not bounded: distributions need a moment of order a.
 
     Args:
         exponent: a; characteristic below 2.
-        centre: c, a number or one per column.
+        center: c, a number or one per column.
     """
 
     exponent: Any = parameter(1.0)
-    centre: Any = parameter(0.0)
+    center: Any = parameter(0.0)
 
     def __post_init__(self) -> None:
         check_positive(self.exponent, "exponent")
@@ -58,8 +58,8 @@ class Distance(Covariance):
 
     def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
         """Return the Gram matrix k(x_i, y_j)."""
-        centre = jnp.broadcast_to(jnp.asarray(self.centre, dtype=X.dtype), (1, X.shape[1]))
-        return 0.5 * (self._powers(X, centre) + self._powers(centre, Y) - self._powers(X, Y))
+        center = jnp.broadcast_to(jnp.asarray(self.center, dtype=X.dtype), (1, X.shape[1]))
+        return 0.5 * (self._powers(X, center) + self._powers(center, Y) - self._powers(X, Y))
 
     def _powers(self, X: jax.Array, Y: jax.Array) -> jax.Array:
         squared = squared_norm(differences(X, Y))

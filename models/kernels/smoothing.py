@@ -160,7 +160,7 @@ def tabulate_smoothed(
         finite = is_integrable(profile, dimension)
     if not isinstance(finite, jax.core.Tracer) and not finite:
         alternative = (
-            "measure=Gaussian(scale, centre) or another kernel"
+            "measure=Gaussian(scale, center) or another kernel"
             if kernel.allow_fixed_nodes
             else "another kernel or parameters for which it falls faster"
         )
@@ -258,8 +258,8 @@ class NodesCovariance(Covariance):
         dimension = X.shape[1]
         nodes, weights = gaussian_nodes(dimension)
         scale = per_column(self.measure.scale, dimension, "measure scale").reshape(-1)
-        centre = per_column(self.measure.centre, dimension, "measure centre").reshape(-1)
-        U = centre + scale * nodes
+        center = per_column(self.measure.center, dimension, "measure center").reshape(-1)
+        U = center + scale * nodes
         volume = jnp.prod(jnp.broadcast_to(scale, (dimension,)))
         left, right = self.kernel.matrix(X, U), self.kernel.matrix(Y, U)
         return (left * (volume * weights)) @ right.T

@@ -107,11 +107,11 @@ def _scaled_squared_distances(
 ) -> jax.Array:
     """Return |x_i - y_j|^2 over the lengthscale (n, m), by a matrix product where it is accurate.
 
-    ``max_norm`` bounds the squared distance from the centre: with 1e6 squares are off by some
+    ``max_norm`` bounds the squared distance from the center: with 1e6 squares are off by some
     1e-10.
     """
-    centre = jax.lax.stop_gradient(jnp.mean(Y, axis=0))
-    x, y = (X - centre) / lengthscale, (Y - centre) / lengthscale
+    center = jax.lax.stop_gradient(jnp.mean(Y, axis=0))
+    x, y = (X - center) / lengthscale, (Y - center) / lengthscale
     x_norms, y_norms = jnp.sum(x**2, axis=1), jnp.sum(y**2, axis=1)
 
     def by_product() -> jax.Array:
@@ -128,7 +128,7 @@ def _scaled_squared_distances(
         )
 
     # |x|^2 + |y|^2 - 2xy cancels, to within rounding of the largest norm: not with a distant row,
-    # which is also far from the centre.
+    # which is also far from the center.
     is_accurate = jnp.max(x_norms) + jnp.max(y_norms) < max_norm
     return jax.lax.cond(is_accurate, by_product, by_column)
 
@@ -223,7 +223,7 @@ class GaussianMixture(GaussianFamily):
     Args:
         lengthscale: positive, a number, (Q,) or (Q, D), in the units of the data; (Q,) means the
             same in every column.
-        weights: positive (Q,), not normalised: k(x, x) is their sum; by default equal
+        weights: positive (Q,), not normalized: k(x, x) is their sum; by default equal
             with sum one.
     """
 
@@ -257,7 +257,7 @@ class SpectralMixture(GaussianFamily):
         frequency: a number, (Q,) or (Q, D), in cycles per unit of the data. To learn it needs a
             bounded prior, such as Uniform(0, 1 / range of the data): the Jacobian factor grows with
             it, so that high frequencies, which fit nothing, outweigh the tail of any other.
-        weights: positive (Q,), not normalised: k(x, x) is their sum; by default equal
+        weights: positive (Q,), not normalized: k(x, x) is their sum; by default equal
             with sum one.
     """
 

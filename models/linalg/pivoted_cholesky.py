@@ -72,13 +72,13 @@ def pivoted_cholesky(
     return PivotedCholesky(factor, pivots, rank, jnp.sum(remainder))
 
 
-def interpolation(factorisation: PivotedCholesky) -> jax.Array:
+def interpolation(factorization: PivotedCholesky) -> jax.Array:
     """Compute weights W' (max_rank, n) with ``matrix = W matrix[pivots]``, up to the remainder.
 
     They are ``matrix[pivots, pivots]^-1 matrix[pivots]``, formed without that ill-conditioned
     inverse; rows beyond the rank are zero.
     """
-    factor, pivots, rank, _ = factorisation
+    factor, pivots, rank, _ = factorization
     used = jnp.arange(len(pivots)) < rank
     corner = jnp.where(used[:, None] & used, factor[:, pivots], 0.0) + jnp.diag(1.0 * ~used)
     return solve_triangular(corner, factor, lower=False)

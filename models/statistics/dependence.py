@@ -56,7 +56,7 @@ def hsic(
 def _centered_grams(
     X: ArrayLike, Y: ArrayLike, kernel_x: Covariance, kernel_y: Covariance
 ) -> tuple[jax.Array, jax.Array]:
-    """Compute H K H and H L H with H = I - 11'/n, the Gram matrices of centred features."""
+    """Compute H K H and H L H with H = I - 11'/n, the Gram matrices of centered features."""
 
     def center(gram: jax.Array) -> jax.Array:
         columns = jnp.mean(gram, axis=0)
@@ -68,7 +68,7 @@ def _centered_grams(
 
 @double_precision
 def alignment(X: ArrayLike, Y: ArrayLike, kernel_x: Covariance, kernel_y: Covariance) -> jax.Array:
-    """Compute the centred kernel alignment, biased HSIC over sqrt(HSIC(X, X) HSIC(Y, Y))."""
+    """Compute the centered kernel alignment, biased HSIC over sqrt(HSIC(X, X) HSIC(Y, Y))."""
     K, L = _centered_grams(X, Y, kernel_x, kernel_y)
     return jnp.sum(K * L) / jnp.sqrt(jnp.sum(K**2) * jnp.sum(L**2))
 
@@ -106,7 +106,7 @@ def constrained_covariance(
     """Compute COCO, the largest covariance of unit functions of X and Y.
 
     Gretton et al., *Kernel Constrained Covariance for Dependence Measurement* (2005):
-    (1/n) sqrt(largest eigenvalue of Kc Lc), the operator norm of the centred cross-covariance.
+    (1/n) sqrt(largest eigenvalue of Kc Lc), the operator norm of the centered cross-covariance.
     """
     K, L = _centered_grams(X, Y, kernel_x, kernel_y)
     values, vectors = jnp.linalg.eigh(K)
@@ -159,7 +159,7 @@ def _products(
     kernel_y: Covariance,
     at: tuple[jax.Array, jax.Array],
 ) -> jax.Array:
-    """Compute products of centred features of every pair at every point, (n, m)."""
+    """Compute products of centered features of every pair at every point, (n, m)."""
     first, second = as_pairs(X, Y)
     K, L = kernel_x.matrix(first, at[0]), kernel_y.matrix(second, at[1])
     return (K - jnp.mean(K, axis=0)) * (L - jnp.mean(L, axis=0))
@@ -188,7 +188,7 @@ def dependence_posterior(
         kernel_y: of Y.
         at: points x, shape (m, D) or (m,), and y, shape (m, E) or (m,).
         noise: ``"clt"``, the sampling covariance of the empirical witness to first order: that of
-            the products of centred features over n, plus a nugget of 1e-8; or a number.
+            the products of centered features over n, plus a nugget of 1e-8; or a number.
         measure: as for :func:`~bke.models.embedding_posterior`.
 
     Raises:

@@ -138,20 +138,15 @@ def test_published_settings_have_their_covariances(settings):
 
 
 def test_a_loss_exceeds_two_paired_standard_errors(referee):
-    ours = np.where(np.arange(100) < 50, 0.01, 0.5)
-    same, better = ours.copy(), ours.copy()
-    better[60:75] = 0.01  # 15 of 100 more: 4.2 standard errors
-    same[[60, 61, 0]] = 0.01, 0.01, 0.5
+    ours = "1" * 50 + "0" * 50
+    better = "1" * 50 + "0" * 10 + "1" * 15 + "0" * 25  # 15 of 100 more: 4.2 standard errors
+    same = "0" + "1" * 49 + "0" * 10 + "11" + "0" * 38
     name = "shift, D = 10"
-    results = {
-        name: {
-            tool: {"p": list(p), "seconds": [0.1] * 100}
-            for tool, p in (("bke", ours), ("MMDAgg", better), ("MMD-FUSE", same))
-        }
-    }
+    results = {name: {"bke": ours, "MMDAgg": better, "MMD-FUSE": same}}
     (loss,) = referee.losses(results, ["bke", "MMDAgg", "MMD-FUSE"], [name])
     assert loss["tool"] == "MMDAgg"
     assert loss["ahead by"] == pytest.approx(0.15)
     assert loss["error"] == pytest.approx((0.15 * 0.85 / 100) ** 0.5)
-    assert "| shift, D = 10 " in referee.summary(results, null=False)
+    medians = {"bke": 0.5, "MMDAgg": 0.1, "MMD-FUSE": 0.1}
+    assert "| shift, D = 10 " in referee.summary(results, medians, null=False)
     assert len(referee.draw_powers(results).axes) == 1

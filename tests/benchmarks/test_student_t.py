@@ -11,11 +11,11 @@ def benchmark(load):
 
 
 def digits_of(benchmark, n=40, classes=4, seed=0):
-    """Return images (n, 6) around one centre per label."""
+    """Return images (n, 6) around one center per label."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(classes, size=n)
-    centres = 5.0 * rng.normal(size=(classes, 6))
-    return benchmark.Digits(centres[labels] + 0.3 * rng.normal(size=(n, 6)), labels)
+    centers = 5.0 * rng.normal(size=(classes, 6))
+    return benchmark.Digits(centers[labels] + 0.3 * rng.normal(size=(n, 6)), labels)
 
 
 def test_joint_appends_label_indicators(benchmark):

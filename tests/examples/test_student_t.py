@@ -29,7 +29,7 @@ def test_figures_are_drawn(run, tmp_path):
 
 @pytest.mark.slow
 def test_a_new_square_is_detected(run, tmp_path):
-    """Grey with noise against the same with a red square of 24 x 24 of 120 x 120 pixels, 4 %.
+    """Gray with noise against the same with a red square of 24 x 24 of 120 x 120 pixels, 4 %.
 
     5 % are taken, so all of it can be found.
     """

@@ -12,7 +12,7 @@ import pytest
 def twin(X, lengthscale, noise_variance=0.1, measure="unit"):
     """log N(mu_hat; 0, R + sigma^2 I) and log gamma (n,) for the squared exponential kernel.
 
-    ``measure`` is "unit", "lebesgue" or (eta, centre), the Gaussian exp(-|u - centre|^2 / 2 eta^2).
+    ``measure`` is "unit", "lebesgue" or (eta, center), the Gaussian exp(-|u - center|^2 / 2 eta^2).
     """
     X = np.asarray(X, dtype=np.longdouble)
     X = X[:, None] if X.ndim == 1 else X
@@ -40,8 +40,8 @@ def smoothed(x, Y, ell, measure):
         return fall
     if measure == "lebesgue":
         return pi ** (np.longdouble(D) / 2) * np.prod(ell) * fall
-    eta, centre = (np.asarray(part, dtype=np.longdouble) for part in measure)
-    m = (x + Y) / 2 - centre
+    eta, center = (np.asarray(part, dtype=np.longdouble) for part in measure)
+    m = (x + Y) / 2 - center
     determinant = np.prod(2 / ell**2 + np.broadcast_to(eta, (D,)) ** -2)
     drop = np.exp(-0.5 * np.sum(m**2 / (ell**2 / 2 + eta**2), axis=1))
     return (2 * pi) ** (np.longdouble(D) / 2) / np.sqrt(determinant) * fall * drop

@@ -170,7 +170,7 @@ def test_likelihood_of_several_samples_is_the_product(x64):
             ),
             "must be a number",
         ),
-        (lambda: Gaussian(1.0, dist.Normal(0.0, 1.0)), "centre"),
+        (lambda: Gaussian(1.0, dist.Normal(0.0, 1.0)), "center"),
         (
             lambda: sites(X2, SquaredExponential(1.0) + Matern(1.5, 2.0)),  # none in two columns
             "smoothed kernel r",

@@ -40,6 +40,6 @@ ax.set(xlabel="nanoseconds - 24 800", ylabel="data - predictions, standard error
 ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
 
 # %%
-# Positive scores are at values that the data have more often than the predictions, and the grey
+# Positive scores are at values that the data have more often than the predictions, and the gray
 # band contains all scores of 95 % of predicted data sets. The check rejects the normal model (p =
 # 0.005), and the only measurement outside the band is the smallest, -44.

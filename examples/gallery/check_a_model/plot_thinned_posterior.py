@@ -44,6 +44,6 @@ ax.set(
 )
 
 # %%
-# Grey points are all draws in two of the three parameters, and orange points are the 40 draws
+# Gray points are all draws in two of the three parameters, and orange points are the 40 draws
 # chosen by herding. Their maximum mean discrepancy from all draws is 0.017, compared with 0.088
 # for 40 random draws.

@@ -28,9 +28,9 @@ print(comparison)
 
 _, ax = plt.subplots(figsize=(7.0, 4.5), layout="constrained")
 for row, pair in enumerate(comparison.pairs):
-    colour = "C1" if pair.reject else "0.6"
+    color = "C1" if pair.reject else "0.6"
     first, second = pair.strengths
-    arrow = {"arrowstyle": "->", "color": colour, "linewidth": 2}
+    arrow = {"arrowstyle": "->", "color": color, "linewidth": 2}
     ax.annotate("", xy=(second, row), xytext=(first, row), arrowprops=arrow)
 ax.set_yticks(
     range(len(comparison.pairs)), [" and ".join(pair.columns) for pair in comparison.pairs]

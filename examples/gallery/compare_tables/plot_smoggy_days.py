@@ -34,7 +34,7 @@ _, axes = plt.subplots(2, 3, figsize=(9.0, 5.0), layout="constrained")
 plot_tables(comparison, ax=axes)
 
 # %%
-# The histograms of clear days are grey, those of smoggy days are outlined, and the background is
+# The histograms of clear days are gray, those of smoggy days are outlined, and the background is
 # blue or orange where the density of clear or of smoggy days is higher. Smoggy days were warmer
 # and more humid, with a lower inversion base and lower visibility, and few of them were calm or
 # windy.

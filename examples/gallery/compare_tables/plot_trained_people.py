@@ -26,11 +26,11 @@ print(comparison)
 
 chances = np.array([column.effect.auc for column in comparison.columns])
 intervals = np.array([column.effect.auc_interval for column in comparison.columns])
-colours = ["C0" if column.reject else "0.6" for column in comparison.columns]
+colors = ["C0" if column.reject else "0.6" for column in comparison.columns]
 _, ax = plt.subplots(figsize=(7.0, 3.8), layout="constrained")
 rows = np.arange(len(chances))
-ax.hlines(rows, *intervals.T, color=colours, linewidth=2)
-ax.scatter(chances, rows, color=colours)
+ax.hlines(rows, *intervals.T, color=colors, linewidth=2)
+ax.scatter(chances, rows, color=colors)
 ax.axvline(0.5, color="0.4", linewidth=0.8)
 ax.set_yticks(rows, [column.name for column in comparison.columns])
 ax.invert_yaxis()

@@ -37,6 +37,6 @@ ax.set(xlabel="step", ylabel="first coordinate")
 ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
 
 # %%
-# Grey points are the observations, the black line is the true state, and the other line is the
+# Gray points are the observations, the black line is the true state, and the other line is the
 # estimate of the filter. The root mean square error of the filter is 0.13, that of the
 # observations is 0.27, and that of predictions two steps ahead is 0.18.

@@ -33,6 +33,6 @@ _, ax = plt.subplots(figsize=(7.0, 4.5), layout="constrained")
 plot_matching(matched, ax=ax)
 
 # %%
-# Grey points are the differences between the survey and the participants in standard deviations of
+# Gray points are the differences between the survey and the participants in standard deviations of
 # the participants, and blue points are those after weighting. With equal means the participants
 # earned 1490 dollars more in 1978, and 15 205 dollars less than the unweighted survey.

@@ -29,6 +29,6 @@ ax.set_title("lengthscale 0.1, 50 observations", loc="left")
 ax.set_xlabel("x (ticks: observations)")
 
 # %%
-# The black line is the posterior mean, the grey band is the pointwise 80 % band, and the dashed
+# The black line is the posterior mean, the gray band is the pointwise 80 % band, and the dashed
 # line is the true embedding. The band contains the true embedding everywhere except just below the
 # maximum of the second component, from 0.46 to 0.52, and is wider where there are no observations.

@@ -14,8 +14,8 @@ from bke.inference import two_sample_test
 from bke.models import SquaredExponential
 
 ratios = [1.0, 3.0, 10.0]
-centres = 14.1 * np.stack(np.meshgrid(range(3), range(3)), axis=-1).reshape(-1, 2)
-centres = np.repeat(centres, 40, axis=0)
+centers = 14.1 * np.stack(np.meshgrid(range(3), range(3)), axis=-1).reshape(-1, 2)
+centers = np.repeat(centers, 40, axis=0)
 turn = np.sqrt(0.5) * np.array([[1.0, -1.0], [1.0, 1.0]])
 statistics = {
     "median distance": {"kernel": "median"},
@@ -23,9 +23,9 @@ statistics = {
     "many lengthscales": {"statistic": "combined"},
 }
 pvalues = {name: [] for name in statistics}
-noise = np.random.default_rng(0).normal(size=(2, *centres.shape))
+noise = np.random.default_rng(0).normal(size=(2, *centers.shape))
 for ratio in ratios:
-    P, Q = centres + noise[0], centres + noise[1] * [np.sqrt(ratio), 1.0] @ turn
+    P, Q = centers + noise[0], centers + noise[1] * [np.sqrt(ratio), 1.0] @ turn
     for name, arguments in statistics.items():
         test = two_sample_test(P, Q, **arguments, n_resamples=499, progress=False)
         pvalues[name].append(test.pvalue)

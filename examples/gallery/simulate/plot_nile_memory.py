@@ -4,7 +4,7 @@ Autocorrelation of the flow of the Nile by synthetic likelihood
 
 What is the autocorrelation of the yearly flow of a river, if simulated series must have the
 variance and the autocorrelation of the observed one? The data are the flows at Aswan of 1871 to
-1970 in 10^8 cubic metres (Cobb, *Biometrika* 65, 1978, 243-251).
+1970 in 10^8 cubic meters (Cobb, *Biometrika* 65, 1978, 243-251).
 """
 
 import matplotlib.pyplot as plt

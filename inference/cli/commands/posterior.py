@@ -62,11 +62,8 @@ PROGRESS_ROWS = 20_000
 def run(
     terminal: Terminal,
     *,
-    path_p: Annotated[
-        Path | None,
-        argument("[P", f"First sample: {FILE_TYPES}."),
-    ] = None,
-    path_q: Annotated[Path | None, argument("Q]", "Second sample.")] = None,
+    path_p: Annotated[Path | None, argument("P", f"First sample: {FILE_TYPES}.")] = None,
+    path_q: Annotated[Path | None, argument("Q", "Second sample.")] = None,
     columns: Columns,
     names: Names = None,
     model: Model,
@@ -251,7 +248,7 @@ def witness(
             points,
             band,
             output,
-            landmarks=pair.labelled(chosen) if isinstance(chosen, np.ndarray) else chosen,
+            landmarks=pair.labeled(chosen) if isinstance(chosen, np.ndarray) else chosen,
             weights=weights,
             seed=seed,
         )
@@ -389,7 +386,7 @@ def _witness(
     """
     noise, level = band
     terminal = output.terminal
-    P, Q = pair.labelled(pair.P), pair.labelled(pair.Q)
+    P, Q = pair.labeled(pair.P), pair.labeled(pair.Q)
     with terminal.step("witness", "drawing the witness", spinner=False):
         import bke.inference as bke
 
@@ -397,7 +394,7 @@ def _witness(
         from ...diagnostics.summary import mode_names
         from ...witness.summary import brief_witness, witness_summary
 
-        at = None if points is None else pair.labelled(points)
+        at = None if points is None else pair.labeled(points)
         draws = bke.sample_witness(
             run, P, Q, at, noise=noise, progress=terminal.progress, **options
         )

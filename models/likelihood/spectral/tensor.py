@@ -21,8 +21,8 @@ z = Q' mu_hat
 
 mu_hat is a polynomial of low total degree on a cell of a quarter or a third of a lengthscale, to
 double precision. A product of kernels of one column has the product of their Taylor coefficients,
-so those of all cells with points follow from the weights by one small matrix for each column, and
-the slope at every point is that of its cell's polynomial.
+so those of all cells with points follow from the weights by one small matrix for each column. The
+slope at every point is that of its cell's polynomial.
 """
 
 from __future__ import annotations

@@ -3,13 +3,16 @@
 import textwrap
 from typing import get_args, get_type_hints
 
+import numpy as np
 import pytest
 import typer
 from bke.inference import InputError, Nuts, Quadrature, Smc
 from bke.inference.cli import app
 from bke.inference.cli.commands import COMMANDS
+from bke.inference.cli.inputs import read_points
 from bke.inference.cli.model import NOISES, ModelOptions
 from bke.inference.cli.options import KERNELS, number_or_word, parse_columns
+from bke.inference.cli.terminal import exit_codes
 from bke.inference.sampling.samplers import Auto
 from bke.models import Landmark
 from bke.models.likelihood.marginal import LIKELIHOODS
@@ -145,3 +148,23 @@ def test_a_kernel_of_the_user(tmp_path, monkeypatch):
 def test_every_command_is_listed_once():
     names = [command.__name__ for command in COMMANDS]
     assert list(typer.main.get_command(app).commands) == names
+
+
+def test_points_match_the_columns_of_the_samples_by_name(tmp_path, write_csv):
+    path = write_csv(tmp_path / "at.csv", [[1.0, 2.0], [3.0, 4.0]], "b,a")
+    np.testing.assert_array_equal(read_points(path, None, ("a", "b")), [[2.0, 1.0], [4.0, 3.0]])
+    np.testing.assert_array_equal(read_points(path, None, ("b", "a")), [[1.0, 2.0], [3.0, 4.0]])
+
+
+def test_both_samples_are_arguments_of_run_in_its_help(bke):
+    lines = bke("run", "--help").stdout.splitlines()
+    assert [line.split()[0] for line in lines if line.lstrip().startswith(("P ", "Q "))] == [
+        "P",
+        "Q",
+    ]
+
+
+def test_a_closed_pipe_is_left_to_typer():
+    """It ends the program with status 1, and does not flush the closed stream again."""
+    with pytest.raises(BrokenPipeError), exit_codes(debug=False):
+        raise BrokenPipeError

@@ -75,8 +75,8 @@ def test_a_screen_shows_lines_that_fit(tables):
 def test_no_color_leaves_no_codes(tmp_path):
     plain = on_a_screen("examples", tmp_path / "a", NO_COLOR="1")
     assert ESCAPE not in plain
-    coloured = on_a_screen("examples", tmp_path / "b")
-    assert f"{ESCAPE}[1m" in coloured  # bold
+    colored = on_a_screen("examples", tmp_path / "b")
+    assert f"{ESCAPE}[1m" in colored  # bold
     # Text to be copied is on one line of any length.
     narrow = on_a_screen("examples", tmp_path / "c", NO_COLOR="1", COLUMNS="60").splitlines()
     assert any(line.startswith("    bke drift") and line.endswith("drift.html") for line in narrow)

@@ -14,9 +14,9 @@ QUIET = {"progress": False}
 
 def mixture(rng, n, kind):
     """BKE Figure 3: three components of variance 1, normal or Laplace."""
-    centre = rng.choice([-3.0, 0.0, 3.0], size=n)
+    center = rng.choice([-3.0, 0.0, 3.0], size=n)
     spread = rng.normal(size=n) if kind == "normal" else rng.laplace(scale=0.5**0.5, size=n)
-    return centre + spread
+    return center + spread
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +34,9 @@ def true_ratio(at, scale):
     """E_P k / E_Q k of the mixtures, by integration."""
     x = np.linspace(-12.0, 12.0, 20_001)
     p, q = np.zeros_like(x), np.zeros_like(x)
-    for centre in (-3.0, 0.0, 3.0):
-        p += scipy.stats.norm.pdf(x, centre)
-        q += scipy.stats.laplace.pdf(x, centre, 0.5**0.5)
+    for center in (-3.0, 0.0, 3.0):
+        p += scipy.stats.norm.pdf(x, center)
+        q += scipy.stats.laplace.pdf(x, center, 0.5**0.5)
     k = np.exp(-0.5 * ((x - at) / scale) ** 2)
     return (p @ k) / (q @ k)
 
@@ -241,9 +241,9 @@ def test_bands_of_the_witness_contain_the_truth(result):
     bands = result.witness(at, scale=scale)
     x = np.linspace(-14.0, 14.0, 20_001)
     p, q = np.zeros_like(x), np.zeros_like(x)
-    for centre in (-3.0, 0.0, 3.0):
-        p += scipy.stats.norm.pdf(x, centre) / 3
-        q += scipy.stats.laplace.pdf(x, centre, 0.5**0.5) / 3
+    for center in (-3.0, 0.0, 3.0):
+        p += scipy.stats.norm.pdf(x, center) / 3
+        q += scipy.stats.laplace.pdf(x, center, 0.5**0.5) / 3
     truth = np.exp(-0.5 * ((at[:, None] - x) / scale) ** 2) @ (p - q) * (x[1] - x[0])
     assert ((bands.wide_lower <= truth) & (truth <= bands.wide_upper)).all()
     assert np.mean((bands.lower <= truth) & (truth <= bands.upper)) > 0.5
@@ -271,7 +271,7 @@ TWO_SHOULDERS = [0.0, -3.0, 3.0, 0.0], [5.0, 0.5, 0.5, 1.0], [9.0, 8.0, 7.0, -6.
 @pytest.mark.parametrize(
     ("windows", "expected", "signs"),
     [
-        # Neighbours of one sign are one region, and the stronger sign wins: 0.5 is in the windows
+        # Neighbors of one sign are one region, and the stronger sign wins: 0.5 is in the windows
         # of 9, of 5 and of 4; 1.0 in those of 5, 4 and, stronger, of -6.
         (
             ([0.0, 0.5, 0.9, 1.2, 5.0], 0.6, [9.0, 5.0, 4.0, -6.0, 7.0]),

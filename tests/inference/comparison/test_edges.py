@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from bke.inference import InputError, compare
 from bke.inference.comparison.regions import LocalMeans
+from bke.inference.comparison.summary import format_odds
 from bke.inference.permutation.pool import pool_rows
 from bke.inference.permutation.samples import TwoSamples
 
@@ -57,12 +58,26 @@ def test_a_copy_of_a_column_does_not_change_the_bayes_factor():
     assert both.log_bayes_factor == pytest.approx(once.log_bayes_factor, rel=0.2)
 
 
+@pytest.mark.parametrize(
+    ("log_bayes_factor", "text"),
+    [
+        (0.0, "1 : 1 for a difference"),
+        (-np.log(2.345), "2.35 : 1 against a difference"),
+        (np.log(123_456.0), "123000 : 1 for a difference"),
+        (np.log(999_999.0), "1000000 : 1 for a difference"),
+        (-800.0, "more than 1000000 : 1 against a difference"),
+    ],
+)
+def test_odds_have_three_digits_up_to_a_million(log_bayes_factor, text):
+    assert format_odds(log_bayes_factor) == text
+
+
 @pytest.mark.slow
-def test_a_very_large_bayes_factor_is_printed_as_a_power_of_ten():
+def test_a_very_large_bayes_factor_is_printed_by_its_bound():
     rng = np.random.default_rng(0)
     result = compare(rng.normal(size=3000), rng.normal(5.0, size=3000), **QUIET)
     assert result.log_bayes_factor > 750.0
-    assert "posterior odds: 1e" in str(result)
+    assert "posterior odds: more than 1000000 : 1 for a difference" in str(result)
     assert result.posterior_probability_of_difference == 1.0
 
 

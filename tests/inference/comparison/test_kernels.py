@@ -42,7 +42,7 @@ def test_the_bayes_factor_is_a_ratio_of_normal_densities(kernel, value):
         gram = (1.0 + t) * np.exp(-t)
     else:
         gram = np.array([[value(a, b) for b in x] for a in x])
-    centre = np.eye(65) - 1.0 / 65.0
+    center = np.eye(65) - 1.0 / 65.0
     fraction = 40.0 / 65.0
     y = np.where(np.arange(65) < 40, 1.0 - fraction, -fraction) / np.sqrt(
         fraction * (1.0 - fraction)
@@ -50,7 +50,7 @@ def test_the_bayes_factor_is_a_ratio_of_normal_densities(kernel, value):
     log_bayes_factors = label_log_bayes_factors(posterior.decompositions[index], VARIANCES)[:, 0]
     for variance, log_bayes_factor in zip(VARIANCES, log_bayes_factors, strict=True):
         alternative = multivariate_normal(
-            np.zeros(65), np.eye(65) + variance * centre @ gram @ centre
+            np.zeros(65), np.eye(65) + variance * center @ gram @ center
         )
         null = multivariate_normal(np.zeros(65), np.eye(65))
         assert log_bayes_factor == pytest.approx(alternative.logpdf(y) - null.logpdf(y), abs=1e-6)

@@ -31,6 +31,9 @@ def test_two_samples(decimals, sizes):
         result.mean_difference, second.mean(axis=0) - first.mean(axis=0), rtol=1e-10
     )
     np.testing.assert_allclose(result.mean_difference_interval, interval, rtol=1e-8)
+    by_column = result.to_dict()["mean_difference_interval"]
+    np.testing.assert_allclose(by_column, np.transpose(interval), rtol=1e-8)
+    assert result.to_dataframe()["column"].dropna().tolist() == ["x0", "x1"] * 2
     m, n = sizes
     for column in range(2):
         differences = np.subtract.outer(second[:, column], first[:, column]).ravel()
@@ -157,3 +160,10 @@ def test_small_samples_have_no_interval_of_a_shift_below_the_confidence():
     comparison = compare(rng.normal(size=3), rng.normal(size=3), n_resamples=19, progress=False)
     assert comparison.median_difference is comparison.median_difference_interval is None
     assert "Hodges-Lehmann" not in str(comparison)
+
+
+@pytest.mark.parametrize(("n", "has_interval"), [(198, False), (199, True)])
+def test_one_row_and_many_have_as_many_arrangements_as_rows(n, has_interval):
+    """With 199 and 200 arrangements, at a level of 0.01."""
+    difference = median_difference(np.zeros((1, 1)), np.arange(float(n))[:, None], 0.01)
+    assert (difference is not None) == has_interval

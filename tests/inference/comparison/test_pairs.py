@@ -31,8 +31,8 @@ def test_the_bayes_factor_is_the_ratio_of_two_normal_densities_of_sums_over_pair
     rows = rows_of(P, Q)
     decomposition = decompose_kernel(rows, KernelAtNodes.of(squared_exponential, rows.points, 0.9))
     K = np.exp(-0.5 * cdist(rows.points, rows.points, "sqeuclidean") / 0.9**2)
-    centre = np.eye(80) - 1.0 / 80
-    values, vectors = np.linalg.eigh(centre @ K @ centre)
+    center = np.eye(80) - 1.0 / 80
+    values, vectors = np.linalg.eigh(center @ K @ center)
     values, vectors = values[-8:], vectors[:, -8:]  # 40 pairs: eight eigenfunctions
     functions = vectors * np.sqrt(values)
     a, b = rows.partners.T

@@ -70,17 +70,17 @@ def test_the_bayes_factor_is_that_of_two_weighted_means():
     values, vectors = np.linalg.eigh(gram)
     features = vectors * np.sqrt(np.clip(values, 0.0, None))
     fractions = rows.counts / rows.counts.sum()
-    centred = features - fractions @ features
+    centered = features - fractions @ features
     m, n = rows.effective_sizes
-    products = (centred.T * rows.counts) @ centred
-    noise = m * n * (centred.T * rows.expected_squares.sum(axis=1)) @ centred
-    sums = np.sqrt(m * n) * centred.T @ (rows.weights[:, 0] - rows.weights[:, 1])
+    products = (centered.T * rows.counts) @ centered
+    noise = m * n * (centered.T * rows.expected_squares.sum(axis=1)) @ centered
+    sums = np.sqrt(m * n) * centered.T @ (rows.weights[:, 0] - rows.weights[:, 1])
     # Where the rows are few the smallest directions of Q are left out.
     within, turn = np.linalg.eigh(products)
     leading = np.argsort(-within)[: int(min(m, n) / 5)]
     turn, within = turn[:, leading], np.diag(within[leading])
     T, b = turn.T @ noise @ turn, turn.T @ sums
-    covariance = m * n * (centred.T * rows.squared_weights.sum(axis=1)) @ centred
+    covariance = m * n * (centered.T * rows.squared_weights.sum(axis=1)) @ centered
     more = turn.T @ covariance @ turn - T
     for variance, log in zip(variances, log_bayes_factors, strict=True):
         C = T + variance * within @ within

@@ -134,13 +134,13 @@ def test_text_has_sufficient_contrast(browser, page, scheme):
         (one) => [ground, of(one, one.closest("svg") ? "fill" : "color")]);
     """
     for pair in browser.execute_script(script):
-        lights = sorted(luminance([float(part) for part in colour]) for colour in pair)
+        lights = sorted(luminance([float(part) for part in color]) for color in pair)
         assert (lights[1] + 0.05) / (lights[0] + 0.05) >= 4.5
 
 
-def luminance(colour):
+def luminance(color):
     linear = [
         part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4
-        for part in (channel / 255.0 for channel in colour)
+        for part in (channel / 255.0 for channel in color)
     ]
     return float(np.dot(linear, [0.2126, 0.7152, 0.0722]))

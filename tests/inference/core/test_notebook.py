@@ -31,6 +31,7 @@ from bke.inference import (
     reweight,
     stein_test,
     thin,
+    two_density_test,
     two_sample_test,
 )
 from bke.inference.core import notebook
@@ -117,7 +118,7 @@ test_of_samples.__test__ = False
 RESULTS = {
     "Comparison": (
         lambda: compare(normal(40), normal(40, shift=3.0), columns=[ODD], **QUIET),
-        *(True, True, 2),
+        *(True, True, 5),
     ),
     "TestResult": (test_of_samples, True, True, None),
     "TestResult alone": (
@@ -164,11 +165,25 @@ RESULTS = {
     "MonitorState": (lambda: make_monitor().state, False, True, None),
     "Monitors": (make_monitors, True, True, 3),
     "CausalGraph": (graph, True, True, None),
+    "CausalDirection": (
+        lambda: inference.causal_direction(normal(60), np.exp(normal(60, 2)[:, 1]), **QUIET),
+        *(True, False, 2),
+    ),
     "PredictiveCheck": (predictive, True, True, 12),
     "RegressionSummary": (regression, False, False, 6),
     "LearnedStudentT": (
         lambda: learn_student_t(normal(30), factors=(0.5, 1.0), noise_variance=1.0, **QUIET),
         *(False, False, 2),
+    ),
+    "TwoDensityResult": (
+        lambda: two_density_test(
+            *(normal(9), normal(8, shift=2.0)),
+            factors=(1.0,),
+            noise_variance=1.0,
+            n_resamples=19,
+            **QUIET,
+        ),
+        *(True, False, 1),
     ),
 }
 SLOW = {
@@ -310,9 +325,20 @@ def test_numbers_of_frames():
     region, row = comparison.regions[0], comparison.to_dataframe().iloc[0]
     assert row[f"{ODD}.center"] == region.center[0]
     assert row["higher_in"] == comparison.names[0 if region.sign > 0 else 1]
-    assert row["ratio"] == region.ratio
+    assert row["estimate"] == region.ratio
     assert (row["low"], row["high"]) == region.ratio_interval
     assert row["intervals"] == region.intervals
+    frame, plain = comparison.to_dataframe().set_index("quantity"), comparison.to_dict()
+    for quantity, name in (
+        ("mean difference", "mean_difference"),
+        ("Hodges-Lehmann shift", "median_difference"),
+        ("AUC", "auc"),
+    ):
+        row = frame.loc[quantity]
+        assert row["estimate"] == np.squeeze(plain[name])
+        assert [row["low"], row["high"]] == np.squeeze(plain[f"{name}_interval"]).tolist()
+        assert np.isnan(row["pvalue"])
+    assert frame.loc["mean difference", "column"] == ODD
     frame = make_result("TableComparison").to_dataframe().set_index("name")
     assert frame.loc[ODD, "shift"] == pytest.approx(2.0)
     assert frame.loc[ODD, "reject"]

@@ -12,7 +12,7 @@ def rows(seed):
     )
 
 
-def test_equal_rows_are_neighbours_in_any_order_of_rows_and_columns():
+def test_equal_rows_are_neighbors_in_any_order_of_rows_and_columns():
     X = np.repeat(rows(0)[:20], 3, axis=0)
     order = np.random.default_rng(1).permutation(60)
     columns = [2, 0, 1]

@@ -7,6 +7,7 @@ from bke.inference import (
     InputError,
     Quadrature,
     compare,
+    compare_tables,
     credible_band,
     fit,
     learn_kernel,
@@ -28,11 +29,17 @@ def test_the_run_has_them():
     assert list(fit(P, **SETTINGS)["posterior"]["input"].values) == ["height", "dose"]
 
 
-@pytest.mark.parametrize("other", [Q.rename(columns={"dose": "pay"}), Q[["dose", "dose"]]])
-def test_other_names_are_refused(other):
+def test_other_names_are_refused():
     for samples in ("pooled", "product"):
         with pytest.raises(InputError, match="give them the same names"):
-            learn_kernel((P, other), samples=samples, progress=False)
+            learn_kernel((P, Q.rename(columns={"dose": "pay"})), samples=samples, progress=False)
+
+
+def test_columns_with_one_name_are_refused():
+    twice = Q[["dose", "height", "dose"]]
+    for function in (compare, two_sample_test, compare_tables):
+        with pytest.raises(InputError, match="has 2 columns named 'dose': rename them"):
+            function(twice, twice, progress=False)
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ def test_other_units_are_detected_closely(unit, offset):
     assert detected == pytest.approx(unit, rel=1e-13)
 
 
-def test_feet_and_metres_have_the_same_lattice():
+def test_feet_and_meters_have_the_same_lattice():
     feet = np.array([2693.0, 590.0, 1450.0, 1568.0, 2631.0, 554.0])
     assert rounding_unit(feet) == 1.0
     assert rounding_unit(feet * 0.3048) == 0.3048

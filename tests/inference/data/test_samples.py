@@ -22,13 +22,13 @@ def test_shapes_and_seed():
 def test_samples_follow_their_densities():
     # Fixed counts make the Kolmogorov-Smirnov distance smaller than for iid draws, never larger.
     P, Q = (sample[:, 0] for sample in normal_laplace(seed=5, per_component=20_000))
-    centres = np.array([-3.0, 0.0, 3.0])
+    centers = np.array([-3.0, 0.0, 3.0])
 
     def p_cdf(x):
-        return stats.norm.cdf(x[:, None], centres).mean(axis=1)
+        return stats.norm.cdf(x[:, None], centers).mean(axis=1)
 
     def q_cdf(x):
-        return stats.laplace.cdf(x[:, None], centres, np.sqrt(0.5)).mean(axis=1)
+        return stats.laplace.cdf(x[:, None], centers, np.sqrt(0.5)).mean(axis=1)
 
     # 1.95 / sqrt(n) is passed by one iid sample in 1000; the mixtures differ by 0.025
     limit = 1.95 / np.sqrt(60_000)
@@ -39,7 +39,7 @@ def test_samples_follow_their_densities():
 
 
 def test_counts_per_component_are_fixed():
-    # The mean of the centres is exactly 0, so the mean varies as 1/n and not as 7/n.
+    # The mean of the centers is exactly 0, so the mean varies as 1/n and not as 7/n.
     means = [normal_laplace(seed)[0].mean() for seed in range(200)]
     assert np.var(means) * 300 == pytest.approx(1.0, rel=0.4)  # iid draws: 7; 4 standard errors
 

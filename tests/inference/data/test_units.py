@@ -55,7 +55,7 @@ def test_scales_are_standard_deviations_of_columns_or_of_all():
     deviations = np.sqrt(squares.mean(axis=0))
     np.testing.assert_allclose(choose_scale(X, "column"), deviations, rtol=1e-13)
     points = choose_units(X, "column", None).points(X)
-    np.testing.assert_allclose(points * deviations, X, rtol=1e-13)  # not centred
+    np.testing.assert_allclose(points * deviations, X, rtol=1e-13)  # not centered
     pooled = np.full(3, np.sqrt(squares.mean()))
     np.testing.assert_allclose(choose_scale(X, "pooled"), pooled, rtol=1e-13)
     np.testing.assert_array_equal(choose_units(X, None, None).points(X), X)
@@ -226,37 +226,37 @@ def test_invalid_dither_is_refused(dither):
         prepared(gamma_sample(), dither=[1.0, 2.0])
 
 
-# Feet and metres
+# Feet and meters
 
 
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("scale", ["column", "pooled"])
 @pytest.mark.parametrize("prior", [None, dist.Gamma(1.0, 1.0).expand([2])], ids=["shared", "ARD"])
-def test_feet_and_metres_give_the_same_answer(prior, scale):
+def test_feet_and_meters_give_the_same_answer(prior, scale):
     rng = np.random.default_rng(5)
     feet = np.round(rng.gamma(2.0, [300.0, 900.0], size=(30, 2)))
     feet[0] = feet[1] = feet[2] + [7.0, 0.0]
-    metres = feet * 0.3048
+    meters = feet * 0.3048
     target = default_target(prior)
-    in_feet, in_metres = (
+    in_feet, in_meters = (
         prepared(feet, scale=scale, target=target),
-        prepared(metres, scale=scale, target=target),
+        prepared(meters, scale=scale, target=target),
     )
-    np.testing.assert_allclose(in_feet.scale * 0.3048, in_metres.scale, rtol=1e-13)
-    np.testing.assert_allclose(in_metres.points(metres), in_feet.points(feet), rtol=1e-12)
-    same_density(target, in_feet.points(feet), in_metres.points(metres))
+    np.testing.assert_allclose(in_feet.scale * 0.3048, in_meters.scale, rtol=1e-13)
+    np.testing.assert_allclose(in_meters.points(meters), in_feet.points(feet), rtol=1e-12)
+    same_density(target, in_feet.points(feet), in_meters.points(meters))
 
 
-def test_rounded_feet_and_metres_are_dithered_equally():
+def test_rounded_feet_and_meters_are_dithered_equally():
     feet = 100.0 * integers()  # to the hundred
-    metres = feet * 0.3048
-    in_feet, in_metres = prepared(feet), prepared(metres)
+    meters = feet * 0.3048
+    in_feet, in_meters = prepared(feet), prepared(meters)
     np.testing.assert_array_equal(in_feet.dither, [100.0])
-    np.testing.assert_allclose(in_metres.dither, [30.48], rtol=1e-12)
+    np.testing.assert_allclose(in_meters.dither, [30.48], rtol=1e-12)
     np.testing.assert_allclose(
-        in_metres.points(metres), in_feet.points(feet), rtol=1e-12, atol=1e-13
+        in_meters.points(meters), in_feet.points(feet), rtol=1e-12, atol=1e-13
     )
-    same_density(default_target(), in_feet.points(feet), in_metres.points(metres))
+    same_density(default_target(), in_feet.points(feet), in_meters.points(meters))
 
 
 def same_density(target, X, Y):

@@ -24,7 +24,7 @@ LANDMARKS = np.array(
     [
         (np.concatenate([P, Q]), None, SHORT),  # lengthscale 0.016, landmarks at distances of 0.08
         (np.concatenate([P, Q]), choose_landmarks(P, 57), LONG),  # 6.0, and 7 from end to end
-        (SKEWED, LANDMARKS, None),  # 2.4, where neighbours are 1.1 and pairs 2.2
+        (SKEWED, LANDMARKS, None),  # 2.4, where neighbors are 1.1 and pairs 2.2
     ],
 )
 def test_a_fit(X, landmarks, expected):

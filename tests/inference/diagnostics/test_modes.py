@@ -108,9 +108,9 @@ def line(template):
     return run_of_density
 
 
-def draws_at(*centres: float, seed: int = 0, width: float = 0.08) -> np.ndarray:
+def draws_at(*centers: float, seed: int = 0, width: float = 0.08) -> np.ndarray:
     rng = np.random.default_rng(seed)
-    return np.array(centres)[:, None] + width * rng.normal(size=(len(centres), 200))
+    return np.array(centers)[:, None] + width * rng.normal(size=(len(centers), 200))
 
 
 def test_chains_are_assigned_to_their_modes(line):
@@ -263,9 +263,9 @@ def plane(template):
     return run_of_draws
 
 
-def plane_draws(*centres: float, seed: int = 0) -> np.ndarray:
-    z = 0.25 * np.random.default_rng(seed).normal(size=(len(centres), 200, 2))
-    z[..., 0] += np.array(centres)[:, None]
+def plane_draws(*centers: float, seed: int = 0) -> np.ndarray:
+    z = 0.25 * np.random.default_rng(seed).normal(size=(len(centers), 200, 2))
+    z[..., 0] += np.array(centers)[:, None]
     return z
 
 

@@ -25,15 +25,15 @@ from bke.models import SquaredExponential, log_marginal_likelihood
 from scipy.special import logsumexp
 from scipy.stats import kstest
 
-#: Spacing of the centres at which both modes of these data hold mass.
+#: Spacing of the centers at which both modes of these data hold mass.
 SPACING = 3.6
 
 
 def stretched_pair(per_component: int = 15, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
     """Normal and Laplace mixtures as in BKE Figure 3, with the outer components further out."""
     rng = np.random.default_rng(seed)
-    centres = np.repeat([-SPACING, 0.0, SPACING], per_component)
-    return rng.normal(centres, 1.0), rng.laplace(centres, np.sqrt(0.5))
+    centers = np.repeat([-SPACING, 0.0, SPACING], per_component)
+    return rng.normal(centers, 1.0), rng.laplace(centers, np.sqrt(0.5))
 
 
 PAIR = stretched_pair()

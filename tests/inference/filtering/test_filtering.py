@@ -44,7 +44,7 @@ def test_a_regression_is_learned(regularization):
 
 
 ANOTHER_ORDER = r"row labels in another order.* by Y.loc\[X.index\]"
-LABELLED = pd.Series(x)
+LABELED = pd.Series(x)
 SHORT = np.arange(20.0)
 
 
@@ -52,8 +52,8 @@ SHORT = np.arange(20.0)
     ("learn", "arguments", "options", "message"),
     [
         (learn_conditional, (x, y[:9]), {}, "not pairs"),
-        (learn_conditional, (LABELLED, LABELLED.iloc[::-1]), {}, ANOTHER_ORDER),
-        (learn_filter, (LABELLED, LABELLED.iloc[::-1]), {}, ANOTHER_ORDER),
+        (learn_conditional, (LABELED, LABELED.iloc[::-1]), {}, ANOTHER_ORDER),
+        (learn_filter, (LABELED, LABELED.iloc[::-1]), {}, ANOTHER_ORDER),
         (
             learn_conditional,
             (x, y),
@@ -92,6 +92,13 @@ def test_a_filter_is_learned():
     assert np.mean((estimates.mean()[:, 0] - X[120:]) ** 2) < np.mean((Y[120:] - X[120:]) ** 2)
     assert f"{learned.trials[0].error ** 0.5:.4g}" in str(learned)
     assert learned.smoothed_error <= learned.trials[0].error
+    importance = learn_filter(X[:120], Y[:120], method="importance", **MEDIAN, **grid)
+    estimates = importance.filter.filter(Y[120:])
+    assert np.mean((estimates.mean()[:, 0] - X[120:]) ** 2) < np.mean((Y[120:] - X[120:]) ** 2)
+    assert importance.filter.method == "importance"
+    assert (
+        importance.filter.posterior_regularization == importance.filter.observation.regularization
+    )
     # Settings do not depend on the units of a column.
     errors = [
         learn_filter(X[:120, None] * units, Y[:120], **MEDIAN, **grid).trials[0].error

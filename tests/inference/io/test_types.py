@@ -1,5 +1,7 @@
 """Inference of types of columns and formats of their entries, or refusal."""
 
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -117,6 +119,28 @@ def test_ambiguous_text_is_refused():
 def test_columns_without_a_type_are_refused(entries, kind, message):
     with pytest.raises(ColumnError, match=message):
         inferred(entries, kind=kind)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [2**53, 2**53 + 1],
+        ["9007199254740992", "9007199254740993"],
+        ["9,007,199,254,740,992", "9,007,199,254,740,993"],
+        ["9007199254740992", "-9007199254740993"],
+        [Decimal(2**53), Decimal(2**53 + 1), Decimal(0)],
+    ],
+)
+def test_whole_numbers_beyond_double_precision_are_no_numbers(entries):
+    with pytest.raises(ColumnError, match=r"whole numbers beyond 2\^53"):
+        inferred(entries, kind="number")
+    assert len(inferred(entries, kind="category").column.levels) == len(entries)
+
+
+def test_numbers_beyond_two_to_the_53_that_are_no_digits_are_rounded():
+    """Or whole and exact; JavaScript writes 0.5 and 123456789012345680000 as such."""
+    for entries in (["0.5", "123456789012345680000"], ["1e100", "2"], [2**53, 2**60]):
+        assert inferred(entries, kind="number").column.kind == "number"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from bke.inference import InputError, Monitor, compare, compare_tables, read_sample
 from bke.inference.io.formats import parse_numbers
+from bke.inference.io.samples import read_samples
 from bke.inference.io.stream import RowStream
 from bke.inference.io.tables import as_table
 from bke.inference.tables.pooling import ReadOptions, Roles, pool_tables
@@ -195,8 +196,24 @@ def test_identifiers_and_moved_keys_of_arrays():
     second = pd.DataFrame({"x": VALUES + 0.1, "id": np.arange(60, 120)})
     notes = " ".join(compare(first, second, **QUIET).notes)
     assert "the numbers of 'id' are all different, as those of an identifier are" in notes
-    with pytest.raises(InputError, match=r"same values of .* in different orders"):
+    with pytest.raises(InputError, match=r"in different orders.* make it the index"):
         compare(first, first[::-1].reset_index(drop=True), paired=True, **QUIET)
+
+
+def test_identifiers_of_pairs_are_named_with_what_to_do(tmp_path):
+    first = pd.DataFrame({"x": VALUES, "id": np.arange(60)})
+    second = first.assign(x=np.cos(7.0 * VALUES))
+    advice = "the identifiers of pairs are: to pair the rows, sort both samples by 'id' first"
+    assert advice in " ".join(compare(first, second, paired=True, **QUIET).notes)
+    first.to_csv(tmp_path / "a.csv", index=False)
+    second[::-1].to_csv(tmp_path / "b.csv", index=False)
+    with pytest.warns(UserWarning, match=advice) as warned:
+        read_samples([tmp_path / "a.csv", tmp_path / "b.csv"])
+    assert not any("unless it is measured" in str(warning.message) for warning in warned)
+    frames = [frame.set_index("id") for frame in (first, second)]
+    assert "id" not in " ".join(compare(*frames, paired=True, **QUIET).notes)
+    with pytest.raises(InputError, match="same row labels in another order"):
+        compare(frames[0], frames[1][::-1], paired=True, **QUIET)
 
 
 def test_rows_in_both_samples_are_noted():

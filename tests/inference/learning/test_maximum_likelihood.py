@@ -1,4 +1,4 @@
-"""The kernel that maximises BKE (13), against brute force."""
+"""The kernel that maximizes BKE (13), against brute force."""
 
 import itertools
 
@@ -18,7 +18,7 @@ from bke.models import (
 )
 from scipy.ndimage import gaussian_filter1d
 
-#: Two modes: centres -4, 0, 4 with unit components, 20 points each.
+#: Two modes: centers -4, 0, 4 with unit components, 20 points each.
 X = np.concatenate(normal_laplace(seed=3, per_component=10)) * [4 / 3]
 QUIET = {"standardize": None, "progress": False}
 
@@ -121,10 +121,10 @@ def test_lengthscale_per_column_is_global_maximum():
     assert best.basin is None
     # E f''(z + s u) = E f(z + s u) (u u' - I) / s^2 for normal u, for the smoothed objective.
     nodes, weights = np.polynomial.hermite_e.hermegauss(30)
-    centre, hessian = np.log(best.values["lengthscale"]), np.zeros((2, 2))
+    center, hessian = np.log(best.values["lengthscale"]), np.zeros((2, 2))
     for i, j in itertools.product(range(30), repeat=2):
         step, weight = nodes[[i, j]], weights[i] * weights[j]
-        value = density(np.exp(centre + 0.1 * step)) - top  # without a Jacobian of the log
+        value = density(np.exp(center + 0.1 * step)) - top  # without a Jacobian of the log
         outer = np.outer(step, step) - np.eye(2)
         hessian += weight / (2 * np.pi) * value * outer / 0.1**2
     # 12.5, 1.0 and 224.6: a wrong sign, a factor of two or a missing off-diagonal half is far off.

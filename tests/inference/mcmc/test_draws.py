@@ -159,7 +159,7 @@ def test_incompatible_files_are_refused(files, tmp_path):
             read_draws(paths)
 
 
-def test_files_of_equal_names_are_labelled_by_their_paths(tmp_path):
+def test_files_of_equal_names_are_labeled_by_their_paths(tmp_path):
     paths = [tmp_path / name / "output.csv" for name in "ab"]
     for path, draws in zip(paths, DRAWS[:2], strict=True):
         path.parent.mkdir()

@@ -255,6 +255,25 @@ def test_repeated_rows_are_dropped():
     assert other.update(table(40, 3)).max_wealth == state.max_wealth
 
 
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [(np.inf, "an infinite value in row 2 of rows"), (2**53 + 1, r"whole numbers beyond 2\^53")],
+)
+def test_numbers_of_a_table_that_are_infinite_or_inexact_are_refused(cell, message):
+    """A repeated row before the row counts, and no stream has changed after the refusal."""
+    reference = pd.DataFrame({"id": range(60), "v": np.arange(60) % 13, "s": ["a", "b"] * 30})
+    rows = pd.DataFrame({"id": [60, 61], "v": [1, cell], "s": ["a", "b"]})
+    monitor = Monitor(reference, key="id", exclude="s")
+    monitor.update(rows[:1])
+    with pytest.raises(InputError, match=f"column 'v' has {message}"):
+        monitor.update(rows)
+    assert monitor.state.rows == 1
+    monitors = Monitors(reference, by="s", exclude="id")
+    with pytest.raises(InputError, match=f"column 'v' has {message}"):
+        monitors.update(rows)
+    assert "0 rows of 2 streams" in monitors.summary_line
+
+
 def test_refusals_do_not_change_the_state():
     """A refusal is a single sentence, and the state does not change."""
     monitor = Monitor(table(300, 1), key="id", time="when")
@@ -268,6 +287,8 @@ def test_refusals_do_not_change_the_state():
         array.update(rows(5, 1)[:, :2])
     with pytest.raises(InputError, match="infinite value in row 2"):
         array.update([[0.0, 0.0, 0.0], [0.0, np.inf, 0.0]])
+    with pytest.raises(InputError, match="infinite value in row 2, column 'b'"):
+        array.update(pd.DataFrame([[0.0] * 3, [0.0, np.inf, 0.0]], columns=[*"abc"]))
     with pytest.raises(InputError, match="19 rows, and at least 20"):
         Monitor(rows(19, 0))
     with pytest.raises(InputError, match="exclude is an option of tables"):

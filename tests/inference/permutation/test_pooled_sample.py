@@ -50,7 +50,7 @@ def test_statistics_of_bins_are_those_of_single_labels(small_bins):
     assert sample.sizes == (50, 50)
     np.testing.assert_allclose(sample.first_fractions, 0.5)
     actual, expected = (
-        CombinedStatistic.evaluate(labelled).components() for labelled in (sample, single)
+        CombinedStatistic.evaluate(labeled).components() for labeled in (sample, single)
     )
     for values, expected_values in zip(actual, expected, strict=True):
         np.testing.assert_allclose(values, expected_values, rtol=1e-7, atol=1e-9)

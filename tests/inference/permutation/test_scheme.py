@@ -47,6 +47,25 @@ def test_rearrangements_are_uniform(scheme_of, expected):
     assert pvalue_of_uniform(draws, expected) > 1e-3
 
 
+@pytest.mark.parametrize(
+    ("scheme", "count"),
+    [
+        (PermutationScheme.independent(np.arange(31) < 1), 31),
+        (PermutationScheme.independent(np.arange(5000) < 1), 5000),
+        (PermutationScheme.independent(np.arange(6) < 3), 10),
+        (PermutationScheme.independent(LABELS, np.array([5, 2, 5, 2, 5, 2, 2])), 18),
+        (PermutationScheme.independent(np.arange(8) % 2, np.arange(8) // 4), 18),
+        (PermutationScheme.independent(np.arange(4) % 2, np.arange(4)), 1),
+        (PermutationScheme("samples", 6), 2**5),
+        (PermutationScheme("signs", 6), 2**5),
+        (PermutationScheme("pairings", 5), 120),
+    ],
+)
+def test_number_of_distinct_rearrangements(scheme, count):
+    """Labels, swaps and signs that are all exchanged are the same."""
+    assert scheme.n_distinct == count
+
+
 def test_labels_within_strata_are_uniform():
     """All 3 x 6 arrangements of strata of 3 and 4 units, whose units are not adjacent."""
     strata = np.array([5, 2, 5, 2, 5, 2, 2])

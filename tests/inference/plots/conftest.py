@@ -52,8 +52,8 @@ def ard_run(plane):
 def bimodal(run):
     """Chains 0 and 1 near 0.5, 50 nats below chain 2 near 3; chain 3 stuck near 0.25."""
     rng = np.random.default_rng(0)
-    centres = np.log([SHORT, SHORT, LONG, SHORT * np.exp(-0.7)])
-    z = centres[:, None] + 0.02 * rng.normal(size=(CHAINS, WARMUP + DRAWS))
+    centers = np.log([SHORT, SHORT, LONG, SHORT * np.exp(-0.7)])
+    z = centers[:, None] + 0.02 * rng.normal(size=(CHAINS, WARMUP + DRAWS))
     grid = np.sort([*np.linspace(-4.0, 3.0, 701), np.log(SHORT), np.log(LONG)])
     smoothed = np.maximum(
         -50.0 - 150.0 * (grid - np.log(SHORT)) ** 2, -150.0 * (grid - np.log(LONG)) ** 2

@@ -48,13 +48,13 @@ def test_a_line_is_shaded_where_the_sign_says():
     left, right = sorted(
         shaded(above), key=lambda collection: collection.get_paths()[0].vertices[:, 0].min()
     )
-    for area, colour, sign in ((left, P_MORE, 1), (right, Q_MORE, -1)):
-        assert to_hex(area.get_facecolor()[0]).upper() == colour
+    for area, color, sign in ((left, P_MORE, 1), (right, Q_MORE, -1)):
+        assert to_hex(area.get_facecolor()[0]).upper() == color
         x = area.get_paths()[0].vertices[:, 0]
         inside = np.linspace(x.min(), x.max(), 20)[1:-1]
         assert (different.region_sign(inside) == sign).all()
     assert not shaded(below)  # at a bandwidth that is not that of a region
-    assert figure.get_suptitle() == str(different).splitlines()[0]
+    assert figure.get_suptitle().replace("\n", " ") == str(different).splitlines()[0]
     assert legend(figure)[2:5] == ["higher density in before", "higher density in after", KEY]
     # The ratios are above the curves, over their bandwidths.
     heights = [patch.get_data().values.max() for patch in above.patches]
@@ -86,13 +86,13 @@ def test_a_map_has_contours_around_reported_regions():
     assert [text.get_text() for text in right.texts] == ratios(different)
     # Blue is above zero, as in regions with a higher density of the first sample.
     (image,) = (artist for artist in right.collections if isinstance(artist, QuadMesh))
-    assert [to_hex(colour).upper() for colour in image.cmap([0.0, 1.0])] == [Q_MORE, P_MORE]
+    assert [to_hex(color).upper() for color in image.cmap([0.0, 1.0])] == [Q_MORE, P_MORE]
     assert legend(figure) == [
         "before (150 rows)", "after (150 rows)", "higher density in before",
         "higher density in after", KEY,
     ]  # fmt: skip
-    colours = [to_hex(rows.get_facecolor()[0]).upper() for rows in left.collections[1:3]]
-    assert colours == [P_MORE, Q_MORE]  # as where the sample has the higher density
+    colors = [to_hex(rows.get_facecolor()[0]).upper() for rows in left.collections[1:3]]
+    assert colors == [P_MORE, Q_MORE]  # as where the sample has the higher density
     figure = equal.plot()
     left, right, bar = figure.axes
     assert len(legend(figure)) == 2
@@ -217,3 +217,12 @@ def test_long_names_keep_the_part_that_differs():
     long = ("patients_2024_first_quarter", "patients_2025_first_quarter")
     assert short_names(long) == ("…2024_first_q…", "…2025_first_q…")
     assert short_names(("a" * 30 + "x", "a" * 30)) == ("…" + 11 * "a" + "x", "…" + 12 * "a")
+
+
+def test_the_witness_says_its_sign_and_what_the_ticks_are():
+    figure = compared(1, 1.5).plot()
+    assert figure.axes[1].get_ylabel() == "witness\nbefore - after"
+    samples = ["before (150 rows; ticks below)", "after (150 rows; ticks above)"]
+    assert legend(figure)[:2] == samples
+    bands = [artist for artist in figure.axes[1].collections if " band" in artist.get_label()]
+    assert [float(band.get_linewidth()[0]) for band in bands] == [0.8, 0.0]

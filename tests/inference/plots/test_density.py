@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from bke.inference import InputError, normal_laplace_density, plot_densities, plot_samples
-from bke.inference.plots.style import P_COLOUR, Q_COLOUR
+from bke.inference.plots.style import P_COLOR, Q_COLOR
 
 
 def test_densities_are_those_of_the_argument():
@@ -11,7 +11,7 @@ def test_densities_are_those_of_the_argument():
     first, second = ax.lines
     np.testing.assert_array_equal(first.get_ydata(), p)
     np.testing.assert_array_equal(second.get_ydata(), q)
-    assert (first.get_color(), second.get_color()) == (P_COLOUR, Q_COLOUR)
+    assert (first.get_color(), second.get_color()) == (P_COLOR, Q_COLOR)
     assert first.get_linestyle() != second.get_linestyle()
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("speed", "density")
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from bke.inference import InputError, plot_profile
 from bke.inference.plots.profile import FINER
-from bke.inference.plots.style import STUCK, mode_colour
+from bke.inference.plots.style import STUCK, mode_color
 from matplotlib.figure import Figure
 
 
@@ -20,16 +20,16 @@ def test_profile_shows_density_modes_chains_and_prior(bimodal):
     assert ax.get_xscale() == below.get_xscale() == "log"
     assert below.get_xlabel() == "lengthscale of speed"
     assert [text.get_text() for text in ax.texts] == ["mode 1\n0.501", "mode 2\n2.99"]
-    assert [text.get_color() for text in ax.texts] == [mode_colour(0), mode_colour(1)]
+    assert [text.get_color() for text in ax.texts] == [mode_color(0), mode_color(1)]
 
 
 def test_profile_marks_chains_and_its_range_contains_modes_and_barrier(bimodal):
     ax, _ = plot_profile(bimodal).axes
     ticks = [line for line in ax.lines if np.array_equal(line.get_ydata(), [0.0, 0.1])]
     assert [line.get_color() for line in ticks] == [
-        mode_colour(0),
-        mode_colour(0),
-        mode_colour(1),
+        mode_color(0),
+        mode_color(0),
+        mode_color(1),
         STUCK,
     ]
     medians = np.median(bimodal["posterior"]["lengthscale"], axis=1)

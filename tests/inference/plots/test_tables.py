@@ -67,8 +67,8 @@ def test_shaded_intervals_are_the_reported_regions(result, name, reach):
     }
     assert {region.sign for region in result[name].regions} == {1, -1}
     step = np.ptp(result[name].histogram.edges) / 500
-    for colour, sign in ((P_MORE, 1), (Q_MORE, -1)):
-        ends = np.concatenate([path.vertices[:, 0] for path in shaded[to_hex(colour)]])
+    for color, sign in ((P_MORE, 1), (Q_MORE, -1)):
+        ends = np.concatenate([path.vertices[:, 0] for path in shaded[to_hex(color)]])
         regions = [region for region in result[name].regions if region.sign == sign]
         intervals = np.array([interval for region in regions for interval in region.intervals])
         if reach:
@@ -149,8 +149,8 @@ def test_without_a_change_columns_are_drawn_in_the_order_of_p_values():
     outlines = [patch for ax in drawn.values() for patch in ax.patches if not patch.get_alpha()]
     assert len(outlines) > len(result.columns)
     outlines.append(figure.legends[0].legend_handles[1])
-    colours = {to_hex(patch.get_edgecolor()) for patch in outlines}
-    assert colours == {to_hex(STUCK)}
+    colors = {to_hex(patch.get_edgecolor()) for patch in outlines}
+    assert colors == {to_hex(STUCK)}
     assert list(drawn) == [
         column.name for column in sorted(result.columns, key=lambda column: column.pvalue)
     ]

@@ -12,13 +12,20 @@ from bke.inference import (
     plot_rank,
     plot_trace,
 )
-from bke.inference.plots.style import STUCK, mode_colour
+from bke.inference.plots.style import STUCK, mode_color, shade
 from matplotlib import pyplot as plt
 
-COLORS = [mode_colour(0), mode_colour(0), mode_colour(1), STUCK]
+COLORS = [shade(mode_color(0), 0, 2), shade(mode_color(0), 1, 2), mode_color(1), STUCK]
 
 
-def test_every_chain_has_the_color_of_its_mode(bimodal):
+def test_shades_of_a_color_are_from_dark_to_light():
+    shades = [shade("#0080FF", index, 4) for index in range(4)]
+    assert shade("#0080FF", 0, 1) == "#0080FF"
+    assert (shades[0], shades[-1]) == ("#004d99", "#80c0ff")
+    assert shades == sorted(set(shades), key=lambda color: sum(bytes.fromhex(color[1:])))
+
+
+def test_every_chain_has_a_shade_of_the_color_of_its_mode(bimodal):
     assert mode_colors(bimodal)["color"] == COLORS
     density, trace = plot_trace(bimodal).axes
     for panel in (density, trace):
@@ -35,7 +42,7 @@ def test_the_legend_names_modes_as_the_report_does(bimodal):
     for plot in (plot_trace, plot_rank):
         (legend,) = plot(bimodal).legends
         assert [text.get_text() for text in legend.get_texts()] == [
-            "mode 1: lengthscale 0.501, chains 0-1",
+            "mode 1: lengthscale 0.501, chains 0-1 (dark to light)",
             "mode 2: lengthscale 2.99, chain 2",
             "stuck: chain 3",
         ]

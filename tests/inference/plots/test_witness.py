@@ -9,7 +9,7 @@ from bke.inference import (
     sample_witness,
 )
 from bke.inference.diagnostics.modes import format_values
-from bke.inference.plots.style import OVERALL, P_COLOUR, Q_COLOUR, mode_colour
+from bke.inference.plots.style import OVERALL, P_COLOR, Q_COLOR, mode_color
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
@@ -32,14 +32,14 @@ def test_every_mode_has_a_panel_and_all_chains_the_last(line_witness, level):
         "mode 2 (chain 2)",
         "all modes, weighted by chain count (1 of 4 stuck and left out)",
     ]
-    colours = (mode_colour(0), mode_colour(1), OVERALL)
-    for ax, mode, colour in zip(figure.axes, (0, 1, None), colours, strict=True):
+    colors = (mode_color(0), mode_color(1), OVERALL)
+    for ax, mode, color in zip(figure.axes, (0, 1, None), colors, strict=True):
         expected = credible_band(line_witness, level, mode)
         lower, upper, mean = curves(ax)
         np.testing.assert_allclose(lower, expected.lower)
         np.testing.assert_allclose(upper, expected.upper)
         np.testing.assert_allclose(mean.get_ydata(), expected.mean)
-        assert mean.get_color() == colour
+        assert mean.get_color() == color
         assert ax.get_ylabel() == "witness P - Q"
     assert figure.axes[-1].get_xlabel() == "speed"
     excludes_zero = credible_band(line_witness, level, 0)
@@ -139,8 +139,8 @@ def test_rugs_of_both_samples(line_witness):
     P, Q = np.array([-1.0, 0.0, 1.0]), np.array([-0.5, 0.5])
     for ax in plot_witness(line_witness, P=P, Q=Q).axes:
         below, above = ax.collections[-2:]
-        assert to_hex(below.get_color()[0]).upper() == P_COLOUR
-        assert to_hex(above.get_color()[0]).upper() == Q_COLOUR
+        assert to_hex(below.get_color()[0]).upper() == P_COLOR
+        assert to_hex(above.get_color()[0]).upper() == Q_COLOR
         np.testing.assert_array_equal([s[0, 0] for s in below.get_segments()], P)
         np.testing.assert_array_equal([s[0, 0] for s in above.get_segments()], Q)
         assert max(s[:, 1].max() for s in below.get_segments()) < 0.1
@@ -211,7 +211,7 @@ def test_real_witness_end_to_end(run, data, ard_run, plane):
     witness = sample_witness(ard_run, plane[:15], plane[15:], at=plane[:9], weights="chains")
     figure = plot_witness(witness, P=plane[:15], Q=plane[15:], run=ard_run)
     figure.savefig("/dev/null", format="png")
-    assert [ax.get_xlabel() for ax in figure.axes] == ["wind", ""]  # the second is the colours'
+    assert [ax.get_xlabel() for ax in figure.axes] == ["wind", ""]  # the second is the colors'
 
 
 def test_bad_input_is_named(line_witness, plane, run):

@@ -61,7 +61,7 @@ def test_basis_makes_both_covariances_diagonal():
 
 @pytest.mark.parametrize("groups", [12, 40])
 def test_generalized_eigenvalues_with_fewer_groups_than_features(groups):
-    """The generalised eigenvalues of the two covariances, by matrices of all features."""
+    """The generalized eigenvalues of the two covariances, by matrices of all features."""
     means, _ = simulate_means(groups, 30, 5)
     coordinates = Coordinates.estimate(means)
     weights = means.counts / (means.counts + np.median(means.counts))
@@ -81,40 +81,40 @@ def test_generalized_eigenvalues_with_fewer_groups_than_features(groups):
 
 
 def test_posterior_matches_dense_matrices():
-    """R (R + S/n)^-1 (mean - centre) and R - R (R + S/n)^-1 R, turned into the basis."""
+    """R (R + S/n)^-1 (mean - center) and R - R (R + S/n)^-1 R, turned into the basis."""
     means, _ = simulate_means(300, 4, 1)
     coordinates = Coordinates.estimate(means)
     inverse = np.linalg.inv(coordinates.basis)  # all four coordinates remain
     prior = inverse.T @ np.diag(coordinates.variances) @ inverse
-    centre = coordinates.center @ inverse
-    centres, variances = coordinates.posterior(means.values, means.counts)
+    center = coordinates.center @ inverse
+    centers, variances = coordinates.posterior(means.values, means.counts)
     for group in (0, 7, 123):
         gain = prior @ np.linalg.inv(prior + within(means) / means.counts[group])
-        expected = gain @ (means.values[group] - centre)
-        np.testing.assert_allclose(centres[group], expected @ coordinates.basis, rtol=1e-8)
+        expected = gain @ (means.values[group] - center)
+        np.testing.assert_allclose(centers[group], expected @ coordinates.basis, rtol=1e-8)
         covariance = coordinates.basis.T @ (prior - gain @ prior) @ coordinates.basis
         np.testing.assert_allclose(np.diag(variances[group]), covariance, atol=1e-8)
 
 
 def test_shrinkage_vanishes_for_large_groups():
-    """The posterior of an embedding of 10^9 rows is its mean, and of one row next to the centre."""
+    """The posterior of an embedding of 10^9 rows is its mean, and of one row next to the center."""
     means, _ = simulate_means(300, 3, 2)
     coordinates = Coordinates.estimate(means)
     counts = np.full(300, 10**9)
-    centres, variances = coordinates.posterior(means.values, counts)
-    np.testing.assert_allclose(centres, coordinates.empirical(means.values), rtol=1e-6)
+    centers, variances = coordinates.posterior(means.values, counts)
+    np.testing.assert_allclose(centers, coordinates.empirical(means.values), rtol=1e-6)
     assert variances.max() < 1e-8
     single, broad = coordinates.posterior(means.values, np.ones(300))
-    assert (np.abs(single) < np.abs(centres)).all()
+    assert (np.abs(single) < np.abs(centers)).all()
     np.testing.assert_allclose(broad, np.tile(1.0 / (1.0 + 1.0 / coordinates.variances), (300, 1)))
 
 
 def test_linear_regression_matches_joint_normal():
     """Slopes and predictions by conditioning in full."""
     rng = np.random.default_rng(3)
-    centre, variance = rng.normal(size=(30, 2)), rng.uniform(0.0, 0.5, (30, 2))
-    y = centre @ [0.7, -0.4] + 0.5 * rng.normal(size=30)
-    fit = fit_linear(centre, variance, y)
+    center, variance = rng.normal(size=(30, 2)), rng.uniform(0.0, 0.5, (30, 2))
+    y = center @ [0.7, -0.4] + 0.5 * rng.normal(size=30)
+    fit = fit_linear(center, variance, y)
     prior = np.diag([1e4, fit.prior_variance, fit.prior_variance])
     signal = fit.design @ prior @ fit.design.T
     total = signal + np.diag(fit.variances)
@@ -135,10 +135,10 @@ def test_linear_regression_matches_joint_normal():
 def test_variances_maximize_marginal_likelihood():
     """Without uncertain embeddings: no noise and scale nearby are more probable (by scipy)."""
     rng = np.random.default_rng(4)
-    centre = rng.normal(size=(40, 3))
-    y = centre @ [1.0, 0.0, -0.5] + 0.3 * rng.normal(size=40)
-    fit = fit_linear(centre, np.zeros_like(centre), y)
-    usual = -np.log(np.sum(np.mean(centre**2, axis=0)))
+    center = rng.normal(size=(40, 3))
+    y = center @ [1.0, 0.0, -0.5] + 0.3 * rng.normal(size=40)
+    fit = fit_linear(center, np.zeros_like(center), y)
+    usual = -np.log(np.sum(np.mean(center**2, axis=0)))
 
     def log(noise, scale):
         prior = np.diag([1e4, scale, scale, scale])
@@ -154,15 +154,15 @@ def test_variances_maximize_marginal_likelihood():
 def test_noise_and_scale_are_integrated_out():
     """Predictions of twelve groups against a fine grid of both, to a tenth of the deviation."""
     rng = np.random.default_rng(5)
-    centre, test = rng.normal(size=(12, 2)), rng.normal(size=(6, 2))
-    y = centre @ [0.8, -0.5] + 0.7 * rng.normal(size=12)
+    center, test = rng.normal(size=(12, 2)), rng.normal(size=(6, 2))
+    y = center @ [0.8, -0.5] + 0.7 * rng.normal(size=12)
     y = (y - y.mean()) / y.std()
-    zeros = np.zeros_like(centre)
-    average = average_fits(fit_linear(centre, zeros, y), zeros, y)
+    zeros = np.zeros_like(center)
+    average = average_fits(fit_linear(center, zeros, y), zeros, y)
     assert average.weights.sum() == pytest.approx(1.0)
     mean, parts = average.predict(test, np.zeros((6, 2)))
-    usual = -np.log(np.sum(np.mean(centre**2, axis=0)))
-    design, new = (np.column_stack([np.ones(len(rows)), rows]) for rows in (centre, test))
+    usual = -np.log(np.sum(np.mean(center**2, axis=0)))
+    design, new = (np.column_stack([np.ones(len(rows)), rows]) for rows in (center, test))
     weights, means, squares = [], [], []
     for noise in np.exp(np.linspace(-6.0, 4.0, 60)):
         for scale in np.exp(usual + np.linspace(-9.0, 9.0, 60)):
@@ -335,16 +335,16 @@ def test_model_density_matches_normal_densities():
     from numpyro.infer.util import log_density
     from scipy.stats import halfnorm, norm
 
-    centre, variance = np.array([[1.0, 0.5], [-0.3, 2.0]]), np.array([[0.1, 0.2], [0.0, 0.4]])
+    center, variance = np.array([[1.0, 0.5], [-0.3, 2.0]]), np.array([[0.1, 0.2], [0.0, 0.4]])
     y = np.array([0.3, -0.8])
     sites = {"intercept": 0.2, "noise": 0.6, "scale": 0.9, "standard": np.array([0.5, -1.5])}
     coefficients = 0.9 * sites["standard"]
     expected = norm.logpdf(0.2) + halfnorm.logpdf(0.6) + halfnorm.logpdf(0.9, scale=2.0)
     expected += norm.logpdf(sites["standard"]).sum()
     deviation = np.sqrt(0.36 + variance @ coefficients**2)
-    expected += norm.logpdf(y, 0.2 + centre @ coefficients, deviation).sum()
+    expected += norm.logpdf(y, 0.2 + center @ coefficients, deviation).sum()
     with jax.enable_x64(True):
-        value, _ = log_density(distribution_regression_model, (centre, variance, y, 2.0), {}, sites)
+        value, _ = log_density(distribution_regression_model, (center, variance, y, 2.0), {}, sites)
     assert float(value) == pytest.approx(expected, rel=1e-10)
 
 

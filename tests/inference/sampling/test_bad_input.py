@@ -129,7 +129,7 @@ ARGUMENTS = [
         ["gauss", None, 3],
     ),
     ("scale", [Gaussian], NOT_POSITIVE),
-    ("centre", [lambda value: Gaussian(1.0, value)], [NAN, INF]),
+    ("center", [lambda value: Gaussian(1.0, value)], [NAN, INF]),
     (
         "scale",
         [lambda value, call=call: call(X2, measure=value) for call in (likelihood, quick_fit)],

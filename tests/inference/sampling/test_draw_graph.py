@@ -7,12 +7,12 @@ from bke.inference.sampling.draw_graph import bottlenecks, cluster_nodes, densit
 from scipy.special import logsumexp
 
 
-def two_gaussians(z, centres=((-6.0, 0.0), (7.0, 1.0)), weights=(0.8, 0.2), width=(1.0, 1.5)):
+def two_gaussians(z, centers=((-6.0, 0.0), (7.0, 1.0)), weights=(0.8, 0.2), width=(1.0, 1.5)):
     """Log density of an asymmetric mixture in the plane, at z["x"] (k,) and z["y"] (k,)."""
     points = np.stack([z["x"], z["y"]], axis=-1)
     parts = [
         np.log(w) - np.sum((points - c) ** 2, axis=-1) / (2 * s**2) - np.log(2 * np.pi * s**2)
-        for c, w, s in zip(centres, weights, width, strict=True)
+        for c, w, s in zip(centers, weights, width, strict=True)
     ]
     return logsumexp(parts, axis=0)
 
@@ -25,7 +25,7 @@ def chains_of(points, log_density):
 
 
 def true_saddle():
-    """The lowest point of the segment between the centres, on which the best path lies."""
+    """The lowest point of the segment between the centers, on which the best path lies."""
     t = np.linspace(0.0, 1.0, 4001)
     segment = {"x": -6.0 + 13.0 * t, "y": t}
     return two_gaussians(segment).min()
@@ -33,8 +33,8 @@ def true_saddle():
 
 def two_mode_chains(chains=(0, 0, 1, 1), draws=200, seed=0):
     rng = np.random.default_rng(seed)
-    centres, widths = np.array([[-6.0, 0.0], [7.0, 1.0]]), np.array([1.0, 1.5])
-    return np.stack([centres[c] + widths[c] * rng.normal(size=(draws, 2)) for c in chains])
+    centers, widths = np.array([[-6.0, 0.0], [7.0, 1.0]]), np.array([1.0, 1.5])
+    return np.stack([centers[c] + widths[c] * rng.normal(size=(draws, 2)) for c in chains])
 
 
 def grouped(points, log_density=two_gaussians):

@@ -76,7 +76,7 @@ CHAINS = Nuts(num_chains=4, num_warmup=200, num_samples=200)
 
 @pytest.mark.parametrize("name", EXTENSIONS)
 def test_all_methods_agree_on_the_posterior(name, tmp_path):
-    """Means and normaliser; 4 repeats of 500 particles, seed 0, within 5 standard errors.
+    """Means and normalizer; 4 repeats of 500 particles, seed 0, within 5 standard errors.
 
     With normal errors one of the 8 x 3 comparisons fails by chance once in 70 000 seeds; with 4
     repeats the standard error itself is uncertain, so 0.15 nats are allowed besides.

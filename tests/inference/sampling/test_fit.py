@@ -81,13 +81,13 @@ def test_chains_start_at_different_points_of_finite_density():
     assert starts.max() > 1.0
 
 
-def test_feet_and_metres_give_the_same_posterior_in_their_units():
+def test_feet_and_meters_give_the_same_posterior_in_their_units():
     feet = sample(40, 8) * 1000
-    in_feet, in_metres = (
+    in_feet, in_meters = (
         fit(X, **SHORT)["posterior"]["lengthscale"].values for X in (feet, feet * 0.3048)
     )
     # Rounding differs in the last digit and NUTS amplifies it slowly: ten draws stay together.
-    np.testing.assert_allclose(in_feet * 0.3048, in_metres, rtol=1e-4)
+    np.testing.assert_allclose(in_feet * 0.3048, in_meters, rtol=1e-4)
 
 
 def test_a_run_survives_netcdf(run, tmp_path):

@@ -18,12 +18,12 @@ def run(log_density, low=(-4.0,), high=(4.0,), tolerance=1e-4, max_evaluations=2
     )
 
 
-def mixture(z, weights, centres, widths):
+def mixture(z, weights, centers, widths):
     """Log density of a mixture of isotropic Gaussians at (k, d) points."""
     d = z.shape[1]
     parts = [
         np.log(w) - 0.5 * np.sum(((z - c) / s) ** 2, axis=1) - d * np.log(s * np.sqrt(2 * np.pi))
-        for w, c, s in zip(weights, centres, widths, strict=True)
+        for w, c, s in zip(weights, centers, widths, strict=True)
     ]
     return logsumexp(parts, axis=0)
 
@@ -100,9 +100,9 @@ def test_a_thin_ridge_between_the_nodes_is_not_missed(correlation, width):
 @pytest.mark.parametrize("dimension", [1, 2])
 def test_draws_follow_the_density(dimension):
     """Kolmogorov and Smirnov on each marginal, 4000 draws, seed 0; fails in 1 of 1e4 otherwise."""
-    centres = [np.full(dimension, -1.0), np.full(dimension, 1.5)]
+    centers = [np.full(dimension, -1.0), np.full(dimension, 1.5)]
     result = run(
-        lambda z: mixture(z, [0.8, 0.2], centres, [0.3, 0.1]),
+        lambda z: mixture(z, [0.8, 0.2], centers, [0.3, 0.1]),
         low=(-4.0,) * dimension,
         high=(4.0,) * dimension,
         tolerance=1e-3,
@@ -117,7 +117,7 @@ def test_draws_follow_the_density(dimension):
     if dimension == 2:  # the coordinates are independent within a mode
         inside = draws[:, 0] < 0.3
         assert abs(np.corrcoef(draws[inside].T)[0, 1]) < 4 / np.sqrt(inside.sum())
-    exact = mixture(draws, [0.8, 0.2], centres, [0.3, 0.1])
+    exact = mixture(draws, [0.8, 0.2], centers, [0.3, 0.1])
     np.testing.assert_allclose(lp[exact > -3], exact[exact > -3], atol=0.1)
 
 

@@ -142,7 +142,7 @@ def test_gaussian_measures(scale):
         assert (restored.scale.concentration, restored.scale.rate) == (2.0, 3.0)
     else:
         np.testing.assert_array_equal(restored.scale, scale)
-    np.testing.assert_array_equal(restored.centre, [0.1, -3.0])
+    np.testing.assert_array_equal(restored.center, [0.1, -3.0])
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from bke.inference import SamplingError, Smc, diagnose, find_modes, fit
 from bke.inference.diagnostics.modes import _masses_of_repeats, mode_masses
 from bke.inference.sampling.tempering import Population, TemperedSmc
 
-CENTRES = (-1.0, 1.5)
+CENTERS = (-1.0, 1.5)
 SCALES = (0.25, 0.4)
 WEIGHTS = (0.8, 0.2)
 
@@ -31,7 +31,7 @@ class KnownTarget:
         parts = jnp.stack(
             [
                 np.log(w) + dist.Normal(c, s).log_prob(z["theta"]).sum()
-                for w, c, s in zip(WEIGHTS, CENTRES, SCALES, strict=True)
+                for w, c, s in zip(WEIGHTS, CENTERS, SCALES, strict=True)
             ]
         )
         return jax.scipy.special.logsumexp(parts) - 5.0 + 0.0 * X.sum()
@@ -48,7 +48,7 @@ def sample(dimension, repeats, particles, seed, kind=KnownTarget):
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(("dimension", "particles"), [(1, 500), (2, 1000), (5, 4000)])
-def test_unequal_masses_and_the_normaliser_within_their_standard_errors(dimension, particles):
+def test_unequal_masses_and_the_normalizer_within_their_standard_errors(dimension, particles):
     """Twelve repeats, seed 0: four standard errors, exceeded in 1 of 500 (t with 11 degrees)."""
     sampled = sample(dimension, 12, particles, 0)
     population = sampled.group(sampled.log_likelihood)
@@ -62,7 +62,7 @@ def test_unequal_masses_and_the_normaliser_within_their_standard_errors(dimensio
     assert spread < 0.05
     assert mass == pytest.approx(WEIGHTS[1], abs=4 * spread)
     inside = sampled.z[sampled.z.mean(axis=-1) > 0]
-    assert inside.mean() == pytest.approx(CENTRES[1], abs=0.05)
+    assert inside.mean() == pytest.approx(CENTERS[1], abs=0.05)
     assert inside.std(axis=0).mean() == pytest.approx(SCALES[1], rel=0.1)
 
 
@@ -86,15 +86,15 @@ def test_a_likelihood_of_zero_is_left_behind_and_everywhere_refused():
 def test_the_posterior_of_two_comparable_modes_agrees_with_quadrature():
     """Eight repeats of 250, seed 0: within four standard errors, or the floor of 0.01 and 0.2."""
     rng = np.random.default_rng(3)
-    centres = np.repeat([-3.6, 0.0, 3.6], 15)
-    data = np.concatenate([rng.normal(centres, 1.0), rng.laplace(centres, np.sqrt(0.5))])
+    centers = np.repeat([-3.6, 0.0, 3.6], 15)
+    data = np.concatenate([rng.normal(centers, 1.0), rng.laplace(centers, np.sqrt(0.5))])
     exact = fit(data, method="quadrature", standardize=None, progress=False)
     run = fit(data, method=Smc(num_particles=2000), standardize=None, progress=False)
     attrs = run["smc"].attrs
-    normaliser = exact["quadrature"].attrs["log_normalizer"]
+    normalizer = exact["quadrature"].attrs["log_normalizer"]
     assert attrs["log_normalizer_error"] < 0.2
     assert attrs["log_normalizer"] == pytest.approx(
-        normaliser, abs=max(0.05, 4 * attrs["log_normalizer_error"])
+        normalizer, abs=max(0.05, 4 * attrs["log_normalizer_error"])
     )
     modes = find_modes(run).modes
     intervals = [mode.interval for mode in modes]
@@ -114,7 +114,7 @@ def test_the_same_seed_gives_the_same_draws():
 
 
 def test_standard_errors_are_those_of_a_mean_over_repeats():
-    """Normalisers 1, 2, 3 by hand; equal repeats against NumPy's deviation with n - 1."""
+    """Normalizers 1, 2, 3 by hand; equal repeats against NumPy's deviation with n - 1."""
     empty = np.zeros((3, 4, 1))
     result = Population(empty, empty[..., 0], np.log([1.0, 2.0, 3.0]), np.ones(3))
     attrs = result.group(empty[..., 0]).attrs

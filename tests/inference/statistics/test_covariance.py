@@ -92,3 +92,20 @@ def test_small_differences_in_all_directions_are_detected_by_dimensions_only():
     deviations = np.abs(dimensions - dimensions.mean(axis=1, keepdims=True))
     assert (deviations[0] >= deviations[0, 0]).mean() <= 0.01
     assert (distance >= distance[0]).mean() > 0.05
+
+
+def test_principal_components_of_fewer_rows_than_columns_are_those_of_columns():
+    rows = RNG.normal(size=(90, 200))
+    rows -= rows.mean(axis=0)
+    projection = covariance._principal_components(rows)
+    expected = np.linalg.eigh(rows.T @ rows)[1][:, -covariance.MAX_COLUMNS :]
+    np.testing.assert_allclose(projection @ projection.T, expected @ expected.T, atol=1e-10)
+
+
+def test_fewer_pairs_than_components():
+    """Pairs are evaluated by columns, of which there are no more than rows."""
+    P, Q = (np.random.default_rng(seed).normal(size=(5, 80)) for seed in (0, 1))
+    sample = pool_pairs(TwoSamples.checked(P, Q, paired=True), 9, np.random.default_rng(0))
+    statistic = Covariances.choose(sample)
+    assert statistic.products.rank <= 10
+    assert np.isfinite(statistic.evaluate(sample).values).all()

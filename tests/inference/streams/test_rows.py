@@ -156,6 +156,16 @@ def test_valid_blocks():
     np.testing.assert_array_equal(single.block(0, 4)[:, 0], [1.0, 2.5, 3.0, 4.0])
 
 
+def test_whole_numbers_beyond_double_precision_are_refused(tmp_path):
+    codes = np.arange(2**53, 2**53 + 6)
+    np.save(tmp_path / "rows.npy", codes)
+    np.savetxt(tmp_path / "rows.csv", codes, "%d", header="v", comments="")
+    pyarrow.parquet.write_table(pyarrow.table({"v": codes}), tmp_path / "rows.parquet")
+    for name in ("rows.npy", "rows.csv", "rows.parquet"):
+        with pytest.raises(InputError, match=rf"{name}.* has whole numbers beyond 2\^53"):
+            open_rows(tmp_path / name).block(0, 6)
+
+
 @pytest.mark.parametrize(
     ("blocks", "message"),
     [

@@ -567,6 +567,15 @@ def test_regions_do_not_depend_on_the_order_of_rows():
         ]
 
 
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_rows_without_a_cluster_are_refused(missing):
+    rng = np.random.default_rng(0)
+    before = pd.DataFrame({"user": [*"aabbccdd"], "x": rng.normal(size=8)})
+    after = before.assign(user=[*"eeffg", missing, missing, "h"])
+    with pytest.raises(InputError, match="'user' of the clusters is missing in 2 rows: give each"):
+        compare_tables(before, after, clusters="user", **QUIET)
+
+
 def test_clusters_in_several_strata_are_refused():
     """Their parts would be permuted separately, and the level would be far above the nominal one.
 

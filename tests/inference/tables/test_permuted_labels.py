@@ -155,3 +155,14 @@ def test_too_few_clusters_for_a_small_p_value_are_refused(sizes, refused):
             permuted.check_resolution(0.05)
     else:
         permuted.check_resolution(0.05)
+
+
+def test_whether_tables_are_too_small_does_not_depend_on_the_seed():
+    """One row and 19 have 20 distinct permutations, and one row and 18 have 19."""
+    values = column(np.random.default_rng(0).normal(size=20))
+    for seed in range(30):
+        permute_labels([values], 1, 99, seed).check_resolution(0.05)
+        with pytest.raises(InputError, match="19 units have only 19 distinct"):
+            permute_labels([column(values.values[1:])], 1, 99, seed).check_resolution(0.05)
+    many, strata = column(np.arange(1800)), column(np.arange(1800) % 6, "g")
+    permute_labels([many], 900, 1, 0, strata=strata).check_resolution(0.05)  # 10^350 of them

@@ -45,12 +45,12 @@ def test_bayes_factors_of_rows_are_those_of_the_dense_kernel_matrix(shifted):
     labels = permuted.labels[permuted.unit[np.argsort(permuted.row)]]
     fraction, median = first / rows, np.median(pdist(points)[pdist(points) > 0.0])
     y = (labels - fraction) / np.sqrt(fraction * (1.0 - fraction))
-    centre = np.eye(rows) - 1.0 / rows
+    center = np.eye(rows) - 1.0 / rows
     logs = []
     for index in range(module.N_LENGTHSCALES):
         lengthscale = module.MAX_LENGTHSCALE * median / 2.0**index
         gram = np.exp(-cdist(points, points, "sqeuclidean") / (2.0 * lengthscale**2))
-        gram = centre @ gram @ centre
+        gram = center @ gram @ center
         for size in module.JOINT_VARIANCES:
             covariance = np.eye(rows) + size * gram
             fit = y * (y - np.linalg.solve(covariance, y))

@@ -156,5 +156,5 @@ def test_bad_input(arguments, message):
 def test_bad_input_of_the_interaction():
     with pytest.raises(InputError, match="X has 60 rows but Z has 20"):
         lancaster_test(X, Y, Z[:20], **QUIET)
-    with pytest.raises(InputError, match="tuple of three"):
+    with pytest.raises(InputError, match="one for all variables or a tuple of 3, got"):
         lancaster_test(X, Y, Z, kernel=("median", "median"), **QUIET)

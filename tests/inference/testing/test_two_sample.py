@@ -210,7 +210,7 @@ def test_the_highest_mode_is_determined_from_all_rows():
 
 @pytest.mark.slow
 def test_rounding_that_only_large_samples_show():
-    """Neighbours that balance in all rows only: the kernel is the one learned from all of them."""
+    """Neighbors that balance in all rows only: the kernel is the one learned from all of them."""
     values = np.repeat(np.add.outer([0.0, 5.0, 10.0], [0.0, 0.1, 0.2]).ravel(), 60)[:, None]
     learned = learn_kernel(values, progress=False).kernel.lengthscale
     (kernel,) = select_kernels("bkl", values, "column", 0)
@@ -518,7 +518,7 @@ def test_small_samples_and_low_numbers_of_permutations():
     ],
 )
 def test_the_sentence_names_the_largest_component(change, description, has_interval):
-    """Ten columns shifted by 0.5, two of ten correlated; neighbours of 200 more so."""
+    """Ten columns shifted by 0.5, two of ten correlated; neighbors of 200 more so."""
     rng = np.random.default_rng({"shift": 2, "correlation": 0, "spread": 3}[change])
     P, Q = rng.normal(size=(2, 60, 200) if change == "spread" else (2, 150, 10))
     if change == "shift":

@@ -155,8 +155,8 @@ def test_eighty_percent_bands_cover_the_true_witness(lengthscale, monkeypatch):
     """
     monkeypatch.syspath_prepend(Path(__file__).parents[3] / "benchmarks")
     benchmark = importlib.import_module("witness_coverage")
-    centre, _ = benchmark.coverage(100, lengthscale, data_sets=100, seed=2)
-    assert centre.mean() == pytest.approx(0.8, abs=0.11)
+    center, _ = benchmark.coverage(100, lengthscale, data_sets=100, seed=2)
+    assert center.mean() == pytest.approx(0.8, abs=0.11)
     if lengthscale == 0.5:
         too_wide, _ = benchmark.coverage(100, lengthscale, data_sets=20, seed=2, noise=0.1)
         assert too_wide.mean() > 0.95

@@ -49,10 +49,13 @@ OBSERVATIONS = np.array([2, 0, 1, 1, 3, 2, 2, 0, 0, 1])
 OBSERVED = np.array([True, True, False, True, True, True, False, False, True, True])
 
 
-@pytest.mark.parametrize("observed", [np.ones(10, bool), OBSERVED])
-def test_filtering_is_the_forward_recursion_in_a_finite_space(chain, observed):
+@pytest.mark.parametrize(
+    ("observed", "method"),
+    [(np.ones(10, bool), "squared"), (OBSERVED, "squared"), (OBSERVED, "importance")],
+)
+def test_filtering_is_the_forward_recursion_in_a_finite_space(chain, observed, method):
     x, y, A, B, frequencies = chain
-    model = kernel_bayes_filter(x, y, Dirac(), Dirac(), regularization=0.0)
+    model = kernel_bayes_filter(x, y, Dirac(), Dirac(), method=method, regularization=0.0)
     estimates = model.filter(OBSERVATIONS, observed=observed)
     expected = forward(A, B, frequencies, OBSERVATIONS, observed)
     np.testing.assert_allclose(table_of(estimates), expected, atol=1e-11)
@@ -67,10 +70,11 @@ def test_filtering_is_the_forward_recursion_in_a_finite_space(chain, observed):
     np.testing.assert_allclose(table_of(later), expected @ np.linalg.matrix_power(A, 3), atol=1e-11)
 
 
-def test_smoothing_is_forward_backward_in_a_finite_space(chain):
+@pytest.mark.parametrize("method", ["squared", "importance"])
+def test_smoothing_is_forward_backward_in_a_finite_space(chain, method):
     x, y, A, B, frequencies = chain
     model = kernel_bayes_filter(
-        x, y, Dirac(), Dirac(), regularization=0.0, smoothing_regularization=0.0
+        x, y, Dirac(), Dirac(), method=method, regularization=0.0, smoothing_regularization=0.0
     )
     smoothed = model.smooth(model.filter(OBSERVATIONS))
     alpha, beta = forward(A, B, frequencies, OBSERVATIONS, np.ones(10, bool)), np.ones((10, STATES))

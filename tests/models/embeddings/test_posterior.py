@@ -41,7 +41,7 @@ def r(X, Y, measure="unit"):
         return fall
     if measure == "lebesgue":
         return np.pi ** (D / 2) * ELL[:D].prod() * fall
-    m = 0.5 * (X[:, None] + Y[None]) - measure.centre
+    m = 0.5 * (X[:, None] + Y[None]) - measure.center
     constant = (2 * np.pi) ** (D / 2) / np.sqrt(np.prod(2 / ELL[:D] ** 2 + measure.scale**-2))
     drop = np.exp(-0.5 * (m**2 / (ELL[:D] ** 2 / 2 + measure.scale**2)).sum(-1))
     return constant * fall * drop

@@ -86,7 +86,7 @@ def test_the_plug_in_and_positive_part_amounts_are_sums_over_pairs(kernel):
 @pytest.mark.parametrize("degree", [1, 2])
 @pytest.mark.parametrize("with_target", [False, True], ids=["zero", "target"])
 def test_amounts_and_estimates_by_explicit_features(degree, with_target):
-    """All three rules in R^3 and R^6; SHR-5 by minimising the score of rows really left out."""
+    """All three rules in R^3 and R^6; SHR-5 by minimizing the score of rows really left out."""
     kernel, phi = Polynomial(degree, 0.7), features(X, degree, 0.7)
     weights = np.array([0.2, -0.3, 0.4, 0.05])
     target = mean_embedding(POINTS, kernel, weights) if with_target else None

@@ -17,13 +17,13 @@ NU = Gaussian(np.array([0.9, 1.7, 1.2]), np.array([0.3, -0.5, 0.1]))
 
 
 def measure_on(dimension):
-    return Gaussian(NU.scale[:dimension], NU.centre[:dimension])
+    return Gaussian(NU.scale[:dimension], NU.center[:dimension])
 
 
 def density(measure, u):
     if not isinstance(measure, Gaussian):
         return np.ones(u.shape[:-1])
-    return np.exp(-0.5 * (((u - measure.centre) / measure.scale) ** 2).sum(-1))
+    return np.exp(-0.5 * (((u - measure.center) / measure.scale) ** 2).sum(-1))
 
 
 def by_quad(formula, x, y, measure):

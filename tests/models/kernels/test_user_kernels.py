@@ -220,7 +220,7 @@ def test_random_parameters_by_default():
     with pytest.raises(ValueError, match="positive support"):
         assign({"width": dist.Normal()}, Several())
     with pytest.raises(ValueError, match="unit must be one of"):
-        parameter(1.0, unit="metre")
+        parameter(1.0, unit="meter")
 
 
 def test_unregistered_class_is_refused():

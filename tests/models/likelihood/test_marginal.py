@@ -1,4 +1,4 @@
-"""BKE (13) compared with an independent twin, its derivatives, and its behaviour under JAX."""
+"""BKE (13) compared with an independent twin, its derivatives, and its behavior under JAX."""
 
 import functools
 
@@ -21,7 +21,7 @@ from bke.models.likelihood.marginal import as_likelihood, restore_likelihood
 
 LENGTHSCALES = [1e-3, 1e-2, 0.3, 1.0, 30.0, 1e3]
 RATIOS = np.array([1.0, 0.4, 2.5, 1.3, 0.7])  # ratios of the lengthscales, ARD
-FINITE = (1.3, 0.4)  # eta and centre of the Gaussian measure
+FINITE = (1.3, 0.4)  # eta and center of the Gaussian measure
 MEASURES = {"unit": "unit", "lebesgue": "lebesgue", "gaussian": Gaussian(*FINITE)}
 SMALL, LARGE = 40, DenseSolver.min_low_rank_size + 4
 
@@ -204,7 +204,7 @@ def test_a_wide_finite_measure_is_the_lebesgue_measure():
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("ell", [0.3, 0.5, 1.0, 3.0])
 def test_it_grows_by_thousands_as_the_noise_vanishes(twin, ell):
-    """Design, reference facts: mu_hat is smooth, so small noise is favoured at any lengthscale."""
+    """Design, reference facts: mu_hat is smooth, so small noise is favored at any lengthscale."""
     rng = np.random.default_rng(5)
     X = rng.normal(size=150) + rng.choice([-3.0, 0.0, 3.0], size=150)
     noises = [1e-1, 1e-3, 1e-6, 1e-10]
@@ -418,7 +418,7 @@ def test_lists_and_vectors_are_a_single_column():
 # Exact zeros
 
 
-def test_balanced_neighbours_give_minus_infinity(x64):
+def test_balanced_neighbors_give_minus_infinity(x64):
     X, kernel = [1.0, 1.0, 2.0, 3.0, 3.0], SquaredExponential(0.7)
     np.testing.assert_array_equal(np.isneginf(log_jacobian(X, kernel)), [0, 0, 1, 0, 0])
 

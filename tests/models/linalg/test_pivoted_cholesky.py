@@ -12,7 +12,7 @@ from bke.models.linalg.pivoted_cholesky import (
 from bke.models.linalg.rows import PaddedRows
 
 
-def factorise(matrix, max_rank, tolerance):
+def factorize(matrix, max_rank, tolerance):
     """As NumPy: factor (max_rank, n), rank, remainder."""
     with jax.enable_x64(True):
         matrix = jnp.asarray(matrix)
@@ -34,7 +34,7 @@ def low_rank(n, rank, seed=0):
 @pytest.mark.parametrize("n", [1, 5, 127, 129, 300, 515])
 def test_factor_reproduces_the_matrix_to_the_tolerance(n):
     matrix = squared_exponential(n, 0.8)
-    factor, rank, remainder = factorise(matrix, min(n, 60), 1e-9)
+    factor, rank, remainder = factorize(matrix, min(n, 60), 1e-9)
     left = matrix - factor.T @ factor
     assert 0 <= remainder <= 1e-9
     assert np.abs(left).max() <= 2e-9
@@ -48,7 +48,7 @@ def test_factor_reproduces_the_matrix_to_the_tolerance(n):
 @pytest.mark.parametrize(("n", "rank"), [(5, 1), (129, 7), (300, 40)])
 def test_a_rank_deficient_matrix_is_recovered_exactly(n, rank):
     matrix = low_rank(n, rank)
-    factor, numerical_rank, remainder = factorise(matrix, rank + 5, 1e-9 * np.trace(matrix))
+    factor, numerical_rank, remainder = factorize(matrix, rank + 5, 1e-9 * np.trace(matrix))
     assert numerical_rank == rank == np.linalg.matrix_rank(matrix)
     np.testing.assert_allclose(factor.T @ factor, matrix, atol=1e-11 * np.trace(matrix))
     assert remainder <= 1e-9 * np.trace(matrix)
@@ -58,7 +58,7 @@ def test_a_rank_deficient_matrix_is_recovered_exactly(n, rank):
 @pytest.mark.parametrize("max_rank", [1, 4, 9])
 def test_remainder_is_the_trace_of_the_error(max_rank):
     matrix = squared_exponential(150, 3.0)
-    factor, rank, remainder = factorise(matrix, max_rank, 1e-15)
+    factor, rank, remainder = factorize(matrix, max_rank, 1e-15)
     assert rank == max_rank
     assert remainder == pytest.approx(np.trace(matrix - factor.T @ factor), rel=1e-9, abs=1e-12)
     assert remainder > 1e-10
@@ -66,7 +66,7 @@ def test_remainder_is_the_trace_of_the_error(max_rank):
 
 def test_pivots_have_the_largest_remaining_variance():
     matrix = squared_exponential(60, 0.5, seed=1) * np.outer(*[np.linspace(1, 3, 60)] * 2)
-    factor, rank, _ = factorise(matrix, 8, 0.0)
+    factor, rank, _ = factorize(matrix, 8, 0.0)
     left = matrix.copy()
     for row in factor[:rank]:
         pivot = np.argmax(np.diagonal(left))
@@ -78,7 +78,7 @@ def test_pivots_have_the_largest_remaining_variance():
 @pytest.mark.parametrize("tolerance", [1.0, 1e-3, 1e-6])
 def test_it_stops_at_the_tolerance_and_not_before(tolerance):
     matrix = squared_exponential(200, 0.5)
-    factor, rank, remainder = factorise(matrix, 100, tolerance)
+    factor, rank, remainder = factorize(matrix, 100, tolerance)
     assert remainder <= tolerance
     lower_rank = factor[: rank - 1]
     assert np.trace(matrix - lower_rank.T @ lower_rank) > tolerance
@@ -86,7 +86,7 @@ def test_it_stops_at_the_tolerance_and_not_before(tolerance):
 
 def test_stops_halfway_when_half_the_trace_is_left():
     """The identity has no low rank: after max_rank / 2 pivots all but those are left."""
-    factor, rank, remainder = factorise(np.eye(300), 40, 1e-9)
+    factor, rank, remainder = factorize(np.eye(300), 40, 1e-9)
     assert rank == 20
     assert remainder == pytest.approx(280.0)
     assert np.trace(factor.T @ factor) == pytest.approx(20.0)
@@ -94,7 +94,7 @@ def test_stops_halfway_when_half_the_trace_is_left():
 
 def test_does_not_stop_early_while_the_trace_falls():
     matrix = np.diag(np.r_[np.full(35, 10.0), np.full(100, 1e-14)])
-    _, rank, remainder = factorise(matrix, 40, 1e-9)
+    _, rank, remainder = factorize(matrix, 40, 1e-9)
     assert rank == 35
     assert remainder <= 1e-11
 
@@ -107,10 +107,10 @@ def test_a_factor_is_accepted_only_where_it_is_accurate(lengthscale):
     X = np.random.default_rng(0).gamma(2.0, size=(260, 5))
     with jax.enable_x64(True):
         covariance = SquaredExponential(lengthscale).smoothed("lebesgue", 5)
-        factorisation, accepted = low_rank_factor(
+        factorization, accepted = low_rank_factor(
             PaddedRows(jnp.asarray(X)), covariance, noise_variance
         )
-        factor = np.asarray(factorisation.factor)
+        factor = np.asarray(factorization.factor)
         matrix = covariance(X)
     assert matrix.max() > 1e8
     error = np.abs(matrix - factor.T @ factor).max()

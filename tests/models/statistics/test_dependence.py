@@ -48,7 +48,7 @@ def test_unbiased_is_a_sum_over_distinct_indices():
 
 
 def test_the_distance_kernel_gives_distance_covariance():
-    """Szekely et al. (2007): the mean product of doubly centred distances is 4 HSIC."""
+    """Szekely et al. (2007): the mean product of doubly centered distances is 4 HSIC."""
 
     def doubly(distances):
         rows = distances.mean(axis=0)
@@ -56,7 +56,7 @@ def test_the_distance_kernel_gives_distance_covariance():
 
     a = doubly(np.linalg.norm(X[:, None] - X, axis=-1))
     b = doubly(np.abs(Y[:, None] - Y))
-    result = hsic(X, Y, Distance(), Distance(centre=3.0), estimator="biased")
+    result = hsic(X, Y, Distance(), Distance(center=3.0), estimator="biased")
     assert 4 * result == pytest.approx((a * b).mean(), rel=1e-9)
 
 

@@ -82,11 +82,11 @@ def test_linear_and_block_terms():
 
 
 def test_the_distance_kernel_gives_the_energy_distance():
-    """SciPy's is the root of 2 E|X-Y| - E|X-X'| - E|Y-Y'|; the centre drops out."""
+    """SciPy's is the root of 2 E|X-Y| - E|X-X'| - E|Y-Y'|; the center drops out."""
     x, y = X[:, 0], Y[:, 1]
     expected = stats.energy_distance(x, y) ** 2
-    for centre in (0.0, 7.0):
-        biased = squared_mmd(x, y, Distance(centre=centre), estimator="biased")
+    for center in (0.0, 7.0):
+        biased = squared_mmd(x, y, Distance(center=center), estimator="biased")
         assert 2 * biased == pytest.approx(expected, rel=1e-9)
     plane = squared_mmd(X, Y, Distance(1.5, [1.0, -1.0]), estimator="biased")
     norm = lambda A, B: np.linalg.norm(A[:, None] - B, axis=-1) ** 1.5  # noqa: E731

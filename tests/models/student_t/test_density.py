@@ -54,7 +54,7 @@ def test_is_the_normal_inverse_wishart_predictive(rows):
 
 
 def test_is_the_corrected_formula_of_the_paper(rows):
-    """KST (4) and (5) with features that are not centred."""
+    """KST (4) and (5) with features that are not centered."""
     at = np.random.default_rng(1).normal(size=(7, 2))
     kernel = SquaredExponential([0.8, 1.3])
     s2, alpha, beta = PRIOR.values()

@@ -100,8 +100,8 @@ def test_errors_are_at_most_their_estimates(D):
     for seed in range(20 // D):
         rng = np.random.default_rng(seed)
         clusters = rng.integers(1, 3) if D == 2 else rng.integers(1, 5)
-        centres = 10.0 ** rng.uniform(-1.0, 1.0) * rng.uniform(-1.0, 1.0, size=(clusters, D))
-        x = centres[rng.integers(clusters, size=15)] + 0.1 * rng.normal(size=(15, D))
+        centers = 10.0 ** rng.uniform(-1.0, 1.0) * rng.uniform(-1.0, 1.0, size=(clusters, D))
+        x = centers[rng.integers(clusters, size=15)] + 0.1 * rng.normal(size=(15, D))
         lengthscale, noise_variance = 10.0 ** rng.uniform([-1.0, -2.0], [0.0, 1.5])
         kernel = SquaredExponential(lengthscale)
         density = kernel_student_t(x, kernel, noise_variance=noise_variance)

@@ -45,11 +45,11 @@ def test_very_short_lengthscales_of_a_scaled_kernel_and_with_hardly_any_noise():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("lengthscale", "centre"), [(10.0, 300.0), (3.0, 100.0), (0.5, 30.0)])
-def test_distant_neighbours_that_nearly_balance(lengthscale, centre):
+@pytest.mark.parametrize(("lengthscale", "center"), [(10.0, 300.0), (3.0, 100.0), (0.5, 30.0)])
+def test_distant_neighbors_that_nearly_balance(lengthscale, center):
     """Their difference five lengthscales away is lost compared with the terms of the others."""
     for unbalance in (1e-6, 1e-10):
-        three = centre + 5.0 * lengthscale * np.array([-1.0, 0.0, 1.0 + unbalance])
+        three = center + 5.0 * lengthscale * np.array([-1.0, 0.0, 1.0 + unbalance])
         X = np.concatenate([skewed(322), three])[:, None]
         index = jax.tree.map(jnp.asarray, spectral_index(X))
         expected = log_jacobian(index.rows.data, SquaredExponential(lengthscale))

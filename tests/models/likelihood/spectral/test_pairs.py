@@ -21,7 +21,7 @@ def test_all_points_with_few_neighbors_are_found():
         assert set(np.flatnonzero(total < threshold)) <= set(rows)
 
 
-def test_points_are_isolated_until_a_neighbour_counts():
+def test_points_are_isolated_until_a_neighbor_counts():
     x = np.sort(np.concatenate([skewed(400), [40.0]]))
     result = isolated_in_column(x, [0.5])
     (row,) = result.rows[result.rows < len(x)]
@@ -44,7 +44,7 @@ def test_isolated_points_and_their_pairs():
     assert set(isolated) <= set(result.rows)
     assert list(isolated) == [2, 3, 4, 5, 6]
     assert len(result.rows) <= 20
-    # The tied pair is one point, whose neighbours exclude both rows.
+    # The tied pair is one point, whose neighbors exclude both rows.
     tied = np.flatnonzero(np.all(X == [-9.0, 7.0], axis=1))
     tied_points = result.point_of_row[np.isin(result.rows, tied)]
     assert len(tied_points) == 2

@@ -101,7 +101,7 @@ def line_lengthscales(index, X):
 
 
 def band_lengthscales(index, X):
-    """Down to where log gamma is -1e14 and no point has neighbours."""
+    """Down to where log gamma is -1e14 and no point has neighbors."""
     longest = float(index.banded)
     assert 0.0 < longest < index.long.shortest
     assert index.is_accurate(SE(1e-7 * longest), 0.1)
@@ -301,7 +301,7 @@ BALANCED = np.repeat([1.0, 1.0, 2.0, 3.0, 3.0], 65)
         pytest.param("box", PLANE, 9.0, marks=pytest.mark.slow),
     ],
 )
-def test_balanced_neighbours_have_density_zero(name, X, at):
+def test_balanced_neighbors_have_density_zero(name, X, at):
     family = FAMILIES[name]
     _, _, log_gamma, by_matrices = programs(name)
     index = jax.tree.map(jnp.asarray, family.index(X))

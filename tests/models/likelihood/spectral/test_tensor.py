@@ -14,12 +14,12 @@ def test_weights_at_nodes_represent_the_points(columns):
     X = np.abs(normal(columns, n=300))
     axes = tuple(nodes_over(x.max(), 0.5) for x in X.T)
     weights = weights_at_nodes(axes, X)
-    centres = normal(columns, n=5, seed=1)
+    centers = normal(columns, n=5, seed=1)
     factors = [
         np.exp(-(((nodes - c[:, None]) / 0.5) ** 2))
-        for nodes, c in zip(axes, centres.T, strict=True)
+        for nodes, c in zip(axes, centers.T, strict=True)
     ]
     letters = "abc"[:columns]
     result = np.einsum(f"{letters},{','.join(f'k{x}' for x in letters)}->k", weights, *factors)
-    expected = np.exp(-(((X - centres[:, None]) / 0.5) ** 2).sum(axis=2)).sum(axis=1)
+    expected = np.exp(-(((X - centers[:, None]) / 0.5) ** 2).sum(axis=2)).sum(axis=1)
     np.testing.assert_allclose(result, expected, atol=1e-12)
