@@ -297,8 +297,10 @@ class Comparison(ReprMixin):
     def required_sample_size(self, power: float = 0.8, *, seed: int = 0) -> RequiredSampleSize:
         """Simulate the sample size with which the test finds this difference.
 
-        Returns the posterior median with an interval, in about a minute; see
-        :mod:`bke.inference.comparison.power`.
+        Returns the posterior median with an 80 % interval, in about a minute; see
+        :mod:`bke.inference.comparison.power`. It is approximate: in four settings of 2000 + 2000
+        rows the median was 1.09 to 1.20 times the true number, and the interval contained that in
+        0.50 to 0.80 of 20 data sets (``benchmarks/rows_needed.py``).
 
         Args:
             power: probability of a rejection, between ``alpha`` and 1.
