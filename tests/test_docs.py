@@ -178,17 +178,15 @@ def test_commands_of_results_and_pictures_have_the_recorded_options():
 #: Classes that functions return, base classes, exceptions and annotations: users do not call them,
 #: and the functions that return them are documented.
 RETURNED_NAMES = """
-AdditiveNoiseModel BayesRule CausalDirection CausalGraph ChainComparison Change ChangePoint
-ClusterMass ColumnComparison Comparison
-ConditionalEmbedding Contribution Convergence Covariance CredibleBand Diagnosis Edge
-Embedding EmbeddingPosterior
-GroupsComparison InputError Integral JointEmbedding Kernel KernelBayesFilter
-KernelComparison KernelScore KernelStudentT LearnedFilter LearnedKernel LearnedStudentT
-Likelihood LowRankError MMDEstimate MatchedWeights Measure Mode Modes Moment MonitorState
-Normalizer OpenRun PairComparison Peak PreImage PredictiveCheck Product Radial Region
-RegressionSummary Rows Sample SamplingError Scaled Score SmoothingError
-StateEstimates Stationary SteinResult Sum TableComparison TestComponent TestResult Thinned
-TwoDensityResult
+AdditiveNoiseModel BayesRule BayesianTestResult CausalDirection CausalGraph ChainComparison
+Change ChangePoint ClusterMass ColumnComparison Comparison ConditionalEmbedding Contribution
+Convergence Covariance CredibleBand Diagnosis Edge Embedding EmbeddingPosterior GroupsComparison
+InputError Integral JointEmbedding Kernel KernelBayesFilter KernelComparison KernelScore
+KernelStudentT LearnedFilter LearnedKernel LearnedStudentT Likelihood LowRankError MMDEstimate
+MatchedWeights Measure Mode Modes Moment MonitorState NormalMixture Normalizer OpenRun
+PairComparison Peak PreImage PredictiveCheck Product Radial Region RegressionSummary Rows Sample
+SamplingError Scaled Score SmoothingError StateEstimates Stationary SteinResult Sum
+TableComparison TestComponent TestResult Thinned TwoDensityResult
 """
 RETURNED = frozenset(RETURNED_NAMES.split())
 

@@ -136,14 +136,16 @@ def label_switching_notes(
     scale = values[list(clusters[0])].std(axis=1).mean(axis=0)
     scale = np.where(scale > 0.0, scale, values.std(axis=(0, 1)))
     quantiles = [
-        np.quantile(values[list(cluster)].reshape(-1, len(names)), PROBABILITIES, axis=0) / scale
+        np.quantile(values[list(cluster)].reshape(-1, len(names)), PROBABILITIES, axis=0)
         for cluster in clusters
     ]
     notes = []
     for cluster, other in zip(clusters[1:], quantiles[1:], strict=True):
-        if np.abs(other - quantiles[0]).max() < MIN_DIFFERENCE:
+        if (np.abs(other - quantiles[0]) / scale).max() < MIN_DIFFERENCE:
             continue
-        changes = [find(quantiles[0], other, names) for find in (_sign_changes, _permutation)]
+        changes = [
+            find(quantiles[0], other, scale, names) for find in (_sign_changes, _permutation)
+        ]
         if change := ", or after ".join(filter(None, changes)):
             chains, reference = (
                 ", ".join(str(labels[chain]) for chain in group) for group in (cluster, clusters[0])
@@ -166,10 +168,12 @@ def _arrays(names: Sequence[str]) -> dict[str, list[int]]:
     return {name: [columns[index] for index in sorted(columns)] for name, columns in arrays.items()}
 
 
-def _sign_changes(first: np.ndarray, second: np.ndarray, names: Sequence[str]) -> str:
+def _sign_changes(
+    first: np.ndarray, second: np.ndarray, scale: np.ndarray, names: Sequence[str]
+) -> str:
     """Describe the parameters whose signs must be reversed for quantiles (Q, D) to agree."""
-    as_is = np.abs(second - first).max(axis=0)
-    reversed_ = np.abs(-second[::-1] - first).max(axis=0)
+    as_is = np.abs(second - first).max(axis=0) / scale
+    reversed_ = np.abs(-second[::-1] - first).max(axis=0) / scale
     changed = (as_is >= TOLERANCE) & (reversed_ < TOLERANCE)
     if not changed.any() or (np.minimum(as_is, reversed_) >= TOLERANCE).any():
         return ""
@@ -178,7 +182,9 @@ def _sign_changes(first: np.ndarray, second: np.ndarray, names: Sequence[str]) -
     )
 
 
-def _permutation(first: np.ndarray, second: np.ndarray, names: Sequence[str]) -> str:
+def _permutation(
+    first: np.ndarray, second: np.ndarray, scale: np.ndarray, names: Sequence[str]
+) -> str:
     """Describe the arrays whose components must be permuted for quantiles (Q, D) to agree."""
     from scipy.optimize import linear_sum_assignment  # slow to import
 
@@ -188,15 +194,16 @@ def _permutation(first: np.ndarray, second: np.ndarray, names: Sequence[str]) ->
         members = [name for name, columns in arrays.items() if len(columns) == length]
         columns = np.array([arrays[name] for name in members])
         # (K, arrays * Q): all arrays have the same components, as means and spreads of a mixture.
-        parts = [
-            part[:, columns].transpose(2, 1, 0).reshape(length, -1) for part in (first, second)
-        ]
-        cost = np.abs(parts[0][:, None] - parts[1][None]).max(axis=2)
+        target, source, unit = (
+            part[:, columns].transpose(2, 1, 0).reshape(length, -1)
+            for part in (first, second, np.broadcast_to(scale, first.shape))
+        )
+        cost = (np.abs(target[:, None] - source) / unit[:, None]).max(axis=2)
         order = linear_sum_assignment(cost)[1]
         if (order != np.arange(length)).any():
             aligned[:, columns] = second[:, columns[:, order]]
             permuted += members
-    if not permuted or np.abs(aligned - first).max() >= TOLERANCE:
+    if not permuted or (np.abs(aligned - first) / scale).max() >= TOLERANCE:
         return ""
     return f"a permutation of the components of {_listed(permuted)}"
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -42,6 +42,9 @@ from ..data.weighted import weighted_quantiles
 from ..permutation.samples import TwoSamples
 from ..sampling.adaptive_quadrature import IntegratedDensity, integrate
 from ..statistics.landmark_bayes_factor import ROWS_PER_LANDMARK, draw_landmarks
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Variance, with k(x, x) = 1, that is added to the sampling covariance, because features of a long
 #: lengthscale are nearly collinear. It is the paper's. A jitter that depended on the lengthscale or
@@ -194,6 +197,12 @@ class BayesianTestResult(ReprMixin):
     def posterior_probability(self) -> float:
         """Posterior probability that P and Q differ."""
         return float(expit(self.log_bayes_factor + logit(self.prior_probability)))
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return ``profile`` with the columns ``lengthscale`` and ``log_bayes_factor``."""
+        import pandas as pd
+
+        return pd.DataFrame(self.profile, columns=["lengthscale", "log_bayes_factor"])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the attributes as plain data for JSON."""

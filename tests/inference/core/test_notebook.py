@@ -107,6 +107,11 @@ def regression():
     )
 
 
+def bayesian():
+    rng = np.random.default_rng(0)
+    return inference.bayesian_two_sample_test(rng.normal(size=40), rng.normal(size=40))
+
+
 def test_of_samples():
     result = two_sample_test(normal(20), normal(20, shift=2.0), n_resamples=99, **QUIET)
     return result.with_sample_names((ODD, "b"))
@@ -127,6 +132,7 @@ RESULTS = {
         ),
         *(True, False, 1),
     ),
+    "BayesianTestResult": (bayesian, False, False, None),
     "SteinResult": (
         lambda: stein_test(normal(60, 2, 1.0), -normal(60, 2, 1.0), columns=[ODD, "b"], **QUIET),
         *(True, True, 2),

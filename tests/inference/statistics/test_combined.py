@@ -14,7 +14,7 @@ from bke.inference.statistics.location import Location
 
 
 def test_weights_of_the_components_are_those_of_the_documented_formula():
-    """CMP-9 by its definition: location and covariances have the weight one half."""
+    """CMP-9 by its definition: a weighted mean, location and covariances weigh one half."""
     rng = np.random.default_rng(2)
     samples = TwoSamples(rng.normal(size=(30, 2)), rng.normal(0.3, 1.2, size=(45, 2)))
     sample = pool_rows(samples, 29, rng)
@@ -22,9 +22,12 @@ def test_weights_of_the_components_are_those_of_the_documented_formula():
     half = {"in location", "in the distance of covariances", "in the dimensions of covariances"}
     names = [name for statistic in STATISTICS for name, _ in statistic.component_weights]
     assert half < set(names)
-    expected = np.zeros(30)
+    expected, total = np.zeros(30), 0.0
     for name, values in zip(names, combined.components(), strict=True):
-        expected += (0.5 if name in half else 1.0) * np.exp(0.5 * neg_log_tails(values))
+        weight = 0.5 if name in half else 1.0
+        expected += weight * np.exp(0.5 * neg_log_tails(values))
+        total += weight
+    expected /= total
     np.testing.assert_allclose(combined.values(), 2.0 * np.log(expected), rtol=1e-12)
     assert combined_pvalue(sample) == p_value(expected)
     location = Location.choose(sample).evaluate(sample).values[0]

@@ -191,12 +191,12 @@ def test_a_linear_dependence_is_a_component_with_a_large_weight():
 
 
 def test_a_statistic_of_another_type_has_half_the_weight():
-    """The combination is (e^(a/2) + e^(b/2) / 2)^2 of negative logs of both p-values."""
+    """The combination is ((2 e^(a/2) + e^(b/2)) / 3)^2 of negative logs of both p-values."""
     rows = np.random.default_rng(6).normal(size=(4, 100))
     centered = rows[:3] - rows[:3].mean(axis=1, keepdims=True)
     together = np.log(np.exp(centered / centered.std(axis=1, keepdims=True)).sum(axis=0))
     a, b = neg_log_tails(together), neg_log_tails(rows[3])
-    expected = 2.0 * np.log(np.exp(a / 2) + 0.5 * np.exp(b / 2))
+    expected = 2.0 * np.log((2.0 * np.exp(a / 2) + np.exp(b / 2)) / 3.0)
     combined = combine(rows, [("", None)] * 4, num_other=1)
     np.testing.assert_allclose(combined.values, expected)
     assert combined.most_extreme < 3
