@@ -51,7 +51,8 @@ autodoc_default_options = {
     "members": True,
     "inherited-members": False,
     # Methods of scikit-learn's estimators, which scikit-learn documents.
-    "exclude-members": "set_fit_request, set_predict_request, set_score_request",
+    "exclude-members": "set_fit_request, set_predict_request, set_score_request, "
+    "set_decision_function_request, set_score_samples_request",
 }
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
