@@ -62,8 +62,9 @@ class PermutationScheme:
             return 2 ** (min(self.n_units, MAX_COUNTED) - 1)
         assert self.labels is not None
         is_first = self.labels == self.labels.max()
-        strata = np.zeros(self.n_units, dtype=int) if self.strata is None else self.strata
-        stratum = np.unique(strata, return_inverse=True)[1]
+        stratum = np.zeros(self.n_units, dtype=int)
+        if self.strata is not None:
+            stratum = np.unique(self.strata, return_inverse=True)[1]
         sizes = np.stack([np.bincount(stratum, rows) for rows in (is_first, ~is_first)], axis=1)
         pairs = sizes.astype(int).tolist()
         count = math.prod(math.comb(m + n, min(m, n, MAX_COUNTED)) for m, n in pairs)

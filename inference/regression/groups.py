@@ -266,13 +266,20 @@ class LandmarkFeatures(NamedTuple):
     def transform(self, rows: np.ndarray) -> np.ndarray:
         """Return the features (n, m) of rows (n, D)."""
         scaled = (rows - self.center) / self.scale
-        # Padded to a power of two: each number of rows compiles a program of the kernel.
-        size = max(64, 2 ** math.ceil(math.log2(len(scaled))))
-        padded = np.pad(scaled, ((0, size - len(scaled)), (0, 0)))
+        padded = pad_rows(scaled)
         features = [scaled] if self.linear else []
         for kernel in self.kernels:
             features.append(np.asarray(kernel(padded, self.landmarks))[: len(scaled)])
         return np.concatenate(features, axis=1)
+
+
+def pad_rows(rows: np.ndarray) -> np.ndarray:
+    """Append zeros to rows (n, D) up to a power of two, of at least 64 rows.
+
+    Each number of rows compiles a program of the kernel.
+    """
+    size = max(64, 2 ** math.ceil(math.log2(len(rows))))
+    return np.pad(rows, ((0, size - len(rows)), (0, 0)))
 
 
 class GroupMeans(NamedTuple):

@@ -27,7 +27,7 @@ from ..core.machine import computing
 from ..data.canonical import canonical_order
 from ..data.checks import check_positive, plain_array
 from ..learning.bandwidths import pairwise_distances
-from .groups import GroupedRows, as_classes, as_groups
+from .groups import GroupedRows, as_classes, as_groups, pad_rows
 
 with contextlib.suppress(ImportError):  # without scikit-learn a BaseEstimator has no instances
     from sklearn.metrics import accuracy_score
@@ -110,7 +110,8 @@ class _GroupKernelMachine(BaseEstimator):  # type: ignore[misc]
                 total = np.zeros(len(columns))
                 for start in range(0, len(rows), block):
                     part = rows[start : start + block] / self.scale_
-                    total += np.asarray(self.kernel_(part, columns)).sum(axis=0)
+                    values = np.asarray(self.kernel_(pad_rows(part), columns))
+                    total += values[: len(part)].sum(axis=0)
                 means = np.add.reduceat(total, fitted.starts) / fitted.counts
                 products[index] = means / len(rows)
         return products
@@ -121,9 +122,9 @@ class _GroupKernelMachine(BaseEstimator):  # type: ignore[misc]
         block = max(1, MAX_VALUES // len(rows))
         with computing():
             for start in range(0, len(rows), block):
-                total += float(
-                    np.asarray(self.kernel_(scaled[start : start + block], scaled)).sum()
-                )
+                part = scaled[start : start + block]
+                values = np.asarray(self.kernel_(pad_rows(part), pad_rows(scaled)))
+                total += float(values[: len(part), : len(scaled)].sum())
         return total / len(rows) ** 2
 
 

@@ -32,7 +32,7 @@ from ..permutation.null_distribution import (
     small_sample_note,
     without_rounding,
 )
-from ..permutation.scheme import MAX_COUNTED, PermutationScheme
+from ..permutation.scheme import PermutationScheme
 from .kernels import SINGLE_KERNELS, KernelChoice, center, check_not_degenerate, gram
 from .residuals import MIN_RESIDUAL_VARIANCE, NOTHING_LEFT
 from .result import TestResult, kernel_notes
@@ -183,7 +183,9 @@ def local_permutation_test(
     sizes = np.bincount(clusters)
     scheme = PermutationScheme.independent(np.arange(n), clusters)
     clusters_text = pluralize(len(sizes), "cluster")
-    num_permutations = math.prod(math.factorial(min(k, MAX_COUNTED)) for k in sizes.tolist())
+    num_permutations = math.prod(
+        PermutationScheme("pairings", size).n_distinct for size in sizes.tolist()
+    )
 
     def evaluate(count: int) -> TestResult:
         permutations = np.vstack([np.arange(n), scheme.draw(count, rng()).T])

@@ -15,7 +15,6 @@ import dataclasses
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import cho_solve
 
 from ..kernels.base import Covariance, check_row_labels, column_names, in_order_of
 from ..kernels.covariance import as_numbers
@@ -31,7 +30,7 @@ from .conditional import (
 )
 from .embedding import Embedding
 from .pre_image import pre_images
-from .rules import rule_cholesky, rule_regularization
+from .rules import rule_cholesky, rule_regularization, rule_solution
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -235,8 +234,7 @@ class KernelBayesFilter:
         weighted = Z * prior[:, None]
         covariance = Z.T @ weighted
         factor = rule_cholesky(covariance, added, self.method, f"{step}_regularization")
-        right = covariance @ coordinates if self.method == "squared" else coordinates
-        return np.asarray(weighted @ cho_solve(factor, right))
+        return np.asarray(weighted @ rule_solution(factor, covariance, coordinates, self.method))
 
     def _normalized(
         self, weights: np.ndarray, step: int, prior: np.ndarray | None = None

@@ -211,8 +211,7 @@ class BayesRule:
 
     def _solved(self, coordinates: np.ndarray) -> np.ndarray:
         """Return (C^2 + delta I)^-1 C z or (C + delta I)^-1 z of coordinates z (r, m)."""
-        right = self.covariance @ coordinates if self.method == "squared" else coordinates
-        return np.asarray(cho_solve(self._factor, right))
+        return rule_solution(self._factor, self.covariance, coordinates, self.method)
 
     @functools.cached_property
     def _factor(self) -> tuple[np.ndarray, bool]:
@@ -312,6 +311,14 @@ def rule_cholesky(
     description = "the uncentered covariance operator of the observations under the prior"
     matrix = covariance @ covariance if method == "squared" else covariance
     return regularized_cholesky(matrix, added, description, name)
+
+
+def rule_solution(
+    factor: tuple[np.ndarray, bool], covariance: np.ndarray, coordinates: np.ndarray, method: str
+) -> np.ndarray:
+    """Solve by the factor of :func:`rule_cholesky` for C z, or for z with ``"importance"``."""
+    right = covariance @ coordinates if method == "squared" else coordinates
+    return np.asarray(cho_solve(factor, right))
 
 
 def function_embedding(
