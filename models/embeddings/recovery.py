@@ -125,7 +125,8 @@ def mixture_pre_image(
     points, weights = np.asarray(embedding.points), np.asarray(embedding.weights)
     if not weights.sum() > 1e-12 * np.abs(weights).sum():
         raise ValueError("the weights of the embedding must have a positive sum")
-    weights = weights / weights.sum()
+    embedding = embedding.normalized()
+    weights = np.asarray(embedding.weights)
     lengthscale = float(np.reshape(kernel.lengthscale, ()))
     dimension, rng = points.shape[1], np.random.default_rng(seed)
     extent = float(np.ptp(points, axis=0).max()) or lengthscale
@@ -134,7 +135,7 @@ def mixture_pre_image(
     support = np.maximum(weights, 0.0)
     best: Any = None
     with jax.enable_x64(True):
-        constant = float(embedding.squared_norm()) / float(np.sum(embedding.weights)) ** 2
+        constant = float(embedding.squared_norm())
         for _ in range(starts):
             theta = _start(points, support, n_components, limits, rng)
             free = [(None, None)] * (n_components * (1 + dimension))
@@ -196,7 +197,7 @@ def _normal_inner_products(
 
 
 @partial(jax.jit, static_argnums=4)
-@partial(jax.value_and_grad)
+@jax.value_and_grad
 def _squared_distance(
     theta: jax.Array, points: jax.Array, weights: jax.Array, lengthscale: jax.Array, count: int
 ) -> jax.Array:
