@@ -220,8 +220,8 @@ class ChainComparison(ReprMixin):
     def to_dataframe(self) -> pd.DataFrame:
         """Return a data frame with one row per parameter, and per pair of :attr:`pairs`.
 
-        Columns: ``name``, ``what`` (``"parameter"`` or ``"pair"``), ``pvalue``, adjusted for all
-        parameters or all pairs, and ``differs``.
+        Columns: ``name``, ``category`` (``"parameter"`` or ``"pair"``), ``pvalue``, adjusted for
+        all parameters or all pairs, and ``differs``.
         """
         import pandas as pd
 
@@ -230,7 +230,7 @@ class ChainComparison(ReprMixin):
             for category, differences in (("parameter", self.columns), ("pair", self.pairs))
             for difference in differences
         ]
-        return pd.DataFrame(rows, columns=["name", "what", "pvalue", "differs"])
+        return pd.DataFrame(rows, columns=["name", "category", "pvalue", "differs"])
 
     def to_dict(self) -> dict[str, Any]:
         """Return all results except the draws in types of JSON; NaN becomes ``None``."""
@@ -239,20 +239,20 @@ class ChainComparison(ReprMixin):
             "agree": self.agree,
             "pvalue": self.pvalue,
             "alpha": self.alpha,
-            "between": None if np.isnan(self.pvalue_between) else self.pvalue_between,
-            "within": self.pvalue_within,
-            "kind": self.strongest_component,
+            "pvalue_between": None if np.isnan(self.pvalue_between) else self.pvalue_between,
+            "pvalue_within": self.pvalue_within,
+            "strongest_component": self.strongest_component,
             "clusters": self.clusters,
             "drifting": self.drifting,
-            "of": self.groups,
+            "groups": self.groups,
             "columns": [difference._asdict() for difference in self.columns],
             "pairs": [difference._asdict() for difference in self.pairs],
             "names": self.names,
             "labels": self.labels,
-            "left_out": self.constant_parameters,
+            "constant_parameters": self.constant_parameters,
             "rhat": None if np.isnan(self.rhat) else self.rhat,
             "autocorrelation_time": self.autocorrelation_time,
-            "batches": self.num_batches,
+            "num_batches": self.num_batches,
             "sizes": self.sizes,
             "n_resamples": self.n_resamples,
             "masses": [cluster._asdict() for cluster in self.masses],

@@ -461,8 +461,7 @@ class MonitorState(ReprMixin):
     def to_dataframe(self) -> pd.DataFrame:
         """Return one row for each change, in the order of ``changes``.
 
-        Columns: ``what``, its description; ``columns``, their names joined by commas; and
-        ``evidence``, its wealth.
+        Columns: its ``description``; ``columns``, their names joined by commas; and its ``wealth``.
         """
         import pandas as pd
 
@@ -470,7 +469,7 @@ class MonitorState(ReprMixin):
             (change.description, ", ".join(change.columns), change.wealth)
             for change in self.changes
         ]
-        return pd.DataFrame(rows, columns=["what", "columns", "evidence"])
+        return pd.DataFrame(rows, columns=["description", "columns", "wealth"])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -478,15 +477,19 @@ class MonitorState(ReprMixin):
         return {
             "rows": self.rows,
             "alpha": self.alpha,
-            "evidence": self.max_wealth,
+            "max_wealth": self.max_wealth,
             "pvalue": self.pvalue,
             "e_value": self.e_value,
             "alarm": self.alarm,
-            "row": self.alarm_row,
-            "since": point and dict(zip(("row", "low", "high", "cut"), point, strict=True)),
-            "since_time": self.change_point_time,
-            "where": [
-                {"what": change.description, "columns": change.columns, "evidence": change.wealth}
+            "alarm_row": self.alarm_row,
+            "change_point": point and dict(zip(("row", "low", "high", "cut"), point, strict=True)),
+            "change_point_time": self.change_point_time,
+            "changes": [
+                {
+                    "description": change.description,
+                    "columns": change.columns,
+                    "wealth": change.wealth,
+                }
                 for change in self.changes
             ],
             "repeated": self.repeated,

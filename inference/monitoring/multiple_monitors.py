@@ -191,14 +191,23 @@ class Monitors(ReprMixin):
     def to_dataframe(self) -> pd.DataFrame:
         """Return one row for each stream, in the order of ``monitors``.
 
-        Columns: ``stream``, its name; number of ``rows``; ``evidence``, its largest wealth;
+        Columns: ``stream``, its name; number of ``rows``; ``max_wealth``, its largest wealth;
         ``e_value``; ``changed``, whether it is in :attr:`changed`; ``alarm``, whether its monitor
-        raised an alarm; ``row`` of the alarm, or NaN; and ``what``, the descriptions of changes.
+        raised an alarm; ``alarm_row``, or NaN; and ``changes``, their descriptions.
         """
         import pandas as pd
 
         changed = self.changed
-        header = ["stream", "rows", "evidence", "e_value", "changed", "alarm", "row", "what"]
+        header = [
+            "stream",
+            "rows",
+            "max_wealth",
+            "e_value",
+            "changed",
+            "alarm",
+            "alarm_row",
+            "changes",
+        ]
         rows = []
         for name, monitor in self.monitors.items():
             state = monitor.state
@@ -216,7 +225,7 @@ class Monitors(ReprMixin):
             "streams": len(self.monitors),
             "rows": self._num_rows,
             "changed": {name: self.monitors[name].to_dict() for name in self.changed},
-            "needed_e_value": self.e_value_threshold,
+            "e_value_threshold": self.e_value_threshold,
             "e_values": {name: monitor.state.e_value for name, monitor in self.monitors.items()},
             "notes": list(self.notes),
         }

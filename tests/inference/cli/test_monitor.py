@@ -79,7 +79,7 @@ def test_lines_of_json_and_files(files, monitor):
     assert [batch["rows"] for batch in batches] == [250, 500, 600]
     assert [batch["alarm"] for batch in batches] == [False, True, True]
     summary = json.loads((files / "out" / "monitor.json").read_text())
-    assert summary["row"] == batches[-1]["row"]
+    assert summary["alarm_row"] == batches[-1]["alarm_row"]
     assert summary["stream"] == "-"
     assert (files / "out" / "monitor.png").stat().st_size > 10_000
 
