@@ -139,7 +139,7 @@ class Units:
     columns: tuple[str, ...]
     sizes: tuple[int, ...] = ()
 
-    def points(self, data: np.ndarray) -> Any:
+    def transform_data(self, data: np.ndarray) -> Any:
         """Transform data (n, D) to the units of the model with the recorded dither, and split."""
         if self.dither.any():
             data = dithered(data, list(self.dither), self.dither_seed)

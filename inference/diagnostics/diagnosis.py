@@ -181,7 +181,7 @@ class Diagnosis(ReprMixin):
         return math.nan if self.convergence is None else self.convergence.rhat
 
     @property
-    def ess(self) -> float:
+    def ess_bulk(self) -> float:
         """Smallest bulk effective sample size over all chains; NaN for independent draws.
 
         The smaller one of bulk and tail is ``convergence.ess``.

@@ -199,7 +199,7 @@ def _relative_mse(
     advance: Callable[[int], None],
 ) -> tuple[float, float]:
     """Return the risk of the posterior embedding over that of the empirical one, and its error."""
-    points = run.units.points(data)  # with the same scale and dither in all folds
+    points = run.units.transform_data(data)  # with the same scale and dither in all folds
     # Rows may cancel in a fold that do not in all data, but not if they are dithered already.
     dither = None if run.units.dither.any() else dither
     model = {**model, "measure": run.target.measure, "standardize": None, "dither": dither}

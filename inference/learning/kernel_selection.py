@@ -244,7 +244,7 @@ def _prepare_search(
     units, _, prior_draws = _retry_with_dither(
         lambda dither: prepare(target, observed, evaluate, dither=dither, seed=seed), part
     )
-    scaled = np.asarray(units.points(observed.rows))
+    scaled = np.asarray(units.transform_data(observed.rows))
     learned = target.prepared(random_part(scaled, LEARNED_ROWS, seed))
     return PeakSearch(target, learned, flatten(prior_draws), "ml", False), units, scaled
 

@@ -250,7 +250,7 @@ def _plane(comparison: Comparison, axes: Sequence[Axes], labels: Sequence[str]) 
     x, y = (np.linspace(a, b, MESH_SIDE) for a, b in zip(low, high, strict=True))
     at = np.stack([grid.ravel() for grid in np.meshgrid(x, y)], axis=1)
     signs = comparison.region_sign(at).reshape(MESH_SIDE, MESH_SIDE)
-    signs = select_parts(regions, signs, x, y)
+    signs = parts_with_centers(regions, signs, x, y)
     shades = ListedColormap([Q_MORE, "white", P_MORE])
     rows = axes[0]
     rows.pcolormesh(x, y, signs, cmap=shades, vmin=-1, vmax=1, alpha=REGION_ALPHA, zorder=0)
@@ -364,7 +364,7 @@ def legend_handles(signs: np.ndarray, names: tuple[str, str]) -> list[Patch]:
     ]
 
 
-def select_parts(
+def parts_with_centers(
     regions: Sequence[Region], signs: np.ndarray, x: np.ndarray, y: np.ndarray
 ) -> np.ndarray:
     """Set signs (k, m) over y and x to 0 in connected parts without the center of a region.

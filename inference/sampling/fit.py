@@ -251,7 +251,7 @@ def prepare(
             )
 
     def prepare_points(units: Units) -> Points:
-        points = shard_points(target.prepared(units.points(rows)), shard)
+        points = shard_points(target.prepared(units.transform_data(rows)), shard)
         compilers.submit(compile_density, points)
         return points
 

@@ -188,7 +188,7 @@ class Foreign:
         with computing():
             z = {name: np.asarray(free) for name, free in target.unconstrain(self.values).items()}
             target.check_smoothed(observed.rows.shape[1])
-            points = target.prepared(observed.units.points(observed.rows))
+            points = target.prepared(observed.units.transform_data(observed.rows))
             density = functools.partial(
                 densities.log_densities, densities.compile_log_density(target), X=points
             )

@@ -138,7 +138,7 @@ class OpenRun:
         def prepare() -> Points:
             data = observed["X"].values
             with computing():
-                return self.target.prepared(self.units.points(data))
+                return self.target.prepared(self.units.transform_data(data))
 
         digest = fingerprint(self.tree, ["observed_data", "constant_data"])
         return self._points.get(digest, prepare)

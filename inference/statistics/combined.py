@@ -31,7 +31,7 @@ from ..permutation.null_distribution import (
 from ..permutation.pooled_sample import PooledSample
 from .base import Evaluation, NullOptions, Statistic
 from .covariance import Covariances
-from .kernels import Scale
+from .kernels import KernelScale
 from .label_bayes_factor import LabelBayesFactors
 from .landmark_bayes_factor import LandmarkBayesFactors
 from .local_differences import LocalDifferences, LocalStatistics
@@ -128,7 +128,7 @@ class CombinedStatistic:
         raise ValueError("local differences were not evaluated")
 
     @property
-    def scale(self) -> Scale:
+    def scale(self) -> KernelScale:
         """Most significant single kernel."""
         for statistic, (values, _) in zip(self.statistics, self.evaluations, strict=True):
             if isinstance(statistic, LabelBayesFactors):

@@ -200,14 +200,14 @@ GAUSSIAN = KernelFamily("euclidean", squared_exponential, 2, "SquaredExponential
 LAPLACE = KernelFamily("cityblock", _laplace, 1, "Laplace", 0.375)
 
 
-class Scale(NamedTuple):
+class KernelScale(NamedTuple):
     """A kernel of a test; the lengthscale is in units of the scaled columns."""
 
     family: KernelFamily
     lengthscale: float
 
 
-def choose_scales(sample: PooledSample) -> list[Scale]:
+def choose_scales(sample: PooledSample) -> list[KernelScale]:
     """Return the kernels of a test, from well below the shortest distances upwards."""
     scales = []
     # In few columns both families are equally sensitive. The slower one comes first.
@@ -219,7 +219,7 @@ def choose_scales(sample: PooledSample) -> list[Scale]:
             lengthscales = family.squared_lengthscales(LONGEST * median, shortest, SQUARINGS)
         else:
             lengthscales = np.geomspace(shortest, LONGEST * median, count)
-        scales += [Scale(family, float(lengthscale)) for lengthscale in lengthscales]
+        scales += [KernelScale(family, float(lengthscale)) for lengthscale in lengthscales]
     return scales
 
 

@@ -41,7 +41,7 @@ from .kernels import (
     KernelFamily,
     KernelFeatures,
     KernelFunction,
-    Scale,
+    KernelScale,
     choose_nodes,
     choose_scales,
 )
@@ -210,7 +210,7 @@ class LabelBayesFactors(Statistic):
         scales: kernels; each is combined with all variances.
     """
 
-    scales: tuple[Scale, ...]
+    scales: tuple[KernelScale, ...]
     component_weights: ClassVar = (("at one scale", 1.0), ("at all scales together", 1.0))
 
     @classmethod
@@ -218,7 +218,7 @@ class LabelBayesFactors(Statistic):
         """Choose the scales."""
         return cls(tuple(choose_scales(sample)))
 
-    def most_significant(self, values: np.ndarray) -> Scale:
+    def most_significant(self, values: np.ndarray) -> KernelScale:
         """Return the kernel with the largest standardized value, for the observed labels."""
         return self.scales[int(np.argmax(standardize(values)[:, 0])) // len(VARIANCES)]
 

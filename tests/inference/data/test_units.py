@@ -54,11 +54,11 @@ def test_scales_are_standard_deviations_of_columns_or_of_all():
     squares = (X - X.mean(axis=0)) ** 2
     deviations = np.sqrt(squares.mean(axis=0))
     np.testing.assert_allclose(choose_scale(X, "column"), deviations, rtol=1e-13)
-    points = choose_units(X, "column", None).points(X)
+    points = choose_units(X, "column", None).transform_data(X)
     np.testing.assert_allclose(points * deviations, X, rtol=1e-13)  # not centered
     pooled = np.full(3, np.sqrt(squares.mean()))
     np.testing.assert_allclose(choose_scale(X, "pooled"), pooled, rtol=1e-13)
-    np.testing.assert_array_equal(choose_units(X, None, None).points(X), X)
+    np.testing.assert_array_equal(choose_units(X, None, None).transform_data(X), X)
 
 
 def test_other_scales_are_refused():
@@ -173,13 +173,15 @@ def test_rounded_data_are_dithered_within_their_unit():
     data = integers()
     units = prepared(data)
     np.testing.assert_array_equal(units.dither, [1.0])
-    moved = units.points(data) * units.scale - data
+    moved = units.transform_data(data) * units.scale - data
     assert np.all(np.abs(moved) <= 0.5)
     assert np.abs(moved).max() > 0.4
     assert len(np.unique(moved)) == len(data)
-    np.testing.assert_array_equal(units.points(data), prepared(data).points(data))
-    assert not np.array_equal(units.points(data), prepared(data, seed=4).points(data))
-    assert zero_rows(units.points(data)).size == 0
+    np.testing.assert_array_equal(units.transform_data(data), prepared(data).transform_data(data))
+    assert not np.array_equal(
+        units.transform_data(data), prepared(data, seed=4).transform_data(data)
+    )
+    assert zero_rows(units.transform_data(data)).size == 0
 
 
 def test_the_dithered_density_is_finite_if_the_rounded_density_is_zero():
@@ -187,7 +189,7 @@ def test_the_dithered_density_is_finite_if_the_rounded_density_is_zero():
     units = prepared(data)
     kernel = SquaredExponential(0.8)
     assert log_marginal_likelihood(units.to_model(data), kernel) < -60.0  # log of rounding error
-    assert log_marginal_likelihood(units.points(data), kernel) > -30.0
+    assert log_marginal_likelihood(units.transform_data(data), kernel) > -30.0
 
 
 def test_dither_none_refuses_and_names_the_rows():
@@ -204,7 +206,7 @@ def test_continuous_data_are_not_dithered(dither):
     X = gamma_sample()
     units = prepared(X, dither=dither)
     assert not units.dither.any()
-    np.testing.assert_array_equal(units.points(X), X / X.std(axis=0))
+    np.testing.assert_array_equal(units.transform_data(X), X / X.std(axis=0))
 
 
 def test_a_unit_of_the_user_is_used():
@@ -213,7 +215,7 @@ def test_a_unit_of_the_user_is_used():
     X = gamma_sample()
     units = prepared(X, dither=[0.0, 2.0, 0.0])
     np.testing.assert_array_equal(units.dither, [0.0, 2.0, 0.0])
-    moved = units.points(X) * units.scale - X
+    moved = units.transform_data(X) * units.scale - X
     np.testing.assert_allclose(moved[:, [0, 2]], 0.0, atol=1e-12)
     assert 0.8 < np.abs(moved[:, 1]).max() <= 1.0
 
@@ -243,8 +245,10 @@ def test_feet_and_meters_give_the_same_answer(prior, scale):
         prepared(meters, scale=scale, target=target),
     )
     np.testing.assert_allclose(in_feet.scale * 0.3048, in_meters.scale, rtol=1e-13)
-    np.testing.assert_allclose(in_meters.points(meters), in_feet.points(feet), rtol=1e-12)
-    same_density(target, in_feet.points(feet), in_meters.points(meters))
+    np.testing.assert_allclose(
+        in_meters.transform_data(meters), in_feet.transform_data(feet), rtol=1e-12
+    )
+    same_density(target, in_feet.transform_data(feet), in_meters.transform_data(meters))
 
 
 def test_rounded_feet_and_meters_are_dithered_equally():
@@ -254,9 +258,9 @@ def test_rounded_feet_and_meters_are_dithered_equally():
     np.testing.assert_array_equal(in_feet.dither, [100.0])
     np.testing.assert_allclose(in_meters.dither, [30.48], rtol=1e-12)
     np.testing.assert_allclose(
-        in_meters.points(meters), in_feet.points(feet), rtol=1e-12, atol=1e-13
+        in_meters.transform_data(meters), in_feet.transform_data(feet), rtol=1e-12, atol=1e-13
     )
-    same_density(default_target(), in_feet.points(feet), in_meters.points(meters))
+    same_density(default_target(), in_feet.transform_data(feet), in_meters.transform_data(meters))
 
 
 def same_density(target, X, Y):

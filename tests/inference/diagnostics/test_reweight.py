@@ -156,7 +156,7 @@ def test_diagnosis_before_and_after_reweight(by_nuts, reweighted, by_quadrature)
     assert "ESS" not in str(independent)
     assert independent.convergence is None
     assert independent.per_mode == (None,) * len(independent.modes.modes)
-    assert np.isnan([independent.rhat, independent.ess]).all()
+    assert np.isnan([independent.rhat, independent.ess_bulk]).all()
     assert {independent.summary()[name] for name in ("rhat", "ess_bulk", "mixed")} == {None}
 
 
@@ -199,7 +199,7 @@ def test_two_hyperparameters_against_a_grid_and_bridge_sampling(seed):
     run = fit(X, method="quadrature", **arguments)
     target, units = target_of(run)
     with jax.enable_x64(True):
-        points = jax.numpy.asarray(units.points(run["observed_data"]["X"].values))
+        points = jax.numpy.asarray(units.transform_data(run["observed_data"]["X"].values))
         names = list(run["unconstrained_posterior"].data_vars)
         axes = [np.linspace(-4.0, 3.5, 400), np.linspace(-12.0, 12.0, 120)]
         log_density = jax.jit(

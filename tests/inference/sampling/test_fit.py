@@ -46,7 +46,7 @@ def test_a_run_has_the_groups_of_arviz(run):
 
 def test_lp_is_the_log_density_of_the_draws(run):
     _target, units = target_of(run)
-    points = units.points(run["observed_data"]["X"].values)
+    points = units.transform_data(run["observed_data"]["X"].values)
     for chain, draw in [(0, 3), (1, 9)]:
         lengthscale = float(run["posterior"]["lengthscale"][chain, draw]) / units.scale[0]
         expected = (
@@ -163,7 +163,7 @@ def test_rounded_data_are_dithered_within_their_unit_and_recorded():
     run = fit(X, **SHORT, dither="auto")
     _, units = target_of(run)
     assert units.dither.tolist() == [1.0]
-    moved = units.points(X[:, None]) * units.scale - X[:, None]
+    moved = units.transform_data(X[:, None]) * units.scale - X[:, None]
     assert 0 < np.abs(moved).max() <= 0.5
     assert np.isfinite(run["sample_stats"]["lp"]).all()
 

@@ -164,7 +164,7 @@ def test_the_error_is_recorded_and_printed(run, tmp_path):
     target, units = target_of(loaded)
     assert target.likelihood == Nystrom(30)
     with computing():
-        points = target.prepared(units.points(X))
+        points = target.prepared(units.transform_data(X))
     assert isinstance(points, LowRankSolver)
     assert points.basis.size == 30
 
@@ -194,7 +194,7 @@ def test_an_unknown_error_is_reported_as_unknown(run, monkeypatch):
     target, units = target_of(run)
     z = {n: v.values for n, v in run["unconstrained_posterior"].data_vars.items()}
     with computing():
-        points = target.prepared(units.points(X))
+        points = target.prepared(units.transform_data(X))
         monkeypatch.setattr(LowRankSolver, "error_terms", lambda *_: None)
         estimate = estimate_error(target, points, z, run["sample_stats"]["lp"].values)
     assert np.isnan(estimate["low_rank_error"])
@@ -290,7 +290,7 @@ def test_a_saved_run_has_its_landmarks(by_landmarks, tmp_path):
     target, units = target_of(loaded)
     np.testing.assert_allclose(target.landmarks, LANDMARK_POINTS / PLANE.std(axis=0))
     with computing():
-        points = target.prepared(units.points(PLANE))
+        points = target.prepared(units.transform_data(PLANE))
     assert points.entries == 80 * 6
 
 

@@ -53,7 +53,7 @@ def test_a_joint_run_remembers_its_samples(joint, tmp_path):
     again = load_run(tmp_path / "run.nc")
     _, units = target_of(again)
     assert units.sizes == (len(P), len(Q))
-    first, second = units.points(again["observed_data"]["X"].values)
+    first, second = units.transform_data(again["observed_data"]["X"].values)
     pooled = np.concatenate([P, Q])
     np.testing.assert_allclose(first, P / pooled.std())
     np.testing.assert_allclose(second, Q / pooled.std())

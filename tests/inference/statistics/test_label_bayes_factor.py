@@ -8,7 +8,7 @@ from bke.inference.permutation.pool import pool_rows
 from bke.inference.permutation.samples import TwoSamples
 from bke.inference.statistics import label_bayes_factor
 from bke.inference.statistics.combined import CombinedStatistic
-from bke.inference.statistics.kernels import LAPLACE, Scale, squared_exponential
+from bke.inference.statistics.kernels import LAPLACE, KernelScale, squared_exponential
 from bke.inference.statistics.label_bayes_factor import (
     VARIANCES,
     KernelAtNodes,
@@ -69,7 +69,7 @@ def test_bayes_factors_of_several_hundred_rows_are_those_of_the_full_kernel(per_
     rng = np.random.default_rng(2)
     x, y = rng.normal(size=(2, per_sample, columns))
     sample = pool_rows(TwoSamples.checked(x, 1.1 * y), 9, rng)
-    statistic = LabelBayesFactors((Scale(LAPLACE, 1.0),))
+    statistic = LabelBayesFactors((KernelScale(LAPLACE, 1.0),))
     nodes = statistic._nodes(sample)[LAPLACE]
     if (per_sample, columns) != (100, 10):
         assert len(nodes) <= 192
@@ -95,7 +95,7 @@ def test_joint_evaluation_of_kernels_agrees_with_separate_evaluation(monkeypatch
     samples = TwoSamples.checked(rng.normal(size=(40, 3)), 1.5 * rng.normal(size=(40, 3)))
     sample = pool_rows(samples, 9, np.random.default_rng(1))
     lengthscales = (2.0, 1.0, 0.5, 0.3)
-    statistic = LabelBayesFactors(tuple(Scale(LAPLACE, length) for length in lengthscales))
+    statistic = LabelBayesFactors(tuple(KernelScale(LAPLACE, length) for length in lengthscales))
     requests = statistic.requests(sample)
     assert len(requests) == 2  # the last kernel is no square of the previous one
     together = statistic.collect([sample.answer(request) for request in requests]).values
