@@ -60,14 +60,17 @@ def test_killed_at_random_moments_over_an_older_folder(rows, tmp_path):
     """Twenty kills, at moments spread over the whole command (seed 0)."""
     out, rng = tmp_path / "out", np.random.default_rng(0)
     duration = seconds(command(rows, out, SEEDS[0]))
-    counts = dict.fromkeys(SEEDS, 0)
+    finished = 0
     for turn in range(KILLS):
         process = started(command(rows, out, SEEDS[(turn + 1) % 2]))
         time.sleep(duration * rng.uniform(0.2, 1.1))
         process.kill()
         process.communicate()
-        counts[seed_of_files(out)] += 1
-    assert min(counts.values()) > 0  # some were killed before the end and some after it
+        finished += process.returncode == 0
+        # The speed of a busy machine changes.
+        duration *= 0.8 if process.returncode == 0 else 1.1
+        assert seed_of_files(out) in SEEDS
+    assert 0 < finished < KILLS
 
 
 @pytest.mark.slow
