@@ -523,8 +523,8 @@ class Comparison(ReprMixin):
                     parts.append(f"{estimate} (unadjusted {self._confidence} CI {low} to {high})")
             values = "; Hodges-Lehmann shift ".join(parts)
             lines.append(f"Mean difference of {column}, {second} - {first}: {values}.")
-        low, high = (float(end[0]) for end in self.mean_difference_interval)
-        if len(self.columns) == 1 and not self.reject and not low <= 0.0 <= high:
+        lower, upper = (float(end[0]) for end in self.mean_difference_interval)
+        if len(self.columns) == 1 and not self.reject and not lower <= 0.0 <= upper:
             test = "paired t-test" if self._paired else "t-test"
             lines.append(
                 f"The interval of the mean difference excludes 0: a {test} of the mean alone "
