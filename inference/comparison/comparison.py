@@ -524,7 +524,7 @@ class Comparison(ReprMixin):
             values = "; Hodges-Lehmann shift ".join(parts)
             lines.append(f"Mean difference of {column}, {second} - {first}: {values}.")
         lower, upper = (float(end[0]) for end in self.mean_difference_interval)
-        if len(self.columns) == 1 and not self.reject and not lower <= 0.0 <= upper:
+        if len(self.columns) == 1 and not self.reject and (lower > 0.0 or upper < 0.0):
             test = "paired t-test" if self._paired else "t-test"
             lines.append(
                 f"The interval of the mean difference excludes 0: a {test} of the mean alone "
