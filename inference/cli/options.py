@@ -171,10 +171,11 @@ def table_options(
         list[str] | None, option("CELL", "A missing value, as --na-value=-999; again for more.")
     ] = None,
     format: Annotated[  # noqa: A002
-        list[str] | None, option("NAME", "Of ambiguous cells, as 'decimal commas'.")
+        list[str] | None, option("NAME", "Format of ambiguous cells, as 'decimal commas'.")
     ] = None,
     encoding: Annotated[
-        str | None, typer.Option(help="Of text files that are not UTF-8.", show_default="UTF-8")
+        str | None,
+        typer.Option(help="Encoding of text files that are not UTF-8.", show_default="UTF-8"),
     ] = None,
 ) -> dict[str, Any]:
     """Return the arguments of functions that read tables.
@@ -241,7 +242,7 @@ def effect_option(metavar: str, minimum: float, measure: str) -> Any:
             )
         return value
 
-    return option(metavar, f"With --fail, smaller ones pass: {measure}.", callback=check)
+    return option(metavar, f"With --fail, smaller differences pass: {measure}.", callback=check)
 
 
 # Outputs.

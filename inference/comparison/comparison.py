@@ -486,7 +486,7 @@ class Comparison(ReprMixin):
         shift = self.minimum_detectable_shift
         if shift is None:
             return f"At this sample size no single-column shift reaches a power of {POWER:g}."
-        column, size = "one column", f"{shift:.2g} standard deviations"
+        column, size = "one column", f"{shift:#.2g} standard deviations"
         if len(self.columns) == 1:
             column = self.columns[0]
             size = f"{shift * self.pooled.scale[0]:.2g} ({size})"
@@ -523,6 +523,13 @@ class Comparison(ReprMixin):
                     parts.append(f"{estimate} (unadjusted {self._confidence} CI {low} to {high})")
             values = "; Hodges-Lehmann shift ".join(parts)
             lines.append(f"Mean difference of {column}, {second} - {first}: {values}.")
+        lower, upper = (float(end[0]) for end in self.mean_difference_interval)
+        if len(self.columns) == 1 and not self.reject and (lower > 0.0 or upper < 0.0):
+            test = "paired t-test" if self._paired else "t-test"
+            lines.append(
+                f"The interval of the mean difference excludes 0: a {test} of the mean alone "
+                "rejects, which counts if it was planned before the data were seen."
+            )
         return lines
 
     def _auc_line(self) -> str:

@@ -125,7 +125,7 @@ class MatchedWeights(ReprMixin):
             f"MMD {before:.3g} before and {after:.3g} after weighting; {self.expected**0.5:.3g} is "
             "expected for equal distributions.",
             "Differences before and after weighting, of means in standard deviations of the "
-            "target, of variances relative to the target's, over sqrt(2):",
+            "target, of variances as (ratio to the target's variance - 1) / √2:",
         ]
         moments = sorted(self.moments, key=lambda moment: -abs(moment.before))
         for moment in moments[:MAX_MOMENTS]:

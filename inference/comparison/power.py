@@ -66,7 +66,8 @@ EM_STEPS = 60
 LOW, MEDIAN, HIGH = 0.1, 0.5, 0.9
 WEAK_NOTE = (
     "the evidence of a difference is weak, so that its posterior is shrunk to no difference: the "
-    "number may be several times too large"
+    "number may be several times too large; for a planned shift of d standard deviations, N rows "
+    "with a minimum detectable shift of s suggest N (s / d)^2 rows for a power of about 0.8"
 )
 
 

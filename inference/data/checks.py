@@ -142,7 +142,10 @@ def _number_hint(cell: Any) -> str:
     if isinstance(cell, bytes):
         return ": decode the cells, or convert numbers with .astype(float)"
     if isinstance(cell, str):
-        return "; for two tables with text use compare_tables (`bke drift`)"
+        return (
+            "; compare two tables with text by compare_tables (`bke drift`), or make columns of 0 "
+            "and 1 with pandas.get_dummies"
+        )
     return ""
 
 

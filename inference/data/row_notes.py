@@ -189,7 +189,8 @@ def serial_note(samples: Sequence[np.ndarray], columns: Sequence[str]) -> tuple[
     column = int(np.argmax(np.where(noted, correlations, 0.0)))
     return (
         f"rows seem to depend on their predecessors (lag-1 correlation {correlations[column]:.2f} "
-        f"of {columns[column]!r}): p-values assume independent rows, and are too small otherwise",
+        f"of {columns[column]!r}): p-values assume independent rows, and are too small otherwise; "
+        "rows that were sorted after they were observed may be independent",
     )
 
 

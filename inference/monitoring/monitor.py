@@ -505,7 +505,8 @@ class MonitorState(ReprMixin):
             return f"{rows}: no result yet"
         if not self.alarm:
             return (
-                f"{rows}: no change (wealth {self.max_wealth:.3g}, alarm at {1.0 / self.alpha:g})"
+                f"{rows}: no change (largest wealth {self.max_wealth:.3g}, alarm at "
+                f"{1.0 / self.alpha:g})"
             )
         changes = ", ".join(map(str, self.changes[:2])) or "rows differ"
         return (

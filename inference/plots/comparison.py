@@ -59,6 +59,8 @@ LABEL = 60
 MARK_INCHES, ROW_HEIGHT = 0.25, 0.2
 #: Legend of ratios and bandwidths.
 KEY = "bandwidth and density ratio, larger over smaller"
+#: Color of the mean difference of pairs.
+PAIRS = "C3"
 #: Color of the line around the ratio of a region, and of its bandwidth.
 BOX = "0.6"
 
@@ -232,10 +234,10 @@ def _pair_differences(comparison: Comparison, ax: Axes, label: str) -> list[Arti
     ax.stairs(heights, edges, fill=True, color=STUCK, alpha=0.5)
     (mean,), ((low,), (high,)) = comparison.mean_difference, comparison.mean_difference_interval
     interval = ax.axvspan(
-        low, high, color=OVERALL, alpha=BAND_ALPHA, linewidth=0,
+        low, high, color=PAIRS, alpha=BAND_ALPHA, linewidth=0,
         label=f"mean difference of pairs, {1.0 - comparison.alpha:.0%} interval",
     )  # fmt: skip
-    ax.axvline(mean, color=OVERALL, linewidth=1.5)
+    ax.axvline(mean, color=PAIRS, linewidth=1.5)
     ax.axvline(0.0, color="0.4", linewidth=0.8)
     ax.set_ylim(bottom=0.0)
     ax.set_ylabel("density")
@@ -256,6 +258,8 @@ def _plane(comparison: Comparison, axes: Sequence[Axes], labels: Sequence[str]) 
     rows.pcolormesh(x, y, signs, cmap=shades, vmin=-1, vmax=1, alpha=REGION_ALPHA, zorder=0)
     scatter(rows, *_rows_to_draw(comparison, points), comparison.names, (P_MORE, Q_MORE))
     handles: list[Artist] = list(rows.get_legend_handles_labels()[0])
+    for markers in handles:  # not cut at the outermost rows, where the axes end
+        markers.set_clip_on(False)
     handles += legend_handles(signs, comparison.names)
     outline(rows, signs, x, y)
     handles += mark_map(axes[-1], regions)

@@ -132,11 +132,11 @@ def plot_matching(weights: Matched, *, ax: Axes | None = None) -> Figure:
     panel.set_ylim(-0.6, len(moments) - 0.4)
     panel.set_yticks(heights, [moment.name for moment in moments])
     panel.set_xlabel(
-        "source less target: means in standard deviations of the target,\n"
-        "variances relative to the target's, over sqrt(2)"
+        "source minus target: means in standard deviations of the target,\n"
+        "variances as (ratio to the target's variance - 1) / √2"
     )
     panel.legend(
-        fontsize=SMALL, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2
+        fontsize=SMALL, frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2
     )
     panel.set_title(
         f"effective sample size {weights.effective_size:.4g}", loc="left", fontsize=SMALL

@@ -165,7 +165,9 @@ def compare_tables(
         if notes := dict.fromkeys(read_notes(tables)):  # such as the sheet, by which rows are few
             raise InputError(f"{error}. {' '.join(notes)}") from error
         raise
-    return _comparison(data, evaluation, alpha, table_names, seed, roles.sentences())
+    return _comparison(
+        data, evaluation, alpha, table_names, seed, roles.sentences(data.role_columns)
+    )
 
 
 class Evaluation(NamedTuple):

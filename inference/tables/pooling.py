@@ -167,11 +167,12 @@ class Roles(NamedTuple):
             raise InputError("give freq_weights or weights, not both")
         return self
 
-    def sentences(self) -> tuple[str, ...]:
-        """Describe the columns that have a role."""
+    def sentences(self, columns: Mapping[str, Column]) -> tuple[str, ...]:
+        """Describe the columns that have a role, given these columns by name."""
+        n_clusters = 0 if self.clusters is None else len(np.unique(columns[self.clusters].values))
         texts = {
-            "clusters are the values of {!r}, and effects have no intervals, which assume "
-            "independent rows": self.clusters,
+            f"clusters are the {n_clusters} values of {{!r}}, and effects have no intervals, which "
+            "assume independent rows": self.clusters,
             "labels are permuted within the values of {!r}": self.strata,
             "frequency weights are in {!r}": self.freq_weights,
             "weights are in {!r}, so that the level is approximate": self.weights,
@@ -613,7 +614,7 @@ def _serial_notes(columns: Mapping[str, TypedColumn], n_first: int, roles: Roles
     values = np.column_stack(list(numeric.values()))
     notes = serial_note([values[:n_first], values[n_first:]], list(numeric))
     return [
-        f"{note[0].upper()}{note[1:]}: keep the rows of a day, or of another block, together with "
+        f"{note[0].upper()}{note[1:]}. Keep the rows of a day, or of another block, together with "
         "--clusters (clusters=)."
         for note in notes
     ]

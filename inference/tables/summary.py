@@ -15,7 +15,7 @@ from ..core.names import printable
 from ..data.checks import pluralize
 from ..io.types import Column
 from ..permutation.null_distribution import describe_p, describe_p_with_error, format_p
-from .derived_features import DAY, MISSING
+from .derived_features import DAY, MISSING, WEEKDAYS
 from .effects import LevelProportion
 from .findings import ColumnFindings, PairComparison, TableFindings
 
@@ -146,8 +146,14 @@ def format_effects(column: ColumnFindings) -> list[str]:
         parts[-1] += (
             f", the probability that a value of {column.names[1]} is larger, ties counting half"
         )
-    n_levels = MAX_LEVELS if effect.auc is None else 1
-    parts += [_format_proportion(row) for row in effect.shares[:n_levels]]
+    shares = effect.shares[:MAX_LEVELS]
+    if effect.auc is not None:  # of numbers these are tails
+        shares = tuple(
+            row
+            for row in shares[:1]
+            if row.interval is None or not row.interval[0] <= 0.0 <= row.interval[1]
+        )
+    parts += [_format_proportion(row) for row in shares]
     # Regions with equal descriptions but other bandwidths are one for a reader.
     regions: dict[str, str] = {}
     for region in column.regions:
@@ -269,8 +275,25 @@ def date_notes(
                 f"from {_format_day(low)} to {_format_day(high)} in {name}"
                 for name, (low, high) in zip(names, ranges, strict=True)
             )
-            notes.append(f"The dates of {column.name!r} are {text}.")
+            notes.append(f"The dates of {column.name!r} are {text}.{_calendar_sentence(*ranges)}")
     return notes
+
+
+def _calendar_sentence(*ranges: tuple[float, float], min_difference: float = 0.01) -> str:
+    """Name the weekday whose proportion of the days in two ranges differs most, if any does."""
+    proportions = []
+    for first, last in ((low // DAY, high // DAY) for low, high in ranges):
+        n_days = last - first + 1
+        offsets = (np.arange(7) - first - WEEKDAYS.index("Thursday")) % 7  # from the first day
+        proportions.append((n_days // 7 + (offsets < n_days % 7)) / n_days)
+    weekday = int(np.argmax(np.abs(proportions[1] - proportions[0])))
+    before, after = (values[weekday] for values in proportions)
+    if abs(after - before) < min_difference:
+        return ""
+    return (
+        f" By the calendar alone, the proportion of {WEEKDAYS[weekday]}s would change from "
+        f"{before:.1%} to {after:.1%}."
+    )
 
 
 def _format_day(seconds: float) -> str:

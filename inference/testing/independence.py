@@ -218,7 +218,7 @@ def _permutation_test(
         combined, most_extreme = hsic_statistic(x, y, indices, null.estimator, progress=progress)
         label = COMBINED if combined.components else f"HSIC ({null.estimator})"
         if combined.num_other:
-            label = "minus log generalized mean p-value of the combined HSICs and the linear HSIC"
+            label = "combined statistic, -log of the generalized mean p-value of the HSICs"
         return TestResult.from_permutations(
             combined.values,
             test=TEST,

@@ -133,7 +133,7 @@ def sample_dependence_witness(
         return dependence_posterior(first, second, kernels[0], kernels[1], at, noise=noise)
 
     tree = _draw(result, posterior, len(pairs), (pairs, pairs), points, names, noise, draws, seed)
-    tree.attrs["label"] = "joint less product"
+    tree.attrs["label"] = "joint minus product of embeddings"
     return tree
 
 

@@ -60,7 +60,7 @@ def drift(
     reading: TableOptions,
     sentinels: Annotated[
         Literal["warn", "missing", "keep"],
-        option("NAME", "Of -999 and the like: warn, missing or keep."),
+        option("NAME", "How -999 and the like are read: warn, missing or keep."),
     ] = "warn",
     identifiers: Annotated[
         bool, typer.Option("--identifiers", help="Compare identifiers too.")
@@ -78,7 +78,7 @@ def drift(
     permutations: PermutationOptions,
     fail: Fail = False,
     min_effect: Annotated[
-        float | None, effect_option("SHARE", 0.0, "change of a share of rows")
+        float | None, effect_option("SHARE", 0.0, "the largest change in a proportion of rows")
     ] = None,
     max_changed: Annotated[
         int | None,

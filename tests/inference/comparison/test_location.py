@@ -167,3 +167,15 @@ def test_one_row_and_many_have_as_many_arrangements_as_rows(n, has_interval):
     """With 199 and 200 arrangements, at a level of 0.01."""
     difference = median_difference(np.zeros((1, 1)), np.arange(float(n))[:, None], 0.01)
     assert (difference is not None) == has_interval
+
+
+@pytest.mark.parametrize(("shift", "excluded"), [(1.6, True), (0.0, False)])
+def test_an_interval_without_zero_is_explained_if_the_test_does_not_reject(shift, excluded):
+    """Seed 11: p = 0.19 of the test, and 0.028 of Welch's t-test of a shift of 1.6."""
+    rng = np.random.default_rng(11)
+    first, second = rng.normal(10.0, 2.0, 25), rng.normal(10.0 + shift, 2.2, 25)
+    assert (scipy.stats.ttest_ind(first, second, equal_var=False).pvalue < 0.05) == excluded
+    result = compare(first, second, **QUIET)
+    assert not result.reject
+    sentence = "The interval of the mean difference excludes 0: a t-test of the mean alone rejects"
+    assert (sentence in str(result)) == excluded

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from bke.inference import InputError, match_weights
 from bke.inference.comparison.matching import MatchingProblem
+from matplotlib.text import Text
 from scipy.optimize import minimize
 
 RNG = np.random.default_rng(0)
@@ -173,6 +174,17 @@ def test_weights_are_as_even_as_can_be():
     """A fifth more of the penalty would leave too much: the ratio is near a quarter (seed 0)."""
     result = match_weights(SOURCE, TARGET)
     assert 0.2 < result.discrepancies[1] / result.expected <= 0.25
+
+
+def test_the_legend_does_not_overlap_the_title():
+    figure = match_weights(SOURCE, TARGET).plot()
+    figure.draw_without_rendering()
+    (ax,) = figure.axes
+    title = ax.get_title(loc="left")
+    (text,) = (child for child in ax.findobj(Text) if child.get_text() == title)
+    legend = ax.get_legend()
+    assert title.startswith("effective sample size")
+    assert not text.get_window_extent().overlaps(legend.get_window_extent())
 
 
 def test_notes():

@@ -13,6 +13,7 @@ from matplotlib.collections import LineCollection, QuadMesh
 from matplotlib.colors import to_hex
 from matplotlib.contour import ContourSet
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from matplotlib.text import Text
 
 QUIET = {"n_resamples": 99, "progress": False}
@@ -217,6 +218,19 @@ def test_long_names_keep_the_part_that_differs():
     long = ("patients_2024_first_quarter", "patients_2025_first_quarter")
     assert short_names(long) == ("…2024_first_q…", "…2025_first_q…")
     assert short_names(("a" * 30 + "x", "a" * 30)) == ("…" + 11 * "a" + "x", "…" + 12 * "a")
+
+
+def test_bands_of_pairs_have_different_colors():
+    rng = np.random.default_rng(0)
+    before = rng.normal(size=30)
+    result = compare(before, before + rng.normal(1.0, 1.0, 30), paired=True, **QUIET)
+    (drawn,) = result.plot().legends
+    patches = {
+        text.get_text().split()[0]: handle.get_facecolor()[:3]
+        for text, handle in zip(drawn.get_texts(), drawn.legend_handles, strict=True)
+        if isinstance(handle, Patch)
+    }
+    assert patches["mean"] != patches["pointwise"]
 
 
 def test_the_witness_says_its_sign_and_what_the_ticks_are():

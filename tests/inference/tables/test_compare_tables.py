@@ -254,7 +254,7 @@ def test_long_integers_are_not_merged():
     )
     assert result.pvalue == twin.pvalue
     message = (
-        "clusters are the values of 'user', and effects have no intervals, which assume "
+        "clusters are the 60 values of 'user', and effects have no intervals, which assume "
         "independent rows"
     )
     assert result.design == (message,)
@@ -295,6 +295,33 @@ def test_births_on_weekdays_are_not_births_on_all_days(start, as_text):
     result = compare_tables(weekdays, all_days, **QUIET)
     assert result.pvalue <= 0.01
     assert [marginal.feature.name for marginal in result["born"].marginals] == ["weekday"]
+
+
+def test_tails_are_reported_only_if_the_interval_excludes_zero():
+    """Seed 0: five values multiplied by 50, and in the other table thirty or five."""
+    rng = np.random.default_rng(0)
+    before, after = rng.lognormal(size=(2, 600))
+    before[:5] *= 50.0
+    for count, reported in ((30, True), (5, False)):
+        values = np.where(np.arange(600) < count, 50.0 * after, after)
+        result = compare_tables(
+            pd.DataFrame({"x": before}), pd.DataFrame({"x": values}), names=("a", "b"), **QUIET
+        )
+        assert result["x"].effect.shares
+        assert ("above " in result.to_markdown()) == reported
+
+
+@pytest.mark.parametrize(
+    ("n_days", "sentence"),
+    [(29, "proportion of Thursdays would change from 17.2% to 14.3%."), (28, "")],
+)
+def test_calendar_differences_of_weekdays_are_noted(n_days, sentence):
+    """The first dates begin on a Thursday; four weeks follow."""
+    first = pd.DataFrame({"when": pd.date_range("2025-05-01", periods=n_days)})
+    second = pd.DataFrame({"when": pd.date_range("2025-06-10", periods=28)})
+    (note,) = (x for x in compare_tables(first, second, **QUIET).notes if "'when' are from" in x)
+    assert note.endswith(sentence)
+    assert ("By the calendar alone" in note) == bool(sentence)
 
 
 @pytest.mark.parametrize(("gap", "noted"), [(0, False), (7, False), (42, True), (140, True)])

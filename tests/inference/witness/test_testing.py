@@ -161,7 +161,7 @@ def test_a_dependence_witness_of_a_test():
     )
     assert band.lower[0] > 0.0 > band.upper[1]  # positive correlation
     figure = plot_witness(witness, P=np.concatenate([X, Y], axis=1))
-    assert "joint less product" in figure.axes[-1].get_ylabel()
+    assert "joint minus product of embeddings" in figure.axes[-1].get_ylabel()
     wide = sample_dependence_witness(
         independence_test(np.hstack([X, X**2]), Y, kernel="median", **QUIET),
         np.hstack([X, X**2]),
