@@ -520,7 +520,7 @@ def _notes(
             f"R-hat is {rhat:.3g}, but the autocorrelation time within chains is only "
             f"{batches.autocorrelation_time:.3g} draws: either chains are in different modes, or "
             "all chains move between modes too rarely for this estimate, and then the p-value may "
-            "be too small; draw longer chains, or pass score= for the masses of the clusters"
+            "be too small; draw longer chains, or compare the masses of the clusters (score=)"
         )
     if batches.short:
         error = "chains that agree may be reported to disagree"

@@ -49,7 +49,7 @@ from .style import (
 
 #: Proportion of every panel's band at the rows that is within the axis, and the factor by which the
 #: axis is larger. In gaps between rows bands are as wide as the prior.
-BAND_PROPORTION = 0.95
+BAND_PROPORTION = 0.9
 HEADROOM = 1.4
 #: Sides of a mesh, and the order of the points on it.
 Mesh: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
