@@ -215,6 +215,10 @@ class Diagnosis(ReprMixin):
     def _answer(self) -> str:
         return self.verdict.partition("\n")[0]
 
+    def __repr__(self) -> str:
+        count = pluralize(len(self.modes.modes), "mode")
+        return f"<diagnosis of {self.num_draws} draws: {count}>"
+
     def __str__(self) -> str:
         lines = [_draws_line(self)]
         lines += [_mode_line(self, index) for index in range(len(self.modes.modes))]

@@ -90,7 +90,7 @@ class Modes:
     """
 
     modes: tuple[Mode, ...]
-    of_draws: np.ndarray
+    of_draws: np.ndarray = dataclasses.field(repr=False)
     of_chains: np.ndarray
     peaks: int | None
     crossings: int | None
@@ -188,9 +188,7 @@ def _is_graph_of(run: xr.DataTree) -> bool:
     return bool(np.allclose(np.take_along_axis(lp, draw, axis=1), graph["height"].values))
 
 
-def basins(
-    smoothed: np.ndarray, min_barrier: float = 5.0
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def basins(smoothed: np.ndarray, min_barrier: float = 5.0) -> tuple[np.ndarray, np.ndarray]:
     """Find the basins of a smoothed log density on a grid.
 
     Args:
@@ -198,25 +196,29 @@ def basins(
         min_barrier: smallest barrier between basins. Not tuned.
 
     Returns:
-        Indices of the maxima, (k,); the barrier between each and a higher one, or for the highest
-        any other, (k,), infinite for a single basin; and the k - 1 indices of the lowest points
-        between neighboring maxima.
+        Indices of the maxima, (k,), and the k - 1 indices of the lowest points between neighboring
+        maxima.
     """
     padded = np.concatenate([[-np.inf], smoothed, [-np.inf]])
-    tops, properties = find_peaks(np.maximum(padded, smoothed.min() - 1e6), prominence=min_barrier)
+    tops, _ = find_peaks(np.maximum(padded, smoothed.min() - 1e6), prominence=min_barrier)
     tops = tops - 1
     borders = np.array(
         [left + np.argmin(smoothed[left : right + 1]) for left, right in itertools.pairwise(tops)],
         dtype=int,
     )
-    barriers = properties["prominences"]
-    for k in np.flatnonzero(smoothed[tops] == smoothed[tops].max()):
-        neighbors = smoothed[borders[max(k - 1, 0) : k + 1]]
-        barriers[k] = smoothed[tops[k]] - neighbors.max(initial=-np.inf)
-    return tops, barriers, borders
+    return tops, borders
 
 
-def _modes_of_profile(run: xr.DataTree, depth: float = 10.0) -> Modes:
+def _barriers(smoothed: np.ndarray, tops: np.ndarray) -> np.ndarray:
+    """Return the barrier between each top and a higher one, or for the highest any other."""
+    height = smoothed[tops]
+    lowest = [[smoothed[min(a, b) : max(a, b) + 1].min() for b in tops] for a in tops]
+    other = ~np.eye(len(tops), dtype=bool)
+    towards = (height > height[:, None]) | (other & (height == height.max())[:, None])
+    return np.asarray(height - np.where(towards, lowest, -np.inf).max(axis=1))
+
+
+def _modes_of_profile(run: xr.DataTree, depth: float = 10.0, negligible: float = 30.0) -> Modes:
     """Find the modes of one hyperparameter as basins of the profile of the density.
 
     Chains are stuck if they are below the maximum of their basin by both the smoothed log density
@@ -226,6 +228,8 @@ def _modes_of_profile(run: xr.DataTree, depth: float = 10.0) -> Modes:
     Args:
         run: run with the group ``profile``.
         depth: difference of log densities beyond which a chain is stuck. Not tuned.
+        negligible: difference of log masses beyond which a basin without draws is no mode, since
+            its mass is negligible.
     """
     profile = run["profile"].to_dataset()
     grid, smoothed, site = (
@@ -234,7 +238,7 @@ def _modes_of_profile(run: xr.DataTree, depth: float = 10.0) -> Modes:
         profile.site,
     )
     z = run["unconstrained_posterior"].to_dataset()[site].values
-    tops, barriers, borders = basins(smoothed)
+    tops, borders = basins(smoothed)
     edges = grid[borders]
     of_draws = np.searchsorted(edges, z)
     of_chains = stats.mode(of_draws, axis=1).mode
@@ -242,6 +246,9 @@ def _modes_of_profile(run: xr.DataTree, depth: float = 10.0) -> Modes:
     log_density = np.where(np.isfinite(raw), raw, -1e300)
     parts = [np.searchsorted(edges, grid) == k for k in range(len(tops))]
     log_mass = np.array([logsumexp(log_density[part]) for part in parts])
+    kept = (log_mass > log_mass.max() - negligible) | np.isin(np.arange(len(tops)), of_draws)
+    barriers = np.full(len(tops), np.nan)
+    barriers[kept] = _barriers(smoothed, tops[kept])
     below = smoothed[tops][of_chains] - np.median(np.interp(z, grid, smoothed), axis=1)
     if "sample_stats" in run.children:
         highest = np.array([log_density[part].max() for part in parts])
@@ -258,7 +265,7 @@ def _modes_of_profile(run: xr.DataTree, depth: float = 10.0) -> Modes:
         weight = np.exp(log_density[index] - log_density[index].max())
         return {site: np.asarray(values[round(float(index @ weight / weight.sum()))])}
 
-    modes = _build_modes(run, of_draws, stuck, location, log_mass, barriers, edges)
+    modes = _build_modes(run, of_draws, stuck, location, log_mass, barriers, kept, edges)
     return dataclasses.replace(modes, peaks=len(find_peaks(log_density)[0]))
 
 
@@ -310,7 +317,8 @@ def _modes_of_graph(run: xr.DataTree, depth: float = 10.0) -> Modes:
         return {str(name): values.values for name, values in medians.data_vars.items()}
 
     np.fill_diagonal(saddle, -np.inf)
-    return _build_modes(run, of_draws, stuck, location, tops, tops - saddle.max(axis=1))
+    kept = np.ones(count, dtype=bool)  # every cluster has draws
+    return _build_modes(run, of_draws, stuck, location, tops, tops - saddle.max(axis=1), kept)
 
 
 def _build_modes(
@@ -320,8 +328,8 @@ def _build_modes(
     location: Callable[[int, np.ndarray], dict[str, np.ndarray]],
     height: np.ndarray,
     barriers: np.ndarray,
+    kept: np.ndarray,
     edges: np.ndarray | None = None,
-    negligible: float = 30.0,
 ) -> Modes:
     """Build the modes from labels of draws, and number them by their locations.
 
@@ -332,18 +340,15 @@ def _build_modes(
         location: location of a label, given which draws (chain, draw) are in it and not stuck.
         height: height of each label, (k,).
         barriers: barrier of each label, (k,).
+        kept: indicator of the labels that are modes, (k,).
         edges: the k - 1 borders between the intervals of neighboring labels.
-        negligible: difference of heights beyond which a label without draws is no mode, since its
-            mass is negligible.
     """
     height = height - height.max()
     of_chains = stats.mode(of_draws, axis=1).mode
     limits = None if edges is None else [-math.inf, *edges.tolist(), math.inf]
     modes = {}
-    for k in range(len(height)):
+    for k in np.flatnonzero(kept).tolist():
         inside = (of_draws == k) & ~stuck[:, None]
-        if height[k] <= -negligible and not (of_draws == k).any():
-            continue
         modes[k] = Mode(
             location=location(k, inside),
             height=float(height[k]),

@@ -173,7 +173,7 @@ def multiscale_kernels(
             search, *_ = _prepare_search(scaled, None, seed, LEARNED_ROWS)
             low, high = np.quantile(search.prior_draws, [0.002, 0.9995])
             grid = np.linspace(low, high, grid_points)
-            tops, _, _ = basins(smooth(search.objective(grid[:, None]), grid[1] - grid[0]))
+            tops, _ = basins(smooth(search.objective(grid[:, None]), grid[1] - grid[0]))
             lengthscales = np.sort(np.concatenate([lengthscales, np.exp(grid[tops])]))
     return [scaled_kernel(float(lengthscale), unit) for lengthscale in lengthscales]
 

@@ -186,7 +186,7 @@ class PeakSearch:
         grid, raw = densities.scan(self.target, self.points, prior, prior, density, grid_points)
         smoothed = smooth(raw, grid[1] - grid[0])
         finite = np.where(np.isfinite(raw), raw, -np.inf)
-        tops, _, borders = basins(smoothed)
+        tops, borders = basins(smoothed)
         edges = [grid[0], *grid[borders], grid[-1]]
         basin, begin = [], []
         for index, top in enumerate(tops):

@@ -148,10 +148,13 @@ def label_switching_notes(
         ]
         if change := ", or after ".join(filter(None, changes)):
             chains, reference = (
-                ", ".join(str(labels[chain]) for chain in group) for group in (cluster, clusters[0])
+                f"chain{'s' * (len(group) > 1)} {', '.join(str(labels[chain]) for chain in group)}"
+                for group in (cluster, clusters[0])
             )
+            verb = "agree" if len(cluster) > 1 else "agrees"
             notes.append(
-                f"label switching: chains {chains} agree with chains {reference} after {change}"
+                f"label switching: {chains} {verb} with {reference} after {change}; apply it to "
+                "the draws before pooling them"
             )
     return notes
 

@@ -178,8 +178,8 @@ class ChainComparison(ReprMixin):
         tests = " for each of two tests, between and within chains" * (self.sizes[0] > 1)
         lines.append(
             f"{self.num_batches} batches, {self.n_resamples} permutations{tests}, "
-            f"level {self.alpha:g}; longest autocorrelation time of a parameter, as a mean over "
-            f"chains of similar speed, {self.autocorrelation_time:.3g} draws{rhat}."
+            f"level {self.alpha:g}; longest autocorrelation time of a parameter "
+            f"{self.autocorrelation_time:.3g} draws (mean over chains of similar speed){rhat}."
         )
         return "\n  ".join([*lines, *(f"Note: {note}" for note in self.notes)])
 
@@ -520,7 +520,7 @@ def _notes(
             f"R-hat is {rhat:.3g}, but the autocorrelation time within chains is only "
             f"{batches.autocorrelation_time:.3g} draws: either chains are in different modes, or "
             "all chains move between modes too rarely for this estimate, and then the p-value may "
-            "be too small; draw longer chains"
+            "be too small; draw longer chains, or compare the masses of the clusters (score=)"
         )
     if batches.short:
         error = "chains that agree may be reported to disagree"

@@ -157,7 +157,7 @@ def plot_chains(check: ChainsOutcome, *, axes: Any = None) -> Figure:
     """Plot the median and the central 50 and 90 % of each chain for what differs most.
 
     Panels show parameters, and standardized products of two parameters whose correlation differs.
-    Chains of one cluster have one color. Both halves of a drifting chain are shown.
+    Chains of one cluster have one color. A drifting chain has two intervals, one for each half.
 
     Args:
         check: result of :func:`~bke.inference.compare_chains`.
@@ -186,7 +186,8 @@ def plot_chains(check: ChainsOutcome, *, axes: Any = None) -> Figure:
         ax.set_xlabel(textwrap.fill(quantity.name, LABEL))
         ax.set_title(f"adjusted {check.format_pvalue(quantity.pvalue)}", loc="left", fontsize=SMALL)
         plain(ax)
-    panel_axes[0].set_ylabel("chain: median,\ncentral 50 and 90 %")
+    halves = "\nof both halves" if check.drifting else ""
+    panel_axes[0].set_ylabel(f"chain: median,\ncentral 50 and 90 %{halves}")
     title = f"{check.format_pvalue(check.pvalue)}: {check.verdict}"
     differing = sum(difference.differs for difference in (*check.columns, *check.pairs))
     if differing > len(selected):

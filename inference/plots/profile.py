@@ -88,12 +88,12 @@ def plot_profile(
         np.fmax(curve(locations), np.interp(locations, at, raw)),
     )
     ax.set_ylim(low - 0.12 * abs(low), 0.2 * abs(low))
-    ax.set_ylabel("log posterior density of\nthe log (maximum 0)")
+    ax.set_ylabel(f"log posterior density of\nlog {name} (maximum 0)")
     ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, fontsize=SMALL, frameon=False)
     plain(ax)
 
     below.fill_between(values, np.exp(profile["log_prior"].values), color="0.8", linewidth=0)
-    below.set_ylabel("prior density\nof the log")
+    below.set_ylabel(f"prior density\nof log {name}")
     below.set_ylim(bottom=0)
     below.set_xlabel(label)
     plain(below)

@@ -9,8 +9,10 @@ from typing import Any, Unpack
 import arviz_plots
 import numpy as np
 from matplotlib import pyplot as plt
+from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from scipy.stats import rankdata
 
 from ..core.errors import InputError, check_choice
@@ -92,7 +94,9 @@ def plot_trace(
     tree = opened.tree
     recorded = "sample_stats" in tree.children and "diverging" in tree["sample_stats"]
     diverging = recorded and bool(tree["sample_stats"]["diverging"].any())
-    return _with_legend(collection.viz["figure"].item(), find_modes(opened), divergences=diverging)
+    tick: dict[str, Any] = {"color": "black", "marker": "|", "linestyle": "none"}
+    more = [Line2D([], [], label="divergent iterations", **tick)] if diverging else []
+    return _with_legend(collection.viz["figure"].item(), find_modes(opened), more)
 
 
 def plot_rank(
@@ -139,7 +143,7 @@ def plot_rank(
         plain(ax)
     for ax in axes[len(components) :]:
         ax.set_visible(False)
-    return _with_legend(figure, modes)
+    return _with_legend(figure, modes, [Patch(color="0.9", label="99% band of mixed chains")])
 
 
 def _check_chains(opened: OpenRun, function: str) -> None:
@@ -160,8 +164,8 @@ def _names(opened: OpenRun, sites: str | Sequence[str] | None) -> list[str]:
     return names
 
 
-def _with_legend(figure: Figure, modes: Modes, *, divergences: bool = False) -> Figure:
-    """Return the figure with the modes' names above it, and leave it out of pyplot's figures."""
+def _with_legend(figure: Figure, modes: Modes, more: Sequence[Artist]) -> Figure:
+    """Return the figure with the modes' names and ``more`` above it, and leave it out of pyplot."""
     entries = [
         (mode_name(index, mode), mode_color(index), mode.chains)
         for index, mode in enumerate(modes.modes)
@@ -169,13 +173,11 @@ def _with_legend(figure: Figure, modes: Modes, *, divergences: bool = False) -> 
     ]
     if modes.stuck:
         entries.append((f"stuck: {format_chains(modes.stuck)}", STUCK, modes.stuck))
-    handles = [
+    handles: list[Artist] = [
         Line2D([], [], color=color, label=f"{label}{' (dark to light)' * (len(chains) > 1)}")
         for label, color, chains in entries
     ]
-    if divergences:
-        tick: dict[str, Any] = {"color": "black", "marker": "|", "linestyle": "none"}
-        handles.append(Line2D([], [], label="divergent iterations", **tick))
+    handles += more
     figure.legend(
         handles=handles,
         loc="outside upper left",

@@ -47,9 +47,9 @@ from .style import (
     short_location,
 )
 
-#: Proportion of every panel's band in the central region that is within the axis, and the factor by
-#: which the axis is larger. Bands are wide in gaps between data.
-BAND_PROPORTION = 0.95
+#: Proportion of every panel's band at the rows that is within the axis, and the factor by which the
+#: axis is larger. In gaps between rows bands are as wide as the prior.
+BAND_PROPORTION = 0.9
 HEADROOM = 1.4
 #: Sides of a mesh, and the order of the points on it.
 Mesh: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -79,8 +79,9 @@ def plot_witness(
     as maps of the mean, more as points with intervals, sorted by mean. Bands are pointwise and
     exclude zero somewhere by chance, so nothing is marked there; use :func:`~bke.inference.compare`
     for the regions of difference. Points beyond the range of the data are left out, if there are
-    others. Axes are shared, and chosen from the range of the data and the bands of all modes, so
-    that they do not depend on weights.
+    others. Axes are shared, and chosen from the bands of all modes, so that they do not depend on
+    weights. Lines have the axis of the bands at the rows: in gaps between rows a band is as wide as
+    the prior, and leaves the axis.
 
     Args:
         witness: result of :func:`~bke.inference.sample_witness`, or the witness of a test.
@@ -269,7 +270,10 @@ def draw_lines(
     """Draw one panel per view, in a column; the ``bands`` of the modes set the height."""
     order = np.argsort(at[:, 0], kind="stable")
     points = at[order, 0]
-    limit = shared_limit(bands, central(at[:, 0], samples.arrays))
+    rows = np.concatenate([np.ravel(sample) for sample in samples.arrays] or [points])
+    rows = rows[(rows >= points[0]) & (rows <= points[-1])]
+    rows = rows if len(rows) else points
+    limit = shared_limit([np.interp(rows, points, _extent(band)[order]) for band in bands])
     for ax, view in zip(axes, views, strict=True):
         mean, lower, upper = (
             values[order] for values in (view.band.mean, view.band.lower, view.band.upper)
@@ -290,9 +294,12 @@ def draw_lines(
     _legend(axes[-1], views, samples)
 
 
-def shared_limit(bands: Sequence[CredibleBand], inside: np.ndarray) -> float:
-    """Half the height of a symmetric axis that fits the bands in the central region."""
-    extents = [np.maximum(np.abs(band.lower), np.abs(band.upper))[inside] for band in bands]
+def _extent(band: CredibleBand) -> np.ndarray:
+    return np.maximum(np.abs(band.lower), np.abs(band.upper))
+
+
+def shared_limit(extents: Sequence[np.ndarray]) -> float:
+    """Half the height of a symmetric axis that fits most of each band's ``extents``."""
     return HEADROOM * max(float(np.quantile(extent, BAND_PROPORTION)) for extent in extents) or 1.0
 
 
@@ -403,8 +410,7 @@ def draw_points(
     bands: Sequence[CredibleBand],
 ) -> None:
     """Draw one panel per view, side by side; the ``bands`` of the modes set the width."""
-    every = np.ones(len(at), dtype=bool)
-    limit = shared_limit(bands, every)
+    limit = shared_limit([_extent(band) for band in bands])
     position = np.arange(len(at))
     for ax, view in zip(axes, views, strict=True):
         order = np.argsort(view.band.mean, kind="stable")

@@ -44,11 +44,25 @@ def test_narrow_zeros_are_not_barriers():
     """The density is multiplied by |u - zero| at 300 points, as the volume factor does."""
     zeros = np.random.default_rng(0).uniform(-3, 3, 300)
     factor = np.log(np.abs(GRID[:, None] - zeros) / 0.5 + 1e-12).clip(-30, 0).sum(1)
-    tops, barriers, borders = basins(smooth(two_bumps(0.0, -20.0) + factor, 0.01))
+    tops, borders = basins(smooth(two_bumps(0.0, -20.0) + factor, 0.01))
     assert len(tops) == 2
     np.testing.assert_allclose(GRID[tops], [-1, 1], atol=0.1)
-    assert barriers[1] > 20
     assert -0.5 < GRID[borders[0]] < 0.5
+
+
+def test_a_basin_that_is_no_mode_has_no_part_in_a_barrier(line):
+    """A basin of negligible mass at -2.5 is nearer to the highest mode than the other mode.
+
+    The valleys of the density are at -80 * 0.5**2 = -20 and near -80; smoothing takes at most 15.
+    """
+    left_out = -19.0 - 80 * (GRID + 2.0) ** 2
+    run = line(draws_at(-1.0, 1.0), np.maximum(two_bumps(25.0, 0.0), left_out))
+    (first, second) = find_modes(run).modes
+    assert first.barrier - second.barrier == pytest.approx(25.0, abs=1.5)
+    assert second.barrier > 55.0
+    nearer = find_modes(line(draws_at(-2.0, -1.0, 1.0), run["profile"]["log_density"].values))
+    assert nearer.modes[1].barrier < first.barrier - 20.0
+    assert len(repr(diagnose(run))) < 60
 
 
 def test_only_a_deep_dip_is_a_barrier():
@@ -58,7 +72,7 @@ def test_only_a_deep_dip_is_a_barrier():
 
     assert depth(2.0) == 1
     assert depth(15.0) == 2
-    tops, _, borders = basins(smooth(-10.0 * GRID, 0.01))  # at the edge of the grid
+    tops, borders = basins(smooth(-10.0 * GRID, 0.01))  # at the edge of the grid
     assert (len(tops), len(borders)) == (1, 0)
 
 

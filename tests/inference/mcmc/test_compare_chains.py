@@ -148,6 +148,7 @@ def test_a_chain_that_drifts(autoregression):
     result = compare_chains(draws)
     assert result.drifting == (1,)
     assert "First and second half differ: chain 1." in str(result)
+    assert "of both halves" in result.plot().axes[0].get_ylabel()
     single_chain = compare_chains(draws[1:2], columns=("a", "b"))
     assert (single_chain.agree, single_chain.drifting, single_chain.clusters) == (
         False,

@@ -39,12 +39,13 @@ def test_every_chain_has_a_shade_of_the_color_of_its_mode(bimodal):
 
 
 def test_the_legend_names_modes_as_the_report_does(bimodal):
-    for plot in (plot_trace, plot_rank):
+    for plot, more in ((plot_trace, []), (plot_rank, ["99% band of mixed chains"])):
         (legend,) = plot(bimodal).legends
         assert [text.get_text() for text in legend.get_texts()] == [
             "mode 1: lengthscale 0.501, chains 0-1 (dark to light)",
             "mode 2: lengthscale 2.99, chain 2",
             "stuck: chain 3",
+            *more,
         ]
     modes = find_modes(bimodal)
     assert [mode.chains for mode in modes.modes] == [(0, 1), (2,)]

@@ -160,6 +160,18 @@ def test_axes_are_shared_and_not_stretched_by_bands_away_from_the_data(line_witn
     assert 1.0 < high < 3.0
 
 
+def test_bands_between_clusters_of_rows_do_not_set_the_axis(line_witness):
+    """Two in five points are in a gap between the rows, and bands are 100 times as wide there."""
+    wild = line_witness.copy()
+    gap = np.abs(wild["at"].values[:, 0]) < 0.4 * np.abs(wild["at"].values).max()
+    assert 0.2 < gap.mean() < 0.6
+    wild["witness"] = wild["witness"].copy(data=wild["witness"].values * np.where(gap, 100.0, 1.0))
+    P, Q = wild["at"].values[~gap, 0], wild["at"].values[~gap, 0][::2]
+    tame = plot_witness(line_witness, P=P, Q=Q).axes[0].get_ylim()
+    assert plot_witness(wild, P=P, Q=Q).axes[0].get_ylim() == pytest.approx(tame)
+    assert plot_witness(wild).axes[0].get_ylim()[1] > 10 * tame[1]
+
+
 def test_map_has_the_mean_on_the_mesh(map_witness):
     P, Q = np.array([[0.5, 100.0], [0.6, 300.0]]), np.array([[-0.5, 100.0], [-0.6, 300.0]])
     figure = plot_witness(map_witness, P=P, Q=Q)
