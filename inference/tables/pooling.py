@@ -302,6 +302,8 @@ def read_row_weights(
     if column is None:
         return UNWEIGHTED
     values = column.values
+    if column.kind == "boolean" and not values.any():  # true in every row is encoded as 0 too
+        raise InputError(f"column {column.name!r} has one truth value in all rows: leave it out")
     tables = ((values[:n_first], "first"), (values[n_first:], "second"))
     for invalid, description in (
         (np.isnan(values), "no number"),

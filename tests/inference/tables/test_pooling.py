@@ -157,6 +157,7 @@ def test_weights_can_undo_a_difference_and_make_one():
         ([1.0, -1.0, 2.0], "weights", "'w' has a negative number in row 2 of the first"),
         ([1.0, np.nan, 2.0], "weights", "'w' has no number in row 2 of the first"),
         ([0.0, 0.0, 0.0], "weights", "'w' is 0 in all rows of the first"),
+        ([True, True, True], "weights", "'w' has one truth value in all rows"),
         ([1.0, 1.5, 2.0], "freq_weights", "'w' holds 1.5, and counts must be whole numbers"),
         ([1.0, 1e9, 2.0], "freq_weights", "counts 1e.09 rows"),
     ],
