@@ -180,7 +180,9 @@ def test_prior_odds_multiply_the_bayes_factor():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"P": X[:5], "Q": Y[:5]}, "needs 24 rows"),
+        ({"P": X[:5], "Q": Y[:5]}, "needs 12 rows in each sample, and has 5"),
+        ({"P": X[:2], "Q": np.tile(Y, (3, 1))}, "needs 12 rows in each sample, and has 2"),
+        ({"P": np.c_[X, X @ [1.0, 2.0]], "Q": np.c_[Y, Y @ [1.0, 2.0]]}, "linearly dependent"),
         ({"paired": True}, "pairs need samples of one size"),
         ({"P": X, "Q": X, "paired": True}, "row 1 of P equals that of Q"),
         ({"n_landmarks": 2}, "n_landmarks must be above 2"),
