@@ -117,6 +117,7 @@ BAD_FILES = {
     "empty": ("", "Q.csv is empty"),
     "only a header": ("a\n", "Q.csv has columns and no rows"),
     "ragged": ("a,b\n1,2\n3\n", "Q.csv has 1 cell in line 3 but 2 columns"),
+    "a long name": ("a" * 200_000 + "\n1.5\n2\n", "Q.csv cannot be read at line 1: field larger"),
 }
 
 
