@@ -64,6 +64,9 @@ def test_json_lines():
     result, notes = batches('{"a": 1, "b": "x"}\n{"a": "1.5", "b": 2}\n', most=9)
     assert result == [{"a": ["1", "1.5"], "b": ["x", "2"]}]
     assert notes == []
+    result, notes = batches('{"a": 1, "b": "x"}\nnull\n')  # Arrow crashes on null alone
+    assert result == [{"a": [1], "b": ["x"]}]
+    assert notes == ["Left out for no JSON object: 1 line, the first of them near line 2."]
 
 
 @pytest.mark.parametrize(
