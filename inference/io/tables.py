@@ -73,7 +73,7 @@ MOST_LEVELS = 100
 JSON_BYTES = 2**16
 #: A text in JSON without escapes; all bytes but quotes, brackets and ends of lines.
 JSON_TEXT, NEITHER = re.compile(rb'"[^"\n]*"'), bytes(set(range(256)) - set(b'"[]{}\n'))
-#: A line that is ``null``, maybe behind a byte-order mark: Arrow reads it as an object without keys,
+#: A line of ``null``, maybe behind a byte-order mark: Arrow reads it as an object without keys,
 #: and crashes where a block has no other.
 JSON_NULL = re.compile(rb"(?:^|[\r\n\xbf])[ \t]*null")
 #: Objects of pandas that are of one type which Arrow has.
