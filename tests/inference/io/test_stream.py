@@ -88,6 +88,14 @@ def test_rows_are_handed_on_when_no_more_come(first, rest, cell):
     assert incoming.notes == []
 
 
+def test_a_line_without_an_end_is_refused(monkeypatch):
+    """It would fill the memory."""
+    monkeypatch.setattr("bke.inference.io.stream.LINE_BYTES", 10)
+    assert batches("a,b\n1,2\n333,4444\n")[0] == [{"a": ["1", "333"], "b": ["2", "4444"]}]
+    with pytest.raises(InputError, match="line 3 of the stream has"):
+        batches("a,b\n1,2\n333,44444\n")
+
+
 def test_deeply_nested_json_is_dropped():
     """Arrow would end the process."""
     deep = '{"a": ' + "[" * 100_000 + "]" * 100_000 + "}\n"
