@@ -536,6 +536,14 @@ def test_numbers_that_json_does_not_have():
     assert json.loads(to_json(summary)) == expected
 
 
+def test_json_has_codes_for_characters_that_a_terminal_obeys():
+    names = {"names": ["\u202eq\u2066", "\x9b31m", "\x7f\x1b[0m\n", "ü \udcff"]}
+    text = to_json(names)
+    assert json.loads(text) == names
+    assert all(character.isprintable() for character in text.replace("\n", ""))
+    assert "ü" in text
+
+
 @pytest.mark.slow
 def test_ozone_example(tmp_path):
     script = Path(__file__).parents[3] / "examples" / "ozone.py"
