@@ -78,5 +78,6 @@ def plain(value: Any) -> Any:
 def to_json(summary: Mapping[str, Any]) -> str:
     """Format ``summary`` as JSON."""
     text = json.dumps(plain(summary), indent=2, allow_nan=False, ensure_ascii=False)
+    text = CONTROL.sub(lambda character: f"\\u{ord(character[0]):04x}", text)
     # Names of files may contain bytes that cannot be decoded.
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -13,6 +13,7 @@ import codecs
 import collections
 import contextlib
 import csv
+import functools
 import io
 import queue
 import re
@@ -37,6 +38,8 @@ from .text import MISSING, SEPARATORS, empty_rows, split_rows
 
 #: Lines that are read ahead; lines of a row with a quoted cell at most; neither is tuned.
 LINES_AHEAD, ROW_LINES = 20_000, 100
+#: Bytes of a line at which reading ends, not tuned: a line without an end would fill the memory.
+LINE_BYTES = 2**26
 #: Seconds without a line after which a batch ends.
 TIMEOUT = 0.5
 #: End of the stream, in the queue of lines.
@@ -103,7 +106,13 @@ class RowStream:
 
     def _read(self, stream: IO[bytes]) -> None:
         try:
-            for number, line in enumerate(stream):
+            lines = iter(functools.partial(stream.readline, LINE_BYTES), b"")
+            for number, line in enumerate(lines):
+                if len(line) == LINE_BYTES:
+                    raise InputError(
+                        f"line {number + 1} of the stream has {LINE_BYTES >> 20} MiB or more: give "
+                        "rows of text, one in each line"
+                    )
                 self._lines.put(line if number else line.removeprefix(codecs.BOM_UTF8))
         except (OSError, ValueError) as error:
             self._lines.put(error)

@@ -73,6 +73,9 @@ MOST_LEVELS = 100
 JSON_BYTES = 2**16
 #: A text in JSON without escapes; all bytes but quotes, brackets and ends of lines.
 JSON_TEXT, NEITHER = re.compile(rb'"[^"\n]*"'), bytes(set(range(256)) - set(b'"[]{}\n'))
+#: A line of ``null``, maybe behind a byte-order mark: Arrow reads it as an object without keys,
+#: and crashes where a block has no other.
+JSON_NULL = re.compile(rb"(?:^|[\r\n\xbf])[ \t]*null")
 #: Objects of pandas that are of one type which Arrow has.
 PLAIN_OBJECTS = (
     "string",
@@ -377,6 +380,8 @@ def parse_json_lines(raw: bytes) -> pa.Table:
             level, lowest = int(levels[-1]), int(lows[-1])
         line += int(np.count_nonzero(marks == ord("\n")))
         start = end
+    if JSON_NULL.search(raw):
+        raise pa.ArrowInvalid("null is no object")
     table = arrow_json.read_json(pa.BufferReader(raw))
     # Arrow brings dates with an offset to UTC; as text their local time is known.
     dates = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
@@ -632,10 +637,11 @@ def _arrow_bytes(message: pa.Message) -> int:
 
 
 def _read_excel(path: Path, *, header: bool) -> Table:
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            size = sum(entry.file_size for entry in archive.infolist())
-        _check_size(path, size, "save it as .csv")
+    size = 0
+    # What is no archive, or a broken one, is refused below.
+    with contextlib.suppress(Exception), zipfile.ZipFile(path) as archive:
+        size = sum(entry.file_size for entry in archive.infolist())
+    _check_size(path, size, "save it as .csv")
     sheet, rows, sheets, is_hidden = _excel_rows(path)
     filled = [index for index, row in enumerate(rows) if any(cell is not None for cell in row)]
     where = f"{path}, sheet {sheet!r}," if len(sheets) > 1 else f"{path}"

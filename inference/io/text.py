@@ -538,9 +538,9 @@ def _numeric_columns(text: str, separator: str, complete: bool) -> list[bool]:
     widths = [len(row) for row in rows]
     usual = max(widths, key=widths.count, default=1)
     below = [row for row in rows[1:] if len(row) == usual]
-    # R writes no name for its row names.
-    is_header = widths[0] in (usual, max(usual - 1, 2))
-    if usual == 1 or not is_header or not below or 2 * widths.count(usual) <= len(rows):
+    if usual == 1 or not below or 2 * widths.count(usual) <= len(rows):
+        return []
+    if widths[0] not in (usual, max(usual - 1, 2)):  # R writes no name for its row names
         return []
     return [all(map(_is_number, column)) for column in zip(*below, strict=True)]
 

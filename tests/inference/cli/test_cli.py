@@ -117,6 +117,7 @@ BAD_FILES = {
     "empty": ("", "Q.csv is empty"),
     "only a header": ("a\n", "Q.csv has columns and no rows"),
     "ragged": ("a,b\n1,2\n3\n", "Q.csv has 1 cell in line 3 but 2 columns"),
+    "a long name": ("a" * 200_000 + "\n1.5\n2\n", "Q.csv cannot be read at line 1: field larger"),
 }
 
 
@@ -533,6 +534,14 @@ def test_numbers_that_json_does_not_have():
     expected = {"rhat": None, "barrier": None, "modes": [[1.0, None], 3, True, None], "path": "a"}
     assert plain(summary) == expected
     assert json.loads(to_json(summary)) == expected
+
+
+def test_json_has_codes_for_characters_that_a_terminal_obeys():
+    names = {"names": ["\u202eq\u2066", "\x9b31m", "\x7f\x1b[0m\n", "ü \udcff"]}
+    text = to_json(names)
+    assert json.loads(text) == names
+    assert all(character.isprintable() for character in text.replace("\n", ""))
+    assert "ü" in text
 
 
 @pytest.mark.slow

@@ -64,6 +64,9 @@ def test_json_lines():
     result, notes = batches('{"a": 1, "b": "x"}\n{"a": "1.5", "b": 2}\n', most=9)
     assert result == [{"a": ["1", "1.5"], "b": ["x", "2"]}]
     assert notes == []
+    result, notes = batches('{"a": 1, "b": "x"}\nnull\n')  # Arrow crashes on null alone
+    assert result == [{"a": [1], "b": ["x"]}]
+    assert notes == ["Left out for no JSON object: 1 line, the first of them near line 2."]
 
 
 @pytest.mark.parametrize(
@@ -83,6 +86,14 @@ def test_rows_are_handed_on_when_no_more_come(first, rest, cell):
     assert next(batch_iterator).data.to_pydict() == {"a": ["3"], "b": [cell]}
     assert list(batch_iterator) == []
     assert incoming.notes == []
+
+
+def test_a_line_without_an_end_is_refused(monkeypatch):
+    """It would fill the memory."""
+    monkeypatch.setattr("bke.inference.io.stream.LINE_BYTES", 10)
+    assert batches("a,b\n1,2\n333,4444\n")[0] == [{"a": ["1", "333"], "b": ["2", "4444"]}]
+    with pytest.raises(InputError, match="line 3 of the stream has"):
+        batches("a,b\n1,2\n333,44444\n")
 
 
 def test_deeply_nested_json_is_dropped():
