@@ -1,12 +1,13 @@
 """Likelihood-free inference for the blowfly population model by hand-chosen summaries and by MMD.
 
-The experiment follows the slides on K2-ABC (Park, Jitkrittum and Sejdinovic, 2016): series of 180
-steps, six parameters, the prior of Meeds and Welling (2014), see ``examples/simulators.py``. The
-slides show one series, of Nicholson's blowflies, and the mean squared error of ten summaries
-between this series and simulations from the posterior mean. Here each data set is a parameter drawn
-from the prior and a series simulated from it, so that errors and coverage of the parameters are
-known as well. A pair is drawn again if its series has fewer than five peaks of 1.5 standard
-deviations, or a population below one. This selection does not change the posterior given the data.
+The experiment follows the slides *Inference with Kernel Embeddings* (Sejdinovic, 2016), part on
+K2-ABC: series of 180 steps, six parameters, and the prior of Meeds and Welling (2014), see
+``examples/simulators.py``. The slides show one series, of Nicholson's blowflies, and the mean
+squared error of ten summaries between this series and simulations from the posterior mean. Here
+each data set is a parameter drawn from the prior and a series simulated from it, so that errors and
+coverage of the parameters are known as well. A pair is drawn again if its series has fewer than
+five peaks of 1.5 standard deviations, or a population below one. This selection does not change the
+posterior given the data.
 
 All methods except ``3 x`` and ``10 x`` use the same number of simulations; methods that simulate
 from the prior share them. Each epsilon gives an effective sample size of 1 % of the simulations;

@@ -3,10 +3,11 @@ Likelihood-free inference for a population of blowflies
 =======================================================
 
 The population of Nicholson's blowflies is limited by food, and the effect of births is delayed,
-which causes oscillations. The model of the slides on K2-ABC (Park, Jitkrittum and Sejdinovic,
-2016), defined in ``simulators.py``, has six parameters. Its likelihood cannot be computed, but
-the model can be simulated. K2-ABC draws parameters from the prior, simulates a series with each,
-and weights them by the maximum mean discrepancy (MMD) between that series and the observed one.
+which causes oscillations. The model, defined in ``simulators.py``, is that of the slides *Inference
+with Kernel Embeddings* (Sejdinovic, 2016), and has six parameters. Its likelihood cannot be
+computed, but the model can be simulated. K2-ABC draws parameters from the prior, simulates a series
+with each, and weights them by the maximum mean discrepancy (MMD) between that series and the
+observed one.
 
 The MMD compares the values as an unordered sample. Panel (B) shows the consequence: simulated
 series have the right values, but not necessarily the right oscillations. Panel (C) uses delay

@@ -2,14 +2,14 @@
 The landmark model on a grid of Gaussians
 =========================================
 
-The figure "Marginal (pseudo)likelihood for a challenging two-sample test" of the slides on
-Bayesian learning of kernel embeddings (Flaxman, Sejdinovic, Cunningham and Filippi, 2016). P is a
-grid of isotropic Gaussians, and Q a grid of elongated Gaussians. The pseudo-likelihood of the
-landmark model has its maximum at a lengthscale of 0.85 there, while the median heuristic gives
-20. The slides do not state the landmarks and the noise variance. With a 14 x 14 grid of landmarks
-over the range of the data and tau^2 = 0.1, the noise variance of the paper, the maximum is at
-0.91. Panel (C) shows its dependence on both choices. With much smaller noise the maximum is at
-lengthscales far beyond the range of the data, where all k(x, z) are close to one.
+The figure "Marginal (pseudo)likelihood for a challenging two-sample test" of the slides *Inference
+with Kernel Embeddings* (Sejdinovic, 2016). P is a grid of isotropic Gaussians, and Q a grid of
+elongated Gaussians. The slides report the maximum of the pseudo-likelihood at a lengthscale of
+0.85, while the median heuristic gives 20. They do not state the landmarks and the noise variance.
+With a 14 x 14 grid of landmarks over the range of the data and tau^2 = 0.1, the noise variance of
+Flaxman, Sejdinovic, Cunningham and Filippi (2016), the maximum is at 0.91. Panel (C) shows how the
+maximum depends on both choices. With much smaller noise it is at lengthscales far beyond the range
+of the data, where all k(x, z) are close to one.
 
 Run it as ``python landmarks.py --out FOLDER``; it takes a few minutes.
 """

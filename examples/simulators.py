@@ -1,7 +1,7 @@
 r"""Simulators for the examples and benchmarks of likelihood-free inference.
 
 **Blowflies.** The population of Nicholson's blowflies (Wood, 2010; Meeds & Welling, 2014), as in
-the slides on K2-ABC (Park, Jitkrittum & Sejdinovic, 2016):
+the slides *Inference with Kernel Embeddings* (Sejdinovic, 2016), part on K2-ABC:
 
 .. math:: Y_{t+1} = P Y_{t-\tau} e^{-Y_{t-\tau} / Y_0} e_t + Y_t e^{-\delta \epsilon_t},
 

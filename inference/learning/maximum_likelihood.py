@@ -400,8 +400,9 @@ def learn_kernel(
     of the highest modes; the number of modes found depends on ``starts``. For D >= 2 the marginal
     likelihood, a pseudo-likelihood, may have no maximum: then the peak is marked ``at_bound``.
 
-    The result depends on the order of rows by rounding only, so a kernel learned from a pooled
-    sample may be used in a permutation test (BKE section 5), unless rounded data are dithered.
+    The result depends on the order of rows by rounding only. A kernel learned from a pooled sample,
+    as in BKE section 5, may therefore be used in a permutation test, unless rounded data are
+    dithered.
 
     Args:
         X: as for :func:`~bke.inference.fit`.

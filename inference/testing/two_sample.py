@@ -406,9 +406,8 @@ def two_sample_test(
 ) -> TestResult:
     """Test whether two samples come from one distribution, P = Q.
 
-    Kernels are selected from the tested rows, from the pooled sample only, which permutations of
-    the labels do not change. The level is therefore exact without held-out data (BKE section 5),
-    for every ``statistic``:
+    Kernels are selected from the pooled sample, as in BKE section 5. Permutations of the labels do
+    not change it, so the level is exact without held-out data for every ``statistic``:
 
     - ``"combined"``: a combination of statistics at all scales, at landmarks, of location, of
       covariances and of the most significant region, each by its tail probability. This is the
