@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.names import join_names
 from ..data.checks import (
     WITNESS_MATRICES,
     as_pair,
@@ -112,7 +113,7 @@ def read_pair(
     if first.columns != second.columns:
         notes.append(
             f"The columns have different names in the two files and are matched by position: "
-            f"{', '.join(first.columns)} in P, {', '.join(second.columns)} in Q."
+            f"{join_names(first.columns)} in P, {join_names(second.columns)} in Q."
         )
     sources = {"P": str(path_P), "Q": str(path_Q)}
     return Pair(P, Q, first.columns, sources, tuple(notes), sample_names(names, path_P, path_Q))
@@ -130,8 +131,8 @@ def read_pooled(
     for other in rest:
         _check_names(first, other)
     notes = [
-        f"The columns of {other.path} are named {', '.join(other.columns)} and matched by position "
-        f"to {', '.join(first.columns)}."
+        f"The columns of {other.path} are named {join_names(other.columns)} and matched by "
+        f"position to {join_names(first.columns)}."
         for other in rest
         if other.columns != first.columns
     ]
@@ -206,9 +207,9 @@ def _check_names(first: Sample, second: Sample) -> None:
         for sample, n in zip((first, second), counts, strict=True)
     ):
         raise InputError(
-            f"{first.path} has the column{'s' * (counts[0] > 1)} {', '.join(first.columns)} and "
-            f"{second.path} has {', '.join(second.columns)}: choose columns of both, in one order, "
-            "with --columns"
+            f"{first.path} has the column{'s' * (counts[0] > 1)} {join_names(first.columns)} and "
+            f"{second.path} has {join_names(second.columns)}: choose columns of both, in one "
+            "order, with --columns"
         )
     if counts[0] != counts[1]:
         raise InputError(

@@ -16,6 +16,12 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
+def join_names(names: Sequence[str], most: int = 12) -> str:
+    """Join names by commas, at most ``most`` of them."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Align the columns of a table, the first to the left, two blanks between columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -56,6 +56,9 @@ from .statistics import (
 )
 from .summary import date_notes
 
+#: Largest number of columns whose pairs are compared: 4950 pairs take a minute and 2 GiB.
+MAX_PAIRED_COLUMNS = 100
+
 
 def compare_tables(
     before: Any,
@@ -82,13 +85,13 @@ def compare_tables(
 ) -> TableComparison:
     """Compare two tables of numbers, categories, dates and text, with missing values.
 
-    Rows are permuted between the tables, and every column, every pair of columns and the joint
-    distribution are evaluated for each permutation. Their combination gives one p-value for the
-    tables, with an exact level. If it is at most ``alpha``, columns and pairs are reported whose
-    p-values, adjusted for all columns or pairs by step-down (Westfall and Young 1993), are at most
-    ``alpha`` too. If the tables have one distribution, the probability of any false positive is at
-    most ``alpha``. If some columns have changed, it is at most ``alpha`` for the other columns and
-    for pairs of them.
+    Rows are permuted between the tables, and every column, every pair of columns (of at most 100
+    columns) and the joint distribution are evaluated for each permutation. Their combination gives
+    one p-value for the tables, with an exact level. If it is at most ``alpha``, columns and pairs
+    are reported whose p-values, adjusted for all columns or pairs by step-down (Westfall and Young
+    1993), are at most ``alpha`` too. If the tables have one distribution, the probability of any
+    false positive is at most ``alpha``. If some columns have changed, it is at most ``alpha`` for
+    the other columns and for pairs of them.
 
     If the columns of a pair have changed but not their association, the level of the pair is
     asymptotically correct in these cases: numbers were shifted or scaled, the frequencies of levels
@@ -236,12 +239,12 @@ def evaluate(
             )
             return [column for column in encoded if column is not None]
 
-        pooled = encode(by_table=False)
+        pooled, paired = encode(by_table=False), len(columns) <= MAX_PAIRED_COLUMNS
         # The longest parts come first, so that no core waits for one of them at the end.
         parts: list[Callable[[], Any]] = [
             lambda: joint_statistics(pooled, labels),
-            lambda: association_changes(pooled, labels).statistics,
-            lambda: association_changes(encode(by_table=True), labels),
+            lambda: association_changes(pooled if paired else [], labels).statistics,
+            lambda: association_changes(encode(by_table=True) if paired else [], labels),
             *(functools.partial(_marginals, derived, labels) for derived in features),
         ]
 
@@ -329,12 +332,23 @@ def _comparison(
             *data.notes,
             *date_notes(data.columns, data.n_first, names),
             *same_rows_note(data.columns, data.n_first, names),
+            *_wide_notes(len(data.columns)),
             *_single_row_notes(data.sizes, names),
             *(_decimals_notes(data, names) if differ else ()),
         ),
         seed=seed,
         design=design,
     )
+
+
+def _wide_notes(n_columns: int) -> list[str]:
+    """Write a note if pairs of columns are not compared."""
+    if n_columns <= MAX_PAIRED_COLUMNS:
+        return []
+    return [
+        f"Associations are not compared with more than {MAX_PAIRED_COLUMNS} columns, of "
+        f"{n_columns}: leave out columns (exclude=, --exclude) to compare pairs of the others."
+    ]
 
 
 def _single_row_notes(sizes: tuple[int, int], names: tuple[str, str]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from ...core.names import printable
+from ...core.names import join_names, printable
 from ...learning import SampleKernel
 from ..inputs import check_sample, read_pair, read_sample
 from ..options import (
@@ -76,7 +76,7 @@ def compare(
             f"{name}: {printable(str(path))}, {n} rows; "
             for name, path, n in zip(pair.names, read, rows.values(), strict=True)
         ]
-        terminal.say(f"{''.join(samples)}{', '.join(pair.columns)}")
+        terminal.say(f"{''.join(samples)}{join_names(pair.columns)}")
         comparison = compare_pair(pair, terminal, verbose=True, paired=paired, **permutations)
         failed = fail and comparison.reject
         if min_effect is not None:

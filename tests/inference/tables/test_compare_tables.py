@@ -620,3 +620,19 @@ def test_clusters_in_several_strata_are_refused():
     for roles in ({"clusters": "user", "strata": "team"}, {"strata": "day"}):
         options = {"n_resamples": 99, **QUIET, **roles}
         assert 0.0 < compare_tables(before, after, **options).pvalue <= 1.0
+
+
+def test_pairs_of_many_columns_are_not_compared(monkeypatch):
+    """A note says so; columns and joint rows are compared as before."""
+    rng = np.random.default_rng(0)
+    first, second = (
+        {f"c{i}": rng.normal(2.0 * (i == 1) * shift, 1.0, 40) for i in range(3)} for shift in (0, 1)
+    )
+    every = compare_tables(first, second, **QUIET)
+    monkeypatch.setattr("bke.inference.tables.compare_tables.MAX_PAIRED_COLUMNS", 2)
+    result = compare_tables(first, second, **QUIET)
+    assert len(every.pairs) == 3
+    assert result.pairs == ()
+    assert any("not compared with more than 2 columns, of 3" in note for note in result.notes)
+    assert [column.name for column in result.changed_columns()] == ["c1"]
+    assert [c.pvalue for c in result.columns] == [c.pvalue for c in every.columns]
