@@ -61,9 +61,6 @@ def log_conditional_evidence(
     y -> g cancel. The g_i are functions of E columns of Y, not m independent ones: the log is
     multiplied by E / m. For a wide l and one column it is that of Gaussian process regression of y.
 
-    Without the division, the Jacobian cannot bound the lengthscale of Y from above: the density of
-    n m numbers grows like its power as n E numbers fill less and less of their space.
-
     Args:
         X: the conditioning variable, shape (n, D) or (n,).
         Y: shape (n, E) or (n,), row by row with X.
@@ -74,8 +71,7 @@ def log_conditional_evidence(
             :func:`~bke.models.conditional_embedding`); positive.
 
     Returns:
-        A number, near 0 for large lambda; differentiable in the parameters of both kernels and in
-        lambda.
+        A number, near 0 for large lambda; differentiable in all parameters.
 
     Raises:
         ValueError: for an invalid argument, naming it.
@@ -148,7 +144,7 @@ class ConditionalPosterior:
         Raises:
             ValueError: for other columns, or values of f that are not finite.
         """
-        points, values = self._points(x), self._values(function)
+        points, values = matching_points(x, self.X, "x", self.columns), self._values(function)
         locations = (location for location, _ in self._components(points, values))
         result = sum(w * location for w, location in zip(self.weights, locations, strict=True))
         return np.asarray(result).reshape(len(points), *values.shape[1:])
@@ -159,7 +155,6 @@ class ConditionalPosterior:
         function: Callable[[np.ndarray], ArrayLike] | None = None,
         *,
         level: float = 0.9,
-        bisections: int = 50,
     ) -> np.ndarray:
         """Compute pointwise credible intervals of E[f(Y) | X = x], between equal tails.
 
@@ -167,7 +162,6 @@ class ConditionalPosterior:
             x: as in :meth:`expectation`.
             function: as in :meth:`expectation`.
             level: probability that the interval contains the expectation.
-            bisections: halvings of the range of the components' quantiles.
 
         Returns:
             Lower and upper end on the last axis, (m, 2) or (m, F, 2).
@@ -177,7 +171,7 @@ class ConditionalPosterior:
         """
         if not 0.0 < level < 1.0:
             raise ValueError(f"level must be between 0 and 1, got {level!r}")
-        points, values = self._points(x), self._values(function)
+        points, values = matching_points(x, self.X, "x", self.columns), self._values(function)
         components = list(self._components(points, values))
         location, scale = (np.stack(part) for part in zip(*components, strict=True))
         freedom = len(self.Y) - 1
@@ -185,7 +179,7 @@ class ConditionalPosterior:
         for probability in (0.5 - 0.5 * level, 0.5 + 0.5 * level):
             quantiles = location + stdtrit(freedom, probability) * scale
             low, high = quantiles.min(axis=0), quantiles.max(axis=0)
-            for _ in range(bisections if len(location) > 1 else 0):
+            for _ in range(40 if len(location) > 1 else 0):  # halvings of the components' range
                 middle = 0.5 * (low + high)
                 # A constant f has a scale of zero: its quantiles are equal, and need no search.
                 standardized = (middle - location) / np.where(scale > 0.0, scale, 1.0)
@@ -193,9 +187,6 @@ class ConditionalPosterior:
                 low, high = np.where(below, middle, low), np.where(below, high, middle)
             ends.append((0.5 * (low + high)).reshape(len(points), *values.shape[1:]))
         return np.stack(ends, axis=-1)
-
-    def _points(self, x: ArrayLike) -> np.ndarray:
-        return matching_points(x, self.X, "x", self.columns)
 
     def _values(self, function: Callable[[np.ndarray], ArrayLike] | None) -> np.ndarray:
         """Return f of Y, (n,) or (n, F)."""
