@@ -86,21 +86,20 @@ def test_gradient_of_the_evidence():
 
 
 @pytest.mark.parametrize("kernel", [SquaredExponential(np.array([1.0, 4.0])), KERNEL_X])
-def test_posterior_is_gaussian_process_regression_with_a_flat_mean(kernel):
-    """A constant kernel of large variance is a flat prior of the mean."""
+def test_posterior_is_universal_kriging(kernel):
+    """Weights that sum to one, by a Lagrange multiplier, and the scale of the contrasts of f."""
     at = RNG.normal(size=(5, 2)) * [2.0, 4.0]
     posterior = conditional_posterior(X, Y, kernel, 0.3)
-    gram, cross = kernel(X) + 1e8, kernel(at, X) + 1e8
-    inverse = np.linalg.inv(gram + 0.3 * np.eye(12))
-    squared = Y[:, 1] ** 2
-    mean = cross @ inverse @ squared
-    variance = 1.0 + 1e8 - np.sum(cross @ inverse * cross, axis=1)
-    scale = squared @ inverse @ squared / 11
-    assert posterior.expectation(at, lambda y: y[:, 1] ** 2) == pytest.approx(mean, rel=1e-4)
+    V, ones, values = kernel(X) + 0.3 * np.eye(12), np.ones((12, 1)), Y[:, 1] ** 2
+    right = np.column_stack([kernel(at, X), np.ones(5)])
+    weights = np.linalg.solve(np.block([[V, ones], [ones.T, np.zeros((1, 1))]]), right.T).T
+    mean = weights[:, :12] @ values
+    H = contrasts(12)
+    scale = H @ values @ np.linalg.solve(H @ V @ H.T, H @ values) / 11
+    half = stats.t(11).ppf(0.85) * np.sqrt(scale * (1.0 - np.sum(weights * right, axis=1)))
+    assert posterior.expectation(at, lambda y: y[:, 1] ** 2) == pytest.approx(mean)
     interval = posterior.interval(at, lambda y: y[:, 1] ** 2, level=0.7)
-    half = stats.t(11).ppf(0.85) * np.sqrt(scale * variance)
-    expected = np.column_stack([mean - half, mean + half])
-    assert interval == pytest.approx(expected, rel=1e-4)
+    assert interval == pytest.approx(np.column_stack([mean - half, mean + half]))
 
 
 def test_posterior_is_that_of_scikit_learn():
