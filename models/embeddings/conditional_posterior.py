@@ -12,7 +12,9 @@ on x_i; with the prior 1 / s on the scale of each f it is a Student t.
 
 p(Y | X) is the product of p(Y), the marginal likelihood BKE (13) with its Jacobian factor, which
 determines the kernel of Y, and of the Bayes factor of a dependence on x
-(:func:`log_conditional_evidence`), which determines k and lambda.
+(:func:`log_conditional_evidence`), which determines k and lambda. The density of all m values of
+l(y_i, .) at landmarks, with the Jacobian of these, cannot determine l: it grows without bound with
+the lengthscale, the n m numbers filling n E dimensions only.
 """
 
 from __future__ import annotations
@@ -101,8 +103,7 @@ def log_conditional_evidence(
 class ConditionalPosterior:
     """Posterior of E[f(Y) | X = x] for functions f, a mixture of Student t distributions.
 
-    One component for each draw, or point of quadrature, of k and lambda, with n - 1 degrees of
-    freedom. :func:`conditional_posterior` makes one.
+    One component for each pair of k and lambda, with n - 1 degrees of freedom.
 
     Attributes:
         X: (n, D).
@@ -121,10 +122,7 @@ class ConditionalPosterior:
     columns: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
-        return (
-            f"ConditionalPosterior(of {len(self.Y)} pairs, {len(self.weights)} components, "
-            f"mean regularization {self.weights @ self.regularizations:.4g})"
-        )
+        return f"ConditionalPosterior(of {len(self.Y)} pairs, {len(self.weights)} components)"
 
     def expectation(
         self, x: ArrayLike, function: Callable[[np.ndarray], ArrayLike] | None = None
@@ -158,16 +156,11 @@ class ConditionalPosterior:
     ) -> np.ndarray:
         """Compute pointwise credible intervals of E[f(Y) | X = x], between equal tails.
 
-        Args:
-            x: as in :meth:`expectation`.
-            function: as in :meth:`expectation`.
-            level: probability that the interval contains the expectation.
+        Arguments and exceptions are those of :meth:`expectation`, and ``level``, the probability
+        that the interval contains the expectation.
 
         Returns:
             Lower and upper end on the last axis, (m, 2) or (m, F, 2).
-
-        Raises:
-            ValueError: as :meth:`expectation`, or for a level that is not between 0 and 1.
         """
         if not 0.0 < level < 1.0:
             raise ValueError(f"level must be between 0 and 1, got {level!r}")
@@ -231,8 +224,6 @@ def conditional_posterior(
 ) -> ConditionalPosterior:
     """Compute the posterior of conditional expectations of Y, given k and lambda or draws of them.
 
-    The noise is taken to have the same variance for every x.
-
     Args:
         X: the conditioning variable, shape (n, D) or (n,).
         Y: shape (n, E) or (n,), row by row with X.
@@ -252,7 +243,7 @@ def conditional_posterior(
             raise ValueError(
                 f"column {constant[0] + 1} of {name} has the same value in all rows: leave it out"
             )
-    kernels = tuple(kernel_x) if isinstance(kernel_x, Sequence) else (kernel_x,)
+    kernels = tuple(kernel_x) if isinstance(kernel_x, (list, tuple)) else (kernel_x,)
     for kernel in kernels:
         check_kernel(kernel, "kernel_x")
     values = np.atleast_1d(np.asarray(regularization, dtype=float))
@@ -261,7 +252,7 @@ def conditional_posterior(
     if not len(kernels) == len(values) == len(mixture):
         raise ValueError(
             f"kernel_x has {len(kernels)} kernels, with {len(values)} values of regularization and "
-            f"{len(mixture)} weights: one of each is needed for every draw"
+            f"{len(mixture)} weights: give one of each for every draw"
         )
     if not (np.all(np.isfinite(mixture) & (mixture >= 0.0)) and mixture.sum() > 0.0):
         raise ValueError("weights must be at least 0 and finite, and not all zero")

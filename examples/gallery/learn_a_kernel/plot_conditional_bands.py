@@ -43,5 +43,5 @@ axes[0].plot(at, mean + half, "--", color="C1")
 axes[0].legend(frameon=False)
 
 # %%
-# One posterior has the bands of both functions. Those of the mean are compared with Gaussian process
-# regression of ozone on the temperature.
+# One posterior has the bands of both functions. Those of the mean are compared with the band of
+# Gaussian process regression of ozone on the temperature.
