@@ -43,9 +43,9 @@ JITTER = 1e-6
 
 @double_precision
 def log_conditional_evidence(
-    X: ArrayLike,
-    Y: ArrayLike,
-    landmarks: ArrayLike,
+    X: jax.typing.ArrayLike,
+    Y: jax.typing.ArrayLike,
+    landmarks: jax.typing.ArrayLike,
     kernel_x: Covariance,
     kernel_y: Kernel,
     regularization: Any,
