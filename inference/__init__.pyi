@@ -24,6 +24,7 @@ from .diagnostics.reweight import reweight as reweight
 from .filtering import (
     LearnedFilter as LearnedFilter,
     learn_conditional as learn_conditional,
+    learn_conditional_posterior as learn_conditional_posterior,
     learn_filter as learn_filter,
 )
 from .io.samples import Sample as Sample, read_sample as read_sample

@@ -4,6 +4,11 @@ from .embeddings.conditional import (
     ConditionalEmbedding as ConditionalEmbedding,
     conditional_embedding as conditional_embedding,
 )
+from .embeddings.conditional_posterior import (
+    ConditionalPosterior as ConditionalPosterior,
+    conditional_posterior as conditional_posterior,
+    log_conditional_evidence as log_conditional_evidence,
+)
 from .embeddings.embedding import (
     Embedding as Embedding,
     leave_one_out_scores as leave_one_out_scores,
@@ -95,6 +100,7 @@ from .measures import (
 )
 from .numpyro_models import (
     bke_model as bke_model,
+    conditional_model as conditional_model,
     distribution_regression_model as distribution_regression_model,
     log_difference_evidence as log_difference_evidence,
     two_scale_model as two_scale_model,

@@ -1,4 +1,4 @@
-"""NumPyro models: Bayesian kernel embedding, two scales, distribution regression."""
+"""NumPyro models: Bayesian kernel embedding, two scales, conditional, distribution regression."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpyro
 import numpyro.distributions as dist
 from jax.typing import ArrayLike
 
+from .embeddings.conditional_posterior import log_conditional_evidence
 from .kernels.base import Covariance, Kernel, as_samples
 from .kernels.squared_exponential import SquaredExponential
 from .likelihood.base import Likelihood, compiled_terms
@@ -28,7 +29,7 @@ def bke_model(
     noise_variance: Noise | dist.Distribution = 0.1,
     measure: Measure | str = "unit",
     likelihood: Likelihood | str = "auto",
-) -> None:
+) -> Kernel:
     """Define the prior of the lengthscale and the marginal pseudo-likelihood of X (BKE section 4).
 
     Sites: ``lengthscale`` (``lengthscale_0``, ... where a kernel has several) or whatever ``prior``
@@ -51,6 +52,9 @@ def bke_model(
             :class:`~bke.models.Fourier`, see :func:`~bke.models.log_marginal_likelihood`; or
             :class:`~bke.models.Landmark` with points, another model of the same kernel, see
             :func:`~bke.models.landmark_log_likelihood`.
+
+    Returns:
+        The kernel with its lengthscales.
 
     Raises:
         RuntimeError: with JAX's 64-bit numbers switched off.
@@ -83,6 +87,7 @@ def bke_model(
     numpyro.factor("jacobian", jacobian)
     numpyro.deterministic("log_gaussian", jnp.asarray(gaussian))
     numpyro.deterministic("log_jacobian", jnp.asarray(jacobian))
+    return kernel
 
 
 def two_scale_model(
@@ -130,6 +135,56 @@ def two_scale_model(
     log_bayes_factor = log_difference_evidence(first, second, kernel, size)
     numpyro.factor("difference", log_bayes_factor)
     numpyro.deterministic("log_difference", log_bayes_factor)
+
+
+def conditional_model(
+    X: ArrayLike,
+    Y: ArrayLike,
+    landmarks: ArrayLike,
+    *,
+    kernel_x: Kernel | type[Kernel] = SquaredExponential,
+    prior_x: Prior | None = None,
+    regularization_prior: dist.Distribution | None = None,
+    **marginal: Any,
+) -> None:
+    """Define a model of the conditional embedding of Y given X.
+
+    p(lengthscale) p(x lengthscale) p(lambda) p(Y | lengthscale) p(pairs | Y, ...): Y has the BKE
+    likelihood, and its pairing with X the Bayes factor of
+    :func:`~bke.models.log_conditional_evidence`. From draws
+    :func:`~bke.models.conditional_posterior` computes the posterior of conditional expectations.
+
+    Its sites are the sites of :func:`~bke.models.bke_model` for Y, those of the kernel of X with
+    ``x_`` before the name, such as ``x_lengthscale``, ``regularization`` and the factor
+    ``conditional``, also recorded as the deterministic site ``log_conditional``.
+
+    Args:
+        X: the conditioning variable, (n, D) or (n,), not rescaled: priors are in its units.
+        Y: shape (n, E) or (n,), row by row with X, not rescaled.
+        landmarks: points (m, E), see :func:`~bke.models.choose_landmarks`.
+        kernel_x: a kernel class or an instance, the template whose lengthscales become random.
+        prior_x: prior of the kernel of X, as ``prior`` of :func:`~bke.models.bke_model`.
+        regularization_prior: prior of lambda; by default log-uniform from 0.0001 to 100.
+        **marginal: arguments of :func:`~bke.models.bke_model`, for Y.
+
+    Raises:
+        RuntimeError: with JAX's 64-bit numbers switched off.
+        ValueError: for an invalid argument, naming it.
+    """
+    require_double("conditional_model")
+    kernel_y = bke_model(Y, **marginal)
+    family = template(kernel_x)
+    values = {
+        site: numpyro.sample(f"x_{site}", distribution.to_event())
+        for site, distribution in assign(prior_x, family).items()
+    }
+    prior = regularization_prior or dist.LogUniform(1e-4, 1e2)
+    regularization = numpyro.sample("regularization", prior)
+    log_bayes_factor = log_conditional_evidence(
+        X, Y, landmarks, with_values(family, values), kernel_y, regularization
+    )
+    numpyro.factor("conditional", log_bayes_factor)
+    numpyro.deterministic("log_conditional", log_bayes_factor)
 
 
 @double_precision

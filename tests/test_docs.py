@@ -179,7 +179,8 @@ def test_commands_of_results_and_pictures_have_the_recorded_options():
 #: and the functions that return them are documented.
 RETURNED_NAMES = """
 AdditiveNoiseModel BayesRule BayesianTestResult CausalDirection CausalGraph ChainComparison
-Change ChangePoint ClusterMass ColumnComparison Comparison ConditionalEmbedding Contribution
+Change ChangePoint ClusterMass ColumnComparison Comparison ConditionalEmbedding
+ConditionalPosterior Contribution
 Convergence Covariance CredibleBand Diagnosis Edge Embedding EmbeddingPosterior GroupsComparison
 InputError Integral JointEmbedding Kernel KernelBayesFilter KernelComparison KernelScore
 KernelStudentT LearnedFilter LearnedKernel LearnedStudentT Likelihood LowRankError MMDEstimate
