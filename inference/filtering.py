@@ -194,7 +194,9 @@ def learn_conditional_posterior(
     """
     inputs, outputs = _pairs(X, Y)
     check_count(landmarks, "landmarks", 1, 1000)
-    kernel_y = select_kernel(outputs, kernel_y, standardize=standardize, seed=seed, name="Y")
+    smoothed = select_kernel(outputs, kernel_y, standardize=standardize, seed=seed, name="Y")
+    if not isinstance(smoothed, Kernel):
+        raise InputError(f"kernel_y must be a kernel that can be smoothed, got {smoothed!r}")
     kernel_x = select_kernel(inputs, kernel_x, standardize=standardize, seed=seed, name="X")
     multiples = check_factors(factors, tuple(2.0 ** np.arange(-4.0, 4.5, 0.5)), kernel_x)
     values = check_positive_numbers(
@@ -207,13 +209,12 @@ def learn_conditional_posterior(
         evidence = jax.jit(log_conditional_evidence)
         grid = [(kernel, value) for kernel in kernels for value in values]
         data = (inputs, outputs, points)
-        logs = np.array([float(evidence(*data, k, kernel_y, value)) for k, value in grid])
+        logs = np.array([float(evidence(*data, k, smoothed, value)) for k, value in grid])
         weights = np.exp(logs - np.nanmax(logs))
         used = np.flatnonzero(weights >= min_weight)
-        posterior = conditional_posterior(
+        return conditional_posterior(
             X, Y, [grid[i][0] for i in used], [grid[i][1] for i in used], weights=weights[used]
         )
-    return posterior
 
 
 def _pairs(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
