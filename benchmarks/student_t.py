@@ -362,7 +362,13 @@ def plot(records: list[dict], data: str, path: Path) -> None:
 
 
 def write(
-    name: str, data: str, settings: dict, records: list[dict], curve: list[dict], picture: Path
+    name: str,
+    data: str,
+    settings: dict,
+    records: list[dict],
+    curve: list[dict],
+    picture: Path,
+    machine: dict,
 ) -> None:
     """Write both tables and the figure."""
     text = "\n\n".join(
@@ -378,7 +384,7 @@ def write(
         ]
     )
     title = f"Kernel Student-t densities of {data}: novelty detection and label reconstruction"
-    info = {**report.machine(), "load_average": None}
+    info = {**machine, "load_average": None}
     content = {"data": data, "settings": settings, "table": records, "by size": curve}
     report.save(report.RESULTS, name, title, info, text, content)
     plot(curve, data, picture)
@@ -408,6 +414,7 @@ def main() -> None:
             recorded["table"],
             recorded["by size"],
             picture,
+            recorded["machine"],
         )
         return
     if options.usps is None:
@@ -428,7 +435,7 @@ def main() -> None:
     records = [run(digits, training, i, tuple(SIDES)) for i in range(repeats)]
     settings = {"training": training, "validation": VALIDATION, "test": TEST, "repeats": repeats}
     settings["scikit-learn"] = sklearn.__version__
-    write(name, data, settings, records, curve, picture)
+    write(name, data, settings, records, curve, picture, report.machine())
 
 
 if __name__ == "__main__":
