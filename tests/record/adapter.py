@@ -1814,8 +1814,14 @@ def monitor_command(seed: int) -> Mapping[str, Any]:
         new = samples.write_csv(Path(folder) / "new.csv", rows, "a,b")
         answer = command("monitor", new, "--reference", old, "--seed", seed)
     return {
-        **chosen(answer, rows="rows", alarm="alarm", alarm_row="row", change_point="since.row"),
-        "log_evidence": np.log(answer["evidence"]),
+        **chosen(
+            answer,
+            rows="rows",
+            alarm="alarm",
+            alarm_row="alarm_row",
+            change_point="change_point.row",
+        ),
+        "log_evidence": np.log(answer["max_wealth"]),
     }
 
 
