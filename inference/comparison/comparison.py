@@ -486,7 +486,7 @@ class Comparison(ReprMixin):
         shift = self.minimum_detectable_shift
         if shift is None:
             return f"At this sample size no single-column shift reaches a power of {POWER:g}."
-        column, size = "one column", f"{shift:#.2g} standard deviations"
+        column, size = "one column", f"{f'{shift:#.2g}'.rstrip('.')} standard deviations"
         if len(self.columns) == 1:
             column = self.columns[0]
             size = f"{shift * self.pooled.scale[0]:.2g} ({size})"

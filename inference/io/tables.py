@@ -75,7 +75,7 @@ JSON_BYTES = 2**16
 JSON_TEXT, NEITHER = re.compile(rb'"[^"\n]*"'), bytes(set(range(256)) - set(b'"[]{}\n'))
 #: A line of ``null``, maybe behind a byte-order mark: Arrow reads it as an object without keys,
 #: and crashes where a block has no other.
-JSON_NULL = re.compile(rb"(?:^|[\r\n\xbf])[ \t]*null")
+JSON_NULL = re.compile(rb"(?:^(?:\xef\xbb\xbf)?|[\r\n])[ \t]*null")
 #: Objects of pandas that are of one type which Arrow has.
 PLAIN_OBJECTS = (
     "string",

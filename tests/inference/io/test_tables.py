@@ -125,6 +125,7 @@ BROKEN = [
     ("a.jsonl", b"1\n2\n", "JSON lines, one object each"),
     ("a.jsonl", b"null\n null\n", r"no JSON object in line 1 \(2 such lines\)"),
     ("a.jsonl", b'{"x": 1}\nnull\n', "no JSON object in line 2"),
+    ("a.jsonl", b'\xef\xbb\xbfnull\n{"x": 1}\n', "no JSON object in line 1"),
     ("a.jsonl", b'{"x": 0}\n{"x": 1, "x": 2}\n', "a key twice in line 2"),
     ("a.jsonl", b'{"x": 1}\n\n{"x": 2\n5\n', r"no JSON object in line 3 \(2 such lines\)"),
     ("a.parquet", b"x,c\n1,a\n", "Parquet: Parquet magic bytes not found in footer$"),
