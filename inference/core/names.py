@@ -17,7 +17,7 @@ def printable_lines(text: str) -> str:
 
 
 def join_names(names: Sequence[str], most: int = 12) -> str:
-    """Join names by commas, at most ``most`` of them."""
+    """Join names by commas, at most ``most`` of them, and count the others."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 

@@ -246,9 +246,9 @@ def _modes_of_profile(run: xr.DataTree, depth: float = 10.0, negligible: float =
     log_density = np.where(np.isfinite(raw), raw, -1e300)
     parts = [np.searchsorted(edges, grid) == k for k in range(len(tops))]
     log_mass = np.array([logsumexp(log_density[part]) for part in parts])
-    kept = (log_mass > log_mass.max() - negligible) | np.isin(np.arange(len(tops)), of_draws)
+    is_mode = (log_mass > log_mass.max() - negligible) | np.isin(np.arange(len(tops)), of_draws)
     barriers = np.full(len(tops), np.nan)
-    barriers[kept] = _barriers(smoothed, tops[kept])
+    barriers[is_mode] = _barriers(smoothed, tops[is_mode])
     below = smoothed[tops][of_chains] - np.median(np.interp(z, grid, smoothed), axis=1)
     if "sample_stats" in run.children:
         highest = np.array([log_density[part].max() for part in parts])
@@ -265,7 +265,7 @@ def _modes_of_profile(run: xr.DataTree, depth: float = 10.0, negligible: float =
         weight = np.exp(log_density[index] - log_density[index].max())
         return {site: np.asarray(values[round(float(index @ weight / weight.sum()))])}
 
-    modes = _build_modes(run, of_draws, stuck, location, log_mass, barriers, kept, edges)
+    modes = _build_modes(run, of_draws, stuck, location, log_mass, barriers, is_mode, edges)
     return dataclasses.replace(modes, peaks=len(find_peaks(log_density)[0]))
 
 
@@ -317,8 +317,8 @@ def _modes_of_graph(run: xr.DataTree, depth: float = 10.0) -> Modes:
         return {str(name): values.values for name, values in medians.data_vars.items()}
 
     np.fill_diagonal(saddle, -np.inf)
-    kept = np.ones(count, dtype=bool)  # every cluster has draws
-    return _build_modes(run, of_draws, stuck, location, tops, tops - saddle.max(axis=1), kept)
+    is_mode = np.ones(count, dtype=bool)  # every cluster has draws
+    return _build_modes(run, of_draws, stuck, location, tops, tops - saddle.max(axis=1), is_mode)
 
 
 def _build_modes(
@@ -328,7 +328,7 @@ def _build_modes(
     location: Callable[[int, np.ndarray], dict[str, np.ndarray]],
     height: np.ndarray,
     barriers: np.ndarray,
-    kept: np.ndarray,
+    is_mode: np.ndarray,
     edges: np.ndarray | None = None,
 ) -> Modes:
     """Build the modes from labels of draws, and number them by their locations.
@@ -340,14 +340,14 @@ def _build_modes(
         location: location of a label, given which draws (chain, draw) are in it and not stuck.
         height: height of each label, (k,).
         barriers: barrier of each label, (k,).
-        kept: indicator of the labels that are modes, (k,).
+        is_mode: indicator of the labels that are modes, (k,).
         edges: the k - 1 borders between the intervals of neighboring labels.
     """
     height = height - height.max()
     of_chains = stats.mode(of_draws, axis=1).mode
     limits = None if edges is None else [-math.inf, *edges.tolist(), math.inf]
     modes = {}
-    for k in np.flatnonzero(kept).tolist():
+    for k in np.flatnonzero(is_mode).tolist():
         inside = (of_draws == k) & ~stuck[:, None]
         modes[k] = Mode(
             location=location(k, inside),

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..core.errors import InputError, check_choice, nearest
+from ..core.names import join_names
 from ..data.checks import INEXACT_INTEGERS, loses_digits, normalize_text, pluralize
 from ..data.equality import DOUBLE, round_to, stored_size
 from .formats import (
@@ -590,8 +591,5 @@ def no_column(name: str, table: Table) -> InputError:
     names = table.data.column_names
     if "," in name and {part.strip() for part in name.split(",")} <= set(names):
         return InputError(f"there is no column {name!r}: give each name by itself")
-    have, more = ", ".join(map(repr, names[:MAX_NAMES])), len(names) - MAX_NAMES
-    return InputError(
-        f"there is no column {name!r}: there are {have}{f' and {more} more' if more > 0 else ''}"
-        f"{nearest(name, names)}"
-    )
+    have = join_names(list(map(repr, names)), MAX_NAMES)
+    return InputError(f"there is no column {name!r}: there are {have}{nearest(name, names)}")

@@ -18,6 +18,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ..core.errors import InputError
 from ..core.machine import computing
+from ..core.names import join_names
 from ..core.notebook import ReprMixin
 from ..data.checks import check_count, pluralize
 from ..diagnostics.integral import Integral
@@ -206,12 +207,10 @@ class ChainComparison(ReprMixin):
             significant = [difference for difference in differences if difference.differs]
             significant.sort(key=lambda difference: difference.pvalue)
             if significant:
-                listed = ", ".join(
-                    f"{difference.name} ({self.format_pvalue(difference.pvalue)})"
-                    for difference in significant[:MAX_LISTED]
-                )
-                more = len(significant) - MAX_LISTED
-                lines.append(f"{heading}: {listed}{f' and {more} more' if more > 0 else ''}.")
+                listed = [
+                    f"{item.name} ({self.format_pvalue(item.pvalue)})" for item in significant
+                ]
+                lines.append(f"{heading}: {join_names(listed, MAX_LISTED)}.")
         return lines
 
     def __repr__(self) -> str:

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 
 from ..core.errors import InputError, input_errors
 from ..core.machine import computing
+from ..core.names import join_names
 from ..core.progress import progress_bar
 from ..data.checks import check_count, check_same_rows
 from ..data.new_rows import known_names, ordered_rows
@@ -108,12 +109,14 @@ class SteinResult(TestResult):
         lines = [report]
         columns = [self.columns[i] for i in self.least_fitting if self.columns[i].differs]
         if columns and len(self.names) > 1:
-            listed = ", ".join(
+            listed = [
                 f"{column.name} ({describe_p(column.pvalue, len(self.null_distribution))})"
-                for column in columns[:MAX_LISTED]
+                for column in columns
+            ]
+            lines.append(
+                "  columns that do not fit, adjusted for all columns: "
+                f"{join_names(listed, MAX_LISTED)}"
             )
-            more = f" and {len(columns) - MAX_LISTED} more" if len(columns) > MAX_LISTED else ""
-            lines.append(f"  columns that do not fit, adjusted for all columns: {listed}{more}")
         elif self.reject and len(self.names) > 1:
             lines.append("  no single column differs significantly")
         if not self.reject:

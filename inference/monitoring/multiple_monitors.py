@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.names import printable_lines
+from ..core.names import join_names, printable_lines
 from ..core.notebook import ReprMixin
 from ..data.checks import check_alpha, check_count, check_proportion, pluralize
 from ..io.columns import as_values
@@ -183,8 +183,7 @@ class Monitors(ReprMixin):
         text = f"{pluralize(self._num_rows, 'row')} of {streams}: "
         if not changed:
             return f"{text}no change"
-        more = len(changed) - MAX_LISTED
-        names = ", ".join(changed[:MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
+        names = join_names(changed, MAX_LISTED)
         rate = f"false discovery rate at most {self.alpha:.0%}"
         return f"{text}CHANGE in {pluralize(len(changed), 'stream')} ({rate}): {names}"
 

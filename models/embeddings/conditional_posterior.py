@@ -34,7 +34,7 @@ from scipy.special import stdtr, stdtrit
 from ..kernels.base import Covariance, Kernel, as_points, check_kernel, column_names
 from ..kernels.covariance import as_pairs
 from ..linalg.precision import check_positive, double_precision
-from .conditional import as_numpy_pairs, matching_points
+from .conditional import as_numpy_pairs, matching_points, regularized_cholesky
 from .embedding import function_values
 
 #: Added to R at landmarks, over its diagonal: rounding would exceed smaller eigenvalues.
@@ -201,14 +201,16 @@ class ConditionalPosterior:
                 gram, K = np.asarray(kernel(self.X)), np.asarray(kernel(points, self.X))
                 diagonal = np.asarray(double_precision(kernel.diagonal)(points))  # type: ignore[arg-type]
                 previous = kernel
-            root = linalg.cholesky(gram + regularization * np.eye(n), lower=True)
+            factor = regularized_cholesky(
+                gram, regularization, "the Gram matrix of X", "regularization"
+            )
             # The mean of f and its weights, by generalized least squares.
-            solved = linalg.cho_solve((root, True), np.column_stack([np.ones(n), values]))
+            solved = linalg.cho_solve(factor, np.column_stack([np.ones(n), values]))
             one, total = solved[:, 0], solved[:, 0].sum()
             center = one @ values / total
             alpha = solved[:, 1:] - np.outer(one, center)
             squared_scale = np.sum((values - center) * alpha, axis=0) / (n - 1)
-            explained = linalg.solve_triangular(root, K.T, lower=True)
+            explained = linalg.solve_triangular(factor[0], K.T, trans="T")
             variance = diagonal - np.sum(explained**2, axis=0) + (1.0 - K @ one) ** 2 / total
             factors = np.maximum(variance, 0.0), np.maximum(squared_scale, 0.0)
             yield center + K @ alpha, np.sqrt(np.outer(*factors))
