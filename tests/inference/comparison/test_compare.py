@@ -175,7 +175,7 @@ def test_samples_have_their_names_in_reports(built_in):
         assert " P " not in text
         assert " Q " not in text
         assert result.to_dict()["names"] == ["June", "July"]
-        for wanted in ("June (300 rows)", "July (300 rows)"):
+        for wanted in ("June (300 rows; ticks below)", "July (300 rows; ticks above)"):
             assert wanted in [text.get_text() for text in result.plot().legends[0].get_texts()]
     assert "June and July differ" in str(different)
     for wrong in (("a", "a"), ("", "b"), "PQ", ("a", "b", "c")):

@@ -297,7 +297,7 @@ BALANCED = np.repeat([1.0, 1.0, 2.0, 3.0, 3.0], 65)
         ("Matern 0.5", BALANCED, 0.4),
         pytest.param("Matern 1.5", BALANCED, 0.4, marks=pytest.mark.slow),
         pytest.param("Matern 2.5", BALANCED, 0.4, marks=pytest.mark.slow),
-        pytest.param("line", np.arange(2001.0), 30.0, marks=pytest.mark.slow),
+        pytest.param("line", np.arange(2001.0), 300.0, marks=pytest.mark.slow),
         pytest.param("box", PLANE, 9.0, marks=pytest.mark.slow),
     ],
 )
