@@ -363,7 +363,8 @@ def mean_difference(
 ) -> LocationDifference:
     """Compute the difference of means with Welch's interval, for pairs with Student's interval.
 
-    The number of rows of a weighted sample is its effective number, 1 / sum w^2.
+    The number of rows of a weighted sample is its effective number, 1 / sum w^2, and the variance
+    of its mean is about sum w^2 (x - mean)^2, with weights w that add up to 1.
 
     Args:
         first: rows (m, D) of the first sample.
@@ -392,7 +393,9 @@ def mean_difference(
             normalized = weight[order] / np.sort(weight).sum()
         size = 1.0 / np.sum(normalized[0] ** 2) if known is None else known
         mean = np.sum(normalized * values, axis=1)
-        scatter = np.sum(normalized * (values - mean[:, None]) ** 2, axis=1)
+        # Weights may depend on the values, as in importance sampling; frequencies are counts.
+        shares = normalized if weight is None or known is not None else size * normalized**2
+        scatter = np.sum(shares * (values - mean[:, None]) ** 2, axis=1)
         means.append(mean)
         variances.append(scatter / (size - 1.0))
         sizes.append(size)

@@ -114,6 +114,21 @@ def test_weighted_samples_have_only_mean_differences():
     assert "Hodges" not in str(result)
 
 
+def test_weights_that_depend_on_the_values_widen_the_interval():
+    """The variance of a ratio of sums of w x and w, by its first derivatives."""
+    rng = np.random.default_rng(11)
+    first, second = rng.normal(size=(300, 1)), rng.normal(1.0, 1.0, size=(400, 1))
+    weights = np.exp(first[:, 0]) / np.exp(first[:, 0]).sum()
+    size, deviations = 1.0 / np.sum(weights**2), first[:, 0] - weights @ first[:, 0]
+    of_first = np.sum((weights * deviations) ** 2) * size / (size - 1.0)
+    of_second = scipy.stats.sem(second[:, 0]) ** 2
+    terms = of_first**2 / (size - 1.0) + of_second**2 / 399.0
+    freedom = (of_first + of_second) ** 2 / terms
+    error = scipy.stats.t.isf(0.025, freedom) * np.sqrt(of_first + of_second)
+    actual = mean_difference(first, second, 0.05, weights=(7.0 * weights, np.ones(400)))
+    np.testing.assert_allclose(np.diff(np.ravel(actual.interval)), 2.0 * error, rtol=1e-10)
+
+
 def test_coverage_of_the_interval_of_hodges_and_lehmann():
     """Seed 4, 400 pairs of 25 + 30 t values, 95 %: fewer than 364 hits have probability 1e-3."""
     rng = np.random.default_rng(4)
