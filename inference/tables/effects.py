@@ -178,13 +178,15 @@ def _location_differences(
     if not independent or min(len(sample) for sample in samples) < MIN_LOCATION_ROWS:
         return differences
     equal = all((weight == 1.0).all() for weight in weights)
-    # The total weight is the number of rows, or the effective number of weighted rows.
-    sizes = (before.size, after.size)
+    are_counts = before.are_counts and after.are_counts
     of_means = mean_difference(
-        *samples, alpha, weights=None if equal else weights, effective_sizes=sizes
+        *samples,
+        alpha,
+        weights=None if equal else weights,
+        effective_sizes=(before.size, after.size) if are_counts else None,
     )
     differences["mean_difference_interval"] = _interval(of_means)
-    if all((weight == np.floor(weight)).all() for weight in weights):
+    if are_counts:
         first, second = (
             sample if equal else np.repeat(sample, weight.astype(np.int64), axis=0)
             for sample, weight in zip(samples, weights, strict=True)
@@ -260,7 +262,7 @@ def _auc(
     placements_before = 1.0 - after.mid_cdf(before.values)
     auc = float(np.average(placements_after, weights=after.weights))
     variance = sum(
-        float(np.average((placements - auc) ** 2, weights=sample.weights))
+        float(np.average((placements - auc) ** 2, weights=sample.variance_weights))
         / max(sample.size - 1.0, 1.0)
         for placements, sample in ((placements_after, after), (placements_before, before))
     )
@@ -286,8 +288,21 @@ class WeightedValues(NamedTuple):
 
     @property
     def size(self) -> float:
-        """Total weight."""
+        """Total weight: the number of rows, or the effective number of weighted rows."""
         return float(self.weights.sum())
+
+    @property
+    def are_counts(self) -> bool:
+        """Whether weights are numbers of equal rows."""
+        return bool((self.weights == np.floor(self.weights)).all())
+
+    @property
+    def variance_weights(self) -> np.ndarray:
+        """Weights of squared deviations in the variance of a weighted mean.
+
+        Those of weights that may depend on the values are their squares.
+        """
+        return self.weights if self.are_counts else self.weights**2
 
     def quantiles(self, levels: Sequence[float]) -> np.ndarray:
         """Compute quantiles (levels,): the mean of both values for a level between two values."""

@@ -8,9 +8,10 @@ import pytest
 import scipy.special
 import scipy.stats
 from bke.inference import compare_tables
+from bke.inference.comparison.effect_sizes import mean_difference, proportion_with_interval
 from bke.inference.io.types import Column
 from bke.inference.tables.derived_features import derive_features
-from bke.inference.tables.effects import column_effect
+from bke.inference.tables.effects import WeightedValues, _auc, column_effect
 from bke.inference.tables.permuted_labels import permute_labels
 from bke.inference.tables.statistics import marginal_statistics
 from bke.inference.tables.summary import format_different
@@ -173,10 +174,45 @@ def test_differences_of_means_and_medians_of_columns():
     mean = np.average(before.x, weights=before.w)
     assert weighted.mean_difference == pytest.approx(after.x.mean() - mean)
     assert weighted.median_difference is None
+    expected = mean_difference(
+        before[["x"]].to_numpy(),
+        after[["x"]].to_numpy(),
+        0.05,
+        weights=(before.w.to_numpy(), after.w.to_numpy()),
+    ).interval
+    np.testing.assert_allclose(weighted.mean_difference_interval, np.ravel(expected))
     rows = compare_tables(before.assign(w=before.index // 2), after.assign(w=after.index // 2),
                           clusters="w", **options).columns[0].effect  # fmt: skip
     assert rows.mean_difference == pytest.approx(effect.mean_difference)
     assert rows.mean_difference_interval is None
+
+
+def test_the_interval_of_a_weighted_auc_is_that_of_its_slopes_in_the_weights():
+    """The variance sums the squares of the slopes in each log weight, times n / (n - 1)."""
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=50), rng.normal(0.5, size=70)
+    weights = np.exp(x), np.ones(70)
+    samples = [
+        WeightedValues.of(values, weight * weight.sum() / np.sum(weight**2))
+        for values, weight in zip((x, y), weights, strict=True)
+    ]
+
+    def auc(log_first, log_second):
+        first, second = np.exp(log_first), np.exp(log_second)
+        return (first @ (x[:, None] < y) @ second) / (first.sum() * second.sum())
+
+    log_weights, variance = list(map(np.log, weights)), 0.0
+    for index, sample in enumerate(samples):
+        for row in range(len(sample.values)):
+            moved = [log_weight.copy() for log_weight in log_weights]
+            moved[index][row] += 1e-5
+            slope = (auc(*moved) - auc(*log_weights)) / 1e-5
+            variance += slope**2 * sample.size / (sample.size - 1.0)
+    actual, interval = _auc(*samples, 0.05)
+    assert actual == pytest.approx(auc(*log_weights))
+    size = min(sample.size for sample in samples)
+    expected = proportion_with_interval(actual, variance**0.5, size, 0.05).interval
+    np.testing.assert_allclose(interval, expected, rtol=1e-4)
 
 
 def test_the_interval_of_a_difference_of_proportions_is_that_of_agresti_and_caffo():
